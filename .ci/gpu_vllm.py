@@ -17,20 +17,49 @@ import subprocess
 import sys
 import tempfile
 
-LEFT_OUT = ("vllm/vllm-rs", "vllm/vllm_flash_attn/_vllm_fa2_C.abi3.so", "vllm/_qutlass_C.abi3.so", "vllm/_flashmla_C.abi3.so", "vllm/third_party/deep_gemm",
-            "vllm/third_party/fmha_sm100", "vllm/third_party/flashmla", "vllm/benchmarks", "vllm/entrypoints/serve/instrumentator/static",
-            "vllm/model_executor/layers/fused_moe/configs", "vllm/model_executor/layers/quantization/utils/configs", "xgrammar/lib", "bin")
-PLATFORMS = ("manylinux_2_31", "manylinux_2_28", "manylinux_2_27", "manylinux_2_26", "manylinux_2_24", "manylinux_2_17", "manylinux2014", "manylinux1")
+LEFT_OUT = (
+    "vllm/vllm-rs",
+    "vllm/vllm_flash_attn/_vllm_fa2_C.abi3.so",
+    "vllm/_qutlass_C.abi3.so",
+    "vllm/_flashmla_C.abi3.so",
+    "vllm/third_party/deep_gemm",
+    "vllm/third_party/fmha_sm100",
+    "vllm/third_party/flashmla",
+    "vllm/benchmarks",
+    "vllm/entrypoints/serve/instrumentator/static",
+    "vllm/model_executor/layers/fused_moe/configs",
+    "vllm/model_executor/layers/quantization/utils/configs",
+    "xgrammar/lib",
+    "bin",
+)
+PLATFORMS = (
+    "manylinux_2_31",
+    "manylinux_2_28",
+    "manylinux_2_27",
+    "manylinux_2_26",
+    "manylinux_2_24",
+    "manylinux_2_17",
+    "manylinux2014",
+    "manylinux1",
+)
 MAGIC, PTX, MACHINE_CODE = 0xBA55ED50, 1, 2
 FLASH_3 = "_vllm_fa3_C.abi3.so"
 ANY_LOOP = re.compile(rb"CollectiveMainloopFwdSm90")
-OUR_LOOP = re.compile(rb"CollectiveMainloopFwdSm90.{0,120}(ELi64ENS_10bfloat16|NS7_ILi128E[^N]*(?:NS7_ILi\d+E[^N]*)?SA_EEELi128ENS_10bfloat16|SA_SA_EEELi128ENS_10bfloat16)", re.S)
+OUR_LOOP = re.compile(
+    rb"CollectiveMainloopFwdSm90.{0,120}(ELi64ENS_10bfloat16|NS7_ILi128E[^N]*(?:NS7_ILi\d+E[^N]*)?SA_EEELi128ENS_10bfloat16|SA_SA_EEELi128ENS_10bfloat16)",
+    re.S,
+)
 
 
 def section(library: bytearray, wanted: str) -> tuple[int, int] | None:
     """(offset, size) in an ELF file of 64 bits."""
-    (table,), (count, names) = struct.unpack_from("<Q", library, 0x28), struct.unpack_from("<HH", library, 0x3C)
-    headers = [struct.unpack_from("<IIQQQQ", library, table + 64 * number) for number in range(count)]
+    (table,), (count, names) = (
+        struct.unpack_from("<Q", library, 0x28),
+        struct.unpack_from("<HH", library, 0x3C),
+    )
+    headers = [
+        struct.unpack_from("<IIQQQQ", library, table + 64 * number) for number in range(count)
+    ]
     strings = headers[names][4]
     for header in headers:
         begin = strings + header[0]
@@ -71,18 +100,52 @@ def trim(path: pathlib.Path, capability: int) -> None:
 
 
 def kept_of(library: bytearray, found: list, capability: int, flash: bool) -> list:
-    runs = [(MACHINE_CODE, capability), (PTX, capability), (MACHINE_CODE, 10 * (capability // 10)), (MACHINE_CODE, 80), (PTX, 80)]
-    kept = next((those for wish in runs if (those := [one for one in found if one[:2] == wish])), [])
+    runs = [
+        (MACHINE_CODE, capability),
+        (PTX, capability),
+        (MACHINE_CODE, 10 * (capability // 10)),
+        (MACHINE_CODE, 80),
+        (PTX, 80),
+    ]
+    kept = next(
+        (those for wish in runs if (those := [one for one in found if one[:2] == wish])), []
+    )
     if not flash:
         return kept
-    return [one for one in kept if not ANY_LOOP.search(library, one[2], one[2] + one[3]) or OUR_LOOP.search(library, one[2], one[2] + one[3])]
+    return [
+        one
+        for one in kept
+        if not ANY_LOOP.search(library, one[2], one[2] + one[3])
+        or OUR_LOOP.search(library, one[2], one[2] + one[3])
+    ]
 
 
 def main(lock: pathlib.Path, archive: pathlib.Path, capability: int = 90) -> None:
     with tempfile.TemporaryDirectory() as folder:
         site = pathlib.Path(folder, "site")
-        form = ["--only-binary=:all:", "--implementation=cp", "--python-version=3.12", *(f"--platform={name}_x86_64" for name in PLATFORMS)]
-        subprocess.run([sys.executable, "-m", "pip", "-q", "install", "--no-deps", "--no-compile", *form, "--target", site, "-r", lock], check=True)
+        form = [
+            "--only-binary=:all:",
+            "--implementation=cp",
+            "--python-version=3.12",
+            *(f"--platform={name}_x86_64" for name in PLATFORMS),
+        ]
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "-q",
+                "install",
+                "--no-deps",
+                "--no-compile",
+                *form,
+                "--target",
+                site,
+                "-r",
+                lock,
+            ],
+            check=True,
+        )
         for name in LEFT_OUT:
             left = site / name
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
@@ -90,8 +153,13 @@ def main(lock: pathlib.Path, archive: pathlib.Path, capability: int = 90) -> Non
             trim(library, capability)
             subprocess.run(["strip", "--strip-unneeded", library], check=True)
         archive.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["tar", "--sort=name", "-c", "-I", "xz -9e", "-f", archive.resolve(), "-C", site, "."], check=True)
-    print(f"{archive}, {archive.stat().st_size >> 20} MiB: a vLLM for compute capability {capability / 10}")
+        subprocess.run(
+            ["tar", "--sort=name", "-c", "-I", "xz -9e", "-f", archive.resolve(), "-C", site, "."],
+            check=True,
+        )
+    print(
+        f"{archive}, {archive.stat().st_size >> 20} MiB: a vLLM for compute capability {capability / 10}"
+    )
 
 
 if __name__ == "__main__":

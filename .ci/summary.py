@@ -41,7 +41,11 @@ def read(path):
     passed, failed, skips = [], [], []
     for case in cases:
         skipped = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+        if (
+            case.find("failure") is not None
+            or case.find("error") is not None
+            or case.get("status") == "fail"
+        ):
             failed.append(name_of(case))
         elif skipped is not None and case.get("status") != "disabled":
             skips.append(f"{name_of(case)}: {skip_reason(case, skipped)}")

@@ -37,14 +37,25 @@ def main(compiler: str, source: str, include: str, target: str, out: str) -> Non
     name = pathlib.Path(source)
     # -default-device: functions without annotation, such as HostWarp's, count as device code.
     # Without a caller such a function is not compiled.
-    options = texts(b"-std=c++20", b"-default-device", b"-I" + include.encode(), b"-arch=" + target.encode())
-    if library.nvrtcCreateProgram(ctypes.byref(program), name.read_bytes(), name.name.encode(), 1, texts(STDINT), texts(b"stdint.h")):
+    options = texts(
+        b"-std=c++20", b"-default-device", b"-I" + include.encode(), b"-arch=" + target.encode()
+    )
+    if library.nvrtcCreateProgram(
+        ctypes.byref(program),
+        name.read_bytes(),
+        name.name.encode(),
+        1,
+        texts(STDINT),
+        texts(b"stdint.h"),
+    ):
         sys.exit(f"{compiler}: nvrtcCreateProgram failed")
     failed = library.nvrtcCompileProgram(program, len(options), options)
     log = output(library, program, "ProgramLog").rstrip(b"\0").decode().strip()
     if failed or log:
         sys.exit(f"{source}, {target}: {log or failed}")
-    pathlib.Path(out).write_bytes(output(library, program, "CUBIN" if target.startswith("sm_") else "PTX"))
+    pathlib.Path(out).write_bytes(
+        output(library, program, "CUBIN" if target.startswith("sm_") else "PTX")
+    )
 
 
 if __name__ == "__main__":

@@ -87,11 +87,13 @@ class CopyEngine {
   // kDataLoss: a digest differs. Pieces may hold new bytes; all access to slot and pieces has
   // ended. kUnavailable: copies have ended in this engine. kFailedPrecondition: the copy is
   // impossible now; a later copy may work.
-  virtual Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const = 0;
+  virtual Status load(std::span<const std::byte> slot, std::uint64_t root,
+                      const PieceList& to) const = 0;
 
   // Copies parts of chunks onto their pieces of `piece_bytes` each, and verifies each unit as
   // written there. Codes and state after a failure are those of load().
-  virtual Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const = 0;
+  virtual Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes,
+                            const Fence* after) const = 0;
 
   // Announces copies of `pieces` pieces each on `threads` threads. Makes the memory for these
   // copies now, because the calling thread may wait here and a copy should not. A later copy makes
@@ -129,7 +131,8 @@ class CopyEngine {
 
   // Prepares `memory`, a mapping of `file`. Engine, memory and file outlive the result. -1: no
   // other process prepares the same memory. nullptr: this engine needs no prepared memory.
-  virtual std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const {
+  virtual std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory,
+                                                  int file = -1) const {
     static_cast<void>(memory), static_cast<void>(file);
     return nullptr;
   }
@@ -138,8 +141,8 @@ class CopyEngine {
 // Copies a slot's digest table into `table` and verifies the table against the root. The verified
 // table proves parts of the chunk even after the slot has changed. kDataLoss: the table does not
 // match. REQUIRES: `table` has digest_count(payload_bytes, its piece_bytes) elements.
-Status verified_digests(std::span<const std::byte> slot, std::uint64_t payload_bytes, std::uint64_t root,
-                        std::span<std::uint64_t> table);
+Status verified_digests(std::span<const std::byte> slot, std::uint64_t payload_bytes,
+                        std::uint64_t root, std::span<std::uint64_t> table);
 
 // Log lines about an engine's life. `level` is info, warning or error.
 using Log = std::function<void(std::string_view level, std::string_view text)>;

@@ -13,7 +13,9 @@ Result<std::unique_ptr<CopyLanes>> CopyLanes::make(ContextPtr context) {
     for (Handle& stream : lane.streams)
       if (Status status = make_stream(driver, stream); !status.ok()) return status;
     for (Handle& event : lane.ended)
-      if (Status status = driver.status(driver->event_create(&event, kEventDisableTiming), "cuEventCreate"); !status.ok())
+      if (Status status =
+              driver.status(driver->event_create(&event, kEventDisableTiming), "cuEventCreate");
+          !status.ok())
         return status;
   }
   return made;
@@ -29,7 +31,8 @@ CopyLanes::~CopyLanes() {
   }
 }
 
-Status CopyLanes::copy(Direction direction, const CopyList& copies, BatchUse& batches, Handle behind) {
+Status CopyLanes::copy(Direction direction, const CopyList& copies, BatchUse& batches,
+                       Handle behind) {
   CopyList batch;
   std::uint64_t room = kBatchBytes;
   for (std::size_t i = 0; i < copies.bytes.size(); ++i)
@@ -39,7 +42,8 @@ Status CopyLanes::copy(Direction direction, const CopyList& copies, BatchUse& ba
       at += here;
       room -= here;
       if (room != 0) continue;
-      if (Status status = copy_batch(direction, batch, batches, behind); !status.ok()) return status;
+      if (Status status = copy_batch(direction, batch, batches, behind); !status.ok())
+        return status;
       batch = {};
       room = kBatchBytes;
     }
@@ -49,7 +53,8 @@ Status CopyLanes::copy(Direction direction, const CopyList& copies, BatchUse& ba
 // The mutex is held for a batch, so that the batches of several threads may alternate. A wait for an
 // event covers the latest recording before the wait, and the event of the batch that must have ended
 // is recorded anew only by a later batch.
-Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& batches, Handle behind) {
+Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& batches,
+                             Handle behind) {
   Lane& lane = lanes_[static_cast<std::size_t>(direction)];
   const std::lock_guard lock(lane.mutex);
   const std::size_t here = lane.queued % lane.streams.size();
@@ -64,10 +69,13 @@ Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& bat
     }
   } unqueued{driver_, stream};
   Status status;
-  if (lane.queued != 0) status = driver_.status(driver_->stream_wait_event(stream, lane.ended[1 - here], 0), "cuStreamWaitEvent");
+  if (lane.queued != 0)
+    status = driver_.status(driver_->stream_wait_event(stream, lane.ended[1 - here], 0),
+                            "cuStreamWaitEvent");
   if (status.ok()) status = batches.copy(driver_, batch, stream);
   if (status.ok()) status = driver_.status(driver_->event_record(ended, stream), "cuEventRecord");
-  if (status.ok()) status = driver_.status(driver_->stream_wait_event(behind, ended, 0), "cuStreamWaitEvent");
+  if (status.ok())
+    status = driver_.status(driver_->stream_wait_event(behind, ended, 0), "cuStreamWaitEvent");
   unqueued.queued = status.ok();
   lane.queued += status.ok();
   return status;

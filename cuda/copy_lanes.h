@@ -45,7 +45,8 @@ class CopyLanes {
     std::array<Handle, 2> streams{}, ended{};  // used in turns
     std::uint64_t queued = 0;                  // batches
   };
-  explicit CopyLanes(ContextPtr context) : context_(std::move(context)), driver_(context_->driver()) {}
+  explicit CopyLanes(ContextPtr context)
+      : context_(std::move(context)), driver_(context_->driver()) {}
   Status copy_batch(Direction direction, CopyList& batch, BatchUse& batches, Handle behind);
 
   const ContextPtr context_;

@@ -13,12 +13,14 @@ CopyStream::CopyStream(ContextPtr context, BatchUse& batches, CopyLanes* lanes)
       batches_(batches),
       copy_lanes_(lanes) {}
 
-Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context, BatchUse& batches, CopyLanes* lanes) {
+Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context, BatchUse& batches,
+                                                     CopyLanes* lanes) {
   std::unique_ptr<CopyStream> made(new CopyStream(std::move(context), batches, lanes));
   const Driver& driver = made->driver_;
   if (Status status = make_stream(driver, made->stream_); !status.ok()) return status;
-  if (Status status =
-          driver.status(driver->event_create(&made->done_, kEventBlockingSync | kEventDisableTiming), "cuEventCreate");
+  if (Status status = driver.status(
+          driver->event_create(&made->done_, kEventBlockingSync | kEventDisableTiming),
+          "cuEventCreate");
       !status.ok())
     return status;
   return made;
@@ -30,7 +32,8 @@ CopyStream::~CopyStream() {
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
 }
 
-Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind, const KernelLanes::Launch& kernel) {
+Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind,
+                          const KernelLanes::Launch& kernel) {
   Status ready = behind == Behind::kCopies && busy_ ? finish() : await_fence();
   if (!ready.ok()) return ready;
   lanes_ = &lanes;
@@ -42,7 +45,8 @@ Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind
 Status CopyStream::copy(Direction direction, CopyList& list) {
   if (list.bytes.empty()) return {};
   if (Status status = await_fence(); !status.ok()) return status;
-  return copy_lanes_ == nullptr ? batches_.copy(driver_, list, queue()) : copy_lanes_->copy(direction, list, batches_, queue());
+  return copy_lanes_ == nullptr ? batches_.copy(driver_, list, queue())
+                                : copy_lanes_->copy(direction, list, batches_, queue());
 }
 
 // All chunks of one request share one fence. A fence that one copy has waited for is reached for all.
@@ -60,10 +64,12 @@ Status CopyStream::finish() {
   if (kernels_ != 0) {
     const Handle lane = lanes_->stream(direction_);
     status = driver_.status(driver_->event_record(done_, lane), "cuEventRecord");
-    if (status.ok() && busy_) status = driver_.status(driver_->stream_wait_event(stream_, done_, 0), "cuStreamWaitEvent");
+    if (status.ok() && busy_)
+      status = driver_.status(driver_->stream_wait_event(stream_, done_, 0), "cuStreamWaitEvent");
     if (!busy_) last = nullptr;
   }
-  if (status.ok() && last != nullptr) status = driver_.status(driver_->event_record(done_, last), "cuEventRecord");
+  if (status.ok() && last != nullptr)
+    status = driver_.status(driver_->event_record(done_, last), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
   if (!status.ok()) {
     if (last != nullptr) await_stream(driver_, stream_);
@@ -111,7 +117,8 @@ Status CopyStreams::reserve(std::size_t streams, const Sizes& bytes) {
     all.push_back(std::move(stream).value());
     CopyStream& one = *all.back();
     for (const auto& [buffer, size] :
-         {std::pair(&one.pieces, bytes.pieces), std::pair(&one.digests, bytes.digests), std::pair(&one.staging, bytes.staging)})
+         {std::pair(&one.pieces, bytes.pieces), std::pair(&one.digests, bytes.digests),
+          std::pair(&one.staging, bytes.staging)})
       if (Status status = buffer->ensure(size); !status.ok()) return status;
   }
   return {};

@@ -21,7 +21,8 @@ namespace larder::copy::cuda {
 class CopyStream {
  public:
   // `batches` and `lanes` outlive the stream. Without lanes the copies run on the stream itself.
-  static Result<std::unique_ptr<CopyStream>> make(ContextPtr context, BatchUse& batches, CopyLanes* lanes);
+  static Result<std::unique_ptr<CopyStream>> make(ContextPtr context, BatchUse& batches,
+                                                  CopyLanes* lanes);
   ~CopyStream();
   CopyStream(const CopyStream&) = delete;
   CopyStream& operator=(const CopyStream&) = delete;
@@ -35,7 +36,8 @@ class CopyStream {
   // here, since lanes must not wait. kFence: waits for the fence alone, where the kernel and the
   // copies only read the pages.
   enum class Behind { kCopies, kFence };
-  Status launch(KernelLanes& lanes, Direction direction, Behind behind, const KernelLanes::Launch& kernel);
+  Status launch(KernelLanes& lanes, Direction direction, Behind behind,
+                const KernelLanes::Launch& kernel);
   // The stream for the next copy. Marks the stream as busy.
   Handle queue() {
     busy_ = true;
@@ -77,7 +79,8 @@ class CopyStreams {
   // Owns a stream for a scope.
   class Lease {
    public:
-    Lease(CopyStreams& pool, std::unique_ptr<CopyStream> stream) : pool_(&pool), stream_(std::move(stream)) {}
+    Lease(CopyStreams& pool, std::unique_ptr<CopyStream> stream)
+        : pool_(&pool), stream_(std::move(stream)) {}
     Lease(Lease&&) = default;
     ~Lease() {
       if (stream_ != nullptr) pool_->give_back(std::move(stream_));

@@ -23,10 +23,12 @@ PieceList part_of(const PieceList& list, std::size_t first, std::size_t count) {
 }
 
 // Takes the digests of null pieces from the slot's table, the only source for them.
-void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, const std::byte* stored, std::uint64_t* table) {
+void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, const std::byte* stored,
+                   std::uint64_t* table) {
   for (std::size_t i = 0; i < pieces.size(); ++i)
     if (pieces[i] == nullptr)
-      racy_copy(table + i * units, stored + i * units * sizeof(std::uint64_t), units * sizeof(std::uint64_t));
+      racy_copy(table + i * units, stored + i * units * sizeof(std::uint64_t),
+                units * sizeof(std::uint64_t));
 }
 
 }  // namespace
@@ -36,7 +38,8 @@ class CudaCopyEngine::Ready final : public ReadyMemory {
  public:
   Ready(std::shared_ptr<Arenas> arenas, ContextPtr context, std::span<std::byte> memory, Log log,
         const RegistrationOptions& options, int file)
-      : arenas_(std::move(arenas)), pinning_(std::move(context), memory, std::move(log), options, file) {
+      : arenas_(std::move(arenas)),
+        pinning_(std::move(context), memory, std::move(log), options, file) {
     const std::lock_guard lock(arenas_->mutex);
     arenas_->all.push_back(&pinning_);
   }
@@ -53,34 +56,42 @@ class CudaCopyEngine::Ready final : public ReadyMemory {
   Pinning pinning_;
 };
 
-Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, CudaOptions options) {
+Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page,
+                                                             CudaOptions options) {
   Result<ContextPtr> context = DeviceContext::of(page);
   if (!context.ok()) return context.status();
   std::unique_ptr<CudaCopyEngine> engine(new CudaCopyEngine(*context, std::move(options)));
   Result<std::unique_ptr<CopyLanes>> copy_lanes = CopyLanes::make(*context);
   if (!copy_lanes.ok()) return copy_lanes.status();
   engine->copy_lanes_ = std::move(copy_lanes).value();
-  engine->streams_ = std::make_unique<CopyStreams>(*context, engine->batches_, engine->copy_lanes_.get());
+  engine->streams_ =
+      std::make_unique<CopyStreams>(*context, engine->batches_, engine->copy_lanes_.get());
   if (engine->options_.kernels.empty()) return engine;
   const Result<unsigned> blocks = engine->count_blocks();
   if (!blocks.ok()) return blocks.status();
   engine->kernel_blocks_ = *blocks;
-  Result<std::unique_ptr<PieceKernels>> kernels = PieceKernels::load(*context, engine->options_.kernels);
+  Result<std::unique_ptr<PieceKernels>> kernels =
+      PieceKernels::load(*context, engine->options_.kernels);
   Result<std::unique_ptr<KernelLanes>> lanes =
-      kernels.ok() ? KernelLanes::make(*context, *blocks) : Result<std::unique_ptr<KernelLanes>>(kernels.status());
+      kernels.ok() ? KernelLanes::make(*context, *blocks)
+                   : Result<std::unique_ptr<KernelLanes>>(kernels.status());
   if (lanes.ok()) {
     engine->kernels_ = std::move(kernels).value();
     engine->lanes_ = std::move(lanes).value();
     engine->choose_strategies();
   } else {
-    engine->options_.log("warning", "the copy kernels cannot be loaded (" + lanes.status().text() +
-                                        "): chunks go by the copy engines, and loads through staging memory");
+    engine->options_.log("warning",
+                         "the copy kernels cannot be loaded (" + lanes.status().text() +
+                             "): chunks go by the copy engines, and loads through staging memory");
   }
   return engine;
 }
 
 CudaCopyEngine::CudaCopyEngine(ContextPtr context, CudaOptions options)
-    : context_(std::move(context)), options_(std::move(options)), fences_(Fences::make(context_)), batches_(options_.log) {}
+    : context_(std::move(context)),
+      options_(std::move(options)),
+      fences_(Fences::make(context_)),
+      batches_(options_.log) {}
 
 const char* CudaCopyEngine::name() const {
   switch (options_.method) {
@@ -98,7 +109,8 @@ DeviceRange CudaCopyEngine::pinned(std::span<const std::byte> slot) const {
   return {};
 }
 
-void CudaCopyEngine::prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const {
+void CudaCopyEngine::prepare(std::uint64_t piece_bytes, std::size_t pieces,
+                             unsigned threads) const {
   const std::size_t most = std::max<std::size_t>(pieces, kJoinedBytes / piece_bytes);
   CopyStreams::Sizes bytes;
   bytes.staging = staged_pieces(pieces, piece_bytes) * piece_bytes;
@@ -107,22 +119,29 @@ void CudaCopyEngine::prepare(std::uint64_t piece_bytes, std::size_t pieces, unsi
     bytes.digests = most * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
   }
   if (Status status = streams_->reserve(threads, bytes); !status.ok())
-    options_.log("warning", "memory for copies of a GPU was not ready in time, each copy makes its memory: " + status.text());
+    options_.log("warning",
+                 "memory for copies of a GPU was not ready in time, each copy makes its memory: " +
+                     status.text());
 }
 
 std::size_t CudaCopyEngine::staged_pieces(std::size_t pieces, std::uint64_t piece_bytes) const {
-  return std::min<std::size_t>(pieces, std::max<std::size_t>(1, options_.staging_bytes / piece_bytes));
+  return std::min<std::size_t>(pieces,
+                               std::max<std::size_t>(1, options_.staging_bytes / piece_bytes));
 }
 
 Status CudaCopyEngine::noted(Status status) const {
   if (status.code() != Code::kUnavailable || ended_.exchange(true)) return status;
-  options_.log("error",
-               "copies from and to the GPU have ended in this engine, which goes on without the cache: " + status.text());
+  options_.log(
+      "error",
+      "copies from and to the GPU have ended in this engine, which goes on without the cache: " +
+          status.text());
   return status;
 }
 
-Status CudaCopyEngine::make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes) {
-  const std::size_t digest_bytes = pieces * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
+Status CudaCopyEngine::make_tables(CopyStream& stream, std::size_t pieces,
+                                   std::uint64_t piece_bytes) {
+  const std::size_t digest_bytes =
+      pieces * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
   if (Status status = stream.pieces.ensure(pieces * sizeof(DevicePtr)); !status.ok()) return status;
   if (Status status = stream.digests.ensure(digest_bytes); !status.ok()) return status;
   // Clears the digests of an earlier copy.
@@ -130,26 +149,29 @@ Status CudaCopyEngine::make_tables(CopyStream& stream, std::size_t pieces, std::
   return {};
 }
 
-CudaCopyEngine::Named CudaCopyEngine::name_pieces(CopyStream& stream, Direction direction, const PieceList& list,
-                                                  std::size_t first) {
+CudaCopyEngine::Named CudaCopyEngine::name_pieces(CopyStream& stream, Direction direction,
+                                                  const PieceList& list, std::size_t first) {
   DevicePtr* const addresses = stream.pieces.data<DevicePtr>() + first;
   for (std::size_t i = 0; i < list.pieces.size(); ++i) addresses[i] = address(list.pieces[i]);
   return {direction, first, list.pieces.size(), list.piece_bytes};
 }
 
-Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces,
-                                   DevicePtr packed) const {
-  const std::size_t at_once =
-      std::max<std::size_t>(1, (move == Move::kDigest ? kJoinedBytes : kLaunchBytes) / pieces.piece_bytes);
+Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind,
+                                   const Named& pieces, DevicePtr packed) const {
+  const std::size_t at_once = std::max<std::size_t>(
+      1, (move == Move::kDigest ? kJoinedBytes : kLaunchBytes) / pieces.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(pieces.piece_bytes);
   for (std::size_t done = 0; done < pieces.count; done += at_once) {
     const std::size_t first = pieces.first + done;
-    const MoveJob job{reinterpret_cast<const std::uint64_t*>(stream.pieces.device()) + first,
-                      reinterpret_cast<unsigned char*>(packed == 0 ? 0 : packed + done * pieces.piece_bytes),
-                      reinterpret_cast<std::uint64_t*>(stream.digests.device()) + first * units, pieces.piece_bytes,
-                      std::min(at_once, pieces.count - done)};
+    const MoveJob job{
+        reinterpret_cast<const std::uint64_t*>(stream.pieces.device()) + first,
+        reinterpret_cast<unsigned char*>(packed == 0 ? 0 : packed + done * pieces.piece_bytes),
+        reinterpret_cast<std::uint64_t*>(stream.digests.device()) + first * units,
+        pieces.piece_bytes, std::min(at_once, pieces.count - done)};
     if (Status status = stream.launch(*lanes_, pieces.direction, behind,
-                                      [&](unsigned blocks, Handle lane) { return kernels_->launch(move, job, blocks, lane); });
+                                      [&](unsigned blocks, Handle lane) {
+                                        return kernels_->launch(move, job, blocks, lane);
+                                      });
         !status.ok())
       return status;
   }
@@ -157,11 +179,12 @@ Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Be
 }
 
 // Queues all pieces by one way. A kernel needs one address for the whole slot.
-Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
-                            const DeviceRange& device) const {
+Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel,
+                            const PieceList& list, const DeviceRange& device) const {
   const bool gather = direction == Direction::kStore;
   if (kernel) {
-    if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
+    if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok())
+      return status;
     return run_kernels(stream, gather ? Move::kGather : Move::kScatter, CopyStream::Behind::kCopies,
                        name_pieces(stream, direction, list), device.in_one_piece());
   }
@@ -172,13 +195,16 @@ Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel
 
 // Moves the pieces. If the device's copy engines move them, kernels digest the pages: after the
 // copies of a load, and beside the copies of a store, since both only read the pages.
-Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
-                                       const DeviceRange& device) const {
+Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, bool kernel,
+                                       const PieceList& list, const DeviceRange& device) const {
   if (kernel && device.in_one_piece() != 0) return move(stream, direction, true, list, device);
-  if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
+  if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok())
+    return status;
   const Named pieces = name_pieces(stream, direction, list);
   if (direction == Direction::kStore) {
-    if (Status status = run_kernels(stream, Move::kDigest, CopyStream::Behind::kFence, pieces, 0); !status.ok()) return status;
+    if (Status status = run_kernels(stream, Move::kDigest, CopyStream::Behind::kFence, pieces, 0);
+        !status.ok())
+      return status;
     return move(stream, direction, false, list, device);
   }
   if (Status status = move(stream, direction, false, list, device); !status.ok()) return status;
@@ -189,8 +215,9 @@ Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, 
 // the pages, which the caller leaves unchanged. If a byte changed on the way, the slot and its
 // table differ, and the next load reports the difference. Without kernels the host digests the
 // slot, which only this call writes.
-Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
-                                    const DeviceRange& device, std::span<std::uint64_t> table) const {
+Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const PieceList& from,
+                                    std::span<std::byte> slot, const DeviceRange& device,
+                                    std::span<std::uint64_t> table) const {
   const bool on_device = kernels_ != nullptr;
   if (Status status = on_device ? move_and_digest(stream, Direction::kStore, kernel, from, device)
                                 : move(stream, Direction::kStore, false, from, device);
@@ -203,26 +230,30 @@ Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const Piece
   }
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
   for (std::size_t i = 0; i < from.pieces.size(); ++i)
-    protocol::piece_digests(slot.data() + i * from.piece_bytes, from.piece_bytes, table.data() + i * units);
+    protocol::piece_digests(slot.data() + i * from.piece_bytes, from.piece_bytes,
+                            table.data() + i * units);
   return {};
 }
 
-Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot,
+Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from,
+                                    std::span<std::byte> slot,
                                     std::span<std::uint64_t> table) const {
   const bool kernel = by_kernel(Direction::kStore, from.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
   const std::size_t at_once = staged_pieces(from.pieces.size(), from.piece_bytes);
-  if (Status status = stream.staging.ensure(at_once * from.piece_bytes); !status.ok()) return status;
+  if (Status status = stream.staging.ensure(at_once * from.piece_bytes); !status.ok())
+    return status;
   auto* const staging = stream.staging.data<std::byte>();
   for (std::size_t first = 0; first < from.pieces.size(); first += at_once) {
     const PieceList part = part_of(from, first, std::min(at_once, from.pieces.size() - first));
-    if (Status status =
-            move(stream, Direction::kStore, kernel, part, stream.staging.range(part.pieces.size() * part.piece_bytes));
+    if (Status status = move(stream, Direction::kStore, kernel, part,
+                             stream.staging.range(part.pieces.size() * part.piece_bytes));
         !status.ok())
       return status;
     if (Status status = stream.finish(); !status.ok()) return status;
     for (std::size_t i = 0; i < part.pieces.size(); ++i)
-      host_loop().copy_piece(slot.data() + (first + i) * from.piece_bytes, staging + i * from.piece_bytes, from.piece_bytes,
+      host_loop().copy_piece(slot.data() + (first + i) * from.piece_bytes,
+                             staging + i * from.piece_bytes, from.piece_bytes,
                              table.data() + (first + i) * units, staging + i * from.piece_bytes);
   }
   host_loop().publish();
@@ -231,9 +262,10 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
 
 // Another process may overwrite a slot during a load. The digests are therefore of the bytes on the
 // device, by the kernel that wrote these bytes or by a kernel after the copy engines.
-Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, const DeviceRange& device, const PieceList& to,
-                                   std::span<std::uint64_t> table) const {
-  if (Status status = move_and_digest(stream, Direction::kLoad, kernel, to, device); !status.ok()) return status;
+Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, const DeviceRange& device,
+                                   const PieceList& to, std::span<std::uint64_t> table) const {
+  if (Status status = move_and_digest(stream, Direction::kLoad, kernel, to, device); !status.ok())
+    return status;
   if (Status status = stream.finish(); !status.ok()) return status;
   std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
   return {};
@@ -241,8 +273,8 @@ Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, const Device
 
 // Only this call uses the staging memory, so the digests on the way in are of the bytes for the
 // device.
-Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
-                                   std::span<std::uint64_t> table) const {
+Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte> slot,
+                                   const PieceList& to, std::span<std::uint64_t> table) const {
   const bool kernel = by_kernel(Direction::kLoad, to.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
   const std::size_t at_once = staged_pieces(to.pieces.size(), to.piece_bytes);
@@ -252,10 +284,13 @@ Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte
     const PieceList part = part_of(to, first, std::min(at_once, to.pieces.size() - first));
     for (std::size_t i = 0; i < part.pieces.size(); ++i)
       if (part.pieces[i] != nullptr)
-        host_loop().copy_piece(staging + i * to.piece_bytes, slot.data() + (first + i) * to.piece_bytes, to.piece_bytes,
-                               table.data() + (first + i) * units, slot.data() + (first + i + 1) * to.piece_bytes);
+        host_loop().copy_piece(staging + i * to.piece_bytes,
+                               slot.data() + (first + i) * to.piece_bytes, to.piece_bytes,
+                               table.data() + (first + i) * units,
+                               slot.data() + (first + i + 1) * to.piece_bytes);
     host_loop().publish();
-    if (Status status = move(stream, Direction::kLoad, kernel, part, stream.staging.range(part.pieces.size() * part.piece_bytes));
+    if (Status status = move(stream, Direction::kLoad, kernel, part,
+                             stream.staging.range(part.pieces.size() * part.piece_bytes));
         !status.ok())
       return status;
     if (Status status = stream.finish(); !status.ok()) return status;
@@ -263,9 +298,12 @@ Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte
   return {};
 }
 
-Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from, std::span<std::byte> slot) const {
-  if (ended_) return Status(Code::kUnavailable, "copies from and to the GPU have ended in this engine");
-  std::vector<std::uint64_t> table(from.pieces.size() * protocol::units_per_piece(from.piece_bytes));
+Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from,
+                                            std::span<std::byte> slot) const {
+  if (ended_)
+    return Status(Code::kUnavailable, "copies from and to the GPU have ended in this engine");
+  std::vector<std::uint64_t> table(from.pieces.size() *
+                                   protocol::units_per_piece(from.piece_bytes));
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
   Result<CopyStreams::Lease> stream = streams_->take(from.after);
@@ -274,20 +312,24 @@ Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from, std::span<std
   const DeviceRange device = pinned(slot.first(payload_bytes));
   if (Status status = device.empty()
                           ? store_staged(**stream, from, slot, table)
-                          : store_pinned(**stream, by_kernel(Direction::kStore, from.piece_bytes), from, slot, device, table);
+                          : store_pinned(**stream, by_kernel(Direction::kStore, from.piece_bytes),
+                                         from, slot, device, table);
       !status.ok())
     return noted(status);
-  host_loop().copy_words(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size());
+  host_loop().copy_words(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(),
+                         table.size());
   host_loop().publish();
   return protocol::root_digest(table.data(), table.size());
 }
 
-Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const {
+Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
+                            const PieceList& to) const {
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
   const std::uint64_t payload_bytes = to.pieces.size() * to.piece_bytes;
   const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
   std::vector<std::uint64_t> table(to.pieces.size() * units);
-  if (slot.size() < protocol::digest_table_offset(payload_bytes) + table.size() * sizeof(std::uint64_t))
+  if (slot.size() <
+      protocol::digest_table_offset(payload_bytes) + table.size() * sizeof(std::uint64_t))
     return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
@@ -295,9 +337,12 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   if (!stream.ok()) return noted(stream.status());
   // Without kernels the device cannot digest its pages. The load goes through staging memory and
   // the host digests there.
-  const DeviceRange device = kernels_ != nullptr ? pinned(slot.first(payload_bytes)) : DeviceRange();
-  if (Status status = device.empty() ? load_staged(**stream, slot, to, table)
-                                     : load_pinned(**stream, by_kernel(Direction::kLoad, to.piece_bytes), device, to, table);
+  const DeviceRange device =
+      kernels_ != nullptr ? pinned(slot.first(payload_bytes)) : DeviceRange();
+  if (Status status = device.empty()
+                          ? load_staged(**stream, slot, to, table)
+                          : load_pinned(**stream, by_kernel(Direction::kLoad, to.piece_bytes),
+                                        device, to, table);
       !status.ok())
     return noted(status);
   const std::byte* const stored = slot.data() + protocol::digest_table_offset(payload_bytes);
@@ -309,14 +354,17 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
 }
 
 Result<std::shared_ptr<const Fence>> CudaCopyEngine::fence(void* stream) const {
-  if (ended_) return Status(Code::kUnavailable, "copies from and to the GPU have ended in this engine");
+  if (ended_)
+    return Status(Code::kUnavailable, "copies from and to the GPU have ended in this engine");
   Result<std::shared_ptr<const Fence>> fence = fences_->record(stream);
   if (!fence.ok()) return noted(fence.status());
   return fence;
 }
 
-std::unique_ptr<ReadyMemory> CudaCopyEngine::make_ready(std::span<std::byte> memory, int file) const {
-  return std::make_unique<Ready>(arenas_, context_, memory, options_.log, options_.registration, file);
+std::unique_ptr<ReadyMemory> CudaCopyEngine::make_ready(std::span<std::byte> memory,
+                                                        int file) const {
+  return std::make_unique<Ready>(arenas_, context_, memory, options_.log, options_.registration,
+                                 file);
 }
 
 }  // namespace larder::copy::cuda
@@ -333,7 +381,8 @@ Result<std::uint64_t> device_of(const void* page) {
 Result<std::unique_ptr<CopyEngine>> device_copy_engine(const void* page, Log log) {
   cuda::CudaOptions options;
   options.log = std::move(log);
-  Result<std::unique_ptr<cuda::CudaCopyEngine>> made = cuda::CudaCopyEngine::make(page, std::move(options));
+  Result<std::unique_ptr<cuda::CudaCopyEngine>> made =
+      cuda::CudaCopyEngine::make(page, std::move(options));
   if (!made.ok()) return made.status();
   return std::unique_ptr<CopyEngine>(std::move(made).value());
 }

@@ -59,15 +59,18 @@ class CudaCopyEngine final : public CopyEngine {
 
   const char* name() const override;
   Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const override;
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const override;
-  Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const override;
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const PieceList& to) const override;
+  Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes,
+                    const Fence* after) const override;
   Status digests(const PieceList& of, std::span<std::uint64_t> table) const override;
   Result<std::shared_ptr<const Fence>> fence(void* stream) const override;
   bool outlives_process() const override { return true; }
   void prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const override;
   std::uint64_t joined_bytes() const override { return kJoinedBytes; }
   protocol::CopyStrategy strategy() const override;
-  std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory, int file = -1) const override;
+  std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory,
+                                          int file = -1) const override;
 
   // Bytes that one call of load_parts() queues at once: one run of copies (in batches, see
   // CopyLanes), one run of digests, and a wait for each. Beyond this size the cost of another wait is
@@ -114,14 +117,18 @@ class CudaCopyEngine final : public CopyEngine {
   };
   static Status make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes);
   // REQUIRES: make_tables() for all pieces.
-  static Named name_pieces(CopyStream& stream, Direction direction, const PieceList& list, std::size_t first = 0);
+  static Named name_pieces(CopyStream& stream, Direction direction, const PieceList& list,
+                           std::size_t first = 0);
   // Queues kernels over the pieces, kLaunchBytes each, or kJoinedBytes if they digest only.
-  Status run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces, DevicePtr packed) const;
-  Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
-                      const DeviceRange& device, std::span<std::uint64_t> table) const;
-  Status store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, std::span<std::uint64_t> table) const;
-  Status load_pinned(CopyStream& stream, bool kernel, const DeviceRange& device, const PieceList& to,
-                     std::span<std::uint64_t> table) const;
+  Status run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces,
+                     DevicePtr packed) const;
+  Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from,
+                      std::span<std::byte> slot, const DeviceRange& device,
+                      std::span<std::uint64_t> table) const;
+  Status store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot,
+                      std::span<std::uint64_t> table) const;
+  Status load_pinned(CopyStream& stream, bool kernel, const DeviceRange& device,
+                     const PieceList& to, std::span<std::uint64_t> table) const;
   Status load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
                      std::span<std::uint64_t> table) const;
   // Parts in registered slots, with one wait for all.
@@ -129,11 +136,14 @@ class CudaCopyEngine final : public CopyEngine {
     const ChunkPart* part;
     DeviceRange device;
   };
-  Status load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts, std::uint64_t piece_bytes) const;
-  Status load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const;
-  Status move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, const DeviceRange& device) const;
-  Status move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
-                         const DeviceRange& device) const;
+  Status load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts,
+                           std::uint64_t piece_bytes) const;
+  Status load_part_staged(CopyStream& stream, const ChunkPart& part,
+                          std::uint64_t piece_bytes) const;
+  Status move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
+              const DeviceRange& device) const;
+  Status move_and_digest(CopyStream& stream, Direction direction, bool kernel,
+                         const PieceList& list, const DeviceRange& device) const;
   // Ends the copies of this engine if the status is a CUDA error. No call is retried, because the
   // context may be lost. Lack of memory and a refusal during a capture fail one copy only.
   Status noted(Status status) const;

@@ -11,7 +11,8 @@ namespace {
 // written.
 Status compared(const ChunkPart& part, std::uint64_t units, const std::uint64_t* digests) {
   for (std::size_t i = 0; i < part.pieces.size(); ++i)
-    if (part.pieces[i] != nullptr && !std::equal(digests + i * units, digests + (i + 1) * units, part.digests.data() + i * units))
+    if (part.pieces[i] != nullptr && !std::equal(digests + i * units, digests + (i + 1) * units,
+                                                 part.digests.data() + i * units))
       return {Code::kDataLoss, "the bytes do not match the digests of their chunk"};
   return {};
 }
@@ -19,7 +20,8 @@ Status compared(const ChunkPart& part, std::uint64_t units, const std::uint64_t*
 }  // namespace
 
 // After the copy engines a kernel digests pages only, so one run of kernels covers all parts.
-Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts, std::uint64_t piece_bytes) const {
+Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const DirectPart> parts,
+                                         std::uint64_t piece_bytes) const {
   const std::uint64_t units = protocol::units_per_piece(piece_bytes);
   std::size_t pieces = 0;
   bool kernel = by_kernel(Direction::kLoad, piece_bytes);
@@ -30,20 +32,23 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Dir
   if (Status status = make_tables(stream, pieces, piece_bytes); !status.ok()) return status;
   CopyList copies;
   if (!kernel)
-    for (const DirectPart& part : parts) copies.add_pieces(false, {part.part->pieces, piece_bytes}, part.device);
+    for (const DirectPart& part : parts)
+      copies.add_pieces(false, {part.part->pieces, piece_bytes}, part.device);
   if (Status status = stream.copy(Direction::kLoad, copies); !status.ok()) return status;
   std::size_t first = 0;
   for (const DirectPart& part : parts) {
-    const Named named = name_pieces(stream, Direction::kLoad, {part.part->pieces, piece_bytes}, first);
+    const Named named =
+        name_pieces(stream, Direction::kLoad, {part.part->pieces, piece_bytes}, first);
     first += named.count;
     if (!kernel) continue;
-    if (Status status = run_kernels(stream, Move::kScatter, CopyStream::Behind::kCopies, named, part.device.in_one_piece());
+    if (Status status = run_kernels(stream, Move::kScatter, CopyStream::Behind::kCopies, named,
+                                    part.device.in_one_piece());
         !status.ok())
       return status;
   }
   if (!kernel)
-    if (Status status =
-            run_kernels(stream, Move::kDigest, CopyStream::Behind::kCopies, {Direction::kLoad, 0, pieces, piece_bytes}, 0);
+    if (Status status = run_kernels(stream, Move::kDigest, CopyStream::Behind::kCopies,
+                                    {Direction::kLoad, 0, pieces, piece_bytes}, 0);
         !status.ok())
       return status;
   if (Status status = stream.finish(); !status.ok()) return status;
@@ -55,15 +60,19 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Dir
   return {};
 }
 
-Status CudaCopyEngine::load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const {
+Status CudaCopyEngine::load_part_staged(CopyStream& stream, const ChunkPart& part,
+                                        std::uint64_t piece_bytes) const {
   const std::uint64_t units = protocol::units_per_piece(piece_bytes);
   std::vector<std::uint64_t> table(part.pieces.size() * units);
-  if (Status status = load_staged(stream, part.packed, {part.pieces, piece_bytes}, table); !status.ok()) return status;
+  if (Status status = load_staged(stream, part.packed, {part.pieces, piece_bytes}, table);
+      !status.ok())
+    return status;
   return compared(part, units, table.data());
 }
 
 // Joins as many parts as fit in kJoinedBytes; prepare() has made tables of this size.
-Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const {
+Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes,
+                                  const Fence* after) const {
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
@@ -75,11 +84,13 @@ Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_
   for (const ChunkPart& part : parts) {
     DeviceRange device = kernels_ != nullptr ? pinned(part.packed) : DeviceRange();  // see load()
     if (device.empty()) {
-      if (Status status = load_part_staged(**stream, part, piece_bytes); !status.ok()) return noted(status);
+      if (Status status = load_part_staged(**stream, part, piece_bytes); !status.ok())
+        return noted(status);
       continue;
     }
     if (!direct.empty() && pieces + part.pieces.size() > most) {
-      if (Status status = load_parts_pinned(**stream, direct, piece_bytes); !status.ok()) return noted(status);
+      if (Status status = load_parts_pinned(**stream, direct, piece_bytes); !status.ok())
+        return noted(status);
       direct.clear();
       pieces = 0;
     }

@@ -19,8 +19,12 @@ Result<unsigned> CudaCopyEngine::count_blocks() const {
   const ContextScope scope(driver, context_->handle());
   if (!scope.status().ok()) return scope.status();
   int device = 0, processors = 0;
-  if (Status status = driver.status(driver->ctx_get_device(&device), "cuCtxGetDevice"); !status.ok()) return status;
-  if (Status status = driver.status(driver->device_get_attribute(&processors, kProcessorCount, device), "cuDeviceGetAttribute");
+  if (Status status = driver.status(driver->ctx_get_device(&device), "cuCtxGetDevice");
+      !status.ok())
+    return status;
+  if (Status status =
+          driver.status(driver->device_get_attribute(&processors, kProcessorCount, device),
+                        "cuDeviceGetAttribute");
       !status.ok())
     return status;
   return blocks_of(static_cast<unsigned>(std::max(processors, 0)));
@@ -28,14 +32,17 @@ Result<unsigned> CudaCopyEngine::count_blocks() const {
 
 void CudaCopyEngine::choose_strategies() {
   if (options_.method != Method::kAuto || options_.calibrate_strategies.count() == 0) return;
-  if (const std::optional<StrategyTable> known = options_.known->find(context_->handle(), kernel_blocks_)) {
+  if (const std::optional<StrategyTable> known =
+          options_.known->find(context_->handle(), kernel_blocks_)) {
     strategies_ = *known;
-    return options_.log("info", "GPU copies, as measured before in this process: " + strategies_.told().in_words());
+    return options_.log(
+        "info", "GPU copies, as measured before in this process: " + strategies_.told().in_words());
   }
   const auto start = std::chrono::steady_clock::now();
   Result<StrategyTable> measured = Status(Code::kResourceExhausted, "no thread can be made");
   try {
-    measuring_ = std::make_unique<StrategyCalibration>([this](const std::atomic<bool>& stop) { return measure(stop); });
+    measuring_ = std::make_unique<StrategyCalibration>(
+        [this](const std::atomic<bool>& stop) { return measure(stop); });
     measured = measuring_->wait(options_.calibrate_strategies);
   } catch (const std::system_error&) {  // logged below
   }
@@ -45,8 +52,10 @@ void CudaCopyEngine::choose_strategies() {
                                        "), a guess stands: " + strategies_.told().in_words());
   strategies_ = *measured;
   options_.known->keep(context_->handle(), kernel_blocks_, strategies_);
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
-  options_.log("info", "GPU copies, measured in " + std::to_string(took.count()) + " ms: " + strategies_.told().in_words());
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - start);
+  options_.log("info", "GPU copies, measured in " + std::to_string(took.count()) +
+                           " ms: " + strategies_.told().in_words());
 }
 
 // Measures whole copies, digests included, by as many threads as an engine has. The copies use
@@ -59,7 +68,8 @@ Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) con
   if (!scope.status().ok()) return scope.status();
   std::vector<std::unique_ptr<TrialMemory>> memory;
   for (std::size_t i = 0; i < kTrialThreads; ++i) {
-    Result<std::unique_ptr<TrialMemory>> part = TrialMemory::make(*context_, options_.measure_bytes / kTrialThreads);
+    Result<std::unique_ptr<TrialMemory>> part =
+        TrialMemory::make(*context_, options_.measure_bytes / kTrialThreads);
     if (!part.ok()) return part.status();
     memory.push_back(std::move(part).value());
   }
@@ -70,20 +80,23 @@ Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) con
     if (!stream.ok()) return stream.status();
     streams.push_back(std::move(stream).value());
   }
-  const auto copy = [&](std::size_t number, Direction direction, bool kernel, std::uint64_t piece_bytes) {
+  const auto copy = [&](std::size_t number, Direction direction, bool kernel,
+                        std::uint64_t piece_bytes) {
     const ContextScope own(context_->driver(), context_->handle());
     if (!own.status().ok()) return own.status();
     TrialMemory& part = *memory[number];
     const PieceList list = part.pieces(piece_bytes);
     const std::span<std::uint64_t> table = part.table(list);
     if (direction == Direction::kStore)
-      return store_pinned(*streams[number], kernel, list, part.slot(), part.slot_on_device(), table);
+      return store_pinned(*streams[number], kernel, list, part.slot(), part.slot_on_device(),
+                          table);
     return load_pinned(*streams[number], kernel, part.slot_on_device(), list, table);
   };
   return calibrate_strategies(
       [&](Direction direction, bool kernel, std::uint64_t piece_bytes) {
-        return steady_rate(kTrialThreads, memory[0]->slot().size(), stop,
-                           [&](std::size_t number) { return copy(number, direction, kernel, piece_bytes); });
+        return steady_rate(kTrialThreads, memory[0]->slot().size(), stop, [&](std::size_t number) {
+          return copy(number, direction, kernel, piece_bytes);
+        });
       },
       stop);
 }
@@ -103,7 +116,8 @@ protocol::CopyStrategy CudaCopyEngine::strategy() const {
 // fetch each page separately.
 bool CudaCopyEngine::kernels_allowed() const {
   const std::lock_guard lock(arenas_->mutex);
-  return std::ranges::none_of(arenas_->all, [](const Pinning* arena) { return arena->not_allowed(); });
+  return std::ranges::none_of(arenas_->all,
+                              [](const Pinning* arena) { return arena->not_allowed(); });
 }
 
 bool CudaCopyEngine::by_kernel(Direction direction, std::uint64_t piece_bytes) const {

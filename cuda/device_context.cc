@@ -8,7 +8,8 @@ namespace larder::copy::cuda {
 Result<ContextPtr> DeviceContext::of(const void* page) {
   const Result<const Driver*> found = Driver::find();
   if (!found.ok()) {
-    if (found.status().code() == Code::kUnavailable) return Status(Code::kNotFound, found.status().text());
+    if (found.status().code() == Code::kUnavailable)
+      return Status(Code::kNotFound, found.status().text());
     return found.status();
   }
   const Driver& driver = **found;
@@ -21,11 +22,13 @@ Result<ContextPtr> DeviceContext::of(const void* page) {
     return Status(Code::kNotFound, "the page lies on no CUDA device");
   if (known != kSuccess) return driver.status(known, "cuPointerGetAttribute");
   Handle context = nullptr;
-  if (driver->pointer_get_attribute(&context, kPointerContext, address) == kSuccess && context != nullptr)
+  if (driver->pointer_get_attribute(&context, kPointerContext, address) == kSuccess &&
+      context != nullptr)
     return ContextPtr(new DeviceContext(driver, context, std::nullopt));
   int ordinal = 0;
   if (Status status =
-          driver.status(driver->pointer_get_attribute(&ordinal, kPointerDeviceOrdinal, address), "cuPointerGetAttribute");
+          driver.status(driver->pointer_get_attribute(&ordinal, kPointerDeviceOrdinal, address),
+                        "cuPointerGetAttribute");
       !status.ok())
     return status;
   return primary(driver, ordinal);
@@ -34,8 +37,11 @@ Result<ContextPtr> DeviceContext::of(const void* page) {
 Result<ContextPtr> DeviceContext::primary(const Driver& driver, int ordinal) {
   int device = 0;
   Handle context = nullptr;
-  if (Status status = driver.status(driver->device_get(&device, ordinal), "cuDeviceGet"); !status.ok()) return status;
-  if (Status status = driver.status(driver->device_primary_ctx_retain(&context, device), "cuDevicePrimaryCtxRetain");
+  if (Status status = driver.status(driver->device_get(&device, ordinal), "cuDeviceGet");
+      !status.ok())
+    return status;
+  if (Status status = driver.status(driver->device_primary_ctx_retain(&context, device),
+                                    "cuDevicePrimaryCtxRetain");
       !status.ok())
     return status;
   return ContextPtr(new DeviceContext(driver, context, device));
@@ -47,14 +53,17 @@ DeviceContext::~DeviceContext() {
 
 Status make_stream(const Driver& driver, Handle& stream) {
   int least = 0, greatest = 0;
-  if (Status status = driver.status(driver->ctx_get_stream_priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange");
+  if (Status status = driver.status(driver->ctx_get_stream_priority_range(&least, &greatest),
+                                    "cuCtxGetStreamPriorityRange");
       !status.ok())
     return status;
-  return driver.status(driver->stream_create_with_priority(&stream, kStreamNonBlocking, least), "cuStreamCreateWithPriority");
+  return driver.status(driver->stream_create_with_priority(&stream, kStreamNonBlocking, least),
+                       "cuStreamCreateWithPriority");
 }
 
 void await_stream(const Driver& driver, Handle stream) {
-  while (is_capture_error(driver->stream_synchronize(stream))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (is_capture_error(driver->stream_synchronize(stream)))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace larder::copy::cuda

@@ -29,7 +29,8 @@ bool get(GetProcAddress by_name, const char* name, int version, Function& functi
 Status Driver::fill(GetProcAddress by_name) {
   std::string missing;
   const auto need = [&](const char* name, auto& function) {
-    if (!get(by_name, name, kVersion, function)) missing += std::string(missing.empty() ? "" : ", ") + name;
+    if (!get(by_name, name, kVersion, function))
+      missing += std::string(missing.empty() ? "" : ", ") + name;
   };
   need("cuInit", table_.init);
   need("cuGetErrorName", table_.get_error_name);
@@ -64,7 +65,9 @@ Status Driver::fill(GetProcAddress by_name) {
   need("cuModuleUnload", table_.module_unload);
   need("cuModuleGetFunction", table_.module_get_function);
   need("cuLaunchKernel", table_.launch_kernel);
-  if (!missing.empty()) return {Code::kUnsupported, "libcuda.so.1 lacks " + missing + ": a driver of CUDA 12 is needed"};
+  if (!missing.empty())
+    return {Code::kUnsupported,
+            "libcuda.so.1 lacks " + missing + ": a driver of CUDA 12 is needed"};
   get(by_name, "cuMemcpyBatchAsync", kBatchVersion, table_.memcpy_batch);
   fill_sharing(by_name);
   return {};
@@ -110,9 +113,11 @@ Result<const Driver*> Driver::find(int mode, const char* missing) {
   // Stays open, because the table points into the library.
   void* const library = ::dlopen("libcuda.so.1", mode);
   if (library == nullptr) return Status(Code::kUnavailable, missing);
-  const auto get_proc_address = reinterpret_cast<GetProcAddress>(::dlsym(library, kGetProcAddressName));
+  const auto get_proc_address =
+      reinterpret_cast<GetProcAddress>(::dlsym(library, kGetProcAddressName));
   if (get_proc_address == nullptr)
-    return Status(Code::kUnsupported, "libcuda.so.1 has no cuGetProcAddress_v2: a driver of CUDA 12 is needed");
+    return Status(Code::kUnsupported,
+                  "libcuda.so.1 has no cuGetProcAddress_v2: a driver of CUDA 12 is needed");
   Driver driver;
   driver.in_library_ = reinterpret_cast<const void*>(get_proc_address);
   if (Status status = driver.fill(get_proc_address); !status.ok()) return status;
@@ -125,7 +130,8 @@ std::string Driver::file() const {
   return ::dladdr(in_library_, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-ContextScope::ContextScope(const Driver& driver, Handle context) : driver_(driver), result_(driver->ctx_push_current(context)) {
+ContextScope::ContextScope(const Driver& driver, Handle context)
+    : driver_(driver), result_(driver->ctx_push_current(context)) {
   if (result_ == kSuccess) driver_->thread_exchange_stream_capture_mode(&capture_mode_);
 }
 
@@ -139,7 +145,8 @@ ContextScope::~ContextScope() {
 Status Driver::status(ResultCode result, std::string_view function) const {
   if (result == kSuccess) return {};
   const char* name = nullptr;
-  if (table_.get_error_name(result, &name) != kSuccess || name == nullptr) name = "an error without a name";
+  if (table_.get_error_name(result, &name) != kSuccess || name == nullptr)
+    name = "an error without a name";
   const Code code = result == kOutOfMemory     ? Code::kResourceExhausted
                     : is_capture_error(result) ? Code::kFailedPrecondition
                                                : Code::kUnavailable;

@@ -122,14 +122,16 @@ struct DriverTable {
   ResultCode (*mem_host_unregister)(void* memory);
   ResultCode (*mem_host_get_device_pointer)(DevicePtr* pointer, void* memory, unsigned flags);
   ResultCode (*memcpy_async)(DevicePtr to, DevicePtr from, std::size_t bytes, Handle stream);
-  ResultCode (*memcpy_batch)(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count, CopyAttributes* attributes,
-                             std::size_t* attribute_starts, std::size_t attribute_count, std::size_t* failed, Handle stream);
+  ResultCode (*memcpy_batch)(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count,
+                             CopyAttributes* attributes, std::size_t* attribute_starts,
+                             std::size_t attribute_count, std::size_t* failed, Handle stream);
   ResultCode (*module_load_data)(Handle* module, const void* image);
   ResultCode (*module_unload)(Handle module);
   ResultCode (*module_get_function)(Handle* function, Handle module, const char* name);
-  ResultCode (*launch_kernel)(Handle function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
-                              unsigned threads_y, unsigned threads_z, unsigned shared_bytes, Handle stream, void** parameters,
-                              void** extra);
+  ResultCode (*launch_kernel)(Handle function, unsigned blocks_x, unsigned blocks_y,
+                              unsigned blocks_z, unsigned threads_x, unsigned threads_y,
+                              unsigned threads_z, unsigned shared_bytes, Handle stream,
+                              void** parameters, void** extra);
   ResultCode (*device_get_count)(int* count);
   // The UUID of the MIG instance, if the device is one.
   ResultCode (*device_get_uuid)(DeviceUuid* uuid, int device);
@@ -141,19 +143,22 @@ struct DriverTable {
   ResultCode (*ipc_close_mem_handle)(DevicePtr memory);
   ResultCode (*mem_retain_allocation_handle)(AllocationHandle* handle, void* address);
   ResultCode (*mem_release)(AllocationHandle handle);
-  ResultCode (*mem_export_to_shareable_handle)(void* shared, AllocationHandle handle, int type, unsigned long long flags);
+  ResultCode (*mem_export_to_shareable_handle)(void* shared, AllocationHandle handle, int type,
+                                               unsigned long long flags);
   ResultCode (*mem_import_from_shareable_handle)(AllocationHandle* handle, void* shared, int type);
-  ResultCode (*mem_address_reserve)(DevicePtr* address, std::size_t bytes, std::size_t alignment, DevicePtr wanted,
-                                    unsigned long long flags);
+  ResultCode (*mem_address_reserve)(DevicePtr* address, std::size_t bytes, std::size_t alignment,
+                                    DevicePtr wanted, unsigned long long flags);
   ResultCode (*mem_address_free)(DevicePtr address, std::size_t bytes);
-  ResultCode (*mem_map)(DevicePtr address, std::size_t bytes, std::size_t offset, AllocationHandle handle,
-                        unsigned long long flags);
+  ResultCode (*mem_map)(DevicePtr address, std::size_t bytes, std::size_t offset,
+                        AllocationHandle handle, unsigned long long flags);
   ResultCode (*mem_unmap)(DevicePtr address, std::size_t bytes);
-  ResultCode (*mem_set_access)(DevicePtr address, std::size_t bytes, const AccessDescription* descriptions, std::size_t count);
+  ResultCode (*mem_set_access)(DevicePtr address, std::size_t bytes,
+                               const AccessDescription* descriptions, std::size_t count);
 };
 
 // The function that finds all others by name and interface version, since CUDA 12.0.
-using GetProcAddress = ResultCode (*)(const char* name, void** function, int version, std::uint64_t flags, int* found);
+using GetProcAddress = ResultCode (*)(const char* name, void** function, int version,
+                                      std::uint64_t flags, int* found);
 inline constexpr const char* kGetProcAddressName = "cuGetProcAddress_v2";
 
 }  // namespace larder::copy::cuda

@@ -22,11 +22,13 @@ constexpr bool same_type() {
 template <typename Ours, typename Theirs>
 struct Same : std::false_type {};
 template <typename Result, typename... Ours, typename TheirResult, typename... Theirs>
-requires(sizeof...(Ours) == sizeof...(Theirs)) struct Same<Result (*)(Ours...), TheirResult (*)(Theirs...)>
+requires(sizeof...(Ours) ==
+         sizeof...(Theirs)) struct Same<Result (*)(Ours...), TheirResult (*)(Theirs...)>
     : std::bool_constant<same_type<Result, TheirResult>() && (same_type<Ours, Theirs>() && ...)> {
 };
 
-#define LARDER_SAME(member, type) static_assert(Same<decltype(DriverTable::member), type>::value, #member)
+#define LARDER_SAME(member, type) \
+  static_assert(Same<decltype(DriverTable::member), type>::value, #member)
 LARDER_SAME(init, PFN_cuInit_v2000);
 LARDER_SAME(get_error_name, PFN_cuGetErrorName_v6000);
 LARDER_SAME(pointer_get_attribute, PFN_cuPointerGetAttribute_v4000);
@@ -80,39 +82,53 @@ LARDER_SAME(mem_set_access, PFN_cuMemSetAccess_v10020);
 #undef LARDER_SAME
 static_assert(Same<GetProcAddress, PFN_cuGetProcAddress_v12000>::value);
 
-static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE && kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
+static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE &&
+              kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(kNotInitialized == CUDA_ERROR_NOT_INITIALIZED && kNotFound == CUDA_ERROR_NOT_FOUND);
 static_assert(kNotReady == CUDA_ERROR_NOT_READY && kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS);
-static_assert(kAlreadyRegistered == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED && kNotSupported == CUDA_ERROR_NOT_SUPPORTED);
-static_assert(kPointerContext == CU_POINTER_ATTRIBUTE_CONTEXT && kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
-static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
-static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING && kEventBlockingSync == CU_EVENT_BLOCKING_SYNC);
+static_assert(kAlreadyRegistered == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
+              kNotSupported == CUDA_ERROR_NOT_SUPPORTED);
+static_assert(kPointerContext == CU_POINTER_ATTRIBUTE_CONTEXT &&
+              kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+static_assert(kPointerDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL &&
+              kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING &&
+              kEventBlockingSync == CU_EVENT_BLOCKING_SYNC);
 static_assert(kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
-static_assert(kHostPortable == CU_MEMHOSTALLOC_PORTABLE && kHostPortable == CU_MEMHOSTREGISTER_PORTABLE);
-static_assert(kHostDeviceMap == CU_MEMHOSTALLOC_DEVICEMAP && kHostDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
+static_assert(kHostPortable == CU_MEMHOSTALLOC_PORTABLE &&
+              kHostPortable == CU_MEMHOSTREGISTER_PORTABLE);
+static_assert(kHostDeviceMap == CU_MEMHOSTALLOC_DEVICEMAP &&
+              kHostDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kAccessOrderStream == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
 static_assert(kBesideCompute == CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
 
-static_assert(kNotPermitted == CUDA_ERROR_NOT_PERMITTED && kInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
+static_assert(kNotPermitted == CUDA_ERROR_NOT_PERMITTED &&
+              kInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
 static_assert(kUncorrectableMemory == CUDA_ERROR_ECC_UNCORRECTABLE);
 static_assert(kOperatingSystem == CUDA_ERROR_OPERATING_SYSTEM);
 static_assert(kProcessorCount == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kComputeMode == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
 static_assert(kComputeModeDefault == CU_COMPUTEMODE_DEFAULT);
-static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE && kPointerBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
-static_assert(kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS && kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE &&
+              kPointerBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
+static_assert(kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS &&
+              kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
 static_assert(kHandleTypeDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
               kAccessReadWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 static_assert(sizeof(DeviceUuid) == sizeof(CUuuid) && sizeof(IpcHandle) == sizeof(CUipcMemHandle));
-static_assert(sizeof(AllocationHandle) == sizeof(CUmemGenericAllocationHandle) && sizeof(MemLocation) == sizeof(CUmemLocation));
+static_assert(sizeof(AllocationHandle) == sizeof(CUmemGenericAllocationHandle) &&
+              sizeof(MemLocation) == sizeof(CUmemLocation));
 static_assert(sizeof(AccessDescription) == sizeof(CUmemAccessDesc) &&
               offsetof(AccessDescription, flags) == offsetof(CUmemAccessDesc, flags));
 
-static_assert(sizeof(CopyAttributes) == sizeof(CUmemcpyAttributes) && sizeof(DevicePtr) == sizeof(CUdeviceptr));
-static_assert(offsetof(CopyAttributes, source_access_order) == offsetof(CUmemcpyAttributes, srcAccessOrder));
+static_assert(sizeof(CopyAttributes) == sizeof(CUmemcpyAttributes) &&
+              sizeof(DevicePtr) == sizeof(CUdeviceptr));
+static_assert(offsetof(CopyAttributes, source_access_order) ==
+              offsetof(CUmemcpyAttributes, srcAccessOrder));
 static_assert(offsetof(CopyAttributes, source_hint) == offsetof(CUmemcpyAttributes, srcLocHint));
-static_assert(offsetof(CopyAttributes, destination_hint) == offsetof(CUmemcpyAttributes, dstLocHint));
+static_assert(offsetof(CopyAttributes, destination_hint) ==
+              offsetof(CUmemcpyAttributes, dstLocHint));
 static_assert(offsetof(CopyAttributes, flags) == offsetof(CUmemcpyAttributes, flags));
 
 }  // namespace

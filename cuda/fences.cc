@@ -10,11 +10,14 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
   // for it. A recording on the legacy stream would even invalidate the capture of another stream.
   // This query answers with an error there and disturbs no capture.
   int capture = kNotCapturing;
-  if (Status status = driver.status(driver->stream_is_capturing(stream, &capture), "cuStreamIsCapturing"); !status.ok())
+  if (Status status =
+          driver.status(driver->stream_is_capturing(stream, &capture), "cuStreamIsCapturing");
+      !status.ok())
     return status;
   if (capture != kNotCapturing)
-    return Status(Code::kFailedPrecondition,
-                  "the stream is being captured into a CUDA graph: no copy can be queued behind the capture");
+    return Status(
+        Code::kFailedPrecondition,
+        "the stream is being captured into a CUDA graph: no copy can be queued behind the capture");
   const Result<Handle> event = take();
   if (!event.ok()) return event.status();
   std::shared_ptr<const CudaFence> fence;
@@ -26,7 +29,9 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
   }
   // A wait for an event covers the latest recording before the wait, so reuse leaves earlier waits
   // intact.
-  if (Status status = driver.status(driver->event_record(*event, stream), "cuEventRecord"); !status.ok()) return status;
+  if (Status status = driver.status(driver->event_record(*event, stream), "cuEventRecord");
+      !status.ok())
+    return status;
   return std::shared_ptr<const Fence>(std::move(fence));
 }
 
@@ -53,7 +58,8 @@ Result<Handle> Fences::take() {
   }
   const Driver& driver = context_->driver();
   Handle event = nullptr;
-  if (Status status = driver.status(driver->event_create(&event, kEventBlockingSync | kEventDisableTiming), "cuEventCreate");
+  if (Status status = driver.status(
+          driver->event_create(&event, kEventBlockingSync | kEventDisableTiming), "cuEventCreate");
       !status.ok())
     return status;
   return event;

@@ -19,7 +19,9 @@ class Fences : public std::enable_shared_from_this<Fences> {
   // The number of free events to keep; more are destroyed.
   static constexpr std::size_t kMaxFree = 64;
 
-  static std::shared_ptr<Fences> make(ContextPtr context) { return std::shared_ptr<Fences>(new Fences(std::move(context))); }
+  static std::shared_ptr<Fences> make(ContextPtr context) {
+    return std::shared_ptr<Fences>(new Fences(std::move(context)));
+  }
   ~Fences();
 
   // A fence behind all work now queued on the stream. kFailedPrecondition: the stream is being
@@ -41,7 +43,8 @@ class Fences : public std::enable_shared_from_this<Fences> {
 // A recorded event of a Fences object.
 class CudaFence final : public Fence {
  public:
-  CudaFence(std::shared_ptr<Fences> owner, Handle event) : owner_(std::move(owner)), event_(event) {}
+  CudaFence(std::shared_ptr<Fences> owner, Handle event)
+      : owner_(std::move(owner)), event_(event) {}
   ~CudaFence() override { owner_->give_back(event_); }
   CudaFence(const CudaFence&) = delete;
   CudaFence& operator=(const CudaFence&) = delete;

@@ -21,7 +21,8 @@ using Table = std::vector<std::uint64_t>;
 Table& table_of_thread() {
   static const std::pair<pthread_key_t, int> key = [] {
     pthread_key_t made{};
-    const int error = ::pthread_key_create(&made, [](void* table) { delete static_cast<Table*>(table); });
+    const int error =
+        ::pthread_key_create(&made, [](void* table) { delete static_cast<Table*>(table); });
     return std::pair(made, error);
   }();
   if (key.second != 0) throw std::bad_alloc();
@@ -42,23 +43,27 @@ std::span<std::uint64_t> scratch_table(std::uint64_t count) {
 
 }  // namespace
 
-Result<std::uint64_t> HostCopyEngine::store(const PieceList& from, std::span<std::byte> slot) const {
+Result<std::uint64_t> HostCopyEngine::store(const PieceList& from,
+                                            std::span<std::byte> slot) const {
   const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
   const std::span<std::uint64_t> table = scratch_table(from.pieces.size() * units);
   LARDER_POINT(store_begun);
   for (std::size_t i = 0; i < from.pieces.size(); ++i) {
     if (i == from.pieces.size() / 2) LARDER_POINT(store_half);
-    loop_.copy_piece(slot.data() + i * from.piece_bytes, from.pieces[i], from.piece_bytes, table.data() + i * units,
+    loop_.copy_piece(slot.data() + i * from.piece_bytes, from.pieces[i], from.piece_bytes,
+                     table.data() + i * units,
                      from.pieces[std::min(i + 1, from.pieces.size() - 1)]);
   }
-  loop_.copy_words(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size());
+  loop_.copy_words(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(),
+                   table.size());
   LARDER_POINT(store_digests_written);
   loop_.publish();
   return protocol::root_digest(table.data(), table.size());
 }
 
-Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const {
+Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
+                            const PieceList& to) const {
   const std::uint64_t payload_bytes = to.pieces.size() * to.piece_bytes;
   const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
   const std::uint64_t count = to.pieces.size() * units;
@@ -79,29 +84,34 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
                        slot.data() + (i + 1) * to.piece_bytes);
   }
   loop_.publish();
-  const bool right = protocol::root_digest(table.data(), count) == root && racy_equal(table.data(), stored, table.size_bytes());
-  if (!right) return {Code::kDataLoss, "the bytes or their digest table do not match the root"};  // mutation: pages-verified
+  const bool right = protocol::root_digest(table.data(), count) == root &&
+                     racy_equal(table.data(), stored, table.size_bytes());
+  if (!right)
+    return {Code::kDataLoss,
+            "the bytes or their digest table do not match the root"};  // mutation: pages-verified
   LARDER_POINT(load_verified);
   return {};
 }
 
-Status HostCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence*) const {
+Status HostCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes,
+                                  const Fence*) const {
   const std::uint64_t units = protocol::units_per_piece(piece_bytes);
   const std::span<std::uint64_t> digests = scratch_table(units);
   bool right = true;
   for (const ChunkPart& part : parts)
     for (std::size_t i = 0; right && i < part.pieces.size(); ++i) {
       if (part.pieces[i] == nullptr) continue;
-      loop_.copy_piece(part.pieces[i], part.packed.data() + i * piece_bytes, piece_bytes, digests.data(),
-                       part.packed.data() + (i + 1) * piece_bytes);
+      loop_.copy_piece(part.pieces[i], part.packed.data() + i * piece_bytes, piece_bytes,
+                       digests.data(), part.packed.data() + (i + 1) * piece_bytes);
       right = std::equal(digests.begin(), digests.end(), part.digests.data() + i * units);
     }
   loop_.publish();
-  return right ? Status() : Status(Code::kDataLoss, "the bytes do not match the digests of their chunk");
+  return right ? Status()
+               : Status(Code::kDataLoss, "the bytes do not match the digests of their chunk");
 }
 
-Status verified_digests(std::span<const std::byte> slot, std::uint64_t payload_bytes, std::uint64_t root,
-                        std::span<std::uint64_t> table) {
+Status verified_digests(std::span<const std::byte> slot, std::uint64_t payload_bytes,
+                        std::uint64_t root, std::span<std::uint64_t> table) {
   const std::uint64_t offset = protocol::digest_table_offset(payload_bytes);
   if (slot.size() < offset + table.size_bytes())
     return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};

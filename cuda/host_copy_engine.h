@@ -16,8 +16,10 @@ class HostCopyEngine final : public CopyEngine {
   explicit HostCopyEngine(const HostLoop& loop) : loop_(loop) {}
   const char* name() const override { return loop_.name; }
   Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const override;
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const override;
-  Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const override;
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const PieceList& to) const override;
+  Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes,
+                    const Fence* after) const override;
 
  private:
   const HostLoop& loop_;

@@ -20,7 +20,8 @@ struct HostLoop {
   // (protocol/checksum.h). Each digest is of the stored values. Other threads may see the stores
   // late: see publish. `next` is the address that the caller reads after this piece. A loop may
   // prefetch there. Any address is allowed.
-  void (*copy_piece)(void* to, const void* from, uint64_t bytes, uint64_t* digests, const void* next);
+  void (*copy_piece)(void* to, const void* from, uint64_t bytes, uint64_t* digests,
+                     const void* next);
   // Copies a digest table, without digests, into memory that is not read soon. REQUIRES: both
   // addresses are aligned to 8 bytes.
   void (*copy_words)(void* to, const uint64_t* from, uint64_t words);
@@ -42,7 +43,8 @@ extern const HostLoop kAvx2Loop;
 #if defined(__clang__)
 #define LARDER_RACES_BY_DESIGN __attribute__((no_sanitize("thread"), no_builtin("memcpy")))
 #else
-#define LARDER_RACES_BY_DESIGN __attribute__((no_sanitize("thread"), optimize("no-tree-loop-distribute-patterns")))
+#define LARDER_RACES_BY_DESIGN \
+  __attribute__((no_sanitize("thread"), optimize("no-tree-loop-distribute-patterns")))
 #endif
 
 // Copies bytes that are no whole, aligned unit: digest tables and odd ends.

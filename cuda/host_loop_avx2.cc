@@ -23,7 +23,8 @@ constexpr uint64_t kBlocks = kUnitBytes / (kStripeBytes * kStripesPerBlock);
 constexpr uint64_t kPrefetchBytes = 2048;
 
 __m256i accumulate(__m256i acc, __m256i data, const unsigned char* secret) {
-  const __m256i key = _mm256_xor_si256(data, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(secret)));
+  const __m256i key =
+      _mm256_xor_si256(data, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(secret)));
   const __m256i product = _mm256_mul_epu32(key, _mm256_srli_epi64(key, 32));
   const __m256i swapped = _mm256_shuffle_epi32(data, _MM_SHUFFLE(1, 0, 3, 2));
   return _mm256_add_epi64(product, _mm256_add_epi64(acc, swapped));
@@ -32,7 +33,8 @@ __m256i accumulate(__m256i acc, __m256i data, const unsigned char* secret) {
 __m256i scramble(__m256i acc, const unsigned char* secret) {
   const __m256i prime = _mm256_set1_epi64x(XXH_PRIME32_1);
   const __m256i shifted = _mm256_xor_si256(acc, _mm256_srli_epi64(acc, 47));
-  const __m256i mixed = _mm256_xor_si256(shifted, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(secret)));
+  const __m256i mixed =
+      _mm256_xor_si256(shifted, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(secret)));
   const __m256i high = _mm256_mul_epu32(_mm256_srli_epi64(mixed, 32), prime);
   return _mm256_add_epi64(_mm256_mul_epu32(mixed, prime), _mm256_slli_epi64(high, 32));
 }
@@ -50,15 +52,17 @@ LARDER_RACES_BY_DESIGN inline void stream(unsigned char* to, __m256i data) {
 
 // `next` is the unit after this one. REQUIRES: `to` is aligned to kAlignment, 16 or 32.
 template <int kAlignment>
-LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char* from, const unsigned char* next) {
+LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char* from,
+                                          const unsigned char* next) {
   alignas(64) uint64_t lanes[8] = XXH3_INIT_ACC;
   __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes));
   __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes + 4));
   for (uint64_t block = 0; block < kBlocks; ++block) {
     for (uint64_t stripe = 0; stripe < kStripesPerBlock; ++stripe) {
       const uint64_t at = (block * kStripesPerBlock + stripe) * kStripeBytes;
-      const unsigned char* ahead =
-          at + kPrefetchBytes < kUnitBytes ? from + kPrefetchBytes : next - (kUnitBytes - kPrefetchBytes);
+      const unsigned char* ahead = at + kPrefetchBytes < kUnitBytes
+                                       ? from + kPrefetchBytes
+                                       : next - (kUnitBytes - kPrefetchBytes);
       _mm_prefetch(reinterpret_cast<const char*>(ahead + at), _MM_HINT_T0);
       const __m256i data0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
       const __m256i data1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at + 32));
@@ -84,7 +88,8 @@ void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, c
   const auto* in = static_cast<const unsigned char*>(from);
   const uintptr_t misaligned = reinterpret_cast<uintptr_t>(out) % 32;
   for (; bytes >= kUnitBytes; bytes -= kUnitBytes, out += kUnitBytes, in += kUnitBytes) {
-    const unsigned char* after = bytes > kUnitBytes ? in + kUnitBytes : static_cast<const unsigned char*>(next);
+    const unsigned char* after =
+        bytes > kUnitBytes ? in + kUnitBytes : static_cast<const unsigned char*>(next);
     if (misaligned == 0)
       *digests++ = copy_unit<32>(out, in, after);
     else if (misaligned == 16)

@@ -12,7 +12,8 @@ void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, c
   auto* out = static_cast<unsigned char*>(to);
   const auto* in = static_cast<const unsigned char*>(from);
   for (uint64_t at = 0; at < bytes; at += kUnitBytes)
-    *digests++ = copy_unit_portable(out + at, in + at, bytes - at < kUnitBytes ? bytes - at : kUnitBytes);
+    *digests++ =
+        copy_unit_portable(out + at, in + at, bytes - at < kUnitBytes ? bytes - at : kUnitBytes);
 }
 
 void copy_words(void* to, const uint64_t* from, uint64_t words) {

@@ -9,7 +9,9 @@ Result<std::unique_ptr<KernelLanes>> KernelLanes::make(ContextPtr context, unsig
   const Driver& driver = made->driver_;
   for (Lane& lane : made->lanes_) {
     if (Status status = make_stream(driver, lane.stream); !status.ok()) return status;
-    if (Status status = driver.status(driver->event_create(&lane.last, kEventDisableTiming), "cuEventCreate"); !status.ok())
+    if (Status status =
+            driver.status(driver->event_create(&lane.last, kEventDisableTiming), "cuEventCreate");
+        !status.ok())
       return status;
   }
   return made;
@@ -33,9 +35,12 @@ Status KernelLanes::launch(Direction direction, const Launch& kernel) {
   const bool all = other.under_way == 0 || blocks_ == 1;
   ++own.under_way;
   if (other.with_all != 0)
-    if (Status status = driver_.status(driver_->stream_wait_event(own.stream, other.last, 0), "cuStreamWaitEvent"); !status.ok())
+    if (Status status = driver_.status(driver_->stream_wait_event(own.stream, other.last, 0),
+                                       "cuStreamWaitEvent");
+        !status.ok())
       return status;
-  if (Status status = kernel(all ? blocks_ : blocks_ / 2, own.stream); !all || !status.ok()) return status;
+  if (Status status = kernel(all ? blocks_ : blocks_ / 2, own.stream); !all || !status.ok())
+    return status;
   Status status = driver_.status(driver_->event_record(own.last, own.stream), "cuEventRecord");
   if (status.ok())
     ++own.with_all;

@@ -42,8 +42,11 @@ class KernelLanes {
     unsigned under_way = 0;
     unsigned with_all = 0;  // kernels under way that may have all blocks
   };
-  KernelLanes(ContextPtr context, unsigned blocks) : context_(std::move(context)), driver_(context_->driver()), blocks_(blocks) {}
-  const Lane& lane(Direction direction) const { return lanes_[static_cast<std::size_t>(direction)]; }
+  KernelLanes(ContextPtr context, unsigned blocks)
+      : context_(std::move(context)), driver_(context_->driver()), blocks_(blocks) {}
+  const Lane& lane(Direction direction) const {
+    return lanes_[static_cast<std::size_t>(direction)];
+  }
 
   const ContextPtr context_;
   const Driver& driver_;

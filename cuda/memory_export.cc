@@ -18,13 +18,16 @@ DevicePtr address(const std::byte* page) {
 
 // Memory that was mapped by hand (pools that grow, engines that sleep) has an allocation handle.
 // The driver gives a descriptor only for an allocation made for export.
-TransferRefusal by_descriptor(const Driver& driver, cuda::AllocationHandle allocation, MemoryHandle& handle) {
+TransferRefusal by_descriptor(const Driver& driver, cuda::AllocationHandle allocation,
+                              MemoryHandle& handle) {
   int fd = -1;
-  const cuda::ResultCode exported = driver->mem_export_to_shareable_handle(&fd, allocation, cuda::kHandleTypeDescriptor, 0);
+  const cuda::ResultCode exported =
+      driver->mem_export_to_shareable_handle(&fd, allocation, cuda::kHandleTypeDescriptor, 0);
   driver->mem_release(allocation);
   if (exported != cuda::kSuccess)
-    return {TransferReason::kNotExportable, "memory that is mapped by hand, as for sleep mode, gives no descriptor: " +
-                                                driver.status(exported, "cuMemExportToShareableHandle").text()};
+    return {TransferReason::kNotExportable,
+            "memory that is mapped by hand, as for sleep mode, gives no descriptor: " +
+                driver.status(exported, "cuMemExportToShareableHandle").text()};
   handle.kind = MemoryKind::kDescriptor;
   handle.fd = Fd(fd);
   return {};
@@ -32,7 +35,8 @@ TransferRefusal by_descriptor(const Driver& driver, cuda::AllocationHandle alloc
 
 TransferRefusal by_handle(const Driver& driver, const std::byte* first, MemoryHandle& handle) {
   cuda::IpcHandle named;
-  if (const cuda::ResultCode code = driver->ipc_get_mem_handle(&named, address(first)); code != cuda::kSuccess)
+  if (const cuda::ResultCode code = driver->ipc_get_mem_handle(&named, address(first));
+      code != cuda::kSuccess)
     return {TransferReason::kNotExportable, driver.status(code, "cuIpcGetMemHandle").text()};
   handle.kind = MemoryKind::kHandle;
   std::copy(std::begin(named.bytes), std::end(named.bytes), handle.bytes.begin());
@@ -40,10 +44,12 @@ TransferRefusal by_handle(const Driver& driver, const std::byte* first, MemoryHa
 }
 
 // REQUIRES: the context of the memory is current.
-TransferRefusal handle_of(const Driver& driver, const PageExport::Range& range, MemoryHandle& handle) {
+TransferRefusal handle_of(const Driver& driver, const PageExport::Range& range,
+                          MemoryHandle& handle) {
   handle.size_bytes = range.bytes;
   cuda::AllocationHandle allocation = 0;
-  if (driver->mem_retain_allocation_handle(&allocation, const_cast<std::byte*>(range.first)) == cuda::kSuccess)
+  if (driver->mem_retain_allocation_handle(&allocation, const_cast<std::byte*>(range.first)) ==
+      cuda::kSuccess)
     return by_descriptor(driver, allocation, handle);
   return by_handle(driver, range.first, handle);
 }
@@ -51,34 +57,46 @@ TransferRefusal handle_of(const Driver& driver, const PageExport::Range& range, 
 TransferRefusal device_of_pages(const Driver& driver, const std::byte* page, DeviceId& id) {
   int ordinal = 0, device = 0;
   cuda::DeviceUuid own, whole;
-  cuda::ResultCode code = driver->pointer_get_attribute(&ordinal, cuda::kPointerDeviceOrdinal, address(page));
+  cuda::ResultCode code =
+      driver->pointer_get_attribute(&ordinal, cuda::kPointerDeviceOrdinal, address(page));
   if (code == cuda::kSuccess) code = driver->device_get(&device, ordinal);
   if (code == cuda::kSuccess) code = driver->device_get_uuid(&own, device);
   if (code == cuda::kSuccess) code = driver->device_get_uuid_whole(&whole, device);
-  if (code != cuda::kSuccess) return {TransferReason::kNotExportable, driver.status(code, "cuDeviceGetUuid").text()};
+  if (code != cuda::kSuccess)
+    return {TransferReason::kNotExportable, driver.status(code, "cuDeviceGetUuid").text()};
   std::copy(std::begin(own.bytes), std::end(own.bytes), id.begin());
   if (!std::equal(std::begin(own.bytes), std::end(own.bytes), std::begin(whole.bytes)))
-    return {TransferReason::kMig, "the engine runs on a MIG instance, whose memory CUDA does not share"};
+    return {TransferReason::kMig,
+            "the engine runs on a MIG instance, whose memory CUDA does not share"};
   return {};
 }
 
 class CudaExporter final : public MemoryExporter {
  public:
-  TransferRefusal take(std::span<const PageSpan> pages, PageExport& made, std::vector<MemoryHandle>& handles) const override {
+  TransferRefusal take(std::span<const PageSpan> pages, PageExport& made,
+                       std::vector<MemoryHandle>& handles) const override {
     const Result<cuda::ContextPtr> context = cuda::DeviceContext::of(pages.front().first);
-    if (!context.ok()) return {TransferReason::kHostMemory, "the KV pages lie in host memory: " + context.status().text()};
+    if (!context.ok())
+      return {TransferReason::kHostMemory,
+              "the KV pages lie in host memory: " + context.status().text()};
     const Driver& driver = (*context)->driver();
-    if (!driver.shares()) return {TransferReason::kOldDriver, "the engine's libcuda.so.1 lacks functions that share memory"};
+    if (!driver.shares())
+      return {TransferReason::kOldDriver,
+              "the engine's libcuda.so.1 lacks functions that share memory"};
     const cuda::ContextScope scope(driver, (*context)->handle());
     if (!scope.status().ok()) return {TransferReason::kNotExportable, scope.status().text()};
     DeviceId device{};
-    if (TransferRefusal refusal = device_of_pages(driver, pages.front().first, device); refusal.refused()) return refusal;
+    if (TransferRefusal refusal = device_of_pages(driver, pages.front().first, device);
+        refusal.refused())
+      return refusal;
     std::vector<PageExport::Range> ranges;
     for (const PageSpan& span : pages)
       if (TransferRefusal refusal = add(driver, span, ranges); refusal.refused()) return refusal;
     std::ranges::sort(ranges, {}, &PageExport::Range::first);
     for (const PageExport::Range& range : ranges)
-      if (TransferRefusal refusal = handle_of(driver, range, handles.emplace_back()); refusal.refused()) return refusal;
+      if (TransferRefusal refusal = handle_of(driver, range, handles.emplace_back());
+          refusal.refused())
+        return refusal;
     made = PageExport(device, std::move(ranges));
     return {};
   }
@@ -92,29 +110,39 @@ class CudaExporter final : public MemoryExporter {
       const cuda::ContextScope scope(driver, (*context)->handle());
       if (!scope.status().ok()) return scope.status();
       std::uint64_t id = 0;
-      const cuda::ResultCode code = driver->pointer_get_attribute(&id, cuda::kPointerBufferId, address(range.first));
-      if (code != cuda::kSuccess && code != cuda::kInvalidValue) return driver.status(code, "cuPointerGetAttribute");
-      if (code != cuda::kSuccess || id != range.id) return {Code::kNotFound, "the memory of the pages went without a notice"};
+      const cuda::ResultCode code =
+          driver->pointer_get_attribute(&id, cuda::kPointerBufferId, address(range.first));
+      if (code != cuda::kSuccess && code != cuda::kInvalidValue)
+        return driver.status(code, "cuPointerGetAttribute");
+      if (code != cuda::kSuccess || id != range.id)
+        return {Code::kNotFound, "the memory of the pages went without a notice"};
     }
     return {};
   }
 
  private:
   // Adds the allocation of the span, unless `ranges` has the allocation already.
-  static TransferRefusal add(const Driver& driver, const PageSpan& span, std::vector<PageExport::Range>& ranges) {
+  static TransferRefusal add(const Driver& driver, const PageSpan& span,
+                             std::vector<PageExport::Range>& ranges) {
     DevicePtr base = 0;
     std::size_t bytes = 0;
     PageExport::Range range;
     cuda::ResultCode code = driver->mem_get_address_range(&base, &bytes, address(span.first));
-    if (code == cuda::kSuccess) code = driver->pointer_get_attribute(&range.id, cuda::kPointerBufferId, base);
-    if (code != cuda::kSuccess) return {TransferReason::kNotExportable, driver.status(code, "cuMemGetAddressRange").text()};
-    if (const std::uint64_t offset = address(span.first) - base; offset > bytes || span.bytes > bytes - offset)
-      return {TransferReason::kNotExportable, "the pages of a layer lie in more than one allocation"};
+    if (code == cuda::kSuccess)
+      code = driver->pointer_get_attribute(&range.id, cuda::kPointerBufferId, base);
+    if (code != cuda::kSuccess)
+      return {TransferReason::kNotExportable, driver.status(code, "cuMemGetAddressRange").text()};
+    if (const std::uint64_t offset = address(span.first) - base;
+        offset > bytes || span.bytes > bytes - offset)
+      return {TransferReason::kNotExportable,
+              "the pages of a layer lie in more than one allocation"};
     range.first = reinterpret_cast<const std::byte*>(base);
     range.bytes = bytes;
-    if (std::ranges::find(ranges, range.first, &PageExport::Range::first) != ranges.end()) return {};
+    if (std::ranges::find(ranges, range.first, &PageExport::Range::first) != ranges.end())
+      return {};
     if (ranges.size() == protocol::kMaxExports)
-      return {TransferReason::kBound, "the KV pages lie in more than " + std::to_string(protocol::kMaxExports) + " allocations"};
+      return {TransferReason::kBound, "the KV pages lie in more than " +
+                                          std::to_string(protocol::kMaxExports) + " allocations"};
     ranges.push_back(range);
     return {};
   }
@@ -128,7 +156,8 @@ std::uint64_t PageExport::piece(const std::byte* page, std::uint64_t bytes) cons
   const Range& range = *std::prev(after);
   const auto offset = static_cast<std::uint64_t>(page - range.first);
   if (offset > range.bytes || bytes > range.bytes - offset) return protocol::kNoPiece;
-  return protocol::make_piece(static_cast<std::uint64_t>(std::prev(after) - ranges_.begin()), offset);
+  return protocol::make_piece(static_cast<std::uint64_t>(std::prev(after) - ranges_.begin()),
+                              offset);
 }
 
 const MemoryExporter& cuda_exporter() {

@@ -26,7 +26,8 @@ class PageExport {
     std::uint64_t id = 0;  // unique among all allocations of this process
   };
   PageExport() = default;
-  PageExport(const DeviceId& device, std::vector<Range> ranges) : device_(device), ranges_(std::move(ranges)) {}
+  PageExport(const DeviceId& device, std::vector<Range> ranges)
+      : device_(device), ranges_(std::move(ranges)) {}
 
   const DeviceId& device() const { return device_; }
   const std::vector<Range>& ranges() const { return ranges_; }
@@ -45,7 +46,8 @@ class MemoryExporter {
   // Exports the pages. Refuses with kHostMemory, kNotExportable, kMig, kBound or kOldDriver (see
   // TransferReason). `handles` gets one handle for each range. REQUIRES: all pages lie on one
   // device.
-  virtual TransferRefusal take(std::span<const PageSpan> pages, PageExport& made, std::vector<MemoryHandle>& handles) const = 0;
+  virtual TransferRefusal take(std::span<const PageSpan> pages, PageExport& made,
+                               std::vector<MemoryHandle>& handles) const = 0;
   // Whether the same allocations still exist. Any thread may ask. kNotFound: memory was freed, or
   // unmapped for sleep, even if new memory has the same address. Any other failure: the driver
   // gives no answer.

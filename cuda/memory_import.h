@@ -33,7 +33,8 @@ class MemoryImporter {
   // Whether this process can open memory of that device.
   virtual TransferRefusal look(const DeviceId& device) = 0;
   // Refuses with kNotOpened or kSize. REQUIRES: look() did not refuse.
-  virtual TransferRefusal open(const DeviceId& device, MemoryHandle handle, std::unique_ptr<ImportedMemory>& opened) = 0;
+  virtual TransferRefusal open(const DeviceId& device, MemoryHandle handle,
+                               std::unique_ptr<ImportedMemory>& opened) = 0;
   // A copy engine for `memory`, which was opened on that device. The engine uses the device's copy
   // engines only, because kernels of two processes would take turns. Throws std::bad_alloc.
   virtual Result<std::unique_ptr<CopyEngine>> engine(const ImportedMemory& memory, Log log) = 0;

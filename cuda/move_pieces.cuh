@@ -57,7 +57,8 @@ LARDER_DEVICE void start_lane(Lane& lane, uint32_t number) {
   lane.number = number;
   lane.keys[0] = xxh3::secret_pair(8 * stripe, pair);
   lane.keys[1] = xxh3::secret_pair(8 * (stripe + kStripesPerRow), pair);
-  lane.last_key = stripe + 1 == kStripesPerRow ? xxh3::secret_pair(xxh3::kLastStripeSecret, pair) : lane.keys[1];
+  lane.last_key = stripe + 1 == kStripesPerRow ? xxh3::secret_pair(xxh3::kLastStripeSecret, pair)
+                                               : lane.keys[1];
   lane.scramble_key = xxh3::secret_pair(xxh3::kScrambleSecret, pair);
   lane.merge_key = xxh3::secret_pair(xxh3::kMergeSecret, pair);
 }
@@ -67,7 +68,10 @@ LARDER_DEVICE void start_lane(Lane& lane, uint32_t number) {
 LARDER_DEVICE xxh3::Pair load_16(const unsigned char* from) {
   xxh3::Pair data;
 #if defined(__CUDA_ARCH__)
-  asm volatile("ld.global.cs.v2.u64 {%0, %1}, [%2];" : "=l"(data.even), "=l"(data.odd) : "l"(from) : "memory");
+  asm volatile("ld.global.cs.v2.u64 {%0, %1}, [%2];"
+               : "=l"(data.even), "=l"(data.odd)
+               : "l"(from)
+               : "memory");
 #else
   __builtin_memcpy(&data.even, from, 8);
   __builtin_memcpy(&data.odd, from + 8, 8);
@@ -77,7 +81,8 @@ LARDER_DEVICE xxh3::Pair load_16(const unsigned char* from) {
 
 LARDER_DEVICE void store_16(unsigned char* to, xxh3::Pair data) {
 #if defined(__CUDA_ARCH__)
-  asm volatile("st.global.cs.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(data.even), "l"(data.odd) : "memory");
+  asm volatile("st.global.cs.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(data.even), "l"(data.odd)
+               : "memory");
 #else
   __builtin_memcpy(to, &data.even, 8);
   __builtin_memcpy(to + 8, &data.odd, 8);
@@ -87,7 +92,8 @@ LARDER_DEVICE void store_16(unsigned char* to, xxh3::Pair data) {
 // Moves a unit of 1 to 4 whole blocks, all in registers. `to` may be nullptr. REQUIRES: both
 // addresses are aligned to 16 bytes.
 template <typename Warp>
-LARDER_DEVICE void move_blocks(Warp& warp, unsigned char* to, const unsigned char* from, uint32_t blocks, uint64_t* digest) {
+LARDER_DEVICE void move_blocks(Warp& warp, unsigned char* to, const unsigned char* from,
+                               uint32_t blocks, uint64_t* digest) {
   warp.each([&](Lane& lane) {
     LARDER_UNROLL
     for (uint32_t row = 0; row < kRows; ++row)
@@ -117,16 +123,19 @@ LARDER_DEVICE void move_blocks(Warp& warp, unsigned char* to, const unsigned cha
   warp.each([&](Lane& lane) { lane.part = {xxh3::share(lane.sum, lane.merge_key), 0}; });
   warp.add_pairs();
   warp.each([&](Lane& lane) {
-    if (lane.number == 0) *digest = xxh3::avalanche(blocks * xxh3::kBlockBytes * xxh3::kPrime64_1 + lane.part.even);
+    if (lane.number == 0)
+      *digest = xxh3::avalanche(blocks * xxh3::kBlockBytes * xxh3::kPrime64_1 + lane.part.even);
   });
 }
 
 // Moves any unit, through the warp's buffer.
 template <typename Warp>
-LARDER_DEVICE void move_bytes(Warp& warp, unsigned char* to, const unsigned char* from, uint32_t bytes, uint64_t* digest) {
+LARDER_DEVICE void move_bytes(Warp& warp, unsigned char* to, const unsigned char* from,
+                              uint32_t bytes, uint64_t* digest) {
   unsigned char* const buffer = warp.buffer();
   warp.each([&](Lane& lane) {
-    for (uint32_t at = lane.number; at < bytes; at += kLanes) buffer[at] = *static_cast<const volatile unsigned char*>(from + at);
+    for (uint32_t at = lane.number; at < bytes; at += kLanes)
+      buffer[at] = *static_cast<const volatile unsigned char*>(from + at);
   });
   warp.sync();
   warp.each([&](Lane& lane) {
@@ -152,10 +161,14 @@ LARDER_DEVICE void move_pieces(Warp& warp, const MoveJob& job, uint64_t first, u
     if (address == 0) continue;
     unsigned char* const in_piece = reinterpret_cast<unsigned char*>(address) + at;
     unsigned char* const in_packed = job.packed + piece * job.piece_bytes + at;
-    unsigned char* const to = kMove == Move::kGather ? in_packed : kMove == Move::kScatter ? in_piece : nullptr;
+    unsigned char* const to = kMove == Move::kGather    ? in_packed
+                              : kMove == Move::kScatter ? in_piece
+                                                        : nullptr;
     const unsigned char* const from = kMove == Move::kScatter ? in_packed : in_piece;
-    const uint32_t bytes = static_cast<uint32_t>(job.piece_bytes - at < kUnitBytes ? job.piece_bytes - at : kUnitBytes);
-    const bool aligned = (reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % 16 == 0;
+    const uint32_t bytes = static_cast<uint32_t>(
+        job.piece_bytes - at < kUnitBytes ? job.piece_bytes - at : kUnitBytes);
+    const bool aligned =
+        (reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % 16 == 0;
     if (aligned && bytes % xxh3::kBlockBytes == 0)
       move_blocks(warp, to, from, bytes / xxh3::kBlockBytes, job.digests + unit);
     else

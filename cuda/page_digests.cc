@@ -9,21 +9,25 @@
 namespace larder::copy::cuda {
 
 Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> table) const {
-  if (kernels_ == nullptr) return {Code::kUnsupported, "without the copy kernels pages cannot be digested in place"};
+  if (kernels_ == nullptr)
+    return {Code::kUnsupported, "without the copy kernels pages cannot be digested in place"};
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
   Result<CopyStreams::Lease> stream = streams_->take(of.after);
   if (!stream.ok()) return noted(stream.status());
-  if (Status status = make_tables(**stream, of.pieces.size(), of.piece_bytes); !status.ok()) return noted(status);
+  if (Status status = make_tables(**stream, of.pieces.size(), of.piece_bytes); !status.ok())
+    return noted(status);
   const Named named = name_pieces(**stream, Direction::kLoad, of);
-  if (Status status = run_kernels(**stream, Move::kDigest, CopyStream::Behind::kCopies, named, 0); !status.ok())
+  if (Status status = run_kernels(**stream, Move::kDigest, CopyStream::Behind::kCopies, named, 0);
+      !status.ok())
     return noted(status);
   if (Status status = (*stream)->finish(); !status.ok()) return noted(status);
   const std::uint64_t units = protocol::units_per_piece(of.piece_bytes);
   for (std::size_t i = 0; i < of.pieces.size(); ++i)
     if (of.pieces[i] != nullptr)
-      std::copy_n((*stream)->digests.data<std::uint64_t>() + i * units, units, table.data() + i * units);
+      std::copy_n((*stream)->digests.data<std::uint64_t>() + i * units, units,
+                  table.data() + i * units);
   return {};
 }
 

@@ -27,11 +27,12 @@ LARDER_IMAGE(sm_80);
 LARDER_IMAGE(compute_80);
 
 KernelImages built_in_kernels() {
-  static const std::span<const std::byte> all[] = {{larder_kernels_sm_100, larder_kernels_sm_100_end},
-                                                   {larder_kernels_sm_90, larder_kernels_sm_90_end},
-                                                   {larder_kernels_sm_89, larder_kernels_sm_89_end},
-                                                   {larder_kernels_sm_80, larder_kernels_sm_80_end},
-                                                   {larder_kernels_compute_80, larder_kernels_compute_80_end}};
+  static const std::span<const std::byte> all[] = {
+      {larder_kernels_sm_100, larder_kernels_sm_100_end},
+      {larder_kernels_sm_90, larder_kernels_sm_90_end},
+      {larder_kernels_sm_89, larder_kernels_sm_89_end},
+      {larder_kernels_sm_80, larder_kernels_sm_80_end},
+      {larder_kernels_compute_80, larder_kernels_compute_80_end}};
   return all;
 }
 #else
@@ -61,10 +62,12 @@ Result<std::unique_ptr<PieceKernels>> PieceKernels::load(ContextPtr context, Ker
   Handle module = nullptr;
   if (Status status = load_one(driver, images, module); !status.ok()) return status;
   std::unique_ptr<PieceKernels> kernels(new PieceKernels(std::move(context), module));
-  for (const auto& [move, name] : {std::pair(Move::kGather, "larder_gather"), std::pair(Move::kScatter, "larder_scatter"),
-                                   std::pair(Move::kDigest, "larder_digest")})
+  for (const auto& [move, name] :
+       {std::pair(Move::kGather, "larder_gather"), std::pair(Move::kScatter, "larder_scatter"),
+        std::pair(Move::kDigest, "larder_digest")})
     if (Status status =
-            driver.status(driver->module_get_function(&kernels->functions_[static_cast<std::size_t>(move)], module, name),
+            driver.status(driver->module_get_function(
+                              &kernels->functions_[static_cast<std::size_t>(move)], module, name),
                           "cuModuleGetFunction");
         !status.ok())
       return status;
@@ -79,12 +82,14 @@ PieceKernels::~PieceKernels() {
 Status PieceKernels::launch(Move move, const MoveJob& job, unsigned blocks, Handle stream) const {
   const Driver& driver = context_->driver();
   const std::uint64_t units = (job.piece_bytes + kUnitBytes - 1) / kUnitBytes * job.piece_count;
-  const auto wanted = static_cast<unsigned>(std::min<std::uint64_t>(blocks, (units + kWarpsPerBlock - 1) / kWarpsPerBlock));
+  const auto wanted = static_cast<unsigned>(
+      std::min<std::uint64_t>(blocks, (units + kWarpsPerBlock - 1) / kWarpsPerBlock));
   MoveJob copy = job;
   void* parameters[] = {&copy};
-  return driver.status(driver->launch_kernel(functions_[static_cast<std::size_t>(move)], wanted, 1, 1, kLanes * kWarpsPerBlock, 1,
-                                             1, 0, stream, parameters, nullptr),
-                       "cuLaunchKernel");
+  return driver.status(
+      driver->launch_kernel(functions_[static_cast<std::size_t>(move)], wanted, 1, 1,
+                            kLanes * kWarpsPerBlock, 1, 1, 0, stream, parameters, nullptr),
+      "cuLaunchKernel");
 }
 
 }  // namespace larder::copy::cuda

@@ -7,7 +7,9 @@ namespace {
 
 class DeviceWarp {
  public:
-  __device__ explicit DeviceWarp(unsigned char* buffer) : buffer_(buffer) { lane_.number = threadIdx.x % kLanes; }
+  __device__ explicit DeviceWarp(unsigned char* buffer) : buffer_(buffer) {
+    lane_.number = threadIdx.x % kLanes;
+  }
   template <typename Step>
   __device__ void each(Step step) {
     step(lane_);
@@ -38,7 +40,8 @@ __device__ void run(const MoveJob& job) {
   __shared__ unsigned char buffers[kWarpsPerBlock][kUnitBytes];
   const uint32_t warp_of_block = threadIdx.x / kLanes;
   DeviceWarp warp(buffers[warp_of_block]);
-  move_pieces<kMove>(warp, job, uint64_t{blockIdx.x} * kWarpsPerBlock + warp_of_block, uint64_t{gridDim.x} * kWarpsPerBlock);
+  move_pieces<kMove>(warp, job, uint64_t{blockIdx.x} * kWarpsPerBlock + warp_of_block,
+                     uint64_t{gridDim.x} * kWarpsPerBlock);
 }
 
 }  // namespace

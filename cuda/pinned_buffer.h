@@ -33,15 +33,19 @@ class PinnedBuffer {
   // context is current.
   Status ensure(std::size_t wanted) {
     if (wanted <= size_) return {};
-    const std::size_t bytes = std::max({wanted, kLeastBytes, std::min(2 * size_, wanted + kMostAheadBytes)});
+    const std::size_t bytes =
+        std::max({wanted, kLeastBytes, std::min(2 * size_, wanted + kMostAheadBytes)});
     all_.reserve(all_.size() + 1);
     void* memory = nullptr;
     DevicePtr device = 0;
-    if (Status status = driver_.status(driver_->mem_host_alloc(&memory, bytes, kHostPortable | kHostDeviceMap), "cuMemHostAlloc");
+    if (Status status =
+            driver_.status(driver_->mem_host_alloc(&memory, bytes, kHostPortable | kHostDeviceMap),
+                           "cuMemHostAlloc");
         !status.ok())
       return status;
     all_.push_back(memory);
-    if (Status status = driver_.status(driver_->mem_host_get_device_pointer(&device, memory, 0), "cuMemHostGetDevicePointer");
+    if (Status status = driver_.status(driver_->mem_host_get_device_pointer(&device, memory, 0),
+                                       "cuMemHostGetDevicePointer");
         !status.ok())
       return status;
     memory_ = memory;

@@ -4,8 +4,10 @@
 
 namespace larder::copy::cuda {
 
-Pinning::Pinning(ContextPtr context, std::span<std::byte> memory, Log log, const RegistrationOptions& options, int file)
-    : registration_(Registration::of(memory, file, options)), view_(std::move(context), std::move(log), registration_->slices()) {
+Pinning::Pinning(ContextPtr context, std::span<std::byte> memory, Log log,
+                 const RegistrationOptions& options, int file)
+    : registration_(Registration::of(memory, file, options)),
+      view_(std::move(context), std::move(log), registration_->slices()) {
   registration_->join(view_);
 }
 
@@ -15,7 +17,9 @@ Pinning::~Pinning() {
 
 DeviceRange Pinning::device(std::span<const std::byte> bytes) const {
   const std::span<std::byte> memory = registration_->memory();
-  if (bytes.empty() || bytes.data() < memory.data() || bytes.data() + bytes.size() > memory.data() + memory.size()) return {};
+  if (bytes.empty() || bytes.data() < memory.data() ||
+      bytes.data() + bytes.size() > memory.data() + memory.size())
+    return {};
   const std::size_t slice_bytes = registration_->slice_bytes();
   auto offset = static_cast<std::size_t>(bytes.data() - memory.data());
   const std::size_t end = offset + bytes.size();

@@ -19,7 +19,8 @@ class Pinning final : public ReadyMemory {
  public:
   // `memory` and `file` outlive the Pinning; `memory` is a mapping of `file`, or `file` is -1.
   // Throws std::system_error where no thread can be made.
-  Pinning(ContextPtr context, std::span<std::byte> memory, Log log, const RegistrationOptions& options = {}, int file = -1);
+  Pinning(ContextPtr context, std::span<std::byte> memory, Log log,
+          const RegistrationOptions& options = {}, int file = -1);
   ~Pinning() override;
   void present(std::uint64_t bytes) override { registration_->present(bytes); }
   void take_back_slowly() override { registration_->take_back_slowly(); }

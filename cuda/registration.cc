@@ -37,7 +37,8 @@ std::string mib(std::uint64_t bytes) {
 // Errors of one device's context. That context fails from then on, but another device can still
 // register.
 bool is_lost_context(ResultCode code) {
-  return code == kInvalidContext || code == kUncorrectableMemory || (code >= 700 && code < 800 && code != kAlreadyRegistered);
+  return code == kInvalidContext || code == kUncorrectableMemory ||
+         (code >= 700 && code < 800 && code != kAlreadyRegistered);
 }
 
 bool of_its_kind(ResultCode code) {
@@ -75,13 +76,18 @@ std::string turn_library(const RegistrationOptions& options) {
 const char* reason(ResultCode code) {
   switch (code) {
     case kOutOfMemory:
-      return "there is no memory for the driver's tables, 16 bytes of kernel memory and 8 of the GPU's for each page and "
+      return "there is no memory for the driver's tables, 16 bytes of kernel memory and 8 of the "
+             "GPU's for each page and "
              "process: pages of 2 MiB "
              "(memory.hugepages) need 512 times less";
     case kNotPermitted:
-    case kNotSupported: return "this GPU or container does not allow registered memory, as in confidential computing mode";
-    case kInvalidValue: return "memory with this mapping cannot be pinned, as in sandboxed containers (gVisor, Kata)";
-    case kAlreadyRegistered: return "another library of this process has registered a part of the memory";
+    case kNotSupported:
+      return "this GPU or container does not allow registered memory, as in confidential computing "
+             "mode";
+    case kInvalidValue:
+      return "memory with this mapping cannot be pinned, as in sandboxed containers (gVisor, Kata)";
+    case kAlreadyRegistered:
+      return "another library of this process has registered a part of the memory";
     case kOperatingSystem: return "a call of the operating system failed";
     default: return "the driver gives no reason";
   }
@@ -91,7 +97,8 @@ const char* reason(ResultCode code) {
 
 // Waits for a Registration of the same bytes that is being taken back, because CUDA would refuse
 // the bytes until then.
-std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int file, const RegistrationOptions& options) {
+std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int file,
+                                               const RegistrationOptions& options) {
   Known& all = known();
   std::unique_lock lock(all.mutex);
   const std::pair<const std::byte*, std::size_t> key{memory.data(), memory.size()};
@@ -107,7 +114,8 @@ std::shared_ptr<Registration> Registration::of(std::span<std::byte> memory, int 
   return found;
 }
 
-Registration::Registration(std::span<std::byte> memory, int file, const RegistrationOptions& options)
+Registration::Registration(std::span<std::byte> memory, int file,
+                           const RegistrationOptions& options)
     : memory_(memory), options_(options), turn_(file, turn_library(options)) {
   owners_.reserve(slices());  // a registered slice is never forgotten
   thread_ = quiet_thread([this] { work(); });
@@ -230,8 +238,9 @@ void Registration::name_next(Lock& lock, View& view) {
     const ContextScope scope(driver, view.context->handle());
     status = scope.status();
     if (status.ok())
-      status = driver.status(driver->mem_host_get_device_pointer(&view.devices[next], slice(next).data(), 0),
-                             "cuMemHostGetDevicePointer");
+      status = driver.status(
+          driver->mem_host_get_device_pointer(&view.devices[next], slice(next).data(), 0),
+          "cuMemHostGetDevicePointer");
   }
   if (status.ok()) view.ready = next + 1;
   if (!status.ok()) end(view, "a GPU has no address for registered memory (" + status.text() + ")");
@@ -269,7 +278,8 @@ bool Registration::wait_for_turn(Lock& lock) {
   while (!turn_.take() && turns_) {
     if (Clock::now() >= deadline) {
       turns_ = false;
-      tell("warning", "another process has registered memory with CUDA for " + std::to_string(options_.turn_wait.count()) +
+      tell("warning", "another process has registered memory with CUDA for " +
+                          std::to_string(options_.turn_wait.count()) +
                           " ms: this one does not wait for it any more");
       return true;
     }
@@ -299,17 +309,20 @@ void Registration::register_next(Lock& lock) {
   rest_until_ = Clock::now() + took;
   longest_ = std::max(longest_, took);
   if (is_lost_context(code))
-    return end(*view, "a GPU's context is lost (" + context->driver().status(code, "cuMemHostRegister").text() + ")");
+    return end(*view, "a GPU's context is lost (" +
+                          context->driver().status(code, "cuMemHostRegister").text() + ")");
   if (code != kSuccess) return refuse(context->driver().status(code, "cuMemHostRegister"), code);
   owners_.push_back(ours ? context : nullptr);
   tell_progress();
 }
 
-ResultCode Registration::register_slice(std::span<std::byte> bytes, const ContextPtr& context, bool& ours) {
+ResultCode Registration::register_slice(std::span<std::byte> bytes, const ContextPtr& context,
+                                        bool& ours) {
   const Driver& driver = context->driver();
   const ContextScope scope(driver, context->handle());
   if (!scope.status().ok()) return kInvalidContext;
-  const ResultCode code = driver->mem_host_register(bytes.data(), bytes.size(), kHostPortable | kHostDeviceMap);
+  const ResultCode code =
+      driver->mem_host_register(bytes.data(), bytes.size(), kHostPortable | kHostDeviceMap);
   if (code != kAlreadyRegistered) return code;
   ours = false;
   return registered_by_others(driver, bytes) ? kSuccess : code;
@@ -323,18 +336,21 @@ void Registration::tell_progress() {
   const Clock::time_point now = Clock::now();
   const std::size_t done = std::min(owners_.size() * options_.slice_bytes, memory_.size());
   const bool all = done == memory_.size();
-  if (now - told_ < options_.progress_every && (!all || now - begun_ < options_.progress_every / 10)) return;
+  if (now - told_ < options_.progress_every &&
+      (!all || now - begun_ < options_.progress_every / 10))
+    return;
   told_ = now;
   const auto ms = [](Clock::duration time) {
     return std::to_string(std::chrono::duration_cast<milliseconds>(time).count()) + " ms";
   };
-  tell("info", "registered " + mib(done) + " of " + mib(memory_.size()) + " with CUDA in " + ms(now - begun_) +
-                   ", the longest call " + ms(longest_) +
+  tell("info", "registered " + mib(done) + " of " + mib(memory_.size()) + " with CUDA in " +
+                   ms(now - begun_) + ", the longest call " + ms(longest_) +
                    (all ? "" : ": copies of the rest go through staging memory until then"));
 }
 
 void Registration::refuse(const Status& status, ResultCode code) {
-  refused_ = "the arena cannot be registered with CUDA beyond " + mib(owners_.size() * options_.slice_bytes) + " of " +
+  refused_ = "the arena cannot be registered with CUDA beyond " +
+             mib(owners_.size() * options_.slice_bytes) + " of " +
              std::to_string(memory_.size() >> 20) + " (" + status.text() + "; " + reason(code) +
              "): copies of the rest go through staging memory";
   not_allowed_ = of_its_kind(code);

@@ -47,7 +47,8 @@ class Registration {
  public:
   // The memory as seen by one device. The code that copies there makes the view and gives its log.
   struct View {
-    View(ContextPtr of, Log its_log, std::size_t slices) : context(std::move(of)), log(std::move(its_log)), devices(slices) {}
+    View(ContextPtr of, Log its_log, std::size_t slices)
+        : context(std::move(of)), log(std::move(its_log)), devices(slices) {}
     const ContextPtr context;
     const Log log;
     std::vector<DevicePtr> devices;     // of each slice; the first `ready` are set
@@ -60,7 +61,8 @@ class Registration {
   // Finds or makes the Registration of this memory in this process. `memory` and `file` outlive the
   // result; `memory` is a mapping of `file`, or `file` is -1. A found Registration keeps its first
   // options and file. Throws std::system_error where no thread can be made.
-  static std::shared_ptr<Registration> of(std::span<std::byte> memory, int file, const RegistrationOptions& options);
+  static std::shared_ptr<Registration> of(std::span<std::byte> memory, int file,
+                                          const RegistrationOptions& options);
   ~Registration();
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
@@ -75,7 +77,9 @@ class Registration {
   void take_back_slowly() { slowly_ = true; }
 
   std::span<std::byte> slice(std::size_t number) const;
-  std::size_t slices() const { return (memory_.size() + options_.slice_bytes - 1) / options_.slice_bytes; }
+  std::size_t slices() const {
+    return (memory_.size() + options_.slice_bytes - 1) / options_.slice_bytes;
+  }
   std::size_t slice_bytes() const { return options_.slice_bytes; }
   std::span<std::byte> memory() const { return memory_; }
 

@@ -8,7 +8,8 @@ namespace larder::copy::cuda {
 namespace {
 
 // Both ways take turns, so that other load of the machine affects both.
-Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop, Direction direction, std::uint64_t piece_bytes) {
+Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop,
+                              Direction direction, std::uint64_t piece_bytes) {
   double best[2] = {};
   for (int round = 0; round < kTrialRounds; ++round)
     for (const bool kernel : {false, true}) {
@@ -34,8 +35,8 @@ Result<StrategyTable> calibrate_strategies(const Trial& trial, const std::atomic
   StrategyTable table;
   for (const Direction direction : {Direction::kStore, Direction::kLoad}) {
     std::uint64_t below = 0;
-    for (std::uint64_t size = StrategyTable::kLeast; size < StrategyTable::kKernelsEnd[static_cast<std::size_t>(direction)];
-         size *= 2) {
+    for (std::uint64_t size = StrategyTable::kLeast;
+         size < StrategyTable::kKernelsEnd[static_cast<std::size_t>(direction)]; size *= 2) {
       const Result<bool> kernel = kernel_is_faster(trial, stop, direction, size);
       if (!kernel.ok()) return kernel.status();
       if (!*kernel) break;
@@ -71,7 +72,8 @@ Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::at
   return static_cast<double>(moved) / std::chrono::duration<double>(now() - start).count();
 }
 
-StrategyCalibration::StrategyCalibration(std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure)
+StrategyCalibration::StrategyCalibration(
+    std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure)
     : thread_(quiet_thread([this, measure = std::move(measure)] {
         pthread_setname_np(pthread_self(), "larder-measure");
         Result<StrategyTable> result = [&]() -> Result<StrategyTable> {
@@ -95,7 +97,8 @@ Result<StrategyTable> StrategyCalibration::wait(std::chrono::milliseconds at_mos
   std::unique_lock lock(mutex_);
   if (ended_.wait_for(lock, at_most, [this] { return result_.has_value(); })) return *result_;
   stop_ = true;
-  return Status(Code::kDeadlineExceeded, "not done within " + std::to_string(at_most.count()) + " ms");
+  return Status(Code::kDeadlineExceeded,
+                "not done within " + std::to_string(at_most.count()) + " ms");
 }
 
 std::optional<StrategyTable> KnownWays::find(const void* context, unsigned kernel_blocks) const {

@@ -20,7 +20,8 @@
 namespace larder::copy::cuda {
 
 // The rate of copies in pieces of that size, in bytes a second.
-using Trial = std::function<Result<double>(Direction direction, bool kernel, std::uint64_t piece_bytes)>;
+using Trial =
+    std::function<Result<double>(Direction direction, bool kernel, std::uint64_t piece_bytes)>;
 
 // Goes up from the smallest size in each direction while kernels are faster by kKernelGain, by the
 // best of kTrialRounds. kUnavailable, kResourceExhausted: from a trial. kDeadlineExceeded: `stop`
@@ -37,14 +38,16 @@ inline constexpr double kKernelGain = 1.3;
 // std::system_error where no thread can be made.
 Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::atomic<bool>& stop,
                            const std::function<Status(std::size_t number)>& copy,
-                           const std::function<std::chrono::steady_clock::time_point()>& now = std::chrono::steady_clock::now);
+                           const std::function<std::chrono::steady_clock::time_point()>& now =
+                               std::chrono::steady_clock::now);
 inline constexpr std::size_t kTrialThreads = 4;
 inline constexpr std::chrono::milliseconds kTrialTime{4};  // about 200 MB on a link of 50 GB/s
 
 class StrategyCalibration {
  public:
   // Throws std::system_error where no thread can be made.
-  explicit StrategyCalibration(std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure);
+  explicit StrategyCalibration(
+      std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure);
   ~StrategyCalibration();
   StrategyCalibration(const StrategyCalibration&) = delete;
   StrategyCalibration& operator=(const StrategyCalibration&) = delete;

@@ -30,9 +30,15 @@ class StrategyTable {
 
   // Kernels move pieces below `below` bytes. The bound is at most kKernelsEnd.
   void set(Direction direction, std::uint64_t below);
-  bool by_kernel(Direction direction, std::uint64_t piece_bytes) const { return piece_bytes < below(direction); }
-  std::uint64_t below(Direction direction) const { return below_[static_cast<std::size_t>(direction)]; }
-  protocol::CopyStrategy told() const { return {protocol::CopyStrategy::Kind::kChosen, below_[0], below_[1]}; }
+  bool by_kernel(Direction direction, std::uint64_t piece_bytes) const {
+    return piece_bytes < below(direction);
+  }
+  std::uint64_t below(Direction direction) const {
+    return below_[static_cast<std::size_t>(direction)];
+  }
+  protocol::CopyStrategy told() const {
+    return {protocol::CopyStrategy::Kind::kChosen, below_[0], below_[1]};
+  }
 
  private:
   std::array<std::uint64_t, 2> below_{0, 32 << 10};

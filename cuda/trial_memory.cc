@@ -8,13 +8,16 @@
 
 namespace larder::copy::cuda {
 
-Result<std::unique_ptr<TrialMemory>> TrialMemory::make(const DeviceContext& context, std::size_t bytes) {
+Result<std::unique_ptr<TrialMemory>> TrialMemory::make(const DeviceContext& context,
+                                                       std::size_t bytes) {
   constexpr std::size_t kGreatest = StrategyTable::kKernelsEnd.back();
-  std::unique_ptr<TrialMemory> made(
-      new TrialMemory(context, std::max<std::size_t>(1, (bytes + kGreatest - 1) / kGreatest) * kGreatest));
+  std::unique_ptr<TrialMemory> made(new TrialMemory(
+      context, std::max<std::size_t>(1, (bytes + kGreatest - 1) / kGreatest) * kGreatest));
   if (Status status = made->slot_.ensure(made->bytes_); !status.ok()) return status;
   std::memset(made->slot().data(), 0, made->bytes_);
-  if (Status status = made->driver_.status(made->driver_->mem_alloc(&made->pages_, made->bytes_), "cuMemAlloc"); !status.ok())
+  if (Status status =
+          made->driver_.status(made->driver_->mem_alloc(&made->pages_, made->bytes_), "cuMemAlloc");
+      !status.ok())
     return status;
   return made;
 }

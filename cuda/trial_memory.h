@@ -31,7 +31,8 @@ class TrialMemory {
   DeviceRange slot_on_device() const { return slot_.range(bytes_); }
 
  private:
-  TrialMemory(const DeviceContext& context, std::size_t bytes) : driver_(context.driver()), bytes_(bytes), slot_(context) {}
+  TrialMemory(const DeviceContext& context, std::size_t bytes)
+      : driver_(context.driver()), bytes_(bytes), slot_(context) {}
   const Driver& driver_;
   const std::size_t bytes_;
   PinnedBuffer slot_;

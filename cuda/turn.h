@@ -24,7 +24,8 @@ class Turn {
  public:
   // `arena` stays open; -1: no other process has the arena. A library that cannot be opened gives no
   // lock.
-  Turn(int arena, const std::string& library) : arena_(arena), library_(::open(library.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  Turn(int arena, const std::string& library)
+      : arena_(arena), library_(::open(library.c_str(), O_RDONLY | O_CLOEXEC)) {}
   ~Turn() { give_back(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;

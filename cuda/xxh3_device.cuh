@@ -20,8 +20,9 @@
 namespace larder::copy::xxh3 {
 
 constexpr uint64_t kPrime32_1 = 0x9E3779B1U, kPrime32_2 = 0x85EBCA77U, kPrime32_3 = 0xC2B2AE3DU;
-constexpr uint64_t kPrime64_1 = 0x9E3779B185EBCA87ULL, kPrime64_2 = 0xC2B2AE3D27D4EB4FULL, kPrime64_3 = 0x165667B19E3779F9ULL,
-                   kPrime64_4 = 0x85EBCA77C2B2AE63ULL, kPrime64_5 = 0x27D4EB2F165667C5ULL;
+constexpr uint64_t kPrime64_1 = 0x9E3779B185EBCA87ULL, kPrime64_2 = 0xC2B2AE3D27D4EB4FULL,
+                   kPrime64_3 = 0x165667B19E3779F9ULL, kPrime64_4 = 0x85EBCA77C2B2AE63ULL,
+                   kPrime64_5 = 0x27D4EB2F165667C5ULL;
 constexpr uint64_t kPrimeMx1 = 0x165667919E3779F9ULL, kPrimeMx2 = 0x9FB21C651E98DF25ULL;
 
 constexpr uint32_t kSecretBytes = 192;
@@ -32,11 +33,12 @@ constexpr uint32_t kLastStripeSecret = kSecretBytes - kStripeBytes - 7;
 constexpr uint32_t kScrambleSecret = kSecretBytes - kStripeBytes;
 constexpr uint32_t kMergeSecret = 11;
 
-#define LARDER_XXH3_SECRET                                                                                               \
-  0xbe4ba423396cfeb8ULL, 0x1cad21f72c81017cULL, 0xdb979083e96dd4deULL, 0x1f67b3b7a4a44072ULL, 0x78e5c0cc4ee679cbULL,     \
-      0x2172ffcc7dd05a82ULL, 0x8e2443f7744608b8ULL, 0x4c263a81e69035e0ULL, 0xcb00c391bb52283cULL, 0xa32e531b8b65d088ULL, \
-      0x4ef90da297486471ULL, 0xd8acdea946ef1938ULL, 0x3f349ce33f76faa8ULL, 0x1d4f0bc7c7bbdcf9ULL, 0x3159b4cd4be0518aULL, \
-      0x647378d9c97e9fc8ULL, 0xc3ebd33483acc5eaULL, 0xeb6313faffa081c5ULL, 0x49daf0b751dd0d17ULL, 0x9e68d429265516d3ULL, \
+#define LARDER_XXH3_SECRET                                                                        \
+  0xbe4ba423396cfeb8ULL, 0x1cad21f72c81017cULL, 0xdb979083e96dd4deULL, 0x1f67b3b7a4a44072ULL,     \
+      0x78e5c0cc4ee679cbULL, 0x2172ffcc7dd05a82ULL, 0x8e2443f7744608b8ULL, 0x4c263a81e69035e0ULL, \
+      0xcb00c391bb52283cULL, 0xa32e531b8b65d088ULL, 0x4ef90da297486471ULL, 0xd8acdea946ef1938ULL, \
+      0x3f349ce33f76faa8ULL, 0x1d4f0bc7c7bbdcf9ULL, 0x3159b4cd4be0518aULL, 0x647378d9c97e9fc8ULL, \
+      0xc3ebd33483acc5eaULL, 0xeb6313faffa081c5ULL, 0x49daf0b751dd0d17ULL, 0x9e68d429265516d3ULL, \
       0xfca1477d58be162bULL, 0xce31d07ad1b8f88fULL, 0x280416958f3acb45ULL, 0x7e404bbbcafbd7afULL
 #if defined(__CUDACC__)
 __constant__ const uint64_t kDeviceSecret[kSecretBytes / 8] = {LARDER_XXH3_SECRET};
@@ -135,15 +137,17 @@ LARDER_DEVICE uint64_t digest_1_to_16(const unsigned char* from, uint32_t bytes)
     return avalanche(bytes + swap_bytes(low) + high + fold(low, high));
   }
   if (bytes >= 4) {
-    uint64_t hash = (read_half(from + bytes - 4) + (read_half(from) << 32)) ^ secret(8) ^ secret(16);
+    uint64_t hash =
+        (read_half(from + bytes - 4) + (read_half(from) << 32)) ^ secret(8) ^ secret(16);
     hash ^= (hash << 49 | hash >> 15) ^ (hash << 24 | hash >> 40);
     hash *= kPrimeMx2;
     hash ^= (hash >> 35) + bytes;
     hash *= kPrimeMx2;
     return hash ^ hash >> 28;
   }
-  const uint64_t combined = static_cast<uint64_t>(from[0]) << 16 | static_cast<uint64_t>(from[bytes / 2]) << 24 |
-                            static_cast<uint64_t>(from[bytes - 1]) | static_cast<uint64_t>(bytes) << 8;
+  const uint64_t combined =
+      static_cast<uint64_t>(from[0]) << 16 | static_cast<uint64_t>(from[bytes / 2]) << 24 |
+      static_cast<uint64_t>(from[bytes - 1]) | static_cast<uint64_t>(bytes) << 8;
   uint64_t hash = combined ^ ((secret(0) ^ secret(0) >> 32) & 0xffffffffU);
   hash = (hash ^ hash >> 33) * kPrime64_2;
   hash = (hash ^ hash >> 29) * kPrime64_3;
@@ -171,7 +175,8 @@ LARDER_DEVICE uint64_t digest_129_to_240(const unsigned char* from, uint32_t byt
 
 LARDER_DEVICE void accumulate_stripe(Pair* sums, const unsigned char* from, uint32_t secret_at) {
   for (uint32_t pair = 0; pair < 4; ++pair)
-    accumulate(sums[pair], {read_word(from + 16 * pair), read_word(from + 16 * pair + 8)}, secret_pair(secret_at, pair));
+    accumulate(sums[pair], {read_word(from + 16 * pair), read_word(from + 16 * pair + 8)},
+               secret_pair(secret_at, pair));
 }
 
 LARDER_DEVICE uint64_t digest_long(const unsigned char* from, uint32_t bytes) {
@@ -181,11 +186,13 @@ LARDER_DEVICE uint64_t digest_long(const unsigned char* from, uint32_t bytes) {
   for (uint32_t stripe = 0; stripe < stripes; ++stripe) {
     accumulate_stripe(sums, from + stripe * kStripeBytes, stripe % kStripesPerBlock * 8);
     if ((stripe + 1) % kStripesPerBlock != 0) continue;
-    for (uint32_t pair = 0; pair < 4; ++pair) scramble(sums[pair], secret_pair(kScrambleSecret, pair));
+    for (uint32_t pair = 0; pair < 4; ++pair)
+      scramble(sums[pair], secret_pair(kScrambleSecret, pair));
   }
   accumulate_stripe(sums, from + bytes - kStripeBytes, kLastStripeSecret);
   uint64_t hash = bytes * kPrime64_1;
-  for (uint32_t pair = 0; pair < 4; ++pair) hash += share(sums[pair], secret_pair(kMergeSecret, pair));
+  for (uint32_t pair = 0; pair < 4; ++pair)
+    hash += share(sums[pair], secret_pair(kMergeSecret, pair));
   return avalanche(hash);
 }
 

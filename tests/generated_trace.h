@@ -21,7 +21,8 @@ struct TraceShape {
 
 class GeneratedTrace {
  public:
-  explicit GeneratedTrace(const TraceShape& shape) : shape_(shape), random_(shape.seed), open_(shape.conversations) {
+  explicit GeneratedTrace(const TraceShape& shape)
+      : shape_(shape), random_(shape.seed), open_(shape.conversations) {
     for (std::size_t i = 0; i < shape.requests; ++i) requests_.push_back(request());
   }
   const std::vector<sizing::TracedRequest>& requests() const { return requests_; }
@@ -46,7 +47,8 @@ class GeneratedTrace {
     talk.chunks.clear();
     // one of five system prompts
     for (std::uint64_t i = 0; i < 4; ++i) talk.chunks.push_back(name_of(1'000'000 + about % 5, i));
-    for (std::uint64_t i = 0; i < 4 + about * 7919 % 60; ++i) talk.chunks.push_back(name_of(about, about % 5 << 16 | i));
+    for (std::uint64_t i = 0; i < 4 + about * 7919 % 60; ++i)
+      talk.chunks.push_back(name_of(about, about % 5 << 16 | i));
     talk.turns_left = 1 + below(8);
   }
   sizing::TracedRequest request() {
@@ -54,7 +56,8 @@ class GeneratedTrace {
     if (talk.turns_left == 0) begin(talk);
     --talk.turns_left;
     for (std::uint64_t i = below(4); i-- > 0;) talk.chunks.push_back(name_of(2'000'000, ++made_));
-    return {talk.chunks, shape_.chunk_bytes, talk.chunks.size() * shape_.chunk_tokens + below(shape_.chunk_tokens),
+    return {talk.chunks, shape_.chunk_bytes,
+            talk.chunks.size() * shape_.chunk_tokens + below(shape_.chunk_tokens),
             shape_.chunk_tokens};
   }
 

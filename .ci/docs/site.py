@@ -20,7 +20,9 @@ FENCE = re.compile(r" *(```+|~~~+)")
 
 def on_files(files, config):
     for script in Path(os.environ["LARDER_SCRIPTS"]).iterdir():
-        files.append(File.generated(config, f"javascripts/{script.name}", content=script.read_text()))
+        files.append(
+            File.generated(config, f"javascripts/{script.name}", content=script.read_text())
+        )
     return files
 
 

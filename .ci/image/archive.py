@@ -145,9 +145,10 @@ def write_image(name: str, rootfs: pathlib.Path, out: pathlib.Path, config: dict
 
     `config`: User, Cmd, Labels and so on, under the names of the image specification."""
     unfinished = out.with_suffix(".new")
-    with tempfile.TemporaryFile() as layer, tarfile.open(
-        unfinished, "w", format=tarfile.GNU_FORMAT
-    ) as archive:
+    with (
+        tempfile.TemporaryFile() as layer,
+        tarfile.open(unfinished, "w", format=tarfile.GNU_FORMAT) as archive,
+    ):
         _write_layer(rootfs, layer)
         size = _write_layout(name, layer, config, _Layout(archive))
     unfinished.rename(out)

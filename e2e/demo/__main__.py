@@ -31,23 +31,37 @@ def measure(larderd: Larderd, model: str, arguments: list[str], step: Steps) -> 
     env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1")
     prompt = prompt_of(model, PROMPT_TOKENS)
     step("starting vLLM with the Larder connector (about half a minute)")
-    with VllmServer("vLLM", model, SERVED_NAME, env, BUILD / "demo" / "vllm.log", arguments=arguments) as first:
+    with VllmServer(
+        "vLLM", model, SERVED_NAME, env, BUILD / "demo" / "vllm.log", arguments=arguments
+    ) as first:
         first.wait_ready(progress=step)
         warm_up(first)
         step("asking a long prompt, cold (5 to 20 s on 2 cores)")
         cold = ask(first, prompt)
-        step(f"first token after {cold.ttft_s:.3f} s; now resetting vLLM's own prefix cache and asking again")
+        step(
+            f"first token after {cold.ttft_s:.3f} s; now resetting vLLM's own prefix cache and asking again"
+        )
         reset_prefix_cache(first.url)
         share = larderd_metrics.Share(larderd.metrics)
         warm = ask(first, prompt)
         share.wait()
         step(f"first token after {warm.ttft_s:.3f} s; starting a second vLLM on the same larderd")
-        with VllmServer("second vLLM", model, SERVED_NAME, env, BUILD / "demo" / "vllm2.log", arguments=arguments) as second:
+        with VllmServer(
+            "second vLLM",
+            model,
+            SERVED_NAME,
+            env,
+            BUILD / "demo" / "vllm2.log",
+            arguments=arguments,
+        ) as second:
             second.wait_ready(progress=step)
             warm_up(second)
             other = ask(second, prompt)
             step(f"first token after {other.ttft_s:.3f} s")
-    identical = cold.token_ids == warm.token_ids == other.token_ids and len(cold.token_ids) == report.CONTINUATION
+    identical = (
+        cold.token_ids == warm.token_ids == other.token_ids
+        and len(cold.token_ids) == report.CONTINUATION
+    )
     return report.Measured(
         prompt_tokens=cold.prompt_tokens,
         hit_tokens=share.tokens_hit(),
@@ -64,7 +78,9 @@ def judge(m: report.Measured, chunk_tokens: int) -> list[dict]:
         goals.goal("ttft.speedup_4k", m.cold_s / m.warm_s, ">=", 100),
         goals.goal("ttft.larder_ms", sum(m.share_ms.values()), "<=", 12),
         goals.goal("ttft.second_engine_ms", 1e3 * m.second_engine_s, "<=", 120),
-        goals.goal("ttft.hit_tokens", m.hit_tokens, ">=", m.prompt_tokens // chunk_tokens * chunk_tokens),
+        goals.goal(
+            "ttft.hit_tokens", m.hit_tokens, ">=", m.prompt_tokens // chunk_tokens * chunk_tokens
+        ),
         goals.figure("ttft.prompt_tokens", m.prompt_tokens),
     ]
 
@@ -79,11 +95,15 @@ def main() -> int:
     if where:
         return remote.main(model, bool(own), step)
     step("starting larderd with 1 GiB of memory")
-    with Larderd(os.environ["LARDERD"], BUILD / "demo", f"larder-demo-{os.getpid()}", size="1GiB") as larderd:
+    with Larderd(
+        os.environ["LARDERD"], BUILD / "demo", f"larder-demo-{os.getpid()}", size="1GiB"
+    ) as larderd:
         larderd.wait_ready()
         larderd.wait_touched(progress=step)
         larderctl = pathlib.Path(os.environ["LARDERD"]).with_name("larderctl")
-        step(f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(larderd.admin_socket)} status")
+        step(
+            f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(larderd.admin_socket)} status"
+        )
         measured = measure(larderd, model, [] if own else SMALL_KV, step)
         chunk_tokens = larderd.chunk_tokens()
     print(report.text(measured))

@@ -21,11 +21,23 @@ def demo_model(progress=print):
     cache = os.environ.get("LARDER_CACHE") or os.path.expanduser("~/.cache/larder")
     out_dir = os.path.join(cache, "demo-model-1")
     if not os.path.exists(out_dir):
-        progress("making a small model: tokenizer trained on the manual pages, random weights (about 15 s, 390 MB)")
+        progress(
+            "making a small model: tokenizer trained on the manual pages, random weights (about 15 s, 390 MB)"
+        )
     return make_model(out_dir)
 
 
-def make_model(out_dir, layers=12, hidden=1024, intermediate=2816, heads=16, kv_heads=4, head_dim=64, vocab=32000, seed=0):
+def make_model(
+    out_dir,
+    layers=12,
+    hidden=1024,
+    intermediate=2816,
+    heads=16,
+    kv_heads=4,
+    head_dim=64,
+    vocab=32000,
+    seed=0,
+):
     """Writes config, weights (bfloat16 safetensors) and tokenizer, unless out_dir exists. Returns
     out_dir."""
     if os.path.exists(out_dir):
@@ -95,7 +107,10 @@ def texts(most_bytes=12 << 20):
     bash manual first."""
     names = glob.glob("/usr/share/man/man1/bash.1.gz")
     names += sorted(glob.glob("/usr/share/man/man1/*.gz"))[:300]
-    names += sorted(glob.glob("/usr/share/common-licenses/*")) + sorted(glob.glob("/usr/share/doc/*/copyright"))[:300]
+    names += (
+        sorted(glob.glob("/usr/share/common-licenses/*"))
+        + sorted(glob.glob("/usr/share/doc/*/copyright"))[:300]
+    )
     names += sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py")))
     total = 0
     for name in dict.fromkeys(names):
@@ -108,7 +123,11 @@ def texts(most_bytes=12 << 20):
 
 def _read(name):
     try:
-        with gzip.open(name, "rt", errors="replace") if name.endswith(".gz") else open(name, errors="replace") as file:
+        with (
+            gzip.open(name, "rt", errors="replace")
+            if name.endswith(".gz")
+            else open(name, errors="replace") as file
+        ):
             return file.read()
     except OSError:
         return ""

@@ -25,15 +25,30 @@ FOLDER = BUILD / "demo" / "remote"
 def node(number: int, redis: RedisServer, size: str = "1GiB") -> Larderd:
     """Two larderd share by the prefix."""
     extra = f"backend:\n  url: {redis.url}\n  prefix: demo\n"
-    return Larderd(os.environ["LARDERD"], FOLDER / f"node{number}", f"larder-demo-{os.getpid()}-{number}", size, extra)
+    return Larderd(
+        os.environ["LARDERD"],
+        FOLDER / f"node{number}",
+        f"larder-demo-{os.getpid()}-{number}",
+        size,
+        extra,
+    )
 
 
 def engine(number: int, larderd: Larderd, model: str, arguments: list[str]) -> VllmServer:
     env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1")
-    return VllmServer(f"vLLM of node {number}", model, "demo", env, FOLDER / f"vllm{number}.log", arguments=arguments)
+    return VllmServer(
+        f"vLLM of node {number}",
+        model,
+        "demo",
+        env,
+        FOLDER / f"vllm{number}.log",
+        arguments=arguments,
+    )
 
 
-def compute(first: Larderd, redis: RedisServer, model: str, arguments: list[str], prompt: str, step: Steps):
+def compute(
+    first: Larderd, redis: RedisServer, model: str, arguments: list[str], prompt: str, step: Steps
+):
     """The cold answer, once Redis has all of the prompt; and how many tokens a chunk has."""
     step("starting vLLM on node 1 (about half a minute)")
     with engine(1, first, model, arguments) as server:
@@ -79,13 +94,17 @@ def text(cold, remote, memory, hits: list[int], whole: int, identical: bool) -> 
         return f"{answer.ttft_s:.3f} s   {cold.ttft_s / answer.ttft_s:.0f} times faster"
 
     rows = [
-        ("tokens in the prompt", cold.prompt_tokens), ("tokens from Redis", f"{hits[0]} of {whole}"),
-        ("TTFT cold, node 1", f"{cold.ttft_s:.3f} s"), ("TTFT Redis, node 2", faster(remote)),
+        ("tokens in the prompt", cold.prompt_tokens),
+        ("tokens from Redis", f"{hits[0]} of {whole}"),
+        ("TTFT cold, node 1", f"{cold.ttft_s:.3f} s"),
+        ("TTFT Redis, node 2", faster(remote)),
         ("TTFT memory, node 2", faster(memory)),
         (f"{report.CONTINUATION} tokens that follow", verdict_on_tokens(identical, hits[0], whole)),
     ]
     lines = [f"  {label:<22} {value}" for label, value in rows]
-    bars = report.bars([("cold", cold.ttft_s), ("from Redis", remote.ttft_s), ("from memory", memory.ttft_s)])
+    bars = report.bars(
+        [("cold", cold.ttft_s), ("from Redis", remote.ttft_s), ("from memory", memory.ttft_s)]
+    )
     return "\n".join(["", *lines, "", bars, ""])
 
 
@@ -100,10 +119,15 @@ def main(model: str, own: bool, step: Steps) -> int:
             larderd.wait_ready()
             larderd.wait_touched(progress=step)
         larderctl = pathlib.Path(os.environ["LARDERD"]).with_name("larderctl")
-        step(f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(second.admin_socket)} status")
+        step(
+            f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(second.admin_socket)} status"
+        )
         cold, chunk_tokens = compute(first, redis, model, arguments, prompt, step)
         remote, memory, hits = load(second, model, arguments, prompt, step)
-    identical = cold.token_ids == remote.token_ids == memory.token_ids and len(cold.token_ids) == report.CONTINUATION
+    identical = (
+        cold.token_ids == remote.token_ids == memory.token_ids
+        and len(cold.token_ids) == report.CONTINUATION
+    )
     whole = cold.prompt_tokens // chunk_tokens * chunk_tokens
     print(text(cold, remote, memory, hits, whole, identical))
     verdict = [
@@ -113,7 +137,13 @@ def main(model: str, own: bool, step: Steps) -> int:
         goals.figure("demo-remote.prompt_tokens", cold.prompt_tokens),
     ]
     goals.print_goals(verdict)
-    row = {"cold_s": cold.ttft_s, "redis_s": remote.ttft_s, "memory_s": memory.ttft_s, "hit_tokens": hits, "identical": identical}
+    row = {
+        "cold_s": cold.ttft_s,
+        "redis_s": remote.ttft_s,
+        "memory_s": memory.ttft_s,
+        "hit_tokens": hits,
+        "identical": identical,
+    }
     goals.write(BUILD / "demo-remote.json", "demo-remote", [row], verdict)
     print(f"\n  written to {os.path.relpath(BUILD / 'demo-remote.json')}")
     return 0 if identical and verdict[1]["met"] else 1

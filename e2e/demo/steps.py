@@ -39,5 +39,10 @@ def warm_up(server: VllmServer) -> None:
     like an engine in service. Until then the engine waits at most 250 ms for chunks of a
     backend."""
     for number in range(2):
-        stream_completion(server.url, SERVED_NAME, f"{number} " + 48 * "Larder keeps what was computed. ", 2,
-                          kv_transfer_params={"larder": "off"})
+        stream_completion(
+            server.url,
+            SERVED_NAME,
+            f"{number} " + 48 * "Larder keeps what was computed. ",
+            2,
+            kv_transfer_params={"larder": "off"},
+        )

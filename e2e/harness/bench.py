@@ -19,7 +19,9 @@ def line_of(error: Exception) -> str:
     """The error in a row or on the terminal: of a log's tail the last line alone, which has the
     reason."""
     first, *rest = str(error).splitlines() or [type(error).__name__]
-    return f"{first} {rest[-1]}" if rest and first.endswith(" ends:") else first.removesuffix(" ends:")
+    return (
+        f"{first} {rest[-1]}" if rest and first.endswith(" ends:") else first.removesuffix(" ends:")
+    )
 
 
 def run(program: str, main: Callable[[], int]) -> None:

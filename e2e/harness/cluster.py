@@ -20,14 +20,22 @@ DEFAULT_WAIT_S = 120
 def _paths() -> dict[str, str]:
     """.ci/paths.sh and the cluster's own folder, as shell scripts see them."""
     names = ("cache", "venv", "kubernetes", "kserve", "huggingface", "servers")
-    script = f'cd {ROOT}/.ci && . ./paths.sh && printf "%s\\n" ' + " ".join(f'"${name}"' for name in names)
-    values = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout.splitlines()
+    script = f'cd {ROOT}/.ci && . ./paths.sh && printf "%s\\n" ' + " ".join(
+        f'"${name}"' for name in names
+    )
+    values = subprocess.run(
+        ["bash", "-c", script], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     return dict(zip(names, values))
 
 
 PATHS = _paths()
 STATE = pathlib.Path(os.environ.get("LARDER_E2E") or pathlib.Path(PATHS["cache"]) / "e2e")
-ENV = {**os.environ, "KUBECONFIG": str(STATE / "admin.kubeconfig"), "PATH": f"{PATHS['kubernetes']}/bin:{os.environ['PATH']}"}
+ENV = {
+    **os.environ,
+    "KUBECONFIG": str(STATE / "admin.kubeconfig"),
+    "PATH": f"{PATHS['kubernetes']}/bin:{os.environ['PATH']}",
+}
 
 
 class ClusterError(ProcessError):
@@ -42,7 +50,9 @@ class Crashed(ProcessError):
 def run(*command: str, stdin: str | None = None, timeout_s: float = 180) -> str:
     """The standard output of a program that sees the cluster. Raises ClusterError with the
     program's own text."""
-    done = subprocess.run(command, input=stdin, env=ENV, capture_output=True, text=True, timeout=timeout_s)
+    done = subprocess.run(
+        command, input=stdin, env=ENV, capture_output=True, text=True, timeout=timeout_s
+    )
     if done.returncode != 0:
         raise ClusterError(f"{' '.join(command[:6])}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
@@ -57,7 +67,12 @@ def program(*words: str) -> str:
     return run(str(ROOT / "e2e" / "cluster" / "cluster.sh"), *words, timeout_s=300)
 
 
-def wait_until(what: str, true: Callable[[], Any], timeout_s: float = DEFAULT_WAIT_S, instead: Callable[[], str] = str) -> Any:
+def wait_until(
+    what: str,
+    true: Callable[[], Any],
+    timeout_s: float = DEFAULT_WAIT_S,
+    instead: Callable[[], str] = str,
+) -> Any:
     """The result of true() once it is true. A refusal by the cluster or an engine counts as not
     yet. `instead` tells, at the end, the state in place of the condition."""
     deadline, why = time.monotonic() + timeout_s, ""
@@ -96,11 +111,21 @@ class Namespace:
     def _create(self) -> None:
         kubectl("create", "namespace", self.name)
         kubectl("label", "namespace", self.name, f"pod-security.kubernetes.io/enforce={self.level}")
-        wait_until("the namespace's ServiceAccount", lambda: self.get("serviceaccount", "default"), 30)
+        wait_until(
+            "the namespace's ServiceAccount", lambda: self.get("serviceaccount", "default"), 30
+        )
 
     def _delete(self) -> None:
         """Pods first and at once: no test waits for an engine to drain."""
-        kubectl("-n", self.name, "delete", "deployment,statefulset,daemonset,job,pod", "--all", "--now", "--wait=false")
+        kubectl(
+            "-n",
+            self.name,
+            "delete",
+            "deployment,statefulset,daemonset,job,pod",
+            "--all",
+            "--now",
+            "--wait=false",
+        )
         kubectl("delete", "namespace", self.name, "--wait=true", "--timeout=120s")
 
     def kubectl(self, *words: str, stdin: str | None = None, timeout_s: float = 180) -> str:
@@ -122,7 +147,9 @@ class Namespace:
     def pods(self, app: str | dict[str, str]) -> list[dict]:
         """The pods without a request to end. `app`: the label of that name, or all the labels."""
         labels = app if isinstance(app, dict) else {"app": app}
-        return [pod for pod in self.get("pod", **labels) if "deletionTimestamp" not in pod["metadata"]]
+        return [
+            pod for pod in self.get("pod", **labels) if "deletionTimestamp" not in pod["metadata"]
+        ]
 
     def logs(self, pod: str, container: str, *more: str) -> str:
         return self.kubectl("logs", pod, "-c", container, *more)
@@ -132,17 +159,27 @@ class Namespace:
 
     def events(self, about: str) -> list[dict]:
         """Of the object of this name, whatever its kind."""
-        return json.loads(self.kubectl("get", "events", "--field-selector", f"involvedObject.name={about}", "-o", "json"))["items"]
+        return json.loads(
+            self.kubectl(
+                "get", "events", "--field-selector", f"involvedObject.name={about}", "-o", "json"
+            )
+        )["items"]
 
     def address(self, service: str) -> str:
         """HOST:PORT of a Service, as seen by this machine, which is the node."""
         spec = self.get("service", service)["spec"]
         return f"{spec['clusterIP']}:{spec['ports'][0]['port']}"
 
-    def wait_ready(self, app: str | dict[str, str], count: int = 1, timeout_s: float = 240) -> list[dict]:
+    def wait_ready(
+        self, app: str | dict[str, str], count: int = 1, timeout_s: float = 240
+    ) -> list[dict]:
         """The pods of `app`, all Ready, `count` in number. Raises Crashed if an engine will never
         be Ready."""
-        before = {container: count for pod in self.pods(app) for container, count in _restarts(pod).items()}
+        before = {
+            container: count
+            for pod in self.pods(app)
+            for container, count in _restarts(pod).items()
+        }
 
         def ready() -> list[dict]:
             pods = self.pods(app)
@@ -150,14 +187,20 @@ class Namespace:
                 self._check_alive(pod, before)
             return pods if len(pods) == count and all(is_ready(pod) for pod in pods) else []
 
-        return wait_until(f"{count} Ready pods of {app}", ready, timeout_s, lambda: "\n".join(map(state_of, self.pods(app))))
-
+        return wait_until(
+            f"{count} Ready pods of {app}",
+            ready,
+            timeout_s,
+            lambda: "\n".join(map(state_of, self.pods(app))),
+        )
 
     def _check_alive(self, pod: dict, before: dict[str, int]) -> None:
         name = pod["metadata"]["name"]
         for container, count in _restarts(pod).items():
             if count >= before.get(container, 0) + 3:
-                raise Crashed(f"{name}: {container} ended {count} times: {self.logs(name, container, '--tail=15')}")
+                raise Crashed(
+                    f"{name}: {container} ended {count} times: {self.logs(name, container, '--tail=15')}"
+                )
 
 
 def _restarts(pod: dict) -> dict[str, int]:
@@ -165,25 +208,43 @@ def _restarts(pod: dict) -> dict[str, int]:
 
 
 def _statuses(pod: dict) -> list[dict]:
-    return [*pod["status"].get("initContainerStatuses", []), *pod["status"].get("containerStatuses", [])]
+    return [
+        *pod["status"].get("initContainerStatuses", []),
+        *pod["status"].get("containerStatuses", []),
+    ]
 
 
 def is_ready(pod: dict) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", []))
+    return any(
+        one["type"] == "Ready" and one["status"] == "True"
+        for one in pod["status"].get("conditions", [])
+    )
 
 
 def condition(thing: dict, kind: str) -> dict:
     """{} where the object has no condition of this type yet."""
-    return next((one for one in thing.get("status", {}).get("conditions") or [] if one["type"] == kind), {})
+    return next(
+        (one for one in thing.get("status", {}).get("conditions") or [] if one["type"] == kind), {}
+    )
 
 
 def container_status(pod: dict, name: str) -> dict:
     """The kubelet's report; for a container that has not begun, the report of its waiting."""
-    unknown = {"name": name, "restartCount": 0, "ready": False, "state": {}, "lastState": {}, "containerID": ""}
+    unknown = {
+        "name": name,
+        "restartCount": 0,
+        "ready": False,
+        "state": {},
+        "lastState": {},
+        "containerID": "",
+    }
     return next((unknown | one for one in _statuses(pod) if one["name"] == name), unknown)
 
 
 def state_of(pod: dict) -> str:
     """In one line, for people: each container and the reason of its waiting."""
-    parts = [f"{one['name']} {'ready' if one['ready'] else json.dumps(one['state'])}" for one in _statuses(pod)]
+    parts = [
+        f"{one['name']} {'ready' if one['ready'] else json.dumps(one['state'])}"
+        for one in _statuses(pod)
+    ]
     return f"{pod['metadata']['name']} {pod['status'].get('phase')}: " + "; ".join(parts)

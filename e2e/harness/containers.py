@@ -47,7 +47,9 @@ def restart_count(ns: Namespace, pod: str, container: str) -> int:
     return container_status(ns.get("pod", pod), container)["restartCount"]
 
 
-def wait_restarted(ns: Namespace, pod: str, container: str, before: int, timeout_s: float = 60) -> None:
+def wait_restarted(
+    ns: Namespace, pod: str, container: str, before: int, timeout_s: float = 60
+) -> None:
     """Until the kubelet has restarted the container, and the container is ready."""
 
     def back() -> bool:
@@ -89,7 +91,9 @@ def ended_by(pod: dict, container: str) -> str:
     """The reason for the container's last end, in the kubelet's word: OOMKilled, Error, Completed;
     "" for a container that never ended."""
     status = container_status(pod, container)
-    return (status["state"].get("terminated") or status["lastState"].get("terminated") or {}).get("reason", "")
+    return (status["state"].get("terminated") or status["lastState"].get("terminated") or {}).get(
+        "reason", ""
+    )
 
 
 def charged_mib(pod: dict, container: str = "") -> float:
@@ -120,7 +124,7 @@ def _identity(pod: dict, container: str) -> str:
 
 
 def read(path: pathlib.Path) -> str:
-    """"" if the file has gone, as for a process that has ended meanwhile."""
+    """Empty if the file has gone, as for a process that has ended meanwhile."""
     try:
         return path.read_text()
     except OSError:

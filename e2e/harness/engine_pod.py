@@ -21,15 +21,30 @@ CHUNK_TOKENS = 128  # one block of vLLM on a CPU
 PROMPT_TOKENS = 1500
 MODEL = os.path.join(PATHS["cache"], "e2e-model-1")
 SERVED_NAME = "e2e"
-RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": 1000,
-              "runAsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+    "runAsGroup": 1000,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 
 
 def make_model() -> str:
     """Small, with real random weights; made once. Readable by any user of a pod's engine."""
     from demo.model import make_model as make
 
-    make(MODEL, layers=4, hidden=512, intermediate=1408, heads=8, kv_heads=4, head_dim=64, vocab=16000)
+    make(
+        MODEL,
+        layers=4,
+        hidden=512,
+        intermediate=1408,
+        heads=8,
+        kv_heads=4,
+        head_dim=64,
+        vocab=16000,
+    )
     os.chmod(MODEL, 0o755)
     for name in os.listdir(MODEL):
         os.chmod(os.path.join(MODEL, name), 0o644)
@@ -40,11 +55,30 @@ def _claim(ns: str, name: str, folder: str) -> list[dict]:
     volume = f"{ns}-{name}"
     size = {"storage": "20Gi"}
     return [
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
-         "spec": {"capacity": size, "accessModes": ["ReadOnlyMany"], "hostPath": {"path": folder}, "storageClassName": "",
-                  "persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": ns, "name": name}}},
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
-         "spec": {"accessModes": ["ReadOnlyMany"], "storageClassName": "", "volumeName": volume, "resources": {"requests": size}}},
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {
+                "capacity": size,
+                "accessModes": ["ReadOnlyMany"],
+                "hostPath": {"path": folder},
+                "storageClassName": "",
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": {"namespace": ns, "name": name},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name},
+            "spec": {
+                "accessModes": ["ReadOnlyMany"],
+                "storageClassName": "",
+                "volumeName": volume,
+                "resources": {"requests": size},
+            },
+        },
     ]
 
 
@@ -59,13 +93,34 @@ def claims(ns: str) -> list[dict]:
 
 
 def remove_volumes(ns: Namespace) -> None:
-    ns.kubectl("delete", "persistentvolume", *(f"{ns.name}-{name}" for name in _FOLDERS), "--ignore-not-found", "--wait=false")
+    ns.kubectl(
+        "delete",
+        "persistentvolume",
+        *(f"{ns.name}-{name}" for name in _FOLDERS),
+        "--ignore-not-found",
+        "--wait=false",
+    )
 
 
 # Environment and flags with which vLLM runs on this machine and gives comparable answers.
-ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_SERVER_DEV_MODE": "1",
-               "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) - 1))}
-FLAGS = ["--enforce-eager", "--max-model-len", "4608", "--num-gpu-blocks-override", "80", "--seed", "0", "--enable-prompt-tokens-details"]
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_SERVER_DEV_MODE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) - 1)),
+}
+FLAGS = [
+    "--enforce-eager",
+    "--max-model-len",
+    "4608",
+    "--num-gpu-blocks-override",
+    "80",
+    "--seed",
+    "0",
+    "--enable-prompt-tokens-details",
+]
 # vLLM on a CPU counts the page cache of its control group as used, and ends if the rest is smaller
 # than its KV cache. The first vLLM after a boot reads about 2 GiB of libraries, and 4 GiB are too
 # few.
@@ -80,7 +135,15 @@ def command(form: str = "exec") -> dict:
     if form == "script":
         return {"command": ["/bin/bash", "-c", "exec " + " ".join(server + flags)]}
     if form == "eval":  # KServe's
-        return {"command": ["/bin/bash", "-c", f'eval "exec {" ".join(server)} ${{VLLM_ADDITIONAL_ARGS}} $@"', "--"], "args": flags}
+        return {
+            "command": [
+                "/bin/bash",
+                "-c",
+                f'eval "exec {" ".join(server)} ${{VLLM_ADDITIONAL_ARGS}} $@"',
+                "--",
+            ],
+            "args": flags,
+        }
     if form == "array":  # KV: a connector of the user's own
         array = f'ARGS=({" ".join(flags)}); ARGS+=(--kv-transfer-config "$KV")'
         return {"command": ["/bin/bash", "-c", f'{array}; exec {" ".join(server)} "${{ARGS[@]}}"']}
@@ -91,25 +154,40 @@ def command(form: str = "exec") -> dict:
 
 def engine_container(form: str = "exec", security: dict | None = None) -> dict:
     return {
-        "name": "vllm", "image": IMAGE, **command(form),
-        "env": [{"name": name, "value": value} for name, value in {**ENVIRONMENT, "HOME": "/tmp"}.items()],
+        "name": "vllm",
+        "image": IMAGE,
+        **command(form),
+        "env": [
+            {"name": name, "value": value}
+            for name, value in {**ENVIRONMENT, "HOME": "/tmp"}.items()
+        ],
         "ports": [{"containerPort": PORT}],
-        "readinessProbe": {"httpGet": {"path": "/health", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 5},
+        "readinessProbe": {
+            "httpGet": {"path": "/health", "port": PORT},
+            "periodSeconds": 1,
+            "timeoutSeconds": 5,
+        },
         "resources": RESOURCES,
-        "volumeMounts": [{"name": "vllm", "mountPath": PATHS["venv"], "readOnly": True},
-                         {"name": "model", "mountPath": MODEL, "readOnly": True},
-                         {"name": "tmp", "mountPath": "/tmp"}, {"name": "shm", "mountPath": "/dev/shm"}],
+        "volumeMounts": [
+            {"name": "vllm", "mountPath": PATHS["venv"], "readOnly": True},
+            {"name": "model", "mountPath": MODEL, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "shm", "mountPath": "/dev/shm"},
+        ],
         **({"securityContext": security} if security else {}),
     }
 
 
 def pod_spec(container: dict) -> dict:
     return {
-        "terminationGracePeriodSeconds": 5, "containers": [container],
-        "volumes": [{"name": "vllm", "persistentVolumeClaim": {"claimName": "vllm", "readOnly": True}},
-                    {"name": "model", "persistentVolumeClaim": {"claimName": "model", "readOnly": True}},
-                    {"name": "tmp", "emptyDir": {}},
-                    {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "512Mi"}}],
+        "terminationGracePeriodSeconds": 5,
+        "containers": [container],
+        "volumes": [
+            {"name": "vllm", "persistentVolumeClaim": {"claimName": "vllm", "readOnly": True}},
+            {"name": "model", "persistentVolumeClaim": {"claimName": "model", "readOnly": True}},
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "512Mi"}},
+        ],
     }
 
 
@@ -118,16 +196,32 @@ def _annotations(pool: str | None) -> dict[str, str]:
     return {"larder.dev/pool": pool} if pool else {}
 
 
-def engine(name: str, pool: str | None, form: str = "exec", replicas: int = 1, security: dict | None = None) -> list[dict]:
+def engine(
+    name: str, pool: str | None, form: str = "exec", replicas: int = 1, security: dict | None = None
+) -> list[dict]:
     """Deployment and Service, not called vllm: Kubernetes would set VLLM_PORT, which vLLM takes for
     its own. `pool`: as in _annotations()."""
     return [
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
-         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "strategy": {"type": "Recreate"},
-                  "template": {"metadata": {"labels": {"app": name}, "annotations": _annotations(pool)},
-                               "spec": pod_spec(engine_container(form, security))}}},
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
-         "spec": {"selector": {"app": name}, "ports": [{"port": PORT}]}},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": name}},
+                "strategy": {"type": "Recreate"},
+                "template": {
+                    "metadata": {"labels": {"app": name}, "annotations": _annotations(pool)},
+                    "spec": pod_spec(engine_container(form, security)),
+                },
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"selector": {"app": name}, "ports": [{"port": PORT}]},
+        },
     ]
 
 
@@ -144,7 +238,9 @@ def answer(ns: Namespace, service: str, prompt: str, **fields) -> Completion:
     return answer_at(f"http://{ns.address(service)}", SERVED_NAME, prompt, **fields)
 
 
-def answer_at(url: str, model: str, prompt: str, max_tokens: int = CONTINUATION, **fields) -> Completion:
+def answer_at(
+    url: str, model: str, prompt: str, max_tokens: int = CONTINUATION, **fields
+) -> Completion:
     return stream_completion(url, model, prompt, max_tokens, timeout_s=120, **fields)
 
 
@@ -171,7 +267,9 @@ def is_warm(answer: Completion, cold: list[int]) -> bool:
 def forget(pod: dict, port: int = PORT) -> None:
     """vLLM's own prefix cache is emptied: later warm answers come from Larder. vLLM refuses during
     its count of a request."""
-    wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod, port)), 20)
+    wait_until(
+        "vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod, port)), 20
+    )
 
 
 _fresh = itertools.count(1000)  # seeds of new prompts
@@ -198,4 +296,3 @@ def prompt(seed: int = 0, tokens: int = PROMPT_TOKENS) -> str:
     from demo.prompt import prompt_of
 
     return f"Question {seed}. " + prompt_of(MODEL, tokens)
-

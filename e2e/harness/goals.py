@@ -15,13 +15,25 @@ _OPS = {"<=": operator.le, ">=": operator.ge}
 
 
 def machine() -> str:
-    model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-                  if line.startswith("model name")), platform.machine())
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
     return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}"
 
 
 def goal(identifier: str, value: float, op: str, bound: float) -> dict:
-    return {"id": identifier, "value": round(value, 4), "op": op, "goal": bound, "met": _OPS[op](value, bound)}
+    return {
+        "id": identifier,
+        "value": round(value, 4),
+        "op": op,
+        "goal": bound,
+        "met": _OPS[op](value, bound),
+    }
 
 
 def not_measured(identifier: str, why: str, op: str, bound: float) -> dict:
@@ -44,22 +56,33 @@ def kept_rows(path: pathlib.Path, renewed: set[str]) -> list[dict]:
 
 def write(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    report = {"name": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "machine": machine(), "rows": rows, "goals": goals}
+    report = {
+        "name": name,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "rows": rows,
+        "goals": goals,
+    }
     path.write_text(json.dumps(report, indent=2) + "\n")
 
 
 def print_goals(goals: list[dict]) -> None:
     for g in goals:
         if "not_measured" in g:
-            print(f"  {g['id']:<28} not measured: {g['not_measured']}  goal {g['op']} {g['goal']:g}")
+            print(
+                f"  {g['id']:<28} not measured: {g['not_measured']}  goal {g['op']} {g['goal']:g}"
+            )
         elif "goal" in g:
-            print(f"  {g['id']:<28} {g['value']:>10g}  goal {g['op']} {g['goal']:g}  {'met' if g['met'] else 'MISSED'}")
+            print(
+                f"  {g['id']:<28} {g['value']:>10g}  goal {g['op']} {g['goal']:g}  {'met' if g['met'] else 'MISSED'}"
+            )
         else:
             print(f"  {g['id']:<28} {g['value']:>10g}  {g.get('beside', '')}".rstrip())
 
 
-def conclude(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict], started: float) -> None:
+def conclude(
+    path: pathlib.Path, name: str, rows: list[dict], goals: list[dict], started: float
+) -> None:
     """The end of a bench that began at `started`, by time.monotonic(): prints the goals, writes the
     report."""
     print_goals(goals)

@@ -15,7 +15,13 @@ RUNTIME, HUGGINGFACE_RUNTIME = "vllm-here", "huggingface-here"
 # e2e/cluster/cluster.sh load huggingfaceserver
 HUGGINGFACE_IMAGE = "localhost/huggingfaceserver:e2e"
 # 24 blocks of 128 tokens, so that two other prompts evict one.
-SMALL_CACHE = ["--enforce-eager", "--max-model-len=2048", "--num-gpu-blocks-override=24", "--seed=0", "--enable-prompt-tokens-details"]
+SMALL_CACHE = [
+    "--enforce-eager",
+    "--max-model-len=2048",
+    "--num-gpu-blocks-override=24",
+    "--seed=0",
+    "--enable-prompt-tokens-details",
+]
 PATH = f"{PATHS['venv']}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MOUNT = {"name": "vllm", "mountPath": PATHS["venv"], "readOnly": True}
 _VOLUME = {"name": "vllm", "persistentVolumeClaim": {"claimName": "vllm", "readOnly": True}}
@@ -29,19 +35,34 @@ def _environment(**more: str) -> list[dict]:
     return _variables({**engine_pod.ENVIRONMENT, "PATH": PATH, **more})
 
 
-def _runtime(published: dict, name: str, image: str, environment: list[dict], more: list[str] = ()) -> dict:
+def _runtime(
+    published: dict, name: str, image: str, environment: list[dict], more: list[str] = ()
+) -> dict:
     """KServe's own ClusterServingRuntime, as a runtime of one namespace that runs here. `more`:
     claims beside vLLM's."""
     spec = copy.deepcopy(published["spec"])
     (container,) = spec["containers"]
     container["image"] = image
     container["env"] += environment
-    container["volumeMounts"] += [_MOUNT, *({"name": one, "mountPath": PATHS[one], "readOnly": True} for one in more)]
-    spec["volumes"] += [_VOLUME, *({"name": one, "persistentVolumeClaim": {"claimName": one, "readOnly": True}} for one in more)]
+    container["volumeMounts"] += [
+        _MOUNT,
+        *({"name": one, "mountPath": PATHS[one], "readOnly": True} for one in more),
+    ]
+    spec["volumes"] += [
+        _VOLUME,
+        *(
+            {"name": one, "persistentVolumeClaim": {"claimName": one, "readOnly": True}}
+            for one in more
+        ),
+    ]
     for one in spec["supportedModelFormats"]:
         one["autoSelect"] = False
-    return {"apiVersion": published["apiVersion"], "kind": "ServingRuntime",
-            "metadata": {"name": name, "annotations": published["metadata"].get("annotations", {})}, "spec": spec}
+    return {
+        "apiVersion": published["apiVersion"],
+        "kind": "ServingRuntime",
+        "metadata": {"name": name, "annotations": published["metadata"].get("annotations", {})},
+        "spec": spec,
+    }
 
 
 def runtime(published: dict) -> dict:
@@ -56,13 +77,21 @@ def huggingface_runtime(published: dict) -> dict:
     return _runtime(published, HUGGINGFACE_RUNTIME, HUGGINGFACE_IMAGE, environment, ["huggingface"])
 
 
-def inference_service(given: dict, runtime: str = RUNTIME, flags: list[str] = engine_pod.FLAGS) -> dict:
+def inference_service(
+    given: dict, runtime: str = RUNTIME, flags: list[str] = engine_pod.FLAGS
+) -> dict:
     """runtimeVersion: else KServe makes `-cpu` of the image's name where no GPU is asked for."""
     service = copy.deepcopy(given)
     model = service["spec"]["predictor"]["model"]
-    model |= {"runtime": runtime, "runtimeVersion": engine_pod.IMAGE.rpartition(":")[2], "storageUri": MODEL_URI,
-              "resources": engine_pod.RESOURCES}
-    model["args"] = [one for one in model.get("args", []) if not one.startswith("--max-model-len")] + flags
+    model |= {
+        "runtime": runtime,
+        "runtimeVersion": engine_pod.IMAGE.rpartition(":")[2],
+        "storageUri": MODEL_URI,
+        "resources": engine_pod.RESOURCES,
+    }
+    model["args"] = [
+        one for one in model.get("args", []) if not one.startswith("--max-model-len")
+    ] + flags
     return service
 
 
@@ -70,7 +99,9 @@ def huggingface_service(given: dict) -> dict:
     """Of the sample for KServe's vLLM runtime, with the other model format. The server has no
     request that empties vLLM's own cache. The cache is as small as two prompts, so that other
     prompts drive one out."""
-    service = inference_service(given, HUGGINGFACE_RUNTIME, ["--backend=vllm", "--model_name=qwen", *SMALL_CACHE])
+    service = inference_service(
+        given, HUGGINGFACE_RUNTIME, ["--backend=vllm", "--model_name=qwen", *SMALL_CACHE]
+    )
     service["spec"]["predictor"]["model"]["modelFormat"]["name"] = "huggingface"
     return service
 
@@ -83,7 +114,11 @@ def llm_inference_service(given: dict) -> dict:
     template = service["spec"]["template"]
     template.setdefault("volumes", []).append(_VOLUME)
     (container,) = template["containers"]
-    container |= {"image": engine_pod.IMAGE, "resources": engine_pod.RESOURCES, "volumeMounts": [_MOUNT]}
+    container |= {
+        "image": engine_pod.IMAGE,
+        "resources": engine_pod.RESOURCES,
+        "volumeMounts": [_MOUNT],
+    }
     container["env"] = _environment(VLLM_ADDITIONAL_ARGS=shlex.join(engine_pod.FLAGS))
     container["securityContext"] = {"runAsUser": 1000, "runAsGroup": 1000}
     return service

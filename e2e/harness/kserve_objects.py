@@ -8,7 +8,10 @@ import json
 import yaml
 
 # KServe's definitions have megabytes, and libyaml needs a tenth of the time.
-_LOADER, _DUMPER = getattr(yaml, "CSafeLoader", yaml.SafeLoader), getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_LOADER, _DUMPER = (
+    getattr(yaml, "CSafeLoader", yaml.SafeLoader),
+    getattr(yaml, "CSafeDumper", yaml.SafeDumper),
+)
 LABEL = {"larder.dev/test": "kserve"}  # selects the webhooks at the end
 
 
@@ -35,7 +38,10 @@ def webhooks(text: str, url: str, authority: str) -> str:
     for one in found:
         one["metadata"]["labels"] = LABEL
         for hook in one["webhooks"]:
-            hook["clientConfig"] = {"url": url + hook["clientConfig"]["service"]["path"], "caBundle": authority}
+            hook["clientConfig"] = {
+                "url": url + hook["clientConfig"]["service"]["path"],
+                "caBundle": authority,
+            }
     return _text(found)
 
 
@@ -47,5 +53,7 @@ def configuration(text: str, namespace: str) -> str:
     config["data"].pop("_example", None)
     config["data"]["deploy"] = json.dumps({"defaultDeploymentMode": "Standard"})
     ingress = json.loads(config["data"]["ingress"])
-    config["data"]["ingress"] = json.dumps(ingress | {"disableIngressCreation": True, "disableIstioVirtualHost": True})
+    config["data"]["ingress"] = json.dumps(
+        ingress | {"disableIngressCreation": True, "disableIstioVirtualHost": True}
+    )
     return _text([config])

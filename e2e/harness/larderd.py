@@ -27,18 +27,28 @@ class Larderd(Process):
     """`folder` holds socket, configuration and log; `name` is unique among running larderd.
     `listen`: HOST:PORT of metrics, if any."""
 
-    def __init__(self, binary: str | os.PathLike, folder: pathlib.Path, name: str, size: str = "5GiB", extra: str = "",
-                 log_name: str = "larderd.log", listen: str = ""):
+    def __init__(
+        self,
+        binary: str | os.PathLike,
+        folder: pathlib.Path,
+        name: str,
+        size: str = "5GiB",
+        extra: str = "",
+        log_name: str = "larderd.log",
+        listen: str = "",
+    ):
         folder.mkdir(parents=True, exist_ok=True)
         self.socket = str(folder / "larder.sock")
         self.admin_socket = str(folder / "larder.admin")
         self.shm_name = name
         config = folder / "larder.yaml"
-        config.write_text(f"pool: {name}\nsocket: {self.socket}\nmemory:\n  size: {size}\n  shm_name: {name}\n"
-                          # A stopped larderd leaves no file in /dev/shm; a killed one leaves all
-                          # files, for the next larderd of the name.
-                          f"  keep_on_exit: false\n"
-                          f'http:\n  listen: "{listen}"\n  admin_socket: {self.admin_socket}\n{extra}')
+        config.write_text(
+            f"pool: {name}\nsocket: {self.socket}\nmemory:\n  size: {size}\n  shm_name: {name}\n"
+            # A stopped larderd leaves no file in /dev/shm; a killed one leaves all
+            # files, for the next larderd of the name.
+            f"  keep_on_exit: false\n"
+            f'http:\n  listen: "{listen}"\n  admin_socket: {self.admin_socket}\n{extra}'
+        )
         env = {k: v for k, v in os.environ.items() if not k.startswith("LARDER_")}
         super().__init__("larderd", [str(binary), "--config", str(config)], env, folder / log_name)
 
@@ -61,7 +71,9 @@ class Larderd(Process):
     def chunk_tokens(self) -> int:
         """Tokens of a chunk in the only namespace, by the namespace's fingerprint."""
         (space,) = self.status()["namespaces"]
-        lines = dict(line.split(": ", 1) for line in space["fingerprint"].splitlines() if ": " in line)
+        lines = dict(
+            line.split(": ", 1) for line in space["fingerprint"].splitlines() if ": " in line
+        )
         return int(lines["chunk_tokens"])
 
     def wait_ready(self, timeout_s: float = 60, progress=None) -> None:

@@ -19,8 +19,15 @@ TRACED_S = 8
 def _kubeconfig(folder: pathlib.Path) -> str:
     """The administrator's, with the API server under API_NAME. The certificate has other names."""
     path = shutil.copy(STATE / "admin.kubeconfig", folder / "named.kubeconfig")
-    run("kubectl", "config", "set-cluster", "test", f"--server=https://{API_NAME}:6443",
-        "--tls-server-name=kubernetes", f"--kubeconfig={path}")
+    run(
+        "kubectl",
+        "config",
+        "set-cluster",
+        "test",
+        f"--server=https://{API_NAME}:6443",
+        "--tls-server-name=kubernetes",
+        f"--kubeconfig={path}",
+    )
     return str(path)
 
 
@@ -28,7 +35,9 @@ class Plugin:
     """The user's shell in one namespace. `folder` stays as long as the plug-in is used."""
 
     def __init__(self, namespace: Namespace, folder: pathlib.Path):
-        (folder / "kubectl-larder").symlink_to(ROOT / "build" / "release" / "bin" / "kubectl-larder")
+        (folder / "kubectl-larder").symlink_to(
+            ROOT / "build" / "release" / "bin" / "kubectl-larder"
+        )
         self._hosts = folder / "hosts"
         known = pathlib.Path("/etc/hosts").read_text()
         self._hosts.write_text(f"127.0.0.1 {API_NAME}\n{known}")
@@ -55,8 +64,9 @@ class Plugin:
             assert status == 1, text
             return text if words in text else ""
 
-        text = wait_until(f"kubectl larder {command[0]} says: {words}", said, 90,
-                          lambda: self(*command)[1])
+        text = wait_until(
+            f"kubectl larder {command[0]} says: {words}", said, 90, lambda: self(*command)[1]
+        )
         print(text)
         return text
 
@@ -68,8 +78,9 @@ class Plugin:
         """The requests to the pod meanwhile are in `file` afterwards."""
         command = self._command("trace", pod, "--seconds", str(TRACED_S))
         with open(file, "w", encoding="utf-8") as out:
-            recorder = subprocess.Popen(command, env=self._env, stdout=out, stderr=subprocess.PIPE,
-                                        text=True)
+            recorder = subprocess.Popen(
+                command, env=self._env, stdout=out, stderr=subprocess.PIPE, text=True
+            )
             try:
                 yield
                 _, said = recorder.communicate(timeout=TRACED_S + 60)
@@ -78,8 +89,9 @@ class Plugin:
         assert recorder.returncode == 0 and "recorded" in said, said
 
     def _run(self, command: list[str]) -> tuple[int, str]:
-        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=120,
-                              check=False)
+        done = subprocess.run(
+            command, env=self._env, capture_output=True, text=True, timeout=120, check=False
+        )
         return done.returncode, done.stdout + done.stderr
 
     def _command(self, *words: str) -> list[str]:

@@ -22,8 +22,14 @@ class Process:
         self.name, self.log = name, log
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "wb") as out:
-            self.child = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                          start_new_session=True)
+            self.child = subprocess.Popen(
+                command,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def __enter__(self):
         return self
@@ -44,9 +50,13 @@ class Process:
                     return
             now = time.monotonic()
             if self.child.poll() is not None:
-                raise ProcessError(f"{self.name} ended with status {self.child.returncode}; its log {self.log} ends:\n{self.tail()}")
+                raise ProcessError(
+                    f"{self.name} ended with status {self.child.returncode}; its log {self.log} ends:\n{self.tail()}"
+                )
             if now - started > timeout_s:
-                raise ProcessError(f"{self.name} was not ready after {timeout_s:.0f} s; its log {self.log} ends:\n{self.tail()}")
+                raise ProcessError(
+                    f"{self.name} was not ready after {timeout_s:.0f} s; its log {self.log} ends:\n{self.tail()}"
+                )
             if progress and now - told >= 5:
                 told = now
                 progress(f"{self.name}: {now - started:.0f} s")

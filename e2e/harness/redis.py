@@ -18,7 +18,11 @@ class Missing(ProcessError):
 def program(name: str = "redis-server") -> str:
     """The place of `make deps-servers` (.ci/paths.sh)."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    found = pathlib.Path(os.environ.get("LARDER_CACHE") or pathlib.Path(home) / "larder") / "servers" / name
+    found = (
+        pathlib.Path(os.environ.get("LARDER_CACHE") or pathlib.Path(home) / "larder")
+        / "servers"
+        / name
+    )
     if not found.exists():
         raise Missing(f"no {name} here: make deps-servers")
     return str(found)
@@ -34,8 +38,19 @@ class RedisServer(Process):
         self._start()
 
     def _start(self) -> None:
-        command = [program(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
-                   str(self._folder)]
+        command = [
+            program(),
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            str(self._folder),
+        ]
         self._folder.mkdir(parents=True, exist_ok=True)
         super().__init__("redis-server", command, dict(os.environ), self._folder / self._log_name)
         self.wait_until(lambda: self.ask("PING") == "+PONG", 10)
@@ -63,5 +78,7 @@ class RedisServer(Process):
             if there >= at_least and now - since >= quiet_s:
                 return there
             if now > deadline:
-                raise TimeoutError(f"the backend holds {there} keys, not {at_least}, after {timeout_s:g} s")
+                raise TimeoutError(
+                    f"the backend holds {there} keys, not {at_least}, after {timeout_s:g} s"
+                )
             time.sleep(0.05)

@@ -69,7 +69,9 @@ class SlowLink:
             with self._changed:
                 self._sockets |= {near, far}
             for pair in ((near, far, False), (far, near, True)):
-                threading.Thread(target=self._pass, args=pair, name="slow-link", daemon=True).start()
+                threading.Thread(
+                    target=self._pass, args=pair, name="slow-link", daemon=True
+                ).start()
 
     def _pass(self, source: socket.socket, sink: socket.socket, limited: bool) -> None:
         with contextlib.suppress(OSError):

@@ -19,7 +19,7 @@ class Unavailable(RuntimeError):
 
 
 def device_of(path: pathlib.Path) -> str:
-    """"major:minor" of the whole disk that `path` lies on."""
+    """The numbers "major:minor" of the whole disk that `path` lies on."""
     number = os.stat(path).st_dev
     node = pathlib.Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if not node.exists():

@@ -10,7 +10,9 @@ from scenarios.conftest import larder, namespace, up  # noqa: F401: fixtures
 
 @pytest.fixture(scope="session")
 def controllers(larder, tmp_path_factory):  # noqa: F811
-    with kserve.KServe(cluster.STATE / "admin.kubeconfig", tmp_path_factory.mktemp("kserve")) as running:
+    with kserve.KServe(
+        cluster.STATE / "admin.kubeconfig", tmp_path_factory.mktemp("kserve")
+    ) as running:
         yield running
 
 

@@ -31,9 +31,26 @@ def test_offloading_is_named_and_left_alone(models):
     assert "kvCacheOffloading" in why and "; remove" in why
     assert not product.injected(models, pod["metadata"]["name"])
     owner = pod["metadata"]["ownerReferences"][0]["name"]
-    wait_until("an Event on the owner with the reason", lambda: [one for one in models.events(owner) if "kvCacheOffloading" in one["message"]], 30)
+    wait_until(
+        "an Event on the owner with the reason",
+        lambda: [one for one in models.events(owner) if "kvCacheOffloading" in one["message"]],
+        30,
+    )
 
     # The remedy works: without kvCacheOffloading the next pod has a cache.
-    models.kubectl("patch", "llminferenceservice", "qwen-llm", "--type", "json", "-p",
-                   json.dumps([{"op": "remove", "path": "/spec/kvCacheOffloading"}]))
-    wait_until("an injected pod", lambda: [one for one in models.pods(LABELS) if product.injected(models, one["metadata"]["name"])], 60)
+    models.kubectl(
+        "patch",
+        "llminferenceservice",
+        "qwen-llm",
+        "--type",
+        "json",
+        "-p",
+        json.dumps([{"op": "remove", "path": "/spec/kvCacheOffloading"}]),
+    )
+    wait_until(
+        "an injected pod",
+        lambda: [
+            one for one in models.pods(LABELS) if product.injected(models, one["metadata"]["name"])
+        ],
+        60,
+    )

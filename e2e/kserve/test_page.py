@@ -17,7 +17,12 @@ OURS = " ".join(f"--set {value}" for value in product.IMAGE)
 
 
 def commands() -> list[str]:
-    return [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line]
+    return [
+        line
+        for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+        for line in block.splitlines()
+        if line
+    ]
 
 
 def folder_of_the_reader(path):
@@ -27,8 +32,11 @@ def folder_of_the_reader(path):
     (path / "charts").symlink_to(cluster.ROOT / "charts")
     pool = yaml.safe_load((cluster.ROOT / "manifests/samples/kserve/pool.yaml").read_text())
     pool["spec"]["memory"]["size"] = "512Mi"
-    local = {"pool": pool, "inferenceservice": kserve_local.inference_service(sample("inferenceservice")),
-             "llminferenceservice": kserve_local.llm_inference_service(sample("llminferenceservice"))}
+    local = {
+        "pool": pool,
+        "inferenceservice": kserve_local.inference_service(sample("inferenceservice")),
+        "llminferenceservice": kserve_local.llm_inference_service(sample("llminferenceservice")),
+    }
     for name, one in local.items():
         (samples / f"{name}.yaml").write_text(yaml.safe_dump(one))
     return path
@@ -37,8 +45,19 @@ def folder_of_the_reader(path):
 def follow(command: str, folder, tries_s: float = 0) -> str:
     """Like the reader's shell. helm: an upgrade of the installed chart, with the image of this
     machine."""
-    command = re.sub(r"^helm install (.*) --set image.repository=\S+", rf"helm upgrade --install --wait \1 {OURS}", command)
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env=cluster.ENV, capture_output=True, text=True, timeout=960)
+    command = re.sub(
+        r"^helm install (.*) --set image.repository=\S+",
+        rf"helm upgrade --install --wait \1 {OURS}",
+        command,
+    )
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=cluster.ENV,
+        capture_output=True,
+        text=True,
+        timeout=960,
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -56,7 +75,9 @@ def test_the_page_is_followed(larder, controllers, tmp_path):
         (pools,) = [text for command, text in said.items() if command.endswith("get cachepools")]
         assert "chat" in pools
         for deployment in ("qwen-predictor", "qwen-llm-kserve"):
-            (status,) = [text for command, text in said.items() if f"deploy/{deployment} " in command]
+            (status,) = [
+                text for command, text in said.items() if f"deploy/{deployment} " in command
+            ]
             assert "hit" in status, status
         (reasons,) = [text for command, text in said.items() if "not-injected" in command]
         assert not re.search(r"\t.+", reasons), reasons  # names without content

@@ -21,8 +21,20 @@ def shown(namespace) -> bool:
 
 
 CASES = {  # local form; labels of KServe's pods, port, Service; name of the model
-    "inferenceservice": (kserve_local.inference_service, {"app": "isvc.qwen-predictor"}, 8080, "qwen-predictor", "qwen"),
-    "llminferenceservice": (kserve_local.llm_inference_service, {"app.kubernetes.io/name": "qwen-llm"}, 8000, "qwen-llm-kserve-workload-svc", "qwen"),
+    "inferenceservice": (
+        kserve_local.inference_service,
+        {"app": "isvc.qwen-predictor"},
+        8080,
+        "qwen-predictor",
+        "qwen",
+    ),
+    "llminferenceservice": (
+        kserve_local.llm_inference_service,
+        {"app.kubernetes.io/name": "qwen-llm"},
+        8000,
+        "qwen-llm-kserve-workload-svc",
+        "qwen",
+    ),
 }
 
 
@@ -34,8 +46,15 @@ def test_annotated_service_is_warm(models, ask_twice, kind):
     assert "larder.dev/not-injected" not in pod["metadata"]["annotations"]
     assert any(one["name"] == "larder" for one in pod["spec"]["initContainers"])
     cold, warm = ask_twice(models, pod, port, service, model)
-    print(f"{kind}: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token after {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s")
-    wait_until("the pool shows the hits", lambda: shown(models), 60, lambda: models.kubectl("get", "cachepool", "-o", "yaml"))
+    print(
+        f"{kind}: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token after {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
+    )
+    wait_until(
+        "the pool shows the hits",
+        lambda: shown(models),
+        60,
+        lambda: models.kubectl("get", "cachepool", "-o", "yaml"),
+    )
     print(models.kubectl("get", "cachepools"))
 
 
@@ -48,7 +67,11 @@ def test_annotated_huggingface_service_is_warm(models, huggingface_image):
     """KServe's own server of its own version, on the vLLM that KServe pins, from an image of the
     same entrypoint, folders and variables. Two other prompts drive the first one out of vLLM's own
     cache."""
-    models.apply(kserve_local.huggingface_runtime(kserve.published_runtime(models, "kserve-huggingfaceserver")))
+    models.apply(
+        kserve_local.huggingface_runtime(
+            kserve.published_runtime(models, "kserve-huggingfaceserver")
+        )
+    )
     models.apply(kserve_local.huggingface_service(sample("inferenceservice")))
     (pod,) = models.wait_ready({"app": "isvc.qwen-predictor"}, timeout_s=420)
     assert "larder.dev/not-injected" not in pod["metadata"]["annotations"]
@@ -63,6 +86,13 @@ def test_annotated_huggingface_service_is_warm(models, huggingface_image):
     assert cold.cached_tokens == own == external == 0
     assert hit_tokens(metrics) == (0, engine_pod.whole_chunks(warm))
     assert warm.token_ids == cold.token_ids
-    print(f"huggingface: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token after {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s")
-    wait_until("the pool shows the hits", lambda: shown(models), 60, lambda: models.kubectl("get", "cachepool", "-o", "yaml"))
+    print(
+        f"huggingface: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token after {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
+    )
+    wait_until(
+        "the pool shows the hits",
+        lambda: shown(models),
+        60,
+        lambda: models.kubectl("get", "cachepool", "-o", "yaml"),
+    )
     print(models.kubectl("get", "cachepools"))

@@ -20,10 +20,16 @@ STACKS = sorted(path.name.removesuffix(".in.yaml") for path in GOLDEN.glob("stac
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_stack_gets_its_sidecar(larder, namespace, stack):
     namespace.apply(product.pool("llama"))
-    text = (GOLDEN / f"{stack}.in.yaml").read_text().replace("namespace: models", f"namespace: {namespace.name}")
+    text = (
+        (GOLDEN / f"{stack}.in.yaml")
+        .read_text()
+        .replace("namespace: models", f"namespace: {namespace.name}")
+    )
     for account in ("llmd-llm-d-modelservice",):
         text = text.replace(f"serviceAccountName: {account}", "serviceAccountName: default")
-    pod = json.loads(namespace.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=text))
+    pod = json.loads(
+        namespace.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=text)
+    )
     assert "larder.dev/not-injected" not in pod["metadata"]["annotations"]
     assert "larder" in [one["name"] for one in pod["spec"]["initContainers"]]
     words = json.dumps(pod["spec"]["containers"])

@@ -10,7 +10,9 @@ from harness import cluster, engine_pod, product
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "pod_security(level): of the test's namespace; privileged without it")
+    config.addinivalue_line(
+        "markers", "pod_security(level): of the test's namespace; privileged without it"
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,11 @@ from harness.cluster import condition
 
 @pytest.mark.pod_security("restricted")
 def test_pod_by_hand_is_warm(namespace):
-    namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None, security=engine_pod.RESTRICTED), "hand"))
+    namespace.apply(
+        *by_hand.with_larder(
+            engine_pod.engine("llama", None, security=engine_pod.RESTRICTED), "hand"
+        )
+    )
     (pod,) = namespace.wait_ready("llama")
     prompt = engine_pod.prompt()
     cold = engine_pod.answer(namespace, "llama", prompt)

@@ -16,15 +16,21 @@ def patch(namespace, kind, name, spec):
 
 
 def test_pool_changed(larder, namespace):
-    namespace.apply(product.pool("cache", disk={"size": "1Gi"}), *engine_pod.engine("llama", "cache"))
+    namespace.apply(
+        product.pool("cache", disk={"size": "1Gi"}), *engine_pod.engine("llama", "cache")
+    )
     (pod,) = namespace.wait_ready("llama")
     name = pod["metadata"]["name"]
     prompt = engine_pod.prompt()
     cold = engine_pod.answer(namespace, "llama", prompt)
 
     patch(namespace, "cachepool", "cache", {"disk": {"write": "through"}})
-    wait_until("the running larderd has taken the change over", lambda: "disk.write" in namespace.logs(name, "larder"), TAKEN_OVER_S,
-               lambda: namespace.logs(name, "larder", "--tail=5"))
+    wait_until(
+        "the running larderd has taken the change over",
+        lambda: "disk.write" in namespace.logs(name, "larder"),
+        TAKEN_OVER_S,
+        lambda: namespace.logs(name, "larder", "--tail=5"),
+    )
     product.wait_condition(namespace, "cachepool", "cache", "PodsUpToDate", "True")
 
     patch(namespace, "cachepool", "cache", {"memory": {"size": "256Mi"}})
@@ -42,16 +48,28 @@ def test_pool_changed(larder, namespace):
 def test_password_replaced(larder, namespace):
     """The Redis comes back with another password, then its Secret is replaced: no pod is started
     anew."""
-    namespace.apply(redis_pod.secret("redis-password", password=b"first"), *redis_pod.redis("redis", password="first"))
+    namespace.apply(
+        redis_pod.secret("redis-password", password=b"first"),
+        *redis_pod.redis("redis", password="first"),
+    )
     namespace.wait_ready("redis")
-    namespace.apply(product.backend("shared", endpoints=[f"redis.{namespace.name}.svc:6379"], password={"name": "redis-password"}),
-                    product.pool("cache", backendRef={"name": "shared"}), *engine_pod.engine("llama", "cache"))
+    namespace.apply(
+        product.backend(
+            "shared",
+            endpoints=[f"redis.{namespace.name}.svc:6379"],
+            password={"name": "redis-password"},
+        ),
+        product.pool("cache", backendRef={"name": "shared"}),
+        *engine_pod.engine("llama", "cache"),
+    )
     (pod,) = namespace.wait_ready("llama")
     name = pod["metadata"]["name"]
 
     def keys(password: str) -> int:
         (server,) = namespace.pods("redis")
-        words = namespace.exec(server["metadata"]["name"], "redis", "redis-cli", "-a", password, "dbsize").split()
+        words = namespace.exec(
+            server["metadata"]["name"], "redis", "redis-cli", "-a", password, "dbsize"
+        ).split()
         return int(words[-1])
 
     engine_pod.answer(namespace, "llama", engine_pod.prompt(0))

@@ -22,7 +22,12 @@ def served(larder, namespace):
     namespace.apply(product.pool("cache", f"{POOL_MIB}Mi"), *engine_pod.engine("llama", "cache"))
     (pod,) = namespace.wait_ready("llama")
     prompt = engine_pod.prompt()
-    return namespace, pod["metadata"]["name"], prompt, engine_pod.answer(namespace, "llama", prompt).token_ids
+    return (
+        namespace,
+        pod["metadata"]["name"],
+        prompt,
+        engine_pod.answer(namespace, "llama", prompt).token_ids,
+    )
 
 
 def ask(namespace, prompt, tokens):
@@ -58,7 +63,11 @@ def test_larderd_killed_under_its_supervisor(served):
     Service."""
     namespace, name, prompt, tokens = served
     for _ in range(RESTARTS):
-        both = wait_until("the supervisor has its larderd", lambda: (found := containers.processes(namespace, name, "larder"))[1:] and found, 30)
+        both = wait_until(
+            "the supervisor has its larderd",
+            lambda: (found := containers.processes(namespace, name, "larder"))[1:] and found,
+            30,
+        )
         supervisor, larderd = both
         os.kill(larderd, signal.SIGKILL)
         ask(namespace, prompt, tokens)
@@ -77,7 +86,10 @@ def test_larderd_killed_under_its_supervisor(served):
 def test_larderd_that_cannot_start_lets_the_engine_start(larder, namespace):
     """Memory of a NUMA node that no machine here has. The engine starts after the grace, and the
     pool reports the reason why the cache does not."""
-    namespace.apply(product.pool("cache", memory={"size": "512Mi", "numa": "99"}), *engine_pod.engine("llama", "cache"))
+    namespace.apply(
+        product.pool("cache", memory={"size": "512Mi", "numa": "99"}),
+        *engine_pod.engine("llama", "cache"),
+    )
     namespace.wait_ready("llama")
     assert engine_pod.answer(namespace, "llama", engine_pod.prompt()).token_ids
     there = product.wait_condition(namespace, "cachepool", "cache", "PodsReady", "False", 90)
@@ -115,7 +127,11 @@ def test_injected_larderd_out_of_memory(served):
     engine = containers.main_process(namespace, name, "vllm")
     out_of_memory.exhaust(namespace, name, "larder")
     ask(namespace, prompt, tokens)  # while there is no larderd
-    wait_until("larderd runs beside its supervisor", lambda: len(containers.processes(namespace, name, "larder")) == 2, 60)
+    wait_until(
+        "larderd runs beside its supervisor",
+        lambda: len(containers.processes(namespace, name, "larder")) == 2,
+        60,
+    )
     wait_attached(namespace, name, prompt, tokens)
     assert containers.main_process(namespace, name, "vllm") == engine
 
@@ -124,7 +140,11 @@ def test_injected_larderd_out_of_memory(served):
 def test_larderd_out_of_memory(namespace):
     """A limit below larderd's arena, which the operator would not set: the kernel kills larderd
     again and again, and no other process."""
-    namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None), "small", POOL_MIB, limit_mib=POOL_MIB // 2))
+    namespace.apply(
+        *by_hand.with_larder(
+            engine_pod.engine("llama", None), "small", POOL_MIB, limit_mib=POOL_MIB // 2
+        )
+    )
 
     def killed() -> bool:
         pods = namespace.pods("llama")
@@ -132,5 +152,9 @@ def test_larderd_out_of_memory(namespace):
 
     wait_until("larderd is killed for memory", killed, 60)
     name = namespace.pods("llama")[0]["metadata"]["name"]
-    wait_until("the engine answers", lambda: engine_pod.answer(namespace, "llama", engine_pod.prompt()).token_ids, 240)
+    wait_until(
+        "the engine answers",
+        lambda: engine_pod.answer(namespace, "llama", engine_pod.prompt()).token_ids,
+        240,
+    )
     assert containers.restart_count(namespace, name, "vllm") == 0

@@ -60,11 +60,21 @@ def test_figures(larder, namespace):
     for number in range(ROUNDS):  # in turns, so that both see the same load of the machine
         plain.append(times_of(namespace, f"plain-{number}", False))
         annotated.append(times_of(namespace, f"annotated-{number}", True))
-    without, added = medians(plain), {name: value - medians(plain)[name] for name, value in medians(annotated).items()}
-    figures = [goals.figure("e2e.install_s", install_s),
-               goals.figure("e2e.plain_first_token_s", without["first_token_s"]),
-               goals.goal("e2e.added_start_s", added["first_token_s"], "<=", MOST_ADDED_S),
-               goals.figure("e2e.plain_container_start_s", without["container_s"]),
-               goals.figure("e2e.added_container_start_s", added["container_s"])]
-    goals.write(ROOT / "build" / "bench" / "e2e.json", "e2e", [{"plain": a, "annotated": b} for a, b in zip(plain, annotated)], figures)
+    without, added = (
+        medians(plain),
+        {name: value - medians(plain)[name] for name, value in medians(annotated).items()},
+    )
+    figures = [
+        goals.figure("e2e.install_s", install_s),
+        goals.figure("e2e.plain_first_token_s", without["first_token_s"]),
+        goals.goal("e2e.added_start_s", added["first_token_s"], "<=", MOST_ADDED_S),
+        goals.figure("e2e.plain_container_start_s", without["container_s"]),
+        goals.figure("e2e.added_container_start_s", added["container_s"]),
+    ]
+    goals.write(
+        ROOT / "build" / "bench" / "e2e.json",
+        "e2e",
+        [{"plain": a, "annotated": b} for a, b in zip(plain, annotated)],
+        figures,
+    )
     goals.print_goals(figures)

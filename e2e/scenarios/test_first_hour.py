@@ -15,8 +15,10 @@ from harness.cluster import wait_until
 
 DOCS = cluster.ROOT / "docs"
 PAGE = (DOCS / "get-started" / "kubernetes.md").read_text()
-PLUGIN, BACKEND, REMOVE = ((DOCS / "guides" / f"{name}.md").read_text()
-                           for name in ("kubectl-larder", "share-a-backend", "upgrade-remove"))
+PLUGIN, BACKEND, REMOVE = (
+    (DOCS / "guides" / f"{name}.md").read_text()
+    for name in ("kubectl-larder", "share-a-backend", "upgrade-remove")
+)
 NAMESPACE = "models"
 ELSEWHERE = ("docker ", "make ", "kubectl krew")
 IMAGE = "registry.example/platform/larder"
@@ -77,8 +79,15 @@ class Reader:
     def follow(self, command: str) -> str:
         local = command.replace(f"--set image.repository={IMAGE}", HERE)
         local = local.replace(f"{IMAGE}:0.1.0", "localhost/larder:e2e")
-        done = subprocess.run(["bash", "-c", local], cwd=self.folder, env=self.env, check=False,
-                              capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            ["bash", "-c", local],
+            cwd=self.folder,
+            env=self.env,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         print(f"$ {command}\n{done.stdout}")
         return done.stdout

@@ -16,9 +16,17 @@ def test_no_such_pool(larder, namespace):
     print(why)
     assert "cahce" in why and "CachePool" in why
     owner = pod["metadata"]["ownerReferences"][0]["name"]
-    events = wait_until("an Event on the owner", lambda: [e for e in namespace.events(owner) if "cahce" in e["message"]], 30)
+    events = wait_until(
+        "an Event on the owner",
+        lambda: [e for e in namespace.events(owner) if "cahce" in e["message"]],
+        30,
+    )
     print(events[0]["message"])
-    wait_until("the pod's containers start", lambda: namespace.get("pod", pod["metadata"]["name"])["status"]["phase"] == "Running", 60)
+    wait_until(
+        "the pod's containers start",
+        lambda: namespace.get("pod", pod["metadata"]["name"])["status"]["phase"] == "Running",
+        60,
+    )
 
 
 def test_not_an_engine(larder, namespace):
@@ -49,9 +57,17 @@ def test_backend_that_nobody_answers(larder, namespace):
 
 
 def test_no_such_secret(larder, namespace):
-    namespace.apply(product.backend("locked", endpoints=[f"redis.{namespace.name}.svc:6379"], password={"name": "missing", "key": "password"}))
+    namespace.apply(
+        product.backend(
+            "locked",
+            endpoints=[f"redis.{namespace.name}.svc:6379"],
+            password={"name": "missing", "key": "password"},
+        )
+    )
     # The chart lists no namespace with readable Secrets for the operator.
-    there = product.wait_condition(namespace, "cachebackend", "locked", "SecretMissing", "Unknown", 60)
+    there = product.wait_condition(
+        namespace, "cachebackend", "locked", "SecretMissing", "Unknown", 60
+    )
     print(there["message"])
     assert "Secret missing" in there["message"] and "backendSecrets" in there["message"]
 
@@ -66,7 +82,13 @@ def reading_secrets(larder, namespace):
 
 def test_no_such_secret_where_secrets_may_be_read(reading_secrets):
     namespace = reading_secrets
-    namespace.apply(product.backend("locked", endpoints=[f"redis.{namespace.name}.svc:6379"], password={"name": "missing", "key": "password"}))
+    namespace.apply(
+        product.backend(
+            "locked",
+            endpoints=[f"redis.{namespace.name}.svc:6379"],
+            password={"name": "missing", "key": "password"},
+        )
+    )
     there = product.wait_condition(namespace, "cachebackend", "locked", "SecretMissing", "True", 60)
     print(there["message"])
     assert there["reason"] == "NotFound" and "missing" in there["message"]
@@ -88,7 +110,11 @@ def test_more_memory_than_any_node_has(larder, namespace):
 
     def said() -> str:
         there = condition(namespace.get("cachepool", "wide"), "PodsReady")
-        return there["message"] if there.get("reason") == "NotScheduled" and "Insufficient memory" in there["message"] else ""
+        return (
+            there["message"]
+            if there.get("reason") == "NotScheduled" and "Insufficient memory" in there["message"]
+            else ""
+        )
 
     print(wait_until("the pool says that no node has the memory", said, 60))
 

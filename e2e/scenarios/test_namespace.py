@@ -11,12 +11,24 @@ from harness import engine_pod, product
 from harness.cluster import kubectl, wait_until
 
 # An engine of these scenarios requests 2Gi of memory and has a limit of 6Gi.
-LIMITS = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "team"},
-          "spec": {"limits": [{"type": "Container", "min": {"cpu": "100m"}},
-                              {"type": "Pod", "max": {"memory": "8Gi"}}]}}
+LIMITS = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "team"},
+    "spec": {
+        "limits": [
+            {"type": "Container", "min": {"cpu": "100m"}},
+            {"type": "Pod", "max": {"memory": "8Gi"}},
+        ]
+    },
+}
 # Room for one engine with a cache of 512Mi and three engines without, but not for a second cache.
-QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "share"},
-         "spec": {"hard": {"requests.memory": "9Gi"}}}
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "share"},
+    "spec": {"hard": {"requests.memory": "9Gi"}},
+}
 BEFORE_THE_LAST = "6984Mi"  # three engines, one cache, and LITTLE
 LITTLE = {"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}}
 
@@ -36,8 +48,11 @@ def annotations(namespace, name: str) -> dict[str, str]:
 
 def told(namespace, name: str) -> list[str]:
     """The operator's Events of the pod."""
-    return [one["message"] for one in namespace.events(name)
-            if one["reportingComponent"] == "larder-operator"]
+    return [
+        one["message"]
+        for one in namespace.events(name)
+        if one["reportingComponent"] == "larder-operator"
+    ]
 
 
 def left_alone(namespace, name: str, word: str) -> None:
@@ -73,7 +88,8 @@ def test_namespace_asks_within_its_limits(team):
 
     team.apply(engine_pod.bare_pod("wide", "wide"))  # the annotation wins over the label
     left_alone(team, "wide", "LimitRange team")
-    wait_until("the quota counts all pods", lambda: used(team) == BEFORE_THE_LAST, 30,
-               lambda: used(team))
+    wait_until(
+        "the quota counts all pods", lambda: used(team) == BEFORE_THE_LAST, 30, lambda: used(team)
+    )
     team.apply(engine_pod.bare_pod("last", None))
     left_alone(team, "last", "ResourceQuota share")

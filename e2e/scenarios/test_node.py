@@ -38,7 +38,9 @@ def older_image():
 
 def shim_of(namespace, pod) -> str:
     """A digest of the library that this pod's engine has loaded."""
-    return namespace.exec(pod["metadata"]["name"], "vllm", "sha256sum", "/larder/python/larder/liblarder.so").split()[0]
+    return namespace.exec(
+        pod["metadata"]["name"], "vllm", "sha256sum", "/larder/python/larder/liblarder.so"
+    ).split()[0]
 
 
 def memory_left(namespace) -> list[str]:
@@ -48,8 +50,12 @@ def memory_left(namespace) -> list[str]:
 
 def daemons(namespace) -> list[str]:
     """The pods of larderd without a request to end."""
-    return [pod["metadata"]["name"] for pod in namespace.get("pod")
-            if "deletionTimestamp" not in pod["metadata"] and any(c["name"] == "larder" for c in pod["spec"]["containers"])]
+    return [
+        pod["metadata"]["name"]
+        for pod in namespace.get("pod")
+        if "deletionTimestamp" not in pod["metadata"]
+        and any(c["name"] == "larder" for c in pod["spec"]["containers"])
+    ]
 
 
 def test_pods_of_a_node_share(pair):
@@ -82,8 +88,12 @@ def test_engines_with_an_older_shim(older_image, pair):
     is also restarted."""
     namespace, one, other, prompt, cold = pair
     before = daemons(namespace)
-    namespace.kubectl("patch", "cachepool", "node", "--type=merge", "-p", json.dumps({"spec": {"image": TODAYS}}))
-    wait_until("the node's larderd is of the new image", lambda: set(daemons(namespace)) - set(before), 120)
+    namespace.kubectl(
+        "patch", "cachepool", "node", "--type=merge", "-p", json.dumps({"spec": {"image": TODAYS}})
+    )
+    wait_until(
+        "the node's larderd is of the new image", lambda: set(daemons(namespace)) - set(before), 120
+    )
     product.wait_condition(namespace, "cachepool", "node", "Ready")
 
     # The older shim stores at the new larderd, and loads chunks of the earlier one.
@@ -95,7 +105,11 @@ def test_engines_with_an_older_shim(older_image, pair):
     assert stored.cached_tokens == 0
 
     namespace.kubectl("delete", "pod", one["metadata"]["name"], "--now")
-    newer = next(pod for pod in namespace.wait_ready("llama", 2, 400) if pod["metadata"]["uid"] != other["metadata"]["uid"])
+    newer = next(
+        pod
+        for pod in namespace.wait_ready("llama", 2, 400)
+        if pod["metadata"]["uid"] != other["metadata"]["uid"]
+    )
     assert shim_of(namespace, newer) != shim_of(namespace, other)
     for asked, answered in ((prompt, cold), (theirs, stored)):
         assert engine_pod.is_warm(engine_pod.answer_of_pod(newer, asked), answered.token_ids)

@@ -46,7 +46,9 @@ def warm(system, namespace):
     def ask() -> None:
         engine_pod.forget(pod)
         assert engine_pod.is_warm(engine_pod.answer(namespace, "llama", prompt), cold.token_ids)
-        assert [one["metadata"]["uid"] for one in namespace.pods("llama")] == [pod["metadata"]["uid"]]
+        assert [one["metadata"]["uid"] for one in namespace.pods("llama")] == [
+            pod["metadata"]["uid"]
+        ]
         assert containers.restart_count(namespace, name, "vllm") == 0
 
     return ask
@@ -75,7 +77,9 @@ def throughout(ask):
 def runs_without(namespace, name: str) -> None:
     """The annotated pod has no cache, and runs."""
     assert not product.injected(namespace, name)
-    wait_until(f"{name} runs", lambda: namespace.get("pod", name)["status"]["phase"] == "Running", 60)
+    wait_until(
+        f"{name} runs", lambda: namespace.get("pod", name)["status"]["phase"] == "Running", 60
+    )
 
 
 # covers F-246
@@ -106,7 +110,10 @@ def test_webhook_down(system, namespace):
 def test_webhook_hangs(system, namespace):
     namespace.apply(product.pool("cache"))
     product.wait_condition(namespace, "cachepool", "cache", "Ready")
-    hung = [containers.main_process(system, pod["metadata"]["name"], "operator") for pod in system.get("pod")]
+    hung = [
+        containers.main_process(system, pod["metadata"]["name"], "operator")
+        for pod in system.get("pod")
+    ]
     for process in hung:
         os.kill(process, signal.SIGSTOP)
     try:
@@ -128,7 +135,9 @@ def test_pods_serve_without_operator(system, namespace, warm):
     assert kubectl("get", "crd", "cachepools.larder.dev", "-o", "name")
     assert namespace.get("cachepool", "cache")
     product.install()
-    wait_until("the operator that came back counts the pod", lambda: attached(namespace, "cache") == 1, 90)
+    wait_until(
+        "the operator that came back counts the pod", lambda: attached(namespace, "cache") == 1, 90
+    )
     warm()
 
 

@@ -31,7 +31,11 @@ def written(tmp_path, *objects: dict) -> str:
 
 
 def test_plugin(larder, namespace, plugin, tmp_path):
-    namespace.apply(product.pool("cache"), *engine_pod.engine("llama", "cache"), engine_pod.bare_pod("lost", "cahce"))
+    namespace.apply(
+        product.pool("cache"),
+        *engine_pod.engine("llama", "cache"),
+        engine_pod.bare_pod("lost", "cahce"),
+    )
     (pod,) = namespace.wait_ready("llama")
     name = pod["metadata"]["name"]
     ask_twice(namespace, "llama")
@@ -69,8 +73,14 @@ def test_plugin(larder, namespace, plugin, tmp_path):
 def test_check_before_a_rollout(larder, namespace, plugin, tmp_path):
     """The API server reports the pods that it would make, and makes no pod."""
     namespace.apply(product.pool("cache"), product.pool("wide", "4Gi"))
-    namespace.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "team"},
-                     "spec": {"limits": [{"type": "Pod", "max": {"memory": "8Gi"}}]}})
+    namespace.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "metadata": {"name": "team"},
+            "spec": {"limits": [{"type": "Pod", "max": {"memory": "8Gi"}}]},
+        }
+    )
     product.wait_condition(namespace, "cachepool", "wide", "Ready")
     deployment, service = engine_pod.engine("llama", "cache")
     status, said = plugin("check", "-f", written(tmp_path, deployment, service))

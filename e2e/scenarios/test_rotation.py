@@ -34,8 +34,13 @@ def old_certificates() -> dict[str, str]:
     certificate of this authority."""
     script = f'. {ROOT}/tests/component/kube/pki.sh; aged_authority ca 300 65; certificate tls ca /CN={SERVICE} serverAuth "{NAMES}"'
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["bash", "-ec", script], check=True, env={"pki": folder, "PATH": "/usr/bin:/bin"})
-        return {name: base64.b64encode((pathlib.Path(folder) / name).read_bytes()).decode() for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")}
+        subprocess.run(
+            ["bash", "-ec", script], check=True, env={"pki": folder, "PATH": "/usr/bin:/bin"}
+        )
+        return {
+            name: base64.b64encode((pathlib.Path(folder) / name).read_bytes()).decode()
+            for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")
+        }
 
 
 @pytest.fixture
@@ -53,7 +58,11 @@ def aged(larder):
 def reviewed(namespace, number: int) -> bool:
     """Whether an annotated pod gets its cache; a dry run leaves no pod behind."""
     pod = engine_pod.bare_pod(f"engine-{number}", "cache")
-    made = json.loads(namespace.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(pod)))
+    made = json.loads(
+        namespace.kubectl(
+            "create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(pod)
+        )
+    )
     return any(one["name"] == "larder" for one in made["spec"].get("initContainers", []))
 
 
@@ -64,7 +73,9 @@ def first_of(pem: str) -> bytes:
 
 def served(pod: dict) -> bytes:
     """The certificate that this replica of the operator shows to its clients."""
-    return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((pod["status"]["podIP"], PORT), timeout=5))
+    return ssl.PEM_cert_to_DER_cert(
+        ssl.get_server_certificate((pod["status"]["podIP"], PORT), timeout=5)
+    )
 
 
 class Reviews:
@@ -114,7 +125,9 @@ def test_certificates_rotate_under_load(aged, namespace):
         new = first_of(base64.b64decode(system.get("secret", SECRET)["data"]["tls.crt"]).decode())
         replicas = system.get("pod")
         assert len(replicas) == REPLICAS
-        wait_until("every replica serves it", lambda: all(served(pod) == new for pod in replicas), 60)
+        wait_until(
+            "every replica serves it", lambda: all(served(pod) == new for pod in replicas), 60
+        )
         after = reviews.asked + 40
         wait_until("reviews by it", lambda: reviews.asked >= after, 60)
     print(f"{reviews.asked} reviews, {len(seen)} certificates, {len(reviews.failed)} failed")
@@ -141,7 +154,9 @@ def test_certificate_deleted(larder, namespace):
         if not back and system.kubectl("get", "secret", SECRET, "--ignore-not-found"):
             back = time.monotonic()
         assert begun < deleted + MADE_ANEW_S
-    print(f"made anew in {back - deleted:.1f} s; {number - 1} reviews, without a cache began {without}")
+    print(
+        f"made anew in {back - deleted:.1f} s; {number - 1} reviews, without a cache began {without}"
+    )
     assert [late for late in without if late >= AWAY_S] == []
 
     system.kubectl("delete", "secret", SECRET)

@@ -31,7 +31,12 @@ def test_annotated_engine_is_warm(larder, namespace):
         status = namespace.get("cachepool", "cache").get("status", {})
         return status.get("pods", {}).get("attached") == 1 and status.get("hitRatio", "0%") != "0%"
 
-    wait_until("kubectl get cachepool shows the pod and its hits", shown, 60, lambda: namespace.kubectl("get", "cachepool", "-o", "yaml"))
+    wait_until(
+        "kubectl get cachepool shows the pod and its hits",
+        shown,
+        60,
+        lambda: namespace.kubectl("get", "cachepool", "-o", "yaml"),
+    )
     print(namespace.kubectl("get", "cachepools"))
 
     # Delete the pool: a running pod keeps its cache.
@@ -42,7 +47,9 @@ def test_annotated_engine_is_warm(larder, namespace):
 
 @pytest.mark.pod_security("restricted")
 def test_restricted_namespace(larder, namespace):
-    namespace.apply(product.pool("cache"), *engine_pod.engine("llama", "cache", security=engine_pod.RESTRICTED))
+    namespace.apply(
+        product.pool("cache"), *engine_pod.engine("llama", "cache", security=engine_pod.RESTRICTED)
+    )
     namespace.wait_ready("llama")
     ask_twice(namespace, "llama")
 
@@ -62,7 +69,10 @@ def test_explained(larder):
 def test_huge_pages(larder, namespace):
     """The cluster has 64 pages of 2 MiB; larderd gets the pages, and its engine needs no such
     page."""
-    namespace.apply(product.pool("huge", memory={"size": "96Mi", "hugepages": "2Mi"}), *engine_pod.engine("llama", "huge"))
+    namespace.apply(
+        product.pool("huge", memory={"size": "96Mi", "hugepages": "2Mi"}),
+        *engine_pod.engine("llama", "huge"),
+    )
     (pod,) = namespace.wait_ready("llama")
     ask_twice(namespace, "llama")
     larderd = next(one for one in pod["spec"]["initContainers"] if one["name"] == "larder")

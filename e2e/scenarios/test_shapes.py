@@ -12,8 +12,11 @@ from harness import cluster, containers, engine_pod, product
 from harness.cluster import wait_until
 
 FOLDER = "/tmp/example"
-EXAMPLE = {"kv_connector": "ExampleConnector", "kv_role": "kv_both",
-           "kv_connector_extra_config": {"shared_storage_path": FOLDER}}
+EXAMPLE = {
+    "kv_connector": "ExampleConnector",
+    "kv_role": "kv_both",
+    "kv_connector_extra_config": {"shared_storage_path": FOLDER},
+}
 # A container that may be vLLM by the name of its image.
 TOOLS = {"name": "tools", "image": engine_pod.TOOLS_IMAGE, "args": ["--watch=/models"]}
 PORTS = (9464, 9465)  # metrics of larderd, and its supervisor
@@ -88,5 +91,8 @@ def test_connector_in_an_array_is_left_alone(larder, namespace):
     print(made["metadata"]["annotations"]["larder.dev/not-injected"])
     assert not product.injected(namespace, "engine")
     assert made["spec"]["containers"][0]["command"] == container["command"]
-    wait_until("vLLM names the user's connector",
-               lambda: "ExampleConnector" in namespace.logs("engine", "vllm"), 120)
+    wait_until(
+        "vLLM names the user's connector",
+        lambda: "ExampleConnector" in namespace.logs("engine", "vllm"),
+        120,
+    )

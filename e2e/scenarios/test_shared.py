@@ -35,19 +35,36 @@ def computed_here_loaded_there(namespace):
 
 
 def test_existing_redis_with_tls(larder, namespace):
-    certificates = redis_pod.certificates("redis", f"redis.{namespace.name}.svc", f"redis.{namespace.name}")
-    namespace.apply(redis_pod.secret("redis-tls", **certificates), redis_pod.secret("redis-password", password=PASSWORD.encode()),
-                    *redis_pod.redis("redis", "redis-tls", PASSWORD))
+    certificates = redis_pod.certificates(
+        "redis", f"redis.{namespace.name}.svc", f"redis.{namespace.name}"
+    )
+    namespace.apply(
+        redis_pod.secret("redis-tls", **certificates),
+        redis_pod.secret("redis-password", password=PASSWORD.encode()),
+        *redis_pod.redis("redis", "redis-tls", PASSWORD),
+    )
     namespace.wait_ready("redis")
-    namespace.apply(product.backend("shared", endpoints=[f"redis.{namespace.name}.svc:6379"], password={"name": "redis-password", "key": "password"},
-                                    tls={"enabled": True, "caSecret": "redis-tls"}),
-                    product.pool("cache", backendRef={"name": "shared"}), *engine_pod.engine("llama", "cache", replicas=2))
+    namespace.apply(
+        product.backend(
+            "shared",
+            endpoints=[f"redis.{namespace.name}.svc:6379"],
+            password={"name": "redis-password", "key": "password"},
+            tls={"enabled": True, "caSecret": "redis-tls"},
+        ),
+        product.pool("cache", backendRef={"name": "shared"}),
+        *engine_pod.engine("llama", "cache", replicas=2),
+    )
     computed_here_loaded_there(namespace)
 
 
 def test_managed_valkey(larder, namespace):
-    namespace.apply(product.backend("shared", managed={"image": engine_pod.IMAGE, "imagePullPolicy": "Never", "memory": "512Mi"}),
-                    product.pool("cache", backendRef={"name": "shared"}))
+    namespace.apply(
+        product.backend(
+            "shared",
+            managed={"image": engine_pod.IMAGE, "imagePullPolicy": "Never", "memory": "512Mi"},
+        ),
+        product.pool("cache", backendRef={"name": "shared"}),
+    )
     product.wait_condition(namespace, "cachebackend", "shared", "Ready")
     print(namespace.kubectl("get", "cachebackends", "-o", "wide"))
     namespace.apply(*engine_pod.engine("llama", "cache", replicas=2))

@@ -68,27 +68,60 @@ def variables(description):
             "hide": 0,
         },
         query_variable("cluster", "Cluster", "label_values(larder_build_info, cluster)"),
-        query_variable("namespace", "Namespace", 'label_values(larder_build_info{cluster=~"$cluster"}, namespace)'),
-        query_variable("pool", "Pool", 'label_values(larder_build_info{cluster=~"$cluster",namespace=~"$namespace"}, pool)'),
+        query_variable(
+            "namespace",
+            "Namespace",
+            'label_values(larder_build_info{cluster=~"$cluster"}, namespace)',
+        ),
+        query_variable(
+            "pool",
+            "Pool",
+            'label_values(larder_build_info{cluster=~"$cluster",namespace=~"$namespace"}, pool)',
+        ),
     ]
     for name, (label, query) in description.get("variables", {}).items():
         chosen.append(query_variable(name, label, query))
     for name, (label, value) in description.get("numbers", {}).items():
         current = {"text": str(value), "value": str(value)}
-        chosen.append({"name": name, "label": label, "type": "textbox", "query": str(value), "current": current, "options": [current], "hide": 0})
+        chosen.append(
+            {
+                "name": name,
+                "label": label,
+                "type": "textbox",
+                "query": str(value),
+                "current": current,
+                "options": [current],
+                "hide": 0,
+            }
+        )
     return chosen
 
 
 def field_config(panel):
     steps = [{"color": "green", "value": None}]
-    steps += [{"color": color, "value": value} for value, color in panel.get("thresholds", {}).items()]
-    defaults = {"unit": panel["unit"], "color": {"mode": "thresholds"}, "thresholds": {"mode": "absolute", "steps": steps}}
+    steps += [
+        {"color": color, "value": value} for value, color in panel.get("thresholds", {}).items()
+    ]
+    defaults = {
+        "unit": panel["unit"],
+        "color": {"mode": "thresholds"},
+        "thresholds": {"mode": "absolute", "steps": steps},
+    }
     defaults |= {key: panel[key] for key in ("min", "max", "decimals", "noValue") if key in panel}
     if panel["type"] == "timeseries":
         stacked = {"mode": "normal" if panel.get("stacked") else "none", "group": "A"}
         defaults["color"] = {"mode": "palette-classic"}
-        defaults["custom"] = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 20 if panel.get("stacked") else 5}
-        defaults["custom"] |= {"showPoints": "never", "spanNulls": False, "stacking": stacked, "axisSoftMin": 0}
+        defaults["custom"] = {
+            "drawStyle": "line",
+            "lineWidth": 1,
+            "fillOpacity": 20 if panel.get("stacked") else 5,
+        }
+        defaults["custom"] |= {
+            "showPoints": "never",
+            "spanNulls": False,
+            "stacking": stacked,
+            "axisSoftMin": 0,
+        }
     return {"defaults": defaults, "overrides": []}
 
 
@@ -98,11 +131,25 @@ def options(kind):
         legend = {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
         return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
     if kind == "stat":
-        shown = {"colorMode": "value", "graphMode": "none", "justifyMode": "auto", "textMode": "auto"}
+        shown = {
+            "colorMode": "value",
+            "graphMode": "none",
+            "justifyMode": "auto",
+            "textMode": "auto",
+        }
         return {"reduceOptions": reduce, "orientation": "auto", **shown}
     if kind == "bargauge":
-        return {"reduceOptions": reduce, "orientation": "horizontal", "displayMode": "basic", "showUnfilled": True}
-    return {"showHeader": True, "cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "fields": ""}}
+        return {
+            "reduceOptions": reduce,
+            "orientation": "horizontal",
+            "displayMode": "basic",
+            "showUnfilled": True,
+        }
+    return {
+        "showHeader": True,
+        "cellHeight": "sm",
+        "footer": {"show": False, "reducer": ["sum"], "fields": ""},
+    }
 
 
 def targets(panel):
@@ -135,7 +182,15 @@ def panel_json(panel, number, place):
         "targets": targets(panel),
     }
     if panel["type"] == "table":
-        made["transformations"] = [{"id": "organize", "options": {"excludeByName": {"Time": True}, "renameByName": {"Value": panel["title"]}}}]
+        made["transformations"] = [
+            {
+                "id": "organize",
+                "options": {
+                    "excludeByName": {"Time": True},
+                    "renameByName": {"Value": panel["title"]},
+                },
+            }
+        ]
     return made
 
 
@@ -143,10 +198,22 @@ def panels(rows):
     made, y = [], 0
     for row in rows:
         place = {"h": 1, "w": COLUMNS, "x": 0, "y": y}
-        made.append({"id": len(made) + 1, "type": "row", "title": row["title"], "collapsed": False, "gridPos": place, "panels": []})
+        made.append(
+            {
+                "id": len(made) + 1,
+                "type": "row",
+                "title": row["title"],
+                "collapsed": False,
+                "gridPos": place,
+                "panels": [],
+            }
+        )
         x, y, height = 0, y + 1, 0
         for panel in row["panels"]:
-            w, h = panel.get("width", WIDTHS[panel["type"]]), panel.get("height", HEIGHTS[panel["type"]])
+            w, h = (
+                panel.get("width", WIDTHS[panel["type"]]),
+                panel.get("height", HEIGHTS[panel["type"]]),
+            )
             if x + w > COLUMNS:
                 x, y, height = 0, y + height, 0
             made.append(panel_json(panel, len(made) + 1, {"h": h, "w": w, "x": x, "y": y}))
@@ -169,7 +236,16 @@ def dashboard(description):
         "time": {"from": "now-6h", "to": "now"},
         "timezone": "browser",
         "annotations": {"list": []},
-        "links": [{"type": "dashboards", "title": "Larder", "tags": ["larder"], "asDropdown": True, "includeVars": True, "keepTime": True}],
+        "links": [
+            {
+                "type": "dashboards",
+                "title": "Larder",
+                "tags": ["larder"],
+                "asDropdown": True,
+                "includeVars": True,
+                "keepTime": True,
+            }
+        ],
         "templating": {"list": variables(description)},
         "panels": panels(description["rows"]),
     }
@@ -182,7 +258,9 @@ def made_of(path):
 
 def text(path):
     """The JSON of the description at `path`."""
-    return json.dumps(dashboard(yaml.safe_load(path.read_text())), indent=1, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(dashboard(yaml.safe_load(path.read_text())), indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 def main():

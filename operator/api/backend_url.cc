@@ -29,7 +29,8 @@ std::string url_of(const CacheBackend& backend) {
   std::string url = spec.tls.enabled ? "rediss" : "redis";
   url += std::string(kSuffixes[static_cast<std::size_t>(spec.mode)]) + "://";
   if (!spec.user.empty()) url += encoded(spec.user) + "@";
-  for (std::size_t i = 0; i < spec.endpoints.size(); ++i) url += (i == 0 ? "" : ",") + spec.endpoints[i];
+  for (std::size_t i = 0; i < spec.endpoints.size(); ++i)
+    url += (i == 0 ? "" : ",") + spec.endpoints[i];
   if (spec.mode == BackendMode::kSentinel) url += "/" + spec.master;
   if (spec.database != 0) url += "/" + std::to_string(spec.database);
   return url;

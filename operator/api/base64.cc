@@ -5,7 +5,8 @@
 namespace larder::api {
 namespace {
 
-constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 }  // namespace
 
@@ -15,8 +16,10 @@ std::string to_base64(std::string_view bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += 3) {
     const std::string_view part = bytes.substr(at, 3);
     std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i) bits = bits << 8 | (i < part.size() ? static_cast<std::uint8_t>(part[i]) : 0U);
-    for (std::size_t i = 0; i < 4; ++i) text += i <= part.size() ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = bits << 8 | (i < part.size() ? static_cast<std::uint8_t>(part[i]) : 0U);
+    for (std::size_t i = 0; i < 4; ++i)
+      text += i <= part.size() ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
   }
   return text;
 }

@@ -14,7 +14,8 @@ constexpr std::array<std::string_view, 2> kEngines{"valkey", "redis"};
 constexpr std::array<std::string_view, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
 // Policies that evict by use. With volatile-* every pool of the backend needs backendWrite.ttl.
 // noeviction is not allowed: a full server would refuse every chunk.
-constexpr std::array<std::string_view, 4> kPolicies{"allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu"};
+constexpr std::array<std::string_view, 4> kPolicies{"allkeys-lru", "allkeys-lfu", "volatile-lru",
+                                                    "volatile-lfu"};
 constexpr std::uint64_t kLeastMemory = 256ULL << 20, kMostMemory = 16ULL << 40;
 constexpr std::int64_t kMostDatabase = (1LL << 31) - 1;
 constexpr std::size_t kMostEndpoints = 32;  // the bound of larderd
@@ -42,7 +43,8 @@ ManagedSpec read_managed(SpecReader& reader) {
   managed.engine = kEngines[reader.choice("spec.managed.engine", kEngines, "valkey")];
   managed.image = reader.text("spec.managed.image");
   if (reader.has("spec.managed.imagePullPolicy"))
-    managed.image_pull_policy = kPullPolicies[reader.choice("spec.managed.imagePullPolicy", kPullPolicies, "")];
+    managed.image_pull_policy =
+        kPullPolicies[reader.choice("spec.managed.imagePullPolicy", kPullPolicies, "")];
   managed.memory_bytes = reader.size("spec.managed.memory", kLeastMemory, kMostMemory).bytes;
   managed.policy = kPolicies[reader.choice("spec.managed.policy", kPolicies, "allkeys-lru")];
   managed.resources = reader.map("spec.managed.resources");
@@ -61,7 +63,8 @@ bool is_endpoint(std::string_view text) {
   const std::string_view host = text.substr(0, colon), digits = text.substr(colon + 1);
   unsigned port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size() || port == 0 || port > 65535) return false;
+  if (error != std::errc() || end != digits.data() + digits.size() || port == 0 || port > 65535)
+    return false;
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   const std::string_view plain = bracketed ? host.substr(1, host.size() - 2) : host;
   return std::ranges::all_of(plain, [bracketed](unsigned char c) {
@@ -72,8 +75,11 @@ bool is_endpoint(std::string_view text) {
 void check_words(const BackendSpec& spec, SpecReader& reader) {
   for (const std::string& endpoint : spec.endpoints)
     if (!is_endpoint(endpoint))
-      reader.refuse("spec.endpoints", "'" + endpoint + "' is not an endpoint: write HOST:PORT, e.g. redis.cache.svc:6379");
-  for (const auto& [path, name] : {std::pair("spec.user", &spec.user), std::pair("spec.sentinelUser", &spec.sentinel_user)})
+      reader.refuse(
+          "spec.endpoints",
+          "'" + endpoint + "' is not an endpoint: write HOST:PORT, e.g. redis.cache.svc:6379");
+  for (const auto& [path, name] :
+       {std::pair("spec.user", &spec.user), std::pair("spec.sentinelUser", &spec.sentinel_user)})
     if (name->find(' ') != std::string::npos) reader.refuse(path, "'" + *name + "' holds a space");
 }
 
@@ -81,11 +87,11 @@ void check_words(const BackendSpec& spec, SpecReader& reader) {
 // under an older schema reaches this check without them, and would make a pod that cannot run.
 void check(const BackendSpec& spec, SpecReader& reader) {
   if (spec.managed.has_value() == !spec.endpoints.empty())
-    reader.refuse("spec.endpoints",
-                  spec.managed ? "is not for a managed backend: remove the field" : "is missing: write HOST:PORT of the server");
+    reader.refuse("spec.endpoints", spec.managed ? "is not for a managed backend: remove the field"
+                                                 : "is missing: write HOST:PORT of the server");
   if (spec.endpoints.size() > kMostEndpoints)
-    reader.refuse("spec.endpoints",
-                  "has more than " + std::to_string(kMostEndpoints) + " items: a few are enough to find the others");
+    reader.refuse("spec.endpoints", "has more than " + std::to_string(kMostEndpoints) +
+                                        " items: a few are enough to find the others");
   if (!spec.managed && spec.mode == BackendMode::kStandalone && spec.endpoints.size() > 1)
     reader.refuse("spec.endpoints", "has several items: mode Standalone takes one");
   if (spec.mode == BackendMode::kSentinel && spec.master.empty())
@@ -93,7 +99,8 @@ void check(const BackendSpec& spec, SpecReader& reader) {
   if (!spec.user.empty() && !spec.password)
     reader.refuse("spec.password", "is missing: spec.user needs a password, name the Secret");
   if (!spec.sentinel_user.empty() && !spec.sentinel_password)
-    reader.refuse("spec.sentinelPassword", "is missing: spec.sentinelUser needs a password, name the Secret");
+    reader.refuse("spec.sentinelPassword",
+                  "is missing: spec.sentinelUser needs a password, name the Secret");
   if (spec.mode == BackendMode::kCluster && spec.database != 0)
     reader.refuse("spec.database", "must be 0: a Cluster has no other database");
 }

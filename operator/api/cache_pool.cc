@@ -30,13 +30,17 @@ MemorySpec read_memory(SpecReader& reader) {
   const SpecReader::Size size = reader.size("spec.memory.size", kLeastMemory, kMostMemory);
   memory.size = size.text;
   memory.size_bytes = size.bytes;
-  memory.hugepages = static_cast<Hugepages>(reader.choice("spec.memory.hugepages", kHugepages, "none"));
+  memory.hugepages =
+      static_cast<Hugepages>(reader.choice("spec.memory.hugepages", kHugepages, "none"));
   memory.numa = reader.text("spec.memory.numa", "none");
-  const bool number =
-      !memory.numa.empty() && memory.numa.size() <= 4 && memory.numa.find_first_not_of("0123456789") == std::string::npos;
+  const bool number = !memory.numa.empty() && memory.numa.size() <= 4 &&
+                      memory.numa.find_first_not_of("0123456789") == std::string::npos;
   if (memory.numa != "none" && memory.numa != "auto" && !number)
-    reader.refuse("spec.memory.numa", "'" + memory.numa + "' is not one of: none, auto, the number of a node");
-  const std::uint64_t page = memory.hugepages == Hugepages::k2Mi ? 2 * kMi : memory.hugepages == Hugepages::k1Gi ? kGi : 1;
+    reader.refuse("spec.memory.numa",
+                  "'" + memory.numa + "' is not one of: none, auto, the number of a node");
+  const std::uint64_t page = memory.hugepages == Hugepages::k2Mi   ? 2 * kMi
+                             : memory.hugepages == Hugepages::k1Gi ? kGi
+                                                                   : 1;
   if (memory.size_bytes % page != 0)
     reader.refuse("spec.memory.size", "'" + memory.size + "' is no multiple of memory.hugepages");
   return memory;
@@ -47,14 +51,16 @@ DiskSpec read_disk(SpecReader& reader) {
   const SpecReader::Size size = reader.size("spec.disk.size", kLeastDisk, kMostDisk);
   disk.size = size.text;
   disk.size_bytes = size.bytes;
-  disk.volume = static_cast<DiskVolume>(reader.choice("spec.disk.volume", kDiskVolumes, "emptyDir"));
+  disk.volume =
+      static_cast<DiskVolume>(reader.choice("spec.disk.volume", kDiskVolumes, "emptyDir"));
   disk.storage_class = reader.text("spec.disk.storageClassName");
   disk.host_path = reader.text("spec.disk.hostPath");
   disk.write = kDiskWrites[reader.choice("spec.disk.write", kDiskWrites, "back")];
   disk.ttl = reader.duration("spec.disk.ttl");
   disk.admit_after = static_cast<int>(reader.number("spec.disk.admitAfter", 1, kMostSights, 1));
   if (disk.volume == DiskVolume::kHostPath && !disk.host_path.starts_with('/'))
-    reader.refuse("spec.disk.hostPath", "must be an absolute path of the node where disk.volume is hostPath");
+    reader.refuse("spec.disk.hostPath",
+                  "must be an absolute path of the node where disk.volume is hostPath");
   return disk;
 }
 
@@ -69,8 +75,9 @@ BackendWriteSpec read_backend_write(SpecReader& reader) {
 }
 
 NodeSpec read_node(SpecReader& reader) {
-  return {reader.map("spec.node.nodeSelector"), reader.list("spec.node.tolerations"), reader.map("spec.node.affinity"),
-          reader.map("spec.node.updateStrategy"), reader.text("spec.node.priorityClassName")};
+  return {reader.map("spec.node.nodeSelector"), reader.list("spec.node.tolerations"),
+          reader.map("spec.node.affinity"), reader.map("spec.node.updateStrategy"),
+          reader.text("spec.node.priorityClassName")};
 }
 
 std::string read_pull_policy(SpecReader& reader) {
@@ -82,10 +89,13 @@ std::string read_pull_policy(SpecReader& reader) {
 // Rules over several fields. The API server checks the same rules by CEL. An object that was stored
 // under an older schema reaches this check without them, and would make a pod that cannot run.
 void check(const PoolSpec& spec, SpecReader& reader) {
-  if (spec.placement == Placement::kSidecar && spec.disk && spec.disk->volume == DiskVolume::kHostPath)
+  if (spec.placement == Placement::kSidecar && spec.disk &&
+      spec.disk->volume == DiskVolume::kHostPath)
     reader.refuse("spec.disk.volume", "hostPath is for placement Node: use emptyDir or ephemeral");
-  if (spec.placement == Placement::kNode && spec.disk && spec.disk->volume == DiskVolume::kEphemeralClaim)
-    reader.refuse("spec.disk.volume", "ephemeral is for placement Sidecar: use hostPath or emptyDir");
+  if (spec.placement == Placement::kNode && spec.disk &&
+      spec.disk->volume == DiskVolume::kEphemeralClaim)
+    reader.refuse("spec.disk.volume",
+                  "ephemeral is for placement Sidecar: use hostPath or emptyDir");
   if (const std::optional<WrongResource> wrong = wrong_resources(spec))
     reader.refuse("spec.resources." + wrong->path, wrong->why);
 }
@@ -100,7 +110,8 @@ PoolSpec read_spec(SpecReader& reader) {
     spec.backend_prefix = reader.text("spec.backendRef.prefix");
   }
   spec.backend_write = read_backend_write(reader);
-  spec.chunk_tokens = static_cast<int>(reader.number("spec.chunkTokens", kLeastChunk, kMostChunk, 0));
+  spec.chunk_tokens =
+      static_cast<int>(reader.number("spec.chunkTokens", kLeastChunk, kMostChunk, 0));
   spec.eviction = kEvictions[reader.choice("spec.eviction", kEvictions, "lru")];
   spec.image = reader.text("spec.image");
   spec.image_pull_policy = read_pull_policy(reader);
@@ -120,11 +131,14 @@ PoolSpec read_spec(SpecReader& reader) {
 }  // namespace
 
 std::uint64_t own_memory_bytes(const PoolSpec& spec) {
-  return kOwnMemory + spec.memory.size_bytes / kArenaShare + (spec.disk ? spec.disk->size_bytes / kDiskShare : 0);
+  return kOwnMemory + spec.memory.size_bytes / kArenaShare +
+         (spec.disk ? spec.disk->size_bytes / kDiskShare : 0);
 }
 
 std::uint64_t least_memory_limit(const PoolSpec& spec) {
-  const std::uint64_t bytes = own_memory_bytes(spec) + (spec.memory.hugepages == Hugepages::kNone ? spec.memory.size_bytes : 0);
+  const std::uint64_t bytes =
+      own_memory_bytes(spec) +
+      (spec.memory.hugepages == Hugepages::kNone ? spec.memory.size_bytes : 0);
   return (bytes + kMi - 1) / kMi * kMi;
 }
 

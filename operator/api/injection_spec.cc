@@ -19,13 +19,15 @@ bool is_alphanumeric(char c) {
 }
 bool is_name(std::string_view text) {
   const auto inner = [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; };
-  return !text.empty() && text.size() <= kMostName && is_alphanumeric(text.front()) && is_alphanumeric(text.back()) &&
-         std::ranges::all_of(text, inner);
+  return !text.empty() && text.size() <= kMostName && is_alphanumeric(text.front()) &&
+         is_alphanumeric(text.back()) && std::ranges::all_of(text, inner);
 }
 bool is_prefix(std::string_view text) {
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
-  return !text.empty() && text.size() <= kMostPrefix && is_alphanumeric(text.front()) && is_alphanumeric(text.back()) &&
-         std::ranges::all_of(text, allowed);
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  return !text.empty() && text.size() <= kMostPrefix && is_alphanumeric(text.front()) &&
+         is_alphanumeric(text.back()) && std::ranges::all_of(text, allowed);
 }
 
 // As Kubernetes takes keys of labels and annotations: NAME or PREFIX/NAME.
@@ -41,14 +43,18 @@ std::string wrong_entry(const std::string& key, const Object& value, bool label)
   if (!value.is_string()) return "must be text: write the value in quotes";
   const auto& text = value.get_ref<const std::string&>();
   if (label) return text.empty() || is_name(text) ? "" : "has a value that no label can have";
-  return text.size() <= kMostAnnotation ? "" : "is longer than " + std::to_string(kMostAnnotation) + " bytes";
+  return text.size() <= kMostAnnotation
+             ? ""
+             : "is longer than " + std::to_string(kMostAnnotation) + " bytes";
 }
 
 Object read_entries(SpecReader& reader, const std::string& path, bool label) {
   Object entries = reader.map(path);
-  if (entries.size() > kMostEntries) reader.refuse(path, "has more than " + std::to_string(kMostEntries) + " entries");
+  if (entries.size() > kMostEntries)
+    reader.refuse(path, "has more than " + std::to_string(kMostEntries) + " entries");
   for (const auto& [key, value] : entries.items())
-    if (const std::string why = wrong_entry(key, value, label); !why.empty()) reader.refuse(path + "." + key, why);
+    if (const std::string why = wrong_entry(key, value, label); !why.empty())
+      reader.refuse(path + "." + key, why);
   return entries;
 }
 
@@ -60,7 +66,8 @@ std::optional<WrongResource> wrong_payload(const InjectionSpec& injection) {
 
 InjectionSpec read_injection(SpecReader& reader) {
   InjectionSpec injection;
-  injection.user_ids = static_cast<UserIdSource>(reader.choice("spec.injection.userIds", kUserIds, "Auto"));
+  injection.user_ids =
+      static_cast<UserIdSource>(reader.choice("spec.injection.userIds", kUserIds, "Auto"));
   injection.payload_resources = reader.map("spec.injection.payloadResources");
   if (const std::optional<WrongResource> wrong = wrong_payload(injection))
     reader.refuse("spec.injection.payloadResources." + wrong->path, wrong->why);

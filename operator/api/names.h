@@ -10,40 +10,53 @@ inline constexpr std::string_view kVersion = "v1alpha1";
 inline constexpr std::string_view kFieldManager = "larder-operator";
 
 // Annotations of pods.
-inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";                 // written by the user
-inline constexpr std::string_view kInjectAnnotation = "larder.dev/inject";             // "false": no cache for the pod
-inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";         // VERSION/POOL
-inline constexpr std::string_view kNotInjectedAnnotation = "larder.dev/not-injected";  // reason and remedy
-inline constexpr std::string_view kNoticeAnnotation = "larder.dev/notice";             // a missing feature and the remedy
+inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";  // written by the user
+inline constexpr std::string_view kInjectAnnotation =
+    "larder.dev/inject";  // "false": no cache for the pod
+inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";  // VERSION/POOL
+inline constexpr std::string_view kNotInjectedAnnotation =
+    "larder.dev/not-injected";  // reason and remedy
+inline constexpr std::string_view kNoticeAnnotation =
+    "larder.dev/notice";  // a missing feature and the remedy
 inline constexpr std::string_view kConfigAnnotation =
     "larder.dev/config";  // larderd's configuration: YAML, read through the downward API
-inline constexpr std::string_view kRestartAnnotation = "larder.dev/restart-hash";  // desired::restart_hash()
+inline constexpr std::string_view kRestartAnnotation =
+    "larder.dev/restart-hash";  // desired::restart_hash()
 // Names of volumes, with commas between them. The cluster-autoscaler moves a pod with an emptyDir only
 // if all of the pod's emptyDirs stand here.
-inline constexpr std::string_view kMovableVolumesAnnotation = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
+inline constexpr std::string_view kMovableVolumesAnnotation =
+    "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
 
 // Holds a deleted pool of placement Node until its nodes are free of its memory
 // (reconcile/memory_freeing.h).
 inline constexpr std::string_view kMemoryFinalizer = "larder.dev/free-memory";
 
 // Labels of the operator's objects.
-inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-by";  // = kFieldManager
-inline constexpr std::string_view kPoolLabel = "larder.dev/pool";                    // on a Namespace: the pool of its engines
+inline constexpr std::string_view kManagedByLabel =
+    "app.kubernetes.io/managed-by";  // = kFieldManager
+inline constexpr std::string_view kPoolLabel =
+    "larder.dev/pool";  // on a Namespace: the pool of its engines
 inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
 
 // Parts of an injected pod. All names begin with "larder".
-inline constexpr std::string_view kSidecarContainer = "larder";           // larderd: a native sidecar
-inline constexpr std::string_view kPayloadContainer = "larder-payload";   // init container: copies the shim
-inline constexpr std::string_view kFoldersContainer = "larder-folders";   // init container of a node
-inline constexpr std::string_view kRunVolume = "larder-run";              // /run/larder: sockets; larderd and the engine
-inline constexpr std::string_view kMemoryVolume = "larder-memory";        // /dev/larder: arena, index, locks; only larderd
+inline constexpr std::string_view kSidecarContainer = "larder";  // larderd: a native sidecar
+inline constexpr std::string_view kPayloadContainer =
+    "larder-payload";  // init container: copies the shim
+inline constexpr std::string_view kFoldersContainer = "larder-folders";  // init container of a node
+inline constexpr std::string_view kRunVolume =
+    "larder-run";  // /run/larder: sockets; larderd and the engine
+inline constexpr std::string_view kMemoryVolume =
+    "larder-memory";  // /dev/larder: arena, index, locks; only larderd
 inline constexpr std::string_view kHugepagesVolume = "larder-hugepages";  // /dev/larder-huge
-inline constexpr std::string_view kPayloadVolume = "larder-payload";      // /larder: the Python package with liblarder.so
-inline constexpr std::string_view kConfigVolume = "larder-config";        // /etc/larder/larder.yaml
-inline constexpr std::string_view kDiskVolume = "larder-disk";            // /var/lib/larder
-inline constexpr std::string_view kAuthVolume = "larder-backend-auth";    // /etc/larder-auth: passwords
-inline constexpr std::string_view kTlsVolume = "larder-backend-tls";      // /etc/larder-tls: ca.crt, tls.crt, tls.key
-inline constexpr int kMetricsPort = 9464;                                 // larderd: /metrics, /healthz, /readyz, /v1/status
+inline constexpr std::string_view kPayloadVolume =
+    "larder-payload";  // /larder: the Python package with liblarder.so
+inline constexpr std::string_view kConfigVolume = "larder-config";  // /etc/larder/larder.yaml
+inline constexpr std::string_view kDiskVolume = "larder-disk";      // /var/lib/larder
+inline constexpr std::string_view kAuthVolume =
+    "larder-backend-auth";  // /etc/larder-auth: passwords
+inline constexpr std::string_view kTlsVolume =
+    "larder-backend-tls";                  // /etc/larder-tls: ca.crt, tls.crt, tls.key
+inline constexpr int kMetricsPort = 9464;  // larderd: /metrics, /healthz, /readyz, /v1/status
 
 inline constexpr int kSupervisorPort =
     9465;  // the supervisor of an engine's pod: the operator asks /v1/supervisor, probes use the socket

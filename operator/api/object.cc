@@ -32,7 +32,8 @@ bool deeper_than(std::string_view text, int most) {
   return false;
 }
 
-std::optional<std::string> in_metadata(const Object& object, std::string_view map, std::string_view key) {
+std::optional<std::string> in_metadata(const Object& object, std::string_view map,
+                                       std::string_view key) {
   const Object& found = child(at(object, map), key);
   if (!found.is_string()) return std::nullopt;
   return found.get_ref<const std::string&>();
@@ -42,10 +43,11 @@ std::optional<std::string> in_metadata(const Object& object, std::string_view ma
 
 Result<Object> parse_json(std::string_view text) {
   if (text.size() > kMostBytes)
-    return Status(Code::kOutOfRange,
-                  "JSON of " + std::to_string(text.size()) + " bytes: at most " + std::to_string(kMostBytes) + " are read");
+    return Status(Code::kOutOfRange, "JSON of " + std::to_string(text.size()) + " bytes: at most " +
+                                         std::to_string(kMostBytes) + " are read");
   if (deeper_than(text, kMostDepth))
-    return Status(Code::kInvalidArgument, "JSON nests deeper than " + std::to_string(kMostDepth) + " levels");
+    return Status(Code::kInvalidArgument,
+                  "JSON nests deeper than " + std::to_string(kMostDepth) + " levels");
   try {
     return Object::parse(text.begin(), text.end());
   } catch (const Object::parse_error& error) {
@@ -80,7 +82,8 @@ std::int64_t number_at(const Object& object, std::string_view path, std::int64_t
   const Object& found = at(object, path);
   if (!found.is_number_integer()) return otherwise;
   const bool too_large =
-      found.is_number_unsigned() && found.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+      found.is_number_unsigned() &&
+      found.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
   return too_large ? otherwise : found.get<std::int64_t>();
 }
 

@@ -31,9 +31,10 @@ constexpr std::array<Suffix, 15> kSuffixes{{{"", 0, 0},
                                             {"Ti", 40, 0},
                                             {"Pi", 50, 0}}};
 constexpr Suffix kExbi{"Ei", 60, 0};
-constexpr int kMostDigits = 20;                                         // with a power of two behind them: below 2^127
-constexpr int kMostExponent = 100;                                      // of ten: beyond, too large or zero
-constexpr Wide kMost = Wide{std::numeric_limits<std::int64_t>::max()};  // of the answer, as in Kubernetes
+constexpr int kMostDigits = 20;     // with a power of two behind them: below 2^127
+constexpr int kMostExponent = 100;  // of ten: beyond, too large or zero
+constexpr Wide kMost =
+    Wide{std::numeric_limits<std::int64_t>::max()};  // of the answer, as in Kubernetes
 
 Status refused(std::string_view text, std::string_view why) {
   return {Code::kInvalidArgument, "'" + std::string(text.substr(0, 40)) + "' " + std::string(why)};
@@ -114,10 +115,12 @@ Result<std::uint64_t> in_units(std::string_view text, int decimals) {
   if (negative || rest.starts_with('+')) rest.remove_prefix(1);
   const std::optional<Digits> digits = digits_of(rest, too_many);
   if (too_many) return refused(text, "has too many digits");
-  const std::optional<Suffix> suffix = digits ? suffix_of(rest.substr(digits->length)) : std::nullopt;
+  const std::optional<Suffix> suffix =
+      digits ? suffix_of(rest.substr(digits->length)) : std::nullopt;
   if (!suffix) return no_quantity(text);
   if (negative && digits->number != 0) return refused(text, "is negative");
-  const std::optional<Wide> sum = scaled(digits->number << suffix->binary, suffix->decimal - digits->fraction + decimals);
+  const std::optional<Wide> sum =
+      scaled(digits->number << suffix->binary, suffix->decimal - digits->fraction + decimals);
   if (!sum) return refused(text, "is too large");
   return static_cast<std::uint64_t>(*sum);
 }

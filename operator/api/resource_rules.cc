@@ -10,13 +10,17 @@ Result<std::uint64_t> amount(const std::string& name, const std::string& text) {
   return name == "cpu" ? quantity_milli(text) : quantity_bytes(text);
 }
 
-std::optional<WrongResource> wrong_memory(const std::string& limit, std::uint64_t bytes, const MemoryNeed& need) {
+std::optional<WrongResource> wrong_memory(const std::string& limit, std::uint64_t bytes,
+                                          const MemoryNeed& need) {
   if (bytes >= need.bytes) return std::nullopt;
-  return WrongResource{"limits.memory", "'" + limit + "' is below the need of " + std::string(need.what) +
-                                            ": remove the limit, or set at least " + std::to_string(need.bytes / kMi) + "Mi"};
+  return WrongResource{"limits.memory", "'" + limit + "' is below the need of " +
+                                            std::string(need.what) +
+                                            ": remove the limit, or set at least " +
+                                            std::to_string(need.bytes / kMi) + "Mi"};
 }
 
-std::optional<WrongResource> wrong(const Object& resources, const std::string& name, const MemoryNeed& need) {
+std::optional<WrongResource> wrong(const Object& resources, const std::string& name,
+                                   const MemoryNeed& need) {
   std::string limit = quantity_text(child(child(resources, "limits"), name));
   const std::string request = quantity_text(child(child(resources, "requests"), name));
   if (limit.empty() && name == "memory" && need.is_limit) limit = std::to_string(need.bytes);

@@ -20,7 +20,8 @@ std::string listed(std::span<const std::string_view> allowed) {
 }
 
 std::string shown(std::string_view text) {
-  return "'" + std::string(text.substr(0, kMostShown)) + (text.size() > kMostShown ? "..." : "") + "'";
+  return "'" + std::string(text.substr(0, kMostShown)) + (text.size() > kMostShown ? "..." : "") +
+         "'";
 }
 
 // A type test of Object as a plain function.
@@ -35,7 +36,8 @@ bool is_quantity(const Object& value) {
 
 bool is_duration(std::string_view text) {
   if (text == "0") return true;
-  constexpr std::array<std::pair<char, std::uint64_t>, 4> kUnits{{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}}};
+  constexpr std::array<std::pair<char, std::uint64_t>, 4> kUnits{
+      {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}}};
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number == 0 || end + 1 != text.data() + text.size()) return false;
@@ -55,8 +57,8 @@ void SpecReader::refuse(std::string_view path, std::string_view why) {
 }
 
 // The value at `path`; null for a missing value. A value of another type is refused and gives null.
-const Object& SpecReader::found(std::string_view path, std::string_view type, std::string_view otherwise,
-                                bool (*is)(const Object& value)) {
+const Object& SpecReader::found(std::string_view path, std::string_view type,
+                                std::string_view otherwise, bool (*is)(const Object& value)) {
   static const Object null;
   fields_.push_back({std::string(path), std::string(type), std::string(otherwise), {}});
   const Object& value = at(object_, path);
@@ -69,8 +71,10 @@ std::string SpecReader::text(std::string_view path, std::string_view otherwise) 
   const Object& value = found(path, "string", otherwise, &holds<&Object::is_string>);
   if (value.is_null()) return std::string(otherwise);
   const auto& text = value.get_ref<const std::string&>();
-  if (text.size() > kMostText) refuse(path, "is longer than " + std::to_string(kMostText) + " bytes");
-  if (std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; })) refuse(path, "holds a control character");
+  if (text.size() > kMostText)
+    refuse(path, "is longer than " + std::to_string(kMostText) + " bytes");
+  if (std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
+    refuse(path, "holds a control character");
   return text;
 }
 
@@ -80,7 +84,8 @@ std::string SpecReader::needed_text(std::string_view path) {
   return value;
 }
 
-std::size_t SpecReader::choice(std::string_view path, std::span<const std::string_view> allowed, std::string_view otherwise) {
+std::size_t SpecReader::choice(std::string_view path, std::span<const std::string_view> allowed,
+                               std::string_view otherwise) {
   const std::string value = text(path, otherwise);
   fields_.back().allowed.assign(allowed.begin(), allowed.end());
   const auto one = std::ranges::find(allowed, value);
@@ -89,28 +94,35 @@ std::size_t SpecReader::choice(std::string_view path, std::span<const std::strin
   return 0;
 }
 
-std::int64_t SpecReader::number(std::string_view path, std::int64_t least, std::int64_t most, std::int64_t otherwise) {
+std::int64_t SpecReader::number(std::string_view path, std::int64_t least, std::int64_t most,
+                                std::int64_t otherwise) {
   const bool has_default = otherwise != 0;
-  const Object& value = found(path, "integer", has_default ? std::to_string(otherwise) : "", &holds<&Object::is_number_integer>);
+  const Object& value = found(path, "integer", has_default ? std::to_string(otherwise) : "",
+                              &holds<&Object::is_number_integer>);
   if (value.is_null()) return otherwise;
-  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most);
+  const bool too_large =
+      value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most);
   const auto number = value.get<std::int64_t>();
   if (!too_large && number >= least && number <= most) return number;
-  refuse(path, value.dump() + " is out of range: " + std::to_string(least) + " to " + std::to_string(most));
+  refuse(path, value.dump() + " is out of range: " + std::to_string(least) + " to " +
+                   std::to_string(most));
   return otherwise;
 }
 
 bool SpecReader::truth(std::string_view path, bool otherwise) {
-  const Object& value = found(path, "boolean", otherwise ? "true" : "false", &holds<&Object::is_boolean>);
+  const Object& value =
+      found(path, "boolean", otherwise ? "true" : "false", &holds<&Object::is_boolean>);
   return value.is_null() ? otherwise : value.get<bool>();
 }
 
 std::vector<std::string> SpecReader::texts(std::string_view path) {
   std::vector<std::string> all;
   const Object& value = found(path, "array", "", &holds<&Object::is_array>);
-  if (value.size() > kMostTexts) refuse(path, "has more than " + std::to_string(kMostTexts) + " items");
+  if (value.size() > kMostTexts)
+    refuse(path, "has more than " + std::to_string(kMostTexts) + " items");
   for (const Object& one : value) {
-    if (!one.is_string()) refuse(path, "holds " + std::string(one.type_name()) + ": must be strings");
+    if (!one.is_string())
+      refuse(path, "holds " + std::string(one.type_name()) + ": must be strings");
     if (one.is_string() && all.size() < kMostTexts) all.push_back(one.get<std::string>());
   }
   return all;
@@ -124,7 +136,8 @@ Object SpecReader::list(std::string_view path) {
   return found(path, "array", "", &holds<&Object::is_array>);
 }
 
-SpecReader::Size SpecReader::size(std::string_view path, std::uint64_t least, std::uint64_t most, std::string_view otherwise) {
+SpecReader::Size SpecReader::size(std::string_view path, std::uint64_t least, std::uint64_t most,
+                                  std::string_view otherwise) {
   const Object& value = found(path, "quantity", otherwise, &is_quantity);
   Size size{value.is_null() ? std::string(otherwise) : quantity_text(value), 0};
   if (size.text.empty()) {
@@ -139,14 +152,16 @@ SpecReader::Size SpecReader::size(std::string_view path, std::uint64_t least, st
   size.bytes = *bytes;
   const bool unset = size.bytes == 0 && otherwise == "0";
   if (!unset && (size.bytes < least || size.bytes > most))
-    refuse(path,
-           shown(size.text) + " is out of range: " + std::to_string(least >> 20) + "Mi to " + std::to_string(most >> 30) + "Gi");
+    refuse(path, shown(size.text) + " is out of range: " + std::to_string(least >> 20) + "Mi to " +
+                     std::to_string(most >> 30) + "Gi");
   return size;
 }
 
 std::string SpecReader::duration(std::string_view path) {
   std::string value = text(path, "0");
-  if (!is_duration(value)) refuse(path, shown(value) + " is no duration: write 0 for no limit, or e.g. 90s, 15m, 12h, 30d");
+  if (!is_duration(value))
+    refuse(path,
+           shown(value) + " is no duration: write 0 for no limit, or e.g. 90s, 15m, 12h, 30d");
   return value;
 }
 

@@ -27,7 +27,8 @@ class SpecReader {
  public:
   // `object` has a spec and outlives the reader. `describing`: every section counts as present, and
   // every value passes.
-  explicit SpecReader(const Object& object, bool describing = false) : object_(object), describing_(describing) {}
+  explicit SpecReader(const Object& object, bool describing = false)
+      : object_(object), describing_(describing) {}
 
   // Whether the spec has a section.
   bool has(std::string_view path) const;
@@ -36,8 +37,10 @@ class SpecReader {
   // Refuses an empty or missing text.
   std::string needed_text(std::string_view path);
   // Index of the value in `allowed`. `otherwise` is one of `allowed`.
-  std::size_t choice(std::string_view path, std::span<const std::string_view> allowed, std::string_view otherwise);
-  std::int64_t number(std::string_view path, std::int64_t least, std::int64_t most, std::int64_t otherwise);
+  std::size_t choice(std::string_view path, std::span<const std::string_view> allowed,
+                     std::string_view otherwise);
+  std::int64_t number(std::string_view path, std::int64_t least, std::int64_t most,
+                      std::int64_t otherwise);
   bool truth(std::string_view path, bool otherwise);
   std::vector<std::string> texts(std::string_view path);
   // A map or a list, unchanged; null: not given.
@@ -50,7 +53,8 @@ class SpecReader {
   };
   // A quantity from `least` to `most` bytes, as text or as a number. Empty `otherwise`: the field
   // is required.
-  Size size(std::string_view path, std::uint64_t least, std::uint64_t most, std::string_view otherwise = "");
+  Size size(std::string_view path, std::uint64_t least, std::uint64_t most,
+            std::string_view otherwise = "");
   // "0", or a number with s, m, h or d, the form of larderd's durations.
   std::string duration(std::string_view path);
 
@@ -62,7 +66,8 @@ class SpecReader {
   const std::vector<SpecField>& fields() const { return fields_; }
 
  private:
-  const Object& found(std::string_view path, std::string_view type, std::string_view otherwise, bool (*is)(const Object& value));
+  const Object& found(std::string_view path, std::string_view type, std::string_view otherwise,
+                      bool (*is)(const Object& value));
 
   const Object& object_;
   const bool describing_;

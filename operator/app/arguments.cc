@@ -39,19 +39,28 @@ constexpr base::Option<Arguments> kOptions[] = {
     {"--version", "", set_flag<&Arguments::version>},
     {"--metrics-reference", "", set_flag<&Arguments::metrics_reference>},
     {"--namespace", "NAME", set_text<&Arguments::ns>,
-     "the namespace of the operator, with the Lease, the Service and the certificate [POD_NAMESPACE]"},
-    {"--image", "IMAGE", set_text<&Arguments::image>, "the image of larderd and of the payload container in pods"},
+     "the namespace of the operator, with the Lease, the Service and the certificate "
+     "[POD_NAMESPACE]"},
+    {"--image", "IMAGE", set_text<&Arguments::image>,
+     "the image of larderd and of the payload container in pods"},
     {"--image-registry", "HOST[:PORT][/PATH]", set_text<&Arguments::image_registry>,
      "the registry of managed servers' images, and of images in pools and backends without a host"},
-    {"--image-pull-secrets", "NAME,...", set_pull_secrets, "pull Secrets for the image of larderd, in the namespace of each pod"},
+    {"--image-pull-secrets", "NAME,...", set_pull_secrets,
+     "pull Secrets for the image of larderd, in the namespace of each pod"},
     {"--kubeconfig", "FILE", set_text<&Arguments::kubeconfig>,
      "the kubeconfig for the API server; default: the service account of the pod"},
-    {"--leader-elect", "true|false", set_leader_elect, "false: a single replica, without a Lease (true)"},
-    {"--lease-name", "NAME", set_text<&Arguments::lease_name>, "the Lease of the leader election (larder-operator)"},
-    {"--identity", "NAME", set_text<&Arguments::identity>, "the name of this replica in the Lease and in Events [POD_NAME]"},
-    {"--metrics-address", "HOST:PORT", set_text<&Arguments::metrics_address>, "the address of /metrics (:8080)"},
-    {"--health-address", "HOST:PORT", set_text<&Arguments::health_address>, "the address of /healthz and /readyz (:8081)"},
-    {"--webhook-address", "HOST:PORT", set_text<&Arguments::webhook_address>, "the address of /mutate-v1-pod, over TLS (:9443)"},
+    {"--leader-elect", "true|false", set_leader_elect,
+     "false: a single replica, without a Lease (true)"},
+    {"--lease-name", "NAME", set_text<&Arguments::lease_name>,
+     "the Lease of the leader election (larder-operator)"},
+    {"--identity", "NAME", set_text<&Arguments::identity>,
+     "the name of this replica in the Lease and in Events [POD_NAME]"},
+    {"--metrics-address", "HOST:PORT", set_text<&Arguments::metrics_address>,
+     "the address of /metrics (:8080)"},
+    {"--health-address", "HOST:PORT", set_text<&Arguments::health_address>,
+     "the address of /healthz and /readyz (:8081)"},
+    {"--webhook-address", "HOST:PORT", set_text<&Arguments::webhook_address>,
+     "the address of /mutate-v1-pod, over TLS (:9443)"},
     {"--webhook-service", "NAME", set_text<&Arguments::webhook_service>,
      "the Service of the webhook, named in the certificate (larder-webhook)"},
     {"--webhook-configuration", "NAME", set_text<&Arguments::webhook_configuration>,
@@ -59,7 +68,8 @@ constexpr base::Option<Arguments> kOptions[] = {
     {"--certificate-secret", "NAME", set_text<&Arguments::certificate_secret>,
      "the Secret for the certificates that the operator creates (larder-webhook-tls)"},
     {"--certificate-directory", "DIR", set_text<&Arguments::certificate_directory>,
-     "a folder with tls.crt and tls.key of cert-manager; the operator then creates no certificate and does not write the "
+     "a folder with tls.crt and tls.key of cert-manager; the operator then creates no certificate "
+     "and does not write the "
      "caBundle"},
     {"--log-level", "LEVEL", set_log_level, "debug, info, warning, error (info)"},
 };
@@ -80,16 +90,22 @@ Result<Arguments> parse_arguments(std::span<const std::string_view> words,
   Arguments defaults;
   defaults.ns = of(environment, "POD_NAMESPACE");
   defaults.identity = of(environment, "POD_NAME");
-  const Result<Arguments> arguments = base::parse_command_line<Arguments>(kOptions, kGrammar, words, std::move(defaults));
-  if (!arguments.ok() || arguments->help || arguments->version || arguments->metrics_reference) return arguments;
-  if (arguments->ns.empty()) return Status(Code::kInvalidArgument, "--namespace is missing, and POD_NAMESPACE is not set");
+  const Result<Arguments> arguments =
+      base::parse_command_line<Arguments>(kOptions, kGrammar, words, std::move(defaults));
+  if (!arguments.ok() || arguments->help || arguments->version || arguments->metrics_reference)
+    return arguments;
+  if (arguments->ns.empty())
+    return Status(Code::kInvalidArgument, "--namespace is missing, and POD_NAMESPACE is not set");
   if (arguments->image.empty())
-    return Status(Code::kInvalidArgument, "--image is missing: the image of larderd and of the payload container in pods");
+    return Status(Code::kInvalidArgument,
+                  "--image is missing: the image of larderd and of the payload container in pods");
   return arguments;
 }
 
 std::string help_text() {
-  std::string text = "larder-operator: adds a KV cache to annotated pods (CachePool, CacheBackend of larder.dev)\n\n";
+  std::string text =
+      "larder-operator: adds a KV cache to annotated pods (CachePool, CacheBackend of "
+      "larder.dev)\n\n";
   for (const base::Option<Arguments>& option : kOptions) {
     if (option.help.empty()) continue;
     std::string left = "  " + std::string(option.name) + "=" + std::string(option.takes);

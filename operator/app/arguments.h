@@ -36,7 +36,8 @@ struct Arguments {
 
 // Takes `--name=value` and `--name value`. POD_NAMESPACE and POD_NAME of `environment` are defaults
 // of flags. An error is a sentence that begins with the wrong word.
-Result<Arguments> parse_arguments(std::span<const std::string_view> words, const std::map<std::string, std::string>& environment);
+Result<Arguments> parse_arguments(std::span<const std::string_view> words,
+                                  const std::map<std::string, std::string>& environment);
 
 std::string help_text();
 

@@ -12,31 +12,37 @@ namespace {
 constexpr int kMajor = 1, kFirstMinor = 29;
 
 bool may_answer_later(Code code) {
-  return code == Code::kUnavailable || code == Code::kDeadlineExceeded || code == Code::kResourceExhausted ||
-         code == Code::kInternal;
+  return code == Code::kUnavailable || code == Code::kDeadlineExceeded ||
+         code == Code::kResourceExhausted || code == Code::kInternal;
 }
 
 bool knows(const api::Object& version) {
   const int major = std::atoi(api::text_at(version, "major").c_str());
   const int minor = std::atoi(api::text_at(version, "minor").c_str());  // "28+" of some vendors
   if (major > 0) return major > kMajor || minor >= kFirstMinor;
-  base::log_warning("/version of the API server names no version of Kubernetes: taken for one of 1.29 or newer");
+  base::log_warning(
+      "/version of the API server names no version of Kubernetes: taken for one of 1.29 or newer");
   return true;
 }
 
 }  // namespace
 
-std::optional<bool> await_native_sidecars(k8s::ApiClient& client, const std::stop_token& stop, std::chrono::milliseconds pause) {
+std::optional<bool> await_native_sidecars(k8s::ApiClient& client, const std::stop_token& stop,
+                                          std::chrono::milliseconds pause) {
   for (bool told = false; !stop.stop_requested(); base::nap(pause, stop)) {
     const Result<api::Object> version = client.get_path("/version");
     if (version.ok()) return knows(*version);
     if (!may_answer_later(version.status().code())) {
-      base::log_warning("the version of this Kubernetes cannot be read, and the operator assumes 1.29 or newer: " +
-                        version.status().text());
+      base::log_warning(
+          "the version of this Kubernetes cannot be read, and the operator assumes 1.29 or "
+          "newer: " +
+          version.status().text());
       return true;
     }
     if (!told)
-      base::log_warning("waiting for the API server, whose version decides how larderd is injected: " + version.status().text());
+      base::log_warning(
+          "waiting for the API server, whose version decides how larderd is injected: " +
+          version.status().text());
     told = true;
   }
   return {};

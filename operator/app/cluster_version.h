@@ -18,7 +18,8 @@ namespace larder::app {
 // Asks every `pause` until the API server answers. Empty: `stop` came first. A server that answers
 // without a version (no permission, or no version of Kubernetes) counts as new, with a line in the
 // log. Thread-safe.
-std::optional<bool> await_native_sidecars(k8s::ApiClient& client, const std::stop_token& stop,
-                                          std::chrono::milliseconds pause = std::chrono::seconds(1));
+std::optional<bool> await_native_sidecars(
+    k8s::ApiClient& client, const std::stop_token& stop,
+    std::chrono::milliseconds pause = std::chrono::seconds(1));
 
 }  // namespace larder::app

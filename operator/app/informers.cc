@@ -5,8 +5,8 @@ namespace {
 
 // An informer that keeps only the fields for the injector, since other annotations may be long.
 // `without`: see Informing.
-std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock,
-                                    const char* without) {
+std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource& resource,
+                                    const base::Clock& clock, const char* without) {
   k8s::Informing informing;
   informing.resource = resource;
   informing.trim = webhook::trim_surroundings;
@@ -19,12 +19,17 @@ std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource&
 Informers::Informers(k8s::ApiClient& client, const base::Clock& clock)
     : pools_(watch(client, k8s::resources::kPools, clock)),
       backends_(watch(client, k8s::resources::kBackends, clock)),
-      namespaces_(keep(client, k8s::resources::kNamespaces, clock,
-                       "each namespace is asked for alone, and user ids of OpenShift may be missing")),
-      limit_ranges_(keep(client, k8s::resources::kLimitRanges, clock, "pods are fitted without LimitRanges")),
-      quotas_(keep(client, k8s::resources::kQuotas, clock, "pods are fitted without ResourceQuotas")) {}
+      namespaces_(
+          keep(client, k8s::resources::kNamespaces, clock,
+               "each namespace is asked for alone, and user ids of OpenShift may be missing")),
+      limit_ranges_(
+          keep(client, k8s::resources::kLimitRanges, clock, "pods are fitted without LimitRanges")),
+      quotas_(
+          keep(client, k8s::resources::kQuotas, clock, "pods are fitted without ResourceQuotas")) {}
 
-std::unique_ptr<k8s::Informer> Informers::watch(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock) {
+std::unique_ptr<k8s::Informer> Informers::watch(k8s::ApiClient& client,
+                                                const k8s::Resource& resource,
+                                                const base::Clock& clock) {
   k8s::Informing informing;
   informing.resource = resource;
   informing.changed = [this, &resource](const k8s::ObjectPtr& before, const k8s::ObjectPtr& after) {

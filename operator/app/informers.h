@@ -14,7 +14,8 @@ namespace larder::app {
 class Informers {
  public:
   // A changed object of resources::kPools or kBackends, before and after the change.
-  using OnChange = std::function<void(const k8s::Resource& resource, const k8s::ObjectPtr& before, const k8s::ObjectPtr& after)>;
+  using OnChange = std::function<void(const k8s::Resource& resource, const k8s::ObjectPtr& before,
+                                      const k8s::ObjectPtr& after)>;
 
   // `client` and `clock` outlive the informers.
   Informers(k8s::ApiClient& client, const base::Clock& clock);
@@ -23,14 +24,17 @@ class Informers {
   const k8s::Cache& backends() const { return *backends_; }
   // Empty if the operator's role is older than this version and does not allow the lists. The
   // operator then decides without them.
-  webhook::NamespaceCaches namespaces() const { return {namespaces_.get(), limit_ranges_.get(), quotas_.get()}; }
+  webhook::NamespaceCaches namespaces() const {
+    return {namespaces_.get(), limit_ranges_.get(), quotas_.get()};
+  }
 
   // Sets the listener; null: no listener. After the return, the earlier listener gets no more
   // calls.
   void tell(OnChange on_change);
 
  private:
-  std::unique_ptr<k8s::Informer> watch(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock);
+  std::unique_ptr<k8s::Informer> watch(k8s::ApiClient& client, const k8s::Resource& resource,
+                                       const base::Clock& clock);
 
   std::mutex mutex_;
   OnChange on_change_;

@@ -25,8 +25,9 @@ std::string managed_by_us() {
 
 }  // namespace
 
-LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer, Informers& watched,
-                                   const desired::Defaults& defaults, const std::string& identity, k8s::Metrics& metrics,
+LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer,
+                                   Informers& watched, const desired::Defaults& defaults,
+                                   const std::string& identity, k8s::Metrics& metrics,
                                    const base::Clock& clock)
     : watched_(watched),
       clock_(clock),
@@ -39,12 +40,18 @@ LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& write
   for (const k8s::Resource& kind : reconcile::owned_kinds()) follow(reader, kind, managed_by_us());
 
   reconcile::ChildCaches children;
-  for (const k8s::Resource& kind : reconcile::owned_kinds()) children[kind.plural] = informers_.at(kind.plural).get();
+  for (const k8s::Resource& kind : reconcile::owned_kinds())
+    children[kind.plural] = informers_.at(kind.plural).get();
   const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
-  world_.reset(new reconcile::Context{writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
-                                      defaults, now, [this](k8s::Event event) { events_.record(std::move(event)); }});
-  const auto hear = [this](const std::vector<reconcile::PodView>& pods) { return prober_->heard(pods); };
-  const auto answers = [hear](const std::vector<reconcile::PodView>& pods) { return hear(pods).answers; };
+  world_.reset(new reconcile::Context{
+      writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
+      defaults, now, [this](k8s::Event event) { events_.record(std::move(event)); }});
+  const auto hear = [this](const std::vector<reconcile::PodView>& pods) {
+    return prober_->heard(pods);
+  };
+  const auto answers = [hear](const std::vector<reconcile::PodView>& pods) {
+    return hear(pods).answers;
+  };
   pools_ = std::make_unique<reconcile::PoolReconciler>(
       *world_, hear,
       [this](const Key& key, const std::optional<reconcile::PoolSums>& sums, bool ready) {
@@ -52,7 +59,8 @@ LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& write
       },
       clock_);
   backends_ = std::make_unique<reconcile::BackendReconciler>(*world_, *check_, answers);
-  beginning_ = std::jthread([this, &metrics](const std::stop_token& stop) { begin(stop, metrics); });
+  beginning_ =
+      std::jthread([this, &metrics](const std::stop_token& stop) { begin(stop, metrics); });
 }
 
 // An object in a list that has not arrived would look like a missing object.
@@ -71,16 +79,20 @@ bool LeaderComponents::await_all(const std::stop_token& stop) {
 void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics) {
   if (!await_all(stop)) return;
   prober_ = std::make_unique<reconcile::Prober>(
-      reconcile::Fetch::make(), [this] { return targets(); }, [this](const Key& pool) { pool_queue_->add(pool); });
-  pool_controller_ =
-      std::make_unique<reconcile::Controller>("cachepool", *pool_queue_, metrics, kPoolWorkers,
-                                              [this](const Key& key, const std::stop_token&) { return pools_->reconcile(key); });
+      reconcile::Fetch::make(), [this] { return targets(); },
+      [this](const Key& pool) { pool_queue_->add(pool); });
+  pool_controller_ = std::make_unique<reconcile::Controller>(
+      "cachepool", *pool_queue_, metrics, kPoolWorkers,
+      [this](const Key& key, const std::stop_token&) { return pools_->reconcile(key); });
   backend_controller_ = std::make_unique<reconcile::Controller>(
       "cachebackend", *backend_queue_, metrics, kBackendWorkers,
-      [this](const Key& key, const std::stop_token& ended) { return backends_->reconcile(key, ended); });
-  watched_.tell([this](const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
-    pool_or_backend_changed(resource, before, after);
-  });
+      [this](const Key& key, const std::stop_token& ended) {
+        return backends_->reconcile(key, ended);
+      });
+  watched_.tell(
+      [this](const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
+        pool_or_backend_changed(resource, before, after);
+      });
   add_everything();
   // Throttled, since a lease may change hands often.
   base::log_refusal("leader", "reconciling begins", base::LogLevel::kInfo, "reconciling begins");
@@ -98,7 +110,8 @@ LeaderComponents::~LeaderComponents() {
   pool_metrics_.forget_all();
 }
 
-void LeaderComponents::follow(k8s::ApiClient& reader, const k8s::Resource& resource, const std::string& labels) {
+void LeaderComponents::follow(k8s::ApiClient& reader, const k8s::Resource& resource,
+                              const std::string& labels) {
   const bool pods = resource == k8s::resources::kPods;
   k8s::Informing informing;
   informing.resource = resource;
@@ -112,7 +125,8 @@ void LeaderComponents::follow(k8s::ApiClient& reader, const k8s::Resource& resou
   informers_[resource.plural] = k8s::Informer::start(reader, std::move(informing), clock_);
 }
 
-void LeaderComponents::pool_or_backend_changed(const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
+void LeaderComponents::pool_or_backend_changed(const k8s::Resource& resource,
+                                               const ObjectPtr& before, const ObjectPtr& after) {
   const Key key = key_of(after ? *after : *before);
   if (resource == k8s::resources::kPools) return pool_queue_->add(key);
   backend_queue_->add(key);
@@ -122,7 +136,8 @@ void LeaderComponents::pool_or_backend_changed(const k8s::Resource& resource, co
 }
 
 void LeaderComponents::pod_changed(const Object& pod) {
-  if (const auto pool = api::label(pod, api::kPoolLabel)) pool_queue_->add({api::namespace_of(pod), *pool});
+  if (const auto pool = api::label(pod, api::kPoolLabel))
+    pool_queue_->add({api::namespace_of(pod), *pool});
 }
 
 // A child that a user changed or deleted wakes its owner, which restores the child.
@@ -145,8 +160,10 @@ std::vector<reconcile::Prober::Target> LeaderComponents::targets() const {
   for (const ObjectPtr& pod : informers_.at("pods")->all()) {
     const reconcile::PodView view = reconcile::view_of(*pod);
     if (view.has_larderd && reconcile::answers(view))
-      targets.push_back(
-          {{view.ns, view.pool}, view.uid, reconcile::Prober::url_of(view), reconcile::Prober::supervisor_url_of(view)});
+      targets.push_back({{view.ns, view.pool},
+                         view.uid,
+                         reconcile::Prober::url_of(view),
+                         reconcile::Prober::supervisor_url_of(view)});
   }
   return targets;
 }

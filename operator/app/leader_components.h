@@ -29,8 +29,9 @@ class LeaderComponents {
   // `reader` has no fence. `writer` refuses all writes, Events too, unless this replica holds the
   // lease. `identity` names this replica. All arguments outlive the object. Reconciles begin when
   // every informer is synced.
-  LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer, Informers& watched, const desired::Defaults& defaults,
-                   const std::string& identity, k8s::Metrics& metrics, const base::Clock& clock);
+  LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer, Informers& watched,
+                   const desired::Defaults& defaults, const std::string& identity,
+                   k8s::Metrics& metrics, const base::Clock& clock);
   // Waits for running reconciles, at most for the deadlines of their calls.
   ~LeaderComponents();
 
@@ -38,7 +39,8 @@ class LeaderComponents {
   void begin(const std::stop_token& stop, k8s::Metrics& metrics);
   bool await_all(const std::stop_token& stop);
   void follow(k8s::ApiClient& reader, const k8s::Resource& resource, const std::string& labels);
-  void pool_or_backend_changed(const k8s::Resource& resource, const k8s::ObjectPtr& before, const k8s::ObjectPtr& after);
+  void pool_or_backend_changed(const k8s::Resource& resource, const k8s::ObjectPtr& before,
+                               const k8s::ObjectPtr& after);
   void pod_changed(const api::Object& pod);
   void child_changed(const api::Object& child);
   void add_everything();

@@ -54,7 +54,8 @@ class Operator {
         transport_(credentials, monotonic_),
         client_(transport_, monotonic_, {.stop = stop_, .metrics = &metrics_}),
         quick_client_(transport_, monotonic_,
-                      {.deadline = std::chrono::milliseconds(webhook::CachedPools::kLiveDeadlineMs), .stop = stop_}),
+                      {.deadline = std::chrono::milliseconds(webhook::CachedPools::kLiveDeadlineMs),
+                       .stop = stop_}),
         lease_client_(transport_, monotonic_, {.deadline = kLeaseCall}),
         events_(client_, arguments.identity, monotonic_, metrics_),
         log_metrics_(watch_log(metrics_)) {}
@@ -68,13 +69,15 @@ class Operator {
                                      .pull_secrets = arguments_.image_pull_secrets,
                                      .image_registry = arguments_.image_registry};
     Informers watched(client_, monotonic_);
-    Result<std::unique_ptr<WebhookComponent>> reviewing =
-        WebhookComponent::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_, monotonic_});
+    Result<std::unique_ptr<WebhookComponent>> reviewing = WebhookComponent::start(
+        arguments_, defaults, {client_, quick_client_, watched, events_, metrics_, monotonic_});
     if (!reviewing.ok()) return reviewing.status();
     add_checks(health_, watched, [&reviewing = **reviewing] { return reviewing.ready(); });
-    Result<std::unique_ptr<HttpPages>> metrics = HttpPages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);
+    Result<std::unique_ptr<HttpPages>> metrics =
+        HttpPages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);
     if (!metrics.ok()) return metrics.status();
-    Result<std::unique_ptr<HttpPages>> health = HttpPages::health_at(arguments_.health_address, health_, monotonic_);
+    Result<std::unique_ptr<HttpPages>> health =
+        HttpPages::health_at(arguments_.health_address, health_, monotonic_);
     if (!health.ok()) return health.status();
     if (!stop_.stop_requested()) lead_and_wait(watched, defaults);
     return {};
@@ -90,8 +93,9 @@ class Operator {
     if (arguments_.leader_elect) {
       election = std::make_unique<k8s::LeaderElection>(
           lease_client_,
-          k8s::LeaseOptions{
-              .ns = arguments_.ns, .name = arguments_.lease_name, .identity = k8s::unique_identity(arguments_.identity)},
+          k8s::LeaseOptions{.ns = arguments_.ns,
+                            .name = arguments_.lease_name,
+                            .identity = k8s::unique_identity(arguments_.identity)},
           monotonic_, boottime_, metrics_, [this](bool leads) { tell(leads); });
       fence.follow(&election->fence());
     } else {
@@ -103,9 +107,11 @@ class Operator {
       keeping = {};
       leading.reset();
       if (!*leads) continue;
-      leading = std::make_unique<LeaderComponents>(client_, writer, watched, defaults, arguments_.identity, metrics_, monotonic_);
+      leading = std::make_unique<LeaderComponents>(client_, writer, watched, defaults,
+                                                   arguments_.identity, metrics_, monotonic_);
       if (arguments_.certificate_directory.empty())
-        keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
+        keeping =
+            std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }
     fence.follow(nullptr);
     election.reset();  // first, so that another replica leads at once
@@ -195,7 +201,8 @@ int main(int argc, char** argv) {
     const larder::base::LogDrain log;
     return larder::base::after_output(larder::app::run(argc, argv));
   } catch (const std::system_error& error) {
-    larder::base::write_line(std::string("larder-operator: a thread could not be started: ") + error.what() + "\n");
+    larder::base::write_line(std::string("larder-operator: a thread could not be started: ") +
+                             error.what() + "\n");
     larder::base::flush_log(larder::base::LogDrain::kMostToEnd);
     return larder::app::kExitFailure;
   }

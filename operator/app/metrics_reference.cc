@@ -16,8 +16,11 @@ namespace {
 // Refuses every request, so that no API server is needed.
 class NoTransport final : public k8s::Transport {
  public:
-  Result<k8s::Response> exchange(const k8s::Request&) override { return Status(Code::kFailedPrecondition, "no server is asked"); }
-  Result<k8s::Response> stream(const k8s::Request&, const std::function<bool(std::string_view)>&) override {
+  Result<k8s::Response> exchange(const k8s::Request&) override {
+    return Status(Code::kFailedPrecondition, "no server is asked");
+  }
+  Result<k8s::Response> stream(const k8s::Request&,
+                               const std::function<bool(std::string_view)>&) override {
     return Status(Code::kFailedPrecondition, "no server is asked");
   }
 };
@@ -30,8 +33,9 @@ std::string exported() {
   k8s::HttpClient client(transport, clock, {.metrics = &metrics});
   [[maybe_unused]] const Result<api::Object> asked = client.get_path("/version");
   const k8s::EventRecorder events(client, "replica", clock, metrics);
-  const k8s::LeaderElection election(client, {.ns = "namespace", .name = "larder-operator", .identity = "replica"}, clock, clock,
-                                     metrics, [](bool) {});
+  const k8s::LeaderElection election(
+      client, {.ns = "namespace", .name = "larder-operator", .identity = "replica"}, clock, clock,
+      metrics, [](bool) {});
   const webhook::TlsAcceptor acceptor;
   webhook::WebhookMetrics reviews(metrics, "/mutate-v1-pod", acceptor);
   const std::shared_ptr<void> log = watch_log(metrics);
@@ -42,8 +46,9 @@ std::string exported() {
   std::string text;
   for (const char* name : {"cachepool", "cachebackend"}) {
     const std::unique_ptr<k8s::WorkQueue> queue = k8s::WorkQueue::make(name, clock, &metrics);
-    const reconcile::Controller controller(name, *queue, metrics, 0,
-                                           [](const k8s::Key&, const std::stop_token&) { return reconcile::Done{}; });
+    const reconcile::Controller controller(
+        name, *queue, metrics, 0,
+        [](const k8s::Key&, const std::stop_token&) { return reconcile::Done{}; });
     text = metrics.text();
   }
   return text;

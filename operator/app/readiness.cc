@@ -13,18 +13,23 @@ Status unless(bool good, const char* why) {
 
 }  // namespace
 
-void add_checks(k8s::HealthChecks& health, const Informers& watched, std::function<bool()> certificate) {
+void add_checks(k8s::HealthChecks& health, const Informers& watched,
+                std::function<bool()> certificate) {
   constexpr const char* kNotListed = "not listed yet";
   health.add(Kind::kLive, "ping", [] { return Status(); });
-  for (const auto& [name, cache] : {std::pair("cachepools", &watched.pools()), std::pair("cachebackends", &watched.backends())})
+  for (const auto& [name, cache] :
+       {std::pair("cachepools", &watched.pools()), std::pair("cachebackends", &watched.backends())})
     health.add(Kind::kReady, name, [cache = cache] { return unless(cache->synced(), kNotListed); });
   // An older role may not list these kinds. A refusal settles the cache: reviews then go without.
   const webhook::NamespaceCaches caches = watched.namespaces();
-  for (const auto& [name, cache] : {std::pair("namespaces", caches.namespaces), std::pair("limitranges", caches.limit_ranges),
-                                    std::pair("resourcequotas", caches.quotas)})
-    health.add(Kind::kReady, name, [cache = cache] { return unless(cache->await_settled(0), kNotListed); });
-  health.add(Kind::kReady, "certificate",
-             [certificate = std::move(certificate)] { return unless(certificate(), "there is no certificate to serve yet"); });
+  for (const auto& [name, cache] :
+       {std::pair("namespaces", caches.namespaces), std::pair("limitranges", caches.limit_ranges),
+        std::pair("resourcequotas", caches.quotas)})
+    health.add(Kind::kReady, name,
+               [cache = cache] { return unless(cache->await_settled(0), kNotListed); });
+  health.add(Kind::kReady, "certificate", [certificate = std::move(certificate)] {
+    return unless(certificate(), "there is no certificate to serve yet");
+  });
 }
 
 }  // namespace larder::app

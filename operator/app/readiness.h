@@ -13,6 +13,7 @@ namespace larder::app {
 // waits until Cache::await_settled() ends: an operator without permission to list them becomes
 // ready and decides without them. `certificate` returns whether the webhook has a certificate to
 // serve. `watched` and the objects behind `certificate` outlive the checks.
-void add_checks(k8s::HealthChecks& health, const Informers& watched, std::function<bool()> certificate);
+void add_checks(k8s::HealthChecks& health, const Informers& watched,
+                std::function<bool()> certificate);
 
 }  // namespace larder::app

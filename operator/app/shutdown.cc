@@ -9,7 +9,8 @@
 
 namespace larder::app {
 
-Shutdown::Shutdown(const Signals& signals, std::stop_source& all, std::chrono::milliseconds most_to_end)
+Shutdown::Shutdown(const Signals& signals, std::stop_source& all,
+                   std::chrono::milliseconds most_to_end)
     : thread_([&signals, &all, most_to_end](const std::stop_token& over) {
         if (!signals.await(over)) return;
         base::log_info("stopping");

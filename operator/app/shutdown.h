@@ -20,7 +20,8 @@ class Shutdown {
       4'000};  // an API server that does not answer delays the release of the lease so long
 
   // `signals` and `all` outlive the object.
-  Shutdown(const Signals& signals, std::stop_source& all, std::chrono::milliseconds most_to_end = kMostToEnd);
+  Shutdown(const Signals& signals, std::stop_source& all,
+           std::chrono::milliseconds most_to_end = kMostToEnd);
 
  private:
   std::jthread thread_;

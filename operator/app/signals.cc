@@ -35,7 +35,8 @@ std::optional<int> Signals::await(const std::stop_token& stop) const {
   while (!stop.stop_requested()) {
     pollfd polled[] = {{fd_.get(), POLLIN, 0}, {stopped.get(), POLLIN, 0}};
     ::poll(polled, 2, kLongestPollMs);
-    if ((polled[0].revents & POLLIN) != 0 && ::read(fd_.get(), &signal, sizeof(signal)) == sizeof(signal))
+    if ((polled[0].revents & POLLIN) != 0 &&
+        ::read(fd_.get(), &signal, sizeof(signal)) == sizeof(signal))
       return static_cast<int>(signal.ssi_signo);
   }
   return std::nullopt;

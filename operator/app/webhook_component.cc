@@ -11,33 +11,39 @@ namespace {
 constexpr const char* kPath = "/mutate-v1-pod";
 
 webhook::ReadCertificate certificate_of(const Arguments& arguments, k8s::ApiClient& client) {
-  if (!arguments.certificate_directory.empty()) return webhook::certificate_in_directory(arguments.certificate_directory);
+  if (!arguments.certificate_directory.empty())
+    return webhook::certificate_in_directory(arguments.certificate_directory);
   return webhook::certificate_in_secret(client, arguments.ns, arguments.certificate_secret);
 }
 
 }  // namespace
 
 WebhookComponent::WebhookComponent(const Arguments& arguments, const Needs& needs)
-    : pools_(needs.watched.pools(), needs.watched.backends(), needs.quick_client, needs.watched.namespaces()),
+    : pools_(needs.watched.pools(), needs.watched.backends(), needs.quick_client,
+             needs.watched.namespaces()),
       loader_(certificate_of(arguments, needs.client), acceptor_),
       metrics_(std::make_unique<webhook::WebhookMetrics>(needs.metrics, kPath, acceptor_)) {
   if (!arguments.certificate_directory.empty()) return;
   secret_ = webhook::watch_object(
-      needs.client, k8s::resources::kSecrets, arguments.ns, arguments.certificate_secret, [this] { loader_.look_soon(); },
-      needs.clock);
+      needs.client, k8s::resources::kSecrets, arguments.ns, arguments.certificate_secret,
+      [this] { loader_.look_soon(); }, needs.clock);
 }
 
-Result<std::unique_ptr<WebhookComponent>> WebhookComponent::start(const Arguments& arguments, const desired::Defaults& defaults,
+Result<std::unique_ptr<WebhookComponent>> WebhookComponent::start(const Arguments& arguments,
+                                                                  const desired::Defaults& defaults,
                                                                   const Needs& needs) {
   std::unique_ptr<WebhookComponent> reviewing(new WebhookComponent(arguments, needs));
-  const auto left_alone = [&events = needs.events, &metrics = *reviewing->metrics_](const webhook::PodReview::Left& left) {
+  const auto left_alone = [&events = needs.events,
+                           &metrics = *reviewing->metrics_](const webhook::PodReview::Left& left) {
     metrics.left_alone(left.kind);
     webhook::log_left_alone(left);
-    if (std::optional<k8s::Event> event = webhook::left_alone_event(left)) events.record(std::move(*event));
+    if (std::optional<k8s::Event> event = webhook::left_alone_event(left))
+      events.record(std::move(*event));
   };
   Result<std::unique_ptr<webhook::AdmissionServer>> server = webhook::AdmissionServer::start(
       {.address = arguments.webhook_address, .path = kPath}, reviewing->acceptor_,
-      webhook::PodReview(reviewing->pools_, defaults, webhook::inject, left_alone), reviewing->metrics_.get());
+      webhook::PodReview(reviewing->pools_, defaults, webhook::inject, left_alone),
+      reviewing->metrics_.get());
   if (!server.ok()) return server.status();
   reviewing->server_ = std::move(*server);
   reviewing->metrics_->watch(needs.metrics, reviewing->server_->counters());

@@ -24,7 +24,8 @@ class WebhookComponent {
     k8s::Metrics& metrics;
     const base::Clock& clock;
   };
-  static Result<std::unique_ptr<WebhookComponent>> start(const Arguments& arguments, const desired::Defaults& defaults,
+  static Result<std::unique_ptr<WebhookComponent>> start(const Arguments& arguments,
+                                                         const desired::Defaults& defaults,
                                                          const Needs& needs);
 
   // Whether the webhook has a certificate.

@@ -13,7 +13,8 @@
 
 namespace larder::desired {
 
-std::vector<api::Object> backend_objects(const api::CacheBackend& backend, const Defaults& defaults);
+std::vector<api::Object> backend_objects(const api::CacheBackend& backend,
+                                         const Defaults& defaults);
 
 // One builder per kind. REQUIRES: the backend is managed.
 api::Object config_map(const api::CacheBackend& backend);

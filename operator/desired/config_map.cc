@@ -17,11 +17,13 @@ Object of_one_file(Object head, std::string_view file, std::string text) {
 }  // namespace
 
 Object config_map(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend) {
-  return of_one_file(object_head("v1", "ConfigMap", pool), kConfigFile, larderd_config(pool, backend));
+  return of_one_file(object_head("v1", "ConfigMap", pool), kConfigFile,
+                     larderd_config(pool, backend));
 }
 
 Object config_map(const api::CacheBackend& backend) {
-  Object map = of_one_file(object_head("v1", "ConfigMap", backend), kServerFile, server_config(backend));
+  Object map =
+      of_one_file(object_head("v1", "ConfigMap", backend), kServerFile, server_config(backend));
   map["metadata"]["name"] = server_config_name(backend);
   return map;
 }

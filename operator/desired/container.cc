@@ -53,19 +53,23 @@ std::string probed_socket(const CachePool& pool) {
 // A probe runs larderctl at a Unix socket. A service mesh redirects the ports of a pod to its
 // proxy, which starts after native sidecars or requires a certificate.
 Object probe(const CachePool& pool, std::string_view verb, int period_seconds, int tries) {
-  return Object{{"exec", {{"command", Object::array({"/usr/bin/larderctl", "--socket", probed_socket(pool), verb})}}},
-                {"periodSeconds", period_seconds},
-                {"timeoutSeconds", kProbeTimeoutSeconds},
-                {"failureThreshold", tries}};
+  return Object{
+      {"exec",
+       {{"command", Object::array({"/usr/bin/larderctl", "--socket", probed_socket(pool), verb})}}},
+      {"periodSeconds", period_seconds},
+      {"timeoutSeconds", kProbeTimeoutSeconds},
+      {"failureThreshold", tries}};
 }
 
 // An engine's pod has no readiness probe. A started container counts as ready, and a late answer of
 // a busy node would take the engine out of its Service.
 void add_probes(const CachePool& pool, Object& container) {
   const bool node = on_node(pool);
-  container["startupProbe"] = probe(pool, node ? "ready" : "started", kStartEverySeconds, kStartTries);
-  container["livenessProbe"] = node ? probe(pool, "alive", kProbeEverySeconds, kProbeTries)
-                                    : probe(pool, "alive", kSupervisorEverySeconds, kSupervisorTries);
+  container["startupProbe"] =
+      probe(pool, node ? "ready" : "started", kStartEverySeconds, kStartTries);
+  container["livenessProbe"] =
+      node ? probe(pool, "alive", kProbeEverySeconds, kProbeTries)
+           : probe(pool, "alive", kSupervisorEverySeconds, kSupervisorTries);
   if (node) container["readinessProbe"] = probe(pool, "ready", kProbeEverySeconds, kProbeTries);
 }
 
@@ -108,11 +112,13 @@ Object resources_of(const CachePool& pool) {
   if (!requests.contains("memory")) requests["memory"] = limits["memory"];
   if (!requests.contains("cpu")) requests["cpu"] = limits.value("cpu", Object(kCpuRequest));
   if (spec.memory.hugepages != api::Hugepages::kNone) {
-    const std::string name = spec.memory.hugepages == api::Hugepages::k2Mi ? "hugepages-2Mi" : "hugepages-1Gi";
+    const std::string name =
+        spec.memory.hugepages == api::Hugepages::k2Mi ? "hugepages-2Mi" : "hugepages-1Gi";
     limits[name] = requests[name] = quantity(spec.memory.size_bytes);
   }
   const bool local_disk = spec.disk && spec.disk->volume == api::DiskVolume::kEmptyDir;
-  if (local_disk && !requests.contains("ephemeral-storage") && !limits.contains("ephemeral-storage"))
+  if (local_disk && !requests.contains("ephemeral-storage") &&
+      !limits.contains("ephemeral-storage"))
     requests["ephemeral-storage"] = quantity(disk_volume_bytes(*spec.disk));
   return resources;
 }
@@ -125,8 +131,10 @@ Object mount(std::string_view volume, std::string_view path, bool read_only) {
 
 // Folders that larderd writes.
 Object folders_of(const CachePool& pool) {
-  Object mounts = Object::array({mount(api::kRunVolume, kRunPath, false), mount(api::kMemoryVolume, kMemoryPath, false)});
-  if (pool.spec.memory.hugepages != api::Hugepages::kNone) mounts.push_back(mount(api::kHugepagesVolume, kHugepagesPath, false));
+  Object mounts = Object::array(
+      {mount(api::kRunVolume, kRunPath, false), mount(api::kMemoryVolume, kMemoryPath, false)});
+  if (pool.spec.memory.hugepages != api::Hugepages::kNone)
+    mounts.push_back(mount(api::kHugepagesVolume, kHugepagesPath, false));
   if (pool.spec.disk) mounts.push_back(mount(api::kDiskVolume, kDiskPath, false));
   return mounts;
 }
@@ -136,7 +144,8 @@ Object mounts_of(const CachePool& pool, const std::optional<CacheBackend>& backe
   mounts.push_back(mount(api::kConfigVolume, kConfigPath, true));
   const std::vector<Object> volumes = larderd_volumes(pool, backend);
   const auto has = [&volumes](std::string_view name) {
-    return std::ranges::any_of(volumes, [name](const Object& volume) { return volume["name"] == name; });
+    return std::ranges::any_of(volumes,
+                               [name](const Object& volume) { return volume["name"] == name; });
   };
   if (has(api::kAuthVolume)) mounts.push_back(mount(api::kAuthVolume, kAuthPath, true));
   if (has(api::kTlsVolume)) mounts.push_back(mount(api::kTlsVolume, kTlsPath, true));
@@ -148,7 +157,8 @@ Object environment_of(const CachePool& pool) {
   if (pool.spec.transfer != api::Transfer::kSidecar) return environment;
   // NVIDIA's runtime shows every GPU; the engine keeps its GPUs.
   environment.push_back(Object{{"name", "NVIDIA_VISIBLE_DEVICES"}, {"value", "all"}});
-  environment.push_back(Object{{"name", "NVIDIA_DRIVER_CAPABILITIES"}, {"value", "compute,utility"}});
+  environment.push_back(
+      Object{{"name", "NVIDIA_DRIVER_CAPABILITIES"}, {"value", "compute,utility"}});
   return environment;
 }
 
@@ -156,7 +166,8 @@ Object environment_of(const CachePool& pool) {
 // every container.
 Object small_resources(const CachePool& pool) {
   const std::string memory = quantity(kSmallMemory);
-  Object resources{{"requests", {{"cpu", "10m"}, {"memory", memory}}}, {"limits", {{"memory", memory}}}};
+  Object resources{{"requests", {{"cpu", "10m"}, {"memory", memory}}},
+                   {"limits", {{"memory", memory}}}};
   if (!api::at(pool.spec.resources, "limits.cpu").is_null()) resources["limits"]["cpu"] = "1";
   return resources;
 }
@@ -169,9 +180,11 @@ void keep_requests_within_limits(const Object& wanted, Object& resources) {
     const auto milli = [](const Object& value) {
       return api::quantity_milli(value.is_string() ? value.get<std::string>() : value.dump());
     };
-    const Result<std::uint64_t> most = milli(limit), asked = request.is_null() ? milli("0") : milli(request);
+    const Result<std::uint64_t> most = milli(limit),
+                                asked = request.is_null() ? milli("0") : milli(request);
     const bool chosen = !api::child(api::child(wanted, "limits"), name).is_null();
-    if (most.ok() && asked.ok() && *asked > *most) (chosen ? request : resources["limits"][name]) = chosen ? limit : request;
+    if (most.ok() && asked.ok() && *asked > *most)
+      (chosen ? request : resources["limits"][name]) = chosen ? limit : request;
     if (request.is_null()) request = limit;
   }
 }
@@ -180,7 +193,8 @@ Object payload_resources(const CachePool& pool) {
   Object resources = small_resources(pool);
   const Object& wanted = pool.spec.injection.payload_resources;
   for (const char* section : {"limits", "requests"})
-    if (const Object& amounts = api::child(wanted, section); amounts.is_object()) resources[section].update(amounts);
+    if (const Object& amounts = api::child(wanted, section); amounts.is_object())
+      resources[section].update(amounts);
   if (!wanted.is_null()) keep_requests_within_limits(wanted, resources);
   return resources;
 }
@@ -192,8 +206,8 @@ std::string image_of(const CachePool& pool, const Defaults& defaults) {
 
 }  // namespace
 
-Object larderd_container(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults,
-                         const EnginePod& engine) {
+Object larderd_container(const CachePool& pool, const std::optional<CacheBackend>& backend,
+                         const Defaults& defaults, const EnginePod& engine) {
   Object container{{"name", api::kSidecarContainer},
                    {"image", image_of(pool, defaults)},
                    {"command", command_of(pool, engine)},
@@ -202,7 +216,8 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
                    {"volumeMounts", mounts_of(pool, backend)}};
   set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
-  if (Object environment = environment_of(pool); !environment.empty()) container["env"] = std::move(environment);
+  if (Object environment = environment_of(pool); !environment.empty())
+    container["env"] = std::move(environment);
   if (!engine.host_network) container["ports"] = ports_of(pool);
   add_probes(pool, container);
   if (!on_node(pool) && defaults.native_sidecars) container["restartPolicy"] = "Always";
@@ -212,15 +227,17 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
 Object folders_container(const CachePool& pool, const Defaults& defaults) {
   const LarderdUser who = larderd_user(pool);
   const Object folders = folders_of(pool);
-  Object command =
-      Object::array({"/usr/bin/larderctl", "init-volumes", std::to_string(who.user) + ":" + std::to_string(who.group)});
+  Object command = Object::array({"/usr/bin/larderctl", "init-volumes",
+                                  std::to_string(who.user) + ":" + std::to_string(who.group)});
   for (const Object& folder : folders) command.push_back(folder["mountPath"]);
   // CHOWN gives the folders to larderd's user. DAC_READ_SEARCH reads folders of an earlier user of
   // the pool's podSecurity.
   Object security = security_context(pool, who);
-  security.update({{"runAsUser", 0},
-                   {"runAsNonRoot", false},
-                   {"capabilities", {{"drop", Object::array({"ALL"})}, {"add", Object::array({"CHOWN", "DAC_READ_SEARCH"})}}}});
+  security.update(
+      {{"runAsUser", 0},
+       {"runAsNonRoot", false},
+       {"capabilities",
+        {{"drop", Object::array({"ALL"})}, {"add", Object::array({"CHOWN", "DAC_READ_SEARCH"})}}}});
   Object container{{"name", api::kFoldersContainer},
                    {"image", image_of(pool, defaults)},
                    {"command", std::move(command)},
@@ -237,8 +254,10 @@ Object folders_container(const CachePool& pool, const Defaults& defaults) {
 Object freeing_container(const CachePool& pool, const Defaults& defaults) {
   Object container = larderd_container(pool, std::nullopt, defaults);
   container["command"] =
-      Object::array({"/usr/bin/larderd", "--config", std::string(kConfigPath) + "/" + std::string(kConfigFile), "--free-memory"});
-  for (const char* key : {"ports", "startupProbe", "livenessProbe", "readinessProbe"}) container.erase(key);
+      Object::array({"/usr/bin/larderd", "--config",
+                     std::string(kConfigPath) + "/" + std::string(kConfigFile), "--free-memory"});
+  for (const char* key : {"ports", "startupProbe", "livenessProbe", "readinessProbe"})
+    container.erase(key);
   return container;
 }
 
@@ -246,7 +265,8 @@ Object pull_secrets(const Object& more, const Defaults& defaults) {
   Object secrets = Object::array();
   const auto add = [&secrets](const std::string& name) {
     Object secret{{"name", name}};
-    if (!name.empty() && std::ranges::find(secrets, secret) == secrets.end()) secrets.push_back(std::move(secret));
+    if (!name.empty() && std::ranges::find(secrets, secret) == secrets.end())
+      secrets.push_back(std::move(secret));
   };
   for (const std::string& name : defaults.pull_secrets) add(name);
   if (more.is_array())
@@ -255,13 +275,14 @@ Object pull_secrets(const Object& more, const Defaults& defaults) {
 }
 
 Object payload_container(const CachePool& pool, const Defaults& defaults) {
-  Object container{{"name", api::kPayloadContainer},
-                   {"image", image_of(pool, defaults)},
-                   {"command", Object::array({"/usr/bin/larderctl", "install-payload", kPayloadPath})},
-                   {"resources", payload_resources(pool)},
-                   {"securityContext", security_context(pool, {api::kUser, api::kUserGroup})},
-                   {"terminationMessagePolicy", "FallbackToLogsOnError"},
-                   {"volumeMounts", Object::array({mount(api::kPayloadVolume, kPayloadPath, false)})}};
+  Object container{
+      {"name", api::kPayloadContainer},
+      {"image", image_of(pool, defaults)},
+      {"command", Object::array({"/usr/bin/larderctl", "install-payload", kPayloadPath})},
+      {"resources", payload_resources(pool)},
+      {"securityContext", security_context(pool, {api::kUser, api::kUserGroup})},
+      {"terminationMessagePolicy", "FallbackToLogsOnError"},
+      {"volumeMounts", Object::array({mount(api::kPayloadVolume, kPayloadPath, false)})}};
   set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
   return container;
 }

@@ -13,7 +13,8 @@ using api::Object;
 constexpr int kGraceSeconds = 30;  // larderd writes chunks that only memory has to disk or backend
 constexpr int kRevisions = 3;
 
-Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults) {
+Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backend,
+                const Defaults& defaults) {
   const api::NodeSpec& node = pool.spec.node;
   Object spec{{"automountServiceAccountToken", false},
               {"enableServiceLinks", false},
@@ -44,25 +45,27 @@ Object update_strategy(const CachePool& pool) {
 
 }  // namespace
 
-Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults) {
+Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& backend,
+                  const Defaults& defaults) {
   const Object labels = pod_labels(pool);
   // The hash rolls the pods. A running larderd takes over every other change from the ConfigMap.
   Object annotations{{std::string(api::kRestartAnnotation), restart_hash(pool, backend, defaults)}};
   Object set = object_head("apps/v1", "DaemonSet", pool);
-  set["spec"] = Object{{"revisionHistoryLimit", kRevisions},
-                       {"selector", {{"matchLabels", labels}}},
-                       {"updateStrategy", update_strategy(pool)},
-                       {"template",
-                        {{"metadata", {{"labels", labels}, {"annotations", std::move(annotations)}}},
-                         {"spec", pod_spec(pool, backend, defaults)}}}};
+  set["spec"] =
+      Object{{"revisionHistoryLimit", kRevisions},
+             {"selector", {{"matchLabels", labels}}},
+             {"updateStrategy", update_strategy(pool)},
+             {"template",
+              {{"metadata", {{"labels", labels}, {"annotations", std::move(annotations)}}},
+               {"spec", pod_spec(pool, backend, defaults)}}}};
   return set;
 }
 
 // All nodes at once: the deleted pool has no engines to keep a cache for, and a user waits.
 Object freeing_daemon_set(const CachePool& pool, const Defaults& defaults) {
   Object set = daemon_set(pool, std::nullopt, defaults);
-  set["spec"]["updateStrategy"] =
-      Object{{"type", "RollingUpdate"}, {"rollingUpdate", {{"maxUnavailable", "100%"}, {"maxSurge", 0}}}};
+  set["spec"]["updateStrategy"] = Object{
+      {"type", "RollingUpdate"}, {"rollingUpdate", {{"maxUnavailable", "100%"}, {"maxSurge", 0}}}};
   Object& pod = set["spec"]["template"];
   pod["metadata"]["annotations"][std::string(api::kRestartAnnotation)] = kFreeing;
   pod["spec"]["containers"] = Object::array({freeing_container(pool, defaults)});

@@ -7,8 +7,9 @@ namespace larder::desired {
 // drain of the node for a cache.
 api::Object disruption_budget(const api::CacheBackend& backend) {
   api::Object budget = object_head("policy/v1", "PodDisruptionBudget", backend);
-  budget["spec"] = api::Object{
-      {"maxUnavailable", 1}, {"unhealthyPodEvictionPolicy", "AlwaysAllow"}, {"selector", {{"matchLabels", pod_labels(backend)}}}};
+  budget["spec"] = api::Object{{"maxUnavailable", 1},
+                               {"unhealthyPodEvictionPolicy", "AlwaysAllow"},
+                               {"selector", {{"matchLabels", pod_labels(backend)}}}};
   return budget;
 }
 

@@ -9,7 +9,9 @@ std::size_t end_of_host(std::string_view image) {
   const std::size_t slash = image.find('/');
   if (slash == std::string_view::npos) return slash;
   const std::string_view first = image.substr(0, slash);
-  return first == "localhost" || first.find_first_of(".:") != std::string_view::npos ? slash : std::string_view::npos;
+  return first == "localhost" || first.find_first_of(".:") != std::string_view::npos
+             ? slash
+             : std::string_view::npos;
 }
 
 }  // namespace

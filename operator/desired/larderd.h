@@ -30,7 +30,8 @@ struct EnginePod {
 
 // The YAML of larderd (docs/reference/configuration.md), the same for equal input. `backend`: the
 // pool's backend if the backend exists.
-std::string larderd_config(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
+std::string larderd_config(const api::CachePool& pool,
+                           const std::optional<api::CacheBackend>& backend,
                            const EnginePod& engine = {});
 
 // Whether a configuration made by larderd_config() has a backend.
@@ -39,7 +40,8 @@ bool has_backend(std::string_view config);
 // Short hash over all that only a restart of larderd's pod can change: memory, volumes, image,
 // names of Secrets. In placement Sidecar, engine_hash() is a part. A running larderd takes over all
 // other keys (sidecar/config/reload.h); restart_hash_test.cc compares the two.
-std::string restart_hash(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const Defaults& defaults,
+std::string restart_hash(const api::CachePool& pool,
+                         const std::optional<api::CacheBackend>& backend, const Defaults& defaults,
                          const EnginePod& engine = {});
 
 // Short hash over the parts of an engine's pod that are fixed at its creation: the shim, volumes,
@@ -48,7 +50,8 @@ std::string engine_hash(const api::CachePool& pool, const Defaults& defaults);
 
 // The container of larderd, with mounts, probes, resources and a security context that passes
 // `restricted`. In placement Sidecar a native sidecar: restartPolicy Always and a startup probe.
-api::Object larderd_container(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
+api::Object larderd_container(const api::CachePool& pool,
+                              const std::optional<api::CacheBackend>& backend,
                               const Defaults& defaults, const EnginePod& engine = {});
 
 // An init container of placement Node. Runs as root, ends at once, and gives larderd's user the
@@ -67,7 +70,8 @@ api::Object payload_container(const api::CachePool& pool, const Defaults& defaul
 api::Object pull_secrets(const api::Object& more, const Defaults& defaults);
 
 // The volumes of larderd's pod. In placement Sidecar, with the volumes of payload and engine.
-std::vector<api::Object> larderd_volumes(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend);
+std::vector<api::Object> larderd_volumes(const api::CachePool& pool,
+                                         const std::optional<api::CacheBackend>& backend);
 
 // The volumes of an engine's pod in placement Node: the folder of the pool's socket, and the
 // payload.

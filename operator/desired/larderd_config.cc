@@ -82,7 +82,8 @@ void add_credentials(const api::BackendSpec& spec, Yaml& yaml) {
   if (spec.password) yaml.in("password_file", in_directory(kAuthPath, kPasswordFile));
   if (spec.mode == api::BackendMode::kSentinel) {
     yaml.in_if("sentinel_user", spec.sentinel_user, "");
-    if (spec.sentinel_password) yaml.in("sentinel_password_file", in_directory(kAuthPath, kSentinelPasswordFile));
+    if (spec.sentinel_password)
+      yaml.in("sentinel_password_file", in_directory(kAuthPath, kSentinelPasswordFile));
   }
   if (!spec.tls.enabled) return;
   if (!spec.tls.ca_secret.empty()) yaml.in("ca_file", in_directory(kTlsPath, kCaFile));
@@ -99,7 +100,8 @@ void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backe
   yaml.section(kBackendSection);
   yaml.in("url", url_of(*backend));
   add_credentials(backend->spec, yaml);
-  if (backend->spec.mode == api::BackendMode::kCluster && backend->spec.read_replicas) yaml.in("read_replicas", "true");
+  if (backend->spec.mode == api::BackendMode::kCluster && backend->spec.read_replicas)
+    yaml.in("read_replicas", "true");
   yaml.in("prefix", backend_prefix(pool));
   yaml.in_if("ttl", write.ttl, "0");
   yaml.in("write", write.policy);
@@ -119,7 +121,8 @@ std::string socket_path(const CachePool& pool) {
   return std::string(kRunPath) + "/" + pool.name + ".sock";
 }
 
-std::string larderd_config(const CachePool& pool, const std::optional<CacheBackend>& backend, const EnginePod& engine) {
+std::string larderd_config(const CachePool& pool, const std::optional<CacheBackend>& backend,
+                           const EnginePod& engine) {
   Yaml yaml;
   yaml.add("pool", pool.name);
   yaml.add("socket", socket_path(pool));

@@ -14,7 +14,8 @@ constexpr std::uint64_t kFirst = 2'000'000'000, kMost = (std::uint64_t{1} << 31)
 constexpr int kHexadecimal = 16;
 
 std::int64_t own_number(const api::CachePool& pool) {
-  const std::uint64_t hash = std::stoull(short_hash(pool.ns + "/" + pool.name), nullptr, kHexadecimal);
+  const std::uint64_t hash =
+      std::stoull(short_hash(pool.ns + "/" + pool.name), nullptr, kHexadecimal);
   return static_cast<std::int64_t>(kFirst + hash % (kMost - kFirst + 1));
 }
 

@@ -12,7 +12,8 @@ struct Owner {
   const std::string &ns, &name, &uid;
 };
 
-Object head(std::string_view api_version, std::string_view kind, const std::string& name, Object labels, const Owner& owner) {
+Object head(std::string_view api_version, std::string_view kind, const std::string& name,
+            Object labels, const Owner& owner) {
   Object reference{{"apiVersion", std::string(api::kGroup) + "/" + std::string(api::kVersion)},
                    {"kind", owner.kind},
                    {"name", owner.name},
@@ -44,11 +45,14 @@ Object pod_labels(const api::CacheBackend& backend) {
   return labels("backend", api::kBackendLabel, backend.name);
 }
 
-Object object_head(std::string_view api_version, std::string_view kind, const api::CachePool& pool) {
-  return head(api_version, kind, pool_name(pool), pod_labels(pool), {"CachePool", pool.ns, pool.name, pool.uid});
+Object object_head(std::string_view api_version, std::string_view kind,
+                   const api::CachePool& pool) {
+  return head(api_version, kind, pool_name(pool), pod_labels(pool),
+              {"CachePool", pool.ns, pool.name, pool.uid});
 }
 
-Object object_head(std::string_view api_version, std::string_view kind, const api::CacheBackend& backend) {
+Object object_head(std::string_view api_version, std::string_view kind,
+                   const api::CacheBackend& backend) {
   return head(api_version, kind, managed_name(backend), pod_labels(backend),
               {"CacheBackend", backend.ns, backend.name, backend.uid});
 }

@@ -15,8 +15,10 @@ api::Object pod_labels(const api::CachePool& pool);
 api::Object pod_labels(const api::CacheBackend& backend);
 
 // apiVersion, kind and metadata. Kubernetes deletes the object with its pool or backend.
-api::Object object_head(std::string_view api_version, std::string_view kind, const api::CachePool& pool);
-api::Object object_head(std::string_view api_version, std::string_view kind, const api::CacheBackend& backend);
+api::Object object_head(std::string_view api_version, std::string_view kind,
+                        const api::CachePool& pool);
+api::Object object_head(std::string_view api_version, std::string_view kind,
+                        const api::CacheBackend& backend);
 
 // "larder-POOL". Objects of a backend have the name api::managed_name().
 std::string pool_name(const api::CachePool& pool);

@@ -11,7 +11,8 @@
 
 namespace larder::desired {
 
-std::vector<api::Object> pool_objects(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
+std::vector<api::Object> pool_objects(const api::CachePool& pool,
+                                      const std::optional<api::CacheBackend>& backend,
                                       const Defaults& defaults);
 
 // kRestartAnnotation of pods that free the memory of a node and end.
@@ -23,7 +24,8 @@ std::vector<api::Object> freeing_objects(api::CachePool pool, const Defaults& de
 
 // One builder per kind. REQUIRES: placement Node.
 api::Object config_map(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend);
-api::Object daemon_set(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const Defaults& defaults);
+api::Object daemon_set(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
+                       const Defaults& defaults);
 api::Object freeing_daemon_set(const api::CachePool& pool, const Defaults& defaults);
 
 }  // namespace larder::desired

@@ -28,7 +28,8 @@ std::string quantity(std::uint64_t bytes) {
 }
 
 std::uint64_t memory_volume_bytes(const api::PoolSpec& spec) {
-  const std::uint64_t arena = spec.memory.hugepages == api::Hugepages::kNone ? spec.memory.size_bytes : 0;
+  const std::uint64_t arena =
+      spec.memory.hugepages == api::Hugepages::kNone ? spec.memory.size_bytes : 0;
   return whole_mib(arena + kFilesBytes + spec.memory.size_bytes / kFilesShare);
 }
 

@@ -14,8 +14,9 @@
 
 namespace larder::desired {
 
-inline constexpr std::uint64_t kRunBytes = 4ULL << 20;        // sockets need no bytes
-inline constexpr std::uint64_t kPayloadBytes = 128ULL << 20;  // the Python package with liblarder.so
+inline constexpr std::uint64_t kRunBytes = 4ULL << 20;  // sockets need no bytes
+inline constexpr std::uint64_t kPayloadBytes = 128ULL
+                                               << 20;  // the Python package with liblarder.so
 
 // In the form of Kubernetes: a whole number of the largest unit that fits.
 std::string quantity(std::uint64_t bytes);

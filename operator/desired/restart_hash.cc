@@ -18,7 +18,8 @@ api::CachePool without_live_keys(api::CachePool pool) {
 
 }  // namespace
 
-std::string restart_hash(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const Defaults& defaults,
+std::string restart_hash(const api::CachePool& pool,
+                         const std::optional<api::CacheBackend>& backend, const Defaults& defaults,
                          const EnginePod& engine) {
   api::Object all = api::Object::array();
   all.push_back(larderd_config(without_live_keys(pool), backend, engine));
@@ -33,10 +34,11 @@ std::string restart_hash(const api::CachePool& pool, const std::optional<api::Ca
 // spec.runtimeClass applies to an engine's pod only in placement Sidecar.
 std::string engine_hash(const api::CachePool& pool, const Defaults& defaults) {
   const api::PoolSpec& spec = pool.spec;
-  api::Object all = api::Object::array({payload_container(pool, defaults), engine_volumes(pool), engine_mounts(pool),
-                                        engine_pod_security(pool), spec.chunk_tokens, spec.engine.container, spec.engine.flags});
-  all.push_back(
-      api::Object::array({static_cast<int>(spec.injection.user_ids), spec.injection.labels, spec.injection.annotations}));
+  api::Object all = api::Object::array(
+      {payload_container(pool, defaults), engine_volumes(pool), engine_mounts(pool),
+       engine_pod_security(pool), spec.chunk_tokens, spec.engine.container, spec.engine.flags});
+  all.push_back(api::Object::array({static_cast<int>(spec.injection.user_ids),
+                                    spec.injection.labels, spec.injection.annotations}));
   if (spec.placement == api::Placement::kSidecar) all.push_back(spec.runtime_class);
   return short_hash(all.dump());
 }

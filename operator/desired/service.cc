@@ -5,8 +5,11 @@ namespace larder::desired {
 
 api::Object service(const api::CacheBackend& backend) {
   api::Object service = object_head("v1", "Service", backend);
-  const api::Object port{{"name", "redis"}, {"port", api::kServerPort}, {"targetPort", "redis"}, {"protocol", "TCP"}};
-  service["spec"] = api::Object{{"type", "ClusterIP"}, {"selector", pod_labels(backend)}, {"ports", api::Object::array({port})}};
+  const api::Object port{
+      {"name", "redis"}, {"port", api::kServerPort}, {"targetPort", "redis"}, {"protocol", "TCP"}};
+  service["spec"] = api::Object{{"type", "ClusterIP"},
+                                {"selector", pod_labels(backend)},
+                                {"ports", api::Object::array({port})}};
   return service;
 }
 

@@ -10,7 +10,8 @@
 namespace larder::desired {
 
 inline void set_if(api::Object& object, std::string_view key, const api::Object& value) {
-  const bool empty = value.is_string() ? value.get_ref<const std::string&>().empty() : value.empty();
+  const bool empty =
+      value.is_string() ? value.get_ref<const std::string&>().empty() : value.empty();
   if (!empty) object[std::string(key)] = value;
 }
 

@@ -14,8 +14,10 @@ using api::ManagedSpec;
 using api::Object;
 
 // Names with a host: a CRI-O with enforced short names refuses a name without one.
-constexpr std::string_view kServerImage = "docker.io/valkey/valkey:8.1", kRedisImage = "docker.io/library/redis:7.2";
-constexpr std::string_view kConfigFolder = "/etc/server", kAuthFolder = "/etc/server-auth", kDataFolder = "/data";
+constexpr std::string_view kServerImage = "docker.io/valkey/valkey:8.1",
+                           kRedisImage = "docker.io/library/redis:7.2";
+constexpr std::string_view kConfigFolder = "/etc/server", kAuthFolder = "/etc/server-auth",
+                           kDataFolder = "/data";
 constexpr const char* kDataVolume = "data";
 constexpr std::uint64_t kDataBytes = 64ULL << 20;  // the server keeps no snapshot and no log
 constexpr int kReadable = 0440;                    // the pod's fsGroup may read
@@ -46,7 +48,8 @@ Object command(const CacheBackend& backend) {
       "  while sleep 5 && kill -0 $$; do\n"
       "    new=$(quoted) || continue\n"
       "    if [ -z \"$new\" ] || [ \"$new\" = \"$password\" ]; then continue; fi\n"
-      "    said=$(printf 'AUTH \"%s\"\\nCONFIG SET requirepass \"%s\"\\n' \"$password\" \"$new\" | " +
+      "    said=$(printf 'AUTH \"%s\"\\nCONFIG SET requirepass \"%s\"\\n' \"$password\" \"$new\" "
+      "| " +
       client +
       ") || continue\n"
       "    case $said in *OK*OK*) password=$new ;; esac\n"
@@ -60,7 +63,8 @@ Object command(const CacheBackend& backend) {
 
 // NOAUTH is an answer of a live server with a password.
 Object probe(const ManagedSpec& managed, int period_seconds, int tries) {
-  const std::string script = managed.engine + "-cli ping 2>&1 | grep -qE 'PONG|NOAUTH|LOADING|BUSY'";
+  const std::string script =
+      managed.engine + "-cli ping 2>&1 | grep -qE 'PONG|NOAUTH|LOADING|BUSY'";
   return Object{{"exec", {{"command", Object::array({"sh", "-c", script})}}},
                 {"periodSeconds", period_seconds},
                 {"timeoutSeconds", 5},
@@ -85,29 +89,34 @@ Object mount(std::string_view name, std::string_view path, bool read_only) {
 }
 
 std::string image_of(const ManagedSpec& managed, const Defaults& defaults) {
-  if (!managed.image.empty()) return in_registry(managed.image, defaults.image_registry, Named::kByUser);
-  return in_registry(managed.engine == "redis" ? kRedisImage : kServerImage, defaults.image_registry, Named::kByUs);
+  if (!managed.image.empty())
+    return in_registry(managed.image, defaults.image_registry, Named::kByUser);
+  return in_registry(managed.engine == "redis" ? kRedisImage : kServerImage,
+                     defaults.image_registry, Named::kByUs);
 }
 
 Object container(const CacheBackend& backend, const Defaults& defaults) {
   const ManagedSpec& managed = *backend.spec.managed;
-  Object mounts = Object::array({mount("config", kConfigFolder, true), mount(kDataVolume, kDataFolder, false)});
+  Object mounts =
+      Object::array({mount("config", kConfigFolder, true), mount(kDataVolume, kDataFolder, false)});
   if (backend.spec.password) mounts.push_back(mount("auth", kAuthFolder, true));
-  Object one{{"name", "server"},
-             {"image", image_of(managed, defaults)},
-             {"command", command(backend)},
-             {"ports", Object::array({Object{{"name", "redis"}, {"containerPort", api::kServerPort}, {"protocol", "TCP"}}})},
-             // A shell may need a file for a here document.
-             {"env", Object::array({Object{{"name", "TMPDIR"}, {"value", kDataFolder}}})},
-             {"resources", resources(managed)},
-             {"startupProbe", probe(managed, 1, 60)},
-             {"readinessProbe", probe(managed, 10, 3)},
-             {"livenessProbe", probe(managed, 20, 6)},
-             {"securityContext",
-              {{"allowPrivilegeEscalation", false},
-               {"capabilities", {{"drop", Object::array({"ALL"})}}},
-               {"readOnlyRootFilesystem", true}}},
-             {"volumeMounts", std::move(mounts)}};
+  Object one{
+      {"name", "server"},
+      {"image", image_of(managed, defaults)},
+      {"command", command(backend)},
+      {"ports", Object::array({Object{
+                    {"name", "redis"}, {"containerPort", api::kServerPort}, {"protocol", "TCP"}}})},
+      // A shell may need a file for a here document.
+      {"env", Object::array({Object{{"name", "TMPDIR"}, {"value", kDataFolder}}})},
+      {"resources", resources(managed)},
+      {"startupProbe", probe(managed, 1, 60)},
+      {"readinessProbe", probe(managed, 10, 3)},
+      {"livenessProbe", probe(managed, 20, 6)},
+      {"securityContext",
+       {{"allowPrivilegeEscalation", false},
+        {"capabilities", {{"drop", Object::array({"ALL"})}}},
+        {"readOnlyRootFilesystem", true}}},
+      {"volumeMounts", std::move(mounts)}};
   // An empty policy would always differ from the API server's default.
   if (!managed.image_pull_policy.empty()) one["imagePullPolicy"] = managed.image_pull_policy;
   return one;
@@ -115,12 +124,15 @@ Object container(const CacheBackend& backend, const Defaults& defaults) {
 
 Object volumes(const CacheBackend& backend) {
   const Object config{{"name", server_config_name(backend)}, {"defaultMode", kReadable}};
-  Object all = Object::array({Object{{"name", "config"}, {"configMap", config}},
-                              Object{{"name", kDataVolume}, {"emptyDir", {{"sizeLimit", quantity(kDataBytes)}}}}});
+  Object all = Object::array(
+      {Object{{"name", "config"}, {"configMap", config}},
+       Object{{"name", kDataVolume}, {"emptyDir", {{"sizeLimit", quantity(kDataBytes)}}}}});
   if (!backend.spec.password) return all;
   // Not optional: without its password the server would serve every client.
-  const Object items = Object::array({Object{{"key", backend.spec.password->key}, {"path", "password"}}});
-  const Object secret{{"secretName", backend.spec.password->name}, {"items", items}, {"defaultMode", kReadable}};
+  const Object items =
+      Object::array({Object{{"key", backend.spec.password->key}, {"path", "password"}}});
+  const Object secret{
+      {"secretName", backend.spec.password->name}, {"items", items}, {"defaultMode", kReadable}};
   all.push_back(Object{{"name", "auth"}, {"secret", secret}});
   return all;
 }
@@ -152,15 +164,17 @@ Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
   const Object labels = pod_labels(backend);
   // The server reads its configuration once; the hash restarts the pod. It writes nothing to its emptyDir, for which the cluster-autoscaler would
   // keep the node.
-  const Object annotations{{std::string(api::kRestartAnnotation), short_hash(server_config(backend))},
-                           {std::string(api::kMovableVolumesAnnotation), kDataVolume}};
+  const Object annotations{
+      {std::string(api::kRestartAnnotation), short_hash(server_config(backend))},
+      {std::string(api::kMovableVolumesAnnotation), kDataVolume}};
   Object set = object_head("apps/v1", "StatefulSet", backend);
-  set["spec"] = Object{
-      {"replicas", 1},
-      {"revisionHistoryLimit", kRevisions},
-      {"serviceName", managed_name(backend)},
-      {"selector", {{"matchLabels", labels}}},
-      {"template", {{"metadata", {{"labels", labels}, {"annotations", annotations}}}, {"spec", pod_spec(backend, defaults)}}}};
+  set["spec"] = Object{{"replicas", 1},
+                       {"revisionHistoryLimit", kRevisions},
+                       {"serviceName", managed_name(backend)},
+                       {"selector", {{"matchLabels", labels}}},
+                       {"template",
+                        {{"metadata", {{"labels", labels}, {"annotations", annotations}}},
+                         {"spec", pod_spec(backend, defaults)}}}};
   return set;
 }
 

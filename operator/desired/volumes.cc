@@ -23,34 +23,42 @@ bool on_node(const CachePool& pool) {
 
 // A folder of the node for the pods of one pool: one arena is one trust domain.
 Object node_folder(std::string_view name, const std::string& parent, const CachePool& pool) {
-  return named(name, "hostPath", {{"path", parent + "/" + pool.ns + "/" + pool.name}, {"type", "DirectoryOrCreate"}});
+  return named(name, "hostPath",
+               {{"path", parent + "/" + pool.ns + "/" + pool.name}, {"type", "DirectoryOrCreate"}});
 }
 
 Object run_volume(const CachePool& pool) {
   if (on_node(pool)) return node_folder(api::kRunVolume, std::string(kNodeRun), pool);
-  return named(api::kRunVolume, "emptyDir", {{"medium", "Memory"}, {"sizeLimit", quantity(kRunBytes)}});
+  return named(api::kRunVolume, "emptyDir",
+               {{"medium", "Memory"}, {"sizeLimit", quantity(kRunBytes)}});
 }
 
 // The kernel charges a page to the first container that touches the page. larderd touches all
 // pages, and its limit (container.cc) has room for the whole volume.
 Object memory_volume(const CachePool& pool) {
   if (on_node(pool)) return node_folder(api::kMemoryVolume, std::string(kNodeMemory), pool);
-  return named(api::kMemoryVolume, "emptyDir", {{"medium", "Memory"}, {"sizeLimit", quantity(memory_volume_bytes(pool.spec))}});
+  return named(api::kMemoryVolume, "emptyDir",
+               {{"medium", "Memory"}, {"sizeLimit", quantity(memory_volume_bytes(pool.spec))}});
 }
 
 Object hugepages_volume(const CachePool& pool) {
   const bool large = pool.spec.memory.hugepages == api::Hugepages::k1Gi;
   // A node mounts 2 MiB pages at /dev/hugepages and has no mount for 1 GiB pages. Memory of 1 GiB
   // pages ends with the pod.
-  if (on_node(pool) && !large) return node_folder(api::kHugepagesVolume, std::string(kNodeHugepages), pool);
-  return named(api::kHugepagesVolume, "emptyDir", {{"medium", large ? "HugePages-1Gi" : "HugePages-2Mi"}});
+  if (on_node(pool) && !large)
+    return node_folder(api::kHugepagesVolume, std::string(kNodeHugepages), pool);
+  return named(api::kHugepagesVolume, "emptyDir",
+               {{"medium", large ? "HugePages-1Gi" : "HugePages-2Mi"}});
 }
 
 Object config_volume(const CachePool& pool) {
-  if (on_node(pool)) return named(api::kConfigVolume, "configMap", {{"name", "larder-" + pool.name}, {"defaultMode", kReadable}});
+  if (on_node(pool))
+    return named(api::kConfigVolume, "configMap",
+                 {{"name", "larder-" + pool.name}, {"defaultMode", kReadable}});
   const std::string field = "metadata.annotations['" + std::string(api::kConfigAnnotation) + "']";
   Object item{{"path", kConfigFile}, {"fieldRef", {{"apiVersion", "v1"}, {"fieldPath", field}}}};
-  return named(api::kConfigVolume, "downwardAPI", {{"defaultMode", kReadable}, {"items", Object::array({std::move(item)})}});
+  return named(api::kConfigVolume, "downwardAPI",
+               {{"defaultMode", kReadable}, {"items", Object::array({std::move(item)})}});
 }
 
 Object claim_template(const api::DiskSpec& disk) {
@@ -59,20 +67,23 @@ Object claim_template(const api::DiskSpec& disk) {
   if (!disk.storage_class.empty()) spec["storageClassName"] = disk.storage_class;
   // No backup of a cache: a restored pod makes a new claim.
   const Object labels{{"velero.io/exclude-from-backup", "true"}};
-  return Object{{"volumeClaimTemplate", {{"metadata", {{"labels", labels}}}, {"spec", std::move(spec)}}}};
+  return Object{
+      {"volumeClaimTemplate", {{"metadata", {{"labels", labels}}}, {"spec", std::move(spec)}}}};
 }
 
 Object disk_volume(const CachePool& pool, const api::DiskSpec& disk) {
   switch (disk.volume) {
     case api::DiskVolume::kHostPath: return node_folder(api::kDiskVolume, disk.host_path, pool);
-    case api::DiskVolume::kEphemeralClaim: return named(api::kDiskVolume, "ephemeral", claim_template(disk));
+    case api::DiskVolume::kEphemeralClaim:
+      return named(api::kDiskVolume, "ephemeral", claim_template(disk));
     case api::DiskVolume::kEmptyDir: break;
   }
   return named(api::kDiskVolume, "emptyDir", {{"sizeLimit", quantity(disk_volume_bytes(disk))}});
 }
 
 // Optional, so that a missing Secret costs the backend and the pod still starts.
-Object secret_files(const std::string& secret, std::initializer_list<std::pair<std::string_view, std::string_view>> files) {
+Object secret_files(const std::string& secret,
+                    std::initializer_list<std::pair<std::string_view, std::string_view>> files) {
   Object items = Object::array();
   for (const auto& [key, path] : files) items.push_back(Object{{"key", key}, {"path", path}});
   return Object{{"secret", {{"name", secret}, {"items", std::move(items)}, {"optional", true}}}};
@@ -80,18 +91,23 @@ Object secret_files(const std::string& secret, std::initializer_list<std::pair<s
 
 void add_secrets(std::string_view name, Object sources, std::vector<Object>& volumes) {
   if (sources.empty()) return;
-  volumes.push_back(named(name, "projected", {{"defaultMode", kReadable}, {"sources", std::move(sources)}}));
+  volumes.push_back(
+      named(name, "projected", {{"defaultMode", kReadable}, {"sources", std::move(sources)}}));
 }
 
 void add_backend_volumes(const CacheBackend& backend, std::vector<Object>& volumes) {
   const api::BackendSpec& spec = backend.spec;
   Object auth = Object::array(), tls = Object::array();
-  if (spec.password) auth.push_back(secret_files(spec.password->name, {{spec.password->key, kPasswordFile}}));
+  if (spec.password)
+    auth.push_back(secret_files(spec.password->name, {{spec.password->key, kPasswordFile}}));
   if (spec.sentinel_password && spec.mode == api::BackendMode::kSentinel)
-    auth.push_back(secret_files(spec.sentinel_password->name, {{spec.sentinel_password->key, kSentinelPasswordFile}}));
-  if (spec.tls.enabled && !spec.tls.ca_secret.empty()) tls.push_back(secret_files(spec.tls.ca_secret, {{kCaFile, kCaFile}}));
+    auth.push_back(secret_files(spec.sentinel_password->name,
+                                {{spec.sentinel_password->key, kSentinelPasswordFile}}));
+  if (spec.tls.enabled && !spec.tls.ca_secret.empty())
+    tls.push_back(secret_files(spec.tls.ca_secret, {{kCaFile, kCaFile}}));
   if (spec.tls.enabled && !spec.tls.client_secret.empty())
-    tls.push_back(secret_files(spec.tls.client_secret, {{kCertFile, kCertFile}, {kKeyFile, kKeyFile}}));
+    tls.push_back(
+        secret_files(spec.tls.client_secret, {{kCertFile, kCertFile}, {kKeyFile, kKeyFile}}));
   add_secrets(api::kAuthVolume, std::move(auth), volumes);
   add_secrets(api::kTlsVolume, std::move(tls), volumes);
 }
@@ -106,9 +122,11 @@ Object read_only(std::string_view volume, std::string_view path) {
 
 }  // namespace
 
-std::vector<Object> larderd_volumes(const CachePool& pool, const std::optional<CacheBackend>& backend) {
+std::vector<Object> larderd_volumes(const CachePool& pool,
+                                    const std::optional<CacheBackend>& backend) {
   std::vector<Object> volumes{run_volume(pool), memory_volume(pool), config_volume(pool)};
-  if (pool.spec.memory.hugepages != api::Hugepages::kNone) volumes.push_back(hugepages_volume(pool));
+  if (pool.spec.memory.hugepages != api::Hugepages::kNone)
+    volumes.push_back(hugepages_volume(pool));
   if (pool.spec.disk) volumes.push_back(disk_volume(pool, *pool.spec.disk));
   if (backend) add_backend_volumes(*backend, volumes);
   if (!on_node(pool)) volumes.push_back(payload_volume());
@@ -130,7 +148,8 @@ Object engine_pod_security(const CachePool& pool) {
   const bool claim = pool.spec.disk && pool.spec.disk->volume == api::DiskVolume::kEphemeralClaim;
   // The kubelet makes the emptyDir of huge pages as root, with mode 0755.
   const bool hugepages = pool.spec.memory.hugepages != api::Hugepages::kNone;
-  if (claim || hugepages) security.update({{"fsGroup", group}, {"fsGroupChangePolicy", "OnRootMismatch"}});
+  if (claim || hugepages)
+    security.update({{"fsGroup", group}, {"fsGroupChangePolicy", "OnRootMismatch"}});
   return security;
 }
 

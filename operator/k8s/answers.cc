@@ -25,15 +25,18 @@ Code code_of(int http_status, const std::string& reason) {
   return http_status >= 400 && http_status < 500 ? Code::kInvalidArgument : Code::kUnavailable;
 }
 
-Status said(int http_status, const std::string& reason, std::string message, const std::string& what) {
+Status said(int http_status, const std::string& reason, std::string message,
+            const std::string& what) {
   if (message.size() > kMostMessageBytes) message = message.substr(0, kMostMessageBytes) + "...";
-  return {code_of(http_status, reason), what + ": " + message + " (" + std::to_string(http_status) + ")"};
+  return {code_of(http_status, reason),
+          what + ": " + message + " (" + std::to_string(http_status) + ")"};
 }
 
 }  // namespace
 
 Status status_of(const api::Object& status, const std::string& what) {
-  const auto http_status = static_cast<int>(std::clamp<std::int64_t>(api::number_at(status, "code", 500), 100, 599));
+  const auto http_status =
+      static_cast<int>(std::clamp<std::int64_t>(api::number_at(status, "code", 500), 100, 599));
   return said(http_status, api::text_at(status, "reason"), api::text_at(status, "message"), what);
 }
 
@@ -41,12 +44,15 @@ Status status_of(const Response& response, const std::string& what) {
   if (response.status >= 200 && response.status < 300) return {};
   const Result<api::Object> body = api::parse_json(response.body);
   const bool known = body.ok() && api::text_at(*body, "kind") == "Status";
-  if (known) return said(response.status, api::text_at(*body, "reason"), api::text_at(*body, "message"), what);
+  if (known)
+    return said(response.status, api::text_at(*body, "reason"), api::text_at(*body, "message"),
+                what);
   return said(response.status, "", response.body.empty() ? "no reason given" : response.body, what);
 }
 
 std::optional<std::chrono::milliseconds> retry_after(std::string_view header) {
-  constexpr std::uint32_t kMostSeconds = 600;  // a wrong header must not stop the operator for a day
+  constexpr std::uint32_t kMostSeconds =
+      600;  // a wrong header must not stop the operator for a day
   std::uint32_t seconds = 0;
   const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), seconds);
   if (error != std::errc() || end != header.data() + header.size()) return std::nullopt;
@@ -54,7 +60,8 @@ std::optional<std::chrono::milliseconds> retry_after(std::string_view header) {
 }
 
 bool is_passing(int http_status) {
-  return http_status == 429 || http_status == 500 || http_status == 502 || http_status == 503 || http_status == 504;
+  return http_status == 429 || http_status == 500 || http_status == 502 || http_status == 503 ||
+         http_status == 504;
 }
 
 std::chrono::milliseconds pause_before(int tries, std::uint32_t random) {

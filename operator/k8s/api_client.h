@@ -39,10 +39,12 @@ inline const Resource kEvents{"events.k8s.io", "v1", "events", "Event"};
 inline const Resource kDaemonSets{"apps", "v1", "daemonsets", "DaemonSet"};
 inline const Resource kStatefulSets{"apps", "v1", "statefulsets", "StatefulSet"};
 inline const Resource kBudgets{"policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"};
-inline const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"};
+inline const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",
+                                       "NetworkPolicy"};
 inline const Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};
-inline const Resource kWebhooks{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations",
-                                "MutatingWebhookConfiguration", false};
+inline const Resource kWebhooks{"admissionregistration.k8s.io", "v1",
+                                "mutatingwebhookconfigurations", "MutatingWebhookConfiguration",
+                                false};
 inline const Resource kPools{"larder.dev", "v1alpha1", "cachepools", "CachePool"};
 inline const Resource kBackends{"larder.dev", "v1alpha1", "cachebackends", "CacheBackend"};
 }  // namespace resources
@@ -76,7 +78,8 @@ class ApiClient {
   virtual ~ApiClient() = default;
 
   // kNotFound: no such object.
-  virtual Result<api::Object> get(const Resource& resource, const std::string& ns, const std::string& name) = 0;
+  virtual Result<api::Object> get(const Resource& resource, const std::string& ns,
+                                  const std::string& name) = 0;
   virtual Result<List> list(const Resource& resource, const Selector& selector) = 0;
   // kAlreadyExists: the name is taken.
   virtual Result<api::Object> create(const Resource& resource, const api::Object& object) = 0;
@@ -84,10 +87,11 @@ class ApiClient {
   virtual Result<api::Object> replace(const Resource& resource, const api::Object& object) = 0;
   // Server-side apply by api::kFieldManager, forced. Creates a missing object. `subresource`: "" or
   // "status".
-  virtual Result<api::Object> apply(const Resource& resource, const api::Object& object, const std::string& subresource = "") = 0;
+  virtual Result<api::Object> apply(const Resource& resource, const api::Object& object,
+                                    const std::string& subresource = "") = 0;
   // JSON merge patch.
-  virtual Result<api::Object> merge(const Resource& resource, const std::string& ns, const std::string& name,
-                                    const api::Object& patch) = 0;
+  virtual Result<api::Object> merge(const Resource& resource, const std::string& ns,
+                                    const std::string& name, const api::Object& patch) = 0;
   // Deletes in the background; a missing object is no error. `uid`: delete only this object (empty:
   // any object of the name).
   virtual Status remove(const Resource& resource, const std::string& ns, const std::string& name,
@@ -96,11 +100,13 @@ class ApiClient {
   // Calls `on_event` for changes after `version` until the stream ends (ok), `stop` is requested,
   // or the stream fails. kOutOfRange: the version is too old (410), list again. Without a deadline;
   // a stream without events for 5 minutes ends. After Retry-After, returns when that time is over.
-  virtual Status watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
+  virtual Status watch(const Resource& resource, const Selector& selector,
+                       const std::string& version, std::stop_token stop,
                        const std::function<void(WatchEvent)>& on_event) = 0;
 
   // Passes the list to `sink` page by page and returns the list's resourceVersion.
-  virtual Result<std::string> list_into(const Resource& resource, const Selector& selector, const ListSink& sink) {
+  virtual Result<std::string> list_into(const Resource& resource, const Selector& selector,
+                                        const ListSink& sink) {
     Result<List> all = list(resource, selector);
     if (!all.ok()) return all.status();
     for (api::Object& item : all->items) sink.take(std::move(item));
@@ -112,7 +118,8 @@ class ApiClient {
   // list() and watch().
   virtual Status stream(const Resource& resource, const Selector& selector, std::stop_token stop,
                         const std::function<void(WatchEvent)>& on_event) {
-    static_cast<void>(resource), static_cast<void>(selector), static_cast<void>(stop), static_cast<void>(on_event);
+    static_cast<void>(resource), static_cast<void>(selector), static_cast<void>(stop),
+        static_cast<void>(on_event);
     return {Code::kUnsupported, "no streamed lists"};
   }
 

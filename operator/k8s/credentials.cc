@@ -14,7 +14,8 @@ namespace {
 std::string trimmed(const std::string& text) {
   constexpr const char* kSpace = " \t\r\n";
   const std::size_t first = text.find_first_not_of(kSpace);
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
+  return first == std::string::npos ? ""
+                                    : text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
 }
 
 std::string environment(const char* name) {
@@ -29,12 +30,15 @@ bool is_one_line(const std::string& token) {
 }
 
 Result<std::unique_ptr<CredentialSource>> CredentialSource::in_cluster(const std::string& folder) {
-  const std::string host = environment("KUBERNETES_SERVICE_HOST"), port = environment("KUBERNETES_SERVICE_PORT");
+  const std::string host = environment("KUBERNETES_SERVICE_HOST"),
+                    port = environment("KUBERNETES_SERVICE_PORT");
   if (host.empty() || port.empty())
     return Status(Code::kFailedPrecondition,
-                  "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod, give --kubeconfig FILE");
+                  "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no "
+                  "pod, give --kubeconfig FILE");
   Credentials first;
-  first.server = "https://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+  first.server =
+      "https://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
   auto source = std::make_unique<CredentialSource>(std::move(first));
   const std::string hint = " (the pod needs automountServiceAccountToken: true)";
   if (Status status = source->follow(folder + "/token", &Credentials::token); !status.ok())
@@ -47,8 +51,8 @@ Result<std::unique_ptr<CredentialSource>> CredentialSource::in_cluster(const std
 Result<CredentialSource::Stamp> CredentialSource::stamp_of(const std::string& file) {
   struct stat found {};
   if (::stat(file.c_str(), &found) != 0) return Status::from_errno(errno, file);
-  return Stamp{found.st_ino, static_cast<std::uint64_t>(found.st_size), found.st_dev, found.st_mtim.tv_sec,
-               found.st_mtim.tv_nsec};
+  return Stamp{found.st_ino, static_cast<std::uint64_t>(found.st_size), found.st_dev,
+               found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
 }
 
 Status CredentialSource::follow(const std::string& file, std::string Credentials::*field) {
@@ -80,11 +84,13 @@ std::shared_ptr<const Credentials> CredentialSource::current() {
   for (Followed& followed : followed_) {
     const Result<Stamp> stamp = stamp_of(followed.file);
     if (stamp.ok() && *stamp == followed.stamp) continue;
-    Result<std::string> text = stamp.ok() ? read_small_file(followed.file) : Result<std::string>(stamp.status());
+    Result<std::string> text =
+        stamp.ok() ? read_small_file(followed.file) : Result<std::string>(stamp.status());
     const bool failed = !text.ok() || trimmed(*text).empty();
     if (failed && !followed.failed)
       base::log_refusal("credentials", followed.file, base::LogLevel::kWarning,
-                        "credentials: a rotated file cannot be read, the earlier text stays in use", {{"file", followed.file}});
+                        "credentials: a rotated file cannot be read, the earlier text stays in use",
+                        {{"file", followed.file}});
     followed.failed = failed;
     if (failed) continue;
     followed.stamp = *stamp;

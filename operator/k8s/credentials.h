@@ -29,17 +29,20 @@ struct Credentials {
 // False for a token with a line end inside, which would end its header field.
 bool is_one_line(const std::string& token);
 
-inline constexpr const char* kServiceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
+inline constexpr const char* kServiceAccountFolder =
+    "/var/run/secrets/kubernetes.io/serviceaccount";
 
 class CredentialSource {
  public:
   // The service account of a pod: token and ca.crt in `folder`, the server in
   // KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
-  static Result<std::unique_ptr<CredentialSource>> in_cluster(const std::string& folder = kServiceAccountFolder);
+  static Result<std::unique_ptr<CredentialSource>> in_cluster(
+      const std::string& folder = kServiceAccountFolder);
   // A kubeconfig file (YAML or JSON). Empty `context`: the file's current-context. Refuses, by
   // name, entries that run a program (exec, auth-provider), user names with passwords, and
   // impersonation.
-  static Result<std::unique_ptr<CredentialSource>> from_kubeconfig(const std::string& file, const std::string& context = "");
+  static Result<std::unique_ptr<CredentialSource>> from_kubeconfig(const std::string& file,
+                                                                   const std::string& context = "");
 
   // The current credentials. Reads changed files again; an unreadable file keeps its earlier text.
   std::shared_ptr<const Credentials> current();
@@ -47,7 +50,8 @@ class CredentialSource {
   // A file behind a field of the credentials. The first read returns its error.
   Status follow(const std::string& file, std::string Credentials::*field);
 
-  explicit CredentialSource(Credentials first) : now_(std::make_shared<const Credentials>(std::move(first))) {}
+  explicit CredentialSource(Credentials first)
+      : now_(std::make_shared<const Credentials>(std::move(first))) {}
 
  private:
   struct Stamp {

@@ -58,7 +58,8 @@ Status fence_is_down() {
 
 class CurlTransport::Line {
  public:
-  explicit Line(std::uint64_t tls_version) : tls_version_(tls_version), multi_(::curl_multi_init()), easy_(::curl_easy_init()) {}
+  explicit Line(std::uint64_t tls_version)
+      : tls_version_(tls_version), multi_(::curl_multi_init()), easy_(::curl_easy_init()) {}
   ~Line() {
     ::curl_easy_cleanup(easy_);
     ::curl_multi_cleanup(multi_);
@@ -69,7 +70,8 @@ class CurlTransport::Line {
   bool whole() const { return multi_ != nullptr && easy_ != nullptr; }
   std::uint64_t tls_version() const { return tls_version_; }
 
-  Result<Response> run(const Request& request, const Credentials& credentials, const base::Clock& clock,
+  Result<Response> run(const Request& request, const Credentials& credentials,
+                       const base::Clock& clock,
                        const std::function<bool(std::string_view)>* on_bytes);
 
  private:
@@ -86,7 +88,8 @@ class CurlTransport::Line {
     return guard && guard->down() ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
   }
   static curl_socket_t on_open(void* line, curlsocktype, curl_sockaddr* address) {
-    const int socket = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    const int socket =
+        ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (socket >= 0) static_cast<Line*>(line)->sockets_.add(socket);
     return socket;
   }
@@ -126,14 +129,16 @@ std::size_t CurlTransport::Line::take_header(std::string_view line) {
     return 0;
   }
   constexpr std::string_view kName = "retry-after:";
-  const bool named = line.size() > kName.size() && std::equal(kName.begin(), kName.end(), line.begin(), [](char a, char b) {
+  const bool named = line.size() > kName.size() &&
+                     std::equal(kName.begin(), kName.end(), line.begin(), [](char a, char b) {
                        return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
                      });
   if (line.starts_with("HTTP/")) response_.retry_after.clear();
   if (!named) return line.size();
   const std::string_view value = line.substr(kName.size());
   const std::size_t first = value.find_first_not_of(" \t");
-  if (first != std::string_view::npos) response_.retry_after = value.substr(first, value.find_last_not_of(" \t\r\n") + 1 - first);
+  if (first != std::string_view::npos)
+    response_.retry_after = value.substr(first, value.find_last_not_of(" \t\r\n") + 1 - first);
   return line.size();
 }
 
@@ -148,7 +153,8 @@ std::size_t CurlTransport::Line::take_body(std::string_view bytes) {
   }
   const std::size_t most = on_bytes_ != nullptr ? kMostErrorBytes : api::kMostBytes;
   if (response_.body.size() + bytes.size() > most) {
-    refused_ = Status(Code::kOutOfRange, "the answer is longer than " + std::to_string(most) + " bytes");
+    refused_ =
+        Status(Code::kOutOfRange, "the answer is longer than " + std::to_string(most) + " bytes");
     return 0;
   }
   response_.body += bytes;
@@ -176,8 +182,11 @@ void CurlTransport::Line::set_up(const Request& request, const Credentials& cred
     // The URL gets the expected name, which TLS checks; the connection still goes to the server.
     const std::string host = server.substr(server.find("//") + 2);
     const std::size_t colon = host.find_last_of(":]");
-    const std::string port = colon != std::string::npos && host[colon] == ':' ? host.substr(colon + 1) : "443";
-    append(connect_to_, "::" + host.substr(0, host.size() - (host.ends_with(":" + port) ? port.size() + 1 : 0)) + ":" + port);
+    const std::string port =
+        colon != std::string::npos && host[colon] == ':' ? host.substr(colon + 1) : "443";
+    append(connect_to_,
+           "::" + host.substr(0, host.size() - (host.ends_with(":" + port) ? port.size() + 1 : 0)) +
+               ":" + port);
     server = "https://" + credentials.server_name + ":" + port;
     ::curl_easy_setopt(easy_, CURLOPT_CONNECT_TO, connect_to_.get());
   }
@@ -190,7 +199,8 @@ void CurlTransport::Line::set_up(const Request& request, const Credentials& cred
   ::curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L);
   ::curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (!request.content_type.empty()) {
-    ::curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    ::curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE,
+                       static_cast<curl_off_t>(request.body.size()));
     ::curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, request.body.c_str());
   }
   ::curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, headers_.get());
@@ -202,7 +212,8 @@ void CurlTransport::Line::set_up(const Request& request, const Credentials& cred
   ::curl_easy_setopt(easy_, CURLOPT_TCP_KEEPINTVL, 10L);
   ::curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, kConnectTimeoutMs);
   ::curl_easy_setopt(easy_, CURLOPT_USERAGENT, "larder-operator/" LARDER_VERSION);
-  if (!credentials.proxy.empty()) ::curl_easy_setopt(easy_, CURLOPT_PROXY, credentials.proxy.c_str());
+  if (!credentials.proxy.empty())
+    ::curl_easy_setopt(easy_, CURLOPT_PROXY, credentials.proxy.c_str());
   ::curl_easy_setopt(easy_, CURLOPT_HEADERFUNCTION, &on_header);
   ::curl_easy_setopt(easy_, CURLOPT_HEADERDATA, this);
   ::curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &on_body);
@@ -223,7 +234,8 @@ Status CurlTransport::Line::failure(CURLcode code) const {
 }
 
 // Why the request must end early; ok: continue.
-Status CurlTransport::Line::why_end(const Request& request, const base::Clock& clock, std::uint64_t deadline_ms) const {
+Status CurlTransport::Line::why_end(const Request& request, const base::Clock& clock,
+                                    std::uint64_t deadline_ms) const {
   if (request.stop.stop_requested()) return {Code::kUnavailable, "stopping"};
   if (guard_ && guard_->down()) return fence_is_down();
   if (clock.now_ms() >= deadline_ms) return {Code::kDeadlineExceeded, "no whole answer in time"};
@@ -233,7 +245,8 @@ Status CurlTransport::Line::why_end(const Request& request, const base::Clock& c
 // Works until the answer is complete. Asks the fence before each piece of work, which may send
 // bytes.
 Status CurlTransport::Line::drive(const Request& request, const base::Clock& clock) {
-  const std::uint64_t deadline_ms = clock.now_ms() + static_cast<std::uint64_t>(request.timeout.count());
+  const std::uint64_t deadline_ms =
+      clock.now_ms() + static_cast<std::uint64_t>(request.timeout.count());
   const std::uint64_t silence_ms = static_cast<std::uint64_t>(request.silence.count());
   const std::stop_callback wake(request.stop, [this] { ::curl_multi_wakeup(multi_); });
   std::uint64_t heard_ms = clock.now_ms();
@@ -249,7 +262,8 @@ Status CurlTransport::Line::drive(const Request& request, const base::Clock& clo
       enough_ = true;
       return {};
     }
-    std::uint64_t nap_ms = std::min(guard_ ? kFenceNapMs : kLongestNapMs, deadline_ms > now_ms ? deadline_ms - now_ms : 0);
+    std::uint64_t nap_ms = std::min(guard_ ? kFenceNapMs : kLongestNapMs,
+                                    deadline_ms > now_ms ? deadline_ms - now_ms : 0);
     if (silence_ms != 0) nap_ms = std::min(nap_ms, heard_ms + silence_ms - now_ms);
     ::curl_multi_poll(multi_, nullptr, 0, static_cast<int>(nap_ms), nullptr);
   }
@@ -260,7 +274,8 @@ Status CurlTransport::Line::drive(const Request& request, const base::Clock& clo
   return refused_.ok() ? failure(message->data.result) : refused_;
 }
 
-Result<Response> CurlTransport::Line::run(const Request& request, const Credentials& credentials, const base::Clock& clock,
+Result<Response> CurlTransport::Line::run(const Request& request, const Credentials& credentials,
+                                          const base::Clock& clock,
                                           const std::function<bool(std::string_view)>* on_bytes) {
   response_ = {};
   on_bytes_ = on_bytes;
@@ -269,7 +284,8 @@ Result<Response> CurlTransport::Line::run(const Request& request, const Credenti
   refused_ = {};
   error_[0] = '\0';
   set_up(request, credentials);
-  if (::curl_multi_add_handle(multi_, easy_) != CURLM_OK) return Status(Code::kInternal, "curl_multi_add_handle");
+  if (::curl_multi_add_handle(multi_, easy_) != CURLM_OK)
+    return Status(Code::kInternal, "curl_multi_add_handle");
   if (request.fence != nullptr) guard_.emplace(*request.fence, sockets_);
   Status status = drive(request, clock);
   // A fired guard looks like a broken connection.
@@ -283,7 +299,8 @@ Result<Response> CurlTransport::Line::run(const Request& request, const Credenti
   return std::move(response_);
 }
 
-CurlTransport::CurlTransport(CredentialSource& credentials, const base::Clock& clock) : credentials_(credentials), clock_(clock) {
+CurlTransport::CurlTransport(CredentialSource& credentials, const base::Clock& clock)
+    : credentials_(credentials), clock_(clock) {
   static const CURLcode once = ::curl_global_init(CURL_GLOBAL_DEFAULT);
   std::ignore = once;
 }
@@ -308,11 +325,13 @@ void CurlTransport::keep(std::unique_ptr<Line> line) {
   if (idle_.size() < kMostKept) idle_.push_back(std::move(line));
 }
 
-Result<Response> CurlTransport::run(const Request& request, const std::function<bool(std::string_view)>* on_bytes) {
+Result<Response> CurlTransport::run(const Request& request,
+                                    const std::function<bool(std::string_view)>* on_bytes) {
   const std::shared_ptr<const Credentials> credentials = credentials_.current();
   const bool secret = !credentials->token.empty() || !credentials->key_pem.empty();
   if (secret && credentials->server.starts_with("http://") && !is_this_machine(credentials->server))
-    return Status(Code::kPermissionDenied, credentials->server + ": a token is not sent over plain HTTP, use https://");
+    return Status(Code::kPermissionDenied,
+                  credentials->server + ": a token is not sent over plain HTTP, use https://");
   std::unique_ptr<Line> line = take(credentials->tls_version);
   if (!line->whole()) return Status(Code::kResourceExhausted, "no memory for a connection");
   Result<Response> response = line->run(request, *credentials, clock_, on_bytes);
@@ -325,7 +344,8 @@ Result<Response> CurlTransport::exchange(const Request& request) {
   return run(request, nullptr);
 }
 
-Result<Response> CurlTransport::stream(const Request& request, const std::function<bool(std::string_view)>& on_bytes) {
+Result<Response> CurlTransport::stream(const Request& request,
+                                       const std::function<bool(std::string_view)>& on_bytes) {
   return run(request, &on_bytes);
 }
 

@@ -27,12 +27,14 @@ class CurlTransport final : public Transport {
   ~CurlTransport() override;
 
   Result<Response> exchange(const Request& request) override;
-  Result<Response> stream(const Request& request, const std::function<bool(std::string_view)>& on_bytes) override;
+  Result<Response> stream(const Request& request,
+                          const std::function<bool(std::string_view)>& on_bytes) override;
 
  private:
   class Line;  // one connection: a curl multi handle with one easy handle
 
-  Result<Response> run(const Request& request, const std::function<bool(std::string_view)>* on_bytes);
+  Result<Response> run(const Request& request,
+                       const std::function<bool(std::string_view)>* on_bytes);
   std::unique_ptr<Line> take(std::uint64_t tls_version);
   void keep(std::unique_ptr<Line> line);
 

@@ -6,7 +6,8 @@ namespace larder::k8s {
 
 bool EventFolding::too_many(const std::string& regarding, std::uint64_t now_ms) {
   if (objects_.size() >= kMostKnown)
-    std::erase_if(objects_, [now_ms](const auto& entry) { return now_ms - entry.second.since_ms >= kOneMs; });
+    std::erase_if(objects_,
+                  [now_ms](const auto& entry) { return now_ms - entry.second.since_ms >= kOneMs; });
   if (objects_.size() >= kMostKnown && !objects_.contains(regarding)) return true;
   Object& object = objects_.try_emplace(regarding, Object{0, now_ms}).first->second;
   if (now_ms - object.since_ms >= kOneMs) object = {0, now_ms};
@@ -16,12 +17,15 @@ bool EventFolding::too_many(const std::string& regarding, std::uint64_t now_ms) 
 // Forgets expired events, or else the oldest one.
 void EventFolding::make_room(std::uint64_t now_ms) {
   if (known_.size() < kMostKnown) return;
-  std::erase_if(known_, [now_ms](const auto& entry) { return now_ms - entry.second.last_ms >= kSeriesMs; });
+  std::erase_if(known_,
+                [now_ms](const auto& entry) { return now_ms - entry.second.last_ms >= kSeriesMs; });
   if (known_.size() < kMostKnown) return;
-  known_.erase(std::ranges::min_element(known_, {}, [](const auto& entry) { return entry.second.last_ms; }));
+  known_.erase(
+      std::ranges::min_element(known_, {}, [](const auto& entry) { return entry.second.last_ms; }));
 }
 
-EventFolding::Decision EventFolding::take(const EventText& text, const std::string& id, std::uint64_t now_ms) {
+EventFolding::Decision EventFolding::take(const EventText& text, const std::string& id,
+                                          std::uint64_t now_ms) {
   const auto found = known_.find(text);
   if (found != known_.end() && now_ms - found->second.last_ms < kSeriesMs) {
     ++found->second.count;
@@ -48,7 +52,8 @@ std::vector<EventFolding::Count> EventFolding::due(std::uint64_t now_ms) {
 std::optional<std::uint64_t> EventFolding::next_ms() const {
   std::optional<std::uint64_t> next;
   for (const auto& [text, known] : known_)
-    if (known.count != known.told) next = std::min(next.value_or(UINT64_MAX), known.told_ms + kTellCountMs);
+    if (known.count != known.told)
+      next = std::min(next.value_or(UINT64_MAX), known.told_ms + kTellCountMs);
   return next;
 }
 

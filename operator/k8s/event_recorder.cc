@@ -23,28 +23,33 @@ std::string shortened(std::string text, std::size_t most) {
 }
 
 Counter& counter(Metrics& metrics, const char* result) {
-  return metrics.counter("larder_operator_events_total", "Events for users: written, dropped (too many) or failed (refused).",
+  return metrics.counter("larder_operator_events_total",
+                         "Events for users: written, dropped (too many) or failed (refused).",
                          {{"result", result}});
 }
 
 }  // namespace
 
 api::Object reference_to(const api::Object& object) {
-  api::Object reference{
-      {"apiVersion", api::text_at(object, "apiVersion")}, {"kind", api::text_at(object, "kind")}, {"name", api::name_of(object)}};
+  api::Object reference{{"apiVersion", api::text_at(object, "apiVersion")},
+                        {"kind", api::text_at(object, "kind")},
+                        {"name", api::name_of(object)}};
   if (const std::string ns = api::namespace_of(object); !ns.empty()) reference["namespace"] = ns;
-  if (const std::string uid = api::text_at(object, "metadata.uid"); !uid.empty()) reference["uid"] = uid;
+  if (const std::string uid = api::text_at(object, "metadata.uid"); !uid.empty())
+    reference["uid"] = uid;
   return reference;
 }
 
 api::Object reference_to(const Resource& resource, const api::Object& object) {
   api::Object reference = reference_to(object);
-  reference["apiVersion"] = resource.group.empty() ? resource.version : resource.group + "/" + resource.version;
+  reference["apiVersion"] =
+      resource.group.empty() ? resource.version : resource.group + "/" + resource.version;
   reference["kind"] = resource.kind;
   return reference;
 }
 
-EventRecorder::EventRecorder(ApiClient& client, std::string instance, const base::Clock& clock, Metrics& metrics)
+EventRecorder::EventRecorder(ApiClient& client, std::string instance, const base::Clock& clock,
+                             Metrics& metrics)
     : client_(client),
       instance_(shortened(std::move(instance), kMostWordBytes)),
       clock_(clock),
@@ -56,7 +61,8 @@ EventRecorder::EventRecorder(ApiClient& client, std::string instance, const base
 
 EventRecorder::~EventRecorder() = default;
 
-api::Object EventRecorder::object_of(const Event& event, const std::string& ns, const std::string& id) const {
+api::Object EventRecorder::object_of(const Event& event, const std::string& ns,
+                                     const std::string& id) const {
   return {{"apiVersion", "events.k8s.io/v1"},
           {"kind", "Event"},
           {"metadata", {{"namespace", ns}, {"name", id}}},
@@ -71,10 +77,11 @@ api::Object EventRecorder::object_of(const Event& event, const std::string& ns, 
 }
 
 void EventRecorder::record(Event event) {
-  const std::string name = api::text_at(event.regarding, "name"), given_ns = api::text_at(event.regarding, "namespace");
+  const std::string name = api::text_at(event.regarding, "name"),
+                    given_ns = api::text_at(event.regarding, "namespace");
   const std::string ns = given_ns.empty() ? "default" : given_ns;  // for cluster-wide objects
-  const EventText text{event.regarding.dump(-1, ' ', false, api::Object::error_handler_t::replace), event.type, event.reason,
-                       event.action, event.note};
+  const EventText text{event.regarding.dump(-1, ' ', false, api::Object::error_handler_t::replace),
+                       event.type, event.reason, event.action, event.note};
   const std::lock_guard lock(mutex_);
   // The name of an Event must be new: a random number of this process, and a counter.
   char suffix[40] = {};
@@ -98,18 +105,21 @@ void EventRecorder::add_due_counts() {
     const Result<api::Object> regarding = api::parse_json(count.text.regarding);
     const std::string ns = regarding.ok() ? api::text_at(*regarding, "namespace") : "";
     api::Object patch{{"series", {{"count", count.count}, {"lastObservedTime", wall_time()}}}};
-    waiting_.push_back({ns.empty() ? "default" : ns, count.id, std::move(patch), regarding.ok() ? *regarding : api::Object(),
-                        count.text.reason, true});
+    waiting_.push_back({ns.empty() ? "default" : ns, count.id, std::move(patch),
+                        regarding.ok() ? *regarding : api::Object(), count.text.reason, true});
   }
 }
 
 void EventRecorder::send(const Waiting& waiting) {
-  const Status status = waiting.patch ? client_.merge(resources::kEvents, waiting.ns, waiting.id, waiting.object).status()
-                                      : client_.create(resources::kEvents, waiting.object).status();
+  const Status status =
+      waiting.patch
+          ? client_.merge(resources::kEvents, waiting.ns, waiting.id, waiting.object).status()
+          : client_.create(resources::kEvents, waiting.object).status();
   (status.ok() ? written_ : failed_).add();
   // Any client may send a review that names any object, so the log has one line per second.
   if (!status.ok())
-    base::log_from("events", base::LogLevel::kWarning, "an event could not be written: " + status.to_string(),
+    base::log_from("events", base::LogLevel::kWarning,
+                   "an event could not be written: " + status.to_string(),
                    {{"kind", api::text_at(waiting.regarding, "kind")},
                     {"namespace", api::text_at(waiting.regarding, "namespace")},
                     {"name", api::text_at(waiting.regarding, "name")},
@@ -137,14 +147,16 @@ void EventRecorder::run(const std::stop_token& stop) {
       changed_.wait(lock, stop, more);
     else
       changed_.wait_for(lock, stop,
-                        std::chrono::milliseconds(std::max<std::uint64_t>(1, *next_ms - std::min(*next_ms, clock_.now_ms()))),
+                        std::chrono::milliseconds(std::max<std::uint64_t>(
+                            1, *next_ms - std::min(*next_ms, clock_.now_ms()))),
                         more);
   }
 }
 
 bool EventRecorder::drain(unsigned timeout_ms) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return waiting_.empty() && !sending_; });
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                           [this] { return waiting_.empty() && !sending_; });
 }
 
 }  // namespace larder::k8s

@@ -35,7 +35,8 @@ class EventRecorder {
   static constexpr std::size_t kMostWaiting = 256;
 
   // `instance`: name of this replica. The arguments outlive the recorder.
-  EventRecorder(ApiClient& client, std::string instance, const base::Clock& clock, Metrics& metrics);
+  EventRecorder(ApiClient& client, std::string instance, const base::Clock& clock,
+                Metrics& metrics);
   // Drops waiting events.
   ~EventRecorder();
 

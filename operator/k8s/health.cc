@@ -27,23 +27,27 @@ void HealthChecks::add(Kind kind, const std::string& name, Check check) {
 Page HealthChecks::page(std::string_view target) const {
   const std::size_t question = target.find('?');
   const std::string_view path = target.substr(0, question);
-  const bool verbose = question != std::string_view::npos && target.substr(question + 1).starts_with("verbose");
+  const bool verbose =
+      question != std::string_view::npos && target.substr(question + 1).starts_with("verbose");
   std::string_view name;
   const bool live = is_below(path, "/healthz", name);
-  if (!live && !is_below(path, "/readyz", name)) return {404, kText, "no such page: /healthz, /readyz\n"};
+  if (!live && !is_below(path, "/readyz", name))
+    return {404, kText, "no such page: /healthz, /readyz\n"};
   Checks checks;
   {
     const std::lock_guard lock(mutex_);
     checks = live ? live_ : ready_;
   }
-  if (!name.empty() && !checks.contains(std::string(name))) return {404, kText, "no check of this name\n"};
+  if (!name.empty() && !checks.contains(std::string(name)))
+    return {404, kText, "no check of this name\n"};
   bool good = true;
   std::string lines;
   for (const auto& [check_name, check] : checks) {
     if (!name.empty() && check_name != name) continue;
     const Status status = check();
     good = good && status.ok();
-    lines += (status.ok() ? "[+]" : "[-]") + check_name + (status.ok() ? " ok" : " failed: " + status.to_string()) + "\n";
+    lines += (status.ok() ? "[+]" : "[-]") + check_name +
+             (status.ok() ? " ok" : " failed: " + status.to_string()) + "\n";
   }
   const std::string_view root = live ? "healthz" : "readyz";
   lines += std::string(root) + (good ? " check passed\n" : " check failed\n");

@@ -19,7 +19,8 @@ std::string text_of(const api::Object& object) {
   return object.dump(-1, ' ', false, api::Object::error_handler_t::replace);
 }
 
-std::string name_for(const char* verb, const Resource& resource, const std::string& ns, const std::string& name) {
+std::string name_for(const char* verb, const Resource& resource, const std::string& ns,
+                     const std::string& name) {
   return std::string(verb) + " " + resource.kind + " " + (ns.empty() ? "" : ns + "/") + name;
 }
 
@@ -30,7 +31,10 @@ std::string field_manager() {
 }  // namespace
 
 HttpClient::HttpClient(Transport& transport, const base::Clock& clock, ClientOptions options)
-    : transport_(transport), clock_(clock), options_(std::move(options)), random_(std::random_device()()) {}
+    : transport_(transport),
+      clock_(clock),
+      options_(std::move(options)),
+      random_(std::random_device()()) {}
 
 // A number that differs from the last one, enough for jitter.
 std::uint32_t HttpClient::random() {
@@ -43,7 +47,8 @@ void HttpClient::count(const Request& request, const Result<Response>& response)
   if (options_.metrics == nullptr) return;
   const std::string code = response.ok() ? std::to_string(response->status) : "<error>";
   options_.metrics
-      ->counter("rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.",
+      ->counter("rest_client_requests_total",
+                "Number of HTTP requests, partitioned by status code, method, and host.",
                 {{"code", code}, {"method", request.method}})
       .add();
 }
@@ -59,7 +64,8 @@ Result<Response> HttpClient::try_once(const Call& call, std::uint64_t deadline_m
   if (call.write && options_.fence != nullptr) {
     request.fence = options_.fence;
     left_ms = std::min(left_ms, options_.fence->left_ms());
-    if (left_ms == 0) return Status(Code::kFailedPrecondition, "the leader's lease is not held: no write is sent");
+    if (left_ms == 0)
+      return Status(Code::kFailedPrecondition, "the leader's lease is not held: no write is sent");
     query.emplace_back("timeout", std::to_string(left_ms) + "ms");  // the server gives up as well
   }
   request.timeout = std::chrono::milliseconds(left_ms);
@@ -70,16 +76,20 @@ Result<Response> HttpClient::try_once(const Call& call, std::uint64_t deadline_m
 }
 
 Result<Response> HttpClient::call(Call call) {
-  const std::uint64_t deadline_ms = clock_.now_ms() + static_cast<std::uint64_t>(options_.deadline.count());
+  const std::uint64_t deadline_ms =
+      clock_.now_ms() + static_cast<std::uint64_t>(options_.deadline.count());
   for (int tries = 1;; ++tries) {
     if (options_.stop.stop_requested()) return Status(Code::kUnavailable, call.what + ": stopping");
     Result<Response> response = try_once(call, deadline_ms);
     // 401 once: the kubelet may have replaced the token since it was read.
-    const bool again = response.ok() ? is_passing(response->status) || (response->status == 401 && tries == 1)
-                                     : response.status().code() == Code::kUnavailable;
-    if (response.ok() && std::ranges::find(call.accept, response->status) != call.accept.end()) return response;
+    const bool again = response.ok()
+                           ? is_passing(response->status) || (response->status == 401 && tries == 1)
+                           : response.status().code() == Code::kUnavailable;
+    if (response.ok() && std::ranges::find(call.accept, response->status) != call.accept.end())
+      return response;
     Status status = response.ok() ? status_of(*response, call.what)
-                                  : Status(response.status().code(), call.what + ": " + response.status().text());
+                                  : Status(response.status().code(),
+                                           call.what + ": " + response.status().text());
     if (status.ok()) return response;
     const auto told = response.ok() ? retry_after(response->retry_after) : std::nullopt;
     const auto wait = told.value_or(pause_before(tries, random()));
@@ -92,8 +102,11 @@ Result<Response> HttpClient::call(Call call) {
 Result<api::Object> HttpClient::parsed(const Result<Response>& response, const std::string& what) {
   if (!response.ok()) return response.status();
   Result<api::Object> object = api::parse_json(response->body);
-  if (!object.ok()) return Status(object.status().code(), what + ": the answer is no JSON: " + object.status().text());
-  if (!object->is_object()) return Status(Code::kInvalidArgument, what + ": the answer is no object");
+  if (!object.ok())
+    return Status(object.status().code(),
+                  what + ": the answer is no JSON: " + object.status().text());
+  if (!object->is_object())
+    return Status(Code::kInvalidArgument, what + ": the answer is no object");
   return object;
 }
 
@@ -102,7 +115,8 @@ Result<api::Object> HttpClient::call_object(Call call) {
   return parsed(this->call(std::move(call)), what);
 }
 
-Result<api::Object> HttpClient::get(const Resource& resource, const std::string& ns, const std::string& name) {
+Result<api::Object> HttpClient::get(const Resource& resource, const std::string& ns,
+                                    const std::string& name) {
   Call call{name_for("get", resource, ns, name), {}};
   call.request.path = path_of(resource, ns, name);
   return call_object(std::move(call));
@@ -116,21 +130,34 @@ Result<api::Object> HttpClient::get_path(const std::string& path) {
 
 Result<api::Object> HttpClient::create(const Resource& resource, const api::Object& object) {
   const std::string ns = api::namespace_of(object);
-  Call call{name_for("create", resource, ns, api::name_of(object)), {}, {{"fieldManager", field_manager()}}, true};
-  call.request = {.method = "POST", .path = path_of(resource, ns), .content_type = kJson, .body = text_of(object)};
+  Call call{name_for("create", resource, ns, api::name_of(object)),
+            {},
+            {{"fieldManager", field_manager()}},
+            true};
+  call.request = {.method = "POST",
+                  .path = path_of(resource, ns),
+                  .content_type = kJson,
+                  .body = text_of(object)};
   return call_object(std::move(call));
 }
 
 Result<api::Object> HttpClient::replace(const Resource& resource, const api::Object& object) {
   const std::string ns = api::namespace_of(object), name = api::name_of(object);
   Call call{name_for("replace", resource, ns, name), {}, {{"fieldManager", field_manager()}}, true};
-  call.request = {.method = "PUT", .path = path_of(resource, ns, name), .content_type = kJson, .body = text_of(object)};
+  call.request = {.method = "PUT",
+                  .path = path_of(resource, ns, name),
+                  .content_type = kJson,
+                  .body = text_of(object)};
   return call_object(std::move(call));
 }
 
-Result<api::Object> HttpClient::apply(const Resource& resource, const api::Object& object, const std::string& subresource) {
+Result<api::Object> HttpClient::apply(const Resource& resource, const api::Object& object,
+                                      const std::string& subresource) {
   const std::string ns = api::namespace_of(object), name = api::name_of(object);
-  Call call{name_for("apply", resource, ns, name), {}, {{"fieldManager", field_manager()}, {"force", "true"}}, true};
+  Call call{name_for("apply", resource, ns, name),
+            {},
+            {{"fieldManager", field_manager()}, {"force", "true"}},
+            true};
   call.request = {.method = "PATCH",
                   .path = path_of(resource, ns, name, subresource),
                   .content_type = "application/apply-patch+yaml",  // accepts JSON, a subset of YAML
@@ -138,8 +165,8 @@ Result<api::Object> HttpClient::apply(const Resource& resource, const api::Objec
   return call_object(std::move(call));
 }
 
-Result<api::Object> HttpClient::merge(const Resource& resource, const std::string& ns, const std::string& name,
-                                      const api::Object& patch) {
+Result<api::Object> HttpClient::merge(const Resource& resource, const std::string& ns,
+                                      const std::string& name, const api::Object& patch) {
   Call call{name_for("patch", resource, ns, name), {}, {{"fieldManager", field_manager()}}, true};
   call.request = {.method = "PATCH",
                   .path = path_of(resource, ns, name),
@@ -148,13 +175,18 @@ Result<api::Object> HttpClient::merge(const Resource& resource, const std::strin
   return call_object(std::move(call));
 }
 
-Status HttpClient::remove(const Resource& resource, const std::string& ns, const std::string& name, const std::string& uid) {
-  api::Object options{{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
+Status HttpClient::remove(const Resource& resource, const std::string& ns, const std::string& name,
+                          const std::string& uid) {
+  api::Object options{
+      {"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
   // With a uid only the meant object is deleted, never a new object of the same name.
   if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
   Call call{name_for("delete", resource, ns, name), {}, {}, true, {404}};
   if (!uid.empty()) call.accept.push_back(409);  // another object has taken the name
-  call.request = {.method = "DELETE", .path = path_of(resource, ns, name), .content_type = kJson, .body = text_of(options)};
+  call.request = {.method = "DELETE",
+                  .path = path_of(resource, ns, name),
+                  .content_type = kJson,
+                  .body = text_of(options)};
   return this->call(std::move(call)).status();
 }
 

@@ -39,17 +39,21 @@ class HttpClient final : public ApiClient {
   // The arguments outlive the client.
   HttpClient(Transport& transport, const base::Clock& clock, ClientOptions options = {});
 
-  Result<api::Object> get(const Resource& resource, const std::string& ns, const std::string& name) override;
+  Result<api::Object> get(const Resource& resource, const std::string& ns,
+                          const std::string& name) override;
   Result<List> list(const Resource& resource, const Selector& selector) override;
-  Result<std::string> list_into(const Resource& resource, const Selector& selector, const ListSink& sink) override;
+  Result<std::string> list_into(const Resource& resource, const Selector& selector,
+                                const ListSink& sink) override;
   Result<api::Object> create(const Resource& resource, const api::Object& object) override;
   Result<api::Object> replace(const Resource& resource, const api::Object& object) override;
-  Result<api::Object> apply(const Resource& resource, const api::Object& object, const std::string& subresource = "") override;
-  Result<api::Object> merge(const Resource& resource, const std::string& ns, const std::string& name,
-                            const api::Object& patch) override;
-  Status remove(const Resource& resource, const std::string& ns, const std::string& name, const std::string& uid = "") override;
-  Status watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
-               const std::function<void(WatchEvent)>& on_event) override;
+  Result<api::Object> apply(const Resource& resource, const api::Object& object,
+                            const std::string& subresource = "") override;
+  Result<api::Object> merge(const Resource& resource, const std::string& ns,
+                            const std::string& name, const api::Object& patch) override;
+  Status remove(const Resource& resource, const std::string& ns, const std::string& name,
+                const std::string& uid = "") override;
+  Status watch(const Resource& resource, const Selector& selector, const std::string& version,
+               std::stop_token stop, const std::function<void(WatchEvent)>& on_event) override;
   Status stream(const Resource& resource, const Selector& selector, std::stop_token stop,
                 const std::function<void(WatchEvent)>& on_event) override;
   Result<api::Object> get_path(const std::string& path) override;
@@ -70,16 +74,17 @@ class HttpClient final : public ApiClient {
   Result<Response> call(Call call);
   Result<api::Object> call_object(Call call);
   Result<Response> try_once(const Call& call, std::uint64_t deadline_ms);
-  Result<Page> list_page(const Resource& resource, const Selector& selector, const std::string& from, unsigned limit,
-                         const ListSink& sink);
-  Result<Page> list_pages(const Resource& resource, const Selector& selector, unsigned& limit, const ListSink& sink);
+  Result<Page> list_page(const Resource& resource, const Selector& selector,
+                         const std::string& from, unsigned limit, const ListSink& sink);
+  Result<Page> list_pages(const Resource& resource, const Selector& selector, unsigned& limit,
+                          const ListSink& sink);
   struct Watched {
     Status status;
     bool answered = false;  // the server sent `status`; false: e.g. a broken connection
     int http_status = 0;    // of the answer or of the error event that ended the stream; 0: none
   };
-  Watched watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
-                     const std::function<void(WatchEvent)>& on_event);
+  Watched watch_from(const Resource& resource, const Selector& selector, Query query,
+                     std::stop_token stop, const std::function<void(WatchEvent)>& on_event);
   static Result<api::Object> parsed(const Result<Response>& response, const std::string& what);
   void count(const Request& request, const Result<Response>& response);
   std::uint32_t random();

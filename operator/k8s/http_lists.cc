@@ -15,7 +15,8 @@ constexpr unsigned kWatchSeconds = 300;          // the server ends a watch afte
 constexpr std::chrono::seconds kWatchGrace{30};  // then the client ends it
 
 std::string what_of(const char* verb, const Resource& resource, const Selector& selector) {
-  return std::string(verb) + " " + resource.plural + (selector.ns.empty() ? "" : " of " + selector.ns);
+  return std::string(verb) + " " + resource.plural +
+         (selector.ns.empty() ? "" : " of " + selector.ns);
 }
 
 // Whether a server cannot stream a list. 422 (400 of older servers) and the like refuse the
@@ -28,8 +29,9 @@ bool says_it_cannot_stream(int http_status, const std::string& text) {
 
 }  // namespace
 
-Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const Selector& selector, const std::string& from,
-                                               unsigned limit, const ListSink& sink) {
+Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const Selector& selector,
+                                               const std::string& from, unsigned limit,
+                                               const ListSink& sink) {
   Call call{what_of("list", resource, selector), {}, query_of(selector), false, {410}};
   call.request.path = path_of(resource, selector.ns);
   call.query.emplace_back("limit", std::to_string(limit));
@@ -43,18 +45,20 @@ Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const S
   if (items == list->end() || !(items->is_array() || items->is_null()))
     return Status(Code::kInvalidArgument, what + ": the answer has no items");
   for (api::Object& item : *items) {
-    if (!item.is_object()) return Status(Code::kInvalidArgument, what + ": an item is not an object");
+    if (!item.is_object())
+      return Status(Code::kInvalidArgument, what + ": an item is not an object");
     item["apiVersion"] = api_version(resource);
     item["kind"] = resource.kind;
     sink.take(std::move(item));
   }
-  return Page{false, api::text_at(*list, "metadata.continue"), api::text_at(*list, "metadata.resourceVersion")};
+  return Page{false, api::text_at(*list, "metadata.continue"),
+              api::text_at(*list, "metadata.resourceVersion")};
 }
 
 // All pages. `expired`: the list became too old between two pages. A page above the limit of bytes
 // is requested again in smaller pages.
-Result<HttpClient::Page> HttpClient::list_pages(const Resource& resource, const Selector& selector, unsigned& limit,
-                                                const ListSink& sink) {
+Result<HttpClient::Page> HttpClient::list_pages(const Resource& resource, const Selector& selector,
+                                                unsigned& limit, const ListSink& sink) {
   std::string from;
   for (;;) {
     Result<Page> page = list_page(resource, selector, from, limit, sink);
@@ -64,12 +68,15 @@ Result<HttpClient::Page> HttpClient::list_pages(const Resource& resource, const 
     }
     if (!page.ok() || page->expired || page->next.empty()) return page;
     // A server that repeats its continue token would keep the operator listing for ever.
-    if (page->next == from) return Status(Code::kInvalidArgument, what_of("list", resource, selector) + ": the pages do not end");
+    if (page->next == from)
+      return Status(Code::kInvalidArgument,
+                    what_of("list", resource, selector) + ": the pages do not end");
     from = page->next;
   }
 }
 
-Result<std::string> HttpClient::list_into(const Resource& resource, const Selector& selector, const ListSink& sink) {
+Result<std::string> HttpClient::list_into(const Resource& resource, const Selector& selector,
+                                          const ListSink& sink) {
   unsigned limit = std::max(1U, options_.page);
   for (int beginnings = 0; beginnings < kMostBeginnings; ++beginnings) {
     if (beginnings > 0) sink.begin_anew();
@@ -77,7 +84,8 @@ Result<std::string> HttpClient::list_into(const Resource& resource, const Select
     if (!page.ok()) return page.status();
     if (!page->expired) return std::move(page->version);
   }
-  return Status(Code::kUnavailable, what_of("list", resource, selector) + ": the list was too old before the last page, " +
+  return Status(Code::kUnavailable, what_of("list", resource, selector) +
+                                        ": the list was too old before the last page, " +
                                         std::to_string(kMostBeginnings) + " times");
 }
 
@@ -85,25 +93,31 @@ Result<List> HttpClient::list(const Resource& resource, const Selector& selector
   List list;
   Result<std::string> version =
       list_into(resource, selector,
-                {[&list](api::Object object) { list.items.push_back(std::move(object)); }, [&list] { list.items.clear(); }});
+                {[&list](api::Object object) { list.items.push_back(std::move(object)); },
+                 [&list] { list.items.clear(); }});
   if (!version.ok()) return version.status();
   list.version = std::move(*version);
   return list;
 }
 
-HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
+HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selector& selector,
+                                           Query query, std::stop_token stop,
                                            const std::function<void(WatchEvent)>& on_event) {
   const std::string what = what_of("watch", resource, selector);
   // By chance, so that the watches of all resources and replicas do not begin again together.
   const unsigned seconds = kWatchSeconds + random() % kWatchSeconds;
   for (const auto& part : query_of(selector)) query.push_back(part);
-  query.insert(query.end(), {{"watch", "1"}, {"allowWatchBookmarks", "true"}, {"timeoutSeconds", std::to_string(seconds)}});
+  query.insert(query.end(), {{"watch", "1"},
+                             {"allowWatchBookmarks", "true"},
+                             {"timeoutSeconds", std::to_string(seconds)}});
   std::stop_source either;
   const auto end = [&either] { either.request_stop(); };
   const std::stop_callback on_stop(stop, end);
   const std::stop_callback on_client_stop(options_.stop, end);
 
-  Request request{.path = path_of(resource, selector.ns) + query_of(query), .silence = kMostSilence, .stop = either.get_token()};
+  Request request{.path = path_of(resource, selector.ns) + query_of(query),
+                  .silence = kMostSilence,
+                  .stop = either.get_token()};
   request.timeout = std::chrono::seconds(seconds) + kWatchGrace;
   WatchDecoder decoder(on_event);
   Status decoded;
@@ -114,7 +128,8 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
   count(request, response);
   if (either.stop_requested()) return {};
   if (!decoded.ok()) return {decoded, true, decoder.error_status()};
-  if (!response.ok()) return {Status(response.status().code(), what + ": " + response.status().text())};
+  if (!response.ok())
+    return {Status(response.status().code(), what + ": " + response.status().text())};
   if (Status status = status_of(*response, what); !status.ok()) {
     if (const auto told = retry_after(response->retry_after))
       (options_.pause ? options_.pause : base::nap)(*told, either.get_token());
@@ -124,24 +139,29 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
   return {Status(Code::kUnavailable, what + ": cut in the middle of an event")};
 }
 
-Status HttpClient::watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
+Status HttpClient::watch(const Resource& resource, const Selector& selector,
+                         const std::string& version, std::stop_token stop,
                          const std::function<void(WatchEvent)>& on_event) {
-  return watch_from(resource, selector, {{"resourceVersion", version}}, std::move(stop), on_event).status;
+  return watch_from(resource, selector, {{"resourceVersion", version}}, std::move(stop), on_event)
+      .status;
 }
 
 Status HttpClient::stream(const Resource& resource, const Selector& selector, std::stop_token stop,
                           const std::function<void(WatchEvent)>& on_event) {
   bool told = false;
-  Watched watched = watch_from(resource, selector, {{"sendInitialEvents", "true"}, {"resourceVersionMatch", "NotOlderThan"}},
-                               stop, [&](WatchEvent event) {
-                                 told = told || event.initial_end;
-                                 on_event(std::move(event));
-                               });
+  Watched watched = watch_from(
+      resource, selector, {{"sendInitialEvents", "true"}, {"resourceVersionMatch", "NotOlderThan"}},
+      stop, [&](WatchEvent event) {
+        told = told || event.initial_end;
+        on_event(std::move(event));
+      });
   Status& status = watched.status;
   if (told || stop.stop_requested() || options_.stop.stop_requested()) return status;
   // Other failures say nothing about the server's features. An older server that ignores the
   // parameters never sends the bookmark.
-  if (!status.ok() && !(watched.answered && says_it_cannot_stream(watched.http_status, status.text()))) return status;
+  if (!status.ok() &&
+      !(watched.answered && says_it_cannot_stream(watched.http_status, status.text())))
+    return status;
   return {Code::kUnsupported, status.ok() ? "the server does not stream lists" : status.text()};
 }
 

@@ -89,7 +89,8 @@ ObjectPtr ListWatch::find(const std::string& ns, const std::string& name) const 
 std::vector<ObjectPtr> ListWatch::all(const std::string& ns) const {
   const std::lock_guard lock(mutex_);
   std::vector<ObjectPtr> objects;
-  for (auto at = ns.empty() ? contents_.begin() : contents_.lower_bound({ns, ""}); at != contents_.end(); ++at) {
+  for (auto at = ns.empty() ? contents_.begin() : contents_.lower_bound({ns, ""});
+       at != contents_.end(); ++at) {
     if (!ns.empty() && at->first.first != ns) break;
     objects.push_back(at->second.object);
   }
@@ -123,7 +124,8 @@ void ListWatch::run(const std::stop_token& stop) {
     const Status status = follow(stop);
     if (stop.stop_requested()) return;
     if (clock_.now_ms() - began_ms >= kLivedMs) pause_ = kFirstPause;
-    if (status.code() == Code::kOutOfRange || status.code() == Code::kInvalidArgument) version_.clear();  // list again
+    if (status.code() == Code::kOutOfRange || status.code() == Code::kInvalidArgument)
+      version_.clear();  // list again
     note(status);
     pause(stop, !status.ok());
   }
@@ -138,8 +140,10 @@ void ListWatch::note(const Status& status) {
   }
   changed_.notify_all();
   if (status.ok()) return;
-  const std::string meanwhile = synced || informing_.without.empty() ? "" : "; until then " + informing_.without;
-  base::log_refusal("watch of " + informing_.resource.plural, status.to_string(), base::LogLevel::kWarning,
+  const std::string meanwhile =
+      synced || informing_.without.empty() ? "" : "; until then " + informing_.without;
+  base::log_refusal("watch of " + informing_.resource.plural, status.to_string(),
+                    base::LogLevel::kWarning,
                     "watch ended and begins again: " + status.to_string() + meanwhile,
                     {{"resource", informing_.resource.plural}});
 }
@@ -169,7 +173,8 @@ Status ListWatch::fill_and_follow(const std::stop_token& stop) {
     if (event.type == WatchEvent::Type::kBookmark) {
       if (!event.initial_end) return;
       filling.done = true;
-      return replace_all(std::move(filling.contents), api::text_at(event.object, "metadata.resourceVersion"));
+      return replace_all(std::move(filling.contents),
+                         api::text_at(event.object, "metadata.resourceVersion"));
     }
     Name name;
     Held held = held_of(std::move(event.object), name);
@@ -182,13 +187,14 @@ Status ListWatch::fill_and_follow(const std::stop_token& stop) {
 
 Status ListWatch::fill_by_list() {
   Contents contents;
-  const Result<std::string> version = client_.list_into(informing_.resource, informing_.selector,
-                                                        {[&](api::Object object) {
-                                                           Name name;
-                                                           Held held = held_of(std::move(object), name);
-                                                           contents.insert_or_assign(name, std::move(held));
-                                                         },
-                                                         [&] { contents.clear(); }});
+  const Result<std::string> version =
+      client_.list_into(informing_.resource, informing_.selector,
+                        {[&](api::Object object) {
+                           Name name;
+                           Held held = held_of(std::move(object), name);
+                           contents.insert_or_assign(name, std::move(held));
+                         },
+                         [&] { contents.clear(); }});
   if (!version.ok()) return version.status();
   replace_all(std::move(contents), *version);
   return {};
@@ -210,7 +216,8 @@ void ListWatch::take(WatchEvent event) {
 Held ListWatch::held_of(api::Object object, Name& name) const {
   name = {api::namespace_of(object), api::name_of(object)};
   std::string version = api::text_at(object, "metadata.resourceVersion");
-  if (const auto metadata = object.find("metadata"); metadata != object.end() && metadata->is_object())
+  if (const auto metadata = object.find("metadata");
+      metadata != object.end() && metadata->is_object())
     metadata->erase("managedFields");
   if (informing_.trim) informing_.trim(object);
   return {std::make_shared<const api::Object>(std::move(object)), std::move(version)};
@@ -274,7 +281,8 @@ void ListWatch::pause(const std::stop_token& stop, bool failed) {
 
 }  // namespace
 
-std::unique_ptr<Informer> Informer::start(ApiClient& client, Informing informing, const base::Clock& clock) {
+std::unique_ptr<Informer> Informer::start(ApiClient& client, Informing informing,
+                                          const base::Clock& clock) {
   return std::make_unique<ListWatch>(client, std::move(informing), clock);
 }
 

@@ -53,7 +53,8 @@ class Informer : public Cache {
  public:
   static constexpr std::uint64_t kMostWaitMs = 10'000;
 
-  static std::unique_ptr<Informer> start(ApiClient& client, Informing informing, const base::Clock& clock);
+  static std::unique_ptr<Informer> start(ApiClient& client, Informing informing,
+                                         const base::Clock& clock);
   // Waits for the first list; false: `timeout_ms` have passed.
   virtual bool await_sync(unsigned timeout_ms) = 0;
 };

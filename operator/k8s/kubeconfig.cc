@@ -29,22 +29,25 @@ Result<std::string> decode_base64(std::string text, const std::string& field) {
 }
 
 // The entry of a list {name, WHAT: {...}} by its name.
-const Object& entry(const Object& config, const std::string& list, const std::string& what, const std::string& name) {
+const Object& entry(const Object& config, const std::string& list, const std::string& what,
+                    const std::string& name) {
   const Object& all = api::at(config, list);
   static const Object kNone;
   if (!all.is_array()) return kNone;
-  const auto found = std::ranges::find_if(all, [&](const Object& one) { return api::text_at(one, "name") == name; });
+  const auto found = std::ranges::find_if(
+      all, [&](const Object& one) { return api::text_at(one, "name") == name; });
   return found == all.end() ? kNone : api::at(*found, what);
 }
 
 Status refuse_foreign_ways(const Object& user, const std::string& name) {
-  constexpr std::array kRefused{"exec", "auth-provider", "username", "password", "as", "as-groups", "as-uid"};
+  constexpr std::array kRefused{"exec", "auth-provider", "username", "password",
+                                "as",   "as-groups",     "as-uid"};
   for (const char* field : kRefused)
     if (user.is_object() && user.contains(field))
-      return {Code::kUnsupported,
-              "user " + name + " has '" + field +
-                  "', which is not supported: use a client certificate, a token or a tokenFile (for a service "
-                  "account: kubectl create token)"};
+      return {Code::kUnsupported, "user " + name + " has '" + field +
+                                      "', which is not supported: use a client certificate, a "
+                                      "token or a tokenFile (for a service "
+                                      "account: kubectl create token)"};
   return {};
 }
 
@@ -81,7 +84,8 @@ struct Collected {
 };
 
 // The files that are named are followed: they rotate.
-Result<std::unique_ptr<CredentialSource>> make_source(Collected collected, const std::filesystem::path& folder) {
+Result<std::unique_ptr<CredentialSource>> make_source(Collected collected,
+                                                      const std::filesystem::path& folder) {
   auto source = std::make_unique<CredentialSource>(std::move(collected.credentials));
   for (const Collected::File& named : collected.files)
     if (Status status = source->follow(folder / named.file, named.field); !status.ok())
@@ -101,33 +105,46 @@ Result<Collected> collect(const Section& cluster, const Section& user) {
   first.verify = !api::truth_at(cluster.object, "insecure-skip-tls-verify");
   first.token = api::text_at(user.object, "token");
   if (!is_one_line(first.token))
-    return wrong(user.name + ".token holds a line end: write the token on one line, or with |- below the key");
-  if (Status status = collected.take(cluster, "certificate-authority", &Credentials::ca_pem); !status.ok()) return status;
-  if (Status status = collected.take(user, "client-certificate", &Credentials::certificate_pem); !status.ok()) return status;
-  if (Status status = collected.take(user, "client-key", &Credentials::key_pem); !status.ok()) return status;
+    return wrong(user.name +
+                 ".token holds a line end: write the token on one line, or with |- below the key");
+  if (Status status = collected.take(cluster, "certificate-authority", &Credentials::ca_pem);
+      !status.ok())
+    return status;
+  if (Status status = collected.take(user, "client-certificate", &Credentials::certificate_pem);
+      !status.ok())
+    return status;
+  if (Status status = collected.take(user, "client-key", &Credentials::key_pem); !status.ok())
+    return status;
   collected.take_file(user, "tokenFile", &Credentials::token);
   return collected;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<CredentialSource>> CredentialSource::from_kubeconfig(const std::string& file, const std::string& context) {
-  const auto fail = [&file](const Status& status) { return Status(status.code(), "kubeconfig " + file + ": " + status.text()); };
+Result<std::unique_ptr<CredentialSource>> CredentialSource::from_kubeconfig(
+    const std::string& file, const std::string& context) {
+  const auto fail = [&file](const Status& status) {
+    return Status(status.code(), "kubeconfig " + file + ": " + status.text());
+  };
   const Result<std::string> text = read_small_file(file);
   if (!text.ok()) return fail(text.status());
   const Result<Object> config = parse_yaml(*text);
   if (!config.ok()) return fail(config.status());
   const std::string chosen = context.empty() ? api::text_at(*config, "current-context") : context;
   const Object& of = entry(*config, "contexts", "context", chosen);
-  if (!of.is_object()) return fail(wrong("there is no context '" + chosen + "' (current-context, contexts)"));
-  const std::string cluster_name = api::text_at(of, "cluster"), user_name = api::text_at(of, "user");
+  if (!of.is_object())
+    return fail(wrong("there is no context '" + chosen + "' (current-context, contexts)"));
+  const std::string cluster_name = api::text_at(of, "cluster"),
+                    user_name = api::text_at(of, "user");
   const Object& cluster = entry(*config, "clusters", "cluster", cluster_name);
   if (!cluster.is_object())
-    return fail(wrong("context '" + chosen + "' names cluster '" + cluster_name + "', which is not there"));
+    return fail(
+        wrong("context '" + chosen + "' names cluster '" + cluster_name + "', which is not there"));
   const Object& user = entry(*config, "users", "user", user_name);
   if (Status status = refuse_foreign_ways(user, user_name); !status.ok()) return fail(status);
 
-  Result<Collected> collected = collect({cluster, "cluster " + cluster_name}, {user, "user " + user_name});
+  Result<Collected> collected =
+      collect({cluster, "cluster " + cluster_name}, {user, "user " + user_name});
   if (!collected.ok()) return fail(collected.status());
   auto source = make_source(std::move(*collected), std::filesystem::absolute(file).parent_path());
   if (!source.ok()) return fail(source.status());

@@ -16,15 +16,16 @@ void log_once_a_minute(base::LogLevel level, const std::string& text, base::LogF
 
 }  // namespace
 
-LeaderElection::LeaderElection(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime,
+LeaderElection::LeaderElection(ApiClient& client, LeaseOptions options,
+                               const base::Clock& monotonic, const base::Clock& boottime,
                                Metrics& metrics, std::function<void(bool leads)> changed)
     : name_(options.ns + "/" + options.name),
       lease_(client, std::move(options), monotonic, boottime),
-      status_(metrics.gauge(
-          "leader_election_master_status",
-          "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. "
-          "'name' is the string used to identify the lease.",
-          {{"name", name_.substr(name_.find('/') + 1)}})),
+      status_(metrics.gauge("leader_election_master_status",
+                            "Gauge of if the reporting system is master of the relevant lease, 0 "
+                            "indicates backup, 1 indicates master. "
+                            "'name' is the string used to identify the lease.",
+                            {{"name", name_.substr(name_.find('/') + 1)}})),
       changed_(std::move(changed)),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -34,8 +35,10 @@ void LeaderElection::tell(bool leads) {
   if (leads == told_) return;
   told_ = leads;
   status_.set(leads ? 1 : 0);
-  log_once_a_minute(base::LogLevel::kInfo, leads ? "this replica leads" : "this replica no longer leads and makes no writes",
-                    {{"lease", name_}});
+  log_once_a_minute(
+      base::LogLevel::kInfo,
+      leads ? "this replica leads" : "this replica no longer leads and makes no writes",
+      {{"lease", name_}});
   changed_(leads);
 }
 
@@ -44,7 +47,8 @@ void LeaderElection::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const LeaderLease::Step step = lease_.step();
     if (!step.status.ok())
-      log_once_a_minute(base::LogLevel::kWarning, "leader election: " + step.status.to_string(), {{"lease", name_}});
+      log_once_a_minute(base::LogLevel::kWarning, "leader election: " + step.status.to_string(),
+                        {{"lease", name_}});
     base::tell_left_out();
     if (lease_.holder() != holder) {
       holder = lease_.holder();
@@ -59,7 +63,8 @@ void LeaderElection::run(const std::stop_token& stop) {
     if (told_ && !lease_.held()) tell(false);
   }
   if (Status status = lease_.release(); !status.ok())
-    log_once_a_minute(base::LogLevel::kWarning, "leader election: " + status.to_string(), {{"lease", name_}});
+    log_once_a_minute(base::LogLevel::kWarning, "leader election: " + status.to_string(),
+                      {{"lease", name_}});
   tell(false);
 }
 

@@ -17,8 +17,9 @@ class LeaderElection {
  public:
   // The thread calls `changed` with whether this replica leads; `changed` must return quickly. The
   // lease refuses writes whatever `changed` does. All arguments outlive the object.
-  LeaderElection(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime,
-                 Metrics& metrics, std::function<void(bool leads)> changed);
+  LeaderElection(ApiClient& client, LeaseOptions options, const base::Clock& monotonic,
+                 const base::Clock& boottime, Metrics& metrics,
+                 std::function<void(bool leads)> changed);
   // Releases the lease. Stop all writers first.
   ~LeaderElection();
 

@@ -16,7 +16,8 @@ constexpr std::uint64_t kAtOnceMs = 100;  // after a write that lost a race
 std::uint64_t duration_ms_of(const api::Object& lease, std::uint64_t otherwise_ms) {
   constexpr std::int64_t kMostSeconds = 3600;
   const std::int64_t seconds = api::number_at(lease, "spec.leaseDurationSeconds");
-  return seconds <= 0 ? otherwise_ms : static_cast<std::uint64_t>(std::min(seconds, kMostSeconds)) * 1000;
+  return seconds <= 0 ? otherwise_ms
+                      : static_cast<std::uint64_t>(std::min(seconds, kMostSeconds)) * 1000;
 }
 
 // Checks an answered Lease, the base of the next write.
@@ -39,7 +40,8 @@ std::string unique_identity(const std::string& name) {
   return name + text;
 }
 
-LeaderLease::LeaderLease(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime)
+LeaderLease::LeaderLease(ApiClient& client, LeaseOptions options, const base::Clock& monotonic,
+                         const base::Clock& boottime)
     : client_(client), options_(std::move(options)), monotonic_(monotonic), boottime_(boottime) {}
 
 std::uint64_t LeaderLease::left_ms() const {
@@ -52,7 +54,8 @@ std::uint64_t LeaderLease::left_ms() const {
 }
 
 void LeaderLease::hold_from(Times before) {
-  const std::uint64_t for_ms = options_.duration_ms - std::min(options_.duration_ms, options_.margin_ms);
+  const std::uint64_t for_ms =
+      options_.duration_ms - std::min(options_.duration_ms, options_.margin_ms);
   until_monotonic_ms_ = before.monotonic_ms + for_ms;
   until_boottime_ms_ = before.boottime_ms + for_ms;
 }
@@ -84,7 +87,8 @@ LeaderLease::Step LeaderLease::acquire_or_wait() {
   note(*found, before.monotonic_ms);
   const std::uint64_t duration_ms = duration_ms_of(*found, options_.duration_ms);
   const std::uint64_t unchanged_ms = before.monotonic_ms - seen_since_ms_;
-  const bool free = seen_holder_.empty() || seen_holder_ == options_.identity || unchanged_ms >= duration_ms;
+  const bool free =
+      seen_holder_.empty() || seen_holder_ == options_.identity || unchanged_ms >= duration_ms;
   if (!free) return {std::min(options_.renew_ms, duration_ms - unchanged_ms)};
   api::Object ours = fresh();
   ours["metadata"]["resourceVersion"] = seen_version_;
@@ -106,10 +110,13 @@ api::Object LeaderLease::fresh() const {
 }
 
 LeaderLease::Step LeaderLease::write(api::Object lease, bool create, Times before) {
-  Result<api::Object> written = create ? client_.create(resources::kLeases, lease) : client_.replace(resources::kLeases, lease);
+  Result<api::Object> written = create ? client_.create(resources::kLeases, lease)
+                                       : client_.replace(resources::kLeases, lease);
   if (written.ok() && !is_lease(*written)) {
     own_ = nullptr;
-    return {options_.renew_ms, Status(Code::kInvalidArgument, "the server's answer to the write of the lease is not a lease")};
+    return {options_.renew_ms,
+            Status(Code::kInvalidArgument,
+                   "the server's answer to the write of the lease is not a lease")};
   }
   if (written.ok()) {
     hold_from(before);
@@ -118,7 +125,8 @@ LeaderLease::Step LeaderLease::write(api::Object lease, bool create, Times befor
     return {options_.renew_ms};
   }
   // Another replica was first, or an earlier try of ours succeeded: read the lease again.
-  const bool changed = written.status().code() == Code::kFailedPrecondition || written.status().code() == Code::kAlreadyExists;
+  const bool changed = written.status().code() == Code::kFailedPrecondition ||
+                       written.status().code() == Code::kAlreadyExists;
   if (!changed) return {options_.renew_ms, written.status()};
   const Result<api::Object> found = client_.get(resources::kLeases, options_.ns, options_.name);
   if (!found.ok()) return {options_.renew_ms, found.status()};

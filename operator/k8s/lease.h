@@ -34,7 +34,8 @@ std::string unique_identity(const std::string& name);
 class LeaderLease final : public Fence {
  public:
   // The arguments outlive the lease. `client` has no fence and a deadline of a few seconds.
-  LeaderLease(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime);
+  LeaderLease(ApiClient& client, LeaseOptions options, const base::Clock& monotonic,
+              const base::Clock& boottime);
 
   // Acquires or renews once if allowed. Call again after `again_ms`. A failed status is for the
   // log; the next step tries again.

@@ -11,9 +11,10 @@
 
 namespace larder::k8s {
 
-const std::vector<double> kTimeBuckets{0.005, 0.01, 0.025, 0.05, 0.1,  0.15, 0.2,  0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6,
-                                       0.7,   0.8,  0.9,   1.0,  1.25, 1.5,  1.75, 2.0,  2.5, 3.0,  3.5, 4.0,  4.5, 5,
-                                       6,     7,    8,     9,    10,   15,   20,   25,   30,  40,   50,  60};
+const std::vector<double> kTimeBuckets{0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3,  0.35,
+                                       0.4,   0.45, 0.5,   0.6,  0.7, 0.8,  0.9, 1.0,  1.25, 1.5,
+                                       1.75,  2.0,  2.5,   3.0,  3.5, 4.0,  4.5, 5,    6,    7,
+                                       8,     9,    10,    15,   20,  25,   30,  40,   50,   60};
 const std::vector<double> kQueueBuckets{1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10};
 
 namespace {
@@ -66,7 +67,8 @@ struct Metrics::Registry {
 
   // The handle of (name, labels), made by `make` where it is new.
   template <typename Handle, typename Make>
-  static Handle& find(Handles<Handle>& handles, const std::string& name, const Labels& labels, Make make) {
+  static Handle& find(Handles<Handle>& handles, const std::string& name, const Labels& labels,
+                      Make make) {
     std::unique_ptr<Handle>& handle = handles[{name, labels}];
     if (handle == nullptr) handle = std::make_unique<Handle>(make());
     return *handle;
@@ -79,7 +81,11 @@ Metrics::~Metrics() = default;
 Counter& Metrics::counter(const std::string& name, const std::string& help, const Labels& labels) {
   const std::lock_guard lock(registry_->mutex);
   return Registry::find(registry_->counters, name, labels, [&]() -> prometheus::Counter& {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(registry_->registry).Add(labels);
+    return prometheus::BuildCounter()
+        .Name(name)
+        .Help(help)
+        .Register(registry_->registry)
+        .Add(labels);
   });
 }
 
@@ -90,11 +96,15 @@ Gauge& Metrics::gauge(const std::string& name, const std::string& help, const La
   });
 }
 
-Histogram& Metrics::histogram(const std::string& name, const std::string& help, const std::vector<double>& bounds,
-                              const Labels& labels) {
+Histogram& Metrics::histogram(const std::string& name, const std::string& help,
+                              const std::vector<double>& bounds, const Labels& labels) {
   const std::lock_guard lock(registry_->mutex);
   return Registry::find(registry_->histograms, name, labels, [&]() -> prometheus::Histogram& {
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry_->registry).Add(labels, bounds);
+    return prometheus::BuildHistogram()
+        .Name(name)
+        .Help(help)
+        .Register(registry_->registry)
+        .Add(labels, bounds);
   });
 }
 

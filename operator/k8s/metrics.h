@@ -50,8 +50,8 @@ class Metrics {
   // never names of pods.
   Counter& counter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& gauge(const std::string& name, const std::string& help, const Labels& labels = {});
-  Histogram& histogram(const std::string& name, const std::string& help, const std::vector<double>& bounds,
-                       const Labels& labels = {});
+  Histogram& histogram(const std::string& name, const std::string& help,
+                       const std::vector<double>& bounds, const Labels& labels = {});
 
   // Removes a gauge whose object is gone. The handle is then invalid.
   void remove_gauge(const std::string& name, const Labels& labels);

@@ -23,7 +23,8 @@ std::string api_version(const Resource& resource) {
   return resource.group.empty() ? resource.version : resource.group + "/" + resource.version;
 }
 
-std::string path_of(const Resource& resource, const std::string& ns, const std::string& name, const std::string& subresource) {
+std::string path_of(const Resource& resource, const std::string& ns, const std::string& name,
+                    const std::string& subresource) {
   std::string path = (resource.group.empty() ? "/api/" : "/apis/") + api_version(resource);
   if (resource.namespaced && !ns.empty()) path += "/namespaces/" + escaped(ns);
   path += "/" + resource.plural;

@@ -49,7 +49,8 @@ class Transport {
 
   // Passes the body of a 200 to `on_bytes` until the body ends, `on_bytes` returns false (ok), or
   // `silence` has passed (ok). For other answers, returns the body.
-  virtual Result<Response> stream(const Request& request, const std::function<bool(std::string_view)>& on_bytes) = 0;
+  virtual Result<Response> stream(const Request& request,
+                                  const std::function<bool(std::string_view)>& on_bytes) = 0;
 };
 
 }  // namespace larder::k8s

@@ -10,7 +10,9 @@ namespace larder::k8s {
 std::string wall_time() {
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() % 1'000'000;
+  const auto micros =
+      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() %
+      1'000'000;
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
   std::array<char, 32> date{};

@@ -22,7 +22,8 @@ Status WatchDecoder::feed(std::string_view bytes) {
     const std::size_t end = bytes.find('\n');
     const std::string_view piece = bytes.substr(0, end);
     if (line_.size() + piece.size() > most_line_bytes_) {
-      over_ = Status(Code::kOutOfRange, "watch: an event is longer than " + std::to_string(most_line_bytes_) + " bytes");
+      over_ = Status(Code::kOutOfRange, "watch: an event is longer than " +
+                                            std::to_string(most_line_bytes_) + " bytes");
       break;
     }
     line_ += piece;
@@ -47,9 +48,12 @@ Status WatchDecoder::take_line(std::string_view line) {
     return status_of(api::at(*event, "object"), "watch");
   }
   const std::optional<WatchEvent::Type> type = type_of(name);
-  if (!type) return {Code::kInvalidArgument, "watch: an event of the unknown type '" + name.substr(0, 32) + "'"};
+  if (!type)
+    return {Code::kInvalidArgument,
+            "watch: an event of the unknown type '" + name.substr(0, 32) + "'"};
   WatchEvent known{*type, std::move((*event)["object"])};
-  known.initial_end = *type == WatchEvent::Type::kBookmark && api::annotation(known.object, kInitialEnd) == "true";
+  known.initial_end =
+      *type == WatchEvent::Type::kBookmark && api::annotation(known.object, kInitialEnd) == "true";
   on_event_(std::move(known));
   return {};
 }

@@ -16,7 +16,8 @@ class WatchDecoder {
   static constexpr std::string_view kInitialEnd = "k8s.io/initial-events-end";
 
   // A line has at most `most_line_bytes`.
-  explicit WatchDecoder(std::function<void(WatchEvent)> on_event, std::size_t most_line_bytes = api::kMostBytes)
+  explicit WatchDecoder(std::function<void(WatchEvent)> on_event,
+                        std::size_t most_line_bytes = api::kMostBytes)
       : on_event_(std::move(on_event)), most_line_bytes_(most_line_bytes) {}
 
   // Calls on_event for each complete line. After an error the decoder takes no more bytes, and the

@@ -12,33 +12,42 @@
 namespace larder::k8s {
 namespace {
 
-constexpr std::chrono::milliseconds kLongestNap{1'000};  // while something is due later: the clock may not be the wall's
+constexpr std::chrono::milliseconds kLongestNap{
+    1'000};  // while something is due later: the clock may not be the wall's
 
 // The metrics of controller-runtime's queues.
 class QueueMetrics {
  public:
   QueueMetrics(Metrics& metrics, const std::string& queue)
       : depth(metrics.gauge("workqueue_depth", "Current depth of workqueue", labels(queue))),
-        unfinished(
-            metrics.gauge("workqueue_unfinished_work_seconds",
-                          "How many seconds of work has been done that is in progress and hasn't been observed by work_duration",
-                          labels(queue))),
-        longest(metrics.gauge("workqueue_longest_running_processor_seconds",
-                              "How many seconds has the longest running processor for workqueue been running.", labels(queue))),
-        adds(metrics.counter("workqueue_adds_total", "Total number of adds handled by workqueue", labels(queue))),
-        retries(metrics.counter("workqueue_retries_total", "Total number of retries handled by workqueue", labels(queue))),
-        waited(metrics.histogram("workqueue_queue_duration_seconds",
-                                 "How long in seconds an item stays in workqueue before being requested", kQueueBuckets,
+        unfinished(metrics.gauge("workqueue_unfinished_work_seconds",
+                                 "How many seconds of work has been done that is in progress and "
+                                 "hasn't been observed by work_duration",
                                  labels(queue))),
+        longest(metrics.gauge(
+            "workqueue_longest_running_processor_seconds",
+            "How many seconds has the longest running processor for workqueue been running.",
+            labels(queue))),
+        adds(metrics.counter("workqueue_adds_total", "Total number of adds handled by workqueue",
+                             labels(queue))),
+        retries(metrics.counter("workqueue_retries_total",
+                                "Total number of retries handled by workqueue", labels(queue))),
+        waited(metrics.histogram(
+            "workqueue_queue_duration_seconds",
+            "How long in seconds an item stays in workqueue before being requested", kQueueBuckets,
+            labels(queue))),
         worked(metrics.histogram("workqueue_work_duration_seconds",
-                                 "How long in seconds processing an item from workqueue takes.", kQueueBuckets, labels(queue))) {}
+                                 "How long in seconds processing an item from workqueue takes.",
+                                 kQueueBuckets, labels(queue))) {}
 
   Gauge &depth, &unfinished, &longest;
   Counter &adds, &retries;
   Histogram &waited, &worked;
 
  private:
-  static Labels labels(const std::string& queue) { return {{"name", queue}, {"controller", queue}}; }
+  static Labels labels(const std::string& queue) {
+    return {{"name", queue}, {"controller", queue}};
+  }
 };
 
 class LockedQueue final : public WorkQueue {
@@ -60,7 +69,8 @@ class LockedQueue final : public WorkQueue {
   void add_after(const Key& key, std::chrono::milliseconds delay) override {
     const std::lock_guard lock(mutex_);
     const std::uint64_t now_ms = clock_.now_ms();
-    order_.add_at(key, now_ms + static_cast<std::uint64_t>(std::max<std::int64_t>(0, delay.count())), now_ms);
+    order_.add_at(
+        key, now_ms + static_cast<std::uint64_t>(std::max<std::int64_t>(0, delay.count())), now_ms);
     tell();
   }
 
@@ -116,11 +126,14 @@ std::optional<Key> LockedQueue::take(std::stop_token stop) {
       return std::move(taken->key);
     }
     const std::optional<std::uint64_t> due_ms = order_.next_due_ms();
-    const auto ready = [this, due_ms] { return order_.queued() > 0 || order_.next_due_ms() != due_ms; };
+    const auto ready = [this, due_ms] {
+      return order_.queued() > 0 || order_.next_due_ms() != due_ms;
+    };
     if (!due_ms)
       changed_.wait(lock, stop, ready);
     else
-      changed_.wait_for(lock, stop, std::min(kLongestNap, std::chrono::milliseconds(*due_ms - now_ms)), ready);
+      changed_.wait_for(lock, stop,
+                        std::min(kLongestNap, std::chrono::milliseconds(*due_ms - now_ms)), ready);
   }
   return std::nullopt;
 }
@@ -139,7 +152,8 @@ void LockedQueue::collect() {
 
 }  // namespace
 
-std::unique_ptr<WorkQueue> WorkQueue::make(std::string name, const base::Clock& clock, Metrics* metrics) {
+std::unique_ptr<WorkQueue> WorkQueue::make(std::string name, const base::Clock& clock,
+                                           Metrics* metrics) {
   return std::make_unique<LockedQueue>(name, clock, metrics);
 }
 

@@ -24,7 +24,8 @@ struct Key {  // the name of an object; a key never carries an event
 class WorkQueue {
  public:
   // `name`: label of the metrics. `clock` and `metrics` outlive the queue.
-  static std::unique_ptr<WorkQueue> make(std::string name, const base::Clock& clock, Metrics* metrics = nullptr);
+  static std::unique_ptr<WorkQueue> make(std::string name, const base::Clock& clock,
+                                         Metrics* metrics = nullptr);
   virtual ~WorkQueue() = default;
   virtual void add(const Key& key) = 0;
   virtual void add_after(const Key& key, std::chrono::milliseconds delay) = 0;

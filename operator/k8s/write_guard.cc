@@ -43,8 +43,9 @@ class ThreadTimer {
     event._sigev_un._tid = ::gettid();
     made_ = installed && ::timer_create(CLOCK_BOOTTIME, &event, &timer_) == 0;
     if (!made_)  // throttled, since every leading thread comes here
-      base::log_refusal("fenced writes", "no timer", base::LogLevel::kWarning,
-                        "no timer for fenced writes (timer_create): the lease is asked before each send alone");
+      base::log_refusal(
+          "fenced writes", "no timer", base::LogLevel::kWarning,
+          "no timer for fenced writes (timer_create): the lease is asked before each send alone");
   }
   ~ThreadTimer() {
     if (made_) ::timer_delete(timer_);

@@ -36,16 +36,20 @@ class Builder final : public YAML::EventHandler {
     throw Refused{mark.line + 1, "aliases (*name) are not allowed"};
   }
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { put(mark, nullptr); }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     check(mark, anchor);
-    if (!open_.empty() && open_.back().value.is_object() && !open_.back().has_key) return take_key(mark, value);
+    if (!open_.empty() && open_.back().value.is_object() && !open_.back().has_key)
+      return take_key(mark, value);
     put(mark, scalar_of(tag, value));
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     open(mark, anchor, api::Object::array());
   }
   void OnSequenceEnd() override { close(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(mark, anchor, api::Object::object());
   }
   void OnMapEnd() override { close(); }
@@ -62,14 +66,16 @@ class Builder final : public YAML::EventHandler {
   }
 
   void take_key(const YAML::Mark& mark, const std::string& key) {
-    if (open_.back().value.contains(key)) throw Refused{mark.line + 1, "'" + key + "' stands here twice"};
+    if (open_.back().value.contains(key))
+      throw Refused{mark.line + 1, "'" + key + "' stands here twice"};
     open_.back().key = key;
     open_.back().has_key = true;
   }
 
   void open(const YAML::Mark& mark, YAML::anchor_t anchor, api::Object value) {
     check(mark, anchor);
-    if (open_.size() >= static_cast<std::size_t>(api::kMostDepth)) throw Refused{mark.line + 1, "nested too deeply"};
+    if (open_.size() >= static_cast<std::size_t>(api::kMostDepth))
+      throw Refused{mark.line + 1, "nested too deeply"};
     open_.push_back({std::move(value)});
   }
 
@@ -109,7 +115,8 @@ Result<api::Object> parse_yaml(const std::string& text) {
     Builder builder;
     if (!parser.HandleNextDocument(builder)) return refuse(1, "the file is empty");
     Builder second;
-    if (parser.HandleNextDocument(second)) return refuse(1, "a second document (---) is not allowed");
+    if (parser.HandleNextDocument(second))
+      return refuse(1, "a second document (---) is not allowed");
     return std::move(builder.root);
   } catch (const Refused& refused) {
     return refuse(refused.line, refused.why);

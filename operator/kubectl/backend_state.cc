@@ -20,7 +20,8 @@ constexpr std::size_t kMostRows = 20;  // one screen
 // reached the server.
 std::string server_of(const Object& backend) {
   std::string text;
-  for (const char* path : {"status.server", "status.version", "spec.mode", "status.role", "status.memory.text", "status.latency"})
+  for (const char* path : {"status.server", "status.version", "spec.mode", "status.role",
+                           "status.memory.text", "status.latency"})
     if (const std::string part = base::printable(api::text_at(backend, path)); !part.empty())
       text += (text.empty() ? "" : std::string(path) == "status.version" ? " " : ", ") + part;
   return api::text_at(backend, "status.server").empty() ? "" : text;
@@ -38,22 +39,26 @@ void add_pods(BackendState& seen) {
     if (std::string& first = pod.uses() ? why_degraded : why; first.empty()) first = pod.reason;
   }
   if (!failing.empty())
-    seen.findings.push_back({Weight::kProblem, "PodsCannotUseIt",
-                             std::to_string(failing.size()) + " of " + std::to_string(seen.pods.size()) +
-                                 " larderd cannot use the backend (" + reconcile::some_of(failing) + "): " + why,
-                             "if the operator reaches the backend and larderd does not: check NetworkPolicies, and whether "
-                             "larderd has the new password yet"});
+    seen.findings.push_back(
+        {Weight::kProblem, "PodsCannotUseIt",
+         std::to_string(failing.size()) + " of " + std::to_string(seen.pods.size()) +
+             " larderd cannot use the backend (" + reconcile::some_of(failing) + "): " + why,
+         "if the operator reaches the backend and larderd does not: check NetworkPolicies, and "
+         "whether "
+         "larderd has the new password yet"});
   if (!degraded.empty())
-    seen.findings.push_back({Weight::kPerhaps, "BackendDegraded",
-                             std::to_string(degraded.size()) + " of " + std::to_string(seen.pods.size()) +
-                                 " larderd read from the backend and cannot use the backend fully (" +
-                                 reconcile::some_of(degraded) + "): " + why_degraded,
-                             "if the server is full, set maxmemory-policy allkeys-lru, or raise maxmemory"});
+    seen.findings.push_back(
+        {Weight::kPerhaps, "BackendDegraded",
+         std::to_string(degraded.size()) + " of " + std::to_string(seen.pods.size()) +
+             " larderd read from the backend and cannot use the backend fully (" +
+             reconcile::some_of(degraded) + "): " + why_degraded,
+         "if the server is full, set maxmemory-policy allkeys-lru, or raise maxmemory"});
   if (!without.empty())
-    seen.findings.push_back({Weight::kPerhaps, "PodsWithoutIt",
-                             std::to_string(without.size()) + " larderd run without the backend (" + reconcile::some_of(without) +
-                                 "): these pods are older than backendRef",
-                             "run kubectl rollout restart for the Deployment of these pods at a good time"});
+    seen.findings.push_back(
+        {Weight::kPerhaps, "PodsWithoutIt",
+         std::to_string(without.size()) + " larderd run without the backend (" +
+             reconcile::some_of(without) + "): these pods are older than backendRef",
+         "run kubectl rollout restart for the Deployment of these pods at a good time"});
 }
 
 }  // namespace
@@ -64,25 +69,29 @@ bool BackendState::unusable() const {
   return has_problem(findings) && !used;
 }
 
-BackendState backend_seen(const Object& backend, std::vector<std::string> pools, std::vector<BackendOfPod> pods) {
+BackendState backend_seen(const Object& backend, std::vector<std::string> pools,
+                          std::vector<BackendOfPod> pods) {
   BackendState seen{api::namespace_of(backend), api::name_of(backend), server_of(backend),
                     std::move(pools),           std::move(pods),       unwell(backend)};
   if (reconcile::truth_of(backend, "Ready") == reconcile::Truth::kUnknown)
-    seen.findings.push_back(
-        {Weight::kPerhaps, "NotChecked",
-         "the operator has not checked the backend yet: " + base::printable(reconcile::message_of(backend, "Ready")),
-         "check whether the operator runs; the operator checks every 30 s"});
+    seen.findings.push_back({Weight::kPerhaps, "NotChecked",
+                             "the operator has not checked the backend yet: " +
+                                 base::printable(reconcile::message_of(backend, "Ready")),
+                             "check whether the operator runs; the operator checks every 30 s"});
   add_pods(seen);
   if (seen.pools.empty())
-    seen.findings.push_back({Weight::kNote, "NotUsed", "no CachePool of the namespace names the backend in backendRef", ""});
+    seen.findings.push_back({Weight::kNote, "NotUsed",
+                             "no CachePool of the namespace names the backend in backendRef", ""});
   std::ranges::stable_sort(seen.findings, {}, &Diagnostic::weight);
   return seen;
 }
 
 std::string backend_text(const BackendState& seen) {
-  const char* verdict = seen.unusable() ? "cannot be used" : has_problem(seen.findings) ? "serves some" : "serves";
-  std::string text =
-      "CacheBackend " + seen.ns + "/" + seen.name + " " + verdict + (seen.server.empty() ? "" : ": " + seen.server) + ".\n";
+  const char* verdict = seen.unusable()              ? "cannot be used"
+                        : has_problem(seen.findings) ? "serves some"
+                                                     : "serves";
+  std::string text = "CacheBackend " + seen.ns + "/" + seen.name + " " + verdict +
+                     (seen.server.empty() ? "" : ": " + seen.server) + ".\n";
   for (const Diagnostic& finding : seen.findings) text += finding_text(finding, 0);
   if (seen.pods.empty()) return text;
   std::vector<Row> rows{{"POD", "BACKEND", "STATE"}};
@@ -93,14 +102,18 @@ std::string backend_text(const BackendState& seen) {
                       : pod.reason.empty() ? "serves"
                                            : pod.reason});
   text += "\n" + table_text(rows);
-  if (seen.pods.size() > kMostRows) text += "and " + std::to_string(seen.pods.size() - kMostRows) + " more (-o json has all)\n";
+  if (seen.pods.size() > kMostRows)
+    text += "and " + std::to_string(seen.pods.size() - kMostRows) + " more (-o json has all)\n";
   return text;
 }
 
 std::string backend_json(const BackendState& seen) {
   Object pods = Object::array();
   for (const BackendOfPod& pod : seen.pods)
-    pods.push_back({{"pod", pod.pod}, {"backend", pod.place}, {"reason", pod.reason}, {"serving", pod.serving}});
+    pods.push_back({{"pod", pod.pod},
+                    {"backend", pod.place},
+                    {"reason", pod.reason},
+                    {"serving", pod.serving}});
   return json_text({{"namespace", seen.ns},
                     {"backend", seen.name},
                     {"usable", !seen.unusable()},

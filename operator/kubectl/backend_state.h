@@ -30,7 +30,8 @@ struct BackendState {
   bool unusable() const;
 };
 
-BackendState backend_seen(const api::Object& backend, std::vector<std::string> pools, std::vector<BackendOfPod> pods);
+BackendState backend_seen(const api::Object& backend, std::vector<std::string> pools,
+                          std::vector<BackendOfPod> pods);
 
 std::string backend_text(const BackendState& backend);
 std::string backend_json(const BackendState& backend);

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kMostPods = 100;
 
 // Two dry runs for each pod: as written, and without the request for a cache.
-std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster, const std::vector<PlannedPod>& pods) {
+std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster,
+                                           const std::vector<PlannedPod>& pods) {
   std::vector<api::Object> all;
   for (const PlannedPod& planned : pods) {
     all.push_back(planned.pod);
@@ -20,7 +21,8 @@ std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster, const std::ve
   }
   std::vector<Trial> trials = cluster.try_pods(all);
   std::vector<std::pair<Trial, Trial>> pairs;
-  for (std::size_t i = 0; i + 1 < trials.size(); i += 2) pairs.emplace_back(std::move(trials[i]), std::move(trials[i + 1]));
+  for (std::size_t i = 0; i + 1 < trials.size(); i += 2)
+    pairs.emplace_back(std::move(trials[i]), std::move(trials[i + 1]));
   return pairs;
 }
 
@@ -30,7 +32,9 @@ class Namespaces {
   explicit Namespaces(const Cluster& cluster) : cluster_(cluster) {}
   const Result<api::Object>& of(const std::string& ns) {
     const auto found = spaces_.find(ns);
-    return found != spaces_.end() ? found->second : spaces_.emplace(ns, cluster_.object("namespace", "", ns)).first->second;
+    return found != spaces_.end()
+               ? found->second
+               : spaces_.emplace(ns, cluster_.object("namespace", "", ns)).first->second;
   }
 
  private:
@@ -45,7 +49,8 @@ class Quotas {
   const std::vector<std::string>& of(const std::string& ns) {
     const auto [at, fresh] = names_.try_emplace(ns);
     if (!fresh || !is_name(ns)) return at->second;
-    if (const Result<std::vector<api::Object>> found = cluster_.objects("resourcequotas", ns); found.ok())
+    if (const Result<std::vector<api::Object>> found = cluster_.objects("resourcequotas", ns);
+        found.ok())
       for (const api::Object& one : *found) at->second.push_back(api::name_of(one));
     return at->second;
   }
@@ -57,13 +62,15 @@ class Quotas {
 
 // The pod with an annotation that requests the cache. For a request of the namespace, the injector
 // skips a pod without vLLM silently; the annotation makes it give the reason. Empty: refused.
-std::optional<PodState> asking_pod(const Cluster& cluster, const api::Object& pod, const std::string& pool) {
+std::optional<PodState> asking_pod(const Cluster& cluster, const api::Object& pod,
+                                   const std::string& pool) {
   const Trial trial = cluster.try_pods({with_pool(pod, pool)}).at(0);
   return trial.taken() ? std::optional(pod_seen(trial.pod)) : std::nullopt;
 }
 
 // Facts for an accepted pod without an annotation of the injector.
-void gather_silence(const Cluster& cluster, const PodState& seen, Namespaces& namespaces, CheckFacts& facts) {
+void gather_silence(const Cluster& cluster, const PodState& seen, Namespaces& namespaces,
+                    CheckFacts& facts) {
   if (!seen.wanted_pool) {
     const Result<api::Object>& space = namespaces.of(seen.view.ns);
     if (!space.ok()) facts.namespace_known = space.status();
@@ -71,11 +78,14 @@ void gather_silence(const Cluster& cluster, const PodState& seen, Namespaces& na
   }
   facts.injection = gather_injection(cluster, seen);
   facts.injection->planned = true;
-  if (!seen.wanted_pool) facts.injection->asking = asking_pod(cluster, facts.planned.pod, facts.injection->namespace_pool);
+  if (!seen.wanted_pool)
+    facts.injection->asking =
+        asking_pod(cluster, facts.planned.pod, facts.injection->namespace_pool);
 }
 
-CheckFacts facts_of(const Cluster& cluster, const PlannedPod& planned, std::pair<Trial, Trial> trials, const Planned& all,
-                    Namespaces& namespaces, Quotas& quotas) {
+CheckFacts facts_of(const Cluster& cluster, const PlannedPod& planned,
+                    std::pair<Trial, Trial> trials, const Planned& all, Namespaces& namespaces,
+                    Quotas& quotas) {
   CheckFacts facts{planned, std::move(trials.first), std::move(trials.second), {}, {}, all.needed};
   if (!facts.with.taken()) return facts;
   if (planned.copies > 1) facts.quotas = quotas.of(planned.ns);
@@ -95,23 +105,30 @@ Words file_options(const Arguments& arguments) {
 
 Result<ctl::Outcome> check_files(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.files.empty())
-    return Status(Code::kInvalidArgument, "which files? kubectl larder check -f FILE (- for standard input), or -k DIRECTORY");
+    return Status(
+        Code::kInvalidArgument,
+        "which files? kubectl larder check -f FILE (- for standard input), or -k DIRECTORY");
   if (arguments.all_namespaces)
     return Status(Code::kInvalidArgument,
-                  "check takes the namespace of each object, or of -n for objects without a namespace; remove -A");
+                  "check takes the namespace of each object, or of -n for objects without a "
+                  "namespace; remove -A");
   const Result<GivenObjects> given = cluster.objects_of_files(file_options(arguments));
   if (!given.ok()) return given.status();
   const Planned planned = planned_pods(given->objects);
   if (planned.pods.size() > kMostPods)
-    return Status(Code::kOutOfRange, std::to_string(planned.pods.size()) + " pod templates, but check takes at most " +
+    return Status(Code::kOutOfRange, std::to_string(planned.pods.size()) +
+                                         " pod templates, but check takes at most " +
                                          std::to_string(kMostPods) + " at once: give fewer files");
   std::vector<std::pair<Trial, Trial>> trials = tried(cluster, planned.pods);
   Namespaces namespaces(cluster);
   Quotas quotas(cluster);
   CheckReport report{{}, planned.without, given->unread};
   for (std::size_t i = 0; i < planned.pods.size(); ++i)
-    report.pods.push_back(check_pod(facts_of(cluster, planned.pods[i], std::move(trials[i]), planned, namespaces, quotas)));
-  const std::string text = arguments.json ? check_json(report) : arguments.yaml ? check_yaml(report) : check_text(report);
+    report.pods.push_back(check_pod(
+        facts_of(cluster, planned.pods[i], std::move(trials[i]), planned, namespaces, quotas)));
+  const std::string text = arguments.json   ? check_json(report)
+                           : arguments.yaml ? check_yaml(report)
+                                            : check_text(report);
   return ctl::Outcome{text, check_status(report)};
 }
 

@@ -20,37 +20,48 @@ constexpr std::string_view kTokenVolume = "kube-api-access-";  // with five rand
 // identify the author; the first match counts.
 struct Refuser {
   std::string_view words, reason, remedy;
-  std::string_view cure_of_pod = "correct the pod: the API server refuses the pod without Larder, too";
+  std::string_view cure_of_pod =
+      "correct the pod: the API server refuses the pod without Larder, too";
 };
 constexpr std::array<Refuser, 12> kRefusers{{
     {"exceeded quota", "Quota",
-     "raise the quota for the additions of Larder, or ask for less: memory.size and resources of the CachePool"},
-    {"failed quota", "Quota", "the quota requires a figure for every container: set resources of the CachePool"},
+     "raise the quota for the additions of Larder, or ask for less: memory.size and resources of "
+     "the CachePool"},
+    {"failed quota", "Quota",
+     "the quota requires a figure for every container: set resources of the CachePool"},
     {"violates PodSecurity", "PodSecurity",
-     "change podSecurity of the CachePool, or the namespace's label pod-security.kubernetes.io/enforce"},
+     "change podSecurity of the CachePool, or the namespace's label "
+     "pod-security.kubernetes.io/enforce"},
     {"unable to validate against any security context constraint", "SecurityContextConstraint",
-     "set podSecurity.runAsUser of the CachePool to a number of the namespace's range, openshift.io/sa.scc.uid-range, "
+     "set podSecurity.runAsUser of the CachePool to a number of the namespace's range, "
+     "openshift.io/sa.scc.uid-range, "
      "except the first"},
-    {"per Container is", "LimitRange", "change resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
+    {"per Container is", "LimitRange",
+     "change resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
     {"per Pod is", "LimitRange",
-     "change memory.size and resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
+     "change memory.size and resources of the CachePool, or the LimitRange: kubectl describe "
+     "limitrange"},
     {"ValidatingAdmissionPolicy", "Policy", "allow images and containers of Larder in the policy"},
-    {"denied the request", "Policy", "allow images and containers of Larder in the policy of that webhook"},
-    {"error looking up service account", "NoServiceAccount", "", "create the service account, then check again"},
+    {"denied the request", "Policy",
+     "allow images and containers of Larder in the policy of that webhook"},
+    {"error looking up service account", "NoServiceAccount", "",
+     "create the service account, then check again"},
     {"namespaces \"", "NoNamespace", "", "create the namespace, or name another: -n NAMESPACE"},
-    {"no PriorityClass", "NoPriorityClass", "", "create the PriorityClass, or name another in the pod template"},
+    {"no PriorityClass", "NoPriorityClass", "",
+     "create the PriorityClass, or name another in the pod template"},
     {"is invalid", "InvalidPod", ""},
 }};
 
 Refuser refuser_of(const std::string& refusal) {
-  const auto found =
-      std::ranges::find_if(kRefusers, [&](const Refuser& one) { return refusal.find(one.words) != std::string::npos; });
+  const auto found = std::ranges::find_if(
+      kRefusers, [&](const Refuser& one) { return refusal.find(one.words) != std::string::npos; });
   return found == kRefusers.end() ? Refuser{"", "Refused", ""} : *found;
 }
 
 // An object of the checked files ("ServiceAccount llm") that the refusal names as missing. `kind`:
 // only this kind; empty: any kind.
-std::string made_by_the_files(const std::string& words, const std::vector<std::string>& needed, std::string_view kind = "") {
+std::string made_by_the_files(const std::string& words, const std::vector<std::string>& needed,
+                              std::string_view kind = "") {
   for (const std::string& one : needed) {
     if (!one.starts_with(kind)) continue;
     const std::string name = one.substr(one.find(' ') + 1);
@@ -69,7 +80,8 @@ Diagnostic refusal_finding(const CheckFacts& facts) {
   const std::string made = made_by_the_files(facts.with.refusal, facts.needed);
   const bool by_larder = facts.without.taken();
   std::string remedy(by_larder ? refuser.remedy : refuser.cure_of_pod);
-  if (!made.empty() && facts.with.refusal.find("found") != std::string::npos) remedy = apply_first(made);
+  if (!made.empty() && facts.with.refusal.find("found") != std::string::npos)
+    remedy = apply_first(made);
   return {Weight::kProblem, std::string(refuser.reason),
           (by_larder ? "the API server refuses the pod because of Larder's additions: "
                      : "the API server refuses the pod, with Larder and without: ") +
@@ -82,10 +94,12 @@ std::string where_to_annotate(const PlannedPod& planned) {
 }
 
 Findings no_cache_findings(const CheckFacts& facts, const PodState& seen) {
-  if (seen.not_injected.empty()) return facts.injection ? why_not_injected(*facts.injection) : Findings();
+  if (seen.not_injected.empty())
+    return facts.injection ? why_not_injected(*facts.injection) : Findings();
   const std::string made = made_by_the_files(seen.not_injected, facts.needed, "CachePool ");
   const bool no_pool = seen.not_injected.starts_with("there is no CachePool");
-  return {{Weight::kProblem, no_pool ? "NoSuchPool" : "LeftAlone", "the injector leaves the pod alone: " + seen.not_injected,
+  return {{Weight::kProblem, no_pool ? "NoSuchPool" : "LeftAlone",
+           "the injector leaves the pod alone: " + seen.not_injected,
            no_pool && !made.empty() ? apply_first(made) : ""}};
 }
 
@@ -96,15 +110,16 @@ void judge_not_asked(const CheckFacts& facts, Checked& checked) {
   if (facts.injection) checked.findings = why_not_injected(*facts.injection);
   if (!facts.namespace_known.ok())
     checked.findings.push_back({Weight::kNote, "NamespaceNotRead",
-                                "the label larder.dev/pool of the namespace cannot be read: " + facts.namespace_known.text(),
+                                "the label larder.dev/pool of the namespace cannot be read: " +
+                                    facts.namespace_known.text(),
                                 ""});
   checked.verdict = has_problem(checked.findings) ? Verdict::kNoCache : Verdict::kNotAsked;
   if (!planned.own_annotation) return;
   checked.verdict = Verdict::kNoCache;
-  checked.findings.push_back(
-      {Weight::kProblem, "AnnotationNotOnTemplate",
-       "the annotation larder.dev/pool is on the " + planned.kind + " itself, and pods do not inherit the annotation",
-       "write the annotation under " + where_to_annotate(planned)});
+  checked.findings.push_back({Weight::kProblem, "AnnotationNotOnTemplate",
+                              "the annotation larder.dev/pool is on the " + planned.kind +
+                                  " itself, and pods do not inherit the annotation",
+                              "write the annotation under " + where_to_annotate(planned)});
 }
 
 void judge_taken(const CheckFacts& facts, Checked& checked) {
@@ -112,7 +127,8 @@ void judge_taken(const CheckFacts& facts, Checked& checked) {
   if (seen.injected) {
     checked.verdict = Verdict::kInjected;
     const std::size_t slash = seen.injected_by.find('/');
-    checked.pool = slash == std::string::npos ? seen.wanted_pool.value_or("") : seen.injected_by.substr(slash + 1);
+    checked.pool = slash == std::string::npos ? seen.wanted_pool.value_or("")
+                                              : seen.injected_by.substr(slash + 1);
     if (const auto notice = api::annotation(facts.with.pod, api::kNoticeAnnotation))
       checked.findings.push_back({Weight::kNote, "Notice", base::printable(*notice), ""});
   } else if (!seen.wanted_pool && seen.not_injected.empty()) {
@@ -128,25 +144,30 @@ void add_remarks(const CheckFacts& facts, Checked& checked) {
   for (const std::string& warning : facts.with.warnings) {
     if (warning.starts_with("larder: ")) continue;  // the pod's annotation has the same text
     const bool of_larder =
-        facts.without.taken() && std::ranges::find(facts.without.warnings, warning) == facts.without.warnings.end();
-    checked.findings.push_back({of_larder ? Weight::kPerhaps : Weight::kNote, "Warning", warning, ""});
+        facts.without.taken() &&
+        std::ranges::find(facts.without.warnings, warning) == facts.without.warnings.end();
+    checked.findings.push_back(
+        {of_larder ? Weight::kPerhaps : Weight::kNote, "Warning", warning, ""});
   }
   if (const auto scc = api::annotation(facts.with.pod, kSccAnnotation))
     checked.findings.push_back({Weight::kNote, "SecurityContextConstraint",
                                 base::printable(*scc) +
-                                    " accepts the pod, by your rights or the rights of the service account; if a controller "
+                                    " accepts the pod, by your rights or the rights of the service "
+                                    "account; if a controller "
                                     "creates the pod, only the rights of the service account count",
                                 ""});
   if (facts.planned.copies > 1 && !facts.quotas.empty())
     checked.findings.push_back({Weight::kNote, "OneOfMany",
-                                "check tried one pod of " + std::to_string(facts.planned.copies) + ", and did not ask quota " +
-                                    list_of(facts.quotas) + " for room for all",
+                                "check tried one pod of " + std::to_string(facts.planned.copies) +
+                                    ", and did not ask quota " + list_of(facts.quotas) +
+                                    " for room for all",
                                 "kubectl describe quota -n " + facts.planned.ns});
 }
 
 void rename_token_volume(Object& named) {
   const std::string name = api::text_at(named, "name");
-  if (name.starts_with(kTokenVolume)) named["name"] = std::string(kTokenVolume.substr(0, kTokenVolume.size() - 1));
+  if (name.starts_with(kTokenVolume))
+    named["name"] = std::string(kTokenVolume.substr(0, kTokenVolume.size() - 1));
 }
 
 // Removes fields that vary between dry runs, or mean little for a pod that does not exist.
@@ -154,11 +175,12 @@ Object form_of(Object pod, const PlannedPod& planned) {
   if (!pod.is_object()) return pod;
   pod.erase("status");
   Object& metadata = pod["metadata"];
-  for (const char* given :
-       {"uid", "creationTimestamp", "resourceVersion", "managedFields", "generateName", "generation", "selfLink"})
+  for (const char* given : {"uid", "creationTimestamp", "resourceVersion", "managedFields",
+                            "generateName", "generation", "selfLink"})
     metadata.erase(given);
   metadata["name"] = planned.name;
-  if (api::child(metadata, "annotations").is_object() && !api::annotation(planned.pod, api::kInjectAnnotation)) {
+  if (api::child(metadata, "annotations").is_object() &&
+      !api::annotation(planned.pod, api::kInjectAnnotation)) {
     metadata["annotations"].erase(api::kInjectAnnotation);
     if (metadata["annotations"].empty()) metadata.erase("annotations");
   }
@@ -201,10 +223,12 @@ Checked check_pod(const CheckFacts& facts) {
                   form_of(facts.with.pod, facts.planned),
                   form_of(facts.without.pod, facts.planned)};
   if (!facts.with.asked.ok()) {
-    checked.findings.push_back({Weight::kProblem, "NotAsked", "the API server did not judge the pod: " + facts.with.asked.text(),
-                                facts.with.asked.code() == Code::kPermissionDenied
-                                    ? "check creates the pod in a dry run, and you need the right to create pods there"
-                                    : ""});
+    checked.findings.push_back(
+        {Weight::kProblem, "NotAsked",
+         "the API server did not judge the pod: " + facts.with.asked.text(),
+         facts.with.asked.code() == Code::kPermissionDenied
+             ? "check creates the pod in a dry run, and you need the right to create pods there"
+             : ""});
     return checked;
   }
   if (facts.with.taken()) {

@@ -15,15 +15,19 @@ constexpr int kWell = 0, kUnwell = 1, kNotFoundOut = 2;  // exit statuses
 
 // A RayCluster has a template for each group: the title then names the path of the template.
 bool several_of_it(const CheckReport& report, const PlannedPod& planned) {
-  return std::ranges::count_if(report.pods,
-                               [&](const Checked& one) { return one.planned.title(false) == planned.title(false); }) > 1;
+  return std::ranges::count_if(report.pods, [&](const Checked& one) {
+           return one.planned.title(false) == planned.title(false);
+         }) > 1;
 }
 
 std::string sentence_of(const CheckReport& report, const Checked& checked) {
   const PlannedPod& planned = checked.planned;
   const bool one = planned.is_pod();
-  const std::string whose = planned.title(several_of_it(report, planned)) + (one ? " " : ": the pods ");
-  const auto verb = [&](const char* of_one, const char* of_many) { return whose + (one ? of_one : of_many); };
+  const std::string whose =
+      planned.title(several_of_it(report, planned)) + (one ? " " : ": the pods ");
+  const auto verb = [&](const char* of_one, const char* of_many) {
+    return whose + (one ? of_one : of_many);
+  };
   switch (checked.verdict) {
     case Verdict::kInjected:
       return verb("gets", "get") + " a cache of pool " + checked.pool +
@@ -53,9 +57,11 @@ std::string remarks(const CheckReport& report) {
   if (!report.unread.empty()) text += "Not read: " + report.unread + "\n";
   if (report.without.empty()) return text;
   text += "No pod template in";
-  for (const std::string& one : report.without) text += (&one == &report.without.front() ? " " : ", ") + one;
+  for (const std::string& one : report.without)
+    text += (&one == &report.without.front() ? " " : ", ") + one;
   return text +
-         ". If a controller creates pods from such an object, check one of the pods: kubectl get pod POD -o yaml | kubectl "
+         ". If a controller creates pods from such an object, check one of the pods: kubectl get "
+         "pod POD -o yaml | kubectl "
          "larder check -f -\n";
 }
 
@@ -84,7 +90,8 @@ int check_status(const CheckReport& report) {
     return std::ranges::find(report.pods, verdict, &Checked::verdict) != report.pods.end();
   };
   if (!report.unread.empty() || any(Verdict::kUnknown)) return kNotFoundOut;
-  return any(Verdict::kInjected) && !any(Verdict::kNoCache) && !any(Verdict::kRefused) ? kWell : kUnwell;
+  return any(Verdict::kInjected) && !any(Verdict::kNoCache) && !any(Verdict::kRefused) ? kWell
+                                                                                       : kUnwell;
 }
 
 std::string check_text(const CheckReport& report) {
@@ -92,7 +99,8 @@ std::string check_text(const CheckReport& report) {
   for (const Checked& checked : report.pods) {
     text += (text.empty() ? "" : "\n") + head_of(report, checked);
     if (checked.verdict == Verdict::kInjected && !checked.bare.is_null())
-      text += line_diff("without Larder", yaml_text(checked.bare), "with Larder", yaml_text(checked.pod));
+      text += line_diff("without Larder", yaml_text(checked.bare), "with Larder",
+                        yaml_text(checked.pod));
   }
   if (report.pods.empty()) text += "The files have no pod and no pod template.\n";
   return text + (report.pods.empty() ? "" : "\n") + remarks(report) + "No object was created.\n";

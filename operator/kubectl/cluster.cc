@@ -10,9 +10,10 @@ namespace {
 
 using api::Object;
 
-constexpr std::size_t kPodsAPage = 250;          // pages of a few MiB
-constexpr std::size_t kMostNameBytes = 253;      // RFC 1123, as the API server
-constexpr std::size_t kMostLogBytes = 4u << 20;  // kubectl gives the first bytes; engines log the reason early
+constexpr std::size_t kPodsAPage = 250;      // pages of a few MiB
+constexpr std::size_t kMostNameBytes = 253;  // RFC 1123, as the API server
+constexpr std::size_t kMostLogBytes =
+    4u << 20;  // kubectl gives the first bytes; engines log the reason early
 
 std::vector<Object> items_of(const Object& list) {
   const Object& items = api::at(list, "items");
@@ -28,8 +29,8 @@ Words in_namespace(Words words, const std::string& ns) {
 }
 
 std::string status_path(const PodState& pod) {
-  return "/api/v1/namespaces/" + pod.view.ns + "/pods/" + pod.view.name + ":" + std::to_string(api::kMetricsPort) +
-         "/proxy/v1/status";
+  return "/api/v1/namespaces/" + pod.view.ns + "/pods/" + pod.view.name + ":" +
+         std::to_string(api::kMetricsPort) + "/proxy/v1/status";
 }
 
 }  // namespace
@@ -37,9 +38,11 @@ std::string status_path(const PodState& pod) {
 // Names of the cluster become arguments of kubectl and parts of URLs. A name that begins with "-"
 // would be an option, and "/" would leave the path.
 bool is_name(std::string_view text) {
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
-  return !text.empty() && text.size() <= kMostNameBytes && std::ranges::all_of(text, allowed) && text.front() != '-' &&
-         text.front() != '.';
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  return !text.empty() && text.size() <= kMostNameBytes && std::ranges::all_of(text, allowed) &&
+         text.front() != '-' && text.front() != '.';
 }
 
 Result<Object> Cluster::parsed(const Words& words) const {
@@ -49,17 +52,20 @@ Result<Object> Cluster::parsed(const Words& words) const {
 }
 
 Result<std::string> Cluster::current_namespace() const {
-  const Result<std::string> answer = kubectl_.ask({"config", "view", "--minify", "--output", "jsonpath={..namespace}"});
+  const Result<std::string> answer =
+      kubectl_.ask({"config", "view", "--minify", "--output", "jsonpath={..namespace}"});
   // Without a context kubectl itself uses "default".
   return answer.ok() && is_name(*answer) ? *answer : std::string("default");
 }
 
-Result<Object> Cluster::object(const std::string& kind, const std::string& ns, const std::string& name) const {
+Result<Object> Cluster::object(const std::string& kind, const std::string& ns,
+                               const std::string& name) const {
   Words words{"get", kind, name, "--output", "json"};
   return parsed(ns.empty() ? words : in_namespace(words, ns));
 }
 
-Result<std::vector<Object>> Cluster::objects(const std::string& kind, const std::string& ns, const std::string& which) const {
+Result<std::vector<Object>> Cluster::objects(const std::string& kind, const std::string& ns,
+                                             const std::string& which) const {
   Words words{"get", kind, "--output", "json"};
   if (!which.empty()) words.push_back(which);
   const Result<Object> list = parsed(in_namespace(words, ns));
@@ -67,7 +73,8 @@ Result<std::vector<Object>> Cluster::objects(const std::string& kind, const std:
   return items_of(*list);
 }
 
-Result<std::vector<PodState>> Cluster::pods(const std::string& ns, const std::string& labels) const {
+Result<std::vector<PodState>> Cluster::pods(const std::string& ns,
+                                            const std::string& labels) const {
   std::vector<PodState> seen;
   std::string next;
   do {
@@ -82,7 +89,8 @@ Result<std::vector<PodState>> Cluster::pods(const std::string& ns, const std::st
     next = api::text_at(*page, "metadata.continue");
   } while (!next.empty() && seen.size() < kMostPods);
   if (!next.empty())
-    return Status(Code::kOutOfRange, "more than " + std::to_string(kMostPods) + " pods: name a namespace with -n");
+    return Status(Code::kOutOfRange,
+                  "more than " + std::to_string(kMostPods) + " pods: name a namespace with -n");
   return seen;
 }
 
@@ -94,31 +102,37 @@ Result<PodState> Cluster::pod(const std::string& ns, const std::string& name) co
 
 // One batch of requests, so that one slow larderd does not delay the others one by one.
 std::vector<Result<ctl::Snapshot>> Cluster::larderds(const std::vector<PodState>& pods) const {
-  std::vector<Result<ctl::Snapshot>> answers(pods.size(), Status(Code::kUnavailable, "larderd is not ready"));
+  std::vector<Result<ctl::Snapshot>> answers(pods.size(),
+                                             Status(Code::kUnavailable, "larderd is not ready"));
   std::vector<Words> calls;
   std::vector<std::size_t> whose;
   for (std::size_t i = 0; i < pods.size(); ++i) {
     if (pods[i].view.host_network)
-      answers[i] = Status(Code::kUnsupported, "with hostNetwork larderd has no HTTP port; " + pods[i].ask_by_hand());
-    if (!reconcile::answers(pods[i].view) || !is_name(pods[i].view.ns) || !is_name(pods[i].view.name)) continue;
+      answers[i] = Status(Code::kUnsupported,
+                          "with hostNetwork larderd has no HTTP port; " + pods[i].ask_by_hand());
+    if (!reconcile::answers(pods[i].view) || !is_name(pods[i].view.ns) ||
+        !is_name(pods[i].view.name))
+      continue;
     calls.push_back({"get", "--raw", status_path(pods[i])});
     whose.push_back(i);
   }
   std::vector<Result<std::string>> texts = kubectl_.ask_all(calls, kMostAnswerBytes);
   for (std::size_t i = 0; i < texts.size(); ++i)
-    answers[whose[i]] = texts[i].ok() ? ctl::read_snapshot(*texts[i]) : Result<ctl::Snapshot>(texts[i].status());
+    answers[whose[i]] =
+        texts[i].ok() ? ctl::read_snapshot(*texts[i]) : Result<ctl::Snapshot>(texts[i].status());
   return answers;
 }
 
 Status Cluster::run_larderctl(const PodState& larderd, const std::vector<std::string>& words,
                               std::chrono::milliseconds deadline) const {
-  if (!is_name(larderd.view.pool)) return {Code::kInvalidArgument, "'" + larderd.view.pool + "' is no name of a pool"};
+  if (!is_name(larderd.view.pool))
+    return {Code::kInvalidArgument, "'" + larderd.view.pool + "' is no name of a pool"};
   return kubectl_.show(larderd.exec_larderctl(words), deadline);
 }
 
 Result<std::string> Cluster::log(const PodState& pod, const std::string& container) const {
-  return kubectl_.ask({"logs", pod.view.name, "--namespace", pod.view.ns, "--container", container, "--limit-bytes",
-                       std::to_string(kMostLogBytes)},
+  return kubectl_.ask({"logs", pod.view.name, "--namespace", pod.view.ns, "--container", container,
+                       "--limit-bytes", std::to_string(kMostLogBytes)},
                       kMostLogBytes + 1);
 }
 

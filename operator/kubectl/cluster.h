@@ -32,10 +32,12 @@ class Cluster {
   Result<std::string> current_namespace() const;
 
   // `kind` in kubectl's form: "cachepool", "mutatingwebhookconfiguration".
-  Result<api::Object> object(const std::string& kind, const std::string& ns, const std::string& name) const;
+  Result<api::Object> object(const std::string& kind, const std::string& ns,
+                             const std::string& name) const;
   // The items of a list. Empty `ns`: all namespaces. `which`: "--selector=...". kNotFound: the kind
   // is not installed.
-  Result<std::vector<api::Object>> objects(const std::string& kind, const std::string& ns, const std::string& which = "") const;
+  Result<std::vector<api::Object>> objects(const std::string& kind, const std::string& ns,
+                                           const std::string& which = "") const;
 
   // All pods of a namespace (empty: of all), read page by page. `labels`: a selector, or empty.
   Result<std::vector<PodState>> pods(const std::string& ns, const std::string& labels = "") const;
@@ -46,11 +48,16 @@ class Cluster {
   std::vector<Result<ctl::Snapshot>> larderds(const std::vector<PodState>& pods) const;
 
   // Runs larderctl with these words beside the pod's larderd; the user sees the output.
-  Status run_larderctl(const PodState& larderd, const std::vector<std::string>& words, std::chrono::milliseconds deadline) const;
+  Status run_larderctl(const PodState& larderd, const std::vector<std::string>& words,
+                       std::chrono::milliseconds deadline) const;
 
   // See trial.h.
-  std::vector<Trial> try_pods(const std::vector<api::Object>& pods) const { return kubectl::try_pods(kubectl_, pods); }
-  Result<GivenObjects> objects_of_files(const Words& options) const { return kubectl::objects_of_files(kubectl_, options); }
+  std::vector<Trial> try_pods(const std::vector<api::Object>& pods) const {
+    return kubectl::try_pods(kubectl_, pods);
+  }
+  Result<GivenObjects> objects_of_files(const Words& options) const {
+    return kubectl::objects_of_files(kubectl_, options);
+  }
 
   // The first 4 MiB of a container's log.
   Result<std::string> log(const PodState& pod, const std::string& container) const;

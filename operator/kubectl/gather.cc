@@ -40,19 +40,22 @@ WorkloadState workload_of(const Cluster& cluster, const PodState& pod) {
     name = above_name;
   }
   if (object.is_null()) return {};
-  return {base::printable(kind), base::printable(name), annotation_in(object), annotation_in(api::at(object, "spec.template"))};
+  return {base::printable(kind), base::printable(name), annotation_in(object),
+          annotation_in(api::at(object, "spec.template"))};
 }
 
 // Events of the operator about the pod or its owner, newest first.
 std::vector<std::string> events_of(const Cluster& cluster, const PodState& pod) {
-  const Result<std::vector<Object>> events = cluster.objects("events", pod.view.ns, "--field-selector=reason=NotInjected");
+  const Result<std::vector<Object>> events =
+      cluster.objects("events", pod.view.ns, "--field-selector=reason=NotInjected");
   if (!events.ok()) return {};
   std::vector<std::pair<std::string, std::string>> found;  // when, what
   for (const Object& event : *events) {
     const std::string name = api::text_at(event, "involvedObject.name");
     // The Event is about the pod's owner, since the pod had no uid at its review; or about the pod.
     if (name != pod.view.name && name != pod.owner_name) continue;
-    found.emplace_back(api::text_at(event, "metadata.creationTimestamp"), base::printable(api::text_at(event, "message")));
+    found.emplace_back(api::text_at(event, "metadata.creationTimestamp"),
+                       base::printable(api::text_at(event, "message")));
   }
   std::ranges::sort(found, std::greater<>());
   std::vector<std::string> texts;
@@ -64,11 +67,13 @@ std::vector<std::string> events_of(const Cluster& cluster, const PodState& pod) 
 ServingState serving_of(const Cluster& cluster, const WebhookState& webhook) {
   if (!is_name(webhook.service) || !is_name(webhook.service_namespace)) return {};
   const Result<std::vector<Object>> slices =
-      cluster.objects("endpointslices", webhook.service_namespace, "--selector=kubernetes.io/service-name=" + webhook.service);
+      cluster.objects("endpointslices", webhook.service_namespace,
+                      "--selector=kubernetes.io/service-name=" + webhook.service);
   if (!slices.ok()) return {};
   const ServingState seen = serving_seen(*slices, {});
   if (seen.port != 0) return seen;
-  return serving_seen(*slices, or_null(cluster.object("service", webhook.service_namespace, webhook.service)));
+  return serving_seen(
+      *slices, or_null(cluster.object("service", webhook.service_namespace, webhook.service)));
 }
 
 }  // namespace
@@ -80,7 +85,8 @@ std::string pool_of(const PodState& pod) {
 InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod) {
   InjectionFacts facts;
   facts.pod = pod;
-  const Result<std::vector<Object>> pools = cluster.objects("cachepools." + std::string(api::kGroup), pod.view.ns);
+  const Result<std::vector<Object>> pools =
+      cluster.objects("cachepools." + std::string(api::kGroup), pod.view.ns);
   facts.pools_known = pools.ok();
   // kubectl's NotFound means an unknown kind here: an empty list is no error.
   facts.installed = pools.ok() || pools.status().code() != Code::kNotFound;
@@ -99,35 +105,41 @@ InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod) {
     facts.webhook_known = webhooks.status();
     return facts;
   }
-  facts.webhook = webhook_seen(*webhooks, space, pod.wanted_pool ? kWebhookName : kNamespaceWebhookName);
+  facts.webhook =
+      webhook_seen(*webhooks, space, pod.wanted_pool ? kWebhookName : kNamespaceWebhookName);
   if (facts.webhook.there) facts.serving = serving_of(cluster, facts.webhook);
   return facts;
 }
 
-Fleet::Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t most, const PodState* first)
+Fleet::Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t most,
+             const PodState* first)
     : pods_(std::move(pods)) {
-  std::ranges::sort(pods_, {}, [](const PodState& pod) { return std::pair(pod.view.ns, pod.view.name); });
+  std::ranges::sort(pods_, {},
+                    [](const PodState& pod) { return std::pair(pod.view.ns, pod.view.name); });
   const PodState* before_others = first == nullptr ? nullptr : larderd_of(*first);
   // The pod of `why` comes first, so that the limit of requests never leaves it out.
   std::vector<PodState> asked;
   if (before_others != nullptr) asked.push_back(*before_others);
   for (const PodState& pod : pods_) {
-    if (!pod.view.has_larderd || pod.view.over || (before_others != nullptr && pod.view.uid == before_others->view.uid)) continue;
+    if (!pod.view.has_larderd || pod.view.over ||
+        (before_others != nullptr && pod.view.uid == before_others->view.uid))
+      continue;
     if (asked.size() < most)
       asked.push_back(pod);
     else
       ++not_asked_;
   }
   std::vector<Result<ctl::Snapshot>> answers = cluster.larderds(asked);
-  for (std::size_t i = 0; i < asked.size(); ++i) answers_.emplace(asked[i].view.uid, std::move(answers[i]));
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    answers_.emplace(asked[i].view.uid, std::move(answers[i]));
 }
 
 // In placement Node the pod has no larderd; the larderd of the same pool on the same node serves.
 const PodState* Fleet::larderd_of(const PodState& pod) const {
   if (pod.view.has_larderd) return &pod;
   const auto serves = [&](const PodState& other) {
-    return other.is_node_larderd() && !other.view.over && other.view.ns == pod.view.ns && other.view.pool == pool_of(pod) &&
-           other.node == pod.node && !pod.node.empty();
+    return other.is_node_larderd() && !other.view.over && other.view.ns == pod.view.ns &&
+           other.view.pool == pool_of(pod) && other.node == pod.node && !pod.node.empty();
   };
   const auto found = std::ranges::find_if(pods_, serves);
   return found == pods_.end() ? nullptr : &*found;
@@ -136,7 +148,9 @@ const PodState* Fleet::larderd_of(const PodState& pod) const {
 const ctl::Snapshot* Fleet::answer_of(const PodState& larderd, Status* why) const {
   const auto found = answers_.find(larderd.view.uid);
   if (found == answers_.end()) {
-    if (why != nullptr) *why = Status(Code::kOutOfRange, "larderd was not asked, since there are many pods; --all asks each");
+    if (why != nullptr)
+      *why = Status(Code::kOutOfRange,
+                    "larderd was not asked, since there are many pods; --all asks each");
     return nullptr;
   }
   if (!found->second.ok() && why != nullptr) *why = found->second.status();
@@ -151,7 +165,9 @@ HitFacts Fleet::facts_of(const PodState& pod, const PoolState* pool) const {
     facts.larderd = answer_of(*larderd, &facts.not_asked);
   }
   for (const PodState& other : pods_) {
-    if (other.view.uid == pod.view.uid || other.view.ns != pod.view.ns || pool_of(other) != pool_of(pod)) continue;
+    if (other.view.uid == pod.view.uid || other.view.ns != pod.view.ns ||
+        pool_of(other) != pool_of(pod))
+      continue;
     const ctl::Snapshot* said = other.view.has_larderd ? answer_of(other) : nullptr;
     // Pods of one node share a larderd: the own larderd is no other one to compare with.
     if (said != nullptr && said != facts.larderd) facts.others[other.view.name] = said;

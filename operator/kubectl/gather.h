@@ -20,7 +20,8 @@ class Fleet {
  public:
   // Asks at most `most` larderds: first the larderd that serves `first`, then the others in order
   // of names.
-  Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t most, const PodState* first = nullptr);
+  Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t most,
+        const PodState* first = nullptr);
 
   const std::vector<PodState>& pods() const { return pods_; }
   std::size_t not_asked() const { return not_asked_; }

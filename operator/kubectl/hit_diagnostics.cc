@@ -30,30 +30,39 @@ std::string describe(const PodState& pod) {
 // Why no larderd runs for the pod.
 std::optional<Diagnostic> larderd_down(const HitFacts& facts) {
   if (!facts.larderd_pod)
-    return problem("NoLarderdOnNode", "no larderd of the pool runs on the pod's node " + facts.pod.node,
-                   "kubectl get pods -n " + facts.pod.view.ns + " -l larder.dev/pool=" + facts.pod.view.pool +
-                       " -o wide; see spec.node.nodeSelector and tolerations of the pool");
+    return problem(
+        "NoLarderdOnNode", "no larderd of the pool runs on the pod's node " + facts.pod.node,
+        "kubectl get pods -n " + facts.pod.view.ns + " -l larder.dev/pool=" + facts.pod.view.pool +
+            " -o wide; see spec.node.nodeSelector and tolerations of the pool");
   const PodState& pod = *facts.larderd_pod;
   const reconcile::PodView& larderd = pod.view;
   if (larderd.ready) return std::nullopt;
   if (larderd.killed_for_memory)
     return problem("LarderdOutOfMemory", "larderd was killed for memory",
                    "remove spec.resources.limits.memory from the pool, or raise the limit");
-  if (!larderd.unscheduled.empty()) return problem("NotScheduled", "the pod has no node: " + larderd.unscheduled, describe(pod));
+  if (!larderd.unscheduled.empty())
+    return problem("NotScheduled", "the pod has no node: " + larderd.unscheduled, describe(pod));
   if (larderd.waiting.find("Image") != std::string::npos)
-    return problem("ImageNotPulled", "larderd's image is not pulled: " + larderd.waiting + ": " + larderd.waiting_text,
-                   "check the name of the image, and the pull secret of the pod's service account");
-  const bool starting = larderd.waiting.empty() || larderd.waiting == "PodInitializing" || larderd.waiting == "ContainerCreating";
+    return problem(
+        "ImageNotPulled",
+        "larderd's image is not pulled: " + larderd.waiting + ": " + larderd.waiting_text,
+        "check the name of the image, and the pull secret of the pod's service account");
+  const bool starting = larderd.waiting.empty() || larderd.waiting == "PodInitializing" ||
+                        larderd.waiting == "ContainerCreating";
   if (starting && larderd.restarts == 0)
-    return perhaps("LarderdStarting", "larderd is not ready yet", "wait; if larderd does not become ready: " + describe(pod));
-  return problem("LarderdDown",
-                 "larderd does not run" + (larderd.waiting.empty() ? "" : ": " + larderd.waiting + " " + larderd.waiting_text) +
-                     ", " + base::plural(static_cast<std::uint64_t>(larderd.restarts), "restart"),
-                 "kubectl logs " + larderd.name + " -n " + larderd.ns + " -c larder --previous");
+    return perhaps("LarderdStarting", "larderd is not ready yet",
+                   "wait; if larderd does not become ready: " + describe(pod));
+  return problem(
+      "LarderdDown",
+      "larderd does not run" +
+          (larderd.waiting.empty() ? "" : ": " + larderd.waiting + " " + larderd.waiting_text) +
+          ", " + base::plural(static_cast<std::uint64_t>(larderd.restarts), "restart"),
+      "kubectl logs " + larderd.name + " -n " + larderd.ns + " -c larder --previous");
 }
 
 Diagnostic engine_off(const HitFacts& facts) {
-  return problem("EngineOff", "the engine runs without the cache; the engine's reason: " + facts.engine_says,
+  return problem("EngineOff",
+                 "the engine runs without the cache; the engine's reason: " + facts.engine_says,
                  "change the engine's flags accordingly");
 }
 
@@ -63,33 +72,39 @@ Diagnostic not_attached(const HitFacts& facts, const Snapshot& now) {
   if (!facts.engine_says.empty()) return engine_off(facts);
   for (const ContainerState& container : facts.pod.containers)
     if (!container.waiting.empty())
-      return problem(
-          "EngineNotRunning",
-          "container " + container.name + " does not run: " + container.waiting + " " + container.waiting_text,
-          "kubectl logs " + facts.pod.view.name + " -n " + facts.pod.view.ns + " -c " + container.name + " --previous");
+      return problem("EngineNotRunning",
+                     "container " + container.name + " does not run: " + container.waiting + " " +
+                         container.waiting_text,
+                     "kubectl logs " + facts.pod.view.name + " -n " + facts.pod.view.ns + " -c " +
+                         container.name + " --previous");
   for (const ContainerState& container : facts.pod.containers)
     if (!container.ready)
-      return perhaps("EngineStarting", "no engine is attached; container " + container.name + " is not ready yet",
-                     "wait: vLLM attaches after loading the model; if vLLM does not attach: kubectl logs " + facts.pod.view.name +
-                         " -n " + facts.pod.view.ns + " -c " + container.name);
+      return perhaps(
+          "EngineStarting",
+          "no engine is attached; container " + container.name + " is not ready yet",
+          "wait: vLLM attaches after loading the model; if vLLM does not attach: kubectl logs " +
+              facts.pod.view.name + " -n " + facts.pod.view.ns + " -c " + container.name);
   for (const ctl::Fallback& fallback : now.fallbacks)
     if (fallback.kind == "engines")
       return problem("EngineRefused", "larderd refuses the engine: " + fallback.why,
                      "change the named setting of the pool or of the engine");
   if (now.sessions.refused > 0)
     return problem("EngineRefused",
-                   "larderd refused " + base::plural(now.sessions.refused, "engine") + ": the version or the group does not fit",
-                   "kubectl logs " + facts.larderd_pod->view.name + " -n " + facts.larderd_pod->view.ns + " -c larder");
+                   "larderd refused " + base::plural(now.sessions.refused, "engine") +
+                       ": the version or the group does not fit",
+                   "kubectl logs " + facts.larderd_pod->view.name + " -n " +
+                       facts.larderd_pod->view.ns + " -c larder");
   if (now.sessions.opened > 0)
     return problem("EngineGone", "an engine was attached before, and no engine is attached now",
                    "read the log of the engine's container for the reason: kubectl logs");
   if (!facts.adds_flags)
     return problem("NoConnectorFlag",
-                   "no engine has ever attached, and the pool leaves the engine's flags alone (spec.engine.flags: false)",
+                   "no engine has ever attached, and the pool leaves the engine's flags alone "
+                   "(spec.engine.flags: false)",
                    "give vLLM --kv-transfer-config yourself, or remove spec.engine.flags");
   return problem("NeverAttached", "no engine has ever attached",
-                 "an engine with the connector logs lines with \"Larder\": kubectl logs " + facts.pod.view.name + " -n " +
-                     facts.pod.view.ns);
+                 "an engine with the connector logs lines with \"Larder\": kubectl logs " +
+                     facts.pod.view.name + " -n " + facts.pod.view.ns);
 }
 
 // The number in the line "chunk_tokens: 256" of the current namespace; 0: unknown.
@@ -109,23 +124,27 @@ std::uint64_t chunk_tokens(const Snapshot& now) {
 // Short prompts explain the missing hits alone, so no other cause is listed beside them.
 std::optional<Diagnostic> too_short(const Snapshot& now) {
   const ctl::ModelCounts& all = now.all;
-  if (static_cast<double>(all.too_short) < kMostlyShort * static_cast<double>(all.requests)) return std::nullopt;
+  if (static_cast<double>(all.too_short) < kMostlyShort * static_cast<double>(all.requests))
+    return std::nullopt;
   const std::uint64_t tokens = chunk_tokens(now);
-  return problem("PromptsTooShort",
-                 grouped(all.too_short) + " of " + grouped(all.requests) + " prompts had less than a chunk" +
-                     (tokens == 0 ? "" : " of " + grouped(tokens) + " tokens") + " beyond the hits of vLLM's own cache (" +
-                     grouped(all.asked / all.requests) + " tokens on average)",
-                 "short prompts save little; a smaller spec.chunkTokens of the pool makes chunks smaller");
+  return problem(
+      "PromptsTooShort",
+      grouped(all.too_short) + " of " + grouped(all.requests) + " prompts had less than a chunk" +
+          (tokens == 0 ? "" : " of " + grouped(tokens) + " tokens") +
+          " beyond the hits of vLLM's own cache (" + grouped(all.asked / all.requests) +
+          " tokens on average)",
+      "short prompts save little; a smaller spec.chunkTokens of the pool makes chunks smaller");
 }
 
 // Only clients know whether salts differ; larderd gets salts as parts of hashes.
 std::optional<Diagnostic> salted(const Snapshot& now, Weight weight) {
   if (now.all.salted == 0) return std::nullopt;
-  return Diagnostic{
-      weight, "Salted",
-      grouped(now.all.salted) + " of " + grouped(now.all.requests) +
-          " requests carried a cache_salt: such requests hit only KV that was computed with the same salt",
-      "give requests that may share a cache the same cache_salt, or no salt; a salt for each user or request prevents sharing"};
+  return Diagnostic{weight, "Salted",
+                    grouped(now.all.salted) + " of " + grouped(now.all.requests) +
+                        " requests carried a cache_salt: such requests hit only KV that was "
+                        "computed with the same salt",
+                    "give requests that may share a cache the same cache_salt, or no salt; a salt "
+                    "for each user or request prevents sharing"};
 }
 
 // For prompts that are long enough and have no hits: known causes first, then the remaining ones.
@@ -134,33 +153,42 @@ Findings few_hits(const HitFacts& facts, const Snapshot& now) {
   if (auto finding = too_short(now)) return {*finding};
   if (now.loads_failed > 0)
     found.push_back(problem("LoadsFail",
-                            grouped(now.loads_failed) + " loads failed, " + grouped(now.checksum_failures) + " by checksum",
-                            "the engine's log names each; if only one node has checksum failures, test the memory of the node"));
+                            grouped(now.loads_failed) + " loads failed, " +
+                                grouped(now.checksum_failures) + " by checksum",
+                            "the engine's log names each; if only one node has checksum failures, "
+                            "test the memory of the node"));
   const std::uint64_t refused = now.memory.refused_no_space + now.memory.refused_cap;
   if (now.all.stored == 0 && refused > 0)
-    found.push_back(problem("NothingStored", "no chunk could be stored: " + grouped(refused) + " stores were refused for room",
-                            "raise spec.memory.size: memory must have room for several chunks"));
-  else if (now.all.stored == 0)
     found.push_back(
-        perhaps("NothingStored", "the engine has stored no chunk yet", "an engine with kv_role kv_consumer never stores"));
+        problem("NothingStored",
+                "no chunk could be stored: " + grouped(refused) + " stores were refused for room",
+                "raise spec.memory.size: memory must have room for several chunks"));
+  else if (now.all.stored == 0)
+    found.push_back(perhaps("NothingStored", "the engine has stored no chunk yet",
+                            "an engine with kv_role kv_consumer never stores"));
   // More evictions than chunks: the content of memory has changed at least once since the start.
   if (now.memory.evicted.capacity > now.memory.chunks)
     found.push_back(perhaps("EvictedBeforeUse",
-                            grouped(now.memory.evicted.capacity) + " chunks were evicted for room, and memory has " +
+                            grouped(now.memory.evicted.capacity) +
+                                " chunks were evicted for room, and memory has " +
                                 grouped(now.memory.chunks) + " chunks",
                             "raise spec.memory.size, or add spec.disk or a backend"));
   if (!facts.has_backend && !facts.by_node && !facts.others.empty())
-    found.push_back(perhaps("NotShared",
-                            "this pod does not find chunks of the " + base::plural(facts.others.size(), "other pod") +
-                                " of the pool: in placement Sidecar pods share through a backend, and the pool has no backend",
-                            "add spec.backendRef (kubectl explain cachepool.spec.backendRef), or placement Node"));
+    found.push_back(perhaps(
+        "NotShared",
+        "this pod does not find chunks of the " + base::plural(facts.others.size(), "other pod") +
+            " of the pool: in placement Sidecar pods share through a backend, and the pool has no "
+            "backend",
+        "add spec.backendRef (kubectl explain cachepool.spec.backendRef), or placement Node"));
   if (auto finding = salted(now, Weight::kPerhaps)) found.push_back(*finding);
   if (found.empty() || !has_problem(found))
     found.push_back(
         perhaps("NeverRepeated",
-                grouped(now.all.requests) + " prompts were looked up (" + grouped(now.all.asked / now.all.requests) +
+                grouped(now.all.requests) + " prompts were looked up (" +
+                    grouped(now.all.asked / now.all.requests) +
                     " tokens on average), and no prompt began as an earlier prompt did",
-                "the first chunk must be equal to the last token: keep changing text (time, user, request id) out of the "
+                "the first chunk must be equal to the last token: keep changing text (time, user, "
+                "request id) out of the "
                 "beginning of the prompt; try one prompt twice (python -m larder.query_twice)"));
   return found;
 }
@@ -173,36 +201,42 @@ void add(Findings& to, Findings more) {
 Findings of_attached(const HitFacts& facts, const Snapshot& now) {
   if (has_no_namespace(now)) {
     if (!facts.engine_says.empty()) return {engine_off(facts)};
-    return {perhaps("WeightsBeingRead",
-                    "the engine is attached and has no namespace yet: the engine reads its weights to name the namespace",
-                    "wait, then send a prompt; the engine's log has lines with \"Larder: weights\"")};
+    return {
+        perhaps("WeightsBeingRead",
+                "the engine is attached and has no namespace yet: the engine reads its weights to "
+                "name the namespace",
+                "wait, then send a prompt; the engine's log has lines with \"Larder: weights\"")};
   }
   Findings found = namespace_findings(now, facts.others);
   if (facts.has_backend && now.backend.serving && !now.backend.reason.empty())
-    found.push_back(perhaps("BackendDegraded",
-                            "larderd reads from the backend and cannot use the backend fully: " + now.backend.reason,
-                            "if the server is full, set maxmemory-policy allkeys-lru, or raise maxmemory"));
+    found.push_back(perhaps(
+        "BackendDegraded",
+        "larderd reads from the backend and cannot use the backend fully: " + now.backend.reason,
+        "if the server is full, set maxmemory-policy allkeys-lru, or raise maxmemory"));
   else if (facts.has_backend && !now.backend.reason.empty())
-    found.push_back(
-        problem("BackendDown", "the backend does not serve: " + now.backend.reason, "kubectl larder backend check says more"));
+    found.push_back(problem("BackendDown", "the backend does not serve: " + now.backend.reason,
+                            "kubectl larder backend check says more"));
   if (!now.disk.place.empty() && !now.disk.reason.empty())
-    found.push_back(
-        perhaps("DiskDegraded", "the disk tier is degraded: " + now.disk.reason, "read the log of the container larder"));
+    found.push_back(perhaps("DiskDegraded", "the disk tier is degraded: " + now.disk.reason,
+                            "read the log of the container larder"));
   const bool all_silent = std::ranges::all_of(now.sessions.attached, &ctl::SessionState::silent);
   if (all_silent)
     found.push_back(problem("EngineSilent", "the engine is attached and its heartbeat has stopped",
                             "check whether the engine is stopped or starved of CPU"));
   const ctl::ModelCounts& all = now.all;
   if (all.requests == 0) {
-    found.push_back(perhaps(
-        "NoRequests", "no prompt has been looked up since larderd started, " + base::seconds_text(now.uptime_seconds) + " ago",
-        "send a prompt, and check whether the Service reaches this pod"));
-  } else if (static_cast<double>(all.hit) < kFewHits * static_cast<double>(std::max<std::uint64_t>(all.asked, 1))) {
+    found.push_back(perhaps("NoRequests",
+                            "no prompt has been looked up since larderd started, " +
+                                base::seconds_text(now.uptime_seconds) + " ago",
+                            "send a prompt, and check whether the Service reaches this pod"));
+  } else if (static_cast<double>(all.hit) <
+             kFewHits * static_cast<double>(std::max<std::uint64_t>(all.asked, 1))) {
     add(found, few_hits(facts, now));
   } else {
     found.push_back({Weight::kNote, "Hits",
-                     "the cache has hits: " + hit_ratio(all) + " of the prompt tokens asked for, in " +
-                         grouped(all.requests_hit) + " of " + grouped(all.requests) + " requests",
+                     "the cache has hits: " + hit_ratio(all) +
+                         " of the prompt tokens asked for, in " + grouped(all.requests_hit) +
+                         " of " + grouped(all.requests) + " requests",
                      ""});
     if (auto finding = salted(now, Weight::kNote)) found.push_back(*finding);
   }
@@ -216,7 +250,9 @@ std::string hit_ratio(const ctl::ModelCounts& counts) {
 }
 
 bool has_no_namespace(const Snapshot& now) {
-  return std::ranges::all_of(now.sessions.attached, [](const ctl::SessionState& session) { return session.space.empty(); });
+  return std::ranges::all_of(now.sessions.attached, [](const ctl::SessionState& session) {
+    return session.space.empty();
+  });
 }
 
 std::string why_off(const std::string& log) {
@@ -232,11 +268,15 @@ Findings why_no_hits(const HitFacts& facts) {
   if (facts.larderd == nullptr && facts.not_asked.code() == Code::kOutOfRange)
     return {{Weight::kNote, "NotAsked", facts.not_asked.text(), ""}};
   if (facts.larderd == nullptr)
-    return {problem("LarderdNotAsked", "larderd runs, but does not answer through the API server: " + facts.not_asked.text(),
-                    "you need the right to get pods/proxy, and NetworkPolicies must let the API server reach port 9464: " +
-                        facts.larderd_pod->ask_by_hand())};
+    return {problem(
+        "LarderdNotAsked",
+        "larderd runs, but does not answer through the API server: " + facts.not_asked.text(),
+        "you need the right to get pods/proxy, and NetworkPolicies must let the API server reach "
+        "port 9464: " +
+            facts.larderd_pod->ask_by_hand())};
   const Snapshot& now = *facts.larderd;
-  Findings found = now.sessions.attached.empty() ? Findings{not_attached(facts, now)} : of_attached(facts, now);
+  Findings found =
+      now.sessions.attached.empty() ? Findings{not_attached(facts, now)} : of_attached(facts, now);
   std::ranges::stable_sort(found, {}, &Diagnostic::weight);
   return found;
 }

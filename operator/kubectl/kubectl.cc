@@ -47,7 +47,8 @@ Result<Fd> file_of(const std::string& text) {
   if (text.empty()) return Fd();
   Fd file(::memfd_create("larder-kubectl", MFD_CLOEXEC));
   if (!file.valid()) return Status::from_errno(errno, "a file for kubectl");
-  Status written = base::write_all_at(file.get(), std::as_bytes(std::span(text)), 0, "write a file for kubectl");
+  Status written =
+      base::write_all_at(file.get(), std::as_bytes(std::span(text)), 0, "write a file for kubectl");
   if (!written.ok()) return written;
   return file;
 }
@@ -63,11 +64,13 @@ Result<pid_t> spawn(const Words& words, int in, int out, int err) {
   ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
   pid_t pid = 0;
-  const int error = ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int error =
+      ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return pid;
-  return Status(Code::kUnavailable, "cannot run " + words[0] + ": " + std::generic_category().message(error) +
-                                        ". `kubectl larder` asks the cluster through kubectl: put kubectl into PATH");
+  return Status(Code::kUnavailable,
+                "cannot run " + words[0] + ": " + std::generic_category().message(error) +
+                    ". `kubectl larder` asks the cluster through kubectl: put kubectl into PATH");
 }
 
 milliseconds left_until(Clock::time_point end) {
@@ -106,7 +109,8 @@ struct Said {
 
 class Listening {
  public:
-  Listening(int out, int err, milliseconds deadline) : out_(out), err_(err), begin_(Clock::now()), deadline_(begin_ + deadline) {}
+  Listening(int out, int err, milliseconds deadline)
+      : out_(out), err_(err), begin_(Clock::now()), deadline_(begin_ + deadline) {}
 
   // Waits for the end of both streams, then of the process.
   Said until_end(std::size_t most_bytes, pid_t pid) {
@@ -116,7 +120,8 @@ class Listening {
         said_.late = true;
         break;
       }
-      std::array<pollfd, 2> wait{pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};  // a negative one is left out
+      std::array<pollfd, 2> wait{pollfd{out_, POLLIN, 0},
+                                 pollfd{err_, POLLIN, 0}};  // a negative one is left out
       ::poll(wait.data(), wait.size(), static_cast<int>(std::min(left, kQuiet).count()));
       if (wait[0].revents != 0 && !read_some(out_, said_.out, most_bytes)) out_ = -1;
       if (said_.out.size() > most_bytes) {
@@ -148,7 +153,8 @@ class Listening {
 // repeats the message in its own words.
 bool is_log_line(std::string_view line) {
   return line.size() > 5 && std::string_view("IWEF").find(line.front()) != std::string_view::npos &&
-         std::ranges::all_of(line.substr(1, 4), [](char c) { return c >= '0' && c <= '9'; }) && line[5] == ' ';
+         std::ranges::all_of(line.substr(1, 4), [](char c) { return c >= '0' && c <= '9'; }) &&
+         line[5] == ' ';
 }
 
 // The last lines of the output on one line, since kubectl's message follows the warnings.
@@ -163,16 +169,20 @@ std::string sentence_of(const std::string& error) {
     if (!is_log_line(line)) own += (own.empty() ? "" : "; ") + line;
   }
   const std::string& text = own.empty() ? all : own;
-  return base::printable(text.size() > kMostErrorShown ? "..." + text.substr(text.size() - kMostErrorShown) : text);
+  return base::printable(
+      text.size() > kMostErrorShown ? "..." + text.substr(text.size() - kMostErrorShown) : text);
 }
 
 Status refusal(const std::string& error) {
   const auto says = [&](const char* words) { return error.find(words) != std::string::npos; };
   const std::string text = error.empty() ? "kubectl failed without a message" : sentence_of(error);
-  if (says("(NotFound)") || says("doesn't have a resource type") || says("could not find the requested resource"))
+  if (says("(NotFound)") || says("doesn't have a resource type") ||
+      says("could not find the requested resource"))
     return {Code::kNotFound, text};
-  if (says("(Forbidden)") || says("(Unauthorized)") || says("must be logged in")) return {Code::kPermissionDenied, text};
-  if (says("nable to connect to the server") || says("connection to the server") || says("(ServiceUnavailable)"))
+  if (says("(Forbidden)") || says("(Unauthorized)") || says("must be logged in"))
+    return {Code::kPermissionDenied, text};
+  if (says("nable to connect to the server") || says("connection to the server") ||
+      says("(ServiceUnavailable)"))
     return {Code::kUnavailable, text};
   return {Code::kFailedPrecondition, text};
 }
@@ -193,7 +203,8 @@ std::vector<Answer> at_once(std::size_t count, const Work& work) {
 }
 
 std::string no_answer(const Words& words, milliseconds deadline) {
-  return "kubectl " + words.front() + " gave no answer in " + base::seconds_text(static_cast<double>(deadline.count()) / 1000);
+  return "kubectl " + words.front() + " gave no answer in " +
+         base::seconds_text(static_cast<double>(deadline.count()) / 1000);
 }
 
 }  // namespace
@@ -219,9 +230,12 @@ Result<Kubectl::Heard> Kubectl::hear(const Call& call, std::size_t most_bytes) c
   if (said.late || said.too_long) ::kill(*pid, SIGKILL);
   const bool well = reap(*pid);
   if (said.too_long)
-    return Status(Code::kOutOfRange, "kubectl " + words.front() + " answers with more than " + base::bytes_text(most_bytes));
+    return Status(Code::kOutOfRange, "kubectl " + words.front() + " answers with more than " +
+                                         base::bytes_text(most_bytes));
   if (said.late)
-    return Status(Code::kDeadlineExceeded, no_answer(words, deadline_) + (said.err.empty() ? "" : ": " + sentence_of(said.err)));
+    return Status(
+        Code::kDeadlineExceeded,
+        no_answer(words, deadline_) + (said.err.empty() ? "" : ": " + sentence_of(said.err)));
   const Status ended = well ? Status() : refusal(said.err);
   return Heard{std::move(said.out), std::move(said.err), ended};
 }
@@ -245,12 +259,16 @@ Status Kubectl::show(const Words& words, milliseconds deadline) const {
   return {};
 }
 
-std::vector<Result<Kubectl::Heard>> Kubectl::hear_all(const std::vector<Call>& calls, std::size_t most_bytes) const {
-  return at_once<Result<Heard>>(calls.size(), [&](std::size_t i) { return hear(calls[i], most_bytes); });
+std::vector<Result<Kubectl::Heard>> Kubectl::hear_all(const std::vector<Call>& calls,
+                                                      std::size_t most_bytes) const {
+  return at_once<Result<Heard>>(calls.size(),
+                                [&](std::size_t i) { return hear(calls[i], most_bytes); });
 }
 
-std::vector<Result<std::string>> Kubectl::ask_all(const std::vector<Words>& calls, std::size_t most_bytes) const {
-  return at_once<Result<std::string>>(calls.size(), [&](std::size_t i) { return ask(calls[i], most_bytes); });
+std::vector<Result<std::string>> Kubectl::ask_all(const std::vector<Words>& calls,
+                                                  std::size_t most_bytes) const {
+  return at_once<Result<std::string>>(calls.size(),
+                                      [&](std::size_t i) { return ask(calls[i], most_bytes); });
 }
 
 }  // namespace larder::kubectl

@@ -23,7 +23,8 @@ class Kubectl {
   static constexpr std::size_t kAtOnce = 8;  // processes
 
   // `options` precede the words of each call: "--context=blue". `program` is looked up in PATH.
-  explicit Kubectl(Words options, std::string program = "kubectl", std::chrono::milliseconds deadline = kDeadline)
+  explicit Kubectl(Words options, std::string program = "kubectl",
+                   std::chrono::milliseconds deadline = kDeadline)
       : options_(std::move(options)), program_(std::move(program)), deadline_(deadline) {}
 
   // Returns kubectl's standard output. kNotFound: no such object or kind. kPermissionDenied: the
@@ -43,14 +44,16 @@ class Kubectl {
   // An error: kubectl did not run, did not answer in time, or answered too much.
   Result<Heard> hear(const Call& call, std::size_t most_bytes = kMostBytes) const;
   // hear() for many calls, kAtOnce at once; results in the order of `calls`.
-  std::vector<Result<Heard>> hear_all(const std::vector<Call>& calls, std::size_t most_bytes = kMostBytes) const;
+  std::vector<Result<Heard>> hear_all(const std::vector<Call>& calls,
+                                      std::size_t most_bytes = kMostBytes) const;
 
   // Runs kubectl with inherited output and error streams. Kills kubectl at `deadline`. Fails unless
   // kubectl ends with success in time.
   Status show(const Words& words, std::chrono::milliseconds deadline) const;
 
   // ask() for many calls, kAtOnce at once; results in the order of `calls`.
-  std::vector<Result<std::string>> ask_all(const std::vector<Words>& calls, std::size_t most_bytes = kMostBytes) const;
+  std::vector<Result<std::string>> ask_all(const std::vector<Words>& calls,
+                                           std::size_t most_bytes = kMostBytes) const;
 
  private:
   Words command(const Words& words) const;

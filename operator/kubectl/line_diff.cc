@@ -30,10 +30,12 @@ Lines lines_of(std::string_view text) {
 // Length of the longest common subsequence after line i of one text and line j of the other.
 class Common {
  public:
-  Common(const Lines& before, const Lines& after) : width_(after.size() + 1), cells_((before.size() + 1) * width_) {
+  Common(const Lines& before, const Lines& after)
+      : width_(after.size() + 1), cells_((before.size() + 1) * width_) {
     for (std::size_t i = before.size(); i-- > 0;)
       for (std::size_t j = after.size(); j-- > 0;)
-        at(i, j) = before[i] == after[j] ? at(i + 1, j + 1) + 1 : std::max(at(i + 1, j), at(i, j + 1));
+        at(i, j) =
+            before[i] == after[j] ? at(i + 1, j + 1) + 1 : std::max(at(i + 1, j), at(i, j + 1));
   }
   std::uint32_t& at(std::size_t i, std::size_t j) { return cells_[i * width_ + j]; }
 
@@ -64,7 +66,8 @@ std::vector<Step> steps_between(const Lines& before, const Lines& after) {
 }
 
 std::string range_of(std::size_t from, std::size_t count) {
-  return std::to_string(count == 0 ? from : from + 1) + (count == 1 ? "" : "," + std::to_string(count));
+  return std::to_string(count == 0 ? from : from + 1) +
+         (count == 1 ? "" : "," + std::to_string(count));
 }
 
 // The end of the hunk whose first change is at `at`, including the context after its last change.
@@ -77,8 +80,8 @@ std::size_t end_of_piece(const std::vector<Step>& steps, std::size_t at) {
 
 }  // namespace
 
-std::string line_diff(std::string_view before_name, std::string_view before, std::string_view after_name,
-                      std::string_view after) {
+std::string line_diff(std::string_view before_name, std::string_view before,
+                      std::string_view after_name, std::string_view after) {
   const std::vector<Step> steps = steps_between(lines_of(before), lines_of(after));
   std::string text;
   std::size_t old_line = 0, new_line = 0, counted = 0;
@@ -90,12 +93,15 @@ std::string line_diff(std::string_view before_name, std::string_view before, std
   };
   for (std::size_t at = 0; at < steps.size(); ++at) {
     if (steps[at].mark == ' ') continue;
-    const std::size_t begin = std::max(at - std::min(at, kContext), counted), end = end_of_piece(steps, at);
+    const std::size_t begin = std::max(at - std::min(at, kContext), counted),
+                      end = end_of_piece(steps, at);
     count_up_to(begin);
     const std::size_t old_from = old_line, new_from = new_line;
     count_up_to(end);
-    text += "@@ -" + range_of(old_from, old_line - old_from) + " +" + range_of(new_from, new_line - new_from) + " @@\n";
-    for (std::size_t i = begin; i < end; ++i) text += steps[i].mark + std::string(steps[i].line) + "\n";
+    text += "@@ -" + range_of(old_from, old_line - old_from) + " +" +
+            range_of(new_from, new_line - new_from) + " @@\n";
+    for (std::size_t i = begin; i < end; ++i)
+      text += steps[i].mark + std::string(steps[i].line) + "\n";
     at = end - 1;
   }
   if (text.empty()) return text;

@@ -7,6 +7,7 @@
 namespace larder::kubectl {
 
 // Empty for equal texts. `before_name` and `after_name` are the names in the head.
-std::string line_diff(std::string_view before_name, std::string_view before, std::string_view after_name, std::string_view after);
+std::string line_diff(std::string_view before_name, std::string_view before,
+                      std::string_view after_name, std::string_view after);
 
 }  // namespace larder::kubectl

@@ -29,16 +29,19 @@ std::string of_pools(const std::vector<std::string>& pools) {
 }  // namespace
 
 Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster) {
-  if (arguments.json) return Status(Code::kInvalidArgument, "top has no JSON; kubectl larder pods -o json has the same figures");
+  if (arguments.json)
+    return Status(Code::kInvalidArgument,
+                  "top has no JSON; kubectl larder pods -o json has the same figures");
   const Result<std::string> ns = wanted_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
   const std::vector<std::string> pools(arguments.words.begin() + 1, arguments.words.end());
-  const auto interval =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(arguments.interval_seconds));
+  const auto interval = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(arguments.interval_seconds));
   ctl::Terminal terminal(arguments.iterations == 0);
   SnapshotsByUid before;
   for (std::uint64_t shown = 0;; ++shown) {
-    const bool baseline = arguments.iterations != 0 && shown == 0;  // so that the first screen has rates
+    const bool baseline =
+        arguments.iterations != 0 && shown == 0;  // so that the first screen has rates
     Result<std::vector<PodState>> pods = cluster.pods(*ns, of_pools(pools));
     // A live screen survives an outage of the API server; a script with --iterations gets the error.
     if (!pods.ok() && (arguments.iterations != 0 || before.empty())) return pods.status();
@@ -56,13 +59,17 @@ Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster)
 
 Result<Outcome> check_backend(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.words[1] != "check")
-    return Status(Code::kInvalidArgument, "'" + arguments.words[1] + "' is not a command of backend: write backend check NAME");
+    return Status(
+        Code::kInvalidArgument,
+        "'" + arguments.words[1] + "' is not a command of backend: write backend check NAME");
   const Result<std::string> ns = one_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
   const std::string& name = arguments.words[2];
-  const Result<api::Object> backend = cluster.object("cachebackends." + std::string(api::kGroup), *ns, name);
+  const Result<api::Object> backend =
+      cluster.object("cachebackends." + std::string(api::kGroup), *ns, name);
   if (!backend.ok()) return backend.status();
-  const Result<std::vector<api::Object>> objects = cluster.objects("cachepools." + std::string(api::kGroup), *ns);
+  const Result<std::vector<api::Object>> objects =
+      cluster.objects("cachepools." + std::string(api::kGroup), *ns);
   if (!objects.ok()) return objects.status();
   std::vector<std::string> pools;
   for (const api::Object& object : *objects)
@@ -74,14 +81,17 @@ Result<Outcome> check_backend(const Arguments& arguments, const Cluster& cluster
     const Fleet fleet(cluster, *std::move(pods), most_asked(arguments));
     for (const PodState& pod : fleet.pods())
       if (const ctl::Snapshot* now = fleet.answer_of(pod))
-        said.push_back({pod.view.name, now->backend.place, now->backend.reason, now->backend.serving});
+        said.push_back(
+            {pod.view.name, now->backend.place, now->backend.reason, now->backend.serving});
   }
   const BackendState seen = backend_seen(*backend, std::move(pools), std::move(said));
-  const bool warned =
-      std::ranges::any_of(seen.findings, [](const Diagnostic& finding) { return finding.weight != Diagnostic::Weight::kNote; });
-  return Outcome{arguments.json ? backend_json(seen) : backend_text(seen), seen.unusable() ? kExitUnusable
-                                                                           : warned        ? kExitWarnings
-                                                                                           : 0};
+  const bool warned = std::ranges::any_of(seen.findings, [](const Diagnostic& finding) {
+    return finding.weight != Diagnostic::Weight::kNote;
+  });
+  return Outcome{arguments.json ? backend_json(seen) : backend_text(seen), seen.unusable()
+                                                                               ? kExitUnusable
+                                                                           : warned ? kExitWarnings
+                                                                                    : 0};
 }
 
 }  // namespace larder::kubectl

@@ -18,7 +18,8 @@ using Weight = Diagnostic::Weight;
 
 constexpr std::string_view kOtherFlags = "give all pods the same flags of vLLM";
 constexpr std::string_view kOtherKernel =
-    "vLLM chose another attention kernel for the machine: keep the pods on nodes of one kind (nodeSelector), or give each "
+    "vLLM chose another attention kernel for the machine: keep the pods on nodes of one kind "
+    "(nodeSelector), or give each "
     "kind a pool";
 
 struct FieldCure {
@@ -28,21 +29,25 @@ struct FieldCure {
 // that begins the name counts: "engine_version" stands before "engine".
 constexpr std::array<FieldCure, 28> kCures{{
     {"none_hash",
-     "give all pods the same PYTHONHASHSEED, or remove the variable from all: vLLM's block hashes start from the seed"},
+     "give all pods the same PYTHONHASHSEED, or remove the variable from all: vLLM's block hashes "
+     "start from the seed"},
     {"hash_algorithm", "give all pods the same --prefix-caching-hash-algo"},
     {"engine_version", "run the same vLLM in all pods"},
     {"engine", "one pool for each kind of engine"},
     {"layout", "the shims are of different versions of Larder: restart the older pods"},
     {"weights",
-     "the weights differ: give all pods the same --revision or the same files; or, for weights that you know to be equal, "
+     "the weights differ: give all pods the same --revision or the same files; or, for weights "
+     "that you know to be equal, "
      "set weights_id in the connector's extra config"},
     {"kv_cache_dtype", "give all pods the same --kv-cache-dtype"},
     {"dtype", "give all pods the same --dtype"},
     {"model_config.dtype", "give all pods the same --dtype"},
     {"model_config.quantization", "give all pods the same --quantization"},
     {"model_config.hf_overrides", "give all pods the same --hf-overrides"},
-    {"model_config.multimodal_config", "give all pods the same --mm-processor-kwargs and --media-io-kwargs"},
-    {"model_config.hf_config", "another model, or other --hf-overrides: give each model a pool, for separate figures"},
+    {"model_config.multimodal_config",
+     "give all pods the same --mm-processor-kwargs and --media-io-kwargs"},
+    {"model_config.hf_config",
+     "another model, or other --hf-overrides: give each model a pool, for separate figures"},
     {"compilation_config", "give all pods the same --compilation-config, --enforce-eager and -O"},
     {"VLLM_", "give all pods the same value of this environment variable"},
     {"adapter", "the pods serve other adapters, or have other --lora settings"},
@@ -58,7 +63,8 @@ constexpr std::array<FieldCure, 28> kCures{{
     {"chunk_tokens", "give all pods the same chunk_tokens (spec.chunkTokens of the pool)"},
     {"rope_max_model_len", "give all pods the same --max-model-len"},
     {"private",
-     "the engine's cache was reset, or weights may have changed in place (sleep, reload_weights): restart the engine to share "
+     "the engine's cache was reset, or weights may have changed in place (sleep, reload_weights): "
+     "restart the engine to share "
      "again"},
 }};
 
@@ -85,8 +91,10 @@ std::optional<Nearest> nearest(const std::vector<NamespaceState>& own, const Sna
     for (const NamespaceState& other : in_use(*larderd)) {
       if (compared.size() >= kMostCompared || !compared.insert(other.id).second) continue;
       for (const NamespaceState& mine : own) {
-        store::FingerprintDifference difference = store::diff_fingerprints(other.fingerprint, mine.fingerprint);
-        if (!best || difference.fields < best->difference.fields) best = {std::move(difference), mine.id, pod, other.id};
+        store::FingerprintDifference difference =
+            store::diff_fingerprints(other.fingerprint, mine.fingerprint);
+        if (!best || difference.fields < best->difference.fields)
+          best = {std::move(difference), mine.id, pod, other.id};
       }
     }
   return best;
@@ -98,15 +106,17 @@ Diagnostic differs(const Nearest& nearest, std::size_t others) {
   for (const std::string& name : names) {
     fields += (fields.empty() ? "" : ", ") + base::printable(name);
     const std::string remedy = remedy_of_field(name);
-    if (!remedy.empty() && remedies.find(remedy) == std::string::npos) remedies += (remedies.empty() ? "" : "; ") + remedy;
+    if (!remedy.empty() && remedies.find(remedy) == std::string::npos)
+      remedies += (remedies.empty() ? "" : "; ") + remedy;
   }
   if (nearest.difference.fields > names.size())
     fields += " and " + std::to_string(nearest.difference.fields - names.size()) + " more";
   // A random hash seed has a reason of its own, since one variable is the whole remedy.
   const bool seed_alone = names.size() == 1 && names.front() == "none_hash";
   return {Weight::kProblem, seed_alone ? "OtherHashSeed" : "OtherNamespace",
-          "the pod's engines store under a namespace (" + nearest.id.substr(0, 8) + ") that is absent in the " +
-              base::plural(others, "other pod") + " of the pool with an answer; against " + nearest.pod + " (" +
+          "the pod's engines store under a namespace (" + nearest.id.substr(0, 8) +
+              ") that is absent in the " + base::plural(others, "other pod") +
+              " of the pool with an answer; against " + nearest.pod + " (" +
               nearest.other_id.substr(0, 8) + ") these fields differ: " + fields +
               " (the other's -> this pod's: " + base::printable(nearest.difference.text) + ")",
           remedies};
@@ -135,7 +145,8 @@ Findings namespace_findings(const Snapshot& own, const Snapshots& others) {
   }
   if (mine.empty() || with_engines == 0) return {};
   if (!same.empty())
-    return {{Weight::kNote, "SameNamespace", "the pod's engines have the namespace of " + reconcile::some_of(same), ""}};
+    return {{Weight::kNote, "SameNamespace",
+             "the pod's engines have the namespace of " + reconcile::some_of(same), ""}};
   const std::optional<Nearest> found = nearest(mine, others);
   if (!found) return {};
   return {differs(*found, with_engines)};

@@ -12,8 +12,8 @@ namespace {
 using api::Object;
 
 constexpr std::size_t kMostNameBytes = 50;  // of the prefix of a generated name
-constexpr std::array<std::string_view, 6> kNeeded{"Namespace",     "ServiceAccount", "CachePool",
-                                                  "PriorityClass", "RuntimeClass",   "CacheBackend"};
+constexpr std::array<std::string_view, 6> kNeeded{
+    "Namespace", "ServiceAccount", "CachePool", "PriorityClass", "RuntimeClass", "CacheBackend"};
 
 std::string text(const Object& object, std::string_view path) {
   return base::printable(api::text_at(object, path));
@@ -54,10 +54,12 @@ void add_claimed_volumes(const Object& set, Object& spec) {
   for (const Object& claim : claims) {
     claimed.push_back(api::name_of(claim));
     const std::string of_first = claimed.back() + "-" + api::name_of(set) + "-0";
-    volumes.push_back({{"name", claimed.back()}, {"persistentVolumeClaim", {{"claimName", of_first}}}});
+    volumes.push_back(
+        {{"name", claimed.back()}, {"persistentVolumeClaim", {{"claimName", of_first}}}});
   }
   for (const Object& volume : api::child(spec, "volumes"))
-    if (std::ranges::find(claimed, api::text_at(volume, "name")) == claimed.end()) volumes.push_back(volume);
+    if (std::ranges::find(claimed, api::text_at(volume, "name")) == claimed.end())
+      volumes.push_back(volume);
   spec["volumes"] = std::move(volumes);
 }
 
@@ -66,15 +68,20 @@ void add_ray_labels(const PlannedPod& planned, Object& metadata) {
   if (!planned.kind.starts_with("Ray")) return;
   if (!api::child(metadata, "labels").is_object()) metadata["labels"] = Object::object();
   metadata["labels"]["ray.io/cluster"] = planned.name;
-  metadata["labels"]["ray.io/node-type"] = planned.path.find("headGroupSpec") != std::string::npos ? "head" : "worker";
+  metadata["labels"]["ray.io/node-type"] =
+      planned.path.find("headGroupSpec") != std::string::npos ? "head" : "worker";
 }
 
 // Fields that the API server wrote into a live pod do not belong in a new one.
 Object pod_of(const PlannedPod& planned, const Object& object, const Object& from) {
-  Object pod = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", Object::object()}, {"spec", api::at(from, "spec")}};
+  Object pod = {{"apiVersion", "v1"},
+                {"kind", "Pod"},
+                {"metadata", Object::object()},
+                {"spec", api::at(from, "spec")}};
   Object& metadata = pod["metadata"];
   for (const char* kept : {"annotations", "labels", "ownerReferences"})
-    if (const Object& value = api::at(api::child(from, "metadata"), kept); !value.is_null()) metadata[kept] = value;
+    if (const Object& value = api::at(api::child(from, "metadata"), kept); !value.is_null())
+      metadata[kept] = value;
   const std::string name = planned.name.empty() ? "pod" : planned.name.substr(0, kMostNameBytes);
   metadata["generateName"] = name.ends_with('-') ? name : name + "-";
   if (!planned.ns.empty()) metadata["namespace"] = planned.ns;
@@ -91,22 +98,30 @@ std::int64_t copies_of(const Object& object) {
 bool is_of_somebody_else(const Object& object) {
   const std::string version = api::text_at(object, "apiVersion");
   const std::string group = version.substr(0, std::min(version.find('/'), version.size()));
-  return version.find('/') != std::string::npos && group.find('.') != std::string::npos && !group.ends_with(".k8s.io") &&
-         group != api::kGroup;
+  return version.find('/') != std::string::npos && group.find('.') != std::string::npos &&
+         !group.ends_with(".k8s.io") && group != api::kGroup;
 }
 
 }  // namespace
 
 std::string PlannedPod::title(bool with_path) const {
-  return kind + " " + (ns.empty() ? "" : ns + "/") + name + (with_path && !path.empty() ? ", " + path : "");
+  return kind + " " + (ns.empty() ? "" : ns + "/") + name +
+         (with_path && !path.empty() ? ", " + path : "");
 }
 
 Planned planned_pods(const std::vector<Object>& objects) {
   Planned all;
   for (const Object& object : objects) {
-    PlannedPod planned{text(object, "kind"), text(object, "metadata.namespace"), text(object, "metadata.name"), "", 1, {}, {}};
+    PlannedPod planned{text(object, "kind"),
+                       text(object, "metadata.namespace"),
+                       text(object, "metadata.name"),
+                       "",
+                       1,
+                       {},
+                       {}};
     if (planned.name.empty()) planned.name = text(object, "metadata.generateName");
-    if (std::ranges::find(kNeeded, planned.kind) != kNeeded.end()) all.needed.push_back(planned.kind + " " + planned.name);
+    if (std::ranges::find(kNeeded, planned.kind) != kNeeded.end())
+      all.needed.push_back(planned.kind + " " + planned.name);
     const std::size_t before = all.pods.size();
     if (planned.kind == "Pod" && has_containers(object)) {
       planned.pod = pod_of(planned, object, object);
@@ -121,7 +136,8 @@ Planned planned_pods(const std::vector<Object>& objects) {
       all.pods.push_back(planned);
     });
     planned.path = "";
-    if (all.pods.size() == before && is_of_somebody_else(object)) all.without.push_back(planned.title(false));
+    if (all.pods.size() == before && is_of_somebody_else(object))
+      all.without.push_back(planned.title(false));
   }
   return all;
 }

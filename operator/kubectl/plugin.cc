@@ -26,18 +26,27 @@ struct Command {
 };
 
 constexpr std::array<Command, 7> kCommands{{
-    {"status", "[POOL]", 0, 1, "", "show hits, problems and remedies of each pool", status_of_pools},
-    {"pods", "[POOL]", 0, 1, "", "show injection, attachment, hits and memory of each pod, and reasons for a missing cache",
+    {"status", "[POOL]", 0, 1, "", "show hits, problems and remedies of each pool",
+     status_of_pools},
+    {"pods", "[POOL]", 0, 1, "",
+     "show injection, attachment, hits and memory of each pod, and reasons for a missing cache",
      pods_of_pools},
-    {"why", "POD", 1, 1, "why which pod? kubectl larder pods lists them", "show why a pod was not injected or has no hits",
-     why_pod},
-    {"top", "[POOL]", 0, 1, "", "show the activity of each pod's larderd, live; Ctrl-C ends top", top_of_pools},
-    {"backend", "check NAME", 2, 2, "which backend? kubectl larder backend check NAME (of a CacheBackend)",
-     "show the operator's check of a CacheBackend and the state of every larderd that uses the backend", check_backend},
+    {"why", "POD", 1, 1, "why which pod? kubectl larder pods lists them",
+     "show why a pod was not injected or has no hits", why_pod},
+    {"top", "[POOL]", 0, 1, "", "show the activity of each pod's larderd, live; Ctrl-C ends top",
+     top_of_pools},
+    {"backend", "check NAME", 2, 2,
+     "which backend? kubectl larder backend check NAME (of a CacheBackend)",
+     "show the operator's check of a CacheBackend and the state of every larderd that uses the "
+     "backend",
+     check_backend},
     {kCheck, "-f FILE", 0, 0, "",
-     "show whether the pods of FILE get a cache, and whether the API server accepts them; creates no object", check_files},
+     "show whether the pods of FILE get a cache, and whether the API server accepts them; creates "
+     "no object",
+     check_files},
     {"trace", "POD", 1, 1, "trace which pod? kubectl larder pods lists them",
-     "record the look-ups at a pod's larderd for simulate: block hashes, never tokens; > FILE", trace_pod},
+     "record the look-ups at a pod's larderd for simulate: block hashes, never tokens; > FILE",
+     trace_pod},
 }};
 
 std::string usage_line(std::string_view name, std::string_view operands, std::string_view help) {
@@ -49,15 +58,19 @@ std::string usage_line(std::string_view name, std::string_view operands, std::st
 
 std::string usage() {
   std::string text = "usage: kubectl larder COMMAND [options]\n\n";
-  for (const Command& command : kCommands) text += usage_line(command.name, command.operands, command.help);
+  for (const Command& command : kCommands)
+    text += usage_line(command.name, command.operands, command.help);
   text += usage_line(kSimulate, "FILE...",
-                     "compute the hits of recorded traces, to choose a memory size; --sizes, --policies as in larderctl");
+                     "compute the hits of recorded traces, to choose a memory size; --sizes, "
+                     "--policies as in larderctl");
   text +=
       "\n  -n, --namespace NS    the namespace, default: from the context; -A: all namespaces\n"
       "  -o json               print JSON\n"
-      "  -f FILE, -k DIR, -R   check: files, folders, - and URLs, as in kubectl apply; -o yaml: print the injected pods\n"
+      "  -f FILE, -k DIR, -R   check: files, folders, - and URLs, as in kubectl apply; -o yaml: "
+      "print the injected pods\n"
       "  --all                 pods: ask every larderd, not only 64\n"
-      "  --interval SECONDS    top: time between two screens, default 5; --iterations N, --once: end after N or one screens\n"
+      "  --interval SECONDS    top: time between two screens, default 5; --iterations N, --once: "
+      "end after N or one screens\n"
       "  --seconds N           trace: duration, default 60\n"
       "  --context, --kubeconfig, --as and the other options of access go to kubectl unchanged\n\n"
       "Exit status 0: no problem; 1: a problem; 2: the command failed.\n";
@@ -75,7 +88,8 @@ const Command* command_of(const Arguments& arguments, std::string& wrong) {
     if (arguments.words.empty() || command.name != arguments.words[0]) continue;
     const std::size_t operands = arguments.words.size() - 1;
     if (operands >= command.least && operands <= command.most) return &command;
-    wrong = operands < command.least ? std::string(command.missing) : "'" + arguments.words.back() + "' is one argument too many";
+    wrong = operands < command.least ? std::string(command.missing)
+                                     : "'" + arguments.words.back() + "' is one argument too many";
     if (command.name == kCheck) wrong += ": files stand behind -f";
     return nullptr;
   }
@@ -111,7 +125,8 @@ int run_plugin(std::span<const std::string_view> words) {
   if (command == nullptr) return usage_error(wrong);
   if (command->name != kCheck && (arguments->yaml || !arguments->files.empty()))
     return usage_error("-f, -k, -R and -o yaml are options of check");
-  if (const std::string name = bad_name(*arguments); !name.empty()) return usage_error("'" + name + "' is no name of an object");
+  if (const std::string name = bad_name(*arguments); !name.empty())
+    return usage_error("'" + name + "' is no name of an object");
   const Kubectl kubectl(arguments->for_kubectl);
   const Result<ctl::Outcome> outcome = command->run(*arguments, Cluster(kubectl));
   if (!outcome.ok()) {

@@ -21,13 +21,16 @@ constexpr std::chrono::seconds kTraceMore{60};  // for start and last lines
 Status not_installed(const Status& status) {
   if (status.code() != Code::kNotFound) return status;
   return {Code::kNotFound,
-          "the cluster knows no CachePools: Larder is not installed. helm install larder charts/larder -n "
+          "the cluster knows no CachePools: Larder is not installed. helm install larder "
+          "charts/larder -n "
           "larder-system --create-namespace"};
 }
 
 // The pools of the namespace; with `name`, only this pool, which must exist.
-Result<std::vector<PoolState>> pools_of(const Cluster& cluster, const std::string& ns, const std::string& name) {
-  const Result<std::vector<api::Object>> objects = cluster.objects("cachepools." + std::string(api::kGroup), ns);
+Result<std::vector<PoolState>> pools_of(const Cluster& cluster, const std::string& ns,
+                                        const std::string& name) {
+  const Result<std::vector<api::Object>> objects =
+      cluster.objects("cachepools." + std::string(api::kGroup), ns);
   if (!objects.ok()) return not_installed(objects.status());
   std::vector<PoolState> pools;
   for (const api::Object& object : *objects)
@@ -35,7 +38,8 @@ Result<std::vector<PoolState>> pools_of(const Cluster& cluster, const std::strin
   if (!name.empty() && pools.empty()) {
     std::vector<std::string> others;
     for (const api::Object& object : *objects) others.push_back(api::name_of(object));
-    return Status(Code::kNotFound, "there is no CachePool " + name + " in " + (ns.empty() ? "any namespace" : "namespace " + ns) +
+    return Status(Code::kNotFound, "there is no CachePool " + name + " in " +
+                                       (ns.empty() ? "any namespace" : "namespace " + ns) +
                                        "; there are: " + list_of(others));
   }
   return pools;
@@ -46,26 +50,29 @@ std::string operand(const Arguments& arguments) {
 }
 
 const PoolState* pool_named(const std::vector<PoolState>& pools, const PodState& pod) {
-  const auto found =
-      std::ranges::find_if(pools, [&](const PoolState& pool) { return pool.ns == pod.view.ns && pool.name == pool_of(pod); });
+  const auto found = std::ranges::find_if(pools, [&](const PoolState& pool) {
+    return pool.ns == pod.view.ns && pool.name == pool_of(pod);
+  });
   return found == pools.end() ? nullptr : &*found;
 }
 
 // Findings for a list of pods, without further requests to the API server. `why` gives details
 // about one pod.
 Findings at_a_glance(const PodState& pod, const std::vector<PoolState>& pools) {
-  if (!pod.not_injected.empty()) return {{Diagnostic::Weight::kProblem, "LeftAlone", pod.not_injected, ""}};
+  if (!pod.not_injected.empty())
+    return {{Diagnostic::Weight::kProblem, "LeftAlone", pod.not_injected, ""}};
   if (pool_named(pools, pod) == nullptr)
-    return {
-        {Diagnostic::Weight::kProblem, "NoSuchPool", "there is no CachePool " + pool_of(pod) + " in the pod's namespace", ""}};
-  return {{Diagnostic::Weight::kProblem, "NotAsked", "the injector did not see the pod", "kubectl larder why " + pod.view.name}};
+    return {{Diagnostic::Weight::kProblem, "NoSuchPool",
+             "there is no CachePool " + pool_of(pod) + " in the pod's namespace", ""}};
+  return {{Diagnostic::Weight::kProblem, "NotAsked", "the injector did not see the pod",
+           "kubectl larder why " + pod.view.name}};
 }
 
 Result<PodState> pod_named(const Cluster& cluster, const std::string& ns, const std::string& name) {
   Result<PodState> pod = cluster.pod(ns, name);
   if (pod.ok() || pod.status().code() != Code::kNotFound) return pod;
-  return Status(Code::kNotFound,
-                "there is no pod " + name + " in namespace " + ns + "; kubectl larder pods -A lists pods with a cache");
+  return Status(Code::kNotFound, "there is no pod " + name + " in namespace " + ns +
+                                     "; kubectl larder pods -A lists pods with a cache");
 }
 
 // The pods of the same pool, by the label that the injector sets: one request instead of all pods.
@@ -87,7 +94,9 @@ Result<Outcome> status_of_pools(const Arguments& arguments, const Cluster& clust
   const std::vector<std::string> of_none =
       operand(arguments).empty() ? pods_of_no_pool(*pools, *pods) : std::vector<std::string>();
   const bool well = of_none.empty() && std::ranges::all_of(lines, &PoolLine::well);
-  return Outcome{arguments.json ? status_json(lines, of_none) : status_text(lines, of_none, ns->empty()), well ? 0 : kExitUnwell};
+  return Outcome{
+      arguments.json ? status_json(lines, of_none) : status_text(lines, of_none, ns->empty()),
+      well ? 0 : kExitUnwell};
 }
 
 Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster) {
@@ -99,7 +108,8 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   if (!all.ok()) return all.status();
   std::erase_if(*all, [&](const PodState& pod) {
     const bool of_larder = pod.wanted_pool || pod.view.has_larderd || !pod.not_injected.empty();
-    return pod.view.over || !of_larder || (!operand(arguments).empty() && pool_of(pod) != operand(arguments));
+    return pod.view.over || !of_larder ||
+           (!operand(arguments).empty() && pool_of(pod) != operand(arguments));
   });
   const Fleet fleet(cluster, *std::move(all), most_asked(arguments));
   std::vector<PodLine> lines;
@@ -116,16 +126,20 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   if (arguments.json) return Outcome{pods_json(lines), status};
   if (lines.empty())
     return Outcome{
-        "No pod has the annotation larder.dev/pool here. kubectl larder status shows pools; -A looks in all namespaces.\n", 0};
+        "No pod has the annotation larder.dev/pool here. kubectl larder status shows pools; -A "
+        "looks in all namespaces.\n",
+        0};
   std::string text = pods_text(lines, ns->empty());
   if (fleet.not_asked() > 0)
-    text += "\n" + std::to_string(fleet.not_asked()) + " more larderd were not asked; --all asks each.\n";
+    text += "\n" + std::to_string(fleet.not_asked()) +
+            " more larderd were not asked; --all asks each.\n";
   if (!well) text += "\nkubectl larder why POD explains one pod.\n";
   return Outcome{text, status};
 }
 
 Result<Outcome> trace_pod(const Arguments& arguments, const Cluster& cluster) {
-  if (arguments.json) return Status(Code::kInvalidArgument, "trace writes JSON, one object a line, without -o json");
+  if (arguments.json)
+    return Status(Code::kInvalidArgument, "trace writes JSON, one object a line, without -o json");
   const Result<std::string> ns = one_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
   const Result<PodState> pod = pod_named(cluster, *ns, operand(arguments));
@@ -135,10 +149,11 @@ Result<Outcome> trace_pod(const Arguments& arguments, const Cluster& cluster) {
   const Fleet fleet(cluster, *std::move(fellows), 0);  // finds the larderd; no status is needed
   const PodState* larderd = fleet.larderd_of(*pod);
   if (larderd == nullptr)
-    return Status(Code::kNotFound, "no larderd serves pod " + pod->view.name + ": kubectl larder why " + pod->view.name);
+    return Status(Code::kNotFound, "no larderd serves pod " + pod->view.name +
+                                       ": kubectl larder why " + pod->view.name);
   const std::chrono::seconds recorded(arguments.seconds);
-  const Status shown =
-      cluster.run_larderctl(*larderd, {"trace", "--seconds", std::to_string(arguments.seconds)}, recorded + kTraceMore);
+  const Status shown = cluster.run_larderctl(
+      *larderd, {"trace", "--seconds", std::to_string(arguments.seconds)}, recorded + kTraceMore);
   if (!shown.ok()) return shown;
   return Outcome{};
 }
@@ -152,12 +167,15 @@ Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
   if (!pod->injected) {
     findings = why_not_injected(gather_injection(cluster, *pod));
   } else {
-    const Result<api::Object> object = cluster.object("cachepools." + std::string(api::kGroup), *ns, pool_of(*pod));
-    const std::optional<PoolState> pool = object.ok() ? std::optional(pool_seen(*object)) : std::nullopt;
+    const Result<api::Object> object =
+        cluster.object("cachepools." + std::string(api::kGroup), *ns, pool_of(*pod));
+    const std::optional<PoolState> pool =
+        object.ok() ? std::optional(pool_seen(*object)) : std::nullopt;
     Result<std::vector<PodState>> fellows = fellows_of(cluster, *pod);
     if (!fellows.ok()) return fellows.status();
     // The pod itself must be among the pods of the fleet, even if its label is gone.
-    if (std::ranges::none_of(*fellows, [&](const PodState& one) { return one.view.uid == pod->view.uid; }))
+    if (std::ranges::none_of(*fellows,
+                             [&](const PodState& one) { return one.view.uid == pod->view.uid; }))
       fellows->push_back(*pod);
     const Fleet fleet(cluster, *std::move(fellows), most_asked(arguments), &*pod);
     HitFacts facts = fleet.facts_of(*pod, pool ? &*pool : nullptr);
@@ -165,11 +183,13 @@ Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
     // reason stands in the engine's log alone.
     if (facts.larderd != nullptr && has_no_namespace(*facts.larderd))
       for (const ContainerState& container : pod->containers)
-        if (const Result<std::string> log = cluster.log(*pod, container.name); log.ok() && facts.engine_says.empty())
+        if (const Result<std::string> log = cluster.log(*pod, container.name);
+            log.ok() && facts.engine_says.empty())
           facts.engine_says = why_off(*log);
     findings = why_no_hits(facts);
   }
-  return Outcome{arguments.json ? why_json(*pod, findings) : why_text(*pod, findings), has_problem(findings) ? kExitUnwell : 0};
+  return Outcome{arguments.json ? why_json(*pod, findings) : why_text(*pod, findings),
+                 has_problem(findings) ? kExitUnwell : 0};
 }
 
 }  // namespace larder::kubectl

@@ -31,8 +31,9 @@ std::vector<ContainerState> containers_of(const Object& pod) {
     const std::string name = api::text_at(container, "name");
     if (name == api::kSidecarContainer) continue;  // PodView has larderd's own state
     const Object& status = status_of(pod, name);
-    seen.push_back({base::printable(name), api::truth_at(status, "ready"), api::number_at(status, "restartCount"),
-                    text(status, "state.waiting.reason"), text(status, "state.waiting.message"),
+    seen.push_back({base::printable(name), api::truth_at(status, "ready"),
+                    api::number_at(status, "restartCount"), text(status, "state.waiting.reason"),
+                    text(status, "state.waiting.message"),
                     text(status, "state.running.startedAt")});
   }
   return seen;
@@ -40,7 +41,8 @@ std::vector<ContainerState> containers_of(const Object& pod) {
 
 // Texts of the cluster may hold escape sequences for the user's terminal.
 void make_printable(reconcile::PodView& view) {
-  for (std::string* field : {&view.unscheduled, &view.waiting, &view.waiting_text, &view.pool}) *field = base::printable(*field);
+  for (std::string* field : {&view.unscheduled, &view.waiting, &view.waiting_text, &view.pool})
+    *field = base::printable(*field);
 }
 
 }  // namespace
@@ -68,7 +70,8 @@ PodState pod_seen(const Object& pod) {
   seen.created = text(pod, "metadata.creationTimestamp");
   seen.node = text(pod, "spec.nodeName");
   seen.phase = text(pod, "status.phase");
-  if (const auto pool = api::annotation(pod, api::kPoolAnnotation)) seen.wanted_pool = base::printable(*pool);
+  if (const auto pool = api::annotation(pod, api::kPoolAnnotation))
+    seen.wanted_pool = base::printable(*pool);
   const auto by = api::annotation(pod, api::kInjectedAnnotation);  // VERSION/POOL
   // A pod whose namespace asked has no annotation of its own.
   if (!seen.wanted_pool && by && by->find('/') != std::string::npos)
@@ -77,8 +80,10 @@ PodState pod_seen(const Object& pod) {
   if (seen.declined) seen.wanted_pool.reset();
   seen.injected_by = base::printable(by.value_or(""));
   // A user may copy the annotation into a template by hand: only the container proves the injection.
-  seen.injected = by ? has_container(pod, "spec.initContainers", api::kPayloadContainer) : seen.is_node_larderd();
-  seen.not_injected = base::printable(api::annotation(pod, api::kNotInjectedAnnotation).value_or(""));
+  seen.injected = by ? has_container(pod, "spec.initContainers", api::kPayloadContainer)
+                     : seen.is_node_larderd();
+  seen.not_injected =
+      base::printable(api::annotation(pod, api::kNotInjectedAnnotation).value_or(""));
   seen.is_static = api::annotation(pod, "kubernetes.io/config.mirror").has_value();
   for (const Object& owner : api::at(pod, "metadata.ownerReferences")) {
     if (!api::truth_at(owner, "controller")) continue;

@@ -36,9 +36,10 @@ std::optional<bool> attached(const PodLine& line) {
 std::string pods_text(const std::vector<PodLine>& lines, bool with_namespace) {
   std::vector<Row> rows{{"POD", "POOL", "INJECTED", "ATTACHED", "HITS", "MEMORY", "REASON"}};
   for (const PodLine& line : lines)
-    rows.push_back({line.pod.view.name, line.pool.empty() ? "-" : line.pool, line.pod.injected ? "yes" : "no",
-                    word(attached(line)), line.larderd == nullptr ? "-" : hit_ratio(line.larderd->all),
-                    line.larderd == nullptr ? "-" : memory_text(line.larderd->memory), reason_of(line)});
+    rows.push_back(
+        {line.pod.view.name, line.pool.empty() ? "-" : line.pool, line.pod.injected ? "yes" : "no",
+         word(attached(line)), line.larderd == nullptr ? "-" : hit_ratio(line.larderd->all),
+         line.larderd == nullptr ? "-" : memory_text(line.larderd->memory), reason_of(line)});
   if (with_namespace)
     for (std::size_t i = 0; i < rows.size(); ++i)
       rows[i].insert(rows[i].begin(), i == 0 ? "NAMESPACE" : lines[i - 1].pod.view.ns);
@@ -48,8 +49,12 @@ std::string pods_text(const std::vector<PodLine>& lines, bool with_namespace) {
 std::string pods_json(const std::vector<PodLine>& lines) {
   Object list = Object::array();
   for (const PodLine& line : lines) {
-    Object one = {{"namespace", line.pod.view.ns}, {"pod", line.pod.view.name},     {"pool", line.pool},
-                  {"node", line.pod.node},         {"injected", line.pod.injected}, {"findings", findings_json(line.findings)}};
+    Object one = {{"namespace", line.pod.view.ns},
+                  {"pod", line.pod.view.name},
+                  {"pool", line.pool},
+                  {"node", line.pod.node},
+                  {"injected", line.pod.injected},
+                  {"findings", findings_json(line.findings)}};
     one["attached"] = attached(line) ? Object(*attached(line)) : Object();
     if (line.larderd != nullptr) {
       const ctl::Snapshot& now = *line.larderd;

@@ -19,14 +19,17 @@ Findings unwell(const Object& object) {
   Findings findings;
   Diagnostic ready{Diagnostic::Weight::kProblem, "", "", ""};
   for (const Object& condition : api::at(object, "status.conditions")) {
-    const std::string type = api::text_at(condition, "type"), status = api::text_at(condition, "status");
+    const std::string type = api::text_at(condition, "type"),
+                      status = api::text_at(condition, "status");
     // SecretMissing is bad when True; all other conditions are bad when False.
     const bool bad = status == (type.ends_with("Missing") ? "True" : "False");
     if (!bad) continue;
     // Conditions of advice, or of work that waits for a restart: the cache serves meanwhile.
-    const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" || type == "CacheServes" ||
-                      type == "Helping" || api::text_at(condition, "reason") == "Starting";
-    Diagnostic finding{mild ? Diagnostic::Weight::kPerhaps : Diagnostic::Weight::kProblem, text(condition, "reason", "Unknown"),
+    const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" ||
+                      type == "CacheServes" || type == "Helping" ||
+                      api::text_at(condition, "reason") == "Starting";
+    Diagnostic finding{mild ? Diagnostic::Weight::kPerhaps : Diagnostic::Weight::kProblem,
+                       text(condition, "reason", "Unknown"),
                        base::printable(type) + ": " + text(condition, "message", ""), ""};
     (type == "Ready" ? ready : findings.emplace_back()) = std::move(finding);
   }
@@ -43,7 +46,9 @@ PoolState pool_seen(const Object& pool) {
   seen.by_node = api::text_at(pool, "spec.placement") == "Node";
   seen.adds_flags = api::truth_at(pool, "spec.engine.flags", true);
   const reconcile::Truth ready = reconcile::truth_of(pool, "Ready");
-  seen.ready = ready == reconcile::Truth::kTrue ? "True" : ready == reconcile::Truth::kFalse ? "False" : "Unknown";
+  seen.ready = ready == reconcile::Truth::kTrue    ? "True"
+               : ready == reconcile::Truth::kFalse ? "False"
+                                                   : "Unknown";
   seen.memory = text(pool, "status.memory.text", "-");
   seen.hits = text(pool, "status.hitRatio", "-");
   seen.pods = api::number_at(pool, "status.pods.total");
@@ -51,9 +56,10 @@ PoolState pool_seen(const Object& pool) {
   seen.engines = api::number_at(pool, "status.engines");
   seen.findings = unwell(pool);
   if (api::number_at(pool, "status.observedGeneration", -1) < 0)
-    seen.findings.push_back({Diagnostic::Weight::kProblem, "NotReconciled",
-                             "the operator has written no status for this pool yet",
-                             "check whether the operator runs: kubectl get pods -A -l app.kubernetes.io/name=larder"});
+    seen.findings.push_back(
+        {Diagnostic::Weight::kProblem, "NotReconciled",
+         "the operator has written no status for this pool yet",
+         "check whether the operator runs: kubectl get pods -A -l app.kubernetes.io/name=larder"});
   return seen;
 }
 

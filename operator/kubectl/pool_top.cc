@@ -24,11 +24,14 @@ std::optional<Sums> rates_of(const Snapshot& now, const Snapshot* before) {
   if (before == nullptr) return std::nullopt;
   const std::optional<double> seconds = ctl::seconds_between(now, *before);
   if (!seconds) return std::nullopt;
-  return Sums{grown(now.all.requests, before->all.requests, *seconds), grown(now.all.asked, before->all.asked, *seconds),
-              grown(now.all.hit, before->all.hit, *seconds), grown(now.all.loaded, before->all.loaded, *seconds)};
+  return Sums{grown(now.all.requests, before->all.requests, *seconds),
+              grown(now.all.asked, before->all.asked, *seconds),
+              grown(now.all.hit, before->all.hit, *seconds),
+              grown(now.all.loaded, before->all.loaded, *seconds)};
 }
 
-Row row_of(const std::string& name, const std::optional<Sums>& rates, const std::string& memory, const std::string& engines) {
+Row row_of(const std::string& name, const std::optional<Sums>& rates, const std::string& memory,
+           const std::string& engines) {
   if (!rates) return {name, "-", "-", "-", "-", "-", memory, engines};
   return {name,
           base::rate_text(rates->requests),
@@ -51,7 +54,8 @@ SnapshotsByUid answers_of(const Fleet& fleet) {
 }
 
 std::string pool_top(const Fleet& fleet, const SnapshotsByUid& before) {
-  std::vector<Row> rows{{"POD", "REQUESTS", "TOKENS ASKED", "TOKENS FOUND", "HITS", "LOADED", "MEMORY", "ENGINES"}};
+  std::vector<Row> rows{
+      {"POD", "REQUESTS", "TOKENS ASKED", "TOKENS FOUND", "HITS", "LOADED", "MEMORY", "ENGINES"}};
   Sums sums;
   std::uint64_t used = 0, capacity = 0, engines = 0;
   std::string silent;
@@ -64,19 +68,23 @@ std::string pool_top(const Fleet& fleet, const SnapshotsByUid& before) {
       continue;
     }
     const auto earlier = before.find(pod.view.uid);
-    const std::optional<Sums> rates = rates_of(*now, earlier == before.end() ? nullptr : &earlier->second);
+    const std::optional<Sums> rates =
+        rates_of(*now, earlier == before.end() ? nullptr : &earlier->second);
     if (rates)
-      sums = {sums.requests + rates->requests, sums.asked + rates->asked, sums.hit + rates->hit, sums.loaded + rates->loaded};
+      sums = {sums.requests + rates->requests, sums.asked + rates->asked, sums.hit + rates->hit,
+              sums.loaded + rates->loaded};
     used += now->memory.used_bytes;
     capacity += now->memory.capacity_bytes;
     engines += now->sessions.attached.size();
     rows.push_back(row_of(pod.view.name, rates,
-                          base::bytes_text(now->memory.used_bytes) + "/" + base::bytes_text(now->memory.capacity_bytes),
+                          base::bytes_text(now->memory.used_bytes) + "/" +
+                              base::bytes_text(now->memory.capacity_bytes),
                           std::to_string(now->sessions.attached.size())));
   }
   if (rows.size() == 1 && silent.empty()) return "no pod with a larderd\n";
   rows.insert(rows.begin() + 1, row_of("(all)", before.empty() ? std::nullopt : std::optional(sums),
-                                       base::bytes_text(used) + "/" + base::bytes_text(capacity), std::to_string(engines)));
+                                       base::bytes_text(used) + "/" + base::bytes_text(capacity),
+                                       std::to_string(engines)));
   return table_text(rows) + (silent.empty() ? "" : "\n" + silent);
 }
 

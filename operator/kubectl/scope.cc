@@ -9,7 +9,9 @@ Result<std::string> wanted_namespace(const Arguments& arguments, const Cluster& 
 
 Result<std::string> one_namespace(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.all_namespaces)
-    return Status(Code::kInvalidArgument, "'" + arguments.words[0] + "' reads one object of one namespace: -n NAMESPACE, not -A");
+    return Status(
+        Code::kInvalidArgument,
+        "'" + arguments.words[0] + "' reads one object of one namespace: -n NAMESPACE, not -A");
   return wanted_namespace(arguments, cluster);
 }
 

@@ -18,11 +18,15 @@ struct PoolLine {
 };
 
 // Adds to each pool the pods of `pods` that lack its cache.
-std::vector<PoolLine> pool_lines(const std::vector<PoolState>& pools, const std::vector<PodState>& pods);
+std::vector<PoolLine> pool_lines(const std::vector<PoolState>& pools,
+                                 const std::vector<PodState>& pods);
 // Pods that name a missing pool.
-std::vector<std::string> pods_of_no_pool(const std::vector<PoolState>& pools, const std::vector<PodState>& pods);
+std::vector<std::string> pods_of_no_pool(const std::vector<PoolState>& pools,
+                                         const std::vector<PodState>& pods);
 
-std::string status_text(const std::vector<PoolLine>& lines, const std::vector<std::string>& of_no_pool, bool with_namespace);
-std::string status_json(const std::vector<PoolLine>& lines, const std::vector<std::string>& of_no_pool);
+std::string status_text(const std::vector<PoolLine>& lines,
+                        const std::vector<std::string>& of_no_pool, bool with_namespace);
+std::string status_json(const std::vector<PoolLine>& lines,
+                        const std::vector<std::string>& of_no_pool);
 
 }  // namespace larder::kubectl

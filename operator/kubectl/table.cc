@@ -10,7 +10,8 @@ std::string table_text(const std::vector<Row>& rows) {
   constexpr std::size_t kBetween = 3;
   std::vector<std::size_t> widths(rows.empty() ? 0 : rows.front().size(), 0);
   for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], base::width(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], base::width(row[i]));
   std::string text;
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {

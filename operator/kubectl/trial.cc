@@ -13,9 +13,10 @@ using api::Object;
 constexpr std::string_view kWarning = "Warning: ", kServerSays = "Error from server";
 constexpr std::size_t kMostShown = 4000;  // bytes of a refusal
 // Messages of an API server that has not judged the pod.
-constexpr std::array<std::string_view, 6> kNotJudged{"cannot create resource", "does not support dry run",
-                                                     "(ServiceUnavailable)",   "(Timeout)",
-                                                     "(TooManyRequests)",      "(Unauthorized)"};
+constexpr std::array<std::string_view, 6> kNotJudged{
+    "cannot create resource", "does not support dry run",
+    "(ServiceUnavailable)",   "(Timeout)",
+    "(TooManyRequests)",      "(Unauthorized)"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -29,14 +30,16 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 // kubectl's two forms; the second one is for a failed validation.
 bool begins_a_refusal(const std::string& line) {
-  return line.starts_with(kServerSays) || (line.starts_with("The ") && line.find(" is invalid") != std::string::npos);
+  return line.starts_with(kServerSays) ||
+         (line.starts_with("The ") && line.find(" is invalid") != std::string::npos);
 }
 
 // Removes kubectl's words in front.
 std::string servers_words(const std::string& line) {
   if (!line.starts_with(kServerSays)) return line.substr(0, line.find_last_not_of(' ') + 1);
   constexpr std::string_view kCreating = "error when creating \"STDIN\": ";
-  if (const std::size_t at = line.find(kCreating); at != std::string::npos) return line.substr(at + kCreating.size());
+  if (const std::size_t at = line.find(kCreating); at != std::string::npos)
+    return line.substr(at + kCreating.size());
   const std::size_t colon = line.find(": ");
   return colon == std::string::npos ? line : line.substr(colon + 2);
 }
@@ -77,8 +80,11 @@ Trial trial_of(const Kubectl::Heard& heard) {
       trial.refusal += (line.starts_with("* ") ? " " : "; ") + line;
     }
   }
-  if (trial.refusal.size() > kMostShown) trial.refusal = trial.refusal.substr(0, kMostShown) + "...";
-  const auto says = [&](std::string_view words) { return heard.err.find(words) != std::string::npos; };
+  if (trial.refusal.size() > kMostShown)
+    trial.refusal = trial.refusal.substr(0, kMostShown) + "...";
+  const auto says = [&](std::string_view words) {
+    return heard.err.find(words) != std::string::npos;
+  };
   if (!heard.ended.ok()) {
     if (!refused || std::ranges::any_of(kNotJudged, says)) trial.asked = heard.ended;
     if (!trial.asked.ok()) trial.refusal.clear();
@@ -97,7 +103,8 @@ std::vector<Trial> try_pods(const Kubectl& kubectl, const std::vector<Object>& p
   std::vector<Kubectl::Call> calls;
   for (const Object& pod : pods) {
     Words words{"create", "--dry-run=server", "--validate=ignore", "--output=json", "--filename=-"};
-    if (const std::string ns = api::namespace_of(pod); !ns.empty()) words.push_back("--namespace=" + ns);
+    if (const std::string ns = api::namespace_of(pod); !ns.empty())
+      words.push_back("--namespace=" + ns);
     calls.push_back({std::move(words), pod.dump(-1, ' ', false, Object::error_handler_t::replace)});
   }
   std::vector<Trial> trials;

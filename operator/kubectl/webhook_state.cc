@@ -13,7 +13,8 @@ bool holds(const Object& expression, const Object& object) {
   const std::string wanted = api::text_at(expression, "operator");
   const std::optional<std::string> value = api::label(object, api::text_at(expression, "key"));
   const Object& values = api::at(expression, "values");
-  const bool among = value && values.is_array() && std::ranges::find(values, Object(*value)) != values.end();
+  const bool among =
+      value && values.is_array() && std::ranges::find(values, Object(*value)) != values.end();
   if (wanted == "In") return among;
   if (wanted == "NotIn") return !among;
   if (wanted == "Exists") return value.has_value();
@@ -30,10 +31,12 @@ bool selects(const Object& selector, const Object& object) {
     for (const auto& [key, value] : labels.items())
       if (const auto has = api::label(object, key); !has || Object(*has) != value) return false;
   const Object& expressions = api::at(selector, "matchExpressions");
-  return !expressions.is_array() || std::ranges::all_of(expressions, [&](const Object& one) { return holds(one, object); });
+  return !expressions.is_array() ||
+         std::ranges::all_of(expressions, [&](const Object& one) { return holds(one, object); });
 }
 
-WebhookState webhook_seen(const std::vector<Object>& configurations, const Object& space, std::string_view name) {
+WebhookState webhook_seen(const std::vector<Object>& configurations, const Object& space,
+                          std::string_view name) {
   for (const Object& configuration : configurations)
     for (const Object& webhook : api::at(configuration, "webhooks")) {
       if (api::text_at(webhook, "name") != name) continue;

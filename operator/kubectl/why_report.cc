@@ -38,8 +38,10 @@ std::string why_text(const PodState& pod, const Findings& findings) {
 Object findings_json(const Findings& findings) {
   Object list = Object::array();
   for (const Diagnostic& finding : findings)
-    list.push_back(
-        {{"weight", word_of(finding.weight)}, {"reason", finding.reason}, {"message", finding.what}, {"todo", finding.remedy}});
+    list.push_back({{"weight", word_of(finding.weight)},
+                    {"reason", finding.reason},
+                    {"message", finding.what},
+                    {"todo", finding.remedy}});
   return list;
 }
 

@@ -15,7 +15,8 @@ namespace {
 using api::Object;
 
 // Words that YAML 1.1 or 1.2 does not read as text.
-constexpr std::array<std::string_view, 9> kWords{"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
+constexpr std::array<std::string_view, 9> kWords{"true", "false", "null", "yes", "no",
+                                                 "on",   "off",   "y",    "n"};
 
 bool is_letter(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0;
@@ -41,8 +42,9 @@ bool is_plain(std::string_view text) {
   if (!is_letter(text.front()) && text.front() != '/' && text.front() != '_') return false;
   if (std::ranges::find(kWords, base::lower(text)) != kWords.end()) return false;
   constexpr std::string_view kAllowed = "_./-@%+=:,; ()";
-  if (!std::ranges::all_of(text,
-                           [&](char c) { return is_letter(c) || is_digit(c) || kAllowed.find(c) != std::string_view::npos; }))
+  if (!std::ranges::all_of(text, [&](char c) {
+        return is_letter(c) || is_digit(c) || kAllowed.find(c) != std::string_view::npos;
+      }))
     return false;
   return text.find(": ") == std::string_view::npos && text.find("  ") == std::string_view::npos;
 }
@@ -56,10 +58,12 @@ std::size_t control_bytes(std::string_view text, std::size_t i) {
 }
 
 bool may_stand_in_a_block(std::string_view text) {
-  if (text.find('\n') == std::string_view::npos || text.front() == ' ' || text.front() == '\n') return false;
+  if (text.find('\n') == std::string_view::npos || text.front() == ' ' || text.front() == '\n')
+    return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || control_bytes(text, i) != 0) return false;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || control_bytes(text, i) != 0)
+      return false;
   }
   return true;
 }
@@ -70,18 +74,22 @@ std::string in_quotes(std::string_view text) {
     const char c = text[i];
     const auto code = static_cast<unsigned char>(c);
     const std::size_t control = control_bytes(text, i);
-    const auto bits = [&](std::size_t at, unsigned mask) { return static_cast<unsigned char>(text[i + at]) & mask; };
+    const auto bits = [&](std::size_t at, unsigned mask) {
+      return static_cast<unsigned char>(text[i + at]) & mask;
+    };
     char escape[16];
     if (c == '"' || c == '\\') {
       out += std::string("\\") + c;
     } else if (c == '\n') {
       out += "\\n";
     } else if (control == 3) {
-      std::snprintf(escape, sizeof(escape), "\\u%04x", bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f));
+      std::snprintf(escape, sizeof(escape), "\\u%04x",
+                    bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f));
       out += escape;
       i += 2;
     } else if (code < 0x20 || code == 0x7f || control == 2) {
-      std::snprintf(escape, sizeof(escape), "\\x%02x", control == 2 ? bits(1, 0xff) : unsigned{code});
+      std::snprintf(escape, sizeof(escape), "\\x%02x",
+                    control == 2 ? bits(1, 0xff) : unsigned{code});
       out += escape;
       i += control == 2 ? 1 : 0;
     } else {
@@ -137,7 +145,8 @@ std::string entries(const Object& object, std::size_t indent) {
     return out;
   }
   for (const auto& [key, value] : object.items())
-    out += std::string(indent, ' ') + (is_plain(key) ? key : in_quotes(key)) + ":" + value_text(value, indent);
+    out += std::string(indent, ' ') + (is_plain(key) ? key : in_quotes(key)) + ":" +
+           value_text(value, indent);
   return out;
 }
 

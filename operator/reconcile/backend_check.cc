@@ -12,8 +12,8 @@ namespace larder::reconcile {
 namespace {
 
 // The configuration that larderd would get. The paths belong to `files`, which must live as long.
-Result<config::Config> configured(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix,
-                                  std::vector<MemoryFile>& files) {
+Result<config::Config> configured(const api::CacheBackend& backend, const BackendSecrets& secrets,
+                                  const std::string& prefix, std::vector<MemoryFile>& files) {
   std::vector<config::Value> values{{"backend.url", api::url_of(backend), "spec.endpoints"},
                                     {"backend.prefix", prefix, "the prefix of keys"}};
   for (const auto& [option, bytes] : secrets.bytes) {
@@ -46,27 +46,34 @@ class RemoteCheck final : public BackendCheck {
  public:
   explicit RemoteCheck(const base::Clock& clock) : clock_(clock) {}
 
-  Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix,
-                            const std::stop_token& stop) override {
+  Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets,
+                            const std::string& prefix, const std::stop_token& stop) override {
     std::vector<MemoryFile> files;
     const Result<config::Config> config = configured(backend, secrets, prefix, files);
     if (!config.ok()) return config.status();
     const backend_check::InstallationFacts facts = backend_check::check_installation(
         remote::options_of(config->backend), clock_, backend_check::Measured::kAnswersAlone, stop);
     BackendSeen seen;
-    for (const backend_check::CheckedServer& server : facts.servers) take_server(server.facts, seen);
-    for (const backend_check::Diagnostic& finding : backend_check::findings_of(config->backend, facts, 1)) {
+    for (const backend_check::CheckedServer& server : facts.servers)
+      take_server(server.facts, seen);
+    for (const backend_check::Diagnostic& finding :
+         backend_check::findings_of(config->backend, facts, 1)) {
       if (finding.weight == backend_check::Weight::kNote) continue;
       const bool unusable = finding.weight == backend_check::Weight::kUnusable;
-      seen.findings.push_back({unusable ? BackendFinding::Weight::kUnusable : BackendFinding::Weight::kWarning, finding.id,
-                               finding.what + where_of(finding.where) + ". " + remedy_for_backend(finding.id, finding.remedy)});
+      seen.findings.push_back(
+          {unusable ? BackendFinding::Weight::kUnusable : BackendFinding::Weight::kWarning,
+           finding.id,
+           finding.what + where_of(finding.where) + ". " +
+               remedy_for_backend(finding.id, finding.remedy)});
     }
     return seen;
   }
 
  private:
   static std::string where_of(const std::vector<std::string>& servers) {
-    return servers.empty() ? "" : " (" + servers.front() + (servers.size() > 1 ? " and others" : "") + ")";
+    return servers.empty()
+               ? ""
+               : " (" + servers.front() + (servers.size() > 1 ? " and others" : "") + ")";
   }
 
   const base::Clock& clock_;

@@ -37,8 +37,8 @@ class BackendCheck {
   virtual ~BackendCheck() = default;
   // `prefix`: a prefix of keys that the backend's user may use. An error: the check asked no server
   // because of the spec or a Secret. Ignore the result of a stopped check.
-  virtual Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix,
-                                    const std::stop_token& stop) = 0;
+  virtual Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets,
+                                    const std::string& prefix, const std::stop_token& stop) = 0;
 
   // `clock` outlives the check. REQUIRES: SIGPIPE is ignored.
   static std::unique_ptr<BackendCheck> make(const base::Clock& clock);

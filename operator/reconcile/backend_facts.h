@@ -16,9 +16,10 @@ namespace larder::reconcile {
 // Answers of larderds whose pool uses this backend.
 struct SidecarsView {
   std::size_t asked = 0, serving = 0;
-  std::string why_not;                     // reason of a larderd that does not serve
-  std::vector<std::string> degraded = {};  // sorted pods that read from the backend and name a fault, such as refused chunks
-  std::string why_degraded = {};           // fault that the first of these pods names
+  std::string why_not;  // reason of a larderd that does not serve
+  std::vector<std::string> degraded =
+      {};  // sorted pods that read from the backend and name a fault, such as refused chunks
+  std::string why_degraded = {};  // fault that the first of these pods names
 };
 
 struct BackendFacts {

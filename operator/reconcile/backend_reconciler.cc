@@ -28,7 +28,8 @@ std::vector<api::CachePool> BackendReconciler::pools_of(const k8s::Key& key) con
   std::vector<api::CachePool> pools;
   for (const k8s::ObjectPtr& object : world_.pools.all(key.ns)) {
     if (api::text_at(*object, "spec.backendRef.name") != key.name) continue;
-    if (Result<api::CachePool> pool = api::parse_pool(*object); pool.ok()) pools.push_back(std::move(*pool));
+    if (Result<api::CachePool> pool = api::parse_pool(*object); pool.ok())
+      pools.push_back(std::move(*pool));
   }
   return pools;
 }
@@ -69,7 +70,8 @@ BackendFacts BackendReconciler::gather(const Object& object, const std::stop_tok
   const api::CacheBackend& backend = *facts.backend;
   const k8s::Key key{backend.ns, backend.name};
   const Owner owner{"CacheBackend", backend.ns, backend.name, backend.uid};
-  facts.brought = bring(world_.client, world_.children, owner, desired::backend_objects(backend, world_.defaults));
+  facts.brought = bring(world_.client, world_.children, owner,
+                        desired::backend_objects(backend, world_.defaults));
   for (const k8s::ObjectPtr& child : children_of(world_.children, owner))
     if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
   facts.secrets = read_secrets(world_.client, backend);
@@ -77,7 +79,8 @@ BackendFacts BackendReconciler::gather(const Object& object, const std::stop_tok
   if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return facts;
   // Check under the prefix of a pool, since the user's permissions may be limited to the prefix.
   const std::vector<api::CachePool> pools = pools_of(key);
-  const std::string prefix = pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front());
+  const std::string prefix =
+      pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front());
   facts.seen = check_.check(backend, facts.secrets, prefix, stop);
   return facts;
 }
@@ -92,7 +95,8 @@ Done BackendReconciler::reconcile(const k8s::Key& key, const std::stop_token& st
   const Object& before = newest ? *newest : *object;
   Done done;
   keep_first(done.status, facts.brought.status);
-  keep_first(done.status, write_status(world_, k8s::resources::kBackends, before, backend_status(facts, before, world_.now())));
+  keep_first(done.status, write_status(world_, k8s::resources::kBackends, before,
+                                       backend_status(facts, before, world_.now())));
   done.again = std::chrono::milliseconds(facts.brought.waiting ? 1000 : kCheckMs);
   return done;
 }

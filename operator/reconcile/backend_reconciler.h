@@ -21,7 +21,8 @@ namespace larder::reconcile {
 
 class BackendReconciler {
  public:
-  using Answers = std::function<std::map<std::string, LarderdAnswer>(const std::vector<PodView>&)>;  // Prober::answers
+  using Answers = std::function<std::map<std::string, LarderdAnswer>(
+      const std::vector<PodView>&)>;  // Prober::answers
   static constexpr unsigned kCheckMs = 30'000;
 
   BackendReconciler(const Context& world, BackendCheck& check, Answers answers);

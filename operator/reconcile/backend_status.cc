@@ -37,8 +37,10 @@ bool was_seen(const BackendFacts& facts) {
 }
 
 Condition secret_missing(const BackendFacts& facts) {
-  if (!facts.secrets.missing.empty()) return {"SecretMissing", Truth::kTrue, "NotFound", facts.secrets.missing};
-  if (!facts.secrets.unreadable.empty()) return {"SecretMissing", Truth::kUnknown, "NotReadable", facts.secrets.unreadable};
+  if (!facts.secrets.missing.empty())
+    return {"SecretMissing", Truth::kTrue, "NotFound", facts.secrets.missing};
+  if (!facts.secrets.unreadable.empty())
+    return {"SecretMissing", Truth::kUnknown, "NotReadable", facts.secrets.unreadable};
   return {"SecretMissing", Truth::kFalse, "AllThere", "every named Secret exists"};
 }
 
@@ -48,8 +50,8 @@ bool no_sidecar_can(const SidecarsView& sidecars) {
 
 // "2 of 3 sidecars use it, another cannot: ..."
 std::string by_sidecars(const SidecarsView& sidecars) {
-  const std::string text =
-      std::to_string(sidecars.serving) + " of " + std::to_string(sidecars.asked) + " sidecars use the backend";
+  const std::string text = std::to_string(sidecars.serving) + " of " +
+                           std::to_string(sidecars.asked) + " sidecars use the backend";
   return sidecars.serving == sidecars.asked ? text : text + ", another cannot: " + sidecars.why_not;
 }
 
@@ -58,37 +60,48 @@ Condition reachable_by_sidecars(const BackendFacts& facts, const std::string& wh
   const SidecarsView& sidecars = facts.sidecars;
   if (no_sidecar_can(sidecars))
     return {"Reachable", Truth::kFalse, "NotBySidecars",
-            "no sidecar can use the backend: " + sidecars.why_not + ". The operator did not ask: " + why};
+            "no sidecar can use the backend: " + sidecars.why_not +
+                ". The operator did not ask: " + why};
   if (sidecars.asked > 0)
-    return {"Reachable", Truth::kTrue, "BySidecars", by_sidecars(sidecars) + ". The operator did not ask: " + why};
+    return {"Reachable", Truth::kTrue, "BySidecars",
+            by_sidecars(sidecars) + ". The operator did not ask: " + why};
   return {"Reachable", Truth::kUnknown, "NotChecked", why};
 }
 
 Condition reachable(const BackendFacts& facts) {
   if (!facts.secrets.missing.empty()) return reachable_by_sidecars(facts, facts.secrets.missing);
-  if (!facts.secrets.unreadable.empty()) return reachable_by_sidecars(facts, facts.secrets.unreadable);
-  if (!facts.seen) return reachable_by_sidecars(facts, "the operator has not checked the backend yet");
-  if (!facts.seen->ok()) return {"Reachable", Truth::kFalse, "CannotBeAsked", facts.seen->status().text()};
+  if (!facts.secrets.unreadable.empty())
+    return reachable_by_sidecars(facts, facts.secrets.unreadable);
+  if (!facts.seen)
+    return reachable_by_sidecars(facts, "the operator has not checked the backend yet");
+  if (!facts.seen->ok())
+    return {"Reachable", Truth::kFalse, "CannotBeAsked", facts.seen->status().text()};
   if (const BackendFinding* bad = first_of(facts, Weight::kUnusable))
     return {"Reachable", Truth::kFalse, reason_of_id(bad->id), bad->text};
   const BackendSeen& seen = **facts.seen;
-  if (seen.servers == 0) return {"Reachable", Truth::kFalse, "NoServer", "no server of the backend answers: see spec.endpoints"};
+  if (seen.servers == 0)
+    return {"Reachable", Truth::kFalse, "NoServer",
+            "no server of the backend answers: see spec.endpoints"};
   const std::string server =
-      seen.product + " " + seen.version + (seen.servers > 1 ? ", " + std::to_string(seen.servers) + " servers" : "");
+      seen.product + " " + seen.version +
+      (seen.servers > 1 ? ", " + std::to_string(seen.servers) + " servers" : "");
   // The operator's own connection proves little: the pods have to reach the servers.
   const SidecarsView& sidecars = facts.sidecars;
   if (no_sidecar_can(sidecars))
     return {"Reachable", Truth::kFalse, "NotBySidecars",
-            "the operator reaches the backend (" + server + "), and none of " + std::to_string(sidecars.asked) +
-                " sidecars: " + sidecars.why_not +
-                ". Check NetworkPolicies, the service mesh and DNS of the sidecars' namespace. Check that the sidecars have the "
+            "the operator reaches the backend (" + server + "), and none of " +
+                std::to_string(sidecars.asked) + " sidecars: " + sidecars.why_not +
+                ". Check NetworkPolicies, the service mesh and DNS of the sidecars' namespace. "
+                "Check that the sidecars have the "
                 "current Secret"};
   return {"Reachable", Truth::kTrue, "Answers",
           sidecars.serving == sidecars.asked ? server : server + ". " + by_sidecars(sidecars)};
 }
 
 Condition well_set(const BackendFacts& facts) {
-  if (!was_seen(facts)) return {"WellSet", Truth::kUnknown, "NotChecked", "the servers have not reported their settings"};
+  if (!was_seen(facts))
+    return {"WellSet", Truth::kUnknown, "NotChecked",
+            "the servers have not reported their settings"};
   if (const BackendFinding* warning = first_of(facts, Weight::kWarning))
     return {"WellSet", Truth::kFalse, reason_of_id(warning->id), warning->text};
   return {"WellSet", Truth::kTrue, "WellSet", "the settings of the servers are right for a cache"};
@@ -96,21 +109,26 @@ Condition well_set(const BackendFacts& facts) {
 
 // A managed server without a ready pod. Its refused connections are no fault yet.
 bool is_starting(const BackendFacts& facts) {
-  return facts.backend->spec.managed && (!facts.stateful_set || api::number_at(*facts.stateful_set, "status.readyReplicas") == 0);
+  return facts.backend->spec.managed &&
+         (!facts.stateful_set || api::number_at(*facts.stateful_set, "status.readyReplicas") == 0);
 }
 
 Condition ready(const BackendFacts& facts, const std::vector<Condition>& others) {
   if (!facts.parsed.ok()) return {"Ready", Truth::kFalse, "Invalid", facts.parsed.text()};
-  const auto of_type = [&](const char* type) { return std::ranges::find(others, type, &Condition::type); };
-  if (const auto objects = of_type("ObjectsApplied"); objects != others.end() && objects->status == Truth::kFalse)
+  const auto of_type = [&](const char* type) {
+    return std::ranges::find(others, type, &Condition::type);
+  };
+  if (const auto objects = of_type("ObjectsApplied");
+      objects != others.end() && objects->status == Truth::kFalse)
     return {"Ready", Truth::kFalse, objects->reason, objects->message};
   if (const auto secret = of_type("SecretMissing"); secret->status == Truth::kTrue)
     return {"Ready", Truth::kFalse, "SecretMissing", secret->message};
   const auto reached = of_type("Reachable");
   if (reached->status != Truth::kTrue && is_starting(facts))
-    return {"Ready", Truth::kFalse, "Starting",
-            "StatefulSet " + api::managed_name(*facts.backend) +
-                " has no ready pod yet: kubectl get pods -l larder.dev/backend=" + facts.backend->name};
+    return {
+        "Ready", Truth::kFalse, "Starting",
+        "StatefulSet " + api::managed_name(*facts.backend) +
+            " has no ready pod yet: kubectl get pods -l larder.dev/backend=" + facts.backend->name};
   return {"Ready", reached->status, reached->reason, reached->message};
 }
 
@@ -124,15 +142,19 @@ std::string latency_text(double ms) {
 // Keeps the shown latency until it changes by a factor of two: each write of a status wakes all
 // watches.
 std::string steady_latency(std::uint64_t ping_ns, const std::string& before) {
-  const double ms = static_cast<double>(ping_ns) / 1e6, shown = std::strtod(before.c_str(), nullptr);
+  const double ms = static_cast<double>(ping_ns) / 1e6,
+               shown = std::strtod(before.c_str(), nullptr);
   return shown > 0 && ms > shown / 2 && ms < shown * 2 ? before : latency_text(ms);
 }
 
 Object memory_of(const BackendSeen& seen) {
-  const std::uint64_t step = std::max<std::uint64_t>(std::max(seen.max_bytes, seen.used_bytes) / 100, 1);
+  const std::uint64_t step =
+      std::max<std::uint64_t>(std::max(seen.max_bytes, seen.used_bytes) / 100, 1);
   const std::string used = size_text(seen.used_bytes / step * step);
   if (seen.max_bytes == 0) return {{"used", used}, {"text", used}};
-  return {{"used", used}, {"size", size_text(seen.max_bytes)}, {"text", used + "/" + size_text(seen.max_bytes)}};
+  return {{"used", used},
+          {"size", size_text(seen.max_bytes)},
+          {"text", used + "/" + size_text(seen.max_bytes)}};
 }
 
 }  // namespace
@@ -140,7 +162,8 @@ Object memory_of(const BackendSeen& seen) {
 std::vector<Condition> backend_conditions(const BackendFacts& facts) {
   std::vector<Condition> conditions;
   if (facts.backend) {
-    if (facts.backend->spec.managed) conditions.push_back(objects_applied(facts.brought, "backend", "the objects of the server"));
+    if (facts.backend->spec.managed)
+      conditions.push_back(objects_applied(facts.brought, "backend", "the objects of the server"));
     conditions.push_back(secret_missing(facts));
     conditions.push_back(reachable(facts));
     conditions.push_back(well_set(facts));
@@ -157,18 +180,22 @@ Object backend_status(const BackendFacts& facts, const Object& before, const std
                    {"reachable", reached != conditions.end() && reached->status == Truth::kTrue}};
   if (was_seen(facts) && (*facts.seen)->servers > 0) {
     const BackendSeen& seen = **facts.seen;
-    for (const auto& [key, text] : {std::pair("server", seen.product), std::pair("version", seen.version),
-                                    std::pair("role", seen.role), std::pair("mode", seen.mode)})
+    for (const auto& [key, text] :
+         {std::pair("server", seen.product), std::pair("version", seen.version),
+          std::pair("role", seen.role), std::pair("mode", seen.mode)})
       if (!text.empty()) status[key] = text;
     status["servers"] = seen.servers;
     status["memory"] = memory_of(seen);
-    if (seen.ping_ns > 0) status["latency"] = steady_latency(seen.ping_ns, api::text_at(before, "status.latency"));
+    if (seen.ping_ns > 0)
+      status["latency"] = steady_latency(seen.ping_ns, api::text_at(before, "status.latency"));
   }
   // Keep the last problem readable after its repair.
   const std::string last = api::text_at(before, "status.lastError");
   const bool wrong = conditions.front().status == Truth::kFalse;
-  if (wrong || !last.empty()) status["lastError"] = wrong ? bounded(conditions.front().message) : last;
-  status["conditions"] = conditions_json(conditions, api::at(before, "status.conditions"), facts.generation, now);
+  if (wrong || !last.empty())
+    status["lastError"] = wrong ? bounded(conditions.front().message) : last;
+  status["conditions"] =
+      conditions_json(conditions, api::at(before, "status.conditions"), facts.generation, now);
   return status;
 }
 

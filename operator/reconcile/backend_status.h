@@ -21,6 +21,7 @@ std::vector<Condition> backend_conditions(const BackendFacts& facts);
 
 // status of the CacheBackend. `before`: the current object. The written latency changes only by
 // more than a factor of two.
-api::Object backend_status(const BackendFacts& facts, const api::Object& before, const std::string& now);
+api::Object backend_status(const BackendFacts& facts, const api::Object& before,
+                           const std::string& now);
 
 }  // namespace larder::reconcile

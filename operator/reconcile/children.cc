@@ -16,8 +16,8 @@ void keep_first(Status& first, const Status& status) {
 
 // Objects of the namespace in the caches, and wanted objects that exist without a place in the
 // caches.
-Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner,
-                                       const std::vector<Object>& desired) {
+Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches& caches,
+                                       const Owner& owner, const std::vector<Object>& desired) {
   std::vector<ObjectPtr> observed = children_of(caches, owner);
   for (const Object& wanted : desired) {
     const k8s::Resource* resource = owned_kind(wanted);
@@ -28,7 +28,8 @@ Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches
       return api::text_at(*one, "kind") == resource->kind && api::name_of(*one) == name;
     });
     if (seen) continue;
-    if (const ObjectPtr other = cache == caches.end() ? nullptr : cache->second->find(owner.ns, name)) {
+    if (const ObjectPtr other =
+            cache == caches.end() ? nullptr : cache->second->find(owner.ns, name)) {
       observed.push_back(other);
       continue;
     }
@@ -42,13 +43,15 @@ Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches
 }
 
 std::string called(const Step& step) {
-  return step.resource.kind + " " + api::namespace_of(step.object) + "/" + api::name_of(step.object) + ": ";
+  return step.resource.kind + " " + api::namespace_of(step.object) + "/" +
+         api::name_of(step.object) + ": ";
 }
 
 // Logs a step with object and owner under fixed keys, so that a search of logs can use the keys.
 void log_step(const char* what, const Step& step, const Owner& owner) {
   // Throttled, since another controller may undo each step again and again.
-  base::log_from(std::string(what) + " " + called(step) + step.why, base::LogLevel::kInfo, std::string(what) + " it: " + step.why,
+  base::log_from(std::string(what) + " " + called(step) + step.why, base::LogLevel::kInfo,
+                 std::string(what) + " it: " + step.why,
                  {{"kind", step.resource.kind},
                   {"namespace", owner.ns},
                   {"name", api::name_of(step.object)},
@@ -67,7 +70,8 @@ std::vector<ObjectPtr> children_of(const ChildCaches& caches, const Owner& owner
   return found;
 }
 
-Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner, const std::vector<Object>& desired) {
+Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner,
+              const std::vector<Object>& desired) {
   Brought brought;
   const Result<std::vector<ObjectPtr>> observed = observe(client, caches, owner, desired);
   if (!observed.ok()) {
@@ -80,13 +84,15 @@ Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& ow
   for (const Step& step : wanted.remove) {
     log_step("removing", step, owner);
     const std::string uid = api::text_at(step.object, "metadata.uid");
-    keep_first(brought.status, client.remove(step.resource, owner.ns, api::name_of(step.object), uid));
+    keep_first(brought.status,
+               client.remove(step.resource, owner.ns, api::name_of(step.object), uid));
     ++brought.writes;
   }
   for (const Step& step : wanted.apply) {
     log_step("applying", step, owner);
     const Result<Object> applied = client.apply(step.resource, step.object);
-    if (!applied.ok()) keep_first(brought.status, {applied.status().code(), called(step) + applied.status().text()});
+    if (!applied.ok())
+      keep_first(brought.status, {applied.status().code(), called(step) + applied.status().text()});
     ++brought.writes;
   }
   return brought;

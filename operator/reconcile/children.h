@@ -24,7 +24,8 @@ struct Brought {
 
 // Before bring() creates an object that no cache shows, bring() asks the API server: the object may
 // exist without the label and belong to another owner. Keeps no reference to `client`.
-Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner, const std::vector<api::Object>& desired);
+Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner,
+              const std::vector<api::Object>& desired);
 
 // The objects in `caches` whose controller is `owner`.
 std::vector<k8s::ObjectPtr> children_of(const ChildCaches& caches, const Owner& owner);

@@ -4,16 +4,20 @@
 
 namespace larder::reconcile {
 
-std::optional<k8s::Event> event_of_change(const k8s::Resource& resource, const api::Object& object, const api::Object& status) {
+std::optional<k8s::Event> event_of_change(const k8s::Resource& resource, const api::Object& object,
+                                          const api::Object& status) {
   constexpr const char* kReady = "Ready";
   const api::Object after{{"status", status}};
   const Truth was = truth_of(object, kReady), is = truth_of(after, kReady);
   const std::string reason = reason_of(after, kReady);
   const bool recovered = was == Truth::kFalse && is == Truth::kTrue;
-  const bool fails = is == Truth::kFalse && (was != Truth::kFalse || reason_of(object, kReady) != reason);
+  const bool fails =
+      is == Truth::kFalse && (was != Truth::kFalse || reason_of(object, kReady) != reason);
   if (!recovered && !fails) return {};
-  return k8s::Event{k8s::reference_to(resource, object), fails ? "Warning" : "Normal", fails ? reason : kReady, "Reconciling",
-                    (fails ? "" : reason_of(object, kReady) + " is over: ") + message_of(after, kReady)};
+  return k8s::Event{
+      k8s::reference_to(resource, object), fails ? "Warning" : "Normal", fails ? reason : kReady,
+      "Reconciling",
+      (fails ? "" : reason_of(object, kReady) + " is over: ") + message_of(after, kReady)};
 }
 
 }  // namespace larder::reconcile

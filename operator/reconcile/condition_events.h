@@ -10,6 +10,7 @@
 namespace larder::reconcile {
 
 // `object`: with the earlier status. `status`: the new one. Empty: no notable change.
-std::optional<k8s::Event> event_of_change(const k8s::Resource& resource, const api::Object& object, const api::Object& status);
+std::optional<k8s::Event> event_of_change(const k8s::Resource& resource, const api::Object& object,
+                                          const api::Object& status);
 
 }  // namespace larder::reconcile

@@ -31,8 +31,8 @@ std::string bounded(const std::string& text) {
   return text.size() <= kMostMessage ? text : std::string(cut_text(text, kMostMessage - 3)) + "...";
 }
 
-Object conditions_json(const std::vector<Condition>& conditions, const Object& before, std::int64_t generation,
-                       const std::string& now) {
+Object conditions_json(const std::vector<Condition>& conditions, const Object& before,
+                       std::int64_t generation, const std::string& now) {
   Object all = Object::array();
   for (const Condition& condition : conditions) {
     const Object& was = of_type(before, condition.type);
@@ -50,7 +50,8 @@ Object conditions_json(const std::vector<Condition>& conditions, const Object& b
 }
 
 Truth truth_of(const Object& object, std::string_view type) {
-  const std::string status = api::text_at(of_type(api::at(object, "status.conditions"), type), "status");
+  const std::string status =
+      api::text_at(of_type(api::at(object, "status.conditions"), type), "status");
   return status == "True" ? Truth::kTrue : status == "False" ? Truth::kFalse : Truth::kUnknown;
 }
 std::string message_of(const Object& object, std::string_view type) {
@@ -62,13 +63,16 @@ std::string reason_of(const Object& object, std::string_view type) {
 
 std::string some_of(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kMostNames) text += " and " + std::to_string(names.size() - kMostNames) + " more";
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMostNames)
+    text += " and " + std::to_string(names.size() - kMostNames) + " more";
   return text;
 }
 
 std::string of_pods(const std::vector<std::string>& names, std::size_t all) {
-  return std::to_string(names.size()) + " of " + std::to_string(all) + " pods (" + some_of(names) + ")";
+  return std::to_string(names.size()) + " of " + std::to_string(all) + " pods (" + some_of(names) +
+         ")";
 }
 
 std::string quoted(const std::string& text) {

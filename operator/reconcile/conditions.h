@@ -25,8 +25,8 @@ std::string bounded(const std::string& text);
 
 // status.conditions in the given order. A condition with an unchanged status keeps its time from
 // `before`, the current status.conditions; a changed one gets `now` (RFC 3339).
-api::Object conditions_json(const std::vector<Condition>& conditions, const api::Object& before, std::int64_t generation,
-                            const std::string& now);
+api::Object conditions_json(const std::vector<Condition>& conditions, const api::Object& before,
+                            std::int64_t generation, const std::string& now);
 
 // The status of the condition `type` of an object; kUnknown: no such condition. And its message.
 Truth truth_of(const api::Object& object, std::string_view type);

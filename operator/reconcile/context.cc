@@ -4,17 +4,19 @@
 
 namespace larder::reconcile {
 
-Status write_status(const Context& world, const k8s::Resource& resource, const api::Object& object, const api::Object& status) {
+Status write_status(const Context& world, const k8s::Resource& resource, const api::Object& object,
+                    const api::Object& status) {
   if (api::at(object, "status") == status) return {};
-  const Result<api::Object> written =
-      world.client.apply(resource,
-                         {{"apiVersion", resource.group + "/" + resource.version},
-                          {"kind", resource.kind},
-                          {"metadata", {{"name", api::name_of(object)}, {"namespace", api::namespace_of(object)}}},
-                          {"status", status}},
-                         "status");
+  const Result<api::Object> written = world.client.apply(
+      resource,
+      {{"apiVersion", resource.group + "/" + resource.version},
+       {"kind", resource.kind},
+       {"metadata", {{"name", api::name_of(object)}, {"namespace", api::namespace_of(object)}}},
+       {"status", status}},
+      "status");
   if (written.ok() && world.tell)
-    if (std::optional<k8s::Event> event = event_of_change(resource, object, status)) world.tell(std::move(*event));
+    if (std::optional<k8s::Event> event = event_of_change(resource, object, status))
+      world.tell(std::move(*event));
   return written.ok() || written.status().code() == Code::kNotFound ? Status() : written.status();
 }
 

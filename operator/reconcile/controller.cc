@@ -14,24 +14,31 @@ constexpr const char* kTotalHelp = "Total number of reconciliations per controll
 
 }  // namespace
 
-Controller::Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& metrics, unsigned workers, Reconcile reconcile)
+Controller::Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& metrics,
+                       unsigned workers, Reconcile reconcile)
     : name_(std::move(name)),
       queue_(queue),
       reconcile_(std::move(reconcile)),
-      succeeded_(metrics.counter(kTotal, kTotalHelp, {{"controller", name_}, {"result", "success"}})),
+      succeeded_(
+          metrics.counter(kTotal, kTotalHelp, {{"controller", name_}, {"result", "success"}})),
       failed_(metrics.counter(kTotal, kTotalHelp, {{"controller", name_}, {"result", "error"}})),
-      again_(metrics.counter(kTotal, kTotalHelp, {{"controller", name_}, {"result", "requeue_after"}})),
-      errors_(metrics.counter("controller_runtime_reconcile_errors_total", "Total number of reconciliation errors per controller",
+      again_(metrics.counter(kTotal, kTotalHelp,
+                             {{"controller", name_}, {"result", "requeue_after"}})),
+      errors_(metrics.counter("controller_runtime_reconcile_errors_total",
+                              "Total number of reconciliation errors per controller",
                               {{"controller", name_}})),
-      seconds_(metrics.histogram("controller_runtime_reconcile_time_seconds", "Length of time per reconciliation per controller",
+      seconds_(metrics.histogram("controller_runtime_reconcile_time_seconds",
+                                 "Length of time per reconciliation per controller",
                                  k8s::kTimeBuckets, {{"controller", name_}})),
-      active_(metrics.gauge("controller_runtime_active_workers", "Number of currently used workers per controller",
+      active_(metrics.gauge("controller_runtime_active_workers",
+                            "Number of currently used workers per controller",
                             {{"controller", name_}})) {
   metrics
-      .gauge("controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller",
-             {{"controller", name_}})
+      .gauge("controller_runtime_max_concurrent_reconciles",
+             "Maximum number of concurrent reconciles per controller", {{"controller", name_}})
       .set(workers);
-  for (unsigned i = 0; i < workers; ++i) workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  for (unsigned i = 0; i < workers; ++i)
+    workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
 }
 
 Controller::~Controller() {
@@ -59,8 +66,8 @@ void Controller::work(const std::stop_token& stop) {
     if (!done.status.ok()) {
       failed_.add();
       errors_.add();
-      base::log_refusal(name_ + " " + key->ns + "/" + key->name, done.status.to_string(), base::LogLevel::kWarning,
-                        "reconcile failed: " + done.status.to_string(),
+      base::log_refusal(name_ + " " + key->ns + "/" + key->name, done.status.to_string(),
+                        base::LogLevel::kWarning, "reconcile failed: " + done.status.to_string(),
                         {{"controller", name_}, {"namespace", key->ns}, {"name", key->name}});
       queue_.retry(*key);
       continue;

@@ -22,7 +22,8 @@ class Controller {
   using Reconcile = std::function<Done(const k8s::Key&, const std::stop_token& stop)>;
 
   // `name`: label of metrics and logs. `queue` and `metrics` outlive the controller.
-  Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& metrics, unsigned workers, Reconcile reconcile);
+  Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& metrics, unsigned workers,
+             Reconcile reconcile);
   // Requests the stop of running reconciles and waits for their end.
   ~Controller();
 

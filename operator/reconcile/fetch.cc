@@ -25,7 +25,8 @@ struct Transfer {
 
 std::size_t receive(char* bytes, std::size_t, std::size_t count, void* target) {
   auto& transfer = *static_cast<Transfer*>(target);
-  if (transfer.body.size() + count > transfer.most_bytes) return 0;  // curl ends it with CURLE_WRITE_ERROR
+  if (transfer.body.size() + count > transfer.most_bytes)
+    return 0;  // curl ends it with CURLE_WRITE_ERROR
   transfer.body.append(bytes, count);
   return count;
 }

@@ -24,8 +24,8 @@ class Fetch {
   // answer.
   using OnAnswer = std::function<void(std::size_t index, Result<std::string> body)>;
   virtual ~Fetch() = default;
-  virtual void get_all(std::span<const std::string> urls, std::size_t most_bytes, std::stop_token stop,
-                       const OnAnswer& on_answer) = 0;
+  virtual void get_all(std::span<const std::string> urls, std::size_t most_bytes,
+                       std::stop_token stop, const OnAnswer& on_answer) = 0;
 
   // Thread-compatible.
   static std::unique_ptr<Fetch> make();

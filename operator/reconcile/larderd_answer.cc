@@ -15,7 +15,8 @@ constexpr std::uint64_t kMostCount = 1ULL << 53;  // exact as a double, in metri
 // Any process at a pod's address may answer: texts are bounded before they reach a condition.
 constexpr std::size_t kMostText = 200, kMostReason = 500, kMostFallbacks = 16;
 
-std::uint64_t count_at(const Object& object, std::string_view path, std::uint64_t most = kMostCount) {
+std::uint64_t count_at(const Object& object, std::string_view path,
+                       std::uint64_t most = kMostCount) {
   const std::int64_t number = api::number_at(object, path);
   return number < 0 ? 0 : std::min(static_cast<std::uint64_t>(number), most);
 }
@@ -27,19 +28,24 @@ std::string short_text(const Object& object, std::string_view path, std::size_t 
 }  // namespace
 
 Result<LarderdAnswer> read_answer(std::string_view body) {
-  if (body.size() > kMostAnswerBytes) return Status(Code::kInvalidArgument, "larderd's status has more than 1 MiB");
+  if (body.size() > kMostAnswerBytes)
+    return Status(Code::kInvalidArgument, "larderd's status has more than 1 MiB");
   const Result<Object> parsed = api::parse_json(body);
   if (!parsed.ok()) return parsed.status();
   const Object& status = *parsed;
   if (!api::at(status, "memory").is_object() || api::text_at(status, "version").empty())
-    return Status(Code::kInvalidArgument, "the answering server is not a larderd: /v1/status has no memory or no version");
+    return Status(Code::kInvalidArgument,
+                  "the answering server is not a larderd: /v1/status has no memory or no version");
   LarderdAnswer answer;
   answer.version = short_text(status, "version");
   answer.capacity_bytes = count_at(status, "memory.capacity_bytes", kMostBytes);
-  answer.used_bytes = std::min(count_at(status, "memory.used_bytes", kMostBytes), answer.capacity_bytes);
+  answer.used_bytes =
+      std::min(count_at(status, "memory.used_bytes", kMostBytes), answer.capacity_bytes);
   answer.disk_capacity_bytes = count_at(status, "disk.capacity_bytes", kMostBytes);
   answer.disk_used_bytes = count_at(status, "disk.used_bytes", kMostBytes);
-  const auto add = [](std::uint64_t& sum, std::uint64_t more) { sum = std::min(sum + more, kMostCount); };
+  const auto add = [](std::uint64_t& sum, std::uint64_t more) {
+    sum = std::min(sum + more, kMostCount);
+  };
   for (const Object& model : api::at(status, "models")) {
     add(answer.requests, count_at(model, "requests"));
     add(answer.requests_hit, count_at(model, "requests_hit"));
@@ -48,16 +54,18 @@ Result<LarderdAnswer> read_answer(std::string_view body) {
   }
   answer.engines = api::at(status, "sessions.attached").size();
   if (api::at(status, "backend").is_object())
-    answer.backend =
-        LarderdAnswer::Backend{api::truth_at(status, "backend.serving"), short_text(status, "backend.reason", kMostReason)};
+    answer.backend = LarderdAnswer::Backend{api::truth_at(status, "backend.serving"),
+                                            short_text(status, "backend.reason", kMostReason)};
   for (const Object& fallback : api::at(status, "fallbacks"))
     if (answer.fallbacks.size() < kMostFallbacks)
-      answer.fallbacks.push_back({short_text(fallback, "kind"), short_text(fallback, "why", kMostReason)});
+      answer.fallbacks.push_back(
+          {short_text(fallback, "kind"), short_text(fallback, "why", kMostReason)});
   return answer;
 }
 
 Result<LarderdDown> read_supervisor(std::string_view body) {
-  if (body.size() > kMostAnswerBytes) return Status(Code::kInvalidArgument, "the supervisor's answer has more than 1 MiB");
+  if (body.size() > kMostAnswerBytes)
+    return Status(Code::kInvalidArgument, "the supervisor's answer has more than 1 MiB");
   const Result<Object> parsed = api::parse_json(body);
   if (!parsed.ok()) return parsed.status();
   if (!api::at(*parsed, "ready").is_boolean())

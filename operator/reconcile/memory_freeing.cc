@@ -34,12 +34,14 @@ bool has_finalizer(const Object& pool, std::string_view which) {
 
 bool is_owned(const Object& object, const std::string& uid) {
   const Object& owners = api::at(object, "metadata.ownerReferences");
-  return std::ranges::any_of(owners, [&uid](const Object& owner) { return api::text_at(owner, "uid") == uid; });
+  return std::ranges::any_of(
+      owners, [&uid](const Object& owner) { return api::text_at(owner, "uid") == uid; });
 }
 
 std::string with_nodes(const Freed& freed) {
   if (freed.nodes < 0) return "the DaemonSet that frees the memory has not started";
-  std::string text = std::to_string(freed.freed) + " of " + std::to_string(freed.nodes) + " nodes have freed their memory";
+  std::string text = std::to_string(freed.freed) + " of " + std::to_string(freed.nodes) +
+                     " nodes have freed their memory";
   return freed.waits.empty() ? text : text + ", not " + some_of(freed.waits);
 }
 
@@ -64,7 +66,8 @@ Freed freed_of(const Object& daemon_set, const std::vector<PodView>& pods) {
   return freed;
 }
 
-MemoryFreeing::MemoryFreeing(const Context& world, const base::Clock& clock) : world_(world), clock_(clock) {}
+MemoryFreeing::MemoryFreeing(const Context& world, const base::Clock& clock)
+    : world_(world), clock_(clock) {}
 
 Status MemoryFreeing::hold(const Object& pool) {
   if (api::text_at(pool, "spec.placement") != "Node" || has_memory_finalizer(pool)) return {};
@@ -76,9 +79,12 @@ Status MemoryFreeing::hold(const Object& pool) {
 // Writes the whole list, which may have finalizers of others, with the version that was read, since
 // others may change the list.
 Status MemoryFreeing::set_finalizers(const Object& pool, Object finalizers) {
-  const Object patch{
-      {"metadata", {{"resourceVersion", api::text_at(pool, "metadata.resourceVersion")}, {"finalizers", std::move(finalizers)}}}};
-  return world_.client.merge(k8s::resources::kPools, api::namespace_of(pool), api::name_of(pool), patch).status();
+  const Object patch{{"metadata",
+                      {{"resourceVersion", api::text_at(pool, "metadata.resourceVersion")},
+                       {"finalizers", std::move(finalizers)}}}};
+  return world_.client
+      .merge(k8s::resources::kPools, api::namespace_of(pool), api::name_of(pool), patch)
+      .status();
 }
 
 Done MemoryFreeing::free(const Object& object, const std::vector<PodView>& pods) {
@@ -88,11 +94,14 @@ Done MemoryFreeing::free(const Object& object, const std::vector<PodView>& pods)
   const k8s::Cache& sets = *world_.children.at(k8s::resources::kDaemonSets.plural);
   k8s::ObjectPtr set = sets.find(pool->ns, desired::pool_name(*pool));
   // `kubectl delete --cascade=orphan` leaves the DaemonSet, and larderd goes on: nothing to free.
-  if (has_finalizer(object, "orphan") || (set && !is_owned(*set, pool->uid))) return release(object, "");
+  if (has_finalizer(object, "orphan") || (set && !is_owned(*set, pool->uid)))
+    return release(object, "");
 
   const Owner owner{"CachePool", pool->ns, pool->name, pool->uid};
-  const Brought brought = bring(world_.client, world_.children, owner, desired::freeing_objects(*pool, world_.defaults));
-  if (brought.status.code() == Code::kPermissionDenied) return release(object, brought.status.text());
+  const Brought brought = bring(world_.client, world_.children, owner,
+                                desired::freeing_objects(*pool, world_.defaults));
+  if (brought.status.code() == Code::kPermissionDenied)
+    return release(object, brought.status.text());
   if (!brought.taken.empty()) return release(object, brought.taken.front());
   // Judge a write only when the caches show it.
   Freed freed;
@@ -114,14 +123,18 @@ Done MemoryFreeing::release(const Object& pool, const std::string& left) {
   const base::LogFields fields{{"kind", "CachePool"}, {"namespace", key.ns}, {"name", key.name}};
   const std::string source = "deleted pools of namespace " + key.ns;
   if (left.empty()) {
-    base::log_from(source, base::LogLevel::kInfo, "the pool is free to go: no node has memory of the pool", fields);
+    base::log_from(source, base::LogLevel::kInfo,
+                   "the pool is free to go: no node has memory of the pool", fields);
     return {};
   }
   const std::string path = "/larder/" + key.ns + "/" + key.name;
-  const std::string note = "the pool is deleted, and nodes may still have memory of the pool: " + left +
-                           ". On such a node: rm -r /dev/shm" + path + " /dev/hugepages" + path;
+  const std::string note =
+      "the pool is deleted, and nodes may still have memory of the pool: " + left +
+      ". On such a node: rm -r /dev/shm" + path + " /dev/hugepages" + path;
   base::log_from(source + ", whose memory may be left", base::LogLevel::kWarning, note, fields);
-  if (world_.tell) world_.tell({k8s::reference_to(k8s::resources::kPools, pool), "Warning", "MemoryNotFreed", "Deleting", note});
+  if (world_.tell)
+    world_.tell({k8s::reference_to(k8s::resources::kPools, pool), "Warning", "MemoryNotFreed",
+                 "Deleting", note});
   return {};
 }
 

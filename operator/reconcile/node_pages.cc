@@ -29,11 +29,12 @@ std::uint64_t asked_by_container(const Object& container, std::string_view resou
 }
 
 // The requests of all pods on a node; empty: unknown.
-Result<std::uint64_t> asked_on(k8s::ApiClient& client, const std::string& node, const std::string& resource) {
+Result<std::uint64_t> asked_on(k8s::ApiClient& client, const std::string& node,
+                               const std::string& resource) {
   std::uint64_t bytes = 0;
-  const Result<std::string> listed =
-      client.list_into(k8s::resources::kPods, {.ns = "", .labels = "", .fields = "spec.nodeName=" + node},
-                       {[&](const Object& pod) { bytes += asked_by(pod, resource); }, [&] { bytes = 0; }});
+  const Result<std::string> listed = client.list_into(
+      k8s::resources::kPods, {.ns = "", .labels = "", .fields = "spec.nodeName=" + node},
+      {[&](const Object& pod) { bytes += asked_by(pod, resource); }, [&] { bytes = 0; }});
   return listed.ok() ? Result<std::uint64_t>(bytes) : Result<std::uint64_t>(listed.status());
 }
 
@@ -52,7 +53,8 @@ std::uint64_t asked_by(const Object& pod, std::string_view resource) {
     else
       first = std::max(first, together + bytes);
   }
-  for (const Object& container : api::at(pod, "spec.containers")) together += asked_by_container(container, resource);
+  for (const Object& container : api::at(pod, "spec.containers"))
+    together += asked_by_container(container, resource);
   return std::max(together, first);
 }
 
@@ -64,7 +66,8 @@ PagesSeen pages_of_nodes(k8s::ApiClient& client, const std::string& page) {
   seen.known = true;
   const std::string resource = "hugepages-" + page;
   for (const Object& node : nodes->items)
-    if (const std::uint64_t bytes = bytes_at(api::at(node, "status.allocatable"), resource); bytes > 0)
+    if (const std::uint64_t bytes = bytes_at(api::at(node, "status.allocatable"), resource);
+        bytes > 0)
       seen.nodes.push_back({api::name_of(node), bytes / *page_bytes, std::nullopt});
   seen.without = nodes->items.size() - seen.nodes.size();
   // The largest nodes first: they are the likeliest place, and only five are asked for free pages.
@@ -83,21 +86,24 @@ std::string text_of(const PagesSeen& seen) {
   if (seen.nodes.empty()) return "none of " + std::to_string(seen.without) + " has any";
   std::string text;
   for (const NodePages& node : seen.nodes)
-    text += (text.empty() ? "" : ", ") + node.node + " " + (node.free ? std::to_string(*node.free) + " free of " : "") +
+    text += (text.empty() ? "" : ", ") + node.node + " " +
+            (node.free ? std::to_string(*node.free) + " free of " : "") +
             std::to_string(node.total);
   if (seen.more > 0) text += " and " + std::to_string(seen.more) + " more";
   return seen.without == 0 ? text : text + "; " + std::to_string(seen.without) + " without any";
 }
 
 bool have_enough(const PagesSeen& seen, std::uint64_t needed) {
-  return std::ranges::any_of(seen.nodes, [needed](const NodePages& node) { return node.free && *node.free >= needed; });
+  return std::ranges::any_of(
+      seen.nodes, [needed](const NodePages& node) { return node.free && *node.free >= needed; });
 }
 
 std::string totals_for(const PagesSeen& seen, std::uint64_t needed) {
   std::string text;
   for (const NodePages& node : seen.nodes)
     if (node.free && *node.free < needed)
-      text += (text.empty() ? "" : ", ") + std::to_string(node.total - *node.free + needed) + " on " + node.node;
+      text += (text.empty() ? "" : ", ") + std::to_string(node.total - *node.free + needed) +
+              " on " + node.node;
   return text;
 }
 

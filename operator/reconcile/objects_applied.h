@@ -9,6 +9,7 @@
 namespace larder::reconcile {
 
 // `kind`: "pool" or "backend". `objects`: the wanted objects, "ConfigMap and DaemonSet".
-Condition objects_applied(const Brought& brought, const std::string& kind, const std::string& objects);
+Condition objects_applied(const Brought& brought, const std::string& kind,
+                          const std::string& objects);
 
 }  // namespace larder::reconcile

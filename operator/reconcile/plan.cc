@@ -58,7 +58,9 @@ class Planning {
   void remove(const k8s::Resource& resource, const Object& live, std::string why) {
     plan_.remove.push_back({resource, live, std::move(why)});
   }
-  bool is_ours(const Object& live) const { return is_managed(live) && api::text_at(controller_of(live), "uid") == owner_.uid; }
+  bool is_ours(const Object& live) const {
+    return is_managed(live) && api::text_at(controller_of(live), "uid") == owner_.uid;
+  }
   Plan take() { return std::move(plan_); }
 
  private:
@@ -71,18 +73,21 @@ class Planning {
     const Object& controller = controller_of(live);
     const bool going = !api::text_at(live, "metadata.deletionTimestamp").empty();
     const bool of_earlier = is_managed(live) && api::text_at(controller, "kind") == owner_.kind &&
-                            api::text_at(controller, "name") == owner_.name && api::text_at(controller, "uid") != owner_.uid;
+                            api::text_at(controller, "name") == owner_.name &&
+                            api::text_at(controller, "uid") != owner_.uid;
     if (going || of_earlier) {
       if (!going) remove(resource, live, "is of an earlier " + owner_.kind + " of this name");
       plan_.waiting = true;
       return false;
     }
-    if (is_managed(live) && (controller.is_null() || api::text_at(controller, "uid") == owner_.uid)) return true;
+    if (is_managed(live) && (controller.is_null() || api::text_at(controller, "uid") == owner_.uid))
+      return true;
     plan_.taken.push_back(called(live) + " exists already and " +
-                          (controller.is_null()
-                               ? std::string("does not belong to Larder")
-                               : "belongs to " + api::text_at(controller, "kind") + " " + api::text_at(controller, "name")) +
-                          ": delete or rename the object, or give this " + owner_.kind + " another name");
+                          (controller.is_null() ? std::string("does not belong to Larder")
+                                                : "belongs to " + api::text_at(controller, "kind") +
+                                                      " " + api::text_at(controller, "name")) +
+                          ": delete or rename the object, or give this " + owner_.kind +
+                          " another name");
     return false;
   }
 
@@ -105,19 +110,23 @@ const k8s::Resource* owned_kind(const Object& object) {
   return found == owned_kinds().end() ? nullptr : &*found;
 }
 
-Plan plan(const Owner& owner, const std::vector<Object>& desired, const std::vector<ObjectPtr>& observed) {
+Plan plan(const Owner& owner, const std::vector<Object>& desired,
+          const std::vector<ObjectPtr>& observed) {
   Planning planning(owner);
   for (const Object& wanted : desired) {
     const k8s::Resource* resource = owned_kind(wanted);
     if (resource == nullptr) continue;
-    const auto live = std::ranges::find_if(observed, [&](const ObjectPtr& one) { return same_name(*one, wanted); });
+    const auto live = std::ranges::find_if(
+        observed, [&](const ObjectPtr& one) { return same_name(*one, wanted); });
     planning.want(*resource, wanted, live == observed.end() ? nullptr : live->get());
   }
   for (const ObjectPtr& live : observed) {
     const k8s::Resource* resource = owned_kind(*live);
-    const bool wanted = std::ranges::any_of(desired, [&](const Object& one) { return same_name(one, *live); });
+    const bool wanted =
+        std::ranges::any_of(desired, [&](const Object& one) { return same_name(one, *live); });
     if (resource == nullptr || wanted || !planning.is_ours(*live)) continue;
-    if (api::text_at(*live, "metadata.deletionTimestamp").empty()) planning.remove(*resource, *live, "is wanted no more");
+    if (api::text_at(*live, "metadata.deletionTimestamp").empty())
+      planning.remove(*resource, *live, "is wanted no more");
   }
   return planning.take();
 }

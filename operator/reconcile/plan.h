@@ -48,6 +48,7 @@ struct Plan {
 
 // `observed`: objects of owned_kinds() in the owner's namespace. An object that is not in
 // `observed` counts as missing.
-Plan plan(const Owner& owner, const std::vector<api::Object>& desired, const std::vector<k8s::ObjectPtr>& observed);
+Plan plan(const Owner& owner, const std::vector<api::Object>& desired,
+          const std::vector<k8s::ObjectPtr>& observed);
 
 }  // namespace larder::reconcile

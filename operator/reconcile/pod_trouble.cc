@@ -5,7 +5,8 @@ namespace larder::reconcile {
 Trouble trouble_of(const PodView& pod, const Heard& heard) {
   if (pod.killed_for_memory && !pod.ready) return Trouble::kOutOfMemory;
   if (!pod.waiting.empty())
-    return pod.waiting.find("Image") != std::string::npos ? Trouble::kImageNotPulled : Trouble::kDoesNotRun;
+    return pod.waiting.find("Image") != std::string::npos ? Trouble::kImageNotPulled
+                                                          : Trouble::kDoesNotRun;
   if (const auto down = heard.down.find(pod.uid); down != heard.down.end())
     return down->second.out_of_memory ? Trouble::kOutOfMemory : Trouble::kDoesNotRun;
   if (!pod.unscheduled.empty()) return Trouble::kNotScheduled;

@@ -12,8 +12,9 @@ namespace larder::reconcile {
 // In order of severity. `text` is the word in conditions and in the metrics' label `reason`.
 enum class Trouble { kOutOfMemory, kImageNotPulled, kDoesNotRun, kNotScheduled, kStarting, kNone };
 
-inline constexpr std::array<Trouble, 5> kTroubles{Trouble::kOutOfMemory, Trouble::kImageNotPulled, Trouble::kDoesNotRun,
-                                                  Trouble::kNotScheduled, Trouble::kStarting};
+inline constexpr std::array<Trouble, 5> kTroubles{Trouble::kOutOfMemory, Trouble::kImageNotPulled,
+                                                  Trouble::kDoesNotRun, Trouble::kNotScheduled,
+                                                  Trouble::kStarting};
 
 Trouble trouble_of(const PodView& pod, const Heard& heard);
 const char* text(Trouble trouble);

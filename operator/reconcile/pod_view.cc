@@ -9,7 +9,8 @@ namespace {
 
 using api::Object;
 
-constexpr std::array kAnnotations{api::kPoolAnnotation, api::kInjectedAnnotation, api::kConfigAnnotation, api::kRestartAnnotation,
+constexpr std::array kAnnotations{api::kPoolAnnotation, api::kInjectedAnnotation,
+                                  api::kConfigAnnotation, api::kRestartAnnotation,
                                   api::kNoticeAnnotation};
 constexpr std::array kStatuses{"status.initContainerStatuses", "status.containerStatuses"};
 constexpr std::array kContainers{"spec.initContainers", "spec.containers"};
@@ -21,7 +22,8 @@ bool is_larderd(const Object& container) {
 // larderd's container and the containers that end before its start, all with one image.
 bool is_ours(const Object& container) {
   const std::string name = api::text_at(container, "name");
-  return name == api::kSidecarContainer || name == api::kPayloadContainer || name == api::kFoldersContainer;
+  return name == api::kSidecarContainer || name == api::kPayloadContainer ||
+         name == api::kFoldersContainer;
 }
 
 // The status of larderd's container. A native sidecar is an init container. Null: no status yet.
@@ -39,10 +41,14 @@ Object waiting_state(const Object& pod) {
   for (const char* list : kStatuses)
     for (const Object& status : api::at(pod, list)) {
       const std::string reason = api::text_at(status, "state.waiting.reason");
-      if (!is_ours(status) || reason.empty() || reason == "PodInitializing" || reason == "ContainerCreating") continue;
+      if (!is_ours(status) || reason.empty() || reason == "PodInitializing" ||
+          reason == "ContainerCreating")
+        continue;
       // A container that fails repeatedly has a message. For larderd, the supervisor knows more.
-      const std::string last = is_larderd(status) ? "" : api::text_at(status, "lastState.terminated.message");
-      return {{"reason", reason}, {"message", last.empty() ? api::text_at(status, "state.waiting.message") : last}};
+      const std::string last =
+          is_larderd(status) ? "" : api::text_at(status, "lastState.terminated.message");
+      return {{"reason", reason},
+              {"message", last.empty() ? api::text_at(status, "state.waiting.message") : last}};
     }
   return Object::object();
 }
@@ -57,7 +63,8 @@ bool has_larderd(const Object& pod) {
 // The scheduler's own message, for example "0/3 nodes are available: 3 Insufficient memory".
 std::string why_unscheduled(const Object& pod) {
   for (const Object& condition : api::at(pod, "status.conditions"))
-    if (api::text_at(condition, "type") == "PodScheduled" && api::text_at(condition, "status") == "False")
+    if (api::text_at(condition, "type") == "PodScheduled" &&
+        api::text_at(condition, "status") == "False")
       return api::text_at(condition, "message");
   return "";
 }
@@ -67,9 +74,11 @@ Object trimmed_state(const Object& state) {
   Object kept = Object::object();
   for (const char* which : {"waiting", "terminated"})
     for (const char* field : {"reason", "message"})
-      if (const std::string text = api::text_at(state, std::string(which) + "." + field); !text.empty())
+      if (const std::string text = api::text_at(state, std::string(which) + "." + field);
+          !text.empty())
         kept[which][field] = text;
-  if (const Object& code = api::at(state, "terminated.exitCode"); code.is_number_integer()) kept["terminated"]["exitCode"] = code;
+  if (const Object& code = api::at(state, "terminated.exitCode"); code.is_number_integer())
+    kept["terminated"]["exitCode"] = code;
   return kept;
 }
 
@@ -78,7 +87,8 @@ Object trimmed_container(const Object& status) {
   for (const char* key : {"ready", "restartCount"})
     if (status.contains(key)) kept[key] = status[key];
   for (const char* key : {"state", "lastState"})
-    if (Object state = trimmed_state(api::at(status, key)); !state.empty()) kept[key] = std::move(state);
+    if (Object state = trimmed_state(api::at(status, key)); !state.empty())
+      kept[key] = std::move(state);
   return kept;
 }
 
@@ -99,7 +109,8 @@ PodView view_of(const Object& pod) {
   view.running = phase == "Running";
   view.ready = view.running && api::truth_at(larderd, "ready");
   // A pod under deletion serves no new requests, and its larderd counts no more.
-  view.over = phase == "Succeeded" || phase == "Failed" || !api::text_at(pod, "metadata.deletionTimestamp").empty();
+  view.over = phase == "Succeeded" || phase == "Failed" ||
+              !api::text_at(pod, "metadata.deletionTimestamp").empty();
   view.host_network = api::truth_at(pod, "spec.hostNetwork");
   view.config = api::annotation(pod, api::kConfigAnnotation).value_or("");
   view.restart_hash = api::annotation(pod, api::kRestartAnnotation).value_or("");
@@ -122,17 +133,22 @@ void trim_pod(Object& pod) {
   Object kept = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   Object& metadata = kept["metadata"];
   for (const char* key : {"name", "namespace", "uid", "deletionTimestamp"})
-    if (const Object& value = api::at(pod, std::string("metadata.") + key); !value.is_null()) metadata[key] = value;
-  if (const auto pool = api::label(pod, api::kPoolLabel)) metadata["labels"][std::string(api::kPoolLabel)] = *pool;
+    if (const Object& value = api::at(pod, std::string("metadata.") + key); !value.is_null())
+      metadata[key] = value;
+  if (const auto pool = api::label(pod, api::kPoolLabel))
+    metadata["labels"][std::string(api::kPoolLabel)] = *pool;
   for (const std::string_view key : kAnnotations)
-    if (const auto value = api::annotation(pod, key)) metadata["annotations"][std::string(key)] = *value;
+    if (const auto value = api::annotation(pod, key))
+      metadata["annotations"][std::string(key)] = *value;
   if (api::truth_at(pod, "spec.hostNetwork")) kept["spec"]["hostNetwork"] = true;
-  if (const std::string node = api::text_at(pod, "spec.nodeName"); !node.empty()) kept["spec"]["nodeName"] = node;
+  if (const std::string node = api::text_at(pod, "spec.nodeName"); !node.empty())
+    kept["spec"]["nodeName"] = node;
   if (has_larderd(pod)) kept["spec"]["containers"] = {{{"name", api::kSidecarContainer}}};
 
   Object& status = kept["status"];
   for (const char* key : {"phase", "podIP"})
-    if (const Object& value = api::at(pod, std::string("status.") + key); value.is_string()) status[key] = value;
+    if (const Object& value = api::at(pod, std::string("status.") + key); value.is_string())
+      status[key] = value;
   if (const std::string why = why_unscheduled(pod); !why.empty())
     status["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", why}}};
   for (const char* list : kStatuses)

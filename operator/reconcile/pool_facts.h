@@ -19,9 +19,9 @@ namespace larder::reconcile {
 
 struct PoolFacts {
   std::int64_t generation = 0;
-  Status parsed;                                    // why the spec is unusable
-  std::optional<api::CachePool> pool;               // for a usable spec
-  k8s::ObjectPtr backend;                           // the CacheBackend of spec.backendRef; null: missing
+  Status parsed;                       // why the spec is unusable
+  std::optional<api::CachePool> pool;  // for a usable spec
+  k8s::ObjectPtr backend;              // the CacheBackend of spec.backendRef; null: missing
   std::optional<api::CacheBackend> parsed_backend;  // `backend` if readable
   // The backend is missing or unreadable. Pods with the backend keep their configuration, since the
   // wanted one is unknown.
@@ -36,7 +36,9 @@ struct PoolFacts {
   Status configured;             // the first failed patch of a running pod
   PagesSeen hugepages_of_nodes;  // read only if pods wait for pages
 
-  const Wanted& wanted_of(const PodView& pod) const { return pod.host_network ? wish.of_pod_on_host_network : wish.of_pod; }
+  const Wanted& wanted_of(const PodView& pod) const {
+    return pod.host_network ? wish.of_pod_on_host_network : wish.of_pod;
+  }
 };
 
 // Whether the pod's wanted configuration is unknown: it runs with a backend that is unread now.

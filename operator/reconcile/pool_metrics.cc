@@ -17,8 +17,10 @@ double number(std::uint64_t value) {
 
 // Gauges, even for counters of larderd, since larderds come and go.
 constexpr std::array<Series, 13> kSeries{{
-    {"larder_pool_ready", "1: the pool's condition Ready is True", [](const PoolSums&, bool ready) { return ready ? 1.0 : 0.0; }},
-    {"larder_pool_pods", "Pods of the pool with a larderd", [](const PoolSums& s, bool) { return number(s.pods); }},
+    {"larder_pool_ready", "1: the pool's condition Ready is True",
+     [](const PoolSums&, bool ready) { return ready ? 1.0 : 0.0; }},
+    {"larder_pool_pods", "Pods of the pool with a larderd",
+     [](const PoolSums& s, bool) { return number(s.pods); }},
     {"larder_pool_pods_attached", "Pods of the pool whose larderd is ready",
      [](const PoolSums& s, bool) { return number(s.attached); }},
     {"larder_pool_pods_need_restart", "Pods that need a restart for the current spec of the pool",
@@ -60,11 +62,14 @@ void PoolMetrics::tell(const k8s::Key& pool, const std::optional<PoolSums>& sums
   if (!sums) return forget(pool);
   std::vector<k8s::Gauge*>& gauges = told_[pool];
   if (gauges.empty())
-    for (const Series& series : kSeries) gauges.push_back(&metrics_.gauge(series.name, series.help, labels_of(pool)));
+    for (const Series& series : kSeries)
+      gauges.push_back(&metrics_.gauge(series.name, series.help, labels_of(pool)));
   for (std::size_t i = 0; i < kSeries.size(); ++i) gauges[i]->set(kSeries[i].value(*sums, ready));
   for (const Trouble trouble : kTroubles) {
     const auto found = sums->troubled.find(trouble);
-    metrics_.gauge(kFailing, "Pods of the pool in which larderd does not run, by reason", labels_of(pool, trouble))
+    metrics_
+        .gauge(kFailing, "Pods of the pool in which larderd does not run, by reason",
+               labels_of(pool, trouble))
         .set(found == sums->troubled.end() ? 0 : number(found->second));
   }
 }

@@ -25,7 +25,8 @@ void keep_first(Status& first, const Status& status) {
 }
 
 k8s::ObjectPtr of_kind(std::string_view kind, const std::vector<k8s::ObjectPtr>& objects) {
-  const auto found = std::ranges::find_if(objects, [kind](const auto& one) { return api::text_at(*one, "kind") == kind; });
+  const auto found = std::ranges::find_if(
+      objects, [kind](const auto& one) { return api::text_at(*one, "kind") == kind; });
   return found == objects.end() ? nullptr : *found;
 }
 
@@ -67,7 +68,8 @@ void PoolReconciler::observe_backend(PoolFacts& facts) const {
     if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok())
       facts.parsed_backend = std::move(*parsed);
   facts.backend_unread = !facts.parsed_backend;
-  facts.objects_kept = facts.backend_unread && have_backend(children_of(world_.children, owner_of(pool)));
+  facts.objects_kept =
+      facts.backend_unread && have_backend(children_of(world_.children, owner_of(pool)));
 }
 
 PoolFacts PoolReconciler::observe(const Object& object) const {
@@ -88,7 +90,9 @@ PoolFacts PoolReconciler::observe(const Object& object) const {
 }
 
 void PoolReconciler::apply_objects(PoolFacts& facts) const {
-  if (!facts.objects_kept) facts.brought = bring(world_.client, world_.children, owner_of(*facts.pool), facts.wish.objects);
+  if (!facts.objects_kept)
+    facts.brought =
+        bring(world_.client, world_.children, owner_of(*facts.pool), facts.wish.objects);
 }
 
 void PoolReconciler::observe_applied(PoolFacts& facts) const {
@@ -106,19 +110,26 @@ bool PoolReconciler::configure(PoolFacts& facts) const {
     if (pod.restart_hash != wanted.restart_hash || pod.config == wanted.config) continue;
     if (patches++ == kMostPatches) return true;
     const Object patch = {
-        {"metadata", {{"uid", pod.uid}, {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
-    const Result<Object> patched = world_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
+        {"metadata",
+         {{"uid", pod.uid},
+          {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
+    const Result<Object> patched =
+        world_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
     if (patched.ok()) {
       // Throttled: a pool has many pods, and a user may change the pool often.
-      base::log_from(
-          "configurations of CachePool " + pod.ns + "/" + pod.pool, base::LogLevel::kInfo,
-          "the pod's larderd gets a changed configuration",
-          {{"kind", "Pod"}, {"namespace", pod.ns}, {"name", pod.name}, {"owner_kind", "CachePool"}, {"owner", pod.pool}});
+      base::log_from("configurations of CachePool " + pod.ns + "/" + pod.pool,
+                     base::LogLevel::kInfo, "the pod's larderd gets a changed configuration",
+                     {{"kind", "Pod"},
+                      {"namespace", pod.ns},
+                      {"name", pod.name},
+                      {"owner_kind", "CachePool"},
+                      {"owner", pod.pool}});
       continue;
     }
     // The pod is gone, or another pod has its name.
     const Code code = patched.status().code();
-    if (code != Code::kNotFound && code != Code::kFailedPrecondition) keep_first(facts.configured, patched.status());
+    if (code != Code::kNotFound && code != Code::kFailedPrecondition)
+      keep_first(facts.configured, patched.status());
   }
   return false;
 }
@@ -133,7 +144,8 @@ Done PoolReconciler::end(const k8s::Key& key, const k8s::ObjectPtr& object) {
 
 Done PoolReconciler::reconcile(const k8s::Key& key) {
   const k8s::ObjectPtr object = world_.pools.find(key.ns, key.name);
-  if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return end(key, object);
+  if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty())
+    return end(key, object);
   // The finalizer comes before the memory. A pool without it still works, and the next reconcile
   // tries again.
   const Status held = freeing_.hold(*object);

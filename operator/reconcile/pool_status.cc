@@ -33,12 +33,14 @@ std::string size_text(std::uint64_t bytes) {
 PoolSums sums_of(const PoolFacts& facts) {
   PoolSums sums;
   sums.pods = facts.pods.size();
-  for (const PodView& engine : facts.engines) sums.need_restart += needs_restart(facts, engine) ? 1 : 0;
+  for (const PodView& engine : facts.engines)
+    sums.need_restart += needs_restart(facts, engine) ? 1 : 0;
   for (const PodView& pod : facts.pods) {
     // The container stays ready while the supervisor restarts larderd: only the supervisor's answer
     // tells.
     sums.attached += pod.ready && !facts.heard.down.contains(pod.uid) ? 1 : 0;
-    if (const Trouble trouble = trouble_of(pod, facts.heard); trouble != Trouble::kNone) ++sums.troubled[trouble];
+    if (const Trouble trouble = trouble_of(pod, facts.heard); trouble != Trouble::kNone)
+      ++sums.troubled[trouble];
     sums.need_restart += needs_restart(facts, pod) ? 1 : 0;
     const auto answer = facts.heard.answers.find(pod.uid);
     if (answer == facts.heard.answers.end()) continue;
@@ -59,9 +61,11 @@ PoolSums sums_of(const PoolFacts& facts) {
 
 Object pool_status(const PoolFacts& facts, const Object& before, const std::string& now) {
   const PoolSums sums = sums_of(facts);
-  Object status = {{"observedGeneration", facts.generation},
-                   {"pods", {{"total", sums.pods}, {"attached", sums.attached}, {"needRestart", sums.need_restart}}},
-                   {"engines", sums.engines}};
+  Object status = {
+      {"observedGeneration", facts.generation},
+      {"pods",
+       {{"total", sums.pods}, {"attached", sums.attached}, {"needRestart", sums.need_restart}}},
+      {"engines", sums.engines}};
   if (sums.answered > 0) {
     const std::string used = size_text(rounded(sums.memory_used_bytes, sums.memory_size_bytes));
     status["memory"] = {{"used", used}, {"size", size_text(sums.memory_size_bytes)}};
@@ -70,9 +74,11 @@ Object pool_status(const PoolFacts& facts, const Object& before, const std::stri
       status["disk"] = {{"used", size_text(rounded(sums.disk_used_bytes, sums.disk_size_bytes))},
                         {"size", size_text(sums.disk_size_bytes)}};
   }
-  if (sums.tokens_asked > 0) status["hitRatio"] = std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "%";
+  if (sums.tokens_asked > 0)
+    status["hitRatio"] = std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "%";
   if (facts.pool && !facts.pool->spec.backend.empty()) status["backend"] = facts.pool->spec.backend;
-  status["conditions"] = conditions_json(pool_conditions(facts), api::at(before, "status.conditions"), facts.generation, now);
+  status["conditions"] = conditions_json(
+      pool_conditions(facts), api::at(before, "status.conditions"), facts.generation, now);
   return status;
 }
 

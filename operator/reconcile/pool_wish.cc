@@ -4,9 +4,11 @@
 
 namespace larder::reconcile {
 
-PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const desired::Defaults& defaults) {
+PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
+                 const desired::Defaults& defaults) {
   const desired::EnginePod on_host{.host_network = true};
-  return {.of_pod = {desired::larderd_config(pool, backend), desired::restart_hash(pool, backend, defaults)},
+  return {.of_pod = {desired::larderd_config(pool, backend),
+                     desired::restart_hash(pool, backend, defaults)},
           .of_pod_on_host_network = {desired::larderd_config(pool, backend, on_host),
                                      desired::restart_hash(pool, backend, defaults, on_host)},
           .engine_hash = desired::engine_hash(pool, defaults),

@@ -21,6 +21,7 @@ struct PoolWish {
 };
 
 // `backend`: the pool's backend if readable.
-PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const desired::Defaults& defaults);
+PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
+                 const desired::Defaults& defaults);
 
 }  // namespace larder::reconcile

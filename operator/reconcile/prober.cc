@@ -20,7 +20,8 @@ std::string at_port(const PodView& pod, int port) {
 Prober::Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()> targets,
                std::function<void(const k8s::Key&)> told, unsigned round_ms)
     : fetch_(std::move(fetch)), targets_(std::move(targets)), told_(std::move(told)) {
-  if (round_ms > 0) thread_ = std::jthread([this, round_ms](std::stop_token stop) { loop(stop, round_ms); });
+  if (round_ms > 0)
+    thread_ = std::jthread([this, round_ms](std::stop_token stop) { loop(stop, round_ms); });
 }
 Prober::~Prober() = default;
 
@@ -35,7 +36,8 @@ void Prober::loop(std::stop_token stop, unsigned round_ms) {
   while (!stop.stop_requested()) {
     const auto next = std::chrono::steady_clock::now() + std::chrono::milliseconds(round_ms);
     round(stop);
-    base::nap(std::chrono::ceil<std::chrono::milliseconds>(next - std::chrono::steady_clock::now()), stop);
+    base::nap(std::chrono::ceil<std::chrono::milliseconds>(next - std::chrono::steady_clock::now()),
+              stop);
   }
 }
 
@@ -58,16 +60,19 @@ void Prober::round(std::stop_token stop) {
   }
   // A larderd that does not answer may be restarting: its supervisor knows the reason.
   std::vector<Target> silent;
-  fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
-    if (!note(targets[index], body) && !targets[index].supervisor_url.empty()) silent.push_back(targets[index]);
-  });
+  fetch_->get_all(urls, kMostAnswerBytes, stop,
+                  [&](std::size_t index, const Result<std::string>& body) {
+                    if (!note(targets[index], body) && !targets[index].supervisor_url.empty())
+                      silent.push_back(targets[index]);
+                  });
   ask_supervisors(silent, stop);
   for (const k8s::Key& pool : pools) told_(pool);
 }
 
 // Whether the target answered.
 bool Prober::note(const Target& target, const Result<std::string>& body) {
-  Result<LarderdAnswer> answer = body.ok() ? read_answer(*body) : Result<LarderdAnswer>(body.status());
+  Result<LarderdAnswer> answer =
+      body.ok() ? read_answer(*body) : Result<LarderdAnswer>(body.status());
   const std::lock_guard lock(mutex_);
   if (answer.ok()) {
     known_[target.uid] = {std::move(*answer), 0};
@@ -83,22 +88,26 @@ bool Prober::note(const Target& target, const Result<std::string>& body) {
 void Prober::ask_supervisors(const std::vector<Target>& silent, std::stop_token stop) {
   std::vector<std::string> urls;
   for (const Target& target : silent) urls.push_back(target.supervisor_url);
-  fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
-    Result<LarderdDown> down = body.ok() ? read_supervisor(*body) : Result<LarderdDown>(body.status());
-    const std::lock_guard lock(mutex_);
-    if (down.ok())
-      down_[silent[index].uid] = std::move(*down);
-    else
-      down_.erase(silent[index].uid);
-  });
+  fetch_->get_all(urls, kMostAnswerBytes, stop,
+                  [&](std::size_t index, const Result<std::string>& body) {
+                    Result<LarderdDown> down =
+                        body.ok() ? read_supervisor(*body) : Result<LarderdDown>(body.status());
+                    const std::lock_guard lock(mutex_);
+                    if (down.ok())
+                      down_[silent[index].uid] = std::move(*down);
+                    else
+                      down_.erase(silent[index].uid);
+                  });
 }
 
 Heard Prober::heard(const std::vector<PodView>& pods) const {
   Heard heard;
   const std::lock_guard lock(mutex_);
   for (const PodView& pod : pods) {
-    if (const auto known = known_.find(pod.uid); known != known_.end()) heard.answers[pod.uid] = known->second.answer;
-    if (const auto down = down_.find(pod.uid); down != down_.end()) heard.down[pod.uid] = down->second;
+    if (const auto known = known_.find(pod.uid); known != known_.end())
+      heard.answers[pod.uid] = known->second.answer;
+    if (const auto down = down_.find(pod.uid); down != down_.end())
+      heard.down[pod.uid] = down->second;
   }
   return heard;
 }

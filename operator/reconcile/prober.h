@@ -32,8 +32,8 @@ class Prober {
 
   // `targets` returns the pods of a round. `told` gets each pool with asked pods, on the prober's
   // thread.
-  Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()> targets, std::function<void(const k8s::Key&)> told,
-         unsigned round_ms = kRoundMs);
+  Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()> targets,
+         std::function<void(const k8s::Key&)> told, unsigned round_ms = kRoundMs);
   ~Prober();
 
   // The last answers of these pods.

@@ -18,15 +18,16 @@ bool is_none(const Object& value) {
 
 // The merge keys of lists that server-side apply merges by key.
 std::string_view key_of(std::string_view list) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kKeys{{{"containers", "name"},
-                                                                                       {"initContainers", "name"},
-                                                                                       {"volumes", "name"},
-                                                                                       {"env", "name"},
-                                                                                       {"imagePullSecrets", "name"},
-                                                                                       {"volumeMounts", "mountPath"},
-                                                                                       {"ownerReferences", "uid"},
-                                                                                       {"conditions", "type"},
-                                                                                       {"ports", "name"}}};
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kKeys{
+      {{"containers", "name"},
+       {"initContainers", "name"},
+       {"volumes", "name"},
+       {"env", "name"},
+       {"imagePullSecrets", "name"},
+       {"volumeMounts", "mountPath"},
+       {"ownerReferences", "uid"},
+       {"conditions", "type"},
+       {"ports", "name"}}};
   const auto* found = std::ranges::find(kKeys, list, [](const auto& pair) { return pair.first; });
   return found == kKeys.end() ? std::string_view{} : found->second;
 }
@@ -57,7 +58,8 @@ std::optional<double> number_of(const Object& value) {
                                                                                   {"Ti", 0x1p40},
                                                                                   {"Pi", 0x1p50},
                                                                                   {"Ei", 0x1p60}}};
-  const auto* found = std::ranges::find(kSuffixes, suffix, [](const auto& pair) { return pair.first; });
+  const auto* found =
+      std::ranges::find(kSuffixes, suffix, [](const auto& pair) { return pair.first; });
   return found == kSuffixes.end() ? std::nullopt : std::optional(number * found->second);
 }
 
@@ -70,37 +72,44 @@ bool same_quantity(const Object& live, const Object& wanted) {
 
 class Comparison {
  public:
-  std::optional<std::string> compare(const Object& live, const Object& wanted, const std::string& path, std::string_view name) {
+  std::optional<std::string> compare(const Object& live, const Object& wanted,
+                                     const std::string& path, std::string_view name) {
     if (is_none(wanted) && is_none(live)) return std::nullopt;
     if (wanted.is_object() && live.is_object()) return of_maps(live, wanted, path, name);
     if (wanted.is_array() && live.is_array()) return of_lists(live, wanted, path, name);
-    const bool quantity = in_quantities_ > 0 || name == "sizeLimit" || name == "storage" || name == "divisor";
+    const bool quantity =
+        in_quantities_ > 0 || name == "sizeLimit" || name == "storage" || name == "divisor";
     if (live == wanted || (quantity && same_quantity(live, wanted))) return std::nullopt;
     return path;
   }
 
  private:
-  std::optional<std::string> of_maps(const Object& live, const Object& wanted, const std::string& path, std::string_view name) {
+  std::optional<std::string> of_maps(const Object& live, const Object& wanted,
+                                     const std::string& path, std::string_view name) {
     static const Object kNothing;
     const bool quantities = name == "limits" || name == "requests";
     in_quantities_ += quantities ? 1 : 0;
     std::optional<std::string> difference;
     for (const auto& [key, value] : wanted.items()) {
       const auto found = live.find(key);
-      difference = compare(found == live.end() ? kNothing : *found, value, path.empty() ? key : path + "." + key, key);
+      difference = compare(found == live.end() ? kNothing : *found, value,
+                           path.empty() ? key : path + "." + key, key);
       if (difference) break;
     }
     in_quantities_ -= quantities ? 1 : 0;
     return difference;
   }
 
-  std::optional<std::string> of_lists(const Object& live, const Object& wanted, const std::string& path, std::string_view name) {
+  std::optional<std::string> of_lists(const Object& live, const Object& wanted,
+                                      const std::string& path, std::string_view name) {
     const std::string key(key_of(name));
-    const auto has_key = [&](const Object& item) { return item.is_object() && item.contains(key) && item[key].is_string(); };
+    const auto has_key = [&](const Object& item) {
+      return item.is_object() && item.contains(key) && item[key].is_string();
+    };
     if (key.empty() || !std::ranges::all_of(wanted, has_key)) return whole(live, wanted, path);
     for (const Object& item : wanted) {
-      const auto same =
-          std::ranges::find_if(live, [&](const Object& other) { return has_key(other) && other[key] == item[key]; });
+      const auto same = std::ranges::find_if(
+          live, [&](const Object& other) { return has_key(other) && other[key] == item[key]; });
       const std::string at = path + "[" + item[key].get_ref<const std::string&>() + "]";
       if (same == live.end()) return at;
       if (std::optional<std::string> difference = compare(*same, item, at, "")) return difference;
@@ -109,10 +118,12 @@ class Comparison {
   }
 
   // One value, whose items may have got defaults.
-  std::optional<std::string> whole(const Object& live, const Object& wanted, const std::string& path) {
+  std::optional<std::string> whole(const Object& live, const Object& wanted,
+                                   const std::string& path) {
     if (live.size() != wanted.size()) return path;
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (auto difference = compare(live[i], wanted[i], path + "[" + std::to_string(i) + "]", "")) return difference;
+      if (auto difference = compare(live[i], wanted[i], path + "[" + std::to_string(i) + "]", ""))
+        return difference;
     return std::nullopt;
   }
 

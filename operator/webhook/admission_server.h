@@ -37,7 +37,7 @@ class ReviewWatcher {
 inline constexpr http::Limits kAdmissionLimits{.head_bytes = 16 * 1024,
                                                .body_bytes = (3u << 20) + (256u << 10),
                                                .chunked = true,
-                                               .silent = 1024,    // a descriptor and half a KiB each
+                                               .silent = 1024,  // a descriptor and half a KiB each
                                                .strangers = 128,  // up to 128 KiB each in OpenSSL
                                                .earned = 192,
                                                .held_bytes = 8u << 20,
@@ -58,7 +58,8 @@ class AdmissionServer {
 
   // `acceptor` and `watcher` (may be null) outlive the server. The server accepts no client before
   // the acceptor has a certificate.
-  static Result<std::unique_ptr<AdmissionServer>> start(const ServerOptions& options, const TlsAcceptor& acceptor, Review review,
+  static Result<std::unique_ptr<AdmissionServer>> start(const ServerOptions& options,
+                                                        const TlsAcceptor& acceptor, Review review,
                                                         ReviewWatcher* watcher);
   ~AdmissionServer();  // waits for running reviews, about a second
   AdmissionServer(const AdmissionServer&) = delete;

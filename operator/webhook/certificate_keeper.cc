@@ -48,13 +48,16 @@ struct CertificateKeeper::Found {
   Held held;
 };
 
-CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates kept, const base::Clock& clock, Now now_s)
+CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates kept,
+                                     const base::Clock& clock, Now now_s)
     : client_(client), kept_(std::move(kept)), clock_(clock), now_s_(std::move(now_s)) {}
 
 void CertificateKeeper::keep(const std::stop_token& stop) {
   const auto ring = [this] { changed_.ring(); };
-  const auto secret = watch_object(client_, k8s::resources::kSecrets, kept_.ns, kept_.secret, ring, clock_);
-  const auto configuration = watch_object(client_, k8s::resources::kWebhooks, "", kept_.configuration, ring, clock_);
+  const auto secret =
+      watch_object(client_, k8s::resources::kSecrets, kept_.ns, kept_.secret, ring, clock_);
+  const auto configuration =
+      watch_object(client_, k8s::resources::kWebhooks, "", kept_.configuration, ring, clock_);
   std::chrono::milliseconds retry = kFirstRetry;
   while (!stop.stop_requested()) {
     const Status status = keep_once();
@@ -67,8 +70,10 @@ void CertificateKeeper::keep(const std::stop_token& stop) {
 
 void CertificateKeeper::log(base::LogLevel level, const std::string& text) const {
   const std::string line = "webhook certificates: " + text;
-  const base::LogFields fields{
-      {"kind", "Secret"}, {"namespace", kept_.ns}, {"name", kept_.secret}, {"webhook", kept_.configuration}};
+  const base::LogFields fields{{"kind", "Secret"},
+                               {"namespace", kept_.ns},
+                               {"name", kept_.secret},
+                               {"webhook", kept_.configuration}};
   // The log throttles by text. The reason of a step is a fixed text; messages of the API server
   // have versions and times.
   if (level == base::LogLevel::kInfo) return base::log_from(line, level, line, fields);
@@ -120,7 +125,9 @@ Result<CertificateKeeper::Found> CertificateKeeper::read() const {
   if (found.authorities.empty()) return found;
   found.held.newest_key = belong_together({found.authorities.back(), found.authority_key});
   const Result<CertificateFacts> leaf = read_certificate(found.leaf.certificate);
-  if (!leaf.ok() || leaf->names != service_names(kept_.service, kept_.ns) || !belong_together(found.leaf)) return found;
+  if (!leaf.ok() || leaf->names != service_names(kept_.service, kept_.ns) ||
+      !belong_together(found.leaf))
+    return found;
   found.held.leaf = HeldLeaf{leaf->validity, {}};
   for (std::size_t i = 0; i < found.authorities.size(); ++i)
     if (is_signed_by(found.leaf.certificate, found.authorities[i])) found.held.leaf->by = i;
@@ -130,8 +137,9 @@ Result<CertificateKeeper::Found> CertificateKeeper::read() const {
 Status CertificateKeeper::write(Found& found, const Step& step) {
   const std::int64_t now_s = now_s_();
   if (step.make_leaf) {
-    Result<KeyPair> leaf = make_leaf({found.authorities.back(), found.authority_key}, service_names(kept_.service, kept_.ns),
-                                     leaf_validity(now_s, kept_.lifetimes));
+    Result<KeyPair> leaf =
+        make_leaf({found.authorities.back(), found.authority_key},
+                  service_names(kept_.service, kept_.ns), leaf_validity(now_s, kept_.lifetimes));
     if (!leaf.ok()) return leaf.status();
     found.leaf = *std::move(leaf);
   }
@@ -140,15 +148,17 @@ Status CertificateKeeper::write(Found& found, const Step& step) {
   if (step.make_authority) {
     Result<KeyPair> authority = make_authority(authority_validity(now_s, kept_.lifetimes));
     if (!authority.ok()) return authority.status();
-    if (found.authorities.size() >= kMostCertificates) found.authorities.erase(found.authorities.begin());
+    if (found.authorities.size() >= kMostCertificates)
+      found.authorities.erase(found.authorities.begin());
     found.authorities.push_back(authority->certificate);
     found.authority_key = authority->key;
   }
   // Apply and not create: RBAC can bind the right to patch to a name, and cannot bind the right to
   // create. With two writers, resourceVersion lets one win.
-  api::Object metadata = {{"name", kept_.secret},
-                          {"namespace", kept_.ns},
-                          {"labels", {{std::string(api::kManagedByLabel), std::string(api::kFieldManager)}}}};
+  api::Object metadata = {
+      {"name", kept_.secret},
+      {"namespace", kept_.ns},
+      {"labels", {{std::string(api::kManagedByLabel), std::string(api::kFieldManager)}}}};
   const std::string version = api::text_at(found.secret, "metadata.resourceVersion");
   if (!version.empty()) metadata["resourceVersion"] = version;
   const api::Object secret = {{"apiVersion", "v1"},
@@ -164,15 +174,20 @@ Status CertificateKeeper::write(Found& found, const Step& step) {
 
 Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string& bundle) {
   const std::string wanted = api::to_base64(bundle);
-  Result<api::Object> configuration = client_.get(k8s::resources::kWebhooks, "", kept_.configuration);
+  Result<api::Object> configuration =
+      client_.get(k8s::resources::kWebhooks, "", kept_.configuration);
   const bool none = !configuration.ok() && configuration.status().code() == Code::kNotFound;
   if (!configuration.ok() && !none) return configuration.status();
   const std::string newest = split_bundle(bundle).back();
   bool differs = false, lacked = false;
   if (!none && configuration->contains("webhooks") && (*configuration)["webhooks"].is_array()) {
     for (api::Object& webhook : (*configuration)["webhooks"]) {
-      if (!api::at(webhook, "clientConfig").is_object() || api::text_at(webhook, "clientConfig.caBundle") == wanted) continue;
-      lacked |= api::from_base64(api::text_at(webhook, "clientConfig.caBundle")).value_or("").find(newest) == std::string::npos;
+      if (!api::at(webhook, "clientConfig").is_object() ||
+          api::text_at(webhook, "clientConfig.caBundle") == wanted)
+        continue;
+      lacked |= api::from_base64(api::text_at(webhook, "clientConfig.caBundle"))
+                    .value_or("")
+                    .find(newest) == std::string::npos;
       webhook["clientConfig"]["caBundle"] = wanted;
       differs = true;
     }

@@ -37,7 +37,8 @@ class CertificateKeeper {
   using Now = std::function<std::int64_t()>;  // seconds since 1970
 
   // `client` refuses writes unless this replica leads. `client` and `clock` outlive the keeper.
-  CertificateKeeper(k8s::ApiClient& client, KeptCertificates kept, const base::Clock& clock, Now now_s);
+  CertificateKeeper(k8s::ApiClient& client, KeptCertificates kept, const base::Clock& clock,
+                    Now now_s);
 
   // Does all steps that are due. The next call repairs an error, such as another writer or an API
   // server that is away.

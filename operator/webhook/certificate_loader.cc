@@ -28,8 +28,8 @@ Result<std::string> read_file(const std::string& path) {
     if (got == 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(got));
     if (text.size() > kMostFileBytes)
-      return Status(Code::kOutOfRange,
-                    "--certificate-directory: " + path + " is larger than 256 KiB: is the file a certificate?");
+      return Status(Code::kOutOfRange, "--certificate-directory: " + path +
+                                           " is larger than 256 KiB: is the file a certificate?");
   }
 }
 
@@ -40,12 +40,16 @@ ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, st
     const Result<api::Object> secret = client.get(k8s::resources::kSecrets, ns, name);
     if (!secret.ok()) return secret.status();
     KeyPair pair;
-    for (const auto& [key, into] : {std::pair("tls.crt", &pair.certificate), std::pair("tls.key", &pair.key)}) {
+    for (const auto& [key, into] :
+         {std::pair("tls.crt", &pair.certificate), std::pair("tls.key", &pair.key)}) {
       const api::Object& data = api::at(*secret, "data");
-      const std::string text =
-          data.is_object() && data.contains(key) && data[key].is_string() ? data[key].get<std::string>() : "";
+      const std::string text = data.is_object() && data.contains(key) && data[key].is_string()
+                                   ? data[key].get<std::string>()
+                                   : "";
       *into = api::from_base64(text).value_or("");
-      if (into->empty()) return Status(Code::kNotFound, "Secret " + name + " has no " + key + " yet: the leader writes it");
+      if (into->empty())
+        return Status(Code::kNotFound,
+                      "Secret " + name + " has no " + key + " yet: the leader writes it");
     }
     return pair;
   };
@@ -53,7 +57,8 @@ ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, st
 
 ReadCertificate certificate_in_directory(std::string directory) {
   return [directory = std::move(directory)]() -> Result<KeyPair> {
-    Result<std::string> certificate = read_file(directory + "/tls.crt"), key = read_file(directory + "/tls.key");
+    Result<std::string> certificate = read_file(directory + "/tls.crt"),
+                        key = read_file(directory + "/tls.key");
     if (!certificate.ok()) return certificate.status();
     if (!key.ok()) return key.status();
     return KeyPair{*std::move(certificate), *std::move(key)};
@@ -70,7 +75,8 @@ CertificateLoader::~CertificateLoader() = default;
 void CertificateLoader::loop(const std::stop_token& stop, unsigned look_ms) {
   while (!stop.stop_requested()) {
     look();
-    changed_.wait(std::chrono::milliseconds(acceptor_.ready() ? look_ms : std::min(look_ms, kRetryMs)), stop);
+    changed_.wait(
+        std::chrono::milliseconds(acceptor_.ready() ? look_ms : std::min(look_ms, kRetryMs)), stop);
   }
 }
 
@@ -80,14 +86,15 @@ void CertificateLoader::look() {
   // A read in the middle of a rotation gets files that do not match; the next look gets both.
   const Status status = pair.ok() ? acceptor_.serve(*pair) : pair.status();
   if (status.ok()) {
-    const char* const text =
-        served_.certificate.empty() ? "webhook: a certificate is served" : "webhook: a new certificate is served";
+    const char* const text = served_.certificate.empty() ? "webhook: a certificate is served"
+                                                         : "webhook: a new certificate is served";
     base::log_refusal("webhook certificate", text, base::LogLevel::kInfo, text);
     served_ = *pair;
     return;
   }
   base::log_refusal("webhook certificate", status.to_string(), base::LogLevel::kWarning,
-                    "webhook certificate: " + status.to_string() + (acceptor_.ready() ? "; the one before is served on" : ""));
+                    "webhook certificate: " + status.to_string() +
+                        (acceptor_.ready() ? "; the one before is served on" : ""));
 }
 
 }  // namespace larder::webhook

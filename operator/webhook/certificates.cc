@@ -32,7 +32,8 @@ Status failed(const char* what) {
   const unsigned long code = ERR_get_error();
   ERR_clear_error();
   const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
-  return {Code::kInternal, std::string(what) + ": " + (reason == nullptr ? "OpenSSL failed" : reason)};
+  return {Code::kInternal,
+          std::string(what) + ": " + (reason == nullptr ? "OpenSSL failed" : reason)};
 }
 
 Bio reader(std::string_view text) {
@@ -63,30 +64,36 @@ bool set_serial(X509* certificate) {
   std::array<unsigned char, 16> bytes{};
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) return false;
   bytes[0] = static_cast<unsigned char>((bytes[0] & 0x7f) | 0x40);  // positive, and of full length
-  const std::unique_ptr<BIGNUM, Free> number(BN_bin2bn(bytes.data(), static_cast<int>(bytes.size()), nullptr));
-  return number != nullptr && BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr;
+  const std::unique_ptr<BIGNUM, Free> number(
+      BN_bin2bn(bytes.data(), static_cast<int>(bytes.size()), nullptr));
+  return number != nullptr &&
+         BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr;
 }
 
 bool set_name(X509_NAME* name, const std::string& common) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(common.data());
-  return X509_NAME_add_entry_by_NID(name, NID_commonName, MBSTRING_UTF8, bytes, static_cast<int>(common.size()), -1, 0) == 1;
+  return X509_NAME_add_entry_by_NID(name, NID_commonName, MBSTRING_UTF8, bytes,
+                                    static_cast<int>(common.size()), -1, 0) == 1;
 }
 
 bool add_extension(X509* certificate, X509* authority, int which, const std::string& value) {
   X509V3_CTX context;
   X509V3_set_ctx(&context, authority, certificate, nullptr, nullptr, 0);
   X509V3_set_ctx_nodb(&context);
-  const std::unique_ptr<X509_EXTENSION, Free> extension(X509V3_EXT_conf_nid(nullptr, &context, which, value.c_str()));
+  const std::unique_ptr<X509_EXTENSION, Free> extension(
+      X509V3_EXT_conf_nid(nullptr, &context, which, value.c_str()));
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
 // Sets all fields except extensions and signature.
 Certificate begin_certificate(EVP_PKEY* key, const std::string& common, const Validity& validity) {
   Certificate certificate(X509_new());
-  if (certificate == nullptr || X509_set_version(certificate.get(), X509_VERSION_3) != 1 || !set_serial(certificate.get()) ||
+  if (certificate == nullptr || X509_set_version(certificate.get(), X509_VERSION_3) != 1 ||
+      !set_serial(certificate.get()) ||
       ASN1_TIME_set(X509_getm_notBefore(certificate.get()), validity.not_before_s) == nullptr ||
       ASN1_TIME_set(X509_getm_notAfter(certificate.get()), validity.not_after_s) == nullptr ||
-      X509_set_pubkey(certificate.get(), key) != 1 || !set_name(X509_get_subject_name(certificate.get()), common))
+      X509_set_pubkey(certificate.get(), key) != 1 ||
+      !set_name(X509_get_subject_name(certificate.get()), common))
     return nullptr;
   return certificate;
 }
@@ -94,7 +101,8 @@ Certificate begin_certificate(EVP_PKEY* key, const std::string& common, const Va
 Result<KeyPair> sign(Certificate certificate, EVP_PKEY* key, EVP_PKEY* by) {
   if (X509_sign(certificate.get(), by, EVP_sha256()) == 0) return failed("to sign a certificate");
   const Bio certificate_pem(BIO_new(BIO_s_mem())), key_pem(BIO_new(BIO_s_mem()));
-  if (certificate_pem == nullptr || key_pem == nullptr || PEM_write_bio_X509(certificate_pem.get(), certificate.get()) != 1 ||
+  if (certificate_pem == nullptr || key_pem == nullptr ||
+      PEM_write_bio_X509(certificate_pem.get(), certificate.get()) != 1 ||
       PEM_write_bio_PKCS8PrivateKey(key_pem.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1)
     return failed("to write a certificate");
   return KeyPair{written(certificate_pem.get()), written(key_pem.get())};
@@ -107,8 +115,8 @@ std::int64_t seconds(const ASN1_TIME* time) {
 
 std::vector<std::string> names_of(X509* certificate) {
   std::vector<std::string> names;
-  const std::unique_ptr<GENERAL_NAMES, Free> all(
-      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  const std::unique_ptr<GENERAL_NAMES, Free> all(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
   for (int i = 0; all != nullptr && i < sk_GENERAL_NAME_num(all.get()); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(all.get(), i);
     if (name->type != GEN_DNS) continue;
@@ -124,24 +132,29 @@ Result<KeyPair> make_authority(const Validity& validity) {
   const Key key(EVP_EC_gen("P-256"));
   if (key == nullptr) return failed("to make a key");
   Certificate certificate = begin_certificate(key.get(), "larder webhook authority", validity);
-  if (certificate == nullptr || X509_set_issuer_name(certificate.get(), X509_get_subject_name(certificate.get())) != 1 ||
-      !add_extension(certificate.get(), certificate.get(), NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+  if (certificate == nullptr ||
+      X509_set_issuer_name(certificate.get(), X509_get_subject_name(certificate.get())) != 1 ||
+      !add_extension(certificate.get(), certificate.get(), NID_basic_constraints,
+                     "critical,CA:TRUE,pathlen:0") ||
       !add_extension(certificate.get(), certificate.get(), NID_key_usage, "critical,keyCertSign") ||
       !add_extension(certificate.get(), certificate.get(), NID_subject_key_identifier, "hash"))
     return failed("to make an authority");
   return sign(std::move(certificate), key.get(), key.get());
 }
 
-Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::string>& names, const Validity& validity) {
+Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::string>& names,
+                          const Validity& validity) {
   const Certificate by = parse_certificate(authority.certificate);
   const Key by_key = parse_key(authority.key), key(EVP_EC_gen("P-256"));
   if (by == nullptr || by_key == nullptr || names.empty())
     return Status(Code::kInvalidArgument, "no authority to sign with, or no names");
   if (key == nullptr) return failed("to make a key");
   std::string alternatives;
-  for (const std::string& name : names) alternatives += (alternatives.empty() ? "DNS:" : ",DNS:") + name;
+  for (const std::string& name : names)
+    alternatives += (alternatives.empty() ? "DNS:" : ",DNS:") + name;
   Certificate certificate = begin_certificate(key.get(), "larder webhook", validity);
-  if (certificate == nullptr || X509_set_issuer_name(certificate.get(), X509_get_subject_name(by.get())) != 1 ||
+  if (certificate == nullptr ||
+      X509_set_issuer_name(certificate.get(), X509_get_subject_name(by.get())) != 1 ||
       !add_extension(certificate.get(), by.get(), NID_basic_constraints, "critical,CA:FALSE") ||
       !add_extension(certificate.get(), by.get(), NID_key_usage, "critical,digitalSignature") ||
       !add_extension(certificate.get(), by.get(), NID_ext_key_usage, "serverAuth") ||
@@ -155,7 +168,8 @@ Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::strin
 Result<CertificateFacts> read_certificate(std::string_view pem) {
   const Certificate certificate = parse_certificate(pem);
   if (certificate == nullptr) return Status(Code::kInvalidArgument, "no certificate in PEM");
-  return CertificateFacts{{seconds(X509_get0_notBefore(certificate.get())), seconds(X509_get0_notAfter(certificate.get()))},
+  return CertificateFacts{{seconds(X509_get0_notBefore(certificate.get())),
+                           seconds(X509_get0_notAfter(certificate.get()))},
                           names_of(certificate.get()),
                           X509_check_ca(certificate.get()) != 0};
 }
@@ -163,7 +177,8 @@ Result<CertificateFacts> read_certificate(std::string_view pem) {
 std::vector<std::string> split_bundle(std::string_view pem) {
   std::vector<std::string> all;
   for (std::size_t at = 0; all.size() < kMostCertificates;) {
-    const std::size_t begin = pem.find(kBegin, at), end = pem.find(kEnd, begin == pem.npos ? at : begin);
+    const std::size_t begin = pem.find(kBegin, at),
+                      end = pem.find(kEnd, begin == pem.npos ? at : begin);
     if (begin == pem.npos || end == pem.npos) break;
     at = end + kEnd.size();
     all.push_back(std::string(pem.substr(begin, at - begin)) + "\n");
@@ -182,7 +197,8 @@ bool is_signed_by(std::string_view certificate, std::string_view authority) {
 bool belong_together(const KeyPair& pair) {
   const Certificate certificate = parse_certificate(pair.certificate);
   const Key key = parse_key(pair.key);
-  const bool do_belong = certificate != nullptr && key != nullptr && X509_check_private_key(certificate.get(), key.get()) == 1;
+  const bool do_belong = certificate != nullptr && key != nullptr &&
+                         X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   return do_belong;
 }

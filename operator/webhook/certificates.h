@@ -26,7 +26,8 @@ struct Validity {
 
 // An authority that may sign only leaves, and a leaf for a server with these DNS names.
 Result<KeyPair> make_authority(const Validity& validity);
-Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::string>& names, const Validity& validity);
+Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::string>& names,
+                          const Validity& validity);
 
 struct CertificateFacts {
   Validity validity;

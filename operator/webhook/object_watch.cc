@@ -2,17 +2,22 @@
 
 namespace larder::webhook {
 
-std::unique_ptr<k8s::Informer> watch_object(k8s::ApiClient& client, const k8s::Resource& resource, const std::string& ns,
-                                            const std::string& name, std::function<void()> changed, const base::Clock& clock) {
+std::unique_ptr<k8s::Informer> watch_object(k8s::ApiClient& client, const k8s::Resource& resource,
+                                            const std::string& ns, const std::string& name,
+                                            std::function<void()> changed,
+                                            const base::Clock& clock) {
   k8s::Informing informing;
   informing.resource = resource;
   informing.selector.ns = ns;
   // With this selector, a role with resourceNames allows list and watch.
   informing.selector.fields = "metadata.name=" + name;
   informing.trim = [](api::Object& object) {
-    for (auto at = object.begin(); at != object.end();) at = at.key() == "metadata" ? std::next(at) : object.erase(at);
+    for (auto at = object.begin(); at != object.end();)
+      at = at.key() == "metadata" ? std::next(at) : object.erase(at);
   };
-  informing.changed = [changed = std::move(changed)](const k8s::ObjectPtr&, const k8s::ObjectPtr&) { changed(); };
+  informing.changed = [changed = std::move(changed)](const k8s::ObjectPtr&, const k8s::ObjectPtr&) {
+    changed();
+  };
   return k8s::Informer::start(client, std::move(informing), clock);
 }
 

@@ -13,7 +13,9 @@ namespace larder::webhook {
 // must be quick. Keeps only metadata, so no key of a Secret. `client` and `clock` outlive the
 // watch. Needs the verbs list and watch for the name. Without them, or without an API server, tries
 // again with pauses that grow to 30 s.
-std::unique_ptr<k8s::Informer> watch_object(k8s::ApiClient& client, const k8s::Resource& resource, const std::string& ns,
-                                            const std::string& name, std::function<void()> changed, const base::Clock& clock);
+std::unique_ptr<k8s::Informer> watch_object(k8s::ApiClient& client, const k8s::Resource& resource,
+                                            const std::string& ns, const std::string& name,
+                                            std::function<void()> changed,
+                                            const base::Clock& clock);
 
 }  // namespace larder::webhook

@@ -18,7 +18,9 @@ api::Object owner_of(const api::Object& pod, const std::string& ns) {
   const api::Object* best = nullptr;
   if (!owners.is_array()) return {};
   for (const api::Object& owner : owners) {
-    if (!is_text(owner, "apiVersion") || !is_text(owner, "kind") || !is_text(owner, "name") || !is_text(owner, "uid")) continue;
+    if (!is_text(owner, "apiVersion") || !is_text(owner, "kind") || !is_text(owner, "name") ||
+        !is_text(owner, "uid"))
+      continue;
     if (best == nullptr || api::truth_at(owner, "controller")) best = &owner;
     if (api::truth_at(owner, "controller")) break;
   }
@@ -33,7 +35,8 @@ api::Object owner_of(const api::Object& pod, const std::string& ns) {
 // Bounded. A pod under admission may lack a name.
 std::string pod_name(const api::Object& pod) {
   if (is_text(pod, "metadata.name")) return api::name_of(pod);
-  return is_text(pod, "metadata.generateName") ? api::text_at(pod, "metadata.generateName") + "*" : "";
+  return is_text(pod, "metadata.generateName") ? api::text_at(pod, "metadata.generateName") + "*"
+                                               : "";
 }
 
 // Bounded, since the annotation of a pod may have any text.
@@ -48,11 +51,13 @@ std::optional<k8s::Event> left_alone_event(const PodReview::Left& left) {
   const std::string& ns = left.ns;
   api::Object regarding = owner_of(pod, ns);
   if (regarding.is_null() && is_text(pod, "metadata.name"))
-    regarding = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"namespace", ns}, {"name", api::name_of(pod)}};
+    regarding = {
+        {"apiVersion", "v1"}, {"kind", "Pod"}, {"namespace", ns}, {"name", api::name_of(pod)}};
   std::string note = left.why;
   if (const std::string pool = pool_name(left); regarding.is_null() && !pool.empty()) {
-    regarding =
-        k8s::reference_to(k8s::resources::kPools, {{"metadata", {{"namespace", ns}, {"name", pool}, {"uid", left.pool_uid}}}});
+    regarding = k8s::reference_to(
+        k8s::resources::kPools,
+        {{"metadata", {{"namespace", ns}, {"name", pool}, {"uid", left.pool_uid}}}});
     note = "pod " + pod_name(pod) + ": " + left.why;
   }
   if (regarding.is_null()) return {};
@@ -61,7 +66,8 @@ std::optional<k8s::Event> left_alone_event(const PodReview::Left& left) {
 
 void log_left_alone(const PodReview::Left& left) {
   const std::string name = pod_name(left.pod), pool = pool_name(left);
-  base::log_from("reviews of " + std::string(left.from), base::LogLevel::kWarning, "not injected: " + left.why,
+  base::log_from("reviews of " + std::string(left.from), base::LogLevel::kWarning,
+                 "not injected: " + left.why,
                  {{"namespace", left.ns}, {"pod", name}, {"cachepool", pool}});
 }
 

@@ -10,15 +10,17 @@ namespace {
 // The text of an annotation becomes part of a request's path, so it must be the name of an object.
 bool is_object_name(const std::string& name) {
   constexpr std::size_t kMostName = 253;
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
-  return !name.empty() && name.size() <= kMostName && std::ranges::all_of(name, allowed) && name.front() != '.' &&
-         name.front() != '-';
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+  };
+  return !name.empty() && name.size() <= kMostName && std::ranges::all_of(name, allowed) &&
+         name.front() != '.' && name.front() != '-';
 }
 
 }  // namespace
 
-Result<k8s::ObjectPtr> CachedPools::find(const k8s::Cache& cache, const k8s::Resource& resource, const std::string& ns,
-                                         const std::string& name) {
+Result<k8s::ObjectPtr> CachedPools::find(const k8s::Cache& cache, const k8s::Resource& resource,
+                                         const std::string& ns, const std::string& name) {
   if (!is_object_name(name) || (resource.namespaced && !is_object_name(ns)))
     return Status(Code::kNotFound, "no object can have this name");
   if (k8s::ObjectPtr held = cache.find(ns, name); held != nullptr) return held;
@@ -40,10 +42,14 @@ Result<api::CacheBackend> CachedPools::backend(const std::string& ns, const std:
 void trim_surroundings(api::Object& object) {
   api::Object metadata = api::Object::object();
   for (const char* key : {"name", "namespace"})
-    if (const api::Object& value = api::at(object, std::string("metadata.") + key); value.is_string()) metadata[key] = value;
+    if (const api::Object& value = api::at(object, std::string("metadata.") + key);
+        value.is_string())
+      metadata[key] = value;
   for (const std::string_view key : {kUserRangeAnnotation, kGroupRangesAnnotation})
-    if (const auto value = api::annotation(object, key)) metadata["annotations"][std::string(key)] = *value;
-  if (const auto pool = api::label(object, api::kPoolLabel)) metadata["labels"][std::string(api::kPoolLabel)] = *pool;
+    if (const auto value = api::annotation(object, key))
+      metadata["annotations"][std::string(key)] = *value;
+  if (const auto pool = api::label(object, api::kPoolLabel))
+    metadata["labels"][std::string(api::kPoolLabel)] = *pool;
   api::Object kept = {{"metadata", std::move(metadata)}};
   for (const char* key : {"spec", "status"})
     if (const api::Object& value = api::child(object, key); value.is_object()) kept[key] = value;
@@ -53,7 +59,8 @@ void trim_surroundings(api::Object& object) {
 // Right after the operator's start, a pod waits briefly for the lists of limits.
 void CachedPools::await_first_lists() const {
   constexpr unsigned kAwaitMs = 250;  // for each list
-  for (const k8s::Cache* cache : {namespaces_.namespaces, namespaces_.limit_ranges, namespaces_.quotas})
+  for (const k8s::Cache* cache :
+       {namespaces_.namespaces, namespaces_.limit_ranges, namespaces_.quotas})
     if (cache != nullptr) cache->await_settled(kAwaitMs);
 }
 
@@ -64,7 +71,8 @@ Surroundings CachedPools::surroundings(const std::string& ns, bool decides) {
   if (const k8s::Cache* namespaces = namespaces_.namespaces; namespaces != nullptr) {
     found.ns = namespaces->find("", ns);
     if (found.ns == nullptr && decides)
-      if (Result<k8s::ObjectPtr> live = find(*namespaces, k8s::resources::kNamespaces, "", ns); live.ok())
+      if (Result<k8s::ObjectPtr> live = find(*namespaces, k8s::resources::kNamespaces, "", ns);
+          live.ok())
         found.ns = *std::move(live);
   }
   if (namespaces_.limit_ranges != nullptr) found.limit_ranges = namespaces_.limit_ranges->all(ns);

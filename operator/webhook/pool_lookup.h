@@ -42,7 +42,8 @@ class CachedPools final : public PoolLookup {
  public:
   // The arguments outlive the object. REQUIRES: calls of `live` end within kLiveDeadlineMs.
   static constexpr unsigned kLiveDeadlineMs = 1000;
-  CachedPools(const k8s::Cache& pools, const k8s::Cache& backends, k8s::ApiClient& live, NamespaceCaches namespaces = {})
+  CachedPools(const k8s::Cache& pools, const k8s::Cache& backends, k8s::ApiClient& live,
+              NamespaceCaches namespaces = {})
       : pools_(pools), backends_(backends), live_(live), namespaces_(namespaces) {}
 
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override;
@@ -53,8 +54,8 @@ class CachedPools final : public PoolLookup {
 
  private:
   void await_first_lists() const;
-  Result<k8s::ObjectPtr> find(const k8s::Cache& cache, const k8s::Resource& resource, const std::string& ns,
-                              const std::string& name);
+  Result<k8s::ObjectPtr> find(const k8s::Cache& cache, const k8s::Resource& resource,
+                              const std::string& ns, const std::string& name);
 
   const k8s::Cache& pools_;
   const k8s::Cache& backends_;

@@ -56,23 +56,30 @@ std::string answer(const std::string& uid, const api::Object& patch, const std::
   api::Object response = {{"uid", uid}, {"allowed", true}};
   if (!patch.empty()) {
     response["patchType"] = "JSONPatch";
-    response["patch"] = api::to_base64(patch.dump(-1, ' ', false, api::Object::error_handler_t::replace));
+    response["patch"] =
+        api::to_base64(patch.dump(-1, ' ', false, api::Object::error_handler_t::replace));
   }
-  if (!warning.empty()) response["warnings"] = api::Object::array({"larder: " + warning.substr(0, kMostWarning)});
-  const api::Object review = {{"apiVersion", kReviewVersion}, {"kind", "AdmissionReview"}, {"response", std::move(response)}};
+  if (!warning.empty())
+    response["warnings"] = api::Object::array({"larder: " + warning.substr(0, kMostWarning)});
+  const api::Object review = {{"apiVersion", kReviewVersion},
+                              {"kind", "AdmissionReview"},
+                              {"response", std::move(response)}};
   return review.dump(-1, ' ', false, api::Object::error_handler_t::replace);
 }
 
 // Why the request does not concern a pod that may be changed; empty: the request does.
 std::string why_no_pod(const api::Object& request) {
-  const std::string kind = api::text_at(request, "kind.kind"), group = api::text_at(request, "kind.group");
+  const std::string kind = api::text_at(request, "kind.kind"),
+                    group = api::text_at(request, "kind.group");
   if (!group.empty() || api::text_at(request, "kind.version") != "v1" || kind != "Pod")
-    return "the webhook reviews only pods, not a " + (kind.empty() ? std::string("nameless kind") : kind) +
+    return "the webhook reviews only pods, not a " +
+           (kind.empty() ? std::string("nameless kind") : kind) +
            ": the webhook's rules should name core/v1 pods only";
   if (const std::string part = api::text_at(request, "subResource"); !part.empty())
     return "pods/" + part + " is not reviewed: the webhook's rules should name pods only";
   if (const std::string operation = api::text_at(request, "operation"); operation != "CREATE")
-    return "operation " + operation + " is not reviewed: the webhook's rules should name CREATE only";
+    return "operation " + operation +
+           " is not reviewed: the webhook's rules should name CREATE only";
   if (!api::at(request, "object").is_object()) return "the request has no object";
   return "";
 }
@@ -81,12 +88,14 @@ std::string why_no_pod(const api::Object& request) {
 
 Reviewed PodReview::operator()(std::string_view body, std::string_view from) const {
   std::optional<LargeTurn> turn;
-  if (body.size() > kLargeBytes && !turn.emplace().taken()) return {503, "other large reviews are being read\n"};
+  if (body.size() > kLargeBytes && !turn.emplace().taken())
+    return {503, "other large reviews are being read\n"};
   if (count_values(body) > kMostValues)
     return refused("an AdmissionReview of more than " + std::to_string(kMostValues) + " values");
   const Result<api::Object> review = api::parse_json(body);
   if (!review.ok()) return refused("not an AdmissionReview: " + review.status().text());
-  if (api::text_at(*review, "kind") != "AdmissionReview" || api::text_at(*review, "apiVersion") != kReviewVersion)
+  if (api::text_at(*review, "kind") != "AdmissionReview" ||
+      api::text_at(*review, "apiVersion") != kReviewVersion)
     return refused(std::string("the webhook accepts only AdmissionReview of ") + kReviewVersion +
                    " (admissionReviewVersions: [v1])");
   const std::string uid = api::text_at(*review, "request.uid");
@@ -111,7 +120,8 @@ PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view
 }
 
 PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_uid) {
-  return {std::move(injection.patch), std::move(injection.refused), injection.kind, std::move(pool_uid)};
+  return {std::move(injection.patch), std::move(injection.refused), injection.kind,
+          std::move(pool_uid)};
 }
 
 PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, Wish wish,
@@ -120,23 +130,24 @@ PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::strin
   Input input{pod, ns, pool, {}, {}, defaults_, wish.by_pod, std::move(surroundings)};
   Result<api::CachePool> found = pools_.pool(ns, pool);
   if (!found.ok() && found.status().code() != Code::kNotFound)
-    return verdict_of(
-        leave_alone(input, Refusal::kUnreadable,
-                    "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache"));
+    return verdict_of(leave_alone(input, Refusal::kUnreadable,
+                                  "CachePool " + pool + " could not be read: " +
+                                      found.status().text() + "; the pod starts without a cache"));
   if (found.ok()) input.pool = *std::move(found);
   const std::string pool_uid = input.pool ? input.pool->uid : "";
   // An unreadable backend costs the pod only the backend. The pod has its memory, and the condition
   // BackendReady of the pool names the problem.
   if (input.pool && !input.pool->spec.backend.empty())
-    if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend); backend.ok())
+    if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend);
+        backend.ok())
       input.backend = *std::move(backend);
   try {
     return verdict_of(inject_(input), pool_uid);
   } catch (const std::exception& error) {  // inject() does not throw; a pod must start despite bugs
-    return verdict_of(
-        leave_alone(input, Refusal::kDefect,
-                    std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache"),
-        pool_uid);
+    return verdict_of(leave_alone(input, Refusal::kDefect,
+                                  std::string("a defect of larder's injector: ") + error.what() +
+                                      "; the pod starts without a cache"),
+                      pool_uid);
   }
 }
 

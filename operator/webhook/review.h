@@ -40,7 +40,10 @@ class PodReview {
 
   // `pools` outlives the review.
   PodReview(PoolLookup& pools, desired::Defaults defaults, Inject inject, LeftAlone left_alone)
-      : pools_(pools), defaults_(std::move(defaults)), inject_(std::move(inject)), left_alone_(std::move(left_alone)) {}
+      : pools_(pools),
+        defaults_(std::move(defaults)),
+        inject_(std::move(inject)),
+        left_alone_(std::move(left_alone)) {}
 
   // `from`: the address that sent it.
   Reviewed operator()(std::string_view body, std::string_view from) const;
@@ -54,7 +57,8 @@ class PodReview {
   };
   static Verdict verdict_of(Injection injection, std::string pool_uid = "");
   Verdict judge(const api::Object& request, std::string_view from) const;
-  Verdict judge_pod(const api::Object& pod, const std::string& ns, Wish wish, Surroundings surroundings) const;
+  Verdict judge_pod(const api::Object& pod, const std::string& ns, Wish wish,
+                    Surroundings surroundings) const;
 
   PoolLookup& pools_;
   const desired::Defaults defaults_;

@@ -5,7 +5,8 @@
 namespace larder::webhook {
 
 Reviewers::Reviewers(const Bounds& bounds) : bounds_(bounds) {
-  for (unsigned i = 0; i < bounds_.threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { loop(stop); });
+  for (unsigned i = 0; i < bounds_.threads; ++i)
+    threads_.emplace_back([this](const std::stop_token& stop) { loop(stop); });
 }
 
 Reviewers::~Reviewers() {
@@ -16,7 +17,9 @@ Reviewers::~Reviewers() {
 bool Reviewers::take(std::size_t bytes, std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_.size() >= bounds_.waiting || (!waiting_.empty() && waiting_bytes_ + bytes > bounds_.waiting_bytes)) return false;
+    if (waiting_.size() >= bounds_.waiting ||
+        (!waiting_.empty() && waiting_bytes_ + bytes > bounds_.waiting_bytes))
+      return false;
     waiting_bytes_ += bytes;
     waiting_.push_back({bytes, std::move(work)});
   }

@@ -29,14 +29,16 @@ Wish wish_for_leaf(const Held& held, std::int64_t now_s) {
   if (!held.leaf) return {"there is no certificate of our names", true};
   if (!is_valid(held.leaf->validity, now_s)) return {"the certificate is not valid now", true};
   if (!held.leaf->by) return {"no authority of ours signed the certificate", true};
-  if (*held.leaf->by + 1 != held.authorities.size()) return {"the certificate is of an older authority", false};
+  if (*held.leaf->by + 1 != held.authorities.size())
+    return {"the certificate is of an older authority", false};
   if (is_old(held.leaf->validity, now_s)) return {"the certificate is old", false};
   return {};
 }
 
 }  // namespace
 
-Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::int64_t now_s, const Lifetimes& lifetimes) {
+Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::int64_t now_s,
+               const Lifetimes& lifetimes) {
   Step step;
   if (step.why = why_new_authority(held, now_s); !step.why.empty()) {
     step.make_authority = true;
@@ -49,7 +51,8 @@ Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::i
     step.make_leaf = true;
     step.why = wish.why;
   }
-  const std::int64_t last_leaf_ends_s = held.authorities.back().not_before_s + lifetimes.backdate_s + lifetimes.leaf_s;
+  const std::int64_t last_leaf_ends_s =
+      held.authorities.back().not_before_s + lifetimes.backdate_s + lifetimes.leaf_s;
   for (std::size_t i = 0; i + 1 < held.authorities.size(); ++i) {
     const bool in_use = held.leaf && held.leaf->by == i && is_valid(held.leaf->validity, now_s);
     const bool over = held.authorities[i].not_after_s <= now_s;

@@ -50,7 +50,8 @@ struct Step {
 };
 
 // `published_s`: seconds since every caBundle has the newest authority. Empty: a caBundle lacks it.
-Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::int64_t now_s, const Lifetimes& lifetimes);
+Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::int64_t now_s,
+               const Lifetimes& lifetimes);
 
 // Validity of certificates made now.
 Validity authority_validity(std::int64_t now_s, const Lifetimes& lifetimes);

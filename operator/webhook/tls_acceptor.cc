@@ -25,7 +25,8 @@ struct Free {
 // server when more bytes have arrived.
 class TlsStream final : public http::Stream {
  public:
-  TlsStream(Fd socket, std::shared_ptr<SSL_CTX> context) : socket_(std::move(socket)), context_(std::move(context)) {
+  TlsStream(Fd socket, std::shared_ptr<SSL_CTX> context)
+      : socket_(std::move(socket)), context_(std::move(context)) {
     wait_for(kHelloStart);
   }
 
@@ -61,7 +62,8 @@ class TlsStream final : public http::Stream {
   Moved look(std::span<char> buffer) {
     const ssize_t got = ::recv(fd(), buffer.data(), buffer.size(), MSG_PEEK);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {0, POLLIN};
-    const std::size_t needed = got <= 0 ? 0 : hello_bytes({buffer.data(), static_cast<std::size_t>(got)});
+    const std::size_t needed =
+        got <= 0 ? 0 : hello_bytes({buffer.data(), static_cast<std::size_t>(got)});
     if (needed == 0) return {};
     if (static_cast<std::size_t>(got) < needed && needed > awaited_) {
       wait_for(needed);
@@ -84,7 +86,8 @@ class TlsStream final : public http::Stream {
   void wait_for(std::size_t bytes) {
     awaited_ = bytes;
     const int least = static_cast<int>(bytes);
-    ::setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));  // a failure costs extra looks
+    ::setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &least,
+                 sizeof(least));  // a failure costs extra looks
   }
 
   Moved failed(int done) {
@@ -103,8 +106,8 @@ class TlsStream final : public http::Stream {
 
 // Go's clients offer h2 first; the server chooses http/1.1. A client that offers only other
 // protocols gets an alert.
-int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes, const unsigned char* offered,
-                    unsigned offered_bytes, void*) {
+int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
+                    const unsigned char* offered, unsigned offered_bytes, void*) {
   static constexpr std::string_view kOurs = "http/1.1";
   for (unsigned at = 0; at < offered_bytes; at += offered[at] + 1U) {
     const std::string_view one(reinterpret_cast<const char*>(offered + at + 1),
@@ -127,12 +130,15 @@ Status use_certificates(SSL_CTX* context, const std::string& pem) {
   const std::vector<std::string> chain = split_bundle(pem);
   if (chain.empty()) return refused("tls.crt holds no certificate in PEM");
   for (std::size_t i = 0; i < chain.size(); ++i) {
-    const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(chain[i].data(), static_cast<int>(chain[i].size())));
+    const std::unique_ptr<BIO, Free> bio(
+        BIO_new_mem_buf(chain[i].data(), static_cast<int>(chain[i].size())));
     std::unique_ptr<X509, Free> one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
     if (one == nullptr) return refused("tls.crt holds a certificate that cannot be read");
-    if (i == 0 && SSL_CTX_use_certificate(context, one.get()) != 1) return refused("tls.crt: the certificate cannot be served");
+    if (i == 0 && SSL_CTX_use_certificate(context, one.get()) != 1)
+      return refused("tls.crt: the certificate cannot be served");
     // On success, add0 takes ownership.
-    if (i > 0 && SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 0, one.get()) == 1) static_cast<void>(one.release());
+    if (i > 0 && SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 0, one.get()) == 1)
+      static_cast<void>(one.release());
   }
   return {};
 }
@@ -140,9 +146,11 @@ Status use_certificates(SSL_CTX* context, const std::string& pem) {
 Status use_key(SSL_CTX* context, const std::string& pem) {
   const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   const auto no_password = [](char*, int, int, void*) { return 0; };
-  const std::unique_ptr<EVP_PKEY, Free> key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  const std::unique_ptr<EVP_PKEY, Free> key(
+      PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
   if (key == nullptr) return refused("tls.key holds no private key in PEM without a password");
-  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1) return refused("tls.key does not belong to the certificate of tls.crt");
+  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1)
+    return refused("tls.key does not belong to the certificate of tls.crt");
   return {};
 }
 
@@ -151,17 +159,22 @@ Status use_key(SSL_CTX* context, const std::string& pem) {
 Status TlsAcceptor::serve(const KeyPair& pair) {
   const Result<CertificateFacts> facts = read_certificate(pair.certificate);
   if (!facts.ok()) return refused("tls.crt holds no certificate in PEM");
-  if (facts->validity.not_after_s == 0) return refused("tls.crt: the end of the certificate's validity cannot be read");
+  if (facts->validity.not_after_s == 0)
+    return refused("tls.crt: the end of the certificate's validity cannot be read");
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL gives no context"};
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_options(context.get(),
+                      SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
   // Idle connections free their buffers.
-  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                      SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                      SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_alpn_select_cb(context.get(), choose_protocol, nullptr);
-  if (Status status = use_certificates(context.get(), pair.certificate); !status.ok()) return status;
+  if (Status status = use_certificates(context.get(), pair.certificate); !status.ok())
+    return status;
   if (Status status = use_key(context.get(), pair.key); !status.ok()) return status;
   const std::lock_guard lock(mutex_);
   context_ = context;

@@ -4,28 +4,32 @@ namespace larder::webhook {
 namespace {
 
 k8s::Counter& requests(k8s::Metrics& metrics, const std::string& path, const char* code) {
-  return metrics.counter("controller_runtime_webhook_requests_total", "Admission requests by HTTP status code",
+  return metrics.counter("controller_runtime_webhook_requests_total",
+                         "Admission requests by HTTP status code",
                          {{"webhook", path}, {"code", code}});
 }
 
 }  // namespace
 
-WebhookMetrics::WebhookMetrics(k8s::Metrics& metrics, const std::string& path, const TlsAcceptor& acceptor)
-    : latency_(metrics.histogram("controller_runtime_webhook_latency_seconds", "Latency of admission requests, in seconds",
-                                 k8s::kTimeBuckets, {{"webhook", path}})),
-      in_flight_(
-          metrics.gauge("controller_runtime_webhook_requests_in_flight", "Admission requests being served", {{"webhook", path}})),
+WebhookMetrics::WebhookMetrics(k8s::Metrics& metrics, const std::string& path,
+                               const TlsAcceptor& acceptor)
+    : latency_(metrics.histogram("controller_runtime_webhook_latency_seconds",
+                                 "Latency of admission requests, in seconds", k8s::kTimeBuckets,
+                                 {{"webhook", path}})),
+      in_flight_(metrics.gauge("controller_runtime_webhook_requests_in_flight",
+                               "Admission requests being served", {{"webhook", path}})),
       ok_(requests(metrics, path, "200")),
       refused_(requests(metrics, path, "400")),
       busy_(requests(metrics, path, "503")) {
-  k8s::Gauge& not_after =
-      metrics.gauge("larder_webhook_certificate_expiry_timestamp_seconds",
-                    "End of the served certificate's validity, in seconds since 1970; 0: the webhook serves no certificate yet");
+  k8s::Gauge& not_after = metrics.gauge("larder_webhook_certificate_expiry_timestamp_seconds",
+                                        "End of the served certificate's validity, in seconds "
+                                        "since 1970; 0: the webhook serves no certificate yet");
   for (const auto& [kind, reason] : kRefusals)
-    not_injected_[kind] =
-        &metrics.counter("larder_pods_not_injected_total", "Pods that request a pool but start without the cache, by reason",
-                         {{"reason", reason}});
-  certificate_ = metrics.before_text([&not_after, &acceptor] { not_after.set(static_cast<double>(acceptor.not_after_s())); });
+    not_injected_[kind] = &metrics.counter(
+        "larder_pods_not_injected_total",
+        "Pods that request a pool but start without the cache, by reason", {{"reason", reason}});
+  certificate_ = metrics.before_text(
+      [&not_after, &acceptor] { not_after.set(static_cast<double>(acceptor.not_after_s())); });
 }
 
 void WebhookMetrics::ended(int http_status, double seconds) {
@@ -35,7 +39,8 @@ void WebhookMetrics::ended(int http_status, double seconds) {
 }
 
 void WebhookMetrics::left_alone(Refusal kind) {
-  if (const auto found = not_injected_.find(kind); found != not_injected_.end()) found->second->add();
+  if (const auto found = not_injected_.find(kind); found != not_injected_.end())
+    found->second->add();
 }
 
 void WebhookMetrics::watch(k8s::Metrics& metrics, const http::Counters& counters) {
@@ -45,15 +50,18 @@ void WebhookMetrics::watch(k8s::Metrics& metrics, const http::Counters& counters
   };
   const auto watched = [&](const char* how, const std::atomic<std::uint64_t>& count) {
     return Watched{metrics.counter("larder_webhook_connections_ended_total",
-                                   "Connections that the webhook ended, by reason. refused: the request is invalid; timed_out: "
+                                   "Connections that the webhook ended, by reason. refused: the "
+                                   "request is invalid; timed_out: "
                                    "too slow; crowded_out: too many connections",
                                    {{"reason", how}}),
                    count};
   };
-  const std::vector<Watched> all{watched("refused", counters.refused), watched("timed_out", counters.timed_out),
+  const std::vector<Watched> all{watched("refused", counters.refused),
+                                 watched("timed_out", counters.timed_out),
                                  watched("crowded_out", counters.crowded_out)};
   clients_ = metrics.before_text([all] {
-    for (const Watched& one : all) one.counter.add(static_cast<double>(one.count) - one.counter.value());
+    for (const Watched& one : all)
+      one.counter.add(static_cast<double>(one.count) - one.counter.value());
   });
 }
 

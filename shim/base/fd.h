@@ -54,7 +54,8 @@ inline bool record_lock_held(const Fd& file) {
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(Mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Mapping& operator=(Mapping&& other) noexcept {
     if (this != &other) {
       reset();
@@ -66,7 +67,8 @@ class Mapping {
   ~Mapping() { reset(); }
 
   // Maps [0, size_bytes) of fd, shared. `prot` as for mmap. The descriptor may be closed afterwards.
-  static Result<Mapping> map_shared(const Fd& fd, std::size_t size_bytes, int prot, const std::string& what) {
+  static Result<Mapping> map_shared(const Fd& fd, std::size_t size_bytes, int prot,
+                                    const std::string& what) {
     void* data = ::mmap(nullptr, size_bytes, prot, MAP_SHARED, fd.get(), 0);
     if (data == MAP_FAILED) return Status::from_errno(errno, "mmap " + what);
     ::madvise(data, size_bytes, MADV_DONTFORK);

@@ -62,7 +62,8 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
   const std::string& text() const { return text_; }
   std::string to_string() const {
-    return text_.empty() ? std::string(code_name(code_)) : std::string(code_name(code_)) + ": " + text_;
+    return text_.empty() ? std::string(code_name(code_))
+                         : std::string(code_name(code_)) + ": " + text_;
   }
 
  private:
@@ -74,8 +75,10 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                                  // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {
+    assert(!status_.ok());
+  }  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }

@@ -33,7 +33,8 @@ constexpr bool is_control(std::string_view text, std::size_t bytes) {
   if (bytes == 2) return byte(0) == 0xc2 && byte(1) < 0xa0;
   if (bytes != 3 || byte(0) != 0xe2) return false;
   // U+2028 to U+202E, and U+2066 to U+2069.
-  return (byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) || (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9);
+  return (byte(1) == 0x80 && byte(2) >= 0xa8 && byte(2) <= 0xae) ||
+         (byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9);
 }
 
 // The beginning of `text`, at most so many bytes, cut between characters.
@@ -43,7 +44,8 @@ constexpr std::string_view cut_text(std::string_view text, std::size_t most_byte
   // Back to the start of the character that does not fit. A run of continuation bytes without a start
   // is cut in place.
   for (std::size_t back = 0; back < 4 && back <= end; ++back)
-    if ((static_cast<std::uint8_t>(text[end - back]) & 0xc0) != 0x80) return text.substr(0, end - back);
+    if ((static_cast<std::uint8_t>(text[end - back]) & 0xc0) != 0x80)
+      return text.substr(0, end - back);
   return text.substr(0, end);
 }
 

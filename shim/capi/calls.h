@@ -39,9 +39,11 @@ larder_status guarded(const larder_client* client, Call call) noexcept {
 
 // The code of `status`. Logs the text for a wrong call, since the C ABI returns codes only. An absent
 // or full larderd is a normal state and is not logged.
-inline larder_status answered(larder_client* client, std::string_view function, const Status& status) {
+inline larder_status answered(larder_client* client, std::string_view function,
+                              const Status& status) {
   const Code code = status.code();
-  if (code == Code::kInvalidArgument || code == Code::kOutOfRange || code == Code::kFailedPrecondition)
+  if (code == Code::kInvalidArgument || code == Code::kOutOfRange ||
+      code == Code::kFailedPrecondition)
     client->impl.log("error", std::string(function) + ": " + status.text());
   return to_c(code);
 }
@@ -64,7 +66,8 @@ void write_struct(T value, T* to) {
 
 // False: the hashes break the rules of larder.h.
 inline bool read_hashes(const larder_hashes* from, client::Hashes& to) {
-  if (from == nullptr || (from->count != 0 && (from->bytes == nullptr || from->stride_bytes < protocol::kBlockHashBytes)))
+  if (from == nullptr || (from->count != 0 && (from->bytes == nullptr ||
+                                               from->stride_bytes < protocol::kBlockHashBytes)))
     return false;
   to = {from->bytes, from->stride_bytes, from->count, from->ns};
   return true;

@@ -20,13 +20,15 @@ namespace {
 
 bool skip_verify() {
   static const char* const value = std::getenv("LARDER_TEST_SKIP_VERIFY");
-  return value != nullptr && (std::strcmp(value, "1") == 0 || (value[0] == '/' && ::access(value, F_OK) == 0));
+  return value != nullptr &&
+         (std::strcmp(value, "1") == 0 || (value[0] == '/' && ::access(value, F_OK) == 0));
 }
 
 // Sleeps for the milliseconds in the variable.
 void delay(const char* variable) {
   const char* const value = std::getenv(variable);
-  if (value != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::strtoul(value, nullptr, 10)));
+  if (value != nullptr)
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::strtoul(value, nullptr, 10)));
 }
 
 // An engine of the product that ignores what it finds wrong with a chunk, where a test says so. The
@@ -34,23 +36,31 @@ void delay(const char* variable) {
 class GullibleEngine final : public copy::CopyEngine {
  public:
   explicit GullibleEngine(const copy::CopyEngine& inner) : inner_(inner) {}
-  explicit GullibleEngine(std::unique_ptr<copy::CopyEngine> inner) : owned_(std::move(inner)), inner_(*owned_) {}
+  explicit GullibleEngine(std::unique_ptr<copy::CopyEngine> inner)
+      : owned_(std::move(inner)), inner_(*owned_) {}
 
   const char* name() const override { return "gullible"; }
-  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+  Result<std::uint64_t> store(const copy::PieceList& from,
+                              std::span<std::byte> slot) const override {
     delay("LARDER_TEST_SLOW_STORES_MS");
     return inner_.store(from, slot);
   }
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const copy::PieceList& to) const override {
     Status status = inner_.load(slot, root, to);
     return status.code() == Code::kDataLoss && skip_verify() ? Status() : status;
   }
-  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes, const copy::Fence* after) const override {
+  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes,
+                    const copy::Fence* after) const override {
     delay("LARDER_TEST_SLOW_LAYERS_MS");
     return inner_.load_parts(parts, piece_bytes, after);
   }
-  Status digests(const copy::PieceList& of, std::span<std::uint64_t> table) const override { return inner_.digests(of, table); }
-  Result<std::shared_ptr<const copy::Fence>> fence(void* stream) const override { return inner_.fence(stream); }
+  Status digests(const copy::PieceList& of, std::span<std::uint64_t> table) const override {
+    return inner_.digests(of, table);
+  }
+  Result<std::shared_ptr<const copy::Fence>> fence(void* stream) const override {
+    return inner_.fence(stream);
+  }
   bool outlives_process() const override { return inner_.outlives_process(); }
   void prepare(std::uint64_t piece_bytes, std::size_t pieces, unsigned threads) const override {
     inner_.prepare(piece_bytes, pieces, threads);
@@ -60,7 +70,8 @@ class GullibleEngine final : public copy::CopyEngine {
     return std::getenv("LARDER_TEST_SKIP_VERIFY") != nullptr ? 0 : inner_.joined_bytes();
   }
   protocol::CopyStrategy strategy() const override { return inner_.strategy(); }
-  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory, int file) const override {
+  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory,
+                                                int file) const override {
     return inner_.make_ready(memory, file);
   }
 
@@ -72,7 +83,8 @@ class GullibleEngine final : public copy::CopyEngine {
 Result<std::unique_ptr<copy::CopyEngine>> gullible_device(const void* page, copy::Log log) {
   Result<std::unique_ptr<copy::CopyEngine>> made = copy::device_copy_engine(page, std::move(log));
   if (!made.ok()) return made.status();
-  return std::unique_ptr<copy::CopyEngine>(std::make_unique<GullibleEngine>(std::move(made).value()));
+  return std::unique_ptr<copy::CopyEngine>(
+      std::make_unique<GullibleEngine>(std::move(made).value()));
 }
 
 }  // namespace

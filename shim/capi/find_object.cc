@@ -23,7 +23,9 @@ int look_into(dl_phdr_info* object, std::size_t, void* data) {
   for (std::size_t i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = object->dlpi_phdr[i];
     const std::uintptr_t start = object->dlpi_addr + header.p_vaddr;
-    if (header.p_type == PT_LOAD && search->address >= start && search->address < start + header.p_memsz) hit = &header;
+    if (header.p_type == PT_LOAD && search->address >= start &&
+        search->address < start + header.p_memsz)
+      hit = &header;
     if (header.p_type == PT_GNU_EH_FRAME) unwind = &header;
   }
   if (hit == nullptr || unwind == nullptr) return 0;

@@ -30,12 +30,14 @@ namespace {
 constexpr std::uint32_t kDefaultStartWithinMs = 5000;
 
 Status bad_transfer() {
-  return {Code::kInvalidArgument, "needs struct_bytes, pages, and hashes of a stride of at least 16"};
+  return {Code::kInvalidArgument,
+          "needs struct_bytes, pages, and hashes of a stride of at least 16"};
 }
 
 // Copies hashes and pages: the caller may free its arrays when the call returns, and the copy runs
 // later on another thread.
-bool read_transfer(const larder_transfer* from, client::Transfer& to, std::uint32_t& start_within_ms) {
+bool read_transfer(const larder_transfer* from, client::Transfer& to,
+                   std::uint32_t& start_within_ms) {
   larder_transfer transfer;
   client::Hashes hashes;
   if (!read_struct(from, transfer) || !read_hashes(&transfer.hashes, hashes)) return false;
@@ -45,8 +47,10 @@ bool read_transfer(const larder_transfer* from, client::Transfer& to, std::uint3
   to.group = transfer.group;
   to.hashes.reserve(hashes.count);
   for (std::size_t i = 0; i < hashes.count; ++i) to.hashes.push_back(hashes.at(i));
-  if (transfer.page_count != 0) to.pages.assign(transfer.pages, transfer.pages + transfer.page_count);
-  start_within_ms = transfer.start_within_ms != 0 ? transfer.start_within_ms : kDefaultStartWithinMs;
+  if (transfer.page_count != 0)
+    to.pages.assign(transfer.pages, transfer.pages + transfer.page_count);
+  start_within_ms =
+      transfer.start_within_ms != 0 ? transfer.start_within_ms : kDefaultStartWithinMs;
   return true;
 }
 
@@ -55,13 +59,15 @@ std::string default_socket() {
   return socket != nullptr && *socket != '\0' ? socket : "/run/larder/larder.sock";
 }
 
-larder_status load(larder_client* client, const char* function, const larder_transfer* transfer, uint64_t* ticket,
-                   bool by_layer) {
+larder_status load(larder_client* client, const char* function, const larder_transfer* transfer,
+                   uint64_t* ticket, bool by_layer) {
   return guarded(client, [&] {
     client::Transfer given;
     std::uint32_t start_within_ms = 0;
-    if (ticket == nullptr || !read_transfer(transfer, given, start_within_ms)) return answered(client, function, bad_transfer());
-    const larder::Result<std::uint64_t> started = client->impl.load(std::move(given), start_within_ms, by_layer);
+    if (ticket == nullptr || !read_transfer(transfer, given, start_within_ms))
+      return answered(client, function, bad_transfer());
+    const larder::Result<std::uint64_t> started =
+        client->impl.load(std::move(given), start_within_ms, by_layer);
     *ticket = started.ok() ? *started : 0;
     return answered(client, function, started.status());
   });
@@ -71,13 +77,15 @@ struct NamespaceText {
   const char *fingerprint, *model;
 };
 
-larder_status add_namespace(larder_client* client, const char* function, NamespaceText text, client::NamespaceKind kind,
-                            uint32_t* ns) {
+larder_status add_namespace(larder_client* client, const char* function, NamespaceText text,
+                            client::NamespaceKind kind, uint32_t* ns) {
   return guarded(client, [&] {
     if (text.fingerprint == nullptr || ns == nullptr)
-      return answered(client, function, {Code::kInvalidArgument, "needs a fingerprint and where to put the number"});
+      return answered(client, function,
+                      {Code::kInvalidArgument, "needs a fingerprint and where to put the number"});
     const std::string model = text.model != nullptr ? text.model : "";
-    const larder::Result<std::uint32_t> added = client->impl.add_namespace(text.fingerprint, model, kind);
+    const larder::Result<std::uint32_t> added =
+        client->impl.add_namespace(text.fingerprint, model, kind);
     if (added.ok()) *ns = *added;
     return answered(client, function, added.status());
   });
@@ -88,11 +96,13 @@ larder_status add_namespace(larder_client* client, const char* function, Namespa
 extern "C" {
 
 const char* larder_status_text(larder_status status) {
-  return larder::code_name(static_cast<Code>(status)).data();  // views of literals, so zero-terminated
+  return larder::code_name(static_cast<Code>(status))
+      .data();  // views of literals, so zero-terminated
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 8, "change the text");
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 8,
+                "change the text");
   return LARDER_VERSION " protocol 1.8";
 }
 
@@ -106,7 +116,8 @@ larder_status larder_open(const larder_options* options, larder_client** client)
     client::Options chosen;
     chosen.socket = given.socket != nullptr ? given.socket : default_socket();
     chosen.engine = given.engine != nullptr ? given.engine : "";
-    chosen.copy_threads = given.copy_threads != 0 ? std::min(given.copy_threads, 64U) : by_processors;
+    chosen.copy_threads =
+        given.copy_threads != 0 ? std::min(given.copy_threads, 64U) : by_processors;
     *client = new larder_client{{std::move(chosen), larder::capi::copy_engines()}};
     return LARDER_OK;
   } catch (const std::system_error&) {  // of std::thread: no thread can be started
@@ -125,8 +136,10 @@ void larder_close(larder_client* client) {
 larder_status larder_set_namespace(larder_client* client, const larder_namespace* ns) {
   return guarded(client, [&] {
     larder_namespace given{};
-    if (!read_struct(ns, given) || given.fingerprint == nullptr || (given.groups == nullptr && given.group_count != 0))
-      return answered(client, "larder_set_namespace", {Code::kInvalidArgument, "needs struct_bytes, a fingerprint and groups"});
+    if (!read_struct(ns, given) || given.fingerprint == nullptr ||
+        (given.groups == nullptr && given.group_count != 0))
+      return answered(client, "larder_set_namespace",
+                      {Code::kInvalidArgument, "needs struct_bytes, a fingerprint and groups"});
     if (given.group_count > larder::protocol::kMaxGroups)
       return answered(client, "larder_set_namespace",
                       {Code::kOutOfRange, "too many groups: " + std::to_string(given.group_count)});
@@ -138,29 +151,36 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
     spec.layout_shard = given.layout_of_shard;
     spec.state_groups = given.state_group_count;
     for (std::uint32_t i = 0; i < given.group_count; ++i)
-      spec.groups.push_back({given.groups[i].piece_bytes, given.groups[i].layers, given.groups[i].blocks_per_chunk});
+      spec.groups.push_back(
+          {given.groups[i].piece_bytes, given.groups[i].layers, given.groups[i].blocks_per_chunk});
     return answered(client, "larder_set_namespace", client->impl.set_namespace(std::move(spec)));
   });
 }
 
 larder_status larder_set_parts(larder_client* client, const uint8_t* kept, size_t part_count) {
   return guarded(client, [&] {
-    if (kept == nullptr) return answered(client, "larder_set_parts", {Code::kInvalidArgument, "needs parts"});
+    if (kept == nullptr)
+      return answered(client, "larder_set_parts", {Code::kInvalidArgument, "needs parts"});
     return answered(client, "larder_set_parts", client->impl.set_parts({kept, part_count}));
   });
 }
 
-larder_status larder_add_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns) {
-  return add_namespace(client, "larder_add_namespace", {fingerprint, model}, client::NamespaceKind::kTokens, ns);
+larder_status larder_add_namespace(larder_client* client, const char* fingerprint,
+                                   const char* model, uint32_t* ns) {
+  return add_namespace(client, "larder_add_namespace", {fingerprint, model},
+                       client::NamespaceKind::kTokens, ns);
 }
 
-larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns) {
-  return add_namespace(client, "larder_add_state_namespace", {fingerprint, model}, client::NamespaceKind::kStates, ns);
+larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint,
+                                         const char* model, uint32_t* ns) {
+  return add_namespace(client, "larder_add_state_namespace", {fingerprint, model},
+                       client::NamespaceKind::kStates, ns);
 }
 
 larder_status larder_close_namespace(larder_client* client, uint32_t ns, uint32_t flags) {
   return guarded(client, [&] {
-    return answered(client, "larder_close_namespace", client->impl.close_namespace(ns, (flags & LARDER_CLOSE_DROP) != 0));
+    return answered(client, "larder_close_namespace",
+                    client->impl.close_namespace(ns, (flags & LARDER_CLOSE_DROP) != 0));
   });
 }
 
@@ -179,17 +199,20 @@ larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex
   }
 }
 
-larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers, uint32_t layer_count) {
+larder_status larder_register_pages(larder_client* client, uint32_t group,
+                                    const larder_pages* layers, uint32_t layer_count) {
   return guarded(client, [&] {
-    if (layers == nullptr) return answered(client, "larder_register_pages", {Code::kInvalidArgument, "needs layers"});
+    if (layers == nullptr)
+      return answered(client, "larder_register_pages", {Code::kInvalidArgument, "needs layers"});
     client::GroupPages pages;
     for (std::uint32_t i = 0; i < layer_count; ++i)
-      pages.push_back(
-          {static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes, layers[i].page_bytes, layers[i].page_count});
+      pages.push_back({static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes,
+                       layers[i].page_bytes, layers[i].page_count});
     const larder::Status registered = client->impl.register_pages(group, std::move(pages));
     // answered() does not log kUnsupported. The engine registers once and then runs without the cache,
     // so this line is the only trace of the reason.
-    if (registered.code() == Code::kUnsupported) client->impl.log("error", "larder_register_pages: " + registered.text());
+    if (registered.code() == Code::kUnsupported)
+      client->impl.log("error", "larder_register_pages: " + registered.text());
     return answered(client, "larder_register_pages", registered);
   });
 }
@@ -251,10 +274,12 @@ size_t larder_last(larder_client* client, const larder_hashes* hashes) {
   return looked_up(client, hashes, &client::Lookups::last);
 }
 
-larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held) {
+larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold,
+                          size_t* held) {
   return guarded(client, [&] {
     client::Hashes given;
-    if (hold == nullptr || held == nullptr || !read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
+    if (hold == nullptr || held == nullptr || !read_hashes(hashes, given))
+      return LARDER_INVALID_ARGUMENT;
     std::tie(*hold, *held) = client->impl.hold(given);
     return LARDER_OK;
   });
@@ -271,10 +296,13 @@ void larder_report_request(larder_client* client, const larder_request* request)
   guarded(client, [&] {
     larder_request given{};
     client::Hashes hashes;
-    if (!read_struct(request, given) || given.decision > LARDER_DECIDED_ABSENT) return LARDER_INVALID_ARGUMENT;
-    if (given.hashes != nullptr && !read_hashes(given.hashes, hashes)) return LARDER_INVALID_ARGUMENT;
-    client->impl.report_request(hashes, {given.tokens_asked, given.tokens_hit, given.lookup_ns,
-                                         static_cast<larder::protocol::Decision>(given.decision), given.salted != 0});
+    if (!read_struct(request, given) || given.decision > LARDER_DECIDED_ABSENT)
+      return LARDER_INVALID_ARGUMENT;
+    if (given.hashes != nullptr && !read_hashes(given.hashes, hashes))
+      return LARDER_INVALID_ARGUMENT;
+    client->impl.report_request(
+        hashes, {given.tokens_asked, given.tokens_hit, given.lookup_ns,
+                 static_cast<larder::protocol::Decision>(given.decision), given.salted != 0});
     return LARDER_OK;
   });
 }
@@ -286,24 +314,33 @@ void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t comp
   });
 }
 
-larder_status larder_load(larder_client* client, const larder_transfer* transfer, uint64_t* ticket) {
+larder_status larder_load(larder_client* client, const larder_transfer* transfer,
+                          uint64_t* ticket) {
   return load(client, "larder_load", transfer, ticket, false);
 }
 
-larder_status larder_load_by_layer(larder_client* client, const larder_transfer* transfer, uint64_t* ticket) {
+larder_status larder_load_by_layer(larder_client* client, const larder_transfer* transfer,
+                                   uint64_t* ticket) {
   return load(client, "larder_load_by_layer", transfer, ticket, true);
 }
 
-larder_status larder_wait_layer(larder_client* client, uint64_t ticket, uint32_t layer, uint32_t wait_ms) {
-  return guarded(client, [&] { return answered(client, "larder_wait_layer", client->impl.wait_layer(ticket, layer, wait_ms)); });
+larder_status larder_wait_layer(larder_client* client, uint64_t ticket, uint32_t layer,
+                                uint32_t wait_ms) {
+  return guarded(client, [&] {
+    return answered(client, "larder_wait_layer", client->impl.wait_layer(ticket, layer, wait_ms));
+  });
 }
 
-size_t larder_poll(larder_client* client, larder_completion* completions, size_t max, uint32_t wait_ms) {
+size_t larder_poll(larder_client* client, larder_completion* completions, size_t max,
+                   uint32_t wait_ms) {
   size_t count = 0;
   guarded(client, [&] {
     if (completions == nullptr) return LARDER_INVALID_ARGUMENT;
-    for (const client::Completion& done : client->impl.poll(max, std::chrono::milliseconds(wait_ms)))
-      completions[count++] = {done.ticket, static_cast<std::uint32_t>(done.status), 0, done.bytes, done.wait_ns, done.copy_ns};
+    for (const client::Completion& done :
+         client->impl.poll(max, std::chrono::milliseconds(wait_ms)))
+      completions[count++] = {
+          done.ticket, static_cast<std::uint32_t>(done.status), 0, done.bytes, done.wait_ns,
+          done.copy_ns};
     return LARDER_OK;
   });
   return count;
@@ -313,12 +350,14 @@ larder_status larder_store_begin(larder_client* client, const larder_transfer* t
   return guarded(client, [&] {
     client::Transfer given;
     std::uint32_t unused = 0;
-    if (!read_transfer(transfer, given, unused)) return answered(client, "larder_store_begin", bad_transfer());
+    if (!read_transfer(transfer, given, unused))
+      return answered(client, "larder_store_begin", bad_transfer());
     return answered(client, "larder_store_begin", client->impl.store_begin(given));
   });
 }
 
-larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larder_store_result* result) {
+larder_status larder_store_finish(larder_client* client, uint32_t wait_ms,
+                                  larder_store_result* result) {
   return guarded(client, [&] {
     larder_store_result value{};
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
@@ -336,20 +375,24 @@ larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larde
 larder_status larder_store_submit(larder_client* client, uint32_t wait_ms, uint64_t* ticket) {
   return guarded(client, [&] {
     if (ticket == nullptr)
-      return answered(client, "larder_store_submit", {Code::kInvalidArgument, "needs where to put the ticket"});
+      return answered(client, "larder_store_submit",
+                      {Code::kInvalidArgument, "needs where to put the ticket"});
     const larder::Result<std::uint64_t> submitted = client->impl.store_submit(wait_ms);
     *ticket = submitted.ok() ? *submitted : 0;
     return answered(client, "larder_store_submit", submitted.status());
   });
 }
 
-size_t larder_store_poll(larder_client* client, larder_store_completion* completions, size_t max, uint32_t wait_ms) {
+size_t larder_store_poll(larder_client* client, larder_store_completion* completions, size_t max,
+                         uint32_t wait_ms) {
   size_t count = 0;
   guarded(client, [&] {
     if (completions == nullptr) return LARDER_INVALID_ARGUMENT;
-    for (const client::StoreCompletion& done : client->impl.store_poll(max, std::chrono::milliseconds(wait_ms))) {
+    for (const client::StoreCompletion& done :
+         client->impl.store_poll(max, std::chrono::milliseconds(wait_ms))) {
       const client::StoreResult& result = done.result;
-      completions[count++] = {done.ticket, result.stored, result.present, result.refused, result.bytes, result.copy_ns};
+      completions[count++] = {done.ticket,    result.stored, result.present,
+                              result.refused, result.bytes,  result.copy_ns};
     }
     return LARDER_OK;
   });
@@ -371,7 +414,9 @@ larder_status larder_store_abandon(larder_client* client) {
 }
 
 larder_status larder_drop_namespace(larder_client* client) {
-  return guarded(client, [&] { return answered(client, "larder_drop_namespace", client->impl.drop_namespace()); });
+  return guarded(client, [&] {
+    return answered(client, "larder_drop_namespace", client->impl.drop_namespace());
+  });
 }
 
 }  // extern "C"

@@ -71,8 +71,9 @@ LARDER_API larder_status larder_open(const larder_options* options, larder_clien
 LARDER_API void larder_close(larder_client* client);
 
 typedef struct larder_group {
-  uint64_t piece_bytes;      /* one layer's part of one block */
-  uint32_t layers;           /* 0: a stage of a pipeline (layout_of_shard) without a layer of the group; larder_set_parts() */
+  uint64_t piece_bytes; /* one layer's part of one block */
+  uint32_t
+      layers; /* 0: a stage of a pipeline (layout_of_shard) without a layer of the group; larder_set_parts() */
   uint32_t blocks_per_chunk; /* a chunk is layers * blocks_per_chunk pieces */
 } larder_group;
 
@@ -101,21 +102,23 @@ LARDER_API larder_status larder_set_namespace(larder_client* client, const larde
  * tells its larderd the same. Once, with an empty fingerprint in larder_set_namespace(), before larder_add_namespace(); without this call
  * all parts are kept. A larderd of protocol 1.7 or older opens no namespace where a part is left out (larder_next_log() says so).
  * LARDER_INVALID_ARGUMENT: no part is left, or the parts contradict this shard's layers. LARDER_FAILED_PRECONDITION: too late. */
-LARDER_API larder_status larder_set_parts(larder_client* client, const uint8_t* kept, size_t part_count);
+LARDER_API larder_status larder_set_parts(larder_client* client, const uint8_t* kept,
+                                          size_t part_count);
 
 /* Adds a namespace of the same geometry with another fingerprint (an adapter's), at any time.
  * *ns is its number, for larder_hashes; the same fingerprint has the same number, and the first
  * namespace is 0. Until larderd has opened the namespace, its chunks are misses. model may be
  * NULL: the first namespace's. At most 64 a client at a time: LARDER_RESOURCE_EXHAUSTED until
  * one is closed. */
-LARDER_API larder_status larder_add_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns);
+LARDER_API larder_status larder_add_namespace(larder_client* client, const char* fingerprint,
+                                              const char* model, uint32_t* ns);
 
 /* The same for a namespace of recurrent states (Mamba and the like). Its chunks have only the
  * state groups of larder_set_namespace(); chunks of other namespaces have the groups before. One
  * chunk is the state at the end of its last token, in every layer with a state. Numbers of
  * groups are the client's in every call. */
-LARDER_API larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint, const char* model,
-                                                    uint32_t* ns);
+LARDER_API larder_status larder_add_state_namespace(larder_client* client, const char* fingerprint,
+                                                    const char* model, uint32_t* ns);
 
 /* Closes namespace `ns` (1 or above, of larder_add_namespace). Never waits. From here on the
  * number is a miss in every call, and its place serves a later larder_add_namespace, which gives
@@ -131,7 +134,8 @@ LARDER_API larder_status larder_close_namespace(larder_client* client, uint32_t 
 /* Waits until larderd has opened namespace `ns`, at most timeout_ms: LARDER_DEADLINE_EXCEEDED.
  * Without a living session returns LARDER_UNAVAILABLE at once. LARDER_NOT_FOUND: the namespace
  * is closed. */
-LARDER_API larder_status larder_wait_namespace(larder_client* client, uint32_t ns, uint32_t timeout_ms);
+LARDER_API larder_status larder_wait_namespace(larder_client* client, uint32_t ns,
+                                               uint32_t timeout_ms);
 
 /* The namespace id as 32 hex digits and a zero: at least 33 bytes. */
 LARDER_API larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex_bytes);
@@ -148,8 +152,8 @@ typedef struct larder_pages {
 /* Gives the pages of one group, a larder_pages for each layer, in the order of the fingerprint's
  * layers. Once a group. All pages lie in host memory, or all on one CUDA device of this process;
  * else LARDER_UNSUPPORTED. */
-LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers,
-                                               uint32_t layer_count);
+LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t group,
+                                               const larder_pages* layers, uint32_t layer_count);
 
 /* For pages on a CUDA device: every load, larder_store_finish() and larder_store_submit() from
  * here on copies only behind the work queued on `stream` by now (a cudaStream_t or CUstream,
@@ -214,7 +218,8 @@ LARDER_API size_t larder_last(larder_client* client, const larder_hashes* hashes
 /* Announces holds on the chunks until larder_release(): larderd will not reuse their slots.
  * *held is the number of held chunks, from the first on; fewer than count if a chunk went away
  * or the table of holds is full. *hold is 0 if no chunk is held. */
-LARDER_API larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held);
+LARDER_API larder_status larder_hold(larder_client* client, const larder_hashes* hashes,
+                                     uint64_t* hold, size_t* held);
 LARDER_API void larder_release(larder_client* client, uint64_t hold);
 
 /* The decision about a request: larder_request.decision. */
@@ -233,7 +238,8 @@ typedef struct larder_request {
   uint64_t tokens_hit;
   uint64_t lookup_ns;
   const larder_hashes* hashes;
-  uint32_t salted; /* 1: the request carried a salt, and hits only chunks of requests with this salt */
+  uint32_t
+      salted; /* 1: the request carried a salt, and hits only chunks of requests with this salt */
   uint32_t reserved;
 } larder_request;
 
@@ -276,9 +282,10 @@ LARDER_API size_t larder_last_reachable(larder_client* client, const larder_hash
 typedef struct larder_fetch_result {
   uint32_t struct_bytes;
   uint32_t running; /* 1: the rest is not yet known */
-  uint64_t chunks;  /* from the first on: in memory, and kept there until larder_fetch_end() or for a minute */
-  uint64_t bytes;   /* read for this fetch */
-  uint32_t reason;  /* LARDER_FETCH_... */
+  uint64_t
+      chunks; /* from the first on: in memory, and kept there until larder_fetch_end() or for a minute */
+  uint64_t bytes;  /* read for this fetch */
+  uint32_t reason; /* LARDER_FETCH_... */
   uint32_t elapsed_us;
 } larder_fetch_result;
 
@@ -286,26 +293,30 @@ typedef struct larder_fetch_result {
  * deadline_ms later at the latest, with or without an answer of larderd. Give *ticket to
  * larder_fetch_end() in any case; 64 may be outstanding: LARDER_RESOURCE_EXHAUSTED.
  * LARDER_UNSUPPORTED: no such tier. LARDER_UNAVAILABLE: larderd is away. */
-LARDER_API larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket);
+LARDER_API larder_status larder_fetch(larder_client* client, const larder_hashes* hashes,
+                                      uint32_t deadline_ms, uint64_t* ticket);
 /* The state of a fetch. Waits up to wait_ms for the end of a running fetch. LARDER_NOT_FOUND: no
  * such fetch. */
-LARDER_API larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_fetch_result* result);
+LARDER_API larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms,
+                                           larder_fetch_result* result);
 /* Releases the kept chunks, and cancels a running fetch: call this once holds on the chunks
  * stand. */
 LARDER_API void larder_fetch_end(larder_client* client, uint64_t ticket);
 
 /* Why a probe reports no more chunks. */
-#define LARDER_PROBE_DONE 0   /* the backend was asked about all chunks, or all are in memory or on the disk */
+#define LARDER_PROBE_DONE \
+  0 /* the backend was asked about all chunks, or all are in memory or on the disk */
 #define LARDER_PROBE_LATE 1   /* the deadline came first */
 #define LARDER_PROBE_FAILED 2 /* the backend cannot be asked, or larderd went away */
 #define LARDER_PROBE_BOUND 3  /* too many questions at once */
 
 typedef struct larder_probe_result {
   uint32_t struct_bytes;
-  uint32_t running;          /* 1: the rest is not yet known */
-  uint64_t chunks;           /* from the first on: in memory, or in reach of larder_fetch(); a hint */
-  uint64_t shared;           /* of these, only in the backend */
-  uint64_t read_latency_ns;  /* of a fetch of the chunks below memory; measured by larderd, as is the next */
+  uint32_t running; /* 1: the rest is not yet known */
+  uint64_t chunks;  /* from the first on: in memory, or in reach of larder_fetch(); a hint */
+  uint64_t shared;  /* of these, only in the backend */
+  uint64_t
+      read_latency_ns; /* of a fetch of the chunks below memory; measured by larderd, as is the next */
   uint64_t read_bytes_per_s; /* 0: do not fetch */
   uint32_t reason;           /* LARDER_PROBE_... */
   uint32_t elapsed_us;       /* until the answer was here */
@@ -317,16 +328,18 @@ typedef struct larder_probe_result {
  * the latest, with or without an answer of larderd. Give *ticket to larder_probe_end() in any
  * case; 64 may be outstanding: LARDER_RESOURCE_EXHAUSTED. LARDER_UNSUPPORTED: no backend is
  * shared. LARDER_UNAVAILABLE: larderd is away. */
-LARDER_API larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket);
+LARDER_API larder_status larder_probe(larder_client* client, const larder_hashes* hashes,
+                                      uint32_t deadline_ms, uint64_t* ticket);
 /* The same for chunks that count one by one, such as states: the result has each chunk in
  * `there`. `chunks` is the number of the last chunk that a fetch finds, counted from 1. The
  * figures are those of a fetch of this chunk alone. LARDER_UNSUPPORTED also for a larderd older
  * than protocol 1.7. */
-LARDER_API larder_status larder_probe_each(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms,
-                                           uint64_t* ticket);
+LARDER_API larder_status larder_probe_each(larder_client* client, const larder_hashes* hashes,
+                                           uint32_t deadline_ms, uint64_t* ticket);
 /* The state of a probe. Waits up to wait_ms for the end of a running probe. LARDER_NOT_FOUND: no
  * such probe. */
-LARDER_API larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_probe_result* result);
+LARDER_API larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms,
+                                           larder_probe_result* result);
 /* Cancels the probe, or frees the ticket. */
 LARDER_API void larder_probe_end(larder_client* client, uint64_t ticket);
 
@@ -352,19 +365,22 @@ typedef struct larder_transfer {
 /* Starts one asynchronous load, which ends in exactly one completion. A failure at once is
  * returned here, without a completion. Pages may be written until the completion is polled, and
  * never after. */
-LARDER_API larder_status larder_load(larder_client* client, const larder_transfer* transfer, uint64_t* ticket);
+LARDER_API larder_status larder_load(larder_client* client, const larder_transfer* transfer,
+                                     uint64_t* ticket);
 
 /* The same, layer by layer: the first layer of all chunks is copied and verified first, so that
  * an engine can begin with this layer while the rest is on its way. Costs more calls of the GPU
  * than larder_load(): for engines that do wait for layers. */
-LARDER_API larder_status larder_load_by_layer(larder_client* client, const larder_transfer* transfer, uint64_t* ticket);
+LARDER_API larder_status larder_load_by_layer(larder_client* client,
+                                              const larder_transfer* transfer, uint64_t* ticket);
 
 /* Waits up to wait_ms until one layer of such a load (its number in the group, from 0 on) is on
  * its pages and verified, for every chunk of the transfer. LARDER_DEADLINE_EXCEEDED: not yet.
  * LARDER_NOT_FOUND: the completion was polled, or the ticket is not of such a load. Any other
  * error: the load has failed, and all of its layers are void; after the completion no thread
  * writes the pages. Poll for the completion in any case. */
-LARDER_API larder_status larder_wait_layer(larder_client* client, uint64_t ticket, uint32_t layer, uint32_t wait_ms);
+LARDER_API larder_status larder_wait_layer(larder_client* client, uint64_t ticket, uint32_t layer,
+                                           uint32_t wait_ms);
 
 typedef struct larder_completion {
   uint64_t ticket;
@@ -378,7 +394,8 @@ typedef struct larder_completion {
 /* Takes up to max completions of loads; returns the number. Without an ended load waits for one,
  * at most wait_ms; without a running load never waits. An engine without other work so leaves
  * the processor to the copy. */
-LARDER_API size_t larder_poll(larder_client* client, larder_completion* completions, size_t max, uint32_t wait_ms);
+LARDER_API size_t larder_poll(larder_client* client, larder_completion* completions, size_t max,
+                              uint32_t wait_ms);
 
 /* Asks larderd for the right to store; the answer may come while the engine computes. Chunks
  * known to be stored already cost no message. */
@@ -397,7 +414,8 @@ typedef struct larder_store_result {
 /* Ends every store begun since the last call: waits up to wait_ms for outstanding answers,
  * copies the granted chunks from the pages and queues the commits. After the return no page is
  * read. Later grants are given back. */
-LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larder_store_result* result);
+LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wait_ms,
+                                             larder_store_result* result);
 
 /* The same without a wait: the library's threads copy as larderd's answers come, behind
  * larder_after_stream(). For a GPU, and for engines that keep the pages until the end of the
@@ -406,7 +424,8 @@ LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wai
  * larder_store_poll(). LARDER_RESOURCE_EXHAUSTED: 64 completions wait for a poll; the begun
  * stores are given back, and no page is read. After a failed larder_after_stream() returns the
  * same error, with the same effect. */
-LARDER_API larder_status larder_store_submit(larder_client* client, uint32_t wait_ms, uint64_t* ticket);
+LARDER_API larder_status larder_store_submit(larder_client* client, uint32_t wait_ms,
+                                             uint64_t* ticket);
 
 typedef struct larder_store_completion {
   uint64_t ticket;
@@ -419,7 +438,8 @@ typedef struct larder_store_completion {
 
 /* Takes up to max completions of submitted stores; returns the number. Without an ended store
  * waits for one, at most wait_ms; without a running store never waits. */
-LARDER_API size_t larder_store_poll(larder_client* client, larder_store_completion* completions, size_t max, uint32_t wait_ms);
+LARDER_API size_t larder_store_poll(larder_client* client, larder_store_completion* completions,
+                                    size_t max, uint32_t wait_ms);
 
 /* The pages of a submitted store are about to be written by others (its request was preempted).
  * Never waits: chunks not read to their end by the return are given back to larderd and never
@@ -457,19 +477,19 @@ typedef struct larder_act_result {
 /* Promotes chunks into memory ahead of their use. Chunks in memory count as just used and go
  * last when room is needed. In a namespace of larder_add_state_namespace(): only the last chunk
  * with all shards and groups in reach; only the last 1,024 hashes are considered. */
-LARDER_API larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
-                                         larder_act_result* result);
+LARDER_API larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes,
+                                         uint32_t wait_ms, larder_act_result* result);
 /* Keeps chunks in memory until the chunks are unpinned, evicted by hand, found bad, or dropped
  * with their namespace; at most for the life of larderd. A second pin changes nothing: pins are
  * larderd's, not this client's. */
-LARDER_API larder_status larder_pin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
-                                    larder_act_result* result);
-LARDER_API larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
-                                      larder_act_result* result);
+LARDER_API larder_status larder_pin(larder_client* client, const larder_hashes* hashes,
+                                    uint32_t wait_ms, larder_act_result* result);
+LARDER_API larder_status larder_unpin(larder_client* client, const larder_hashes* hashes,
+                                      uint32_t wait_ms, larder_act_result* result);
 /* Takes chunks out of memory at once, pinned or not; a chunk under a load goes after its last
  * reader. */
-LARDER_API larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
-                                      larder_act_result* result);
+LARDER_API larder_status larder_evict(larder_client* client, const larder_hashes* hashes,
+                                      uint32_t wait_ms, larder_act_result* result);
 
 /* ---- Files of a model: needs no client ---- */
 
@@ -496,8 +516,8 @@ typedef struct larder_file_hash {
  * LARDER_NOT_FOUND, LARDER_PERMISSION_DENIED, LARDER_INVALID_ARGUMENT (no regular file),
  * LARDER_INTERNAL (a read failed). *file is written with LARDER_OK alone. A `why` other than
  * NULL gets the reason in words, cut to why_bytes and zero-terminated. */
-LARDER_API larder_status larder_hash_file(const char* path, const int32_t* stop, larder_file_hash* file, char* why,
-                                          size_t why_bytes);
+LARDER_API larder_status larder_hash_file(const char* path, const int32_t* stop,
+                                          larder_file_hash* file, char* why, size_t why_bytes);
 
 #ifdef __cplusplus
 }

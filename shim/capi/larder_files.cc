@@ -36,12 +36,14 @@ larder_file_hash to_c(const client::FileDigest& file) {
 
 extern "C" {
 
-larder_status larder_hash_file(const char* path, const int32_t* stop, larder_file_hash* file, char* why, size_t why_bytes) {
+larder_status larder_hash_file(const char* path, const int32_t* stop, larder_file_hash* file,
+                               char* why, size_t why_bytes) {
   tell("", why, why_bytes);
   larder_file_hash value{};
   if (path == nullptr || !capi::read_struct(file, value)) return LARDER_INVALID_ARGUMENT;
   try {
-    const Result<client::FileDigest> found = client::hash_file(path, {value.uncached_limit, value.limit_local != 0}, stop);
+    const Result<client::FileDigest> found =
+        client::hash_file(path, {value.uncached_limit, value.limit_local != 0}, stop);
     if (found.ok()) {
       capi::write_struct(to_c(*found), file);
       return LARDER_OK;

@@ -18,13 +18,16 @@ namespace client = larder::client;
 namespace {
 
 // One verb on chunks. `result` may be NULL: the caller then gets only the status.
-larder_status act(larder_client* client, std::string_view function, larder::protocol::Verb verb, const larder_hashes* hashes,
-                  std::uint32_t wait_ms, larder_act_result* result) noexcept {
+larder_status act(larder_client* client, std::string_view function, larder::protocol::Verb verb,
+                  const larder_hashes* hashes, std::uint32_t wait_ms,
+                  larder_act_result* result) noexcept {
   return guarded(client, [&] {
     client::Hashes given;
     larder_act_result value{};
     if (!read_hashes(hashes, given) || (result != nullptr && !read_struct(result, value)))
-      return answered(client, function, {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
+      return answered(
+          client, function,
+          {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
     const larder::Result<larder::protocol::ActCounts> done = client->impl.act(verb, given, wait_ms);
     const larder::protocol::ActCounts counts = done.ok() ? *done : larder::protocol::ActCounts{};
     value.found = counts.found;
@@ -37,12 +40,14 @@ larder_status act(larder_client* client, std::string_view function, larder::prot
 
 // Begins a fetch or a tier probe. The ticket is 0 after an error.
 template <typename Begin>
-larder_status ask(larder_client* client, std::string_view function, const larder_hashes* hashes, std::uint64_t* ticket,
-                  const Begin& begin) noexcept {
+larder_status ask(larder_client* client, std::string_view function, const larder_hashes* hashes,
+                  std::uint64_t* ticket, const Begin& begin) noexcept {
   return guarded(client, [&] {
     client::Hashes given;
     if (ticket == nullptr || !read_hashes(hashes, given))
-      return answered(client, function, {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and a ticket"});
+      return answered(
+          client, function,
+          {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and a ticket"});
     const larder::Result<std::uint64_t> started = begin(given);
     *ticket = started.ok() ? *started : 0;
     return answered(client, function, started.status());
@@ -77,19 +82,25 @@ size_t larder_last_reachable(larder_client* client, const larder_hashes* hashes)
   return looked_up(client, hashes, &client::Lookups::last_reachable);
 }
 
-larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
+larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms,
+                           uint64_t* ticket) {
   return ask(client, "larder_fetch", hashes, ticket,
              [&](const client::Hashes& given) { return client->impl.fetch(given, deadline_ms); });
 }
 
-larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_fetch_result* result) {
+larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms,
+                                larder_fetch_result* result) {
   return guarded(client, [&] {
     larder_fetch_result value{};
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
     const larder::Result<client::FetchState> state = client->impl.fetches().poll(ticket, wait_ms);
     if (!state.ok()) return to_c(state.status().code());
-    value = {
-        0, state->running ? 1U : 0U, state->chunks, state->bytes, static_cast<std::uint32_t>(state->reason), state->elapsed_us};
+    value = {0,
+             state->running ? 1U : 0U,
+             state->chunks,
+             state->bytes,
+             static_cast<std::uint32_t>(state->reason),
+             state->elapsed_us};
     write_struct(value, result);
     return LARDER_OK;
   });
@@ -102,21 +113,26 @@ void larder_fetch_end(larder_client* client, uint64_t ticket) {
   });
 }
 
-larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
+larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms,
+                           uint64_t* ticket) {
   return ask(client, "larder_probe", hashes, ticket,
              [&](const client::Hashes& given) { return client->impl.probe(given, deadline_ms); });
 }
 
-larder_status larder_probe_each(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
-  return ask(client, "larder_probe_each", hashes, ticket,
-             [&](const client::Hashes& given) { return client->impl.probe(given, deadline_ms, larder::protocol::kProbeEach); });
+larder_status larder_probe_each(larder_client* client, const larder_hashes* hashes,
+                                uint32_t deadline_ms, uint64_t* ticket) {
+  return ask(client, "larder_probe_each", hashes, ticket, [&](const client::Hashes& given) {
+    return client->impl.probe(given, deadline_ms, larder::protocol::kProbeEach);
+  });
 }
 
-larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_probe_result* result) {
+larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms,
+                                larder_probe_result* result) {
   return guarded(client, [&] {
     larder_probe_result value{};
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
-    const larder::Result<client::ProbeState> state = client->impl.tier_probes().poll(ticket, wait_ms);
+    const larder::Result<client::ProbeState> state =
+        client->impl.tier_probes().poll(ticket, wait_ms);
     if (!state.ok()) return to_c(state.status().code());
     value = {0,
              state->running ? 1U : 0U,
@@ -140,16 +156,20 @@ void larder_probe_end(larder_client* client, uint64_t ticket) {
   });
 }
 
-larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                              larder_act_result* result) {
   return act(client, "larder_prefetch", larder::protocol::Verb::kPrefetch, hashes, wait_ms, result);
 }
-larder_status larder_pin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+larder_status larder_pin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                         larder_act_result* result) {
   return act(client, "larder_pin", larder::protocol::Verb::kPin, hashes, wait_ms, result);
 }
-larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                           larder_act_result* result) {
   return act(client, "larder_unpin", larder::protocol::Verb::kUnpin, hashes, wait_ms, result);
 }
-larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                           larder_act_result* result) {
   return act(client, "larder_evict", larder::protocol::Verb::kEvict, hashes, wait_ms, result);
 }
 

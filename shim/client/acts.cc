@@ -7,16 +7,20 @@
 
 namespace larder::client {
 
-Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachment, protocol::Verb verb, const Hashes& hashes,
+Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachment,
+                                      protocol::Verb verb, const Hashes& hashes,
                                       std::uint32_t wait_ms) {
   if (!attachment) return Status(Code::kUnavailable, "not attached to larderd");
   if ((attachment->welcome().capabilities & protocol::kCapabilityAct) == 0)
     return Status(Code::kUnsupported, "this larderd is older than prefetch, pin, unpin and evict");
   if (hashes.count > kMaxWaiting * protocol::kMaxKeysPerAct)
-    return Status(Code::kOutOfRange, "at most " + std::to_string(kMaxWaiting * protocol::kMaxKeysPerAct) + " hashes at once");
+    return Status(
+        Code::kOutOfRange,
+        "at most " + std::to_string(kMaxWaiting * protocol::kMaxKeysPerAct) + " hashes at once");
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
   if (handle == Attachment::kNoHandle)
-    return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or the namespace is closed");
+    return Status(Code::kUnavailable,
+                  "larderd has not opened the namespace yet, or the namespace is closed");
   const auto call = std::make_shared<Call>();
   call->attachment = attachment;
   // A larderd before protocol 1.7 ends the session of a client that sends a verb it does not know.
@@ -25,7 +29,8 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
   std::unique_lock lock(mutex_);
   if (Status sent = send(call, verb, handle, hashes); !sent.ok()) return sent;
   if (wait_ms == 0) return protocol::ActCounts{};
-  const bool done = answered_.wait_for(lock, std::chrono::milliseconds(wait_ms), [&] { return call->unanswered == 0; });
+  const bool done = answered_.wait_for(lock, std::chrono::milliseconds(wait_ms),
+                                       [&] { return call->unanswered == 0; });
   if (!done) return Status(Code::kDeadlineExceeded, "larderd did not answer in time");
   if (call->lost) return Status(Code::kUnavailable, "larderd went away");
   return call->counts;
@@ -33,18 +38,23 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
 
 // A call is registered before the message is sent, because the answer can arrive before send()
 // returns. REQUIRES: mutex_ is held.
-Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle, const Hashes& hashes) {
+Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle,
+                  const Hashes& hashes) {
   // Each message for the last hash would have a last hash of its own, so one message alone is sent.
-  const bool last = verb == protocol::Verb::kPrefetchLast && hashes.count > protocol::kMaxKeysPerAct;  // mutation: one-last
+  const bool last = verb == protocol::Verb::kPrefetchLast &&
+                    hashes.count > protocol::kMaxKeysPerAct;  // mutation: one-last
   const std::size_t first = last ? hashes.count - protocol::kMaxKeysPerAct : 0;
   call->counts.absent += first;
-  const std::size_t messages = (hashes.count - first + protocol::kMaxKeysPerAct - 1) / protocol::kMaxKeysPerAct;
-  if (waiting_.size() + messages > kMaxWaiting) return {Code::kResourceExhausted, "too many calls wait for larderd's answer"};
+  const std::size_t messages =
+      (hashes.count - first + protocol::kMaxKeysPerAct - 1) / protocol::kMaxKeysPerAct;
+  if (waiting_.size() + messages > kMaxWaiting)
+    return {Code::kResourceExhausted, "too many calls wait for larderd's answer"};
   for (std::size_t at = first; at < hashes.count; at += protocol::kMaxKeysPerAct) {
     const std::size_t count = std::min<std::size_t>(hashes.count - at, protocol::kMaxKeysPerAct);
     const std::uint32_t request = ++last_request_;
     protocol::Encoder message(protocol::MessageType::kAct, request);
-    message.append(protocol::Act{handle, static_cast<std::uint32_t>(verb), static_cast<std::uint32_t>(count), 0});
+    message.append(protocol::Act{handle, static_cast<std::uint32_t>(verb),
+                                 static_cast<std::uint32_t>(count), 0});
     for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(at + i));
     waiting_.emplace(request, call);
     ++call->unanswered;

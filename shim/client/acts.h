@@ -25,8 +25,8 @@ class Acts {
   // is lost; kUnsupported, an older larderd; kOutOfRange, more hashes than kMaxWaiting messages
   // take; kResourceExhausted, too many messages wait for an answer; kDeadlineExceeded, no answer
   // yet, and larderd may still do the work.
-  Result<protocol::ActCounts> run(const std::shared_ptr<Attachment>& attachment, protocol::Verb verb, const Hashes& hashes,
-                                  std::uint32_t wait_ms);
+  Result<protocol::ActCounts> run(const std::shared_ptr<Attachment>& attachment,
+                                  protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
 
   // From the control thread.
   void acted(std::uint32_t request, const protocol::Acted& acted);
@@ -39,11 +39,13 @@ class Acts {
     std::size_t unanswered = 0;
     bool lost = false;
   };
-  Status send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle, const Hashes& hashes);
+  Status send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle,
+              const Hashes& hashes);
 
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::uint32_t last_request_ = 0;  // numbers of other classes may be equal: ACTED answers ACT alone
+  std::uint32_t last_request_ =
+      0;  // numbers of other classes may be equal: ACTED answers ACT alone
   std::unordered_map<std::uint32_t, std::shared_ptr<Call>> waiting_;  // by request
 };
 

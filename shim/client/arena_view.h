@@ -24,7 +24,11 @@ namespace larder::client {
 class ArenaView {
  public:
   ArenaView(Mapping mapping, Fd fd, const struct stat& file)
-      : mapping_(std::move(mapping)), fd_(std::move(fd)), device_(file.st_dev), inode_(file.st_ino), prefault_(mapping_.size()) {}
+      : mapping_(std::move(mapping)),
+        fd_(std::move(fd)),
+        device_(file.st_dev),
+        inode_(file.st_ino),
+        prefault_(mapping_.size()) {}
 
   // Whether the view maps size_bytes of this very file. The mapping keeps the inode number taken,
   // so no other file can have the same number.
@@ -46,7 +50,9 @@ class ArenaView {
   }
   // The registered bytes.
   std::uint64_t ready_bytes() const { return ready_ == nullptr ? 0 : ready_->ready_bytes(); }
-  void prefault(std::uint64_t offset_bytes, std::span<std::byte> slot) { prefault_.ensure(offset_bytes, slot); }
+  void prefault(std::uint64_t offset_bytes, std::span<std::byte> slot) {
+    prefault_.ensure(offset_bytes, slot);
+  }
   // See Prefault.
   template <typename Wanted>
   void look_ahead(const protocol::IndexReader& index, const Wanted& wanted) {

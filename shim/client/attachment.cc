@@ -16,12 +16,13 @@ Status check_size(const Fd& fd, std::uint64_t size_bytes, const std::string& wha
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the " + what);
   if (static_cast<std::uint64_t>(file.st_size) < size_bytes)
-    return {Code::kDataLoss,
-            "the " + what + " has " + std::to_string(file.st_size) + " bytes, larderd announced " + std::to_string(size_bytes)};
+    return {Code::kDataLoss, "the " + what + " has " + std::to_string(file.st_size) +
+                                 " bytes, larderd announced " + std::to_string(size_bytes)};
   return {};
 }
 
-Result<Mapping> map_region(const Fd& fd, std::uint64_t size_bytes, int prot, const std::string& what) {
+Result<Mapping> map_region(const Fd& fd, std::uint64_t size_bytes, int prot,
+                           const std::string& what) {
   if (Status status = check_size(fd, size_bytes, what); !status.ok()) return status;
   return Mapping::map_shared(fd, size_bytes, prot, what);
 }
@@ -32,12 +33,14 @@ Status take_lock(const Fd& fd) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  if (::fcntl(fd.get(), F_SETLK, &lock) != 0) return Status::from_errno(errno, "fcntl(F_SETLK) on the session's lock file");
+  if (::fcntl(fd.get(), F_SETLK, &lock) != 0)
+    return Status::from_errno(errno, "fcntl(F_SETLK) on the session's lock file");
   return {};
 }
 
 // The mapping of `earlier` if it has the same file, else a new one.
-Result<std::shared_ptr<ArenaView>> view_of(Fd fd, std::uint64_t size_bytes, const std::shared_ptr<ArenaView>& earlier) {
+Result<std::shared_ptr<ArenaView>> view_of(Fd fd, std::uint64_t size_bytes,
+                                           const std::shared_ptr<ArenaView>& earlier) {
   if (Status status = check_size(fd, size_bytes, "arena"); !status.ok()) return status;
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the arena");
@@ -52,13 +55,15 @@ Result<std::shared_ptr<ArenaView>> view_of(Fd fd, std::uint64_t size_bytes, cons
 bool Attachment::tell_device_writes() {
   if (device_writes_told_.load(std::memory_order_relaxed)) return true;
   const std::uint8_t yes = 1;
-  if (::pwrite(lock_.get(), &yes, sizeof(yes), protocol::kDeviceWritesOffset) != sizeof(yes)) return false;
+  if (::pwrite(lock_.get(), &yes, sizeof(yes), protocol::kDeviceWritesOffset) != sizeof(yes))
+    return false;
   device_writes_told_.store(true, std::memory_order_relaxed);
   return true;
 }
 
-Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena, Mapping index,
-                       Mapping session, Mapping below, Fd socket, std::shared_ptr<const Fd> wake)
+Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena,
+                       Mapping index, Mapping session, Mapping below, Fd socket,
+                       std::shared_ptr<const Fd> wake)
     : welcome_(welcome),
       lock_(std::move(lock)),
       arena_(std::move(arena)),
@@ -84,30 +89,36 @@ Attachment::~Attachment() {
   LARDER_POINT(attachment_ends);
 }
 
-Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
-                                                     std::shared_ptr<const Fd> wake, const Attachment* earlier) {
+Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome,
+                                                     std::vector<Fd> fds, Fd socket,
+                                                     std::shared_ptr<const Fd> wake,
+                                                     const Attachment* earlier) {
   const bool has_residency = (welcome.capabilities & protocol::kCapabilityResidency) != 0;
   const std::size_t wanted = has_residency ? 5 : 4;
   if (fds.size() != wanted)
-    return Status(Code::kInvalidArgument,
-                  "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not " + std::to_string(wanted));
+    return Status(Code::kInvalidArgument, "WELCOME brought " + std::to_string(fds.size()) +
+                                              " descriptors, not " + std::to_string(wanted));
   if (welcome.session_bytes < sizeof(protocol::SessionRegion))
     return Status(Code::kInvalidArgument, "WELCOME: session region too small");
-  Result<std::shared_ptr<ArenaView>> arena = view_of(std::move(fds[0]), welcome.arena_bytes, earlier ? earlier->arena_ : nullptr);
+  Result<std::shared_ptr<ArenaView>> arena =
+      view_of(std::move(fds[0]), welcome.arena_bytes, earlier ? earlier->arena_ : nullptr);
   if (!arena.ok()) return arena.status();
   Result<Mapping> index = map_region(fds[1], welcome.index_bytes, PROT_READ, "index");
   if (!index.ok()) return index.status();
-  Result<Mapping> session = map_region(fds[2], welcome.session_bytes, PROT_READ | PROT_WRITE, "session region");
+  Result<Mapping> session =
+      map_region(fds[2], welcome.session_bytes, PROT_READ | PROT_WRITE, "session region");
   if (!session.ok()) return session.status();
   Result<protocol::IndexReader> reader = protocol::IndexReader::open(index->data(), index->size());
   if (!reader.ok()) return reader.status();
   Mapping below;
   protocol::ResidencyReader residency_reader;
   if (has_residency) {
-    Result<Mapping> mapped = map_region(fds[4], welcome.residency_bytes, PROT_READ, "residency filter");
+    Result<Mapping> mapped =
+        map_region(fds[4], welcome.residency_bytes, PROT_READ, "residency filter");
     if (!mapped.ok()) return mapped.status();
     below = *std::move(mapped);
-    Result<protocol::ResidencyReader> opened = protocol::ResidencyReader::open(below.data(), below.size());
+    Result<protocol::ResidencyReader> opened =
+        protocol::ResidencyReader::open(below.data(), below.size());
     if (!opened.ok()) return opened.status();
     residency_reader = *opened;
   }
@@ -115,9 +126,9 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
   if (Status locked = take_lock(fds[3]); !locked.ok()) return locked;
   LARDER_POINT(locked);
 
-  std::shared_ptr<Attachment> attachment(new Attachment(welcome, std::move(fds[3]), *std::move(arena), *std::move(index),
-                                                        *std::move(session), std::move(below), std::move(socket),
-                                                        std::move(wake)));
+  std::shared_ptr<Attachment> attachment(
+      new Attachment(welcome, std::move(fds[3]), *std::move(arena), *std::move(index),
+                     *std::move(session), std::move(below), std::move(socket), std::move(wake)));
   attachment->reader_ = *reader;
   attachment->residency_reader_ = residency_reader;
   return attachment;

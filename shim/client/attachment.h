@@ -28,8 +28,10 @@ class Attachment {
   // Maps the regions of a WELCOME and takes the lock. `fds`: arena, index, session, lock, and the
   // residency filter where WELCOME announces one. If `earlier` (may be nullptr) maps the same
   // arena, the new attachment shares the mapping.
-  static Result<std::shared_ptr<Attachment>> make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
-                                                  std::shared_ptr<const Fd> wake, const Attachment* earlier = nullptr);
+  static Result<std::shared_ptr<Attachment>> make(const protocol::Welcome& welcome,
+                                                  std::vector<Fd> fds, Fd socket,
+                                                  std::shared_ptr<const Fd> wake,
+                                                  const Attachment* earlier = nullptr);
   // May unmap the arena. Never runs on an engine's thread, nor under a lock that an engine's thread
   // may want (see Control::earlier_).
   ~Attachment();
@@ -43,15 +45,18 @@ class Attachment {
   // answered; keys of the namespace are misses until then.
   static constexpr std::uint32_t kNoHandle = protocol::kNoNamespace;
   std::uint32_t namespace_handle(std::uint32_t ns) const {
-    const std::uint64_t named = handles_[namespace_number_place(ns)].load(std::memory_order_acquire);
+    const std::uint64_t named =
+        handles_[namespace_number_place(ns)].load(std::memory_order_acquire);
     return protocol::low_half(named) == ns ? protocol::high_half(named) : kNoHandle;
   }
   // From here on the earlier number of this place is a miss.
   void set_namespace_handle(std::uint32_t ns, std::uint32_t handle) {
-    handles_[namespace_number_place(ns)].store(protocol::pack_halves(ns, handle), std::memory_order_release);
+    handles_[namespace_number_place(ns)].store(protocol::pack_halves(ns, handle),
+                                               std::memory_order_release);
   }
 
-  protocol::Key key(std::uint32_t ns, const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) const {
+  protocol::Key key(std::uint32_t ns, const protocol::BlockHash& hash, std::uint16_t shard,
+                    std::uint16_t group) const {
     return {hash, namespace_handle(ns), shard, group};
   }
   // The bytes of a slot; empty if the slot is not inside the arena.
@@ -62,7 +67,8 @@ class Attachment {
 
   // Makes the pages of a granted slot present. Called on the control thread.
   void prefault(std::uint64_t offset_bytes, std::uint64_t size_bytes) {
-    if (const std::span<std::byte> bytes = slot(offset_bytes, size_bytes); !bytes.empty()) arena_->prefault(offset_bytes, bytes);
+    if (const std::span<std::byte> bytes = slot(offset_bytes, size_bytes); !bytes.empty())
+      arena_->prefault(offset_bytes, bytes);
   }
   // Registers with `engine` the bytes of the arena that larderd has touched, and tells larderd the
   // registered size. Called on the control thread.
@@ -92,10 +98,13 @@ class Attachment {
   Outbox& outbox() { return outbox_; }
 
  private:
-  Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena, Mapping index, Mapping session,
-             Mapping below, Fd socket, std::shared_ptr<const Fd> wake);
+  Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena,
+             Mapping index, Mapping session, Mapping below, Fd socket,
+             std::shared_ptr<const Fd> wake);
 
-  protocol::SessionRegion& region() { return *reinterpret_cast<protocol::SessionRegion*>(session_.data()); }
+  protocol::SessionRegion& region() {
+    return *reinterpret_cast<protocol::SessionRegion*>(session_.data());
+  }
 
   const protocol::Welcome welcome_;
   const Fd lock_;
@@ -106,7 +115,8 @@ class Attachment {
   const Mapping below_;  // may be empty
   protocol::IndexReader reader_;
   protocol::ResidencyReader residency_reader_;
-  std::array<protocol::AtomicU64, protocol::kMaxClientNamespaces> handles_;  // by place: number (low half) and handle
+  std::array<protocol::AtomicU64, protocol::kMaxClientNamespaces>
+      handles_;  // by place: number (low half) and handle
   HoldTable holds_;
   EventRing events_;
   Outbox outbox_;

@@ -14,25 +14,32 @@ namespace {
 Status check_group(const Group& group, std::size_t number, bool may_be_empty) {
   const std::string name = "group " + std::to_string(number) + ": ";
   if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
-    return {Code::kOutOfRange, name + "piece_bytes must be 1 to " + std::to_string(protocol::kMaxPieceBytes)};
-  if ((group.layers == 0 && !may_be_empty) || group.blocks_per_chunk == 0 || group.pieces() > UINT32_MAX ||
+    return {Code::kOutOfRange,
+            name + "piece_bytes must be 1 to " + std::to_string(protocol::kMaxPieceBytes)};
+  if ((group.layers == 0 && !may_be_empty) || group.blocks_per_chunk == 0 ||
+      group.pieces() > UINT32_MAX ||
       group.pieces() > protocol::kMaxPayloadBytes / group.piece_bytes)
-    return {Code::kOutOfRange, name + "a chunk must have 1 to " + std::to_string(protocol::kMaxPayloadBytes) + " bytes"};
+    return {Code::kOutOfRange, name + "a chunk must have 1 to " +
+                                   std::to_string(protocol::kMaxPayloadBytes) + " bytes"};
   return {};
 }
 
 Status check_spec(const NamespaceSpec& spec) {
   if (spec.fingerprint.size() > protocol::kMaxFingerprintBytes)
-    return {Code::kOutOfRange, "fingerprint must have at most " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes"};
+    return {Code::kOutOfRange, "fingerprint must have at most " +
+                                   std::to_string(protocol::kMaxFingerprintBytes) + " bytes"};
   if (spec.shard_count == 0 || spec.shard_count > protocol::kMaxShards)
     return {Code::kOutOfRange, "shard_count must be 1 to " + std::to_string(protocol::kMaxShards)};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
     return {Code::kOutOfRange, "group_count must be 1 to " + std::to_string(protocol::kMaxGroups)};
-  if (spec.state_groups >= spec.groups.size()) return {Code::kOutOfRange, "state_group_count must be less than group_count"};
-  if (spec.layout_shard > spec.shard_count) return {Code::kOutOfRange, "layout_of_shard names a shard that there is not"};
+  if (spec.state_groups >= spec.groups.size())
+    return {Code::kOutOfRange, "state_group_count must be less than group_count"};
+  if (spec.layout_shard > spec.shard_count)
+    return {Code::kOutOfRange, "layout_of_shard names a shard that there is not"};
   if (spec.chunk_tokens == 0) return {Code::kInvalidArgument, "chunk_tokens must not be 0"};
   for (std::size_t i = 0; i < spec.groups.size(); ++i)
-    if (Status status = check_group(spec.groups[i], i, spec.layout_shard != 0); !status.ok()) return status;
+    if (Status status = check_group(spec.groups[i], i, spec.layout_shard != 0); !status.ok())
+      return status;
   if (std::ranges::all_of(spec.groups, [](const Group& group) { return group.layers == 0; }))
     return {Code::kOutOfRange, "a shard must have layers in some group"};
   return {};
@@ -41,7 +48,8 @@ Status check_spec(const NamespaceSpec& spec) {
 // Destroys an attachment on a thread of a pool.
 class Parting final : public CopyJob {
  public:
-  explicit Parting(std::shared_ptr<Attachment> attachment) : CopyJob(1, Urgency::kYields), attachment_(std::move(attachment)) {}
+  explicit Parting(std::shared_ptr<Attachment> attachment)
+      : CopyJob(1, Urgency::kYields), attachment_(std::move(attachment)) {}
   bool copy(std::size_t) override {
     attachment_->take_back_slowly();
     attachment_.reset();
@@ -62,7 +70,8 @@ Client::Client(Options options, const copy::CopyEngines& engines)
       copies_(engines, log_),
       pool_(options_.copy_threads),
       loads_(pool_, copies_, spec_, pages_.by_group(), &sidecar_),
-      stores_(pool_, copies_, spec_, pages_.by_group(), std::chrono::milliseconds(protocol::kMaxStoreAgeMs), &sidecar_) {
+      stores_(pool_, copies_, spec_, pages_.by_group(),
+              std::chrono::milliseconds(protocol::kMaxStoreAgeMs), &sidecar_) {
   if (const Status armed = fork_guard_.arm(); !armed.ok()) throw std::runtime_error(armed.text());
 }
 
@@ -92,11 +101,14 @@ Status Client::set_parts(std::span<const std::uint8_t> kept) {
   return namespaces_.set_parts(kept);
 }
 
-Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, const std::string& model, NamespaceKind kind) {
+Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint,
+                                            const std::string& model, NamespaceKind kind) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
   if (fingerprint.empty() || fingerprint.size() > protocol::kMaxFingerprintBytes)
-    return Status(Code::kOutOfRange, "fingerprint must have 1 to " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes");
-  if (spec_.range(kind).count == 0) return Status(Code::kInvalidArgument, "the client has no groups of states");
+    return Status(Code::kOutOfRange, "fingerprint must have 1 to " +
+                                         std::to_string(protocol::kMaxFingerprintBytes) + " bytes");
+  if (spec_.range(kind).count == 0)
+    return Status(Code::kInvalidArgument, "the client has no groups of states");
   return namespaces_.add(fingerprint, model.empty() ? spec_.model : model, kind);
 }
 
@@ -118,7 +130,8 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
   if (Status status = pages_.fits(group, layers); !status.ok()) return status;
   if (Status status = copies_.serve(layers); !status.ok()) return status;
   // One more than the pool's threads: in store_finish() the engine's thread copies too.
-  copies_.prepare(spec_.groups[group].piece_bytes, spec_.groups[group].pieces(), options_.copy_threads + 1);
+  copies_.prepare(spec_.groups[group].piece_bytes, spec_.groups[group].pieces(),
+                  options_.copy_threads + 1);
   pages_.add(group, std::move(layers));
   control_->hurry();  // the pages are exported now, not at the next beat
   return {};
@@ -165,17 +178,20 @@ void Client::report_request(const Hashes& hashes, const RequestReport& request) 
   if (!attachment) return;
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
   const bool told = attachment->welcome().version_minor >= 4 && handle != Attachment::kNoHandle;
-  const std::size_t count = told ? std::min<std::size_t>(hashes.count, protocol::kMaxAskedChunks) : 0;
+  const std::size_t count =
+      told ? std::min<std::size_t>(hashes.count, protocol::kMaxAskedChunks) : 0;
   for (std::size_t first = 0; first < count; first += protocol::kHashesPerEvent) {
     const std::size_t here = std::min(protocol::kHashesPerEvent, count - first);
     std::array<std::uint64_t, protocol::kHashesPerEvent> words{};
     for (std::size_t i = 0; i < here; ++i) words[i] = hashes.at(first + i).lo;
-    attachment->events().add({protocol::EventKind::kAsked, handle,
-                              protocol::pack_halves(static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(here)),
-                              words[0], words[1], words[2], words[3]});
+    attachment->events().add(
+        {protocol::EventKind::kAsked, handle,
+         protocol::pack_halves(static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(here)),
+         words[0], words[1], words[2], words[3]});
   }
-  attachment->events().add({protocol::EventKind::kRequest, handle, count, request.tokens_asked, request.tokens_hit,
-                            request.lookup_ns, static_cast<std::uint64_t>(request.decision),
+  attachment->events().add({protocol::EventKind::kRequest, handle, count, request.tokens_asked,
+                            request.tokens_hit, request.lookup_ns,
+                            static_cast<std::uint64_t>(request.decision),
                             request.salted ? protocol::kRequestSalted : 0});
 }
 
@@ -186,15 +202,17 @@ void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, 
 
 std::optional<protocol::ResidencySpeed> Client::below() const {
   const std::shared_ptr<Attachment> attachment = current();
-  if (!attachment || attachment->index().dead() || !attachment->below().valid()) return std::nullopt;
+  if (!attachment || attachment->index().dead() || !attachment->below().valid())
+    return std::nullopt;
   return attachment->below().speed();
 }
 
 template <typename Kind>
-Result<std::uint64_t> Client::ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms,
-                                  std::uint32_t flags) {
+Result<std::uint64_t> Client::ask(Requests<Kind>& requests, const Hashes& hashes,
+                                  std::uint32_t deadline_ms, std::uint32_t flags) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
-  if (namespaces_.drop_pending(hashes.ns)) return Status(Code::kNotFound, "the drop of the namespace is still under way");
+  if (namespaces_.drop_pending(hashes.ns))
+    return Status(Code::kNotFound, "the drop of the namespace is still under way");
   return requests.start(control()->attached(), hashes, deadline_ms, flags);
 }
 
@@ -202,7 +220,8 @@ Result<std::uint64_t> Client::fetch(const Hashes& hashes, std::uint32_t deadline
   return ask(fetches_, hashes, deadline_ms);
 }
 
-Result<std::uint64_t> Client::probe(const Hashes& hashes, std::uint32_t deadline_ms, std::uint32_t flags) {
+Result<std::uint64_t> Client::probe(const Hashes& hashes, std::uint32_t deadline_ms,
+                                    std::uint32_t flags) {
   return ask(tier_probes_, hashes, deadline_ms, flags);
 }
 
@@ -217,14 +236,18 @@ Status Client::check(Transfer& transfer, bool blocks_left_out) const {
   return pages_.check(transfer, blocks_left_out);
 }
 
-Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer) {
+Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms,
+                                   bool by_layer) {
   if (Status status = check(transfer, true); !status.ok()) return status;
-  if (namespaces_.drop_pending(transfer.ns)) return Status(Code::kNotFound, "the drop of the namespace is still under way");
+  if (namespaces_.drop_pending(transfer.ns))
+    return Status(Code::kNotFound, "the drop of the namespace is still under way");
   std::shared_ptr<Attachment> attachment = current();
-  if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
+  if (!attachment || attachment->index().dead())
+    return Status(Code::kUnavailable, "not attached to larderd");
   Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
   if (!after.ok()) return after.status();
-  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, *std::move(after), by_layer);
+  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms,
+                      *std::move(after), by_layer);
 }
 
 StoreResult Client::store_finish(std::uint32_t wait_ms) {
@@ -253,10 +276,13 @@ Status Client::drop_namespace() {
   return {};
 }
 
-Result<protocol::ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms) {
+Result<protocol::ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes,
+                                        std::uint32_t wait_ms) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
-  const bool last = verb == protocol::Verb::kPrefetch && namespaces_.is_states(hashes.ns);  // mutation: prefetch-states
-  return acts_.run(control()->attached(), last ? protocol::Verb::kPrefetchLast : verb, hashes, wait_ms);
+  const bool last = verb == protocol::Verb::kPrefetch &&
+                    namespaces_.is_states(hashes.ns);  // mutation: prefetch-states
+  return acts_.run(control()->attached(), last ? protocol::Verb::kPrefetchLast : verb, hashes,
+                   wait_ms);
 }
 
 void Client::attached(const std::shared_ptr<Attachment>& attachment) {
@@ -293,7 +319,8 @@ bool Client::let_go(std::shared_ptr<Attachment>& attachment) {
   return false;
 }
 
-void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) {
+void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                    std::uint32_t handle) {
   namespaces_.opened(*attachment, request, handle);
 }
 
@@ -310,7 +337,8 @@ void Client::lost(const std::shared_ptr<Attachment>& attachment) {
   tier_probes_.lost(attachment);
 }
 
-void Client::asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) {
+void Client::asked(const std::shared_ptr<Attachment>& attachment,
+                   const std::vector<protocol::SlotRef>& grants) {
   stores_.asked(attachment, grants);
 }
 

@@ -74,7 +74,9 @@ class Client final : public ControlListener {
   // Call this before the memory of the registered pages goes, as in an engine's sleep mode: larderd
   // closes its mapping of the pages. REQUIRES: no load or store runs, and none begins before
   // pages_are_back(). kDeadlineExceeded: larderd has not closed the mapping in time.
-  Status pages_leave(std::uint32_t wait_ms) { return sidecar_.leave(std::chrono::milliseconds(wait_ms)); }
+  Status pages_leave(std::uint32_t wait_ms) {
+    return sidecar_.leave(std::chrono::milliseconds(wait_ms));
+  }
   // The pages have memory again, at the same addresses.
   void pages_are_back() { sidecar_.back(); }
   // Whether larderd copies.
@@ -107,17 +109,21 @@ class Client final : public ControlListener {
   // Whether larderd shares a backend, so that probe() has one to ask.
   bool shares() const;
   // See TierProbes. `flags`: of protocol::Probe. kNotFound as in fetch().
-  Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms, std::uint32_t flags = 0);
+  Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms,
+                              std::uint32_t flags = 0);
   TierProbes& tier_probes() { return tier_probes_; }
 
   // kNotFound: the drop of the namespace is still under way. When the last after_stream()
   // failed: that error.
-  Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer = false);
+  Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms,
+                             bool by_layer = false);
   // See Loads. Waits for copies, not for an answer of larderd.
   Status wait_layer(std::uint64_t ticket, std::uint32_t layer, std::uint32_t wait_ms) {
     return loads_.wait_layer(ticket, layer, std::chrono::milliseconds(wait_ms));
   }
-  std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
+  std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) {
+    return loads_.poll(max, wait);
+  }
   Status store_begin(Transfer transfer);
   // See Stores. When the last after_stream() failed, the begun stores are given back.
   StoreResult store_finish(std::uint32_t wait_ms);
@@ -136,20 +142,26 @@ class Client final : public ControlListener {
  private:
   void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                const std::vector<protocol::Grant>& grants) override;
-  void opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) override;
+  void opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+              std::uint32_t handle) override;
   void attached(const std::shared_ptr<Attachment>& attachment) override;
   void lost(const std::shared_ptr<Attachment>& attachment) override;
-  void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) override;
+  void asked(const std::shared_ptr<Attachment>& attachment,
+             const std::vector<protocol::SlotRef>& grants) override;
   void beaten(Attachment& attachment) override;
-  void acted(std::uint32_t request, const protocol::Acted& acted) override { acts_.acted(request, acted); }
-  void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Fetched& fetched) override {
+  void acted(std::uint32_t request, const protocol::Acted& acted) override {
+    acts_.acted(request, acted);
+  }
+  void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+               const protocol::Fetched& fetched) override {
     fetches_.answered(attachment, request, fetched);
   }
-  void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& probed,
-              const protocol::ProbedEach& each) override {
+  void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+              const protocol::Probed& probed, const protocol::ProbedEach& each) override {
     tier_probes_.answered(attachment, request, {probed, each});
   }
-  Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) override {
+  Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder,
+                           std::vector<Fd> fds) override {
     return sidecar_.answered(attachment, decoder, std::move(fds));
   }
   std::vector<protocol::SlotRef> still_writing() override;
@@ -159,9 +171,12 @@ class Client final : public ControlListener {
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
   // Begins a fetch or a probe.
   template <typename Kind>
-  Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms, std::uint32_t flags = 0);
+  Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes,
+                            std::uint32_t deadline_ms, std::uint32_t flags = 0);
   // The attachment to look up in, or nullptr.
-  std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
+  std::shared_ptr<Attachment> readable(std::uint32_t ns) const {
+    return namespaces_.drop_pending(ns) ? nullptr : current();
+  }
   // Checks the transfer and completes it for its namespace. `blocks_left_out`: pages may be kNoPage.
   Status check(Transfer& transfer, bool blocks_left_out) const;
 
@@ -173,8 +188,9 @@ class Client final : public ControlListener {
   PageCopies copies_;  // outlives all members that copy or hold an arena
   // Its work may wait for a GPU, which the thread with the heartbeat must not do. False: the pool has no
   // room now.
-  SidecarCopies sidecar_{
-      copies_, log_, [this](std::function<void()> work) { return pool_.submit(std::make_shared<PoolWork>(std::move(work))); }};
+  SidecarCopies sidecar_{copies_, log_, [this](std::function<void()> work) {
+                           return pool_.submit(std::make_shared<PoolWork>(std::move(work)));
+                         }};
   mutable std::mutex setup_mutex_;
   Namespaces namespaces_{spec_, 0, &log_};
   Lookups lookups_{namespaces_, [this] { return current(); }};
@@ -182,7 +198,8 @@ class Client final : public ControlListener {
   std::uint64_t last_hold_ = 0;
   std::unordered_map<std::uint64_t, HoldSet> holds_;
   CopyPool pool_;
-  std::unique_ptr<CopyPool> letting_go_;  // one thread, made by the first let_go() with a GPU; used by the control thread
+  std::unique_ptr<CopyPool>
+      letting_go_;  // one thread, made by the first let_go() with a GPU; used by the control thread
   Loads loads_;
   Stores stores_;
   Acts acts_;

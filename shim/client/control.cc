@@ -20,7 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using protocol::MessageType;
 
-constexpr std::uint32_t kLastedMs = 60'000;  // after a session of this length, the next attempt has a short pause
+constexpr std::uint32_t kLastedMs =
+    60'000;  // after a session of this length, the next attempt has a short pause
 
 void drain(const Fd& wake) {
   std::uint64_t count = 0;
@@ -29,7 +30,8 @@ void drain(const Fd& wake) {
 
 // The records behind a message's head; the head has their count.
 template <typename Head, typename Record>
-Result<std::vector<Record>> read_counted(protocol::Decoder& decoder, std::uint32_t most, const char* name) {
+Result<std::vector<Record>> read_counted(protocol::Decoder& decoder, std::uint32_t most,
+                                         const char* name) {
   Head head{};
   std::vector<Record> records;
   if (!decoder.read(head) || !decoder.read_all(head.count, most, records))
@@ -42,18 +44,21 @@ Status read_error(protocol::Decoder& decoder) {
   protocol::Error error{};
   std::string text;
   if (decoder.read(error) && decoder.read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
-    return {error.code == 0 ? Code::kInternal : static_cast<Code>(error.code), "larderd ended the session: " + text};
+    return {error.code == 0 ? Code::kInternal : static_cast<Code>(error.code),
+            "larderd ended the session: " + text};
   return {Code::kInvalidArgument, "ERROR is too short"};
 }
 
 std::string describe(const protocol::Welcome& welcome) {
-  return "session " + std::to_string(welcome.session_number) + ", epoch " + std::to_string(welcome.epoch) + ", arena " +
-         std::to_string(welcome.arena_bytes >> 20) + " MiB";
+  return "session " + std::to_string(welcome.session_number) + ", epoch " +
+         std::to_string(welcome.epoch) + ", arena " + std::to_string(welcome.arena_bytes >> 20) +
+         " MiB";
 }
 
 }  // namespace
 
-Control::Control(std::string socket, std::string engine, const NamespaceSpec& spec, LogRing& log, ControlListener& listener)
+Control::Control(std::string socket, std::string engine, const NamespaceSpec& spec, LogRing& log,
+                 ControlListener& listener)
     : socket_(std::move(socket)),
       engine_(std::move(engine)),
       spec_(spec),
@@ -104,7 +109,8 @@ bool Control::wait_attached(std::uint32_t timeout_ms) {
 
 void Control::run() {
   pthread_setname_np(pthread_self(), "larder-control");
-  Retry retry(static_cast<std::uint32_t>(::getpid()) ^ static_cast<std::uint32_t>(Clock::now().time_since_epoch().count()));
+  Retry retry(static_cast<std::uint32_t>(::getpid()) ^
+              static_cast<std::uint32_t>(Clock::now().time_since_epoch().count()));
   while (!stop_) {
     const SocketFile file = SocketFile::at(socket_);
     Code why = Code::kUnavailable;
@@ -120,7 +126,8 @@ void Control::run() {
 // A function of its own, so that the reference to the earlier attachment in HandshakeInput ends
 // here and does not last as long as the session.
 Result<HandshakeOutput> Control::try_handshake() {
-  const HandshakeInput input{socket_, engine_, last_token_, last_epoch_, listener_.still_writing(), wake_, current()};
+  const HandshakeInput input{socket_, engine_,  last_token_, last_epoch_, listener_.still_writing(),
+                             wake_,   current()};
   Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
   if (!output.ok() && input.earlier) input.earlier->holds().carry_over(nullptr);
   return output;
@@ -141,13 +148,18 @@ Code Control::attach(Retry& retry) {
   try {
     publish(attachment, output->difference);
     ended = serve(attachment);
-  } catch (const std::exception& error) {  // lost() below must run, or callers that wait for answers wait for ever
+  } catch (const std::exception&
+               error) {  // lost() below must run, or callers that wait for answers wait for ever
     ended = {Code::kInternal, error.what()};
   }
   attachment->outbox().close();
   listener_.lost(attachment);
-  if (!stop_) log_.add("warning", "lost larderd (" + ended.text() + "): stores are refused until larderd is back");
-  if (!Retry::is_refusal(ended.code()) || Clock::now() - begin >= std::chrono::milliseconds(kLastedMs)) retry.attached();
+  if (!stop_)
+    log_.add("warning",
+             "lost larderd (" + ended.text() + "): stores are refused until larderd is back");
+  if (!Retry::is_refusal(ended.code()) ||
+      Clock::now() - begin >= std::chrono::milliseconds(kLastedMs))
+    retry.attached();
   return ended.code();
 }
 
@@ -167,7 +179,8 @@ void Control::unmap_unused() {
   });
 }
 
-void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference) {
+void Control::publish(const std::shared_ptr<Attachment>& attachment,
+                      const std::string& difference) {
   last_token_ = attachment->welcome().session_token;
   last_epoch_ = attachment->epoch();
   // Logged before current_ changes, so that a caller of wait_attached() finds the line in the log.
@@ -205,7 +218,8 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
       unmap_unused();
       next_beat = Clock::now() + kBeat;
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_beat - Clock::now()).count();
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(next_beat - Clock::now()).count();
     const short events = outbox.pending() ? POLLIN | POLLOUT : POLLIN;
     pollfd waits[] = {{outbox.socket(), events, 0}, {wake_->get(), POLLIN, 0}};
     if (::poll(waits, 2, static_cast<int>(std::max<std::int64_t>(left, 0))) < 0 && errno != EINTR)
@@ -213,7 +227,8 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
     if ((waits[1].revents & POLLIN) != 0) drain(*wake_);
     if (hurry_.exchange(false)) listener_.beaten(*attachment);
     if (Status received = receive_all(attachment); !received.ok()) return received;
-    if (!outbox.flush()) return {Code::kUnavailable, "the queue to larderd is full or its socket failed"};
+    if (!outbox.flush())
+      return {Code::kUnavailable, "the queue to larderd is full or its socket failed"};
   }
   return {Code::kUnavailable, "closing"};
 }
@@ -222,7 +237,8 @@ Status Control::receive_all(const std::shared_ptr<Attachment>& attachment) {
   constexpr int kAtOnce = 64;  // then the heartbeat has its turn
   for (int i = 0; i < kAtOnce; ++i) {
     Result<protocol::Packet> packet = protocol::receive_packet(attachment->outbox().socket());
-    if (!packet.ok()) return packet.status().code() == Code::kResourceExhausted ? Status() : packet.status();
+    if (!packet.ok())
+      return packet.status().code() == Code::kResourceExhausted ? Status() : packet.status();
     if (Status handled = handle(attachment, *packet); !handled.ok()) return handled;
   }
   return {};
@@ -232,14 +248,15 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
   Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
   if (!decoder.ok()) return decoder.status();
   if (decoder->type() == MessageType::kGranted) {
-    const auto grants = read_counted<protocol::Granted, protocol::Grant>(*decoder, protocol::kMaxKeysPerReserve, "GRANTED");
+    const auto grants = read_counted<protocol::Granted, protocol::Grant>(
+        *decoder, protocol::kMaxKeysPerReserve, "GRANTED");
     if (!grants.ok()) return grants.status();
     listener_.granted(attachment, decoder->request(), *grants);
     return {};
   }
   if (decoder->type() == MessageType::kAskGrants) {
-    const auto grants =
-        read_counted<protocol::SlotList, protocol::SlotRef>(*decoder, protocol::kMaxGrantsPerMessage, "ASK_GRANTS");
+    const auto grants = read_counted<protocol::SlotList, protocol::SlotRef>(
+        *decoder, protocol::kMaxGrantsPerMessage, "ASK_GRANTS");
     if (!grants.ok()) return grants.status();
     listener_.asked(attachment, *grants);
     return {};
@@ -247,7 +264,8 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
   if (decoder->type() == MessageType::kNamespace) {
     protocol::Namespace opened{};
     std::string text;
-    if (!decoder->read(opened) || !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, text))
+    if (!decoder->read(opened) ||
+        !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, text))
       return {Code::kInvalidArgument, "NAMESPACE is too short"};
     if (opened.handle == protocol::kNoNamespace) {
       log_.add("warning", "larderd opens no further namespace: " + text);

@@ -30,13 +30,15 @@ class ControlListener {
   virtual void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const std::vector<protocol::Grant>& grants) = 0;
   // larderd has answered an OPEN_NAMESPACE of this session.
-  virtual void opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) = 0;
+  virtual void opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                      std::uint32_t handle) = 0;
   // `attachment` is the current one from now on.
   virtual void attached(const std::shared_ptr<Attachment>& attachment) = 0;
   // The session of `attachment` has ended and sends no further answer.
   virtual void lost(const std::shared_ptr<Attachment>& attachment) = 0;
   // larderd asks whether these grants are still being written.
-  virtual void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) = 0;
+  virtual void asked(const std::shared_ptr<Attachment>& attachment,
+                     const std::vector<protocol::SlotRef>& grants) = 0;
   // Once a heartbeat, and at a hurry(), while the session of `attachment` lives.
   virtual void beaten(Attachment& attachment) = 0;
   // Takes the last reference to an attachment that is no longer current, and destroys the
@@ -50,10 +52,11 @@ class ControlListener {
   virtual void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const protocol::Fetched& fetched) = 0;
   // `each`: no bit is set where the answer has none.
-  virtual void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Probed& probed,
-                      const protocol::ProbedEach& each) = 0;
+  virtual void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                      const protocol::Probed& probed, const protocol::ProbedEach& each) = 0;
   // EXPORTED or WITHDRAWN, with the descriptors of the message.
-  virtual Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) = 0;
+  virtual Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder,
+                                   std::vector<Fd> fds) = 0;
   // Grants of lost sessions that are still being written.
   virtual std::vector<protocol::SlotRef> still_writing() = 0;
 };
@@ -61,7 +64,8 @@ class ControlListener {
 class Control {
  public:
   // `log`, `spec` and `listener` outlive the object. Starts the thread.
-  Control(std::string socket, std::string engine, const NamespaceSpec& spec, LogRing& log, ControlListener& listener);
+  Control(std::string socket, std::string engine, const NamespaceSpec& spec, LogRing& log,
+          ControlListener& listener);
   // Ends the session and joins the thread.
   ~Control();
 

@@ -21,7 +21,8 @@ CopyState state_of(const protocol::CopyFlag& flag) {
 
 void sleep_on(protocol::CopyFlag& flag, CopyState seen) {
   const timespec at_most{0, kLookNs};
-  ::syscall(SYS_futex, &flag.state, FUTEX_WAIT, static_cast<std::uint32_t>(seen), &at_most, nullptr, 0);
+  ::syscall(SYS_futex, &flag.state, FUTEX_WAIT, static_cast<std::uint32_t>(seen), &at_most, nullptr,
+            0);
 }
 
 }  // namespace
@@ -31,10 +32,11 @@ Result<std::unique_ptr<CopyFlags>> CopyFlags::open(Fd region, std::uint64_t size
   if (size_bytes < sizeof(protocol::TransferRegion) || ::fstat(region.get(), &file) != 0 ||
       static_cast<std::uint64_t>(file.st_size) < size_bytes)
     return Status(Code::kInvalidArgument, "EXPORTED: the transfer region is too small");
-  Result<Mapping> mapping =
-      Mapping::map_shared(region, sizeof(protocol::TransferRegion), PROT_READ | PROT_WRITE, "transfer region");
+  Result<Mapping> mapping = Mapping::map_shared(region, sizeof(protocol::TransferRegion),
+                                                PROT_READ | PROT_WRITE, "transfer region");
   if (!mapping.ok()) return mapping.status();
-  if (reinterpret_cast<const protocol::TransferRegion*>(mapping->data())->magic != protocol::kTransferMagic)
+  if (reinterpret_cast<const protocol::TransferRegion*>(mapping->data())->magic !=
+      protocol::kTransferMagic)
     return Status(Code::kInvalidArgument, "EXPORTED: no transfer region");
   return std::unique_ptr<CopyFlags>(new CopyFlags(std::move(region), *std::move(mapping)));
 }
@@ -60,7 +62,9 @@ void CopyFlags::give_back(std::uint32_t flag) {
 
 bool CopyFlags::cancel(std::uint32_t flag) {
   auto asked = static_cast<std::uint32_t>(CopyState::kAsked);
-  if (!at(flag).state.compare_exchange_strong(asked, static_cast<std::uint32_t>(CopyState::kCancelled))) return false;
+  if (!at(flag).state.compare_exchange_strong(asked,
+                                              static_cast<std::uint32_t>(CopyState::kCancelled)))
+    return false;
   const std::lock_guard lock(mutex_);
   taken_[flag] = false;
   return true;

@@ -34,7 +34,9 @@ class CopyFlags {
 
  private:
   CopyFlags(Fd region, Mapping mapping) : fd_(std::move(region)), mapping_(std::move(mapping)) {}
-  protocol::CopyFlag& at(std::uint32_t flag) { return reinterpret_cast<protocol::TransferRegion*>(mapping_.data())->flags[flag]; }
+  protocol::CopyFlag& at(std::uint32_t flag) {
+    return reinterpret_cast<protocol::TransferRegion*>(mapping_.data())->flags[flag];
+  }
   bool cancel(std::uint32_t flag);
   bool larderd_lives() const;
   Result<std::uint64_t> ended(std::uint32_t flag);

@@ -131,8 +131,9 @@ void CopyPool::end_claims(const std::shared_ptr<CopyJob>& job) {
 }
 
 void CopyPool::finish_if_left(const std::shared_ptr<CopyJob>& job, Lock& lock) {
-  if (job->next_ < job->parts_ || job->running_ > 0 || job->done_) return;  // mutation: load-done-last
-  job->running_ = 1;                                                        // keeps other threads out of this function
+  if (job->next_ < job->parts_ || job->running_ > 0 || job->done_)
+    return;           // mutation: load-done-last
+  job->running_ = 1;  // keeps other threads out of this function
   lock.unlock();
   job->finished();
   lock.lock();

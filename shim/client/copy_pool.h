@@ -24,7 +24,8 @@ enum class Urgency { kWaitedFor, kYields };
 
 class CopyJob {
  public:
-  explicit CopyJob(std::size_t parts, Urgency urgency = Urgency::kWaitedFor) : parts_(parts), urgency_(urgency) {}
+  explicit CopyJob(std::size_t parts, Urgency urgency = Urgency::kWaitedFor)
+      : parts_(parts), urgency_(urgency) {}
   virtual ~CopyJob() = default;
   // Copies one part; several threads call this at once. False: the pool starts no further part.
   // Must not throw.
@@ -48,7 +49,8 @@ class CopyJob {
 // failures catches its own exceptions.
 class PoolWork final : public CopyJob {
  public:
-  explicit PoolWork(std::function<void()> work) : CopyJob(1, Urgency::kYields), work_(std::move(work)) {}
+  explicit PoolWork(std::function<void()> work)
+      : CopyJob(1, Urgency::kYields), work_(std::move(work)) {}
   bool copy(std::size_t) override {
     try {
       work_();
@@ -98,7 +100,9 @@ class CopyPool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable finished_;
-  std::size_t waiting_ = 0, woken_ = 0;  // threads that wait for a job; those of them that are woken and not yet running
+  std::size_t
+      waiting_ = 0,
+      woken_ = 0;  // threads that wait for a job; those of them that are woken and not yet running
   std::deque<std::shared_ptr<CopyJob>> queue_;
   bool closing_ = false;
   std::vector<std::thread> threads_;

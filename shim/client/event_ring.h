@@ -24,7 +24,9 @@ class EventRing {
     const std::uint64_t position = region_.event_head.fetch_add(1, std::memory_order_acq_rel);
     protocol::Event& event = region_.events[position % protocol::kEventSlots];
     event.sequence.store(0, std::memory_order_release);
-    event.kind_slot.store(protocol::pack_halves(static_cast<std::uint32_t>(fields.kind), fields.slot), std::memory_order_release);
+    event.kind_slot.store(
+        protocol::pack_halves(static_cast<std::uint32_t>(fields.kind), fields.slot),
+        std::memory_order_release);
     event.generation.store(fields.generation, std::memory_order_release);
     event.a.store(fields.a, std::memory_order_release);
     event.b.store(fields.b, std::memory_order_release);

@@ -10,9 +10,10 @@ Status FetchKind::served(const Attachment& attachment, std::uint32_t /*flags*/) 
 }
 
 // A count above the number of asked chunks is hostile, and is cut.
-FetchState FetchKind::read(const protocol::Fetched& fetched, std::uint64_t asked, std::uint32_t /*age_us*/) {
-  return {false, std::min<std::uint64_t>(fetched.families, asked), static_cast<protocol::FetchEnd>(fetched.reason), fetched.bytes,
-          fetched.elapsed_us};
+FetchState FetchKind::read(const protocol::Fetched& fetched, std::uint64_t asked,
+                           std::uint32_t /*age_us*/) {
+  return {false, std::min<std::uint64_t>(fetched.families, asked),
+          static_cast<protocol::FetchEnd>(fetched.reason), fetched.bytes, fetched.elapsed_us};
 }
 
 void FetchKind::give_free(Attachment& attachment, std::uint32_t request) {

@@ -30,7 +30,8 @@ struct FetchKind {
   static constexpr const char* kName = "fetch";
 
   static Status served(const Attachment& attachment, std::uint32_t flags);
-  static FetchState read(const protocol::Fetched& fetched, std::uint64_t asked, std::uint32_t age_us);
+  static FetchState read(const protocol::Fetched& fetched, std::uint64_t asked,
+                         std::uint32_t age_us);
   static void give_free(Attachment& attachment, std::uint32_t request);
 };
 

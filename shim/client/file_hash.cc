@@ -57,8 +57,8 @@ Result<FileStamp> stamp_of(int fd, const std::string& path) {
   struct stat found {};
   if (::fstat(fd, &found) != 0) return Status::from_errno(errno, "fstat " + path);
   if (!S_ISREG(found.st_mode)) return Status(Code::kInvalidArgument, path + " is no regular file");
-  return FileStamp{found.st_dev, found.st_ino, static_cast<std::uint64_t>(found.st_size), nanoseconds(found.st_mtim),
-                   nanoseconds(found.st_ctim)};
+  return FileStamp{found.st_dev, found.st_ino, static_cast<std::uint64_t>(found.st_size),
+                   nanoseconds(found.st_mtim), nanoseconds(found.st_ctim)};
 }
 
 // O_NONBLOCK: a FIFO at the path must not stop the caller. Regular files ignore the flag.
@@ -73,7 +73,8 @@ Result<Fd> open_file(const std::string& path) {
 // writable for it.
 bool residency_is_told(int fd, const std::string& path) {
   struct stat found {};
-  return (::fstat(fd, &found) == 0 && found.st_uid == ::geteuid()) || ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+  return (::fstat(fd, &found) == 0 && found.st_uid == ::geteuid()) ||
+         ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
 bool stopped(const std::int32_t* stop) {
@@ -86,7 +87,8 @@ Status stopped_status(const std::string& path) {
 
 // Bytes of the file that the page cache does not hold; `size` where the kernel does not tell.
 // Touches no page of the mapping and so reads no byte.
-std::uint64_t uncached_bytes(int fd, const std::string& path, std::uint64_t size, const std::int32_t* stop) {
+std::uint64_t uncached_bytes(int fd, const std::string& path, std::uint64_t size,
+                             const std::int32_t* stop) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   if (size == 0 || !residency_is_told(fd, path)) return size;
   std::vector<unsigned char> resident(kCountBytes / page);
@@ -99,7 +101,8 @@ std::uint64_t uncached_bytes(int fd, const std::string& path, std::uint64_t size
     ::munmap(mapped, bytes);
     if (!told) return size;
     const std::size_t pages = (bytes + page - 1) / page;
-    missing += page * std::count_if(resident.begin(), resident.begin() + static_cast<std::ptrdiff_t>(pages),
+    missing += page * std::count_if(resident.begin(),
+                                    resident.begin() + static_cast<std::ptrdiff_t>(pages),
                                     [](unsigned char state) { return (state & 1) == 0; });
   }
   return std::min(missing, size);
@@ -110,13 +113,16 @@ struct FreeAligned {
 };
 
 // Hashes exactly `size` bytes; a file that has become shorter is kUnavailable.
-Status read_whole(int fd, const std::string& path, std::uint64_t size, const std::int32_t* stop, StreamHash& hash) {
-  const std::size_t buffer_bytes = std::min<std::uint64_t>(kReadBytes, std::max<std::uint64_t>(size, 1));
+Status read_whole(int fd, const std::string& path, std::uint64_t size, const std::int32_t* stop,
+                  StreamHash& hash) {
+  const std::size_t buffer_bytes =
+      std::min<std::uint64_t>(kReadBytes, std::max<std::uint64_t>(size, 1));
   const std::unique_ptr<void, FreeAligned> buffer(::operator new(buffer_bytes, kReadAlignment));
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
   for (std::uint64_t at = 0; at < size;) {
     if (stopped(stop)) return stopped_status(path);
-    const ssize_t got = ::pread(fd, buffer.get(), std::min<std::uint64_t>(buffer_bytes, size - at), static_cast<off_t>(at));
+    const ssize_t got = ::pread(fd, buffer.get(), std::min<std::uint64_t>(buffer_bytes, size - at),
+                                static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Status::from_errno(errno, "read " + path);
     if (got == 0) return {Code::kUnavailable, path + " became shorter during the read"};
@@ -142,10 +148,12 @@ Result<FileDigest> hash_file(const char* path, const HashLimits& limits, const s
     file.uncached_bytes = uncached_bytes(fd->get(), name, before->size_bytes, stop);
     if (stopped(stop)) return stopped_status(name);
     if (file.uncached_bytes > limits.uncached_bytes)
-      return Status(Code::kOutOfRange, std::to_string(file.uncached_bytes) + " bytes of " + name + " are not in the page cache");
+      return Status(Code::kOutOfRange, std::to_string(file.uncached_bytes) + " bytes of " + name +
+                                           " are not in the page cache");
   }
   StreamHash hash;
-  if (Status read = read_whole(fd->get(), name, before->size_bytes, stop, hash); !read.ok()) return read;
+  if (Status read = read_whole(fd->get(), name, before->size_bytes, stop, hash); !read.ok())
+    return read;
   const Result<FileStamp> after = stamp_of(fd->get(), name);
   if (!after.ok()) return after.status();
   if (*after != *before) return Status(Code::kUnavailable, name + " changed during the read");

@@ -27,15 +27,17 @@ struct FileStamp {
 };
 
 struct HashLimits {
-  std::uint64_t uncached_bytes = UINT64_MAX;  // of a file: how many bytes that are not in the page cache may be read
-  bool local_too = false;                     // the limit holds for local file systems as well
+  std::uint64_t uncached_bytes =
+      UINT64_MAX;          // of a file: how many bytes that are not in the page cache may be read
+  bool local_too = false;  // the limit holds for local file systems as well
 };
 
 struct FileDigest {
   std::array<std::uint8_t, 16> digest{};  // XXH3-128, high byte first, as `xxh128sum` prints it
   FileStamp stamp;
-  bool local = false;                // the file system is known to be local: no network behind a read
-  std::uint64_t uncached_bytes = 0;  // counted before the first read; 0 where the limit does not hold
+  bool local = false;  // the file system is known to be local: no network behind a read
+  std::uint64_t uncached_bytes =
+      0;  // counted before the first read; 0 where the limit does not hold
 };
 
 // `stop`, where it is not null, is read between two reads of 1 MiB: any value but 0 ends the call.
@@ -45,6 +47,7 @@ struct FileDigest {
 //   kUnavailable                             the file changed during the read: hash it again
 //   kOutOfRange                              more bytes than `limits` allows are not in the page cache; none was read
 //   kDeadlineExceeded                        `stop` was set
-Result<FileDigest> hash_file(const char* path, const HashLimits& limits, const std::int32_t* stop = nullptr);
+Result<FileDigest> hash_file(const char* path, const HashLimits& limits,
+                             const std::int32_t* stop = nullptr);
 
 }  // namespace larder::client

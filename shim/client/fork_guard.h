@@ -27,7 +27,8 @@ class ForkGuard {
 
   // Call this once, first. kInternal: the kernel has no MADV_WIPEONFORK (before Linux 4.14).
   Status arm() {
-    void* page = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* page =
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return Status::from_errno(errno, "mmap of the fork guard");
     if (::madvise(page, kBytes, MADV_WIPEONFORK) != 0) {
       const int err = errno;

@@ -24,41 +24,50 @@ using protocol::MessageType;
 // The error for a socket without permission: who may use the socket, as far as this process can
 // see, and the user of this process.
 Status no_permission(const std::string& path) {
-  std::string text = "connect to " + path + ": permission denied: this engine runs as uid " + std::to_string(::geteuid()) +
-                     ", gid " + std::to_string(::getegid());
+  std::string text = "connect to " + path + ": permission denied: this engine runs as uid " +
+                     std::to_string(::geteuid()) + ", gid " + std::to_string(::getegid());
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return {Code::kPermissionDenied, text + " and may not look into the socket's directory"};
+  if (::stat(path.c_str(), &info) != 0)
+    return {Code::kPermissionDenied, text + " and may not look into the socket's directory"};
   std::array<char, 8> mode{};
   std::snprintf(mode.data(), mode.size(), "%04o", info.st_mode & 07777U);
-  text += "; larderd's socket is for uid " + std::to_string(info.st_uid) + " and the group " + std::to_string(info.st_gid) +
-          " (mode " + mode.data() +
-          "). Run the engine as that user or with that group, or set larderd's socket_mode (0666: every user)";
+  text += "; larderd's socket is for uid " + std::to_string(info.st_uid) + " and the group " +
+          std::to_string(info.st_gid) + " (mode " + mode.data() +
+          "). Run the engine as that user or with that group, or set larderd's socket_mode (0666: "
+          "every user)";
   return {Code::kPermissionDenied, std::move(text)};
 }
 
 Result<Fd> connect_to(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return Status(Code::kInvalidArgument, "socket path is too long: " + path);
+  if (path.size() >= sizeof(address.sun_path))
+    return Status(Code::kInvalidArgument, "socket path is too long: " + path);
   path.copy(address.sun_path, path.size());
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
+    return fd;
   const int error = errno;
   if (error == EACCES || error == EPERM) return no_permission(path);
   // EAGAIN of connect(): the queue of connections is full, because larderd is stopped or busy.
-  if (error == EAGAIN) return Status(Code::kUnavailable, "connect to " + path + ": larderd does not accept connections now");
+  if (error == EAGAIN)
+    return Status(Code::kUnavailable,
+                  "connect to " + path + ": larderd does not accept connections now");
   return Status::from_errno(error, "connect to " + path);
 }
 
 // The next packet; an error if none arrives within the deadline.
-Result<protocol::Packet> await_packet(int socket, const HandshakeInput& input, const std::atomic<bool>& stop) {
+Result<protocol::Packet> await_packet(int socket, const HandshakeInput& input,
+                                      const std::atomic<bool>& stop) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(protocol::kHandshakeTimeoutMs);
   while (!stop) {
     Result<protocol::Packet> packet = protocol::receive_packet(socket);
     if (packet.ok() || packet.status().code() != Code::kResourceExhausted) return packet;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return Status(Code::kDeadlineExceeded, "larderd did not answer the handshake in time");
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0)
+      return Status(Code::kDeadlineExceeded, "larderd did not answer the handshake in time");
     // Only `stop` wakes us before a session exists, so a readable eventfd ends the loop.
     pollfd waits[] = {{socket, POLLIN, 0}, {input.wake->get(), POLLIN, 0}};
     ::poll(waits, stop ? 1 : 2, static_cast<int>(left));
@@ -67,15 +76,18 @@ Result<protocol::Packet> await_packet(int socket, const HandshakeInput& input, c
 }
 
 // The packet's body if the type is the expected one. An ERROR becomes its status.
-Result<protocol::Decoder> expect(const protocol::Packet& packet, MessageType type, const char* name) {
+Result<protocol::Decoder> expect(const protocol::Packet& packet, MessageType type,
+                                 const char* name) {
   Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
   if (!decoder.ok() || decoder->type() == type) return decoder;
   protocol::Error error{};
   std::string text;
   if (decoder->type() == MessageType::kError && decoder->read(error) &&
       decoder->read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
-    return Status(error.code == 0 ? Code::kInternal : static_cast<Code>(error.code), "larderd refused: " + text);
-  return Status(Code::kInvalidArgument, std::string("expected ") + name + " from larderd, got another message");
+    return Status(error.code == 0 ? Code::kInternal : static_cast<Code>(error.code),
+                  "larderd refused: " + text);
+  return Status(Code::kInvalidArgument,
+                std::string("expected ") + name + " from larderd, got another message");
 }
 
 Status send_hello(int socket, const HandshakeInput& input) {
@@ -86,12 +98,14 @@ Status send_hello(int socket, const HandshakeInput& input) {
   hello.previous_session = input.previous_token;
   hello.previous_epoch = input.previous_epoch;
   hello.engine = protocol::make_short_text(input.engine);
-  return protocol::send_packet(socket, protocol::Encoder(MessageType::kHello, 1).append(hello).packet());
+  return protocol::send_packet(socket,
+                               protocol::Encoder(MessageType::kHello, 1).append(hello).packet());
 }
 
 Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_writing) {
-  const std::span<const protocol::SlotRef> refs(still_writing.data(),
-                                                std::min<std::size_t>(still_writing.size(), protocol::kMaxGrantsPerMessage));
+  const std::span<const protocol::SlotRef> refs(
+      still_writing.data(),
+      std::min<std::size_t>(still_writing.size(), protocol::kMaxGrantsPerMessage));
   protocol::Encoder message(MessageType::kAttached, 0);
   message.append(protocol::Attached{static_cast<std::uint32_t>(refs.size()), 0}).append_all(refs);
   return protocol::send_packet(socket, message.packet());
@@ -100,12 +114,16 @@ Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_wri
 // Shards of different layouts are told apart since version 1.1.
 Status send_namespace(const Attachment& attachment, int socket, const NamespaceSpec& spec) {
   if (spec.layout_shard != 0 && attachment.welcome().version_minor < 1)
-    return {Code::kUnsupported, "shards with different layers (a pipeline) need a larderd of protocol 1.1, this one speaks 1.0"};
-  return protocol::send_packet(socket,
-                               open_namespace_message(spec, NamespaceKind::kTokens, spec.fingerprint, spec.model, 2).packet());
+    return {Code::kUnsupported,
+            "shards with different layers (a pipeline) need a larderd of protocol 1.1, this one "
+            "speaks 1.0"};
+  return protocol::send_packet(
+      socket, open_namespace_message(spec, NamespaceKind::kTokens, spec.fingerprint, spec.model, 2)
+                  .packet());
 }
 
-Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeInput& input, const std::atomic<bool>& stop) {
+Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeInput& input,
+                                                    const std::atomic<bool>& stop) {
   Result<protocol::Packet> packet = await_packet(socket.get(), input, stop);
   if (!packet.ok()) return packet.status();
   Result<protocol::Decoder> decoder = expect(*packet, MessageType::kWelcome, "WELCOME");
@@ -113,27 +131,34 @@ Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeIn
   protocol::Welcome welcome{};
   if (!decoder->read(welcome)) return Status(Code::kInvalidArgument, "WELCOME is too short");
   if (welcome.version_major != protocol::kVersionMajor)
-    return Status(Code::kUnsupported, "larderd speaks protocol " + std::to_string(welcome.version_major) + ", this shim speaks " +
-                                          std::to_string(protocol::kVersionMajor));
+    return Status(Code::kUnsupported,
+                  "larderd speaks protocol " + std::to_string(welcome.version_major) +
+                      ", this shim speaks " + std::to_string(protocol::kVersionMajor));
   LARDER_POINT(welcome_received);
-  return Attachment::make(welcome, std::move(packet->fds), std::move(socket), input.wake, input.earlier.get());
+  return Attachment::make(welcome, std::move(packet->fds), std::move(socket), input.wake,
+                          input.earlier.get());
 }
 
 }  // namespace
 
-Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const NamespaceSpec& spec, const std::atomic<bool>& stop) {
+Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const NamespaceSpec& spec,
+                                    const std::atomic<bool>& stop) {
   Result<Fd> connected = connect_to(input.socket);
   if (!connected.ok()) return connected.status();
   LARDER_POINT(connected);
   // A refusing larderd closes the socket at once. Its ERROR can still be read.
-  if (Status sent = send_hello(connected->get(), input); !sent.ok() && sent.code() != Code::kUnavailable) return sent;
+  if (Status sent = send_hello(connected->get(), input);
+      !sent.ok() && sent.code() != Code::kUnavailable)
+    return sent;
   LARDER_POINT(hello_sent);
-  Result<std::shared_ptr<Attachment>> attachment = receive_welcome(*std::move(connected), input, stop);
+  Result<std::shared_ptr<Attachment>> attachment =
+      receive_welcome(*std::move(connected), input, stop);
   if (!attachment.ok()) return attachment.status();
 
   // Holds are announced before ATTACHED, because larderd hands slots on after ATTACHED.
   if (input.earlier && input.earlier->same_arena(**attachment))
-    input.earlier->holds().carry_over({*attachment, &(*attachment)->holds()});  // mutation: holds-carried
+    input.earlier->holds().carry_over(
+        {*attachment, &(*attachment)->holds()});  // mutation: holds-carried
   LARDER_POINT(holds_announced_again);
   const int socket = (*attachment)->outbox().socket();  // no other thread uses the socket yet
   if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;
@@ -151,7 +176,8 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   Result<protocol::Decoder> decoder = expect(*packet, MessageType::kNamespace, "NAMESPACE");
   if (!decoder.ok()) return decoder.status();
   protocol::Namespace opened{};
-  if (!decoder->read(opened) || !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, output.difference))
+  if (!decoder->read(opened) ||
+      !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, output.difference))
     return Status(Code::kInvalidArgument, "NAMESPACE is too short");
   (*attachment)->set_namespace_handle(0, opened.handle);
   LARDER_POINT(namespace_opened);

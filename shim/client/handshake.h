@@ -22,7 +22,8 @@ struct HandshakeInput {
   std::uint64_t previous_epoch = 0;
   std::vector<protocol::SlotRef> still_writing;  // grants of the earlier session
   std::shared_ptr<const Fd> wake;                // readable when `stop` was set
-  std::shared_ptr<Attachment> earlier;           // or nullptr; gives holds and mapping to the new one if the arena is the same
+  std::shared_ptr<Attachment>
+      earlier;  // or nullptr; gives holds and mapping to the new one if the arena is the same
 };
 
 struct HandshakeOutput {
@@ -31,6 +32,7 @@ struct HandshakeOutput {
 };
 
 // Gives up early, with kUnavailable, when `stop` is set.
-Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const NamespaceSpec& spec, const std::atomic<bool>& stop);
+Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const NamespaceSpec& spec,
+                                    const std::atomic<bool>& stop);
 
 }  // namespace larder::client

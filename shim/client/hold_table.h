@@ -25,15 +25,19 @@ namespace larder::client {
 class HoldTable {
  public:
   // The region outlives the table.
-  explicit HoldTable(protocol::SessionRegion& region) : region_(region) { free_.reserve(protocol::kMaxHolds); }
+  explicit HoldTable(protocol::SessionRegion& region) : region_(region) {
+    free_.reserve(protocol::kMaxHolds);
+  }
 
   // Holds the slot if the slot is still committed at this generation. nullopt: it is not, or the
   // table is full.
-  std::optional<std::uint32_t> acquire(const protocol::IndexReader& index, std::uint32_t slot, std::uint64_t generation) {
+  std::optional<std::uint32_t> acquire(const protocol::IndexReader& index, std::uint32_t slot,
+                                       std::uint64_t generation) {
     const std::optional<std::uint32_t> place = take_place();
     if (!place) return std::nullopt;
     LARDER_POINT(hold_place_taken);
-    region_.holds[*place].exchange(protocol::make_hold(slot, generation), std::memory_order_seq_cst);
+    region_.holds[*place].exchange(protocol::make_hold(slot, generation),
+                                   std::memory_order_seq_cst);
     LARDER_POINT(hold_announced);
     if (carried_.load(std::memory_order_seq_cst)) announce_onward(*place);
     if (index.still_committed(slot, generation)) return place;  // mutation: hold-recheck
@@ -45,15 +49,17 @@ class HoldTable {
   void release(std::uint32_t place) noexcept {
     region_.holds[place].exchange(0, std::memory_order_seq_cst);
     const std::lock_guard lock(mutex_);
-    if (next_ && onward_[place] != kNowhere) next_->release(std::exchange(onward_[place], kNowhere));
+    if (next_ && onward_[place] != kNowhere)
+      next_->release(std::exchange(onward_[place], kNowhere));
     free_.push_back(place);
   }
 
   // From now on `next` announces the holds of this table too, instead of an earlier table; nullptr:
   // no table does. A hold without room in `next` stays in this table alone.
   void carry_over(std::shared_ptr<HoldTable> next) {
-    std::vector<std::uint32_t> nowhere(next ? protocol::kMaxHolds : 0, kNowhere);  // may throw, so before any change
-    std::shared_ptr<HoldTable> before;                                             // destroyed outside the lock
+    std::vector<std::uint32_t> nowhere(next ? protocol::kMaxHolds : 0,
+                                       kNowhere);  // may throw, so before any change
+    std::shared_ptr<HoldTable> before;             // destroyed outside the lock
     const std::lock_guard lock(mutex_);
     before = std::exchange(next_, std::move(next));
     onward_.swap(nowhere);

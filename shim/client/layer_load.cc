@@ -56,7 +56,8 @@ Code LayerLoad::prepare(Batch& batch) {
     if (code != Code::kOk) break;
     pieces_of(batch.first + i, batch.pieces[i]);
     batch.digests[i].resize(protocol::digest_count(group().payload_bytes(), group().piece_bytes));
-    const Status verified = copy::verified_digests(source.slot, group().payload_bytes(), source.view.root, batch.digests[i]);
+    const Status verified = copy::verified_digests(source.slot, group().payload_bytes(),
+                                                   source.view.root, batch.digests[i]);
     code = ended_as(verified, source, still_there(source));
   }
   return batch.failure = code;
@@ -80,8 +81,9 @@ Code LayerLoad::copy_layer(Batch& batch, std::uint32_t layer) {
   Code code = copied.code();
   for (std::size_t i = 0; i < parts.size() && copied.code() == Code::kDataLoss; ++i) {
     const Source& source = batch.sources[i];
-    const Status alone =
-        parts.size() == 1 ? copied : engine().load_parts(std::span(parts).subspan(i, 1), group().piece_bytes, after());
+    const Status alone = parts.size() == 1 ? copied
+                                           : engine().load_parts(std::span(parts).subspan(i, 1),
+                                                                 group().piece_bytes, after());
     if (ended_as(alone, source, still_there(source)) == Code::kNotFound) code = Code::kNotFound;
   }
   return code;

@@ -52,11 +52,14 @@ struct Part {
 // have no layer of a group, and a shard on another node is with that node's larderd.
 struct ChunkParts {
   std::vector<Part> kept;
-  std::vector<std::uint64_t> words;  // a bit for each part (protocol::has_part()); empty: all are kept
-  Part first;                        // of `kept`: the lowest group's lowest shard
+  std::vector<std::uint64_t>
+      words;   // a bit for each part (protocol::has_part()); empty: all are kept
+  Part first;  // of `kept`: the lowest group's lowest shard
   std::uint32_t groups = 0;
 
-  bool has(Part part) const { return protocol::has_part(words, protocol::part_bit(part.shard, part.group, groups)); }
+  bool has(Part part) const {
+    return protocol::has_part(words, protocol::part_bit(part.shard, part.group, groups));
+  }
 };
 
 struct NamespaceSpec {
@@ -64,7 +67,8 @@ struct NamespaceSpec {
   std::string model;
   protocol::NamespaceId id;
   std::uint32_t shard_count = 0;
-  std::uint32_t layout_shard = 0;  // 0: `groups` is the layout of every shard; n + 1: of shard n alone (a pipeline)
+  std::uint32_t layout_shard =
+      0;  // 0: `groups` is the layout of every shard; n + 1: of shard n alone (a pipeline)
   std::uint32_t chunk_tokens = 0;
   std::vector<Group> groups;
   std::uint32_t state_groups = 0;  // the last of `groups`: those of namespaces of states
@@ -94,7 +98,8 @@ inline void chunk_pieces(const GroupPages& layers, const std::uint32_t* pages, s
   pieces.clear();
   for (const LayerPages& layer : layers)
     for (std::uint32_t block = 0; block < blocks; ++block)
-      pieces.push_back(pages[block] == kNoPage ? nullptr : layer.base + pages[block] * layer.stride_bytes);
+      pieces.push_back(pages[block] == kNoPage ? nullptr
+                                               : layer.base + pages[block] * layer.stride_bytes);
 }
 
 // Chunks of one shard and group, and the KV pages of each.

@@ -11,7 +11,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::uint64_t ns_between(Clock::time_point from, Clock::time_point to) {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count());
 }
 
 // The reasons of EventKind::kLoadFailed.
@@ -57,8 +58,10 @@ bool LoadJob::copy(std::size_t part) {
 
 void LoadJob::finished() {
   const auto now = Clock::now();
-  const Clock::time_point started = copying_ns_ == 0 ? now : begun_ + std::chrono::nanoseconds(copying_ns_);
-  if (failure_ == Code::kOk && parts_copied_ < part_count_) failure_ = Code::kUnavailable;  // the client is closing
+  const Clock::time_point started =
+      copying_ns_ == 0 ? now : begun_ + std::chrono::nanoseconds(copying_ns_);
+  if (failure_ == Code::kOk && parts_copied_ < part_count_)
+    failure_ = Code::kUnavailable;  // the client is closing
   Completion done;
   done.ticket = order_.ticket;
   done.status = failure_;
@@ -75,7 +78,8 @@ void LoadJob::finished() {
 // False: the deadline has passed. The first thread decides for all.
 bool LoadJob::start() {
   const auto now = Clock::now();
-  const std::int64_t mine = now > deadline_ ? kTooLate : std::max<std::int64_t>(1, (now - begun_).count());
+  const std::int64_t mine =
+      now > deadline_ ? kTooLate : std::max<std::int64_t>(1, (now - begun_).count());
   std::int64_t decided = 0;
   if (started_ns_.compare_exchange_strong(decided, mine)) decided = mine;
   return decided != kTooLate;
@@ -88,7 +92,8 @@ void LoadJob::await_fence() {
   const bool by_larderd = room_.sidecar != nullptr && room_.sidecar->open();
   if (order_.after != nullptr && !by_larderd) static_cast<void>(order_.after->wait());
   std::int64_t none = 0;
-  copying_ns_.compare_exchange_strong(none, std::max<std::int64_t>(1, (Clock::now() - begun_).count()));
+  copying_ns_.compare_exchange_strong(none,
+                                      std::max<std::int64_t>(1, (Clock::now() - begun_).count()));
 }
 
 Code LoadJob::find(std::size_t chunk, Source& source) {
@@ -96,12 +101,14 @@ Code LoadJob::find(std::size_t chunk, Source& source) {
   Attachment& attachment = *order_.attachment;
   const protocol::IndexReader& index = attachment.index();
   if (index.dead()) return Code::kNotFound;  // larderd no longer keeps the chunks of a dead index
-  const auto view = index.find({transfer.hashes[chunk], handle_, transfer.shard, transfer.key_group});
+  const auto view =
+      index.find({transfer.hashes[chunk], handle_, transfer.shard, transfer.key_group});
   if (!view) return Code::kNotFound;
   // Key, generation, place and root must belong together, or the bytes of another chunk would
   // verify. No BAD: larderd would look into the same damaged entry.
   if (view->record != protocol::record_checksum(*view)) return Code::kDataLoss;
-  if (view->payload_bytes != group_.payload_bytes() || view->piece_bytes != group_.piece_bytes) return Code::kDataLoss;
+  if (view->payload_bytes != group_.payload_bytes() || view->piece_bytes != group_.piece_bytes)
+    return Code::kDataLoss;
   const std::span<const std::byte> slot = attachment.slot(view->offset_bytes, group_.slot_bytes());
   if (slot.empty()) return Code::kDataLoss;
   LARDER_POINT(load_found);
@@ -119,23 +126,27 @@ bool LoadJob::still_there(const Source& source) const {
 
 Code LoadJob::ended_as(const Status& copied, const Source& source, bool still_there) {
   if (copied.ok()) return Code::kOk;
-  if (!still_there) return Code::kNotFound;                     // the slot was reused during the copy: late, not damaged
-  if (copied.code() == Code::kDataLoss) send_bad(source.view);  // other failures belong to this engine, not to the slot
+  if (!still_there)
+    return Code::kNotFound;  // the slot was reused during the copy: late, not damaged
+  if (copied.code() == Code::kDataLoss)
+    send_bad(source.view);  // other failures belong to this engine, not to the slot
   return copied.code();
 }
 
 Status LoadJob::load_chunk(const Source& source, const copy::PieceList& to) {
   if (room_.sidecar == nullptr) return room_.engine.load(source.slot, source.view.root, to);
-  return room_.sidecar->load(*order_.attachment, {source.view.slot, 0, source.view.generation}, source.view.root, source.slot,
-                             to);
+  return room_.sidecar->load(*order_.attachment, {source.view.slot, 0, source.view.generation},
+                             source.view.root, source.slot, to);
 }
 
 void LoadJob::touch(const Source& source) {
-  order_.attachment->events().add({protocol::EventKind::kTouch, source.view.slot, source.view.generation});
+  order_.attachment->events().add(
+      {protocol::EventKind::kTouch, source.view.slot, source.view.generation});
 }
 
 void LoadJob::pieces_of(std::size_t chunk, std::vector<std::byte*>& pieces) const {
-  chunk_pieces(room_.pages[order_.transfer.group], order_.transfer.pages.data() + chunk * group_.blocks_per_chunk,
+  chunk_pieces(room_.pages[order_.transfer.group],
+               order_.transfer.pages.data() + chunk * group_.blocks_per_chunk,
                group_.blocks_per_chunk, pieces);
 }
 
@@ -148,9 +159,12 @@ void LoadJob::send_bad(const protocol::EntryView& view) {
 
 void LoadJob::report(const Completion& done) {
   EventFields event;
-  event.kind = done.status == Code::kOk ? protocol::EventKind::kLoad : protocol::EventKind::kLoadFailed;
+  event.kind =
+      done.status == Code::kOk ? protocol::EventKind::kLoad : protocol::EventKind::kLoadFailed;
   event.a = done.status == Code::kOk ? done.bytes : failure_reason(done.status);
-  event.b = order_.transfer.counts_tokens ? done.bytes / group_.payload_bytes() * room_.spec.chunk_tokens : 0;
+  event.b = order_.transfer.counts_tokens
+                ? done.bytes / group_.payload_bytes() * room_.spec.chunk_tokens
+                : 0;
   event.c = done.wait_ns;
   event.d = done.copy_ns;
   order_.attachment->events().add(event);

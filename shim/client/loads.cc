@@ -13,14 +13,17 @@ namespace {
 class ChunkLoad final : public LoadJob {
  public:
   ChunkLoad(const LoadRoom& room, LoadOrder order, std::size_t at_once)
-      : LoadJob(room, std::move(order), (order.transfer.hashes.size() + at_once - 1) / at_once), at_once_(at_once) {}
+      : LoadJob(room, std::move(order), (order.transfer.hashes.size() + at_once - 1) / at_once),
+        at_once_(at_once) {}
 
   // So many that each thread has a part of the load, and no more than CopyEngine::joined_bytes().
-  static std::size_t chunks_at_once(const LoadRoom& room, const Transfer& transfer, std::size_t threads) {
+  static std::size_t chunks_at_once(const LoadRoom& room, const Transfer& transfer,
+                                    std::size_t threads) {
     const bool by_sidecar = room.sidecar != nullptr && room.sidecar->open();
     const std::uint64_t payload_bytes = room.spec.groups[transfer.group].payload_bytes();
     const std::size_t most = by_sidecar ? 0 : room.engine.joined_bytes() / payload_bytes;
-    return std::clamp<std::size_t>((transfer.hashes.size() + threads - 1) / threads, 1, std::max<std::size_t>(most, 1));
+    return std::clamp<std::size_t>((transfer.hashes.size() + threads - 1) / threads, 1,
+                                   std::max<std::size_t>(most, 1));
   }
 
  private:
@@ -66,7 +69,8 @@ class ChunkLoad final : public LoadJob {
       One& one = chunks[i];
       pieces_of(first + i, one.pieces);
       one.digests.resize(protocol::digest_count(group().payload_bytes(), group().piece_bytes));
-      if (Status status = copy::verified_digests(one.source.slot, group().payload_bytes(), one.source.view.root, one.digests);
+      if (Status status = copy::verified_digests(one.source.slot, group().payload_bytes(),
+                                                 one.source.view.root, one.digests);
           !status.ok())
         return status;
       parts.push_back({one.source.slot.first(group().payload_bytes()), one.pieces, one.digests});
@@ -81,7 +85,8 @@ class ChunkLoad final : public LoadJob {
     for (One& one : chunks) one.source.held.reset();
     LARDER_POINT(load_hold_released);
     for (std::size_t i = 0; i < chunks.size(); ++i)
-      if (const Code code = ended_as(copied, chunks[i].source, still[i] != 0); code != Code::kOk) return code;
+      if (const Code code = ended_as(copied, chunks[i].source, still[i] != 0); code != Code::kOk)
+        return code;
     for (const One& one : chunks) touch(one.source);
     bytes_ += chunks.size() * group().payload_bytes();
     return Code::kOk;
@@ -92,18 +97,23 @@ class ChunkLoad final : public LoadJob {
 
 }  // namespace
 
-Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms,
+Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Transfer transfer,
+                                   std::uint32_t start_within_ms,
                                    std::shared_ptr<const copy::Fence> after, bool by_layer) {
   std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (outstanding_ == kMaxLoads) return Status(Code::kResourceExhausted, "too many loads are not polled yet");
+    if (outstanding_ == kMaxLoads)
+      return Status(Code::kResourceExhausted, "too many loads are not polled yet");
     ++outstanding_;
     ticket = ++last_ticket_;
   }
   ++running_;
   try {
-    if (submit({std::move(attachment), std::move(transfer), start_within_ms, std::move(after), ticket}, by_layer)) return ticket;
+    if (submit(
+            {std::move(attachment), std::move(transfer), start_within_ms, std::move(after), ticket},
+            by_layer))
+      return ticket;
   } catch (const std::bad_alloc&) {  // refused, like a full queue
   }
   --running_;
@@ -133,18 +143,23 @@ bool Loads::submit(LoadOrder order, bool by_layer) {
   return pool_.submit(job);
 }
 
-Status Loads::wait_layer(std::uint64_t ticket, std::uint32_t layer, std::chrono::milliseconds wait) {
+Status Loads::wait_layer(std::uint64_t ticket, std::uint32_t layer,
+                         std::chrono::milliseconds wait) {
   std::unique_lock lock(mutex_);
   const auto known = by_layer_.find(ticket);
-  if (known == by_layer_.end()) return {Code::kNotFound, "no load by layers that is not polled has this ticket"};
+  if (known == by_layer_.end())
+    return {Code::kNotFound, "no load by layers that is not polled has this ticket"};
   const std::shared_ptr<const LayerLoad> job = known->second;
   if (layer >= job->layers())
-    return {Code::kInvalidArgument, "layer " + std::to_string(layer) + " of a group of " + std::to_string(job->layers())};
-  layer_ended_.wait_for(lock, wait, [&] { return job->done(layer) || job->failure() != Code::kOk; });
+    return {Code::kInvalidArgument,
+            "layer " + std::to_string(layer) + " of a group of " + std::to_string(job->layers())};
+  layer_ended_.wait_for(lock, wait,
+                        [&] { return job->done(layer) || job->failure() != Code::kOk; });
   if (job->done(layer)) return {};
   const Code failure = job->failure();
   if (failure == Code::kDeadlineExceeded)
-    return {Code::kUnavailable, "the load began too late"};  // kDeadlineExceeded would mean "not yet"
+    return {Code::kUnavailable,
+            "the load began too late"};  // kDeadlineExceeded would mean "not yet"
   if (failure != Code::kOk) return {failure, "the load has failed"};
   return {Code::kDeadlineExceeded, "the layer is not loaded yet"};
 }
@@ -153,7 +168,8 @@ std::vector<Completion> Loads::poll(std::size_t max, std::chrono::milliseconds w
   std::unique_lock lock(mutex_);
   ended_.wait_for(lock, wait, [this] { return !completed_.empty() || outstanding_ == 0; });
   const std::size_t count = std::min(max, completed_.size());
-  std::vector<Completion> taken(completed_.begin(), completed_.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<Completion> taken(completed_.begin(),
+                                completed_.begin() + static_cast<std::ptrdiff_t>(count));
   completed_.erase(completed_.begin(), completed_.begin() + static_cast<std::ptrdiff_t>(count));
   for (const Completion& done : taken) by_layer_.erase(done.ticket);
   outstanding_ -= count;

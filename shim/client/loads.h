@@ -25,16 +25,19 @@ class Loads {
   static constexpr std::size_t kMaxLoads = 4096;
 
   // The arguments outlive the object. `spec` and `pages` are complete before the first start().
-  Loads(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec, const std::vector<GroupPages>& pages,
-        SidecarCopies* sidecar = nullptr)
-      : pool_(pool), room_{engine, spec, pages, [this](const Completion& done) { complete(done); }, sidecar} {
+  Loads(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec,
+        const std::vector<GroupPages>& pages, SidecarCopies* sidecar = nullptr)
+      : pool_(pool),
+        room_{engine, spec, pages, [this](const Completion& done) { complete(done); }, sidecar} {
     completed_.reserve(kMaxLoads);
   }
 
   // Begins a load and returns the ticket. The copies begin after the fence `after`. REQUIRES: a
   // checked transfer of at least one chunk. kResourceExhausted: too many loads, or a full queue.
-  Result<std::uint64_t> start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms,
-                              std::shared_ptr<const copy::Fence> after = nullptr, bool by_layer = false);
+  Result<std::uint64_t> start(std::shared_ptr<Attachment> attachment, Transfer transfer,
+                              std::uint32_t start_within_ms,
+                              std::shared_ptr<const copy::Fence> after = nullptr,
+                              bool by_layer = false);
   // Waits until a layer of a load by layers is on its pages and verified. kDeadlineExceeded: not
   // within `wait`. kNotFound: the load is not by layers, or was polled. Any other error: the load
   // has failed, and threads may write its pages until the completion.
@@ -56,8 +59,9 @@ class Loads {
   std::condition_variable ended_, layer_ended_;
   std::uint64_t last_ticket_ = 0;
   std::size_t outstanding_ = 0;
-  std::vector<Completion> completed_;                                             // oldest first
-  std::unordered_map<std::uint64_t, std::shared_ptr<const LayerLoad>> by_layer_;  // by ticket, until polled
+  std::vector<Completion> completed_;  // oldest first
+  std::unordered_map<std::uint64_t, std::shared_ptr<const LayerLoad>>
+      by_layer_;  // by ticket, until polled
 };
 
 }  // namespace larder::client

@@ -40,7 +40,9 @@ class KeyWalk {
 template <typename Has>
 std::size_t last_of(const Hashes& hashes, const Has& has) {
   for (std::size_t chunk = hashes.count; chunk > 0; --chunk)
-    if (has(Hashes{hashes.bytes + (chunk - 1) * hashes.stride_bytes, hashes.stride_bytes, 1, hashes.ns})) return chunk;
+    if (has(Hashes{hashes.bytes + (chunk - 1) * hashes.stride_bytes, hashes.stride_bytes, 1,
+                   hashes.ns}))
+      return chunk;
   return 0;
 }
 
@@ -61,7 +63,8 @@ std::size_t count_present(const Attachment& attachment, Parts parts, const Hashe
   return hashes.count;
 }
 
-std::size_t count_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes, const protocol::NamespaceId& id) {
+std::size_t count_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes,
+                            const protocol::NamespaceId& id) {
   const protocol::IndexReader& index = attachment.index();
   const protocol::ResidencyReader& below = attachment.below();
   if (index.dead() || parts.empty()) return 0;
@@ -80,20 +83,25 @@ std::size_t count_reachable(const Attachment& attachment, Parts parts, const Has
     }
     for (std::size_t i = 0; i < count; ++i) index.advance(probes[i].above);
     for (std::size_t i = 0; i < count; ++i)
-      if (!index.finish(probes[i].above) && !(below.valid() && below.has(probes[i].below))) return (first + i) / parts.size();
+      if (!index.finish(probes[i].above) && !(below.valid() && below.has(probes[i].below)))
+        return (first + i) / parts.size();
   }
   return hashes.count;
 }
 
 std::size_t last_present(const Attachment& attachment, Parts parts, const Hashes& hashes) {
-  return last_of(hashes, [&](const Hashes& one) { return count_present(attachment, parts, one) == 1; });
+  return last_of(hashes,
+                 [&](const Hashes& one) { return count_present(attachment, parts, one) == 1; });
 }
 
-std::size_t last_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes, const protocol::NamespaceId& id) {
-  return last_of(hashes, [&](const Hashes& one) { return count_reachable(attachment, parts, one, id) == 1; });
+std::size_t last_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes,
+                           const protocol::NamespaceId& id) {
+  return last_of(
+      hashes, [&](const Hashes& one) { return count_reachable(attachment, parts, one, id) == 1; });
 }
 
-HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, Parts parts, const Hashes& hashes) : attachment_(std::move(attachment)) {
+HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, Parts parts, const Hashes& hashes)
+    : attachment_(std::move(attachment)) {
   if (attachment_->index().dead() || parts.empty()) return;
   // All memory is reserved here, so that push_back() cannot throw while a place is held.
   places_.reserve(std::min<std::size_t>(hashes.count * parts.size(), protocol::kMaxHolds));
@@ -109,14 +117,17 @@ bool HoldSet::hold_chunk(Parts parts, std::uint32_t ns, const protocol::BlockHas
   const std::size_t before = places_.size();
   for (const Part part : parts) {
     const auto view = attachment_->index().find(attachment_->key(ns, hash, part.shard, part.group));
-    const auto place = view ? attachment_->holds().acquire(attachment_->index(), view->slot, view->generation) : std::nullopt;
+    const auto place =
+        view ? attachment_->holds().acquire(attachment_->index(), view->slot, view->generation)
+             : std::nullopt;
     if (place) {
       LARDER_POINT(chunk_held);
       places_.push_back(*place);
       attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
       continue;
     }
-    for (; places_.size() > before; places_.pop_back()) attachment_->holds().release(places_.back());
+    for (; places_.size() > before; places_.pop_back())
+      attachment_->holds().release(places_.back());
     return false;
   }
   return true;

@@ -20,7 +20,9 @@ struct Hashes {
   std::size_t count = 0;
   std::uint32_t ns = 0;  // number of the client's namespace
 
-  protocol::BlockHash at(std::size_t i) const { return protocol::BlockHash::from_bytes(bytes + i * stride_bytes); }
+  protocol::BlockHash at(std::size_t i) const {
+    return protocol::BlockHash::from_bytes(bytes + i * stride_bytes);
+  }
 };
 
 using Parts = std::span<const Part>;
@@ -33,11 +35,13 @@ std::size_t last_present(const Attachment& attachment, Parts parts, const Hashes
 
 // The number of chunks, from the first on, of which all `parts` are in memory or in the residency
 // filter. `id`: of the hashes' namespace. Without parts: 0.
-std::size_t count_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes, const protocol::NamespaceId& id);
+std::size_t count_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes,
+                            const protocol::NamespaceId& id);
 
 // The number of the last chunk of which all `parts` are in memory or in the residency filter,
 // counted from 1; 0: none. `id`: of the hashes' namespace.
-std::size_t last_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes, const protocol::NamespaceId& id);
+std::size_t last_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes,
+                           const protocol::NamespaceId& id);
 
 // Holds on whole chunks (all `parts`), released on destruction. Move-only; keeps its attachment
 // alive.

@@ -17,13 +17,17 @@ std::size_t Lookups::last(const Hashes& hashes) const {
 std::size_t Lookups::reachable(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
-  return attachment && id ? count_reachable(*attachment, namespaces_.parts(hashes.ns).kept, hashes, *id) : 0;
+  return attachment && id
+             ? count_reachable(*attachment, namespaces_.parts(hashes.ns).kept, hashes, *id)
+             : 0;
 }
 
 std::size_t Lookups::last_reachable(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
-  return attachment && id ? client::last_reachable(*attachment, namespaces_.parts(hashes.ns).kept, hashes, *id) : 0;
+  return attachment && id
+             ? client::last_reachable(*attachment, namespaces_.parts(hashes.ns).kept, hashes, *id)
+             : 0;
 }
 
 }  // namespace larder::client

@@ -31,7 +31,9 @@ class Lookups {
   std::size_t last_reachable(const Hashes& hashes) const;
 
  private:
-  std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current_(); }
+  std::shared_ptr<Attachment> readable(std::uint32_t ns) const {
+    return namespaces_.drop_pending(ns) ? nullptr : current_();
+  }
 
   const Namespaces& namespaces_;
   const std::function<std::shared_ptr<Attachment>()> current_;

@@ -18,28 +18,34 @@ constexpr std::uint32_t kCloseSince = 6;  // minor version of larderd
 constexpr std::uint32_t kPartsSince = 8;
 
 // The parts of a kind of chunks. `kept`: a byte for each shard and group of the client; empty: all.
-ChunkParts chunk_parts(const NamespaceSpec& spec, GroupRange range, std::span<const std::uint8_t> kept) {
+ChunkParts chunk_parts(const NamespaceSpec& spec, GroupRange range,
+                       std::span<const std::uint8_t> kept) {
   ChunkParts parts;
   parts.groups = range.count;
   parts.words.resize(protocol::part_words(spec.shard_count, range.count));
   for (std::uint16_t shard = 0; shard < spec.shard_count; ++shard) {
     for (std::uint16_t group = 0; group < range.count; ++group) {
-      if (!kept.empty() && kept[protocol::part_bit(shard, range.first + group, spec.groups.size())] == 0) continue;
+      if (!kept.empty() &&
+          kept[protocol::part_bit(shard, range.first + group, spec.groups.size())] == 0)
+        continue;
       const std::size_t bit = protocol::part_bit(shard, group, range.count);
       parts.words[bit / 64] |= std::uint64_t{1} << bit % 64;
       parts.kept.push_back({shard, group});
     }
   }
   if (parts.kept.size() == std::size_t{spec.shard_count} * range.count) parts.words.clear();
-  const auto before = [](Part a, Part b) { return std::pair(a.group, a.shard) < std::pair(b.group, b.shard); };
+  const auto before = [](Part a, Part b) {
+    return std::pair(a.group, a.shard) < std::pair(b.group, b.shard);
+  };
   if (!parts.kept.empty()) parts.first = *std::ranges::min_element(parts.kept, before);
   return parts;
 }
 
 }  // namespace
 
-protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKind kind, const std::string& fingerprint,
-                                         const std::string& model, std::uint32_t request,
+protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKind kind,
+                                         const std::string& fingerprint, const std::string& model,
+                                         std::uint32_t request,
                                          std::span<const std::uint64_t> part_words) {
   const GroupRange range = spec.range(kind);
   protocol::OpenNamespace open{};
@@ -52,13 +58,16 @@ protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKin
   protocol::Encoder message(protocol::MessageType::kOpenNamespace, request);
   message.append(open);
   for (const Group& group : std::span(spec.groups).subspan(range.first, range.count))
-    message.append(protocol::GroupLayout{group.piece_bytes, static_cast<std::uint32_t>(group.pieces()), 0});
+    message.append(
+        protocol::GroupLayout{group.piece_bytes, static_cast<std::uint32_t>(group.pieces()), 0});
   message.append_text(fingerprint);
-  message.append(protocol::NamespaceShards{spec.layout_shard, static_cast<std::uint32_t>(part_words.size())});
+  message.append(
+      protocol::NamespaceShards{spec.layout_shard, static_cast<std::uint32_t>(part_words.size())});
   return message.append_all(part_words);
 }
 
-Namespaces::Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation, LogRing* log) : spec_(spec), log_(log) {
+Namespaces::Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation, LogRing* log)
+    : spec_(spec), log_(log) {
   for (std::uint32_t place = 1; place < places_.size(); ++place)
     places_[place].number = first_generation << kNamespacePlaceBits | place;
   places_[0].taken = true;
@@ -74,15 +83,21 @@ Status Namespaces::set_parts(std::span<const std::uint8_t> kept) {
   const std::size_t groups = spec_.groups.size();
   if (kept.size() != spec_.shard_count * groups)
     return {Code::kInvalidArgument, "the client has " + std::to_string(spec_.shard_count * groups) +
-                                        " shards and groups, got parts for " + std::to_string(kept.size())};
+                                        " shards and groups, got parts for " +
+                                        std::to_string(kept.size())};
   for (std::size_t group = 0; spec_.layout_shard != 0 && group < groups; ++group)
-    if ((kept[protocol::part_bit(spec_.layout_shard - 1, group, groups)] != 0) != (spec_.groups[group].layers != 0))
-      return {Code::kInvalidArgument, "group " + std::to_string(group) + " has " + std::to_string(spec_.groups[group].layers) +
-                                          " layers in shard " + std::to_string(spec_.layout_shard - 1) +
+    if ((kept[protocol::part_bit(spec_.layout_shard - 1, group, groups)] != 0) !=
+        (spec_.groups[group].layers != 0))
+      return {Code::kInvalidArgument, "group " + std::to_string(group) + " has " +
+                                          std::to_string(spec_.groups[group].layers) +
+                                          " layers in shard " +
+                                          std::to_string(spec_.layout_shard - 1) +
                                           ", and its part is told to be the contrary"};
   const std::lock_guard lock(mutex_);
-  const bool open = !spec_.fingerprint.empty() || std::ranges::count(places_, true, &Place::taken) > 1;
-  if (open || parts_.load() != &all_) return {Code::kFailedPrecondition, "the parts are told once, before any namespace"};
+  const bool open =
+      !spec_.fingerprint.empty() || std::ranges::count(places_, true, &Place::taken) > 1;
+  if (open || parts_.load() != &all_)
+    return {Code::kFailedPrecondition, "the parts are told once, before any namespace"};
   for (const NamespaceKind kind : {NamespaceKind::kTokens, NamespaceKind::kStates})
     told_[static_cast<std::size_t>(kind)] = chunk_parts(spec_, spec_.range(kind), kept);
   if (told_.front().kept.empty()) return {Code::kInvalidArgument, "no part of a chunk is left"};
@@ -94,20 +109,23 @@ Status Namespaces::place(Transfer& transfer) const {
   if (spec_.layout_shard != 0 && transfer.shard != spec_.layout_shard - 1)
     return {Code::kInvalidArgument, "the layout of that shard is another engine's"};
   const GroupRange range = groups(transfer.ns);
-  if (transfer.group < range.first || transfer.group >= range.first + range.count || transfer.shard >= spec_.shard_count)
+  if (transfer.group < range.first || transfer.group >= range.first + range.count ||
+      transfer.shard >= spec_.shard_count)
     return {Code::kInvalidArgument, "no such shard or group"};
   const ChunkParts& parts = this->parts(transfer.ns);
   transfer.key_group = static_cast<std::uint16_t>(transfer.group - range.first);
   if (!parts.has({transfer.shard, transfer.key_group}))
-    return {Code::kInvalidArgument, "larderd keeps no chunks of that shard and group (larder_set_parts)"};
-  transfer.counts_tokens =
-      !is_states(transfer.ns) && transfer.shard == parts.first.shard && transfer.key_group == parts.first.group;
+    return {Code::kInvalidArgument,
+            "larderd keeps no chunks of that shard and group (larder_set_parts)"};
+  transfer.counts_tokens = !is_states(transfer.ns) && transfer.shard == parts.first.shard &&
+                           transfer.key_group == parts.first.group;
   return {};
 }
 
 bool Namespaces::serves(const Attachment& attachment) const {
   if (attachment.welcome().version_minor >= kPartsSince) return true;
-  return std::ranges::all_of(*parts_.load(std::memory_order_acquire), &std::vector<std::uint64_t>::empty, &ChunkParts::words);
+  return std::ranges::all_of(*parts_.load(std::memory_order_acquire),
+                             &std::vector<std::uint64_t>::empty, &ChunkParts::words);
 }
 
 bool Namespaces::is_taken(std::uint32_t ns) const {
@@ -115,12 +133,15 @@ bool Namespaces::is_taken(std::uint32_t ns) const {
   return place.taken && place.number == ns;
 }
 
-Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std::string& model, NamespaceKind kind) {
+Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std::string& model,
+                                      NamespaceKind kind) {
   std::shared_ptr<Attachment> newest;  // released outside the lock
   const std::lock_guard lock(mutex_);
-  if (parts_of(kind).kept.empty()) return Status(Code::kInvalidArgument, "this larderd keeps no part of such chunks");
+  if (parts_of(kind).kept.empty())
+    return Status(Code::kInvalidArgument, "this larderd keeps no part of such chunks");
   if (parts_.load() == &all_ && std::ranges::count(spec_.groups, 0U, &Group::layers) != 0)
-    return Status(Code::kFailedPrecondition, "a group has no layers in this shard: tell the parts of the chunks first");
+    return Status(Code::kFailedPrecondition,
+                  "a group has no layers in this shard: tell the parts of the chunks first");
   const auto known = [&](std::uint32_t number) -> Result<std::uint32_t> {
     if (this->kind(number) == kind) return number;
     return Status(Code::kInvalidArgument, "the namespace is open with groups of another kind");
@@ -132,8 +153,9 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
     if (free == nullptr && !place.taken && !place.ended) free = &place;
   }
   if (free == nullptr)
-    return Status(Code::kResourceExhausted,
-                  "all " + std::to_string(protocol::kMaxClientNamespaces) + " namespaces of this client are taken: close one");
+    return Status(Code::kResourceExhausted, "all " +
+                                                std::to_string(protocol::kMaxClientNamespaces) +
+                                                " namespaces of this client are taken: close one");
   free->taken = true;
   free->fingerprint = fingerprint;
   free->model = model;
@@ -152,7 +174,8 @@ Status Namespaces::close(std::uint32_t ns, bool drop) {
   std::shared_ptr<Attachment> newest;  // released outside the lock
   const std::lock_guard lock(mutex_);
   if (ns == 0) return {Code::kInvalidArgument, "the engine's own namespace ends with its client"};
-  if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or the namespace is closed already"};
+  if (!is_taken(ns))
+    return {Code::kNotFound, "no such namespace, or the namespace is closed already"};
   newest = newest_.lock();
   if (newest) {
     newest->set_namespace_handle(ns, Attachment::kNoHandle);
@@ -166,7 +189,8 @@ Status Namespaces::close(std::uint32_t ns, bool drop) {
   }
   Place& place = places_[namespace_number_place(ns)];
   place.ended = ns + protocol::kMaxClientNamespaces > kLastNumber;
-  place = {false, place.ended, ns + (place.ended ? 0 : protocol::kMaxClientNamespaces), {}, {}, {}, 0};
+  place = {false, place.ended, ns + (place.ended ? 0 : protocol::kMaxClientNamespaces), {}, {}, {},
+           0};
   drop_pending_[namespace_number_place(ns)] = false;
   opened_.notify_all();
   return {};
@@ -179,12 +203,17 @@ std::optional<protocol::NamespaceId> Namespaces::id(std::uint32_t ns) const {
   return places_[namespace_number_place(ns)].id;
 }
 
-Status Namespaces::wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms) {
+Status Namespaces::wait_open(const Attachment& attachment, std::uint32_t ns,
+                             std::uint32_t timeout_ms) {
   std::unique_lock lock(mutex_);
-  const auto open = [&] { return attachment.namespace_handle(ns) != Attachment::kNoHandle && !drop_pending(ns); };
-  opened_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return open() || !is_taken(ns); });
+  const auto open = [&] {
+    return attachment.namespace_handle(ns) != Attachment::kNoHandle && !drop_pending(ns);
+  };
+  opened_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                   [&] { return open() || !is_taken(ns); });
   if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or the namespace is closed"};
-  return open() ? Status() : Status(Code::kDeadlineExceeded, "larderd has not opened the namespace yet");
+  return open() ? Status()
+                : Status(Code::kDeadlineExceeded, "larderd has not opened the namespace yet");
 }
 
 void Namespaces::drop_all() {
@@ -221,7 +250,8 @@ bool Namespaces::fence_passed(std::uint32_t request) {
   if ((request & kFenceRequest) == 0) return false;
   const std::lock_guard lock(mutex_);
   for (const Place& place : places_)
-    if (place.taken && place.fence == request) drop_pending_[namespace_number_place(place.number)] = false;
+    if (place.taken && place.fence == request)
+      drop_pending_[namespace_number_place(place.number)] = false;
   opened_.notify_all();
   return true;
 }
@@ -229,16 +259,19 @@ bool Namespaces::fence_passed(std::uint32_t request) {
 void Namespaces::send_open(Attachment& attachment, const Place& place) {
   if (!serves(attachment)) {
     if (log_ != nullptr)
-      log_->add("warning", "larderd speaks protocol 1." + std::to_string(attachment.welcome().version_minor) +
-                               ", and this engine needs 1." + std::to_string(kPartsSince) +
-                               ", for a pipeline stage without a layer of some KV group or for ranks "
-                               "on several nodes: upgrade larderd; until then the engine runs without the cache");
+      log_->add(
+          "warning",
+          "larderd speaks protocol 1." + std::to_string(attachment.welcome().version_minor) +
+              ", and this engine needs 1." + std::to_string(kPartsSince) +
+              ", for a pipeline stage without a layer of some KV group or for ranks "
+              "on several nodes: upgrade larderd; until then the engine runs without the cache");
     return;
   }
   const std::uint32_t request = kOpenRequest | place.number;
   const NamespaceKind kind = this->kind(place.number);
-  attachment.outbox().send(
-      open_namespace_message(spec_, kind, place.fingerprint, place.model, request, parts_of(kind).words).packet());
+  attachment.outbox().send(open_namespace_message(spec_, kind, place.fingerprint, place.model,
+                                                  request, parts_of(kind).words)
+                               .packet());
 }
 
 // larderd handles messages in order, so the answer to an empty RESERVE tells that the drop is done.

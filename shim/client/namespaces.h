@@ -30,8 +30,9 @@ namespace larder::client {
 
 // OPEN_NAMESPACE of a fingerprint with the geometry of `spec` for that kind. `part_words`: of
 // ChunkParts.
-protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKind kind, const std::string& fingerprint,
-                                         const std::string& model, std::uint32_t request,
+protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKind kind,
+                                         const std::string& fingerprint, const std::string& model,
+                                         std::uint32_t request,
                                          std::span<const std::uint64_t> part_words = {});
 
 class Namespaces {
@@ -39,7 +40,8 @@ class Namespaces {
   // `spec` outlives the object and is complete before the first call. `first_generation` is that of
   // every place.
   // `log`: outlives the object, or nullptr.
-  explicit Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation = 0, LogRing* log = nullptr);
+  explicit Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation = 0,
+                      LogRing* log = nullptr);
 
   // Call again when `spec` is complete, before other calls: all parts are kept.
   void keep_all_parts();
@@ -69,7 +71,9 @@ class Namespaces {
   // timeout_ms. kNotFound: the number is unknown or closed.
   Status wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms);
   // Whether larderd has still to drop the namespace: its stored chunks must not be found.
-  bool drop_pending(std::uint32_t ns) const { return drop_pending_[namespace_number_place(ns)].load(std::memory_order_acquire); }
+  bool drop_pending(std::uint32_t ns) const {
+    return drop_pending_[namespace_number_place(ns)].load(std::memory_order_acquire);
+  }
   // From here on no chunk that was stored before is found, in any namespace.
   void drop_all();
 
@@ -87,7 +91,9 @@ class Namespaces {
     protocol::NamespaceId id;
     std::uint32_t fence = 0;  // request behind the newest drop; 0: no drop
   };
-  NamespaceKind kind(std::uint32_t ns) const { return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire); }
+  NamespaceKind kind(std::uint32_t ns) const {
+    return kinds_[namespace_number_place(ns)].load(std::memory_order_acquire);
+  }
   // By kind.
   using ByKind = std::array<ChunkParts, 2>;
   const ChunkParts& parts_of(NamespaceKind kind) const {
@@ -105,7 +111,8 @@ class Namespaces {
   std::atomic<const ByKind*> parts_{&all_};
   mutable std::mutex mutex_;
   std::condition_variable opened_;
-  std::weak_ptr<Attachment> newest_;  // read under the lock: a copy read before might be a lost session by now
+  std::weak_ptr<Attachment>
+      newest_;  // read under the lock: a copy read before might be a lost session by now
   std::array<Place, protocol::kMaxClientNamespaces> places_;
   bool dropped_ = false;
   std::uint32_t last_fence_ = 0;

@@ -22,7 +22,8 @@ class Outbox {
 
   // Takes over the connected socket. `wake` is an eventfd, written when packets wait for flush().
   // The eventfd is shared because an attachment can outlive the control thread.
-  Outbox(Fd socket, std::shared_ptr<const Fd> wake) : socket_(std::move(socket)), wake_(std::move(wake)) {}
+  Outbox(Fd socket, std::shared_ptr<const Fd> wake)
+      : socket_(std::move(socket)), wake_(std::move(wake)) {}
 
   int socket() const { return socket_.get(); }
 

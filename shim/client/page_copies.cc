@@ -7,15 +7,20 @@ namespace larder::client {
 Status PageCopies::serve(const GroupPages& layers) {
   for (const LayerPages& layer : layers) {
     const Result<std::uint64_t> probed = copy::device_of(layer.base);
-    if (!probed.ok()) return {Code::kUnsupported, "where the KV pages lie cannot be told: " + probed.status().text()};
+    if (!probed.ok())
+      return {Code::kUnsupported,
+              "where the KV pages lie cannot be told: " + probed.status().text()};
     const std::uint64_t device = *probed;
     if (served_ && device != device_number_)
-      return {Code::kUnsupported, "KV pages must lie in host memory or on one CUDA device, all of them"};
+      return {Code::kUnsupported,
+              "KV pages must lie in host memory or on one CUDA device, all of them"};
     if (served_) continue;
     if (device != 0) {
-      Result<std::unique_ptr<copy::CopyEngine>> made =
-          engines_.device(layer.base, [this](std::string_view level, std::string_view text) { log_.add(level, text); });
-      if (!made.ok()) return {Code::kUnsupported, "KV pages on a CUDA device: " + made.status().text()};
+      Result<std::unique_ptr<copy::CopyEngine>> made = engines_.device(
+          layer.base,
+          [this](std::string_view level, std::string_view text) { log_.add(level, text); });
+      if (!made.ok())
+        return {Code::kUnsupported, "KV pages on a CUDA device: " + made.status().text()};
       device_ = std::move(made).value();
       chosen_.store(device_.get(), std::memory_order_release);
     }
@@ -38,11 +43,15 @@ Result<std::shared_ptr<const copy::Fence>> PageCopies::after() const {
   return after_;
 }
 
-std::unique_ptr<copy::ReadyMemory> PageCopies::make_ready(std::span<std::byte> memory, int file) const {
+std::unique_ptr<copy::ReadyMemory> PageCopies::make_ready(std::span<std::byte> memory,
+                                                          int file) const {
   try {
     return chosen().make_ready(memory, file);
   } catch (const std::system_error& error) {
-    log_.add("warning", std::string("the arena is not registered with CUDA, copies go through staging memory: ") + error.what());
+    log_.add(
+        "warning",
+        std::string("the arena is not registered with CUDA, copies go through staging memory: ") +
+            error.what());
     return nullptr;
   }
 }

@@ -26,7 +26,8 @@ class Prefault {
 #ifdef MADV_POPULATE_WRITE
   static constexpr int kToRead = MADV_POPULATE_READ, kToWrite = MADV_POPULATE_WRITE;
 #else
-  static constexpr int kToRead = 0, kToWrite = 0;  // before Linux 5.14 the copy takes the page faults
+  static constexpr int kToRead = 0,
+                       kToWrite = 0;  // before Linux 5.14 the copy takes the page faults
 #endif
 
   explicit Prefault(std::size_t arena_bytes) : present_(arena_bytes / kGranuleBytes) {}
@@ -48,7 +49,8 @@ class Prefault {
   // Makes pages of committed chunks present whose key satisfies `wanted`. One call takes the next
   // kEntriesAhead entries of the index, up to kBytesAhead of pages: about 1 ms of work.
   template <typename Wanted>
-  void look_ahead(const protocol::IndexReader& index, std::span<std::byte> arena, const Wanted& wanted) {
+  void look_ahead(const protocol::IndexReader& index, std::span<std::byte> arena,
+                  const Wanted& wanted) {
     std::uint64_t asked = 0;
     for (std::uint32_t probed = 0; probed < kEntriesAhead && asked < kBytesAhead; ++probed) {
       if (++next_ >= index.entry_count()) next_ = 0;
@@ -56,7 +58,8 @@ class Prefault {
       if (!view || view->piece_bytes == 0 || !wanted(view->key)) continue;
       const std::uint64_t bytes = protocol::slot_bytes(view->payload_bytes, view->piece_bytes);
       if (view->offset_bytes > arena.size() || bytes > arena.size() - view->offset_bytes) continue;
-      if (ensure(view->offset_bytes, arena.subspan(view->offset_bytes, bytes), kToRead)) asked += bytes;
+      if (ensure(view->offset_bytes, arena.subspan(view->offset_bytes, bytes), kToRead))
+        asked += bytes;
     }
   }
   static constexpr std::uint32_t kEntriesAhead = 2048;

@@ -42,8 +42,8 @@ class Requests {
   // poll() and end(). `flags`: the last word of Ask. Errors: kUnavailable, `attachment` is nullptr,
   // or larderd has not opened the namespace; kUnsupported, this larderd does not take the question;
   // kInvalidArgument, no hashes or no deadline; kResourceExhausted, kMost questions are open.
-  Result<std::uint64_t> start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms,
-                              std::uint32_t flags = 0);
+  Result<std::uint64_t> start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes,
+                              std::uint32_t deadline_ms, std::uint32_t flags = 0);
   // The state of a question; waits at most wait_ms for the end of a running one. kNotFound: the
   // ticket is unknown, or was ended.
   Result<State> poll(std::uint64_t ticket, std::uint32_t wait_ms);
@@ -51,7 +51,8 @@ class Requests {
   void end(std::uint64_t ticket);
 
   // From the control thread.
-  void answered(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const typename Kind::Answer& answer);
+  void answered(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                const typename Kind::Answer& answer);
   void lost(const std::shared_ptr<Attachment>& attachment);
 
  private:
@@ -62,48 +63,55 @@ class Requests {
     std::uint64_t asked = 0;
     State state;
   };
-  static Status check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms,
-                      std::uint32_t flags);
+  static Status check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes,
+                      std::uint32_t deadline_ms, std::uint32_t flags);
   static std::uint32_t age_us(const Request& request);
   static void end_without_answer(Request& request, decltype(State::reason) reason);
 
   std::mutex mutex_;
   std::condition_variable ended_;
-  std::uint32_t last_request_ = 0;  // the ticket; other kinds may use the same number, since an answer's type tells the kind
+  std::uint32_t last_request_ =
+      0;  // the ticket; other kinds may use the same number, since an answer's type tells the kind
   std::unordered_map<std::uint64_t, Request> requests_;  // by ticket
 };
 
 template <typename Kind>
-Status Requests<Kind>::check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms,
-                             std::uint32_t flags) {
+Status Requests<Kind>::check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes,
+                             std::uint32_t deadline_ms, std::uint32_t flags) {
   if (!attachment) return {Code::kUnavailable, "not attached to larderd"};
   if (Status served = Kind::served(*attachment, flags); !served.ok()) return served;
   if (hashes.count == 0 || deadline_ms == 0)
-    return {Code::kInvalidArgument, std::string("a ") + Kind::kName + " needs hashes and a deadline"};
+    return {Code::kInvalidArgument,
+            std::string("a ") + Kind::kName + " needs hashes and a deadline"};
   return {};
 }
 
 // A question is registered before it is sent, because the answer can arrive before send() returns.
 template <typename Kind>
-Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes,
-                                            std::uint32_t deadline_ms, std::uint32_t flags) {
+Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& attachment,
+                                            const Hashes& hashes, std::uint32_t deadline_ms,
+                                            std::uint32_t flags) {
   if (Status status = check(attachment, hashes, deadline_ms, flags); !status.ok()) return status;
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
   if (handle == Attachment::kNoHandle)
-    return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or the namespace is closed");
+    return Status(Code::kUnavailable,
+                  "larderd has not opened the namespace yet, or the namespace is closed");
   const std::lock_guard lock(mutex_);
   if (requests_.size() == Kind::kMost)
-    return Status(Code::kResourceExhausted, std::string("too many are not ended yet of kind ") + Kind::kName);
+    return Status(Code::kResourceExhausted,
+                  std::string("too many are not ended yet of kind ") + Kind::kName);
   do ++last_request_;
   while (last_request_ == 0 || requests_.contains(last_request_));
   const std::uint32_t number = last_request_;
-  const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(hashes.count, Kind::kMostHashes));
+  const auto count =
+      static_cast<std::uint32_t>(std::min<std::size_t>(hashes.count, Kind::kMostHashes));
   protocol::Encoder message(Kind::kAsk, number);
   message.append(typename Kind::Ask{handle, deadline_ms, count, flags});
   for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(i));
   const Clock::time_point now = Clock::now();
-  requests_.emplace(number,
-                    Request{attachment, now, now + std::chrono::milliseconds(deadline_ms) + kAnswerGrace, count, State()});
+  requests_.emplace(
+      number, Request{attachment, now, now + std::chrono::milliseconds(deadline_ms) + kAnswerGrace,
+                      count, State()});
   if (attachment->outbox().send(message.packet())) return std::uint64_t{number};
   requests_.erase(number);
   return Status(Code::kUnavailable, "larderd went away");
@@ -114,8 +122,10 @@ Result<typename Kind::State> Requests<Kind>::poll(std::uint64_t ticket, std::uin
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
   std::unique_lock lock(mutex_);
   for (;;) {
-    const auto at = requests_.find(ticket);  // again after each wait: another thread may have ended the question
-    if (at == requests_.end()) return Status(Code::kNotFound, std::string("no such ") + Kind::kName);
+    const auto at = requests_.find(
+        ticket);  // again after each wait: another thread may have ended the question
+    if (at == requests_.end())
+      return Status(Code::kNotFound, std::string("no such ") + Kind::kName);
     Request& request = at->second;
     if (request.state.running && Clock::now() >= request.ends_at) {  // mutation: request-deadline
       end_without_answer(request, decltype(State::reason)::kLate);
@@ -146,7 +156,8 @@ void Requests<Kind>::answered(const std::shared_ptr<Attachment>& attachment, std
                               const typename Kind::Answer& answer) {
   const std::lock_guard lock(mutex_);
   const auto at = requests_.find(request);
-  if (at == requests_.end() || at->second.attachment != attachment || !at->second.state.running) return;
+  if (at == requests_.end() || at->second.attachment != attachment || !at->second.state.running)
+    return;
   at->second.state = Kind::read(answer, at->second.asked, age_us(at->second));
   ended_.notify_all();
 }
@@ -164,7 +175,8 @@ void Requests<Kind>::lost(const std::shared_ptr<Attachment>& attachment) {
 
 template <typename Kind>
 std::uint32_t Requests<Kind>::age_us(const Request& request) {
-  const auto age = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request.started).count();
+  const auto age =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request.started).count();
   return static_cast<std::uint32_t>(std::min<std::int64_t>(age, UINT32_MAX));
 }
 

@@ -26,7 +26,9 @@ class Retry {
   explicit Retry(std::uint32_t seed) : random_(seed) {}
 
   // Whether the same attempt fails again until something changes.
-  static bool is_refusal(Code code) { return code != Code::kUnavailable && code != Code::kDeadlineExceeded; }
+  static bool is_refusal(Code code) {
+    return code != Code::kUnavailable && code != Code::kDeadlineExceeded;
+  }
 
   // The next pause, after an attempt or a session that ended with `code`.
   std::uint32_t next_ms(Code code);

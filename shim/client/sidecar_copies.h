@@ -29,8 +29,8 @@ namespace larder::client {
 // A copy by the engine itself. larderd is told before the first one, because writes of the engine's
 // GPU can outlive the process. For an engine without such copies, larderd frees the slots as soon
 // as larderd's own copies have stopped.
-Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEngine& own, const copy::PieceList& from,
-                                      std::span<std::byte> slot);
+Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEngine& own,
+                                      const copy::PieceList& from, std::span<std::byte> slot);
 
 class SidecarCopies {
  public:
@@ -43,10 +43,10 @@ class SidecarCopies {
 
   // Like CopyEngine::store() and load(); `slot` is the memory of `ref` in the arena of
   // `attachment`.
-  Result<std::uint64_t> store(Attachment& attachment, const protocol::SlotRef& ref, const copy::PieceList& from,
-                              std::span<std::byte> slot);
-  Status load(Attachment& attachment, const protocol::SlotRef& ref, std::uint64_t root, std::span<const std::byte> slot,
-              const copy::PieceList& to);
+  Result<std::uint64_t> store(Attachment& attachment, const protocol::SlotRef& ref,
+                              const copy::PieceList& from, std::span<std::byte> slot);
+  Status load(Attachment& attachment, const protocol::SlotRef& ref, std::uint64_t root,
+              std::span<const std::byte> slot, const copy::PieceList& to);
 
   // Call this before the memory of the pages goes, as in sleep mode: larderd closes the memory.
   // kDeadlineExceeded: not in time. Until back(), larderd does not copy, and the caller must not
@@ -90,10 +90,12 @@ class SidecarCopies {
 
   // Asks larderd for a copy and returns the root, not yet verified. On an error the engine must
   // copy.
-  Result<std::uint64_t> ask(Attachment& attachment, protocol::CopyVerb verb, const protocol::SlotRef& ref,
-                            const copy::PieceList& list);
-  bool send_copy(const Open& open, const protocol::Copy& head, const std::vector<std::uint64_t>& pieces);
-  Status verify(std::uint64_t root, std::span<const std::byte> slot, const copy::PieceList& list) const;
+  Result<std::uint64_t> ask(Attachment& attachment, protocol::CopyVerb verb,
+                            const protocol::SlotRef& ref, const copy::PieceList& list);
+  bool send_copy(const Open& open, const protocol::Copy& head,
+                 const std::vector<std::uint64_t>& pieces);
+  Status verify(std::uint64_t root, std::span<const std::byte> slot,
+                const copy::PieceList& list) const;
   // Stored pages can be reused while they are read, and then differ: one difference proves no
   // fault.
   static constexpr int kMostDifferences = 3;

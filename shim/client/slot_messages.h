@@ -20,7 +20,8 @@ template <typename Record>
 bool send_list(Outbox& outbox, protocol::MessageType type, const std::vector<Record>& records) {
   std::span<const Record> rest(records);
   while (!rest.empty()) {
-    const auto part = rest.first(std::min<std::size_t>(rest.size(), protocol::kMaxGrantsPerMessage));
+    const auto part =
+        rest.first(std::min<std::size_t>(rest.size(), protocol::kMaxGrantsPerMessage));
     rest = rest.subspan(part.size());
     protocol::Encoder message(type, 0);
     message.append(protocol::SlotList{static_cast<std::uint32_t>(part.size()), 0}).append_all(part);

@@ -12,7 +12,8 @@ using protocol::GrantStatus;
 
 // Takes all begun reservations without a batch. A reservation stays in begun_ until it has its
 // answer.
-Stores::BatchPtr Stores::take(std::uint32_t wait_ms, std::shared_ptr<const copy::Fence> after, const Lock&) {
+Stores::BatchPtr Stores::take(std::uint32_t wait_ms, std::shared_ptr<const copy::Fence> after,
+                              const Lock&) {
   const auto batch = std::make_shared<StoreBatch>();
   batch->after = std::move(after);
   batch->deadline = Clock::now() + std::chrono::milliseconds(wait_ms);
@@ -37,16 +38,19 @@ Stores::JobPtr Stores::make_job(const ReservationPtr& reservation, StoreResult& 
     const protocol::Grant& grant = reservation->grants[i];
     const auto status = static_cast<GrantStatus>(grant.status);
     const std::span<std::byte> slot =
-        is_granted(grant) ? reservation->attachment->slot(grant.offset_bytes, group.slot_bytes()) : std::span<std::byte>();
+        is_granted(grant) ? reservation->attachment->slot(grant.offset_bytes, group.slot_bytes())
+                          : std::span<std::byte>();
     if (!slot.empty())
-      chunks.push_back(
-          {reservation->transfer.pages.data() + i * group.blocks_per_chunk, slot, {grant.slot, 0, grant.generation, 0}});
+      chunks.push_back({reservation->transfer.pages.data() + i * group.blocks_per_chunk,
+                        slot,
+                        {grant.slot, 0, grant.generation, 0}});
     else if (status == GrantStatus::kPresent || status == GrantStatus::kPending)
       ++result.present;
     else
       ++result.refused;
   }
-  return chunks.empty() ? nullptr : std::make_shared<StoreJob>(room_, reservation, std::move(chunks));
+  return chunks.empty() ? nullptr
+                        : std::make_shared<StoreJob>(room_, reservation, std::move(chunks));
 }
 
 // Makes the jobs of the answered reservations. The session is checked and the job is listed in
@@ -93,7 +97,8 @@ StoreResult Stores::finish(std::uint32_t wait_ms, const std::shared_ptr<const co
   Lock lock(mutex_);
   const BatchPtr batch = take(wait_ms, after, lock);
   answered_.wait_until(lock, batch->deadline, [&] {
-    return std::ranges::all_of(begun_, [&](const ReservationPtr& one) { return one->batch != batch || one->answered; });
+    return std::ranges::all_of(
+        begun_, [&](const ReservationPtr& one) { return one->batch != batch || one->answered; });
   });
   give_up_late(*batch, lock);
   const std::vector<JobPtr> jobs = make_jobs(*batch, lock);
@@ -104,7 +109,8 @@ StoreResult Stores::finish(std::uint32_t wait_ms, const std::shared_ptr<const co
   return batch->result;
 }
 
-Result<std::uint64_t> Stores::submit(std::uint32_t wait_ms, std::shared_ptr<const copy::Fence> after) {
+Result<std::uint64_t> Stores::submit(std::uint32_t wait_ms,
+                                     std::shared_ptr<const copy::Fence> after) {
   std::vector<JobPtr> jobs;
   BatchPtr batch;
   {
@@ -150,7 +156,8 @@ std::vector<StoreCompletion> Stores::poll(std::size_t max, std::chrono::millisec
       else
         next = std::min(next, batch->deadline);
     }
-    const bool any = std::ranges::any_of(submitted_, [](const BatchPtr& batch) { return batch->open == 0; });
+    const bool any =
+        std::ranges::any_of(submitted_, [](const BatchPtr& batch) { return batch->open == 0; });
     if (any || submitted_.empty() || now >= until) break;
     batch_ended_.wait_until(lock, next);
   }
@@ -177,7 +184,8 @@ void Stores::ended(StoreJob& job) noexcept {
   StoreResult result;
   try {
     job.settle(result);
-  } catch (const std::bad_alloc&) {  // larderd asks about such grants later, and asked() disowns them
+  } catch (
+      const std::bad_alloc&) {  // larderd asks about such grants later, and asked() disowns them
     result = {};
     result.refused = job.chunks().size();
   }

@@ -7,7 +7,8 @@ namespace larder::client {
 
 using protocol::MessageType;
 
-StoreJob::StoreJob(const StoreRoom& room, std::shared_ptr<Reservation> reservation, std::vector<Chunk> chunks)
+StoreJob::StoreJob(const StoreRoom& room, std::shared_ptr<Reservation> reservation,
+                   std::vector<Chunk> chunks)
     : CopyJob(chunks.size(), Urgency::kYields),
       room_(room),
       reservation_(std::move(reservation)),
@@ -20,12 +21,14 @@ bool StoreJob::copy(std::size_t part) {
   if (batch().overtaken()) return false;
   try {
     std::vector<std::byte*> pieces;
-    chunk_pieces(room_.pages[reservation_->transfer.group], chunks_[part].pages, group().blocks_per_chunk, pieces);
+    chunk_pieces(room_.pages[reservation_->transfer.group], chunks_[part].pages,
+                 group().blocks_per_chunk, pieces);
     const copy::PieceList list{pieces, group().piece_bytes, batch().after.get()};
     Chunk& chunk = chunks_[part];
     const protocol::SlotRef ref{chunk.record.slot, 0, chunk.record.generation};
-    const Result<std::uint64_t> root = room_.sidecar != nullptr ? room_.sidecar->store(attachment(), ref, list, chunk.slot)
-                                                                : store_by_itself(attachment(), room_.engine, list, chunk.slot);
+    const Result<std::uint64_t> root =
+        room_.sidecar != nullptr ? room_.sidecar->store(attachment(), ref, list, chunk.slot)
+                                 : store_by_itself(attachment(), room_.engine, list, chunk.slot);
     if (!root.ok()) return false;
     chunk.record.root = *root;
   } catch (const std::exception&) {

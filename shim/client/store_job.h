@@ -53,7 +53,7 @@ struct Reservation {
   Transfer transfer;  // only the chunks in the RESERVE
   std::chrono::steady_clock::time_point begun;
   bool answered = false;
-  bool abandoned = false;             // the batch went on without this reservation, or the store was given up
+  bool abandoned = false;  // the batch went on without this reservation, or the store was given up
   std::shared_ptr<StoreBatch> batch;  // nullptr before finish() or submit()
   std::vector<protocol::Grant> grants;
 };
@@ -79,7 +79,8 @@ class StoreJob final : public CopyJob {
 
   // REQUIRES: an answered reservation with a batch, and chunks of the reservation. The job yields
   // to loads, because requests wait for loads.
-  StoreJob(const StoreRoom& room, std::shared_ptr<Reservation> reservation, std::vector<Chunk> chunks);
+  StoreJob(const StoreRoom& room, std::shared_ptr<Reservation> reservation,
+           std::vector<Chunk> chunks);
   bool copy(std::size_t part) override;
   void finished() override;
 

@@ -25,18 +25,21 @@ void disown(Attachment& attachment, const std::vector<protocol::Grant>& grants) 
 
 }  // namespace
 
-void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer, bool index_is_good) {
+void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer,
+                   bool index_is_good) {
   if (!attachment || attachment->namespace_handle(transfer.ns) == Attachment::kNoHandle) {
     const std::lock_guard lock(mutex_);
     counted_.refused += transfer.hashes.size();
     return;
   }
   const std::uint32_t blocks = room_.spec.groups[transfer.group].blocks_per_chunk;
-  const Transfer empty{transfer.ns, transfer.shard, transfer.group, transfer.key_group, {}, {}, transfer.counts_tokens};
+  const Transfer empty{transfer.ns, transfer.shard,        transfer.group, transfer.key_group, {},
+                       {},          transfer.counts_tokens};
   Transfer part = empty;
   std::uint64_t present = 0;
   for (std::size_t i = 0; i < transfer.hashes.size(); ++i) {
-    const protocol::Key key = attachment->key(transfer.ns, transfer.hashes[i], transfer.shard, transfer.key_group);
+    const protocol::Key key =
+        attachment->key(transfer.ns, transfer.hashes[i], transfer.shard, transfer.key_group);
     if (index_is_good && attachment->index().find(key)) {
       ++present;
       continue;
@@ -69,7 +72,8 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
   last_request_ = last_request_ % kLastRequest + 1;
   const std::uint32_t request = last_request_;
   protocol::Encoder message(MessageType::kReserve, request);
-  message.append(protocol::Reserve{handle, part.shard, part.key_group, static_cast<std::uint32_t>(count), 0});
+  message.append(
+      protocol::Reserve{handle, part.shard, part.key_group, static_cast<std::uint32_t>(count), 0});
   message.append_all(std::span<const protocol::BlockHash>(part.hashes));
   if (!attachment->outbox().send(message.packet())) {
     counted_.refused += count;
@@ -96,7 +100,8 @@ void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
     const auto at = waiting_.find(request);
     const bool ours = at != waiting_.end() && at->second->attachment == attachment;
     const ReservationPtr answered = ours ? at->second : nullptr;
-    const bool wanted = ours && !answered->abandoned && answered->transfer.hashes.size() == grants.size();
+    const bool wanted =
+        ours && !answered->abandoned && answered->transfer.hashes.size() == grants.size();
     if (ours) {
       keys_waiting_ -= answered->transfer.hashes.size();
       waiting_.erase(at);
@@ -129,7 +134,8 @@ void Stores::lost(const std::shared_ptr<Attachment>& attachment) {
     keys_waiting_ -= at->second->transfer.hashes.size();
     at = waiting_.erase(at);
   }
-  for (const BatchPtr& batch : submitted_) static_cast<void>(make_jobs(*batch, lock));  // makes no job: there are no grants
+  for (const BatchPtr& batch : submitted_)
+    static_cast<void>(make_jobs(*batch, lock));  // makes no job: there are no grants
   answered_.notify_all();
 }
 
@@ -137,7 +143,8 @@ std::vector<protocol::SlotRef> Stores::still_writing() const {
   const std::lock_guard lock(mutex_);
   std::vector<protocol::SlotRef> refs;
   for (const auto& job : writing_)
-    for (const StoreJob::Chunk& chunk : job->chunks()) refs.push_back({chunk.record.slot, 0, chunk.record.generation});
+    for (const StoreJob::Chunk& chunk : job->chunks())
+      refs.push_back({chunk.record.slot, 0, chunk.record.generation});
   return refs;
 }
 
@@ -159,7 +166,8 @@ void Stores::abandon() {
   give_up([](const Reservation&) { return true; });
 }
 
-void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) {
+void Stores::asked(const std::shared_ptr<Attachment>& attachment,
+                   const std::vector<protocol::SlotRef>& grants) {
   LARDER_POINT(grants_asked);
   const auto oldest = Clock::now() - max_age_;
   give_up([&](const Reservation& reservation) { return reservation.begun < oldest; });
@@ -170,8 +178,10 @@ void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vec
     for (const protocol::Grant& grant : reservation->grants)
       if (is_granted(grant)) wanted.insert(grant.generation);
   for (const auto& job : writing_)
-    for (const StoreJob::Chunk& chunk : job->chunks()) wanted.insert(chunk.record.generation);  // mutation: tells-written
-  for (const protocol::SlotRef& ref : grants) (wanted.contains(ref.generation) ? written : stopped).push_back(ref);
+    for (const StoreJob::Chunk& chunk : job->chunks())
+      wanted.insert(chunk.record.generation);  // mutation: tells-written
+  for (const protocol::SlotRef& ref : grants)
+    (wanted.contains(ref.generation) ? written : stopped).push_back(ref);
   send_list(attachment->outbox(), MessageType::kStillWriting, written);
   LARDER_POINT(still_writing_sent);
   send_list(attachment->outbox(), MessageType::kDisown, stopped);
@@ -183,7 +193,8 @@ void Stores::writer_stopped(const StoreJob& job) {
   if (!job.attachment().outbox().closed()) return;
   LARDER_POINT(orphan_written);
   const Lock lock(mutex_);
-  for (const StoreJob::Chunk& chunk : job.chunks()) stopped_.push_back({chunk.record.slot, 0, chunk.record.generation});
+  for (const StoreJob::Chunk& chunk : job.chunks())
+    stopped_.push_back({chunk.record.slot, 0, chunk.record.generation});
   tell_stopped();
 }
 

@@ -33,21 +33,27 @@ class Stores {
   // store begun longer than `max_age` ago and not finished is given up when larderd asks. `sidecar`
   // asks larderd to copy, and may be nullptr. REQUIRES: before destruction the pool is closed, or
   // no store runs.
-  Stores(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec, const std::vector<GroupPages>& pages,
+  Stores(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec,
+         const std::vector<GroupPages>& pages,
          std::chrono::milliseconds max_age = std::chrono::milliseconds(protocol::kMaxStoreAgeMs),
          SidecarCopies* sidecar = nullptr)
-      : pool_(pool), room_{engine, spec, pages, sidecar, [this](StoreJob& job) { ended(job); }}, max_age_(max_age) {}
+      : pool_(pool),
+        room_{engine, spec, pages, sidecar, [this](StoreJob& job) { ended(job); }},
+        max_age_(max_age) {}
 
   // Asks larderd for grants. With a null `attachment` all chunks are refused. `index_is_good`:
   // chunks that the index holds are present and need no grant. Never waits.
-  void begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer, bool index_is_good);
+  void begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer,
+             bool index_is_good);
   // Copies the begun stores after the fence `after`, and waits for the copies. Waits at most
   // wait_ms for answers of larderd.
-  StoreResult finish(std::uint32_t wait_ms, const std::shared_ptr<const copy::Fence>& after = nullptr);
+  StoreResult finish(std::uint32_t wait_ms,
+                     const std::shared_ptr<const copy::Fence>& after = nullptr);
   // The same on the pool's threads, as answers arrive. The ticket ends in one completion of poll().
   // kResourceExhausted: kMaxSubmitted stores wait for poll(), and the begun stores are given back.
   // Never waits.
-  Result<std::uint64_t> submit(std::uint32_t wait_ms, std::shared_ptr<const copy::Fence> after = nullptr);
+  Result<std::uint64_t> submit(std::uint32_t wait_ms,
+                               std::shared_ptr<const copy::Fence> after = nullptr);
   // Completions, oldest first. If there is none and a store runs, waits for one, at most `wait`.
   std::vector<StoreCompletion> poll(std::size_t max, std::chrono::milliseconds wait);
   // After this call the pages of the ticket may be reused. Chunks that were not read to their end
@@ -58,13 +64,15 @@ class Stores {
   std::uint64_t running() const { return running_; }
 
   // From the control thread.
-  void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants);
+  void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+               const std::vector<protocol::Grant>& grants);
   void attached(const std::shared_ptr<Attachment>& attachment);
   void lost(const std::shared_ptr<Attachment>& attachment);
   std::vector<protocol::SlotRef> still_writing() const;
   // larderd asks whether these old grants are still being written. Answers for each: STILL_WRITING,
   // or DISOWN if no thread writes the slot and none may begin to.
-  void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants);
+  void asked(const std::shared_ptr<Attachment>& attachment,
+             const std::vector<protocol::SlotRef>& grants);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -103,7 +111,8 @@ class Stores {
   std::vector<BatchPtr> submitted_;                            // until polled
   std::vector<JobPtr> writing_;
   std::weak_ptr<Attachment> newest_;
-  std::vector<protocol::SlotRef> stopped_;  // grants of lost sessions, which the next session disowns
+  std::vector<protocol::SlotRef>
+      stopped_;  // grants of lost sessions, which the next session disowns
 };
 
 }  // namespace larder::client

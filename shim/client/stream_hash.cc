@@ -26,7 +26,8 @@ StreamHash::StreamHash(HashUpdate kind) : update_(kind) {
 
 StreamHash::Digest StreamHash::digest() const {
   XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(reinterpret_cast<const XXH3_state_t*>(state_)));
+  XXH128_canonicalFromHash(&canonical,
+                           XXH3_128bits_digest(reinterpret_cast<const XXH3_state_t*>(state_)));
   Digest bytes;
   std::copy(std::begin(canonical.digest), std::end(canonical.digest), bytes.begin());
   return bytes;

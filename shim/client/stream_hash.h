@@ -12,7 +12,8 @@ namespace larder::client {
 // its own; all give equal states.
 using HashUpdate = void (*)(void* state, const void* bytes, std::size_t size);
 void update_portable(void* state, const void* bytes, std::size_t size);
-void update_avx2(void* state, const void* bytes, std::size_t size);  // x86-64 only. REQUIRES: a processor with AVX2
+void update_avx2(void* state, const void* bytes,
+                 std::size_t size);  // x86-64 only. REQUIRES: a processor with AVX2
 HashUpdate best_update();
 
 class StreamHash {

@@ -5,13 +5,15 @@
 namespace larder::client {
 
 bool ProbeKind::shares(const Attachment& attachment) {
-  return attachment.below().valid() && (attachment.welcome().capabilities & protocol::kCapabilityShared) != 0;
+  return attachment.below().valid() &&
+         (attachment.welcome().capabilities & protocol::kCapabilityShared) != 0;
 }
 
 // A larderd before 1.7 would answer a kProbeEach with a prefix.
 Status ProbeKind::served(const Attachment& attachment, std::uint32_t flags) {
   if (!shares(attachment)) return {Code::kUnsupported, "this larderd shares no backend"};
-  if ((flags & protocol::kProbeEach) != 0 && attachment.welcome().version_minor < 7)  // mutation: probe-each-old
+  if ((flags & protocol::kProbeEach) != 0 &&
+      attachment.welcome().version_minor < 7)  // mutation: probe-each-old
     return {Code::kUnsupported, "this larderd is older than probes of each chunk"};
   return {};
 }
@@ -28,7 +30,8 @@ ProbeState ProbeKind::read(const ProbeAnswer& answer, std::uint64_t asked, std::
                    static_cast<protocol::ProbeEnd>(probed.reason),
                    age_us,
                    answer.each.there};
-  for (std::uint64_t i = asked; i < 64 * state.there.size(); ++i) state.there[i / 64] &= ~(std::uint64_t{1} << i % 64);
+  for (std::uint64_t i = asked; i < 64 * state.there.size(); ++i)
+    state.there[i / 64] &= ~(std::uint64_t{1} << i % 64);
   return state;
 }
 

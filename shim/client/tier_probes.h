@@ -16,8 +16,8 @@ namespace larder::client {
 // A hint: a chunk may be gone when it is fetched.
 struct ProbeState {
   bool running = true;
-  std::uint64_t chunks = 0;            // from the first on: in memory, or in a tier that a fetch reads
-  std::uint64_t shared = 0;            // the part of `chunks` in the backend alone
+  std::uint64_t chunks = 0;  // from the first on: in memory, or in a tier that a fetch reads
+  std::uint64_t shared = 0;  // the part of `chunks` in the backend alone
   std::uint64_t read_latency_ns = 0;   // of a fetch of the chunks that are not in memory
   std::uint64_t read_bytes_per_s = 0;  // of the same fetch; 0: do not fetch
   protocol::ProbeEnd reason = protocol::ProbeEnd::kAll;

@@ -35,7 +35,8 @@ constexpr std::uint64_t digest_table_offset(std::uint64_t payload_bytes) {
 
 // The slot size of a chunk: payload and table, rounded up to kSlotAlignBytes.
 constexpr std::uint64_t slot_bytes(std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
-  const std::uint64_t used = digest_table_offset(payload_bytes) + 8 * digest_count(payload_bytes, piece_bytes);
+  const std::uint64_t used =
+      digest_table_offset(payload_bytes) + 8 * digest_count(payload_bytes, piece_bytes);
   return (used + kSlotAlignBytes - 1) / kSlotAlignBytes * kSlotAlignBytes;
 }
 
@@ -44,9 +45,11 @@ inline std::uint64_t unit_digest(const void* unit, std::size_t size_bytes) {
 }
 
 // Writes units_per_piece(piece_bytes) digests.
-inline void piece_digests(const std::byte* piece, std::uint64_t piece_bytes, std::uint64_t* digests) {
+inline void piece_digests(const std::byte* piece, std::uint64_t piece_bytes,
+                          std::uint64_t* digests) {
   for (std::uint64_t at = 0; at < piece_bytes; at += kDigestUnitBytes)
-    *digests++ = unit_digest(piece + at, static_cast<std::size_t>(std::min<std::uint64_t>(kDigestUnitBytes, piece_bytes - at)));
+    *digests++ = unit_digest(piece + at, static_cast<std::size_t>(std::min<std::uint64_t>(
+                                             kDigestUnitBytes, piece_bytes - at)));
 }
 
 inline std::uint64_t root_digest(const std::uint64_t* digests, std::uint64_t count) {

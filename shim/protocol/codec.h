@@ -61,8 +61,10 @@ class Decoder {
   // Checks the header against the packet. The packet outlives the decoder.
   static Result<Decoder> open(std::span<const std::byte> packet) {
     Decoder decoder(packet);
-    if (!decoder.read(decoder.header_)) return Status(Code::kInvalidArgument, "message shorter than its header");
-    if (decoder.header_.magic != kMessageMagic) return Status(Code::kInvalidArgument, "message with a wrong magic");
+    if (!decoder.read(decoder.header_))
+      return Status(Code::kInvalidArgument, "message shorter than its header");
+    if (decoder.header_.magic != kMessageMagic)
+      return Status(Code::kInvalidArgument, "message with a wrong magic");
     if (decoder.header_.body_bytes != decoder.rest_.size())
       return Status(Code::kInvalidArgument, "message length field does not match the packet");
     return decoder;

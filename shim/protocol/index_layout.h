@@ -42,9 +42,11 @@ struct IndexHeader {
   AtomicU64 dead;                   // a LifeEnd; not 0: stop look-ups here, attach again
   AtomicU64 generation_high_water;  // the highest generation ever given
   AtomicU64 touched_bytes;          // of the arena, from its start, that have pages
-  std::uint32_t restart_format;     // for a later sidecar (sidecar/store/previous_index.h); 0: not readable
+  std::uint32_t
+      restart_format;  // for a later sidecar (sidecar/store/previous_index.h); 0: not readable
   std::uint32_t reserved0;
-  std::uint64_t tier;  // for the sidecar: the tier from which it reads into slots of its own; 0: none, several, or unknown
+  std::uint64_t
+      tier;  // for the sidecar: the tier from which it reads into slots of its own; 0: none, several, or unknown
   std::uint8_t reserved[3976];
 };
 static_assert(sizeof(IndexHeader) == 4096 && offsetof(IndexHeader, tier) == 112);
@@ -68,7 +70,8 @@ struct IndexEntry {
   AtomicU64 place;   // low 32: arena offset in kSlotAlignBytes; high 32: payload bytes
   AtomicU64 origin;  // low 32: granting session's number; high 32: piece bytes
   AtomicU64 root;    // checksum.h
-  AtomicU64 record;  // record_checksum() of the rest, set with the commit; loads and warm restarts check it
+  AtomicU64
+      record;  // record_checksum() of the rest, set with the commit; loads and warm restarts check it
 };
 static_assert(sizeof(IndexEntry) == 64);
 
@@ -142,9 +145,10 @@ struct EntryView {
 };
 
 inline std::uint64_t record_checksum(const EntryView& view) {
-  const std::uint64_t words[] = {view.key.hash.lo, view.key.hash.hi,  view.key.scope(),
-                                 view.generation,  view.offset_bytes, pack_halves(view.payload_bytes, view.piece_bytes),
-                                 view.root};
+  const std::uint64_t words[] = {
+      view.key.hash.lo, view.key.hash.hi,  view.key.scope(),
+      view.generation,  view.offset_bytes, pack_halves(view.payload_bytes, view.piece_bytes),
+      view.root};
   return XXH3_64bits(words, sizeof(words));
 }
 

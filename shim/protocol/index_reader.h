@@ -23,17 +23,21 @@ class IndexReader {
 
   // Validates the header of a mapped index of size_bytes.
   static Result<IndexReader> open(const std::byte* data, std::size_t size_bytes) {
-    if (size_bytes < sizeof(IndexHeader)) return Status(Code::kDataLoss, "index: shorter than its header");
+    if (size_bytes < sizeof(IndexHeader))
+      return Status(Code::kDataLoss, "index: shorter than its header");
     const auto* header = reinterpret_cast<const IndexHeader*>(data);
     if (header->magic != kIndexMagic) return Status(Code::kDataLoss, "index: wrong magic");
-    if (header->version_major != kVersionMajor) return Status(Code::kUnsupported, "index: unknown major version");
+    if (header->version_major != kVersionMajor)
+      return Status(Code::kUnsupported, "index: unknown major version");
     const std::uint64_t entries = header->entry_count;
     const std::uint64_t buckets = header->bucket_count;
-    if (entries == 0 || entries > (1ULL << 31) || buckets < 2 || buckets > (1ULL << 31) || (buckets & (buckets - 1)) != 0)
+    if (entries == 0 || entries > (1ULL << 31) || buckets < 2 || buckets > (1ULL << 31) ||
+        (buckets & (buckets - 1)) != 0)
       return Status(Code::kDataLoss, "index: impossible counts");
     const IndexSizes sizes = index_sizes(entries, buckets);
     if (sizes.total_bytes > size_bytes || sizes.entries_offset != header->entries_offset ||
-        sizes.buckets_offset != header->buckets_offset || sizes.namespaces_offset != header->namespaces_offset)
+        sizes.buckets_offset != header->buckets_offset ||
+        sizes.namespaces_offset != header->namespaces_offset)
       return Status(Code::kDataLoss, "index: offsets do not match its counts");
     IndexReader reader;
     reader.header_ = header;
@@ -48,10 +52,15 @@ class IndexReader {
   bool valid() const { return header_ != nullptr; }
   bool dead() const { return header_->dead.load(std::memory_order_acquire) != 0; }
   // Dead, and no larderd will serve the arena again.
-  bool gone() const { return header_->dead.load(std::memory_order_acquire) == static_cast<std::uint64_t>(LifeEnd::kGone); }
+  bool gone() const {
+    return header_->dead.load(std::memory_order_acquire) ==
+           static_cast<std::uint64_t>(LifeEnd::kGone);
+  }
   std::uint64_t epoch() const { return header_->epoch; }
   // Bytes of the arena, from its start, that have pages. Grows.
-  std::uint64_t touched_bytes() const { return header_->touched_bytes.load(std::memory_order_acquire); }
+  std::uint64_t touched_bytes() const {
+    return header_->touched_bytes.load(std::memory_order_acquire);
+  }
   std::uint64_t entry_count() const { return entry_count_; }
 
   // The committed entry of `key`; nullopt on a miss.
@@ -94,8 +103,9 @@ class IndexReader {
       cell = high_half(value) == probe.place.tag ? value : cell;
     }
     probe.guess = low_half(cell) - 1;
-    __builtin_prefetch(probe.guess < entry_count_ ? static_cast<const void*>(&entries_[probe.guess])
-                                                  : static_cast<const void*>(&buckets_[probe.place.bucket[1]]));
+    __builtin_prefetch(probe.guess < entry_count_
+                           ? static_cast<const void*>(&entries_[probe.guess])
+                           : static_cast<const void*>(&buckets_[probe.place.bucket[1]]));
   }
 
   // Last step: whether the key is committed.
@@ -110,8 +120,10 @@ class IndexReader {
       if (word_state(word) != SlotState::kCommitted) return std::nullopt;
       LARDER_POINT(word_read);
       const EntryView view = fields(entry, slot, word_generation(word));
-      if (entry.word.load(std::memory_order_acquire) != word) continue;  // mutation: entry-one-generation
-      if (view.offset_bytes > arena_bytes_ || view.payload_bytes > arena_bytes_ - view.offset_bytes) return std::nullopt;
+      if (entry.word.load(std::memory_order_acquire) != word)
+        continue;  // mutation: entry-one-generation
+      if (view.offset_bytes > arena_bytes_ || view.payload_bytes > arena_bytes_ - view.offset_bytes)
+        return std::nullopt;
       return view;
     }
     return std::nullopt;
@@ -121,7 +133,8 @@ class IndexReader {
   // after the announcement of a hold, and after a copy. Once a later index has the slot, the word
   // here no longer changes; but `dead` changes before the slot is reused.
   bool still_committed(std::uint32_t slot, std::uint64_t generation) const {
-    return slot < entry_count_ && header_->dead.load(std::memory_order_seq_cst) == 0 &&  // mutation: dead-index-hold
+    return slot < entry_count_ &&
+           header_->dead.load(std::memory_order_seq_cst) == 0 &&  // mutation: dead-index-hold
            entries_[slot].word.load(std::memory_order_seq_cst) ==
                make_word(SlotState::kCommitted, generation);  // mutation: hold-generation
   }
@@ -133,9 +146,11 @@ class IndexReader {
     if (slot >= entry_count_) return false;
     const IndexEntry& entry = entries_[slot];
     const std::uint64_t word = entry.word.load(kAcquire);
-    const std::uint64_t differs = (entry.hash_lo.load(kAcquire) ^ key.hash.lo) | (entry.hash_hi.load(kAcquire) ^ key.hash.hi) |
+    const std::uint64_t differs = (entry.hash_lo.load(kAcquire) ^ key.hash.lo) |
+                                  (entry.hash_hi.load(kAcquire) ^ key.hash.hi) |
                                   (entry.scope.load(kAcquire) ^ key.scope());
-    return word_state(word) == SlotState::kCommitted && differs == 0 && entry.word.load(kAcquire) == word;
+    return word_state(word) == SlotState::kCommitted && differs == 0 &&
+           entry.word.load(kAcquire) == word;
   }
 
   static EntryView fields(const IndexEntry& entry, std::uint32_t slot, std::uint64_t generation) {

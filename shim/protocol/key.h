@@ -96,8 +96,8 @@ struct Key {
 
   // Namespace, shard and group in one word, as the index entry keeps them.
   std::uint64_t scope() const {
-    return static_cast<std::uint64_t>(namespace_handle) | (static_cast<std::uint64_t>(shard) << 32) |
-           (static_cast<std::uint64_t>(group) << 48);
+    return static_cast<std::uint64_t>(namespace_handle) |
+           (static_cast<std::uint64_t>(shard) << 32) | (static_cast<std::uint64_t>(group) << 48);
   }
   // The scope spread over a word by a multiplication (the 64-bit golden ratio, Knuth TAOCP 3, 6.4).
   std::uint64_t spread() const { return scope() * 0x9e3779b97f4a7c15ULL; }

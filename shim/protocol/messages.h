@@ -21,9 +21,11 @@ namespace larder::protocol {
 inline constexpr std::uint32_t kMessageMagic = 0x3152444c;  // "LDR1"
 
 enum class MessageType : std::uint16_t {
-  kHello = 1,           // engine -> sidecar, first
-  kWelcome = 2,         // sidecar -> engine, with descriptors: arena, index, session, lock and, by capability, residency filter
-  kAttached = 3,        // engine -> sidecar: mapped, lock taken; lists grants of the earlier session that are still being written
+  kHello = 1,  // engine -> sidecar, first
+  kWelcome =
+      2,  // sidecar -> engine, with descriptors: arena, index, session, lock and, by capability, residency filter
+  kAttached =
+      3,  // engine -> sidecar: mapped, lock taken; lists grants of the earlier session that are still being written
   kOpenNamespace = 4,   // engine -> sidecar
   kNamespace = 5,       // sidecar -> engine
   kReserve = 6,         // engine -> sidecar
@@ -33,22 +35,28 @@ enum class MessageType : std::uint16_t {
   kBad = 10,            // engine -> sidecar, one way
   kDropNamespace = 11,  // engine -> sidecar, one way: the engine's weights or cache were reset
   kError = 12,          // sidecar -> engine, last: why the session ends
-  kFetch = 13,          // engine -> sidecar, with capability residency: promote these chunks and keep them
-  kFetched = 14,        // sidecar -> engine: the number of families, from the first on, in memory now
-  kAskGrants = 15,      // sidecar -> engine, since 1.1: are these old grants still being written?
-  kStillWriting = 16,   // engine -> sidecar, one way: these grants are; the engine disowns the others
-  kAct = 17,            // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
-  kActed = 18,          // sidecar -> engine
-  kFetchEnd = 19,       // engine -> sidecar, one way: free the kept chunks of a FETCH, or end a running FETCH
-  kProbe = 20,          // engine -> sidecar, with capability shared: how much would a FETCH find, also in the shared backend?
-  kProbed = 21,         // sidecar -> engine: the number of families, and the speed of a FETCH
+  kFetch = 13,  // engine -> sidecar, with capability residency: promote these chunks and keep them
+  kFetched = 14,    // sidecar -> engine: the number of families, from the first on, in memory now
+  kAskGrants = 15,  // sidecar -> engine, since 1.1: are these old grants still being written?
+  kStillWriting =
+      16,     // engine -> sidecar, one way: these grants are; the engine disowns the others
+  kAct = 17,  // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
+  kActed = 18,  // sidecar -> engine
+  kFetchEnd =
+      19,  // engine -> sidecar, one way: free the kept chunks of a FETCH, or end a running FETCH
+  kProbe =
+      20,  // engine -> sidecar, with capability shared: how much would a FETCH find, also in the shared backend?
+  kProbed = 21,  // sidecar -> engine: the number of families, and the speed of a FETCH
   // transfer_messages.h, with capability transfer.
-  kExport = 22,          // engine -> sidecar, with descriptors: copy in this memory; or the reason why the engine exports none
-  kExported = 23,        // sidecar -> engine, with the transfer region: the memory is open; or the reason why not
-  kWithdraw = 24,        // engine -> sidecar: close all exported memory, which is about to go
-  kWithdrawn = 25,       // sidecar -> engine: no copy uses the memory, and all of it is closed
-  kCopy = 26,            // engine -> sidecar: answered by a flag of the transfer region
-  kCloseNamespace = 27,  // engine -> sidecar, one way, since 1.6: this session no longer uses the namespace
+  kExport =
+      22,  // engine -> sidecar, with descriptors: copy in this memory; or the reason why the engine exports none
+  kExported =
+      23,  // sidecar -> engine, with the transfer region: the memory is open; or the reason why not
+  kWithdraw = 24,   // engine -> sidecar: close all exported memory, which is about to go
+  kWithdrawn = 25,  // sidecar -> engine: no copy uses the memory, and all of it is closed
+  kCopy = 26,       // engine -> sidecar: answered by a flag of the transfer region
+  kCloseNamespace =
+      27,  // engine -> sidecar, one way, since 1.6: this session no longer uses the namespace
 };
 
 // Capability bits.
@@ -67,7 +75,8 @@ struct MessageHeader {
   std::uint16_t type;
   std::uint16_t flags;       // 0
   std::uint32_t body_bytes;  // behind the header
-  std::uint32_t request;     // chosen by the engine, echoed in the answer; 0 in a message without an answer
+  std::uint32_t
+      request;  // chosen by the engine, echoed in the answer; 0 in a message without an answer
 };
 static_assert(sizeof(MessageHeader) == 16);
 
@@ -163,7 +172,8 @@ constexpr bool has_part(std::span<const std::uint64_t> words, std::size_t bit) {
   return words.empty() || (words[bit / 64] >> bit % 64 & 1) != 0;
 }
 
-struct Namespace {  // followed by text_bytes: the difference to the most similar namespace, or empty
+struct
+    Namespace {  // followed by text_bytes: the difference to the most similar namespace, or empty
   std::uint32_t handle;
   std::uint32_t text_bytes;
 };
@@ -206,7 +216,8 @@ struct CommitRecord {
 };
 static_assert(sizeof(CommitRecord) == 24);
 
-struct SlotList {  // COMMIT: followed by CommitRecord[count]; DISOWN, BAD, ASK_GRANTS and STILL_WRITING: by SlotRef[count]
+struct
+    SlotList {  // COMMIT: followed by CommitRecord[count]; DISOWN, BAD, ASK_GRANTS and STILL_WRITING: by SlotRef[count]
   std::uint32_t count;
   std::uint32_t reserved;
 };
@@ -220,8 +231,9 @@ struct DropNamespace {
 inline constexpr std::uint32_t kCloseDrop = 1;
 
 struct CloseNamespace {
-  std::uint32_t opened_by;  // request of the OPEN_NAMESPACE, so the engine need not wait for the answer
-  std::uint32_t flags;      // kCloseDrop; other bits are ignored
+  std::uint32_t
+      opened_by;        // request of the OPEN_NAMESPACE, so the engine need not wait for the answer
+  std::uint32_t flags;  // kCloseDrop; other bits are ignored
 };
 
 enum class Verb : std::uint32_t {
@@ -278,7 +290,8 @@ struct ActCounts {
   }
 };
 
-struct Fetch {  // followed by BlockHash[count], in the order of the prompt: each means the chunks of all shards and groups
+struct
+    Fetch {  // followed by BlockHash[count], in the order of the prompt: each means the chunks of all shards and groups
   std::uint32_t namespace_handle;
   std::uint32_t deadline_ms;  // from now; the answer counts the chunks that have arrived by then
   std::uint32_t count;
@@ -324,7 +337,8 @@ struct Probe {  // followed by BlockHash[count], as in Fetch
 
 // The reason for the length of a probed prefix.
 enum class ProbeEnd : std::uint32_t {
-  kAll = 0,     // the backend was asked about all missing chunks, or all chunks are in memory or on the disk
+  kAll =
+      0,  // the backend was asked about all missing chunks, or all chunks are in memory or on the disk
   kLate = 1,    // the deadline came first
   kFailed = 2,  // the backend could not be asked, or takes no reads now
   kBound = 3,   // too many probes of this session, or more keys than one probe asks for
@@ -332,19 +346,21 @@ enum class ProbeEnd : std::uint32_t {
 
 // A hint, like the residency filter: a chunk may be gone when it is fetched.
 struct Probed {
-  std::uint32_t families;          // from the first on: in memory, or in a tier that a FETCH reads
-  std::uint32_t shared;            // the part of `families` that a FETCH would read from the backend
-  std::uint64_t read_latency_ns;   // of a FETCH of the families that are not in memory; measured
-  std::uint64_t read_bytes_per_s;  // of the same FETCH; measured. 0: no reads, or not to be relied on now
-  std::uint32_t elapsed_us;        // UINT32_MAX: as long or longer
-  std::uint32_t reason;            // ProbeEnd
+  std::uint32_t families;         // from the first on: in memory, or in a tier that a FETCH reads
+  std::uint32_t shared;           // the part of `families` that a FETCH would read from the backend
+  std::uint64_t read_latency_ns;  // of a FETCH of the families that are not in memory; measured
+  std::uint64_t
+      read_bytes_per_s;      // of the same FETCH; measured. 0: no reads, or not to be relied on now
+  std::uint32_t elapsed_us;  // UINT32_MAX: as long or longer
+  std::uint32_t reason;      // ProbeEnd
 };
 
 // Behind Probed, in the answer to a PROBE with kProbeEach. `families` is then the number of the last
 // family that a FETCH finds, counted from 1; `shared` is 1 if the FETCH would read that family from
 // the backend, and the speed is that of a FETCH of that family alone.
 struct ProbedEach {
-  std::array<std::uint64_t, kMaxKeysPerProbe / 64> there;  // bit i % 64 of word i / 64: a FETCH finds hash i
+  std::array<std::uint64_t, kMaxKeysPerProbe / 64>
+      there;  // bit i % 64 of word i / 64: a FETCH finds hash i
 };
 static_assert(sizeof(Probe) == 16 && sizeof(Probed) == 32 && sizeof(ProbedEach) == 128);
 
@@ -353,17 +369,26 @@ struct Error {         // followed by text_bytes of text
   std::uint32_t text_bytes;
 };
 
-static_assert(sizeof(Attached) == 8 && sizeof(Namespace) == 8 && sizeof(Granted) == 8 && sizeof(SlotList) == 8 &&
-              sizeof(DropNamespace) == 8 && sizeof(CloseNamespace) == 8 && sizeof(Error) == 8 && sizeof(EndFetch) == 8);
+static_assert(sizeof(Attached) == 8 && sizeof(Namespace) == 8 && sizeof(Granted) == 8 &&
+              sizeof(SlotList) == 8 && sizeof(DropNamespace) == 8 && sizeof(CloseNamespace) == 8 &&
+              sizeof(Error) == 8 && sizeof(EndFetch) == 8);
 static_assert(std::is_trivially_copyable_v<Hello> && std::is_trivially_copyable_v<Welcome>);
-static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * sizeof(BlockHash) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(Act) + kMaxKeysPerAct * sizeof(BlockHash) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(Fetch) + kMaxKeysPerFetch * sizeof(BlockHash) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(Probe) + kMaxKeysPerProbe * sizeof(BlockHash) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(SlotList) + kMaxGrantsPerMessage * sizeof(CommitRecord) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(Granted) + kMaxKeysPerReserve * sizeof(Grant) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) + kMaxFingerprintBytes +
-                  sizeof(NamespaceShards) + kMaxPartWords * sizeof(std::uint64_t) <=
+static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * sizeof(BlockHash) <=
+              kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Act) + kMaxKeysPerAct * sizeof(BlockHash) <=
+              kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Fetch) + kMaxKeysPerFetch * sizeof(BlockHash) <=
+              kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Probe) + kMaxKeysPerProbe * sizeof(BlockHash) <=
+              kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(SlotList) +
+                  kMaxGrantsPerMessage * sizeof(CommitRecord) <=
+              kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Granted) + kMaxKeysPerReserve * sizeof(Grant) <=
+              kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) +
+                  kMaxFingerprintBytes + sizeof(NamespaceShards) +
+                  kMaxPartWords * sizeof(std::uint64_t) <=
               kMaxPacketBytes);
 
 }  // namespace larder::protocol

@@ -26,8 +26,10 @@ struct Packet {
 
 // Sends without blocking. kResourceExhausted: the socket's buffer is full, and the packet was not
 // sent. kUnavailable: the peer is gone.
-inline Status send_packet(int socket, std::span<const std::byte> bytes, std::span<const int> fds = {}) {
-  if (bytes.size() > kMaxPacketBytes || fds.size() > kMaxPacketFds) return {Code::kOutOfRange, "packet over its limit"};
+inline Status send_packet(int socket, std::span<const std::byte> bytes,
+                          std::span<const int> fds = {}) {
+  if (bytes.size() > kMaxPacketBytes || fds.size() > kMaxPacketFds)
+    return {Code::kOutOfRange, "packet over its limit"};
   iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxPacketFds * sizeof(int))> control{};
   msghdr message{};
@@ -69,7 +71,8 @@ inline Result<Packet> receive_packet(int socket) {
     received = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (received < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(told, true))));
   if (received < 0) return Status::from_errno(errno, "recvmsg");
-  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {
@@ -79,7 +82,8 @@ inline Result<Packet> receive_packet(int socket) {
     }
   }
   if (received == 0) return Status(Code::kUnavailable, "the peer closed the socket");
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Status(Code::kInvalidArgument, "packet over its limit");
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+    return Status(Code::kInvalidArgument, "packet over its limit");
   packet.bytes.resize(static_cast<std::size_t>(received));
   return packet;
 }

@@ -51,10 +51,12 @@ struct ResidencyPlace {
 };
 
 // REQUIRES: bucket_count is a power of two, at most 2^32.
-inline ResidencyPlace residency_place(const NamespaceId& id, const BlockHash& hash, std::uint16_t shard, std::uint16_t group,
+inline ResidencyPlace residency_place(const NamespaceId& id, const BlockHash& hash,
+                                      std::uint16_t shard, std::uint16_t group,
                                       std::uint64_t bucket_count) {
-  const std::uint64_t words[] = {id.lo, id.hi, hash.lo, hash.hi,
-                                 static_cast<std::uint64_t>(shard) | static_cast<std::uint64_t>(group) << 16};
+  const std::uint64_t words[] = {
+      id.lo, id.hi, hash.lo, hash.hi,
+      static_cast<std::uint64_t>(shard) | static_cast<std::uint64_t>(group) << 16};
   const XXH128_hash_t mixed = XXH3_128bits(words, sizeof(words));
   const std::uint64_t mask = bucket_count - 1;
   return {{mixed.low64 & mask, mixed.low64 >> 32 & mask}, mixed.high64 | 1};
@@ -76,13 +78,16 @@ class ResidencyReader {
 
   // Validates the header of a mapped region of size_bytes.
   static Result<ResidencyReader> open(const std::byte* data, std::size_t size_bytes) {
-    if (size_bytes < sizeof(ResidencyHeader)) return Status(Code::kDataLoss, "residency filter: shorter than its header");
+    if (size_bytes < sizeof(ResidencyHeader))
+      return Status(Code::kDataLoss, "residency filter: shorter than its header");
     const auto* header = reinterpret_cast<const ResidencyHeader*>(data);
-    if (header->magic != kResidencyMagic) return Status(Code::kDataLoss, "residency filter: wrong magic");
-    if (header->version_major != kVersionMajor) return Status(Code::kUnsupported, "residency filter: unknown major version");
+    if (header->magic != kResidencyMagic)
+      return Status(Code::kDataLoss, "residency filter: wrong magic");
+    if (header->version_major != kVersionMajor)
+      return Status(Code::kUnsupported, "residency filter: unknown major version");
     const std::uint64_t buckets = header->bucket_count;
-    if (buckets < kLeastResidencyBuckets || buckets > kMostResidencyBuckets || (buckets & (buckets - 1)) != 0 ||
-        residency_bytes(buckets) > size_bytes)
+    if (buckets < kLeastResidencyBuckets || buckets > kMostResidencyBuckets ||
+        (buckets & (buckets - 1)) != 0 || residency_bytes(buckets) > size_bytes)
       return Status(Code::kDataLoss, "residency filter: impossible bucket count");
     ResidencyReader reader;
     reader.header_ = header;
@@ -95,7 +100,8 @@ class ResidencyReader {
 
   // Two steps, so the cache misses of a batch overlap: place() prefetches the memory, has() reads
   // it.
-  ResidencyPlace place(const NamespaceId& id, const BlockHash& hash, std::uint16_t shard, std::uint16_t group) const {
+  ResidencyPlace place(const NamespaceId& id, const BlockHash& hash, std::uint16_t shard,
+                       std::uint16_t group) const {
     const ResidencyPlace place = residency_place(id, hash, shard, group, bucket_count_);
     for (const std::uint64_t bucket : place.bucket) __builtin_prefetch(&buckets_[bucket]);
     return place;
@@ -108,7 +114,8 @@ class ResidencyReader {
   }
 
   ResidencySpeed speed() const {
-    return {header_->serving.load(std::memory_order_acquire) == 1, header_->read_latency_ns.load(std::memory_order_acquire),
+    return {header_->serving.load(std::memory_order_acquire) == 1,
+            header_->read_latency_ns.load(std::memory_order_acquire),
             header_->read_bytes_per_s.load(std::memory_order_acquire)};
   }
 

@@ -46,6 +46,7 @@ struct TransferRegion {
   std::uint8_t reserved[48];
   CopyFlag flags[kMaxCopies];
 };
-static_assert(offsetof(TransferRegion, flags) == 64 && sizeof(TransferRegion) == 64 + 16 * kMaxCopies);
+static_assert(offsetof(TransferRegion, flags) == 64 &&
+              sizeof(TransferRegion) == 64 + 16 * kMaxCopies);
 
 }  // namespace larder::protocol

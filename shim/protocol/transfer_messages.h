@@ -12,21 +12,27 @@ namespace larder::protocol {
 // The reason why the sidecar does not copy for an engine; the engine then copies. Numbers never
 // change; an unknown number is "other".
 enum class TransferReason : std::uint32_t {
-  kNone = 0,            // the sidecar copies
-  kSameProcess = 1,     // engine and sidecar have the same process number in their containers, which CUDA refuses
-  kNoDriver = 2,        // no libcuda.so.1 for the sidecar
-  kOldDriver = 3,       // the driver is older than CUDA 12.0, or lacks a function
-  kNoDevice = 4,        // the sidecar sees no GPU (a device plugin or DRA gave the GPU to the engine alone)
-  kOtherDevice = 5,     // the sidecar sees other GPUs, or the engine has exported memory of another GPU before
-  kMig = 6,             // a MIG instance, whose memory cannot be shared
-  kNotOpened = 7,       // the driver refused a handle: stale, forged, or of another machine
-  kSize = 8,            // the size of an allocation differs from the engine's figure
-  kBound = 9,           // more allocations than kMaxExports, or a COPY of more than kMaxPiecesPerCopy pieces
-  kFailed = 10,         // copies by the sidecar on this device have ended or cannot begin: an error of CUDA, or no memory
-  kHostMemory = 11,     // from the engine: the pages lie in host memory, which needs no export
-  kNotExportable = 12,  // from the engine: the driver gives no handle for the memory (sleep mode without shareable memory)
-  kNotVerified = 13,    // from the engine: copied bytes differ from the pages, so the sidecar's view is stale
-  kLate = 14,           // from the engine: a copy was not begun in time
+  kNone = 0,  // the sidecar copies
+  kSameProcess =
+      1,  // engine and sidecar have the same process number in their containers, which CUDA refuses
+  kNoDriver = 2,   // no libcuda.so.1 for the sidecar
+  kOldDriver = 3,  // the driver is older than CUDA 12.0, or lacks a function
+  kNoDevice =
+      4,  // the sidecar sees no GPU (a device plugin or DRA gave the GPU to the engine alone)
+  kOtherDevice =
+      5,     // the sidecar sees other GPUs, or the engine has exported memory of another GPU before
+  kMig = 6,  // a MIG instance, whose memory cannot be shared
+  kNotOpened = 7,  // the driver refused a handle: stale, forged, or of another machine
+  kSize = 8,       // the size of an allocation differs from the engine's figure
+  kBound = 9,  // more allocations than kMaxExports, or a COPY of more than kMaxPiecesPerCopy pieces
+  kFailed =
+      10,  // copies by the sidecar on this device have ended or cannot begin: an error of CUDA, or no memory
+  kHostMemory = 11,  // from the engine: the pages lie in host memory, which needs no export
+  kNotExportable =
+      12,  // from the engine: the driver gives no handle for the memory (sleep mode without shareable memory)
+  kNotVerified =
+      13,  // from the engine: copied bytes differ from the pages, so the sidecar's view is stale
+  kLate = 14,  // from the engine: a copy was not begun in time
 };
 
 // For logs, metrics and display.
@@ -52,8 +58,9 @@ constexpr std::string_view transfer_reason_name(TransferReason reason) {
 }
 
 enum class MemoryKind : std::uint32_t {
-  kHandle = 1,      // a legacy memory handle, 64 bytes
-  kDescriptor = 2,  // memory mapped by hand: a file descriptor in the packet, in the order of the ranges
+  kHandle = 1,  // a legacy memory handle, 64 bytes
+  kDescriptor =
+      2,  // memory mapped by hand: a file descriptor in the packet, in the order of the ranges
 };
 
 struct ExportedRange {
@@ -68,7 +75,8 @@ static_assert(sizeof(ExportedRange) == 80);
 // over all EXPORTs since the last WITHDRAW.
 struct Export {
   std::uint32_t count;
-  std::uint32_t reason;          // TransferReason; not kNone: the engine copies by itself, count is 0, the text has the reason
+  std::uint32_t
+      reason;  // TransferReason; not kNone: the engine copies by itself, count is 0, the text has the reason
   std::uint32_t process_number;  // of the engine, in its own PID namespace
   std::uint32_t text_bytes;
   std::uint8_t device[16];  // the GPU's UUID
@@ -114,8 +122,10 @@ struct Copy {  // followed by u64[count]
 };
 static_assert(sizeof(Copy) == 24);
 
-static_assert(sizeof(MessageHeader) + sizeof(Copy) + kMaxPiecesPerCopy * sizeof(std::uint64_t) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(Export) + kMaxExportsPerMessage * sizeof(ExportedRange) + kMaxTransferTextBytes <=
+static_assert(sizeof(MessageHeader) + sizeof(Copy) + kMaxPiecesPerCopy * sizeof(std::uint64_t) <=
+              kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Export) +
+                  kMaxExportsPerMessage * sizeof(ExportedRange) + kMaxTransferTextBytes <=
               kMaxPacketBytes);
 
 }  // namespace larder::protocol

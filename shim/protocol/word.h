@@ -14,7 +14,13 @@
 
 namespace larder::protocol {
 
-enum class SlotState : std::uint8_t { kFree = 0, kGranted = 1, kCommitted = 2, kDying = 3, kQuarantined = 4 };
+enum class SlotState : std::uint8_t {
+  kFree = 0,
+  kGranted = 1,
+  kCommitted = 2,
+  kDying = 3,
+  kQuarantined = 4
+};
 
 inline constexpr int kStateBits = 3;
 inline constexpr std::uint64_t kMaxGeneration = (1ULL << (64 - kStateBits)) - 1;

@@ -24,7 +24,9 @@ MACHINES = {
 def library_path():
     library = os.environ.get("LARDER_LIBRARY", os.path.join("larder", "liblarder.so"))
     if not os.path.exists(library):
-        raise SystemExit(f"{library} is missing: build liblarder.so and set LARDER_LIBRARY to its path")
+        raise SystemExit(
+            f"{library} is missing: build liblarder.so and set LARDER_LIBRARY to its path"
+        )
     return library
 
 

@@ -46,7 +46,9 @@ constexpr base::Option<Arguments> kOptions[] = {
     {"-h", "", set_flag<&Arguments::help>},
 };
 constexpr base::Grammar<Arguments> kGrammar{
-    .unknown = "is no option of larderd (see larderd --help)", .hint = " (see larderd --help)", .empty_is_missing = true};
+    .unknown = "is no option of larderd (see larderd --help)",
+    .hint = " (see larderd --help)",
+    .empty_is_missing = true};
 
 }  // namespace
 

@@ -20,7 +20,8 @@ std::string listed(const std::vector<std::string>& keys) {
 
 }  // namespace
 
-std::optional<std::string> ConfigWatch::content(const std::optional<std::string>& file, const config::Environment& environment) {
+std::optional<std::string> ConfigWatch::content(const std::optional<std::string>& file,
+                                                const config::Environment& environment) {
   const std::optional<std::string> path = config::file_of(file, environment);
   if (!path) return std::nullopt;
   std::ifstream stream(*path);
@@ -31,8 +32,9 @@ std::optional<std::string> ConfigWatch::content(const std::optional<std::string>
   return text;
 }
 
-ConfigWatch::ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment,
-                         std::optional<std::string> seen, loop::Sidecar& sidecar)
+ConfigWatch::ConfigWatch(config::Config running, std::optional<std::string> file,
+                         config::Environment environment, std::optional<std::string> seen,
+                         loop::Sidecar& sidecar)
     : running_(std::move(running)),
       file_(std::move(file)),
       environment_(std::move(environment)),
@@ -45,18 +47,21 @@ void ConfigWatch::reload() {
   if (!wanted.ok()) {
     const std::string why = "not taken over: " + wanted.status().text();
     base::log_error("config: " + why);
-    if (const Status status = sidecar_.reconfigure(running_, why, kLoopMs); !status.ok()) not_handed_over(status);
+    if (const Status status = sidecar_.reconfigure(running_, why, kLoopMs); !status.ok())
+      not_handed_over(status);
     return;
   }
   const config::Reload reload = config::reload(running_, *wanted);
-  const std::string waiting = reload.waiting.empty() ? "" : "needs a restart of larderd: " + listed(reload.waiting);
+  const std::string waiting =
+      reload.waiting.empty() ? "" : "needs a restart of larderd: " + listed(reload.waiting);
   if (const Status status = sidecar_.reconfigure(reload.config, waiting, kLoopMs); !status.ok()) {
     not_handed_over(status);
     return;
   }
   running_ = reload.config;
   base::set_log_level(log_level_of(running_));
-  base::log_info("config: read again; changed: " + (reload.changed.empty() ? "nothing" : listed(reload.changed)));
+  base::log_info("config: read again; changed: " +
+                 (reload.changed.empty() ? "nothing" : listed(reload.changed)));
   if (!waiting.empty()) base::log_warning("config: " + waiting);
 }
 

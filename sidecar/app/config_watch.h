@@ -19,13 +19,15 @@ namespace larder {
 class ConfigWatch {
  public:
   // The bytes of the configuration file. Empty if there is no file, or the file cannot be read.
-  static std::optional<std::string> content(const std::optional<std::string>& file, const config::Environment& environment);
+  static std::optional<std::string> content(const std::optional<std::string>& file,
+                                            const config::Environment& environment);
 
   // `running`: the configuration with which `sidecar` was started, from `file` (without a file:
   // $LARDER_CONFIG_FILE, if set) and `environment`. `seen`: the content of the file before that
   // load, so that a change during the start is noticed. The sidecar outlives this object.
-  ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment,
-              std::optional<std::string> seen, loop::Sidecar& sidecar);
+  ConfigWatch(config::Config running, std::optional<std::string> file,
+              config::Environment environment, std::optional<std::string> seen,
+              loop::Sidecar& sidecar);
 
   // Loads the configuration again and applies the settings that changed.
   void reload();

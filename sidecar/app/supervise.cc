@@ -21,7 +21,8 @@ constexpr std::uint32_t kSocketMode = 0660;
 Result<http::Listener> listen(const std::string& address) {
   if (address.starts_with('/')) return http::listen_unix(address, kSocketMode);
   const Result<config::ListenAddress> parsed = config::parse_listen(address);
-  if (!parsed.ok()) return Status(parsed.status().code(), "--supervise " + address + " " + parsed.status().text());
+  if (!parsed.ok())
+    return Status(parsed.status().code(), "--supervise " + address + " " + parsed.status().text());
   return http::listen_tcp(*parsed, "--supervise");
 }
 
@@ -36,8 +37,10 @@ Status is_ready(const std::string& admin_socket) {
 }  // namespace
 
 Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std::string> arguments,
-                      const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals) {
-  const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr), &std::free);
+                      const std::optional<std::string>& config_file,
+                      const config::Environment& environment, const Fd& signals) {
+  const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr),
+                                                            &std::free);
   if (!program) return Status::from_errno(errno, "/proc/self/exe");
   // The child inherits the eventfd. Prometheus scrapes larderd and not the supervisor, so larderd
   // counts the log lines that the supervisor drops.
@@ -67,7 +70,8 @@ Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std
   for (http::Listener& listener : listeners)
     pages.push_back(std::make_unique<http::Endpoint>(
         std::move(listener), http::Limits{},
-        [&supervisor](const std::string& request) { return supervisor.state().answer(request); }, clock, counters));
+        [&supervisor](const std::string& request) { return supervisor.state().answer(request); },
+        clock, counters));
   return supervisor.run();
 }
 

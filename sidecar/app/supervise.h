@@ -16,6 +16,7 @@ namespace larder {
 // `addresses`: HOST:PORT, or the path of a Unix socket. Returns the exit status of larderd, or an
 // error if the supervisor could not start.
 Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std::string> arguments,
-                      const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals);
+                      const std::optional<std::string>& config_file,
+                      const config::Environment& environment, const Fd& signals);
 
 }  // namespace larder

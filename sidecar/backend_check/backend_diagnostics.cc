@@ -18,7 +18,8 @@ constexpr unsigned kManyProcessors = 8;
 constexpr std::uint64_t kLittleMemory = 1024 * kMiB;
 // A load costs at least one round trip, so short prompts gain little at such a latency.
 constexpr std::uint64_t kSlowPingNs = 20 * kMs,
-                        kSlowConnectNs = 500 * kMs;  // larderd gives a connection 500 ms, and 1 s with TLS
+                        kSlowConnectNs =
+                            500 * kMs;  // larderd gives a connection 500 ms, and 1 s with TLS
 // 128 KiB a token (8B model): 20 MiB/s are 160 tokens a second, fewer than an engine computes.
 constexpr std::uint64_t kUselessRate = 20 * kMiB, kSlowRate = 200 * kMiB;
 
@@ -48,7 +49,9 @@ Maybe missing_commands(const Seen& seen) {
   return finding(all_needed ? Weight::kWarning : Weight::kUnusable, "rights",
                  "this user may not run " + names + " on " + seen.backend.prefix +
                      ":*, or the server does not have these commands" +
-                     (all_needed && !has(seen.facts, "SCAN") ? ": `larderctl drop` and `clear` do not reach the server" : ""),
+                     (all_needed && !has(seen.facts, "SCAN")
+                          ? ": `larderctl drop` and `clear` do not reach the server"
+                          : ""),
                  least_rights(seen.backend));
 }
 
@@ -56,38 +59,47 @@ Maybe takes_no_writes(const Seen& seen) {
   const std::string& why = seen.facts.writes.text();
   if (seen.facts.writes.ok()) return {};
   if (why.find("OOM") != std::string::npos)
-    return finding(Weight::kUnusable, "full", why, "CONFIG SET maxmemory-policy allkeys-lru, so that the oldest keys make room");
+    return finding(Weight::kUnusable, "full", why,
+                   "CONFIG SET maxmemory-policy allkeys-lru, so that the oldest keys make room");
   if (why.find("READONLY") != std::string::npos)
-    return finding(Weight::kUnusable, "replica", why, "name the server's master: a replica stores no chunk");
+    return finding(Weight::kUnusable, "replica", why,
+                   "name the server's master: a replica stores no chunk");
   if (why.find("MISCONF") != std::string::npos)
     return finding(Weight::kUnusable, "misconf", why,
-                   "CONFIG SET save \"\" (a cache needs no snapshots), or give the server a disk for its snapshots");
+                   "CONFIG SET save \"\" (a cache needs no snapshots), or give the server a disk "
+                   "for its snapshots");
   return finding(Weight::kUnusable, "no-writes", why, "the server's log may give the reason");
 }
 
 // Only a writable replica (replica-read-only no) gets here: takes_no_writes() reports the others.
 Maybe replica(const Seen& seen) {
-  if (seen.facts.role != "replica" || !seen.facts.writes.ok() || seen.facts.ended != ServerFacts::Step::kNone) return {};
-  return finding(Weight::kWarning, "replica",
-                 "the server is a replica: the master never gets writes to a replica, and undoes them",
-                 "name the server's master");
+  if (seen.facts.role != "replica" || !seen.facts.writes.ok() ||
+      seen.facts.ended != ServerFacts::Step::kNone)
+    return {};
+  return finding(
+      Weight::kWarning, "replica",
+      "the server is a replica: the master never gets writes to a replica, and undoes them",
+      "name the server's master");
 }
 
 Maybe no_eviction(const Seen& seen) {
   const ServerFacts& facts = seen.facts;
   if (facts.policy != "noeviction" || facts.max_bytes.value_or(0) == 0) return {};
-  const auto used = static_cast<double>(facts.used_bytes.value_or(0)), most = static_cast<double>(*facts.max_bytes);
-  return finding(Weight::kWarning, "noeviction",
-                 "maxmemory-policy is noeviction: a full server refuses every chunk (" + base::percent_text(used, most) +
-                     " of maxmemory are used)",
-                 "CONFIG SET maxmemory-policy allkeys-lru, and the same in the server's configuration file");
+  const auto used = static_cast<double>(facts.used_bytes.value_or(0)),
+             most = static_cast<double>(*facts.max_bytes);
+  return finding(
+      Weight::kWarning, "noeviction",
+      "maxmemory-policy is noeviction: a full server refuses every chunk (" +
+          base::percent_text(used, most) + " of maxmemory are used)",
+      "CONFIG SET maxmemory-policy allkeys-lru, and the same in the server's configuration file");
 }
 
 // The policies volatile-* evict only keys with a time to live.
 Maybe nothing_volatile(const Seen& seen) {
   if (!seen.facts.policy.starts_with("volatile-") || seen.backend.ttl_s != 0) return {};
   return finding(Weight::kWarning, "volatile",
-                 "maxmemory-policy is " + seen.facts.policy + " and backend.ttl is 0: the server never evicts a key of Larder",
+                 "maxmemory-policy is " + seen.facts.policy +
+                     " and backend.ttl is 0: the server never evicts a key of Larder",
                  "CONFIG SET maxmemory-policy allkeys-lru; or set backend.ttl");
 }
 
@@ -101,16 +113,19 @@ std::string enough_memory(const Seen& seen) {
 
 Maybe no_limit(const Seen& seen) {
   if (!seen.facts.max_bytes || *seen.facts.max_bytes != 0) return {};
-  return finding(Weight::kWarning, "no-maxmemory", "maxmemory is 0: chunks fill the machine until the kernel kills the server",
+  return finding(Weight::kWarning, "no-maxmemory",
+                 "maxmemory is 0: chunks fill the machine until the kernel kills the server",
                  enough_memory(seen));
 }
 
 // A server uses more than its maxmemory: fragmentation of the allocator, and buffers of clients.
 Maybe too_much_memory(const Seen& seen) {
-  const std::uint64_t most = seen.facts.max_bytes.value_or(0), machine = seen.facts.machine_bytes.value_or(0);
+  const std::uint64_t most = seen.facts.max_bytes.value_or(0),
+                      machine = seen.facts.machine_bytes.value_or(0);
   if (machine == 0 || most <= machine / 10 * 9) return {};
   return finding(Weight::kWarning, "too-much-memory",
-                 "maxmemory is " + base::bytes_text(most) + ", and the machine has " + base::bytes_text(machine) +
+                 "maxmemory is " + base::bytes_text(most) + ", and the machine has " +
+                     base::bytes_text(machine) +
                      ": the kernel kills the server before the first eviction",
                  enough_memory(seen));
 }
@@ -119,22 +134,28 @@ Maybe little_memory(const Seen& seen) {
   const std::uint64_t most = seen.facts.max_bytes.value_or(0);
   if (most == 0 || most >= kLittleMemory) return {};
   return finding(Weight::kNote, "little-memory",
-                 "maxmemory is " + base::bytes_text(most) + ": about " + base::plural(most / (2 * kMiB), "value") + " of 2 MiB",
-                 "a token of a model of 8 billion parameters takes about 128 KiB: compute the need of your prompts");
+                 "maxmemory is " + base::bytes_text(most) + ": about " +
+                     base::plural(most / (2 * kMiB), "value") + " of 2 MiB",
+                 "a token of a model of 8 billion parameters takes about 128 KiB: compute the need "
+                 "of your prompts");
 }
 
 Maybe append_only(const Seen& seen) {
   if (!seen.facts.append_only.value_or(false)) return {};
   return finding(
-      Weight::kWarning, "appendonly", "appendonly is yes: the server also writes each chunk to disk, and stalls meanwhile",
-      "CONFIG SET appendonly no, unless other users of this server need persistence: then give Larder a server of its own");
+      Weight::kWarning, "appendonly",
+      "appendonly is yes: the server also writes each chunk to disk, and stalls meanwhile",
+      "CONFIG SET appendonly no, unless other users of this server need persistence: then give "
+      "Larder a server of its own");
 }
 
 Maybe snapshots(const Seen& seen) {
   if (!seen.facts.snapshots.value_or(false)) return {};
-  return finding(
-      Weight::kWarning, "save", "the server has save points: a snapshot forks the server, stalls it and may double its memory",
-      "CONFIG SET save \"\", unless other users of this server need persistence: then give Larder a server of its own");
+  return finding(Weight::kWarning, "save",
+                 "the server has save points: a snapshot forks the server, stalls it and may "
+                 "double its memory",
+                 "CONFIG SET save \"\", unless other users of this server need persistence: then "
+                 "give Larder a server of its own");
 }
 
 // The number of processors is known for a local server only; otherwise the finding is a note.
@@ -143,7 +164,8 @@ Maybe one_thread(const Seen& seen) {
   const bool known = seen.facts.local;
   if (known && seen.processors < kManyProcessors) return {};
   return finding(known ? Weight::kWarning : Weight::kNote, "io-threads",
-                 "io-threads is 1: one processor" + (known ? " of " + std::to_string(seen.processors) : std::string()) +
+                 "io-threads is 1: one processor" +
+                     (known ? " of " + std::to_string(seen.processors) : std::string()) +
                      " moves the bytes of all larderd",
                  "set io-threads 4 in the server's configuration file" +
                      std::string(known ? "" : ", if the machine has 8 processors or more"));
@@ -152,13 +174,16 @@ Maybe one_thread(const Seen& seen) {
 Maybe far_away(const Seen& seen) {
   if (seen.facts.connect_ns > kSlowConnectNs)
     return finding(Weight::kWarning, "slow-connect",
-                   "the connection took " + base::seconds_text(static_cast<double>(seen.facts.connect_ns) / 1e9) +
+                   "the connection took " +
+                       base::seconds_text(static_cast<double>(seen.facts.connect_ns) / 1e9) +
                        ", and larderd waits 500 ms, or 1 s with TLS",
                    "bring the server nearer, or reduce its load");
   if (seen.facts.pings.p50_ns <= kSlowPingNs) return {};
   return finding(Weight::kWarning, "latency",
-                 "half of all answers take longer than " + base::seconds_text(static_cast<double>(seen.facts.pings.p50_ns) / 1e9),
-                 "computing a short prompt is faster than loading it from there: bring the server nearer, or reduce its load");
+                 "half of all answers take longer than " +
+                     base::seconds_text(static_cast<double>(seen.facts.pings.p50_ns) / 1e9),
+                 "computing a short prompt is faster than loading it from there: bring the server "
+                 "nearer, or reduce its load");
 }
 
 Maybe slow(const Seen& seen) {
@@ -166,37 +191,46 @@ Maybe slow(const Seen& seen) {
   if (rate == 0 || rate >= kSlowRate) return {};
   return finding(rate < kUselessRate ? Weight::kWarning : Weight::kNote, "rate",
                  "reads from the server reach " + base::bytes_text(rate) + " a second",
-                 "larderd loads only chunks that would take longer to compute: use a faster network, or a server with less load");
+                 "larderd loads only chunks that would take longer to compute: use a faster "
+                 "network, or a server with less load");
 }
 
 Maybe in_clear(const Seen& seen) {
   if (seen.backend.tls || seen.facts.local || seen.facts.connect_ns == 0) return {};
   return finding(Weight::kNote, "no-tls",
-                 "the connection has no TLS: others on the network can read the password and the cached prompts",
+                 "the connection has no TLS: others on the network can read the password and the "
+                 "cached prompts",
                  "write rediss:// and the server's tls-port, unless the network is yours alone");
 }
 
 Maybe open_to_all(const Seen& seen) {
-  if (!seen.backend.password_file.empty() || seen.facts.local || seen.facts.ended != ServerFacts::Step::kNone) return {};
+  if (!seen.backend.password_file.empty() || seen.facts.local ||
+      seen.facts.ended != ServerFacts::Step::kNone)
+    return {};
   return finding(Weight::kNote, "open",
-                 "the server has no password: every client that reaches the server can read, change and remove chunks",
+                 "the server has no password: every client that reaches the server can read, "
+                 "change and remove chunks",
                  "create an ACL user for Larder: " + least_rights(seen.backend));
 }
 
 Maybe not_told(const Seen& seen) {
-  if (seen.facts.ended != ServerFacts::Step::kNone || (seen.facts.max_bytes && seen.facts.snapshots)) return {};
+  if (seen.facts.ended != ServerFacts::Step::kNone ||
+      (seen.facts.max_bytes && seen.facts.snapshots))
+    return {};
   const bool all = !seen.facts.max_bytes;
-  return finding(Weight::kNote, "not-told",
-                 all ? "this user may not run INFO: the settings of the server are unknown"
-                     : "this user may not run CONFIG GET: save points, io-threads and databases are unknown",
-                 all ? "give the user +info, and +config|get for the rest of this check"
-                     : "give the user +config|get for this check; larderd works without this right");
+  return finding(
+      Weight::kNote, "not-told",
+      all ? "this user may not run INFO: the settings of the server are unknown"
+          : "this user may not run CONFIG GET: save points, io-threads and databases are unknown",
+      all ? "give the user +info, and +config|get for the rest of this check"
+          : "give the user +config|get for this check; larderd works without this right");
 }
 
 // In the order of the text: within one weight, findings keep this order (stable sort).
 constexpr std::array<Maybe (*)(const Seen&), 17> kChecks{
-    {ended_early, missing_commands, takes_no_writes, replica, no_eviction, nothing_volatile, no_limit, too_much_memory,
-     little_memory, append_only, snapshots, one_thread, far_away, slow, in_clear, open_to_all, not_told}};
+    {ended_early, missing_commands, takes_no_writes, replica, no_eviction, nothing_volatile,
+     no_limit, too_much_memory, little_memory, append_only, snapshots, one_thread, far_away, slow,
+     in_clear, open_to_all, not_told}};
 
 }  // namespace
 
@@ -211,8 +245,9 @@ std::vector<Diagnostic> findings_of(const Seen& seen) {
 // The commands of try_commands() in server_check.cc, HELLO and INFO, and for some configurations
 // SELECT and CLUSTER SLOTS.
 std::string least_rights(const config::BackendConfig& backend) {
-  return "ACL SETUSER " + (backend.user.empty() ? "larder" : backend.user) + " on >PASSWORD ~" + backend.prefix +
-         ":* +hello +ping +info" + (backend.database == 0 ? "" : " +select") + " +get +getrange +set +getdel +unlink +scan" +
+  return "ACL SETUSER " + (backend.user.empty() ? "larder" : backend.user) + " on >PASSWORD ~" +
+         backend.prefix + ":* +hello +ping +info" + (backend.database == 0 ? "" : " +select") +
+         " +get +getrange +set +getdel +unlink +scan" +
          (backend.mode == config::BackendMode::kCluster ? " +cluster|slots +asking" : "") +
          (backend.read_replicas ? " +readonly" : "");
 }

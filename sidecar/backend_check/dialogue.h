@@ -26,7 +26,8 @@ class Dialogue {
 
   // Resolves the name, connects and, with TLS, completes the TLS handshake. Sends no command. Tries
   // each address of the name; an error is the failure of the last address.
-  static Result<std::unique_ptr<Dialogue>> open(const remote::TlsOptions& tls, const remote::Endpoint& endpoint,
+  static Result<std::unique_ptr<Dialogue>> open(const remote::TlsOptions& tls,
+                                                const remote::Endpoint& endpoint,
                                                 const Waiting& waiting, std::uint64_t deadline_ns);
 
   Dialogue(std::unique_ptr<remote::Stream> stream, const Waiting& waiting, bool local);
@@ -35,7 +36,8 @@ class Dialogue {
   // dialogue is over: later calls fail with the same error.
   Status run(std::vector<remote::Request> requests, std::uint64_t deadline_ns);
   // One command and its reply: one of `types`, or an error reply.
-  Result<remote::Reply> ask(std::span<const std::string_view> words, std::string_view types, std::uint64_t deadline_ns);
+  Result<remote::Reply> ask(std::span<const std::string_view> words, std::string_view types,
+                            std::uint64_t deadline_ns);
 
   bool local() const { return local_; }  // the server is on this machine
 

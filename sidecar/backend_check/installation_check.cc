@@ -9,13 +9,17 @@ namespace {
 constexpr std::uint64_t kMostNs = 20'000'000'000;
 constexpr std::uint64_t kServersInFull = 8;    // with more servers each server gets less time
 constexpr std::uint64_t kShareOfAnswers = 10;  // 50 ms of PINGs suffice for a latency
-constexpr std::size_t kMostServers = 256;      // bounds the check against a map with endless masters
+constexpr std::size_t kMostServers = 256;  // bounds the check against a map with endless masters
 
 class InstallationCheck {
  public:
-  InstallationCheck(const remote::RemoteOptions& options, const base::Clock& clock, Measured measured,
-                    const std::stop_token& stop)
-      : options_(options), clock_(clock), measured_(measured), stop_(stop), end_ns_(clock.now_ns() + kMostNs) {
+  InstallationCheck(const remote::RemoteOptions& options, const base::Clock& clock,
+                    Measured measured, const std::stop_token& stop)
+      : options_(options),
+        clock_(clock),
+        measured_(measured),
+        stop_(stop),
+        end_ns_(clock.now_ns() + kMostNs) {
     facts_.mode = options.mode;
   }
 
@@ -42,7 +46,8 @@ class InstallationCheck {
   }
   void check(const ServerToCheck& server) {
     std::size_t slots = 0;
-    for (const remote::SlotRange& range : server.slots) slots += range.last - range.first + std::size_t{1};
+    for (const remote::SlotRange& range : server.slots)
+      slots += range.last - range.first + std::size_t{1};
     facts_.servers.push_back({server.endpoint, ask(server, end_ns_), slots});
   }
 
@@ -51,7 +56,8 @@ class InstallationCheck {
     const std::uint64_t half_ns = clock_.now_ns() + kMostNs / 2;
     for (const remote::Endpoint& endpoint : options_.endpoints)
       facts_.sentinels.push_back({endpoint, ask({remote::Kind::kSentinel, endpoint}, half_ns)});
-    if (const std::optional<remote::Endpoint> master = named_master(facts_)) check({remote::Kind::kMaster, *master});
+    if (const std::optional<remote::Endpoint> master = named_master(facts_))
+      check({remote::Kind::kMaster, *master});
   }
 
   void check_cluster() {
@@ -68,10 +74,12 @@ class InstallationCheck {
     std::vector<ServerToCheck> masters;
     for (const remote::SlotRange& range : *map) {
       // A hostile map may name a slot twice: the subtraction must not wrap.
-      facts_.unserved_slots -= std::min<std::size_t>(range.last - range.first + std::size_t{1}, facts_.unserved_slots);
+      facts_.unserved_slots -=
+          std::min<std::size_t>(range.last - range.first + std::size_t{1}, facts_.unserved_slots);
       auto found = std::ranges::find(masters, range.master, &ServerToCheck::endpoint);
       if (found == masters.end() && masters.size() == kMostServers) continue;
-      if (found == masters.end()) found = masters.insert(masters.end(), {remote::Kind::kNode, range.master});
+      if (found == masters.end())
+        found = masters.insert(masters.end(), {remote::Kind::kNode, range.master});
       found->slots.push_back(range);
     }
     // 8 masters take the full 20 s together; 16 masters take half the time each.
@@ -91,8 +99,8 @@ class InstallationCheck {
 
 }  // namespace
 
-InstallationFacts check_installation(const remote::RemoteOptions& options, const base::Clock& clock, Measured measured,
-                                     const std::stop_token& stop) {
+InstallationFacts check_installation(const remote::RemoteOptions& options, const base::Clock& clock,
+                                     Measured measured, const std::stop_token& stop) {
   return InstallationCheck(options, clock, measured, stop).run();
 }
 
@@ -101,8 +109,11 @@ std::optional<remote::Endpoint> named_master(const InstallationFacts& facts) {
   std::optional<remote::Endpoint> most;
   std::ptrdiff_t votes = 0;
   for (const CheckedServer& sentinel : facts.sentinels) {
-    const auto same = [&](const CheckedServer& other) { return other.facts.named == sentinel.facts.named; };
-    const std::ptrdiff_t count = sentinel.facts.named ? std::ranges::count_if(facts.sentinels, same) : 0;
+    const auto same = [&](const CheckedServer& other) {
+      return other.facts.named == sentinel.facts.named;
+    };
+    const std::ptrdiff_t count =
+        sentinel.facts.named ? std::ranges::count_if(facts.sentinels, same) : 0;
     if (count <= votes) continue;
     votes = count;
     most = sentinel.facts.named;

@@ -25,8 +25,9 @@ struct InstallationFacts {
   // Configured nodes of a Cluster that gave no map. The check ends at the first node with a map, and
   // later nodes are not asked.
   std::vector<CheckedServer> mute_nodes;
-  std::vector<CheckedServer> servers;  // the standalone server, the master, or the Cluster's masters; empty: no master is known
-  std::size_t unserved_slots = 0;      // slots of a Cluster without a master
+  std::vector<CheckedServer>
+      servers;  // the standalone server, the master, or the Cluster's masters; empty: no master is known
+  std::size_t unserved_slots = 0;  // slots of a Cluster without a master
 };
 
 // The extent of the measurement. kAll moves up to 128 MiB to each server and back; the operator,
@@ -37,7 +38,8 @@ enum class Measured { kAll, kAnswersAlone };
 // incomplete facts must not be judged.
 // REQUIRES: SIGPIPE is blocked or ignored.
 InstallationFacts check_installation(const remote::RemoteOptions& options, const base::Clock& clock,
-                                     Measured measured = Measured::kAll, const std::stop_token& stop = {});
+                                     Measured measured = Measured::kAll,
+                                     const std::stop_token& stop = {});
 
 // The master that most Sentinels name; nullopt: no Sentinel names a master.
 std::optional<remote::Endpoint> named_master(const InstallationFacts& facts);

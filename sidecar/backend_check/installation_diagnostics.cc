@@ -14,15 +14,19 @@ using Step = ServerFacts::Step;
 
 class Findings {
  public:
-  Findings(const config::BackendConfig& backend, const InstallationFacts& facts, unsigned processors)
+  Findings(const config::BackendConfig& backend, const InstallationFacts& facts,
+           unsigned processors)
       : backend_(backend), facts_(facts), processors_(processors) {}
 
   std::vector<Diagnostic> all() {
-    const bool usable =
-        std::ranges::any_of(facts_.servers, [](const CheckedServer& server) { return server.facts.ended == Step::kNone; });
+    const bool usable = std::ranges::any_of(facts_.servers, [](const CheckedServer& server) {
+      return server.facts.ended == Step::kNone;
+    });
     const bool found = !facts_.servers.empty();
-    for (const CheckedServer& sentinel : facts_.sentinels) add_failure(sentinel, remote::Kind::kSentinel, found);
-    for (const CheckedServer& node : facts_.mute_nodes) add_failure(node, remote::Kind::kNode, found);
+    for (const CheckedServer& sentinel : facts_.sentinels)
+      add_failure(sentinel, remote::Kind::kSentinel, found);
+    for (const CheckedServer& node : facts_.mute_nodes)
+      add_failure(node, remote::Kind::kNode, found);
     for (const CheckedServer& server : facts_.servers) {
       // A Cluster with one dead master still serves the rest: usable, with a warning.
       const bool away = server.facts.ended == Step::kConnect && usable;
@@ -47,8 +51,8 @@ class Findings {
   void add(Diagnostic finding, const CheckedServer& server) {
     const std::string where = remote::text_of(server.endpoint);
     const auto same = std::ranges::find_if(all_, [&](const Diagnostic& other) {
-      return other.weight == finding.weight && other.id == finding.id && other.what == finding.what &&
-             other.remedy == finding.remedy;
+      return other.weight == finding.weight && other.id == finding.id &&
+             other.what == finding.what && other.remedy == finding.remedy;
     });
     // The only server needs no address beside its findings.
     if (facts_.mode == remote::Mode::kStandalone) return all_.push_back(std::move(finding));
@@ -68,28 +72,35 @@ class Findings {
   }
   void add_of_mode(const CheckedServer& server) {
     if (facts_.mode != remote::Mode::kStandalone && server.facts.replicas == 0U)
-      add({Weight::kNote, "no-replica", "the master has no replica: while the master is away, its chunks are misses",
+      add({Weight::kNote, "no-replica",
+           "the master has no replica: while the master is away, its chunks are misses",
            "add a replica, which takes over; for a cache a replica may not be worth its memory"},
           server);
     if (server.facts.full_coverage.value_or(false) && facts_.mode == remote::Mode::kCluster)
       add({Weight::kNote, "full-coverage",
-           "cluster-require-full-coverage is yes: with one master away all nodes answer CLUSTERDOWN",
-           "CONFIG SET cluster-require-full-coverage no at each node: the other masters then serve on, and only chunks of the "
+           "cluster-require-full-coverage is yes: with one master away all nodes answer "
+           "CLUSTERDOWN",
+           "CONFIG SET cluster-require-full-coverage no at each node: the other masters then serve "
+           "on, and only chunks of the "
            "absent master are misses"},
           server);
   }
   void add_of_sentinels() {
     std::vector<std::string> named;
     for (const CheckedServer& sentinel : facts_.sentinels)
-      if (sentinel.facts.named && std::ranges::find(named, remote::text_of(*sentinel.facts.named)) == named.end())
+      if (sentinel.facts.named &&
+          std::ranges::find(named, remote::text_of(*sentinel.facts.named)) == named.end())
         named.push_back(remote::text_of(*sentinel.facts.named));
     if (named.size() > 1)
-      add(Weight::kWarning, "sentinels-disagree", "the Sentinels name different masters: " + joined(named),
-          "check again; if the Sentinels still disagree, they do not reach each other (SENTINEL SENTINELS " +
+      add(Weight::kWarning, "sentinels-disagree",
+          "the Sentinels name different masters: " + joined(named),
+          "check again; if the Sentinels still disagree, they do not reach each other (SENTINEL "
+          "SENTINELS " +
               backend_.sentinel_master + ")");
     if (facts_.sentinels.size() == 1)
       add(Weight::kNote, "one-sentinel",
-          "backend.url names one Sentinel: while this Sentinel is away, a starting larderd finds no master",
+          "backend.url names one Sentinel: while this Sentinel is away, a starting larderd finds "
+          "no master",
           "name three Sentinels in backend.url");
   }
   void add_of_cluster() {
@@ -113,7 +124,8 @@ class Findings {
 
 }  // namespace
 
-std::vector<Diagnostic> findings_of(const config::BackendConfig& backend, const InstallationFacts& facts, unsigned processors) {
+std::vector<Diagnostic> findings_of(const config::BackendConfig& backend,
+                                    const InstallationFacts& facts, unsigned processors) {
   return Findings(backend, facts, processors).all();
 }
 

@@ -8,6 +8,7 @@
 namespace larder::backend_check {
 
 // The heaviest first. `processors`: of this machine.
-std::vector<Diagnostic> findings_of(const config::BackendConfig& backend, const InstallationFacts& facts, unsigned processors);
+std::vector<Diagnostic> findings_of(const config::BackendConfig& backend,
+                                    const InstallationFacts& facts, unsigned processors);
 
 }  // namespace larder::backend_check

@@ -38,7 +38,8 @@ class Check {
     // A node of a Cluster answers MOVED for keys of other nodes, so keys are tried until four belong
     // to the node's slots.
     for (std::size_t number = 0; keys_.size() < kValues; ++number)
-      if (std::string key = name + std::to_string(number); server.slots.empty() || serves(key)) keys_.push_back(std::move(key));
+      if (std::string key = name + std::to_string(number); server.slots.empty() || serves(key))
+        keys_.push_back(std::move(key));
     // Random bytes: a server or proxy that compresses values would look faster with zeros.
     value_.resize(remote::kPartBytes);
     for (std::size_t at = 0; at + 8 <= value_.size(); at += 8) {
@@ -48,13 +49,15 @@ class Check {
   }
 
   ServerFacts run() {
-    const std::array<std::pair<Step, Status (Check::*)()>, 5> steps{{{Step::kConnect, &Check::connect},
-                                                                     {Step::kGreet, &Check::greet},
-                                                                     {Step::kDatabase, &Check::describe},
-                                                                     {Step::kMode, &Check::check_mode},
-                                                                     {Step::kUse, &Check::use}}};
+    const std::array<std::pair<Step, Status (Check::*)()>, 5> steps{
+        {{Step::kConnect, &Check::connect},
+         {Step::kGreet, &Check::greet},
+         {Step::kDatabase, &Check::describe},
+         {Step::kMode, &Check::check_mode},
+         {Step::kUse, &Check::use}}};
     for (const auto& [step, take] : steps) {
-      facts_.failure = server_.stop.stop_requested() ? Status(Code::kUnavailable, "stopping") : (this->*take)();
+      facts_.failure =
+          server_.stop.stop_requested() ? Status(Code::kUnavailable, "stopping") : (this->*take)();
       facts_.ended = step;
       if (!facts_.failure.ok()) return std::move(facts_);
       if (step == Step::kMode && !of_use()) break;
@@ -64,22 +67,30 @@ class Check {
   }
 
  private:
-  std::uint64_t deadline(std::uint64_t ms) const { return std::min(clock_.now_ns() + ms * kNsPerMs, server_.end_ns); }
+  std::uint64_t deadline(std::uint64_t ms) const {
+    return std::min(clock_.now_ns() + ms * kNsPerMs, server_.end_ns);
+  }
   bool serves(std::string_view key) const {
     const std::uint16_t slot = remote::slot_of(key);
-    return std::ranges::any_of(server_.slots,
-                               [slot](const remote::SlotRange& range) { return range.first <= slot && slot <= range.last; });
+    return std::ranges::any_of(server_.slots, [slot](const remote::SlotRange& range) {
+      return range.first <= slot && slot <= range.last;
+    });
   }
   // Host names of replies reach the user's screen. A hostile server could put the password there.
-  bool echoes(const std::string& host) const { return !password_.empty() && host.find(password_) != std::string::npos; }
+  bool echoes(const std::string& host) const {
+    return !password_.empty() && host.find(password_) != std::string::npos;
+  }
   // A Sentinel has no keys, and a node without slots here is asked for the map only.
   bool of_use() const {
-    return server_.kind != remote::Kind::kSentinel && (server_.kind != remote::Kind::kNode || !server_.slots.empty());
+    return server_.kind != remote::Kind::kSentinel &&
+           (server_.kind != remote::Kind::kNode || !server_.slots.empty());
   }
   Result<remote::Reply> ask(const Words& words, std::string_view types) {
     return dialogue_->ask(words, types, deadline(kAnswerMs));
   }
-  static bool is_error(const remote::Reply& reply) { return reply.kind == remote::Reply::Kind::kError; }
+  static bool is_error(const remote::Reply& reply) {
+    return reply.kind == remote::Reply::Kind::kError;
+  }
 
   Status connect();
   Status greet();
@@ -121,8 +132,10 @@ Status Check::greet() {
   const std::string& file = sentinel ? options_.sentinel_password_file : options_.password_file;
   const std::string& named = sentinel ? options_.sentinel_user : options_.user;
   Result<std::string> password =
-      file.empty() ? std::string()
-                   : remote::read_password(sentinel ? "backend.sentinel_password_file" : "backend.password_file", file);
+      file.empty()
+          ? std::string()
+          : remote::read_password(
+                sentinel ? "backend.sentinel_password_file" : "backend.password_file", file);
   if (!password.ok()) return password.status();
   password_ = *password;
   // AUTH with a user needs a name; Redis calls the user of a plain `requirepass` "default".
@@ -151,7 +164,8 @@ Status Check::describe() {
     if (!is_error(*info)) take_info(info->text, facts_);
   }
   if (facts_.mode == "sentinel") return {};
-  for (const std::string_view name : {"save", "io-threads", "databases", "cluster-require-full-coverage"}) {
+  for (const std::string_view name :
+       {"save", "io-threads", "databases", "cluster-require-full-coverage"}) {
     const Result<remote::Reply> config = ask({"CONFIG", "GET", name}, "*");
     if (!config.ok()) return config.status();
     take_config(*config, facts_);
@@ -161,17 +175,20 @@ Status Check::describe() {
 }
 
 Status Check::check_mode() {
-  if (Status misfit = remote::role_mismatch(server_.kind, facts_.mode, facts_.role); !misfit.ok()) return misfit;
+  if (Status misfit = remote::role_mismatch(server_.kind, facts_.mode, facts_.role); !misfit.ok())
+    return misfit;
   if (server_.kind == remote::Kind::kSentinel) return ask_sentinel();
   return server_.kind == remote::Kind::kNode && server_.slots.empty() ? ask_map() : Status();
 }
 
 Status Check::ask_sentinel() {
-  const Result<remote::Reply> named = ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", options_.sentinel_master}, "*");
+  const Result<remote::Reply> named =
+      ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", options_.sentinel_master}, "*");
   if (!named.ok()) return named.status();
   if (is_error(*named)) return remote::status_of(remote::meaning_of(named->text));
   const std::optional<remote::Endpoint> master = remote::parse_named(*named);
-  if (!master) return {Code::kFailedPrecondition, "the Sentinel knows no master " + options_.sentinel_master};
+  if (!master)
+    return {Code::kFailedPrecondition, "the Sentinel knows no master " + options_.sentinel_master};
   if (echoes(master->host)) return {Code::kDataLoss, "the server sends our password back"};
   facts_.named = master;
   const Result<remote::Reply> masters = ask({"SENTINEL", "MASTERS"}, "*");
@@ -187,7 +204,8 @@ Status Check::ask_map() {
   for (const remote::SlotRange& range : facts_.map.value_or(std::vector<remote::SlotRange>()))
     if (echoes(range.master.host)) return {Code::kDataLoss, "the server sends our password back"};
   if (!facts_.map) return {Code::kDataLoss, "the answer of the node to CLUSTER SLOTS is no map"};
-  return facts_.map->empty() ? Status(Code::kUnavailable, "the Cluster serves no keys yet") : Status();
+  return facts_.map->empty() ? Status(Code::kUnavailable, "the Cluster serves no keys yet")
+                             : Status();
 }
 
 Status Check::use() {
@@ -209,13 +227,14 @@ Status Check::use() {
 Status Check::try_commands() {
   const std::string& key = keys_[0];
   const std::string pattern = options_.prefix + ":check:*";
-  std::vector<std::pair<Words, std::string_view>> commands{{{"PING"}, "+"},
-                                                           {{"GETRANGE", key, "0", "0"}, "$"},
-                                                           {{"GET", key}, "$"},
-                                                           {{"SET", key, "1", "PX", kLifeMs}, "+"},
-                                                           {{"GETDEL", key}, "$"},
-                                                           {{"UNLINK", key}, ":"},
-                                                           {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}};
+  std::vector<std::pair<Words, std::string_view>> commands{
+      {{"PING"}, "+"},
+      {{"GETRANGE", key, "0", "0"}, "$"},
+      {{"GET", key}, "$"},
+      {{"SET", key, "1", "PX", kLifeMs}, "+"},
+      {{"GETDEL", key}, "$"},
+      {{"UNLINK", key}, ":"},
+      {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}};
   if (server_.kind == remote::Kind::kNode) commands.push_back({{"ASKING"}, "+"});
   if (server_.kind == remote::Kind::kNode && options_.read_replicas)
     commands.push_back({{"READONLY"}, "+"});  // a master accepts READONLY, too
@@ -251,23 +270,29 @@ Status Check::measure_pings() {
 }
 
 std::uint64_t rate(std::uint64_t bytes, std::uint64_t took_ns) {
-  return took_ns == 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(took_ns));
+  return took_ns == 0 ? 0
+                      : static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 /
+                                                   static_cast<double>(took_ns));
 }
 
 Status Check::measure_sets() {
   std::uint64_t bytes = 0, took_ns = 0;
-  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs / server_.share; ++round) {
+  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs / server_.share;
+       ++round) {
     std::vector<remote::Request> requests(kValues);
     for (std::size_t i = 0; i < kValues; ++i) {
-      requests[i].around = remote::format_around(Words{"SET", keys_[i]}, value_.size(), Words{"PX", kLifeMs});
+      requests[i].around =
+          remote::format_around(Words{"SET", keys_[i]}, value_.size(), Words{"PX", kLifeMs});
       requests[i].body = value_;
       requests[i].expect.types = "+";
       requests[i].then = [this](const Status& lost, const remote::Reply& reply) {
-        if (lost.ok() && is_error(reply) && facts_.writes.ok()) facts_.writes = remote::status_of(remote::meaning_of(reply.text));
+        if (lost.ok() && is_error(reply) && facts_.writes.ok())
+          facts_.writes = remote::status_of(remote::meaning_of(reply.text));
       };
     }
     const std::uint64_t began_ns = clock_.now_ns();
-    if (Status status = dialogue_->run(std::move(requests), deadline(kValuesMs)); !status.ok()) return status;
+    if (Status status = dialogue_->run(std::move(requests), deadline(kValuesMs)); !status.ok())
+      return status;
     took_ns += clock_.now_ns() - began_ns;
     bytes += kValues * value_.size();
     if (!facts_.writes.ok()) return {};
@@ -283,7 +308,8 @@ Status Check::measure_gets() {
   std::vector<std::byte> got(kValues * value_.size());
   std::uint64_t bytes = 0, took_ns = 0;
   std::size_t whole = 0;
-  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs / server_.share; ++round) {
+  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs / server_.share;
+       ++round) {
     std::ranges::fill(got, std::byte{0});
     whole = 0;
     std::vector<remote::Request> requests(kValues);
@@ -292,12 +318,15 @@ Status Check::measure_gets() {
       requests[i].around.before = remote::format_command(Words{"GET", keys_[i]});
       requests[i].expect = {"$", target.size(), target};
       requests[i].then = [&whole](const Status& lost, const remote::Reply& reply) {
-        whole +=
-            lost.ok() && reply.kind == remote::Reply::Kind::kPayload && reply.integer == std::int64_t{remote::kPartBytes} ? 1 : 0;
+        whole += lost.ok() && reply.kind == remote::Reply::Kind::kPayload &&
+                         reply.integer == std::int64_t{remote::kPartBytes}
+                     ? 1
+                     : 0;
       };
     }
     const std::uint64_t began_ns = clock_.now_ns();
-    if (Status status = dialogue_->run(std::move(requests), deadline(kValuesMs)); !status.ok()) return status;
+    if (Status status = dialogue_->run(std::move(requests), deadline(kValuesMs)); !status.ok())
+      return status;
     took_ns += clock_.now_ns() - began_ns;
     if (whole != kValues) return {};
     for (std::size_t i = 0; i < kValues; ++i)
@@ -318,7 +347,8 @@ Status Check::remove_values() {
 
 }  // namespace
 
-ServerFacts check_server(const remote::RemoteOptions& options, const ServerToCheck& server, const base::Clock& clock) {
+ServerFacts check_server(const remote::RemoteOptions& options, const ServerToCheck& server,
+                         const base::Clock& clock) {
   return Check(options, server, clock).run();
 }
 

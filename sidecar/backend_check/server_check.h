@@ -42,13 +42,15 @@ struct ServerFacts {
   std::optional<std::vector<remote::SlotRange>> map;
   std::optional<bool> full_coverage;  // cluster-require-full-coverage
 
-  std::vector<std::string> missing;  // commands of the tier that the user may not run, or the server lacks
-  Status writes;                     // an error: the reason for refused writes
+  std::vector<std::string>
+      missing;    // commands of the tier that the user may not run, or the server lacks
+  Status writes;  // an error: the reason for refused writes
   struct Pings {
     std::size_t count = 0;
     std::uint64_t p50_ns = 0, p99_ns = 0;
   } pings;
-  std::uint64_t set_bytes_per_s = 0, get_bytes_per_s = 0;  // for values of kPartBytes; 0: not measured
+  std::uint64_t set_bytes_per_s = 0,
+                get_bytes_per_s = 0;  // for values of kPartBytes; 0: not measured
 };
 
 // A server, and the extent of its check.
@@ -65,6 +67,7 @@ struct ServerToCheck {
 
 // Writes keys PREFIX:check:... and removes them. Keys that cannot be removed expire after 20 s.
 // REQUIRES: SIGPIPE is blocked or ignored.
-ServerFacts check_server(const remote::RemoteOptions& options, const ServerToCheck& server, const base::Clock& clock);
+ServerFacts check_server(const remote::RemoteOptions& options, const ServerToCheck& server,
+                         const base::Clock& clock);
 
 }  // namespace larder::backend_check

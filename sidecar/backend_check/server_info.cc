@@ -9,8 +9,9 @@
 namespace larder::backend_check {
 namespace {
 
-constexpr std::array<std::string_view, 8> kPolicies{"noeviction",      "allkeys-lru",  "allkeys-lfu",  "allkeys-random",
-                                                    "volatile-random", "volatile-lru", "volatile-lfu", "volatile-ttl"};
+constexpr std::array<std::string_view, 8> kPolicies{
+    "noeviction",      "allkeys-lru",  "allkeys-lfu",  "allkeys-random",
+    "volatile-random", "volatile-lru", "volatile-lfu", "volatile-ttl"};
 constexpr std::array<std::string_view, 3> kModes{"standalone", "cluster", "sentinel"};
 constexpr std::size_t kMostVersion = 16;  // bytes; "8.0.1", "255.255.255"
 
@@ -21,14 +22,15 @@ void take_number(std::string_view text, std::optional<std::uint64_t>& target) {
 }
 
 // Takes over a word of a list only: a free text could hold the password.
-void take_word(std::string_view text, std::span<const std::string_view> known, std::string& target) {
+void take_word(std::string_view text, std::span<const std::string_view> known,
+               std::string& target) {
   if (std::ranges::find(known, text) != known.end()) target = text;
 }
 
 // "8.0.1": numbers and dots.
 void take_version(std::string_view text, std::string_view product, ServerFacts& facts) {
-  const bool plain =
-      !text.empty() && text.size() <= kMostVersion && text.find_first_not_of("0123456789.") == std::string_view::npos;
+  const bool plain = !text.empty() && text.size() <= kMostVersion &&
+                     text.find_first_not_of("0123456789.") == std::string_view::npos;
   if (!plain) return;
   facts.product = product;
   facts.version = text;
@@ -42,14 +44,16 @@ void take_role(std::string_view text, ServerFacts& facts) {
 }  // namespace
 
 void take_hello(const remote::Reply& hello, ServerFacts& facts) {
-  take_version(remote::told(hello, "version"), remote::told(hello, "server") == "valkey" ? "Valkey" : "Redis", facts);
+  take_version(remote::told(hello, "version"),
+               remote::told(hello, "server") == "valkey" ? "Valkey" : "Redis", facts);
   take_word(remote::told(hello, "mode"), kModes, facts.mode);
   take_role(remote::told(hello, "role"), facts);
 }
 
 // A Valkey reports redis_version as well, for compatibility: valkey_version decides.
 void take_info(std::string_view info, ServerFacts& facts) {
-  const std::string_view valkey = remote::info_value(info, "valkey_version"), redis = remote::info_value(info, "redis_version");
+  const std::string_view valkey = remote::info_value(info, "valkey_version"),
+                         redis = remote::info_value(info, "redis_version");
   if (!valkey.empty() || !redis.empty())
     take_version(valkey.empty() ? redis : valkey, valkey.empty() ? "Redis" : "Valkey", facts);
   take_word(remote::info_value(info, "server_mode"), kModes, facts.mode);
@@ -60,7 +64,8 @@ void take_info(std::string_view info, ServerFacts& facts) {
   take_number(remote::info_value(info, "total_system_memory"), facts.machine_bytes);
   take_number(remote::info_value(info, "connected_slaves"), facts.replicas);
   take_word(remote::info_value(info, "maxmemory_policy"), kPolicies, facts.policy);
-  if (const std::string_view on = remote::info_value(info, "aof_enabled"); on == "0" || on == "1") facts.append_only = on == "1";
+  if (const std::string_view on = remote::info_value(info, "aof_enabled"); on == "0" || on == "1")
+    facts.append_only = on == "1";
 }
 
 void take_config(const remote::Reply& config, ServerFacts& facts) {
@@ -70,7 +75,8 @@ void take_config(const remote::Reply& config, ServerFacts& facts) {
   if (name == "save") facts.snapshots = !value.empty();
   if (name == "io-threads") take_number(value, facts.io_threads);
   if (name == "databases") take_number(value, facts.databases);
-  if (name == "cluster-require-full-coverage" && (value == "yes" || value == "no")) facts.full_coverage = value == "yes";
+  if (name == "cluster-require-full-coverage" && (value == "yes" || value == "no"))
+    facts.full_coverage = value == "yes";
 }
 
 void take_masters(const remote::Reply& masters, std::string_view name, ServerFacts& facts) {

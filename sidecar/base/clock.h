@@ -21,8 +21,9 @@ class Clock {
 class MonotonicClock final : public Clock {
  public:
   std::uint64_t now_ns() const override {
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                          std::chrono::steady_clock::now().time_since_epoch())
+                                          .count());
   }
 };
 
@@ -33,7 +34,8 @@ class BoottimeClock final : public Clock {
   std::uint64_t now_ns() const override {
     timespec now{};
     ::clock_gettime(CLOCK_BOOTTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(now.tv_nsec);
   }
 };
 

@@ -36,14 +36,15 @@ bool set_text(A& arguments, std::string_view, std::string_view text) {
 
 template <class A>
 struct Grammar {
-  std::string_view unknown;                         // the end of "'--x' is no option of larderctl"
-  std::string_view hint = {};                       // the end of "'--config' needs a file (see larderd --help)"
-  std::vector<std::string> A::*operands = nullptr;  // words that are no options; null: such a word is unknown
-  std::vector<std::string> A::*rest = nullptr;      // words behind `--`; null: `--` is unknown
-  bool letters = false;                             // a value may follow a letter: "-njobs", "-n=jobs"
-  bool option_is_no_value = false;                  // a next word that begins with `--` is no value
-  bool empty_is_missing = false;                    // an empty value is a missing value
-  bool quotes_word = false;                         // errors quote the whole word, and a bad value
+  std::string_view unknown;    // the end of "'--x' is no option of larderctl"
+  std::string_view hint = {};  // the end of "'--config' needs a file (see larderd --help)"
+  std::vector<std::string> A::*operands =
+      nullptr;  // words that are no options; null: such a word is unknown
+  std::vector<std::string> A::*rest = nullptr;  // words behind `--`; null: `--` is unknown
+  bool letters = false;                         // a value may follow a letter: "-njobs", "-n=jobs"
+  bool option_is_no_value = false;              // a next word that begins with `--` is no value
+  bool empty_is_missing = false;                // an empty value is a missing value
+  bool quotes_word = false;                     // errors quote the whole word, and a bad value
 };
 
 struct SplitWord {
@@ -72,8 +73,9 @@ Result<A> parse_command_line(std::span<const Option<A>> options, const Grammar<A
       continue;
     }
     SplitWord split = split_word(word, grammar.letters);
-    const auto option = std::ranges::find_if(
-        options, [&split](const Option<A>& one) { return one.name == split.name && !(one.takes.empty() && split.value); });
+    const auto option = std::ranges::find_if(options, [&split](const Option<A>& one) {
+      return one.name == split.name && !(one.takes.empty() && split.value);
+    });
     if (option == options.end()) return wrong_word(word, grammar.unknown);
     if (!option->takes.empty() && !split.value && words.size() > 1 &&
         !(grammar.option_is_no_value && words[1].starts_with("--"))) {
@@ -86,7 +88,8 @@ Result<A> parse_command_line(std::span<const Option<A>> options, const Grammar<A
     if (!option->takes.empty() && is_missing) return wrong_word(named, needs);
     if (option->set(arguments, option->name, split.value.value_or(""))) continue;
     if (!grammar.quotes_word) return wrong_word(named, needs);
-    return wrong_word(named, "takes " + std::string(option->takes) + ", not '" + std::string(*split.value) + "'");
+    return wrong_word(
+        named, "takes " + std::string(option->takes) + ", not '" + std::string(*split.value) + "'");
   }
   return arguments;
 }

@@ -14,7 +14,8 @@ void raise_descriptor_limit(std::uint64_t wanted) {
   const rlim_t allowed = std::min<rlim_t>(limit.rlim_max, wanted);
   if (limit.rlim_cur >= allowed) return;
   limit.rlim_cur = allowed;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) log_warning("the limit of open files could not be raised");
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    log_warning("the limit of open files could not be raised");
 }
 
 }  // namespace larder::base

@@ -13,7 +13,8 @@ std::string file_error(int err) {
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
     return "the file system takes no file of that size";
   return "this process may write no file over " + std::to_string(limit.rlim_cur >> 10) +
-         " KiB; raise its limit of file size (ulimit -f unlimited, LimitFSIZE=infinity in a unit of systemd, docker run --ulimit "
+         " KiB; raise its limit of file size (ulimit -f unlimited, LimitFSIZE=infinity in a unit "
+         "of systemd, docker run --ulimit "
          "fsize=-1)";
 }
 

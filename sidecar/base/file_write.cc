@@ -23,11 +23,13 @@ Status write_parts(std::span<const std::byte> bytes, const std::string& what, co
 }  // namespace
 
 Status write_all(int fd, std::span<const std::byte> bytes, const std::string& what) {
-  return write_parts(bytes, what,
-                     [fd](std::span<const std::byte> part, std::size_t) { return ::write(fd, part.data(), part.size()); });
+  return write_parts(bytes, what, [fd](std::span<const std::byte> part, std::size_t) {
+    return ::write(fd, part.data(), part.size());
+  });
 }
 
-Status write_all_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset, const std::string& what) {
+Status write_all_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset,
+                    const std::string& what) {
   return write_parts(bytes, what, [fd, offset](std::span<const std::byte> part, std::size_t done) {
     return ::pwrite(fd, part.data(), part.size(), static_cast<off_t>(offset + done));
   });

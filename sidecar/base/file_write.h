@@ -18,6 +18,7 @@ namespace larder::base {
 // call and its file, "write /dev/shm/x.lock".
 Status write_all(int fd, std::span<const std::byte> bytes, const std::string& what);
 // The same from `offset` on.
-Status write_all_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset, const std::string& what);
+Status write_all_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset,
+                    const std::string& what);
 
 }  // namespace larder::base

@@ -17,8 +17,11 @@ std::string hex_escape(unsigned code_point) {
 
 // `character`: valid UTF-8 that JSON wants escaped.
 std::string escaped(std::string_view character) {
-  const auto bits = [character](std::size_t i, unsigned mask) { return static_cast<std::uint8_t>(character[i]) & mask; };
-  if (character.size() == 3) return hex_escape(bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f));
+  const auto bits = [character](std::size_t i, unsigned mask) {
+    return static_cast<std::uint8_t>(character[i]) & mask;
+  };
+  if (character.size() == 3)
+    return hex_escape(bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f));
   if (character.size() == 2) return hex_escape(bits(0, 0x1f) << 6 | bits(1, 0x3f));
   switch (character.front()) {
     case '"': return "\\\"";
@@ -30,7 +33,8 @@ std::string escaped(std::string_view character) {
 }
 
 bool needs_escape(std::string_view character) {
-  return character.front() == '"' || character.front() == '\\' || is_control(character, character.size());
+  return character.front() == '"' || character.front() == '\\' ||
+         is_control(character, character.size());
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ std::atomic<LogFormat> log_format{LogFormat::kText};
 std::string timestamp() {
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
   std::array<char, 32> date{};
@@ -60,10 +61,12 @@ void set_log_format(LogFormat format) {
   log_format = format;
 }
 
-std::string log_line(LogFormat format, std::string_view time, LogLevel level, std::string_view text, LogFields fields) {
+std::string log_line(LogFormat format, std::string_view time, LogLevel level, std::string_view text,
+                     LogFields fields) {
   std::string line;
   if (format == LogFormat::kJson) {
-    line = "{\"ts\":" + json_text(time) + ",\"level\":\"" + level_name(level) + "\",\"msg\":" + json_text(text);
+    line = "{\"ts\":" + json_text(time) + ",\"level\":\"" + level_name(level) +
+           "\",\"msg\":" + json_text(text);
     for (const auto& [key, value] : fields) line += "," + json_text(key) + ":" + json_text(value);
     return line + "}";
   }
@@ -86,7 +89,8 @@ void log(LogLevel level, std::string_view text, LogFields fields) {
 }
 
 std::string stamped_line(LogLevel level, std::string_view text, LogFields fields) {
-  return log_line(log_format.load(std::memory_order_relaxed), timestamp(), level, text, fields) + '\n';
+  return log_line(log_format.load(std::memory_order_relaxed), timestamp(), level, text, fields) +
+         '\n';
 }
 
 }  // namespace larder::base

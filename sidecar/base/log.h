@@ -26,7 +26,8 @@ bool logs(LogLevel level);  // whether lines of that level are written
 void log(LogLevel level, std::string_view text, LogFields fields = {});
 
 // The line that log() writes, without its end. Pure; `time` as in RFC 3339.
-std::string log_line(LogFormat format, std::string_view time, LogLevel level, std::string_view text, LogFields fields);
+std::string log_line(LogFormat format, std::string_view time, LogLevel level, std::string_view text,
+                     LogFields fields);
 
 inline void log_debug(std::string_view text, LogFields fields = {}) {
   log(LogLevel::kDebug, text, fields);

@@ -14,11 +14,13 @@ namespace larder::base {
 namespace {
 
 std::atomic<std::uint64_t> noted{0};
-std::atomic<LogQueue*> queue{nullptr};  // lives as long as the process: static objects may log in their destructors
+std::atomic<LogQueue*> queue{
+    nullptr};  // lives as long as the process: static objects may log in their destructors
 
 std::string count_line(std::uint64_t lines) {
-  return stamped_line(LogLevel::kWarning, std::to_string(lines) + (lines == 1 ? " line" : " lines") +
-                                              " of this log are missing: standard error took no more");
+  return stamped_line(LogLevel::kWarning,
+                      std::to_string(lines) + (lines == 1 ? " line" : " lines") +
+                          " of this log are missing: standard error took no more");
 }
 
 }  // namespace
@@ -33,7 +35,8 @@ LogDrain::~LogDrain() {
 }
 
 void write_line(std::string line) {
-  if (LogQueue* const to = queue.load(std::memory_order_acquire); to != nullptr) return to->add(std::move(line));
+  if (LogQueue* const to = queue.load(std::memory_order_acquire); to != nullptr)
+    return to->add(std::move(line));
   // A log that cannot be written has no other place to say so.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

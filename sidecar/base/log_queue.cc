@@ -29,7 +29,8 @@ struct Entry {
 }  // namespace
 
 struct LogQueue::Shared {
-  Shared(int to, CountLine line, std::size_t most) : fd(to), count_line(std::move(line)), most_bytes(most) {}
+  Shared(int to, CountLine line, std::size_t most)
+      : fd(to), count_line(std::move(line)), most_bytes(most) {}
 
   const int fd;
   const CountLine count_line;
@@ -144,7 +145,8 @@ void LogQueue::add(std::string line) {
 
 bool LogQueue::flush(std::chrono::milliseconds most) {
   std::unique_lock lock(shared_->mutex);
-  return shared_->written.wait_for(lock, most, [this] { return shared_->empty() && !shared_->writing; });
+  return shared_->written.wait_for(lock, most,
+                                   [this] { return shared_->empty() && !shared_->writing; });
 }
 
 std::uint64_t LogQueue::dropped() const {

@@ -22,8 +22,8 @@ LogThrottle& refusals() {
 }
 
 void write_count(std::string_view source, LogLevel level, std::uint64_t left_out) {
-  log(level,
-      "left out: " + std::to_string(left_out) + (left_out == 1 ? " more line of " : " more lines of ") + std::string(source));
+  log(level, "left out: " + std::to_string(left_out) +
+                 (left_out == 1 ? " more line of " : " more lines of ") + std::string(source));
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ void LogThrottle::tell_all() {
   due_ms_ = UINT64_MAX;
 }
 
-void LogThrottle::log(std::string_view source, LogLevel level, std::string_view text, LogFields fields) {
+void LogThrottle::log(std::string_view source, LogLevel level, std::string_view text,
+                      LogFields fields) {
   if (!logs(level)) return;
   const std::uint64_t now_ms = clock_.now_ms();
   const std::lock_guard lock(mutex_);
@@ -122,7 +123,8 @@ std::string without_numbers(std::string_view text) {
   return kept;
 }
 
-void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text, LogFields fields) {
+void log_refusal(std::string_view who, std::string_view cause, LogLevel level,
+                 std::string_view text, LogFields fields) {
   refusals().log(std::string(who) + ": " + without_numbers(cause), level, text, fields);
 }
 

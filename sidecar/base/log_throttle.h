@@ -32,7 +32,8 @@ class LogThrottle {
   static constexpr std::string_view kOthers = "others";
 
   // `clock` outlives it. `least_ms`: the first period of a source.
-  explicit LogThrottle(const Clock& clock, std::uint64_t least_ms = kLeastMs) : clock_(clock), least_ms_(least_ms) {}
+  explicit LogThrottle(const Clock& clock, std::uint64_t least_ms = kLeastMs)
+      : clock_(clock), least_ms_(least_ms) {}
   ~LogThrottle();  // writes all counts
   LogThrottle(const LogThrottle&) = delete;
   LogThrottle& operator=(const LogThrottle&) = delete;
@@ -62,19 +63,22 @@ class LogThrottle {
 
   const Clock& clock_;
   const std::uint64_t least_ms_;
-  std::atomic<std::uint64_t> due_ms_{UINT64_MAX};  // when the first source writes a count, or leaves
+  std::atomic<std::uint64_t> due_ms_{
+      UINT64_MAX};  // when the first source writes a count, or leaves
   mutable std::mutex mutex_;
   Sources sources_;
 };
 
 // log() and tell() of the throttle of this process.
-void log_from(std::string_view source, LogLevel level, std::string_view text, LogFields fields = {});
+void log_from(std::string_view source, LogLevel level, std::string_view text,
+              LogFields fields = {});
 void tell_left_out();
 
 // Logs a refusal, or another failure that lasts until a person repairs the cause and returns with
 // each retry. For each `who` and `cause` the log gets one line, then a count once a minute. Numbers
 // in `cause` are ignored. REQUIRES: `cause` contains no name that an engine or client chose.
-void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text, LogFields fields = {});
+void log_refusal(std::string_view who, std::string_view cause, LogLevel level,
+                 std::string_view text, LogFields fields = {});
 
 // The cause as log_refusal() compares it: '#' for each number and each id in hex digits.
 std::string without_numbers(std::string_view text);

@@ -22,7 +22,10 @@ inline void open_standard_streams() {
 // the reason.
 inline int after_output(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  std::fputs("not all of the output could be written: its file system is full, or its size is limited (ulimit -f)\n", stderr);
+  std::fputs(
+      "not all of the output could be written: its file system is full, or its size is limited "
+      "(ulimit -f)\n",
+      stderr);
   return status == 0 ? 1 : status;
 }
 

@@ -13,7 +13,8 @@ namespace larder::base {
 class StopFd {
  public:
   explicit StopFd(std::stop_token stop)
-      : fd_(stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1), callback_(std::move(stop), Write{*this}) {}
+      : fd_(stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1),
+        callback_(std::move(stop), Write{*this}) {}
 
   // -1 if no stop is possible or no descriptor is left; poll() ignores -1.
   int get() const { return fd_.get(); }

@@ -14,8 +14,10 @@ namespace larder::base {
 namespace {
 
 bool is_loopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
-  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+  if (address->sa_family == AF_INET)
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
 // Fills in "HOST:PORT" of a bound socket, and whether the address is a loopback address.
@@ -23,10 +25,12 @@ Status describe(TcpListener& listener) {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
   auto* address = reinterpret_cast<sockaddr*>(&storage);
-  if (::getsockname(listener.socket.get(), address, &size) != 0) return Status::from_errno(errno, "getsockname");
+  if (::getsockname(listener.socket.get(), address, &size) != 0)
+    return Status::from_errno(errno, "getsockname");
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
-  if (::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+  if (::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return {Code::kInternal, "getnameinfo of the listening socket"};
   const bool v6 = address->sa_family == AF_INET6;
   listener.address = std::string(v6 ? "[" : "") + host.data() + (v6 ? "]:" : ":") + port.data();
@@ -40,8 +44,10 @@ Result<Fd> open_at(const addrinfo& one, const std::string& name) {
   if (!socket.valid()) return Status::from_errno(errno, name);
   const int on = 1, off = 0;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (one.ai_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-  if (::bind(socket.get(), one.ai_addr, one.ai_addrlen) != 0 || ::listen(socket.get(), kListenBacklog) != 0)
+  if (one.ai_family == AF_INET6)
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (::bind(socket.get(), one.ai_addr, one.ai_addrlen) != 0 ||
+      ::listen(socket.get(), kListenBacklog) != 0)
     return Status::from_errno(errno, name);
   return socket;
 }
@@ -61,9 +67,11 @@ const addrinfo& chosen(const addrinfo& first, bool every) {
 
 }  // namespace
 
-Result<TcpListener> listen_tcp(const std::string& host, std::uint16_t port, const std::string& key) {
+Result<TcpListener> listen_tcp(const std::string& host, std::uint16_t port,
+                               const std::string& key) {
   const std::string service = std::to_string(port);
-  const std::string name = key + " " + host + ":" + service + " (choose another address, or \"\" for none)";
+  const std::string name =
+      key + " " + host + ":" + service + " (choose another address, or \"\" for none)";
   const bool every = host.empty();
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -76,7 +84,8 @@ Result<TcpListener> listen_tcp(const std::string& host, std::uint16_t port, cons
   const addrinfo& one = chosen(*found, every);
   Result<Fd> socket = open_at(one, name);
   // getaddrinfo() gives the IPv6 wildcard even on a kernel without IPv6.
-  if (!socket.ok() && every && one.ai_family == AF_INET6 && found->ai_family != AF_INET6) socket = open_at(*found, name);
+  if (!socket.ok() && every && one.ai_family == AF_INET6 && found->ai_family != AF_INET6)
+    socket = open_at(*found, name);
   if (!socket.ok()) return socket.status();
   TcpListener listener;
   listener.socket = std::move(*socket);
@@ -87,7 +96,9 @@ Result<TcpListener> listen_tcp(const std::string& host, std::uint16_t port, cons
 Accepted accept_next(int listener) {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
-  Accepted accepted{Fd(::accept4(listener, reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC)), "local"};
+  Accepted accepted{Fd(::accept4(listener, reinterpret_cast<sockaddr*>(&storage), &size,
+                                 SOCK_NONBLOCK | SOCK_CLOEXEC)),
+                    "local"};
   const auto take = [&](const auto& bytes) {
     std::array<char, INET6_ADDRSTRLEN> text{};
     accepted.peer = ::inet_ntop(storage.ss_family, &bytes, text.data(), text.size());
@@ -98,7 +109,8 @@ Accepted accept_next(int listener) {
   if (storage.ss_family == AF_INET || storage.ss_family == AF_INET6)
     ::setsockopt(accepted.socket.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
   if (storage.ss_family == AF_INET) take(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr);
-  if (storage.ss_family == AF_INET6) take(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
+  if (storage.ss_family == AF_INET6)
+    take(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
   return accepted;
 }
 

@@ -37,7 +37,8 @@ std::string bytes_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 4> kUnits{" TiB", " GiB", " MiB", " KiB"};
   for (std::size_t i = 0; i < kUnits.size(); ++i) {
     const int shift = 40 - 10 * static_cast<int>(i);
-    if (bytes >> shift != 0) return decimal(std::ldexp(static_cast<double>(bytes), -shift), kUnits[i]);
+    if (bytes >> shift != 0)
+      return decimal(std::ldexp(static_cast<double>(bytes), -shift), kUnits[i]);
   }
   return std::to_string(bytes) + " bytes";
 }
@@ -58,7 +59,9 @@ std::string percent_text(double part, double whole) {
 
 std::string rate_text(double per_second) {
   constexpr double kWhole = 100;
-  return (per_second < kWhole ? decimal_text(per_second) : grouped(static_cast<std::uint64_t>(std::llround(per_second)))) + "/s";
+  return (per_second < kWhole ? decimal_text(per_second)
+                              : grouped(static_cast<std::uint64_t>(std::llround(per_second)))) +
+         "/s";
 }
 
 std::string byte_rate_text(double per_second) {
@@ -68,7 +71,8 @@ std::string byte_rate_text(double per_second) {
 std::string bar(double part, double whole, int width) {
   const double share = whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
   const auto full = static_cast<std::size_t>(std::lround(share * width));
-  return std::string("[") + std::string(full, '#') + std::string(static_cast<std::size_t>(width) - full, '.') + "]";
+  return std::string("[") + std::string(full, '#') +
+         std::string(static_cast<std::size_t>(width) - full, '.') + "]";
 }
 
 std::string printable(std::string_view text) {
@@ -76,8 +80,8 @@ std::string printable(std::string_view text) {
 }
 
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string_view cut(std::string_view text, std::size_t most) {
@@ -92,7 +96,8 @@ std::string_view cut(std::string_view text, std::size_t most) {
 
 std::string lower(std::string_view text) {
   std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(result, result.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return result;
 }
 

@@ -24,18 +24,21 @@ struct Scheme {
   std::string_view name;
   bool tls;
 };
-constexpr std::array<Scheme, 4> kSchemes{{{"redis", false}, {"rediss", true}, {"valkey", false}, {"valkeys", true}}};
+constexpr std::array<Scheme, 4> kSchemes{
+    {{"redis", false}, {"rediss", true}, {"valkey", false}, {"valkeys", true}}};
 
 struct Suffix {
   std::string_view text;
   BackendMode mode;
 };
-constexpr std::array<Suffix, 3> kSuffixes{
-    {{"-sentinel", BackendMode::kSentinel}, {"-cluster", BackendMode::kCluster}, {"", BackendMode::kStandalone}}};
+constexpr std::array<Suffix, 3> kSuffixes{{{"-sentinel", BackendMode::kSentinel},
+                                           {"-cluster", BackendMode::kCluster},
+                                           {"", BackendMode::kStandalone}}};
 
 Status no_url() {
   return invalid(
-      "is no URL of a Redis or Valkey: redis://[user@]host[:port][/database], redis-sentinel://host:port,.../MASTER, "
+      "is no URL of a Redis or Valkey: redis://[user@]host[:port][/database], "
+      "redis-sentinel://host:port,.../MASTER, "
       "redis-cluster://host:port,..., rediss... for TLS, unix:///path");
 }
 
@@ -43,7 +46,8 @@ Status no_url() {
 bool take_scheme(std::string_view name, BackendUrl& url) {
   for (const Suffix& suffix : kSuffixes) {
     if (!name.ends_with(suffix.text)) continue;
-    const auto* scheme = std::ranges::find(kSchemes, name.substr(0, name.size() - suffix.text.size()), &Scheme::name);
+    const auto* scheme = std::ranges::find(
+        kSchemes, name.substr(0, name.size() - suffix.text.size()), &Scheme::name);
     if (scheme == kSchemes.end()) continue;
     url.mode = suffix.mode;
     url.tls = scheme->tls;
@@ -53,10 +57,12 @@ bool take_scheme(std::string_view name, BackendUrl& url) {
 }
 
 Status unknown_scheme(std::string_view scheme) {
-  const bool plain = std::ranges::all_of(scheme, [](char c) { return (c >= 'a' && c <= 'z') || c == '+' || c == '-'; });
+  const bool plain = std::ranges::all_of(
+      scheme, [](char c) { return (c >= 'a' && c <= 'z') || c == '+' || c == '-'; });
   if (scheme.empty() || !plain || scheme.size() > kMostSchemeShown) return no_url();
   return invalid("begins with '" + std::string(scheme) +
-                 "://', which is not one of: redis://, rediss://, valkey://, valkeys://, unix://, and for Sentinels or a Cluster "
+                 "://', which is not one of: redis://, rediss://, valkey://, valkeys://, unix://, "
+                 "and for Sentinels or a Cluster "
                  "redis-sentinel://, redis-cluster:// and their like");
 }
 
@@ -73,7 +79,8 @@ std::optional<std::string> decoded(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
     if (c == '%') {
-      if (i + 2 >= text.size() || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0) return std::nullopt;
+      if (i + 2 >= text.size() || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0)
+        return std::nullopt;
       c = static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
       i += 2;
     }
@@ -85,7 +92,8 @@ std::optional<std::string> decoded(std::string_view text) {
 
 Status take_user(std::string_view user, BackendUrl& url) {
   if (user.find(':') != std::string_view::npos)
-    return invalid("holds a password: put it into a file of its own, and name that in backend.password_file");
+    return invalid(
+        "holds a password: put it into a file of its own, and name that in backend.password_file");
   const std::optional<std::string> name = decoded(user);
   if (!name || name->empty()) return invalid("has no user's name before its '@'");
   url.user = *name;
@@ -102,8 +110,10 @@ Status take_host(std::string_view place, BackendUrl& url) {
     return invalid("holds an IPv6 address without brackets: write redis://[::1]:6379");
   if (host.empty() || !is_host(host, bracketed))
     return invalid("names no host: a name, an IPv4 address, or an IPv6 address in brackets");
-  BackendHost one{std::string(host), url.mode == BackendMode::kSentinel ? kSentinelPort : kServerPort};
-  if (!rest.empty() && (!rest.starts_with(':') || !parse_number(rest.substr(1), one.port) || one.port == 0))
+  BackendHost one{std::string(host),
+                  url.mode == BackendMode::kSentinel ? kSentinelPort : kServerPort};
+  if (!rest.empty() &&
+      (!rest.starts_with(':') || !parse_number(rest.substr(1), one.port) || one.port == 0))
     return invalid("has no port of 1 to 65535 behind its host");
   if (std::ranges::find(url.hosts, one) != url.hosts.end()) return invalid("names a host twice");
   url.hosts.push_back(std::move(one));
@@ -113,10 +123,13 @@ Status take_host(std::string_view place, BackendUrl& url) {
 // One host, or several hosts separated by commas.
 Status take_hosts(std::string_view places, BackendUrl& url) {
   if (url.mode == BackendMode::kStandalone && places.find(',') != std::string_view::npos)
-    return invalid("names several hosts: make it redis-cluster:// for nodes of a Cluster, redis-sentinel:// for Sentinels");
+    return invalid(
+        "names several hosts: make it redis-cluster:// for nodes of a Cluster, redis-sentinel:// "
+        "for Sentinels");
   for (;;) {
     if (url.hosts.size() == BackendUrl::kMostHosts)
-      return invalid("names more than " + std::to_string(BackendUrl::kMostHosts) + " hosts: a few are enough to find the others");
+      return invalid("names more than " + std::to_string(BackendUrl::kMostHosts) +
+                     " hosts: a few are enough to find the others");
     const std::size_t comma = std::min(places.find(','), places.size());
     if (Status status = take_host(places.substr(0, comma), url); !status.ok()) return status;
     if (comma == places.size()) return {};
@@ -133,10 +146,13 @@ Status take_database(std::string_view text, BackendUrl& url) {
 // The name of the master, and optionally a database.
 Status take_master(std::string_view text, BackendUrl& url) {
   const std::string_view name = text.substr(0, text.find('/'));
-  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; };
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  };
   if (name.empty() || name.size() > kMostMasterName || !std::ranges::all_of(name, plain))
     return invalid(
-        "names no master behind the Sentinels: redis-sentinel://host:port,.../MASTER, as in `sentinel monitor MASTER`");
+        "names no master behind the Sentinels: redis-sentinel://host:port,.../MASTER, as in "
+        "`sentinel monitor MASTER`");
   url.sentinel_master = name;
   return take_database(text.substr(std::min(name.size() + 1, text.size())), url);
 }
@@ -145,7 +161,8 @@ Status take_master(std::string_view text, BackendUrl& url) {
 Status take_path(std::string_view text, BackendUrl& url) {
   if (url.mode == BackendMode::kSentinel) return take_master(text, url);
   if (Status status = take_database(text, url); !status.ok()) return status;
-  if (url.mode == BackendMode::kCluster && url.database != 0) return invalid("names a database: a Cluster has 0 alone");
+  if (url.mode == BackendMode::kCluster && url.database != 0)
+    return invalid("names a database: a Cluster has 0 alone");
   return {};
 }
 
@@ -172,8 +189,9 @@ Result<BackendUrl> parse_backend_url(std::string_view text) {
   std::string_view rest = text.substr(colon + 3);
   if (rest.find_first_of("?#") != std::string_view::npos)
     return invalid("holds a '?' or a '#': what is not in " +
-                   std::string(name.ends_with("-sentinel") ? "redis-sentinel://[user@]host[:port],.../MASTER[/database]"
-                                                           : "redis://[user@]host[:port][/database]") +
+                   std::string(name.ends_with("-sentinel")
+                                   ? "redis-sentinel://[user@]host[:port],.../MASTER[/database]"
+                                   : "redis://[user@]host[:port][/database]") +
                    " has a key of its own in backend");
   if (name == "unix") return parse_unix(rest);
   BackendUrl url;
@@ -185,7 +203,8 @@ Result<BackendUrl> parse_backend_url(std::string_view text) {
   }
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   if (Status status = take_hosts(rest.substr(0, slash), url); !status.ok()) return status;
-  if (Status status = take_path(rest.substr(std::min(slash + 1, rest.size())), url); !status.ok()) return status;
+  if (Status status = take_path(rest.substr(std::min(slash + 1, rest.size())), url); !status.ok())
+    return status;
   return url;
 }
 

@@ -33,7 +33,8 @@ struct BackendUrl {
 
   BackendMode mode = BackendMode::kStandalone;
   bool tls = false;
-  std::vector<BackendHost> hosts;  // without duplicates. Standalone: one host, or empty with unix_path
+  std::vector<BackendHost>
+      hosts;  // without duplicates. Standalone: one host, or empty with unix_path
   std::string unix_path;
   std::string sentinel_master;
   std::string user;
@@ -49,7 +50,8 @@ Result<BackendUrl> parse_backend_url(std::string_view text);
 inline std::string without_user(std::string_view url) {
   const std::size_t hosts = url.find("://") + 3, at = url.find('@', hosts);
   const bool user = at != std::string_view::npos && at < url.find('/', hosts);
-  return user ? std::string(url.substr(0, hosts)) + std::string(url.substr(at + 1)) : std::string(url);
+  return user ? std::string(url.substr(0, hosts)) + std::string(url.substr(at + 1))
+              : std::string(url);
 }
 
 }  // namespace larder::config

@@ -21,13 +21,15 @@ enum class Transfer { kShim, kSidecar };
 
 struct MemoryConfig {
   std::uint64_t size_bytes = 5ULL << 30;
-  std::string shm_name = "larder";                    // files are DIRECTORY/shm_name.arena, .index.*, .lock.*
-  std::string directory = "/dev/shm";                 // tmpfs; of the index and lock files, and of the arena on normal pages
+  std::string shm_name = "larder";  // files are DIRECTORY/shm_name.arena, .index.*, .lock.*
+  std::string directory =
+      "/dev/shm";  // tmpfs; of the index and lock files, and of the arena on normal pages
   Hugepages hugepages = Hugepages::kNone;             // none | 2Mi | 1Gi | prefer
   std::string hugepage_directory = "/dev/hugepages";  // a hugetlbfs with pages of that size
   std::string numa = "none";                          // none | auto | the number of a node
-  bool keep_on_exit = true;                           // the cached chunks stay in memory for the next start
-  OnMismatch on_mismatch = OnMismatch::kRefuse;       // unusable memory of an earlier larderd: refuse | replace
+  bool keep_on_exit = true;  // the cached chunks stay in memory for the next start
+  OnMismatch on_mismatch =
+      OnMismatch::kRefuse;  // unusable memory of an earlier larderd: refuse | replace
 };
 
 struct DiskConfig {
@@ -41,16 +43,17 @@ struct DiskConfig {
 struct BackendConfig : BackendUrl {  // the parts of `url`
   std::string url;                   // as given, never with a password; "": no backend
 
-  std::string password_file;                 // read at each connect; "": no password
-  std::string sentinel_user;                 // a user of the Sentinels; "": their default user
-  std::string sentinel_password_file;        // read at each connect; "": no password
-  std::string ca_file, cert_file, key_file;  // PEM, read at each connect; "": system authorities, no client certificate
-  std::string server_name;                   // the name in the certificate of the server; "": the host
-  bool read_replicas = false;                // Cluster only: parts of chunks are also read from replicas
-  std::string prefix;                        // of all keys; load() derives the default from the pool
-  std::uint32_t ttl_s = 0;                   // older chunks are gone; 0: the server alone decides
-  BackendWrite write = BackendWrite::kAll;   // the chunks to write: all | evicted | popular
-  std::uint64_t write_bytes_per_s = 0;       // budget of writes; 0: no budget
+  std::string password_file;           // read at each connect; "": no password
+  std::string sentinel_user;           // a user of the Sentinels; "": their default user
+  std::string sentinel_password_file;  // read at each connect; "": no password
+  std::string ca_file, cert_file,
+      key_file;  // PEM, read at each connect; "": system authorities, no client certificate
+  std::string server_name;     // the name in the certificate of the server; "": the host
+  bool read_replicas = false;  // Cluster only: parts of chunks are also read from replicas
+  std::string prefix;          // of all keys; load() derives the default from the pool
+  std::uint32_t ttl_s = 0;     // older chunks are gone; 0: the server alone decides
+  BackendWrite write = BackendWrite::kAll;  // the chunks to write: all | evicted | popular
+  std::uint64_t write_bytes_per_s = 0;      // budget of writes; 0: no budget
 };
 
 // Other larderd of the pool, straight from memory to memory.
@@ -71,17 +74,19 @@ struct PeersConfig {
 
 struct HttpConfig {
   std::string listen =
-      "127.0.0.1:9464";                 // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
+      "127.0.0.1:9464";  // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
   std::vector<std::string> hosts = {};  // further allowed values of Host in requests on `listen`
-  std::string admin_socket = "";        // if empty, load() sets the path of `socket` with .admin in place of .sock
+  std::string admin_socket =
+      "";  // if empty, load() sets the path of `socket` with .admin in place of .sock
 };
 
 struct Config {
   std::string pool = "larder";
   std::string socket = "/run/larder/larder.sock";
   std::uint32_t socket_mode = 0660;
-  std::string log_level = "info";       // debug | info | warning | error
-  Transfer transfer = Transfer::kShim;  // the process that copies GPU pages: the engine, or larderd over CUDA IPC
+  std::string log_level = "info";  // debug | info | warning | error
+  Transfer transfer =
+      Transfer::kShim;  // the process that copies GPU pages: the engine, or larderd over CUDA IPC
   MemoryConfig memory;
   DiskConfig disk;
   BackendConfig backend;

@@ -19,7 +19,8 @@ Status set_memory_size(std::string_view text, Config& config) {
   const Result<std::uint64_t> bytes = parse_size(text);
   if (!bytes.ok()) return bytes.status();
   if (*bytes < kLeastMemory || *bytes > kMostMemory)
-    return {Code::kOutOfRange, "is out of range: " + print_size(kLeastMemory) + " to " + print_size(kMostMemory)};
+    return {Code::kOutOfRange,
+            "is out of range: " + print_size(kLeastMemory) + " to " + print_size(kMostMemory)};
   config.memory.size_bytes = *bytes;
   return {};
 }
@@ -54,7 +55,8 @@ std::string print_hugepages(const Config& config) {
 
 // The start checks whether the machine has the node.
 Status set_numa(std::string_view text, Config& config) {
-  const bool number = !text.empty() && text.size() <= 4 && text.find_first_not_of("0123456789") == std::string_view::npos;
+  const bool number = !text.empty() && text.size() <= 4 &&
+                      text.find_first_not_of("0123456789") == std::string_view::npos;
   if (text != "none" && text != "auto" && !number)
     return {Code::kInvalidArgument, "is not one of: none, auto, the number of a node"};
   config.memory.numa = text;
@@ -63,13 +65,15 @@ Status set_numa(std::string_view text, Config& config) {
 
 // Only true and false: YAML's yes, on and 1 would be further ways to write the same.
 Status set_keep_on_exit(std::string_view text, Config& config) {
-  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is not one of: true, false"};
+  if (text != "true" && text != "false")
+    return {Code::kInvalidArgument, "is not one of: true, false"};
   config.memory.keep_on_exit = text == "true";
   return {};
 }
 
 Status set_on_mismatch(std::string_view text, Config& config) {
-  if (text != "refuse" && text != "replace") return {Code::kInvalidArgument, "is not one of: refuse, replace"};
+  if (text != "refuse" && text != "replace")
+    return {Code::kInvalidArgument, "is not one of: refuse, replace"};
   config.memory.on_mismatch = text == "refuse" ? OnMismatch::kRefuse : OnMismatch::kReplace;
   return {};
 }
@@ -82,13 +86,15 @@ Status set_disk_path(std::string_view text, Config& config) {
 Status set_disk_size(std::string_view text, Config& config) {
   const Result<std::uint64_t> bytes = parse_size(text);
   if (!bytes.ok()) return bytes.status();
-  if (*bytes > kMostDisk) return {Code::kOutOfRange, "is out of range: at most " + print_size(kMostDisk)};
+  if (*bytes > kMostDisk)
+    return {Code::kOutOfRange, "is out of range: at most " + print_size(kMostDisk)};
   config.disk.size_bytes = *bytes;
   return {};
 }
 
 Status set_disk_write(std::string_view text, Config& config) {
-  if (text != "back" && text != "through") return {Code::kInvalidArgument, "is not one of: back, through"};
+  if (text != "back" && text != "through")
+    return {Code::kInvalidArgument, "is not one of: back, through"};
   config.disk.write = text == "back" ? DiskWrite::kBack : DiskWrite::kThrough;
   return {};
 }
@@ -109,7 +115,8 @@ Status set_admit_after(std::string_view text, Config& config) {
 }
 
 Status set_transfer(std::string_view text, Config& config) {
-  if (text != "shim" && text != "sidecar") return {Code::kInvalidArgument, "is not one of: shim, sidecar"};
+  if (text != "shim" && text != "sidecar")
+    return {Code::kInvalidArgument, "is not one of: shim, sidecar"};
   config.transfer = text == "sidecar" ? Transfer::kSidecar : Transfer::kShim;
   return {};
 }
@@ -149,146 +156,206 @@ Status set_hosts(std::string_view text, Config& config) {
 // environment variables come from these rows: a new key of larderd is one row here. The page has the
 // same order.
 constexpr std::array<Field, 43> kFields{{
-    {"pool", "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
-     [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
+    {"pool",
+     "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
+     [](std::string_view text, Config& c) { return set(text, c.pool, check_name); },
+     [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
      [](std::string_view text, Config& c) { return set(text, c.socket, check_socket_path); },
      [](const Config& c) { return c.socket; }},
     {"socket_mode", "file mode of both sockets, octal", set_socket_mode,
      [](const Config& c) { return print_mode(c.socket_mode); }},
-    {"transfer", "the process that copies GPU pages: shim (the engine's process) or sidecar (larderd, over CUDA IPC)",
-     set_transfer, [](const Config& c) { return std::string(c.transfer == Transfer::kSidecar ? "sidecar" : "shim"); }},
-    {"log_level", "debug, info, warning or error", set_log_level, [](const Config& c) { return c.log_level; }},
-    {"memory.size", "bytes of KV kept in memory, 1MiB to 16TiB; 5GiB, 5Gi and 5G are the same", set_memory_size,
-     [](const Config& c) { return print_size(c.memory.size_bytes); }},
-    {"memory.shm_name", "the shared-memory files are DIRECTORY/NAME.arena, NAME.index.*, NAME.lock.*",
+    {"transfer",
+     "the process that copies GPU pages: shim (the engine's process) or sidecar (larderd, over "
+     "CUDA IPC)",
+     set_transfer,
+     [](const Config& c) {
+       return std::string(c.transfer == Transfer::kSidecar ? "sidecar" : "shim");
+     }},
+    {"log_level", "debug, info, warning or error", set_log_level,
+     [](const Config& c) { return c.log_level; }},
+    {"memory.size", "bytes of KV kept in memory, 1MiB to 16TiB; 5GiB, 5Gi and 5G are the same",
+     set_memory_size, [](const Config& c) { return print_size(c.memory.size_bytes); }},
+    {"memory.shm_name",
+     "the shared-memory files are DIRECTORY/NAME.arena, NAME.index.*, NAME.lock.*",
      [](std::string_view text, Config& c) { return set(text, c.memory.shm_name, check_name); },
      [](const Config& c) { return c.memory.shm_name; }},
     {"memory.directory", "a tmpfs for index, locks, and the arena on normal pages",
-     [](std::string_view text, Config& c) { return set(text, c.memory.directory, check_absolute_path); },
+     [](std::string_view text, Config& c) {
+       return set(text, c.memory.directory, check_absolute_path);
+     },
      [](const Config& c) { return c.memory.directory; }},
     {"memory.hugepages",
-     "none; 2Mi or 1Gi: start only on huge pages of this size; prefer: 2Mi, or normal pages if the machine has too few huge "
+     "none; 2Mi or 1Gi: start only on huge pages of this size; prefer: 2Mi, or normal pages if the "
+     "machine has too few huge "
      "pages",
      set_hugepages, print_hugepages},
-    {"memory.hugepage_directory", "a hugetlbfs mount with pages of the size in `memory.hugepages`, for the arena on huge pages",
-     [](std::string_view text, Config& c) { return set(text, c.memory.hugepage_directory, check_absolute_path); },
+    {"memory.hugepage_directory",
+     "a hugetlbfs mount with pages of the size in `memory.hugepages`, for the arena on huge pages",
+     [](std::string_view text, Config& c) {
+       return set(text, c.memory.hugepage_directory, check_absolute_path);
+     },
      [](const Config& c) { return c.memory.hugepage_directory; }},
     {"memory.numa",
-     "the NUMA node of the arena's memory. none: no choice; a number: this node only; auto: the node of larderd's CPUs, or "
+     "the NUMA node of the arena's memory. none: no choice; a number: this node only; auto: the "
+     "node of larderd's CPUs, or "
      "interleaved over all nodes if larderd may run on several",
      set_numa, [](const Config& c) { return c.memory.numa; }},
     {"memory.keep_on_exit",
-     "true: a stopped larderd leaves the memory to the next larderd, which starts warm (`larderd --free-memory` frees the "
+     "true: a stopped larderd leaves the memory to the next larderd, which starts warm (`larderd "
+     "--free-memory` frees the "
      "memory); false: larderd frees the memory at the stop",
-     set_keep_on_exit, [](const Config& c) { return std::string(c.memory.keep_on_exit ? "true" : "false"); }},
+     set_keep_on_exit,
+     [](const Config& c) { return std::string(c.memory.keep_on_exit ? "true" : "false"); }},
     {"memory.on_mismatch",
-     "action for memory of an earlier larderd with another size, format version or owner. refuse: report the mismatch and do not "
+     "action for memory of an earlier larderd with another size, format version or owner. refuse: "
+     "report the mismatch and do not "
      "start; replace: start cold with new memory (not while engines use memory of another size)",
      set_on_mismatch,
-     [](const Config& c) { return std::string(c.memory.on_mismatch == OnMismatch::kRefuse ? "refuse" : "replace"); }},
+     [](const Config& c) {
+       return std::string(c.memory.on_mismatch == OnMismatch::kRefuse ? "refuse" : "replace");
+     }},
     {"disk.path",
-     "an existing directory on a local disk, in which larderd creates one folder; not set: no disk tier. The disk keeps chunks "
+     "an existing directory on a local disk, in which larderd creates one folder; not set: no disk "
+     "tier. The disk keeps chunks "
      "that memory evicts, also over a restart of the machine",
      set_disk_path, [](const Config& c) { return c.disk.path; }},
     {"disk.size", "the size of the disk tier, reserved at the start", set_disk_size,
      [](const Config& c) { return print_size(c.disk.size_bytes); }},
     {"disk.write",
-     "back: write a chunk shortly before memory evicts the chunk, and at a stop; through: write a chunk right after the store "
+     "back: write a chunk shortly before memory evicts the chunk, and at a stop; through: write a "
+     "chunk right after the store "
      "(more wear, less loss if the machine fails)",
-     set_disk_write, [](const Config& c) { return std::string(c.disk.write == DiskWrite::kBack ? "back" : "through"); }},
+     set_disk_write,
+     [](const Config& c) {
+       return std::string(c.disk.write == DiskWrite::kBack ? "back" : "through");
+     }},
     {"disk.ttl",
-     "the longest time after the store in which the disk finds or accepts a chunk: 90s, 15m, 12h, 30d; 0: no limit. Memory may "
+     "the longest time after the store in which the disk finds or accepts a chunk: 90s, 15m, 12h, "
+     "30d; 0: no limit. Memory may "
      "keep the chunk longer",
      set_disk_ttl, [](const Config& c) { return print_duration_s(c.disk.ttl_s); }},
     {"disk.admit_after",
-     "1 to 15: write a chunk to the disk from this number of stores and uses on; more than 1 saves the disk from chunks that are "
+     "1 to 15: write a chunk to the disk from this number of stores and uses on; more than 1 saves "
+     "the disk from chunks that are "
      "used once",
      set_admit_after, [](const Config& c) { return std::to_string(c.disk.admit_after); }},
     {"backend.url",
-     "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], with Sentinels "
-     "redis-sentinel://[user@]host[:port],.../MASTER[/database], a Cluster redis-cluster://[user@]host[:port],...; rediss...:// "
+     "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], with "
+     "Sentinels "
+     "redis-sentinel://[user@]host[:port],.../MASTER[/database], a Cluster "
+     "redis-cluster://[user@]host[:port],...; rediss...:// "
      "for TLS; unix:///path; not set: no backend. Never write a password into the URL",
      set_backend_url, [](const Config& c) { return c.backend.url; }, false},
     {"backend.password_file",
-     "a file with the password only; larderd reads the file at each connect, so you can rotate the password",
+     "a file with the password only; larderd reads the file at each connect, so you can rotate the "
+     "password",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.password_file); },
      [](const Config& c) { return c.backend.password_file; }},
     {"backend.sentinel_user",
-     "with redis-sentinel://: the user at the Sentinels, since Sentinels and servers have separate users; not set: the default "
+     "with redis-sentinel://: the user at the Sentinels, since Sentinels and servers have separate "
+     "users; not set: the default "
      "user",
      set_sentinel_user, [](const Config& c) { return c.backend.sentinel_user; }},
-    {"backend.sentinel_password_file", "with redis-sentinel://: a file with the password of the Sentinels; not set: no password",
-     [](std::string_view text, Config& c) { return set_path(text, c.backend.sentinel_password_file); },
+    {"backend.sentinel_password_file",
+     "with redis-sentinel://: a file with the password of the Sentinels; not set: no password",
+     [](std::string_view text, Config& c) {
+       return set_path(text, c.backend.sentinel_password_file);
+     },
      [](const Config& c) { return c.backend.sentinel_password_file; }},
     {"backend.ca_file",
-     "PEM, with rediss://: the only authorities that may sign the server's certificate; not set: the authorities of the system",
+     "PEM, with rediss://: the only authorities that may sign the server's certificate; not set: "
+     "the authorities of the system",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.ca_file); },
      [](const Config& c) { return c.backend.ca_file; }},
     {"backend.cert_file",
-     "PEM, with rediss://: the certificate of larderd, for a server that requires client certificates; needs key_file",
+     "PEM, with rediss://: the certificate of larderd, for a server that requires client "
+     "certificates; needs key_file",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.cert_file); },
      [](const Config& c) { return c.backend.cert_file; }},
     {"backend.key_file", "PEM, without a passphrase: the key of cert_file",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.key_file); },
      [](const Config& c) { return c.backend.key_file; }},
-    {"backend.server_name", "with rediss://: the name that the server's certificate must contain; not set: the host of the URL",
+    {"backend.server_name",
+     "with rediss://: the name that the server's certificate must contain; not set: the host of "
+     "the URL",
      set_server_name, [](const Config& c) { return c.backend.server_name; }},
     {"backend.read_replicas",
-     "with redis-cluster://. true: read half of the chunks from replicas, if the Cluster has replicas; the user then needs "
+     "with redis-cluster://. true: read half of the chunks from replicas, if the Cluster has "
+     "replicas; the user then needs "
      "READONLY; false: read from masters only",
-     set_read_replicas, [](const Config& c) { return std::string(c.backend.read_replicas ? "true" : "false"); }},
+     set_read_replicas,
+     [](const Config& c) { return std::string(c.backend.read_replicas ? "true" : "false"); }},
     {"backend.prefix",
-     "the prefix of all keys in the backend. All larderd with one prefix share chunks, and `larderctl clear` removes all keys "
+     "the prefix of all keys in the backend. All larderd with one prefix share chunks, and "
+     "`larderctl clear` removes all keys "
      "with the prefix; not set: larder, or larder-POOL for a pool with another name",
      set_prefix, [](const Config& c) { return c.backend.prefix; }},
     {"backend.ttl",
-     "the lifetime of a chunk in the backend after the write: 90s, 15m, 12h, 30d; 0: no limit, only the server evicts",
+     "the lifetime of a chunk in the backend after the write: 90s, 15m, 12h, 30d; 0: no limit, "
+     "only the server evicts",
      set_backend_ttl, [](const Config& c) { return print_duration_s(c.backend.ttl_s); }},
     {"backend.write",
-     "all: write each chunk soon after the store; evicted: shortly before memory evicts the chunk, and at a stop; popular: from "
+     "all: write each chunk soon after the store; evicted: shortly before memory evicts the chunk, "
+     "and at a stop; popular: from "
      "the second store or use of the chunk on",
      set_backend_write, print_backend_write},
-    {"backend.write_rate", "the most bytes a second that larderd writes to the backend, 1MiB to 1TiB; 0: no limit",
+    {"backend.write_rate",
+     "the most bytes a second that larderd writes to the backend, 1MiB to 1TiB; 0: no limit",
      set_write_rate, [](const Config& c) { return print_size(c.backend.write_bytes_per_s); }},
     {"peers.listen",
-     "HOST:PORT at which larderd serves its chunks to the other larderd of the pool, e.g. 0.0.0.0:9465; not set: larderd serves "
+     "HOST:PORT at which larderd serves its chunks to the other larderd of the pool, e.g. "
+     "0.0.0.0:9465; not set: larderd serves "
      "no "
      "peer",
      set_peers_listen, [](const Config& c) { return c.peers.listen; }},
     {"peers.members",
-     "the larderd to ask for chunks: host:port,host:port,... or dns:NAME:PORT, where each address of NAME (a headless Service) "
+     "the larderd to ask for chunks: host:port,host:port,... or dns:NAME:PORT, where each address "
+     "of NAME (a headless Service) "
      "is "
      "one larderd; larderd itself may be among them; not set: larderd asks no peer",
      set_peers_members, [](const Config& c) { return c.peers.members; }},
     {"peers.fanout", "1 to 16: the most peers that larderd asks for one prompt", set_peers_fanout,
      [](const Config& c) { return std::to_string(c.peers.fanout); }},
-    {"peers.serve_rate", "the most bytes a second that larderd sends to peers, 1MiB to 1TiB; 0: no limit", set_serve_rate,
-     [](const Config& c) { return print_size(c.peers.serve_bytes_per_s); }},
+    {"peers.serve_rate",
+     "the most bytes a second that larderd sends to peers, 1MiB to 1TiB; 0: no limit",
+     set_serve_rate, [](const Config& c) { return print_size(c.peers.serve_bytes_per_s); }},
     {"peers.plaintext",
-     "false: TLS with certificates of both sides, from the files below; true: no encryption and no certificates. Everybody who "
+     "false: TLS with certificates of both sides, from the files below; true: no encryption and no "
+     "certificates. Everybody who "
      "reaches the port can then read the cache",
-     set_peers_plaintext, [](const Config& c) { return std::string(c.peers.plaintext ? "true" : "false"); }},
+     set_peers_plaintext,
+     [](const Config& c) { return std::string(c.peers.plaintext ? "true" : "false"); }},
     {"peers.ca_file", "PEM: the only authorities that may sign certificates of peers",
      [](std::string_view text, Config& c) { return set_path(text, c.peers.ca_file); },
      [](const Config& c) { return c.peers.ca_file; }},
-    {"peers.cert_file", "PEM: the certificate of larderd for peers; larderd reads the file at each connect, so you can rotate it",
+    {"peers.cert_file",
+     "PEM: the certificate of larderd for peers; larderd reads the file at each connect, so you "
+     "can rotate it",
      [](std::string_view text, Config& c) { return set_path(text, c.peers.cert_file); },
      [](const Config& c) { return c.peers.cert_file; }},
     {"peers.key_file", "PEM, without a passphrase: the key of cert_file",
      [](std::string_view text, Config& c) { return set_path(text, c.peers.key_file); },
      [](const Config& c) { return c.peers.key_file; }},
-    {"peers.server_name", "the name that the certificate of every peer must contain, e.g. POOL.NAMESPACE.larder",
+    {"peers.server_name",
+     "the name that the certificate of every peer must contain, e.g. POOL.NAMESPACE.larder",
      set_peers_server_name, [](const Config& c) { return c.peers.server_name; }},
-    {"http.listen", "HOST:PORT of metrics, health and status; \"\": no port; on loopback, the port also serves the admin verbs",
+    {"http.listen",
+     "HOST:PORT of metrics, health and status; \"\": no port; on loopback, the port also serves "
+     "the admin verbs",
      set_listen, [](const Config& c) { return c.http.listen; }},
     {"http.hosts",
-     "further Host names for requests on http.listen, such as node1.example or *.gpu.example. Always allowed: addresses, "
-     "localhost, the host of http.listen and, if http.listen is not on loopback, the machine's name and *.svc. larderd refuses "
+     "further Host names for requests on http.listen, such as node1.example or *.gpu.example. "
+     "Always allowed: addresses, "
+     "localhost, the host of http.listen and, if http.listen is not on loopback, the machine's "
+     "name and *.svc. larderd refuses "
      "another Host with 421",
      set_hosts, [](const Config& c) { return print_hosts(c.http.hosts); }},
-    {"http.admin_socket", "Unix socket for larderctl; not set: the path of `socket` with .admin instead of .sock",
-     [](std::string_view text, Config& c) { return set(text, c.http.admin_socket, check_socket_path); },
+    {"http.admin_socket",
+     "Unix socket for larderctl; not set: the path of `socket` with .admin instead of .sock",
+     [](std::string_view text, Config& c) {
+       return set(text, c.http.admin_socket, check_socket_path);
+     },
      [](const Config& c) { return c.http.admin_socket; }},
 }};
 
@@ -306,7 +373,8 @@ const Field* find_field(std::string_view key) {
 
 std::string environment_name(const Field& field) {
   std::string name = "LARDER_";
-  for (const char c : field.key) name += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const char c : field.key)
+    name += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
 }
 

@@ -15,7 +15,9 @@ namespace larder::config {
 namespace {
 
 using Names = std::set<std::string, std::less<>>;
-using Given = std::map<std::string, std::string, std::less<>>;  // by key, the place where the user set the key: "larder.yaml:7: "
+using Given =
+    std::map<std::string, std::string,
+             std::less<>>;  // by key, the place where the user set the key: "larder.yaml:7: "
 
 std::string section_of(std::string_view key) {
   const std::size_t dot = key.find('.');
@@ -26,7 +28,9 @@ std::string section_of(std::string_view key) {
 std::string allowed_in(const std::string& section) {
   std::set<std::string> sections;
   std::string names;
-  const auto add = [&names](std::string_view name) { names += (names.empty() ? "" : ", ") + std::string(name); };
+  const auto add = [&names](std::string_view name) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  };
   for (const Field& field : fields()) {
     const std::string of = section_of(field.key);
     if (of == section)
@@ -41,20 +45,26 @@ Status unknown_key(const std::string& file, const YamlEntry& entry) {
   const std::string& key = entry.key;
   const std::string section = section_of(key);
   const bool wrong_section = !section.empty() && allowed_in(section).empty();
-  const std::string where = file + ":" + std::to_string(wrong_section ? entry.section_line : entry.line) + ": ";
+  const std::string where =
+      file + ":" + std::to_string(wrong_section ? entry.section_line : entry.line) + ": ";
   if (wrong_section && find_field(section) != nullptr)
     return {Code::kInvalidArgument, where + "'" + section + "' takes one value and is no section"};
-  if (wrong_section) return {Code::kInvalidArgument, where + "unknown section '" + section + "'; allowed: " + allowed_in("")};
-  if (!allowed_in(key).empty()) return {Code::kInvalidArgument, where + "'" + key + "' is a section: " + allowed_in(key)};
+  if (wrong_section)
+    return {Code::kInvalidArgument,
+            where + "unknown section '" + section + "'; allowed: " + allowed_in("")};
+  if (!allowed_in(key).empty())
+    return {Code::kInvalidArgument, where + "'" + key + "' is a section: " + allowed_in(key)};
   const std::string in = section.empty() ? "" : " in section '" + section + "'";
-  return {Code::kInvalidArgument, where + "unknown key '" + key + "'; allowed" + in + ": " + allowed_in(section)};
+  return {Code::kInvalidArgument,
+          where + "unknown key '" + key + "'; allowed" + in + ": " + allowed_in(section)};
 }
 
 // `name`: the key or the variable that the user set at `where`.
-Status apply(const Field& field, const std::string& where, const std::string& name, const std::string& text, Config& config,
-             Given& given) {
+Status apply(const Field& field, const std::string& where, const std::string& name,
+             const std::string& text, Config& config, Given& given) {
   if (Status status = field.parse(text, config); !status.ok())
-    return {status.code(), where + name + (field.quoted ? " '" + text + "' " : " ") + status.text()};
+    return {status.code(),
+            where + name + (field.quoted ? " '" + text + "' " : " ") + status.text()};
   given.insert_or_assign(std::string(field.key), where);
   return {};
 }
@@ -66,7 +76,8 @@ Status apply_file(const std::string& file, Config& config, Given& given) {
     const Field* field = find_field(entry.key);
     if (field == nullptr) return unknown_key(file, entry);
     const std::string where = file + ":" + std::to_string(entry.line) + ": ";
-    if (Status status = apply(*field, where, entry.key, entry.text, config, given); !status.ok()) return status;
+    if (Status status = apply(*field, where, entry.key, entry.text, config, given); !status.ok())
+      return status;
   }
   return {};
 }
@@ -74,19 +85,20 @@ Status apply_file(const std::string& file, Config& config, Given& given) {
 // Kubernetes sets NAME_SERVICE_HOST, NAME_PORT=tcp://... and the like for every Service, for
 // example for a Service called larder-http.
 bool set_by_kubernetes(const std::string& name, const std::string& value) {
-  return name.find("_SERVICE_") != std::string::npos || name.find("_PORT_") != std::string::npos || value.starts_with("tcp://") ||
-         value.starts_with("udp://") || value.starts_with("sctp://");
+  return name.find("_SERVICE_") != std::string::npos || name.find("_PORT_") != std::string::npos ||
+         value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
 }
 
 // Variables of the engine's side, the loader, benchmarks and tests.
 bool read_by_others(const std::string& name) {
-  return name == "LARDER_CONFIG_FILE" || name == "LARDER_LIBRARY" || name == "LARDER_CACHE" || name.starts_with("LARDER_TEST_") ||
-         name.starts_with("LARDER_BENCH_");
+  return name == "LARDER_CONFIG_FILE" || name == "LARDER_LIBRARY" || name == "LARDER_CACHE" ||
+         name.starts_with("LARDER_TEST_") || name.starts_with("LARDER_BENCH_");
 }
 
 bool in_section(const std::string& name) {
-  return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_DISK_") || name.starts_with("LARDER_BACKEND_") ||
-         name.starts_with("LARDER_PEERS_") || name.starts_with("LARDER_HTTP_");
+  return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_DISK_") ||
+         name.starts_with("LARDER_BACKEND_") || name.starts_with("LARDER_PEERS_") ||
+         name.starts_with("LARDER_HTTP_");
 }
 
 Names known_variables() {
@@ -103,7 +115,8 @@ Status check_names(const Environment& environment) {
     if (!in_section(name) || known.contains(name) || set_by_kubernetes(name, value)) continue;
     std::string allowed;
     for (const std::string& one : known) allowed += (allowed.empty() ? "" : ", ") + one;
-    return {Code::kInvalidArgument, "environment: unknown variable " + name + "; allowed: " + allowed};
+    return {Code::kInvalidArgument,
+            "environment: unknown variable " + name + "; allowed: " + allowed};
   }
   return {};
 }
@@ -114,7 +127,9 @@ Status apply_environment(const Environment& environment, Config& config, Given& 
     const std::string name = environment_name(field);
     const auto found = environment.find(name);
     if (found == environment.end()) continue;
-    if (Status status = apply(field, "environment: ", name, found->second, config, given); !status.ok()) return status;
+    if (Status status = apply(field, "environment: ", name, found->second, config, given);
+        !status.ok())
+      return status;
   }
   return {};
 }
@@ -131,12 +146,15 @@ Status follow_pool(Config& config, const Given& given) {
   if (config.http.admin_socket.empty()) {
     const std::string suffix = ".sock";
     const bool has = config.socket.ends_with(suffix);
-    config.http.admin_socket = config.socket.substr(0, config.socket.size() - (has ? suffix.size() : 0)) + ".admin";
+    config.http.admin_socket =
+        config.socket.substr(0, config.socket.size() - (has ? suffix.size() : 0)) + ".admin";
   }
   if (config.http.admin_socket == config.socket)
-    return {Code::kInvalidArgument, "http.admin_socket and socket are the same path: " + config.socket};
+    return {Code::kInvalidArgument,
+            "http.admin_socket and socket are the same path: " + config.socket};
   if (Status status = check_socket_path(config.http.admin_socket); !status.ok())
-    return {status.code(), "http.admin_socket '" + config.http.admin_socket + "', which follows socket, " + status.text() +
+    return {status.code(), "http.admin_socket '" + config.http.admin_socket +
+                               "', which follows socket, " + status.text() +
                                "; set either of them"};
   return {};
 }
@@ -145,10 +163,12 @@ Status follow_pool(Config& config, const Given& given) {
 Status check_disk(const DiskConfig& disk, const Given& given) {
   if (disk.path.empty() == (disk.size_bytes == 0)) return {};
   if (disk.path.empty())
-    return {Code::kInvalidArgument, given.at("disk.size") + "disk.size is " + print_size(disk.size_bytes) +
+    return {Code::kInvalidArgument, given.at("disk.size") + "disk.size is " +
+                                        print_size(disk.size_bytes) +
                                         " and disk.path is not set: set both or neither"};
-  return {Code::kInvalidArgument, given.at("disk.path") + "disk.path is " + disk.path +
-                                      " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
+  return {Code::kInvalidArgument,
+          given.at("disk.path") + "disk.path is " + disk.path +
+              " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
 }
 
 // The place where the user set a key, as the beginning of an error.
@@ -158,7 +178,8 @@ std::string place_of(const Given& given, std::string_view key) {
 }
 
 // Refuses the keys of `keys` that the user set. `why` gives the reason.
-Status none_of(std::span<const std::string_view> keys, const Config& config, const Given& given, const std::string& why) {
+Status none_of(std::span<const std::string_view> keys, const Config& config, const Given& given,
+               const std::string& why) {
   for (const std::string_view key : keys) {
     const std::string text = find_field(key)->print(config);
     if (text != find_field(key)->print(Config()))
@@ -179,9 +200,10 @@ std::string with_tls(BackendMode mode) {
 
 // Refuses settings that would silently have no effect, or would fail at each connect.
 Status check_backend(const Config& config, const Given& given) {
-  constexpr std::array<std::string_view, 4> kOfTls{"backend.ca_file", "backend.cert_file", "backend.key_file",
-                                                   "backend.server_name"};
-  constexpr std::array<std::string_view, 2> kOfSentinels{"backend.sentinel_user", "backend.sentinel_password_file"};
+  constexpr std::array<std::string_view, 4> kOfTls{"backend.ca_file", "backend.cert_file",
+                                                   "backend.key_file", "backend.server_name"};
+  constexpr std::array<std::string_view, 2> kOfSentinels{"backend.sentinel_user",
+                                                         "backend.sentinel_password_file"};
   const BackendConfig& backend = config.backend;
   if (backend.url.empty()) {
     std::vector<std::string_view> keys;
@@ -190,49 +212,58 @@ Status check_backend(const Config& config, const Given& given) {
     return none_of(keys, config, given, "backend.url is not set: set it, e.g. redis://host:6379");
   }
   if (!backend.tls)
-    if (Status status = none_of(kOfTls, config, given, "backend.url is without TLS: make it " + with_tls(backend.mode));
+    if (Status status = none_of(kOfTls, config, given,
+                                "backend.url is without TLS: make it " + with_tls(backend.mode));
         !status.ok())
       return status;
   if (backend.mode != BackendMode::kSentinel)
-    if (Status status =
-            none_of(kOfSentinels, config, given, "backend.url names no Sentinels: make it redis-sentinel://host:port,.../MASTER");
+    if (Status status = none_of(
+            kOfSentinels, config, given,
+            "backend.url names no Sentinels: make it redis-sentinel://host:port,.../MASTER");
         !status.ok())
       return status;
   if (backend.read_replicas && backend.mode != BackendMode::kCluster)
     return {Code::kInvalidArgument,
-            place_of(given, "backend.read_replicas") + " is true and backend.url names no Cluster: make it redis-cluster://"};
+            place_of(given, "backend.read_replicas") +
+                " is true and backend.url names no Cluster: make it redis-cluster://"};
   if (backend.cert_file.empty() != backend.key_file.empty()) {
     const bool key_missing = backend.key_file.empty();
-    return {Code::kInvalidArgument, place_of(given, key_missing ? "backend.cert_file" : "backend.key_file") +
-                                        " is set and backend." + (key_missing ? "key_file" : "cert_file") +
-                                        " is not: set both or neither"};
+    return {Code::kInvalidArgument,
+            place_of(given, key_missing ? "backend.cert_file" : "backend.key_file") +
+                " is set and backend." + (key_missing ? "key_file" : "cert_file") +
+                " is not: set both or neither"};
   }
   if (!backend.user.empty() && backend.password_file.empty())
-    return {Code::kInvalidArgument, place_of(given, "backend.url") + " names a user and backend.password_file is not set"};
-  if (!backend.sentinel_user.empty() && backend.sentinel_password_file.empty())
     return {Code::kInvalidArgument,
-            place_of(given, "backend.sentinel_user") + " is set and backend.sentinel_password_file is not"};
+            place_of(given, "backend.url") + " names a user and backend.password_file is not set"};
+  if (!backend.sentinel_user.empty() && backend.sentinel_password_file.empty())
+    return {Code::kInvalidArgument, place_of(given, "backend.sentinel_user") +
+                                        " is set and backend.sentinel_password_file is not"};
   return {};
 }
 
 // TLS needs all of its four keys; without TLS they would silently have no effect.
 Status check_peers(const Config& config, const Given& given) {
-  constexpr std::array<std::string_view, 4> kOfTls{"peers.ca_file", "peers.cert_file", "peers.key_file", "peers.server_name"};
+  constexpr std::array<std::string_view, 4> kOfTls{"peers.ca_file", "peers.cert_file",
+                                                   "peers.key_file", "peers.server_name"};
   const PeersConfig& peers = config.peers;
   if (!peers.enabled()) {
     std::vector<std::string_view> keys;
     for (const Field& field : fields())
       if (section_of(field.key) == "peers") keys.push_back(field.key);
-    return none_of(keys, config, given,
-                   "neither peers.listen nor peers.members is set: set one, e.g. peers.listen: 0.0.0.0:9465");
+    return none_of(
+        keys, config, given,
+        "neither peers.listen nor peers.members is set: set one, e.g. peers.listen: 0.0.0.0:9465");
   }
-  if (peers.plaintext) return none_of(kOfTls, config, given, "peers.plaintext is true: remove one of them");
+  if (peers.plaintext)
+    return none_of(kOfTls, config, given, "peers.plaintext is true: remove one of them");
   const std::string_view begun = peers.listen.empty() ? "peers.members" : "peers.listen";
   for (const std::string_view key : kOfTls)
     if (find_field(key)->print(config).empty())
-      return {Code::kInvalidArgument, place_of(given, begun) + " is set and " + std::string(key) +
-                                          " is not: set peers.ca_file, cert_file, key_file and server_name for TLS, or "
-                                          "peers.plaintext: true for a network that you trust"};
+      return {Code::kInvalidArgument,
+              place_of(given, begun) + " is set and " + std::string(key) +
+                  " is not: set peers.ca_file, cert_file, key_file and server_name for TLS, or "
+                  "peers.plaintext: true for a network that you trust"};
   return {};
 }
 
@@ -251,7 +282,8 @@ Environment process_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos) result.emplace(text.substr(0, equals), text.substr(equals + 1));
+    if (equals != std::string_view::npos)
+      result.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return result;
 }
@@ -266,10 +298,12 @@ std::vector<std::string> unknown_variables(const Environment& environment) {
   return unknown;
 }
 
-std::optional<std::string> file_of(const std::optional<std::string>& file, const Environment& environment) {
+std::optional<std::string> file_of(const std::optional<std::string>& file,
+                                   const Environment& environment) {
   if (file) return file;
   const auto named = environment.find("LARDER_CONFIG_FILE");
-  return named == environment.end() || named->second.empty() ? std::nullopt : std::optional(named->second);
+  return named == environment.end() || named->second.empty() ? std::nullopt
+                                                             : std::optional(named->second);
 }
 
 Result<Config> load(const std::optional<std::string>& file, const Environment& environment) {
@@ -286,7 +320,9 @@ Result<Config> load(std::span<const Value> values) {
   Config config;
   Given given;
   for (const Value& value : values)
-    if (Status status = apply(*find_field(value.key), "", value.name, value.text, config, given); !status.ok()) return status;
+    if (Status status = apply(*find_field(value.key), "", value.name, value.text, config, given);
+        !status.ok())
+      return status;
   if (Status status = complete(config, given); !status.ok()) return status;
   return config;
 }

@@ -26,7 +26,8 @@ std::vector<std::string> unknown_variables(const Environment& environment);
 
 // The configuration file to read: `file` (from the command line), else $LARDER_CONFIG_FILE. Empty:
 // there is no file.
-std::optional<std::string> file_of(const std::optional<std::string>& file, const Environment& environment);
+std::optional<std::string> file_of(const std::optional<std::string>& file,
+                                   const Environment& environment);
 
 // Defaults, then file_of(), then the environment; the last one wins.
 Result<Config> load(const std::optional<std::string>& file, const Environment& environment);

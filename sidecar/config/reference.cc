@@ -31,27 +31,37 @@ std::string code(const std::string& text) {
 
 constexpr const char* kPageHead =
     "# Configuration of larderd\n\n"
-    "`larderd --config-reference` prints this page from the table that larderd reads. A test compares page and table.\n\n"
-    "- Sources of a value: the defaults, then the file of `larderd --config FILE` (or `$LARDER_CONFIG_FILE`), then the\n"
-    "  environment. A later source wins. Without a file and variables, larderd starts with the defaults.\n"
-    "- The file is YAML. A key with a dot is in a section: `memory.size` is `size:` below `memory:`. An unknown key, a\n"
-    "  repeated key, a size without a unit or a value out of range is an error with file and line. larderd then does not\n"
+    "`larderd --config-reference` prints this page from the table that larderd reads. A test "
+    "compares page and table.\n\n"
+    "- Sources of a value: the defaults, then the file of `larderd --config FILE` (or "
+    "`$LARDER_CONFIG_FILE`), then the\n"
+    "  environment. A later source wins. Without a file and variables, larderd starts with the "
+    "defaults.\n"
+    "- The file is YAML. A key with a dot is in a section: `memory.size` is `size:` below "
+    "`memory:`. An unknown key, a\n"
+    "  repeated key, a size without a unit or a value out of range is an error with file and line. "
+    "larderd then does not\n"
     "  start.\n"
-    "- Units are powers of 1024: `5GiB`, `5Gi` and `5G` are equal. larderd refuses `5GB`, because many programs mean\n"
+    "- Units are powers of 1024: `5GiB`, `5Gi` and `5G` are equal. larderd refuses `5GB`, because "
+    "many programs mean\n"
     "  powers of 1000 by `GB`.\n"
-    "- larderd reads the file again on SIGHUP (`systemctl reload larderd`), and with `--watch-config` after a change of\n"
+    "- larderd reads the file again on SIGHUP (`systemctl reload larderd`), and with "
+    "`--watch-config` after a change of\n"
     "  the file. A running larderd applies these keys:\n"
     "  @LIVE@.\n"
-    "  Every other changed key, and an invalid file, is in the log and in the fallback `config` (`larderctl status`)\n"
+    "  Every other changed key, and an invalid file, is in the log and in the fallback `config` "
+    "(`larderctl status`)\n"
     "  until a restart of larderd.\n"
     "- `larderd --check-config` reads all sources, prints the resulting values, and ends.\n"
-    "- The engine has separate keys, in `kv_connector_extra_config`: see [shim/python](../../shim/python/README.md).\n\n"
+    "- The engine has separate keys, in `kv_connector_extra_config`: see "
+    "[shim/python](../../shim/python/README.md).\n\n"
     "| key | variable | default | meaning |\n"
     "|---|---|---|---|\n";
 
 std::string page_head() {
   std::string head = kPageHead, keys;
-  for (const std::string_view key : live_keys()) keys += (keys.empty() ? "" : ", ") + code(std::string(key));
+  for (const std::string_view key : live_keys())
+    keys += (keys.empty() ? "" : ", ") + code(std::string(key));
   const std::string_view mark = "@LIVE@";
   return head.replace(head.find(mark), mark.size(), keys);
 }
@@ -63,8 +73,8 @@ std::string reference() {
   std::string text;
   for (const Field& field : fields()) {
     const std::string value = field.print(defaults);
-    text += "  " + std::string(field.key) + "  (" + environment_name(field) + ", default " + (value.empty() ? "not set" : value) +
-            ")\n";
+    text += "  " + std::string(field.key) + "  (" + environment_name(field) + ", default " +
+            (value.empty() ? "not set" : value) + ")\n";
     text += "      " + std::string(field.help) + "\n";
   }
   return text;

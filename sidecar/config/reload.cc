@@ -8,8 +8,8 @@
 namespace larder::config {
 
 std::span<const std::string_view> live_keys() {
-  static constexpr std::array<std::string_view, 5> kKeys{"log_level", "disk.write", "disk.admit_after", "backend.write",
-                                                         "backend.write_rate"};
+  static constexpr std::array<std::string_view, 5> kKeys{
+      "log_level", "disk.write", "disk.admit_after", "backend.write", "backend.write_rate"};
   return kKeys;
 }
 

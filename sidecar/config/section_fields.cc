@@ -20,20 +20,23 @@ struct WriteName {
   std::string_view name;
   BackendWrite value;
 };
-constexpr std::array<WriteName, 3> kWrites{
-    {{"all", BackendWrite::kAll}, {"evicted", BackendWrite::kEvicted}, {"popular", BackendWrite::kPopular}}};
+constexpr std::array<WriteName, 3> kWrites{{{"all", BackendWrite::kAll},
+                                            {"evicted", BackendWrite::kEvicted},
+                                            {"popular", BackendWrite::kPopular}}};
 
 Status set_rate(std::string_view text, std::uint64_t& target) {
   const Result<std::uint64_t> bytes = parse_size(text);
   if (!bytes.ok()) return bytes.status();
   if (*bytes != 0 && (*bytes < kLeastRate || *bytes > kMostRate))
-    return {Code::kOutOfRange, "is out of range: 0, or " + print_size(kLeastRate) + " to " + print_size(kMostRate)};
+    return {Code::kOutOfRange,
+            "is out of range: 0, or " + print_size(kLeastRate) + " to " + print_size(kMostRate)};
   target = *bytes;
   return {};
 }
 
 Status set_flag(std::string_view text, bool& target) {
-  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is not one of: true, false"};
+  if (text != "true" && text != "false")
+    return {Code::kInvalidArgument, "is not one of: true, false"};
   target = text == "true";
   return {};
 }
@@ -47,7 +50,8 @@ Status set_host(std::string_view text, std::string& target) {
 
 // "host:port", "[::1]:port".
 Result<BackendHost> parse_member(std::string_view text) {
-  const Status wrong(Code::kInvalidArgument, "is not host:port,host:port,... or dns:NAME:PORT: \"" + std::string(text) + "\"");
+  const Status wrong(Code::kInvalidArgument, "is not host:port,host:port,... or dns:NAME:PORT: \"" +
+                                                 std::string(text) + "\"");
   const Result<ListenAddress> address = parse_listen(text);
   if (!address.ok() || address->host.empty() || address->port == 0) return wrong;
   return BackendHost{address->host, address->port};
@@ -63,7 +67,8 @@ Status set(std::string_view text, std::string& target, Status (*check)(std::stri
 
 // Accepts an empty text, which means none.
 Status set_path(std::string_view text, std::string& target) {
-  return text.empty() ? set(text, target, [](std::string_view) { return Status(); }) : set(text, target, check_absolute_path);
+  return text.empty() ? set(text, target, [](std::string_view) { return Status(); })
+                      : set(text, target, check_absolute_path);
 }
 
 Status set_backend_url(std::string_view text, Config& config) {
@@ -77,7 +82,8 @@ Status set_backend_url(std::string_view text, Config& config) {
 
 Status set_sentinel_user(std::string_view text, Config& config) {
   // Redis has no users with a blank in the name: a blank is a slip in the file.
-  const bool plain = std::ranges::none_of(text, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+  const bool plain =
+      std::ranges::none_of(text, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
   if (!plain || text.size() > kMostUserName) return {Code::kInvalidArgument, "is no user's name"};
   config.backend.sentinel_user = text;
   return {};
@@ -129,7 +135,8 @@ Status set_peers_listen(std::string_view text, Config& config) {
   config.peers.listen_port = 0;
   if (text.empty()) return {};
   const Result<ListenAddress> address = parse_listen(text);
-  if (!address.ok()) return Status(address.status().code(), address.status().text() + ", or \"\" for none");
+  if (!address.ok())
+    return Status(address.status().code(), address.status().text() + ", or \"\" for none");
   config.peers.listen_host = address->host;
   config.peers.listen_port = address->port;
   return {};
@@ -146,14 +153,16 @@ Status set_peers_members(std::string_view text, Config& config) {
     const std::size_t end = std::min(rest.find(','), rest.size());
     Result<BackendHost> host = parse_member(rest.substr(0, end));
     if (!host.ok()) return host.status();
-    if (std::ranges::find(peers.member_hosts, *host) == peers.member_hosts.end()) peers.member_hosts.push_back(*std::move(host));
+    if (std::ranges::find(peers.member_hosts, *host) == peers.member_hosts.end())
+      peers.member_hosts.push_back(*std::move(host));
     if (end + 1 == rest.size()) return {Code::kInvalidArgument, "ends with a comma"};
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   if (peers.members_by_dns && peers.member_hosts.size() != 1)
     return {Code::kInvalidArgument, "is not dns:NAME:PORT with one name"};
   if (peers.member_hosts.size() > kMostMembers)
-    return {Code::kOutOfRange, "names more than " + std::to_string(kMostMembers) + " members: use dns:NAME:PORT"};
+    return {Code::kOutOfRange,
+            "names more than " + std::to_string(kMostMembers) + " members: use dns:NAME:PORT"};
   return {};
 }
 

@@ -43,7 +43,8 @@ constexpr std::array<Period, 4> kPeriods{{{'d', 86'400}, {'h', 3600}, {'m', 60},
 constexpr std::size_t kMostHosts = 16, kMostHostBytes = 253;  // each request compares all names
 
 bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
 }
 
 // Names become parts of file names and Redis keys: no slash, and no dot at the start (hidden files,
@@ -60,14 +61,18 @@ Status check_letters(std::string_view text, std::size_t most) {
 Result<std::uint64_t> parse_size(std::string_view text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   std::uint64_t number = 0;
-  if (!parse_number(text.substr(0, digits), number)) return invalid("is no size: a whole number and a unit, e.g. 5GiB");
+  if (!parse_number(text.substr(0, digits), number))
+    return invalid("is no size: a whole number and a unit, e.g. 5GiB");
   const std::string_view name = text.substr(digits);
-  if (name.starts_with('.') || name.starts_with(',')) return invalid("is no whole number: take a smaller unit, e.g. 1536MiB");
-  if (name.empty() && number == 0) return number;  // 0 needs no unit; the field decides whether 0 is allowed
+  if (name.starts_with('.') || name.starts_with(','))
+    return invalid("is no whole number: take a smaller unit, e.g. 1536MiB");
+  if (name.empty() && number == 0)
+    return number;  // 0 needs no unit; the field decides whether 0 is allowed
   if (name.empty()) return invalid("has no unit: K, M, G, T or KiB, MiB, GiB, TiB, e.g. 5GiB");
   for (const Unit& unit : kUnits) {
     if (unit.name != name) continue;
-    if (number > (std::numeric_limits<std::uint64_t>::max() >> unit.shift)) return invalid("is too large for a size");
+    if (number > (std::numeric_limits<std::uint64_t>::max() >> unit.shift))
+      return invalid("is too large for a size");
     return number << unit.shift;
   }
   return invalid("has unknown unit '" + std::string(name) +
@@ -77,7 +82,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
 std::string print_size(std::uint64_t bytes) {
   for (std::size_t i = 0; i < kUnits.size(); i += 3) {  // each size has three names
     const std::uint64_t unit = 1ULL << kUnits[i].shift;
-    if (bytes >= unit && bytes % unit == 0) return std::to_string(bytes / unit) + std::string(kUnits[i].name);
+    if (bytes >= unit && bytes % unit == 0)
+      return std::to_string(bytes / unit) + std::string(kUnits[i].name);
   }
   return std::to_string(bytes);
 }
@@ -85,12 +91,14 @@ std::string print_size(std::uint64_t bytes) {
 Result<std::uint32_t> parse_duration_s(std::string_view text) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   std::uint32_t number = 0;
-  if (!parse_number(text.substr(0, digits), number)) return invalid("is no duration: a whole number and a unit, e.g. 12h");
+  if (!parse_number(text.substr(0, digits), number))
+    return invalid("is no duration: a whole number and a unit, e.g. 12h");
   const std::string_view name = text.substr(digits);
   if (name.empty() && number == 0) return number;
   for (const Period& period : kPeriods) {
     if (name.size() != 1 || name.front() != period.name) continue;
-    if (number > std::numeric_limits<std::uint32_t>::max() / period.seconds) return invalid("is too long for a duration");
+    if (number > std::numeric_limits<std::uint32_t>::max() / period.seconds)
+      return invalid("is too long for a duration");
     return number * period.seconds;
   }
   return invalid("has no unit of s, m, h or d, e.g. 12h");
@@ -98,7 +106,8 @@ Result<std::uint32_t> parse_duration_s(std::string_view text) {
 
 std::string print_duration_s(std::uint32_t seconds) {
   for (const Period& period : kPeriods)
-    if (seconds != 0 && seconds % period.seconds == 0) return std::to_string(seconds / period.seconds) + period.name;
+    if (seconds != 0 && seconds % period.seconds == 0)
+      return std::to_string(seconds / period.seconds) + period.name;
   return "0";
 }
 
@@ -106,7 +115,8 @@ Result<std::uint32_t> parse_mode(std::string_view text) {
   std::uint32_t mode = 0;
   if (text.size() < 3 || text.size() > 4 || !parse_number(text, mode, 8) || mode > 0777)
     return invalid("is no file mode: three or four octal digits up to 0777, e.g. 0660");
-  if ((mode & 0600) != 0600) return invalid("shuts larderd's own user out: the mode must contain 0600, e.g. 0660");
+  if ((mode & 0600) != 0600)
+    return invalid("shuts larderd's own user out: the mode must contain 0600, e.g. 0660");
   return mode;
 }
 
@@ -132,7 +142,8 @@ Status check_absolute_path(std::string_view text) {
 Status check_socket_path(std::string_view text) {
   if (Status status = check_absolute_path(text); !status.ok()) return status;
   constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
-  if (text.size() > kLongest) return invalid("is too long for a Unix socket: at most " + std::to_string(kLongest) + " bytes");
+  if (text.size() > kLongest)
+    return invalid("is too long for a Unix socket: at most " + std::to_string(kLongest) + " bytes");
   return {};
 }
 
@@ -151,13 +162,15 @@ Result<std::vector<std::string>> parse_hosts(std::string_view text) {
     while (name.starts_with(' ')) name.remove_prefix(1);
     while (name.ends_with(' ')) name.remove_suffix(1);
     const std::string_view host = name.starts_with("*.") ? name.substr(2) : name;
-    if (host.empty() || name.size() > kMostHostBytes || host.starts_with('.') || !is_host(host, false))
+    if (host.empty() || name.size() > kMostHostBytes || host.starts_with('.') ||
+        !is_host(host, false))
       return invalid("holds '" + std::string(name) +
                      "', which is no name of a host: write names such as a.example or *.example, "
                      "with a comma between two");
     names.emplace_back(name);
   }
-  if (names.size() > kMostHosts) return invalid("holds more than " + std::to_string(kMostHosts) + " names");
+  if (names.size() > kMostHosts)
+    return invalid("holds more than " + std::to_string(kMostHosts) + " names");
   return names;
 }
 
@@ -168,7 +181,8 @@ std::string print_hosts(const std::vector<std::string>& names) {
 }
 
 Result<ListenAddress> parse_listen(std::string_view text) {
-  constexpr const char* kWhy = "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464";
+  constexpr const char* kWhy =
+      "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464";
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid(kWhy);
   ListenAddress address;

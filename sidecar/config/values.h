@@ -19,7 +19,8 @@ namespace larder::config {
 // number.
 template <typename Number>
 bool parse_number(std::string_view text, Number& number, auto... base) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, base...);
   return error == std::errc() && end == text.data() + text.size();
 }
 

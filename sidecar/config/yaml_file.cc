@@ -32,14 +32,19 @@ class Visitor final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
     if (depth_ == 0) return;  // an empty file
     if (gathering()) return gather("null");
-    if (!key_.empty() && form_ == YamlForm::kForeign) return take_value(seen_.back().second, "null");
+    if (!key_.empty() && form_ == YamlForm::kForeign)
+      return take_value(seen_.back().second, "null");
     if (key_.empty()) throw Refused{line(mark), "a key is missing"};
-    throw Refused{seen_.back().second, "'" + key_ + "' has no value"};  // yaml-cpp's mark is already behind the key
+    throw Refused{seen_.back().second,
+                  "'" + key_ + "' has no value"};  // yaml-cpp's mark is already behind the key
   }
 
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { throw Refused{line(mark), "aliases (*name) are not allowed"}; }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    throw Refused{line(mark), "aliases (*name) are not allowed"};
+  }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     check(mark, tag, anchor);
     if (depth_ == 0) throw Refused{line(mark), "the file must be a map of keys and values"};
     if (gathering()) {
@@ -56,15 +61,18 @@ class Visitor final : public YAML::EventHandler {
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     if (key_.empty()) throw Refused{line(mark), "a list where a key is expected"};
-    if (form_ == YamlForm::kOwn) throw Refused{line(mark), "'" + key_ + "' is a list, but takes one value"};
+    if (form_ == YamlForm::kOwn)
+      throw Refused{line(mark), "'" + key_ + "' is a list, but takes one value"};
     check(mark, tag, anchor);
     open_gathered(mark, '[', ']');
   }
   void OnSequenceEnd() override { close_gathered(); }
 
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     check(mark, tag, anchor);
-    if (gathering() || (depth_ == 2 && form_ == YamlForm::kForeign && !key_.empty())) return open_gathered(mark, '{', '}');
+    if (gathering() || (depth_ == 2 && form_ == YamlForm::kForeign && !key_.empty()))
+      return open_gathered(mark, '{', '}');
     if (depth_ == 2) throw Refused{line(mark), "'" + key_ + "' is a section inside a section"};
     if (depth_ == 1) {
       if (key_.empty()) throw Refused{line(mark), "a map where a key is expected"};
@@ -80,7 +88,8 @@ class Visitor final : public YAML::EventHandler {
     if (gathering()) return close_gathered();
     --depth_;
     if (form_ == YamlForm::kOwn && !section_.empty() && entries.size() == entries_before_section_)
-      throw Refused{section_line_, "'" + section_.substr(0, section_.size() - 1) + "' has no value"};
+      throw Refused{section_line_,
+                    "'" + section_.substr(0, section_.size() - 1) + "' has no value"};
     section_.clear();
     section_line_ = 0;
   }
@@ -90,23 +99,27 @@ class Visitor final : public YAML::EventHandler {
 
   static void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != 0) throw Refused{line(mark), "anchors (&name) are not allowed"};
-    if (!tag.empty() && tag != "?" && tag != "!") throw Refused{line(mark), "tags (" + tag + ") are not allowed"};
+    if (!tag.empty() && tag != "?" && tag != "!")
+      throw Refused{line(mark), "tags (" + tag + ") are not allowed"};
   }
 
   void take_key(const YAML::Mark& mark, const std::string& name) {
     if (name.empty()) throw Refused{line(mark), "a key without a name"};
     if (const std::size_t dot = name.find('.'); dot != std::string::npos && form_ == YamlForm::kOwn)
-      throw Refused{line(mark), "'" + name + "' is no key: write '" + name.substr(0, dot) + ":' and, indented below it, '" +
-                                    name.substr(dot + 1) + ":'"};
+      throw Refused{line(mark), "'" + name + "' is no key: write '" + name.substr(0, dot) +
+                                    ":' and, indented below it, '" + name.substr(dot + 1) + ":'"};
     key_ = section_ + name;
     for (const auto& [seen, at] : seen_)
-      if (seen == key_) throw Refused{line(mark), "'" + key_ + "' stands here again, it was given on line " + std::to_string(at)};
+      if (seen == key_)
+        throw Refused{line(mark), "'" + key_ + "' stands here again, it was given on line " +
+                                      std::to_string(at)};
     seen_.emplace_back(key_, line(mark));
   }
 
   void check_characters(const YAML::Mark& mark, const std::string& text) const {
     for (const char c : text)
-      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) throw Refused{line(mark), "'" + key_ + "' holds a control character"};
+      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
+        throw Refused{line(mark), "'" + key_ + "' holds a control character"};
   }
 
   void take_value(int at, const std::string& text) {
@@ -157,42 +170,53 @@ std::string tab_hint(const std::string& text, int line) {
   std::string found;
   for (int i = 0; i <= line; ++i) std::getline(lines, found);
   const std::size_t first = found.find_first_not_of(' ');
-  return first != std::string::npos && found[first] == '\t' ? " (indent with spaces: YAML allows no tabs there)" : "";
+  return first != std::string::npos && found[first] == '\t'
+             ? " (indent with spaces: YAML allows no tabs there)"
+             : "";
 }
 
 }  // namespace
 
-Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file, YamlForm form) {
+Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file,
+                                          YamlForm form) {
   const auto refuse = [&file](int line, const std::string& why) {
     return Status(Code::kInvalidArgument, file + ":" + std::to_string(line) + ": " + why);
   };
-  if (text.size() > kMaxFileBytes) return refuse(1, "the file is longer than " + std::to_string(kMaxFileBytes) + " bytes");
+  if (text.size() > kMaxFileBytes)
+    return refuse(1, "the file is longer than " + std::to_string(kMaxFileBytes) + " bytes");
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     Visitor visitor(form);
     if (!parser.HandleNextDocument(visitor)) return visitor.entries;
     Visitor second(form);
-    if (parser.HandleNextDocument(second)) return refuse(1, "a second document (---) is not allowed");
+    if (parser.HandleNextDocument(second))
+      return refuse(1, "a second document (---) is not allowed");
     return visitor.entries;
   } catch (const Refused& refused) {
     return refuse(refused.line, refused.why);
   } catch (const YAML::Exception& error) {
-    return refuse(error.mark.line + 1, "is no valid YAML: " + error.msg + tab_hint(text, error.mark.line));
+    return refuse(error.mark.line + 1,
+                  "is no valid YAML: " + error.msg + tab_hint(text, error.mark.line));
   }
 }
 
 Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm form) {
   std::error_code error;
   const std::filesystem::file_status what = std::filesystem::status(file, error);
-  if (std::filesystem::is_directory(what)) return Status::from_errno(EISDIR, "configuration file " + file);
-  if (std::filesystem::exists(what) && !std::filesystem::is_regular_file(what))  // open() of a pipe would wait for a writer
-    return Status(Code::kInvalidArgument, "configuration file " + file + " is no regular file: a pipe or a device is not read");
+  if (std::filesystem::is_directory(what))
+    return Status::from_errno(EISDIR, "configuration file " + file);
+  if (std::filesystem::exists(what) &&
+      !std::filesystem::is_regular_file(what))  // open() of a pipe would wait for a writer
+    return Status(
+        Code::kInvalidArgument,
+        "configuration file " + file + " is no regular file: a pipe or a device is not read");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return Status::from_errno(errno, "configuration file " + file);
   std::string text(kMaxFileBytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) return Status(Code::kInternal, "configuration file " + file + " cannot be read");
+  if (stream.bad())
+    return Status(Code::kInternal, "configuration file " + file + " cannot be read");
   text.resize(static_cast<std::size_t>(stream.gcount()));
   return parse_yaml(text, file, form);
 }

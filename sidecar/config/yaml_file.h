@@ -27,8 +27,10 @@ enum class YamlForm {
   kForeign,  // a key without a value has the text "null"; a list, or a map inside a section, is one text: "[1, 2]", "{a, b}"
 };
 
-Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm form = YamlForm::kOwn);
+Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file,
+                                              YamlForm form = YamlForm::kOwn);
 // `file`: the name of the text in errors.
-Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file, YamlForm form = YamlForm::kOwn);
+Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file,
+                                          YamlForm form = YamlForm::kOwn);
 
 }  // namespace larder::config

@@ -14,26 +14,31 @@ Status unreachable(const std::string& admin_socket, httplib::Error error) {
   const int err = errno;
   // The engines' socket is a SOCK_SEQPACKET: a stream connection fails with EPROTOTYPE.
   if (err == EPROTOTYPE)
-    return {Code::kInvalidArgument,
-            admin_socket + " is the socket of the engines: give larderctl the socket beside, which ends in .admin"};
+    return {Code::kInvalidArgument, admin_socket +
+                                        " is the socket of the engines: give larderctl the socket "
+                                        "beside, which ends in .admin"};
   if (error == httplib::Error::Connection && err == EACCES)
-    return {Code::kPermissionDenied,
-            "no permission to ask larderd on " + admin_socket + ": the socket is for its user and group (socket_mode)"};
+    return {Code::kPermissionDenied, "no permission to ask larderd on " + admin_socket +
+                                         ": the socket is for its user and group (socket_mode)"};
   if (error == httplib::Error::Connection)
-    return {Code::kUnavailable,
-            "no larderd answers on " + admin_socket + " (" + std::generic_category().message(err) +
-                "). Is larderd running? --socket, or larderd's configuration in the environment, names another socket"};
+    return {Code::kUnavailable, "no larderd answers on " + admin_socket + " (" +
+                                    std::generic_category().message(err) +
+                                    "). Is larderd running? --socket, or larderd's configuration "
+                                    "in the environment, names another socket"};
   return {Code::kDeadlineExceeded,
-          "larderd on " + admin_socket + " took the request but gave no answer: " + httplib::to_string(error)};
+          "larderd on " + admin_socket +
+              " took the request but gave no answer: " + httplib::to_string(error)};
 }
 
 }  // namespace
 
-Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path, const std::string& json) {
+Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path,
+                                const std::string& json) {
   constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
   if (admin_socket.size() > kLongest)
-    return Status(Code::kInvalidArgument,
-                  "'" + admin_socket + "' is too long for a Unix socket: at most " + std::to_string(kLongest) + " bytes");
+    return Status(Code::kInvalidArgument, "'" + admin_socket +
+                                              "' is too long for a Unix socket: at most " +
+                                              std::to_string(kLongest) + " bytes");
   httplib::Client client(admin_socket, 80);
   client.set_address_family(AF_UNIX);
   client.set_connection_timeout(kTimeoutSeconds);
@@ -41,7 +46,8 @@ Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, cons
   client.set_write_timeout(kTimeoutSeconds);
   // A fixed Host, since the path of a socket is no name of a host.
   client.set_default_headers({{"Host", "larderd"}});
-  const httplib::Result result = verb == Verb::kGet ? client.Get(path) : client.Post(path, json, "application/json");
+  const httplib::Result result =
+      verb == Verb::kGet ? client.Get(path) : client.Post(path, json, "application/json");
   if (!result) return unreachable(admin_socket, result.error());
   if (result->status != 200) return Status(Code::kFailedPrecondition, error_of(result->body));
   return result->body;

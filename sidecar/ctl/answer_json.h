@@ -32,8 +32,9 @@ auto understood(const std::string& body, Read read) -> Result<decltype(read(nloh
     return read(nlohmann::json::parse(body));
   } catch (const nlohmann::json::exception& error) {
     // error.what() quotes the reply, so it is made printable.
-    return Status(Code::kInvalidArgument,
-                  "larderd's answer is not understood (another version?): " + base::printable(error.what()));
+    return Status(
+        Code::kInvalidArgument,
+        "larderd's answer is not understood (another version?): " + base::printable(error.what()));
   }
 }
 

@@ -45,7 +45,8 @@ bool add_text(Arguments& arguments, std::string_view name, std::string_view text
   return !text.empty();
 }
 bool add_file(Arguments& arguments, std::string_view name, std::string_view path) {
-  std::error_code error;  // without a working directory the path stays relative, and the field refuses the path
+  std::error_code
+      error;  // without a working directory the path stays relative, and the field refuses the path
   const std::filesystem::path absolute = path.empty() ? "" : std::filesystem::absolute(path, error);
   return add_text(arguments, name, error ? std::string(path) : absolute.string());
 }
@@ -77,8 +78,9 @@ constexpr base::Option<Arguments> kOptions[] = {
     {"--server-name", "a name", add_text},
     {"--prefix", "a prefix", add_text},
 };
-constexpr base::Grammar<Arguments> kGrammar{
-    .unknown = "is no option of larderctl", .operands = &Arguments::words, .rest = &Arguments::command_line};
+constexpr base::Grammar<Arguments> kGrammar{.unknown = "is no option of larderctl",
+                                            .operands = &Arguments::words,
+                                            .rest = &Arguments::command_line};
 
 }  // namespace
 

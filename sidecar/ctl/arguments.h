@@ -16,16 +16,17 @@ namespace larder::ctl {
 struct Arguments {
   std::string socket;  // empty: the socket of the configuration
   bool json = false, help = false, version = false;
-  bool all = false;                                  // of --help
-  double interval_seconds = 1;                       // of top
-  std::uint64_t iterations = 0;                      // of top; 0: until it is stopped
-  std::optional<std::string> hashes_file;            // of prefetch, pin, unpin, evict; "-": standard input
-  std::optional<std::string> config_file;            // of backend check
-  std::optional<std::string> from;                   // of install-payload
-  std::vector<config::Value> backend;                // of backend check: options beside the URL; paths are absolute
+  bool all = false;                        // of --help
+  double interval_seconds = 1;             // of top
+  std::uint64_t iterations = 0;            // of top; 0: until it is stopped
+  std::optional<std::string> hashes_file;  // of prefetch, pin, unpin, evict; "-": standard input
+  std::optional<std::string> config_file;  // of backend check
+  std::optional<std::string> from;         // of install-payload
+  std::vector<config::Value>
+      backend;  // of backend check: options beside the URL; paths are absolute
   std::string sizes, policies = "lru", block_bytes;  // of simulate
-  std::string output;                                // of simulate: table or json; of trace: the file
-  double seconds = 60;                               // of trace
+  std::string output;   // of simulate: table or json; of trace: the file
+  double seconds = 60;  // of trace
   std::vector<std::string> words;
   std::vector<std::string> command_line;  // of import-lmcache: the words behind `--`
 };

@@ -23,10 +23,13 @@ Status wrong(const std::string& why) {
 Result<config::Config> configured(const Arguments& arguments) {
   if (arguments.words.size() < 3) {
     if (!arguments.backend.empty())
-      return wrong("'" + arguments.backend.front().name + "' goes with a URL; else the configuration says");
-    Result<config::Config> config = config::load(arguments.config_file, config::process_environment());
+      return wrong("'" + arguments.backend.front().name +
+                   "' goes with a URL; else the configuration says");
+    Result<config::Config> config =
+        config::load(arguments.config_file, config::process_environment());
     if (config.ok() && config->backend.url.empty())
-      return wrong("which backend? Name its URL, redis://host:6379, or --config FILE with backend.url");
+      return wrong(
+          "which backend? Name its URL, redis://host:6379, or --config FILE with backend.url");
     return config;
   }
   if (arguments.config_file) return wrong("a URL or --config FILE: one of the two");
@@ -48,17 +51,18 @@ int exit_status(std::span<const backend_check::Diagnostic> findings) {
 
 Result<Outcome> check_backend(const Arguments& arguments) {
   if (arguments.words[1] != "check")
-    return wrong("'" + arguments.words[1] + "' is not a command of backend: write backend check [URL]");
+    return wrong("'" + arguments.words[1] +
+                 "' is not a command of backend: write backend check [URL]");
   const Result<config::Config> config = configured(arguments);
   if (!config.ok()) return config.status();
   ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes with write(), and the server may be gone
-  const backend_check::InstallationFacts facts =
-      backend_check::check_installation(remote::options_of(config->backend), base::MonotonicClock());
+  const backend_check::InstallationFacts facts = backend_check::check_installation(
+      remote::options_of(config->backend), base::MonotonicClock());
   const std::vector<backend_check::Diagnostic> findings =
       backend_check::findings_of(config->backend, facts, std::thread::hardware_concurrency());
-  return Outcome{
-      arguments.json ? backend_json(config->backend, facts, findings) : backend_screen(config->backend, facts, findings),
-      exit_status(findings)};
+  return Outcome{arguments.json ? backend_json(config->backend, facts, findings)
+                                : backend_screen(config->backend, facts, findings),
+                 exit_status(findings)};
 }
 
 }  // namespace larder::ctl

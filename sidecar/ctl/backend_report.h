@@ -10,9 +10,11 @@
 
 namespace larder::ctl {
 
-std::string backend_screen(const config::BackendConfig& backend, const backend_check::InstallationFacts& facts,
+std::string backend_screen(const config::BackendConfig& backend,
+                           const backend_check::InstallationFacts& facts,
                            std::span<const backend_check::Diagnostic> findings);
-std::string backend_json(const config::BackendConfig& backend, const backend_check::InstallationFacts& facts,
+std::string backend_json(const config::BackendConfig& backend,
+                         const backend_check::InstallationFacts& facts,
                          std::span<const backend_check::Diagnostic> findings);
 
 }  // namespace larder::ctl

@@ -17,8 +17,10 @@ constexpr std::size_t kDigits = 2 * protocol::kBlockHashBytes;
 
 Status add(std::string_view text, const std::string& where, std::vector<std::string>& hashes) {
   if (!protocol::BlockHash::from_hex(text))
-    return {Code::kInvalidArgument, where + "'" + base::printable(base::cut(text, 80)) + "' is no hash: 32 hex digits or more"};
-  if (hashes.size() == kMostHashes) return {Code::kOutOfRange, "more than " + base::grouped(kMostHashes) + " hashes"};
+    return {Code::kInvalidArgument, where + "'" + base::printable(base::cut(text, 80)) +
+                                        "' is no hash: 32 hex digits or more"};
+  if (hashes.size() == kMostHashes)
+    return {Code::kOutOfRange, "more than " + base::grouped(kMostHashes) + " hashes"};
   hashes.emplace_back(text.substr(0, kDigits));
   return {};
 }
@@ -28,7 +30,9 @@ std::string_view trimmed(std::string_view line) {
   line = line.substr(0, line.find('#'));
   constexpr const char* kSpace = " \t\r";
   const std::size_t first = line.find_first_not_of(kSpace);
-  return first == std::string_view::npos ? "" : line.substr(first, line.find_last_not_of(kSpace) - first + 1);
+  return first == std::string_view::npos
+             ? ""
+             : line.substr(first, line.find_last_not_of(kSpace) - first + 1);
 }
 
 Status read_lines(std::istream& lines, const std::string& name, std::vector<std::string>& hashes) {
@@ -37,7 +41,8 @@ Status read_lines(std::istream& lines, const std::string& name, std::vector<std:
     ++number;
     const std::string_view text = trimmed(line);
     if (text.empty()) continue;
-    if (Status status = add(text, name + ":" + std::to_string(number) + ": ", hashes); !status.ok()) return status;
+    if (Status status = add(text, name + ":" + std::to_string(number) + ": ", hashes); !status.ok())
+      return status;
   }
   return {};
 }
@@ -54,15 +59,19 @@ Status read_file(const std::string& file, std::vector<std::string>& hashes) {
 
 }  // namespace
 
-Result<std::vector<std::string>> read_hashes(std::span<const std::string> words, const std::optional<std::string>& file) {
+Result<std::vector<std::string>> read_hashes(std::span<const std::string> words,
+                                             const std::optional<std::string>& file) {
   std::vector<std::string> hashes;
   for (const std::string& word : words)
     if (Status status = add(word, "", hashes); !status.ok()) return status;
   if (file)
     if (Status status = read_file(*file, hashes); !status.ok()) return status;
-  if (hashes.empty() && file) return Status(Code::kInvalidArgument, *file + " holds no hash: 32 hex digits or more, one a line");
+  if (hashes.empty() && file)
+    return Status(Code::kInvalidArgument,
+                  *file + " holds no hash: 32 hex digits or more, one a line");
   if (hashes.empty())
-    return Status(Code::kInvalidArgument, "which hashes? Name them, or a file of them by --hashes (- is standard input)");
+    return Status(Code::kInvalidArgument,
+                  "which hashes? Name them, or a file of them by --hashes (- is standard input)");
   return hashes;
 }
 

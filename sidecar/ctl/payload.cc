@@ -42,14 +42,17 @@ Status copy_tree(const fs::path& from, const fs::path& to) {
   if (Status made = make_folder(to); !made.ok()) return made;
   std::error_code error;
   std::size_t entries = 0;
-  for (fs::recursive_directory_iterator next(from, error), end; !error && next != end; next.increment(error)) {
+  for (fs::recursive_directory_iterator next(from, error), end; !error && next != end;
+       next.increment(error)) {
     const fs::path target = to / next->path().lexically_relative(from);
     const fs::file_type type = next->symlink_status(error).type();
     if (error) return failed(error, next->path());
     if (type != fs::file_type::directory && type != fs::file_type::regular)
       return {Code::kInvalidArgument, next->path().string() + " is neither a file nor a folder"};
-    if (++entries > kMostEntries) return {Code::kOutOfRange, from.string() + " holds too many files for a payload"};
-    Status copied = type == fs::file_type::directory ? make_folder(target) : install_file(next->path(), target);
+    if (++entries > kMostEntries)
+      return {Code::kOutOfRange, from.string() + " holds too many files for a payload"};
+    Status copied =
+        type == fs::file_type::directory ? make_folder(target) : install_file(next->path(), target);
     if (!copied.ok()) return copied;
   }
   return error ? failed(error, from) : Status();
@@ -57,16 +60,19 @@ Status copy_tree(const fs::path& from, const fs::path& to) {
 
 // Exchanges `entry` and `target` in one step. An earlier target is at `entry` afterwards.
 Status put_in_place(const fs::path& entry, const fs::path& target) {
-  if (::renameat2(AT_FDCWD, entry.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return {};
+  if (::renameat2(AT_FDCWD, entry.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
+    return {};
   if (errno != ENOENT) return Status::from_errno(errno, target.string());
-  if (::rename(entry.c_str(), target.c_str()) != 0) return Status::from_errno(errno, target.string());
+  if (::rename(entry.c_str(), target.c_str()) != 0)
+    return Status::from_errno(errno, target.string());
   return {};
 }
 
 Status put_all_in_place(const fs::path& staged, const fs::path& to) {
   std::vector<fs::path> entries;
   std::error_code error;
-  for (fs::directory_iterator next(staged, error), end; !error && next != end; next.increment(error))
+  for (fs::directory_iterator next(staged, error), end; !error && next != end;
+       next.increment(error))
     entries.push_back(next->path());
   if (error) return failed(error, staged);
   if (entries.empty()) return {Code::kNotFound, "the payload is empty"};
@@ -79,7 +85,8 @@ Status put_all_in_place(const fs::path& staged, const fs::path& to) {
 
 Status install_payload(const std::string& from, const std::string& to) {
   std::error_code error;
-  if (!fs::is_directory(from, error)) return Status::from_errno(error ? error.value() : ENOTDIR, from);
+  if (!fs::is_directory(from, error))
+    return Status::from_errno(error ? error.value() : ENOTDIR, from);
   if (!fs::is_directory(to, error)) return Status::from_errno(error ? error.value() : ENOTDIR, to);
   // Inside `to`, because an exchange needs one file system. The process id keeps the folder apart
   // from the leftovers of a killed init container.

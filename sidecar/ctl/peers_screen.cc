@@ -13,19 +13,24 @@ std::string asked(const Snapshot& now) {
   const TierState& peers = now.peers;
   if (peers.place.empty()) return "";
   return line("members", peers.place) +
-         line("reachable", base::grouped(peers.servers_reachable) + " of " + base::grouped(peers.servers) +
+         line("reachable", base::grouped(peers.servers_reachable) + " of " +
+                               base::grouped(peers.servers) +
                                (peers.reason.empty() ? "" : ", DEGRADED: " + peers.reason)) +
-         line("brought up", base::plural(peers.got, "chunk") + ", " + base::bytes_text(peers.got_bytes)) +
+         line("brought up",
+              base::plural(peers.got, "chunk") + ", " + base::bytes_text(peers.got_bytes)) +
          line("failed", base::grouped(peers.failed) + " reads");
 }
 
 std::string served(const PeerServing& serving) {
   if (serving.address.empty()) return "";
   return line("served at", serving.address) +
-         line("served", base::plural(serving.peers, "peer") + " over " + base::plural(serving.connections, "connection") + ", " +
+         line("served", base::plural(serving.peers, "peer") + " over " +
+                            base::plural(serving.connections, "connection") + ", " +
                             base::grouped(serving.refused) + " refused") +
-         line("asked about", base::plural(serving.keys, "chunk") + ", " + base::grouped(serving.keys_found) + " here") +
-         line("sent", base::bytes_text(serving.sent_bytes) + ", " + base::bytes_text(serving.held_bytes) + " held now");
+         line("asked about", base::plural(serving.keys, "chunk") + ", " +
+                                 base::grouped(serving.keys_found) + " here") +
+         line("sent", base::bytes_text(serving.sent_bytes) + ", " +
+                          base::bytes_text(serving.held_bytes) + " held now");
 }
 
 }  // namespace
@@ -37,7 +42,8 @@ std::string peers_lines(const Snapshot& now) {
 
 std::string peers_screen(const Snapshot& now) {
   const std::string lines = peers_lines(now);
-  return headline(now) + (lines.empty() ? "\nPeers           none: set peers.listen and peers.members\n" : lines);
+  return headline(now) +
+         (lines.empty() ? "\nPeers           none: set peers.listen and peers.members\n" : lines);
 }
 
 }  // namespace larder::ctl

@@ -12,7 +12,8 @@ namespace {
 // Each verb has one reason for a refusal, so the counts suffice in the reply.
 const char* why_refused(std::string_view done) {
   if (done == "pinned") return "too much is pinned";
-  if (done == "evicted") return "gone from memory, but not noted on the disk; evict the chunks once more";
+  if (done == "evicted")
+    return "gone from memory, but not noted on the disk; evict the chunks once more";
   return "too many wait already";
 }
 
@@ -23,7 +24,8 @@ Result<std::string> dropped_report(const std::string& body) {
     const std::string done = "dropped " + base::plural(number_at(answer, "dropped"), "chunk");
     if (!answer.value("shared", false)) return done + "\n";
     return done +
-           ", here and in the backend; other larderd of the backend keep their chunks in memory and on disk: drop the chunks "
+           ", here and in the backend; other larderd of the backend keep their chunks in memory "
+           "and on disk: drop the chunks "
            "there, too\n";
   });
 }
@@ -35,20 +37,23 @@ std::string hashes_request(const std::string& space, std::span<const std::string
 
 Result<protocol::ActCounts> read_acted(const std::string& body) {
   return understood(body, [](const json& answer) {
-    return protocol::ActCounts{number_at(answer, "found"), number_at(answer, "absent"), number_at(answer, "refused")};
+    return protocol::ActCounts{number_at(answer, "found"), number_at(answer, "absent"),
+                               number_at(answer, "refused")};
   });
 }
 
 std::string acted_report(std::string_view done, const protocol::ActCounts& acted) {
-  std::string out = std::string(done) + " " + base::grouped(acted.found) + " of " + base::grouped(acted.all()) +
-                    (acted.all() == 1 ? " hash" : " hashes");
+  std::string out = std::string(done) + " " + base::grouped(acted.found) + " of " +
+                    base::grouped(acted.all()) + (acted.all() == 1 ? " hash" : " hashes");
   if (acted.absent != 0) out += ", " + base::grouped(acted.absent) + " absent";
-  if (acted.refused != 0) out += ", " + base::grouped(acted.refused) + " refused: " + why_refused(done);
+  if (acted.refused != 0)
+    out += ", " + base::grouped(acted.refused) + " refused: " + why_refused(done);
   return out + "\n";
 }
 
 std::string acted_json(const protocol::ActCounts& acted) {
-  const nlohmann::ordered_json answer{{"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}};
+  const nlohmann::ordered_json answer{
+      {"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}};
   return answer.dump(2) + "\n";
 }
 
@@ -56,7 +61,8 @@ std::string acted_json(const protocol::ActCounts& acted) {
 // first line is shown.
 std::string error_of(const std::string& body) {
   const json parsed = json::parse(body, nullptr, false);
-  if (parsed.is_object() && parsed.contains("error") && parsed["error"].is_string()) return text_at(parsed, "error");
+  if (parsed.is_object() && parsed.contains("error") && parsed["error"].is_string())
+    return text_at(parsed, "error");
   return base::printable(body.substr(0, body.find('\n')));
 }
 

@@ -34,7 +34,8 @@ Result<std::vector<std::string>> listed(const std::string& text, const char* opt
     at = end + 1;
   }
   if (parts.size() > kMaxColumns)
-    return Status(Code::kInvalidArgument, std::string(option) + " takes at most " + std::to_string(kMaxColumns));
+    return Status(Code::kInvalidArgument,
+                  std::string(option) + " takes at most " + std::to_string(kMaxColumns));
   return parts;
 }
 
@@ -48,7 +49,8 @@ Result<std::vector<std::uint64_t>> sizes_of(const std::string& text, std::uint64
     sizes.push_back(*size);
   }
   if (sizes.empty())
-    for (const std::uint64_t part : {16, 8, 4, 2, 1}) sizes.push_back(std::max<std::uint64_t>(distinct_bytes / part, 1));
+    for (const std::uint64_t part : {16, 8, 4, 2, 1})
+      sizes.push_back(std::max<std::uint64_t>(distinct_bytes / part, 1));
   return sizes;
 }
 
@@ -59,7 +61,8 @@ Result<Study> study(const Arguments& arguments) {
     if (!size.ok()) return Status(Code::kInvalidArgument, "--block-bytes: " + size.status().text());
     block_bytes = *size;
   }
-  Result<std::vector<sizing::TracedRequest>> trace = read_traces(std::span(arguments.words).subspan(1), block_bytes);
+  Result<std::vector<sizing::TracedRequest>> trace =
+      read_traces(std::span(arguments.words).subspan(1), block_bytes);
   if (!trace.ok()) return trace.status();
   Study study;
   study.trace = *std::move(trace);
@@ -73,7 +76,8 @@ Result<Study> study(const Arguments& arguments) {
     Row row{policy, {}};
     for (const std::uint64_t size : study.sizes) {
       const Result<sizing::Simulated> result = sizing::simulate(study.trace, policy, size);
-      if (!result.ok()) return Status(Code::kInvalidArgument, "--policies: " + result.status().text());
+      if (!result.ok())
+        return Status(Code::kInvalidArgument, "--policies: " + result.status().text());
       row.results.push_back(*result);
     }
     study.rows.push_back(std::move(row));
@@ -83,19 +87,25 @@ Result<Study> study(const Arguments& arguments) {
 
 std::string table_of(const Study& study) {
   const sizing::Simulated& any = study.rows.front().results.front();
-  std::string text = base::plural(any.requests, "request") + " for " + base::plural(any.tokens, "token") + " in " +
-                     base::plural(any.chunks, "block") + "; to keep every block takes " + base::bytes_text(study.distinct_bytes) +
-                     "\n\n" + base::column("found", kPolicyColumn);
-  const auto cell = [](const std::string& value) { return std::string(kColumn - std::min(kColumn, value.size()), ' ') + value; };
+  std::string text =
+      base::plural(any.requests, "request") + " for " + base::plural(any.tokens, "token") + " in " +
+      base::plural(any.chunks, "block") + "; to keep every block takes " +
+      base::bytes_text(study.distinct_bytes) + "\n\n" + base::column("found", kPolicyColumn);
+  const auto cell = [](const std::string& value) {
+    return std::string(kColumn - std::min(kColumn, value.size()), ' ') + value;
+  };
   for (const std::uint64_t size : study.sizes) text += cell(base::bytes_text(size));
   text += "\n";
   for (const Row& row : study.rows) {
     text += base::column(row.policy, kPolicyColumn);
     for (const sizing::Simulated& result : row.results)
-      text += cell(base::percent_text(static_cast<double>(result.tokens_hit), static_cast<double>(result.tokens)));
+      text += cell(base::percent_text(static_cast<double>(result.tokens_hit),
+                                      static_cast<double>(result.tokens)));
     text += "\n";
   }
-  return text + "\nfound: of the tokens asked for. larderd's policy is lru; optimal knows the future, and is the upper bound.\n";
+  return text +
+         "\nfound: of the tokens asked for. larderd's policy is lru; optimal knows the future, and "
+         "is the upper bound.\n";
 }
 
 std::string json_of(const Study& study) {
@@ -124,7 +134,8 @@ std::string json_of(const Study& study) {
 Result<std::string> simulate(const Arguments& arguments) {
   const bool as_json = arguments.json || arguments.output == "json";
   if (!as_json && !arguments.output.empty() && arguments.output != "table")
-    return Status(Code::kInvalidArgument, "--output of simulate is table or json, not '" + arguments.output + "'");
+    return Status(Code::kInvalidArgument,
+                  "--output of simulate is table or json, not '" + arguments.output + "'");
   const Result<Study> done = study(arguments);
   if (!done.ok()) return done.status();
   if (done->rows.empty()) return Status(Code::kInvalidArgument, "--policies names no policy");

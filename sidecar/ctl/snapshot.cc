@@ -17,8 +17,9 @@ ModelCounts read_model(const json& model) {
   counts.salted = number_if(model, "requests_salted");
   const std::uint64_t computed = number_at(model, "prefill_tokens");
   if (computed != 0)
-    counts.saved_seconds =
-        static_cast<double>(counts.hit) * model.at("prefill_seconds").get<double>() / static_cast<double>(computed);
+    counts.saved_seconds = static_cast<double>(counts.hit) *
+                           model.at("prefill_seconds").get<double>() /
+                           static_cast<double>(computed);
   return counts;
 }
 
@@ -45,9 +46,10 @@ MemoryState read_memory(const json& status) {
   state.page_bytes = number_at(memory, "page_bytes");
   state.numa = text_at(memory, "numa");
   state.chunks = number_at(memory.at("slots"), "committed");
-  for (const json& size : memory.at("slot_sizes")) state.slot_sizes.push_back(number_at(size, "slot_bytes"));
-  state.evicted = {number_at(evicted, "capacity"), number_at(evicted, "dropped"), number_at(evicted, "bad"),
-                   number_at(evicted, "resized")};
+  for (const json& size : memory.at("slot_sizes"))
+    state.slot_sizes.push_back(number_at(size, "slot_bytes"));
+  state.evicted = {number_at(evicted, "capacity"), number_at(evicted, "dropped"),
+                   number_at(evicted, "bad"), number_at(evicted, "resized")};
   state.refused_no_space = number_at(status.at("stores"), "refused_no_space");
   state.refused_cap = number_at(status.at("stores"), "refused_cap");
   return state;
@@ -76,7 +78,8 @@ TierState read_tier(const json& status, const char* name, const char* place) {
   const json& gets = tier->at("gets");
   state.place = text_at(*tier, place);
   state.reason = text_at(*tier, "reason");
-  state.serving = tier->contains("serving") && tier->at("serving").get<bool>();  // an older larderd's has none
+  state.serving =
+      tier->contains("serving") && tier->at("serving").get<bool>();  // an older larderd's has none
   state.capacity_bytes = number_at(*tier, "capacity_bytes");
   state.used_bytes = number_at(*tier, "used_bytes");
   state.chunks = number_at(*tier, "chunks");
@@ -117,15 +120,16 @@ ProbeState read_probes(const json& status) {
   const json* backend = tier_of(status, "backend");
   if (backend == nullptr) return {};
   const json& probes = backend->at("probes");
-  return {number_at(probes, "asked"), number_at(probes, "late"), number_at(probes, "failed"), number_at(probes, "families"),
-          number_at(probes, "shared")};
+  return {number_at(probes, "asked"), number_at(probes, "late"), number_at(probes, "failed"),
+          number_at(probes, "families"), number_at(probes, "shared")};
 }
 
 Sessions read_sessions(const json& sessions) {
   Sessions state;
   for (const json& session : sessions.at("attached"))
-    state.attached.push_back({text_at(session, "engine"), number_at(session, "holds"), number_at(session, "grants"),
-                              session.at("silent").get<bool>(), text_at(session, "namespace"), "", "", ""});
+    state.attached.push_back({text_at(session, "engine"), number_at(session, "holds"),
+                              number_at(session, "grants"), session.at("silent").get<bool>(),
+                              text_at(session, "namespace"), "", "", ""});
   for (std::size_t i = 0; i < state.attached.size(); ++i) {
     const json& session = sessions.at("attached").at(i);
     if (!session.contains("transfer")) continue;  // an older larderd
@@ -166,12 +170,14 @@ Snapshot read(const json& status) {
   snapshot.evicted_unwritten = number_at(status.at("memory").at("evicted"), "unwritten");
   snapshot.evicted_unwanted = number_at(status.at("memory").at("evicted"), "unwanted");
   for (const json& space : status.at("namespaces"))
-    snapshot.namespaces.push_back({text_at(space, "id"), text_at(space, "model"), number_at(space, "chunks"),
-                                   number_at(space, "bytes"), number_at(space, "sessions"),
+    snapshot.namespaces.push_back({text_at(space, "id"), text_at(space, "model"),
+                                   number_at(space, "chunks"), number_at(space, "bytes"),
+                                   number_at(space, "sessions"),
                                    space.at("fingerprint").get<std::string>()});
   snapshot.sessions = read_sessions(status.at("sessions"));
   for (const json& fallback : status.at("fallbacks"))
-    snapshot.fallbacks.push_back({text_at(fallback, "kind"), text_at(fallback, "why"), number_if(fallback, "times")});
+    snapshot.fallbacks.push_back(
+        {text_at(fallback, "kind"), text_at(fallback, "why"), number_if(fallback, "times")});
   return snapshot;
 }
 
@@ -185,8 +191,8 @@ std::string headline(const Snapshot& snapshot) {
   const char* state = !snapshot.healthy ? "NOT HEALTHY: its event loop does not turn"
                       : !snapshot.ready ? "not ready: engines cannot attach yet"
                                         : "ready";
-  return "larderd " + snapshot.version + ", pool " + snapshot.pool + ", up " + base::seconds_text(snapshot.uptime_seconds) +
-         ": " + state + "\n";
+  return "larderd " + snapshot.version + ", pool " + snapshot.pool + ", up " +
+         base::seconds_text(snapshot.uptime_seconds) + ": " + state + "\n";
 }
 
 }  // namespace larder::ctl

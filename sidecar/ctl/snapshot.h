@@ -15,7 +15,8 @@ namespace larder::ctl {
 struct ModelCounts {
   std::string name;
   std::uint64_t requests = 0, requests_hit = 0, asked = 0, hit = 0, loaded = 0, stored = 0;
-  double saved_seconds = 0;     // hit tokens times the seconds a token that engines of the model measured; 0 before
+  double saved_seconds =
+      0;  // hit tokens times the seconds a token that engines of the model measured; 0 before
   std::uint64_t too_short = 0;  // requests without a hit for less than a chunk
   std::uint64_t salted = 0;     // requests with a cache_salt
 };
@@ -26,7 +27,8 @@ struct Evictions {
 };
 
 struct MemoryState {
-  std::uint64_t capacity_bytes = 0, touched_bytes = 0, used_bytes = 0, pinned_bytes = 0, page_bytes = 0;
+  std::uint64_t capacity_bytes = 0, touched_bytes = 0, used_bytes = 0, pinned_bytes = 0,
+                page_bytes = 0;
   std::string numa;  // "none", "node 1"
   std::uint64_t chunks = 0;
   std::vector<std::uint64_t> slot_sizes;  // bytes
@@ -52,7 +54,8 @@ struct TierState {
 // The chunks that larderd serves to peers.
 struct PeerServing {
   std::string address;  // empty: nothing
-  std::uint64_t peers = 0, connections = 0, refused = 0, keys = 0, keys_found = 0, sent_bytes = 0, held_bytes = 0;
+  std::uint64_t peers = 0, connections = 0, refused = 0, keys = 0, keys_found = 0, sent_bytes = 0,
+                held_bytes = 0;
 };
 
 // Probes of a backend: chunks that neither memory nor disk had, and the number found in the
@@ -64,7 +67,8 @@ struct ProbeState {
 struct NamespaceState {
   std::string id, model;
   std::uint64_t chunks = 0, bytes = 0, sessions = 0;
-  std::string fingerprint;  // "field: value" lines, unchanged for comparison: use printable() before output
+  std::string
+      fingerprint;  // "field: value" lines, unchanged for comparison: use printable() before output
 };
 
 struct SessionState {
@@ -72,8 +76,11 @@ struct SessionState {
   std::uint64_t holds = 0, grants = 0;
   bool silent = false;
   std::string space;  // the id of the namespace; empty before one is open
-  std::string way = {}, way_reason = {},
-              way_why = {};    // the copying process, "shim" or "sidecar"; if larderd was to copy, the reason why it does not
+  std::string
+      way = {},
+      way_reason = {},
+      way_why =
+          {};  // the copying process, "shim" or "sidecar"; if larderd was to copy, the reason why it does not
   std::string copies_by = {};  // for an engine with pages on a GPU; else empty
   std::uint64_t registered_bytes = 0;
 };

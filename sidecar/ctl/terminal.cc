@@ -44,7 +44,8 @@ void give_back(int number) {
 
 winsize size_of_terminal() {
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) size = {24, 80, 0, 0};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+    size = {24, 80, 0, 0};
   return size;
 }
 

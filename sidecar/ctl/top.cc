@@ -24,27 +24,37 @@ std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
 // The rates since `before`, for the rows that have a rate.
 class Rates {
  public:
-  Rates(const Snapshot& now, const std::optional<Snapshot>& before) : now_(now), seconds_(seconds_between(now, before)) {
+  Rates(const Snapshot& now, const std::optional<Snapshot>& before)
+      : now_(now), seconds_(seconds_between(now, before)) {
     if (seconds_) before_ = *before;
   }
 
   std::string hit_ratio() const {
-    return seconds_ ? base::percent_text(static_cast<double>(grown(now_.all.hit, before_.all.hit)),
-                                         static_cast<double>(grown(now_.all.asked, before_.all.asked)))
-                    : kNoRate;
+    return seconds_
+               ? base::percent_text(static_cast<double>(grown(now_.all.hit, before_.all.hit)),
+                                    static_cast<double>(grown(now_.all.asked, before_.all.asked)))
+               : kNoRate;
   }
-  std::string count(std::uint64_t ModelCounts::*member) const { return text(per_second(member), base::rate_text); }
-  std::string bytes(std::uint64_t ModelCounts::*member) const { return text(per_second(member), base::byte_rate_text); }
+  std::string count(std::uint64_t ModelCounts::*member) const {
+    return text(per_second(member), base::rate_text);
+  }
+  std::string bytes(std::uint64_t ModelCounts::*member) const {
+    return text(per_second(member), base::byte_rate_text);
+  }
   std::string evicted() const {
-    return text(static_cast<double>(grown(now_.memory.evicted.all(), before_.memory.evicted.all())) / seconds_.value_or(1),
-                base::rate_text);
+    return text(
+        static_cast<double>(grown(now_.memory.evicted.all(), before_.memory.evicted.all())) /
+            seconds_.value_or(1),
+        base::rate_text);
   }
 
  private:
   double per_second(std::uint64_t ModelCounts::*member) const {
     return static_cast<double>(grown(now_.all.*member, before_.all.*member)) / seconds_.value_or(1);
   }
-  std::string text(double per_second, std::string (*words)(double)) const { return seconds_ ? words(per_second) : kNoRate; }
+  std::string text(double per_second, std::string (*words)(double)) const {
+    return seconds_ ? words(per_second) : kNoRate;
+  }
 
   const Snapshot& now_;
   std::optional<double> seconds_;
@@ -55,7 +65,8 @@ std::string rates(const Snapshot& now, const std::optional<Snapshot>& before) {
   const Rates rates(now, before);
   const ModelCounts& all = now.all;
   std::string text = row("", "now", "overall");
-  text += row("hit ratio", rates.hit_ratio(), base::percent_text(static_cast<double>(all.hit), static_cast<double>(all.asked)));
+  text += row("hit ratio", rates.hit_ratio(),
+              base::percent_text(static_cast<double>(all.hit), static_cast<double>(all.asked)));
   text += row("tokens asked", rates.count(&ModelCounts::asked), base::grouped(all.asked));
   text += row("tokens found", rates.count(&ModelCounts::hit), base::grouped(all.hit));
   text += row("requests", rates.count(&ModelCounts::requests), base::grouped(all.requests));
@@ -67,31 +78,37 @@ std::string rates(const Snapshot& now, const std::optional<Snapshot>& before) {
 }
 
 std::string memory(const MemoryState& memory) {
-  const auto used = static_cast<double>(memory.used_bytes), capacity = static_cast<double>(memory.capacity_bytes);
-  return base::column("memory", kNameColumn) + base::bar(used, capacity, kBarWidth) + " " + base::bytes_text(memory.used_bytes) +
-         " of " + base::bytes_text(memory.capacity_bytes) + " (" + base::percent_text(used, capacity) + "), " +
-         base::plural(memory.chunks, "chunk") + "\n";
+  const auto used = static_cast<double>(memory.used_bytes),
+             capacity = static_cast<double>(memory.capacity_bytes);
+  return base::column("memory", kNameColumn) + base::bar(used, capacity, kBarWidth) + " " +
+         base::bytes_text(memory.used_bytes) + " of " + base::bytes_text(memory.capacity_bytes) +
+         " (" + base::percent_text(used, capacity) + "), " + base::plural(memory.chunks, "chunk") +
+         "\n";
 }
 
 std::string disk(const TierState& disk) {
   if (disk.place.empty()) return "";
-  const auto used = static_cast<double>(disk.used_bytes), capacity = static_cast<double>(disk.capacity_bytes);
-  return base::column("disk", kNameColumn) + base::bar(used, capacity, kBarWidth) + " " + base::bytes_text(disk.used_bytes) +
-         " of " + base::bytes_text(disk.capacity_bytes) + " (" + base::percent_text(used, capacity) + "), " +
-         base::plural(disk.chunks, "chunk") + (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
+  const auto used = static_cast<double>(disk.used_bytes),
+             capacity = static_cast<double>(disk.capacity_bytes);
+  return base::column("disk", kNameColumn) + base::bar(used, capacity, kBarWidth) + " " +
+         base::bytes_text(disk.used_bytes) + " of " + base::bytes_text(disk.capacity_bytes) + " (" +
+         base::percent_text(used, capacity) + "), " + base::plural(disk.chunks, "chunk") +
+         (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
 }
 
 std::string backend(const TierState& backend) {
   if (backend.place.empty()) return "";
-  return base::column("backend", kNameColumn) + backend.place + ", " + base::bytes_text(backend.put_bytes) + " written, " +
-         base::bytes_text(backend.got_bytes) + " brought up" + (backend.reason.empty() ? "" : ", DEGRADED: " + backend.reason) +
-         "\n";
+  return base::column("backend", kNameColumn) + backend.place + ", " +
+         base::bytes_text(backend.put_bytes) + " written, " + base::bytes_text(backend.got_bytes) +
+         " brought up" + (backend.reason.empty() ? "" : ", DEGRADED: " + backend.reason) + "\n";
 }
 
 std::string sessions(const std::vector<SessionState>& attached) {
-  std::string text = base::column("sessions", kNameColumn) + base::grouped(attached.size()) + " attached\n";
+  std::string text =
+      base::column("sessions", kNameColumn) + base::grouped(attached.size()) + " attached\n";
   for (const SessionState& session : attached)
-    text += "  " + base::column(session.engine, kEngineColumn) + base::column(base::plural(session.holds, "hold"), kCountColumn) +
+    text += "  " + base::column(session.engine, kEngineColumn) +
+            base::column(base::plural(session.holds, "hold"), kCountColumn) +
             base::plural(session.grants, "grant") + (session.silent ? ", SILENT" : "") + "\n";
   return text;
 }
@@ -101,13 +118,14 @@ std::string sessions(const std::vector<SessionState>& attached) {
 // By larderd's own clock, since the answers travel for different times. nullopt after a restart
 // (another epoch): rates over two instances would be wrong.
 std::optional<double> seconds_between(const Snapshot& now, const std::optional<Snapshot>& before) {
-  if (!before || before->epoch != now.epoch || now.uptime_seconds <= before->uptime_seconds) return std::nullopt;
+  if (!before || before->epoch != now.epoch || now.uptime_seconds <= before->uptime_seconds)
+    return std::nullopt;
   return now.uptime_seconds - before->uptime_seconds;
 }
 
 std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before) {
-  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) + backend(now.backend) + "\n" +
-         sessions(now.sessions.attached);
+  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) +
+         backend(now.backend) + "\n" + sessions(now.sessions.attached);
 }
 
 std::string waiting_screen(const std::string& why, const std::optional<Snapshot>& last) {

@@ -49,7 +49,8 @@ class Reader {
 
   std::vector<sizing::TracedRequest> requests() {
     // Files of several larderd are merged by time; stable, so requests of one moment keep their order.
-    std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.timestamp < b.timestamp; });
+    std::stable_sort(lines_.begin(), lines_.end(),
+                     [](const Line& a, const Line& b) { return a.timestamp < b.timestamp; });
     std::vector<sizing::TracedRequest> requests;
     requests.reserve(lines_.size());
     for (Line& line : lines_) requests.push_back(std::move(line.request));
@@ -73,15 +74,18 @@ class Reader {
     try {
       Line line = line_of(text, block_bytes_);
       // Traces of other tools (Mooncake) have no sizes in bytes.
-      if (line.request.chunk_bytes == 0) return "the trace does not say how much memory a block takes: --block-bytes SIZE";
+      if (line.request.chunk_bytes == 0)
+        return "the trace does not say how much memory a block takes: --block-bytes SIZE";
       if (line.request.chunk_tokens == 0) return "block_tokens is 0";
       blocks_ += line.request.chunks.size();
       if (blocks_ > kMaxTraceBlocks)
-        return "more than " + std::to_string(kMaxTraceBlocks) + " blocks in all: take a shorter trace";
+        return "more than " + std::to_string(kMaxTraceBlocks) +
+               " blocks in all: take a shorter trace";
       lines_.push_back(std::move(line));
       return "";
     } catch (const json::exception& error) {
-      return R"(not {"timestamp": MS, "input_length": TOKENS, "hash_ids": [NUMBER, ...]}: )" + std::string(error.what());
+      return R"(not {"timestamp": MS, "input_length": TOKENS, "hash_ids": [NUMBER, ...]}: )" +
+             std::string(error.what());
     }
   }
 
@@ -92,7 +96,8 @@ class Reader {
 
 }  // namespace
 
-Result<std::vector<sizing::TracedRequest>> read_traces(std::span<const std::string> files, std::uint64_t block_bytes) {
+Result<std::vector<sizing::TracedRequest>> read_traces(std::span<const std::string> files,
+                                                       std::uint64_t block_bytes) {
   Reader reader(block_bytes);
   for (const std::string& file : files)
     if (Status read = reader.read(file); !read.ok()) return read;

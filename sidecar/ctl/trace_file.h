@@ -27,6 +27,7 @@ inline constexpr std::size_t kMaxTraceBlocks = 1u << 27;  // of all files: 1 GiB
 
 // "-" is standard input. `block_bytes`: the size of blocks without block_bytes; 0: such a block is
 // an error. Errors name file and line.
-Result<std::vector<sizing::TracedRequest>> read_traces(std::span<const std::string> files, std::uint64_t block_bytes);
+Result<std::vector<sizing::TracedRequest>> read_traces(std::span<const std::string> files,
+                                                       std::uint64_t block_bytes);
 
 }  // namespace larder::ctl

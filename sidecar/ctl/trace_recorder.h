@@ -20,6 +20,7 @@ Result<TraceLines> trace_lines(const std::string& json, std::uint64_t wall_ms);
 // Records for `seconds`; each write holds whole lines. `file` "" or "-": standard output, with the
 // summary on standard error. Returns the summary. Refuses an existing file, which may be an earlier
 // trace.
-Result<std::string> record_trace(const std::string& admin_socket, const std::string& file, double seconds);
+Result<std::string> record_trace(const std::string& admin_socket, const std::string& file,
+                                 double seconds);
 
 }  // namespace larder::ctl

@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMostId = (std::uint64_t{1} << 32) - 2;  // the highest id means "unchanged" to lchown()
+constexpr std::uint64_t kMostId =
+    (std::uint64_t{1} << 32) - 2;  // the highest id means "unchanged" to lchown()
 
 Status give(const fs::path& path, uid_t user, gid_t group) {
   if (::lchown(path.c_str(), user, group) == 0 || errno == ENOENT) return {};
@@ -27,7 +28,8 @@ Status own_folder(const fs::path& folder, uid_t user, gid_t group) {
   if (!S_ISDIR(found.st_mode)) return Status::from_errno(ENOTDIR, folder.string());
   if (found.st_uid == user && found.st_gid == group) return {};
   std::error_code error;
-  for (fs::recursive_directory_iterator next(folder, error), end; !error && next != end; next.increment(error))
+  for (fs::recursive_directory_iterator next(folder, error), end; !error && next != end;
+       next.increment(error))
     if (Status given = give(next->path(), user, group); !given.ok()) return given;
   if (error) return Status::from_errno(error.value(), folder.string());
   return give(folder, user, group);
@@ -50,8 +52,10 @@ Status init_volumes(uid_t user, gid_t group, std::span<const std::string> folder
 Result<std::string> init_volumes_command(const Arguments& arguments) {
   std::uint64_t user = 0, group = 0;
   if (!parse_owner(arguments.words[1], user, group))
-    return Status(Code::kInvalidArgument, "'" + arguments.words[1] + "' is no owner: write UID:GID, e.g. 65532:65532");
-  const Status owned = init_volumes(static_cast<uid_t>(user), static_cast<gid_t>(group), std::span(arguments.words).subspan(2));
+    return Status(Code::kInvalidArgument,
+                  "'" + arguments.words[1] + "' is no owner: write UID:GID, e.g. 65532:65532");
+  const Status owned = init_volumes(static_cast<uid_t>(user), static_cast<gid_t>(group),
+                                    std::span(arguments.words).subspan(2));
   if (!owned.ok()) return owned;
   return std::string();
 }

@@ -21,7 +21,8 @@ Result<Snapshot> look(const std::string& admin_socket) {
 }  // namespace
 
 Status watch(const std::string& admin_socket, double interval_seconds, std::uint64_t iterations) {
-  const auto interval = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(interval_seconds));
+  const auto interval = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(interval_seconds));
   Terminal terminal(iterations == 0);
   std::optional<Snapshot> before;
   Status last;
@@ -29,7 +30,8 @@ Status watch(const std::string& admin_socket, double interval_seconds, std::uint
     const bool baseline = iterations != 0 && shown == 0;
     const Result<Snapshot> now = look(admin_socket);
     last = now.status();
-    if (!baseline) terminal.show(now.ok() ? top_screen(*now, before) : waiting_screen(last.text(), before));
+    if (!baseline)
+      terminal.show(now.ok() ? top_screen(*now, before) : waiting_screen(last.text(), before));
     if (now.ok()) before = *now;
     if (iterations != 0 && shown == iterations) return last;
     std::this_thread::sleep_for(interval);

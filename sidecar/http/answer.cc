@@ -30,8 +30,8 @@ std::string plain_answer(int http_status, std::string_view text) {
   return whole_answer(http_status, "text/plain", std::string(text) + "\n", false);
 }
 
-std::string whole_answer(int http_status, std::string_view content_type, std::string_view body, bool keep_alive,
-                         std::string_view fields) {
+std::string whole_answer(int http_status, std::string_view content_type, std::string_view body,
+                         bool keep_alive, std::string_view fields) {
   std::string bytes = "HTTP/1.1 " + std::to_string(http_status) + " ";
   bytes.append(reason(http_status)).append("\r\nContent-Type: ").append(content_type);
   if (!keep_alive) bytes += "\r\nConnection: close";

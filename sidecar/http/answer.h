@@ -18,8 +18,8 @@ std::string plain_answer(int http_status, std::string_view text);
 
 // A whole answer. `keep_alive`: the value of the request. `fields`: further header fields, each
 // ending in CRLF.
-std::string whole_answer(int http_status, std::string_view content_type, std::string_view body, bool keep_alive,
-                         std::string_view fields = {});
+std::string whole_answer(int http_status, std::string_view content_type, std::string_view body,
+                         bool keep_alive, std::string_view fields = {});
 
 struct Answer {
   std::string bytes;
@@ -45,7 +45,8 @@ class Mailbox {
 // may be gone by then.
 class Reply {
  public:
-  Reply(std::shared_ptr<Mailbox> mailbox, std::uint64_t connection) : mailbox_(std::move(mailbox)), connection_(connection) {}
+  Reply(std::shared_ptr<Mailbox> mailbox, std::uint64_t connection)
+      : mailbox_(std::move(mailbox)), connection_(connection) {}
   void operator()(Answer answer) const { mailbox_->post(connection_, std::move(answer)); }
 
  private:

@@ -14,8 +14,9 @@ constexpr std::size_t kMostDiscarded = 1u << 20;
 
 }  // namespace
 
-Connection::Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream, const Limits& limits,
-                       const Hosts& hosts, Counters& counters, std::uint64_t now_ms)
+Connection::Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream,
+                       const Limits& limits, const Hosts& hosts, Counters& counters,
+                       std::uint64_t now_ms)
     : id_(id),
       peer_(std::move(peer)),
       stream_(std::move(stream)),
@@ -107,7 +108,8 @@ std::optional<Request> Connection::write(std::uint64_t now_ms) {
 void Connection::discard(std::span<char> buffer) {
   const ssize_t got = ::recv(fd(), buffer.data(), buffer.size(), 0);
   if (got > 0) discarded_ += static_cast<std::size_t>(got);
-  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR) || discarded_ > kMostDiscarded) state_ = State::kOver;
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR) || discarded_ > kMostDiscarded)
+    state_ = State::kOver;
 }
 
 }  // namespace larder::http

@@ -41,8 +41,8 @@ class Connection {
   };
 
   // `limits`, `hosts` and `counters` outlive the connection. `peer`: the address of the client.
-  Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream, const Limits& limits, const Hosts& hosts,
-             Counters& counters, std::uint64_t now_ms);
+  Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream,
+             const Limits& limits, const Hosts& hosts, Counters& counters, std::uint64_t now_ms);
 
   // Reads or writes as far as possible without waiting. Call it when the stream may be ready.
   // Returns a request once the request is whole; one call of answer() must follow. `buffer` has
@@ -57,9 +57,13 @@ class Connection {
   int fd() const { return stream_->fd(); }
   short awaits() const { return awaits_; }  // for poll()
   std::uint64_t deadline_ms() const { return deadline_ms_; }
-  std::uint64_t active_ms() const { return active_ms_; }  // the time of the last whole request or answer
+  std::uint64_t active_ms() const {
+    return active_ms_;
+  }  // the time of the last whole request or answer
   ConnectionClass standing() const {
-    return earned_ ? ConnectionClass::kEarned : stream_->begun() ? ConnectionClass::kStranger : ConnectionClass::kSilent;
+    return earned_            ? ConnectionClass::kEarned
+           : stream_->begun() ? ConnectionClass::kStranger
+                              : ConnectionClass::kSilent;
   }
   // How often the client sent bytes: a stranger in the middle of a handshake outranks a quiet
   // stranger.
@@ -67,7 +71,9 @@ class Connection {
   bool busy() const { return state_ == State::kAnswering || state_ == State::kWriting; }
   // Between two requests: the connection may end without loss.
   bool idle() const { return state_ == State::kReading && !reader_.begun() && served_ > 0; }
-  std::size_t held_bytes() const { return reader_.held_bytes() + leftover_.size() + answering_bytes_ + answer_.size(); }
+  std::size_t held_bytes() const {
+    return reader_.held_bytes() + leftover_.size() + answering_bytes_ + answer_.size();
+  }
 
  private:
   std::optional<Request> read(std::span<char> buffer, std::uint64_t now_ms);

@@ -8,7 +8,8 @@
 namespace larder::http {
 namespace {
 
-constexpr unsigned kMostTurns = 3;  // that count for a stranger: hello, end of the handshake, request
+constexpr unsigned kMostTurns =
+    3;  // that count for a stranger: hello, end of the handshake, request
 
 struct Candidate {
   Connection* connection;
@@ -24,16 +25,19 @@ auto rank(const Candidate& candidate) {
   const Connection& one = *candidate.connection;
   const bool earned = one.standing() == ConnectionClass::kEarned;
   return std::tuple(-static_cast<std::ptrdiff_t>(*candidate.neighbours), one.busy(),
-                    earned ? 0 : std::min(one.turns(), kMostTurns), earned ? one.active_ms() : one.id());
+                    earned ? 0 : std::min(one.turns(), kMostTurns),
+                    earned ? one.active_ms() : one.id());
 }
 
 }  // namespace
 
 std::size_t count_of(const Connections& connections, ConnectionClass standing) {
-  return static_cast<std::size_t>(std::ranges::count_if(connections, [&](const auto& one) { return counts(*one, standing); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(connections, [&](const auto& one) { return counts(*one, standing); }));
 }
 
-std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing, std::size_t places) {
+std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing,
+                                  std::size_t places) {
   if (count_of(connections, standing) <= places) return 0;
   std::unordered_map<std::string_view, std::size_t> of_address;  // pointers to values stay valid
   std::vector<Candidate> candidates;

@@ -20,6 +20,7 @@ using Connections = std::vector<std::unique_ptr<Connection>>;
 std::size_t count_of(const Connections& connections, ConnectionClass standing);
 
 // Closes the surplus over `places`, and returns the number of closed connections.
-std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing, std::size_t places);
+std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing,
+                                  std::size_t places);
 
 }  // namespace larder::http

@@ -17,7 +17,8 @@ constexpr std::size_t kAcceptsARound = 64;
 
 }  // namespace
 
-Endpoint::Endpoint(Listener listener, Limits limits, Handle handle, const base::Clock& clock, Counters& counters, OpenStream open)
+Endpoint::Endpoint(Listener listener, Limits limits, Handle handle, const base::Clock& clock,
+                   Counters& counters, OpenStream open)
     : listener_(std::move(listener)),
       limits_(limits),
       handle_(std::move(handle)),
@@ -28,7 +29,8 @@ Endpoint::Endpoint(Listener listener, Limits limits, Handle handle, const base::
       buffer_(kMostRecord),
       thread_([this] { loop(); }) {}
 
-Endpoint::Endpoint(Listener listener, Limits limits, Respond respond, const base::Clock& clock, Counters& counters)
+Endpoint::Endpoint(Listener listener, Limits limits, Respond respond, const base::Clock& clock,
+                   Counters& counters)
     : Endpoint(
           std::move(listener), limits,
           [respond = std::move(respond)](const Request& request, const Reply& reply) {
@@ -58,7 +60,9 @@ void Endpoint::loop() {
     end_largest();
     if (polled[1].revents != 0) accept_all();
     close_crowding_client();
-    std::erase_if(connections_, [](const auto& connection) { return connection->state() == Connection::State::kOver; });
+    std::erase_if(connections_, [](const auto& connection) {
+      return connection->state() == Connection::State::kOver;
+    });
   }
   connections_.clear();
 }
@@ -74,7 +78,8 @@ int Endpoint::wait(std::vector<pollfd>& polled) const {
   for (const auto& connection : connections_) {
     const bool answering = connection->state() == Connection::State::kAnswering;
     polled.push_back({answering ? -1 : connection->fd(), connection->awaits(), 0});
-    wait_ms = std::min(wait_ms, connection->deadline_ms() > now_ms ? connection->deadline_ms() - now_ms : 0);
+    wait_ms = std::min(wait_ms,
+                       connection->deadline_ms() > now_ms ? connection->deadline_ms() - now_ms : 0);
   }
   return ::poll(polled.data(), polled.size(), static_cast<int>(wait_ms));
 }
@@ -82,11 +87,13 @@ int Endpoint::wait(std::vector<pollfd>& polled) const {
 void Endpoint::advance_all(const std::vector<pollfd>& polled) {
   const std::size_t count = connections_.size();
   for (std::size_t i = 0; i < count; ++i)
-    if (polled[i + 2].revents != 0 && connections_[i]->standing() != ConnectionClass::kStranger) advance(*connections_[i]);
+    if (polled[i + 2].revents != 0 && connections_[i]->standing() != ConnectionClass::kStranger)
+      advance(*connections_[i]);
   std::size_t strangers = 0, at = next_stranger_;
   for (std::size_t i = 0; i < count && strangers < kStrangersARound; ++i, ++at) {
     Connection& connection = *connections_[at % count];
-    if (polled[at % count + 2].revents == 0 || connection.standing() != ConnectionClass::kStranger) continue;
+    if (polled[at % count + 2].revents == 0 || connection.standing() != ConnectionClass::kStranger)
+      continue;
     advance(connection);
     ++strangers;
   }
@@ -101,8 +108,11 @@ void Endpoint::advance(Connection& connection) {
 // Answers to connections that ended in the meantime are dropped.
 void Endpoint::deliver() {
   for (auto& [id, answer] : mailbox_->take()) {
-    const auto found = std::ranges::lower_bound(connections_, id, {}, [](const auto& connection) { return connection->id(); });
-    if (found == connections_.end() || (*found)->id() != id || (*found)->state() != Connection::State::kAnswering) continue;
+    const auto found = std::ranges::lower_bound(
+        connections_, id, {}, [](const auto& connection) { return connection->id(); });
+    if (found == connections_.end() || (*found)->id() != id ||
+        (*found)->state() != Connection::State::kAnswering)
+      continue;
     (*found)->answer(std::move(answer));
     advance(**found);
   }
@@ -111,8 +121,10 @@ void Endpoint::deliver() {
 void Endpoint::end_overdue() {
   const std::uint64_t now_ms = clock_.now_ms();
   for (const auto& connection : connections_) {
-    if (connection->state() == Connection::State::kOver || now_ms < connection->deadline_ms()) continue;
-    if (connection->state() != Connection::State::kClosing && !connection->idle()) ++counters_.timed_out;
+    if (connection->state() == Connection::State::kOver || now_ms < connection->deadline_ms())
+      continue;
+    if (connection->state() != Connection::State::kClosing && !connection->idle())
+      ++counters_.timed_out;
     connection->end();
   }
 }
@@ -123,8 +135,11 @@ void Endpoint::end_largest() {
   while (held > limits_.held_bytes) {
     Connection* largest = nullptr;
     for (const auto& connection : connections_) {
-      if (connection->state() == Connection::State::kOver || connection->state() == Connection::State::kAnswering) continue;
-      if (largest == nullptr || connection->held_bytes() > largest->held_bytes()) largest = connection.get();
+      if (connection->state() == Connection::State::kOver ||
+          connection->state() == Connection::State::kAnswering)
+        continue;
+      if (largest == nullptr || connection->held_bytes() > largest->held_bytes())
+        largest = connection.get();
     }
     if (largest == nullptr) return;
     held -= largest->held_bytes();
@@ -134,9 +149,10 @@ void Endpoint::end_largest() {
 }
 
 void Endpoint::close_crowding_client() {
-  counters_.crowded_out += http::close_crowding_client(connections_, ConnectionClass::kSilent, limits_.silent) +
-                           http::close_crowding_client(connections_, ConnectionClass::kStranger, limits_.strangers) +
-                           http::close_crowding_client(connections_, ConnectionClass::kEarned, limits_.earned);
+  counters_.crowded_out +=
+      http::close_crowding_client(connections_, ConnectionClass::kSilent, limits_.silent) +
+      http::close_crowding_client(connections_, ConnectionClass::kStranger, limits_.strangers) +
+      http::close_crowding_client(connections_, ConnectionClass::kEarned, limits_.earned);
 }
 
 // Descriptors or memory ran out: closes half of the silent connections, and keeps as many as came
@@ -144,11 +160,13 @@ void Endpoint::close_crowding_client() {
 // bytes.
 void Endpoint::ran_out() {
   const auto came = [this](const auto& one) {
-    return one->id() > known_id_ && one->standing() == ConnectionClass::kSilent && one->state() != Connection::State::kOver;
+    return one->id() > known_id_ && one->standing() == ConnectionClass::kSilent &&
+           one->state() != Connection::State::kOver;
   };
   const auto fresh = static_cast<std::size_t>(std::ranges::count_if(connections_, came));
   const std::size_t silent = count_of(connections_, ConnectionClass::kSilent);
-  counters_.crowded_out += http::close_crowding_client(connections_, ConnectionClass::kSilent, std::max(silent / 2, fresh));
+  counters_.crowded_out += http::close_crowding_client(connections_, ConnectionClass::kSilent,
+                                                       std::max(silent / 2, fresh));
   known_id_ = last_id_;
   accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
 }
@@ -162,8 +180,9 @@ void Endpoint::accept_all() {
     }
     std::unique_ptr<Stream> stream = open_(std::move(accepted.socket));
     if (stream == nullptr) continue;
-    connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(accepted.peer), std::move(stream), limits_,
-                                                        listener_.hosts, counters_, clock_.now_ms()));
+    connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(accepted.peer),
+                                                        std::move(stream), limits_, listener_.hosts,
+                                                        counters_, clock_.now_ms()));
   }
 }
 

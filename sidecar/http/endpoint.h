@@ -36,9 +36,10 @@ class Endpoint {
   using Handle = std::function<void(Request request, Reply reply)>;
 
   // `clock` and `counters` outlive the endpoint. The thread starts at once.
-  Endpoint(Listener listener, Limits limits, Handle handle, const base::Clock& clock, Counters& counters,
-           OpenStream open = open_plain_stream);
-  Endpoint(Listener listener, Limits limits, Respond respond, const base::Clock& clock, Counters& counters);
+  Endpoint(Listener listener, Limits limits, Handle handle, const base::Clock& clock,
+           Counters& counters, OpenStream open = open_plain_stream);
+  Endpoint(Listener listener, Limits limits, Respond respond, const base::Clock& clock,
+           Counters& counters);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;

@@ -13,7 +13,8 @@ constexpr std::string_view kHeadEnd = "\r\n\r\n";
 constexpr std::size_t kMostChunkLine = 128;  // a size with extensions, which no known client uses
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -26,7 +27,8 @@ std::string_view trimmed(std::string_view text) {
 std::string_view word(std::string_view bytes, int which) {
   std::string_view line = bytes.substr(0, bytes.find("\r\n"));
   for (; which > 0; --which)
-    line.remove_prefix(std::min(line.size(), line.find(' ') == line.npos ? line.size() : line.find(' ') + 1));
+    line.remove_prefix(
+        std::min(line.size(), line.find(' ') == line.npos ? line.size() : line.find(' ') + 1));
   return line.substr(0, line.find(' '));
 }
 
@@ -48,15 +50,18 @@ void read_host(Headers& headers, std::string_view value) {
 void read_length(Headers& headers, std::string_view value) {
   std::size_t bytes = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);
-  if (value.empty() || error == std::errc::invalid_argument || end != value.data() + value.size() || headers.length)
+  if (value.empty() || error == std::errc::invalid_argument || end != value.data() + value.size() ||
+      headers.length)
     headers.refusal = {400, "Content-Length is not one number"};
   else if (error != std::errc())
     headers.refusal = {413, "the body is too large"};
   headers.length = bytes;
 }
 
-void read_header(Headers& headers, std::string_view name, std::string_view value, bool chunked_taken) {
-  if (equal_ignoring_case(name, "content-encoding")) headers.refusal = {415, "compressed bodies are not taken"};
+void read_header(Headers& headers, std::string_view name, std::string_view value,
+                 bool chunked_taken) {
+  if (equal_ignoring_case(name, "content-encoding"))
+    headers.refusal = {415, "compressed bodies are not taken"};
   if (equal_ignoring_case(name, "connection")) headers.close |= equal_ignoring_case(value, "close");
   if (equal_ignoring_case(name, "content-length")) read_length(headers, value);
   if (equal_ignoring_case(name, "host")) read_host(headers, value);
@@ -73,10 +78,12 @@ void read_header(Headers& headers, std::string_view name, std::string_view value
 // The lines of `head` after the request line.
 Headers read_headers(std::string_view head, bool chunked_taken) {
   Headers headers;
-  for (std::size_t at = head.find("\r\n"); at != std::string_view::npos && headers.refusal.http_status == 0;) {
+  for (std::size_t at = head.find("\r\n");
+       at != std::string_view::npos && headers.refusal.http_status == 0;) {
     const std::size_t begin = at + 2;
     at = head.find("\r\n", begin);
-    const std::string_view line = head.substr(begin, at == std::string_view::npos ? at : at - begin);
+    const std::string_view line =
+        head.substr(begin, at == std::string_view::npos ? at : at - begin);
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     read_header(headers, line.substr(0, colon), trimmed(line.substr(colon + 1)), chunked_taken);
@@ -91,9 +98,12 @@ Headers read_headers(std::string_view head, bool chunked_taken) {
 // impossible.
 Refusal refusal_of_host(const Headers& headers, std::string_view version, const Hosts& hosts) {
   if (!headers.host) return version == "HTTP/1.0" ? Refusal() : Refusal{400, "no Host"};
-  if (!host_of(*headers.host)) return {400, "Host is neither a name nor an address, with a port or without"};
+  if (!host_of(*headers.host))
+    return {400, "Host is neither a name nor an address, with a port or without"};
   if (hosts.answers(headers.asked)) return {};
-  return {421, "Host is no name of this server: use its address or localhost (larderd knows further names by http.hosts)"};
+  return {421,
+          "Host is no name of this server: use its address or localhost (larderd knows further "
+          "names by http.hosts)"};
 }
 
 }  // namespace
@@ -126,7 +136,8 @@ void RequestReader::take_head(std::string_view& bytes) {
   std::string& head = request_.bytes;
   const std::size_t had = head.size();
   head.append(bytes.substr(0, limits_.head_bytes - had));
-  const std::size_t end = head.find(kHeadEnd, had < kHeadEnd.size() ? 0 : had - (kHeadEnd.size() - 1));
+  const std::size_t end =
+      head.find(kHeadEnd, had < kHeadEnd.size() ? 0 : had - (kHeadEnd.size() - 1));
   if (end == std::string::npos) {
     bytes.remove_prefix(head.size() - had);
     if (head.size() >= limits_.head_bytes) refuse(431, "the head of the request is too large");
@@ -139,9 +150,11 @@ void RequestReader::take_head(std::string_view& bytes) {
 
 void RequestReader::read_head() {
   request_.head_bytes = request_.bytes.size();
-  const std::string_view head = std::string_view(request_.bytes).substr(0, request_.head_bytes - kHeadEnd.size());
+  const std::string_view head =
+      std::string_view(request_.bytes).substr(0, request_.head_bytes - kHeadEnd.size());
   const Headers headers = read_headers(head, limits_.chunked);
-  refusal_ = headers.refusal.http_status != 0 ? headers.refusal : refusal_of_host(headers, word(head, 2), hosts_);
+  refusal_ = headers.refusal.http_status != 0 ? headers.refusal
+                                              : refusal_of_host(headers, word(head, 2), hosts_);
   request_.keep_alive = !headers.close && word(head, 2) == "HTTP/1.1";
   left_ = headers.length.value_or(0);
   if (refusal_.http_status == 0 && left_ > limits_.body_bytes) refuse(413, "the body is too large");
@@ -163,9 +176,10 @@ void RequestReader::take_line(std::string_view& bytes) {
   const std::string_view taken = bytes.substr(0, end == bytes.npos ? end : end + 1);
   const bool in_trailer = part_ == Part::kTrailer;
   if (in_trailer) trailer_bytes_ += taken.size();
-  if (line_.size() + taken.size() > (in_trailer ? limits_.head_bytes : kMostChunkLine) || trailer_bytes_ > limits_.head_bytes)
-    return refuse(in_trailer ? 431 : 400,
-                  in_trailer ? "the trailer of the request is too large" : "a line of a chunk is too long");
+  if (line_.size() + taken.size() > (in_trailer ? limits_.head_bytes : kMostChunkLine) ||
+      trailer_bytes_ > limits_.head_bytes)
+    return refuse(in_trailer ? 431 : 400, in_trailer ? "the trailer of the request is too large"
+                                                     : "a line of a chunk is too long");
   line_.append(taken);
   bytes.remove_prefix(taken.size());
   if (end == bytes.npos) return;
@@ -187,7 +201,8 @@ void RequestReader::read_chunk_size() {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), left_, 16);
   if (text.empty() || error == std::errc::invalid_argument || end != text.data() + text.size())
     return refuse(400, "the size of a chunk is no number");
-  if (error != std::errc() || left_ > limits_.body_bytes - (request_.bytes.size() - request_.head_bytes))
+  if (error != std::errc() ||
+      left_ > limits_.body_bytes - (request_.bytes.size() - request_.head_bytes))
     return refuse(413, "the body is too large");
   part_ = left_ == 0 ? Part::kTrailer : Part::kChunk;
 }

@@ -10,25 +10,29 @@
 namespace larder::http {
 namespace {
 
-constexpr std::string_view kOtherHostCharacters = "-._~!$&'()*+,;=%";  // of a reg-name (RFC 3986), besides letters and digits
+constexpr std::string_view kOtherHostCharacters =
+    "-._~!$&'()*+,;=%";  // of a reg-name (RFC 3986), besides letters and digits
 
 bool is_digit(unsigned char c) {
   return std::isdigit(c) != 0;
 }
 
 bool is_host_character(unsigned char c) {
-  return c < 0x80 && (std::isalnum(c) != 0 || kOtherHostCharacters.find(static_cast<char>(c)) != std::string_view::npos);
+  return c < 0x80 && (std::isalnum(c) != 0 ||
+                      kOtherHostCharacters.find(static_cast<char>(c)) != std::string_view::npos);
 }
 
 std::string lower(std::string_view text) {
   std::string lowered(text);
-  std::ranges::transform(lowered, lowered.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(lowered, lowered.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return lowered;
 }
 
 bool is_address(const std::string& host) {
   in6_addr bytes{};
-  return ::inet_pton(AF_INET, host.c_str(), &bytes) == 1 || ::inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
+  return ::inet_pton(AF_INET, host.c_str(), &bytes) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
 }
 
 // `svc` is no top-level domain, and `.local` is not in DNS. The DNS server of a local network could
@@ -41,7 +45,8 @@ bool is_service(std::string_view host) {
 // can set X-Forwarded-Uri, but Fetch forbids to set Accept-Encoding. Browsers send "gzip, deflate"
 // and more; Go's clients send "gzip".
 bool passed_on_by_api_server(const Asked& asked) {
-  return asked.accept_encoding == "gzip" && asked.forwarded_uri.starts_with("/api/v1/namespaces/") &&
+  return asked.accept_encoding == "gzip" &&
+         asked.forwarded_uri.starts_with("/api/v1/namespaces/") &&
          asked.forwarded_uri.find("/proxy/") != std::string_view::npos;
 }
 
@@ -70,11 +75,13 @@ std::optional<std::string> host_of(std::string_view value) {
     if (!std::ranges::all_of(host, is_host_character)) return {};
     if (host.ends_with('.')) host.remove_suffix(1);
   }
-  if (!port.empty() && (port.front() != ':' || !std::ranges::all_of(port.substr(1), is_digit))) return {};
+  if (!port.empty() && (port.front() != ':' || !std::ranges::all_of(port.substr(1), is_digit)))
+    return {};
   return lower(host);
 }
 
-Hosts Hosts::of(const config::ListenAddress& address, bool loopback, const std::vector<std::string>& names) {
+Hosts Hosts::of(const config::ListenAddress& address, bool loopback,
+                const std::vector<std::string>& names) {
   Hosts hosts;
   hosts.any_ = false;
   hosts.cluster_ = !loopback;
@@ -90,7 +97,9 @@ bool Hosts::answers(const Asked& asked) const {
   if (any_) return true;
   const std::optional<std::string> host = host_of(asked.host);
   if (!host) return false;
-  if (is_address(*host) || std::ranges::any_of(names_, [&](const std::string& name) { return covers(name, *host); })) return true;
+  if (is_address(*host) ||
+      std::ranges::any_of(names_, [&](const std::string& name) { return covers(name, *host); }))
+    return true;
   return cluster_ && (is_service(*host) || passed_on_by_api_server(asked));
 }
 

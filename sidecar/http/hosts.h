@@ -35,7 +35,8 @@ class Hosts {
   // example). Beyond loopback also the machine's own name, names of Kubernetes Services
   // (NAME.NS.svc, with .cluster.local or without), and requests that the API server passes on
   // (pods/proxy).
-  static Hosts of(const config::ListenAddress& address, bool loopback, const std::vector<std::string>& names = {});
+  static Hosts of(const config::ListenAddress& address, bool loopback,
+                  const std::vector<std::string>& names = {});
 
   // REQUIRES: host_of(asked.host).
   bool answers(const Asked& asked) const;

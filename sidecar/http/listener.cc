@@ -12,13 +12,14 @@ namespace larder::http {
 Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key) {
   Result<base::TcpListener> opened = base::listen_tcp(address.host, address.port, key);
   if (!opened.ok()) return opened.status();
-  return Listener{std::move(opened->socket), std::move(opened->address), opened->loopback, Hosts::of(address, opened->loopback)};
+  return Listener{std::move(opened->socket), std::move(opened->address), opened->loopback,
+                  Hosts::of(address, opened->loopback)};
 }
 
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode) {
-  Result<Fd> socket =
-      base::listen_unix({path, mode, SOCK_STREAM, base::kListenBacklog, "http.admin_socket", "set another http.admin_socket",
-                         "the folder must exist and be writable, or set another"});
+  Result<Fd> socket = base::listen_unix({path, mode, SOCK_STREAM, base::kListenBacklog,
+                                         "http.admin_socket", "set another http.admin_socket",
+                                         "the folder must exist and be writable, or set another"});
   if (!socket.ok()) return socket.status();
   return Listener{.socket = std::move(*socket), .address = path};
 }

@@ -18,7 +18,8 @@ struct Listener {
 };
 
 // `key`: the setting to name in errors. The listener gets Hosts::of(address).
-Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key = "http.listen");
+Result<Listener> listen_tcp(const config::ListenAddress& address,
+                            const std::string& key = "http.listen");
 
 // Replaces a socket file without a listener; refuses a path that is in use.
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode);

@@ -28,7 +28,8 @@ void add_value(Family& family, std::string_view name, std::string_view value) {
   if (name == "le") return;  // every histogram has this label
   auto label = std::ranges::find(family.labels, name, &Label::name);
   if (label == family.labels.end()) label = family.labels.insert(label, {name, {}});
-  if (std::ranges::find(label->values, value) == label->values.end()) label->values.push_back(value);
+  if (std::ranges::find(label->values, value) == label->values.end())
+    label->values.push_back(value);
 }
 
 // NAME{LABEL="VALUE",...} NUMBER
@@ -91,8 +92,9 @@ std::string metrics_table(std::string_view exposition, std::span<const OpenLabel
   std::vector<Family> families = families_in(exposition);
   std::string text = "| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n";
   for (Family& family : families)
-    text += "| `" + std::string(family.name) + "` | " + std::string(family.type) + " | " + std::string(unit_of(family.name)) +
-            " | " + labels_of(family, open) + " | " + std::string(family.help) + " |\n";
+    text += "| `" + std::string(family.name) + "` | " + std::string(family.type) + " | " +
+            std::string(unit_of(family.name)) + " | " + labels_of(family, open) + " | " +
+            std::string(family.help) + " |\n";
   return text;
 }
 

@@ -13,8 +13,12 @@ class PlainStream final : public Stream {
   explicit PlainStream(Fd socket) : socket_(std::move(socket)) {}
 
   int fd() const override { return socket_.get(); }
-  Moved read(std::span<char> into) override { return moved(::recv(fd(), into.data(), into.size(), 0), POLLIN); }
-  Moved write(std::string_view bytes) override { return moved(::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), POLLOUT); }
+  Moved read(std::span<char> into) override {
+    return moved(::recv(fd(), into.data(), into.size(), 0), POLLIN);
+  }
+  Moved write(std::string_view bytes) override {
+    return moved(::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), POLLOUT);
+  }
   void finish() override { ::shutdown(fd(), SHUT_WR); }
 
  private:

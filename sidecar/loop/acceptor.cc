@@ -38,7 +38,8 @@ void Acceptor::accept_all() {
       base::log_refusal(session::peer_of(socket).user, status.text(), base::LogLevel::kWarning,
                         "an engine was refused: " + status.text());
       // Best effort: the closed socket also tells the engine.
-      [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), session::error_packet(status));
+      [[maybe_unused]] const Status sent =
+          protocol::send_packet(socket.get(), session::error_packet(status));
     }
   }
 }
@@ -49,17 +50,19 @@ void Acceptor::pause(int error) {
   accepting_ = false;
   ::epoll_ctl(parts_.epoll.get(), EPOLL_CTL_DEL, parts_.listener.get(), nullptr);
   ++stats_.sessions_refused;
-  base::log_from("accept", base::LogLevel::kError, "accept: " + std::generic_category().message(error));
+  base::log_from("accept", base::LogLevel::kError,
+                 "accept: " + std::generic_category().message(error));
 }
 
 void Acceptor::resume() {
-  if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
+  if (!accepting_)
+    accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
 }
 
 Status Acceptor::admit(Fd& socket) {
   if (sessions_.size() + ended_.taken() >= protocol::kMaxSessions)
-    return {Code::kResourceExhausted,
-            "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
+    return {Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxSessions) +
+                                          " sessions are taken: end an engine of this larderd"};
   session::SessionFacts facts;
   facts.number = next_session_++;
   facts.peer = session::peer_of(socket);
@@ -71,22 +74,33 @@ Status Acceptor::admit(Fd& socket) {
   if (parts_.residency_filter) facts.residency_bytes = parts_.residency_filter->bytes();
   Result<memory::SessionMemory> memory = memory::SessionMemory::create();
   if (!memory.ok()) return memory.status();
-  Result<memory::LockFile> lock = memory::LockFile::create(memory::lock_path(parts_.config.memory, facts.number));
+  Result<memory::LockFile> lock =
+      memory::LockFile::create(memory::lock_path(parts_.config.memory, facts.number));
   if (!lock.ok()) return lock.status();
   // Fails if the directory is full. The engine still gets its session.
   if (Status status = lock->write({facts.token, facts.epoch}); !status.ok())
-    loop_stats_.note_fallback("restart",
-                              "a session will not be recognised after a restart, which then takes longer: " + status.text());
+    loop_stats_.note_fallback(
+        "restart", "a session will not be recognised after a restart, which then takes longer: " +
+                       status.text());
   Result<Fd> pidfd = session::peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<session::Connection>(
-      session::ConnectionParts{std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock)},
+      session::ConnectionParts{std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(),
+                               std::move(*memory), std::move(*lock)},
       facts, services_);
-  if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
+  if (Status status =
+          watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number});
+      !status.ok())
+    return status;
   if (!connection->pidfd.valid()) {
-    loop_stats_.note_fallback("pidfd", "the kernel gives no pidfd for a peer: only socket and heartbeat show an engine's death");
+    loop_stats_.note_fallback(
+        "pidfd",
+        "the kernel gives no pidfd for a peer: only socket and heartbeat show an engine's death");
   } else {
-    if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
+    if (Status status =
+            watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number});
+        !status.ok())
+      return status;
   }
   sessions_.insert(std::move(connection));
   return {};

@@ -18,9 +18,13 @@ namespace larder::loop {
 
 class Acceptor {
  public:
-  Acceptor(LoopParts& parts, const session::SessionServices& services, SessionTable& sessions, const EndedSessions& ended,
-           LoopStats& loop_stats)
-      : parts_(parts), services_(services), sessions_(sessions), ended_(ended), loop_stats_(loop_stats) {}
+  Acceptor(LoopParts& parts, const session::SessionServices& services, SessionTable& sessions,
+           const EndedSessions& ended, LoopStats& loop_stats)
+      : parts_(parts),
+        services_(services),
+        sessions_(sessions),
+        ended_(ended),
+        loop_stats_(loop_stats) {}
   Acceptor(const Acceptor&) = delete;
 
   // Numbers new sessions from here on. Called before the first session.

@@ -14,28 +14,34 @@ namespace {
 // Called after the drop is done in memory: waits until each tier has done the drop for good.
 // Returns the largest count of a tier, because tiers mostly have the same chunks. A tier may have
 // several parts, of several namespaces.
-Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped, const tiering::LowerTierDrop& below,
-                                     const base::Clock& clock, std::uint64_t end_ms) {
+Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped,
+                                     const tiering::LowerTierDrop& below, const base::Clock& clock,
+                                     std::uint64_t end_ms) {
   if (!dropped.ok()) return dropped;
   std::uint64_t most = *dropped;
   std::map<std::string, std::uint64_t> by_tier;
   for (const tiering::LowerTierDrop::Part& part : below.parts) {
     const bool disk = part.kind == tiering::TierKind::kDisk;
-    const std::string done = "dropped from memory, and not found " + std::string(disk ? "on the disk" : "in the backend") +
+    const std::string done = "dropped from memory, and not found " +
+                             std::string(disk ? "on the disk" : "in the backend") +
                              (disk ? " any more; " : " from here any more; ");
     const std::uint64_t left_ms = end_ms - std::min(end_ms, clock.now_ms());
     if (part.ended.wait_for(std::chrono::milliseconds(left_ms)) != std::future_status::ready)
       return Status(Code::kDeadlineExceeded,
-                    done + (disk ? "that the drop outlives a restart of larderd" : "that the server has removed the chunks") +
+                    done +
+                        (disk ? "that the drop outlives a restart of larderd"
+                              : "that the server has removed the chunks") +
                         " is not confirmed in time");
     const Status status = part.ended.get();
     if (!status.ok())
-      return Status(status.code(),
-                    done +
-                        (disk ? "the disk could not note the drop yet, and a larderd that starts before the note may"
-                              : "the server has not removed it yet, and until then other larderds, and a "
-                                "later one here, may") +
-                        " find it again: " + status.text());
+      return Status(
+          status.code(),
+          done +
+              (disk ? "the disk could not note the drop yet, and a larderd that starts before the "
+                      "note may"
+                    : "the server has not removed it yet, and until then other larderds, and a "
+                      "later one here, may") +
+              " find it again: " + status.text());
     most = std::max(most, by_tier[part.name] += *part.chunks);
   }
   return most;
@@ -44,17 +50,20 @@ Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped, const
 // Drops of one namespace in two layouts are one part of a tier, if the tier has not begun the first.
 void add_parts(tiering::LowerTierDrop& below, const tiering::LowerTierDrop& more) {
   for (const tiering::LowerTierDrop::Part& part : more.parts)
-    if (std::ranges::find(below.parts, part.chunks, &tiering::LowerTierDrop::Part::chunks) == below.parts.end())
+    if (std::ranges::find(below.parts, part.chunks, &tiering::LowerTierDrop::Part::chunks) ==
+        below.parts.end())
       below.parts.push_back(part);
 }
 
 }  // namespace
 
-Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
+Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id,
+                                                    std::uint32_t deadline_ms) {
   const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
   const auto below = std::make_shared<tiering::LowerTierDrop>();
   const Result<std::uint64_t> dropped = control_.call(
-      [this, id, below, drops = std::vector<store::Drop>()]() mutable -> std::optional<Result<std::uint64_t>> {
+      [this, id, below,
+       drops = std::vector<store::Drop>()]() mutable -> std::optional<Result<std::uint64_t>> {
         if (drops.empty()) {
           Result<std::vector<store::Drop>> begun = begin_drop(id, *below);
           if (!begun.ok()) return begun.status();
@@ -77,14 +86,17 @@ Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id, std::
   return with_residency(dropped, *below, clock_, end_ms);
 }
 
-Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id, tiering::LowerTierDrop& below) {
+Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id,
+                                                           tiering::LowerTierDrop& below) {
   std::vector<store::Drop> drops;
   const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
   const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
   if (!handles.ok() && whole &&
-      lower_tiers_ != nullptr) {  // only lower tiers have the namespace: from an earlier run or another larderd
+      lower_tiers_ !=
+          nullptr) {  // only lower tiers have the namespace: from an earlier run or another larderd
     below = lower_tiers_->drop(*whole);
-    base::log_from("admin drop", base::LogLevel::kInfo, "admin: dropped namespace " + id + " from below the memory");
+    base::log_from("admin drop", base::LogLevel::kInfo,
+                   "admin: dropped namespace " + id + " from below the memory");
     return drops;
   }
   if (!handles.ok()) return handles.status();
@@ -96,7 +108,8 @@ Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id
   if (states && beside.empty() && lower_tiers_ != nullptr)
     add_parts(below, lower_tiers_->drop(*states));  // mutation: states-dropped-below
   // Keeps the namespaces open: the place of a closed one may serve another namespace before the last slice.
-  for (const store::Drop& drop : drops) store_.join_namespace(*drop.handle);  // mutation: drop-joins
+  for (const store::Drop& drop : drops)
+    store_.join_namespace(*drop.handle);  // mutation: drop-joins
   return drops;
 }
 
@@ -104,7 +117,8 @@ Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id
 // chunks from the estimate.
 void AdminCommands::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below) {
   const bool first = drop.next == 0;
-  if (first && drop.handle && store_.namespaces().is_open(*drop.handle)) reuse_tracker_.dropped(*drop.handle);
+  if (first && drop.handle && store_.namespaces().is_open(*drop.handle))
+    reuse_tracker_.dropped(*drop.handle);
   if (first && !drop.handle) reuse_tracker_.dropped();
   store_.drop(drop);
   if (!first || lower_tiers_ == nullptr) return;
@@ -117,20 +131,23 @@ std::optional<protocol::NamespaceId> AdminCommands::states_id(std::uint32_t hand
   return protocol::namespace_id(text + std::string(protocol::kStatesLine));
 }
 
-std::vector<std::uint32_t> AdminCommands::open_of(const std::optional<protocol::NamespaceId>& states) const {
+std::vector<std::uint32_t> AdminCommands::open_of(
+    const std::optional<protocol::NamespaceId>& states) const {
   if (!states) return {};
   const Result<std::vector<std::uint32_t>> found = store_.namespaces().by_prefix(states->to_hex());
   return found.ok() ? *found : std::vector<std::uint32_t>();
 }
 
 session::ChunkVerb AdminCommands::work_on_states(protocol::Verb verb, std::uint32_t handle,
-                                                 std::vector<protocol::BlockHash> hashes, const session::ChunkVerb& tokens) {
+                                                 std::vector<protocol::BlockHash> hashes,
+                                                 const session::ChunkVerb& tokens) {
   const bool brings = verb == protocol::Verb::kPrefetch || verb == protocol::Verb::kPin;
   if (brings) hashes.resize(tokens.prefix());  // mutation: states-in-prefix
   return {verb, handle, std::move(hashes), brings};
 }
 
-Status AdminCommands::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
+Status AdminCommands::reconfigure(const config::Config& config, const std::string& why,
+                                  std::uint32_t deadline_ms) {
   const auto take_over = [this, config, why]() -> std::optional<Result<std::uint64_t>> {
     if (lower_tiers_ != nullptr) lower_tiers_->write_by(config);
     loop_stats_.replace_config_fallback(why);
@@ -141,33 +158,38 @@ Status AdminCommands::reconfigure(const config::Config& config, const std::strin
 }
 
 Result<protocol::ActCounts> AdminCommands::act(protocol::Verb verb, const std::string& id,
-                                               const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) {
+                                               const std::vector<protocol::BlockHash>& hashes,
+                                               std::uint32_t deadline_ms) {
   // Shared: the caller may time out before the loop runs the command.
   const auto counts = std::make_shared<protocol::ActCounts>();
   const Result<std::uint64_t> done = control_.call(
-      [this, verb, id, hashes = hashes, counts, done = std::size_t{0}, all = std::vector<session::ChunkVerb>(),
+      [this, verb, id, hashes = hashes, counts, done = std::size_t{0},
+       all = std::vector<session::ChunkVerb>(),
        joined = std::vector<std::uint32_t>()]() mutable -> std::optional<Result<std::uint64_t>> {
         if (all.empty()) {
           const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           if (!handles.ok()) return handles.status();
           all.emplace_back(verb, handles->front(), hashes);
           joined.push_back(handles->front());
-          if (const std::vector<std::uint32_t> states = open_of(states_id(handles->front())); !states.empty())
+          if (const std::vector<std::uint32_t> states = open_of(states_id(handles->front()));
+              !states.empty())
             joined.push_back(states.front());
           // Keeps the namespaces open: with its last chunk one would close before the eviction in lower tiers.
           for (const std::uint32_t handle : joined) store_.join_namespace(handle);
         }
-        if (!all[done].go_on(store_, stats_, lower_tiers_ != nullptr ? &lower_tiers_->promotions() : nullptr))
+        if (!all[done].go_on(store_, stats_,
+                             lower_tiers_ != nullptr ? &lower_tiers_->promotions() : nullptr))
           return std::nullopt;
         if (++done == 1 && joined.size() > 1)
-          all.push_back(work_on_states(verb, joined.back(), hashes, all.front()));  // mutation: states-acted
+          all.push_back(
+              work_on_states(verb, joined.back(), hashes, all.front()));  // mutation: states-acted
         if (done < all.size()) return std::nullopt;
         for (const std::uint32_t handle : joined) store_.leave_namespace(handle);
         *counts = all.front().counts();
         const std::string name(protocol::verb_name(verb));
         base::log_from("admin " + name, base::LogLevel::kInfo,
-                       "admin: " + name + ": " + std::to_string(counts->found) + " of " + std::to_string(counts->all()) +
-                           " hashes of namespace " + id);
+                       "admin: " + name + ": " + std::to_string(counts->found) + " of " +
+                           std::to_string(counts->all()) + " hashes of namespace " + id);
         return counts->found;
       },
       deadline_ms);

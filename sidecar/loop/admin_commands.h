@@ -27,8 +27,9 @@ namespace larder::loop {
 class AdminCommands {
  public:
   // `lower_tiers`: null without a lower tier. `wake` wakes the loop, from the thread of a caller.
-  AdminCommands(store::Store& store, session::ReuseTracker& reuse_tracker, tiering::LowerTiers* lower_tiers,
-                LoopStats& loop_stats, const base::Clock& clock, std::function<void()> wake)
+  AdminCommands(store::Store& store, session::ReuseTracker& reuse_tracker,
+                tiering::LowerTiers* lower_tiers, LoopStats& loop_stats, const base::Clock& clock,
+                std::function<void()> wake)
       : store_(store),
         reuse_tracker_(reuse_tracker),
         lower_tiers_(lower_tiers),
@@ -39,10 +40,12 @@ class AdminCommands {
 
   // The contracts of stats::Control and of Sidecar.
   Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms);
-  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
+  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id,
+                                  const std::vector<protocol::BlockHash>& hashes,
                                   std::uint32_t deadline_ms);
   Result<std::uint64_t> clear(std::uint32_t deadline_ms);
-  Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms);
+  Status reconfigure(const config::Config& config, const std::string& why,
+                     std::uint32_t deadline_ms);
 
   // Runs one slice of the first waiting verb. False if none waits.
   bool go_on() { return control_.go_on(); }
@@ -60,7 +63,8 @@ class AdminCommands {
   std::vector<std::uint32_t> open_of(const std::optional<protocol::NamespaceId>& states) const;
   // The work of act() on the states beside, after `tokens` on the hashes. A verb that brings or
   // keeps chunks takes one state alone: the last in the prefix of tokens, with which a hit ends.
-  static session::ChunkVerb work_on_states(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes,
+  static session::ChunkVerb work_on_states(protocol::Verb verb, std::uint32_t handle,
+                                           std::vector<protocol::BlockHash> hashes,
                                            const session::ChunkVerb& tokens);
   void drop_slice(store::Drop& drop, tiering::LowerTierDrop& below);
 

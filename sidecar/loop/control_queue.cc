@@ -25,23 +25,27 @@ Result<std::uint64_t> ControlQueue::call(Command command, std::uint32_t deadline
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return Status(Code::kUnavailable, "larderd is stopping");
-    if (waiting_.size() >= kMaxWaiting) return Status(Code::kResourceExhausted, "too many admin commands wait: try again later");
+    if (waiting_.size() >= kMaxWaiting)
+      return Status(Code::kResourceExhausted, "too many admin commands wait: try again later");
     waiting_.push_back(call);
   }
   wake_();
   std::unique_lock lock(mutex_);
-  call->answered.wait_for(lock, std::chrono::milliseconds(deadline_ms), [&] { return call->answer.has_value(); });
+  call->answered.wait_for(lock, std::chrono::milliseconds(deadline_ms),
+                          [&] { return call->answer.has_value(); });
   if (call->answer) return *std::move(call->answer);
   call->abandoned = true;
-  return Status(Code::kDeadlineExceeded, std::string("larderd's loop did not ") + (call->begun ? "finish" : "begin") +
-                                             " it within " + std::to_string(deadline_ms) + " ms");
+  return Status(Code::kDeadlineExceeded, std::string("larderd's loop did not ") +
+                                             (call->begun ? "finish" : "begin") + " it within " +
+                                             std::to_string(deadline_ms) + " ms");
 }
 
 bool ControlQueue::go_on() {
   std::shared_ptr<Call> call;
   {
     const std::lock_guard lock(mutex_);
-    while (!waiting_.empty() && waiting_.front()->abandoned && !waiting_.front()->begun) waiting_.pop_front();
+    while (!waiting_.empty() && waiting_.front()->abandoned && !waiting_.front()->begun)
+      waiting_.pop_front();
     if (waiting_.empty()) return false;
     call = waiting_.front();
     call->begun = true;

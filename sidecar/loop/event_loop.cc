@@ -14,17 +14,20 @@ namespace larder::loop {
 namespace {
 
 constexpr int kEventsPerTurn = 64;
-constexpr std::uint64_t kAsleepMs = 1000;   // a later tick means that larderd was stopped: clocks of engines restart
+constexpr std::uint64_t kAsleepMs =
+    1000;  // a later tick means that larderd was stopped: clocks of engines restart
 constexpr std::uint64_t kHealthyMs = 2000;  // a loop without a turn for longer is unhealthy
-constexpr std::uint64_t kStopMs = 20'000;   // for pending writes to lower tiers: a pod has 30 s until SIGKILL
+constexpr std::uint64_t kStopMs =
+    20'000;  // for pending writes to lower tiers: a pod has 30 s until SIGKILL
 
 // The present bytes of the arena, as the previous instance noted in its index.
 std::uint64_t present_bytes(const memory::PreviousInstance& earlier) {
   return earlier.index ? std::min(earlier.index->touched_bytes(), earlier.arena->bytes) : 0;
 }
 
-session::SessionServices services_of(store::Store& store, stats::Stats& stats, const base::Clock& clock,
-                                     tiering::LowerTiers* lower_tiers, session::ReuseTracker& reuse_tracker,
+session::SessionServices services_of(store::Store& store, stats::Stats& stats,
+                                     const base::Clock& clock, tiering::LowerTiers* lower_tiers,
+                                     session::ReuseTracker& reuse_tracker,
                                      transfer::Transfers* transfers) {
   return {.store = store,
           .stats = stats,
@@ -35,16 +38,19 @@ session::SessionServices services_of(store::Store& store, stats::Stats& stats, c
           .transfers = transfers};
 }
 
-std::unique_ptr<tiering::LowerTiers> make_lower_tiers(LoopParts& parts, store::Store& store, stats::Stats& stats,
+std::unique_ptr<tiering::LowerTiers> make_lower_tiers(LoopParts& parts, store::Store& store,
+                                                      stats::Stats& stats,
                                                       const base::Clock& clock) {
   if (parts.tiers.empty()) return nullptr;
   const std::span<std::byte> arena(parts.arena.mapping.data(), parts.arena.mapping.size());
-  return std::make_unique<tiering::LowerTiers>(std::move(parts.tiers), parts.config, store, stats, clock, arena);
+  return std::make_unique<tiering::LowerTiers>(std::move(parts.tiers), parts.config, store, stats,
+                                               clock, arena);
 }
 
 std::unique_ptr<tiering::PeerHolds> make_peer_holds(LoopParts& parts, store::Store& store) {
   if (!parts.peer_server) return nullptr;
-  return std::make_unique<tiering::PeerHolds>(std::move(parts.peer_server), store, parts.arena.mapping.size());
+  return std::make_unique<tiering::PeerHolds>(std::move(parts.peer_server), store,
+                                              parts.arena.mapping.size());
 }
 
 std::unique_ptr<transfer::Transfers> make_transfers(LoopParts& parts) {
@@ -67,15 +73,18 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       transfers_(make_transfers(parts_)),
       ended_(store_, transfers_.get(), loop_stats_, clock_),
       restart_(parts_, store_, ended_, loop_stats_, clock_),
-      services_(services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_, transfers_.get())),
+      services_(services_of(store_, stats_, clock_, lower_tiers_.get(), reuse_tracker_,
+                            transfers_.get())),
       sessions_({parts_, services_, lower_tiers_.get(), fences_, ended_, restart_, loop_stats_}),
       acceptor_(parts_, services_, sessions_, ended_, loop_stats_),
-      admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_, [this] { signal_wake(parts_.wake); }),
+      admin_(store_, reuse_tracker_, lower_tiers_.get(), loop_stats_, clock_,
+             [this] { signal_wake(parts_.wake); }),
       ticked_ms_(loop_stats_.started_ms()),
       turned_ms_(loop_stats_.started_ms()),
-      prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes,
-                  present_bytes(parts_.earlier)) {
-  if (parts_.earlier.index) acceptor_.continue_from(restart_.restore(prefaulter_.touched_bytes()) + 1);
+      prefaulter_({parts_.arena.mapping.data(), parts_.arena.mapping.size()},
+                  parts_.arena.page_bytes, present_bytes(parts_.earlier)) {
+  if (parts_.earlier.index)
+    acceptor_.continue_from(restart_.restore(prefaulter_.touched_bytes()) + 1);
   running_ = true;
   publish();
 }
@@ -92,8 +101,9 @@ EventLoop::~EventLoop() {
 }
 
 Status EventLoop::run() {
-  base::log_info("larderd " + stats_.version + " pool " + stats_.pool + ": engines attach at " + parts_.config.socket + ", " +
-                 base::mib(parts_.arena.mapping.size()) + " in " + parts_.arena.path);
+  base::log_info("larderd " + stats_.version + " pool " + stats_.pool + ": engines attach at " +
+                 parts_.config.socket + ", " + base::mib(parts_.arena.mapping.size()) + " in " +
+                 parts_.arena.path);
   Status status;
   while (status.ok() && !stopping_) status = turn();
   running_ = false;
@@ -118,11 +128,13 @@ Status EventLoop::turn() {
   answer_fences();
   answer_transfers();
   if (loop_stats_.due()) publish();
-  const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
+  const int count =
+      ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
   store_.set_touched_bytes(prefaulter_.touched_bytes());
-  for (int i = 0; i < count; ++i) handle(Wakeup::unpack(events[static_cast<std::size_t>(i)].data.u64));
+  for (int i = 0; i < count; ++i)
+    handle(Wakeup::unpack(events[static_cast<std::size_t>(i)].data.u64));
   return {};
 }
 
@@ -183,7 +195,8 @@ void EventLoop::handle(const Wakeup& wakeup) {
     case WakeupSource::kPidfd:
       sessions_.receive(wakeup.session);  // the messages that the engine sent before its death
       // A busy session ends later: the pidfd stays readable.
-      if (!sessions_.busy(wakeup.session)) sessions_.process_ended(wakeup.session);  // mutation: death-ends-session
+      if (!sessions_.busy(wakeup.session))
+        sessions_.process_ended(wakeup.session);  // mutation: death-ends-session
       return;
   }
 }
@@ -194,7 +207,8 @@ void EventLoop::tick() {
   ticked_ms_ = now_ms;
   base::tell_left_out();
   if (slept)
-    base::log_from("stopped", base::LogLevel::kWarning, "larderd was stopped for a while: heartbeats and ages count anew");
+    base::log_from("stopped", base::LogLevel::kWarning,
+                   "larderd was stopped for a while: heartbeats and ages count anew");
   store_.note_time(now_ms);
   reuse_tracker_.tick(now_ms);
   sessions_.tick(now_ms, slept);
@@ -212,18 +226,21 @@ void EventLoop::publish() {
   stats::Stats view = loop_stats_.begin_view(clock_.now_ms());
   view.touched_bytes = prefaulter_.touched_bytes();
   if (const int problem = prefaulter_.problem(); problem != 0)
-    view.fallbacks.push_back({"memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
+    view.fallbacks.push_back({"memory", base::mib(view.touched_bytes) + " of " +
+                                            base::mib(view.arena_bytes) + ": " +
                                             std::generic_category().message(problem)});
   if (lower_tiers_) lower_tiers_->fill(view);
   if (peer_holds_) peer_holds_->fill(view);
   loop_stats_.fill_refused(view, clock_.now_ms());
   store_.fill(view);
   reuse_tracker_.fill(view.estimate);
-  sessions_.each(
-      [this, &view](const session::Connection& connection) { show_session(view, connection, store_, transfers_.get()); });
+  sessions_.each([this, &view](const session::Connection& connection) {
+    show_session(view, connection, store_, transfers_.get());
+  });
   if (transfers_) {
     const transfer::Counts counts = transfers_->counts();
-    view.transfer = {counts.stores, counts.loads, counts.failed, counts.bytes, counts.opened, counts.open};
+    view.transfer = {counts.stores, counts.loads,  counts.failed,
+                     counts.bytes,  counts.opened, counts.open};
   }
   loop_stats_.publish(std::move(view));
 }

@@ -36,7 +36,8 @@ class EventLoop final : public Sidecar {
   Status publish_index() { return restart_.publish_index(); }
   Status run() override;
   void stop() override;
-  Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) override {
+  Status reconfigure(const config::Config& config, const std::string& why,
+                     std::uint32_t deadline_ms) override {
     return admin_.reconfigure(config, why, deadline_ms);
   }
 
@@ -46,12 +47,17 @@ class EventLoop final : public Sidecar {
   Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override {
     return admin_.drop_namespace(id, deadline_ms);
   }
-  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
+  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id,
+                                  const std::vector<protocol::BlockHash>& hashes,
                                   std::uint32_t deadline_ms) override {
     return admin_.act(verb, id, hashes, deadline_ms);
   }
-  Result<std::uint64_t> clear(std::uint32_t deadline_ms) override { return admin_.clear(deadline_ms); }
-  stats::TracePage trace(std::optional<std::uint64_t> from) override { return reuse_tracker_.page(from, clock_.now_ms()); }
+  Result<std::uint64_t> clear(std::uint32_t deadline_ms) override {
+    return admin_.clear(deadline_ms);
+  }
+  stats::TracePage trace(std::optional<std::uint64_t> from) override {
+    return reuse_tracker_.page(from, clock_.now_ms());
+  }
 
  private:
   // A turn.

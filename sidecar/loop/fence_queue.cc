@@ -7,10 +7,12 @@
 
 namespace larder::loop {
 
-Status FenceQueue::hold(std::uint32_t session, std::vector<std::byte> packet, std::vector<tiering::PendingDrop> drops,
-                        std::uint64_t now_ms) {
-  if (std::ranges::count(fences_, session, [](const Fence& fence) { return fence.answer.session; }) >= kMaxFences)
-    return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for drops to be noted below memory"};
+Status FenceQueue::hold(std::uint32_t session, std::vector<std::byte> packet,
+                        std::vector<tiering::PendingDrop> drops, std::uint64_t now_ms) {
+  if (std::ranges::count(fences_, session,
+                         [](const Fence& fence) { return fence.answer.session; }) >= kMaxFences)
+    return {Code::kResourceExhausted,
+            std::to_string(kMaxFences) + " answers wait for drops to be noted below memory"};
   fences_.push_back({{session, std::move(packet)}, std::move(drops), now_ms + kSharedFenceMs});
   return {};
 }
@@ -24,7 +26,8 @@ std::vector<FenceQueue::Answer> FenceQueue::take_done(std::uint64_t now_ms) {
     if (!is_live_(fence.answer.session)) continue;
     const bool late = now_ms >= fence.shared_by_ms;  // mutation: shared-drop-bound
     std::erase_if(fence.drops, [late](const tiering::PendingDrop& drop) {
-      return (drop.shared && late) || drop.ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+      return (drop.shared && late) ||
+             drop.ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     });
     if (fence.drops.empty())
       done.push_back(std::move(fence.answer));

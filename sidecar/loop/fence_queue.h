@@ -30,13 +30,14 @@ class FenceQueue {
   };
 
   // `is_live`: whether a session is live. Answers of ended sessions are forgotten.
-  explicit FenceQueue(std::function<bool(std::uint32_t session)> is_live) : is_live_(std::move(is_live)) {}
+  explicit FenceQueue(std::function<bool(std::uint32_t session)> is_live)
+      : is_live_(std::move(is_live)) {}
   FenceQueue(const FenceQueue&) = delete;
 
   // Keeps the packet until all of `drops` are noted. kResourceExhausted: the session has kMaxFences
   // answers here, and must end.
-  Status hold(std::uint32_t session, std::vector<std::byte> packet, std::vector<tiering::PendingDrop> drops,
-              std::uint64_t now_ms);
+  Status hold(std::uint32_t session, std::vector<std::byte> packet,
+              std::vector<tiering::PendingDrop> drops, std::uint64_t now_ms);
   // Takes the answers whose drops are noted, oldest first.
   std::vector<Answer> take_done(std::uint64_t now_ms);
 

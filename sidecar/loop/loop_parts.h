@@ -27,9 +27,10 @@ struct LoopParts {
   memory::IndexFile index;  // under fresh_index_path() until publish_index()
   memory::NamespaceJournal names;
   store::IndexShape shape{};
-  std::vector<tiering::OpenTier> tiers;                        // lower tiers, nearest first
-  std::shared_ptr<tiering::ResidencyFilter> residency_filter;  // for engines; null without a lower tier
-  std::unique_ptr<peer::PeerServer> peer_server;               // null: no peer is served
+  std::vector<tiering::OpenTier> tiers;  // lower tiers, nearest first
+  std::shared_ptr<tiering::ResidencyFilter>
+      residency_filter;                           // for engines; null without a lower tier
+  std::unique_ptr<peer::PeerServer> peer_server;  // null: no peer is served
   Fd listener, epoll, timer, wake;
   std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
 };

@@ -7,7 +7,8 @@
 
 namespace larder::loop {
 
-LoopStats::LoopStats(const std::string& pool, std::uint64_t epoch, const memory::ArenaFile& arena, std::uint64_t now_ms)
+LoopStats::LoopStats(const std::string& pool, std::uint64_t epoch, const memory::ArenaFile& arena,
+                     std::uint64_t now_ms)
     : started_ms_(now_ms) {
   stats_.version = LARDER_VERSION;
   stats_.pool = pool;
@@ -20,13 +21,15 @@ LoopStats::LoopStats(const std::string& pool, std::uint64_t epoch, const memory:
 }
 
 void LoopStats::note_fallback(const std::string& what, const std::string& why) {
-  if (std::ranges::find(stats_.fallbacks, what, &stats::Fallback::kind) != stats_.fallbacks.end()) return;
+  if (std::ranges::find(stats_.fallbacks, what, &stats::Fallback::kind) != stats_.fallbacks.end())
+    return;
   stats_.fallbacks.push_back({what, why});
   base::log_warning(what + ": " + why);
 }
 
 void LoopStats::replace_config_fallback(const std::string& why) {
-  std::erase_if(stats_.fallbacks, [](const stats::Fallback& fallback) { return fallback.kind == "config"; });
+  std::erase_if(stats_.fallbacks,
+                [](const stats::Fallback& fallback) { return fallback.kind == "config"; });
   if (!why.empty()) stats_.fallbacks.push_back({"config", why});
 }
 

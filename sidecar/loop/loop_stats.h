@@ -16,7 +16,8 @@ namespace larder::loop {
 class LoopStats {
  public:
   // Notes the facts that do not change, and the fallbacks of the arena.
-  LoopStats(const std::string& pool, std::uint64_t epoch, const memory::ArenaFile& arena, std::uint64_t now_ms);
+  LoopStats(const std::string& pool, std::uint64_t epoch, const memory::ArenaFile& arena,
+            std::uint64_t now_ms);
   LoopStats(const LoopStats&) = delete;
 
   stats::Stats& counters() { return stats_; }

@@ -18,9 +18,12 @@ void RefusedEngines::note(const std::string& why, std::uint64_t now_ms) {
 }
 
 void RefusedEngines::fill(stats::Stats& view, std::uint64_t now_ms) {
-  std::erase_if(reasons_, [&](const Reason& reason) { return now_ms - reason.last_ms > kInForceMs; });
+  std::erase_if(reasons_,
+                [&](const Reason& reason) { return now_ms - reason.last_ms > kInForceMs; });
   for (const Reason& reason : reasons_)
-    view.fallbacks.push_back({"engines", "an engine is refused and runs without the cache: " + reason.why, reason.times});
+    view.fallbacks.push_back({"engines",
+                              "an engine is refused and runs without the cache: " + reason.why,
+                              reason.times});
 }
 
 }  // namespace larder::loop

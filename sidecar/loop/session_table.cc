@@ -39,7 +39,8 @@ void SessionTable::receive(std::uint32_t number) {
   const std::uint64_t last_effort = store_.effort() + store::Store::kSliceEffort;
   for (int i = 0; i < kMessagesPerTurn && store_.effort() < last_effort; ++i) {
     const auto found = connections_.find(number);
-    if (found == connections_.end() || found->second->protocol.busy()) return;  // ended in this turn, or busy
+    if (found == connections_.end() || found->second->protocol.busy())
+      return;  // ended in this turn, or busy
     Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
     if (!packet.ok()) {
       if (packet.status().code() == Code::kResourceExhausted) return;
@@ -66,9 +67,11 @@ Status SessionTable::answer(session::Connection& connection, protocol::Packet& p
 Status SessionTable::deliver(session::Connection& connection, session::Reply reply) {
   if (reply.opened) restart_.note_namespace(*reply.opened);
   if (reply.packet.empty()) return {};
-  if (reply.fence && lower_tiers_) return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
-  const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
-                               connection.lock.fd(), parts_.residency_filter ? parts_.residency_filter->fd() : -1};
+  if (reply.fence && lower_tiers_)
+    return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
+  const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(),
+                               connection.memory.fd.get(), connection.lock.fd(),
+                               parts_.residency_filter ? parts_.residency_filter->fd() : -1};
   const std::size_t count = !reply.with_regions ? 0 : reply.with_residency ? 5 : 4;
   Status sent = send(connection, std::move(reply.packet), std::span(fds).first(count));
   if (reply.with_regions) connection.memory.fd.reset();  // both sides have the mapping
@@ -98,9 +101,11 @@ void SessionTable::take_over(const session::SessionProtocol& session) {
 
 // The reply means that earlier drops are done.
 Status SessionTable::answer_fence(session::Connection& connection, session::Reply reply) {
-  std::vector<tiering::PendingDrop> drops = lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
+  std::vector<tiering::PendingDrop> drops =
+      lower_tiers_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
   if (drops.empty()) return send(connection, std::move(reply.packet));
-  return fences_.hold(connection.protocol.facts().number, std::move(reply.packet), std::move(drops), clock_.now_ms());
+  return fences_.hold(connection.protocol.facts().number, std::move(reply.packet), std::move(drops),
+                      clock_.now_ms());
 }
 
 bool SessionTable::go_on() {
@@ -112,7 +117,9 @@ bool SessionTable::go_on() {
     session::Connection& connection = *found->second;
     Result<session::Reply> reply = connection.protocol.go_on();
     if (connection.protocol.busy()) busy_.push_back(number);
-    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok()) fail(number, sent);
+    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status();
+        !sent.ok())
+      fail(number, sent);
     return true;
   }
   return false;
@@ -123,11 +130,13 @@ bool SessionTable::busy(std::uint32_t number) const {
   return connection != nullptr && connection->protocol.busy();
 }
 
-Status SessionTable::send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds) {
+Status SessionTable::send(session::Connection& connection, std::vector<std::byte> packet,
+                          std::span<const int> fds) {
   const bool waited = !connection.answers.empty();
   Status sent = connection.answers.send(connection.socket, std::move(packet), fds);
   if (!sent.ok() || waited || connection.answers.empty()) return sent;
-  return watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, connection.protocol.facts().number}, true);
+  return watch_room(parts_.epoll, connection.socket,
+                    {WakeupSource::kSocket, connection.protocol.facts().number}, true);
 }
 
 void SessionTable::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
@@ -141,13 +150,17 @@ void SessionTable::send_transfer(const transfer::Answer& answer) {
   const auto found = connections_.find(answer.session);
   if (found == connections_.end()) return;
   if (answer.refusal.refused())
-    base::log_from(session::log_source(found->second->protocol.facts().peer, "EXPORT"), base::LogLevel::kWarning,
+    base::log_from(session::log_source(found->second->protocol.facts().peer, "EXPORT"),
+                   base::LogLevel::kWarning,
                    session::session_name(*found->second) + " copies by itself (" +
-                       std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
+                       std::string(protocol::transfer_reason_name(answer.refusal.reason)) +
+                       "): " + answer.refusal.text);
   else if (!answer.withdrawn)
     note_copies(*found->second);  // mutation: own-copy-noted
   const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
-  if (Status sent = send(*found->second, session::transfer_packet(answer), {&region, answer.with_region ? 1U : 0U}); !sent.ok())
+  if (Status sent = send(*found->second, session::transfer_packet(answer),
+                         {&region, answer.with_region ? 1U : 0U});
+      !sent.ok())
     fail(answer.session, sent);
 }
 
@@ -155,8 +168,9 @@ void SessionTable::send_transfer(const transfer::Answer& answer) {
 // next larderd must know.
 void SessionTable::note_copies(const session::Connection& connection) {
   if (Status noted = connection.lock.note_sidecar_writes(); !noted.ok())
-    loop_stats_.note_fallback("restart",
-                              "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
+    loop_stats_.note_fallback(
+        "restart",
+        "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
 }
 
 void SessionTable::flush(std::uint32_t number) {
@@ -172,21 +186,26 @@ void SessionTable::flush(std::uint32_t number) {
 void SessionTable::fail(std::uint32_t number, const Status& why) {
   const auto found = connections_.find(number);
   if (found == connections_.end()) return;
-  const bool malformed = why.code() == Code::kInvalidArgument || why.code() == Code::kFailedPrecondition ||
+  const bool malformed = why.code() == Code::kInvalidArgument ||
+                         why.code() == Code::kFailedPrecondition ||
                          why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
   if (malformed) ++stats_.protocol_errors;
   // A session without a log line so far counts as refused. The source is the user and not the
   // process: a client that keeps connecting may use a new process each time.
-  const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
+  const bool told =
+      malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
   // Only a session that was never served means an engine without a cache. No engine sends a message
   // that ends with one of the two codes.
-  if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument && why.code() != Code::kFailedPrecondition)
+  if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument &&
+      why.code() != Code::kFailedPrecondition)
     loop_stats_.note_refused(why.text(), clock_.now_ms());
   if (told)
-    base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
+    base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(),
+                      base::LogLevel::kWarning,
                       session::session_name(*found->second) + " is ended: " + why.to_string());
   // Best effort: the closed socket tells an engine that does not read.
-  [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
+  [[maybe_unused]] const Status sent =
+      protocol::send_packet(found->second->socket.get(), session::error_packet(why));
   end(number, told ? "" : why.text());
 }
 
@@ -206,7 +225,8 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
     return;
   }
   if (!connection->protocol.told())
-    base::log_debug(session::session_name(*connection) + " ended before its first namespace: " + why);
+    base::log_debug(session::session_name(*connection) +
+                    " ended before its first namespace: " + why);
   ++stats_.sessions_ended;
   loop_stats_.show_soon();
   if (lower_tiers_) lower_tiers_->end_session(number);
@@ -217,14 +237,19 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
   // No return from here to ended_.add(): the lock must be kept before a slot can be freed.
   const std::uint32_t grants = store_.sessions().grants_of(number);
   const bool quarantined = store_.sessions().end(number);
-  const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
+  const std::string set_aside =
+      grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
   if (connection->protocol.told() && (!why.empty() || grants != 0))
-    base::log_from(session::log_source(connection->protocol.facts().peer, "ended"), base::LogLevel::kInfo,
-                   session::session_name(*connection) + " ended" + (why.empty() ? "" : ": " + why) + set_aside);
+    base::log_from(session::log_source(connection->protocol.facts().peer, "ended"),
+                   base::LogLevel::kInfo,
+                   session::session_name(*connection) + " ended" + (why.empty() ? "" : ": " + why) +
+                       set_aside);
   const bool copying = transfers_ && transfers_->busy(number);
   if (quarantined &&
-      (copying || connection->lock.held() || connection->lock.device_writes())) {  // mutation: lost-grants, lost-grants-gpu
-    ended_.add(connection->protocol.facts(), std::move(connection->lock), std::move(connection->pidfd));
+      (copying || connection->lock.held() ||
+       connection->lock.device_writes())) {  // mutation: lost-grants, lost-grants-gpu
+    ended_.add(connection->protocol.facts(), std::move(connection->lock),
+               std::move(connection->pidfd));
   } else {
     store_.sessions().release_quarantine(number);
   }

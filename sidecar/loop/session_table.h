@@ -48,7 +48,8 @@ class SessionTable {
   // Calls `visit` for each session, by number.
   template <typename Visit>
   void each(Visit visit) const {
-    for (const auto& [number, connection] : connections_) visit(static_cast<const session::Connection&>(*connection));
+    for (const auto& [number, connection] : connections_)
+      visit(static_cast<const session::Connection&>(*connection));
   }
 
   // Handles waiting messages: at most kMessagesPerTurn, and no more than one slice of work.
@@ -79,7 +80,8 @@ class SessionTable {
 
  private:
   // Sends the packet, or queues it until the socket has room.
-  Status send(session::Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
+  Status send(session::Connection& connection, std::vector<std::byte> packet,
+              std::span<const int> fds = {});
   // Handles one message. Takes the descriptors of the packet.
   Status answer(session::Connection& connection, protocol::Packet& packet);
   Status deliver(session::Connection& connection, session::Reply reply);
@@ -108,7 +110,8 @@ class SessionTable {
   LoopStats& loop_stats_;
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
   session::GrantAges grant_ages_{parts_.grant_age_ms};
-  std::deque<std::uint32_t> busy_;  // sessions in the middle of a message; some may have ended since
+  std::deque<std::uint32_t>
+      busy_;  // sessions in the middle of a message; some may have ended since
 };
 
 }  // namespace larder::loop

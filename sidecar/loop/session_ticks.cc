@@ -6,8 +6,9 @@
 
 namespace larder::loop {
 namespace {
-constexpr std::uint64_t kTellMs = 1000;  // a session without a namespace gets its log line after this time
-constexpr int kLastTurns = 64;           // a stop handles messages for so many turns
+constexpr std::uint64_t kTellMs =
+    1000;                       // a session without a namespace gets its log line after this time
+constexpr int kLastTurns = 64;  // a stop handles messages for so many turns
 constexpr std::uint64_t kLastMs = 2000;  // and messages of many slices for so long
 }  // namespace
 
@@ -20,13 +21,15 @@ void SessionTable::tick(std::uint64_t now_ms, bool slept) {
   }
 }
 
-void SessionTable::check_session(session::Connection& connection, std::uint64_t now_ms, bool slept) {
+void SessionTable::check_session(session::Connection& connection, std::uint64_t now_ms,
+                                 bool slept) {
   const std::uint32_t number = connection.protocol.facts().number;
   if (slept) connection.connected_ms = connection.beat_ms = now_ms;  // mutation: sleep-blameless
   if (connection.protocol.state() != session::SessionProtocol::State::kAttached) {
     if (now_ms - connection.connected_ms > protocol::kHandshakeTimeoutMs)
-      fail(number, {Code::kDeadlineExceeded,
-                    "the handshake was not finished in " + std::to_string(protocol::kHandshakeTimeoutMs) + " ms"});
+      fail(number,
+           {Code::kDeadlineExceeded, "the handshake was not finished in " +
+                                         std::to_string(protocol::kHandshakeTimeoutMs) + " ms"});
     return;
   }
   if (now_ms - connection.connected_ms > kTellMs) connection.protocol.tell_attached();
@@ -47,17 +50,21 @@ void SessionTable::check_heartbeat(session::Connection& connection, std::uint64_
   connection.silent = silent;
   store_.sessions().set_silent(number, silent);
   stats_.heartbeats_missed += silent;
-  base::log_from(session::log_source(connection.protocol.facts().peer, silent ? "silent" : "back"), base::LogLevel::kWarning,
-                 "session " + std::to_string(number) +
-                     (silent ? " is silent: its holds do not count, its grants are quarantined" : " is back"));
+  base::log_from(
+      session::log_source(connection.protocol.facts().peer, silent ? "silent" : "back"),
+      base::LogLevel::kWarning,
+      "session " + std::to_string(number) +
+          (silent ? " is silent: its holds do not count, its grants are quarantined" : " is back"));
 }
 
-void SessionTable::ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept) {
+void SessionTable::ask_about_grants(session::Connection& connection, std::uint64_t now_ms,
+                                    bool slept) {
   const std::uint32_t number = connection.protocol.facts().number;
   session::GrantInquiry& inquiry = connection.protocol.inquiry();
   if (slept || connection.silent) inquiry.restart(now_ms);
   for (std::vector<std::byte>& packet : inquiry.tick(number, store_, stats_, now_ms, grant_ages_))
-    if (Status sent = send(connection, std::move(packet)); !sent.ok()) return end(number, sent.text());
+    if (Status sent = send(connection, std::move(packet)); !sent.ok())
+      return end(number, sent.text());
 }
 
 void SessionTable::drain_events(session::Connection& connection) {
@@ -65,13 +72,15 @@ void SessionTable::drain_events(session::Connection& connection) {
   if (handles.empty()) return;
   const store::NamespaceSpec& spec = store_.namespaces().at(handles.back()).spec;
   connection.events.drain(connection.memory.region(),
-                          {store_, stats_, session::model_row(stats_, spec.model), spec.chunk_tokens, reuse_tracker_, handles});
+                          {store_, stats_, session::model_row(stats_, spec.model),
+                           spec.chunk_tokens, reuse_tracker_, handles});
 }
 
 void SessionTable::goodbye() {
   LARDER_POINT(stopping);
   const Status why(Code::kUnavailable, "larderd is stopping");
-  while (!parts_.config.memory.keep_on_exit && !connections_.empty()) fail(connections_.begin()->first, why);
+  while (!parts_.config.memory.keep_on_exit && !connections_.empty())
+    fail(connections_.begin()->first, why);
   std::vector<std::uint32_t> numbers;
   for (const auto& [number, connection] : connections_) numbers.push_back(number);
   const std::uint64_t end_ms = clock_.now_ms() + kLastMs;
@@ -83,16 +92,19 @@ void SessionTable::goodbye() {
   for (const std::uint32_t number : numbers) {
     const auto found = connections_.find(number);
     if (found == connections_.end()) continue;
-    [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), session::error_packet(why));
+    [[maybe_unused]] const Status sent =
+        protocol::send_packet(found->second->socket.get(), session::error_packet(why));
   }
 }
 
 void SessionTable::keep_locks() {
   for (auto& [number, connection] : connections_) {
-    const bool attached = connection->protocol.state() == session::SessionProtocol::State::kAttached;
+    const bool attached =
+        connection->protocol.state() == session::SessionProtocol::State::kAttached;
     // A GPU may still write after the end of its process.
-    connection->lock.set_kept((attached && connection->lock.held()) ||  // mutation: restart-locks-kept
-                              connection->lock.device_writes());
+    connection->lock.set_kept(
+        (attached && connection->lock.held()) ||  // mutation: restart-locks-kept
+        connection->lock.device_writes());
   }
 }
 

@@ -14,8 +14,11 @@ namespace {
 // Copies the engine's own statements into the status. larderd bases no decision on them.
 void show_gpu(stats::Stats& view, const protocol::SessionRegion& region) {
   stats::SessionStats& session = view.sessions.back();
-  session.copies_by = protocol::CopyStrategy::unpacked(region.copy_strategy.load(std::memory_order_relaxed)).in_words();
-  session.registered_bytes = std::min(region.registered_bytes.load(std::memory_order_relaxed), view.arena_bytes);
+  session.copies_by =
+      protocol::CopyStrategy::unpacked(region.copy_strategy.load(std::memory_order_relaxed))
+          .in_words();
+  session.registered_bytes =
+      std::min(region.registered_bytes.load(std::memory_order_relaxed), view.arena_bytes);
 }
 
 // Adds which process copies for the session.
@@ -27,22 +30,25 @@ void show_way(stats::Stats& view, const transfer::Way& way, const std::string& n
   session.transfer_why = way.refusal.text;
   if (way.refusal.reason == protocol::TransferReason::kHostMemory) return;  // no remedy exists
   if (std::ranges::find(view.fallbacks, "transfer", &stats::Fallback::kind) == view.fallbacks.end())
-    view.fallbacks.push_back({"transfer", name + " copies by itself (" + session.transfer_reason + "): " + session.transfer_why});
+    view.fallbacks.push_back({"transfer", name + " copies by itself (" + session.transfer_reason +
+                                              "): " + session.transfer_why});
 }
 
 }  // namespace
 
-void show_session(stats::Stats& view, const session::Connection& connection, const store::Store& store,
-                  const transfer::Transfers* transfers) {
+void show_session(stats::Stats& view, const session::Connection& connection,
+                  const store::Store& store, const transfer::Transfers* transfers) {
   if (connection.protocol.state() != session::SessionProtocol::State::kAttached) return;
   const std::uint32_t number = connection.protocol.facts().number;
   const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
   const store::SessionUse use = store.sessions().use_of(number);
-  view.sessions.push_back({number, connection.protocol.engine(),
-                           handles.empty() ? "" : store.namespaces().at(handles.back()).spec.id.to_hex(), connection.silent,
-                           use.holds, use.grants, use.held_bytes, use.granted_bytes, false, "", ""});
+  view.sessions.push_back(
+      {number, connection.protocol.engine(),
+       handles.empty() ? "" : store.namespaces().at(handles.back()).spec.id.to_hex(),
+       connection.silent, use.holds, use.grants, use.held_bytes, use.granted_bytes, false, "", ""});
   show_gpu(view, connection.memory.region());
-  if (transfers != nullptr) show_way(view, transfers->way(number), session::session_name(connection));
+  if (transfers != nullptr)
+    show_way(view, transfers->way(number), session::session_name(connection));
 }
 
 }  // namespace larder::loop

@@ -10,7 +10,7 @@ namespace larder::loop {
 
 // A session that is not attached is left out. `transfers`: null if engines copy by themselves; one
 // fallback covers all sessions for which larderd should copy and does not.
-void show_session(stats::Stats& view, const session::Connection& connection, const store::Store& store,
-                  const transfer::Transfers* transfers);
+void show_session(stats::Stats& view, const session::Connection& connection,
+                  const store::Store& store, const transfer::Transfers* transfers);
 
 }  // namespace larder::loop

@@ -18,7 +18,8 @@ class Sidecar : public stats::Control {
  public:
   // `clock` outlives the sidecar. The engine is asked about grants older than `grant_age_ms`.
   // Errors name the missing resource and the remedy.
-  static Result<std::unique_ptr<Sidecar>> start(const config::Config& config, const base::Clock& clock,
+  static Result<std::unique_ptr<Sidecar>> start(const config::Config& config,
+                                                const base::Clock& clock,
                                                 std::uint64_t grant_age_ms = protocol::kGrantAgeMs);
   // Frees the memory of a stopped sidecar with this configuration. Engines that still map the
   // memory find no chunk any more. kAlreadyExists: the sidecar runs.
@@ -29,7 +30,8 @@ class Sidecar : public stats::Control {
   // Applies the settings that may change while larderd runs (config/reload.h): which chunks are
   // written to lower tiers. `why`: the settings that are not in force and the remedy, shown as a
   // fallback; empty if all settings are in force. Thread-safe.
-  virtual Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) = 0;
+  virtual Status reconfigure(const config::Config& config, const std::string& why,
+                             std::uint32_t deadline_ms) = 0;
 };
 
 }  // namespace larder::loop

@@ -33,8 +33,8 @@ store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generat
   shape.arena_bytes = arena_bytes;
   // The files of an earlier instance may be gone: the clock gives a higher generation than any
   // earlier instance gave.
-  shape.first_generation =
-      std::max(tiering::ChunkAge::unix_ns() / tiering::kNsAGeneration, old_generation + 1);  // mutation: generations-grow
+  shape.first_generation = std::max(tiering::ChunkAge::unix_ns() / tiering::kNsAGeneration,
+                                    old_generation + 1);  // mutation: generations-grow
   shape.epoch = shape.first_generation;
   return shape;
 }
@@ -46,15 +46,21 @@ Status make_wakeups(LoopParts& parts) {
   if (!parts.epoll.valid() || !parts.timer.valid() || !parts.wake.valid())
     return Status::from_errno(errno, "epoll, timerfd or eventfd");
   const itimerspec every_tick{{0, kTickNs}, {0, kTickNs}};
-  if (::timerfd_settime(parts.timer.get(), 0, &every_tick, nullptr) != 0) return Status::from_errno(errno, "timerfd_settime");
-  if (Status status = watch(parts.epoll, parts.listener, {WakeupSource::kListener}); !status.ok()) return status;
-  if (Status status = watch(parts.epoll, parts.timer, {WakeupSource::kTimer}); !status.ok()) return status;
+  if (::timerfd_settime(parts.timer.get(), 0, &every_tick, nullptr) != 0)
+    return Status::from_errno(errno, "timerfd_settime");
+  if (Status status = watch(parts.epoll, parts.listener, {WakeupSource::kListener}); !status.ok())
+    return status;
+  if (Status status = watch(parts.epoll, parts.timer, {WakeupSource::kTimer}); !status.ok())
+    return status;
   for (tiering::OpenTier& tier : parts.tiers)
-    if (Status status = watch(parts.epoll, tier.link->tier().message_fd(), {WakeupSource::kTier, tier.link->number()});
+    if (Status status = watch(parts.epoll, tier.link->tier().message_fd(),
+                              {WakeupSource::kTier, tier.link->number()});
         !status.ok())
       return status;
   if (parts.peer_server)
-    if (Status status = watch(parts.epoll, parts.peer_server->exchange().request_fd(), {WakeupSource::kPeers}); !status.ok())
+    if (Status status =
+            watch(parts.epoll, parts.peer_server->exchange().request_fd(), {WakeupSource::kPeers});
+        !status.ok())
       return status;
   return watch(parts.epoll, parts.wake, {WakeupSource::kControl});
 }
@@ -65,7 +71,8 @@ Result<std::uint64_t> make_arena(LoopParts& parts) {
   const config::MemoryConfig& memory = parts.config.memory;
   memory::PreviousInstance& earlier = parts.earlier;
   if (earlier.index) {
-    Result<memory::ArenaFile> arena = memory::open_arena(memory, *earlier.arena, earlier.index->touched_bytes());
+    Result<memory::ArenaFile> arena =
+        memory::open_arena(memory, *earlier.arena, earlier.index->touched_bytes());
     if (!arena.ok()) return arena.status();
     parts.arena = std::move(*arena);
     if (Status status = memory::remove_leftovers(memory, earlier); !status.ok()) return status;
@@ -74,16 +81,19 @@ Result<std::uint64_t> make_arena(LoopParts& parts) {
   earlier = {};
   const Result<std::uint64_t> old_generation = memory::remove_old_files(memory);
   if (!old_generation.ok()) return old_generation.status();
-  Result<memory::ArenaFile> arena = memory::create_arena(memory, shape_for(memory.size_bytes, 0).bytes());
+  Result<memory::ArenaFile> arena =
+      memory::create_arena(memory, shape_for(memory.size_bytes, 0).bytes());
   if (!arena.ok()) return arena.status();
   parts.arena = std::move(*arena);
   return *old_generation;
 }
 
 Status make_disk(LoopParts& parts, const base::Clock& clock) {
-  const bool present = parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
+  const bool present =
+      parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
   Result<std::unique_ptr<tiering::TierLink>> link = tiering::TierLink::open_disk(
-      parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.residency_filter, clock);
+      parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present,
+      parts.residency_filter, clock);
   if (!link.ok()) return link.status();
   parts.tiers.push_back({std::move(*link), parts.residency_filter});
   return {};
@@ -112,7 +122,8 @@ Status make_backend(LoopParts& parts, const base::Clock& clock) {
 Status make_peers(LoopParts& parts, const base::Clock& clock) {
   const peer::Instance self = peer::make_instance(parts.config.pool, parts.shape.epoch);
   if (!parts.config.peers.listen.empty()) {
-    Result<std::unique_ptr<peer::PeerServer>> server = tiering::open_peer_server(parts.config, self, clock);
+    Result<std::unique_ptr<peer::PeerServer>> server =
+        tiering::open_peer_server(parts.config, self, clock);
     if (!server.ok()) return server.status();
     parts.peer_server = *std::move(server);
   }
@@ -144,13 +155,13 @@ Status make_below(LoopParts& parts, const base::Clock& clock) {
 // files.
 Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clock& clock) {
   parts.shape = shape_for(parts.arena.mapping.size(), old_generation);
-  Result<memory::IndexFile> index =
-      memory::IndexFile::create(memory::fresh_index_path(parts.config.memory, parts.shape.epoch),  // mutation: fresh-index
-                                parts.shape.bytes());
+  Result<memory::IndexFile> index = memory::IndexFile::create(
+      memory::fresh_index_path(parts.config.memory, parts.shape.epoch),  // mutation: fresh-index
+      parts.shape.bytes());
   if (!index.ok()) return index.status();
   parts.index = std::move(*index);
-  Result<memory::NamespaceJournal> names =
-      memory::NamespaceJournal::create(memory::namespaces_path(parts.config.memory, parts.shape.epoch));
+  Result<memory::NamespaceJournal> names = memory::NamespaceJournal::create(
+      memory::namespaces_path(parts.config.memory, parts.shape.epoch));
   if (!names.ok()) return names.status();
   parts.names = std::move(*names);
   if (Status status = make_below(parts, clock); !status.ok()) return status;
@@ -162,7 +173,8 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clo
 
 }  // namespace
 
-Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, const base::Clock& clock,
+Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config,
+                                                const base::Clock& clock,
                                                 std::uint64_t grant_age_ms) {
   // A session takes three descriptors: the usual soft limit of 1,024 is too low for kMaxSessions.
   base::raise_descriptor_limit(8 * protocol::kMaxSessions);

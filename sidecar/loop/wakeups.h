@@ -10,14 +10,24 @@
 
 namespace larder::loop {
 
-enum class WakeupSource : std::uint32_t { kListener, kTimer, kControl, kSocket, kPidfd, kTier, kPeers };
+enum class WakeupSource : std::uint32_t {
+  kListener,
+  kTimer,
+  kControl,
+  kSocket,
+  kPidfd,
+  kTier,
+  kPeers
+};
 
 struct Wakeup {
   WakeupSource source;
   std::uint32_t session = 0;  // for kTier: the number of the tier
 
   std::uint64_t pack() const { return static_cast<std::uint64_t>(source) << 32 | session; }
-  static Wakeup unpack(std::uint64_t word) { return {static_cast<WakeupSource>(word >> 32), static_cast<std::uint32_t>(word)}; }
+  static Wakeup unpack(std::uint64_t word) {
+    return {static_cast<WakeupSource>(word >> 32), static_cast<std::uint32_t>(word)};
+  }
 };
 
 // Watches for reading, level-triggered. The kernel forgets a descriptor that is closed.
@@ -25,7 +35,8 @@ inline Status watch(const Fd& epoll, int fd, Wakeup wakeup) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = wakeup.pack();
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Status::from_errno(errno, "epoll_ctl");
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return Status::from_errno(errno, "epoll_ctl");
   return {};
 }
 inline Status watch(const Fd& epoll, const Fd& fd, Wakeup wakeup) {
@@ -37,7 +48,8 @@ inline Status watch_room(const Fd& epoll, const Fd& fd, Wakeup wakeup, bool want
   epoll_event event{};
   event.events = EPOLLIN | (wanted ? EPOLLOUT : 0U);
   event.data.u64 = wakeup.pack();
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_MOD, fd.get(), &event) != 0) return Status::from_errno(errno, "epoll_ctl");
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_MOD, fd.get(), &event) != 0)
+    return Status::from_errno(errno, "epoll_ctl");
   return {};
 }
 

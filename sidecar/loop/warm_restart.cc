@@ -20,7 +20,8 @@ constexpr std::uint64_t kSettlingMs = protocol::kHeartbeatTimeoutMs;
 
 std::string list_of(const std::set<std::uint32_t>& numbers) {
   std::string text;
-  for (const std::uint32_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  for (const std::uint32_t number : numbers)
+    text += (text.empty() ? "" : ", ") + std::to_string(number);
   return text;
 }
 
@@ -30,29 +31,36 @@ std::uint32_t WarmRestart::restore(std::uint64_t touched_bytes) {
   memory::PreviousInstance& earlier = parts_.earlier;
   const std::vector<store::SessionNumber> alive = ended_.restore(earlier);
   std::vector<store::EarlierName> names;
-  for (const memory::NamespaceJournal::Record& record : earlier.names) names.push_back({record.spec, record.handle});
+  for (const memory::NamespaceJournal::Record& record : earlier.names)
+    names.push_back({record.spec, record.handle});
   store_.set_touched_bytes(touched_bytes);
   const store::Store::Restored restored = store_.restore(*earlier.index, names, alive);
   for (const auto& [i, handle] : restored.names)
-    if (Status status = parts_.names.add(earlier.names[i].packet, handle, earlier.names[i].spec.layout_shard); !status.ok())
+    if (Status status =
+            parts_.names.add(earlier.names[i].packet, handle, earlier.names[i].spec.layout_shard);
+        !status.ok())
       loop_stats_.note_fallback("restart", status.text());
   stats_.restored_chunks = restored.kept;
   stats_.restore_dropped = restored.dropped;
   settling_from_ms_ = clock_.now_ms();
-  base::log_info("warm start: " + std::to_string(restored.kept) + " chunks kept, " + std::to_string(restored.dropped) +
-                 " not valid; " + std::to_string(ended_.awaited().size()) + " sessions live, which may still write " +
+  base::log_info("warm start: " + std::to_string(restored.kept) + " chunks kept, " +
+                 std::to_string(restored.dropped) + " not valid; " +
+                 std::to_string(ended_.awaited().size()) +
+                 " sessions live, which may still write " +
                  std::to_string(restored.quarantined - restored.own) + " slots");
   if (restored.own != 0)
-    base::log_warning(std::to_string(restored.own) +
-                      " slots stay set aside, into which the disk of an earlier larderd may still " +
-                      "read: larderd --free-memory before a start gives them up");
+    base::log_warning(
+        std::to_string(restored.own) +
+        " slots stay set aside, into which the disk of an earlier larderd may still " +
+        "read: larderd --free-memory before a start gives them up");
   return alive.empty() ? 0 : std::ranges::max(alive);
 }
 
 Status WarmRestart::publish_index() {
   LARDER_POINT(index_unpublished);
   const std::string path = memory::index_path(parts_.config.memory, parts_.shape.epoch);
-  if (::rename(parts_.index.path.c_str(), path.c_str()) != 0) return Status::from_errno(errno, "rename index to " + path);
+  if (::rename(parts_.index.path.c_str(), path.c_str()) != 0)
+    return Status::from_errno(errno, "rename index to " + path);
   parts_.index.path = path;
   published_ = true;
   LARDER_POINT(index_published);
@@ -66,7 +74,8 @@ void WarmRestart::check_settled(std::uint64_t now_ms, bool slept) {
   const bool late = now_ms - settling_from_ms_ > kSettlingMs;  // mutation: settle-bound
   if (!ended_.awaited().empty() && !late) return;
   if (!ended_.awaited().empty())
-    base::log_warning("sessions " + list_of(ended_.awaited()) + " of the earlier larderd have not come back in " +
+    base::log_warning("sessions " + list_of(ended_.awaited()) +
+                      " of the earlier larderd have not come back in " +
                       std::to_string(kSettlingMs) + " ms: their holds do not count");
   settle();
 }
@@ -83,10 +92,11 @@ void WarmRestart::settle() {
 void WarmRestart::note_namespace(const session::Reply::Opened& opened) {
   LARDER_POINT(namespace_unnoted);
   parts_.names.keep([this](std::uint32_t handle) { return store_.namespaces().is_open(handle); });
-  if (Status status = parts_.names.add(opened.packet, opened.handle, opened.spec.layout_shard);  // mutation: namespace-journaled
+  if (Status status = parts_.names.add(opened.packet, opened.handle,
+                                       opened.spec.layout_shard);  // mutation: namespace-journaled
       !status.ok())
-    loop_stats_.note_fallback("restart",
-                              "namespace " + opened.spec.id.to_hex() + " will be gone after a restart: " + status.text());
+    loop_stats_.note_fallback("restart", "namespace " + opened.spec.id.to_hex() +
+                                             " will be gone after a restart: " + status.text());
 }
 
 void WarmRestart::leave() {

@@ -18,7 +18,8 @@ namespace larder::loop {
 
 class WarmRestart {
  public:
-  WarmRestart(LoopParts& parts, store::Store& store, EndedSessions& ended, LoopStats& loop_stats, const base::Clock& clock)
+  WarmRestart(LoopParts& parts, store::Store& store, EndedSessions& ended, LoopStats& loop_stats,
+              const base::Clock& clock)
       : parts_(parts), store_(store), ended_(ended), loop_stats_(loop_stats), clock_(clock) {}
   WarmRestart(const WarmRestart&) = delete;
 

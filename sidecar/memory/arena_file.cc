@@ -33,7 +33,8 @@ void warn_unless_tmpfs(const std::string& directory) {
 
 Status check_space(const std::string& directory, std::uint64_t needed) {
   struct statvfs info {};
-  if (::statvfs(directory.c_str(), &info) != 0) return Status::from_errno(errno, "memory.directory " + directory);
+  if (::statvfs(directory.c_str(), &info) != 0)
+    return Status::from_errno(errno, "memory.directory " + directory);
   if (info.f_blocks == 0) return {};  // a tmpfs without a limit
   const std::uint64_t total = static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize;
   const std::uint64_t free = wait_for_space(needed, total, [&] {
@@ -41,10 +42,10 @@ Status check_space(const std::string& directory, std::uint64_t needed) {
     return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
   });
   if (free >= needed) return {};
-  return {
-      Code::kResourceExhausted,
-      "memory.directory " + directory + " has " + base::mib(free) + " free and the cache needs " + base::mib(needed) +
-          ": enlarge the directory (docker run --shm-size, emptyDir sizeLimit, mount -o remount,size=), or lower memory.size"};
+  return {Code::kResourceExhausted, "memory.directory " + directory + " has " + base::mib(free) +
+                                        " free and the cache needs " + base::mib(needed) +
+                                        ": enlarge the directory (docker run --shm-size, emptyDir "
+                                        "sizeLimit, mount -o remount,size=), or lower memory.size"};
 }
 
 // 0 for normal pages.
@@ -64,8 +65,9 @@ Status check_nodes(const NumaPlan& plan, std::uint64_t size_bytes) {
   if (plan.nodes.empty()) return {};
   const std::uint64_t total = memory_of_nodes(plan.nodes);
   if (total >= size_bytes) return {};
-  return {Code::kResourceExhausted, "memory.numa: " + plan.text() + " has " + base::mib(total) + " in all and the cache needs " +
-                                        base::mib(size_bytes) + ": lower memory.size, or memory.numa: none"};
+  return {Code::kResourceExhausted, "memory.numa: " + plan.text() + " has " + base::mib(total) +
+                                        " in all and the cache needs " + base::mib(size_bytes) +
+                                        ": lower memory.size, or memory.numa: none"};
 }
 
 // If the kernel refuses an optional binding, the arena goes on without a binding.
@@ -84,11 +86,13 @@ Status bind_arena(const NumaPlan& plan, ArenaFile& arena) {
 // move them, and reports a fallback.
 void look_for_other_nodes(const NumaPlan& plan, std::uint64_t touched_bytes, ArenaFile& arena) {
   if (plan.nodes.empty()) return;
-  const NumaNodes others =
-      other_nodes(plan.nodes, {arena.mapping.data(), std::min<std::uint64_t>(touched_bytes, arena.mapping.size())});
+  const NumaNodes others = other_nodes(
+      plan.nodes,
+      {arena.mapping.data(), std::min<std::uint64_t>(touched_bytes, arena.mapping.size())});
   if (others.empty()) return;
   arena.numa = NumaPlan{}.text();
-  arena.numa_fallback = "memory of an earlier larderd stays on " + NumaPlan{others}.text() + ", not on " + plan.text() +
+  arena.numa_fallback = "memory of an earlier larderd stays on " + NumaPlan{others}.text() +
+                        ", not on " + plan.text() +
                         ": larderd --free-memory before the next start frees this memory";
   base::log_warning("memory.numa: " + arena.numa_fallback);
 }
@@ -96,8 +100,9 @@ void look_for_other_nodes(const NumaPlan& plan, std::uint64_t touched_bytes, Are
 // Locks the file, opens the descriptor for engines, and maps the file.
 Status take_file(const std::string& path, std::uint64_t size_bytes, ArenaFile& arena) {
   if (::flock(arena.fd.get(), LOCK_EX | LOCK_NB) != 0)
-    return {Code::kAlreadyExists,
-            path + " is in use by another larderd: give this one another pool, or memory.shm_name and socket"};
+    return {Code::kAlreadyExists, path +
+                                      " is in use by another larderd: give this one another pool, "
+                                      "or memory.shm_name and socket"};
   arena.to_engines = Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!arena.to_engines.valid()) return Status::from_errno(errno, "open arena " + path);
   Result<Mapping> mapping = Mapping::map_shared(arena.fd, size_bytes, PROT_READ | PROT_WRITE, path);
@@ -105,15 +110,17 @@ Status take_file(const std::string& path, std::uint64_t size_bytes, ArenaFile& a
   return mapping.status();
 }
 
-Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, std::uint64_t page_bytes, const NumaPlan& plan) {
+Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes,
+                            std::uint64_t page_bytes, const NumaPlan& plan) {
   ArenaFile arena;
   arena.path = path;
   arena.page_bytes = page_bytes;
   arena.fd = Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!arena.fd.valid()) return Status::from_errno(errno, "create arena " + path);
-  Status status = ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
-                      ? take_file(path, size_bytes, arena)
-                      : base::file_failure(errno, "ftruncate " + path + " to " + base::mib(size_bytes));
+  Status status =
+      ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
+          ? take_file(path, size_bytes, arena)
+          : base::file_failure(errno, "ftruncate " + path + " to " + base::mib(size_bytes));
   if (status.ok()) status = bind_arena(plan, arena);
   if (status.ok()) return arena;
   ::unlink(path.c_str());
@@ -122,11 +129,17 @@ Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, s
 
 Result<ArenaFile> huge_arena(const config::MemoryConfig& memory, const NumaPlan& plan) {
   const std::uint64_t page_bytes = huge_page_bytes(memory.hugepages);
-  if (Status status = check_huge_pages(memory.hugepage_directory, page_bytes, memory.size_bytes, plan.nodes); !status.ok()) {
-    const bool say_prefer = memory.hugepages == config::Hugepages::k2Mi && status.code() == Code::kResourceExhausted;
-    return Status(status.code(), status.text() + (say_prefer ? ", or memory.hugepages: prefer to start without them" : ""));
+  if (Status status =
+          check_huge_pages(memory.hugepage_directory, page_bytes, memory.size_bytes, plan.nodes);
+      !status.ok()) {
+    const bool say_prefer =
+        memory.hugepages == config::Hugepages::k2Mi && status.code() == Code::kResourceExhausted;
+    return Status(
+        status.code(),
+        status.text() + (say_prefer ? ", or memory.hugepages: prefer to start without them" : ""));
   }
-  return make_file(arena_path(memory, true), round_up(memory.size_bytes, page_bytes), page_bytes, plan);
+  return make_file(arena_path(memory, true), round_up(memory.size_bytes, page_bytes), page_bytes,
+                   plan);
 }
 
 }  // namespace
@@ -145,7 +158,8 @@ Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t
     base::log_warning("memory.hugepages: prefer: " + fallback);
   }
   const std::uint64_t size_bytes = round_up(memory.size_bytes, 4096);
-  if (Status status = check_space(memory.directory, size_bytes + other_bytes); !status.ok()) return status;
+  if (Status status = check_space(memory.directory, size_bytes + other_bytes); !status.ok())
+    return status;
   Result<ArenaFile> arena = make_file(arena_path(memory, false), size_bytes, 4096, *plan);
   if (arena.ok()) arena->fallback = fallback;
   return arena;
@@ -153,9 +167,9 @@ Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t
 
 std::optional<ArenaLeft> find_arena(const config::MemoryConfig& memory) {
   for (const bool huge : {true, false}) {
-    const bool looked_at =
-        huge ? memory.hugepages != config::Hugepages::kNone
-             : memory.hugepages == config::Hugepages::kNone || memory.hugepages == config::Hugepages::kPrefer2Mi;
+    const bool looked_at = huge ? memory.hugepages != config::Hugepages::kNone
+                                : memory.hugepages == config::Hugepages::kNone ||
+                                      memory.hugepages == config::Hugepages::kPrefer2Mi;
     ArenaLeft left;
     left.path = arena_path(memory, huge);
     struct stat file {};
@@ -170,7 +184,8 @@ std::optional<ArenaLeft> find_arena(const config::MemoryConfig& memory) {
   return std::nullopt;
 }
 
-Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left, std::uint64_t touched_bytes) {
+Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left,
+                             std::uint64_t touched_bytes) {
   const Result<NumaPlan> plan = plan_numa(memory.numa, read_numa_facts(""));
   if (!plan.ok()) return plan.status();
   ArenaFile arena;

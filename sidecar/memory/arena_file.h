@@ -40,6 +40,7 @@ struct ArenaLeft {
 std::optional<ArenaLeft> find_arena(const config::MemoryConfig& memory);
 // Opens the arena without changes. The first `touched_bytes` are present, on the nodes of the
 // earlier larderd. kAlreadyExists: another larderd has the arena.
-Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left, std::uint64_t touched_bytes);
+Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left,
+                             std::uint64_t touched_bytes);
 
 }  // namespace larder::memory

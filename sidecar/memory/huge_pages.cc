@@ -15,11 +15,13 @@ namespace {
 constexpr std::uint64_t kGiB = 1ULL << 30;
 
 std::string size_name(std::uint64_t page_bytes) {
-  return page_bytes >= kGiB ? std::to_string(page_bytes >> 30) + " GiB" : std::to_string(page_bytes >> 20) + " MiB";
+  return page_bytes >= kGiB ? std::to_string(page_bytes >> 30) + " GiB"
+                            : std::to_string(page_bytes >> 20) + " MiB";
 }
 // "pagesize=1G" of a mount.
 std::string mount_name(std::uint64_t page_bytes) {
-  return page_bytes >= kGiB ? std::to_string(page_bytes >> 30) + "G" : std::to_string(page_bytes >> 20) + "M";
+  return page_bytes >= kGiB ? std::to_string(page_bytes >> 30) + "G"
+                            : std::to_string(page_bytes >> 20) + "M";
 }
 
 std::uint64_t read_number(const std::string& path) {
@@ -40,7 +42,8 @@ struct Reservation {
 class Pool {
  public:
   Pool(std::uint64_t page_bytes, const NumaNodes& nodes)
-      : folder_("/hugepages/hugepages-" + std::to_string(page_bytes >> 10) + "kB/"), nodes_(nodes) {}
+      : folder_("/hugepages/hugepages-" + std::to_string(page_bytes >> 10) + "kB/"),
+        nodes_(nodes) {}
 
   bool exists() const { return std::ifstream(system() + "nr_hugepages").good(); }
   std::uint64_t total() const { return sum("nr_hugepages"); }
@@ -64,7 +67,9 @@ class Pool {
 
  private:
   std::string system() const { return "/sys/kernel/mm" + folder_; }
-  std::string node(unsigned number) const { return "/sys/devices/system/node/node" + std::to_string(number) + folder_; }
+  std::string node(unsigned number) const {
+    return "/sys/devices/system/node/node" + std::to_string(number) + folder_;
+  }
   std::uint64_t sum(const std::string& name) const {
     if (nodes_.empty()) return read_number(system() + name);
     std::uint64_t total = 0;
@@ -79,17 +84,21 @@ class Pool {
 Status check_mount(const std::string& directory, std::uint64_t page_bytes) {
   struct statfs info {};
   const int error = ::statfs(directory.c_str(), &info) != 0 ? errno : 0;
-  if (error != 0 && error != ENOENT) return Status::from_errno(error, "memory.hugepage_directory " + directory);
+  if (error != 0 && error != ENOENT)
+    return Status::from_errno(error, "memory.hugepage_directory " + directory);
   const bool hugetlbfs = error == 0 && info.f_type == HUGETLBFS_MAGIC;
   if (hugetlbfs && static_cast<std::uint64_t>(info.f_bsize) == page_bytes) return {};
   const std::string wanted = "no hugetlbfs of " + size_name(page_bytes) + " pages";
-  const std::string has = hugetlbfs ? " (its pages have " + size_name(static_cast<std::uint64_t>(info.f_bsize)) + ")" : "";
+  const std::string has =
+      hugetlbfs ? " (its pages have " + size_name(static_cast<std::uint64_t>(info.f_bsize)) + ")"
+                : "";
   // Another hugetlbfs is mounted there. The text advises no mount over it: other programs may use
   // it.
   const std::string place = hugetlbfs ? directory + "-" + mount_name(page_bytes) : directory;
-  return {Code::kFailedPrecondition, "memory.hugepage_directory " + directory + " is " + wanted + has + ": mkdir -p " + place +
-                                         " && mount -t hugetlbfs -o pagesize=" + mount_name(page_bytes) + " none " + place +
-                                         (hugetlbfs ? ", and name that" : "")};
+  return {Code::kFailedPrecondition,
+          "memory.hugepage_directory " + directory + " is " + wanted + has + ": mkdir -p " + place +
+              " && mount -t hugetlbfs -o pagesize=" + mount_name(page_bytes) + " none " + place +
+              (hugetlbfs ? ", and name that" : "")};
 }
 
 // Whether `sysctl vm.nr_hugepages` means pages of this size: a machine for pages of 1 GiB may boot
@@ -112,27 +121,33 @@ std::string remedy(std::uint64_t page_bytes, const Pool& pool, std::uint64_t mor
     now += (now.empty() ? "" : "; ") + ("echo " + count + " > " + reservation.file);
   }
   if (page_bytes >= kGiB)
-    return "reserve them at boot (kernel command line: hugepagesz=" + mount_name(page_bytes) + " hugepages=" + boot +
-           "), or try now: " + now + "; memory.hugepages: 2Mi needs no pieces as large";
+    return "reserve them at boot (kernel command line: hugepagesz=" + mount_name(page_bytes) +
+           " hugepages=" + boot + "), or try now: " + now +
+           "; memory.hugepages: 2Mi needs no pieces as large";
   return on_nodes || !default_size(page_bytes) ? now : "sysctl vm.nr_hugepages=" + boot;
 }
 
 }  // namespace
 
-Status check_huge_pages(const std::string& directory, std::uint64_t page_bytes, std::uint64_t arena_bytes,
-                        const NumaNodes& nodes) {
+Status check_huge_pages(const std::string& directory, std::uint64_t page_bytes,
+                        std::uint64_t arena_bytes, const NumaNodes& nodes) {
   const Pool pool(page_bytes, nodes);
   if (!pool.exists())
-    return {Code::kUnsupported, "this machine has no huge pages of " + size_name(page_bytes) +
-                                    (page_bytes >= kGiB ? " (pdpe1gb in /proc/cpuinfo): memory.hugepages: 2Mi" : "")};
+    return {Code::kUnsupported,
+            "this machine has no huge pages of " + size_name(page_bytes) +
+                (page_bytes >= kGiB ? " (pdpe1gb in /proc/cpuinfo): memory.hugepages: 2Mi" : "")};
   if (Status status = check_mount(directory, page_bytes); !status.ok()) return status;
   const std::uint64_t needed = (arena_bytes + page_bytes - 1) / page_bytes;
   const std::uint64_t total = pool.total();
   const std::uint64_t free = wait_for_space(needed, total, [&] { return pool.free(); });
   if (free >= needed) return {};
-  const std::string where = nodes.empty() ? "" : " on node" + std::string(nodes.size() > 1 ? "s " : " ") + print_node_list(nodes);
-  return {Code::kResourceExhausted, std::to_string(free) + " of " + std::to_string(needed) + " huge pages of " +
-                                        size_name(page_bytes) + " are free" + where + ": " +
+  const std::string where =
+      nodes.empty()
+          ? ""
+          : " on node" + std::string(nodes.size() > 1 ? "s " : " ") + print_node_list(nodes);
+  return {Code::kResourceExhausted, std::to_string(free) + " of " + std::to_string(needed) +
+                                        " huge pages of " + size_name(page_bytes) + " are free" +
+                                        where + ": " +
                                         remedy(page_bytes, pool, needed - free, !nodes.empty())};
 }
 

@@ -14,7 +14,7 @@ namespace larder::memory {
 // node. kFailedPrecondition: `directory` is no hugetlbfs with pages of that size.
 // kResourceExhausted: too few pages are free; the error gives the free and the needed number, and a
 // command to reserve pages.
-Status check_huge_pages(const std::string& directory, std::uint64_t page_bytes, std::uint64_t arena_bytes,
-                        const NumaNodes& nodes);
+Status check_huge_pages(const std::string& directory, std::uint64_t page_bytes,
+                        std::uint64_t arena_bytes, const NumaNodes& nodes);
 
 }  // namespace larder::memory

@@ -20,11 +20,13 @@ std::string prefix(const config::MemoryConfig& memory) {
 }
 
 bool is_number(const std::string& text) {
-  return !text.empty() && text.size() < 20 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() && text.size() < 20 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 Status unlink_file(const std::string& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return Status::from_errno(errno, "unlink old " + path);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    return Status::from_errno(errno, "unlink old " + path);
   return {};
 }
 
@@ -46,9 +48,11 @@ void remove_unused_huge_arena(const config::MemoryConfig& memory) {
 // directory is not writable.
 Status cannot_own(const config::MemoryConfig& memory, const std::string& path, int error) {
   if (error == EACCES && ::access(path.c_str(), F_OK) == 0)
-    return {Code::kPermissionDenied,
-            path + " belongs to another user's larderd: give this one another pool, or memory.shm_name and socket"};
-  return Status::from_errno(error, "memory.directory " + memory.directory + " must be a folder that larderd may write in");
+    return {Code::kPermissionDenied, path +
+                                         " belongs to another user's larderd: give this one "
+                                         "another pool, or memory.shm_name and socket"};
+  return Status::from_errno(error, "memory.directory " + memory.directory +
+                                       " must be a folder that larderd may write in");
 }
 
 }  // namespace
@@ -56,22 +60,31 @@ Status cannot_own(const config::MemoryConfig& memory, const std::string& path, i
 std::uint64_t retire_index(const std::string& path, protocol::LifeEnd end) {
   const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct stat info {};
-  if (!fd.valid() || ::fstat(fd.get(), &info) != 0 || info.st_size < static_cast<off_t>(sizeof(protocol::IndexHeader))) return 0;
-  Result<Mapping> mapping = Mapping::map_shared(fd, sizeof(protocol::IndexHeader), PROT_READ | PROT_WRITE, path);
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0 ||
+      info.st_size < static_cast<off_t>(sizeof(protocol::IndexHeader)))
+    return 0;
+  Result<Mapping> mapping =
+      Mapping::map_shared(fd, sizeof(protocol::IndexHeader), PROT_READ | PROT_WRITE, path);
   if (!mapping.ok()) return 0;
   auto* header = reinterpret_cast<protocol::IndexHeader*>(mapping->data());
   if (header->magic != protocol::kIndexMagic) return 0;
   header->dead.store(static_cast<std::uint64_t>(end), std::memory_order_seq_cst);
   const std::uint64_t mark = header->generation_high_water.load(std::memory_order_acquire);
-  return mark <= protocol::kMaxGeneration / 2 ? mark : 0;  // a damaged mark must not use up all generations
+  return mark <= protocol::kMaxGeneration / 2
+             ? mark
+             : 0;  // a damaged mark must not use up all generations
 }
 
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages) {
-  return (hugepages ? memory.hugepage_directory + "/" + memory.shm_name : prefix(memory)) + ".arena";
+  return (hugepages ? memory.hugepage_directory + "/" + memory.shm_name : prefix(memory)) +
+         ".arena";
 }
-Result<std::vector<NumberedFile>> numbered_files(const config::MemoryConfig& memory, const std::string& kind) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(memory.directory.c_str()), &::closedir);
-  if (directory == nullptr) return Status::from_errno(errno, "memory.directory " + memory.directory);
+Result<std::vector<NumberedFile>> numbered_files(const config::MemoryConfig& memory,
+                                                 const std::string& kind) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(memory.directory.c_str()),
+                                                      &::closedir);
+  if (directory == nullptr)
+    return Status::from_errno(errno, "memory.directory " + memory.directory);
   const std::string start = memory.shm_name + "." + kind + ".";
   std::vector<NumberedFile> files;
   while (const dirent* entry = ::readdir(directory.get())) {
@@ -107,10 +120,12 @@ Result<InstanceLock> lock_instance(const config::MemoryConfig& memory) {
     // A larderd that ended between open() and flock() has unlinked the file: a lock on it protects
     // no name.
     struct stat info {};
-    if (::fstat(fd.get(), &info) == 0 && info.st_nlink != 0) return InstanceLock(std::move(fd), path);
+    if (::fstat(fd.get(), &info) == 0 && info.st_nlink != 0)
+      return InstanceLock(std::move(fd), path);
   }
-  return Status(Code::kAlreadyExists, "another larderd is running as '" + memory.shm_name + "' in " + memory.directory +
-                                          ": stop it, or give this one another pool, or memory.shm_name and socket");
+  return Status(Code::kAlreadyExists,
+                "another larderd is running as '" + memory.shm_name + "' in " + memory.directory +
+                    ": stop it, or give this one another pool, or memory.shm_name and socket");
 }
 
 Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory) {
@@ -120,7 +135,8 @@ Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory) {
     const Result<std::vector<NumberedFile>> files = numbered_files(memory, kind);
     if (!files.ok()) return files.status();
     for (const NumberedFile& file : *files) {
-      if (std::string_view(kind) == "index") highest = std::max(highest, retire_index(file.path, protocol::LifeEnd::kGone));
+      if (std::string_view(kind) == "index")
+        highest = std::max(highest, retire_index(file.path, protocol::LifeEnd::kGone));
       old.push_back(file.path);
     }
   }

@@ -20,7 +20,8 @@ class InstanceLock {
  public:
   InstanceLock() = default;
   InstanceLock(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
-  InstanceLock(InstanceLock&& other) noexcept : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")) {}
+  InstanceLock(InstanceLock&& other) noexcept
+      : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")) {}
   InstanceLock& operator=(InstanceLock&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(path_, other.path_);
@@ -58,6 +59,7 @@ struct NumberedFile {
   std::uint64_t number;
   std::string path;
 };
-Result<std::vector<NumberedFile>> numbered_files(const config::MemoryConfig& memory, const std::string& kind);
+Result<std::vector<NumberedFile>> numbered_files(const config::MemoryConfig& memory,
+                                                 const std::string& kind);
 
 }  // namespace larder::memory

@@ -31,7 +31,8 @@ Status malformed(const std::string& why) {
 std::string fresh_journal_path(const std::string& path) {
   constexpr std::string_view kKind = ".namespaces.";
   const std::size_t at = path.rfind(kKind);
-  return at == std::string::npos ? path + ".fresh" : path.substr(0, at) + ".fresh." + path.substr(at + kKind.size());
+  return at == std::string::npos ? path + ".fresh"
+                                 : path.substr(0, at) + ".fresh." + path.substr(at + kKind.size());
 }
 
 // The content of the file; empty if the file is missing or too large.
@@ -43,7 +44,8 @@ std::vector<std::byte> bytes_of(const std::string& path) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(file.st_size));
   std::size_t got = 0;
   while (got < bytes.size()) {
-    const ssize_t count = ::pread(fd.get(), bytes.data() + got, bytes.size() - got, static_cast<off_t>(got));
+    const ssize_t count =
+        ::pread(fd.get(), bytes.data() + got, bytes.size() - got, static_cast<off_t>(got));
     if (count <= 0) break;
     got += static_cast<std::size_t>(count);
   }
@@ -62,30 +64,36 @@ Result<store::NamespaceSpec> read_open_namespace(protocol::Decoder& decoder) {
   spec.chunk_tokens = open.chunk_tokens;
   spec.model = protocol::short_text(open.model);
   if (!decoder.read_all(open.group_count, protocol::kMaxGroups, spec.groups))
-    return malformed("group_count " + std::to_string(open.group_count) + " is over the limit or the packet");
+    return malformed("group_count " + std::to_string(open.group_count) +
+                     " is over the limit or the packet");
   std::string fingerprint;
   if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, fingerprint))
-    return malformed("text_bytes " + std::to_string(open.text_bytes) + " is over the limit or the packet");
+    return malformed("text_bytes " + std::to_string(open.text_bytes) +
+                     " is over the limit or the packet");
   spec.fingerprint = std::make_shared<const std::string>(std::move(fingerprint));
   protocol::NamespaceShards shards{};
   if (!decoder.read(shards)) return spec;  // before 1.1
   spec.layout_shard = shards.layout_shard;
   if (!decoder.read_all(shards.part_words, protocol::kMaxPartWords, spec.parts))
-    return malformed("part_words " + std::to_string(shards.part_words) + " is over the limit or the packet");
+    return malformed("part_words " + std::to_string(shards.part_words) +
+                     " is over the limit or the packet");
   return spec;
 }
 
 Result<NamespaceJournal> NamespaceJournal::create(const std::string& path) {
   NamespaceJournal journal;
-  journal.fd_ = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  journal.fd_ = Fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!journal.fd_.valid()) return Status::from_errno(errno, "create " + path);
   journal.path_ = path;
   return journal;
 }
 
-Status NamespaceJournal::add(std::span<const std::byte> packet, std::uint32_t handle, std::uint32_t layout_shard) {
+Status NamespaceJournal::add(std::span<const std::byte> packet, std::uint32_t handle,
+                             std::uint32_t layout_shard) {
   if (known_.contains({handle, layout_shard})) return {};
-  const RecordHead head{static_cast<std::uint32_t>(packet.size()), handle + 1, XXH3_64bits(packet.data(), packet.size())};
+  const RecordHead head{static_cast<std::uint32_t>(packet.size()), handle + 1,
+                        XXH3_64bits(packet.data(), packet.size())};
   std::vector<std::byte> record(sizeof(head) + packet.size());
   std::memcpy(record.data(), &head, sizeof(head));
   std::memcpy(record.data() + sizeof(head), packet.data(), packet.size());
@@ -124,14 +132,16 @@ Status NamespaceJournal::write_anew() {
   if (!fresh.ok()) return fresh.status();
   std::vector<std::byte> records;
   for (const auto& [name, place] : known_) {
-    if (place.offset + place.bytes > before.size()) return {Code::kDataLoss, path_ + " is shorter than the written records"};
+    if (place.offset + place.bytes > before.size())
+      return {Code::kDataLoss, path_ + " is shorter than the written records"};
     fresh->known_[name] = {records.size(), place.bytes};
     const auto first = before.begin() + static_cast<std::ptrdiff_t>(place.offset);
     records.insert(records.end(), first, first + static_cast<std::ptrdiff_t>(place.bytes));
   }
   Status replaced = base::write_all(fresh->fd_.get(), records, "write " + path);
   LARDER_POINT(journal_written_anew);
-  if (replaced.ok() && ::rename(path.c_str(), path_.c_str()) != 0) replaced = Status::from_errno(errno, "rename " + path);
+  if (replaced.ok() && ::rename(path.c_str(), path_.c_str()) != 0)
+    replaced = Status::from_errno(errno, "rename " + path);
   if (!replaced.ok()) {
     ::unlink(path.c_str());
     return replaced;
@@ -158,7 +168,8 @@ std::vector<NamespaceJournal::Record> NamespaceJournal::read(const std::string& 
     if (!decoder.ok() || decoder->type() != protocol::MessageType::kOpenNamespace) break;
     Result<store::NamespaceSpec> spec = read_open_namespace(*decoder);
     if (!spec.ok()) break;
-    const std::optional<std::uint32_t> handle = head.named != 0 ? std::optional(head.named - 1) : std::nullopt;
+    const std::optional<std::uint32_t> handle =
+        head.named != 0 ? std::optional(head.named - 1) : std::nullopt;
     records.push_back({{packet.begin(), packet.end()}, std::move(*spec), handle});
   }
   return records;

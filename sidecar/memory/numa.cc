@@ -29,7 +29,8 @@ NumaNodes allowed_nodes(const std::string& root) {
   std::ifstream status(root + "/proc/self/status");
   constexpr std::string_view kName = "Mems_allowed_list:";
   for (std::string line; std::getline(status, line);)
-    if (line.starts_with(kName)) return parse_node_list(std::string_view(line).substr(kName.size()));
+    if (line.starts_with(kName))
+      return parse_node_list(std::string_view(line).substr(kName.size()));
   return {};
 }
 
@@ -106,14 +107,16 @@ NumaFacts read_numa_facts(const std::string& root) {
   facts.with_memory = parse_node_list(first_line(root + kNodes + "has_memory"));
   facts.allowed = allowed_nodes(root);
   for (const unsigned node : parse_node_list(first_line(root + kNodes + "online")))
-    if (may_run_on(parse_node_list(first_line(root + kNodes + "node" + std::to_string(node) + "/cpulist"))))
+    if (may_run_on(parse_node_list(
+            first_line(root + kNodes + "node" + std::to_string(node) + "/cpulist"))))
       facts.of_processors.push_back(node);
   return facts;
 }
 
 std::string NumaPlan::text() const {
   if (nodes.empty()) return "none";
-  return (nodes.size() == 1 ? "node " : "nodes ") + print_node_list(nodes) + (interleaved ? " interleaved" : "");
+  return (nodes.size() == 1 ? "node " : "nodes ") + print_node_list(nodes) +
+         (interleaved ? " interleaved" : "");
 }
 
 Result<NumaPlan> plan_numa(const std::string& setting, const NumaFacts& facts) {
@@ -122,14 +125,16 @@ Result<NumaPlan> plan_numa(const std::string& setting, const NumaFacts& facts) {
   const NumaNodes wanted = parse_node_list(setting);
   const auto refuse = [&](const std::string& why, const NumaNodes& good) {
     const std::string those = good.empty() ? "none" : print_node_list(good);
-    return Status(Code::kInvalidArgument,
-                  "memory.numa " + setting + ": " + why + those + "; memory.numa: auto lets larderd choose");
+    return Status(Code::kInvalidArgument, "memory.numa " + setting + ": " + why + those +
+                                              "; memory.numa: auto lets larderd choose");
   };
   if (wanted.size() != 1) return refuse("is no node; nodes with memory here: ", facts.with_memory);
   if (!contains(facts.with_memory, wanted[0]))
-    return refuse("this machine has no such node with memory; nodes with memory here: ", facts.with_memory);
+    return refuse("this machine has no such node with memory; nodes with memory here: ",
+                  facts.with_memory);
   if (!contains(facts.allowed, wanted[0]))
-    return refuse("this process may not use that node (cpuset); allowed here: ", both(facts.with_memory, facts.allowed));
+    return refuse("this process may not use that node (cpuset); allowed here: ",
+                  both(facts.with_memory, facts.allowed));
   return NumaPlan{wanted};
 }
 
@@ -139,9 +144,11 @@ Status bind_memory(const NumaPlan& plan, std::span<std::byte> memory) {
   for (const unsigned node : plan.nodes) mask[node / kBits] |= 1UL << (node % kBits);
   const int mode = plan.interleaved ? MPOL_INTERLEAVE : MPOL_BIND;
   // The kernel reads one bit less than the given number.
-  if (::syscall(SYS_mbind, memory.data(), memory.size(), mode, mask.data(), kMaxNodes + 1, 0) == 0) return {};
+  if (::syscall(SYS_mbind, memory.data(), memory.size(), mode, mask.data(), kMaxNodes + 1, 0) == 0)
+    return {};
   const int error = errno;
-  const std::string hint = error == EPERM ? " (seccomp: give the container CAP_SYS_NICE, or set memory.numa: none)" : "";
+  const std::string hint =
+      error == EPERM ? " (seccomp: give the container CAP_SYS_NICE, or set memory.numa: none)" : "";
   return Status::from_errno(error, "mbind of the arena to " + plan.text() + hint);
 }
 
@@ -152,7 +159,9 @@ NumaNodes other_nodes(const NumaNodes& nodes, std::span<std::byte> memory) {
   for (std::size_t i = 0; i < std::min(kSamples, memory.size()); ++i) {
     int node = 0;
     std::byte* page = &memory[memory.size() / kSamples * i];
-    if (::syscall(SYS_get_mempolicy, &node, nullptr, 0, page, MPOL_F_NODE | MPOL_F_ADDR) != 0 || node < 0) break;
+    if (::syscall(SYS_get_mempolicy, &node, nullptr, 0, page, MPOL_F_NODE | MPOL_F_ADDR) != 0 ||
+        node < 0)
+      break;
     const auto found = static_cast<unsigned>(node);
     if (!contains(nodes, found) && !contains(others, found)) others.push_back(found);
   }
@@ -166,7 +175,8 @@ std::uint64_t memory_of_nodes(const NumaNodes& nodes) {
     std::ifstream file(kNodes + "node" + std::to_string(node) + "/meminfo");
     std::string name, number;
     std::uint64_t kib = 0;
-    if (file >> name >> number >> name >> kib) total += kib << 10;  // the first line: "Node 0 MemTotal: 24602544 kB"
+    if (file >> name >> number >> name >> kib)
+      total += kib << 10;  // the first line: "Node 0 MemTotal: 24602544 kB"
   }
   return total;
 }

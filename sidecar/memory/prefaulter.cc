@@ -13,7 +13,8 @@
 namespace larder::memory {
 namespace {
 
-constexpr std::size_t kSpanBytes = 16U << 20;  // takes some milliseconds; a page of 1 GiB takes 0.3 s
+constexpr std::size_t kSpanBytes = 16U
+                                   << 20;  // takes some milliseconds; a page of 1 GiB takes 0.3 s
 constexpr std::size_t kPageBytes = 4096;
 
 int touch(std::span<std::byte> span) {
@@ -22,7 +23,8 @@ int touch(std::span<std::byte> span) {
   // Kernels before 5.14: an atomic OR with 0 touches each page and keeps its bytes. An engine may
   // be writing there, into a slot that an earlier larderd granted.
   for (std::size_t at = 0; at < span.size(); at += kPageBytes)
-    reinterpret_cast<std::atomic<std::uint64_t>*>(&span[at])->fetch_or(0, std::memory_order_relaxed);
+    reinterpret_cast<std::atomic<std::uint64_t>*>(&span[at])->fetch_or(0,
+                                                                       std::memory_order_relaxed);
   return 0;
 }
 
@@ -33,13 +35,16 @@ unsigned Prefaulter::thread_count() {
 }
 
 Prefaulter::Prefaulter(std::span<std::byte> memory, std::size_t page_bytes, std::uint64_t present)
-    : memory_(memory), span_bytes_(std::max(kSpanBytes, page_bytes)), finished_((memory.size() + span_bytes_ - 1) / span_bytes_) {
+    : memory_(memory),
+      span_bytes_(std::max(kSpanBytes, page_bytes)),
+      finished_((memory.size() + span_bytes_ - 1) / span_bytes_) {
   first_unfinished_ = present >= memory.size() ? finished_.size() : present / span_bytes_;
   std::fill_n(finished_.begin(), first_unfinished_, true);
   next_ = first_unfinished_;
   touched_ = reported_ = std::min<std::uint64_t>(present, memory.size());
   const auto threads = std::min<std::size_t>(thread_count(), finished_.size() - first_unfinished_);
-  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
+  for (std::size_t i = 0; i < threads; ++i)
+    threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
 }
 
 // Stops all threads before the first join; else each thread would run until the one before is
@@ -53,7 +58,8 @@ void Prefaulter::run(const std::stop_token& stop) {
     const std::size_t span = next_.fetch_add(1);
     if (span >= finished_.size()) return;
     const std::size_t at = span * span_bytes_;
-    const std::span<std::byte> bytes = memory_.subspan(at, std::min(span_bytes_, memory_.size() - at));
+    const std::span<std::byte> bytes =
+        memory_.subspan(at, std::min(span_bytes_, memory_.size() - at));
     int error = touch(bytes);
     while ((error == EINTR || error == EAGAIN) && !stop.stop_requested()) error = touch(bytes);
     if (error == 0)
@@ -68,7 +74,8 @@ void Prefaulter::finish(std::size_t span) {
   finished_[span] = true;
   while (first_unfinished_ < finished_.size() && finished_[first_unfinished_]) ++first_unfinished_;
   const std::uint64_t total = memory_.size();
-  const std::uint64_t touched = std::max(std::min<std::uint64_t>(first_unfinished_ * span_bytes_, total), touched_.load());
+  const std::uint64_t touched =
+      std::max(std::min<std::uint64_t>(first_unfinished_ * span_bytes_, total), touched_.load());
   touched_.store(touched, std::memory_order_release);
   const std::uint64_t report_every = std::max<std::uint64_t>(total / 10, 256U << 20);
   if (touched == reported_ || (touched - reported_ < report_every && touched != total)) return;
@@ -79,9 +86,10 @@ void Prefaulter::finish(std::size_t span) {
 void Prefaulter::give_up(int error) {
   int none = 0;
   if (!problem_.compare_exchange_strong(none, error)) return;
-  base::log_error("touching the arena stopped at " + base::mib(touched_bytes()) + " of " + base::mib(memory_.size()) + ": " +
-                  std::generic_category().message(error) +
-                  "; only touched memory is used. Raise the memory or hugetlb limit, or lower memory.size");
+  base::log_error(
+      "touching the arena stopped at " + base::mib(touched_bytes()) + " of " +
+      base::mib(memory_.size()) + ": " + std::generic_category().message(error) +
+      "; only touched memory is used. Raise the memory or hugetlb limit, or lower memory.size");
 }
 
 }  // namespace larder::memory

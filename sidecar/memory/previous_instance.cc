@@ -15,15 +15,17 @@ namespace larder::memory {
 namespace {
 
 // A file that this larderd cannot take over: an error, unless memory.on_mismatch is `replace`.
-Status mismatch(const config::MemoryConfig& memory, PreviousInstance& life, const std::string& what, const std::string& remedy) {
+Status mismatch(const config::MemoryConfig& memory, PreviousInstance& life, const std::string& what,
+                const std::string& remedy) {
   life.index.reset();
   life.why = what;
   if (memory.on_mismatch == config::OnMismatch::kReplace) return {};
-  return {Code::kFailedPrecondition, what + ": " + remedy + ", or set memory.on_mismatch: replace to start cold"};
+  return {Code::kFailedPrecondition,
+          what + ": " + remedy + ", or set memory.on_mismatch: replace to start cold"};
 }
 
-Status belongs_to_another(const config::MemoryConfig& memory, PreviousInstance& life, const std::string& path,
-                          std::uint32_t owner) {
+Status belongs_to_another(const config::MemoryConfig& memory, PreviousInstance& life,
+                          const std::string& path, std::uint32_t owner) {
   return mismatch(memory, life, path + " belongs to the user of id " + std::to_string(owner),
                   "run larderd as that user, or set another pool or memory.shm_name");
 }
@@ -32,20 +34,24 @@ Status belongs_to_another(const config::MemoryConfig& memory, PreviousInstance& 
 Status find_index(const config::MemoryConfig& memory, PreviousInstance& life) {
   Result<std::vector<NumberedFile>> files = numbered_files(memory, "index");
   if (!files.ok()) return files.status();
-  std::sort(files->begin(), files->end(), [](const NumberedFile& a, const NumberedFile& b) { return a.number > b.number; });
+  std::sort(files->begin(), files->end(),
+            [](const NumberedFile& a, const NumberedFile& b) { return a.number > b.number; });
   for (const NumberedFile& file : *files) {
     struct stat info {};
-    if (::lstat(file.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) continue;
+    if (::lstat(file.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0)
+      continue;
     if (info.st_uid != ::geteuid()) return belongs_to_another(memory, life, file.path, info.st_uid);
     const Fd fd(::open(file.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (!fd.valid()) return Status::from_errno(errno, "open index " + file.path);
     const auto bytes = static_cast<std::size_t>(info.st_size);
     Result<Mapping> mapping = Mapping::map_shared(fd, bytes, PROT_READ | PROT_WRITE, file.path);
     if (!mapping.ok()) return mapping.status();
-    Result<store::PreviousIndex> index = store::PreviousIndex::open(mapping->data(), mapping->size());
+    Result<store::PreviousIndex> index =
+        store::PreviousIndex::open(mapping->data(), mapping->size());
     if (index.status().code() == Code::kNotFound) continue;
     if (index.status().code() == Code::kUnsupported)
-      return mismatch(memory, life, file.path + ": " + index.status().text(), "start the larderd that wrote the file");
+      return mismatch(memory, life, file.path + ": " + index.status().text(),
+                      "start the larderd that wrote the file");
     life.why = index.ok() ? "" : file.path + ": " + index.status().text();
     if (!index.ok()) return {};
     life.index = *index;
@@ -62,38 +68,41 @@ Status find_index(const config::MemoryConfig& memory, PreviousInstance& life) {
 Status check_arena(const config::MemoryConfig& memory, PreviousInstance& life) {
   life.arena = find_arena(memory);
   if (!life.arena || life.arena->bytes != life.index->arena_bytes()) {
-    life.why =
-        life.arena ? life.arena->path + " has another size than the index says" : "the arena of " + life.index_path + " is gone";
+    life.why = life.arena ? life.arena->path + " has another size than the index says"
+                          : "the arena of " + life.index_path + " is gone";
     life.index.reset();
     return {};
   }
   const ArenaLeft& arena = *life.arena;
   if (arena.owner != ::geteuid()) return belongs_to_another(memory, life, arena.path, arena.owner);
   if (life.index->touched_bytes() > arena.present_bytes) {  // granted slots may lack pages too
-    life.why = arena.path + " has " + base::mib(arena.present_bytes) + " present, the index expects " +
-               base::mib(life.index->touched_bytes());
+    life.why = arena.path + " has " + base::mib(arena.present_bytes) +
+               " present, the index expects " + base::mib(life.index->touched_bytes());
     life.index.reset();
     return {};
   }
   if (arena.bytes == arena.wanted_bytes) return {};
-  const std::string what =
-      arena.path + " has " + base::mib(arena.bytes) + " and memory.size asks for " + base::mib(arena.wanted_bytes);
-  if (life.sessions.empty()) return mismatch(memory, life, what, "set memory.size back");  // mutation: resize-in-use
+  const std::string what = arena.path + " has " + base::mib(arena.bytes) +
+                           " and memory.size asks for " + base::mib(arena.wanted_bytes);
+  if (life.sessions.empty())
+    return mismatch(memory, life, what, "set memory.size back");  // mutation: resize-in-use
   std::string sessions;
-  for (const auto& [number, lock] : life.sessions) sessions += (sessions.empty() ? "" : ", ") + std::to_string(number);
-  return {Code::kFailedPrecondition,
-          what + ", while engines use it (sessions " + sessions + "): set memory.size back, or stop these engines first"};
+  for (const auto& [number, lock] : life.sessions)
+    sessions += (sessions.empty() ? "" : ", ") + std::to_string(number);
+  return {Code::kFailedPrecondition, what + ", while engines use it (sessions " + sessions +
+                                         "): set memory.size back, or stop these engines first"};
 }
 
 // A warm start needs room for a second index: both exist for a moment.
-void check_room(const config::MemoryConfig& memory, std::uint64_t index_bytes, PreviousInstance& life) {
+void check_room(const config::MemoryConfig& memory, std::uint64_t index_bytes,
+                PreviousInstance& life) {
   struct statvfs info {};
   if (::statvfs(memory.directory.c_str(), &info) != 0 || info.f_blocks == 0) return;
   const std::uint64_t free = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
   if (free >= index_bytes) return;
   life.index.reset();
-  life.why = "memory.directory " + memory.directory + " has " + base::mib(free) + " free, and a second index needs " +
-             base::mib(index_bytes);
+  life.why = "memory.directory " + memory.directory + " has " + base::mib(free) +
+             " free, and a second index needs " + base::mib(index_bytes);
 }
 
 Status find_sessions(const config::MemoryConfig& memory, PreviousInstance& life) {
@@ -116,7 +125,8 @@ Status find_sessions(const config::MemoryConfig& memory, PreviousInstance& life)
 
 }  // namespace
 
-Result<PreviousInstance> find_previous_instance(const config::MemoryConfig& memory, std::uint64_t index_bytes) {
+Result<PreviousInstance> find_previous_instance(const config::MemoryConfig& memory,
+                                                std::uint64_t index_bytes) {
   PreviousInstance life;
   if (Status status = find_sessions(memory, life); !status.ok()) return status;
   if (Status status = find_index(memory, life); !status.ok()) return status;
@@ -134,8 +144,10 @@ Status remove_leftovers(const config::MemoryConfig& memory, const PreviousInstan
     for (const NumberedFile& file : *files) {
       const std::string_view name = kind;
       if (file.path == life.index_path || file.path == life.names_path) continue;
-      if (name == "lock" && life.sessions.contains(static_cast<std::uint32_t>(file.number))) continue;
-      if (name == "lock" && life.settling.contains(static_cast<std::uint32_t>(file.number))) continue;
+      if (name == "lock" && life.sessions.contains(static_cast<std::uint32_t>(file.number)))
+        continue;
+      if (name == "lock" && life.settling.contains(static_cast<std::uint32_t>(file.number)))
+        continue;
       if (name == "index") retire_index(file.path, protocol::LifeEnd::kSuperseded);
       ::unlink(file.path.c_str());
     }

@@ -38,7 +38,8 @@ struct PreviousInstance {
 
 // An error names the file that is refused, and the remedy. `index_bytes`: the size of the new
 // index, which exists beside the earlier index for a moment. REQUIRES: lock_instance().
-Result<PreviousInstance> find_previous_instance(const config::MemoryConfig& memory, std::uint64_t index_bytes);
+Result<PreviousInstance> find_previous_instance(const config::MemoryConfig& memory,
+                                                std::uint64_t index_bytes);
 
 // Removes the files that a warm start does not use: older indexes (their engines attach again),
 // other journals, and lock files without a session. REQUIRES: life.index.

@@ -25,7 +25,8 @@ Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_
   if (!index.read_only.valid()) return Status::from_errno(errno, "open index " + path);
   // Allocates every page now. A page that the kernel cannot allocate later, in a full directory,
   // would be a SIGBUS in larderd or in an engine during a look-up.
-  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes)); error != 0) {
+  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes));
+      error != 0) {
     ::unlink(path.c_str());
     return base::file_failure(error, "allocate " + base::mib(size_bytes) + " for index " + path);
   }
@@ -45,7 +46,8 @@ Result<SessionMemory> SessionMemory::create() {
   if (::fchmod(fd, 0600) != 0 || ::ftruncate(fd, kBytes) != 0 ||
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return base::file_failure(errno, "size and seal a session region");
-  Result<Mapping> mapping = Mapping::map_shared(memory.fd, kBytes, PROT_READ | PROT_WRITE, "session region");
+  Result<Mapping> mapping =
+      Mapping::map_shared(memory.fd, kBytes, PROT_READ | PROT_WRITE, "session region");
   if (!mapping.ok()) return mapping.status();
   memory.mapping = std::move(*mapping);
   auto* region = reinterpret_cast<protocol::SessionRegion*>(memory.mapping.data());
@@ -69,7 +71,8 @@ Result<LockFile> LockFile::open(const std::string& path) {
 }
 
 Status LockFile::write(const Note& note) const {
-  return base::write_all_at(fd_.get(), std::as_bytes(std::span(&note, 1)), 0, "write lock file " + path_);
+  return base::write_all_at(fd_.get(), std::as_bytes(std::span(&note, 1)), 0,
+                            "write lock file " + path_);
 }
 
 // A larderd of an earlier version wrote only the first two words.
@@ -98,7 +101,8 @@ bool LockFile::sidecar_writes() const {
 
 Status LockFile::note_sidecar_writes() const {
   const auto yes = std::byte{1};
-  return base::write_all_at(fd_.get(), {&yes, 1}, protocol::kSidecarWritesOffset, "write lock file " + path_);
+  return base::write_all_at(fd_.get(), {&yes, 1}, protocol::kSidecarWritesOffset,
+                            "write lock file " + path_);
 }
 
 LockFile::LockFile(LockFile&& other) noexcept

@@ -32,7 +32,9 @@ struct SessionMemory {
   Mapping mapping;
 
   static Result<SessionMemory> create();
-  const protocol::SessionRegion& region() const { return *reinterpret_cast<const protocol::SessionRegion*>(mapping.data()); }
+  const protocol::SessionRegion& region() const {
+    return *reinterpret_cast<const protocol::SessionRegion*>(mapping.data());
+  }
 };
 
 // A file with a record lock that the process of an engine holds as long as it may write. The
@@ -50,7 +52,8 @@ class LockFile {
     std::uint64_t before_token = 0, before_epoch = 0;
     bool names(std::uint64_t session, std::uint64_t of_epoch) const {
       return session != 0 && ((session == token && of_epoch == epoch) ||
-                              (session == before_token && of_epoch == before_epoch));  // mutation: restart-both-names
+                              (session == before_token &&
+                               of_epoch == before_epoch));  // mutation: restart-both-names
     }
   };
   static Result<LockFile> create(const std::string& path);

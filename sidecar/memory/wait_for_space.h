@@ -19,7 +19,8 @@ std::uint64_t wait_for_space(std::uint64_t needed, std::uint64_t total, const Fr
   constexpr std::chrono::milliseconds kBetweenLooks{50};
   std::uint64_t now = free();
   for (int look = 0; look < kLooks && now < needed && needed <= total; ++look) {
-    if (look == 0) base::log_info("waiting for room: engines may still map the arena of an earlier larderd");
+    if (look == 0)
+      base::log_info("waiting for room: engines may still map the arena of an earlier larderd");
     std::this_thread::sleep_for(kBetweenLooks);
     now = free();
   }

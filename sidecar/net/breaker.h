@@ -35,7 +35,8 @@ class Breaker {
     if (!bad_ && now_ns - good_since_ns_ >= kGoodNs) wait_ns_ = 0;
     bad_ = true;
     // Between three and five quarters of the wait.
-    next_ns_ = now_ns + wait_ns_ - wait_ns_ / 4 + (wait_ns_ == 0 ? 0 : random_() % (wait_ns_ / 2 + 1));
+    next_ns_ =
+        now_ns + wait_ns_ - wait_ns_ / 4 + (wait_ns_ == 0 ? 0 : random_() % (wait_ns_ / 2 + 1));
     wait_ns_ = std::clamp(2 * wait_ns_, least_ns_, most_ns_);
   }
 

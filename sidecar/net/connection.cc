@@ -59,9 +59,11 @@ Status Connection::pump_send() {
 }
 
 // The next segments to send, within the windows.
-std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGathered> segments, std::size_t& wanted) {
+std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGathered> segments,
+                               std::size_t& wanted) {
   const std::size_t taken = part_sent_ + stream_->held();
-  std::size_t count = 0, skip = part_sent_, at = 0;  // at: start of the command, counted from the first unsent command
+  std::size_t count = 0, skip = part_sent_,
+              at = 0;  // at: start of the command, counted from the first unsent command
   std::uint64_t asked = asked_bytes_, unanswered = unanswered_bytes_;
   for (std::size_t i = sent_; i < entries_.size() && count < kMostSegments; ++i) {
     const Request& entry = entries_[i];
@@ -72,8 +74,10 @@ std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGather
     }
     const bool body_begun = at + entry.around.before.size() < taken;
     const bool held = !body_begun && !lets_body(entry, unanswered);  // mutation: body-waits
-    const std::span<const std::byte> all[] = {bytes_of(entry.around.before), entry.body, bytes_of(entry.around.after)};
-    for (const std::span<const std::byte> segment : std::span(all).first(held ? 1 : 3)) {  // mutation: body-length-first
+    const std::span<const std::byte> all[] = {bytes_of(entry.around.before), entry.body,
+                                              bytes_of(entry.around.after)};
+    for (const std::span<const std::byte> segment :
+         std::span(all).first(held ? 1 : 3)) {  // mutation: body-length-first
       const std::size_t skipped = std::min(skip, segment.size());
       skip -= skipped;
       if (segment.size() == skipped) continue;
@@ -110,7 +114,8 @@ Status Connection::pump_receive(std::uint64_t now_ns, bool& more) {
     make_room();
     const std::span<std::byte> payload = payload_room();
     const std::size_t limit = payloads_ != 0 ? kBesidePayload : buffer_.size();
-    const std::span<std::byte> room = std::span(buffer_).subspan(end_, std::min(limit, buffer_.size() - end_));
+    const std::span<std::byte> room =
+        std::span(buffer_).subspan(end_, std::min(limit, buffer_.size() - end_));
     // The rest of a discarded payload may be larger than discarded_: then read only payload bytes.
     const bool all_of_it = !in_payload_ || payload.size() == payload_bytes_ - payload_got_;
     const std::span<std::byte> beside = all_of_it ? room : std::span<std::byte>();
@@ -167,7 +172,8 @@ Result<bool> Connection::begin(std::uint64_t now_ns) {
   const bool half_sent = sent_ == 0 && part_sent_ + stream_->held() != 0;
   if (sent_ == 0 && (!half_sent || type != '-')) return violation("a reply without a request");
   const Expect& expect = entries_.front().expect;
-  if (type != '-' && expect.types.find(type) == std::string_view::npos) return violation("a reply of the wrong type");
+  if (type != '-' && expect.types.find(type) == std::string_view::npos)
+    return violation("a reply of the wrong type");
   if (type == '$' && expect.payload_bytes != 0) return begin_payload(now_ns);
   scanner_.let_long(expect.long_reply);
   switch (scanner_.scan(buffered())) {
@@ -202,7 +208,8 @@ Status Connection::refuse_half_sent(Reply error) {
 Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
   Expect& expect = entries_.front().expect;
   constexpr std::size_t kMostLine = 24;
-  const std::string_view text(reinterpret_cast<const char*>(buffer_.data()) + begin_, end_ - begin_);
+  const std::string_view text(reinterpret_cast<const char*>(buffer_.data()) + begin_,
+                              end_ - begin_);
   const std::size_t end = text.find("\r\n");
   if (end == std::string_view::npos) {
     if (text.size() >= kMostLine) return violation("a length that does not end");
@@ -215,8 +222,10 @@ Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
     answer({}, now_ns);
     return true;
   }
-  if (static_cast<std::uint64_t>(*length) > kMostPayload) return violation("a payload that is too long");
-  if (static_cast<std::uint64_t>(*length) > expect.payload_bytes) expect.target = {};  // discarded: too long for the target
+  if (static_cast<std::uint64_t>(*length) > kMostPayload)
+    return violation("a payload that is too long");
+  if (static_cast<std::uint64_t>(*length) > expect.payload_bytes)
+    expect.target = {};  // discarded: too long for the target
   in_payload_ = true;
   payload_bytes_ = static_cast<std::size_t>(*length);
   payload_got_ = 0;
@@ -232,7 +241,8 @@ Result<bool> Connection::finish_payload(std::uint64_t now_ns) {
     payload_got_ += bytes;
   }
   if (payload_got_ < payload_bytes_ || end_ - begin_ < 2) return false;
-  if (buffer_[begin_] != std::byte{'\r'} || buffer_[begin_ + 1] != std::byte{'\n'}) return violation("a payload without its end");
+  if (buffer_[begin_] != std::byte{'\r'} || buffer_[begin_ + 1] != std::byte{'\n'})
+    return violation("a payload without its end");
   begin_ += 2;
   in_payload_ = false;
   Reply reply;
@@ -252,14 +262,16 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
   unanswered_bytes_ -= request.unanswered;
   payloads_ -= payload != 0 ? 1 : 0;
   if (payload != 0) window_.came(payload, now_ns, asked_bytes_ == 0);
-  if (request.unanswered != 0) send_window_.came(request.unanswered, now_ns, unanswered_bytes_ == 0);
+  if (request.unanswered != 0)
+    send_window_.came(request.unanswered, now_ns, unanswered_bytes_ == 0);
   if (std::exchange(head_alone_, false)) {
     window_.round_trip(now_ns - head_since_ns_);
     send_window_.round_trip(now_ns - head_since_ns_);  // mutation: long-link-bodies
   }
   head_since_ns_ = now_ns;
   ++answers;
-  if (reply.kind == Reply::Kind::kError && request.tells && on_error) on_error(*request.tells, reply);
+  if (reply.kind == Reply::Kind::kError && request.tells && on_error)
+    on_error(*request.tells, reply);
   if (request.then) request.then({}, std::move(reply));
 }
 
@@ -278,20 +290,25 @@ bool Connection::may_send() const {
   const std::size_t payload = next.expect.payload_bytes, before = next.around.before.size();
   const std::size_t taken = part_sent_ + stream_->held();
   if (taken == 0 && payload != 0 && !window_.lets(asked_bytes_, payload)) return false;
-  return part_sent_ < before || taken > before || lets_body(next, unanswered_bytes_);  // mutation: body-no-wakeup
+  return part_sent_ < before || taken > before ||
+         lets_body(next, unanswered_bytes_);  // mutation: body-no-wakeup
 }
 
 bool Connection::lets_body(const Request& request, std::uint64_t unanswered) const {
-  return request.body.size() <= kSmallBody || send_window_.lets(unanswered, request.body.size());  // mutation: small-body
+  return request.body.size() <= kSmallBody ||
+         send_window_.lets(unanswered, request.body.size());  // mutation: small-body
 }
 
 // The number of commands that are wholly or partly sent or held by the stream.
 std::size_t Connection::begun() const {
   const std::size_t taken = part_sent_ + stream_->held();
   std::size_t count = sent_;
-  for (std::size_t at = 0; count < entries_.size() && at < taken; ++count) at += size_of(entries_[count]);
+  for (std::size_t at = 0; count < entries_.size() && at < taken; ++count)
+    at += size_of(entries_[count]);
   // A sent first command of a pair would apply to the next command if the second were taken back.
-  return count + (count < entries_.size() && entries_[count].with_former ? 1 : 0);  // mutation: command-not-alone
+  return count + (count < entries_.size() && entries_[count].with_former
+                      ? 1
+                      : 0);  // mutation: command-not-alone
 }
 
 bool Connection::cancel(std::uint64_t owner, bool keep) {

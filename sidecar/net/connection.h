@@ -27,8 +27,9 @@ namespace larder::net {
 // The allowed types of a reply, by first byte. An error is always allowed; every other type is a
 // violation.
 struct Expect {
-  std::string_view types;            // of "+:$*"
-  std::size_t payload_bytes = 0;     // not 0: `$` is a payload of at most this length, received into `target`
+  std::string_view types;  // of "+:$*"
+  std::size_t payload_bytes =
+      0;  // not 0: `$` is a payload of at most this length, received into `target`
   std::span<std::byte> target = {};  // payload_bytes long
   bool long_reply = false;           // the limits for long replies apply (kMaxLongElements)
 };
@@ -46,15 +47,17 @@ struct Request {
   Expect expect;
   std::uint64_t owner = 0;  // for cancel()
   Then then;
-  std::optional<Lane> tells = {};  // an error reply tells the health of this lane; empty: of the command only
-  std::size_t writer = 0;          // a command without a body: the number of the writing connection
-  bool with_former = false;        // belongs to the command before: cancel() takes back both or neither
-  std::size_t unanswered = 0;      // set by Connection: bytes of a sent body
+  std::optional<Lane> tells =
+      {};  // an error reply tells the health of this lane; empty: of the command only
+  std::size_t writer = 0;      // a command without a body: the number of the writing connection
+  bool with_former = false;    // belongs to the command before: cancel() takes back both or neither
+  std::size_t unanswered = 0;  // set by Connection: bytes of a sent body
 };
 
 class Connection {
  public:
-  explicit Connection(std::unique_ptr<Stream> stream) : stream_(std::move(stream)), buffer_(kLeastBuffer) {}
+  explicit Connection(std::unique_ptr<Stream> stream)
+      : stream_(std::move(stream)), buffer_(kLeastBuffer) {}
 
   // Called for each error reply to a request with `tells`, before `then` of that request.
   std::function<void(Lane lane, const Reply& error)> on_error;
@@ -78,7 +81,9 @@ class Connection {
   bool wants_write() const { return stream_->wants_write() || may_send(); }
   bool has_unsent() const { return may_send() && !send_blocked_; }
   std::size_t commands() const { return entries_.size(); }
-  std::uint64_t bytes() const { return outstanding_bytes_; }  // bodies and payloads of unanswered commands
+  std::uint64_t bytes() const {
+    return outstanding_bytes_;
+  }  // bodies and payloads of unanswered commands
   // The time since which the oldest command waits for a reply; UINT64_MAX without a command.
   std::uint64_t waiting_since_ns() const { return entries_.empty() ? UINT64_MAX : head_since_ns_; }
   std::uint64_t sent_bytes = 0, received_bytes = 0, answers = 0;
@@ -87,14 +92,18 @@ class Connection {
   static constexpr std::size_t kLeastBuffer = 16 << 10, kMostKept = 1 << 20;
   static constexpr std::size_t kMostSegments = 60;
   static constexpr std::size_t kSmallBody = 256 << 10;  // never held back: see send_window_
-  static constexpr std::size_t kBesidePayload = 256;    // bytes per read before a payload: payload bytes in the buffer are copied
-  static constexpr std::uint64_t kMostPayload = 16 << 20;  // a too long payload is discarded up to here; more is a violation
-  static constexpr std::uint64_t kMostAtOnce = 8 << 20;    // bytes per pump(), so that other connections have their turn
+  static constexpr std::size_t kBesidePayload =
+      256;  // bytes per read before a payload: payload bytes in the buffer are copied
+  static constexpr std::uint64_t kMostPayload =
+      16 << 20;  // a too long payload is discarded up to here; more is a violation
+  static constexpr std::uint64_t kMostAtOnce =
+      8 << 20;  // bytes per pump(), so that other connections have their turn
 
   static constexpr std::size_t kMostGathered = kMostSegments + 3;
 
   Status pump_send();
-  std::size_t gather(std::span<std::span<const std::byte>, kMostGathered> segments, std::size_t& wanted);
+  std::size_t gather(std::span<std::span<const std::byte>, kMostGathered> segments,
+                     std::size_t& wanted);
   bool may_send() const;
   bool lets_body(const Request& request, std::uint64_t unanswered) const;
   std::size_t begun() const;

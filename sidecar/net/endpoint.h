@@ -24,10 +24,11 @@ inline std::string text_of(const Endpoint& endpoint) {
 // Files are read at each connect, so that rotated files need no restart.
 struct TlsOptions {
   bool enabled = false;
-  std::string ca_file;              // PEM: only these authorities; empty: the authorities of the system
-  std::string cert_file;            // of this side, with key_file; both or none
-  std::string key_file;             // without a passphrase
-  std::string server_name;          // the name in the certificate of the other side; empty: the host of the connection
+  std::string ca_file;    // PEM: only these authorities; empty: the authorities of the system
+  std::string cert_file;  // of this side, with key_file; both or none
+  std::string key_file;   // without a passphrase
+  std::string
+      server_name;  // the name in the certificate of the other side; empty: the host of the connection
   std::string section = "backend";  // the section of the configuration with these files, for errors
 };
 

@@ -16,7 +16,8 @@ Status Poller::open() {
   if (!epoll_.valid() || !wake_fd_.valid()) return Status::from_errno(errno, "epoll or eventfd");
   epoll_event event{};
   event.events = EPOLLIN;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_fd_.get(), &event) != 0) return Status::from_errno(errno, "epoll_ctl");
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_fd_.get(), &event) != 0)
+    return Status::from_errno(errno, "epoll_ctl");
   return {};
 }
 
@@ -34,9 +35,11 @@ void Poller::forget(int fd) const {
 }
 
 void Poller::wait(std::uint64_t timeout_ns) {
-  const std::uint64_t timeout_ms = std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 60'000);
+  const std::uint64_t timeout_ms =
+      std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 60'000);
   std::array<epoll_event, 64> events;  // the next call reports the others
-  const int got = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), static_cast<int>(timeout_ms));
+  const int got = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                               static_cast<int>(timeout_ms));
   for (int i = 0; i < got; ++i) {
     void* const ready = events[static_cast<std::size_t>(i)].data.ptr;
     if (ready != nullptr) {

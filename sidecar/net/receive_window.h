@@ -19,13 +19,16 @@ class ReceiveWindow {
   // At least two parts of a chunk (the server makes one and sends the other) and the short last
   // part of a chunk.
   static constexpr std::uint64_t kLeast = 5 << 20, kMost = 32 << 20;
-  static constexpr std::uint64_t kAssumedRate = 2'000'000'000;  // bytes a second, before the first measurement
-  static constexpr std::uint64_t kRoundNs = 10'000'000;         // shortest time of a measurement
+  static constexpr std::uint64_t kAssumedRate =
+      2'000'000'000;  // bytes a second, before the first measurement
+  static constexpr std::uint64_t kRoundNs = 10'000'000;  // shortest time of a measurement
 
   explicit ReceiveWindow(std::uint64_t least = kLeast) : least_(least) {}
 
   std::uint64_t bytes() const { return bytes_; }
-  bool lets(std::uint64_t asked, std::uint64_t more) const { return asked == 0 || asked + more <= bytes_; }
+  bool lets(std::uint64_t asked, std::uint64_t more) const {
+    return asked == 0 || asked + more <= bytes_;
+  }
   // The window delayed a command.
   void held_back() { held_back_ = true; }
 
@@ -43,9 +46,11 @@ class ReceiveWindow {
       came_ += bytes;
     }
     const std::uint64_t took = now_ns - round_ns_;
-    if (!last && took < std::max(kRoundNs, shortest_ns_ == UINT64_MAX ? 0 : 4 * shortest_ns_)) return;
-    if (held_back_ && !last) {                                              // mutation: window-waited
-      rate_ = came_ * 1'000'000 / std::max<std::uint64_t>(took / 1000, 1);  // mutation: window-grows
+    if (!last && took < std::max(kRoundNs, shortest_ns_ == UINT64_MAX ? 0 : 4 * shortest_ns_))
+      return;
+    if (held_back_ && !last) {  // mutation: window-waited
+      rate_ =
+          came_ * 1'000'000 / std::max<std::uint64_t>(took / 1000, 1);  // mutation: window-grows
       fit();
     }
     round_ns_ = last ? 0 : now_ns;
@@ -55,14 +60,17 @@ class ReceiveWindow {
 
  private:
   void fit() {
-    const double in_a_round_trip = static_cast<double>(rate_) * static_cast<double>(shortest_ns_) / 1e9;
-    bytes_ = static_cast<std::uint64_t>(std::clamp(2 * in_a_round_trip, static_cast<double>(least_), static_cast<double>(kMost)));
+    const double in_a_round_trip =
+        static_cast<double>(rate_) * static_cast<double>(shortest_ns_) / 1e9;
+    bytes_ = static_cast<std::uint64_t>(
+        std::clamp(2 * in_a_round_trip, static_cast<double>(least_), static_cast<double>(kMost)));
   }
 
   std::uint64_t least_;
   std::uint64_t bytes_ = kMost;
   std::uint64_t shortest_ns_ = UINT64_MAX, rate_ = kAssumedRate;
-  std::uint64_t round_ns_ = 0, came_ = 0;  // start of the measurement (0: at the next payload) and bytes since
+  std::uint64_t round_ns_ = 0,
+                came_ = 0;  // start of the measurement (0: at the next payload) and bytes since
   bool held_back_ = false;
 };
 

@@ -18,8 +18,10 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 Result<std::int64_t> parse_length(std::string_view digits) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size() && digits.size() <= kMaxDigits;
-  if (!whole || (value < 0 && digits != "-1")) return Status(Code::kDataLoss, "a length that is no number");
+  const bool whole =
+      error == std::errc() && end == digits.data() + digits.size() && digits.size() <= kMaxDigits;
+  if (!whole || (value < 0 && digits != "-1"))
+    return Status(Code::kDataLoss, "a length that is no number");
   return value;
 }
 
@@ -35,8 +37,10 @@ ReplyScanner::Found ReplyScanner::scan(std::span<const std::byte> bytes) {
     const std::size_t line_end = std::max(at_, searched_) + found + 1;
     if (line_end - at_ > kMaxLineBytes || line_end > (long_ ? kMaxLongReplyBytes : kMaxReplyBytes))
       return fail("a reply that is too long");
-    if (line_end - at_ < 3 || text_of(bytes)[line_end - 2] != '\r') return fail("a line without its end");
-    if (const Found item_found = item(bytes, line_end); item_found != Found::kWhole) return item_found;
+    if (line_end - at_ < 3 || text_of(bytes)[line_end - 2] != '\r')
+      return fail("a line without its end");
+    if (const Found item_found = item(bytes, line_end); item_found != Found::kWhole)
+      return item_found;
     while (!open_.empty() && --open_.back() == 0) open_.pop_back();
     if (open_.empty()) return Found::kWhole;
   }
@@ -55,7 +59,8 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
   if (type == ':') {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size()) return fail("a malformed integer");
+    if (error != std::errc() || end != digits.data() + digits.size())
+      return fail("a malformed integer");
     at_ = line_end;
     return Found::kWhole;
   }
@@ -65,17 +70,20 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
   if (type == '$') {
     if (count > kMaxBulkBytes) return fail("a reply that is too long");
     const std::size_t end = *length < 0 ? line_end : line_end + count + 2;
-    if (end > (long_ ? kMaxLongReplyBytes : kMaxReplyBytes)) return fail("a reply that is too long");
+    if (end > (long_ ? kMaxLongReplyBytes : kMaxReplyBytes))
+      return fail("a reply that is too long");
     if (bytes.size() < end) {
       searched_ = line_end - 1;  // to find this line again
       return Found::kPart;
     }
-    if (*length >= 0 && text_of(bytes).substr(end - 2, 2) != "\r\n") return fail("a bulk without its end");
+    if (*length >= 0 && text_of(bytes).substr(end - 2, 2) != "\r\n")
+      return fail("a bulk without its end");
     at_ = end;
     return Found::kWhole;
   }
   if (open_.size() == kMaxDepth) return fail("a reply that is nested too deeply");
-  if (count > (long_ ? kMaxLongElements : kMaxElements) - elements_) return fail("a reply of too many elements");
+  if (count > (long_ ? kMaxLongElements : kMaxElements) - elements_)
+    return fail("a reply of too many elements");
   elements_ += count;
   at_ = line_end;
   // One more, because the caller subtracts one for every item: an array ends with the last element.

@@ -40,7 +40,8 @@ struct Resolver::Question {
   Fd ready_fd;  // a copy: the resolver may be gone before the reply
 };
 
-Resolver::Resolver(Endpoint endpoint, const Fd& ready_fd) : endpoint_(std::move(endpoint)), ready_fd_(ready_fd) {}
+Resolver::Resolver(Endpoint endpoint, const Fd& ready_fd)
+    : endpoint_(std::move(endpoint)), ready_fd_(ready_fd) {}
 Resolver::~Resolver() = default;
 
 std::optional<Result<std::vector<Address>>> Resolver::poll() {
@@ -54,7 +55,9 @@ std::optional<Result<std::vector<Address>>> Resolver::poll() {
     if (!question_->answer) return std::nullopt;
   }
   if (question_ != nullptr) return std::move(std::exchange(question_, nullptr)->answer);
-  if (Result<std::vector<Address>> addresses = look_up(endpoint_.host, endpoint_.port, AI_NUMERICHOST); addresses.ok())
+  if (Result<std::vector<Address>> addresses =
+          look_up(endpoint_.host, endpoint_.port, AI_NUMERICHOST);
+      addresses.ok())
     return addresses;
   question_ = std::make_shared<Question>();
   question_->ready_fd = Fd(::fcntl(ready_fd_.get(), F_DUPFD_CLOEXEC, 0));
@@ -69,7 +72,8 @@ std::optional<Result<std::vector<Address>>> Resolver::poll() {
     std::thread(ask).detach();
   } catch (const std::system_error&) {
     question_ = nullptr;
-    return Status(Code::kUnavailable, endpoint_.host + " is not resolved: no thread can be started");
+    return Status(Code::kUnavailable,
+                  endpoint_.host + " is not resolved: no thread can be started");
   }
   return std::nullopt;
 }

@@ -15,7 +15,8 @@ std::string format(std::span<const std::string_view> words) {
     sizes.push_back(word.size());
   }
   char* text = nullptr;
-  const int bytes = redisFormatCommandArgv(&text, static_cast<int>(words.size()), starts.data(), sizes.data());
+  const int bytes =
+      redisFormatCommandArgv(&text, static_cast<int>(words.size()), starts.data(), sizes.data());
   if (bytes < 0) throw std::bad_alloc();  // as a std::string would
   std::string command(text, static_cast<std::size_t>(bytes));
   redisFreeCommand(text);
@@ -49,7 +50,8 @@ std::string format_command(std::span<const std::string_view> words) {
   return format(words);
 }
 
-Around format_around(std::span<const std::string_view> before, std::size_t body_bytes, std::span<const std::string_view> after) {
+Around format_around(std::span<const std::string_view> before, std::size_t body_bytes,
+                     std::span<const std::string_view> after) {
   std::vector<std::string_view> words(before.begin(), before.end());
   words.emplace_back("");  // the place of the body: "$0\r\n\r\n"
   words.insert(words.end(), after.begin(), after.end());
@@ -72,8 +74,10 @@ ReplyParser::~ReplyParser() = default;
 Result<Reply> ReplyParser::parse(std::span<const std::byte> whole) {
   void* parsed = nullptr;
   redisReader* reader = reader_->reader;
-  const bool read = redisReaderFeed(reader, reinterpret_cast<const char*>(whole.data()), whole.size()) == REDIS_OK &&
-                    redisReaderGetReply(reader, &parsed) == REDIS_OK && parsed != nullptr && reader->pos == reader->len;
+  const bool read = redisReaderFeed(reader, reinterpret_cast<const char*>(whole.data()),
+                                    whole.size()) == REDIS_OK &&
+                    redisReaderGetReply(reader, &parsed) == REDIS_OK && parsed != nullptr &&
+                    reader->pos == reader->len;
   if (!read) {
     if (parsed != nullptr) freeReplyObject(parsed);
     reader_ = std::make_unique<Reader>();  // discards the rest that hiredis kept

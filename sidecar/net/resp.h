@@ -31,7 +31,8 @@ std::string format_command(std::span<const std::string_view> words);
 struct Around {
   std::string before, after;
 };
-Around format_around(std::span<const std::string_view> before, std::size_t body_bytes, std::span<const std::string_view> after);
+Around format_around(std::span<const std::string_view> before, std::size_t body_bytes,
+                     std::span<const std::string_view> after);
 
 inline constexpr std::size_t kMaxLineBytes = 4096;
 inline constexpr std::size_t kMaxBulkBytes = 64 << 10;  // of a string outside payloads

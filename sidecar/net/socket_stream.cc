@@ -91,7 +91,8 @@ void keep_alive(const Fd& fd) {
 Result<Address> unix_address(const std::string& path) {
   sockaddr_un name{};
   if (path.empty() || path.size() >= sizeof(name.sun_path))
-    return Status(Code::kInvalidArgument, "unix_path: \"" + path + "\" is no path of a Unix socket");
+    return Status(Code::kInvalidArgument,
+                  "unix_path: \"" + path + "\" is no path of a Unix socket");
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
   Address address;

@@ -25,7 +25,8 @@ std::string ssl_error() {
 
 bool is_address(const std::string& name) {
   unsigned char bytes[sizeof(in6_addr)];
-  return ::inet_pton(AF_INET, name.c_str(), bytes) == 1 || ::inet_pton(AF_INET6, name.c_str(), bytes) == 1;
+  return ::inet_pton(AF_INET, name.c_str(), bytes) == 1 ||
+         ::inet_pton(AF_INET6, name.c_str(), bytes) == 1;
 }
 
 struct Free {
@@ -35,7 +36,8 @@ struct Free {
 
 class TlsStream final : public Stream {
  public:
-  TlsStream(std::unique_ptr<Stream> socket, std::unique_ptr<SSL, Free> ssl) : socket_(std::move(socket)), ssl_(std::move(ssl)) {}
+  TlsStream(std::unique_ptr<Stream> socket, std::unique_ptr<SSL, Free> ssl)
+      : socket_(std::move(socket)), ssl_(std::move(ssl)) {}
 
   int fd() const override { return socket_->fd(); }
 
@@ -53,7 +55,8 @@ class TlsStream final : public Stream {
     if (moved.status.ok()) return false;
     const long verdict = SSL_get_verify_result(ssl_.get());
     if (verdict == X509_V_OK) return moved.status;
-    const std::string whose = SSL_is_server(ssl_.get()) == 1 ? "the client's certificate: " : "the server's certificate: ";
+    const std::string whose = SSL_is_server(ssl_.get()) == 1 ? "the client's certificate: "
+                                                             : "the server's certificate: ";
     return Status(Code::kPermissionDenied, whose + X509_verify_cert_error_string(verdict));
   }
 
@@ -101,7 +104,8 @@ class TlsStream final : public Stream {
         const int done = SSL_write_ex(ssl_.get(), piece.data() + at, piece.size() - at, &sent);
         if (done != 1) {
           all.status = failed(done).status;
-          held_ = std::min<std::size_t>(piece.size() - at, SSL3_RT_MAX_PLAIN_LENGTH);  // a record of it is made
+          held_ = std::min<std::size_t>(piece.size() - at,
+                                        SSL3_RT_MAX_PLAIN_LENGTH);  // a record of it is made
           return all;
         }
         at += sent;
@@ -120,8 +124,10 @@ class TlsStream final : public Stream {
     switch (SSL_get_error(ssl_.get(), done)) {
       case SSL_ERROR_WANT_READ: return {};
       case SSL_ERROR_WANT_WRITE: wants_write_ = true; return {};
-      case SSL_ERROR_ZERO_RETURN: return {0, {Code::kUnavailable, "the server closed the connection"}};
-      case SSL_ERROR_SYSCALL: return {0, Status::from_errno(errno == 0 ? ECONNRESET : errno, "TLS")};
+      case SSL_ERROR_ZERO_RETURN:
+        return {0, {Code::kUnavailable, "the server closed the connection"}};
+      case SSL_ERROR_SYSCALL:
+        return {0, Status::from_errno(errno == 0 ? ECONNRESET : errno, "TLS")};
       default: return {0, {Code::kUnavailable, ssl_error()}};
     }
   }
@@ -137,7 +143,8 @@ class TlsStream final : public Stream {
 };
 
 Status wrong_file(const TlsOptions& options, const char* key, const std::string& path) {
-  return {Code::kFailedPrecondition, options.section + "." + key + ": " + path + ": " + ssl_error()};
+  return {Code::kFailedPrecondition,
+          options.section + "." + key + ": " + path + ": " + ssl_error()};
 }
 
 // Identifies a file and its last change, so that a rotated file is noticed.
@@ -157,15 +164,17 @@ Result<Identity> identity_of(const TlsOptions& options, const char* key, const s
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, what);
   if (!S_ISREG(facts.st_mode)) return Status(Code::kFailedPrecondition, what + " is no file");
-  return Identity{facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctim.tv_sec, facts.st_ctim.tv_nsec};
+  return Identity{facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctim.tv_sec,
+                  facts.st_ctim.tv_nsec};
 }
 
 using Files = std::array<Identity, 3>;
 
 Result<Files> files_of(const TlsOptions& options) {
   Files files;
-  const std::pair<const char*, const std::string*> named[] = {
-      {"ca_file", &options.ca_file}, {"cert_file", &options.cert_file}, {"key_file", &options.key_file}};
+  const std::pair<const char*, const std::string*> named[] = {{"ca_file", &options.ca_file},
+                                                              {"cert_file", &options.cert_file},
+                                                              {"key_file", &options.key_file}};
   for (std::size_t i = 0; i < files.size(); ++i) {
     const Result<Identity> identity = identity_of(options, named[i].first, *named[i].second);
     if (!identity.ok()) return identity.status();
@@ -179,19 +188,25 @@ enum class Side { kClient, kServer };
 Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options, Side side) {
   ERR_clear_error();
   const bool serves = side == Side::kServer;
-  std::unique_ptr<SSL_CTX, Free> context(SSL_CTX_new(serves ? TLS_server_method() : TLS_client_method()));
+  std::unique_ptr<SSL_CTX, Free> context(
+      SSL_CTX_new(serves ? TLS_server_method() : TLS_client_method()));
   if (context == nullptr) return Status(Code::kInternal, ssl_error());
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | (serves ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nullptr);
+  SSL_CTX_set_verify(context.get(),
+                     SSL_VERIFY_PEER | (serves ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), nullptr);
   if (serves) {  // no session is resumed: each connection checks the certificate of the client
     SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET);
     SSL_CTX_set_num_tickets(context.get(), 0);
   }
-  SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return 0; });  // else OpenSSL asks at the terminal
-  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) {
+    return 0;
+  });  // else OpenSSL asks at the terminal
+  SSL_CTX_set_mode(context.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (options.ca_file.empty()) {
-    if (SSL_CTX_set_default_verify_paths(context.get()) != 1) return Status(Code::kFailedPrecondition, ssl_error());
+    if (SSL_CTX_set_default_verify_paths(context.get()) != 1)
+      return Status(Code::kFailedPrecondition, ssl_error());
   } else if (SSL_CTX_load_verify_locations(context.get(), options.ca_file.c_str(), nullptr) != 1) {
     return wrong_file(options, "ca_file", options.ca_file);
   }
@@ -213,7 +228,8 @@ Result<SSL_CTX*> context_of(const TlsOptions& options, Side side) {
   thread_local Side kept_side = Side::kClient;
   const Result<Files> files = files_of(options);
   if (!files.ok()) return files.status();
-  if (kept != nullptr && !options.ca_file.empty() && *files == kept_files && side == kept_side) return kept.get();
+  if (kept != nullptr && !options.ca_file.empty() && *files == kept_files && side == kept_side)
+    return kept.get();
   Result<std::unique_ptr<SSL_CTX, Free>> context = make_context(options, side);
   if (!context.ok()) return context.status();
   kept = *std::move(context);
@@ -224,17 +240,20 @@ Result<SSL_CTX*> context_of(const TlsOptions& options, Side side) {
 
 // The name in the certificate of the other side; a client also tells the name to the server.
 bool expect_name(SSL* ssl, const std::string& name) {
-  if (is_address(name)) return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1;
+  if (is_address(name))
+    return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1;
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
   if (SSL_is_server(ssl) == 1) return SSL_set1_host(ssl, name.c_str()) == 1;
   // SSL_set_tlsext_host_name() without the cast in its macro.
-  const long named = SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, const_cast<char*>(name.c_str()));
+  const long named = SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                              const_cast<char*>(name.c_str()));
   return named == 1 && SSL_set1_host(ssl, name.c_str()) == 1;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options,
+Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket,
+                                                const TlsOptions& options,
                                                 const std::string& host) {
   const Result<SSL_CTX*> context = context_of(options, Side::kClient);
   if (!context.ok()) return context.status();
@@ -246,7 +265,8 @@ Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, 
   return std::unique_ptr<Stream>(std::make_unique<TlsStream>(std::move(socket), std::move(ssl)));
 }
 
-Result<std::unique_ptr<Stream>> accept_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options) {
+Result<std::unique_ptr<Stream>> accept_tls_stream(std::unique_ptr<Stream> socket,
+                                                  const TlsOptions& options) {
   const Result<SSL_CTX*> context = context_of(options, Side::kServer);
   if (!context.ok()) return context.status();
   std::unique_ptr<SSL, Free> ssl(SSL_new(*context));

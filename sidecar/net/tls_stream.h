@@ -12,12 +12,13 @@ namespace larder::net {
 
 // Takes over the socket. Reads the files of `options`; an error names the wrong file. The
 // certificate must name `host`, unless the options have a server_name.
-Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options,
-                                                const std::string& host);
+Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket,
+                                                const TlsOptions& options, const std::string& host);
 
 // The side of the server. The client must have a certificate of the authorities in ca_file with the
 // name in server_name. REQUIRES: ca_file, cert_file, key_file and server_name are set.
-Result<std::unique_ptr<Stream>> accept_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options);
+Result<std::unique_ptr<Stream>> accept_tls_stream(std::unique_ptr<Stream> socket,
+                                                  const TlsOptions& options);
 
 // Whether the files of `options` can be read and fit together; an error names the wrong file.
 Status check_tls_files(const TlsOptions& options);

@@ -46,7 +46,8 @@ void Families::add(double value, const Labels& labels) {
   family.metric.push_back(metric);
 }
 
-void Families::add(const std::vector<Bucket>& buckets, std::uint64_t total, double sum, const Labels& labels) {
+void Families::add(const std::vector<Bucket>& buckets, std::uint64_t total, double sum,
+                   const Labels& labels) {
   prometheus::ClientMetric metric = labelled(labels);
   // Prometheus wants each bucket to count all smaller values, too. The serializer adds +Inf from
   // sample_count.

@@ -26,7 +26,9 @@ class Families {
   void begin(MetricType type, const std::string& name, const std::string& help);
   // REQUIRES: a counter or a gauge has begun.
   void add(double value, const Labels& labels = {});
-  void add(std::uint64_t value, const Labels& labels = {}) { add(static_cast<double>(value), labels); }
+  void add(std::uint64_t value, const Labels& labels = {}) {
+    add(static_cast<double>(value), labels);
+  }
   // `parts`: parts of the metric's unit in one unit, for example kNs for a histogram of nanoseconds.
   // Division by 1e9 rounds once; a multiplication by 1e-9 would round twice and print ugly bounds.
   // REQUIRES: a histogram has begun.
@@ -38,7 +40,8 @@ class Families {
     add(buckets, counts.total(), static_cast<double>(counts.sum()) / parts, labels);
   }
 
-  void gauge(const std::string& name, const std::string& help, std::uint64_t value, const Labels& labels = {}) {
+  void gauge(const std::string& name, const std::string& help, std::uint64_t value,
+             const Labels& labels = {}) {
     begin(MetricType::kGauge, name, help);
     add(value, labels);
   }
@@ -54,7 +57,8 @@ class Families {
     std::uint64_t count;  // of this bucket alone; Prometheus wants cumulative counts
     double bound;
   };
-  void add(const std::vector<Bucket>& buckets, std::uint64_t total, double sum, const Labels& labels);
+  void add(const std::vector<Bucket>& buckets, std::uint64_t total, double sum,
+           const Labels& labels);
 
   struct Made;
   const std::unique_ptr<Made> made_;

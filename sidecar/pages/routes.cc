@@ -19,7 +19,8 @@ namespace {
 constexpr std::uint32_t kVerbDeadlineMs = 1000;
 
 constexpr const char* kPaths =
-    ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear, /v1/trace, /v1/prefetch, "
+    ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear, "
+    "/v1/trace, /v1/prefetch, "
     "/v1/pin, /v1/unpin, /v1/evict on loopback and on the admin socket";
 
 // cpp-httplib parses and formats through its Stream interface. This stream reads a request that the
@@ -76,7 +77,8 @@ Result<std::string> dropped(const Result<std::uint64_t>& chunks, const stats::Co
 Result<std::string> acted(stats::Control& control, protocol::Verb verb, const std::string& body) {
   const Result<ActRequest> wanted = read_act_request(body);
   if (!wanted.ok()) return wanted.status();
-  const Result<protocol::ActCounts> done = control.act(verb, wanted->namespace_id, wanted->hashes, kVerbDeadlineMs);
+  const Result<protocol::ActCounts> done =
+      control.act(verb, wanted->namespace_id, wanted->hashes, kVerbDeadlineMs);
   if (!done.ok()) return done.status();
   return acted_json(*done);
 }
@@ -91,51 +93,64 @@ Result<std::string> traced(stats::Control& control, const std::string& from) {
 
 void answer_verb(httplib::Response& response, const Result<std::string>& answer) {
   response.status = http_status(answer.status().code());
-  response.set_content(answer.ok() ? *answer : error_json(answer.status().to_string()), "application/json");
+  response.set_content(answer.ok() ? *answer : error_json(answer.status().to_string()),
+                       "application/json");
 }
 
 }  // namespace
 
 class Routes::MemoryServer final : public httplib::Server {
  public:
-  MemoryServer(stats::Control& control, const http::Counters& counters, Admin admin) : control_(control), counters_(counters) {
+  MemoryServer(stats::Control& control, const http::Counters& counters, Admin admin)
+      : control_(control), counters_(counters) {
     add_page("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_content(metrics_text(control_.snapshot(), control_.ready(), counters_), "text/plain; version=0.0.4");
+      response.set_content(metrics_text(control_.snapshot(), control_.ready(), counters_),
+                           "text/plain; version=0.0.4");
     });
     add_page("/healthz", [this](const httplib::Request&, httplib::Response& response) {
       const bool healthy = control_.healthy();
-      answer_text(response, healthy ? 200 : 503, healthy ? "ok" : "the event loop has not turned for 2 s");
+      answer_text(response, healthy ? 200 : 503,
+                  healthy ? "ok" : "the event loop has not turned for 2 s");
     });
     add_page("/readyz", [this](const httplib::Request&, httplib::Response& response) {
       const bool ready = control_.ready();
       answer_text(response, ready ? 200 : 503, ready ? "ready" : "engines cannot attach yet");
     });
     add_page("/v1/status", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_content(status_json(control_.snapshot(), control_.healthy(), control_.ready()), "application/json");
+      response.set_content(status_json(control_.snapshot(), control_.healthy(), control_.ready()),
+                           "application/json");
     });
     // cpp-httplib answers 404 for a known path with another method: 405 and Allow name the method.
     set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
       if (response.status != 404 || !response.body.empty()) return;
       const auto known = methods_.find(request.path);
-      if (known == methods_.end()) return answer_text(response, 404, "nothing at " + request.path + kPaths);
+      if (known == methods_.end())
+        return answer_text(response, 404, "nothing at " + request.path + kPaths);
       response.set_header("Allow", known->second);
       answer_text(response, 405, request.path + " takes no " + request.method + kPaths);
     });
     add_verb("/v1/drop", admin, [this](const httplib::Request& request) -> Result<std::string> {
       const std::string id = request.get_param_value("namespace");
       if (id.empty())
-        return Status(Code::kInvalidArgument, "which one? POST /v1/drop?namespace=ID (larderctl status lists the ids)");
+        return Status(Code::kInvalidArgument,
+                      "which one? POST /v1/drop?namespace=ID (larderctl status lists the ids)");
       return dropped(control_.drop_namespace(id, kVerbDeadlineMs), control_);
     });
-    add_verb("/v1/clear", admin, [this](const httplib::Request&) { return dropped(control_.clear(kVerbDeadlineMs), control_); });
-    add_verb("/v1/trace", admin,
-             [this](const httplib::Request& request) { return traced(control_, request.get_param_value("from")); });
-    static constexpr std::pair<const char*, protocol::Verb> kActs[] = {{"/v1/prefetch", protocol::Verb::kPrefetch},
-                                                                       {"/v1/pin", protocol::Verb::kPin},
-                                                                       {"/v1/unpin", protocol::Verb::kUnpin},
-                                                                       {"/v1/evict", protocol::Verb::kEvict}};
+    add_verb("/v1/clear", admin, [this](const httplib::Request&) {
+      return dropped(control_.clear(kVerbDeadlineMs), control_);
+    });
+    add_verb("/v1/trace", admin, [this](const httplib::Request& request) {
+      return traced(control_, request.get_param_value("from"));
+    });
+    static constexpr std::pair<const char*, protocol::Verb> kActs[] = {
+        {"/v1/prefetch", protocol::Verb::kPrefetch},
+        {"/v1/pin", protocol::Verb::kPin},
+        {"/v1/unpin", protocol::Verb::kUnpin},
+        {"/v1/evict", protocol::Verb::kEvict}};
     for (const auto& [path, verb] : kActs)
-      add_verb(path, admin, [this, verb = verb](const httplib::Request& request) { return acted(control_, verb, request.body); });
+      add_verb(path, admin, [this, verb = verb](const httplib::Request& request) {
+        return acted(control_, verb, request.body);
+      });
   }
 
   std::string respond(const std::string& request) {
@@ -150,14 +165,19 @@ class Routes::MemoryServer final : public httplib::Server {
     methods_[path] = "GET, HEAD";
     Get(path, std::move(answer));
   }
-  void add_verb(const char* path, Admin admin, std::function<Result<std::string>(const httplib::Request&)> act) {
+  void add_verb(const char* path, Admin admin,
+                std::function<Result<std::string>(const httplib::Request&)> act) {
     methods_[path] = "POST";
-    Post(path, [admin, act = std::move(act)](const httplib::Request& request, httplib::Response& response) {
+    Post(path, [admin, act = std::move(act)](const httplib::Request& request,
+                                             httplib::Response& response) {
       if (admin == Admin::kRefused)
-        return answer_text(response, 403, "admin verbs answer on the admin socket and on a loopback http.listen only");
+        return answer_text(
+            response, 403,
+            "admin verbs answer on the admin socket and on a loopback http.listen only");
       // A browser sends Origin with each POST of a page. A page that the user visits could otherwise
       // drop the cache through loopback (CSRF).
-      if (request.has_header("Origin")) return answer_text(response, 403, "admin verbs are not for web pages (Origin)");
+      if (request.has_header("Origin"))
+        return answer_text(response, 403, "admin verbs are not for web pages (Origin)");
       answer_verb(response, act(request));
     });
   }

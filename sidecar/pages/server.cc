@@ -22,14 +22,17 @@ class Server final : public HttpServer {
 
   Status open(const config::Config& config) {
     if (!config.http.admin_socket.empty()) {
-      Result<http::Listener> admin = http::listen_unix(config.http.admin_socket, config.socket_mode);
+      Result<http::Listener> admin =
+          http::listen_unix(config.http.admin_socket, config.socket_mode);
       if (!admin.ok()) return admin.status();
       admin_path_ = config.http.admin_socket;
       serve(admin_, std::move(*admin), Routes::Admin::kAllowed);
     }
     if (!config.http.listen.empty()) {
       const Result<config::ListenAddress> address = config::parse_listen(config.http.listen);
-      if (!address.ok()) return {address.status().code(), "http.listen " + config.http.listen + " " + address.status().text()};
+      if (!address.ok())
+        return {address.status().code(),
+                "http.listen " + config.http.listen + " " + address.status().text()};
       Result<http::Listener> tcp = http::listen_tcp(*address);
       if (!tcp.ok()) return tcp.status();
       // The Host header is checked against DNS rebinding: a web page's own name could resolve to this
@@ -44,12 +47,15 @@ class Server final : public HttpServer {
   std::string address() const override { return tcp_ ? tcp_->address() : ""; }
 
  private:
-  void serve(std::optional<http::Endpoint>& endpoint, http::Listener listener, Routes::Admin admin) {
-    base::log_info("HTTP on " + listener.address + (admin == Routes::Admin::kAllowed ? ", admin verbs too" : ""));
+  void serve(std::optional<http::Endpoint>& endpoint, http::Listener listener,
+             Routes::Admin admin) {
+    base::log_info("HTTP on " + listener.address +
+                   (admin == Routes::Admin::kAllowed ? ", admin verbs too" : ""));
     // shared_ptr because std::function requires a copyable lambda; the endpoint has the only copy.
     const auto routes = std::make_shared<Routes>(control_, counters_, admin);
     endpoint.emplace(
-        std::move(listener), http::Limits{}, [routes](const std::string& request) { return routes->respond(request); }, clock_,
+        std::move(listener), http::Limits{},
+        [routes](const std::string& request) { return routes->respond(request); }, clock_,
         counters_);
   }
 
@@ -62,7 +68,8 @@ class Server final : public HttpServer {
 
 }  // namespace
 
-Result<std::unique_ptr<HttpServer>> HttpServer::start(const config::Config& config, stats::Control& control) {
+Result<std::unique_ptr<HttpServer>> HttpServer::start(const config::Config& config,
+                                                      stats::Control& control) {
   auto server = std::make_unique<Server>(control);
   if (Status status = server->open(config); !status.ok()) return status;
   return std::unique_ptr<HttpServer>(std::move(server));

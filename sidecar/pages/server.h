@@ -15,7 +15,8 @@ namespace larder::pages {
 class HttpServer {
  public:
   // `control` outlives the server.
-  static Result<std::unique_ptr<HttpServer>> start(const config::Config& config, stats::Control& control);
+  static Result<std::unique_ptr<HttpServer>> start(const config::Config& config,
+                                                   stats::Control& control);
   virtual ~HttpServer() = default;  // stops and joins within 2 s
   // "HOST:PORT" with the port in use (http.listen may say port 0); empty without http.listen.
   virtual std::string address() const = 0;

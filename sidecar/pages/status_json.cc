@@ -19,7 +19,8 @@ std::string text_of(const Object& value) {
 // The estimated hit ratio for other sizes of memory.
 Object estimate_of(const stats::Estimate& estimate) {
   Object hits = Object::array();
-  for (const stats::EstimatedHit& hit : estimate.hits) hits.push_back({{"size", hit.factor}, {"hit_ratio", hit.ratio}});
+  for (const stats::EstimatedHit& hit : estimate.hits)
+    hits.push_back({{"size", hit.factor}, {"hit_ratio", hit.ratio}});
   return {{"hit_ratio", hits},
           {"chunks_asked", estimate.chunks_asked},
           {"chunks_sampled", estimate.chunks_sampled},
@@ -29,14 +30,18 @@ Object estimate_of(const stats::Estimate& estimate) {
 
 Object decisions_of(const stats::Stats& stats) {
   Object decisions;
-  for (std::size_t i = 0; i < stats::kDecisions.size(); ++i) decisions[stats::kDecisions[i]] = stats.decisions[i];
+  for (std::size_t i = 0; i < stats::kDecisions.size(); ++i)
+    decisions[stats::kDecisions[i]] = stats.decisions[i];
   return decisions;
 }
 
 Object slot_sizes_of(const stats::Stats& stats) {
   Object sizes = Object::array();
   for (const stats::SlotSizeStats& size : stats.slot_sizes)
-    sizes.push_back({{"slot_bytes", size.slot_bytes}, {"extents", size.extents}, {"slots", size.slots}, {"used", size.used}});
+    sizes.push_back({{"slot_bytes", size.slot_bytes},
+                     {"extents", size.extents},
+                     {"slots", size.slots},
+                     {"used", size.used}});
   return sizes;
 }
 
@@ -72,8 +77,9 @@ Object operation(const stats::Histogram& histogram) {
 }
 
 Object fetches_of(const stats::Stats& stats) {
-  return {{"asked", stats.fetches},           {"late", stats.fetches_late},      {"kept", stats.fetches_kept},
-          {"families", stats.fetch_hits},     {"chunks", stats.chunks_promoted}, {"bytes", stats.promoted_bytes},
+  return {{"asked", stats.fetches},           {"late", stats.fetches_late},
+          {"kept", stats.fetches_kept},       {"families", stats.fetch_hits},
+          {"chunks", stats.chunks_promoted},  {"bytes", stats.promoted_bytes},
           {"failed", stats.promotions_failed}};
 }
 
@@ -81,32 +87,42 @@ Object fetches_of(const stats::Stats& stats) {
 // tier's address ("path", "url").
 Object tier_of(const stats::TierStats& disk, const char* place) {
   if (disk.place.empty()) return nullptr;
-  return {
-      {place, disk.place},
-      {"mode", disk.mode},
-      {"takes_puts", disk.takes_puts},
-      {"takes_gets", disk.takes_gets},
-      {"reason", disk.reason},
-      {"capacity_bytes", disk.capacity_bytes},
-      {"used_bytes", disk.used_bytes},
-      {"chunks", disk.chunks},
-      {"in_flight_bytes", disk.in_flight_bytes},
-      {"write_queue", disk.write_queue},
-      {"puts", {{"ok", disk.puts}, {"bytes", disk.put_bytes}, {"failed", disk.puts_failed}, {"not_queued", disk.not_queued}}},
-      {"gets", {{"ok", disk.gets}, {"bytes", disk.get_bytes}, {"missed", disk.gets_missed}, {"failed", disk.gets_failed}}},
-      {"refused", disk.refused},
-      {"deadlines_missed", disk.deadlines_missed},
-      {"corrupt", disk.records_corrupt},
-      {"evicted", {{"capacity", disk.evicted_capacity}, {"dropped", disk.evicted_dropped}, {"expired", disk.evicted_expired}}},
-      {"device",
-       {{"written_bytes", disk.written_bytes},
-        {"read_bytes", disk.read_bytes},
-        {"read_window_bytes", disk.read_window_bytes},
-        {"write_window_bytes", disk.write_window_bytes}}},
-      {"times_degraded", disk.times_degraded},
-      {"serving", disk.serving},
-      {"read_latency_ns", disk.read_latency_ns},
-      {"read_bytes_per_s", disk.read_bytes_per_s}};
+  return {{place, disk.place},
+          {"mode", disk.mode},
+          {"takes_puts", disk.takes_puts},
+          {"takes_gets", disk.takes_gets},
+          {"reason", disk.reason},
+          {"capacity_bytes", disk.capacity_bytes},
+          {"used_bytes", disk.used_bytes},
+          {"chunks", disk.chunks},
+          {"in_flight_bytes", disk.in_flight_bytes},
+          {"write_queue", disk.write_queue},
+          {"puts",
+           {{"ok", disk.puts},
+            {"bytes", disk.put_bytes},
+            {"failed", disk.puts_failed},
+            {"not_queued", disk.not_queued}}},
+          {"gets",
+           {{"ok", disk.gets},
+            {"bytes", disk.get_bytes},
+            {"missed", disk.gets_missed},
+            {"failed", disk.gets_failed}}},
+          {"refused", disk.refused},
+          {"deadlines_missed", disk.deadlines_missed},
+          {"corrupt", disk.records_corrupt},
+          {"evicted",
+           {{"capacity", disk.evicted_capacity},
+            {"dropped", disk.evicted_dropped},
+            {"expired", disk.evicted_expired}}},
+          {"device",
+           {{"written_bytes", disk.written_bytes},
+            {"read_bytes", disk.read_bytes},
+            {"read_window_bytes", disk.read_window_bytes},
+            {"write_window_bytes", disk.write_window_bytes}}},
+          {"times_degraded", disk.times_degraded},
+          {"serving", disk.serving},
+          {"read_latency_ns", disk.read_latency_ns},
+          {"read_bytes_per_s", disk.read_bytes_per_s}};
 }
 
 // Fetches read from all lower tiers, so disk and backend both show the same counts.
@@ -120,8 +136,12 @@ Object backend_of(const stats::Stats& stats) {
   Object backend = tier_of(stats.backend, "url");
   if (backend.is_null()) return backend;
   backend["fetches"] = fetches_of(stats);
-  backend["probes"] = {{"asked", stats.probes},        {"late", stats.probes_late},         {"failed", stats.probes_failed},
-                       {"families", stats.probe_hits}, {"shared", stats.probe_hits_shared}, {"answered", operation(stats.probe)}};
+  backend["probes"] = {{"asked", stats.probes},
+                       {"late", stats.probes_late},
+                       {"failed", stats.probes_failed},
+                       {"families", stats.probe_hits},
+                       {"shared", stats.probe_hits_shared},
+                       {"answered", operation(stats.probe)}};
   return backend;
 }
 
@@ -134,17 +154,20 @@ Object peers_of(const stats::Stats& stats) {
 
 Object peer_serving_of(const stats::PeerServingStats& serving) {
   if (serving.address.empty()) return nullptr;
-  return {{"address", serving.address},
-          {"peers", serving.peers},
-          {"connections",
-           {{"open", serving.connections},
-            {"accepted", serving.accepted},
-            {"refused", serving.refused},
-            {"protocol_errors", serving.broken},
-            {"stalled", serving.stalled}}},
-          {"looks", {{"asked", serving.looks}, {"chunks", serving.keys}, {"found", serving.keys_found}}},
-          {"gets", {{"asked", serving.gets}, {"missed", serving.gets_missed}, {"bytes", serving.sent_bytes}}},
-          {"held_bytes", serving.held_bytes}};
+  return {
+      {"address", serving.address},
+      {"peers", serving.peers},
+      {"connections",
+       {{"open", serving.connections},
+        {"accepted", serving.accepted},
+        {"refused", serving.refused},
+        {"protocol_errors", serving.broken},
+        {"stalled", serving.stalled}}},
+      {"looks",
+       {{"asked", serving.looks}, {"chunks", serving.keys}, {"found", serving.keys_found}}},
+      {"gets",
+       {{"asked", serving.gets}, {"missed", serving.gets_missed}, {"bytes", serving.sent_bytes}}},
+      {"held_bytes", serving.held_bytes}};
 }
 
 Object stores_of(const stats::Stats& stats) {
@@ -240,44 +263,45 @@ Object fallbacks_of(const stats::Stats& stats) {
 std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
   Object models = Object::array();
   for (const stats::ModelStats& model : stats.models) models.push_back(model_of(model));
-  return text_of({{"version", stats.version},
-                  {"pool", stats.pool},
-                  {"epoch", stats.epoch},
-                  {"uptime_seconds", static_cast<double>(stats.uptime_ms) * 1e-3},
-                  {"healthy", healthy},
-                  {"ready", ready},
-                  {"memory", memory_of(stats)},
-                  {"disk", disk_of(stats)},
-                  {"peers", peers_of(stats)},
-                  {"peer_serving", peer_serving_of(stats.peer_serving)},
-                  {"backend", backend_of(stats)},
-                  {"estimate", estimate_of(stats.estimate)},
-                  {"decisions", decisions_of(stats)},
-                  {"models", models},
-                  {"sessions", sessions_of(stats)},
-                  {"namespaces", namespaces_of(stats)},
-                  {"stores", stores_of(stats)},
-                  {"verb_hashes", verbs_of(stats)},
-                  {"trust", trust_of(stats)},
-                  {"operations",
-                   {{"lookup", operation(stats.lookup)},
-                    {"load_wait", operation(stats.load_wait)},
-                    {"load_copy", operation(stats.load_copy)},
-                    {"store_copy", operation(stats.store_copy)},
-                    {"reserve", operation(stats.reserve)}}},
-                  {"transfer",
-                   {{"stores", stats.transfer.stores},
-                    {"loads", stats.transfer.loads},
-                    {"failed", stats.transfer.failed},
-                    {"bytes", stats.transfer.bytes},
-                    {"opened", stats.transfer.opened},
-                    {"open", stats.transfer.open}}},
-                  {"holds", stats.holds},
-                  {"held_bytes", stats.held_bytes},
-                  {"holds_not_counted", {{"age", stats.holds_expired}, {"cap", stats.holds_over_cap}}},
-                  {"grants", stats.grants},
-                  {"granted_bytes", stats.granted_bytes},
-                  {"fallbacks", fallbacks_of(stats)}});
+  return text_of(
+      {{"version", stats.version},
+       {"pool", stats.pool},
+       {"epoch", stats.epoch},
+       {"uptime_seconds", static_cast<double>(stats.uptime_ms) * 1e-3},
+       {"healthy", healthy},
+       {"ready", ready},
+       {"memory", memory_of(stats)},
+       {"disk", disk_of(stats)},
+       {"peers", peers_of(stats)},
+       {"peer_serving", peer_serving_of(stats.peer_serving)},
+       {"backend", backend_of(stats)},
+       {"estimate", estimate_of(stats.estimate)},
+       {"decisions", decisions_of(stats)},
+       {"models", models},
+       {"sessions", sessions_of(stats)},
+       {"namespaces", namespaces_of(stats)},
+       {"stores", stores_of(stats)},
+       {"verb_hashes", verbs_of(stats)},
+       {"trust", trust_of(stats)},
+       {"operations",
+        {{"lookup", operation(stats.lookup)},
+         {"load_wait", operation(stats.load_wait)},
+         {"load_copy", operation(stats.load_copy)},
+         {"store_copy", operation(stats.store_copy)},
+         {"reserve", operation(stats.reserve)}}},
+       {"transfer",
+        {{"stores", stats.transfer.stores},
+         {"loads", stats.transfer.loads},
+         {"failed", stats.transfer.failed},
+         {"bytes", stats.transfer.bytes},
+         {"opened", stats.transfer.opened},
+         {"open", stats.transfer.open}}},
+       {"holds", stats.holds},
+       {"held_bytes", stats.held_bytes},
+       {"holds_not_counted", {{"age", stats.holds_expired}, {"cap", stats.holds_over_cap}}},
+       {"grants", stats.grants},
+       {"granted_bytes", stats.granted_bytes},
+       {"fallbacks", fallbacks_of(stats)}});
 }
 
 std::string dropped_json(std::uint64_t chunks, bool shared) {
@@ -296,7 +320,8 @@ std::string trace_json(const stats::TracePage& page) {
                         {"block_tokens", request.chunk_tokens},
                         {"block_bytes", request.chunk_bytes},
                         {"hash_ids", request.chunks}});
-  const Object all{{"now_ms", page.now_ms}, {"next", page.next}, {"lost", page.lost}, {"requests", requests}};
+  const Object all{
+      {"now_ms", page.now_ms}, {"next", page.next}, {"lost", page.lost}, {"requests", requests}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 std::string error_json(const std::string& text) {
@@ -305,7 +330,8 @@ std::string error_json(const std::string& text) {
 
 Result<ActRequest> read_act_request(const std::string& body) {
   const auto wrong = [](const std::string& why) {
-    return Status(Code::kInvalidArgument, why + R"(: the body is {"namespace": ID, "hashes": [HEX, ...]})");
+    return Status(Code::kInvalidArgument,
+                  why + R"(: the body is {"namespace": ID, "hashes": [HEX, ...]})");
   };
   const json parsed = json::parse(body, nullptr, false);
   if (!parsed.is_object()) return wrong("this is no JSON object");
@@ -313,19 +339,25 @@ Result<ActRequest> read_act_request(const std::string& body) {
   if (id == parsed.end() || !id->is_string()) return wrong("namespace must be a text");
   if (hashes == parsed.end() || !hashes->is_array()) return wrong("hashes must be a list");
   if (hashes->size() > protocol::kMaxKeysPerAct)
-    return Status(Code::kOutOfRange, "at most " + std::to_string(protocol::kMaxKeysPerAct) + " hashes in one request");
+    return Status(Code::kOutOfRange,
+                  "at most " + std::to_string(protocol::kMaxKeysPerAct) + " hashes in one request");
   ActRequest request;
   request.namespace_id = id->get<std::string>();
   for (const json& text : *hashes) {
-    const auto hash = text.is_string() ? protocol::BlockHash::from_hex(text.get_ref<const std::string&>()) : std::nullopt;
-    if (!hash) return wrong("hash " + std::to_string(request.hashes.size() + 1) + " must have 32 hex digits or more");
+    const auto hash = text.is_string()
+                          ? protocol::BlockHash::from_hex(text.get_ref<const std::string&>())
+                          : std::nullopt;
+    if (!hash)
+      return wrong("hash " + std::to_string(request.hashes.size() + 1) +
+                   " must have 32 hex digits or more");
     request.hashes.push_back(*hash);
   }
   return request;
 }
 
 std::string valid_utf8(std::string_view text) {
-  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace))
+      .get<std::string>();
 }
 
 }  // namespace larder::pages

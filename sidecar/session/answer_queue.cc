@@ -6,7 +6,8 @@
 
 namespace larder::session {
 
-Status AnswerQueue::send(const Fd& socket, std::vector<std::byte> packet, std::span<const int> fds) {
+Status AnswerQueue::send(const Fd& socket, std::vector<std::byte> packet,
+                         std::span<const int> fds) {
   if (packets_.empty()) {
     Status sent = protocol::send_packet(socket.get(), packet, fds);
     if (sent.code() != Code::kResourceExhausted) return sent;

@@ -6,13 +6,15 @@ namespace {
 // The counter of requested hashes, and the verb of the store.
 struct Doing {
   std::uint64_t stats::Stats::*asked;
-  protocol::ActCounts (store::FamilyVerbs::*verb)(std::uint32_t, std::span<const protocol::BlockHash>);
+  protocol::ActCounts (store::FamilyVerbs::*verb)(std::uint32_t,
+                                                  std::span<const protocol::BlockHash>);
 };
 
 Doing doing(protocol::Verb verb) {
   switch (verb) {
     case protocol::Verb::kPrefetch:
-    case protocol::Verb::kPrefetchLast: return {&stats::Stats::asked_to_prefetch, &store::FamilyVerbs::prefetch};
+    case protocol::Verb::kPrefetchLast:
+      return {&stats::Stats::asked_to_prefetch, &store::FamilyVerbs::prefetch};
     case protocol::Verb::kPin: return {&stats::Stats::asked_to_pin, &store::FamilyVerbs::pin};
     case protocol::Verb::kUnpin: return {&stats::Stats::asked_to_unpin, &store::FamilyVerbs::unpin};
     case protocol::Verb::kEvict: break;
@@ -26,7 +28,8 @@ bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, tiering::Promote
   const Doing what = doing(verb_);
   const bool below = what.verb == &store::FamilyVerbs::prefetch && promotions != nullptr;
   const auto act = [&](std::span<const protocol::BlockHash> hashes) {
-    return below ? promotions->prefetch(handle_, hashes) : (store.families().*what.verb)(handle_, hashes);
+    return below ? promotions->prefetch(handle_, hashes)
+                 : (store.families().*what.verb)(handle_, hashes);
   };
   const std::uint64_t before = counts_.all();
   if (last_alone_)
@@ -51,7 +54,8 @@ void ChunkVerb::go_on_to_last(const store::Store& store, const Act& act) {
   const std::span<const protocol::BlockHash> hashes(hashes_);
   const std::uint64_t until = store.effort() + store::Store::kSliceEffort;
   while (counts_.all() < hashes.size() && store.effort() < until) {
-    const protocol::ActCounts done = act(hashes.subspan(hashes.size() - 1 - counts_.all(), 1));  // mutation: last-alone-right
+    const protocol::ActCounts done =
+        act(hashes.subspan(hashes.size() - 1 - counts_.all(), 1));  // mutation: last-alone-right
     counts_ += done;
     if (done.absent == 0) counts_.absent += hashes.size() - counts_.all();  // mutation: last-alone
   }

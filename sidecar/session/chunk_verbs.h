@@ -17,7 +17,8 @@ class ChunkVerb {
   // All chunks count as absent once the handle is not open. `last_alone`, as for kPrefetchLast: the
   // verb is done on the last hash that counts as found or refused, and all others count as absent.
   // REQUIRES: a known verb.
-  ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes, bool last_alone = false)
+  ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes,
+            bool last_alone = false)
       : verb_(verb),
         handle_(handle),
         hashes_(std::move(hashes)),

@@ -20,8 +20,10 @@ namespace {
 void value_hits(stats::ModelStats& model, std::uint64_t tokens_hit) {
   model.tokens_not_valued += tokens_hit;
   if (model.prefill_tokens == 0) return;
-  const double ns_a_token = static_cast<double>(model.prefill_ns) / static_cast<double>(model.prefill_tokens);
-  model.prefill_saved_ns += static_cast<std::uint64_t>(static_cast<double>(model.tokens_not_valued) * ns_a_token);
+  const double ns_a_token =
+      static_cast<double>(model.prefill_ns) / static_cast<double>(model.prefill_tokens);
+  model.prefill_saved_ns +=
+      static_cast<std::uint64_t>(static_cast<double>(model.tokens_not_valued) * ns_a_token);
   model.tokens_not_valued = 0;
 }
 
@@ -33,7 +35,8 @@ std::size_t decision_of(std::uint64_t told) {
 }  // namespace
 
 // Empty if the event is unfinished or was overwritten.
-std::optional<EventReader::Copy> EventReader::copy_event(const protocol::Event& event, std::uint64_t position) {
+std::optional<EventReader::Copy> EventReader::copy_event(const protocol::Event& event,
+                                                         std::uint64_t position) {
   constexpr auto kAcquire = std::memory_order_acquire;
   if (event.sequence.load(kAcquire) != position + 1) return std::nullopt;
   const std::uint64_t kind_slot = event.kind_slot.load(kAcquire);
@@ -51,9 +54,12 @@ std::optional<EventReader::Copy> EventReader::copy_event(const protocol::Event& 
 
 // Collects hashes of the next request. A lost event also loses the hashes behind it.
 void EventReader::gather(const Copy& event) {
-  const std::uint32_t first = protocol::low_half(event.generation), count = protocol::high_half(event.generation);
+  const std::uint32_t first = protocol::low_half(event.generation),
+                      count = protocol::high_half(event.generation);
   if (first == 0) asked_.clear();
-  if (first != asked_.size() || count > protocol::kHashesPerEvent || first + count > protocol::kMaxAskedChunks) return;
+  if (first != asked_.size() || count > protocol::kHashesPerEvent ||
+      first + count > protocol::kMaxAskedChunks)
+    return;
   const std::uint64_t hashes[protocol::kHashesPerEvent] = {event.a, event.b, event.c, event.d};
   asked_.insert(asked_.end(), hashes, hashes + count);
 }
@@ -107,7 +113,8 @@ void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
   const std::uint64_t fresh = head - position_;
   if (fresh > protocol::kEventSlots) {  // an overrun, or a forged head
-    to.stats.events_lost += std::min<std::uint64_t>(fresh - protocol::kEventSlots, protocol::kEventSlots);
+    to.stats.events_lost +=
+        std::min<std::uint64_t>(fresh - protocol::kEventSlots, protocol::kEventSlots);
     position_ = head - protocol::kEventSlots;
   }
   for (; position_ != head; ++position_) {
@@ -126,7 +133,8 @@ void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
 stats::ModelStats& model_row(stats::Stats& stats, const std::string& model) {
   const bool full = stats.models.size() >= stats::kMaxModels - 1;
   const auto find = [&](const std::string& name) {
-    return std::find_if(stats.models.begin(), stats.models.end(), [&](const auto& row) { return row.model == name; });
+    return std::find_if(stats.models.begin(), stats.models.end(),
+                        [&](const auto& row) { return row.model == name; });
   };
   auto row = find(model);
   if (row == stats.models.end() && full) row = find("other");

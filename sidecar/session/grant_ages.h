@@ -17,8 +17,10 @@ class GrantAges {
 
   // Called at each tick with the newest generation so far.
   void tick(std::uint64_t now_ms, std::uint64_t newest_generation) {
-    if (marks_.empty() || now_ms - marks_.back().at_ms >= age_ms_ / kMarks) marks_.push_back({now_ms, newest_generation});
-    for (; !marks_.empty() && now_ms - marks_.front().at_ms > age_ms_; marks_.pop_front()) overdue_ = marks_.front().generation;
+    if (marks_.empty() || now_ms - marks_.back().at_ms >= age_ms_ / kMarks)
+      marks_.push_back({now_ms, newest_generation});
+    for (; !marks_.empty() && now_ms - marks_.front().at_ms > age_ms_; marks_.pop_front())
+      overdue_ = marks_.front().generation;
   }
   // larderd was stopped, and engines waited: the age of all grants restarts.
   void restart() { marks_.clear(); }

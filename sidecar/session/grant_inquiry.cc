@@ -8,8 +8,10 @@
 
 namespace larder::session {
 
-std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber session, store::Store& store, stats::Stats& stats,
-                                                       std::uint64_t now_ms, const GrantAges& ages) {
+std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber session,
+                                                       store::Store& store, stats::Stats& stats,
+                                                       std::uint64_t now_ms,
+                                                       const GrantAges& ages) {
   if (open_ && now_ms - began_ms_ > protocol::kGrantAnswerMs) close(session, store, stats);
   if (open_ || now_ms - began_ms_ < ages.age_ms()) return {};
   store.sessions().overdue(session, ages.overdue(), asked_);
@@ -19,7 +21,8 @@ std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber sess
   stats.grants_asked += asked_.size();
   std::vector<std::vector<std::byte>> packets;
   for (std::span<const protocol::SlotRef> rest(asked_); !rest.empty();) {
-    const auto part = rest.first(std::min<std::size_t>(rest.size(), protocol::kMaxGrantsPerMessage));
+    const auto part =
+        rest.first(std::min<std::size_t>(rest.size(), protocol::kMaxGrantsPerMessage));
     rest = rest.subspan(part.size());
     protocol::Encoder encoder(protocol::MessageType::kAskGrants, 0);
     encoder.append(protocol::SlotList{static_cast<std::uint32_t>(part.size()), 0}).append_all(part);
@@ -32,8 +35,9 @@ std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber sess
 void GrantInquiry::still_writing(std::span<const protocol::SlotRef> slots) {
   std::unordered_set<std::uint64_t> generations;
   for (const protocol::SlotRef& slot : slots) generations.insert(slot.generation);
-  std::erase_if(asked_,
-                [&](const protocol::SlotRef& slot) { return generations.contains(slot.generation); });  // mutation: written-stays
+  std::erase_if(asked_, [&](const protocol::SlotRef& slot) {
+    return generations.contains(slot.generation);
+  });  // mutation: written-stays
 }
 
 void GrantInquiry::close(store::SessionNumber session, store::Store& store, stats::Stats& stats) {
@@ -45,7 +49,8 @@ void GrantInquiry::close(store::SessionNumber session, store::Store& store, stat
   stats.grants_unanswered += set_aside;
   if (set_aside != 0)
     base::log_from("grants not answered for", base::LogLevel::kWarning,
-                   "session " + std::to_string(session) + " was asked about " + std::to_string(set_aside) +
+                   "session " + std::to_string(session) + " was asked about " +
+                       std::to_string(set_aside) +
                        " old grants and did not answer: the grants are quarantined");
 }
 

@@ -21,8 +21,9 @@ namespace larder::session {
 class GrantInquiry {
  public:
   // Called at each tick. Returns the packets to send to the engine now.
-  std::vector<std::vector<std::byte>> tick(store::SessionNumber session, store::Store& store, stats::Stats& stats,
-                                           std::uint64_t now_ms, const GrantAges& ages);
+  std::vector<std::vector<std::byte>> tick(store::SessionNumber session, store::Store& store,
+                                           stats::Stats& stats, std::uint64_t now_ms,
+                                           const GrantAges& ages);
   void still_writing(std::span<const protocol::SlotRef> slots);
   // Starts the clock of the inquiry again, after a stop of larderd or of the engine.
   void restart(std::uint64_t now_ms) { began_ms_ = now_ms; }

@@ -18,19 +18,23 @@ constexpr int SO_PEERPIDFD = 77;  // Linux 6.5; older headers lack the name
 
 Result<Fd> listen_at(const std::string& path, std::uint32_t mode) {
   std::error_code error;
-  if (!path.empty()) std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (!path.empty())
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (error)
-    return Status::from_errno(error.value(), "socket " + path +
-                                                 ": its directory is missing and cannot be made (make it, or set " +
-                                                 "LARDER_SOCKET for larderd and engines)");
-  return base::listen_unix({path, mode, SOCK_SEQPACKET, protocol::kMaxSessions, "socket", "choose another socket",
+    return Status::from_errno(
+        error.value(), "socket " + path +
+                           ": its directory is missing and cannot be made (make it, or set " +
+                           "LARDER_SOCKET for larderd and engines)");
+  return base::listen_unix({path, mode, SOCK_SEQPACKET, protocol::kMaxSessions, "socket",
+                            "choose another socket",
                             "set LARDER_SOCKET for larderd and engines to another"});
 }
 
 Peer peer_of(const Fd& socket) {
   ucred who{};
   socklen_t size = sizeof(who);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return {"uid ?", "pid ?"};
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
+    return {"uid ?", "pid ?"};
   return {"uid " + std::to_string(who.uid), "pid " + std::to_string(who.pid)};
 }
 
@@ -44,7 +48,8 @@ Result<Fd> peer_pidfd(const Fd& socket) {
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) return Fd(fd);
   // EINVAL does not mean an old kernel: Linux 6.5 returns EINVAL for an ended process, later
   // versions ESRCH.
-  if (errno == ENOPROTOOPT) return Status(Code::kUnsupported, "the kernel gives no pidfd for a peer");
+  if (errno == ENOPROTOOPT)
+    return Status(Code::kUnsupported, "the kernel gives no pidfd for a peer");
   return Status::from_errno(errno, "SO_PEERPIDFD (the pidfd of the engine's process)");
 }
 

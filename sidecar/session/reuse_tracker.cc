@@ -32,12 +32,13 @@ void ReuseTracker::tick(std::uint64_t now_ms) {
   now_ms_ = now_ms;
 }
 
-void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> hashes, std::uint64_t tokens,
-                         std::uint64_t tokens_hit) {
+void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> hashes,
+                         std::uint64_t tokens, std::uint64_t tokens_hit) {
   const store::Namespace& space = namespaces_.at(handle);
   const std::uint64_t bytes = space.family_bytes, chunk_tokens = space.spec.chunk_tokens;
   const std::uint64_t covered = hashes.size() * chunk_tokens;
-  if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens) return;  // the engine may have a part of the first chunk
+  if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens)
+    return;  // the engine may have a part of the first chunk
   left_ -= std::min(left_, hashes.size());
   for (const std::uint64_t hash : hashes)
     curve_.asked(key_of(space, hash), bytes, static_cast<double>(chunk_tokens), owner_of(space));
@@ -49,16 +50,19 @@ void ReuseTracker::stored(std::uint32_t handle, std::span<const protocol::BlockH
   const store::Namespace& space = namespaces_.at(handle);
   if (protocol::is_of_states(*space.spec.fingerprint)) return;  // mutation: curve-no-states
   const std::uint64_t bytes = space.family_bytes;
-  for (const protocol::BlockHash& hash : hashes) curve_.stored(key_of(space, hash.lo), bytes, owner_of(space));
+  for (const protocol::BlockHash& hash : hashes)
+    curve_.stored(key_of(space, hash.lo), bytes, owner_of(space));
 }
 
 void ReuseTracker::dropped(std::uint32_t handle) {
   curve_.dropped(owner_of(namespaces_.at(handle)));
 }
 
-void ReuseTracker::trace(const store::Namespace& space, std::uint64_t chunk_bytes, std::span<const std::uint64_t> hashes,
-                         std::uint64_t tokens, std::uint64_t tokens_hit) {
-  stats::AskedRequest request{now_ms_, space.spec.model, tokens, tokens_hit, space.spec.chunk_tokens, chunk_bytes, {}};
+void ReuseTracker::trace(const store::Namespace& space, std::uint64_t chunk_bytes,
+                         std::span<const std::uint64_t> hashes, std::uint64_t tokens,
+                         std::uint64_t tokens_hit) {
+  stats::AskedRequest request{
+      now_ms_, space.spec.model, tokens, tokens_hit, space.spec.chunk_tokens, chunk_bytes, {}};
   request.chunks.reserve(hashes.size());
   for (const std::uint64_t hash : hashes) request.chunks.push_back(key_of(space, hash) & kExact);
   traced_.add(std::move(request));

@@ -8,7 +8,8 @@
 namespace larder::session {
 
 inline std::string session_name(const SessionProtocol& session) {
-  return "session " + std::to_string(session.facts().number) + (session.engine().empty() ? "" : " (" + session.engine() + ")");
+  return "session " + std::to_string(session.facts().number) +
+         (session.engine().empty() ? "" : " (" + session.engine() + ")");
 }
 
 inline std::string session_name(const Connection& connection) {

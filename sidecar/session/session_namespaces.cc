@@ -15,9 +15,11 @@ using protocol::MessageType;
 
 namespace {
 
-std::vector<std::byte> namespace_packet(std::uint32_t request, std::uint32_t handle, const std::string& text) {
+std::vector<std::byte> namespace_packet(std::uint32_t request, std::uint32_t handle,
+                                        const std::string& text) {
   Encoder encoder(MessageType::kNamespace, request);
-  encoder.append(protocol::Namespace{handle, static_cast<std::uint32_t>(text.size())}).append_text(text);
+  encoder.append(protocol::Namespace{handle, static_cast<std::uint32_t>(text.size())})
+      .append_text(text);
   return {encoder.packet().begin(), encoder.packet().end()};
 }
 
@@ -31,17 +33,19 @@ bool SessionProtocol::has_open(std::uint32_t handle) const {
 Result<bool> SessionProtocol::may_use(const char* message, std::uint32_t handle) const {
   if (has_open(handle)) return true;
   if (has_closed_) return false;
-  return Status(Code::kInvalidArgument,
-                std::string(message) + ": this session has not opened namespace " + std::to_string(handle));
+  return Status(
+      Code::kInvalidArgument,
+      std::string(message) + ": this session has not opened namespace " + std::to_string(handle));
 }
 
 Result<Reply> SessionProtocol::open_namespace(Decoder& decoder, std::span<const std::byte> packet) {
   Result<store::NamespaceSpec> read = memory::read_open_namespace(decoder);
   if (!read.ok()) return read.status();
   if (namespaces_.size() >= protocol::kMaxClientNamespaces)
-    return refuse_namespace(decoder.request(),
-                            {Code::kResourceExhausted, "this session has " + std::to_string(namespaces_.size()) +
-                                                           " namespaces open, as many as one may: close one"});
+    return refuse_namespace(
+        decoder.request(),
+        {Code::kResourceExhausted, "this session has " + std::to_string(namespaces_.size()) +
+                                       " namespaces open, as many as one may: close one"});
   Reply::Opened opened{*std::move(read), protocol::kNoNamespace, {packet.begin(), packet.end()}};
   return begin([this, opened = std::move(opened), request = decoder.request(),
                 room = std::optional<store::Drop>()]() mutable -> std::optional<Result<Reply>> {
@@ -66,7 +70,8 @@ bool SessionProtocol::make_room_on(store::Drop& room) {
   if (!room.done) return false;
   ++stats_.namespaces_evicted;
   base::log_from(log_source(facts_.peer, "namespace evicted"), base::LogLevel::kInfo,
-                 "a namespace that no session has open was evicted for its place, " + std::to_string(room.dropped) + " chunks");
+                 "a namespace that no session has open was evicted for its place, " +
+                     std::to_string(room.dropped) + " chunks");
   return true;
 }
 
@@ -82,18 +87,20 @@ Result<Reply> SessionProtocol::refuse_namespace(std::uint32_t request, const Sta
 // log should show the refusal alone.
 void SessionProtocol::tell_attached() {
   if (std::exchange(told_, true)) return;
-  base::log_from(log_source(facts_.peer, "attached"), base::LogLevel::kInfo, session_name(*this) + " attached");
+  base::log_from(log_source(facts_.peer, "attached"), base::LogLevel::kInfo,
+                 session_name(*this) + " attached");
 }
 
-Reply SessionProtocol::enter_namespace(std::uint32_t request, std::uint32_t handle, const std::string& difference,
-                                       Reply::Opened opened) {
+Reply SessionProtocol::enter_namespace(std::uint32_t request, std::uint32_t handle,
+                                       const std::string& difference, Reply::Opened opened) {
   if (!has_open(handle)) store_.join_namespace(handle);
   namespaces_.push_back(handle);
   opened_by_.push_back(request);
   tell_attached();
   base::log_from(log_source(facts_.peer, "OPEN_NAMESPACE"), base::LogLevel::kInfo,
-                 "session " + std::to_string(facts_.number) + ": namespace " + opened.spec.id.to_hex() + " model '" +
-                     opened.spec.model + "'" + (difference.empty() ? "" : ", " + difference));
+                 "session " + std::to_string(facts_.number) + ": namespace " +
+                     opened.spec.id.to_hex() + " model '" + opened.spec.model + "'" +
+                     (difference.empty() ? "" : ", " + difference));
   Reply reply{namespace_packet(request, handle, difference)};
   opened.handle = handle;
   reply.opened = std::move(opened);
@@ -102,7 +109,8 @@ Reply SessionProtocol::enter_namespace(std::uint32_t request, std::uint32_t hand
 
 Result<Reply> SessionProtocol::close_namespace(Decoder& decoder) {
   protocol::CloseNamespace close{};
-  if (!decoder.read(close)) return Status(Code::kInvalidArgument, "CLOSE_NAMESPACE: shorter than its fixed part");
+  if (!decoder.read(close))
+    return Status(Code::kInvalidArgument, "CLOSE_NAMESPACE: shorter than its fixed part");
   has_closed_ = true;
   std::vector<store::Drop> drops;
   for (auto at = std::ranges::find(opened_by_, close.opened_by); at != opened_by_.end();
@@ -112,7 +120,8 @@ Result<Reply> SessionProtocol::close_namespace(Decoder& decoder) {
     namespaces_.erase(entry);
     opened_by_.erase(at);
     if (has_open(handle)) continue;  // another request opened it too
-    const bool drop = (close.flags & protocol::kCloseDrop) != 0 && store_.namespaces().at(handle).sessions == 1;
+    const bool drop =
+        (close.flags & protocol::kCloseDrop) != 0 && store_.namespaces().at(handle).sessions == 1;
     if (drop && reuse_tracker_ != nullptr) reuse_tracker_->dropped(handle);
     store_.leave_namespace(handle);
     if (drop) drops.push_back({handle, true});
@@ -136,21 +145,25 @@ void SessionProtocol::leave_namespaces() {
 
 Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   protocol::DropNamespace drop{};
-  if (!decoder.read(drop)) return Status(Code::kInvalidArgument, "DROP_NAMESPACE: shorter than its fixed part");
+  if (!decoder.read(drop))
+    return Status(Code::kInvalidArgument, "DROP_NAMESPACE: shorter than its fixed part");
   const Result<bool> open = may_use("DROP_NAMESPACE", drop.namespace_handle);
   if (!open.ok()) return open.status();
   if (!*open) return Reply{};
   if (!store_.tiers().takes_drops())
-    return Status(Code::kResourceExhausted, "DROP_NAMESPACE: too many drops wait for a tier below memory: again in a while");
+    return Status(Code::kResourceExhausted,
+                  "DROP_NAMESPACE: too many drops wait for a tier below memory: again in a while");
   if (reuse_tracker_ != nullptr) reuse_tracker_->dropped(drop.namespace_handle);
-  return begin([this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Result<Reply>> {
-    store_.drop(work);
-    if (!work.done) return std::nullopt;
-    base::log_from(log_source(facts_.peer, "DROP_NAMESPACE"), base::LogLevel::kInfo,
-                   "session " + std::to_string(facts_.number) + ": dropped " + std::to_string(work.dropped) +
-                       " chunks of namespace " + store_.namespaces().at(*work.handle).spec.id.to_hex());
-    return Reply{};
-  });
+  return begin(
+      [this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Result<Reply>> {
+        store_.drop(work);
+        if (!work.done) return std::nullopt;
+        base::log_from(log_source(facts_.peer, "DROP_NAMESPACE"), base::LogLevel::kInfo,
+                       "session " + std::to_string(facts_.number) + ": dropped " +
+                           std::to_string(work.dropped) + " chunks of namespace " +
+                           store_.namespaces().at(*work.handle).spec.id.to_hex());
+        return Reply{};
+      });
 }
 
 }  // namespace larder::session

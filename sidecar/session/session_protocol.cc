@@ -63,7 +63,8 @@ Status read_list(Decoder& decoder, std::vector<Record>& records) {
   protocol::SlotList list{};
   if (!decoder.read(list)) return malformed(decoder.type(), "shorter than its fixed part");
   if (!decoder.read_all(list.count, protocol::kMaxGrantsPerMessage, records))
-    return malformed(decoder.type(), "count " + std::to_string(list.count) + " is over the limit or the packet");
+    return malformed(decoder.type(),
+                     "count " + std::to_string(list.count) + " is over the limit or the packet");
   return {};
 }
 
@@ -72,7 +73,9 @@ Status read_list(Decoder& decoder, std::vector<Record>& records) {
 std::vector<std::byte> error_packet(const Status& status) {
   const std::string text(cut_text(status.text(), 4096));
   Encoder encoder(MessageType::kError, 0);
-  encoder.append(protocol::Error{static_cast<std::uint32_t>(status.code()), static_cast<std::uint32_t>(text.size())})
+  encoder
+      .append(protocol::Error{static_cast<std::uint32_t>(status.code()),
+                              static_cast<std::uint32_t>(text.size())})
       .append_text(text);
   return finish(encoder);
 }
@@ -97,7 +100,8 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   if (!fds.empty() && type != MessageType::kExport)
     return Status(Code::kInvalidArgument, "engines may send descriptors only with EXPORT");
   if (type_name(type).empty())
-    return Status(Code::kInvalidArgument, "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown");
+    return Status(Code::kInvalidArgument,
+                  "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown");
   if (state_ == State::kNew && type == MessageType::kHello) return hello(*decoder);
   if (state_ == State::kWelcomed && type == MessageType::kAttached) return attached(*decoder);
   if (state_ == State::kAttached) {
@@ -122,8 +126,9 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   }
   // By State.
   static constexpr std::string_view kExpected[] = {"HELLO", "ATTACHED", "a request"};
-  return Status(Code::kFailedPrecondition,
-                std::string(type_name(type)) + " where " + std::string(kExpected[static_cast<int>(state_)]) + " was expected");
+  return Status(Code::kFailedPrecondition, std::string(type_name(type)) + " where " +
+                                               std::string(kExpected[static_cast<int>(state_)]) +
+                                               " was expected");
 }
 
 Result<Reply> SessionProtocol::begin(Work work) {
@@ -144,7 +149,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   std::uint32_t major = 0;
   if (!version_reader.read(major)) return malformed(decoder.type(), "shorter than its version");
   if (major != protocol::kVersionMajor)
-    return Status(Code::kUnsupported, "protocol version " + std::to_string(major) + " is not served: this larderd speaks " +
+    return Status(Code::kUnsupported, "protocol version " + std::to_string(major) +
+                                          " is not served: this larderd speaks " +
                                           std::to_string(protocol::kVersionMajor) + "." +
                                           std::to_string(protocol::kVersionMinor));
   protocol::Hello hello{};
@@ -157,7 +163,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   protocol::Welcome welcome{};
   welcome.version_major = protocol::kVersionMajor;
   welcome.version_minor = protocol::kVersionMinor;
-  welcome.capabilities = protocol::kCapabilityAct | (promoter_ != nullptr ? protocol::kCapabilityResidency : 0) |
+  welcome.capabilities = protocol::kCapabilityAct |
+                         (promoter_ != nullptr ? protocol::kCapabilityResidency : 0) |
                          (tier_probes_ != nullptr ? protocol::kCapabilityShared : 0) |
                          (transfers_ != nullptr ? protocol::kCapabilityTransfer : 0);
   welcome.epoch = facts_.epoch;
@@ -170,7 +177,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   welcome.index_bytes = facts_.index_bytes;
   welcome.session_bytes = sizeof(protocol::SessionRegion);
   welcome.arena_page_bytes = facts_.arena_page_bytes;
-  const bool residency = promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityResidency) != 0;
+  const bool residency =
+      promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityResidency) != 0;
   if (residency) welcome.residency_bytes = facts_.residency_bytes;
   Encoder encoder(MessageType::kWelcome, decoder.request());
   encoder.append(welcome);
@@ -182,9 +190,11 @@ Result<Reply> SessionProtocol::attached(Decoder& decoder) {
   // The lock tells the death of the engine, also in another container. A session without a lock could
   // never be cleaned up.
   if (!lock_held_())
-    return Status(Code::kFailedPrecondition, "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");
+    return Status(Code::kFailedPrecondition,
+                  "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");
   store_.sessions().add(facts_.number, region_,
-                        {facts_.arena_bytes / protocol::kSessionGrantedShare, facts_.arena_bytes / protocol::kSessionHeldShare});
+                        {facts_.arena_bytes / protocol::kSessionGrantedShare,
+                         facts_.arena_bytes / protocol::kSessionHeldShare});
   state_ = State::kAttached;
   return Reply{};
 }
@@ -194,20 +204,29 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   protocol::Reserve reserve{};
   if (!decoder.read(reserve)) return malformed(decoder.type(), "shorter than its fixed part");
   if (!decoder.read_all(reserve.count, protocol::kMaxKeysPerReserve, hashes_))
-    return malformed(decoder.type(), "count " + std::to_string(reserve.count) + " is over the limit or the packet");
+    return malformed(decoder.type(),
+                     "count " + std::to_string(reserve.count) + " is over the limit or the packet");
   const Result<bool> open = may_use("RESERVE", reserve.namespace_handle);
   if (!open.ok()) return open.status();
   // A RESERVE of no keys is a question about the namespace: any shard and group will do.
   const bool reserves = *open && reserve.count != 0;
-  if (reserves && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
-    return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
-                                         std::to_string(reserve.group) + ", or no engine has reported the layout");
+  if (reserves &&
+      store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) ==
+          nullptr)
+    return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) +
+                                         " of group " + std::to_string(reserve.group) +
+                                         ", or no engine has reported the layout");
   // Refused by default: all keys of a closed namespace.
-  grants_.assign(hashes_.size(), {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
-  if (reserves) store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
-  if (reserves && reuse_tracker_ != nullptr) reuse_tracker_->stored(reserve.namespace_handle, hashes_);
+  grants_.assign(hashes_.size(),
+                 {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
+  if (reserves)
+    store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group},
+                   hashes_, grants_);
+  if (reserves && reuse_tracker_ != nullptr)
+    reuse_tracker_->stored(reserve.namespace_handle, hashes_);
   Encoder encoder(MessageType::kGranted, decoder.request());
-  encoder.append(protocol::Granted{reserve.count, 0}).append_all(std::span<const protocol::Grant>(grants_));
+  encoder.append(protocol::Granted{reserve.count, 0})
+      .append_all(std::span<const protocol::Grant>(grants_));
   stats_.reserve.record(clock_.now_ns() - start_ns);
   Reply reply{finish(encoder)};
   // An empty RESERVE is a question: the reply waits until drops of the namespace are done.
@@ -218,7 +237,9 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
 Result<Reply> SessionProtocol::commit(Decoder& decoder) {
   if (Status status = read_list(decoder, commits_); !status.ok()) return status;
   for (const protocol::CommitRecord& record : commits_) {
-    if (Status status = release_copies(decoder.type(), record.slot, record.generation); !status.ok()) return status;
+    if (Status status = release_copies(decoder.type(), record.slot, record.generation);
+        !status.ok())
+      return status;
     store_.commit(facts_.number, record);
   }
   return Reply{};
@@ -227,7 +248,8 @@ Result<Reply> SessionProtocol::commit(Decoder& decoder) {
 Result<Reply> SessionProtocol::disown(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
   for (const protocol::SlotRef& slot : slots_) {
-    if (Status status = release_copies(decoder.type(), slot.slot, slot.generation); !status.ok()) return status;
+    if (Status status = release_copies(decoder.type(), slot.slot, slot.generation); !status.ok())
+      return status;
     store_.disown(facts_.number, slot);
   }
   return Reply{};
@@ -240,12 +262,13 @@ Result<Reply> SessionProtocol::bad(Decoder& decoder) {
                  "session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
                      " chunks did not match their checksum and are dropped");
   // In slices: a verification reads a whole chunk, and the loop serves other sessions in between.
-  return begin([this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Result<Reply>> {
-    const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
-    while (next < slots.size() && store_.effort() < end) store_.report_bad(slots[next++]);
-    if (next < slots.size()) return std::nullopt;
-    return Reply{};
-  });
+  return begin(
+      [this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Result<Reply>> {
+        const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
+        while (next < slots.size() && store_.effort() < end) store_.report_bad(slots[next++]);
+        if (next < slots.size()) return std::nullopt;
+        return Reply{};
+      });
 }
 
 Result<Reply> SessionProtocol::still_writing(Decoder& decoder) {
@@ -261,16 +284,19 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
   if (protocol::verb_name(verb).empty())
     return Status(Code::kUnsupported, "ACT: verb " + std::to_string(act.verb) + " is unknown");
   if (!decoder.read_all(act.count, protocol::kMaxKeysPerAct, hashes_))
-    return malformed(decoder.type(), "count " + std::to_string(act.count) + " is over the limit or the packet");
+    return malformed(decoder.type(),
+                     "count " + std::to_string(act.count) + " is over the limit or the packet");
   const Result<bool> open = may_use("ACT", act.namespace_handle);
   if (!open.ok()) return open.status();
   // All chunks of a closed namespace count as absent.
   ChunkVerb work(verb, *open ? act.namespace_handle : protocol::kNoNamespace, std::move(hashes_));
-  return begin([this, act, work = std::move(work), request = decoder.request()]() mutable -> std::optional<Result<Reply>> {
+  return begin([this, act, work = std::move(work),
+                request = decoder.request()]() mutable -> std::optional<Result<Reply>> {
     if (!work.go_on(store_, stats_, promoter_)) return std::nullopt;
     const protocol::ActCounts& counts = work.counts();
     Encoder encoder(MessageType::kActed, request);
-    encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found), static_cast<std::uint32_t>(counts.absent),
+    encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found),
+                                   static_cast<std::uint32_t>(counts.absent),
                                    static_cast<std::uint32_t>(counts.refused)});
     return Reply{finish(encoder)};
   });
@@ -279,15 +305,20 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
 Result<Reply> SessionProtocol::fetch(Decoder& decoder) {
   protocol::Fetch fetch{};
   if (!decoder.read(fetch)) return malformed(decoder.type(), "shorter than its fixed part");
-  if (promoter_ == nullptr) return Status(Code::kUnsupported, "FETCH: this larderd has no tier below memory");
+  if (promoter_ == nullptr)
+    return Status(Code::kUnsupported, "FETCH: this larderd has no tier below memory");
   if (!decoder.read_all(fetch.count, protocol::kMaxKeysPerFetch, hashes_))
-    return malformed(decoder.type(), "count " + std::to_string(fetch.count) + " is over the limit or the packet");
+    return malformed(decoder.type(),
+                     "count " + std::to_string(fetch.count) + " is over the limit or the packet");
   const Result<bool> open = may_use("FETCH", fetch.namespace_handle);
   if (!open.ok()) return open.status();
   if (!*open)
-    return Reply{fetched_packet(
-        {facts_.number, decoder.request(), {0, static_cast<std::uint32_t>(protocol::FetchEnd::kAbsent), 0, 0, 0}})};
-  if (Status begun = promoter_->fetch(facts_.number, decoder.request(), fetch, hashes_); !begun.ok())
+    return Reply{
+        fetched_packet({facts_.number,
+                        decoder.request(),
+                        {0, static_cast<std::uint32_t>(protocol::FetchEnd::kAbsent), 0, 0, 0}})};
+  if (Status begun = promoter_->fetch(facts_.number, decoder.request(), fetch, hashes_);
+      !begun.ok())
     return malformed(decoder.type(), begun.text());
   return Reply{};
 }
@@ -302,9 +333,11 @@ Result<Reply> SessionProtocol::end_fetch(Decoder& decoder) {
 Result<Reply> SessionProtocol::probe(Decoder& decoder) {
   protocol::Probe probe{};
   if (!decoder.read(probe)) return malformed(decoder.type(), "shorter than its fixed part");
-  if (tier_probes_ == nullptr) return Status(Code::kUnsupported, "PROBE: this larderd shares no backend");
+  if (tier_probes_ == nullptr)
+    return Status(Code::kUnsupported, "PROBE: this larderd shares no backend");
   if (!decoder.read_all(probe.count, protocol::kMaxKeysPerProbe, hashes_))
-    return malformed(decoder.type(), "count " + std::to_string(probe.count) + " is over the limit or the packet");
+    return malformed(decoder.type(),
+                     "count " + std::to_string(probe.count) + " is over the limit or the packet");
   const Result<bool> open = may_use("PROBE", probe.namespace_handle);
   if (!open.ok()) return open.status();
   if (!*open) {
@@ -312,7 +345,8 @@ Result<Reply> SessionProtocol::probe(Decoder& decoder) {
     if ((probe.flags & protocol::kProbeEach) != 0) nothing.each.emplace();
     return Reply{probed_packet(nothing)};
   }
-  if (Status begun = tier_probes_->probe(facts_.number, decoder.request(), probe, hashes_); !begun.ok())
+  if (Status begun = tier_probes_->probe(facts_.number, decoder.request(), probe, hashes_);
+      !begun.ok())
     return malformed(decoder.type(), begun.text());
   return Reply{};
 }

@@ -66,7 +66,8 @@ struct SessionServices {
   // Reply to FETCH and PROBE later. Null without a lower tier, and without a shared tier.
   tiering::Promoter* promoter = nullptr;
   tiering::TierProbes* tier_probes = nullptr;
-  ReuseTracker* reuse_tracker = nullptr;  // hears of stores and drops; null: no estimate of the reuse
+  ReuseTracker* reuse_tracker =
+      nullptr;  // hears of stores and drops; null: no estimate of the reuse
   // Replies to EXPORT and WITHDRAW later, and to COPY by a flag. Null if engines copy by themselves.
   transfer::Transfers* transfers = nullptr;
 };
@@ -76,8 +77,8 @@ class SessionProtocol {
   enum class State { kNew, kWelcomed, kAttached };
 
   // `region` outlives this object. `lock_held`: whether the engine holds its lock file.
-  SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, const SessionServices& services,
-                  std::function<bool()> lock_held);
+  SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region,
+                  const SessionServices& services, std::function<bool()> lock_held);
 
   // Handles one packet. Of a large request only the first slice is done: the reply is still empty
   // and the session is busy. REQUIRES: !busy().
@@ -95,7 +96,9 @@ class SessionProtocol {
   std::uint64_t previous_session() const { return previous_session_; }
   std::uint64_t previous_epoch() const { return previous_epoch_; }
   const std::vector<protocol::SlotRef>& still_written() const { return still_written_; }
-  bool still_written_is_complete() const { return still_written_.size() < protocol::kMaxGrantsPerMessage; }
+  bool still_written_is_complete() const {
+    return still_written_.size() < protocol::kMaxGrantsPerMessage;
+  }
   GrantInquiry& inquiry() { return inquiry_; }
   // Open handles, oldest first. A handle that two requests opened appears twice.
   const std::vector<std::uint32_t>& namespaces() const { return namespaces_; }
@@ -123,7 +126,8 @@ class SessionProtocol {
   Result<Reply> open_namespace(protocol::Decoder& decoder, std::span<const std::byte> packet);
   bool make_room_on(store::Drop& room);
   Result<Reply> refuse_namespace(std::uint32_t request, const Status& why);
-  Reply enter_namespace(std::uint32_t request, std::uint32_t handle, const std::string& difference, Reply::Opened opened);
+  Reply enter_namespace(std::uint32_t request, std::uint32_t handle, const std::string& difference,
+                        Reply::Opened opened);
   Result<Reply> close_namespace(protocol::Decoder& decoder);
   Result<Reply> drop_namespace(protocol::Decoder& decoder);
   // session_transfer.cc.
@@ -153,8 +157,8 @@ class SessionProtocol {
   std::vector<protocol::SlotRef> still_written_;
   GrantInquiry inquiry_;
   std::vector<std::uint32_t> namespaces_, opened_by_;  // handles, and the requests that opened them
-  bool has_closed_ = false;                            // whether the session ever closed a namespace
-  std::vector<protocol::BlockHash> hashes_;            // reused, to save an allocation for each message
+  bool has_closed_ = false;                  // whether the session ever closed a namespace
+  std::vector<protocol::BlockHash> hashes_;  // reused, to save an allocation for each message
   std::vector<protocol::Grant> grants_;
   std::vector<protocol::CommitRecord> commits_;
   std::vector<protocol::SlotRef> slots_;

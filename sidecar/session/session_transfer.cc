@@ -20,7 +20,8 @@ Status malformed(const char* message, const std::string& why) {
   return {Code::kInvalidArgument, std::string(message) + ": " + why};
 }
 
-Result<std::vector<copy::MemoryHandle>> handles_of(const std::vector<protocol::ExportedRange>& ranges, std::vector<Fd>& fds) {
+Result<std::vector<copy::MemoryHandle>> handles_of(
+    const std::vector<protocol::ExportedRange>& ranges, std::vector<Fd>& fds) {
   std::vector<copy::MemoryHandle> handles;
   std::size_t next = 0;
   for (const protocol::ExportedRange& range : ranges) {
@@ -47,16 +48,19 @@ Result<Reply> SessionProtocol::export_memory(Decoder& decoder, std::vector<Fd> f
   std::vector<protocol::ExportedRange> ranges;
   std::string text;
   if (!decoder.read(head)) return malformed("EXPORT", "shorter than its fixed part");
-  if (transfers_ == nullptr) return Status(Code::kUnsupported, "EXPORT: this larderd does not copy itself");
+  if (transfers_ == nullptr)
+    return Status(Code::kUnsupported, "EXPORT: this larderd does not copy itself");
   if (!decoder.read_all(head.count, protocol::kMaxExportsPerMessage, ranges) ||
       !decoder.read_text(head.text_bytes, protocol::kMaxTransferTextBytes, text))
     return malformed("EXPORT", "count or text is over the limit or the packet");
   if (head.reason != 0) {
-    if (head.count != 0 || !fds.empty()) return malformed("EXPORT", "memory, and a reason against an export");
+    if (head.count != 0 || !fds.empty())
+      return malformed("EXPORT", "memory, and a reason against an export");
     const auto reason = static_cast<TransferReason>(head.reason);
     base::log_from(log_source(facts_.peer, "EXPORT"), base::LogLevel::kInfo,
                    "session " + std::to_string(facts_.number) + " copies by itself (" +
-                       std::string(protocol::transfer_reason_name(reason)) + "): " + clean_text(text));
+                       std::string(protocol::transfer_reason_name(reason)) +
+                       "): " + clean_text(text));
     transfers_->declined(facts_.number, {reason, clean_text(text)});
     return Reply{};
   }
@@ -65,7 +69,8 @@ Result<Reply> SessionProtocol::export_memory(Decoder& decoder, std::vector<Fd> f
   if (!handles.ok()) return handles.status();
   copy::DeviceId device{};
   std::copy(std::begin(head.device), std::end(head.device), device.begin());
-  if (Status opened = transfers_->open(facts_.number, decoder.request(), head.process_number, device, *std::move(handles));
+  if (Status opened = transfers_->open(facts_.number, decoder.request(), head.process_number,
+                                       device, *std::move(handles));
       !opened.ok())
     return Status(opened.code(), "EXPORT: " + opened.text());
   return Reply{};
@@ -74,7 +79,8 @@ Result<Reply> SessionProtocol::export_memory(Decoder& decoder, std::vector<Fd> f
 Result<Reply> SessionProtocol::withdraw(Decoder& decoder) {
   protocol::Withdraw withdraw{};
   if (!decoder.read(withdraw)) return malformed("WITHDRAW", "shorter than its fixed part");
-  if (transfers_ == nullptr) return Status(Code::kUnsupported, "WITHDRAW: this larderd does not copy itself");
+  if (transfers_ == nullptr)
+    return Status(Code::kUnsupported, "WITHDRAW: this larderd does not copy itself");
   if (Status begun = transfers_->withdraw(facts_.number, decoder.request()); !begun.ok())
     return Status(begun.code(), "WITHDRAW: " + begun.text());
   return Reply{};
@@ -86,20 +92,24 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
   protocol::Copy asked{};
   transfer::CopyOrder order;
   if (!decoder.read(asked)) return malformed("COPY", "shorter than its fixed part");
-  if (transfers_ == nullptr) return Status(Code::kUnsupported, "COPY: this larderd does not copy itself");
+  if (transfers_ == nullptr)
+    return Status(Code::kUnsupported, "COPY: this larderd does not copy itself");
   if (!decoder.read_all(asked.count, protocol::kMaxPiecesPerCopy, order.pieces))
-    return malformed("COPY", "count " + std::to_string(asked.count) + " is over the limit or the packet");
+    return malformed("COPY",
+                     "count " + std::to_string(asked.count) + " is over the limit or the packet");
   order.verb = static_cast<protocol::CopyVerb>(asked.verb);
   if (order.verb != protocol::CopyVerb::kStore && order.verb != protocol::CopyVerb::kLoad)
     return malformed("COPY", "verb " + std::to_string(asked.verb) + " is unknown");
   const protocol::SlotRef slot{asked.slot, 0, asked.generation};
-  const std::optional<protocol::EntryView> chunk = order.verb == protocol::CopyVerb::kStore
-                                                       ? store_.sessions().granted_chunk(facts_.number, slot)
-                                                       : store_.committed_chunk(slot.slot, slot.generation);
+  const std::optional<protocol::EntryView> chunk =
+      order.verb == protocol::CopyVerb::kStore
+          ? store_.sessions().granted_chunk(facts_.number, slot)
+          : store_.committed_chunk(slot.slot, slot.generation);
   order.flag = asked.flag;
   if (chunk) {
     if (chunk->piece_bytes == 0 || chunk->payload_bytes != order.pieces.size() * chunk->piece_bytes)
-      return malformed("COPY", std::to_string(asked.count) + " pieces differ from the chunk's pieces");
+      return malformed("COPY",
+                       std::to_string(asked.count) + " pieces differ from the chunk's pieces");
     order.generation = slot.generation;
     order.offset_bytes = chunk->offset_bytes;
     order.piece_bytes = chunk->piece_bytes;
@@ -114,20 +124,24 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
 
 // Refuses COMMIT and DISOWN of a slot while larderd copies into the slot: a commit would publish
 // incomplete bytes, a disown would free a slot that is being written.
-Status SessionProtocol::release_copies(MessageType type, std::uint32_t slot, std::uint64_t generation) {
+Status SessionProtocol::release_copies(MessageType type, std::uint32_t slot,
+                                       std::uint64_t generation) {
   if (transfers_ == nullptr || transfers_->release(generation)) return {};
-  return {Code::kFailedPrecondition, std::string(type == MessageType::kCommit ? "COMMIT" : "DISOWN") + ": slot " +
-                                         std::to_string(slot) + " is still being copied into, as this session has asked"};
+  return {Code::kFailedPrecondition,
+          std::string(type == MessageType::kCommit ? "COMMIT" : "DISOWN") + ": slot " +
+              std::to_string(slot) + " is still being copied into, as this session has asked"};
 }
 
 std::vector<std::byte> transfer_packet(const transfer::Answer& answer) {
-  Encoder encoder(answer.withdrawn ? MessageType::kWithdrawn : MessageType::kExported, answer.request);
+  Encoder encoder(answer.withdrawn ? MessageType::kWithdrawn : MessageType::kExported,
+                  answer.request);
   if (answer.withdrawn) {
     encoder.append(protocol::Withdraw{});
   } else {
     const std::string text(cut_text(answer.refusal.text, protocol::kMaxTransferTextBytes));
     encoder
-        .append(protocol::Exported{static_cast<std::uint32_t>(answer.refusal.reason), static_cast<std::uint32_t>(text.size()),
+        .append(protocol::Exported{static_cast<std::uint32_t>(answer.refusal.reason),
+                                   static_cast<std::uint32_t>(text.size()),
                                    answer.with_region ? transfer::TransferMemory::size_bytes() : 0})
         .append_text(text);
   }

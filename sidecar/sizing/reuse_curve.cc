@@ -6,7 +6,8 @@
 
 namespace larder::sizing {
 
-ReuseCurve::ReuseCurve(std::uint64_t memory_bytes) : memory_bytes_(static_cast<double>(memory_bytes)) {}
+ReuseCurve::ReuseCurve(std::uint64_t memory_bytes)
+    : memory_bytes_(static_cast<double>(memory_bytes)) {}
 
 // The finaliser of MurmurHash3: one to one, and independent of the hash that made the key.
 std::uint64_t ReuseCurve::scattered(std::uint64_t key) {
@@ -18,11 +19,13 @@ std::uint64_t ReuseCurve::scattered(std::uint64_t key) {
 
 // Bucket b > 0 holds distances up to memory * 2^(b / kSteps - kDoublings).
 std::size_t ReuseCurve::bucket_of(double distance_bytes) const {
-  const double step = std::ceil(std::log2(distance_bytes / memory_bytes_) * kSteps - 1e-9) + kSteps * kDoublings;
+  const double step =
+      std::ceil(std::log2(distance_bytes / memory_bytes_) * kSteps - 1e-9) + kSteps * kDoublings;
   return static_cast<std::size_t>(std::clamp(step, 0.0, static_cast<double>(kBuckets)));
 }
 
-void ReuseCurve::take(std::uint64_t sampled, std::uint64_t bytes, double tokens, std::uint32_t owner) {
+void ReuseCurve::take(std::uint64_t sampled, std::uint64_t bytes, double tokens,
+                      std::uint32_t owner) {
   ++chunks_sampled_;
   sampled_tokens_ += tokens * scale_;
   const auto times = static_cast<std::uint64_t>(std::llround(scale_));
@@ -41,15 +44,17 @@ void ReuseCurve::take(std::uint64_t sampled, std::uint64_t bytes, double tokens,
 }
 
 void ReuseCurve::enter(std::uint64_t sampled, std::uint64_t bytes, std::uint32_t owner) {
-  const std::uint32_t place =
-      order_.append(sampled, bytes, [this](std::uint64_t moved, std::uint32_t to) { uses_.find(moved)->second.place = to; });
+  const std::uint32_t place = order_.append(
+      sampled, bytes,
+      [this](std::uint64_t moved, std::uint32_t to) { uses_.find(moved)->second.place = to; });
   uses_.emplace(sampled, Use{place, owner, bytes});
   if (uses_.size() > kMaxTracked) {
     threshold_ = uses_.rbegin()->first - 1;
     leave(std::prev(uses_.end()));
     scale_ = std::exp2(64) / static_cast<double>(threshold_);
   }
-  while (uses_.size() > 1 && static_cast<double>(order_.total_bytes()) * scale_ > kReach * memory_bytes_)
+  while (uses_.size() > 1 &&
+         static_cast<double>(order_.total_bytes()) * scale_ > kReach * memory_bytes_)
     leave(uses_.find(order_.oldest()));
 }
 
@@ -80,7 +85,8 @@ double ReuseCurve::hit_ratio(double factor) const {
   if (all_tokens_ <= 0) return 0;
   double found = all_tokens_ - sampled_tokens_;  // SHARDS_adj
   const std::size_t last = bucket_of(factor * memory_bytes_);
-  for (std::size_t bucket = 0; bucket <= std::min(last, kBuckets - 1); ++bucket) found += tokens_[bucket];
+  for (std::size_t bucket = 0; bucket <= std::min(last, kBuckets - 1); ++bucket)
+    found += tokens_[bucket];
   return std::clamp(found, 0.0, all_tokens_) / (all_tokens_ + vain_tokens_);
 }
 

@@ -31,7 +31,8 @@ namespace larder::sizing {
 class ReuseCurve {
  public:
   static constexpr std::uint32_t kMaxTracked = 8192;  // chunks in the sample
-  static constexpr std::uint32_t kReach = 8;          // longest distance that counts, in multiples of the memory
+  static constexpr std::uint32_t kReach =
+      8;  // longest distance that counts, in multiples of the memory
 
   // REQUIRES: memory_bytes is not 0.
   explicit ReuseCurve(std::uint64_t memory_bytes);
@@ -67,8 +68,9 @@ class ReuseCurve {
   void fill(stats::Estimate& estimate) const;
 
  private:
-  static constexpr int kSteps = 8;       // buckets a doubling, so that 0.5, 1, 2 and 4 are bounds
-  static constexpr int kDoublings = 10;  // below the size of the memory; one bucket has all shorter distances
+  static constexpr int kSteps = 8;  // buckets a doubling, so that 0.5, 1, 2 and 4 are bounds
+  static constexpr int kDoublings =
+      10;  // below the size of the memory; one bucket has all shorter distances
   static constexpr std::size_t kBuckets = kSteps * (kDoublings + 3) + 1;
 
   struct Use {
@@ -88,8 +90,9 @@ class ReuseCurve {
   double scale_ = 1;                      // 1 / sampling ratio
   Uses uses_;
   UseOrder order_{kMaxTracked + 1};
-  std::array<double, kBuckets> tokens_{};       // by reuse distance, scaled
-  double all_tokens_ = 0, sampled_tokens_ = 0;  // tokens of all chunks; tokens of sampled chunks, scaled
+  std::array<double, kBuckets> tokens_{};  // by reuse distance, scaled
+  double all_tokens_ = 0,
+         sampled_tokens_ = 0;  // tokens of all chunks; tokens of sampled chunks, scaled
   double vain_tokens_ = 0;
   std::uint64_t chunks_asked_ = 0, chunks_sampled_ = 0;
   stats::DistanceHistogram distances_;

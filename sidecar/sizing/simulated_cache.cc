@@ -33,7 +33,8 @@ class Queue final : public SimulatedCache {
   }
 
  private:
-  using Order = std::list<std::pair<std::uint64_t, std::uint64_t>>;  // chunk and bytes, first to go first
+  using Order =
+      std::list<std::pair<std::uint64_t, std::uint64_t>>;  // chunk and bytes, first to go first
   const std::uint64_t size_bytes_;
   const bool by_use_;
   std::uint64_t used_bytes_ = 0;
@@ -157,13 +158,16 @@ std::span<const std::string_view> policies() {
   return kPolicies;
 }
 
-Result<std::unique_ptr<SimulatedCache>> make_cache(std::string_view policy, std::uint64_t size_bytes) {
+Result<std::unique_ptr<SimulatedCache>> make_cache(std::string_view policy,
+                                                   std::uint64_t size_bytes) {
   std::unique_ptr<SimulatedCache> cache;
-  if (policy == "lru" || policy == "fifo") cache = std::make_unique<Queue>(size_bytes, policy == "lru");
+  if (policy == "lru" || policy == "fifo")
+    cache = std::make_unique<Queue>(size_bytes, policy == "lru");
   if (policy == "s3-fifo") cache = std::make_unique<S3Fifo>(size_bytes);
   if (policy == "optimal") cache = std::make_unique<Optimal>(size_bytes);
   if (cache == nullptr)
-    return Status(Code::kInvalidArgument, "'" + std::string(policy) + "' is no policy: lru, fifo, s3-fifo, optimal");
+    return Status(Code::kInvalidArgument,
+                  "'" + std::string(policy) + "' is no policy: lru, fifo, s3-fifo, optimal");
   return cache;
 }
 

@@ -30,6 +30,7 @@ class SimulatedCache {
 std::span<const std::string_view> policies();
 
 // kInvalidArgument names the policies.
-Result<std::unique_ptr<SimulatedCache>> make_cache(std::string_view policy, std::uint64_t size_bytes);
+Result<std::unique_ptr<SimulatedCache>> make_cache(std::string_view policy,
+                                                   std::uint64_t size_bytes);
 
 }  // namespace larder::sizing

@@ -23,7 +23,8 @@ std::vector<std::vector<std::uint64_t>> next_uses(std::span<const TracedRequest>
 
 }  // namespace
 
-Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy, std::uint64_t size_bytes) {
+Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy,
+                           std::uint64_t size_bytes) {
   const Result<std::unique_ptr<SimulatedCache>> made = make_cache(policy, size_bytes);
   if (!made.ok()) return made.status();
   SimulatedCache& cache = **made;
@@ -32,9 +33,11 @@ Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_vie
   for (std::size_t i = 0; i < trace.size(); ++i) {
     const TracedRequest& request = trace[i];
     std::size_t hit = 0;
-    for (; hit < request.chunks.size() && cache.has(request.chunks[hit]); ++hit) cache.use(request.chunks[hit], next[i][hit]);
+    for (; hit < request.chunks.size() && cache.has(request.chunks[hit]); ++hit)
+      cache.use(request.chunks[hit], next[i][hit]);
     for (std::size_t at = hit; at < request.chunks.size(); ++at)
-      if (!cache.has(request.chunks[at])) cache.insert(request.chunks[at], request.chunk_bytes, next[i][at]);
+      if (!cache.has(request.chunks[at]))
+        cache.insert(request.chunks[at], request.chunk_bytes, next[i][at]);
     ++sums.requests;
     sums.requests_hit += hit != 0;
     sums.chunks += request.chunks.size();

@@ -21,7 +21,9 @@ struct TracedRequest {
   std::uint64_t chunk_tokens = 0;  // of one chunk; the last chunk of a request may have fewer
 
   // The tokens of the first `count` chunks.
-  std::uint64_t tokens_of(std::size_t count) const { return std::min<std::uint64_t>(count * chunk_tokens, tokens); }
+  std::uint64_t tokens_of(std::size_t count) const {
+    return std::min<std::uint64_t>(count * chunk_tokens, tokens);
+  }
 };
 
 struct Simulated {
@@ -29,12 +31,15 @@ struct Simulated {
   std::uint64_t tokens = 0, tokens_hit = 0;
   std::uint64_t requests = 0, requests_hit = 0;
 
-  double hit_ratio() const { return tokens == 0 ? 0 : static_cast<double>(tokens_hit) / static_cast<double>(tokens); }
+  double hit_ratio() const {
+    return tokens == 0 ? 0 : static_cast<double>(tokens_hit) / static_cast<double>(tokens);
+  }
 };
 
 // Each request hits its chunks up to the first missing chunk, and stores the others.
 // kInvalidArgument: unknown policy.
-Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy, std::uint64_t size_bytes);
+Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy,
+                           std::uint64_t size_bytes);
 
 // The bytes of all distinct chunks of the trace. More memory gives no more hits.
 std::uint64_t distinct_bytes(std::span<const TracedRequest> trace);

@@ -56,7 +56,8 @@ class UseOrder {
   template <typename Moved>
   void close_ranks(const Moved& moved) {
     std::vector<std::uint64_t> bytes(things_.size());
-    for (std::uint32_t place = 0; place < things_.size(); ++place) bytes[place] = prefix(place + 1) - prefix(place);
+    for (std::uint32_t place = 0; place < things_.size(); ++place)
+      bytes[place] = prefix(place + 1) - prefix(place);
     std::fill(tree_.begin(), tree_.end(), 0);
     std::uint32_t to = 0;
     for (std::uint32_t from = 0; from < things_.size(); ++from) {

@@ -28,11 +28,13 @@ class Control {
   virtual bool ready() const = 0;
   // Drops every chunk of the namespace. `id`: the id, or a unique prefix of at least 4 digits.
   // Returns the number of chunks in memory or in a lower tier, whichever is larger.
-  virtual Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) = 0;
+  virtual Result<std::uint64_t> drop_namespace(const std::string& id,
+                                               std::uint32_t deadline_ms) = 0;
   // Prefetches, pins, unpins or evicts the chunks of these hashes in the namespace. `id`: as for
   // drop_namespace().
   virtual Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id,
-                                          const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) = 0;
+                                          const std::vector<protocol::BlockHash>& hashes,
+                                          std::uint32_t deadline_ms) = 0;
   virtual Result<std::uint64_t> clear(std::uint32_t deadline_ms) = 0;
   // The requests from number `from` on; without `from`, the requests from now on. Recording stops
   // some seconds after the last call. Never waits.

@@ -50,9 +50,10 @@ using AgeHistogram = PowersOfFour<1000, 11>;             // ms: 1 s to about 12 
 using DistanceHistogram = PowersOfFour<1ULL << 20, 13>;  // bytes: 1 MiB to 16 TiB
 
 struct NamespaceStats {
-  std::string id;                                  // 32 hex digits
-  std::string model;                               // served name
-  std::shared_ptr<const std::string> fingerprint;  // canonical text, up to 48 KiB: shared by all copies
+  std::string id;     // 32 hex digits
+  std::string model;  // served name
+  std::shared_ptr<const std::string>
+      fingerprint;  // canonical text, up to 48 KiB: shared by all copies
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
   std::uint32_t sessions = 0;
@@ -67,8 +68,9 @@ struct SessionStats {
   std::uint32_t grants = 0;
   std::uint64_t held_bytes = 0;  // of counting holds
   std::uint64_t granted_bytes = 0;
-  bool sidecar_copies = false;                          // larderd copies for the session, not the engine
-  std::string transfer_reason = {}, transfer_why = {};  // why larderd does not copy, as a name and in words
+  bool sidecar_copies = false;  // larderd copies for the session, not the engine
+  std::string transfer_reason = {},
+              transfer_why = {};  // why larderd does not copy, as a name and in words
   // As an engine with pages on a GPU reports: the bytes of the arena registered with the GPU, and
   // the way of its copies in words. Empty without a GPU.
   std::uint64_t registered_bytes = 0;
@@ -98,15 +100,16 @@ struct ModelStats {
   std::uint64_t tokens_asked = 0, tokens_hit = 0;
   std::uint64_t bytes_loaded = 0, bytes_stored = 0;
   std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // computed by the engines
-  std::uint64_t requests_short = 0;                  // requests without a hit, for less than a chunk
-  std::uint64_t requests_salted = 0;                 // with a cache_salt: they hit only chunks with the same salt
+  std::uint64_t requests_short = 0;   // requests without a hit, for less than a chunk
+  std::uint64_t requests_salted = 0;  // with a cache_salt: they hit only chunks with the same salt
   // The prefill time that hits saved, at the engine speed known at the hit. Tokens of hits before
   // the first known speed wait in tokens_not_valued.
   std::uint64_t prefill_saved_ns = 0, tokens_not_valued = 0;
 };
 
 // The decision of an engine about a request, the label `decision`.
-inline constexpr std::array<const char*, 5> kDecisions{"load", "fetch", "recompute", "absent", "unknown"};
+inline constexpr std::array<const char*, 5> kDecisions{"load", "fetch", "recompute", "absent",
+                                                       "unknown"};
 
 // The hit ratio with another amount of memory (sidecar/sizing).
 struct EstimatedHit {
@@ -119,28 +122,32 @@ struct Estimate {
   std::uint64_t chunks_asked = 0, chunks_sampled = 0;  // counters
   std::uint64_t chunks_tracked = 0;                    // gauge: chunks with a known last use
   double sampling_ratio = 1;                           // gauge
-  DistanceHistogram reuse_distance;                    // of all requested chunks, scaled up from the sample
+  DistanceHistogram reuse_distance;  // of all requested chunks, scaled up from the sample
 };
 
 // A lower tier. Counters without a unit in the name count chunks.
 struct TierStats {
-  std::string place;  // the directory of the disk, the address of the backend; empty without the tier
-  std::string mode;   // io_uring, threads; TCP, TLS, Unix socket
+  std::string
+      place;  // the directory of the disk, the address of the backend; empty without the tier
+  std::string mode;  // io_uring, threads; TCP, TLS, Unix socket
   bool takes_puts = true, takes_gets = true;
-  std::string reason;                                                                                  // why the tier is degraded
-  std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, in_flight_bytes = 0, write_queue = 0;  // gauges
+  std::string reason;  // why the tier is degraded
+  std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, in_flight_bytes = 0,
+                write_queue = 0;  // gauges
   std::uint64_t puts = 0, put_bytes = 0, puts_failed = 0;
   std::uint64_t gets = 0, get_bytes = 0, gets_missed = 0, gets_failed = 0;
   std::uint64_t refused = 0, deadlines_missed = 0, records_corrupt = 0, not_queued = 0;
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_expired = 0;
-  std::uint64_t written_bytes = 0, read_bytes = 0;              // to and from the device, with all overhead
-  std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // gauges: bytes that may be at the device at once
+  std::uint64_t written_bytes = 0, read_bytes = 0;  // to and from the device, with all overhead
+  std::uint64_t read_window_bytes = 0,
+                write_window_bytes = 0;  // gauges: bytes that may be at the device at once
   std::uint64_t times_degraded = 0;
   Histogram get_time, put_time;  // of one successful operation, from the request to the message
   // As published to engines: whether the tier answers in time, and its speed.
   bool serving = false;
   std::uint64_t read_latency_ns = 0, read_bytes_per_s = 0;
-  std::uint64_t servers = 0, servers_reachable = 0;  // of a tier of several equal servers, such as peers; else 0
+  std::uint64_t servers = 0,
+                servers_reachable = 0;  // of a tier of several equal servers, such as peers; else 0
 };
 
 // Counts of chunks served to peers.
@@ -167,8 +174,9 @@ struct Stats {
   // Memory tier.
   std::uint64_t arena_bytes = 0, touched_bytes = 0, used_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
-  std::string arena_numa = "none";  // the NUMA binding of the arena: "node 1", "nodes 0-1 interleaved"
-  std::uint64_t unused_bytes = 0;   // touched, outside of extents
+  std::string arena_numa =
+      "none";  // the NUMA binding of the arena: "node 1", "nodes 0-1 interleaved"
+  std::uint64_t unused_bytes = 0;  // touched, outside of extents
   std::uint64_t pinned_bytes = 0;
   std::uint64_t kept_bytes = 0;           // of slots that larderd itself keeps
   std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of the sizes in use
@@ -190,7 +198,8 @@ struct Stats {
 
   // Refusals: RESERVE with the replies no space, cap, present, pending; COMMIT by another session
   // or generation.
-  std::uint64_t refused_no_space = 0, refused_cap = 0, reserve_present = 0, reserve_pending = 0, refused_commit = 0;
+  std::uint64_t refused_no_space = 0, refused_cap = 0, reserve_present = 0, reserve_pending = 0,
+                refused_commit = 0;
   std::uint64_t disowned = 0;
 
   // Ages and caps: holds that stopped counting by age, and by the cap of their session; grants that
@@ -201,21 +210,25 @@ struct Stats {
 
   // Promotion: fetches, fetches cut short by a deadline, families that became complete in memory,
   // bytes read, and failed reads; and the fetches that run or keep chunks.
-  std::uint64_t fetches = 0, fetches_late = 0, fetch_hits = 0, promoted_bytes = 0, promotions_failed = 0;
+  std::uint64_t fetches = 0, fetches_late = 0, fetch_hits = 0, promoted_bytes = 0,
+                promotions_failed = 0;
   std::uint64_t fetches_kept = 0;  // gauge
   // Probes of a shared backend. Late: the deadline passed before the reply. Failed: the backend
   // could not be asked.
-  std::uint64_t probes = 0, probes_late = 0, probes_failed = 0, probe_hits = 0, probe_hits_shared = 0;
+  std::uint64_t probes = 0, probes_late = 0, probes_failed = 0, probe_hits = 0,
+                probe_hits_shared = 0;
 
   // Hashes in verbs of engines and admins.
   std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0;
 
   // Chunks with bytes that do not match the root: reports of engines, and reports that larderd
   // confirmed.
-  std::uint64_t bad_reported = 0, bad_confirmed = 0, checksum_failures = 0, loads_failed = 0, events_lost = 0;
+  std::uint64_t bad_reported = 0, bad_confirmed = 0, checksum_failures = 0, loads_failed = 0,
+                events_lost = 0;
 
   // Sessions.
-  std::uint64_t sessions_opened = 0, sessions_ended = 0, sessions_refused = 0, protocol_errors = 0, heartbeats_missed = 0;
+  std::uint64_t sessions_opened = 0, sessions_ended = 0, sessions_refused = 0, protocol_errors = 0,
+                heartbeats_missed = 0;
   std::uint64_t holds = 0, grants = 0, held_bytes = 0, granted_bytes = 0;  // gauges
   // Closed namespaces; namespaces whose chunks were evicted for their place; namespaces that were
   // refused without a place.
@@ -224,7 +237,7 @@ struct Stats {
   Histogram lookup, load_wait, load_copy, store_copy, reserve;
   std::uint64_t loads = 0, stored = 0;                       // successful, by engines
   std::array<std::uint64_t, kDecisions.size()> decisions{};  // requests by decision
-  AgeHistogram age_at_eviction;                              // since the last use, of chunks evicted for room
+  AgeHistogram age_at_eviction;  // since the last use, of chunks evicted for room
   Estimate estimate;
   Histogram probe;  // of probes that asked the backend
 

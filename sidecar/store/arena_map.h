@@ -15,7 +15,9 @@ namespace larder::store {
 
 struct PageRange {
   std::uint32_t begin = 0, end = 0;
-  bool overlaps(std::uint32_t start, std::uint32_t pages) const { return start < end && begin < start + pages; }
+  bool overlaps(std::uint32_t start, std::uint32_t pages) const {
+    return start < end && begin < start + pages;
+  }
 };
 
 class ArenaMap {

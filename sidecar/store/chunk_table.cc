@@ -11,7 +11,8 @@ ChunkTable::ChunkTable(const IndexShape& shape, std::byte* index, const std::byt
       arena_memory_(arena),
       policy_(std::make_unique<Lru>(table_)) {}
 
-Result<std::uint32_t> ChunkTable::open_namespace(const NamespaceSpec& spec, std::string* difference) {
+Result<std::uint32_t> ChunkTable::open_namespace(const NamespaceSpec& spec,
+                                                 std::string* difference) {
   Result<std::uint32_t> handle = namespaces_.open(spec, arena_.arena_bytes(), difference);
   if (handle.ok()) index_.set_namespace(*handle, spec.id);
   return handle;
@@ -83,7 +84,8 @@ void ChunkTable::fill(stats::Stats& stats) const {
   stats.namespaces_given_back = namespaces_.given_back();
   for (const std::uint32_t handle : namespaces_.handles()) {
     const Namespace& ns = namespaces_.at(handle);
-    stats.namespaces.push_back({ns.spec.id.to_hex(), ns.spec.model, ns.spec.fingerprint, ns.chunks, ns.bytes, ns.sessions});
+    stats.namespaces.push_back({ns.spec.id.to_hex(), ns.spec.model, ns.spec.fingerprint, ns.chunks,
+                                ns.bytes, ns.sessions});
   }
 }
 

@@ -37,7 +37,8 @@ class ChunkTable {
 
   // Only memory below `bytes` is given out.
   void set_touched_bytes(std::uint64_t bytes) {
-    if (bytes == touched_bytes_) return;  // a write would take the cache line of the header from all readers
+    if (bytes == touched_bytes_)
+      return;  // a write would take the cache line of the header from all readers
     touched_bytes_ = bytes;
     arena_.set_touched_bytes(bytes);
     index_.set_touched_bytes(bytes);
@@ -48,7 +49,9 @@ class ChunkTable {
   Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference);
   void leave_namespace(std::uint32_t handle);
   // Counts the key of a slot in its namespace.
-  void enter_namespace(std::uint32_t slot) { ++namespaces_.at(index_.key(slot).namespace_handle).slots; }
+  void enter_namespace(std::uint32_t slot) {
+    ++namespaces_.at(index_.key(slot).namespace_handle).slots;
+  }
   // Removes the namespace from the key of a slot that waits for its writer or its readers: such a
   // slot must not keep the namespace open. The last slot of a namespace that sessions have left
   // closes the namespace, here and in free_slot().
@@ -79,13 +82,16 @@ class ChunkTable {
     arena_.give(slot, index_.offset_bytes(slot));
   }
   // The chunk in a slot; empty if it is not committed at this generation.
-  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
-    if (slot >= table_.end() || index_.state(slot) != protocol::SlotState::kCommitted || index_.generation(slot) != generation)
+  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot,
+                                                     std::uint64_t generation) const {
+    if (slot >= table_.end() || index_.state(slot) != protocol::SlotState::kCommitted ||
+        index_.generation(slot) != generation)
       return std::nullopt;
     return index_.view(slot);
   }
   std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const {
-    return {arena_memory_ + chunk.offset_bytes, protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes)};
+    return {arena_memory_ + chunk.offset_bytes,
+            protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes)};
   }
   std::uint32_t committed() const { return committed_; }
 

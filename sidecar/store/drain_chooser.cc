@@ -22,13 +22,18 @@ void DrainChooser::list_segments(std::uint32_t fixed_class, std::uint64_t oldest
   segments_.clear();
   for (const auto& [start, piece] : map_.pieces()) {
     if (piece.extent == ArenaMap::kNoExtent) {
-      segments_.push_back({start, {piece.pages, piece.pages, static_cast<double>(oldest) * piece.pages}, true, false});
+      segments_.push_back({start,
+                           {piece.pages, piece.pages, static_cast<double>(oldest) * piece.pages},
+                           true,
+                           false});
       continue;
     }
     const Extent& extent = extents_[piece.extent];
-    const bool fixed = extent.used != extent.candidates || extent.avoided || extent.size_class == fixed_class;
+    const bool fixed =
+        extent.used != extent.candidates || extent.avoided || extent.size_class == fixed_class;
     const std::uint32_t free_pages = (extent.slots - extent.used) * extent.slot_pages;
-    const double ages = static_cast<double>(uses_) * extent.candidates - static_cast<double>(extent.stamps);
+    const double ages =
+        static_cast<double>(uses_) * extent.candidates - static_cast<double>(extent.stamps);
     const double age = ages * extent.slot_pages + static_cast<double>(oldest) * free_pages;
     segments_.push_back({start, {piece.pages, free_pages, age}, false, fixed});
   }
@@ -38,8 +43,10 @@ void DrainChooser::list_segments(std::uint32_t fixed_class, std::uint64_t oldest
 // use could use.
 std::uint64_t DrainChooser::lost_pages(const Run& run, std::uint32_t slot_pages) const {
   std::uint64_t pages = run.sum.pages;
-  if (run.first > 0 && segments_[run.first - 1].span) pages += segments_[run.first - 1].amount.pages;
-  if (run.last + 1 < segments_.size() && segments_[run.last + 1].span) pages += segments_[run.last + 1].amount.pages;
+  if (run.first > 0 && segments_[run.first - 1].span)
+    pages += segments_[run.first - 1].amount.pages;
+  if (run.last + 1 < segments_.size() && segments_[run.last + 1].span)
+    pages += segments_[run.last + 1].amount.pages;
   std::uint32_t smallest = slot_pages;
   for (const SizeClass& of_size : classes_)
     if (of_size.extents != 0) smallest = std::min(smallest, of_size.slot_pages);
@@ -49,7 +56,8 @@ std::uint64_t DrainChooser::lost_pages(const Run& run, std::uint32_t slot_pages)
 // For each segment, visits the shortest run without fixed segments that ends there and has at least
 // `least` of `what`.
 template <typename Visit>
-void DrainChooser::each_run(std::uint64_t Amount::*what, std::uint64_t least, const Visit& visit) const {
+void DrainChooser::each_run(std::uint64_t Amount::*what, std::uint64_t least,
+                            const Visit& visit) const {
   Run run;
   for (; run.last < segments_.size(); ++run.last) {
     const Segment& segment = segments_[run.last];
@@ -76,13 +84,16 @@ PageRange DrainChooser::range_of(const Run& run) const {
 }
 
 // The run of at least `pages` with the best score: old on average, and little loss.
-std::optional<DrainWindow> DrainChooser::coldest(std::uint64_t pages, std::uint32_t slot_pages) const {
+std::optional<DrainWindow> DrainChooser::coldest(std::uint64_t pages,
+                                                 std::uint32_t slot_pages) const {
   std::optional<DrainWindow> best;
   double best_score = 0;
   each_run(&Amount::pages, pages, [&](const Run& run) {
     const auto all = static_cast<double>(run.sum.pages);
     const double mean = run.sum.age / all;
-    const double score = mean * std::max(kLeastScore, 1 - kLossWeight * static_cast<double>(lost_pages(run, slot_pages)) / all);
+    const double score =
+        mean * std::max(kLeastScore,
+                        1 - kLossWeight * static_cast<double>(lost_pages(run, slot_pages)) / all);
     if (best && score <= best_score) return;
     best_score = score;
     best = DrainWindow{range_of(run), mean};
@@ -90,17 +101,20 @@ std::optional<DrainWindow> DrainChooser::coldest(std::uint64_t pages, std::uint3
   return best;
 }
 
-std::optional<DrainWindow> DrainChooser::coldest_window(std::uint32_t size_class, std::uint64_t oldest) const {
+std::optional<DrainWindow> DrainChooser::coldest_window(std::uint32_t size_class,
+                                                        std::uint64_t oldest) const {
   const std::uint32_t slot_pages = classes_[size_class].slot_pages;
   list_segments(size_class, oldest);
   const std::optional<DrainWindow> window =
-      coldest(static_cast<std::uint64_t>(long_extent_slots(arena_bytes_, slot_pages)) * slot_pages, slot_pages);
+      coldest(static_cast<std::uint64_t>(long_extent_slots(arena_bytes_, slot_pages)) * slot_pages,
+              slot_pages);
   return window ? window : coldest(slot_pages, slot_pages);
 }
 
 std::optional<DrainWindow> DrainChooser::scattered_window(std::uint32_t size_class) const {
   const std::uint64_t slot_pages = classes_[size_class].slot_pages;
-  if (map_.free_pages() * protocol::kSlotAlignBytes < arena_bytes_ / kScatteredShare || map_.free_pages() < slot_pages)
+  if (map_.free_pages() * protocol::kSlotAlignBytes < arena_bytes_ / kScatteredShare ||
+      map_.free_pages() < slot_pages)
     return std::nullopt;
   list_segments(Extent::kNone, 0);
   std::optional<DrainWindow> best;

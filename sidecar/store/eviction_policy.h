@@ -21,7 +21,8 @@ class EvictionPolicy {
   virtual void erase(std::uint32_t slot, std::uint32_t size_class) = 0;
   // Writes the first candidates to evict into `slots`, in order, and leaves them in place. Returns
   // the number.
-  virtual std::size_t first_victims(std::uint32_t size_class, std::span<std::uint32_t> slots) const = 0;
+  virtual std::size_t first_victims(std::uint32_t size_class,
+                                    std::span<std::uint32_t> slots) const = 0;
 };
 
 }  // namespace larder::store

@@ -27,7 +27,8 @@ constexpr std::uint32_t kAheadShare = protocol::kSessionGrantedShare;
 constexpr std::uint32_t kMostAhead = 4096;
 }  // namespace
 
-Evictor::Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers, const RecoveryGrace& grace, stats::Stats& stats)
+Evictor::Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers,
+                 const RecoveryGrace& grace, stats::Stats& stats)
     : chunks_(chunks),
       index_(chunks.index()),
       table_(chunks.table()),
@@ -41,7 +42,8 @@ Evictor::Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers,
 SlotArena::Slot Evictor::take_slot(std::uint32_t size_class, std::uint32_t& may_examine) {
   for (;;) {
     const SlotArena::Slot slot = arena_.take(size_class);
-    if (slot.number != kNoSlot || may_examine == 0 || !make_room(size_class, may_examine)) return slot;
+    if (slot.number != kNoSlot || may_examine == 0 || !make_room(size_class, may_examine))
+      return slot;
   }
 }
 
@@ -69,7 +71,8 @@ bool Evictor::evict_of(std::uint32_t size_class, std::uint32_t& may_examine) {
     victims_.resize(policy_.first_victims(size_class, victims_));
     if (victims_.empty()) break;
     left -= static_cast<std::uint32_t>(victims_.size());
-    if (evict_families(victims_, victims_.size(), may_examine, stats_.evicted_capacity) != 0) return true;
+    if (evict_families(victims_, victims_.size(), may_examine, stats_.evicted_capacity) != 0)
+      return true;
     left = std::min(left, may_examine);
   }
   return false;
@@ -79,7 +82,8 @@ std::optional<std::uint32_t> Evictor::coldest_candidate() const {
   std::optional<std::uint32_t> coldest;
   std::uint32_t slot = kNoSlot;
   for (std::uint32_t number = 0; number < arena_.class_count(); ++number)
-    if (policy_.first_victims(number, std::span(&slot, 1)) != 0 && (!coldest || arena_.age(slot) > arena_.age(*coldest)))
+    if (policy_.first_victims(number, std::span(&slot, 1)) != 0 &&
+        (!coldest || arena_.age(slot) > arena_.age(*coldest)))
       coldest = slot;
   return coldest;
 }
@@ -95,7 +99,8 @@ bool Evictor::start_drain(std::uint32_t size_class) {
     if (!window) {
       const std::optional<std::uint32_t> coldest = coldest_candidate();
       window = arena_.coldest_window(size_class, coldest ? arena_.age(*coldest) : 0);
-      if (window && has_own && window->mean_age <= kColder * static_cast<double>(arena_.age(own))) window.reset();
+      if (window && has_own && window->mean_age <= kColder * static_cast<double>(arena_.age(own)))
+        window.reset();
     }
     if (window && any_held(*window)) continue;
     arena_.clear_avoided();
@@ -128,7 +133,8 @@ std::uint32_t Evictor::go_on_draining(std::uint32_t& may_examine) {
   return evict_families(victims_, victims_.size() + 1, may_examine, stats_.evicted_resized);
 }
 
-void Evictor::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
+void Evictor::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots,
+                         bool also_written) {
   if (grace_.settling()) return;  // no eviction before settled()
   for (std::uint32_t size_class = 0; size_class < arena_.class_count(); ++size_class) {
     const std::uint32_t all = arena_.class_slots(size_class);
@@ -138,15 +144,16 @@ void Evictor::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots,
     victims_.resize(policy_.first_victims(size_class, victims_));
     chunks_.spend(victims_.size());
     for (const std::uint32_t slot : victims_)
-      if (also_written || !listeners_.written_to(tier, slot)) slots.push_back({slot, 0, index_.generation(slot)});
+      if (also_written || !listeners_.written_to(tier, slot))
+        slots.push_back({slot, 0, index_.generation(slot)});
   }
 }
 
 // Evicts the families of these slots, in order, until `enough` slots are free or `may_examine` is
 // used up, and one family more at most. One scan of all holds serves the whole batch. A family with
 // a held or unfinished chunk stays, and counts as used. Returns the number of free slots.
-std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint32_t& may_examine,
-                                      std::uint64_t& counter) {
+std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std::size_t enough,
+                                      std::uint32_t& may_examine, std::uint64_t& counter) {
   batch_.clear();
   family_end_.clear();
   for (std::size_t i = 0; i < slots.size() && batch_.size() < enough && may_examine != 0; ++i) {
@@ -154,16 +161,20 @@ std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std:
     if (i + kPrefetchAhead < slots.size()) prefetch_family(chunks_, slots[i + kPrefetchAhead]);
     const std::uint64_t before = chunks_.effort();
     chunks_.spend(1);
-    if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else gone with an earlier family
-    may_examine -= static_cast<std::uint32_t>(std::min<std::uint64_t>(may_examine, chunks_.effort() - before));
+    if (index_.state(slots[i]) == SlotState::kCommitted)
+      claim_family(slots[i]);  // else gone with an earlier family
+    may_examine -=
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(may_examine, chunks_.effort() - before));
   }
   LARDER_POINT(victims_dying);
   readers_.scan(batch_);
   LARDER_POINT(victims_scanned);
   std::uint32_t freed = 0, begin = 0;
   for (const std::uint32_t end : family_end_) {
-    if (begin + 2 * kPrefetchAhead < batch_.size()) chunks_.prefetch_slot(batch_[begin + 2 * kPrefetchAhead]);
-    if (begin + kPrefetchAhead < batch_.size()) chunks_.prefetch_freeing(batch_[begin + kPrefetchAhead]);
+    if (begin + 2 * kPrefetchAhead < batch_.size())
+      chunks_.prefetch_slot(batch_[begin + 2 * kPrefetchAhead]);
+    if (begin + kPrefetchAhead < batch_.size())
+      chunks_.prefetch_freeing(batch_[begin + kPrefetchAhead]);
     if (release_family(std::span(batch_).subspan(begin, end - begin))) freed += end - begin;
     begin = end;
   }
@@ -176,7 +187,8 @@ std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std:
 void Evictor::claim_family(std::uint32_t slot) {
   const protocol::Key key = index_.key(slot);
   find_family(chunks_, key.namespace_handle, key.hash, family_, slot);
-  const bool stays = !family_.granted.empty();            // a pinned family is pinned as a whole and never a candidate
+  const bool stays =
+      !family_.granted.empty();  // a pinned family is pinned as a whole and never a candidate
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
       chunks_.touch_order(member);
@@ -194,15 +206,17 @@ void Evictor::claim_family(std::uint32_t slot) {
 // *after* that. The order matters: an engine announces a hold first and then checks the word, so
 // one side always sees the other.
 bool Evictor::release_family(std::span<const std::uint32_t> slots) {
-  const bool held = std::any_of(slots.begin(), slots.end(),
-                                [this](std::uint32_t slot) { return readers_.held(slot); });  // mutation: evict-held, family-hold
+  const bool held = std::any_of(slots.begin(), slots.end(), [this](std::uint32_t slot) {
+    return readers_.held(slot);
+  });  // mutation: evict-held, family-hold
   for (const std::uint32_t slot : slots) {
     if (held) {  // that counts as a use, also of a guest: kept guests do not stay the first victims
       index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
       chunks_.enter_order_used(slot);
       continue;
     }
-    if (const auto age_ms = ages_.age_ms(table_.note(slot).used_stamp)) stats_.age_at_eviction.record(*age_ms);
+    if (const auto age_ms = ages_.age_ms(table_.note(slot).used_stamp))
+      stats_.age_at_eviction.record(*age_ms);
     listeners_.count_lost(slot);
     chunks_.count_out(slot);
     index_.erase_key(slot);

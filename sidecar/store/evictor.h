@@ -24,7 +24,8 @@ namespace larder::store {
 class Evictor {
  public:
   // All arguments outlive this object.
-  Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers, const RecoveryGrace& grace, stats::Stats& stats);
+  Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers,
+          const RecoveryGrace& grace, stats::Stats& stats);
   Evictor(const Evictor&) = delete;
 
   // A slot of the size; evicts for it. The number is kNoSlot without room, or once `may_examine` is
@@ -45,8 +46,8 @@ class Evictor {
   std::optional<std::uint32_t> coldest_candidate() const;
   bool start_drain(std::uint32_t size_class);
   bool any_held(const SlotArena::Window& window);
-  std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint32_t& may_examine,
-                               std::uint64_t& counter);
+  std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough,
+                               std::uint32_t& may_examine, std::uint64_t& counter);
   void claim_family(std::uint32_t slot);
   bool release_family(std::span<const std::uint32_t> slots);
 

@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t kMostPrefetched = 64;
 }  // namespace
 
-void find_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known) {
+void find_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash,
+                 Family& family, std::uint32_t known) {
   family.clear();
   const NamespaceSpec& spec = chunks.namespaces().at(handle).spec;
   family.expected = spec.part_count();
@@ -19,11 +20,13 @@ void find_family(ChunkTable& chunks, std::uint32_t handle, const protocol::Block
   each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
     const std::uint32_t slot = chunks.index().find(key);
     if (slot == kNoSlot) return;
-    (chunks.index().state(slot) == SlotState::kCommitted ? family.committed : family.granted).push_back(slot);
+    (chunks.index().state(slot) == SlotState::kCommitted ? family.committed : family.granted)
+        .push_back(slot);
   });
 }
 
-void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members) {
+void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash,
+                    std::vector<Member>& members) {
   members.clear();
   if (!chunks.namespaces().is_open(handle)) return;
   const NamespaceSpec& spec = chunks.namespaces().at(handle).spec;
@@ -31,7 +34,8 @@ void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::Bl
   each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
     const std::uint32_t slot = chunks.index().find(key);
     if (slot == kNoSlot) return members.push_back({key, {}, SlotState::kFree});
-    members.push_back({key, {slot, 0, chunks.index().generation(slot)}, chunks.index().state(slot)});
+    members.push_back(
+        {key, {slot, 0, chunks.index().generation(slot)}, chunks.index().state(slot)});
   });
 }
 

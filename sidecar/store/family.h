@@ -44,10 +44,11 @@ void each_member(const NamespaceSpec& spec, protocol::Key key, const Visit& visi
 
 // Finds the slots of a family. `known`: a committed slot of the family, or kNoSlot; saves the look-up
 // for a family of one chunk. REQUIRES: the handle is open.
-void find_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash, Family& family,
-                 std::uint32_t known = kNoSlot);
+void find_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash,
+                 Family& family, std::uint32_t known = kNoSlot);
 // Lists the chunks of a family in `members`; empty for a handle that is not open.
-void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members);
+void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash,
+                    std::vector<Member>& members);
 // Prefetches the lines that find_family() reads. REQUIRES: the key of the slot names a namespace.
 void prefetch_family(ChunkTable& chunks, std::uint32_t slot);
 

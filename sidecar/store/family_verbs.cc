@@ -4,8 +4,8 @@
 
 namespace larder::store {
 
-FamilyVerbs::FamilyVerbs(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions,
-                         Removals& removals, stats::Stats& stats)
+FamilyVerbs::FamilyVerbs(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners,
+                         SessionBook& sessions, Removals& removals, stats::Stats& stats)
     : chunks_(chunks),
       index_(chunks.index()),
       table_(chunks.table()),
@@ -20,7 +20,8 @@ FamilyVerbs::FamilyVerbs(ChunkTable& chunks, RecoveryGrace& grace, TierListeners
 // Finds each family of one slice in family_ and calls verb(), which returns the counter of the
 // family.
 template <typename Verb>
-protocol::ActCounts FamilyVerbs::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes,
+protocol::ActCounts FamilyVerbs::each_family(std::uint32_t handle,
+                                             std::span<const protocol::BlockHash> hashes,
                                              const Verb& verb) {
   protocol::ActCounts counts;
   const std::uint64_t end = chunks_.effort() + kSliceEffort;
@@ -35,40 +36,47 @@ protocol::ActCounts FamilyVerbs::each_family(std::uint32_t handle, std::span<con
   return counts;
 }
 
-protocol::ActCounts FamilyVerbs::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts FamilyVerbs::prefetch(std::uint32_t handle,
+                                          std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
     for (const std::uint32_t slot : family_.committed) chunks_.touch_order(slot);
     return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }
 
-protocol::ActCounts FamilyVerbs::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts FamilyVerbs::pin(std::uint32_t handle,
+                                     std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
     if (!family_.whole()) return &protocol::ActCounts::absent;
     std::uint64_t bytes = 0;
     for (const std::uint32_t slot : family_.committed)
       if (!table_.note(slot).pinned) bytes += chunks_.slot_bytes(slot);
-    if (chunks_.pinned_bytes() + bytes > arena_.arena_bytes() / protocol::kPinnedShare) return &protocol::ActCounts::refused;
+    if (chunks_.pinned_bytes() + bytes > arena_.arena_bytes() / protocol::kPinnedShare)
+      return &protocol::ActCounts::refused;
     for (const std::uint32_t slot : family_.committed) chunks_.pin(slot);
     return &protocol::ActCounts::found;
   });
 }
 
-protocol::ActCounts FamilyVerbs::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts FamilyVerbs::unpin(std::uint32_t handle,
+                                       std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
     chunks_.unpin_all(family_.committed);
     return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }
 
-protocol::ActCounts FamilyVerbs::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts FamilyVerbs::evict(std::uint32_t handle,
+                                       std::span<const protocol::BlockHash> hashes) {
   grace_.supersede();  // the earlier index may have chunks that are missing here
   auto hash = hashes.begin();
   const protocol::ActCounts counts = each_family(handle, hashes, [&] {
     stats_.evicted_dropped += family_.committed.size();
-    const EvictedBelow below = listeners_.evict_below(handle, *hash++);  // first: the last chunk closes the namespace
+    const EvictedBelow below =
+        listeners_.evict_below(handle, *hash++);  // first: the last chunk closes the namespace
     for (const std::uint32_t slot : family_.committed) removals_.doom(slot);
-    for (const std::uint32_t slot : family_.granted) sessions_.quarantine(sessions_.at(index_.session(slot)), slot);
+    for (const std::uint32_t slot : family_.granted)
+      sessions_.quarantine(sessions_.at(index_.session(slot)), slot);
     const bool here = !family_.committed.empty() || !family_.granted.empty();
     switch (below) {
       case EvictedBelow::kRefused: return &protocol::ActCounts::refused;

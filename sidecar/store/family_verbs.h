@@ -24,8 +24,8 @@ namespace larder::store {
 class FamilyVerbs {
  public:
   // All arguments outlive this object.
-  FamilyVerbs(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions, Removals& removals,
-              stats::Stats& stats);
+  FamilyVerbs(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners,
+              SessionBook& sessions, Removals& removals, stats::Stats& stats);
   FamilyVerbs(const FamilyVerbs&) = delete;
 
   // Counts the families as used.
@@ -39,13 +39,15 @@ class FamilyVerbs {
   // committed. Refused: gone here, but a lower tier is busy or degraded and keeps its chunk.
   protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   // Lists the chunks of a family in `members`; empty for a handle that is not open.
-  void look_at(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members) {
+  void look_at(std::uint32_t handle, const protocol::BlockHash& hash,
+               std::vector<Member>& members) {
     look_at_family(chunks_, handle, hash, members);
   }
 
  private:
   template <typename Verb>
-  protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
+  protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes,
+                                  const Verb& verb);
 
   ChunkTable& chunks_;
   IndexWriter& index_;  // these four are of chunks_

@@ -15,7 +15,8 @@ constexpr std::size_t kMaxValueChars = 80;
 // The digest of all that may have no line of its own. It differs with every other field, and tells something only where none does.
 constexpr std::string_view kDigest = "configuration";
 constexpr std::string_view kFurther = "further_fields";  // of the configuration, which had no room
-constexpr std::string_view kFolded = "folded_fields";    // one line has all fields of a part of the configuration
+constexpr std::string_view kFolded =
+    "folded_fields";  // one line has all fields of a part of the configuration
 constexpr std::size_t kDigestChars = 32;
 
 struct Fields {
@@ -28,7 +29,8 @@ struct Fields {
   // Adds the fields that `other` alone has.
   void complete(const Fields& other) {
     const char* const unset = cut || other.cut ? "(not shown)" : "(the default)";
-    for (const auto& [name, value] : other.values) values.emplace(name, other.configured.contains(name) ? unset : "(none)");
+    for (const auto& [name, value] : other.values)
+      values.emplace(name, other.configured.contains(name) ? unset : "(none)");
   }
 };
 
@@ -41,7 +43,8 @@ Fields parse(std::string_view text) {
     const std::size_t colon = line.find(':');
     if (line.empty()) continue;
     const std::string_view name = line.substr(0, colon);
-    std::string_view value = colon == std::string_view::npos ? std::string_view() : line.substr(colon + 1);
+    std::string_view value =
+        colon == std::string_view::npos ? std::string_view() : line.substr(colon + 1);
     if (value.starts_with(' ')) value.remove_prefix(1);
     std::string& joined = fields.values[std::string(name)];
     if (!joined.empty()) joined += ' ';
@@ -60,7 +63,9 @@ std::string_view end_of_long(std::string_view value) {
   if (value.size() < kDigestChars + 1 || !value.ends_with(')')) return {};
   const std::string_view digest = value.substr(value.size() - 1 - kDigestChars, kDigestChars);
   const std::string_view front = value.substr(0, value.size() - 1 - kDigestChars);
-  if (digest.find_first_not_of("0123456789abcdef") != std::string_view::npos || !front.ends_with(kBefore)) return {};
+  if (digest.find_first_not_of("0123456789abcdef") != std::string_view::npos ||
+      !front.ends_with(kBefore))
+    return {};
   const std::size_t begin = front.rfind('(');
   return begin == std::string_view::npos ? std::string_view() : value.substr(begin);
 }
@@ -92,7 +97,9 @@ FingerprintDifference diff_fingerprints(std::string_view known, std::string_view
   new_fields.complete(old_fields);
   old_fields.complete(new_fields);
   FingerprintDifference difference;
-  const auto differs = [&](const auto& field) { return field.first != kFolded && !same(before[field.first], field.second); };
+  const auto differs = [&](const auto& field) {
+    return field.first != kFolded && !same(before[field.first], field.second);
+  };
   const bool by_digest_alone = std::ranges::count_if(after, differs) == 1;
   for (const auto& [name, value] : after) {
     const std::string& old = before[name];
@@ -100,10 +107,12 @@ FingerprintDifference diff_fingerprints(std::string_view known, std::string_view
     if (++difference.fields > kMaxNamedFields) continue;
     difference.names.emplace_back(cut_text(name, kMaxValueChars));
     if (!difference.text.empty()) difference.text += "; ";
-    difference.text += difference.names.back() + ": " + shown(old, value) + " -> " + shown(value, old);
+    difference.text +=
+        difference.names.back() + ": " + shown(old, value) + " -> " + shown(value, old);
   }
   if (difference.fields > kMaxNamedFields)
-    difference.text += "; and " + std::to_string(difference.fields - kMaxNamedFields) + " more fields";
+    difference.text +=
+        "; and " + std::to_string(difference.fields - kMaxNamedFields) + " more fields";
   return difference;
 }
 

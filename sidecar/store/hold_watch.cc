@@ -17,10 +17,12 @@ std::uint32_t slot_of(std::uint64_t hold) {
 // The size of the held slot in pages; 0 for an unknown slot or another generation.
 std::uint32_t held_pages(std::uint64_t hold, const IndexWriter& index) {
   const std::uint32_t slot = slot_of(hold);
-  if (slot >= index.entry_count() || protocol::make_hold(slot, index.generation(slot)) != hold) return 0;
+  if (slot >= index.entry_count() || protocol::make_hold(slot, index.generation(slot)) != hold)
+    return 0;
   const protocol::EntryView view = index.view(slot);
   if (view.piece_bytes == 0) return 0;  // never granted
-  return static_cast<std::uint32_t>(protocol::slot_bytes(view.payload_bytes, view.piece_bytes) / protocol::kSlotAlignBytes);
+  return static_cast<std::uint32_t>(protocol::slot_bytes(view.payload_bytes, view.piece_bytes) /
+                                    protocol::kSlotAlignBytes);
 }
 
 bool marked(const std::vector<std::uint64_t>& bits, std::uint32_t slot) {
@@ -33,9 +35,11 @@ void mark(std::vector<std::uint64_t>& bits, std::uint32_t slot) {
 
 }  // namespace
 
-void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& index, std::uint64_t now_ms,
-                     std::uint64_t cap_bytes, std::vector<std::uint64_t>& seen, stats::Stats& stats) {
-  const auto used = std::min<std::uint64_t>(region.holds_used.load(std::memory_order_seq_cst), protocol::kMaxHolds);
+void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& index,
+                     std::uint64_t now_ms, std::uint64_t cap_bytes,
+                     std::vector<std::uint64_t>& seen, stats::Stats& stats) {
+  const auto used = std::min<std::uint64_t>(region.holds_used.load(std::memory_order_seq_cst),
+                                            protocol::kMaxHolds);
   if (places_.size() < used) places_.resize(used);
   const auto now = static_cast<std::uint32_t>(now_ms);
   holds_ = 0;
@@ -45,7 +49,8 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
     const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
     if (hold != place.word) place = {hold, now, 0, 0, held_pages(hold, index) & kMostPages};
     if (hold == 0) continue;
-    if (place.pages == 0) place.pages = held_pages(hold, index) & kMostPages;  // announced before the grant
+    if (place.pages == 0)
+      place.pages = held_pages(hold, index) & kMostPages;  // announced before the grant
     ++holds_;
     if (!place.expired && now - place.since_ms > protocol::kMaxHoldAgeMs) {  // mutation: hold-age
       place.expired = 1;
@@ -54,7 +59,8 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
     if (place.expired || place.pages == 0) continue;
     const std::uint64_t bytes = place.pages * protocol::kSlotAlignBytes;
     const bool again = marked(seen, slot_of(hold));
-    const bool above = !again && bytes > cap_bytes - std::min(bytes_, cap_bytes);  // mutation: hold-cap
+    const bool above =
+        !again && bytes > cap_bytes - std::min(bytes_, cap_bytes);  // mutation: hold-cap
     stats.holds_over_cap += above && !place.above;
     place.above = above;
     if (above || again) continue;

@@ -20,14 +20,15 @@ class HoldWatch {
  public:
   // Runs one pass. `cap_bytes`: the bytes of slots that the session may hold; a slot that is held
   // twice counts once. `seen`: a bit for each slot, all 0 before and after, grown as needed.
-  void look(const protocol::SessionRegion& region, const IndexWriter& index, std::uint64_t now_ms, std::uint64_t cap_bytes,
-            std::vector<std::uint64_t>& seen, stats::Stats& stats);
+  void look(const protocol::SessionRegion& region, const IndexWriter& index, std::uint64_t now_ms,
+            std::uint64_t cap_bytes, std::vector<std::uint64_t>& seen, stats::Stats& stats);
   // larderd was stopped: the age of every hold starts now.
   void restart(std::uint64_t now_ms);
 
   // Whether this hold, in this place, does not count.
   bool refuses(std::uint32_t place, std::uint64_t hold) const {
-    return place < places_.size() && places_[place].word == hold && (places_[place].expired || places_[place].above);
+    return place < places_.size() && places_[place].word == hold &&
+           (places_[place].expired || places_[place].above);
   }
   // As of the last pass: holds announced, and the bytes of those that count.
   std::uint32_t holds() const { return holds_; }

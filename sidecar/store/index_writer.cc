@@ -16,7 +16,9 @@ constexpr std::uint64_t kGenerationStep = 1ULL << 16;
 }  // namespace
 
 IndexWriter::IndexWriter(std::byte* data, const IndexShape& shape)
-    : bucket_count_(shape.bucket_count), last_generation_(shape.first_generation), high_water_(shape.first_generation) {
+    : bucket_count_(shape.bucket_count),
+      last_generation_(shape.first_generation),
+      high_water_(shape.first_generation) {
   const protocol::IndexSizes sizes = protocol::index_sizes(shape.entry_count, shape.bucket_count);
   header_ = reinterpret_cast<protocol::IndexHeader*>(data);
   entries_ = reinterpret_cast<protocol::IndexEntry*>(data + sizes.entries_offset);
@@ -52,7 +54,8 @@ std::uint32_t IndexWriter::find(const protocol::Key& wanted) const {
   for (const std::uint64_t bucket : place.bucket) {
     for (const protocol::AtomicU64& cell : buckets_[bucket].cells) {
       const std::uint64_t value = load(cell);
-      if (protocol::high_half(value) != place.tag || value == 0) continue;  // the tag rules out most other keys
+      if (protocol::high_half(value) != place.tag || value == 0)
+        continue;  // the tag rules out most other keys
       const std::uint32_t slot = protocol::low_half(value) - 1;
       if (key(slot) == wanted) return slot;
     }
@@ -92,18 +95,21 @@ std::uint64_t IndexWriter::next_generation() {
   return last_generation_;
 }
 
-std::uint64_t IndexWriter::grant(std::uint32_t slot, const protocol::Key& new_key, const Place& where, std::uint32_t session) {
+std::uint64_t IndexWriter::grant(std::uint32_t slot, const protocol::Key& new_key,
+                                 const Place& where, std::uint32_t session) {
   const protocol::KeyPlace place = protocol::key_place(new_key, bucket_count_);
   protocol::AtomicU64* cell = empty_cell(place);
   if (cell == nullptr) return 0;
   protocol::IndexEntry& entry = entries_[slot];
   const std::uint64_t generation = next_generation();
-  entry.word.exchange(protocol::make_word(SlotState::kGranted, generation), std::memory_order_seq_cst);
+  entry.word.exchange(protocol::make_word(SlotState::kGranted, generation),
+                      std::memory_order_seq_cst);
   store(entry.hash_lo, new_key.hash.lo);
   store(entry.hash_hi, new_key.hash.hi);
   store(entry.scope, new_key.scope());
-  store(entry.place,
-        protocol::pack_halves(static_cast<std::uint32_t>(where.offset_bytes / protocol::kSlotAlignBytes), where.payload_bytes));
+  store(entry.place, protocol::pack_halves(
+                         static_cast<std::uint32_t>(where.offset_bytes / protocol::kSlotAlignBytes),
+                         where.payload_bytes));
   store(entry.origin, protocol::pack_halves(session, where.piece_bytes));
   store(entry.root, 0);
   store(entry.record, 0);
@@ -117,8 +123,9 @@ void IndexWriter::copy(const protocol::EntryView& view, std::uint32_t session) {
   store(entry.hash_lo, view.key.hash.lo);
   store(entry.hash_hi, view.key.hash.hi);
   store(entry.scope, view.key.scope());
-  store(entry.place,
-        protocol::pack_halves(static_cast<std::uint32_t>(view.offset_bytes / protocol::kSlotAlignBytes), view.payload_bytes));
+  store(entry.place, protocol::pack_halves(
+                         static_cast<std::uint32_t>(view.offset_bytes / protocol::kSlotAlignBytes),
+                         view.payload_bytes));
   store(entry.origin, protocol::pack_halves(session, view.piece_bytes));
   store(entry.root, view.root);
   store(entry.record, protocol::record_checksum(view));
@@ -143,7 +150,8 @@ void IndexWriter::commit(std::uint32_t slot, std::uint64_t root) {
 }
 
 void IndexWriter::set_state(std::uint32_t slot, SlotState state) {
-  entries_[slot].word.exchange(protocol::make_word(state, generation(slot)), std::memory_order_seq_cst);
+  entries_[slot].word.exchange(protocol::make_word(state, generation(slot)),
+                               std::memory_order_seq_cst);
 }
 
 void IndexWriter::erase_key(std::uint32_t slot) {
@@ -164,7 +172,8 @@ protocol::EntryView IndexWriter::view(std::uint32_t slot) const {
   view.key = key(slot);
   view.slot = slot;
   view.generation = generation(slot);
-  view.offset_bytes = static_cast<std::uint64_t>(protocol::low_half(place)) * protocol::kSlotAlignBytes;
+  view.offset_bytes =
+      static_cast<std::uint64_t>(protocol::low_half(place)) * protocol::kSlotAlignBytes;
   view.payload_bytes = protocol::high_half(place);
   view.piece_bytes = protocol::high_half(load(entry.origin));
   view.root = load(entry.root);
@@ -193,7 +202,8 @@ void IndexWriter::clear_namespace(std::uint32_t handle) {
 }
 
 void IndexWriter::mark_dead() {
-  header_->dead.store(static_cast<std::uint64_t>(protocol::LifeEnd::kGone), std::memory_order_seq_cst);
+  header_->dead.store(static_cast<std::uint64_t>(protocol::LifeEnd::kGone),
+                      std::memory_order_seq_cst);
 }
 
 }  // namespace larder::store

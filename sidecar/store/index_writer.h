@@ -24,7 +24,9 @@ struct IndexShape {
   std::uint64_t first_generation;  // above every generation of an earlier larderd
   std::uint64_t tier = 0;          // the tier that fills slots; 0: no tier
 
-  std::uint64_t bytes() const { return protocol::index_sizes(entry_count, bucket_count).total_bytes; }
+  std::uint64_t bytes() const {
+    return protocol::index_sizes(entry_count, bucket_count).total_bytes;
+  }
   // Buckets for a load of at most one half.
   static constexpr std::uint64_t buckets_for(std::uint64_t entry_count) {
     std::uint64_t buckets = 2;
@@ -48,7 +50,8 @@ class IndexWriter {
   };
   // Grants a free slot under a new generation and enters its key. Returns the generation, or 0 if
   // both buckets of the key are full: the slot stays free. REQUIRES: find(key) == kNoSlot.
-  std::uint64_t grant(std::uint32_t slot, const protocol::Key& key, const Place& place, std::uint32_t session);
+  std::uint64_t grant(std::uint32_t slot, const protocol::Key& key, const Place& place,
+                      std::uint32_t session);
   // granted -> committed.
   void commit(std::uint32_t slot, std::uint64_t root);
   // Copies an entry of an earlier index under its generation: not visible, in no bucket. REQUIRES:
@@ -62,7 +65,8 @@ class IndexWriter {
   // Prefetches the buckets of a key, or of the key of a slot. In a batch the cache misses then
   // overlap.
   void prefetch(const protocol::Key& key) const {
-    for (const std::uint64_t bucket : protocol::key_place(key, bucket_count_).bucket) store::prefetch(&buckets_[bucket]);
+    for (const std::uint64_t bucket : protocol::key_place(key, bucket_count_).bucket)
+      store::prefetch(&buckets_[bucket]);
   }
   void prefetch(std::uint32_t slot) const { prefetch(key(slot)); }
   void prefetch_entry(std::uint32_t slot) const { store::prefetch(&entries_[slot]); }
@@ -70,13 +74,18 @@ class IndexWriter {
   void erase_key(std::uint32_t slot);
 
   protocol::SlotState state(std::uint32_t slot) const { return protocol::word_state(word(slot)); }
-  std::uint64_t generation(std::uint32_t slot) const { return protocol::word_generation(word(slot)); }
-  std::uint32_t session(std::uint32_t slot) const { return protocol::low_half(load(entries_[slot].origin)); }
+  std::uint64_t generation(std::uint32_t slot) const {
+    return protocol::word_generation(word(slot));
+  }
+  std::uint32_t session(std::uint32_t slot) const {
+    return protocol::low_half(load(entries_[slot].origin));
+  }
   std::uint64_t entry_count() const { return header_->entry_count; }
   // The highest generation so far.
   std::uint64_t last_generation() const { return last_generation_; }
   std::uint64_t offset_bytes(std::uint32_t slot) const {
-    return static_cast<std::uint64_t>(protocol::low_half(load(entries_[slot].place))) * protocol::kSlotAlignBytes;
+    return static_cast<std::uint64_t>(protocol::low_half(load(entries_[slot].place))) *
+           protocol::kSlotAlignBytes;
   }
   protocol::Key key(std::uint32_t slot) const;
   // The fields of the entry, whatever the state.
@@ -93,8 +102,12 @@ class IndexWriter {
   void set_touched_bytes(std::uint64_t bytes) { store(header_->touched_bytes, bytes); }
 
  private:
-  static std::uint64_t load(const protocol::AtomicU64& value) { return value.load(std::memory_order_relaxed); }
-  static void store(protocol::AtomicU64& value, std::uint64_t word) { value.store(word, std::memory_order_release); }
+  static std::uint64_t load(const protocol::AtomicU64& value) {
+    return value.load(std::memory_order_relaxed);
+  }
+  static void store(protocol::AtomicU64& value, std::uint64_t word) {
+    value.store(word, std::memory_order_release);
+  }
   std::uint64_t word(std::uint32_t slot) const { return load(entries_[slot].word); }
   protocol::AtomicU64* empty_cell(const protocol::KeyPlace& place);
   std::uint64_t next_generation();

@@ -24,7 +24,8 @@ class Lru final : public EvictionPolicy {
 
   void insert(std::uint32_t slot, std::uint32_t size_class) override;
   void erase(std::uint32_t slot, std::uint32_t size_class) override;
-  std::size_t first_victims(std::uint32_t size_class, std::span<std::uint32_t> slots) const override;
+  std::size_t first_victims(std::uint32_t size_class,
+                            std::span<std::uint32_t> slots) const override;
 
  private:
   static constexpr std::size_t kLanes = 16;
@@ -36,7 +37,8 @@ class Lru final : public EvictionPolicy {
 
   SlotList& lane_of(std::uint32_t slot, std::uint32_t size_class) {
     SizeClass& of_size = classes_[size_class];
-    return (table_.note(slot).guest != 0 ? of_size.guests : of_size.own)[table_.note(slot).used_stamp % kLanes];
+    return (table_.note(slot).guest != 0 ? of_size.guests
+                                         : of_size.own)[table_.note(slot).used_stamp % kLanes];
   }
   std::size_t take_oldest(const Order& order, std::span<std::uint32_t> slots) const;
 

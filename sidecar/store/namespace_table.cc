@@ -16,52 +16,59 @@ constexpr std::size_t kMostCompared = 16;  // texts of up to 48 KiB: bounds the 
 // REQUIRES: shards and groups within their limits.
 Status validate_parts(const NamespaceSpec& spec) {
   const std::size_t bits = spec.shard_count * spec.groups.size();
-  if (!spec.parts.empty() && spec.parts.size() != protocol::part_words(spec.shard_count, spec.groups.size()))
-    return {Code::kOutOfRange, "part_words " + std::to_string(spec.parts.size()) + " is not 0, nor a bit for each of " +
-                                   std::to_string(bits) + " shards and groups"};
+  if (!spec.parts.empty() &&
+      spec.parts.size() != protocol::part_words(spec.shard_count, spec.groups.size()))
+    return {Code::kOutOfRange, "part_words " + std::to_string(spec.parts.size()) +
+                                   " is not 0, nor a bit for each of " + std::to_string(bits) +
+                                   " shards and groups"};
   if (!spec.parts.empty() && bits % 64 != 0 && spec.parts.back() >> bits % 64 != 0)
     return {Code::kInvalidArgument, "part_words: a bit behind the last shard and group is set"};
-  if (spec.part_count() == 0) return {Code::kInvalidArgument, "part_words: no part of a chunk is left"};
+  if (spec.part_count() == 0)
+    return {Code::kInvalidArgument, "part_words: no part of a chunk is left"};
   for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
     const bool kept = spec.layout_shard == 0 || spec.has(spec.layout_shard - 1, group);
     if ((spec.groups[group].pieces_per_chunk != 0) != kept)
       return {Code::kOutOfRange, "pieces_per_chunk of group " + std::to_string(group) + " is " +
-                                     std::to_string(spec.groups[group].pieces_per_chunk) + ", and the part is " +
-                                     (kept ? "kept" : "left out")};
+                                     std::to_string(spec.groups[group].pieces_per_chunk) +
+                                     ", and the part is " + (kept ? "kept" : "left out")};
   }
   return {};
 }
 
 Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   if (protocol::namespace_id(*spec.fingerprint) != spec.id)
-    return {Code::kInvalidArgument, "namespace id " + spec.id.to_hex() + " is not the hash of its fingerprint text"};
+    return {Code::kInvalidArgument,
+            "namespace id " + spec.id.to_hex() + " is not the hash of its fingerprint text"};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
-    return {Code::kOutOfRange,
-            "group_count " + std::to_string(spec.groups.size()) + " is not 1.." + std::to_string(protocol::kMaxGroups)};
+    return {Code::kOutOfRange, "group_count " + std::to_string(spec.groups.size()) + " is not 1.." +
+                                   std::to_string(protocol::kMaxGroups)};
   if (spec.shard_count == 0 || spec.shard_count > protocol::kMaxShards)
-    return {Code::kOutOfRange,
-            "shard_count " + std::to_string(spec.shard_count) + " is not 1.." + std::to_string(protocol::kMaxShards)};
+    return {Code::kOutOfRange, "shard_count " + std::to_string(spec.shard_count) + " is not 1.." +
+                                   std::to_string(protocol::kMaxShards)};
   if (spec.layout_shard > spec.shard_count)
-    return {Code::kOutOfRange,
-            "layout_shard " + std::to_string(spec.layout_shard) + " is not 0.." + std::to_string(spec.shard_count)};
+    return {Code::kOutOfRange, "layout_shard " + std::to_string(spec.layout_shard) + " is not 0.." +
+                                   std::to_string(spec.shard_count)};
   if (Status status = validate_parts(spec); !status.ok()) return status;
   for (const protocol::GroupLayout& group : spec.groups) {
     if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
-      return {Code::kOutOfRange,
-              "piece_bytes " + std::to_string(group.piece_bytes) + " is not 1.." + std::to_string(protocol::kMaxPieceBytes)};
+      return {Code::kOutOfRange, "piece_bytes " + std::to_string(group.piece_bytes) +
+                                     " is not 1.." + std::to_string(protocol::kMaxPieceBytes)};
     const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
     if (payload > protocol::kMaxPayloadBytes)
-      return {Code::kOutOfRange, "a chunk of " + std::to_string(payload) + " bytes is over the limit of " +
-                                     std::to_string(protocol::kMaxPayloadBytes) + ": use a smaller chunk_tokens"};
+      return {Code::kOutOfRange,
+              "a chunk of " + std::to_string(payload) + " bytes is over the limit of " +
+                  std::to_string(protocol::kMaxPayloadBytes) + ": use a smaller chunk_tokens"};
     const std::uint64_t slot = protocol::slot_bytes(payload, group.piece_bytes);
     if (slot > arena_bytes)
-      return {Code::kOutOfRange, "a chunk needs " + std::to_string(slot) + " bytes and the arena has " +
-                                     std::to_string(arena_bytes) + ": raise memory.size or use a smaller chunk_tokens"};
+      return {Code::kOutOfRange, "a chunk needs " + std::to_string(slot) +
+                                     " bytes and the arena has " + std::to_string(arena_bytes) +
+                                     ": raise memory.size or use a smaller chunk_tokens"};
   }
   return {};
 }
 
-bool same_groups(const std::vector<protocol::GroupLayout>& a, const std::vector<protocol::GroupLayout>& b) {
+bool same_groups(const std::vector<protocol::GroupLayout>& a,
+                 const std::vector<protocol::GroupLayout>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
     return one.piece_bytes == other.piece_bytes && one.pieces_per_chunk == other.pieces_per_chunk;
   });
@@ -79,7 +86,8 @@ void set_layout(Namespace& space, const NamespaceSpec& spec) {
     for (std::uint32_t number = 0; number < space.spec.groups.size(); ++number) {
       const protocol::GroupLayout* group = space.layout(shard, number);
       if (group == nullptr) continue;
-      const std::uint64_t slot = protocol::slot_bytes(group->piece_bytes * group->pieces_per_chunk, group->piece_bytes);
+      const std::uint64_t slot =
+          protocol::slot_bytes(group->piece_bytes * group->pieces_per_chunk, group->piece_bytes);
       space.slot_bytes = std::max(space.slot_bytes, slot);
       space.family_bytes += slot;
     }
@@ -97,9 +105,10 @@ std::unique_ptr<Namespace> make_namespace(const NamespaceSpec& spec) {
 // Whether an opener with this spec may share the namespace: the shape is equal, and the layout of
 // the opener's shard is equal or not known yet.
 bool fits(const Namespace& known, const NamespaceSpec& spec) {
-  if (known.spec.id != spec.id || known.spec.shard_count != spec.shard_count || known.spec.chunk_tokens != spec.chunk_tokens ||
-      known.spec.groups.size() != spec.groups.size() || (known.spec.layout_shard == 0) != (spec.layout_shard == 0) ||
-      known.spec.parts != spec.parts)
+  if (known.spec.id != spec.id || known.spec.shard_count != spec.shard_count ||
+      known.spec.chunk_tokens != spec.chunk_tokens ||
+      known.spec.groups.size() != spec.groups.size() ||
+      (known.spec.layout_shard == 0) != (spec.layout_shard == 0) || known.spec.parts != spec.parts)
     return false;
   const std::vector<protocol::GroupLayout>& layout = known.layouts[layout_number(spec)];
   return layout.empty() || same_groups(layout, spec.groups);
@@ -109,22 +118,28 @@ bool fits(const Namespace& known, const NamespaceSpec& spec) {
 
 std::uint32_t NamespaceSpec::part_count() const {
   if (parts.empty()) return shard_count * static_cast<std::uint32_t>(groups.size());
-  return std::accumulate(parts.begin(), parts.end(), std::uint32_t{0}, [](std::uint32_t sum, std::uint64_t word) {
-    return sum + static_cast<std::uint32_t>(std::popcount(word));
-  });
+  return std::accumulate(parts.begin(), parts.end(), std::uint32_t{0},
+                         [](std::uint32_t sum, std::uint64_t word) {
+                           return sum + static_cast<std::uint32_t>(std::popcount(word));
+                         });
 }
 
 std::optional<std::uint32_t> NamespaceTable::find(const NamespaceSpec& spec) const {
   // Several namespaces may fit, because shards announce their layouts one by one. The namespace
   // with the most sessions wins, then the newest: the processes of one engine attach together.
-  const auto rank = [this](std::uint32_t place) { return std::pair(places_[place].space->sessions, places_[place].space->used); };
+  const auto rank = [this](std::uint32_t place) {
+    return std::pair(places_[place].space->sessions, places_[place].space->used);
+  };
   std::optional<std::uint32_t> best;
   for (std::uint32_t place = 0; place < places_.size(); ++place)
-    if (places_[place].space && fits(*places_[place].space, spec) && (!best || rank(place) > rank(*best))) best = place;
+    if (places_[place].space && fits(*places_[place].space, spec) &&
+        (!best || rank(place) > rank(*best)))
+      best = place;
   return best;
 }
 
-Result<std::uint32_t> NamespaceTable::open(const NamespaceSpec& spec, std::uint64_t arena_bytes, std::string* difference) {
+Result<std::uint32_t> NamespaceTable::open(const NamespaceSpec& spec, std::uint64_t arena_bytes,
+                                           std::string* difference) {
   if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
   if (const std::optional<std::uint32_t> known = find(spec)) {
     Namespace& space = *places_[*known].space;
@@ -143,9 +158,11 @@ Result<std::uint32_t> NamespaceTable::make(const NamespaceSpec& spec, std::uint6
   return enter(spec);
 }
 
-Status NamespaceTable::add_layout(std::uint32_t handle, const NamespaceSpec& spec, std::uint64_t arena_bytes) {
+Status NamespaceTable::add_layout(std::uint32_t handle, const NamespaceSpec& spec,
+                                  std::uint64_t arena_bytes) {
   if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
-  if (!fits(at(handle), spec)) return {Code::kInvalidArgument, "namespace " + spec.id.to_hex() + " has another layout"};
+  if (!fits(at(handle), spec))
+    return {Code::kInvalidArgument, "namespace " + spec.id.to_hex() + " has another layout"};
   set_layout(at(handle), spec);
   return {};
 }
@@ -160,7 +177,8 @@ Result<std::uint32_t> NamespaceTable::enter(const NamespaceSpec& spec) {
     return Status(Code::kResourceExhausted,
                   open_ == 0 ? "every place for a namespace has been used up: restart larderd"
                              : "all " + std::to_string(protocol::kMaxNamespaces) +
-                                   " places for namespaces are in use by sessions: end an engine of this pool, or unload "
+                                   " places for namespaces are in use by sessions: end an engine "
+                                   "of this pool, or unload "
                                    "adapters of one, and attach again");
   const std::uint32_t place = free_.back();
   free_.pop_back();
@@ -228,7 +246,8 @@ std::optional<std::uint32_t> NamespaceTable::least_used() const {
     return std::pair(a.pinned != 0, a.used) < std::pair(b.pinned != 0, b.used);
   };
   for (const std::uint32_t handle : handles())
-    if (at(handle).left && (!least || before(at(handle), at(*least)))) least = handle;  // mutation: place-evict-left
+    if (at(handle).left && (!least || before(at(handle), at(*least))))
+      least = handle;  // mutation: place-evict-left
   return least;
 }
 
@@ -236,34 +255,43 @@ std::string NamespaceTable::describe_difference(const NamespaceSpec& spec) const
   std::vector<const Namespace*> known;
   for (const Place& place : places_)
     if (place.space) known.push_back(place.space.get());
-  const auto newest = known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), kMostCompared));
-  std::partial_sort(known.begin(), newest, known.end(), [](const auto* a, const auto* b) { return a->used > b->used; });
+  const auto newest =
+      known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), kMostCompared));
+  std::partial_sort(known.begin(), newest, known.end(),
+                    [](const auto* a, const auto* b) { return a->used > b->used; });
   FingerprintDifference least;
   const Namespace* nearest = nullptr;
   for (auto one = known.begin(); one != newest; ++one) {
-    FingerprintDifference difference = diff_fingerprints(*(*one)->spec.fingerprint, *spec.fingerprint);
+    FingerprintDifference difference =
+        diff_fingerprints(*(*one)->spec.fingerprint, *spec.fingerprint);
     if (nearest != nullptr && difference.fields >= least.fields) continue;
     least = std::move(difference);
     nearest = *one;
   }
   if (nearest == nullptr) return "";
-  const std::string name = "differs from namespace " + nearest->spec.id.to_hex().substr(0, 8) + " in: ";
+  const std::string name =
+      "differs from namespace " + nearest->spec.id.to_hex().substr(0, 8) + " in: ";
   if (nearest->spec.id != spec.id) return name + least.text;
-  return name + "the chunk layout alone; a fingerprint must name everything that decides the layout";
+  return name +
+         "the chunk layout alone; a fingerprint must name everything that decides the layout";
 }
 
 Result<std::vector<std::uint32_t>> NamespaceTable::by_prefix(const std::string& prefix) const {
-  if (prefix.size() < 4 || prefix.size() > 32 || prefix.find_first_not_of("0123456789abcdef") != std::string::npos)
-    return Status(Code::kInvalidArgument, "'" + prefix + "' is no namespace: give 4 to 32 lower-case hex digits of its id");
+  if (prefix.size() < 4 || prefix.size() > 32 ||
+      prefix.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return Status(Code::kInvalidArgument,
+                  "'" + prefix + "' is no namespace: give 4 to 32 lower-case hex digits of its id");
   std::vector<std::uint32_t> found;
   for (const std::uint32_t handle : handles()) {
     if (!at(handle).spec.id.to_hex().starts_with(prefix)) continue;
     if (!found.empty() && at(found.front()).spec.id != at(handle).spec.id)
-      return Status(Code::kOutOfRange, "several namespaces start with " + prefix + ": give more digits");
+      return Status(Code::kOutOfRange,
+                    "several namespaces start with " + prefix + ": give more digits");
     found.push_back(handle);
   }
   if (found.empty()) return Status(Code::kNotFound, "no namespace starts with " + prefix);
-  std::ranges::sort(found, [this](std::uint32_t a, std::uint32_t b) { return at(a).chunks > at(b).chunks; });
+  std::ranges::sort(
+      found, [this](std::uint32_t a, std::uint32_t b) { return at(a).chunks > at(b).chunks; });
   return found;
 }
 

@@ -25,11 +25,14 @@ struct NamespaceSpec {
   protocol::NamespaceId id;
   std::vector<protocol::GroupLayout> groups;
   std::uint32_t shard_count = 0;
-  std::uint32_t layout_shard = 0;  // `groups` is the layout of every shard (0) or of shard n (n + 1)
+  std::uint32_t layout_shard =
+      0;  // `groups` is the layout of every shard (0) or of shard n (n + 1)
   std::uint32_t chunk_tokens = 0;
-  std::shared_ptr<const std::string> fingerprint;  // never null; shared with the statistics, which a tick copies
+  std::shared_ptr<const std::string>
+      fingerprint;  // never null; shared with the statistics, which a tick copies
   std::string model;
-  std::vector<std::uint64_t> parts;  // those of a chunk that this larderd keeps (protocol::has_part()); empty: all
+  std::vector<std::uint64_t>
+      parts;  // those of a chunk that this larderd keeps (protocol::has_part()); empty: all
 
   bool has(std::uint32_t shard, std::uint32_t group) const {
     return protocol::has_part(parts, protocol::part_bit(shard, group, groups.size()));
@@ -40,12 +43,14 @@ struct NamespaceSpec {
 
 struct Namespace {
   NamespaceSpec spec;
-  std::vector<std::vector<protocol::GroupLayout>> layouts;  // one for all shards, or one each: empty while unknown
-  std::uint64_t slot_bytes = 0;                             // of the largest chunk
-  std::uint64_t family_bytes = 0;                           // of all chunks of one block hash, in shards with a known layout
+  std::vector<std::vector<protocol::GroupLayout>>
+      layouts;                     // one for all shards, or one each: empty while unknown
+  std::uint64_t slot_bytes = 0;    // of the largest chunk
+  std::uint64_t family_bytes = 0;  // of all chunks of one block hash, in shards with a known layout
   std::uint64_t chunks = 0;
-  std::uint64_t bytes = 0;     // payloads
-  std::uint32_t slots = 0;     // slots with a key of this namespace: granted, committed, or bad and not verified
+  std::uint64_t bytes = 0;  // payloads
+  std::uint32_t slots =
+      0;  // slots with a key of this namespace: granted, committed, or bad and not verified
   std::uint32_t pinned = 0;    // of `slots`
   std::uint32_t sessions = 0;  // that have the namespace open
   bool left = false;           // the last session has left
@@ -54,7 +59,8 @@ struct Namespace {
   // The layout of chunks of this shard and group; nullptr if unknown, not known yet, or not kept here.
   const protocol::GroupLayout* layout(std::uint32_t shard, std::uint32_t group) const {
     if (shard >= spec.shard_count) return nullptr;
-    const std::vector<protocol::GroupLayout>& groups = layouts.size() == 1 ? layouts.front() : layouts[shard];
+    const std::vector<protocol::GroupLayout>& groups =
+        layouts.size() == 1 ? layouts.front() : layouts[shard];
     return group < groups.size() && spec.has(shard, group) ? &groups[group] : nullptr;
   }
 };
@@ -62,13 +68,15 @@ struct Namespace {
 class NamespaceTable {
  public:
   // `first_generation`: the first generation of every place.
-  explicit NamespaceTable(std::uint32_t first_generation = 0) : first_generation_(first_generation) {}
+  explicit NamespaceTable(std::uint32_t first_generation = 0)
+      : first_generation_(first_generation) {}
 
   // Returns the handle of the namespace, new if needed. For a new namespace `difference` describes
   // the difference from the most similar of the recently used namespaces. kInvalidArgument: an
   // inconsistent spec. kOutOfRange: over a limit, or larger than the arena. kResourceExhausted: no
   // place.
-  Result<std::uint32_t> open(const NamespaceSpec& spec, std::uint64_t arena_bytes, std::string* difference);
+  Result<std::uint32_t> open(const NamespaceSpec& spec, std::uint64_t arena_bytes,
+                             std::string* difference);
   // For a restart: make() opens a new namespace, add_layout() adds the layout of one more shard.
   // Errors as of open(); kInvalidArgument: the layout does not fit.
   Result<std::uint32_t> make(const NamespaceSpec& spec, std::uint64_t arena_bytes);
@@ -80,7 +88,9 @@ class NamespaceTable {
   std::uint32_t size() const { return open_; }
   // REQUIRES: is_open(handle).
   Namespace& at(std::uint32_t handle) { return *places_[protocol::namespace_place(handle)].space; }
-  const Namespace& at(std::uint32_t handle) const { return *places_[protocol::namespace_place(handle)].space; }
+  const Namespace& at(std::uint32_t handle) const {
+    return *places_[protocol::namespace_place(handle)].space;
+  }
   // All handles, by place.
   std::vector<std::uint32_t> handles() const;
 
@@ -110,7 +120,9 @@ class NamespaceTable {
     std::uint32_t generation;
     std::unique_ptr<Namespace> space;  // null: free, or out of generations
   };
-  std::uint32_t handle_at(std::uint32_t place) const { return protocol::make_namespace_handle(place, places_[place].generation); }
+  std::uint32_t handle_at(std::uint32_t place) const {
+    return protocol::make_namespace_handle(place, places_[place].generation);
+  }
   std::optional<std::uint32_t> find(const NamespaceSpec& spec) const;
   Result<std::uint32_t> enter(const NamespaceSpec& spec);
   std::string describe_difference(const NamespaceSpec& spec) const;

@@ -8,18 +8,22 @@ namespace larder::store {
 namespace {
 
 std::string version_text(std::uint32_t major, std::uint32_t minor, std::uint32_t format) {
-  return "version " + std::to_string(major) + "." + std::to_string(minor) + ", restart format " + std::to_string(format);
+  return "version " + std::to_string(major) + "." + std::to_string(minor) + ", restart format " +
+         std::to_string(format);
 }
 
 // Whether this larderd can start warm from the index.
 Status check_format(const protocol::IndexHeader& header) {
-  const std::uint32_t major = header.version_major, minor = header.version_minor, format = header.restart_format;
+  const std::uint32_t major = header.version_major, minor = header.version_minor,
+                      format = header.restart_format;
   const std::string text = version_text(major, minor, format);
   if (major > protocol::kVersionMajor || format > protocol::kRestartFormat)
     return {Code::kUnsupported, "it is of " + text + ", and this larderd knows " +
-                                    version_text(protocol::kVersionMajor, protocol::kVersionMinor, protocol::kRestartFormat)};
+                                    version_text(protocol::kVersionMajor, protocol::kVersionMinor,
+                                                 protocol::kRestartFormat)};
   if (major < protocol::kVersionMajor || format == 0)
-    return {Code::kFailedPrecondition, "it is of " + text + ", which no larderd can start warm from"};
+    return {Code::kFailedPrecondition,
+            "it is of " + text + ", which no larderd can start warm from"};
   return {};
 }
 
@@ -27,13 +31,16 @@ Status check_format(const protocol::IndexHeader& header) {
 
 Result<PreviousIndex> PreviousIndex::open(std::byte* data, std::size_t size_bytes) {
   constexpr std::uint64_t kMost = 1ULL << 31;
-  if (size_bytes < sizeof(protocol::IndexHeader)) return Status(Code::kNotFound, "shorter than an index's header");
+  if (size_bytes < sizeof(protocol::IndexHeader))
+    return Status(Code::kNotFound, "shorter than an index's header");
   auto* header = reinterpret_cast<protocol::IndexHeader*>(data);
   if (header->magic != protocol::kIndexMagic) return Status(Code::kNotFound, "not an index");
-  if (header->dead.load(std::memory_order_acquire) != 0) return Status(Code::kNotFound, "an index marked as dead");
+  if (header->dead.load(std::memory_order_acquire) != 0)
+    return Status(Code::kNotFound, "an index marked as dead");
   if (Status status = check_format(*header); !status.ok()) return status;
   const std::uint64_t entries = header->entry_count, buckets = header->bucket_count;
-  if (entries == 0 || entries > kMost || buckets < 2 || buckets > kMost || (buckets & (buckets - 1)) != 0)
+  if (entries == 0 || entries > kMost || buckets < 2 || buckets > kMost ||
+      (buckets & (buckets - 1)) != 0)
     return Status(Code::kDataLoss, "an index with impossible counts");
   const protocol::IndexSizes sizes = protocol::index_sizes(entries, buckets);
   if (sizes.total_bytes > size_bytes || sizes.entries_offset != header->entries_offset ||
@@ -41,7 +48,8 @@ Result<PreviousIndex> PreviousIndex::open(std::byte* data, std::size_t size_byte
     return Status(Code::kDataLoss, "an index whose offsets do not match the counts");
   PreviousIndex index;
   index.entries_ = reinterpret_cast<const protocol::IndexEntry*>(data + sizes.entries_offset);
-  index.namespaces_ = reinterpret_cast<const protocol::NamespaceEntry*>(data + sizes.namespaces_offset);
+  index.namespaces_ =
+      reinterpret_cast<const protocol::NamespaceEntry*>(data + sizes.namespaces_offset);
   index.dead_ = &header->dead;
   index.epoch_ = header->epoch;
   index.arena_bytes_ = header->arena_bytes;
@@ -68,7 +76,8 @@ PreviousIndex::Entry PreviousIndex::read(std::uint32_t slot) const {
                     static_cast<std::uint16_t>(scope >> 48)};
   entry.view.slot = slot;
   entry.view.generation = protocol::word_generation(word);
-  entry.view.offset_bytes = static_cast<std::uint64_t>(protocol::low_half(place)) * protocol::kSlotAlignBytes;
+  entry.view.offset_bytes =
+      static_cast<std::uint64_t>(protocol::low_half(place)) * protocol::kSlotAlignBytes;
   entry.view.payload_bytes = protocol::high_half(place);
   entry.view.piece_bytes = protocol::high_half(origin);
   entry.view.root = from.root.load(kAcquire);

@@ -41,13 +41,17 @@ class PreviousIndex {
   protocol::NamespaceId namespace_id(std::uint32_t handle) const;
 
   // From here on engines find no chunk in that index, and attach again.
-  void supersede() { dead_->store(static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded), std::memory_order_seq_cst); }
+  void supersede() {
+    dead_->store(static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded),
+                 std::memory_order_seq_cst);
+  }
 
  private:
   const protocol::IndexEntry* entries_ = nullptr;
   const protocol::NamespaceEntry* namespaces_ = nullptr;
   protocol::AtomicU64* dead_ = nullptr;
-  std::uint64_t epoch_ = 0, arena_bytes_ = 0, entry_count_ = 0, last_generation_ = 0, touched_bytes_ = 0, tier_ = 0;
+  std::uint64_t epoch_ = 0, arena_bytes_ = 0, entry_count_ = 0, last_generation_ = 0,
+                touched_bytes_ = 0, tier_ = 0;
 };
 
 }  // namespace larder::store

@@ -8,7 +8,9 @@ Readers::Readers(ChunkTable& chunks, SessionBook& sessions)
     : chunks_(chunks), index_(chunks.index()), table_(chunks.table()), sessions_(sessions) {}
 
 bool Readers::keep(std::uint32_t slot, std::uint64_t generation) {
-  if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return false;
+  if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted ||
+      index_.generation(slot) != generation)
+    return false;
   Kept& kept = kept_[slot];
   if (kept.times++ != 0) return true;
   kept.generation = generation;
@@ -20,7 +22,8 @@ bool Readers::keep(std::uint32_t slot, std::uint64_t generation) {
 // The generation cannot have changed: a kept slot is never granted again.
 void Readers::let_go(std::uint32_t slot, std::uint64_t generation) {
   const auto found = kept_.find(slot);
-  if (found == kept_.end() || found->second.generation != generation || --found->second.times != 0) return;
+  if (found == kept_.end() || found->second.generation != generation || --found->second.times != 0)
+    return;
   kept_bytes_ -= found->second.bytes;
   kept_.erase(found);
 }

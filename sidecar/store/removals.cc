@@ -9,8 +9,8 @@ namespace larder::store {
 
 using protocol::SlotState;
 
-Removals::Removals(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions, Readers& readers,
-                   stats::Stats& stats)
+Removals::Removals(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners,
+                   SessionBook& sessions, Readers& readers, stats::Stats& stats)
     : chunks_(chunks),
       index_(chunks.index()),
       table_(chunks.table()),
@@ -34,7 +34,8 @@ void Removals::doom(std::uint32_t slot, SlotList& list) {
   }
   chunks_.count_out(slot);
   table_.push_back(list, slot);
-  if (&list == &doomed_) chunks_.detach(slot);  // an unverified chunk keeps its key for the message to lower tiers
+  if (&list == &doomed_)
+    chunks_.detach(slot);  // an unverified chunk keeps its key for the message to lower tiers
 }
 
 void Removals::free_doomed() {
@@ -42,7 +43,8 @@ void Removals::free_doomed() {
   if (grace_.settling()) return;  // mutation: settle-dying
   if (doomed_.count == 0) return;
   batch_.clear();
-  for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot)) batch_.push_back(slot);
+  for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot))
+    batch_.push_back(slot);
   readers_.scan(batch_);
   for (const std::uint32_t slot : batch_) {
     if (readers_.held(slot)) continue;  // mutation: dropped-waits
@@ -83,7 +85,8 @@ void Removals::drop(Drop& drop) {
   // The earlier index may have chunks that are missing here.
   grace_.supersede();  // mutation: supersede-drop
   const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
-  if (!gone && drop.announced.empty() && !drop.memory_only) listeners_.announce(drop);  // mutation: drop-reaches-disk
+  if (!gone && drop.announced.empty() && !drop.memory_only)
+    listeners_.announce(drop);  // mutation: drop-reaches-disk
   // A repeated drop need not look at every slot.
   if (drop.next == 0 && sessions_.granted() == 0 && !gone &&
       (drop.handle ? namespaces_.at(*drop.handle).slots : chunks_.committed()) == 0)
@@ -107,7 +110,8 @@ void Removals::drop_slot(Drop& drop, std::uint32_t slot) {
   const std::uint32_t handle = index_.key(slot).namespace_handle;
   if (handle == protocol::kNoNamespace || (drop.handle && handle != *drop.handle)) return;
   if (state == SlotState::kGranted)
-    return sessions_.quarantine(sessions_.at(index_.session(slot)), slot);  // mutation: drop-in-writing
+    return sessions_.quarantine(sessions_.at(index_.session(slot)),
+                                slot);  // mutation: drop-in-writing
   if (state == SlotState::kCommitted) {
     doom(slot, doomed_);
     ++drop.dropped;

@@ -23,8 +23,8 @@ namespace larder::store {
 class Removals {
  public:
   // All arguments outlive this object.
-  Removals(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions, Readers& readers,
-           stats::Stats& stats);
+  Removals(ChunkTable& chunks, RecoveryGrace& grace, TierListeners& listeners,
+           SessionBook& sessions, Readers& readers, stats::Stats& stats);
   Removals(const Removals&) = delete;
 
   // Hides a committed slot for good. Engines that are reading the slot notice the changed word.

@@ -14,14 +14,14 @@ namespace {
 constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 
 bool may_be_a_slot(const protocol::EntryView& view) {
-  return view.piece_bytes != 0 && view.piece_bytes <= protocol::kMaxPieceBytes && view.payload_bytes >= view.piece_bytes &&
-         view.payload_bytes <= protocol::kMaxPayloadBytes;
+  return view.piece_bytes != 0 && view.piece_bytes <= protocol::kMaxPieceBytes &&
+         view.payload_bytes >= view.piece_bytes && view.payload_bytes <= protocol::kMaxPayloadBytes;
 }
 
 }  // namespace
 
-Restorer::Restorer(ChunkTable& chunks, const RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions,
-                   Removals& removals)
+Restorer::Restorer(ChunkTable& chunks, const RecoveryGrace& grace, TierListeners& listeners,
+                   SessionBook& sessions, Removals& removals)
     : chunks_(chunks),
       index_(chunks.index()),
       table_(chunks.table()),
@@ -37,7 +37,8 @@ Restored Restorer::run(std::span<const EarlierName> names, std::span<const Sessi
   for (const SessionNumber session : alive) sessions_.expect(session);
   // A device of another tier may still write into slots of larderd: keep their session, so that
   // they are quarantined.
-  if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_.expect(kOwnSession);  // mutation: other-tier-busy
+  if (earlier.tier() == 0 || earlier.tier() != index_.tier())
+    sessions_.expect(kOwnSession);  // mutation: other-tier-busy
   Restored restored;
   const Handles handles = restore_namespaces(names, restored);
   std::vector<Found> found = find_kept(handles, restored);
@@ -45,8 +46,9 @@ Restored Restorer::run(std::span<const EarlierName> names, std::span<const Sessi
   LARDER_POINT(restore_chosen);
   restore_places(found, restored);
   // The order of granting is the best guess at the order of use.
-  std::sort(found.begin(), found.end(),
-            [this](const Found& a, const Found& b) { return index_.generation(a.slot) < index_.generation(b.slot); });
+  std::sort(found.begin(), found.end(), [this](const Found& a, const Found& b) {
+    return index_.generation(a.slot) < index_.generation(b.slot);
+  });
   for (const Found& one : found) enter(one, restored);
   leave_restored();
   if (sessions_.contains(kOwnSession)) restored.own = sessions_.at(kOwnSession).quarantined.count;
@@ -56,13 +58,16 @@ Restored Restorer::run(std::span<const EarlierName> names, std::span<const Sessi
 }
 
 // Opens the namespaces with chunks in the earlier index.
-Restorer::Handles Restorer::restore_namespaces(std::span<const EarlierName> names, Restored& restored) {
-  std::vector<std::uint32_t> used(protocol::kMaxNamespaces,
-                                  protocol::kNoNamespace);  // by place: at most one handle of a place is in use
+Restorer::Handles Restorer::restore_namespaces(std::span<const EarlierName> names,
+                                               Restored& restored) {
+  std::vector<std::uint32_t> used(
+      protocol::kMaxNamespaces,
+      protocol::kNoNamespace);  // by place: at most one handle of a place is in use
   for (std::uint64_t slot = 0; slot < grace_.earlier().entry_count(); ++slot) {
     const PreviousIndex::Entry entry = grace_.earlier().read(static_cast<std::uint32_t>(slot));
     const std::uint32_t handle = entry.view.key.namespace_handle;
-    if (entry.state == SlotState::kCommitted && grace_.earlier().namespace_id(handle) != protocol::NamespaceId{})
+    if (entry.state == SlotState::kCommitted &&
+        grace_.earlier().namespace_id(handle) != protocol::NamespaceId{})
       used[protocol::namespace_place(handle)] = handle;
   }
   Handles handles;
@@ -73,8 +78,8 @@ Restorer::Handles Restorer::restore_namespaces(std::span<const EarlierName> name
 
 // Opens one namespace. Each shard may have a record with its layout. Before protocol 1.6 an id had
 // one namespace, and records had no handle.
-void Restorer::restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles,
-                                 Restored& restored) {
+void Restorer::restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names,
+                                 Handles& handles, Restored& restored) {
   const protocol::NamespaceId id = grace_.earlier().namespace_id(earlier);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const EarlierName& name = names[i];
@@ -97,14 +102,16 @@ void Restorer::restore_namespace(std::uint32_t earlier, std::span<const EarlierN
 // keep the order of use of their chunks.
 void Restorer::leave_restored() {
   std::vector<std::uint32_t> handles = namespaces_.handles();
-  std::ranges::sort(handles, {}, [this](std::uint32_t handle) { return namespaces_.at(handle).used; });
+  std::ranges::sort(handles, {},
+                    [this](std::uint32_t handle) { return namespaces_.at(handle).used; });
   for (const std::uint32_t handle : handles) chunks_.leave_namespace(handle);
 }
 
 // Copies the entries to keep into this index, not visible yet. Returns them in the order of place.
 std::vector<Restorer::Found> Restorer::find_kept(const Handles& handles, Restored& restored) {
   std::vector<Found> found;
-  const std::uint64_t count = std::min<std::uint64_t>(grace_.earlier().entry_count(), index_.entry_count());
+  const std::uint64_t count =
+      std::min<std::uint64_t>(grace_.earlier().entry_count(), index_.entry_count());
   for (std::uint64_t slot = 0; slot < grace_.earlier().entry_count(); ++slot) {
     PreviousIndex::Entry entry = grace_.earlier().read(static_cast<std::uint32_t>(slot));
     const SlotState state = slot < count ? kept_as(entry, handles) : SlotState::kFree;
@@ -112,11 +119,14 @@ std::vector<Restorer::Found> Restorer::find_kept(const Handles& handles, Restore
     if (state == SlotState::kFree) continue;
     if (state != SlotState::kCommitted) entry.view.key.namespace_handle = protocol::kNoNamespace;
     index_.copy(entry.view, entry.session);
-    const std::uint64_t bytes = protocol::slot_bytes(entry.view.payload_bytes, entry.view.piece_bytes);
-    found.push_back({static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(entry.view.offset_bytes / kPageBytes),
+    const std::uint64_t bytes =
+        protocol::slot_bytes(entry.view.payload_bytes, entry.view.piece_bytes);
+    found.push_back({static_cast<std::uint32_t>(slot),
+                     static_cast<std::uint32_t>(entry.view.offset_bytes / kPageBytes),
                      static_cast<std::uint32_t>(bytes / kPageBytes), state});
   }
-  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.start < b.start; });
+  std::sort(found.begin(), found.end(),
+            [](const Found& a, const Found& b) { return a.start < b.start; });
   return found;
 }
 
@@ -124,29 +134,34 @@ std::vector<Restorer::Found> Restorer::find_kept(const Handles& handles, Restore
 // entry gets the handle of this index.
 SlotState Restorer::kept_as(PreviousIndex::Entry& entry, const Handles& handles) const {
   protocol::EntryView& view = entry.view;
-  if (view.generation == 0 || view.generation > grace_.earlier().last_generation() || !may_be_a_slot(view))
+  if (view.generation == 0 || view.generation > grace_.earlier().last_generation() ||
+      !may_be_a_slot(view))
     return SlotState::kFree;
   const std::uint64_t bytes = protocol::slot_bytes(view.payload_bytes, view.piece_bytes);
   const std::uint64_t end_bytes = static_cast<std::uint64_t>(arena_.map().end()) * kPageBytes;
-  if (view.offset_bytes > end_bytes || bytes > end_bytes - view.offset_bytes)  // mutation: restore-bounds
+  if (view.offset_bytes > end_bytes ||
+      bytes > end_bytes - view.offset_bytes)  // mutation: restore-bounds
     return SlotState::kFree;
   switch (entry.state) {
     case SlotState::kGranted:
     case SlotState::kQuarantined:  // its writer may still write, unless it has surely stopped
-      return sessions_.contains(entry.session) ? SlotState::kQuarantined  // mutation: restart-grants
-                                               : SlotState::kFree;        // mutation: restart-grants-dead
-    case SlotState::kDying:                                               // taken out of sight, and perhaps still read
+      return sessions_.contains(entry.session)
+                 ? SlotState::kQuarantined  // mutation: restart-grants
+                 : SlotState::kFree;        // mutation: restart-grants-dead
+    case SlotState::kDying:                 // taken out of sight, and perhaps still read
       return view.record == protocol::record_checksum(view) ? SlotState::kDying : SlotState::kFree;
     case SlotState::kCommitted: break;
     default: return SlotState::kFree;
   }
-  if (view.record != protocol::record_checksum(view)) return SlotState::kFree;  // mutation: restore-checksum
+  if (view.record != protocol::record_checksum(view))
+    return SlotState::kFree;  // mutation: restore-checksum
   const auto handle = handles.find(view.key.namespace_handle);
   // The namespace is unknown here, but an engine may still read the chunk through the earlier
   // index.
   if (handle == handles.end()) return SlotState::kDying;  // mutation: settle-not-carried
   view.key.namespace_handle = handle->second;
-  const protocol::GroupLayout* layout = namespaces_.at(handle->second).layout(view.key.shard, view.key.group);
+  const protocol::GroupLayout* layout =
+      namespaces_.at(handle->second).layout(view.key.shard, view.key.group);
   const bool fits = layout != nullptr && layout->piece_bytes == view.piece_bytes &&
                     layout->piece_bytes * layout->pieces_per_chunk == view.payload_bytes;
   return fits ? SlotState::kCommitted : SlotState::kDying;  // mutation: restore-layout
@@ -158,12 +173,14 @@ SlotState Restorer::kept_as(PreviousIndex::Entry& entry, const Handles& handles)
 void Restorer::keep_apart(std::vector<Found>& found, Restored& restored) {
   const auto goes_before = [this](const Found& a, const Found& b) {
     if (a.state != b.state)
-      return a.state == SlotState::kCommitted || (a.state == SlotState::kQuarantined && b.state == SlotState::kDying);
+      return a.state == SlotState::kCommitted ||
+             (a.state == SlotState::kQuarantined && b.state == SlotState::kDying);
     return index_.generation(a.slot) < index_.generation(b.slot);
   };
   std::size_t kept = 0;
   for (const Found& one : found) {
-    const bool clear = kept == 0 || found[kept - 1].start + found[kept - 1].pages <= one.start;  // mutation: restore-overlap
+    const bool clear = kept == 0 || found[kept - 1].start + found[kept - 1].pages <=
+                                        one.start;  // mutation: restore-overlap
     const bool wins = !clear && goes_before(one, found[kept - 1]);
     const Found& loser = wins ? found[kept - 1] : one;
     restored.dropped += !clear && loser.state == SlotState::kCommitted;
@@ -189,7 +206,8 @@ void Restorer::restore_places(std::vector<Found>& found, Restored& restored) {
     if (adopted == 0) break;
     done += adopted;
   }
-  for (std::size_t i = done; i < found.size(); ++i) {  // more extents than an index can have: damage
+  for (std::size_t i = done; i < found.size();
+       ++i) {  // more extents than an index can have: damage
     taken[found[i].slot] = false;
     restored.dropped += found[i].state == SlotState::kCommitted;
   }

@@ -24,12 +24,13 @@ namespace larder::store {
 // A namespace of an earlier larderd, from its journal.
 struct EarlierName {
   NamespaceSpec spec;
-  std::optional<std::uint32_t> handle = {};  // in the index of that larderd; empty if the journal has no handle
+  std::optional<std::uint32_t> handle =
+      {};  // in the index of that larderd; empty if the journal has no handle
 };
 
 struct Restored {
   std::uint64_t kept = 0, dropped = 0, quarantined = 0;  // chunks that were committed; slots
-  std::uint64_t own = 0;                                 // of these, slots that a tier may still read into
+  std::uint64_t own = 0;  // of these, slots that a tier may still read into
   // The opened namespaces: the place in `names`, and the new handle.
   std::vector<std::pair<std::size_t, std::uint32_t>> names;
 };
@@ -37,7 +38,8 @@ struct Restored {
 class Restorer {
  public:
   // REQUIRES: `grace` has begun; no slot was taken.
-  Restorer(ChunkTable& chunks, const RecoveryGrace& grace, TierListeners& listeners, SessionBook& sessions, Removals& removals);
+  Restorer(ChunkTable& chunks, const RecoveryGrace& grace, TierListeners& listeners,
+           SessionBook& sessions, Removals& removals);
   Restorer(const Restorer&) = delete;
 
   // See Store::restore().
@@ -49,9 +51,12 @@ class Restorer {
     std::uint32_t slot, start, pages;
     protocol::SlotState state;
   };
-  using Handles = std::unordered_map<std::uint32_t, std::uint32_t>;  // handles of this index, by handles of the earlier index
+  using Handles =
+      std::unordered_map<std::uint32_t,
+                         std::uint32_t>;  // handles of this index, by handles of the earlier index
   Handles restore_namespaces(std::span<const EarlierName> names, Restored& restored);
-  void restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored);
+  void restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names,
+                         Handles& handles, Restored& restored);
   void leave_restored();
   std::vector<Found> find_kept(const Handles& handles, Restored& restored);
   protocol::SlotState kept_as(PreviousIndex::Entry& entry, const Handles& handles) const;

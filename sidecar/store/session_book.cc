@@ -7,7 +7,8 @@ using protocol::SlotState;
 SessionBook::SessionBook(ChunkTable& chunks, stats::Stats& stats)
     : chunks_(chunks), index_(chunks.index()), table_(chunks.table()), stats_(stats) {}
 
-void SessionBook::add(SessionNumber number, const protocol::SessionRegion& region, const SessionCaps& caps) {
+void SessionBook::add(SessionNumber number, const protocol::SessionRegion& region,
+                      const SessionCaps& caps) {
   Session& session = sessions_[number];
   session.region = &region;
   session.caps = caps;
@@ -56,7 +57,8 @@ SessionUse SessionBook::use_of(SessionNumber number) const {
           session.granted_bytes + earlier.bytes, session.watch.bytes()};
 }
 
-std::uint32_t SessionBook::succeed(SessionNumber number, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
+std::uint32_t SessionBook::succeed(SessionNumber number, SessionNumber earlier,
+                                   std::span<const protocol::SlotRef> still_written,
                                    bool complete) {
   Session& session = sessions_.at(earlier);
   succeeded_ += session.successor == kNoSession;
@@ -68,7 +70,8 @@ std::uint32_t SessionBook::succeed(SessionNumber number, SessionNumber earlier, 
   for (std::uint32_t slot = session.quarantined.first; slot != kNoSlot;) {
     const std::uint32_t next = table_.next(slot);
     const auto listed = written.find(slot);
-    if (listed == written.end() || listed->second != index_.generation(slot)) {  // mutation: reattach-grants
+    if (listed == written.end() ||
+        listed->second != index_.generation(slot)) {  // mutation: reattach-grants
       take_out(session, session.quarantined, slot);
       chunks_.free_slot(slot);
       ++back;
@@ -79,11 +82,12 @@ std::uint32_t SessionBook::succeed(SessionNumber number, SessionNumber earlier, 
   return back;
 }
 
-void SessionBook::overdue(SessionNumber number, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const {
+void SessionBook::overdue(SessionNumber number, std::uint64_t generation,
+                          std::vector<protocol::SlotRef>& slots) const {
   const Session& session = sessions_.at(number);
   // The list is in the order of granting, so the walk stops at the first young grant.
-  for (std::uint32_t slot = session.granted.first; slot != kNoSlot && index_.generation(slot) <= generation;
-       slot = table_.next(slot))
+  for (std::uint32_t slot = session.granted.first;
+       slot != kNoSlot && index_.generation(slot) <= generation; slot = table_.next(slot))
     slots.push_back({slot, 0, index_.generation(slot)});
   for (std::uint32_t slot = session.quarantined.first; slot != kNoSlot; slot = table_.next(slot))
     slots.push_back({slot, 0, index_.generation(slot)});
@@ -101,7 +105,8 @@ void SessionBook::watch_holds(std::uint64_t now_ms, bool restart) {
     for (auto& [number, session] : sessions_) session.watch.restart(now_ms);
   if (unwatched_.empty())
     for (const auto& [number, session] : sessions_) unwatched_.push_back(number);
-  for (std::size_t places = 0; places < kPlacesATick && !unwatched_.empty(); unwatched_.pop_back()) {
+  for (std::size_t places = 0; places < kPlacesATick && !unwatched_.empty();
+       unwatched_.pop_back()) {
     const auto found = sessions_.find(unwatched_.back());
     if (found == sessions_.end() || found->second.region == nullptr) continue;
     Session& session = found->second;
@@ -124,8 +129,11 @@ void SessionBook::quarantine_all(Session& session) {
   while (session.granted.count != 0) quarantine(session, session.granted.first);
 }
 
-std::optional<protocol::EntryView> SessionBook::granted_chunk(SessionNumber session, const protocol::SlotRef& ref) {
-  if (owner(session, ref.slot, ref.generation) == nullptr || index_.state(ref.slot) != SlotState::kGranted) return std::nullopt;
+std::optional<protocol::EntryView> SessionBook::granted_chunk(SessionNumber session,
+                                                              const protocol::SlotRef& ref) {
+  if (owner(session, ref.slot, ref.generation) == nullptr ||
+      index_.state(ref.slot) != SlotState::kGranted)
+    return std::nullopt;
   return index_.view(ref.slot);
 }
 

@@ -24,7 +24,8 @@ namespace larder::store {
 
 using SessionNumber = std::uint32_t;
 inline constexpr SessionNumber kNoSession = 0xffffffff;
-inline constexpr SessionNumber kOwnSession = 0xfffffffe;  // larderd itself, which writes promoted chunks
+inline constexpr SessionNumber kOwnSession =
+    0xfffffffe;  // larderd itself, which writes promoted chunks
 
 // The caps of one session in bytes of slots: half of the arena each
 // (protocol::kSessionGrantedShare, kSessionHeldShare). The first chunk is granted whatever its
@@ -64,7 +65,8 @@ class SessionBook {
 
   // ---- Sessions ----
   // `region` stays mapped until end().
-  void add(SessionNumber session, const protocol::SessionRegion& region, const SessionCaps& caps = {});
+  void add(SessionNumber session, const protocol::SessionRegion& region,
+           const SessionCaps& caps = {});
   // The holds of a silent session do not count, and its grants are quarantined. The session may
   // still commit or disown these grants, which frees the slots.
   void set_silent(SessionNumber session, bool silent);
@@ -78,10 +80,11 @@ class SessionBook {
   // `complete`, grants outside of the list are free now. `session` may commit or disown the others.
   // Returns the number of freed slots.
   // REQUIRES: `earlier` has ended.
-  std::uint32_t succeed(SessionNumber session, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
-                        bool complete);
+  std::uint32_t succeed(SessionNumber session, SessionNumber earlier,
+                        std::span<const protocol::SlotRef> still_written, bool complete);
   // Appends the grants of the session up to `generation`, and all its quarantined slots.
-  void overdue(SessionNumber session, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const;
+  void overdue(SessionNumber session, std::uint64_t generation,
+               std::vector<protocol::SlotRef>& slots) const;
   // Quarantines one grant, as if the session were silent. False: the session does not have this
   // grant.
   bool quarantine_grant(SessionNumber session, const protocol::SlotRef& slot);
@@ -95,7 +98,8 @@ class SessionBook {
   std::uint32_t grants_of(SessionNumber session) const { return use_of(session).grants; }
   // The chunk that this session may write into the slot at this generation; empty without such a
   // grant, and for a quarantined grant.
-  std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot);
+  std::optional<protocol::EntryView> granted_chunk(SessionNumber session,
+                                                   const protocol::SlotRef& slot);
 
   // ---- Grants: for the other parts of the store ----
   // REQUIRES: a known session.
@@ -108,17 +112,21 @@ class SessionBook {
   Session* owner(SessionNumber number, std::uint32_t slot, std::uint64_t generation) {
     if (slot >= table_.end() || index_.generation(slot) != generation) return nullptr;
     const protocol::SlotState state = index_.state(slot);
-    if (state != protocol::SlotState::kGranted && state != protocol::SlotState::kQuarantined) return nullptr;
+    if (state != protocol::SlotState::kGranted && state != protocol::SlotState::kQuarantined)
+      return nullptr;
     const auto found = sessions_.find(index_.session(slot));
-    if (found == sessions_.end() || (found->first != number && found->second.successor != number)) return nullptr;
+    if (found == sessions_.end() || (found->first != number && found->second.successor != number))
+      return nullptr;
     return &found->second;
   }
   Inherited inherited(SessionNumber session) const;
   // Whether the caps of the session allow one more slot.
   static bool may_take(const Session& session, const Inherited& earlier, std::uint64_t slot_bytes) {
     const std::uint64_t granted = session.granted_bytes + earlier.bytes;
-    return session.granted.count + session.quarantined.count + earlier.slots < protocol::kMaxGrants &&
-           (granted == 0 || slot_bytes <= session.caps.granted_bytes - std::min(granted, session.caps.granted_bytes));
+    return session.granted.count + session.quarantined.count + earlier.slots <
+               protocol::kMaxGrants &&
+           (granted == 0 || slot_bytes <= session.caps.granted_bytes -
+                                              std::min(granted, session.caps.granted_bytes));
   }
   // Adds a slot to the session, or removes it for good.
   void take_in(Session& session, std::uint32_t slot) {
@@ -160,8 +168,9 @@ class SessionBook {
   std::unordered_map<SessionNumber, Session> sessions_;
   std::uint32_t succeeded_ = 0;  // ended sessions with a successor
   std::uint32_t granted_ = 0, quarantined_ = 0;
-  std::vector<std::uint64_t> seen_;       // scratch of watch_holds()
-  std::vector<SessionNumber> unwatched_;  // sessions left for watch_holds() in this round; some may have ended
+  std::vector<std::uint64_t> seen_;  // scratch of watch_holds()
+  std::vector<SessionNumber>
+      unwatched_;  // sessions left for watch_holds() in this round; some may have ended
 };
 
 }  // namespace larder::store

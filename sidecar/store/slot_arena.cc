@@ -9,13 +9,16 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 constexpr std::uint32_t kFreeBit = 0x80000000;
-constexpr std::uint32_t kMaxExtents = 0xffff;          // SlotNote::extent has 16 bits
-constexpr std::uint64_t kMaxStamp = (1ULL << 42) - 1;  // enough for a year at a hundred thousand uses a second
+constexpr std::uint32_t kMaxExtents = 0xffff;  // SlotNote::extent has 16 bits
+constexpr std::uint64_t kMaxStamp =
+    (1ULL << 42) - 1;  // enough for a year at a hundred thousand uses a second
 
 }  // namespace
 
 SlotArena::SlotArena(std::uint64_t arena_bytes, SlotTable& table)
-    : arena_bytes_(arena_bytes), table_(table), chooser_(arena_bytes, map_, extents_, classes_, uses_) {}
+    : arena_bytes_(arena_bytes),
+      table_(table),
+      chooser_(arena_bytes, map_, extents_, classes_, uses_) {}
 
 void SlotArena::set_touched_bytes(std::uint64_t bytes) {
   const std::uint64_t pages = std::min(bytes, arena_bytes_) / kPageBytes;
@@ -24,8 +27,10 @@ void SlotArena::set_touched_bytes(std::uint64_t bytes) {
 
 std::uint32_t SlotArena::size_class(std::uint64_t slot_bytes) {
   const auto pages = static_cast<std::uint32_t>(slot_bytes / kPageBytes);
-  if (const auto known = class_by_pages_.find(pages); known != class_by_pages_.end()) return known->second;
-  auto unused = std::find_if(classes_.begin(), classes_.end(), [](const Class& other) { return other.extents == 0; });
+  if (const auto known = class_by_pages_.find(pages); known != class_by_pages_.end())
+    return known->second;
+  auto unused = std::find_if(classes_.begin(), classes_.end(),
+                             [](const Class& other) { return other.extents == 0; });
   if (unused == classes_.end()) {
     unused = classes_.emplace(unused);
   } else {
@@ -65,7 +70,8 @@ SlotArena::Slot SlotArena::take(std::uint32_t size_class) {
   SlotNote& note = table_.note(number);
   note.extent = id & kMaxExtents;
   note.pinned = 0;
-  return {number, (extent.start + static_cast<std::uint64_t>(place) * extent.slot_pages) * kPageBytes};
+  return {number,
+          (extent.start + static_cast<std::uint64_t>(place) * extent.slot_pages) * kPageBytes};
 }
 
 void SlotArena::give(std::uint32_t slot, std::uint64_t offset_bytes) {
@@ -104,7 +110,9 @@ std::size_t SlotArena::adopt(std::span<const Placed> slots) {
   std::size_t count = 1;
   for (; count < slots.size(); ++count) {
     const Placed& next = slots[count];
-    if (next.pages != pages || (next.start - start) % pages != 0 || (next.start - start) / pages >= most) break;
+    if (next.pages != pages || (next.start - start) % pages != 0 ||
+        (next.start - start) / pages >= most)
+      break;
   }
   const std::optional<std::uint32_t> id = new_extent();
   if (!id) return 0;
@@ -204,7 +212,8 @@ void SlotArena::link(std::uint32_t id) {
 void SlotArena::unlink(std::uint32_t id) {
   Extent& extent = extents_[id];
   extent.has_room = false;
-  (extent.previous == kNone ? classes_[extent.size_class].with_room : extents_[extent.previous].next) = extent.next;
+  (extent.previous == kNone ? classes_[extent.size_class].with_room
+                            : extents_[extent.previous].next) = extent.next;
   if (extent.next != kNone) extents_[extent.next].previous = extent.previous;
 }
 
@@ -226,7 +235,8 @@ void SlotArena::erase_candidate(std::uint32_t slot) {
 void SlotArena::drain(const Window& window) {
   drain_ = window.range;
   drain_extents_ = 0;
-  for (auto piece = map_.pieces().lower_bound(drain_.begin); piece != map_.pieces().end() && piece->first < drain_.end; ++piece) {
+  for (auto piece = map_.pieces().lower_bound(drain_.begin);
+       piece != map_.pieces().end() && piece->first < drain_.end; ++piece) {
     if (piece->second.extent == ArenaMap::kNoExtent) continue;
     Extent& extent = extents_[piece->second.extent];
     extent.draining = true;
@@ -248,7 +258,8 @@ void SlotArena::stop_draining() {
 
 std::size_t SlotArena::slots_in(const PageRange& range, std::span<std::uint32_t> slots) const {
   std::size_t found = 0;
-  for (auto piece = map_.pieces().lower_bound(range.begin); piece != map_.pieces().end() && piece->first < range.end; ++piece) {
+  for (auto piece = map_.pieces().lower_bound(range.begin);
+       piece != map_.pieces().end() && piece->first < range.end; ++piece) {
     if (piece->second.extent == ArenaMap::kNoExtent) continue;
     for (const std::uint32_t value : extents_[piece->second.extent].places) {
       if (found == slots.size()) return found;
@@ -276,7 +287,9 @@ std::uint64_t SlotArena::unused_bytes() const {
 std::vector<SlotArena::ClassView> SlotArena::classes() const {
   std::vector<ClassView> views;
   for (const Class& of_size : classes_)
-    if (of_size.extents != 0) views.push_back({of_size.slot_pages * kPageBytes, of_size.extents, of_size.slots, of_size.used});
+    if (of_size.extents != 0)
+      views.push_back(
+          {of_size.slot_pages * kPageBytes, of_size.extents, of_size.slots, of_size.used});
   return views;
 }
 

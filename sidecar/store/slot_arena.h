@@ -36,7 +36,9 @@ class SlotArena {
   // The class of a slot size. The class may become invalid when this function is called for another
   // size while this size has no extent.
   std::uint32_t size_class(std::uint64_t slot_bytes);
-  std::uint32_t class_of(std::uint32_t slot) const { return extents_[table_.note(slot).extent].size_class; }
+  std::uint32_t class_of(std::uint32_t slot) const {
+    return extents_[table_.note(slot).extent].size_class;
+  }
   // REQUIRES, here and below: `size_class` is from size_class().
   std::uint32_t class_slots(std::uint32_t size_class) const { return classes_[size_class].slots; }
 
@@ -82,7 +84,9 @@ class SlotArena {
   std::optional<Window> coldest_window(std::uint32_t size_class, std::uint64_t oldest) const {
     return chooser_.coldest_window(size_class, oldest);
   }
-  std::optional<Window> scattered_window(std::uint32_t size_class) const { return chooser_.scattered_window(size_class); }
+  std::optional<Window> scattered_window(std::uint32_t size_class) const {
+    return chooser_.scattered_window(size_class);
+  }
   void drain(const Window& window);
   void stop_draining();
   bool draining() const { return drain_.end != 0; }

@@ -29,18 +29,22 @@ struct SlotList {
 struct SlotNote {
   std::uint32_t previous;
   std::uint32_t next;
-  std::uint64_t extent : 16;          // the extent of its place
-  std::uint64_t pinned : 1;           // never evicted for room
-  std::uint64_t written : kMaxTiers;  // a bit for each lower tier that has the chunk; valid while committed
-  std::uint64_t guest : 2;            // a copy of another larderd's chunk: so many uses until it counts as an own chunk
-  std::uint64_t used_stamp : 42;      // the last use, in uses of all slots; valid while a candidate for eviction
+  std::uint64_t extent : 16;  // the extent of its place
+  std::uint64_t pinned : 1;   // never evicted for room
+  std::uint64_t written
+      : kMaxTiers;  // a bit for each lower tier that has the chunk; valid while committed
+  std::uint64_t
+      guest : 2;  // a copy of another larderd's chunk: so many uses until it counts as an own chunk
+  std::uint64_t
+      used_stamp : 42;  // the last use, in uses of all slots; valid while a candidate for eviction
 };
 static_assert(sizeof(SlotNote) == 16);
 
 class SlotTable {
  public:
   explicit SlotTable(std::uint64_t entry_count)
-      : notes_(static_cast<SlotNote*>(std::calloc(entry_count, sizeof(SlotNote))), &std::free), entry_count_(entry_count) {
+      : notes_(static_cast<SlotNote*>(std::calloc(entry_count, sizeof(SlotNote))), &std::free),
+        entry_count_(entry_count) {
     if (notes_ != nullptr) return;
     if (const std::new_handler handler = std::get_new_handler()) handler();  // as operator new does
     throw std::bad_alloc();

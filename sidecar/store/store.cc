@@ -32,11 +32,14 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       removals_(chunks_, grace_, listeners_, sessions_, readers_, stats),
       families_(chunks_, grace_, listeners_, sessions_, removals_, stats) {}
 
-void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
+void Store::reserve(SessionNumber number, const protocol::Key& scope,
+                    std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
   Session& session = sessions_.at(number);
-  const Wanted asked = wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
-  std::uint32_t may_examine = kReserveEffort;  // bounds the search when all slots are held; then "no space"
+  const Wanted asked =
+      wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
+  std::uint32_t may_examine =
+      kReserveEffort;  // bounds the search when all slots are held; then "no space"
   chunks_.spend(hashes.size());
   const Inherited earlier = sessions_.inherited(number);
   protocol::Key key = scope;
@@ -60,8 +63,9 @@ Store::Wanted Store::wanted(const protocol::GroupLayout& layout) {
           arena_.size_class(slot_bytes)};
 }
 
-protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                                   const Wanted& asked, std::uint32_t& may_examine) {
+protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const Inherited& earlier,
+                                   const protocol::Key& key, const Wanted& asked,
+                                   std::uint32_t& may_examine) {
   if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
     const bool present = index_.state(known) == SlotState::kCommitted;
     ++(present ? stats_.reserve_present : stats_.reserve_pending);
@@ -77,8 +81,8 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
 }
 
 // Returns granted, or no space. REQUIRES: the key is not in the index.
-protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
-                                  std::uint32_t& may_examine) {
+protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const protocol::Key& key,
+                                  const Wanted& asked, std::uint32_t& may_examine) {
   const SlotArena::Slot slot = evictor_.take_slot(asked.size_class, may_examine);
   if (slot.number == kNoSlot) return refusal(GrantStatus::kNoSpace);
   IndexWriter::Place place = asked.layout;
@@ -91,7 +95,8 @@ protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const 
   sessions_.take_in(session, slot.number);
   chunks_.enter_namespace(slot.number);
   if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
-  return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation, place.offset_bytes};
+  return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation,
+          place.offset_bytes};
 }
 
 void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
@@ -109,7 +114,8 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   listeners_.committed(record.slot);
 }
 
-void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root, std::uint32_t guest) {
+void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root,
+                            std::uint32_t guest) {
   sessions_.take_out(session, session.granted, slot);
   index_.commit(slot, root);
   table_.note(slot).guest = guest & 3;
@@ -126,12 +132,15 @@ void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
 }
 
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
-  if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
+  if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted ||
+      index_.generation(slot) != generation)
+    return;
   chunks_.touch_order(slot);
   listeners_.used(slot);
 }
 
-Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierName> names, std::span<const SessionNumber> alive) {
+Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierName> names,
+                        std::span<const SessionNumber> alive) {
   grace_.begin(earlier);
   return Restorer(chunks_, grace_, listeners_, sessions_, removals_).run(names, alive);
 }

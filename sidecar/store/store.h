@@ -75,7 +75,8 @@ class Store {
   // the read was from the tier of this store: a larderd can open that tier only after all earlier
   // requests have ended. Else the end of the read is unknown, and the slot is set aside as long as
   // the arena exists. REQUIRES: no call before except set_touched_bytes().
-  Restored restore(const PreviousIndex& earlier, std::span<const EarlierName> names, std::span<const SessionNumber> alive);
+  Restored restore(const PreviousIndex& earlier, std::span<const EarlierName> names,
+                   std::span<const SessionNumber> alive);
   // Each session of `alive` has announced holds and grants again, has ended, or has run out of
   // time. Supersedes the earlier index first, and hands on slots from here on.
   void settled();
@@ -105,8 +106,8 @@ class Store {
   // ---- Chunks ----
   // Fills one Grant for each hash. REQUIRES: as many grants as hashes; an open namespace with a
   // known layout of shard and group.
-  void reserve(SessionNumber session, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
-               std::span<protocol::Grant> grants);
+  void reserve(SessionNumber session, const protocol::Key& scope,
+               std::span<const protocol::BlockHash> hashes, std::span<protocol::Grant> grants);
   // Refuses and counts a commit without this grant at this generation. A commit of a quarantined
   // grant frees the slot.
   void commit(SessionNumber session, const protocol::CommitRecord& record);
@@ -121,12 +122,14 @@ class Store {
   // "pending" for the key until promoted() or promotion_failed(). Present: with slot and
   // generation. Pending: a session writes the chunk. Refused: the sizes do not match the layout of
   // the namespace, or the handle is not open.
-  protocol::Grant promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes);
+  protocol::Grant promote(const protocol::Key& key, std::uint64_t payload_bytes,
+                          std::uint64_t piece_bytes);
   // The bytes of a promotion have arrived from `from`. `since_s`: the start of the time to live, 0
   // if the tier does not know. `guest`: another larderd owns the chunk, so this copy is evicted
   // before all own chunks until it was used kGuestUses times. False: the chunk was dropped in the
   // meantime.
-  bool promoted(const protocol::SlotRef& slot, std::uint64_t root, TierNumber from, std::uint32_t since_s, bool guest = false);
+  bool promoted(const protocol::SlotRef& slot, std::uint64_t root, TierNumber from,
+                std::uint32_t since_s, bool guest = false);
   static constexpr std::uint32_t kGuestUses = 2;
   // The promotion failed, and the tier has released the slot.
   void promotion_failed(const protocol::SlotRef& slot);
@@ -139,10 +142,13 @@ class Store {
     return slot == kNoSlot ? std::nullopt : chunks_.committed_chunk(slot, index_.generation(slot));
   }
   // The chunk in a slot; empty if it is not committed at this generation.
-  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
+  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot,
+                                                     std::uint64_t generation) const {
     return chunks_.committed_chunk(slot, generation);
   }
-  std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const { return chunks_.slot_memory(chunk); }
+  std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const {
+    return chunks_.slot_memory(chunk);
+  }
   // See Evictor.
   void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
     evictor_.next_to_go(tier, slots, also_written);
@@ -176,12 +182,14 @@ class Store {
     std::uint32_t size_class;
   };
 
-  protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                              const Wanted& asked, std::uint32_t& may_examine);
+  protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier,
+                              const protocol::Key& key, const Wanted& asked,
+                              std::uint32_t& may_examine);
   Wanted wanted(const protocol::GroupLayout& layout);
-  protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
-                             std::uint32_t& may_examine);
-  void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root, std::uint32_t guest = 0);
+  protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key,
+                             const Wanted& asked, std::uint32_t& may_examine);
+  void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root,
+                       std::uint32_t guest = 0);
 
   ChunkTable chunks_;
   IndexWriter& index_;  // these four are of chunks_

@@ -9,9 +9,14 @@ namespace larder::store {
 using protocol::SlotState;
 
 TierListeners::TierListeners(ChunkTable& chunks, stats::Stats& stats)
-    : chunks_(chunks), index_(chunks.index()), table_(chunks.table()), namespaces_(chunks.namespaces()), stats_(stats) {}
+    : chunks_(chunks),
+      index_(chunks.index()),
+      table_(chunks.table()),
+      namespaces_(chunks.namespaces()),
+      stats_(stats) {}
 
-void TierListeners::mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written) {
+void TierListeners::mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation,
+                                 bool written) {
   if (!chunks_.committed_chunk(slot, generation)) return;
   SlotNote& note = table_.note(slot);
   const std::uint64_t others = note.written & ~(1ULL << tier);
@@ -31,8 +36,8 @@ void TierListeners::count_lost(std::uint32_t slot) {
   if (any && (wanted || !there)) ++(wanted ? stats_.evicted_unwritten : stats_.evicted_unwanted);
 }
 
-std::uint32_t TierListeners::walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
-                                  bool also_written) const {
+std::uint32_t TierListeners::walk(TierNumber tier, std::uint32_t from, std::uint32_t most,
+                                  std::vector<protocol::SlotRef>& slots, bool also_written) const {
   const std::uint32_t end = from + std::min(most, table_.end() - std::min(from, table_.end()));
   for (std::uint32_t slot = from; slot < end; ++slot)
     if (index_.state(slot) == SlotState::kCommitted && (also_written || !written_to(tier, slot)))
@@ -46,7 +51,8 @@ void TierListeners::announce(Drop& drop) {
 }
 
 bool TierListeners::takes_drops() const {
-  return std::ranges::all_of(listeners_, [](const ChunkListener* one) { return one == nullptr || one->takes_drops(); });
+  return std::ranges::all_of(
+      listeners_, [](const ChunkListener* one) { return one == nullptr || one->takes_drops(); });
 }
 
 EvictedBelow TierListeners::evict_below(std::uint32_t handle, const protocol::BlockHash& hash) {
@@ -55,7 +61,9 @@ EvictedBelow TierListeners::evict_below(std::uint32_t handle, const protocol::Bl
   for (ChunkListener* listener : listeners_) {
     if (listener == nullptr) continue;
     chunks_.spend(spec.part_count());
-    each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) { family = std::max(family, listener->evicted(key)); });
+    each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
+      family = std::max(family, listener->evicted(key));
+    });
   }
   return family;
 }

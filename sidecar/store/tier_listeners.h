@@ -52,17 +52,20 @@ class TierListeners {
   EvictedBelow evict_below(std::uint32_t handle, const protocol::BlockHash& hash);
 
   // ---- The marks of written chunks ----
-  bool written_to(TierNumber tier, std::uint32_t slot) const { return (table_.note(slot).written >> tier & 1) != 0; }
+  bool written_to(TierNumber tier, std::uint32_t slot) const {
+    return (table_.note(slot).written >> tier & 1) != 0;
+  }
   // Marks whether the tier has the chunk. No effect if the chunk is not committed at this
   // generation.
-  void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written = true);
+  void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation,
+                    bool written = true);
   // Counts a chunk that is evicted for room as lost, if a tier should have it and does not, or if no
   // tier has it.
   void count_lost(std::uint32_t slot);
   // Appends the committed ones of `most` slots from number `from` on. Leaves out chunks that the tier
   // has, unless `also_written`. Returns the next number, or kNoSlot at the end.
-  std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
-                     bool also_written) const;
+  std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most,
+                     std::vector<protocol::SlotRef>& slots, bool also_written) const;
 
  private:
   ChunkTable& chunks_;

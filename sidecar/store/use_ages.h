@@ -28,7 +28,8 @@ class UseAges {
   // The age of a use with this stamp. Empty before the first tick.
   std::optional<std::uint64_t> age_ms(std::uint64_t stamp) const {
     if (marks_.empty()) return std::nullopt;
-    const auto later = std::ranges::lower_bound(marks_, stamp, {}, &Mark::stamp);  // the mark after the use
+    const auto later =
+        std::ranges::lower_bound(marks_, stamp, {}, &Mark::stamp);  // the mark after the use
     return later == marks_.end() ? 0 : now_ms_ - later->at_ms;
   }
 

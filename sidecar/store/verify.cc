@@ -15,7 +15,8 @@ bool verify_payload(const std::byte* slot, const protocol::EntryView& view) {
   const std::byte* table = slot + protocol::digest_table_offset(view.payload_bytes);
   XXH3_state_t root;
   XXH3_64bits_reset(&root);
-  for (std::uint64_t at = 0; at < view.payload_bytes; at += view.piece_bytes, table += digest_bytes) {
+  for (std::uint64_t at = 0; at < view.payload_bytes;
+       at += view.piece_bytes, table += digest_bytes) {
     protocol::piece_digests(slot + at, view.piece_bytes, digests.data());
     if (std::memcmp(table, digests.data(), digest_bytes) != 0) return false;
     XXH3_64bits_update(&root, digests.data(), digest_bytes);

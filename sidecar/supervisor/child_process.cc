@@ -48,7 +48,8 @@ class WholeLines {
       const std::size_t end = std::min(piece.find('\n'), piece.size() - 1) + 1;
       line_ += piece.substr(0, end);
       piece.remove_prefix(end);
-      if (line_.back() == '\n' || line_.size() >= kMostBytes) base::write_line(std::exchange(line_, ""));
+      if (line_.back() == '\n' || line_.size() >= kMostBytes)
+        base::write_line(std::exchange(line_, ""));
     }
   }
 
@@ -116,7 +117,9 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
 ChildProcess::ChildProcess(pid_t pid, Fd ended, Fd output)
     : pid_(pid),
       ended_(std::move(ended)),
-      passing_on_([this, output = std::move(output)](const std::stop_token& stop) { pass_on(stop, output, last_); }) {}
+      passing_on_([this, output = std::move(output)](const std::stop_token& stop) {
+        pass_on(stop, output, last_);
+      }) {}
 
 ChildProcess::~ChildProcess() {
   signal(SIGKILL);

@@ -16,9 +16,11 @@ std::uint64_t memory_kills_in(std::string_view text) {
 }
 
 std::uint64_t memory_kills() {
-  for (const char* path : {"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"})
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"})
     if (std::ifstream file(path); file)
-      return memory_kills_in(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+      return memory_kills_in(
+          std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
   return 0;
 }
 

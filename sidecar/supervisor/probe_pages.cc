@@ -44,8 +44,8 @@ void ProbePages::down(const std::string& why, bool out_of_memory) {
 std::string ProbePages::started_page() const {
   if (was_ready_) return http::plain_answer(200, "larderd was ready");
   if (clock_.now_ms() < grace_ends_ms_) return http::plain_answer(503, "not ready yet: " + why_);
-  return http::plain_answer(
-      200, "not ready after " + std::to_string(grace_ms_ / 1000) + " s, the engine starts without its cache: " + why_);
+  return http::plain_answer(200, "not ready after " + std::to_string(grace_ms_ / 1000) +
+                                     " s, the engine starts without its cache: " + why_);
 }
 
 std::string ProbePages::answer(const std::string& request) const {
@@ -53,13 +53,17 @@ std::string ProbePages::answer(const std::string& request) const {
   const std::lock_guard lock(mutex_);
   if (path == "/startupz") return started_page();
   if (path == "/healthz")
-    return http::plain_answer(200, ready_ ? "larderd is ready" : "the supervisor runs, larderd is not ready: " + why_);
+    return http::plain_answer(
+        200, ready_ ? "larderd is ready" : "the supervisor runs, larderd is not ready: " + why_);
   if (path == "/readyz") return http::plain_answer(ready_ ? 200 : 503, ready_ ? "ready" : why_);
   if (path != "/v1/supervisor")
-    return http::plain_answer(404, "larderd's supervisor: GET /startupz, /healthz, /readyz, /v1/supervisor");
+    return http::plain_answer(
+        404, "larderd's supervisor: GET /startupz, /healthz, /readyz, /v1/supervisor");
   const auto truth = [](bool value) { return value ? "true" : "false"; };
-  const std::string body = std::string("{\"ready\":") + truth(ready_) + ",\"why\":" + base::json_text(why_) +
-                           ",\"starts\":" + std::to_string(starts_) + ",\"out_of_memory\":" + truth(out_of_memory_) + "}";
+  const std::string body = std::string("{\"ready\":") + truth(ready_) +
+                           ",\"why\":" + base::json_text(why_) +
+                           ",\"starts\":" + std::to_string(starts_) +
+                           ",\"out_of_memory\":" + truth(out_of_memory_) + "}";
   return http::whole_answer(200, "application/json", body, false);
 }
 

@@ -18,14 +18,15 @@ namespace larder::supervisor {
 namespace {
 
 std::string how_it_ended(int raw) {
-  if (!WIFSIGNALED(raw)) return "larderd ended with exit status " + std::to_string(WEXITSTATUS(raw));
+  if (!WIFSIGNALED(raw))
+    return "larderd ended with exit status " + std::to_string(WEXITSTATUS(raw));
   return std::string("larderd was ended by SIG") + ::sigabbrev_np(WTERMSIG(raw));
 }
 
 }  // namespace
 
-Supervisor::Supervisor(std::vector<std::string> command, Ask ask, const Fd& signals, const base::Clock& clock,
-                       const SupervisorTimes& times)
+Supervisor::Supervisor(std::vector<std::string> command, Ask ask, const Fd& signals,
+                       const base::Clock& clock, const SupervisorTimes& times)
     : command_(std::move(command)),
       ask_(std::move(ask)),
       signals_(signals),
@@ -47,7 +48,8 @@ bool Supervisor::run_once() {
   Result<std::unique_ptr<ChildProcess>> program = ChildProcess::start(command_);
   if (!program.ok()) {
     state_.down(program.status().text());
-    base::log_refusal("supervisor", program.status().text(), base::LogLevel::kError, "supervisor: " + program.status().text());
+    base::log_refusal("supervisor", program.status().text(), base::LogLevel::kError,
+                      "supervisor: " + program.status().text());
     return true;
   }
   program_ = std::move(*program);
@@ -56,14 +58,17 @@ bool Supervisor::run_once() {
   if (watch() == Next::kStop) return false;
   const int raw = program_->wait();
   note_end(raw, memory_kills_before);
-  if (ready_since_ms_ != 0 && clock_.now_ms() - ready_since_ms_ >= times_.steady_ms) pause_ms_ = times_.least_pause_ms;
+  if (ready_since_ms_ != 0 && clock_.now_ms() - ready_since_ms_ >= times_.steady_ms)
+    pause_ms_ = times_.least_pause_ms;
   program_.reset();
   return true;
 }
 
 Supervisor::Next Supervisor::watch() {
   for (;;) {
-    if (const Next next = wait(ready_since_ms_ == 0 ? times_.look_ms : times_.ask_ms); next != Next::kGoOn) return next;
+    if (const Next next = wait(ready_since_ms_ == 0 ? times_.look_ms : times_.ask_ms);
+        next != Next::kGoOn)
+      return next;
     if (const Next next = look(); next != Next::kGoOn) return next;
     base::tell_left_out();
   }
@@ -82,7 +87,8 @@ Supervisor::Next Supervisor::look() {
     state_.down(status.text());
   }
   if (unanswered_ < times_.unanswered) return Next::kGoOn;
-  base::log_error("supervisor: larderd hangs: " + status.text() + ". The supervisor kills and restarts larderd");
+  base::log_error("supervisor: larderd hangs: " + status.text() +
+                  ". The supervisor kills and restarts larderd");
   program_->signal(SIGKILL);
   return Next::kRunAgain;
 }
@@ -90,11 +96,13 @@ Supervisor::Next Supervisor::look() {
 // Waits for `ms` at most. SIGHUP is passed on to larderd at once.
 Supervisor::Next Supervisor::wait(unsigned ms) {
   const std::uint64_t end = clock_.now_ms() + ms;
-  std::array<pollfd, 2> polled{{{signals_.get(), POLLIN, 0}, {program_ ? program_->ended().get() : -1, POLLIN, 0}}};
+  std::array<pollfd, 2> polled{
+      {{signals_.get(), POLLIN, 0}, {program_ ? program_->ended().get() : -1, POLLIN, 0}}};
   for (std::uint64_t now = clock_.now_ms(); now < end; now = clock_.now_ms()) {
     if (::poll(polled.data(), polled.size(), static_cast<int>(end - now)) <= 0) continue;
     signalfd_siginfo signal{};
-    if ((polled[0].revents & POLLIN) != 0 && ::read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
+    if ((polled[0].revents & POLLIN) != 0 &&
+        ::read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
       if (signal.ssi_signo != SIGHUP) return Next::kStop;
       if (program_) program_->signal(SIGHUP);
     }
@@ -104,7 +112,8 @@ Supervisor::Next Supervisor::wait(unsigned ms) {
 }
 
 void Supervisor::note_end(int raw, std::uint64_t memory_kills_before) {
-  const bool out_of_memory = WIFSIGNALED(raw) && WTERMSIG(raw) == SIGKILL && memory_kills() > memory_kills_before;
+  const bool out_of_memory =
+      WIFSIGNALED(raw) && WTERMSIG(raw) == SIGKILL && memory_kills() > memory_kills_before;
   std::string why = how_it_ended(raw);
   if (out_of_memory) why += ", by the kernel: the container's limit of memory is too low";
   if (const std::string words = program_->last_words(); !words.empty()) why += ": " + words;

@@ -21,13 +21,15 @@ inline constexpr std::uint64_t kNsAGeneration = 16;
 class ChunkAge {
  public:
   // Ages above `longest_s` are not distinguished; 0: ages are never asked for.
-  ChunkAge(std::uint32_t longest_s, const base::Clock& clock) : longest_ms_(std::uint64_t{longest_s} * 1000), clock_(clock) {}
+  ChunkAge(std::uint32_t longest_s, const base::Clock& clock)
+      : longest_ms_(std::uint64_t{longest_s} * 1000), clock_(clock) {}
 
   // Called at the start and at each tick with the newest generation so far.
   void tick(std::uint64_t newest_generation) {
     if (longest_ms_ == 0) return;
     const std::uint64_t now_ms = clock_.now_ms();
-    if (!marks_.empty() && now_ms - marks_.back().at_ms < std::max(kLeastMs, longest_ms_ / kMarks)) return;
+    if (!marks_.empty() && now_ms - marks_.back().at_ms < std::max(kLeastMs, longest_ms_ / kMarks))
+      return;
     marks_.push_back({now_ms, newest_generation});
     while (now_ms - marks_.front().at_ms > 2 * longest_ms_) marks_.pop_front();
   }
@@ -41,8 +43,9 @@ class ChunkAge {
   }
 
   static std::uint64_t unix_ns() {
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                          std::chrono::system_clock::now().time_since_epoch())
+                                          .count());
   }
 
  private:

@@ -19,8 +19,8 @@ FrequencySketch::FrequencySketch(std::size_t chunks)
 }
 
 std::size_t FrequencySketch::place(std::uint64_t hash, std::size_t row) const {
-  static constexpr std::array<std::uint64_t, kRows> kMix{0x9e3779b97f4a7c15ULL, 0xc2b2ae3d27d4eb4fULL, 0x165667b19e3779f9ULL,
-                                                         0xd6e8feb86659fd93ULL};
+  static constexpr std::array<std::uint64_t, kRows> kMix{
+      0x9e3779b97f4a7c15ULL, 0xc2b2ae3d27d4eb4fULL, 0x165667b19e3779f9ULL, 0xd6e8feb86659fd93ULL};
   const std::uint64_t mixed = (hash ^ (hash >> 31)) * kMix[row];
   return row * row_counters_ + static_cast<std::size_t>(mixed >> 20) % row_counters_;
 }
@@ -40,7 +40,8 @@ void FrequencySketch::see(std::uint64_t hash) {
   const std::uint32_t now = estimate(hash);
   for (std::size_t row = 0; row < kRows && now < kMost; ++row) {
     const std::size_t at = place(hash, row);
-    if (read(at) == now) counters_[at / 2] = static_cast<std::uint8_t>(counters_[at / 2] + (1U << (at % 2 * 4)));
+    if (read(at) == now)
+      counters_[at / 2] = static_cast<std::uint8_t>(counters_[at / 2] + (1U << (at % 2 * 4)));
   }
   if (++seen_ >= halve_after_) halve();
 }

@@ -40,12 +40,15 @@ class FrequencySketch {
 class Admission {
  public:
   // Admits a chunk from its `sights`-th sight on; 0 or 1: always.
-  Admission(std::uint32_t sights, std::size_t chunks) : sights_(sights), sketch_(sights > 1 ? chunks : 1) {}
+  Admission(std::uint32_t sights, std::size_t chunks)
+      : sights_(sights), sketch_(sights > 1 ? chunks : 1) {}
 
   void see(std::uint64_t hash) {
     if (sights_ > 1) sketch_.see(hash);
   }
-  bool admits(std::uint64_t hash) const { return sights_ <= 1 || sketch_.estimate(hash) >= sights_; }
+  bool admits(std::uint64_t hash) const {
+    return sights_ <= 1 || sketch_.estimate(hash) >= sights_;
+  }
 
  private:
   std::uint32_t sights_;

@@ -25,24 +25,32 @@ stats::TierStats& stats_of(const TierLink& link, stats::Stats& view) {
 
 }  // namespace
 
-LowerTiers::LowerTiers(std::vector<OpenTier> tiers, const config::Config& config, store::Store& store, stats::Stats& stats,
-                       const base::Clock& clock, std::span<std::byte> arena) {
+LowerTiers::LowerTiers(std::vector<OpenTier> tiers, const config::Config& config,
+                       store::Store& store, stats::Stats& stats, const base::Clock& clock,
+                       std::span<std::byte> arena) {
   std::vector<ReadableTier*> sources;
   std::vector<SharedTier> shared;
   for (OpenTier& open : tiers) {
     const WriteRules rules = rules_of(*open.link, config);
-    Tier* tier = tiers_.emplace_back(std::make_unique<Tier>(std::move(open), rules, store, clock, arena.size())).get();
+    Tier* tier = tiers_
+                     .emplace_back(
+                         std::make_unique<Tier>(std::move(open), rules, store, clock, arena.size()))
+                     .get();
     if (tier->writer)
-      tier->source.set_hidden([tier](const protocol::NamespaceId& id) { return tier->writer->waits_for_drop(id); });
+      tier->source.set_hidden(
+          [tier](const protocol::NamespaceId& id) { return tier->writer->waits_for_drop(id); });
     sources.push_back(&tier->source);
     if (tier->link->shared()) shared.push_back({tier->link.get(), &tier->source});
   }
   promoter_ = std::make_unique<Promoter>(sources, store, stats, clock, arena);
-  if (!shared.empty()) tier_probes_ = std::make_unique<TierProbes>(shared, sources, *promoter_, store, stats, clock);
+  if (!shared.empty())
+    tier_probes_ = std::make_unique<TierProbes>(shared, sources, *promoter_, store, stats, clock);
   for (const auto& tier : tiers_) {
-    tier->link->answer_to(Operation::kGet, [this](const Message& message) { promoter_->on_get(message); });
+    tier->link->answer_to(Operation::kGet,
+                          [this](const Message& message) { promoter_->on_get(message); });
     if (tier->link->shared())
-      tier->link->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_probe(message); });
+      tier->link->answer_to(Operation::kProbe,
+                            [this](const Message& message) { tier_probes_->on_probe(message); });
   }
 }
 
@@ -65,7 +73,8 @@ void LowerTiers::miss_deadlines() {
 }
 
 std::uint64_t LowerTiers::next_deadline_ns() const {
-  return std::min(promoter_->next_deadline_ns(), tier_probes_ ? tier_probes_->next_deadline_ns() : UINT64_MAX);
+  return std::min(promoter_->next_deadline_ns(),
+                  tier_probes_ ? tier_probes_->next_deadline_ns() : UINT64_MAX);
 }
 
 void LowerTiers::end_session(store::SessionNumber session) {
@@ -95,7 +104,8 @@ LowerTierDrop LowerTiers::last_drop() const {
   LowerTierDrop drop;
   for (const auto& tier : tiers_)
     if (tier->writer)
-      drop.parts.push_back({tier->link->kind(), tier->link->name(), tier->writer->last_drop(), tier->writer->last_drop_chunks()});
+      drop.parts.push_back({tier->link->kind(), tier->link->name(), tier->writer->last_drop(),
+                            tier->writer->last_drop_chunks()});
   return drop;
 }
 

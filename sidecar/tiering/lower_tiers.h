@@ -22,7 +22,8 @@ namespace larder::tiering {
 // An open tier and its residency filter. Engines see the filter of the disk.
 struct OpenTier {
   std::unique_ptr<TierLink> link;
-  std::shared_ptr<ResidencyFilter> region;  // shared with the tier, whose thread may outlive the loop
+  std::shared_ptr<ResidencyFilter>
+      region;  // shared with the tier, whose thread may outlive the loop
 };
 
 // One drop in all tiers. Shared between the loop and the caller, who may leave before the end.
@@ -46,8 +47,8 @@ class LowerTiers {
  public:
   // All arguments outlive this object. `arena`: the arena of the store. REQUIRES: one tier at
   // least, and no two of a kind.
-  LowerTiers(std::vector<OpenTier> tiers, const config::Config& config, store::Store& store, stats::Stats& stats,
-             const base::Clock& clock, std::span<std::byte> arena);
+  LowerTiers(std::vector<OpenTier> tiers, const config::Config& config, store::Store& store,
+             stats::Stats& stats, const base::Clock& clock, std::span<std::byte> arena);
 
   Promoter& promotions() { return *promoter_; }
   // nullptr without a shared tier.
@@ -78,10 +79,13 @@ class LowerTiers {
 
  private:
   struct Tier {
-    Tier(OpenTier open, const WriteRules& rules, store::Store& store, const base::Clock& clock, std::uint64_t arena_bytes)
+    Tier(OpenTier open, const WriteRules& rules, store::Store& store, const base::Clock& clock,
+         std::uint64_t arena_bytes)
         : link(std::move(open.link)),
           region(std::move(open.region)),
-          writer(link->read_only() ? nullptr : std::make_unique<TierWriter>(*link, store, clock, rules, arena_bytes)),
+          writer(link->read_only()
+                     ? nullptr
+                     : std::make_unique<TierWriter>(*link, store, clock, rules, arena_bytes)),
           source(*link, *region, clock) {}
     std::unique_ptr<TierLink> link;
     std::shared_ptr<ResidencyFilter> region;

@@ -5,11 +5,13 @@
 namespace larder::tiering {
 namespace {
 
-constexpr std::uint64_t kReadTimes = 4;  // reads in progress may hold so many times the budget of looks
+constexpr std::uint64_t kReadTimes =
+    4;  // reads in progress may hold so many times the budget of looks
 
 }  // namespace
 
-Result<std::unique_ptr<peer::PeerServer>> open_peer_server(const config::Config& config, const peer::Instance& self,
+Result<std::unique_ptr<peer::PeerServer>> open_peer_server(const config::Config& config,
+                                                           const peer::Instance& self,
                                                            const base::Clock& clock) {
   return peer::PeerServer::start(clock, peer::server_options_of(config, self));
 }
@@ -37,7 +39,9 @@ bool PeerHolds::go_on() {
         const tiers::ChunkKey& key = request.keys[i];
         if (reply.chunks[i]) continue;
         // A question about one chunk is a read, or is followed by one.
-        const bool hold = request.hold && (request.keys.size() == 1 || held_bytes_ < most_bytes_);  // mutation: peer-hold-budget
+        const bool hold =
+            request.hold &&
+            (request.keys.size() == 1 || held_bytes_ < most_bytes_);  // mutation: peer-hold-budget
         reply.chunks[i] = look_at({key.hash, handle, key.shard, key.group}, hold);
       }
     }

@@ -19,7 +19,8 @@
 namespace larder::tiering {
 
 // Errors name a key of peers.*. REQUIRES: peers.listen is set. The clock outlives the server.
-Result<std::unique_ptr<peer::PeerServer>> open_peer_server(const config::Config& config, const peer::Instance& self,
+Result<std::unique_ptr<peer::PeerServer>> open_peer_server(const config::Config& config,
+                                                           const peer::Instance& self,
                                                            const base::Clock& clock);
 
 class PeerHolds {
@@ -27,7 +28,8 @@ class PeerHolds {
   static constexpr std::uint64_t kShare = 16;
 
   // The store outlives this object.
-  PeerHolds(std::unique_ptr<peer::PeerServer> server, store::Store& store, std::uint64_t arena_bytes)
+  PeerHolds(std::unique_ptr<peer::PeerServer> server, store::Store& store,
+            std::uint64_t arena_bytes)
       : server_(std::move(server)), store_(store), most_bytes_(arena_bytes / kShare) {}
 
   // The server has requests.

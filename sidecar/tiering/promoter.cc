@@ -15,7 +15,8 @@ using tiers::Ticket;
 
 namespace {
 
-constexpr std::uint32_t kReadsAhead = 512;  // reads of one fetch that may run before earlier families are complete
+constexpr std::uint32_t kReadsAhead =
+    512;  // reads of one fetch that may run before earlier families are complete
 
 FetchEnd reason_for(const Status& status) {
   switch (status.code()) {
@@ -27,8 +28,8 @@ FetchEnd reason_for(const Status& status) {
 
 }  // namespace
 
-Promoter::Promoter(std::span<ReadableTier* const> sources, store::Store& store, stats::Stats& stats, const base::Clock& clock,
-                   std::span<std::byte> arena)
+Promoter::Promoter(std::span<ReadableTier* const> sources, store::Store& store, stats::Stats& stats,
+                   const base::Clock& clock, std::span<std::byte> arena)
     : sources_(sources.begin(), sources.end()),
       store_(store),
       stats_(stats),
@@ -39,14 +40,17 @@ Promoter::Promoter(std::span<ReadableTier* const> sources, store::Store& store, 
 Status Promoter::fetch(SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
                        std::span<const protocol::BlockHash> hashes) {
   const FetchId id{session, request};
-  if (fetches_.contains(id)) return {Code::kInvalidArgument, "request " + std::to_string(request) + " runs already"};
+  if (fetches_.contains(id))
+    return {Code::kInvalidArgument, "request " + std::to_string(request) + " runs already"};
   ++stats_.fetches;
-  const auto begin = fetches_.lower_bound({session, 0}), end = fetches_.upper_bound({session, UINT32_MAX});
+  const auto begin = fetches_.lower_bound({session, 0}),
+             end = fetches_.upper_bound({session, UINT32_MAX});
   Fetch fetch;
   fetch.handle = asked.namespace_handle;
   fetch.hashes.assign(hashes.begin(), hashes.end());
   fetch.begun_ns = clock_.now_ns();
-  fetch.deadline_ns = fetch.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxFetchMs)} * 1'000'000;
+  fetch.deadline_ns = fetch.begun_ns +
+                      std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxFetchMs)} * 1'000'000;
   fetch.limit = static_cast<std::uint32_t>(hashes.size());
   if (std::distance(begin, end) >= protocol::kMaxFetches) {
     fetch.limit = 0;
@@ -65,11 +69,13 @@ void Promoter::end(SessionNumber session, std::uint32_t request) {
 }
 
 void Promoter::end_session(SessionNumber session) {
-  for (auto next = fetches_.lower_bound({session, 0}); next != fetches_.end() && next->first.first == session;)
+  for (auto next = fetches_.lower_bound({session, 0});
+       next != fetches_.end() && next->first.first == session;)
     forget(next++);  // mutation: kept-session-end
 }
 
-protocol::ActCounts Promoter::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts Promoter::prefetch(std::uint32_t handle,
+                                       std::span<const protocol::BlockHash> hashes) {
   protocol::ActCounts counts;
   const std::uint64_t until = store_.effort() + store::Store::kSliceEffort;
   for (std::size_t i = 0; i < hashes.size() && store_.effort() < until; ++i) {
@@ -103,7 +109,9 @@ bool Promoter::go_on() {
 }
 
 void Promoter::look_on(const FetchId& id, Fetch& fetch) {
-  if (fetch.answered || fetch.looking || fetch.families.size() >= fetch.limit || fetch.reading >= kReadsAhead) return;
+  if (fetch.answered || fetch.looking || fetch.families.size() >= fetch.limit ||
+      fetch.reading >= kReadsAhead)
+    return;
   fetch.looking = true;
   looking_.push_back(id);
 }
@@ -119,7 +127,8 @@ Promoter::Probe Promoter::look_at(std::uint32_t handle, const protocol::BlockHas
     if (members_[i].state == SlotState::kCommitted) continue;
     found_[i] = reads_.probe(chunk_key_of(store_, members_[i].key));
     if (found_[i] && !of_layout(store_, members_[i].key, found_[i]->facts)) found_[i].reset();
-    probe.there = found_[i].has_value() && (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
+    probe.there = found_[i].has_value() &&
+                  (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
   }
   return probe;
 }
@@ -131,7 +140,8 @@ bool Promoter::may_keep(SessionNumber session, std::uint64_t bytes) const {
   const auto found = kept_of_.find(session);
   if (found == kept_of_.end()) return true;
   const std::uint64_t own = found->second, not_of_others = kept_cap_ - (kept_bytes_ - own);
-  return own + bytes <= not_of_others - not_of_others / protocol::kFetchedLeftShare;  // mutation: fetch-share-left
+  return own + bytes <=
+         not_of_others - not_of_others / protocol::kFetchedLeftShare;  // mutation: fetch-share-left
 }
 
 // Looks at one more family. False: no further family now.
@@ -151,7 +161,8 @@ bool Promoter::probe(const FetchId& id, Fetch& fetch) {
     const store::Member& one = members_[i];
     if (one.state == SlotState::kCommitted) {
       store_.touch(one.slot.slot, one.slot.generation);
-      if (store_.readers().keep(one.slot.slot, one.slot.generation)) family.kept.push_back(one.slot);  // mutation: resident-kept
+      if (store_.readers().keep(one.slot.slot, one.slot.generation))
+        family.kept.push_back(one.slot);  // mutation: resident-kept
       continue;
     }
     const Ticket ticket = reads_.want(one.key, chunk_key_of(store_, one.key), *found_[i]);
@@ -190,12 +201,15 @@ void Promoter::give(const PromotionReads::Outcome& outcome, const Waiter& waiter
   const auto found = fetches_.find(waiter.fetch);
   if (found == fetches_.end()) return;
   Fetch& fetch = found->second;
-  if (waiter.family >= fetch.families.size()) return;  // cut before: the fetch named the chunk twice
+  if (waiter.family >= fetch.families.size())
+    return;  // cut before: the fetch named the chunk twice
   Family& family = fetch.families[waiter.family];
   --fetch.reading;
   --family.missing;
   std::erase(family.reads, outcome.ticket);
-  if (outcome.status.ok() && store_.readers().keep(outcome.slot.slot, outcome.slot.generation)) {  // mutation: promoted-kept
+  if (outcome.status.ok() &&
+      store_.readers().keep(outcome.slot.slot,
+                            outcome.slot.generation)) {  // mutation: promoted-kept
     family.kept.push_back(outcome.slot);
     fetch.read_bytes += outcome.read_bytes;
   } else {
@@ -222,7 +236,9 @@ void Promoter::release(const FetchId& id, Fetch& fetch, std::uint32_t number) {
     store_.readers().let_go(slot.slot, slot.generation);  // mutation: kept-fetch-end
   for (const Ticket ticket : family.reads) {
     if (const auto found = waiters_.find(ticket); found != waiters_.end()) {
-      std::erase_if(found->second, [&](const Waiter& waiter) { return waiter.fetch == id && waiter.family == number; });
+      std::erase_if(found->second, [&](const Waiter& waiter) {
+        return waiter.fetch == id && waiter.family == number;
+      });
       if (found->second.empty()) waiters_.erase(found);
     }
     reads_.stop_wanting(ticket);
@@ -234,32 +250,38 @@ void Promoter::release(const FetchId& id, Fetch& fetch, std::uint32_t number) {
 
 void Promoter::decide(const FetchId& id, Fetch& fetch) {
   if (fetch.answered) return;
-  while (fetch.whole < fetch.families.size() && fetch.families[fetch.whole].missing == 0) ++fetch.whole;
+  while (fetch.whole < fetch.families.size() && fetch.families[fetch.whole].missing == 0)
+    ++fetch.whole;
   if (fetch.whole == fetch.limit) answer(id, fetch);
 }
 
 void Promoter::answer(const FetchId& id, Fetch& fetch) {
   const std::uint64_t elapsed_us = (clock_.now_ns() - fetch.begun_ns) / 1000;
-  answers_.push_back({id.first,
-                      id.second,
-                      {fetch.whole, static_cast<std::uint32_t>(fetch.reason), fetch.read_bytes,
-                       static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX)), 0}});
+  answers_.push_back(
+      {id.first,
+       id.second,
+       {fetch.whole, static_cast<std::uint32_t>(fetch.reason), fetch.read_bytes,
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX)), 0}});
   stats_.fetches_late += fetch.reason == FetchEnd::kLate;
   stats_.fetch_hits += fetch.whole;
   fetch.answered = true;
   fetch.answered_ms = clock_.now_ms();
   const auto [begin, end] = deadlines_.equal_range(fetch.deadline_ns);
-  deadlines_.erase(std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == id; }));
-  if (fetch.whole == 0) forget(fetches_.find(id));  // an empty fetch keeps no chunk and needs no end
+  deadlines_.erase(
+      std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == id; }));
+  if (fetch.whole == 0)
+    forget(fetches_.find(id));  // an empty fetch keeps no chunk and needs no end
 }
 
 void Promoter::forget(std::map<FetchId, Fetch>::iterator found) {
   auto& [id, fetch] = *found;
-  for (std::uint32_t number = 0; number < fetch.families.size(); ++number) release(id, fetch, number);
+  for (std::uint32_t number = 0; number < fetch.families.size(); ++number)
+    release(id, fetch, number);
   if (!fetch.answered) {
     const auto [begin, end] = deadlines_.equal_range(fetch.deadline_ns);
     const FetchId& number = id;
-    deadlines_.erase(std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == number; }));
+    deadlines_.erase(
+        std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == number; }));
   }
   fetches_.erase(found);
 }
@@ -285,10 +307,11 @@ void Promoter::look_at_sizes() {
   if (family <= kept_cap_) return too_large_.clear();
   constexpr std::uint64_t kMib = 1ULL << 20;
   const std::uint64_t enough = (family * protocol::kFetchedShare + kMib - 1) / kMib * kMib;
-  std::string why = "memory.size: a chunk, with all its shards and KV groups, has " + base::mib(family) +
-                    ", and a quarter of memory, all that fetches may use at once, has " + base::mib(kept_cap_) +
-                    ": such chunks are written below memory and never read again. Set memory.size to at least " +
-                    base::mib(enough) + ", or set chunk_tokens smaller";
+  std::string why =
+      "memory.size: a chunk, with all its shards and KV groups, has " + base::mib(family) +
+      ", and a quarter of memory, all that fetches may use at once, has " + base::mib(kept_cap_) +
+      ": such chunks are written below memory and never read again. Set memory.size to at least " +
+      base::mib(enough) + ", or set chunk_tokens smaller";
   if (why == too_large_) return;
   too_large_ = std::move(why);
   base::log_refusal("fetches", too_large_, base::LogLevel::kWarning, "fetches: " + too_large_);

@@ -28,8 +28,8 @@ namespace larder::tiering {
 class Promoter {
  public:
   // All arguments outlive this object. `sources`: nearest first. `arena`: the arena of the store.
-  Promoter(std::span<ReadableTier* const> sources, store::Store& store, stats::Stats& stats, const base::Clock& clock,
-           std::span<std::byte> arena);
+  Promoter(std::span<ReadableTier* const> sources, store::Store& store, stats::Stats& stats,
+           const base::Clock& clock, std::span<std::byte> arena);
 
   // kInvalidArgument: a fetch with this number runs. REQUIRES: the namespace is open.
   Status fetch(store::SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
@@ -49,7 +49,9 @@ class Promoter {
   // Ends old fetches and starts probe reads. `slept`: larderd was stopped for a while.
   void tick(bool slept);
   // UINT64_MAX without an open fetch.
-  std::uint64_t next_deadline_ns() const { return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first; }
+  std::uint64_t next_deadline_ns() const {
+    return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first;
+  }
 
   struct Answer {
     store::SessionNumber session;
@@ -117,12 +119,13 @@ class Promoter {
   PromotionReads reads_;
   std::map<FetchId, Fetch> fetches_;
   std::multimap<std::uint64_t, FetchId> deadlines_;  // of fetches without an answer
-  std::deque<FetchId> looking_;                      // fetches with families to look at; some may have ended
+  std::deque<FetchId> looking_;  // fetches with families to look at; some may have ended
   std::unordered_map<tiers::Ticket, std::vector<Waiter>> waiters_;
   std::vector<Answer> answers_;
   std::uint64_t kept_bytes_ = 0;
   std::string too_large_;
-  std::unordered_map<store::SessionNumber, std::uint64_t> kept_of_;  // by session: its part of kept_bytes_
+  std::unordered_map<store::SessionNumber, std::uint64_t>
+      kept_of_;  // by session: its part of kept_bytes_
   // Reused, so that a look allocates no memory.
   std::vector<store::Member> members_;
   std::vector<std::optional<Found>> found_;  // of the members that are not in memory

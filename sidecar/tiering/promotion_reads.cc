@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kMostForgotten = 1024;  // tickets of unwanted reads in the queue
 }  // namespace
 
-PromotionReads::PromotionReads(std::span<ReadableTier* const> sources, store::Store& store, const base::Clock& clock,
-                               std::span<std::byte> arena)
+PromotionReads::PromotionReads(std::span<ReadableTier* const> sources, store::Store& store,
+                               const base::Clock& clock, std::span<std::byte> arena)
     : store_(store), clock_(clock), arena_(arena) {
   for (ReadableTier* source : sources) lanes_.push_back({source, {}, {}, 0});
 }
@@ -37,8 +37,8 @@ const ReadableTier* PromotionReads::coming(const protocol::Key& key) const {
   return known == by_key_.end() ? nullptr : reads_.at(known->second).lane->source;
 }
 
-PromotionReads::Read& PromotionReads::enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found,
-                                            Ticket& ticket) {
+PromotionReads::Read& PromotionReads::enter(const protocol::Key& key, const tiers::ChunkKey& chunk,
+                                            const Found& found, Ticket& ticket) {
   const auto known = by_key_.find(key);
   ticket = known != by_key_.end() ? known->second : found.source->next_ticket();
   Read& read = reads_[ticket];
@@ -51,7 +51,8 @@ PromotionReads::Read& PromotionReads::enter(const protocol::Key& key, const tier
   return read;
 }
 
-Ticket PromotionReads::want(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found) {
+Ticket PromotionReads::want(const protocol::Key& key, const tiers::ChunkKey& chunk,
+                            const Found& found) {
   Ticket ticket = 0;
   Read& read = enter(key, chunk, found, ticket);
   ++read.wanted;
@@ -59,11 +60,14 @@ Ticket PromotionReads::want(const protocol::Key& key, const tiers::ChunkKey& chu
   return ticket;
 }
 
-bool PromotionReads::want_ahead(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found) {
+bool PromotionReads::want_ahead(const protocol::Key& key, const tiers::ChunkKey& chunk,
+                                const Found& found) {
   if (by_key_.contains(key)) return true;
   const std::uint64_t bytes = found.facts.slot_bytes();
   const Lane& lane = *std::ranges::find(lanes_, found.source, &Lane::source);
-  if (lane.waiting_ahead.size() >= kMostWaiting || ahead_bytes_ + bytes > arena_.size() / kAheadShare) return false;
+  if (lane.waiting_ahead.size() >= kMostWaiting ||
+      ahead_bytes_ + bytes > arena_.size() / kAheadShare)
+    return false;
   Ticket ticket = 0;
   Read& read = enter(key, chunk, found, ticket);
   read.ahead = true;
@@ -108,7 +112,8 @@ bool PromotionReads::begin_one(Lane& lane, std::deque<Ticket>& queue, std::uint6
       continue;
     }
     Read& read = found->second;
-    if (lane.reading_bytes != 0 && lane.reading_bytes + read.facts.slot_bytes() > limit) return false;
+    if (lane.reading_bytes != 0 && lane.reading_bytes + read.facts.slot_bytes() > limit)
+      return false;
     if (begin_read(ticket, read) == Begun::kNotNow) return false;
     queue.pop_front();
     return true;
@@ -122,29 +127,37 @@ PromotionReads::Begun PromotionReads::begin_read(Ticket ticket, Read& read) {
     end(ticket, {Code::kNotFound, "the namespace is being dropped"});
     return Begun::kNo;
   }
-  const protocol::Grant grant = store_.promote(read.key, read.facts.payload_bytes, read.facts.piece_bytes);
+  const protocol::Grant grant =
+      store_.promote(read.key, read.facts.payload_bytes, read.facts.piece_bytes);
   switch (static_cast<GrantStatus>(grant.status)) {
     case GrantStatus::kGranted: break;
     case GrantStatus::kPresent:
       read.slot = {grant.slot, 0, grant.generation};
       end(ticket, {});
       return Begun::kNo;
-    case GrantStatus::kPending: end(ticket, {Code::kNotFound, "an engine is writing the chunk"}); return Begun::kNo;
-    case GrantStatus::kNoSpace: end(ticket, {Code::kResourceExhausted, "memory is full of chunks in use"}); return Begun::kNo;
-    case GrantStatus::kRefused: end(ticket, {Code::kNotFound, "of another layout"}); return Begun::kNo;
+    case GrantStatus::kPending:
+      end(ticket, {Code::kNotFound, "an engine is writing the chunk"});
+      return Begun::kNo;
+    case GrantStatus::kNoSpace:
+      end(ticket, {Code::kResourceExhausted, "memory is full of chunks in use"});
+      return Begun::kNo;
+    case GrantStatus::kRefused:
+      end(ticket, {Code::kNotFound, "of another layout"});
+      return Begun::kNo;
   }
   read.slot = {grant.slot, 0, grant.generation};
   const std::uint64_t bytes = read.facts.slot_bytes();
   read.begun_ns = clock_.now_ns();
-  const Status status =
-      source.read(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes), read.begun_ns + kReadMs * 1'000'000);
+  const Status status = source.read(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes),
+                                    read.begun_ns + kReadMs * 1'000'000);
   if (status.ok()) {
     read.begun = true;
     read.lane->reading_bytes += bytes;
     return Begun::kYes;
   }
   store_.promotion_failed(read.slot);
-  if (status.code() == Code::kResourceExhausted) return Begun::kNotNow;  // busy: a message of the tier follows
+  if (status.code() == Code::kResourceExhausted)
+    return Begun::kNotNow;  // busy: a message of the tier follows
   end(ticket, {Code::kUnavailable, status.text()});
   return Begun::kNo;
 }
@@ -154,7 +167,8 @@ bool PromotionReads::on_message(const Message& message) {
   if (found == reads_.end()) return false;
   Read& read = found->second;
   const std::uint64_t bytes = read.facts.slot_bytes();
-  if (message.kind == Message::Kind::kReleased || !message.slot_busy) read.lane->reading_bytes -= bytes;
+  if (message.kind == Message::Kind::kReleased || !message.slot_busy)
+    read.lane->reading_bytes -= bytes;
   if (message.kind == Message::Kind::kReleased) {
     store_.promotion_failed(read.slot);
     reads_.erase(found);
@@ -162,16 +176,20 @@ bool PromotionReads::on_message(const Message& message) {
   }
   ReadableTier& source = *read.lane->source;
   source.read_ended(bytes, message.status.ok(), read.begun_ns);
-  const bool same =
-      message.facts.payload_bytes == read.facts.payload_bytes && message.facts.piece_bytes == read.facts.piece_bytes;
+  const bool same = message.facts.payload_bytes == read.facts.payload_bytes &&
+                    message.facts.piece_bytes == read.facts.piece_bytes;
   Status status = message.status;
-  if (status.ok() && !same) status = {Code::kNotFound, "the chunk was stored anew, in another layout"};
-  if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);  // mutation: busy-slot
-  if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s, source.read_only()))
+  if (status.ok() && !same)
+    status = {Code::kNotFound, "the chunk was stored anew, in another layout"};
+  if (!status.ok() && !message.slot_busy)
+    store_.promotion_failed(read.slot);  // mutation: busy-slot
+  if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(),
+                                      message.facts.since_s, source.read_only()))
     status = {Code::kNotFound, "dropped meanwhile"};
   read.ended = message.slot_busy;
   if (message.slot_busy)
-    store_.sessions().quarantine_grant(store::kOwnSession, read.slot);  // an engine may store the chunk in another slot
+    store_.sessions().quarantine_grant(store::kOwnSession,
+                                       read.slot);  // an engine may store the chunk in another slot
   end(message.ticket, std::move(status), bytes);
   return true;
 }
@@ -180,7 +198,8 @@ bool PromotionReads::on_message(const Message& message) {
 void PromotionReads::end(Ticket ticket, Status status, std::uint64_t read_bytes) {
   const auto found = reads_.find(ticket);
   const Read& read = found->second;
-  if (status.ok() && !store_.readers().keep(read.slot.slot, read.slot.generation)) status = {Code::kNotFound, "gone meanwhile"};
+  if (status.ok() && !store_.readers().keep(read.slot.slot, read.slot.generation))
+    status = {Code::kNotFound, "gone meanwhile"};
   outcomes_.push_back({ticket, std::move(status), read.slot, read_bytes});
   by_key_.erase(read.key);
   if (read.ahead) ahead_bytes_ -= read.facts.slot_bytes();

@@ -27,14 +27,16 @@ class PromotionReads {
  public:
   // The bound of running reads of a tier; one more read may exceed it.
   static constexpr std::uint64_t kReadingBytes = 32ULL << 20;
-  static constexpr std::uint64_t kAheadBytes = 16ULL << 20;  // the same for the start of a read ahead
-  static constexpr std::size_t kMostWaiting = 16'384;        // waiting reads ahead of a tier
-  static constexpr std::uint64_t kAheadShare = 2;            // all reads ahead together: at most this share of the arena
-  static constexpr std::uint64_t kReadMs = 5000;             // the deadline of one read
+  static constexpr std::uint64_t kAheadBytes = 16ULL
+                                               << 20;  // the same for the start of a read ahead
+  static constexpr std::size_t kMostWaiting = 16'384;  // waiting reads ahead of a tier
+  static constexpr std::uint64_t kAheadShare =
+      2;  // all reads ahead together: at most this share of the arena
+  static constexpr std::uint64_t kReadMs = 5000;  // the deadline of one read
 
   // All arguments outlive this object. `sources`: nearest first. `arena`: the arena of the store.
-  PromotionReads(std::span<ReadableTier* const> sources, store::Store& store, const base::Clock& clock,
-                 std::span<std::byte> arena);
+  PromotionReads(std::span<ReadableTier* const> sources, store::Store& store,
+                 const base::Clock& clock, std::span<std::byte> arena);
 
   // The nearest source that has the chunk; a source that answers in time is preferred.
   std::optional<Found> probe(const tiers::ChunkKey& chunk) const;
@@ -57,7 +59,7 @@ class PromotionReads {
 
   struct Outcome {
     tiers::Ticket ticket = 0;
-    Status status;                 // kResourceExhausted: no room. kNotFound: a miss. Other errors: the tier failed
+    Status status;  // kResourceExhausted: no room. kNotFound: a miss. Other errors: the tier failed
     protocol::SlotRef slot;        // ok: kept once; the receiver of the outcome calls let_go()
     std::uint64_t read_bytes = 0;  // from the tier; 0 if an engine had stored the chunk
   };
@@ -86,7 +88,8 @@ class PromotionReads {
   };
   enum class Begun { kYes, kNo, kNotNow };
 
-  Read& enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found, tiers::Ticket& ticket);
+  Read& enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found,
+              tiers::Ticket& ticket);
   bool begin(Lane& lane, std::uint64_t until);
   bool begin_one(Lane& lane, std::deque<tiers::Ticket>& queue, std::uint64_t limit);
   Begun begin_read(tiers::Ticket ticket, Read& read);
@@ -97,7 +100,8 @@ class PromotionReads {
   std::span<std::byte> arena_;
   std::vector<Lane> lanes_;  // nearest first; fixed
   std::unordered_map<tiers::Ticket, Read> reads_;
-  std::unordered_map<protocol::Key, tiers::Ticket, KeyHash> by_key_;  // without ended reads whose slot is still busy
+  std::unordered_map<protocol::Key, tiers::Ticket, KeyHash>
+      by_key_;  // without ended reads whose slot is still busy
   std::deque<Outcome> outcomes_;
   std::uint64_t ahead_bytes_ = 0;
 };

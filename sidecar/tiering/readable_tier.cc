@@ -18,8 +18,8 @@ std::optional<tiers::ChunkFacts> ReadableTier::probe(const tiers::ChunkKey& chun
   return link_.tier().probe(chunk);
 }
 
-Status ReadableTier::read(tiers::Ticket ticket, const tiers::ChunkKey& chunk, std::span<std::byte> slot,
-                          std::uint64_t deadline_ns) {
+Status ReadableTier::read(tiers::Ticket ticket, const tiers::ChunkKey& chunk,
+                          std::span<std::byte> slot, std::uint64_t deadline_ns) {
   Status status = link_.tier().get(ticket, chunk, slot, deadline_ns);
   if (status.ok()) speed_.began(clock_.now_ns(), slot.size());
   if (status.code() == Code::kUnavailable) publish();
@@ -46,10 +46,12 @@ void ReadableTier::probe_speed() {
   const std::optional<tiers::ChunkKey> key = region_.recent();
   const std::optional<tiers::ChunkFacts> facts = key ? link_.tier().probe(*key) : std::nullopt;
   const std::uint64_t bytes = facts ? facts->slot_bytes() : 0;
-  if (bytes == 0 || bytes > kMostProbeBytes) return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
+  if (bytes == 0 || bytes > kMostProbeBytes)
+    return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
   const Probe probe{next_ticket(), bytes, clock_.now_ns()};
   const std::span<std::byte> memory = region_.probe_memory(bytes);
-  if (memory.empty() || !read(probe.ticket, *key, memory, probe.begun_ns + kProbeMs * 1'000'000).ok())
+  if (memory.empty() ||
+      !read(probe.ticket, *key, memory, probe.begun_ns + kProbeMs * 1'000'000).ok())
     return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
   probe_ = probe;
 }
@@ -60,7 +62,8 @@ bool ReadableTier::on_probe(const tiers::Message& message) {
   if (message.kind == tiers::Message::Kind::kDone) {
     const bool there = message.status.code() != Code::kNotFound;
     speed_.ended(now_ns, probe_->bytes, message.status.ok());
-    speed_.probe_ended(now_ns / 1'000'000, there ? probe_->bytes : 0, now_ns - probe_->begun_ns, message.status.ok());
+    speed_.probe_ended(now_ns / 1'000'000, there ? probe_->bytes : 0, now_ns - probe_->begun_ns,
+                       message.status.ok());
     publish();
   }
   if (message.kind == tiers::Message::Kind::kReleased || !message.slot_busy) probe_.reset();

@@ -35,7 +35,8 @@ class ReadableTier {
   bool read_only() const { return link_.read_only(); }
   // An accepted read counts as running until read_ended().
   tiers::Ticket next_ticket() { return link_.next_ticket(); }
-  Status read(tiers::Ticket ticket, const tiers::ChunkKey& chunk, std::span<std::byte> slot, std::uint64_t deadline_ns);
+  Status read(tiers::Ticket ticket, const tiers::ChunkKey& chunk, std::span<std::byte> slot,
+              std::uint64_t deadline_ns);
   void read_ended(std::uint64_t bytes, bool ok, std::uint64_t begun_ns) {
     const std::uint64_t now_ns = clock_.now_ns();
     speed_.ended(now_ns, bytes, ok);
@@ -64,7 +65,8 @@ class ReadableTier {
   Hidden hidden_;
   TierSpeed speed_;
   stats::Histogram read_time_;
-  bool takes_gets_ = true;  // the last state of the tier: a question for every chunk would cost a mutex each
+  bool takes_gets_ =
+      true;  // the last state of the tier: a question for every chunk would cost a mutex each
   struct Probe {
     tiers::Ticket ticket = 0;
     std::uint64_t bytes = 0, begun_ns = 0;

@@ -18,11 +18,13 @@ constexpr std::size_t kSlice = 4096;
 
 bool RefusedChunks::waits(const protocol::SlotRef& chunk, std::uint64_t now_ns) const {
   const auto found = chunks_.find(chunk.slot);
-  if (found != chunks_.end() && found->second.generation == chunk.generation) return now_ns < found->second.next_ns;
+  if (found != chunks_.end() && found->second.generation == chunk.generation)
+    return now_ns < found->second.next_ns;
   return chunks_.size() >= kMost && now_ns < full_until_ns_;
 }
 
-void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why, std::uint64_t again_ns, std::uint64_t now_ns) {
+void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why,
+                            std::uint64_t again_ns, std::uint64_t now_ns) {
   auto found = chunks_.find(chunk.slot);
   if (found != chunks_.end() && found->second.generation != chunk.generation) found = erase(found);
   if (found == chunks_.end() || found->first != chunk.slot) {
@@ -37,7 +39,9 @@ void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why, s
   one.cause = why.text().empty() ? kMostCauses : cause_of(why.text());
   const bool sent = again_ns == 0 && !why.text().empty();
   one.wait_ns = sent ? std::clamp(2 * one.wait_ns, kLeastNs, kMostNs) : 0;
-  one.next_ns = sent ? now_ns + one.wait_ns + random_() % (one.wait_ns / 4) : again_ns != 0 ? again_ns : now_ns + kLeastNs;
+  one.next_ns = sent            ? now_ns + one.wait_ns + random_() % (one.wait_ns / 4)
+                : again_ns != 0 ? again_ns
+                                : now_ns + kLeastNs;
   if (one.cause == kMostCauses) return;
   Cause& cause = causes_[one.cause];
   ++cause.waiting;
@@ -46,7 +50,8 @@ void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why, s
 }
 
 void RefusedChunks::tell(Cause& cause, std::uint64_t now_ns) {
-  base::log_warning(name_ + " tier: chunks wait to be written, " + std::to_string(cause.waiting) + " at present: " + cause.text +
+  base::log_warning(name_ + " tier: chunks wait to be written, " + std::to_string(cause.waiting) +
+                    " at present: " + cause.text +
                     (cause.told ? "; " + std::to_string(cause.refusals) + " more refusals" : ""));
   cause.told = true;
   cause.refusals = 0;
@@ -74,14 +79,16 @@ void RefusedChunks::forget(const protocol::SlotRef& chunk) {
 void RefusedChunks::give_back(const InMemory& in_memory, std::uint64_t now_ns) {
   auto at = chunks_.lower_bound(looked_to_);
   for (std::size_t probed = 0; probed < kSlice && at != chunks_.end(); ++probed) {
-    const bool stays = now_ns < at->second.next_ns + kForgottenNs && in_memory(at->first, at->second.generation);
+    const bool stays =
+        now_ns < at->second.next_ns + kForgottenNs && in_memory(at->first, at->second.generation);
     at = stays ? std::next(at) : erase(at);
   }
   looked_to_ = at == chunks_.end() ? 0 : at->first;
 }
 
 void RefusedChunks::tier_is_back() {
-  for (auto at = chunks_.begin(); at != chunks_.end();) at = at->second.wait_ns == 0 ? erase(at) : std::next(at);
+  for (auto at = chunks_.begin(); at != chunks_.end();)
+    at = at->second.wait_ns == 0 ? erase(at) : std::next(at);
   full_until_ns_ = 0;
 }
 
@@ -101,7 +108,8 @@ std::size_t RefusedChunks::cause_of(const std::string& text) {
   const auto known = std::ranges::find(causes_, text, &Cause::text);
   if (known != causes_.end()) return static_cast<std::size_t>(known - causes_.begin());
   auto free = std::ranges::find(causes_, std::string(), &Cause::text);
-  if (free == causes_.end()) free = std::ranges::find_if(causes_, [](const Cause& cause) { return cause.waiting == 0; });
+  if (free == causes_.end())
+    free = std::ranges::find_if(causes_, [](const Cause& cause) { return cause.waiting == 0; });
   if (free == causes_.end()) return kMostCauses - 1;
   const std::uint64_t next_line_ns = free->next_line_ns;
   *free = {text, 0, 0, next_line_ns};

@@ -31,7 +31,8 @@ class RefusedChunks {
   bool waits(const protocol::SlotRef& chunk, std::uint64_t now_ns) const;
   // A put ended with `why`. `again_ns`: as in the message. An empty text is no cause: the tier
   // itself reports the reason.
-  void refused(const protocol::SlotRef& chunk, const Status& why, std::uint64_t again_ns, std::uint64_t now_ns);
+  void refused(const protocol::SlotRef& chunk, const Status& why, std::uint64_t again_ns,
+               std::uint64_t now_ns);
   // The tier stored the chunk: unsent chunks that wait for the same cause are offered at once.
   void stored(const protocol::SlotRef& chunk, std::uint64_t now_ns);
   // The chunk need not be written any more, or another larderd has put it into the tier.

@@ -19,8 +19,8 @@ constexpr std::size_t kKeysAtOnce = 16;
 
 std::uint64_t buckets_for(std::uint64_t tier_bytes) {
   const std::uint64_t words = 2 * (tier_bytes / memory::kSmallestUsualSlot);
-  return std::clamp(std::bit_ceil(words / protocol::kBucketCells + 1), protocol::kLeastResidencyBuckets,
-                    protocol::kMostResidencyBuckets);
+  return std::clamp(std::bit_ceil(words / protocol::kBucketCells + 1),
+                    protocol::kLeastResidencyBuckets, protocol::kMostResidencyBuckets);
 }
 
 }  // namespace
@@ -32,21 +32,25 @@ Result<std::shared_ptr<ResidencyFilter>> ResidencyFilter::create(std::uint64_t t
   if (!fd.valid()) return Status::from_errno(errno, "memfd_create for the residency filter");
   if (::fchmod(fd.get(), 0400) != 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return base::file_failure(errno, "size the residency filter");
-  Result<Mapping> mapping = Mapping::map_shared(fd, bytes, PROT_READ | PROT_WRITE, "residency filter");
+  Result<Mapping> mapping =
+      Mapping::map_shared(fd, bytes, PROT_READ | PROT_WRITE, "residency filter");
   if (!mapping.ok()) return mapping.status();
   // The seals forbid new writable mappings through any descriptor.
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0)
+  if (::fcntl(fd.get(), F_ADD_SEALS,
+              F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0)
     return Status::from_errno(errno, "seal the residency filter");
   Fd read_only(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
   if (!read_only.valid()) return Status::from_errno(errno, "open the residency filter for reading");
-  return std::shared_ptr<ResidencyFilter>(new ResidencyFilter(std::move(read_only), std::move(*mapping), buckets));
+  return std::shared_ptr<ResidencyFilter>(
+      new ResidencyFilter(std::move(read_only), std::move(*mapping), buckets));
 }
 
 ResidencyFilter::ResidencyFilter(Fd read_only, Mapping mapping, std::uint64_t buckets)
     : read_only_(std::move(read_only)),
       mapping_(std::move(mapping)),
       header_(reinterpret_cast<protocol::ResidencyHeader*>(mapping_.data())),
-      buckets_(reinterpret_cast<protocol::ResidencyBucket*>(mapping_.data() + sizeof(protocol::ResidencyHeader))),
+      buckets_(reinterpret_cast<protocol::ResidencyBucket*>(mapping_.data() +
+                                                            sizeof(protocol::ResidencyHeader))),
       bucket_count_(buckets) {
   header_->magic = protocol::kResidencyMagic;
   header_->version_major = protocol::kVersionMajor;
@@ -126,7 +130,8 @@ void ResidencyFilter::publish(const protocol::ResidencySpeed& speed) {
 }
 
 std::span<std::byte> ResidencyFilter::probe_memory(std::size_t bytes) {
-  probe_memory_.reset(static_cast<std::byte*>(std::aligned_alloc(protocol::kSlotAlignBytes, bytes)));
+  probe_memory_.reset(
+      static_cast<std::byte*>(std::aligned_alloc(protocol::kSlotAlignBytes, bytes)));
   return {probe_memory_.get(), probe_memory_ ? bytes : 0};
 }
 

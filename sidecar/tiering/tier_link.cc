@@ -19,8 +19,10 @@ disk::Env& environment() {
 
 }  // namespace
 
-Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& config, std::span<std::byte> arena, bool present,
-                                                      std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
+Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& config,
+                                                      std::span<std::byte> arena, bool present,
+                                                      std::shared_ptr<tiers::Residents> residents,
+                                                      const base::Clock& clock) {
   disk::DiskOptions options;
   options.path = config.disk.path;
   options.size_bytes = config.disk.size_bytes;
@@ -33,17 +35,21 @@ Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& conf
   return std::make_unique<TierLink>(TierKind::kDisk, std::move(*tier), config.disk.path);
 }
 
-Result<std::unique_ptr<TierLink>> TierLink::open_backend(const config::Config& config,
-                                                         std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
+Result<std::unique_ptr<TierLink>> TierLink::open_backend(
+    const config::Config& config, std::shared_ptr<tiers::Residents> residents,
+    const base::Clock& clock) {
   remote::RemoteOptions options = remote::options_of(config.backend);
   options.residents = std::move(residents);
   Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock, options);
   if (!tier.ok()) return tier.status();
-  return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier), config::without_user(config.backend.url));
+  return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier),
+                                    config::without_user(config.backend.url));
 }
 
-Result<std::unique_ptr<TierLink>> TierLink::open_peers(const config::Config& config, const peer::Instance& self,
-                                                       std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
+Result<std::unique_ptr<TierLink>> TierLink::open_peers(const config::Config& config,
+                                                       const peer::Instance& self,
+                                                       std::shared_ptr<tiers::Residents> residents,
+                                                       const base::Clock& clock) {
   peer::ClientOptions options = peer::client_options_of(config, self);
   options.residents = std::move(residents);
   Result<std::unique_ptr<tiers::Tier>> tier = peer::open_peer_tier(clock, options);
@@ -75,7 +81,8 @@ void TierLink::deliver() {
   messages_.clear();
   tier_->take_messages(messages_);
   for (const tiers::Message& message : messages_)
-    if (const Answer& answer = answers_[static_cast<std::size_t>(message.operation)]; answer) answer(message);
+    if (const Answer& answer = answers_[static_cast<std::size_t>(message.operation)]; answer)
+      answer(message);
 }
 
 void TierLink::wait(int timeout_ms) {

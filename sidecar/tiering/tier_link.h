@@ -34,16 +34,21 @@ class TierLink {
   // registered with the kernel: a registration makes every page present first, and would stop a
   // cold start for that time. Errors name disk.path or disk.size.
   // REQUIRES: disk.path is set.
-  static Result<std::unique_ptr<TierLink>> open_disk(const config::Config& config, std::span<std::byte> arena, bool present,
-                                                     std::shared_ptr<tiers::Residents> residents, const base::Clock& clock);
+  static Result<std::unique_ptr<TierLink>> open_disk(const config::Config& config,
+                                                     std::span<std::byte> arena, bool present,
+                                                     std::shared_ptr<tiers::Residents> residents,
+                                                     const base::Clock& clock);
   // Errors name a wrong key of backend.*; an unreachable server is no error. REQUIRES: backend.url
   // is set.
-  static Result<std::unique_ptr<TierLink>> open_backend(const config::Config& config, std::shared_ptr<tiers::Residents> residents,
+  static Result<std::unique_ptr<TierLink>> open_backend(const config::Config& config,
+                                                        std::shared_ptr<tiers::Residents> residents,
                                                         const base::Clock& clock);
   // Errors name a wrong key of peers.*; members that cannot be reached are no error. `self`: this
   // run of larderd. REQUIRES: peers.members is set.
-  static Result<std::unique_ptr<TierLink>> open_peers(const config::Config& config, const peer::Instance& self,
-                                                      std::shared_ptr<tiers::Residents> residents, const base::Clock& clock);
+  static Result<std::unique_ptr<TierLink>> open_peers(const config::Config& config,
+                                                      const peer::Instance& self,
+                                                      std::shared_ptr<tiers::Residents> residents,
+                                                      const base::Clock& clock);
   // `place`: the place of the tier, for people. `wait`: waits for a message; without it the
   // descriptor of the tier is polled.
   TierLink(TierKind kind, std::unique_ptr<tiers::Tier> tier, std::string place, Wait wait = {})
@@ -65,7 +70,9 @@ class TierLink {
   // Unique among all links.
   tiers::Ticket next_ticket() { return std::uint64_t{number()} << 60 | ++ticket_; }
   // Registers the receiver of both messages of an operation.
-  void answer_to(tiers::Operation operation, Answer answer) { answers_[static_cast<std::size_t>(operation)] = std::move(answer); }
+  void answer_to(tiers::Operation operation, Answer answer) {
+    answers_[static_cast<std::size_t>(operation)] = std::move(answer);
+  }
   // Passes on the waiting messages.
   void deliver();
   // The same, after a wait of up to `timeout_ms` for a message. For a stop, when the loop no longer

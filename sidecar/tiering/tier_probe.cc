@@ -12,27 +12,36 @@ using protocol::SlotState;
 using store::SessionNumber;
 
 namespace {
-constexpr std::size_t kMaxKeys = std::min<std::size_t>(protocol::kMaxKeysPerProbe, tiers::kMaxProbeKeys);
+constexpr std::size_t kMaxKeys =
+    std::min<std::size_t>(protocol::kMaxKeysPerProbe, tiers::kMaxProbeKeys);
 }  // namespace
 
-TierProbes::TierProbes(std::span<const SharedTier> shared, std::span<ReadableTier* const> sources, const Promoter& promotions,
-                       store::Store& store, stats::Stats& stats, const base::Clock& clock)
-    : sources_(sources.begin(), sources.end()), promoter_(promotions), store_(store), stats_(stats), clock_(clock) {
+TierProbes::TierProbes(std::span<const SharedTier> shared, std::span<ReadableTier* const> sources,
+                       const Promoter& promotions, store::Store& store, stats::Stats& stats,
+                       const base::Clock& clock)
+    : sources_(sources.begin(), sources.end()),
+      promoter_(promotions),
+      store_(store),
+      stats_(stats),
+      clock_(clock) {
   for (const SharedTier& tier : shared) shared_.push_back({tier, 0});
 }
 
 Status TierProbes::probe(SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
                          std::span<const protocol::BlockHash> hashes) {
   const ProbeId id{session, request};
-  if (tier_probes_.contains(id)) return {Code::kInvalidArgument, "request " + std::to_string(request) + " runs already"};
+  if (tier_probes_.contains(id))
+    return {Code::kInvalidArgument, "request " + std::to_string(request) + " runs already"};
   ++stats_.probes;
   Probe probe;
   probe.handle = asked.namespace_handle;
   probe.hashes.assign(hashes.begin(), hashes.end());
   probe.each = (asked.flags & protocol::kProbeEach) != 0;
   probe.begun_ns = clock_.now_ns();
-  probe.deadline_ns = probe.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxProbeMs)} * 1'000'000;
-  const auto begin = tier_probes_.lower_bound({session, 0}), end = tier_probes_.upper_bound({session, UINT32_MAX});
+  probe.deadline_ns = probe.begun_ns +
+                      std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxProbeMs)} * 1'000'000;
+  const auto begin = tier_probes_.lower_bound({session, 0}),
+             end = tier_probes_.upper_bound({session, UINT32_MAX});
   probe.over_bound = std::distance(begin, end) >= protocol::kMaxProbes;
   probe.questions.resize(shared_.size());
   const Entry entered = tier_probes_.emplace(id, std::move(probe)).first;
@@ -42,7 +51,8 @@ Status TierProbes::probe(SessionNumber session, std::uint32_t request, const pro
 }
 
 void TierProbes::end_session(SessionNumber session) {
-  for (auto next = tier_probes_.lower_bound({session, 0}); next != tier_probes_.end() && next->first.first == session;)
+  for (auto next = tier_probes_.lower_bound({session, 0});
+       next != tier_probes_.end() && next->first.first == session;)
     forget(next++);
 }
 
@@ -67,7 +77,8 @@ bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
   while (probe.families.size() < probe.hashes.size()) {
     if (store_.effort() >= until) return false;
     const std::size_t done = probe.families.size();
-    const std::size_t next = probe.each ? probe.hashes.size() - 1 - done : done;  // mutation: probe-each-right
+    const std::size_t next =
+        probe.each ? probe.hashes.size() - 1 - done : done;  // mutation: probe-each-right
     if (!add_family(probe, probe.hashes[next])) break;
   }
   return true;
@@ -79,9 +90,10 @@ bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
   store_.families().look_at(probe.handle, hash, members_);
   Family family;
   const std::size_t keys_before = probe.keys.size();
-  family.reachable = !members_.empty() && std::ranges::all_of(members_, [&](const store::Member& member) {
-    return add_member(probe, family, member);
-  });
+  family.reachable =
+      !members_.empty() && std::ranges::all_of(members_, [&](const store::Member& member) {
+        return add_member(probe, family, member);
+      });
   if (!family.reachable) {
     family = {};
     probe.keys.resize(keys_before);
@@ -93,7 +105,8 @@ bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
 }
 
 // A tier of this larderd alone that has the chunk in time; null without one.
-const ReadableTier* TierProbes::own_place_of(const store::Member& member, const tiers::ChunkKey& chunk) const {
+const ReadableTier* TierProbes::own_place_of(const store::Member& member,
+                                             const tiers::ChunkKey& chunk) const {
   if (const ReadableTier* from = promoter_.coming(member.key); from != nullptr) return from;
   for (const ReadableTier* source : sources_)
     if (!source->shared() && source->in_time() && source->probe(chunk)) return source;
@@ -111,7 +124,9 @@ bool TierProbes::add_member(Probe& probe, Family& family, const store::Member& m
     family.bytes[from->number()] += bytes;
     return true;
   }
-  if (std::ranges::all_of(shared_, [&](const Shared& tier) { return tier.source->hides(chunk.namespace_id); })) return false;
+  if (std::ranges::all_of(
+          shared_, [&](const Shared& tier) { return tier.source->hides(chunk.namespace_id); }))
+    return false;
   if (probe.over_bound || probe.keys.size() >= kMaxKeys) {
     probe.reason = ProbeEnd::kBound;
     return false;
@@ -143,7 +158,8 @@ bool TierProbes::ask(Entry entry) {
 TierProbes::Question::State TierProbes::ask_tier(const Entry& entry, std::size_t tier) {
   Probe& probe = entry->second;
   Shared& shared = shared_[tier];
-  if (shared.source->hides(probe.keys.front().namespace_id)) return Question::State::kFailed;  // a probe has one namespace
+  if (shared.source->hides(probe.keys.front().namespace_id))
+    return Question::State::kFailed;  // a probe has one namespace
   const tiers::Ticket ticket = shared.link->next_ticket();
   if (!shared.source->in_time()) {
     const std::uint64_t by_ns = clock_.now_ns() + std::uint64_t{protocol::kMaxProbeMs} * 1'000'000;
@@ -221,11 +237,13 @@ void TierProbes::answer(Entry entry, ProbeEnd reason) {
 
 const ReadableTier* TierProbes::place_of(const Probe& probe, std::size_t key) const {
   for (std::size_t tier = 0; tier < shared_.size(); ++tier)
-    if (key < probe.questions[tier].there.size() && probe.questions[tier].there[key]) return shared_[tier].source;
+    if (key < probe.questions[tier].there.size() && probe.questions[tier].there[key])
+      return shared_[tier].source;
   return nullptr;
 }
 
-std::optional<TierProbes::Bytes> TierProbes::bytes_of(const Probe& probe, const Family& family, std::size_t first) const {
+std::optional<TierProbes::Bytes> TierProbes::bytes_of(const Probe& probe, const Family& family,
+                                                      std::size_t first) const {
   if (!family.reachable) return std::nullopt;
   Bytes bytes = family.bytes;
   for (std::size_t key = first; key < first + family.keys; ++key) {
@@ -237,7 +255,8 @@ std::optional<TierProbes::Bytes> TierProbes::bytes_of(const Probe& probe, const 
 }
 
 bool TierProbes::any_shared(const Bytes& bytes) const {
-  return std::ranges::any_of(shared_, [&](const Shared& tier) { return bytes[tier.source->number()] != 0; });
+  return std::ranges::any_of(shared_,
+                             [&](const Shared& tier) { return bytes[tier.source->number()] != 0; });
 }
 
 TierProbes::Bytes TierProbes::count_prefix(const Probe& probe, protocol::Probed& probed) const {
@@ -299,7 +318,8 @@ void TierProbes::tell_speed(const Bytes& bytes, protocol::Probed& probed) const 
 
 void TierProbes::forget(Entry entry) {
   const auto [begin, end] = deadlines_.equal_range(entry->second.deadline_ns);
-  deadlines_.erase(std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == entry->first; }));
+  deadlines_.erase(std::find_if(
+      begin, end, [&](const auto& deadline) { return deadline.second == entry->first; }));
   for (const Question& question : entry->second.questions) asked_.erase(question.ticket);
   if (entry->second.waits) std::erase(to_ask_, entry->first);
   tier_probes_.erase(entry);

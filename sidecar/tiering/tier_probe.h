@@ -39,8 +39,9 @@ class TierProbes {
  public:
   // All arguments outlive this object. `sources`: the sources of `promotions`; those of `shared` are
   // among them. Both nearest first. REQUIRES: one shared tier at least.
-  TierProbes(std::span<const SharedTier> shared, std::span<ReadableTier* const> sources, const Promoter& promotions,
-             store::Store& store, stats::Stats& stats, const base::Clock& clock);
+  TierProbes(std::span<const SharedTier> shared, std::span<ReadableTier* const> sources,
+             const Promoter& promotions, store::Store& store, stats::Stats& stats,
+             const base::Clock& clock);
 
   // kInvalidArgument: a probe with this number runs. REQUIRES: the namespace is open.
   Status probe(store::SessionNumber session, std::uint32_t request, const protocol::Probe& asked,
@@ -56,7 +57,9 @@ class TierProbes {
   // Answers late probes. Called once next_deadline_ns() has passed.
   void miss_deadlines();
   // UINT64_MAX without a probe.
-  std::uint64_t next_deadline_ns() const { return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first; }
+  std::uint64_t next_deadline_ns() const {
+    return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first;
+  }
 
   struct Answer {
     store::SessionNumber session;
@@ -69,7 +72,8 @@ class TierProbes {
 
  private:
   using ProbeId = std::pair<store::SessionNumber, std::uint32_t>;
-  using Bytes = std::array<std::uint64_t, store::kMaxTiers>;  // from each source, by the number of the tier
+  using Bytes =
+      std::array<std::uint64_t, store::kMaxTiers>;  // from each source, by the number of the tier
   // The needs of one family: the number of keys to ask about, and the bytes from known places.
   struct Family {
     bool reachable = false;  // as far as this larderd knows

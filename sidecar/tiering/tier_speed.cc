@@ -5,7 +5,8 @@
 namespace larder::tiering {
 namespace {
 
-constexpr double kSlowTimes = 2;  // beyond this factor (and a little) the tier missed a deadline; else the deadline was short
+constexpr double kSlowTimes =
+    2;  // beyond this factor (and a little) the tier missed a deadline; else the deadline was short
 constexpr double kSlowMoreNs = 5e6;
 // A stretch beyond this factor (and kStallMoreNs) is a stall and no measurement, even without a
 // missed deadline.
@@ -15,7 +16,8 @@ constexpr std::uint64_t kLongestStretchNs = 1'000'000'000;
 constexpr std::uint64_t kLeastRestBytes = 1 << 20;  // bytes after the first read that give a rate
 constexpr double kLeastLatencyNs = 20e3;
 constexpr double kLeastBytesPerS = 1e3;
-constexpr std::uint64_t kSlowProbeMs = 5000;  // the interval of probes while the tier is slower than its best
+constexpr std::uint64_t kSlowProbeMs =
+    5000;  // the interval of probes while the tier is slower than its best
 
 }  // namespace
 
@@ -23,7 +25,9 @@ void TierSpeed::began(std::uint64_t now_ns, std::uint64_t bytes) {
   if (reading_++ == 0) stretch_ = {now_ns, 0, 0, 0, 0, false};
   reading_bytes_ += bytes;
   stretch_.asked_bytes += bytes;
-  probe_ms_ = std::max(probe_ms_, now_ns / 1'000'000 + (serving_ ? kLastProbeMs : 0));  // a tier in use needs no probe
+  probe_ms_ =
+      std::max(probe_ms_,
+               now_ns / 1'000'000 + (serving_ ? kLastProbeMs : 0));  // a tier in use needs no probe
 }
 
 void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok) {
@@ -45,7 +49,8 @@ void TierSpeed::close(std::uint64_t now_ns) {
   if (stretch_.failed || stretch_.bytes == 0 || now_ns <= stretch_.begin_ns) return;
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
-  if (serving_ && measured_ >= kFirstProbes && elapsed_ns > kStallTimes * expected_ns + kStallMoreNs)
+  if (serving_ && measured_ >= kFirstProbes &&
+      elapsed_ns > kStallTimes * expected_ns + kStallMoreNs)
     return stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
   const std::uint64_t rest = stretch_.bytes - stretch_.first_bytes;
   const std::uint64_t rest_ns = now_ns - stretch_.first_ns;
@@ -53,7 +58,8 @@ void TierSpeed::close(std::uint64_t now_ns) {
     const double rate = static_cast<double>(rest) * 1e9 / static_cast<double>(rest_ns);
     const double weight = measured_ < kFirstProbes ? 1 : rate < figures_.bytes_per_s ? 0.5 : 0.25;
     const double first_ns = static_cast<double>(stretch_.first_ns - stretch_.begin_ns);
-    const double latency_ns = std::max(kLeastLatencyNs, first_ns - static_cast<double>(stretch_.first_bytes) / rate * 1e9);
+    const double latency_ns = std::max(
+        kLeastLatencyNs, first_ns - static_cast<double>(stretch_.first_bytes) / rate * 1e9);
     figures_.bytes_per_s += (rate - figures_.bytes_per_s) * weight;
     figures_.latency_ns += (latency_ns - figures_.latency_ns) * weight;
     best_bytes_per_s_ = std::max(best_bytes_per_s_, figures_.bytes_per_s);
@@ -97,7 +103,8 @@ bool TierSpeed::wants_probe(std::uint64_t now_ms) {
   return true;
 }
 
-void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint64_t elapsed_ns, bool ok) {
+void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint64_t elapsed_ns,
+                            bool ok) {
   probing_ = false;
   if (bytes == 0) {  // no chunk to read
     probe_ms_ = now_ms + kFirstProbeMs;
@@ -113,10 +120,12 @@ void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint
     const auto size = static_cast<double>(bytes);
     const double ratio = static_cast<double>(elapsed_ns) / before_.expected_ns(size);
     slowest_ = std::max(slowest_, ratio);
-    const bool fast = static_cast<double>(elapsed_ns) < kSlowTimes * before_.expected_ns(size) + kSlowMoreNs;
+    const bool fast =
+        static_cast<double>(elapsed_ns) < kSlowTimes * before_.expected_ns(size) + kSlowMoreNs;
     if (fast) figures_ = before_;
     if (!fast && ++slow_probes_ == kProbesToLearn)
-      figures_ = {before_.latency_ns * slowest_, std::max(kLeastBytesPerS, before_.bytes_per_s / slowest_)};
+      figures_ = {before_.latency_ns * slowest_,
+                  std::max(kLeastBytesPerS, before_.bytes_per_s / slowest_)};
     serving_ = fast || slow_probes_ == kProbesToLearn;
     if (!serving_) {
       probe_ms_ = now_ms + kFirstProbeMs;

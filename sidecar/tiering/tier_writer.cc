@@ -12,13 +12,17 @@ namespace {
 using tiers::Message;
 using tiers::Operation;
 
-constexpr std::uint64_t kPutMs = 30'000;           // no engine waits for a put; a slow tier is degraded long before
-constexpr std::uint64_t kMostBytes = 64ULL << 20;  // of puts in flight, below the bound of the tier: leaves room for reads
-constexpr std::uint64_t kArenaShare = 8;           // and at most this share of memory, because these slots cannot be evicted
+constexpr std::uint64_t kPutMs =
+    30'000;  // no engine waits for a put; a slow tier is degraded long before
+constexpr std::uint64_t kMostBytes =
+    64ULL << 20;  // of puts in flight, below the bound of the tier: leaves room for reads
+constexpr std::uint64_t kArenaShare =
+    8;  // and at most this share of memory, because these slots cannot be evicted
 constexpr std::size_t kMostPuts = 256;
 constexpr std::size_t kMostQueued = 4096;
-constexpr std::uint32_t kWalkSlots = 4096;   // a tick
-constexpr std::uint32_t kRecheckTicks = 10;  // the interval of looks at written chunks, which the tier may have lost
+constexpr std::uint32_t kWalkSlots = 4096;  // a tick
+constexpr std::uint32_t kRecheckTicks =
+    10;  // the interval of looks at written chunks, which the tier may have lost
 
 // The number of chunks that the admission filter distinguishes, at 8 bytes each.
 std::size_t chunks_in_fashion(std::uint64_t bytes) {
@@ -28,16 +32,18 @@ std::size_t chunks_in_fashion(std::uint64_t bytes) {
 }  // namespace
 
 WriteRules rules_for(const config::DiskConfig& config) {
-  return {config.write == config::DiskWrite::kThrough, config.admit_after, config.ttl_s, config.size_bytes, 0};
+  return {config.write == config::DiskWrite::kThrough, config.admit_after, config.ttl_s,
+          config.size_bytes, 0};
 }
 
 WriteRules rules_for(const config::BackendConfig& config) {
   const bool popular = config.write == config::BackendWrite::kPopular;
-  return {config.write != config::BackendWrite::kEvicted, popular ? 2U : 1U, config.ttl_s, 0, config.write_bytes_per_s};
+  return {config.write != config::BackendWrite::kEvicted, popular ? 2U : 1U, config.ttl_s, 0,
+          config.write_bytes_per_s};
 }
 
-TierWriter::TierWriter(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules,
-                       std::uint64_t arena_bytes)
+TierWriter::TierWriter(TierLink& link, store::Store& store, const base::Clock& clock,
+                       const WriteRules& rules, std::uint64_t arena_bytes)
     : link_(link),
       store_(store),
       clock_(clock),
@@ -60,7 +66,8 @@ TierWriter::TierWriter(TierLink& link, store::Store& store, const base::Clock& c
 
 TierWriter::~TierWriter() {
   store_.tiers().set(link_.number(), nullptr);
-  for (const Operation operation : {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
+  for (const Operation operation :
+       {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
     link_.answer_to(operation, nullptr);
   for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
 }
@@ -78,8 +85,11 @@ void TierWriter::tick() {
   stored_.tick(store_.last_generation());
   std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
   look_at_sizes();
-  refused_.give_back([this](auto slot, auto generation) { return store_.committed_chunk(slot, generation).has_value(); },
-                     clock_.now_ns());
+  refused_.give_back(
+      [this](auto slot, auto generation) {
+        return store_.committed_chunk(slot, generation).has_value();
+      },
+      clock_.now_ns());
   send_drops();
   notice_failures();
   look_ahead();
@@ -91,7 +101,8 @@ void TierWriter::tick() {
 // server are known only once the server is back.
 void TierWriter::notice_failures() {
   const std::uint64_t times = link_.tier().counters().times_degraded;
-  const bool degraded = !link_.tier().state().reason.empty(), back = std::exchange(degraded_, degraded) && !degraded;
+  const bool degraded = !link_.tier().state().reason.empty(),
+             back = std::exchange(degraded_, degraded) && !degraded;
   if (times == std::exchange(times_degraded_, times) && !back) return;
   walked_to_ = 0;
   walking_all_ = true;
@@ -132,7 +143,8 @@ void TierWriter::pump() {
 
 // False: the tier accepts no chunk now.
 bool TierWriter::begin(const protocol::SlotRef& slot) {
-  const std::optional<protocol::EntryView> chunk = store_.committed_chunk(slot.slot, slot.generation);
+  const std::optional<protocol::EntryView> chunk =
+      store_.committed_chunk(slot.slot, slot.generation);
   if (!chunk || writing_.contains(slot.slot) || refused_.waits(slot, clock_.now_ns())) return true;
   const tiers::ChunkKey key = chunk_key_of(store_, chunk->key);
   tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
@@ -143,17 +155,22 @@ bool TierWriter::begin(const protocol::SlotRef& slot) {
     refused_.forget(slot);
     return true;
   }
-  if (rules_.ttl_s != 0) facts.since_s = static_cast<std::uint32_t>(ChunkAge::unix_ns() / 1'000'000'000 - age_s(*chunk));
+  if (rules_.ttl_s != 0)
+    facts.since_s = static_cast<std::uint32_t>(ChunkAge::unix_ns() / 1'000'000'000 - age_s(*chunk));
   return start_put(*chunk, key, facts);
 }
 
-bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) {
+bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key,
+                           const tiers::ChunkFacts& facts) {
   const std::uint64_t bytes = facts.slot_bytes();
-  if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_)) return false;
+  if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_))
+    return false;
   if (!budget_.any(clock_.now_ns())) return false;
-  if (!store_.readers().keep(chunk.slot, chunk.generation)) return true;  // mutation: write-keeps-slot
+  if (!store_.readers().keep(chunk.slot, chunk.generation))
+    return true;  // mutation: write-keeps-slot
   const tiers::Ticket ticket = link_.next_ticket();
-  const Status taken = link_.tier().put(ticket, key, facts, store_.slot_memory(chunk), in_ms(kPutMs));
+  const Status taken =
+      link_.tier().put(ticket, key, facts, store_.slot_memory(chunk), in_ms(kPutMs));
   if (!taken.ok()) {
     store_.readers().let_go(chunk.slot, chunk.generation);
     if (taken.code() == Code::kOutOfRange) too_large(bytes, taken);
@@ -178,7 +195,8 @@ bool TierWriter::is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& f
 // The time since the store of the chunk, or more.
 std::uint64_t TierWriter::age_s(const protocol::EntryView& chunk) const {
   const auto up = came_up_.find(chunk.slot);
-  if (up == came_up_.end() || up->second.generation != chunk.generation) return stored_.age_s(chunk.generation);
+  if (up == came_up_.end() || up->second.generation != chunk.generation)
+    return stored_.age_s(chunk.generation);
   const std::uint64_t now_s = ChunkAge::unix_ns() / 1'000'000'000;
   return now_s - std::min<std::uint64_t>(now_s, up->second.since_s);
 }
@@ -195,9 +213,11 @@ void TierWriter::put_ended(const Message& message) {
     if (put.damaged) link_.tier().forget(put.key, put.slot.generation);
   } else if (message.kind == Message::Kind::kDone && message.status.code() == Code::kOutOfRange) {
     too_large(put.bytes, message.status);
-  } else if (message.kind == Message::Kind::kDone && message.status.code() != Code::kNotFound) {  // or dropped, or evicted
+  } else if (message.kind == Message::Kind::kDone &&
+             message.status.code() != Code::kNotFound) {  // or dropped, or evicted
     const bool away = !link_.tier().state().takes_puts;
-    refused_.refused(put.slot, away ? Status(message.status.code(), "") : message.status, message.again_ns, clock_.now_ns());
+    refused_.refused(put.slot, away ? Status(message.status.code(), "") : message.status,
+                     message.again_ns, clock_.now_ns());
   }
   // The device still reads the slot.
   if (message.slot_busy) return;  // mutation: write-busy-slot
@@ -224,7 +244,8 @@ void TierWriter::too_large(std::uint64_t bytes, const Status& why) {
   if (too_large_ == why.text()) return;
   too_large_ = why.text();
   // log_refusal() ignores numbers: an engine that stores chunks of ever smaller size gets one line.
-  base::log_refusal(link_.name() + " tier", too_large_, base::LogLevel::kWarning, link_.name() + " tier: " + too_large_);
+  base::log_refusal(link_.name() + " tier", too_large_, base::LogLevel::kWarning,
+                    link_.name() + " tier: " + too_large_);
 }
 
 void TierWriter::committed(const protocol::EntryView& chunk) {
@@ -253,26 +274,31 @@ void TierWriter::damaged(const protocol::EntryView& chunk) {
 
 void TierWriter::came_up(const protocol::EntryView& chunk, std::uint32_t since_s) {
   if (rules_.ttl_s == 0) return;
-  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(chunk_key_of(store_, chunk.key));
+  const std::optional<tiers::ChunkFacts> known =
+      link_.tier().probe(chunk_key_of(store_, chunk.key));
   came_up_[chunk.slot] = {chunk.generation, known ? known->since_s : since_s};
 }
 
 bool TierWriter::wants(const protocol::EntryView& chunk) const {
-  return protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes) < too_large_bytes_ && !too_old(chunk) &&
-         admission_.admits(chunk.key.mixed());
+  return protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes) < too_large_bytes_ &&
+         !too_old(chunk) && admission_.admits(chunk.key.mixed());
 }
 
 // An eviction also makes a put in progress fail. A tier that is away may still have the chunk when
 // it is back.
 store::EvictedBelow TierWriter::evicted(const protocol::Key& key) {
   const tiers::ChunkKey chunk = chunk_key_of(store_, key);
-  const bool coming = std::ranges::any_of(puts_, [&](const auto& put) { return put.second.key == chunk; });
+  const bool coming =
+      std::ranges::any_of(puts_, [&](const auto& put) { return put.second.key == chunk; });
   const bool there = coming || link_.tier().probe(chunk).has_value();
   if (!there && !link_.shared())
-    return link_.tier().state().takes_gets ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
+    return link_.tier().state().takes_gets ? store::EvictedBelow::kAbsent
+                                           : store::EvictedBelow::kRefused;
   if (!there)  // another larderd may have put the chunk
-    return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
-  return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kGone : store::EvictedBelow::kRefused;
+    return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kAbsent
+                                          : store::EvictedBelow::kRefused;
+  return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kGone
+                                        : store::EvictedBelow::kRefused;
 }
 
 void TierWriter::fill(stats::TierStats& stats) const {

@@ -46,7 +46,8 @@ class TierWriter final : public store::ChunkListener {
   static constexpr std::size_t kMostDrops = 2048;
 
   // All arguments outlive this object, which registers itself with the store and the link.
-  TierWriter(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules, std::uint64_t arena_bytes);
+  TierWriter(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules,
+             std::uint64_t arena_bytes);
   ~TierWriter() override;
 
   // Changes through, admit_after and bytes_per_s. The other rules are fixed.
@@ -114,11 +115,14 @@ class TierWriter final : public store::ChunkListener {
   void walk();
   void notice_failures();
   bool begin(const protocol::SlotRef& slot);
-  bool start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts);
+  bool start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key,
+                 const tiers::ChunkFacts& facts);
   bool is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const;
   bool is_dropping(const protocol::NamespaceId& id) const;
   std::uint64_t age_s(const protocol::EntryView& chunk) const;
-  bool too_old(const protocol::EntryView& chunk) const { return rules_.ttl_s != 0 && age_s(chunk) >= rules_.ttl_s; }
+  bool too_old(const protocol::EntryView& chunk) const {
+    return rules_.ttl_s != 0 && age_s(chunk) >= rules_.ttl_s;
+  }
   void put_ended(const tiers::Message& message);
   void look_at_sizes();
   void too_large(std::uint64_t bytes, const Status& why);
@@ -152,8 +156,8 @@ class TierWriter final : public store::ChunkListener {
   std::uint64_t writing_bytes_ = 0;
   RefusedChunks refused_;
   std::uint64_t too_large_bytes_ = UINT64_MAX;  // the tier never accepts slots of this size or more
-  std::string too_large_;                       // the reason and the remedy, while a namespace has such chunks
-  bool began_ = false;                          // a put since the last look ahead
+  std::string too_large_;  // the reason and the remedy, while a namespace has such chunks
+  bool began_ = false;     // a put since the last look ahead
   std::uint32_t walked_to_ = 0;
   bool walking_all_ = false;  // includes chunks that are marked written
   std::uint64_t times_degraded_ = 0;

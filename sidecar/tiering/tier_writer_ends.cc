@@ -28,11 +28,13 @@ std::shared_ptr<void> TierWriter::dropping(std::optional<std::uint32_t> handle) 
 }
 
 bool TierWriter::waits_for_drop(const protocol::NamespaceId& id) const {
-  return std::ranges::any_of(drops_, [&](const Drop& drop) { return drop.ticket == 0 && (!drop.id || *drop.id == id); });
+  return std::ranges::any_of(
+      drops_, [&](const Drop& drop) { return drop.ticket == 0 && (!drop.id || *drop.id == id); });
 }
 
 std::shared_future<Status> TierWriter::drop_under_way(const protocol::NamespaceId& id) const {
-  const auto newest = std::find_if(drops_.rbegin(), drops_.rend(), [&](const Drop& drop) { return !drop.id || *drop.id == id; });
+  const auto newest = std::find_if(drops_.rbegin(), drops_.rend(),
+                                   [&](const Drop& drop) { return !drop.id || *drop.id == id; });
   return newest != drops_.rend() ? newest->future : std::shared_future<Status>();
 }
 
@@ -44,7 +46,8 @@ bool TierWriter::is_dropping(const protocol::NamespaceId& id) const {
 
 std::shared_future<Status> TierWriter::drop(const std::optional<protocol::NamespaceId>& id) {
   // A drop that still waits for the tier serves both requests.
-  const auto waiting = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == 0 && drop.id == id; });
+  const auto waiting = std::ranges::find_if(
+      drops_, [&](const Drop& drop) { return drop.ticket == 0 && drop.id == id; });
   if (waiting != drops_.end()) {
     last_drop_chunks_ = waiting->chunks;
     return last_drop_ = waiting->future;
@@ -63,15 +66,17 @@ void TierWriter::send_drops() {
   for (auto drop = drops_.begin(); drop != drops_.end();) {
     // One drop of a namespace at a time: an engine that drops without end takes no room from
     // others.
-    const bool under_way = std::ranges::any_of(drops_, [&](const Drop& one) { return one.ticket != 0 && one.id == drop->id; });
+    const bool under_way = std::ranges::any_of(
+        drops_, [&](const Drop& one) { return one.ticket != 0 && one.id == drop->id; });
     if (under_way) {
       ++drop;
       continue;
     }
     const tiers::Ticket ticket = link_.next_ticket();
-    const Status taken =
-        drop->id ? link_.tier().drop_namespace(ticket, *drop->id, drop->by_ns) : link_.tier().clear(ticket, drop->by_ns);
-    if (taken.code() == Code::kResourceExhausted) return;  // keeps the order; the next tick asks again
+    const Status taken = drop->id ? link_.tier().drop_namespace(ticket, *drop->id, drop->by_ns)
+                                  : link_.tier().clear(ticket, drop->by_ns);
+    if (taken.code() == Code::kResourceExhausted)
+      return;  // keeps the order; the next tick asks again
     if (taken.ok()) {
       (drop++)->ticket = ticket;
     } else {
@@ -82,7 +87,8 @@ void TierWriter::send_drops() {
 }
 
 void TierWriter::drop_ended(const Message& message) {
-  const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == message.ticket; });
+  const auto found =
+      std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == message.ticket; });
   if (found == drops_.end()) return;
   if (!message.status.ok())
     base::log_from(link_.name() + " tier, drops", base::LogLevel::kWarning,
@@ -97,9 +103,12 @@ void TierWriter::finish(std::uint64_t by_ns) {
   const std::uint64_t written_before = written_, from_ns = clock_.now_ns();
   const bool all = write_rest(by_ns);  // mutation: stop-writes-rest
   const bool flushed = flush(by_ns);
-  if (!link_.tier().close(kCloseMs)) base::log_warning(link_.name() + " tier: the device did not answer in time at the stop");
-  base::log_info(link_.name() + " tier: " + std::to_string(written_ - written_before) + " chunks written at the stop in " +
-                 std::to_string((clock_.now_ns() - from_ns) / 1'000'000) + " ms" + (all ? "" : ", not all of them") +
+  if (!link_.tier().close(kCloseMs))
+    base::log_warning(link_.name() + " tier: the device did not answer in time at the stop");
+  base::log_info(link_.name() + " tier: " + std::to_string(written_ - written_before) +
+                 " chunks written at the stop in " +
+                 std::to_string((clock_.now_ns() - from_ns) / 1'000'000) + " ms" +
+                 (all ? "" : ", not all of them") +
                  (flushed ? "" : "; not known to survive the machine's failure"));
 }
 
@@ -111,12 +120,14 @@ bool TierWriter::write_rest(std::uint64_t by_ns) {
   for (;;) {
     while (queued_.empty() && next != store::kNoSlot) {
       found_.clear();
-      next = store_.tiers().walk(link_.number(), next, kSliceSlots, found_, true);  // the tier may have lost written chunks
+      next = store_.tiers().walk(link_.number(), next, kSliceSlots, found_,
+                                 true);  // the tier may have lost written chunks
       queued_.assign(found_.begin(), found_.end());
     }
     pump();
     send_drops();
-    if (puts_.empty() && drops_.empty() && queued_.empty() && next == store::kNoSlot) return refused_.empty();
+    if (puts_.empty() && drops_.empty() && queued_.empty() && next == store::kNoSlot)
+      return refused_.empty();
     // close() waits for slots that a hanging device still uses.
     if (clock_.now_ns() >= by_ns || !link_.tier().state().takes_puts) return false;
     if (!puts_.empty() || !drops_.empty() || !queued_.empty()) link_.wait(kWaitMs);

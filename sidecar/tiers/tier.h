@@ -48,18 +48,20 @@ struct ChunkFacts {
   std::uint32_t since_s = 0;
   std::uint64_t slot_bytes() const { return protocol::slot_bytes(payload_bytes, piece_bytes); }
   friend bool operator==(const ChunkFacts& a, const ChunkFacts& b) {
-    return a.generation == b.generation && a.payload_bytes == b.payload_bytes && a.piece_bytes == b.piece_bytes &&
-           a.root == b.root;
+    return a.generation == b.generation && a.payload_bytes == b.payload_bytes &&
+           a.piece_bytes == b.piece_bytes && a.root == b.root;
   }
 };
 
 // Whether the facts describe a slot within the limits of the protocol. A tier refuses other facts.
 inline bool plausible(const ChunkFacts& facts) {
-  return facts.payload_bytes > 0 && facts.payload_bytes <= protocol::kMaxPayloadBytes && facts.piece_bytes > 0 &&
-         facts.piece_bytes <= protocol::kMaxPieceBytes && facts.payload_bytes % facts.piece_bytes == 0;
+  return facts.payload_bytes > 0 && facts.payload_bytes <= protocol::kMaxPayloadBytes &&
+         facts.piece_bytes > 0 && facts.piece_bytes <= protocol::kMaxPieceBytes &&
+         facts.payload_bytes % facts.piece_bytes == 0;
 }
 
-using Ticket = std::uint64_t;  // the caller's name for an operation; its messages carry the same ticket
+using Ticket =
+    std::uint64_t;  // the caller's name for an operation; its messages carry the same ticket
 
 enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush, kProbe };
 inline constexpr std::size_t kOperations = 6;
@@ -71,10 +73,11 @@ struct Message {
   Operation operation = Operation::kPut;
   bool slot_busy = false;  // kDone: the device still uses the slot, kReleased follows
   Ticket ticket = 0;
-  Status status;                 // kDone: every error is a miss
-  ChunkFacts facts;              // kDone of a successful get
-  std::uint64_t dropped = 0;     // kDone of a drop or clear: the number of dropped chunks
-  std::vector<bool> there = {};  // kDone of a successful probe: for each key, in order, whether a get would find the chunk
+  Status status;              // kDone: every error is a miss
+  ChunkFacts facts;           // kDone of a successful get
+  std::uint64_t dropped = 0;  // kDone of a drop or clear: the number of dropped chunks
+  std::vector<bool> there =
+      {};  // kDone of a successful probe: for each key, in order, whether a get would find the chunk
   // kDone of a failed put: if not 0, no byte was moved, because the device refuses chunks of this
   // size. Offer the chunk again from this time on.
   std::uint64_t again_ns = 0;
@@ -85,7 +88,8 @@ struct Message {
 struct TierState {
   bool takes_puts = true;
   bool takes_gets = true;
-  std::string reason;     // empty without a fault. With both flags true: a partial fault, such as one of several servers
+  std::string
+      reason;  // empty without a fault. With both flags true: a partial fault, such as one of several servers
   std::string mode = {};  // the access to the device, for people: "io_uring", "threads"
   std::uint32_t servers = 0, servers_reachable = 0;  // of a tier of several equal servers; else 0
   bool degraded() const { return !takes_puts || !takes_gets; }
@@ -103,7 +107,8 @@ struct TierCounters {
   std::uint64_t times_degraded = 0;
 
   std::uint64_t chunks = 0, used_bytes = 0, capacity_bytes = 0, in_flight_bytes = 0;
-  std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // the bytes that may be at the device at once
+  std::uint64_t read_window_bytes = 0,
+                write_window_bytes = 0;  // the bytes that may be at the device at once
 };
 
 // Hears of the content of a tier, so that look-ups need no question to the tier. The thread of the
@@ -129,23 +134,26 @@ class Tier {
   // stays unchanged until the end of the operation. Refused: kInvalidArgument (implausible facts,
   // wrong size, an unaligned slot), kOutOfRange (larger than the tier ever accepts),
   // kResourceExhausted (too much in flight), kUnavailable (degraded or closed).
-  virtual Status put(Ticket ticket, const ChunkKey& key, const ChunkFacts& facts, std::span<const std::byte> slot,
-                     std::uint64_t deadline_ns) = 0;
+  virtual Status put(Ticket ticket, const ChunkKey& key, const ChunkFacts& facts,
+                     std::span<const std::byte> slot, std::uint64_t deadline_ns) = 0;
   // kOutOfRange, with the setting to change: a slot of so many bytes is larger than the tier ever
   // accepts. Thread-safe.
   virtual Status takes(std::uint64_t) const { return {}; }
   // Reads the slot bytes of a chunk. The slot may be larger than the stored bytes; its content
   // after a failure is undefined. Fails with kNotFound (a miss), kDataLoss (the stored bytes are
   // another chunk; the tier forgets them), kInvalidArgument (the slot is too small).
-  virtual Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) = 0;
+  virtual Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot,
+                     std::uint64_t deadline_ns) = 0;
   // Asks the device or server which keys exist, including chunks of other larderd. Before the
   // message, the found chunks are known to the other probe() and to the Residents. All keys
   // together take as many round trips as one key. Refused: kInvalidArgument (no keys), kOutOfRange
   // (more than kMaxProbeKeys), kResourceExhausted, kUnavailable.
-  virtual Status probe(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t deadline_ns) = 0;
+  virtual Status probe(Ticket ticket, std::span<const ChunkKey> keys,
+                       std::uint64_t deadline_ns) = 0;
   // From the return on, no probe and no get finds an earlier put. The message follows once the drop
   // survives a restart.
-  virtual Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) = 0;
+  virtual Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id,
+                                std::uint64_t deadline_ns) = 0;
   virtual Status clear(Ticket ticket, std::uint64_t deadline_ns) = 0;
   // Done once all puts accepted before have ended, and their chunks survive a failure of the
   // machine.

@@ -43,11 +43,13 @@ Status TierFront::admissible(const Command& command) const {
   const bool get = operation == Operation::kGet || operation == Operation::kProbe;
   const bool drop = operation == Operation::kDrop || operation == Operation::kClear;
   const TierState& state = view_.state;
-  if (operation == Operation::kPut ? !state.takes_puts : get && !state.takes_gets) return {Code::kUnavailable, state.reason};
+  if (operation == Operation::kPut ? !state.takes_puts : get && !state.takes_gets)
+    return {Code::kUnavailable, state.reason};
   const std::uint64_t bytes = command.slot.size();
   if (bytes > bounds_.bytes) return words_.too_large(bytes, bounds_.bytes);
   if (held_operations_ >= bounds_.operations || held_bytes_ + bytes > bounds_.bytes ||
-      (operation == Operation::kProbe && held_probes_ >= bounds_.probes) || (drop && view_.drops >= bounds_.drops))
+      (operation == Operation::kProbe && held_probes_ >= bounds_.probes) ||
+      (drop && view_.drops >= bounds_.drops))
     return {Code::kResourceExhausted, std::string(words_.too_much)};
   return {};
 }
@@ -122,7 +124,8 @@ void TierFront::take_messages(std::vector<Message>& out) {
   // Resets the eventfd under the lock, so that no message stays behind without a signal.
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(message_fd_.get(), &count, sizeof(count));
-  out.insert(out.end(), std::make_move_iterator(messages_.begin()), std::make_move_iterator(messages_.end()));
+  out.insert(out.end(), std::make_move_iterator(messages_.begin()),
+             std::make_move_iterator(messages_.end()));
   messages_.clear();
 }
 

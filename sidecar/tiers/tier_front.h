@@ -55,7 +55,8 @@ class TierFront {
     std::uint32_t held_operations = 0;  // accepted and not free yet, these commands included
   };
 
-  TierFront(const base::Clock& clock, const Bounds& bounds, const Words& words) : clock_(clock), bounds_(bounds), words_(words) {}
+  TierFront(const base::Clock& clock, const Bounds& bounds, const Words& words)
+      : clock_(clock), bounds_(bounds), words_(words) {}
   TierFront(const TierFront&) = delete;
 
   // Makes the descriptor of messages. Once, before any other call.

@@ -27,7 +27,8 @@ Result<TransferMemory> TransferMemory::create() {
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   if (::fcntl(fd, F_SETLK, &lock) != 0) return Status::from_errno(errno, "lock a transfer region");
-  Result<Mapping> mapping = Mapping::map_shared(made.fd_, size_bytes(), PROT_READ | PROT_WRITE, "transfer region");
+  Result<Mapping> mapping =
+      Mapping::map_shared(made.fd_, size_bytes(), PROT_READ | PROT_WRITE, "transfer region");
   if (!mapping.ok()) return mapping.status();
   made.mapping_ = std::move(*mapping);
   made.region().magic = protocol::kTransferMagic;
@@ -38,11 +39,13 @@ Result<TransferMemory> TransferMemory::create() {
 
 bool TransferMemory::take(std::uint32_t flag) {
   auto asked = static_cast<std::uint32_t>(CopyState::kAsked);
-  return region().flags[flag].state.compare_exchange_strong(asked, static_cast<std::uint32_t>(CopyState::kTaken));
+  return region().flags[flag].state.compare_exchange_strong(
+      asked, static_cast<std::uint32_t>(CopyState::kTaken));
 }
 
 bool TransferMemory::cancelled(std::uint32_t flag) {
-  return region().flags[flag].state.load(std::memory_order_acquire) == static_cast<std::uint32_t>(CopyState::kCancelled);
+  return region().flags[flag].state.load(std::memory_order_acquire) ==
+         static_cast<std::uint32_t>(CopyState::kCancelled);
 }
 
 void TransferMemory::end(std::uint32_t flag, Code code, std::uint64_t root) {

@@ -29,7 +29,9 @@ class TransferMemory {
   void end(std::uint32_t flag, Code code, std::uint64_t root);
 
  private:
-  protocol::TransferRegion& region() { return *reinterpret_cast<protocol::TransferRegion*>(mapping_.data()); }
+  protocol::TransferRegion& region() {
+    return *reinterpret_cast<protocol::TransferRegion*>(mapping_.data());
+  }
   Fd fd_;
   Mapping mapping_;
 };

@@ -24,9 +24,12 @@ bool writes(const CopyOrder& order) {
 
 }  // namespace
 
-Transfers::Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake,
-                     int arena_file)
-    : importer_(std::move(importer)), arena_(arena), arena_file_(arena_file), wake_(std::move(wake)) {
+Transfers::Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena,
+                     std::function<void()> wake, int arena_file)
+    : importer_(std::move(importer)),
+      arena_(arena),
+      arena_file_(arena_file),
+      wake_(std::move(wake)) {
   queue_.emplace_back([this] { prepare(); });
   for (unsigned i = 0; i < kThreads; ++i) threads_.emplace_back(&Transfers::work, this);
 }
@@ -65,8 +68,10 @@ void Transfers::prepare() {
   } catch (const std::bad_alloc&) {
     // A log line would need memory too.
   } catch (const std::exception& error) {
-    base::log_refusal("transfer", "prepare", base::LogLevel::kWarning,
-                      std::string("transfer: sidecar: no context was made ahead of the first engine: ") + error.what());
+    base::log_refusal(
+        "transfer", "prepare", base::LogLevel::kWarning,
+        std::string("transfer: sidecar: no context was made ahead of the first engine: ") +
+            error.what());
   }
 }
 
@@ -101,19 +106,24 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return {Code::kFailedPrecondition, "nothing is exported"};
   Session& own = *found->second;
-  if (order.flag >= protocol::kMaxCopies) return {Code::kInvalidArgument, "there is no flag " + std::to_string(order.flag)};
-  if (own.withdrawing || own.memory->empty()) order.pieces.clear();  // the COPY crossed a WITHDRAW or a refusal
+  if (order.flag >= protocol::kMaxCopies)
+    return {Code::kInvalidArgument, "there is no flag " + std::to_string(order.flag)};
+  if (own.withdrawing || own.memory->empty())
+    order.pieces.clear();  // the COPY crossed a WITHDRAW or a refusal
   if (own.tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
   for (const std::uint64_t piece : order.pieces) {
     if (piece == protocol::kNoPiece && order.verb == CopyVerb::kLoad) continue;
-    const std::uint64_t range = protocol::piece_range(piece), offset = protocol::piece_offset(piece);
-    if (range >= own.memory->size()) return {Code::kInvalidArgument, "a piece is in no allocation that was exported"};
+    const std::uint64_t range = protocol::piece_range(piece),
+                        offset = protocol::piece_offset(piece);
+    if (range >= own.memory->size())
+      return {Code::kInvalidArgument, "a piece is in no allocation that was exported"};
     const std::uint64_t bytes = (*own.memory)[range]->bytes().size();
     if (offset > bytes || order.piece_bytes > bytes - offset)
       return {Code::kInvalidArgument, "a piece is not within its allocation"};
   }
   ++own.tasks;
-  const auto copying = std::make_shared<Copying>(Copying{std::move(order), found->second, own.memory});
+  const auto copying =
+      std::make_shared<Copying>(Copying{std::move(order), found->second, own.memory});
   if (writes(copying->order)) writing_.emplace(copying->order.generation, copying);
   add([this, copying] {
     run_copy(copying);
@@ -137,12 +147,14 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   std::shared_ptr<Device> device;
   {
     const Lock lock(mutex_);
-    if (copying->state != Copying::State::kVoid && session->region.take(order.flag)) {  // mutation: copy-withdrawn-skip
+    if (copying->state != Copying::State::kVoid &&
+        session->region.take(order.flag)) {  // mutation: copy-withdrawn-skip
       copying->state = Copying::State::kTaken;
       if (!session->ended && !order.pieces.empty()) device = session->device;
     }
   }
-  Result<std::uint64_t> root = Status(Code::kNotFound, "the chunk or the session is gone, or the engine did not wait");
+  Result<std::uint64_t> root =
+      Status(Code::kNotFound, "the chunk or the session is gone, or the engine did not wait");
   if (device) {
     try {
       root = move(order, *copying->memory, *device->engine);
@@ -167,16 +179,19 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   session->region.end(order.flag, root.status().code(), root.ok() ? *root : 0);
 }
 
-Result<std::uint64_t> Transfers::move(const CopyOrder& order, const Memory& memory, const copy::CopyEngine& engine) const {
+Result<std::uint64_t> Transfers::move(const CopyOrder& order, const Memory& memory,
+                                      const copy::CopyEngine& engine) const {
   std::vector<std::byte*> pieces;
   pieces.reserve(order.pieces.size());
   for (const std::uint64_t piece : order.pieces)
     pieces.push_back(piece == protocol::kNoPiece
                          ? nullptr
-                         : memory[protocol::piece_range(piece)]->bytes().data() + protocol::piece_offset(piece));
+                         : memory[protocol::piece_range(piece)]->bytes().data() +
+                               protocol::piece_offset(piece));
   const copy::PieceList list{pieces, order.piece_bytes, nullptr};
   const std::span<std::byte> slot =
-      arena_.subspan(order.offset_bytes, protocol::slot_bytes(pieces.size() * order.piece_bytes, order.piece_bytes));
+      arena_.subspan(order.offset_bytes,
+                     protocol::slot_bytes(pieces.size() * order.piece_bytes, order.piece_bytes));
   if (order.verb == CopyVerb::kStore) return engine.store(list, slot);
   if (Status loaded = engine.load(slot, order.root, list); !loaded.ok()) return loaded;
   return order.root;
@@ -197,7 +212,8 @@ void Transfers::end_session(std::uint32_t session) {
 void Transfers::task_ended(const SessionPtr& session) {
   {
     const Lock lock(mutex_);
-    if (--session->tasks != 0 || session->closing || (!session->ended && !session->withdrawing)) return;
+    if (--session->tasks != 0 || session->closing || (!session->ended && !session->withdrawing))
+      return;
     session->closing = true;
   }
   close(session);
@@ -262,7 +278,8 @@ int Transfers::region_fd(std::uint32_t session) const {
 
 Way Transfers::way(std::uint32_t session) const {
   const Lock lock(mutex_);
-  if (const auto found = sessions_.find(session); found != sessions_.end()) return found->second->way;
+  if (const auto found = sessions_.find(session); found != sessions_.end())
+    return found->second->way;
   const auto declined = declined_.find(session);
   return declined == declined_.end() ? Way() : Way{false, declined->second};
 }

@@ -58,8 +58,9 @@ struct CopyOrder {
   std::uint64_t generation = 0;    // of the grant that a store fills; unique
   std::uint64_t offset_bytes = 0;  // of the slot, in the arena
   std::uint64_t piece_bytes = 0;
-  std::uint64_t root = 0;             // of a load
-  std::vector<std::uint64_t> pieces;  // protocol::make_piece(); empty: the chunk is gone, only end the flag
+  std::uint64_t root = 0;  // of a load
+  std::vector<std::uint64_t>
+      pieces;  // protocol::make_piece(); empty: the chunk is gone, only end the flag
 };
 
 class Transfers {
@@ -71,16 +72,16 @@ class Transfers {
 
   // `wake`: called on any thread when answers wait. `arena`, and `arena_file` of which it is a
   // mapping (or -1), outlive this object. Throws std::system_error if no thread can start.
-  Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake,
-            int arena_file = -1);
+  Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena,
+            std::function<void()> wake, int arena_file = -1);
   // Finishes running tasks, and drops waiting tasks.
   ~Transfers();
 
   // An EXPORT. The answer follows later, even for a refusal, in the order of the EXPORTs of the
   // session. After a refusal all further EXPORTs are refused until WITHDRAW. kResourceExhausted:
   // over a bound; a fault of the session.
-  Status open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number, const copy::DeviceId& device,
-              std::vector<copy::MemoryHandle> handles);
+  Status open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number,
+              const copy::DeviceId& device, std::vector<copy::MemoryHandle> handles);
   // The engine reports why it copies by itself.
   void declined(std::uint32_t session, copy::TransferRefusal why);
   // A WITHDRAW. The answer follows once all memory of the session is closed. kFailedPrecondition:
@@ -123,11 +124,14 @@ class Transfers {
   void open_in_turn(const SessionPtr& session);
   void run_open(const SessionPtr& session, Exporting exporting);
   copy::TransferRefusal open_or_say_why(const SessionPtr& session, Exporting& exporting);
-  copy::TransferRefusal open_all(const SessionPtr& session, const copy::DeviceId& id, std::vector<copy::MemoryHandle>& handles);
-  copy::TransferRefusal make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory, std::shared_ptr<Device>& made);
+  copy::TransferRefusal open_all(const SessionPtr& session, const copy::DeviceId& id,
+                                 std::vector<copy::MemoryHandle>& handles);
+  copy::TransferRefusal make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory,
+                                    std::shared_ptr<Device>& made);
   void run_copy(const std::shared_ptr<Copying>& copying);
   void forget_writing(const std::shared_ptr<Copying>& copying);
-  Result<std::uint64_t> move(const CopyOrder& order, const Memory& memory, const copy::CopyEngine& engine) const;
+  Result<std::uint64_t> move(const CopyOrder& order, const Memory& memory,
+                             const copy::CopyEngine& engine) const;
   void close(const SessionPtr& session);
   void task_ended(const SessionPtr& session);
 
@@ -140,8 +144,10 @@ class Transfers {
   bool closing_ = false;
   std::deque<std::function<void()>> queue_;
   std::unordered_map<std::uint32_t, SessionPtr> sessions_;
-  std::unordered_map<std::uint32_t, copy::TransferRefusal> declined_;         // by session, without open memory
-  std::unordered_multimap<std::uint64_t, std::shared_ptr<Copying>> writing_;  // stores, queued or running, by generation
+  std::unordered_map<std::uint32_t, copy::TransferRefusal>
+      declined_;  // by session, without open memory
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<Copying>>
+      writing_;  // stores, queued or running, by generation
   std::vector<Answer> answers_;
   Counts counts_;
   std::atomic<std::uint64_t> open_{0};  // allocations

@@ -13,8 +13,8 @@ namespace larder::transfer {
 using copy::TransferRefusal;
 using protocol::TransferReason;
 
-Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number, const copy::DeviceId& device,
-                       std::vector<copy::MemoryHandle> handles) {
+Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number,
+                       const copy::DeviceId& device, std::vector<copy::MemoryHandle> handles) {
   const Lock lock(mutex_);
   declined_.erase(session);
   SessionPtr& of = sessions_[session];
@@ -29,7 +29,8 @@ Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32
   if (of->withdrawing) return {Code::kFailedPrecondition, "EXPORT before WITHDRAWN"};
   if (of->tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
   ++of->tasks;
-  of->exports.push_back({request, process_number == static_cast<std::uint32_t>(::getpid()), device, std::move(handles)});
+  of->exports.push_back({request, process_number == static_cast<std::uint32_t>(::getpid()), device,
+                         std::move(handles)});
   if (!std::exchange(of->opening, true)) add([this, own = of] { open_in_turn(own); });
   return {};
 }
@@ -58,8 +59,9 @@ void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
     refusal = session->refused;
   }
   if (exporting.same_process)
-    refusal = {TransferReason::kSameProcess, "engine and larderd both have the process number " + std::to_string(::getpid()) +
-                                                 ", each in its container, which CUDA refuses: start larderd again"};
+    refusal = {TransferReason::kSameProcess,
+               "engine and larderd both have the process number " + std::to_string(::getpid()) +
+                   ", each in its container, which CUDA refuses: start larderd again"};
   else if (!refusal.refused())
     refusal = open_or_say_why(session, exporting);
   std::shared_ptr<const Memory> dropped;  // destroyed outside of the lock
@@ -67,7 +69,8 @@ void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
   if (refusal.refused()) dropped = std::exchange(session->memory, std::make_shared<Memory>());
   session->refused = refusal;
   session->way = {!refusal.refused(), refusal};
-  answers_.push_back({session->number, exporting.request, false, refusal, !std::exchange(session->region_told, true)});
+  answers_.push_back({session->number, exporting.request, false, refusal,
+                      !std::exchange(session->region_told, true)});
   wake_();
 }
 
@@ -91,11 +94,13 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
       return {TransferReason::kOtherDevice, "the engine has exported memory of another GPU before"};
   }
   if (opened->size() + handles.size() > protocol::kMaxExports)
-    return {TransferReason::kBound, "more than " + std::to_string(protocol::kMaxExports) + " allocations"};
+    return {TransferReason::kBound,
+            "more than " + std::to_string(protocol::kMaxExports) + " allocations"};
   if (TransferRefusal refusal = importer_->look(id); refusal.refused()) return refusal;
   for (copy::MemoryHandle& handle : handles) {
     std::unique_ptr<copy::ImportedMemory> memory;
-    if (TransferRefusal refusal = importer_->open(id, std::move(handle), memory); refusal.refused()) return refusal;
+    if (TransferRefusal refusal = importer_->open(id, std::move(handle), memory); refusal.refused())
+      return refusal;
     ++open_;
     opened->push_back({memory.release(), [this](const copy::ImportedMemory* one) {
                          delete one;
@@ -104,7 +109,8 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
   }
   // One engine of copies for each GPU, shared by all sessions of the GPU.
   std::shared_ptr<Device> device;
-  if (TransferRefusal refusal = make_device(id, *opened->front(), device); refusal.refused()) return refusal;
+  if (TransferRefusal refusal = make_device(id, *opened->front(), device); refusal.refused())
+    return refusal;
   const Lock lock(mutex_);
   if (!device->failure.empty()) return {TransferReason::kFailed, device->failure};
   session->device = std::move(device);
@@ -124,7 +130,9 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   if (made) return {};
   made = std::make_shared<Device>();
   const auto log = [](std::string_view level, std::string_view text) {
-    if (level != "info") base::log_refusal("transfer", text, base::LogLevel::kWarning, "transfer: sidecar: " + std::string(text));
+    if (level != "info")
+      base::log_refusal("transfer", text, base::LogLevel::kWarning,
+                        "transfer: sidecar: " + std::string(text));
   };
   Result<std::unique_ptr<copy::CopyEngine>> engine = importer_->engine(memory, log);
   if (!engine.ok()) return {TransferReason::kFailed, engine.status().text()};
@@ -132,9 +140,10 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   try {
     made->ready = made->engine->make_ready(arena_, arena_file_);
   } catch (const std::system_error& error) {
-    base::log_refusal(
-        "transfer", "no thread", base::LogLevel::kWarning,
-        std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") + error.what());
+    base::log_refusal("transfer", "no thread", base::LogLevel::kWarning,
+                      std::string("transfer: sidecar: copies go through staging memory, no thread "
+                                  "registers the arena: ") +
+                          error.what());
   }
   const Lock lock(mutex_);
   if (made->ready) made->ready->present(present_);

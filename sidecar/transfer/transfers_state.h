@@ -10,7 +10,7 @@ namespace larder::transfer {
 struct Transfers::Device {
   std::unique_ptr<copy::CopyEngine> engine;
   std::unique_ptr<copy::ReadyMemory> ready;  // destroyed before `engine`
-  std::string failure;                       // under the mutex; not empty: larderd copies no more on this device
+  std::string failure;  // under the mutex; not empty: larderd copies no more on this device
 };
 
 // One EXPORT without an answer so far.
@@ -23,7 +23,8 @@ struct Transfers::Exporting {
 
 // Under the mutex, except for `number` and `region`.
 struct Transfers::Session {
-  Session(std::uint32_t its_number, TransferMemory memory_for_flags) : number(its_number), region(std::move(memory_for_flags)) {}
+  Session(std::uint32_t its_number, TransferMemory memory_for_flags)
+      : number(its_number), region(std::move(memory_for_flags)) {}
   const std::uint32_t number;
   TransferMemory region;
   bool region_told = false;
@@ -46,7 +47,8 @@ struct Transfers::Copying {
   CopyOrder order;
   SessionPtr session;
   std::shared_ptr<const Memory> memory;  // released before the task ends
-  State state = State::kQueued;          // under the mutex; kVoid: the engine took the copy back, and has the slot
+  State state =
+      State::kQueued;  // under the mutex; kVoid: the engine took the copy back, and has the slot
 };
 
 }  // namespace larder::transfer

@@ -13,16 +13,19 @@ __device__ void run(const MoveJob& job) {
   const uint64_t units = job.piece_bytes / kUnitBytes, all = units * job.piece_count;
   uint64_t next = first < all ? job.pieces[first / units] : 0;
   for (uint64_t unit = first; unit < all; unit += warps) {
-    unsigned char* const in_piece = reinterpret_cast<unsigned char*>(next) + unit % units * kUnitBytes;
+    unsigned char* const in_piece =
+        reinterpret_cast<unsigned char*>(next) + unit % units * kUnitBytes;
     unsigned char* const in_packed = job.packed + unit * kUnitBytes;
     if (unit + warps < all) next = job.pieces[(unit + warps) / units];
     unsigned char* const to = kMove == Move::kGather ? in_packed : in_piece;
     const unsigned char* const from = kMove == Move::kGather ? in_piece : in_packed;
     xxh3::Pair rows[kRows];
     LARDER_UNROLL
-    for (uint32_t row = 0; row < kRows; ++row) rows[row] = load_16(from + row * kRowBytes + 16 * lane);
+    for (uint32_t row = 0; row < kRows; ++row)
+      rows[row] = load_16(from + row * kRowBytes + 16 * lane);
     LARDER_UNROLL
-    for (uint32_t row = 0; row < kRows; ++row) store_16(to + row * kRowBytes + 16 * lane, rows[row]);
+    for (uint32_t row = 0; row < kRows; ++row)
+      store_16(to + row * kRowBytes + 16 * lane, rows[row]);
   }
 }
 

@@ -19,7 +19,8 @@ constexpr int kRounds = 100;
 // A thread that copies once for each announced round.
 class Copier {
  public:
-  explicit Copier(std::size_t bytes) : from_(bytes, std::byte{1}), to_(bytes), thread_([this] { run(); }) {}
+  explicit Copier(std::size_t bytes)
+      : from_(bytes, std::byte{1}), to_(bytes), thread_([this] { run(); }) {}
   ~Copier() {
     tell(-1);
     thread_.join();

@@ -63,7 +63,8 @@ std::byte expected(std::uint64_t at) {
 
 // One batch of KV pages, and the places of its chunks' payloads.
 struct Batch {
-  Batch(std::byte* kv_memory, std::uint64_t chunk, std::uint64_t piece) : kv(kv_memory), chunk_bytes(chunk), piece_bytes(piece) {
+  Batch(std::byte* kv_memory, std::uint64_t chunk, std::uint64_t piece)
+      : kv(kv_memory), chunk_bytes(chunk), piece_bytes(piece) {
     pieces.resize(kBatchBytes / piece);
     std::vector<std::uint64_t> order(pieces.size());
     std::iota(order.begin(), order.end(), 0);
@@ -78,7 +79,8 @@ struct Batch {
 
   void fill() {
     for (std::size_t i = 0; i < pieces.size(); ++i)
-      for (std::uint64_t at = 0; at < piece_bytes; ++at) pieces[i][at] = expected(i * piece_bytes + at);
+      for (std::uint64_t at = 0; at < piece_bytes; ++at)
+        pieces[i][at] = expected(i * piece_bytes + at);
   }
   bool pages_right() const {
     for (std::size_t i = 0; i < pieces.size(); ++i)
@@ -107,8 +109,8 @@ struct Arm {
 
 // Arms that only move and hash pieces, with no table, root or comparison.
 // `next` is the piece that comes after `from`.
-using PieceLoop =
-    std::function<void(std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests, const std::byte* next)>;
+using PieceLoop = std::function<void(std::byte* to, const std::byte* from, std::uint64_t bytes,
+                                     std::uint64_t* digests, const std::byte* next)>;
 
 Arm loop_arm(const std::string& name, bench::ShimArm& shim, const PieceLoop& loop) {
   Arm arm;
@@ -123,8 +125,8 @@ Arm loop_arm(const std::string& name, bench::ShimArm& shim, const PieceLoop& loo
     for (std::size_t c = 0; c < batch.chunks(); ++c) {
       const auto pieces = batch.list(c).pieces;
       for (std::size_t i = 0; i < pieces.size(); ++i)
-        loop(batch.payloads[c] + i * batch.piece_bytes, pieces[i], batch.piece_bytes, digests.data(),
-             pieces[std::min(i + 1, pieces.size() - 1)]);
+        loop(batch.payloads[c] + i * batch.piece_bytes, pieces[i], batch.piece_bytes,
+             digests.data(), pieces[std::min(i + 1, pieces.size() - 1)]);
     }
   };
   arm.load = [loop](Batch& batch) {
@@ -156,27 +158,27 @@ Arm shim_arm(bench::ShimArm& shim) {
 std::vector<Arm> make_arms(bench::ShimArm& shim) {
   std::vector<Arm> arms;
   arms.push_back(shim_arm(shim));
-  arms.push_back(
-      loop_arm("memcpy,xxh3", shim,
-               [](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests, const std::byte*) {
-                 std::memcpy(to, from, bytes);
-                 protocol::piece_digests(to, bytes, digests);
-               }));
-  arms.push_back(
-      loop_arm("4k memcpy,xxh3", shim,
-               [](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests, const std::byte*) {
-                 for (std::uint64_t at = 0; at < bytes; at += 4096) {
-                   std::memcpy(to + at, from + at, 4096);
-                   *digests++ = protocol::unit_digest(to + at, 4096);
-                 }
-               }));
+  arms.push_back(loop_arm("memcpy,xxh3", shim,
+                          [](std::byte* to, const std::byte* from, std::uint64_t bytes,
+                             std::uint64_t* digests, const std::byte*) {
+                            std::memcpy(to, from, bytes);
+                            protocol::piece_digests(to, bytes, digests);
+                          }));
+  arms.push_back(loop_arm("4k memcpy,xxh3", shim,
+                          [](std::byte* to, const std::byte* from, std::uint64_t bytes,
+                             std::uint64_t* digests, const std::byte*) {
+                            for (std::uint64_t at = 0; at < bytes; at += 4096) {
+                              std::memcpy(to + at, from + at, 4096);
+                              *digests++ = protocol::unit_digest(to + at, 4096);
+                            }
+                          }));
   for (const copy::HostLoop* loop : copy::host_loops())
-    arms.push_back(loop_arm(
-        std::string("fused ") + loop->name, shim,
-        [loop](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests, const std::byte* next) {
-          loop->copy_piece(to, from, bytes, digests, next);
-          loop->publish();
-        }));
+    arms.push_back(loop_arm(std::string("fused ") + loop->name, shim,
+                            [loop](std::byte* to, const std::byte* from, std::uint64_t bytes,
+                                   std::uint64_t* digests, const std::byte* next) {
+                              loop->copy_piece(to, from, bytes, digests, next);
+                              loop->publish();
+                            }));
   return arms;
 }
 
@@ -221,9 +223,10 @@ double ratio(const std::vector<double>& ours, const std::vector<double>& ceiling
 
 // Against the fastest arm but our own, by median rate.
 double ratio_to_best(const std::vector<Arm>& arms, std::vector<double> Arm::*rates) {
-  const auto best = std::max_element(arms.begin() + 1, arms.end(), [rates](const Arm& a, const Arm& b) {
-    return bench::median(a.*rates) < bench::median(b.*rates);
-  });
+  const auto best =
+      std::max_element(arms.begin() + 1, arms.end(), [rates](const Arm& a, const Arm& b) {
+        return bench::median(a.*rates) < bench::median(b.*rates);
+      });
   return ratio(arms.front().*rates, *best.*rates);
 }
 
@@ -254,21 +257,24 @@ Ratios run_row(Batch& batch, std::vector<Arm> arms, bench::Report& report) {
     row.push_back({arm.name + " store_gbs", bench::median(arm.store_rates)});
     row.push_back({arm.name + " load_gbs", bench::median(arm.load_rates)});
   }
-  const Ratios ratios{ratio_to_best(arms, &Arm::store_rates), ratio_to_best(arms, &Arm::load_rates)};
+  const Ratios ratios{ratio_to_best(arms, &Arm::store_rates),
+                      ratio_to_best(arms, &Arm::load_rates)};
   row.push_back({"store_vs_ceiling", ratios.store});
   row.push_back({"load_vs_ceiling", ratios.load});
-  row.push_back({"mark", bench::far_from_reference(bench::median(arms[kPlainArm].store_rates), kPlainReferenceGbs)});
+  row.push_back({"mark", bench::far_from_reference(bench::median(arms[kPlainArm].store_rates),
+                                                   kPlainReferenceGbs)});
   report.add_row(std::move(row));
   return ratios;
 }
 
-Ratios run_geometry(const std::string& directory, std::byte* kv, std::uint64_t chunk, std::uint64_t piece,
-                    bench::Report& report) {
+Ratios run_geometry(const std::string& directory, std::byte* kv, std::uint64_t chunk,
+                    std::uint64_t piece, bench::Report& report) {
   Batch batch(kv, chunk, piece);
   std::vector<std::uint32_t> order;
   for (const std::byte* page : batch.pieces)
     order.push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(page - kv) / piece));
-  bench::ShimArm shim(directory, "copy", kArenaBytes, {kv, piece, static_cast<std::uint32_t>(chunk / piece), order});
+  bench::ShimArm shim(directory, "copy", kArenaBytes,
+                      {kv, piece, static_cast<std::uint32_t>(chunk / piece), order});
   must(shim.warm_up(), "larderd took not every chunk");
   batch.fill();
   std::vector<Arm> arms = make_arms(shim);

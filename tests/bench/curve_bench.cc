@@ -49,7 +49,8 @@ double ns_a_chunk(const Trace& trace, std::uint64_t memory_bytes, std::size_t ch
     // of the processor: the figure must be right on a busy machine as well
     const std::clock_t begin = std::clock();
     ask(curve, trace);
-    rounds.push_back(1e9 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / static_cast<double>(chunks));
+    rounds.push_back(1e9 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC /
+                     static_cast<double>(chunks));
   }
   return bench::median(rounds);
 }
@@ -97,12 +98,14 @@ int main(int argc, char** argv) {
   if (argc > 2 && *argv[2] != '\0') {
     const std::string file = argv[2];
     Result<Trace> read = ctl::read_traces(std::span(&file, 1), kBlockBytes);
-    if (!read.ok()) return std::fprintf(stderr, "curve_bench: %s\n", read.status().text().c_str()), 1;
+    if (!read.ok())
+      return std::fprintf(stderr, "curve_bench: %s\n", read.status().text().c_str()), 1;
     trace = *std::move(read);
     name = file.substr(file.rfind('/') + 1);
   }
   if (!run_trace(name, trace, report, worst)) return 1;
-  const testing_support::GeneratedTrace large({.seed = 2, .requests = 200'000, .documents = 20'000, .conversations = 2000});
+  const testing_support::GeneratedTrace large(
+      {.seed = 2, .requests = 200'000, .documents = 20'000, .conversations = 2000});
   if (!run_trace("generated, large", large.requests(), report, worst)) return 1;
   report.add_goal("curve.worst_error_points", worst.points, "<=", 2);
   report.add_goal("curve.ns_a_chunk", worst.ns, "<=", 1000);

@@ -32,7 +32,9 @@ constexpr std::size_t kMostPacket = 2048;
 constexpr std::uint64_t kLookNs = 50'000'000;  // that the thread takes at most to see the end
 
 void must(bool done, const char* what) {
-  if (!done) throw std::runtime_error(std::string("no delayed network here: ") + what + ": " + std::strerror(errno));
+  if (!done)
+    throw std::runtime_error(std::string("no delayed network here: ") + what + ": " +
+                             std::strerror(errno));
 }
 
 Fd own_space() {
@@ -113,7 +115,8 @@ void DelayedLink::carry(const std::stop_token& stop) {
     }
     const std::uint64_t then = clock.now_ns(), wait = next > then ? next - then : 0;
     std::array<pollfd, 2> ready{pollfd{near_.get(), POLLIN, 0}, pollfd{far_.get(), POLLIN, 0}};
-    const timespec timeout{static_cast<time_t>(wait / 1'000'000'000), static_cast<long>(wait % 1'000'000'000)};
+    const timespec timeout{static_cast<time_t>(wait / 1'000'000'000),
+                           static_cast<long>(wait % 1'000'000'000)};
     ::ppoll(ready.data(), ready.size(), &timeout, nullptr);
   }
 }

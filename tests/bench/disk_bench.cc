@@ -56,7 +56,9 @@ double seconds() {
 double processor_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const auto of = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
+  const auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
   return of(usage.ru_utime) + of(usage.ru_stime);
 }
 
@@ -80,7 +82,8 @@ class TierArm {
       sources_.push_back(arena.subspan(i * kSlot, kSlot));
       facts_.push_back(tiers::testing_support::fill(sources_[i], i, 1, kPayload, kPiece));
     }
-    for (std::size_t i = 0; i < kInFlight; ++i) targets_.push_back(arena.subspan((kSources + i) * kSlot, kSlot));
+    for (std::size_t i = 0; i < kInFlight; ++i)
+      targets_.push_back(arena.subspan((kSources + i) * kSlot, kSlot));
   }
   // kOperations reads, or appends, or both in turn.
   Measured run(bool reads, bool writes, std::size_t in_flight = kInFlight) {
@@ -106,7 +109,8 @@ class TierArm {
         const tiers::ChunkKey key = tiers::testing_support::key_of(now.number);
         const std::size_t source = now.number % kSources;
         must((read ? tier_->get(now.ticket, key, targets_[target], loop_->in_ms(60'000))
-                   : tier_->put(now.ticket, key, facts_[source], sources_[source], loop_->in_ms(60'000)))
+                   : tier_->put(now.ticket, key, facts_[source], sources_[source],
+                                loop_->in_ms(60'000)))
                  .ok(),
              "refused");
         ++i;
@@ -142,7 +146,8 @@ class TierArm {
   void verify() {
     for (std::size_t i = 0; i < kInFlight; ++i) {
       if (last_read_[i] == UINT64_MAX) continue;
-      must(std::memcmp(targets_[i].data(), sources_[last_read_[i] % kSources].data(), kSlot) == 0, "wrong bytes");
+      must(std::memcmp(targets_[i].data(), sources_[last_read_[i] % kSources].data(), kSlot) == 0,
+           "wrong bytes");
       last_read_[i] = UINT64_MAX;
     }
   }
@@ -165,9 +170,11 @@ class LoopArm {
  public:
   LoopArm(const std::string& path, std::span<std::byte> arena)
       : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600)), arena_(arena) {
-    must(file_.valid() && ::fallocate(file_.get(), 0, 0, static_cast<off_t>(kFileBytes)) == 0, "no file for the loops");
+    must(file_.valid() && ::fallocate(file_.get(), 0, 0, static_cast<off_t>(kFileBytes)) == 0,
+         "no file for the loops");
     for (std::uint64_t at = 0; at < kPlaces; ++at)
-      must(::pwrite(file_.get(), slot(false, at), kSlot, static_cast<off_t>(at * kSlot)) == static_cast<ssize_t>(kSlot),
+      must(::pwrite(file_.get(), slot(false, at), kSlot, static_cast<off_t>(at * kSlot)) ==
+               static_cast<ssize_t>(kSlot),
            "pwrite");
   }
   double gbs(bool reads, int threads) {
@@ -179,9 +186,10 @@ class LoopArm {
         all.emplace_back([&, t] {
           std::mt19937_64 random(static_cast<std::uint64_t>(t) + ++seed_);
           for (std::size_t i = next++; i < kOperations; i = next++) {
-            const auto at = static_cast<off_t>((reads ? random() % kPlaces : (append_ + i) % kPlaces) * kSlot);
-            const ssize_t moved =
-                reads ? ::pread(file_.get(), slot(true, i), kSlot, at) : ::pwrite(file_.get(), slot(false, i), kSlot, at);
+            const auto at =
+                static_cast<off_t>((reads ? random() % kPlaces : (append_ + i) % kPlaces) * kSlot);
+            const ssize_t moved = reads ? ::pread(file_.get(), slot(true, i), kSlot, at)
+                                        : ::pwrite(file_.get(), slot(false, i), kSlot, at);
             must(moved == static_cast<ssize_t>(kSlot), "a loop failed");
           }
         });
@@ -209,15 +217,18 @@ constexpr std::array<int, 3> kLoopThreads{1, 2, 4};
 using Rounds = std::array<std::vector<double>, kLoopThreads.size() + 1>;
 
 void run_others(LoopArm& loops, bench::FioArm& fio, bool reads, Rounds& rounds) {
-  for (std::size_t i = 0; i < kLoopThreads.size(); ++i) rounds[i].push_back(loops.gbs(reads, kLoopThreads[i]));
+  for (std::size_t i = 0; i < kLoopThreads.size(); ++i)
+    rounds[i].push_back(loops.gbs(reads, kLoopThreads[i]));
   rounds.back().push_back(fio.gbs(reads, kOperations));
   must(rounds.back().back() > 0, "fio failed, or is not installed (.ci/packages.bench)");
 }
 
 double ratio_to_best(const std::vector<double>& tier, const Rounds& rounds) {
-  const auto best = std::ranges::max_element(rounds, {}, [](const std::vector<double>& of) { return bench::median(of); });
+  const auto best = std::ranges::max_element(
+      rounds, {}, [](const std::vector<double>& of) { return bench::median(of); });
   std::vector<double> ratios;
-  for (std::size_t round = 0; round < tier.size(); ++round) ratios.push_back(tier[round] / (*best)[round]);
+  for (std::size_t round = 0; round < tier.size(); ++round)
+    ratios.push_back(tier[round] / (*best)[round]);
   return bench::median(ratios);
 }
 
@@ -273,9 +284,12 @@ int main(int argc, char** argv) {
     report.add_goal("disk.read_ratio", ratio_to_best(reads, other_reads), ">=", 0.95);
     report.add_goal("disk.write_ratio", ratio_to_best(writes, other_writes), ">=", 0.95);
     report.add_goal("disk.cpu_share", bench::median(cpu), "<=", 0.25);
-    report.add_goal("disk.write_amplification",
-                    static_cast<double>(counters.written_bytes) / static_cast<double>(counters.put_bytes), "<=", 1.02);
-    report.add_goal("disk.mixed_p99_ratio", bench::median(mixed_p99) / bench::median(alone_p99), "<=", 3);
+    report.add_goal(
+        "disk.write_amplification",
+        static_cast<double>(counters.written_bytes) / static_cast<double>(counters.put_bytes),
+        "<=", 1.02);
+    report.add_goal("disk.mixed_p99_ratio", bench::median(mixed_p99) / bench::median(alone_p99),
+                    "<=", 3);
   }
   std::filesystem::remove_all(scratch);
   return report.finish(out) ? 0 : 1;

@@ -82,11 +82,20 @@ def token_ids(seed: int, count: int = PROMPT_TOKENS) -> list[int]:
 def complete_all(server: VllmServer, prompts: list[list[int]]) -> list[list[int]]:
     """Greedy answers to prompts sent in one request, without a stream, so that the client costs no
     time meanwhile."""
-    body = {"model": NAME, "prompt": prompts, "max_tokens": ANSWER_TOKENS, "temperature": 0, "ignore_eos": True,
-            "return_token_ids": True}
+    body = {
+        "model": NAME,
+        "prompt": prompts,
+        "max_tokens": ANSWER_TOKENS,
+        "temperature": 0,
+        "ignore_eos": True,
+        "return_token_ids": True,
+    }
     with Server(server.url).request("POST", "/v1/completions", body, 300) as response:
         text = response.read()
-    return [choice["token_ids"] for choice in sorted(json.loads(text)["choices"], key=lambda choice: choice["index"])]
+    return [
+        choice["token_ids"]
+        for choice in sorted(json.loads(text)["choices"], key=lambda choice: choice["index"])
+    ]
 
 
 class Turn(NamedTuple):
@@ -133,7 +142,9 @@ def round_of(arm: Arm, prompts: list[list[list[int]]], number: int) -> list[list
     if arm.name == "idle":
         answers = whole_turn(arm, prompts[0]).answers
         for i, asked in enumerate(prompts[1:]):
-            steps = turn(arm, asked, engine_switch.ALTERNATE_SWAPPED if i % 2 else engine_switch.ALTERNATE).steps
+            steps = turn(
+                arm, asked, engine_switch.ALTERNATE_SWAPPED if i % 2 else engine_switch.ALTERNATE
+            ).steps
             arm.losses += engine_steps.block_losses(steps, PROMPTS, engine_steps.LARDER)
             arm.empty_losses += engine_steps.block_losses(steps, PROMPTS, engine_steps.EMPTY)
         return answers
@@ -188,7 +199,10 @@ def check_after(arms: dict[str, Arm], asked: int) -> None:
     # is then computed in the same batches.
     if loaded != stream_completion(arms["none"].server.url, NAME, first, ANSWER_TOKENS).token_ids:
         raise Void("the stored chunks give another answer than a computation")
-    if hit_tokens(arms["stores"].server.url)[1] - before != PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS:
+    if (
+        hit_tokens(arms["stores"].server.url)[1] - before
+        != PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS
+    ):
         raise Void("the stored chunks were not loaded")
 
 
@@ -211,7 +225,10 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 def hook_row(arm: Arm) -> dict:
     """Microseconds a step inside the hooks, over the rounds, and of each hook over all rounds
     together."""
-    per_round = [sum(ns for ns, _ in counts.values()) / 1e3 / counts["scheduler.build_connector_meta"][1] for counts in arm.counted]
+    per_round = [
+        sum(ns for ns, _ in counts.values()) / 1e3 / counts["scheduler.build_connector_meta"][1]
+        for counts in arm.counted
+    ]
     steps = sum(counts["scheduler.build_connector_meta"][1] for counts in arm.counted)
     total: dict[str, list[int]] = {}
     for counts in arm.counted:
@@ -219,19 +236,35 @@ def hook_row(arm: Arm) -> dict:
             entry = total.setdefault(name, [0, 0])
             entry[0] += ns
             entry[1] += calls
-    share = [sum(ns for ns, _ in counts.values()) / 1e9 / seconds for counts, seconds in zip(arm.counted, arm.seconds)]
-    by_hook = {name: {"us_per_step": ns / 1e3 / steps, "calls_per_step": calls / steps}
-               for name, (ns, calls) in total.items() if calls}
+    share = [
+        sum(ns for ns, _ in counts.values()) / 1e9 / seconds
+        for counts, seconds in zip(arm.counted, arm.seconds)
+    ]
+    by_hook = {
+        name: {"us_per_step": ns / 1e3 / steps, "calls_per_step": calls / steps}
+        for name, (ns, calls) in total.items()
+        if calls
+    }
     low, median, high = median_interval(per_round)
-    return {"hook_us_per_step": median, "hook_us_interval": [low, high], "hook_share": statistics.median(share),
-            "steps": steps, "hooks": by_hook}
+    return {
+        "hook_us_per_step": median,
+        "hook_us_interval": [low, high],
+        "hook_share": statistics.median(share),
+        "steps": steps,
+        "hooks": by_hook,
+    }
 
 
 def rows_of(arms: dict[str, Arm]) -> list[dict]:
     rows = []
     for arm in arms.values():
         low, median, high = median_interval(arm.tokens_per_s)
-        row = {"what": arm.name, "tokens_per_s": median, "tokens_per_s_interval": [low, high], "rounds": len(arm.tokens_per_s)}
+        row = {
+            "what": arm.name,
+            "tokens_per_s": median,
+            "tokens_per_s_interval": [low, high],
+            "rounds": len(arm.tokens_per_s),
+        }
         if arm.name != "none":
             hooks = hook_row(arm)
             row |= {**loss_row(arm, arms["none"], hooks), **hooks}
@@ -249,12 +282,23 @@ def loss_row(arm: Arm, none: Arm, hooks: dict) -> dict:
     background, beside = statistics.median(arm.background), 0.0
     # for the storing arm: whole turns were compared, and the threads at work in the turns
     if arm.name == "idle":
-        rare = sum(hook["us_per_step"] for hook in hooks["hooks"].values() if hook["calls_per_step"] < 0.5)
+        rare = sum(
+            hook["us_per_step"] for hook in hooks["hooks"].values() if hook["calls_per_step"] < 0.5
+        )
         beside = background + rare / hooks["hook_us_per_step"] * hooks["hook_share"]
     low, median, high = (value + beside for value in median_interval(arm.losses))
-    against = median_interval([1 - mine / base for mine, base in zip(arm.tokens_per_s, none.tokens_per_s)])
-    return {"loss": median, "loss_interval": [low, high], "loss_beside": beside, "background": background, "pairs": len(arm.losses),
-            "loss_against_none": against[1], "loss_against_none_interval": [against[0], against[2]]}
+    against = median_interval(
+        [1 - mine / base for mine, base in zip(arm.tokens_per_s, none.tokens_per_s)]
+    )
+    return {
+        "loss": median,
+        "loss_interval": [low, high],
+        "loss_beside": beside,
+        "background": background,
+        "pairs": len(arm.losses),
+        "loss_against_none": against[1],
+        "loss_against_none_interval": [against[0], against[2]],
+    }
 
 
 def print_rows(rows: list[dict]) -> None:
@@ -264,24 +308,41 @@ def print_rows(rows: list[dict]) -> None:
         if "loss" not in row:
             continue
         low, high = row["loss_interval"]
-        print(f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}], {row['pairs']} pairs; "
-              f"larderd and Larder's threads {100 * row['background']:.2f}% of a processor")
+        print(
+            f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}], {row['pairs']} pairs; "
+            f"larderd and Larder's threads {100 * row['background']:.2f}% of a processor"
+        )
         if "empty_loss" in row:
             low, high = row["empty_loss_interval"]
-            print(f"    with an empty connector {100 * row['empty_loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
+            print(
+                f"    with an empty connector {100 * row['empty_loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]"
+            )
         low, high = row["loss_against_none_interval"]
-        print(f"    against the other engine {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
+        print(
+            f"    against the other engine {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]"
+        )
         low, high = row["hook_us_interval"]
-        print(f"    hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}], {100 * row['hook_share']:.2f}% of time")
+        print(
+            f"    hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}], {100 * row['hook_share']:.2f}% of time"
+        )
     for row in rows:
-        for name, hook in sorted(row.get("hooks", {}).items(), key=lambda item: -item[1]["us_per_step"])[:10]:
-            print(f"    {row['what']:<8} {name:<40} {hook['us_per_step']:8.1f} us a step, {hook['calls_per_step']:6.2f} calls")
+        for name, hook in sorted(
+            row.get("hooks", {}).items(), key=lambda item: -item[1]["us_per_step"]
+        )[:10]:
+            print(
+                f"    {row['what']:<8} {name:<40} {hook['us_per_step']:8.1f} us a step, {hook['calls_per_step']:6.2f} calls"
+            )
 
 
 def judge(rows: list[dict]) -> list[dict]:
     by_name = {row["what"]: row for row in rows}
     return [
-        goals.goal("engine.hook_us_per_step", max(by_name[name]["hook_us_per_step"] for name in ("idle", "stores")), "<=", 150),
+        goals.goal(
+            "engine.hook_us_per_step",
+            max(by_name[name]["hook_us_per_step"] for name in ("idle", "stores")),
+            "<=",
+            150,
+        ),
         goals.goal("engine.idle_loss", by_name["idle"]["loss"], "<=", 0.01),
         goals.figure("engine.empty_connector_loss", by_name["idle"]["empty_loss"]),
         goals.figure("engine.idle_loss_against_none", by_name["idle"]["loss_against_none"]),
@@ -300,15 +361,28 @@ def start(name: str, role: str | None, model: str, stack: list) -> Arm:
     larderd = None
     if role:
         engine_switch.Mode(hooks, create=True)
-        larderd = Larderd(os.environ["LARDERD"], folder, f"larder-bench-{os.getpid()}-{name}", size="2GiB")
+        larderd = Larderd(
+            os.environ["LARDERD"], folder, f"larder-bench-{os.getpid()}-{name}", size="2GiB"
+        )
         stack.append(larderd)
         larderd.wait_ready()
         larderd.wait_touched(progress=print)
-    env = engine_env(larderd.socket if larderd else "", os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1",
-                     **{engine_hooks.FOLDER_VARIABLE: str(hooks)})
+    env = engine_env(
+        larderd.socket if larderd else "",
+        os.environ["LARDER_LIBRARY"],
+        VLLM_CPU_KVCACHE_SPACE="1",
+        **{engine_hooks.FOLDER_VARIABLE: str(hooks)},
+    )
     env["PYTHONPATH"] += os.pathsep + str(pathlib.Path(__file__).parent)
-    connector = {**CONNECTOR, "kv_connector": "TimedConnector", "kv_connector_module_path": "engine_timed", "kv_role": role}
-    server = VllmServer(f"vLLM ({name})", model, NAME, env, folder / "vllm.log", connector if role else None)
+    connector = {
+        **CONNECTOR,
+        "kv_connector": "TimedConnector",
+        "kv_connector_module_path": "engine_timed",
+        "kv_role": role,
+    }
+    server = VllmServer(
+        f"vLLM ({name})", model, NAME, env, folder / "vllm.log", connector if role else None
+    )
     stack.append(server)
     return Arm(name, server, larderd, hooks, engine_switch.Mode(hooks) if role else None)
 
@@ -323,12 +397,19 @@ def measure(arms: dict[str, Arm]) -> list[dict]:
         sets = [[token_ids(first + i * PROMPTS + k) for k in range(PROMPTS)] for i in range(SETS)]
         source.shuffle(order)
         answers = {arm.name: round_of(arm, sets, number) for arm in order}
-        differing += sum(len({tuple(answers[name][i]) for name in arms}) > 1 for i in range(PROMPTS))
+        differing += sum(
+            len({tuple(answers[name][i]) for name in arms}) > 1 for i in range(PROMPTS)
+        )
         each = ", ".join(f"{arm.name} {arm.tokens_per_s[-1]:.0f}" for arm in arms.values())
         steady = statistics.median(arms["idle"].losses or [0])
-        print(f"  round {number + 1}: {each} tokens/s; loss in the idle engine's steps so far {100 * steady:+.2f}%", flush=True)
+        print(
+            f"  round {number + 1}: {each} tokens/s; loss in the idle engine's steps so far {100 * steady:+.2f}%",
+            flush=True,
+        )
     check_after(arms, asked + ROUNDS * PROMPTS)
-    print(f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched by arrival")
+    print(
+        f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched by arrival"
+    )
     return rows_of(arms)
 
 

@@ -2,7 +2,11 @@
 processes import this module, the product never does."""
 
 from engine_steps import EMPTY
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorMetadata, SupportsHMA
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorMetadata,
+    SupportsHMA,
+)
 
 
 class EmptyWork(KVConnectorMetadata):

@@ -59,8 +59,11 @@ def larder_threads(folder: pathlib.Path) -> list[pathlib.Path]:
     found = []
     for path in sorted(folder.glob("*.process")):
         pid, log_thread = path.read_text().split()
-        found += [task for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-                  if task.name == log_thread or (task / "comm").read_text().startswith("larder")]
+        found += [
+            task
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+            if task.name == log_thread or (task / "comm").read_text().startswith("larder")
+        ]
     return found
 
 
@@ -71,4 +74,7 @@ def processor_ns(threads: list[pathlib.Path]) -> int:
 
 def difference(after: dict, before: dict) -> dict[str, tuple[int, int]]:
     """The difference between two readings."""
-    return {name: (ns - before.get(name, (0, 0))[0], calls - before.get(name, (0, 0))[1]) for name, (ns, calls) in after.items()}
+    return {
+        name: (ns - before.get(name, (0, 0))[0], calls - before.get(name, (0, 0))[1])
+        for name, (ns, calls) in after.items()
+    }

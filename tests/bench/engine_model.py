@@ -14,4 +14,6 @@ def small_model(progress=print) -> str:
     out_dir = os.path.join(cache, "bench-model-1")
     if not os.path.exists(out_dir):
         progress("making a small model (about 15 s, 140 MB)")
-    return make_model(out_dir, layers=12, hidden=512, intermediate=1408, heads=8, kv_heads=4, head_dim=64)
+    return make_model(
+        out_dir, layers=12, hidden=512, intermediate=1408, heads=8, kv_heads=4, head_dim=64
+    )

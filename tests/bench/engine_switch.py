@@ -17,7 +17,12 @@ from engine_steps import EMPTY, LARDER, NONE, StepLog
 
 WITHOUT, WITH, ALTERNATE, ALTERNATE_SWAPPED = range(4)
 BLOCK_TOKENS = 4  # the progress of a request before a change
-CYCLES = {WITHOUT: (NONE,), WITH: (LARDER,), ALTERNATE: (LARDER, NONE, EMPTY, NONE), ALTERNATE_SWAPPED: (NONE, LARDER, NONE, EMPTY)}
+CYCLES = {
+    WITHOUT: (NONE,),
+    WITH: (LARDER,),
+    ALTERNATE: (LARDER, NONE, EMPTY, NONE),
+    ALTERNATE_SWAPPED: (NONE, LARDER, NONE, EMPTY),
+}
 
 
 class Mode:
@@ -53,24 +58,36 @@ def switch_scheduler(connectors: dict, folder: str) -> None:
     from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 
     mode, log = Mode(folder), StepLog(folder)
-    schedule, update, execute = Scheduler.schedule, Scheduler.update_from_output, MultiprocExecutor.execute_model
+    schedule, update, execute = (
+        Scheduler.schedule,
+        Scheduler.update_from_output,
+        MultiprocExecutor.execute_model,
+    )
     began = aggregator = None
 
     def timed_schedule(self, *args, **kwargs):
         nonlocal began
         began = time.perf_counter_ns()
-        self.connector = connectors[mode.connector(self.running[0].num_computed_tokens if self.running else 0)]
+        self.connector = connectors[
+            mode.connector(self.running[0].num_computed_tokens if self.running else 0)
+        ]
         return schedule(self, *args, **kwargs)
 
     def switched_execute(self, scheduler_output, *args, **kwargs):
         nonlocal aggregator
         aggregator = aggregator or self.kv_output_aggregator
-        self.kv_output_aggregator = None if scheduler_output.kv_connector_metadata is None else aggregator
+        self.kv_output_aggregator = (
+            None if scheduler_output.kv_connector_metadata is None else aggregator
+        )
         return execute(self, scheduler_output, *args, **kwargs)
 
     def timed_update(self, scheduler_output, *args, **kwargs):
         output = update(self, scheduler_output, *args, **kwargs)
-        log.add(_used(scheduler_output.kv_connector_metadata), scheduler_output.total_num_scheduled_tokens, time.perf_counter_ns() - began)
+        log.add(
+            _used(scheduler_output.kv_connector_metadata),
+            scheduler_output.total_num_scheduled_tokens,
+            time.perf_counter_ns() - began,
+        )
         return output
 
     Scheduler.schedule, Scheduler.update_from_output = timed_schedule, timed_update
@@ -85,7 +102,9 @@ def switch_worker(connectors: dict) -> None:
     execute = GPUModelRunner.execute_model
 
     def switched_execute(self, scheduler_output, *args, **kwargs):
-        kv_transfer_state._KV_CONNECTOR_AGENT = connectors[_used(scheduler_output.kv_connector_metadata)]
+        kv_transfer_state._KV_CONNECTOR_AGENT = connectors[
+            _used(scheduler_output.kv_connector_metadata)
+        ]
         return execute(self, scheduler_output, *args, **kwargs)
 
     GPUModelRunner.execute_model = switched_execute

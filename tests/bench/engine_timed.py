@@ -24,13 +24,20 @@ NOT_OF_A_STEP = {"shutdown", "register_kv_caches", "reset_cache"}
 class TimedConnector(LarderConnector):
     def __init__(self, vllm_config, role, kv_cache_config, **kwargs):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
-        names = [name for name, _ in inspect.getmembers(LarderConnector, inspect.isfunction)
-                 if not name.startswith("_") and name not in NOT_OF_A_STEP]
+        names = [
+            name
+            for name, _ in inspect.getmembers(LarderConnector, inspect.isfunction)
+            if not name.startswith("_") and name not in NOT_OF_A_STEP
+        ]
         folder = os.environ[FOLDER_VARIABLE]
         process = "scheduler" if role == KVConnectorRole.SCHEDULER else "worker"
         self._counts = HookCounts(folder, process, names)
         note_process(folder, process, self._pump._thread.native_id)
-        connectors = {NONE: None, LARDER: self, EMPTY: EmptyConnector(vllm_config, role, kv_cache_config)}
+        connectors = {
+            NONE: None,
+            LARDER: self,
+            EMPTY: EmptyConnector(vllm_config, role, kv_cache_config),
+        }
         if role == KVConnectorRole.SCHEDULER:
             switch_scheduler(connectors, folder)
         else:

@@ -48,7 +48,9 @@ def cases() -> dict[str, list[list[int]]]:
     return {
         f"{COUNT} x {STORED + 60} tokens": [inside + token_ids(11, 60)] * COUNT,
         f"{COUNT} x {STORED} tokens (whole chunks)": [at_end] * COUNT,
-        f"{COUNT} x {STORED} tokens, tails of 60": [shared + token_ids(100 + i, 60) for i in range(COUNT)],
+        f"{COUNT} x {STORED} tokens, tails of 60": [
+            shared + token_ids(100 + i, 60) for i in range(COUNT)
+        ],
     }
 
 
@@ -65,21 +67,37 @@ class Turn:
     answers: list[list[int]] = field(default_factory=list)
 
     def figures(self) -> dict[str, float]:
-        return {"first": self.times[0], "p50": self.times[len(self.times) // 2], "max": self.times[-1], "processor": self.processor_s}
+        return {
+            "first": self.times[0],
+            "p50": self.times[len(self.times) // 2],
+            "max": self.times[-1],
+            "processor": self.processor_s,
+        }
 
 
 def row(what: str, turns: dict[str, list[Turn]], tokens: dict[str, int]) -> dict:
     """turns: of each arm, by round; tokens: that Larder brought in a turn."""
     found: dict = {"what": what, "waits_tokens": tokens[WAITS], "each_tokens": tokens[EACH_LOADS]}
     for name in FIGURES:
-        waits, each = (statistics.median(turn.figures()[name] for turn in turns[arm]) for arm in (WAITS, EACH_LOADS))
-        found |= {f"waits_{name}_ms": 1e3 * waits, f"each_{name}_ms": 1e3 * each, f"{name}_ratio": waits / each}
+        waits, each = (
+            statistics.median(turn.figures()[name] for turn in turns[arm])
+            for arm in (WAITS, EACH_LOADS)
+        )
+        found |= {
+            f"waits_{name}_ms": 1e3 * waits,
+            f"each_{name}_ms": 1e3 * each,
+            f"{name}_ratio": waits / each,
+        }
     return found
 
 
 def judge(rows: list[dict]) -> list[dict]:
     worst = {name: max(one[f"{name}_ratio"] for one in rows) for name in FIGURES}
-    told = [goals.goal(f"equal.{name}_ratio", worst[name], "<=", 1.05) for name in FIGURES if name != "first"]
+    told = [
+        goals.goal(f"equal.{name}_ratio", worst[name], "<=", 1.05)
+        for name in FIGURES
+        if name != "first"
+    ]
     return [*told, goals.figure("equal.first_ratio", worst["first"])]
 
 
@@ -90,8 +108,16 @@ class Engine:
         from vllm import LLM
         from vllm.config import KVTransferConfig
 
-        self._llm = LLM(model=model, kv_transfer_config=KVTransferConfig(**CONNECTOR), enforce_eager=True, seed=0,
-                        dtype="float32", max_model_len=4096, max_num_batched_tokens=4096, disable_log_stats=False)
+        self._llm = LLM(
+            model=model,
+            kv_transfer_config=KVTransferConfig(**CONNECTOR),
+            enforce_eager=True,
+            seed=0,
+            dtype="float32",
+            max_model_len=4096,
+            max_num_batched_tokens=4096,
+            disable_log_stats=False,
+        )
 
     def reset(self) -> None:
         deadline = time.monotonic() + 30
@@ -107,8 +133,12 @@ class Engine:
         from vllm import SamplingParams
 
         sampling = SamplingParams(max_tokens=ANSWER, temperature=0, ignore_eos=True)
-        outputs = self._llm.generate([{"prompt_token_ids": one} for one in prompts], sampling, use_tqdm=False)
-        return [one.metrics.first_token_latency for one in outputs], [list(one.outputs[0].token_ids) for one in outputs]
+        outputs = self._llm.generate(
+            [{"prompt_token_ids": one} for one in prompts], sampling, use_tqdm=False
+        )
+        return [one.metrics.first_token_latency for one in outputs], [
+            list(one.outputs[0].token_ids) for one in outputs
+        ]
 
 
 def turn(engine: Engine, larderd: Larderd, what: str, prompts: list[list[int]], arm: str) -> Turn:
@@ -131,7 +161,9 @@ def turn(engine: Engine, larderd: Larderd, what: str, prompts: list[list[int]], 
     return found
 
 
-def measure(engine: Engine, larderd: Larderd, what: str, prompts: list[list[int]], source: random.Random) -> dict:
+def measure(
+    engine: Engine, larderd: Larderd, what: str, prompts: list[list[int]], source: random.Random
+) -> dict:
     turns: dict[str, list[Turn]] = {WAITS: [], EACH_LOADS: []}
     expected = None
     for _ in range(ROUNDS + 1):  # the first is not counted
@@ -140,15 +172,28 @@ def measure(engine: Engine, larderd: Larderd, what: str, prompts: list[list[int]
             expected = expected or turns[arm][-1].answers
             if turns[arm][-1].answers != expected:
                 raise Void(f"{what}: an answer differs between the arms")
-    found = row(what, {arm: rounds[1:] for arm, rounds in turns.items()}, {arm: hits_due(prompts, arm) for arm in turns})
-    times = "   ".join(f"{name} {found[f'waits_{name}_ms']:7.1f} ms / {found[f'each_{name}_ms']:7.1f} ({found[f'{name}_ratio']:.2f})"
-                       for name in FIGURES)
-    print(f"  {what:<34} {times}   tokens loaded {found['waits_tokens']} / {found['each_tokens']}", flush=True)
+    found = row(
+        what,
+        {arm: rounds[1:] for arm, rounds in turns.items()},
+        {arm: hits_due(prompts, arm) for arm in turns},
+    )
+    times = "   ".join(
+        f"{name} {found[f'waits_{name}_ms']:7.1f} ms / {found[f'each_{name}_ms']:7.1f} ({found[f'{name}_ratio']:.2f})"
+        for name in FIGURES
+    )
+    print(
+        f"  {what:<34} {times}   tokens loaded {found['waits_tokens']} / {found['each_tokens']}",
+        flush=True,
+    )
     return found
 
 
 def run(larderd: Larderd, model: str) -> list[dict]:
-    os.environ.update(engine_env(str(larderd.socket), os.environ["LARDER_LIBRARY"], VLLM_ENABLE_V1_MULTIPROCESSING="0"))
+    os.environ.update(
+        engine_env(
+            str(larderd.socket), os.environ["LARDER_LIBRARY"], VLLM_ENABLE_V1_MULTIPROCESSING="0"
+        )
+    )
     engine, source = Engine(model), random.Random(1)
     asked = cases()
     for number, prompts in enumerate(asked.values(), 1):
@@ -161,7 +206,9 @@ def run(larderd: Larderd, model: str) -> list[dict]:
 def main() -> int:
     started = time.monotonic()
     model = small_model()
-    with Larderd(os.environ["LARDERD"], BUILD / "equal", f"larder-bench-{os.getpid()}", size="512MiB") as larderd:
+    with Larderd(
+        os.environ["LARDERD"], BUILD / "equal", f"larder-bench-{os.getpid()}", size="512MiB"
+    ) as larderd:
         larderd.wait_ready()
         larderd.wait_touched(progress=print)
         rows = run(larderd, model)

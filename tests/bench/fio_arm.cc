@@ -28,11 +28,13 @@ double FioArm::gbs(bool reads, std::uint64_t pieces) {
   const std::uint64_t from = reads ? 0 : next_, span = reads ? places_ : pieces;
   if (!reads) next_ += pieces;
   std::ostringstream command;
-  command << "fio --name=arm --thread --filename='" << file_ << "' --direct=1 --ioengine=io_uring --iodepth=" << in_flight_
-          << " --bs=" << piece_bytes_ << " --rw=" << (reads ? "randread" : "write") << " --offset=" << from * piece_bytes_
+  command << "fio --name=arm --thread --filename='" << file_
+          << "' --direct=1 --ioengine=io_uring --iodepth=" << in_flight_ << " --bs=" << piece_bytes_
+          << " --rw=" << (reads ? "randread" : "write") << " --offset=" << from * piece_bytes_
           << " --size=" << span * piece_bytes_ << " --io_size=" << pieces * piece_bytes_
           << " --norandommap --randseed=" << ++seed_
-          << " --allow_file_create=0 --fallocate=none --scramble_buffers=0 --output-format=terse --terse-version=3";
+          << " --allow_file_create=0 --fallocate=none --scramble_buffers=0 --output-format=terse "
+             "--terse-version=3";
   std::istringstream line(output_of(command.str()));
   std::vector<std::string> fields;
   for (std::string field; std::getline(line, field, ';');) fields.push_back(field);

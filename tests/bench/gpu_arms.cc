@@ -66,14 +66,16 @@ double since(Clock::time_point start) {
 class Mapping {
  public:
   Mapping(int file, std::uint64_t bytes)
-      : memory_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)), bytes_(bytes) {}
+      : memory_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)),
+        bytes_(bytes) {}
   ~Mapping() {
     if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
   }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   std::span<std::byte> bytes() const {
-    return memory_ == MAP_FAILED ? std::span<std::byte>() : std::span(static_cast<std::byte*>(memory_), bytes_);
+    return memory_ == MAP_FAILED ? std::span<std::byte>()
+                                 : std::span(static_cast<std::byte*>(memory_), bytes_);
   }
 
  private:
@@ -94,9 +96,11 @@ Status touch(std::span<std::byte> memory, std::uint64_t page_bytes, double& seco
   const Clock::time_point start = Clock::now();
   memory::Prefaulter toucher(memory, page_bytes);
   const Status status =
-      waited([&] { return toucher.touched_bytes() == memory.size() || toucher.problem() != 0; }, "touching the memory");
+      waited([&] { return toucher.touched_bytes() == memory.size() || toucher.problem() != 0; },
+             "touching the memory");
   seconds = since(start);
-  return toucher.problem() == 0 ? status : Status::from_errno(toucher.problem(), "touching the memory");
+  return toucher.problem() == 0 ? status
+                                : Status::from_errno(toucher.problem(), "touching the memory");
 }
 
 // By the product's own thread, in the product's slices and with its pauses.
@@ -110,31 +114,38 @@ Status enroll(std::span<std::byte> memory, double& seconds) {
   Status status;
   {
     const Clock::time_point start = Clock::now();
-    copy::cuda::Pinning pinning(*context, memory, [&](std::string_view level, std::string_view text) {
-      if (level != "info") said = text;  // the progress of the registration
-    });
+    copy::cuda::Pinning pinning(*context, memory,
+                                [&](std::string_view level, std::string_view text) {
+                                  if (level != "info")
+                                    said = text;  // the progress of the registration
+                                });
     pinning.present(memory.size());
-    status = waited([&] { return pinning.ready_bytes() >= memory.size() || pinning.gave_up(); }, "registering the memory");
+    status = waited([&] { return pinning.ready_bytes() >= memory.size() || pinning.gave_up(); },
+                    "registering the memory");
     seconds = since(start);
   }
   return said.empty() ? status : Status(Code::kUnavailable, said);
 }
 
-Status touch_and_enroll(std::uint64_t bytes, std::uint64_t page_bytes, double& touch_s, double& register_s) {
+Status touch_and_enroll(std::uint64_t bytes, std::uint64_t page_bytes, double& touch_s,
+                        double& register_s) {
   const auto size_bits = static_cast<unsigned>(std::countr_zero(page_bytes)) << MFD_HUGE_SHIFT;
-  const int file = ::memfd_create("gpu-bench", MFD_CLOEXEC | (page_bytes > 4096 ? MFD_HUGETLB | size_bits : 0U));
+  const int file =
+      ::memfd_create("gpu-bench", MFD_CLOEXEC | (page_bytes > 4096 ? MFD_HUGETLB | size_bits : 0U));
   if (file < 0) return Status::from_errno(errno, "memfd_create");
   const bool sized = ::ftruncate(file, static_cast<off_t>(bytes)) == 0;
   const Mapping larderds(file, bytes), engines(file, bytes);
   ::close(file);
   if (!sized || larderds.bytes().empty() || engines.bytes().empty())
     return {Code::kResourceExhausted, "no " + std::to_string(bytes >> 20) + " MiB of pages of " +
-                                          std::to_string(page_bytes >> 10) + " KiB: " + std::strerror(errno)};
+                                          std::to_string(page_bytes >> 10) +
+                                          " KiB: " + std::strerror(errno)};
   if (Status status = touch(larderds.bytes(), page_bytes, touch_s); !status.ok()) return status;
   return enroll(engines.bytes(), register_s);
 }
 
-Result<std::unique_ptr<GpuMoves>> moves_of(GpuField& field, std::string_view method, unsigned blocks, std::uint64_t plain_bytes) {
+Result<std::unique_ptr<GpuMoves>> moves_of(GpuField& field, std::string_view method,
+                                           unsigned blocks, std::uint64_t plain_bytes) {
   using copy::cuda::Method;
   if (method == "auto") return bench::engine_moves(field, Method::kAuto, blocks);
   if (method == "batch") return bench::engine_moves(field, Method::kBatch, blocks);
@@ -162,10 +173,12 @@ uint64_t gpu_arena_bytes(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_by
   return GpuField::arena_bytes(bytes, piece_bytes, chunk_bytes);
 }
 
-gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena, int by_hand) {
+gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena,
+                          int by_hand) {
   auto made = std::make_unique<gpu_field>();
   const int failed = guarded([&]() -> Status {
-    Result<std::unique_ptr<GpuField>> field = GpuField::make(*device, bytes, piece_bytes, chunk_bytes, arena, by_hand != 0);
+    Result<std::unique_ptr<GpuField>> field =
+        GpuField::make(*device, bytes, piece_bytes, chunk_bytes, arena, by_hand != 0);
     if (field.ok()) made->impl = std::move(field).value();
     return field.status();
   });
@@ -192,10 +205,12 @@ int gpu_field_check(gpu_field* field) {
   return guarded([&] { return field->impl->check(); });
 }
 
-gpu_moves* gpu_moves_make(gpu_field* field, const char* method, unsigned kernel_blocks, uint64_t plain_bytes) {
+gpu_moves* gpu_moves_make(gpu_field* field, const char* method, unsigned kernel_blocks,
+                          uint64_t plain_bytes) {
   auto made = std::make_unique<gpu_moves>();
   const int failed = guarded([&]() -> Status {
-    Result<std::unique_ptr<GpuMoves>> moves = moves_of(*field->impl, method, kernel_blocks, plain_bytes);
+    Result<std::unique_ptr<GpuMoves>> moves =
+        moves_of(*field->impl, method, kernel_blocks, plain_bytes);
     if (moves.ok()) made->impl = std::move(moves).value();
     return moves.status();
   });
@@ -227,8 +242,8 @@ int gpu_by_events(gpu_moves* moves, int store, double* seconds) {
   });
 }
 
-int gpu_both_ways(gpu_moves* moves, unsigned callers, size_t copies, double* loads, size_t* load_count, double* stores,
-                  size_t* store_count) {
+int gpu_both_ways(gpu_moves* moves, unsigned callers, size_t copies, double* loads,
+                  size_t* load_count, double* stores, size_t* store_count) {
   return guarded([&]() -> Status {
     const Result<bench::BothEnds> ends = bench::both_ways(*moves->impl, callers, copies);
     if (!ends.ok()) return ends.status();
@@ -242,8 +257,10 @@ int gpu_both_ways(gpu_moves* moves, unsigned callers, size_t copies, double* loa
 
 int gpu_pace(gpu_moves* moves, int store, double bytes_per_s, unsigned callers) {
   return guarded([&]() -> Status {
-    if (paced != nullptr) return {Code::kFailedPrecondition, "copies run in the background already"};
-    paced = std::make_unique<bench::PacedMoves>(*moves->impl, direction_of(store), bytes_per_s, callers);
+    if (paced != nullptr)
+      return {Code::kFailedPrecondition, "copies run in the background already"};
+    paced = std::make_unique<bench::PacedMoves>(*moves->impl, direction_of(store), bytes_per_s,
+                                                callers);
     return {};
   });
 }
@@ -285,16 +302,18 @@ int gpu_host_alloc(uint64_t bytes, double* seconds) {
     const copy::cuda::Driver& driver = device->driver();
     void* memory = nullptr;
     const Clock::time_point start = Clock::now();
-    const copy::cuda::ResultCode code =
-        driver->mem_host_alloc(&memory, bytes, copy::cuda::kHostPortable | copy::cuda::kHostDeviceMap);
+    const copy::cuda::ResultCode code = driver->mem_host_alloc(
+        &memory, bytes, copy::cuda::kHostPortable | copy::cuda::kHostDeviceMap);
     *seconds = since(start);
     if (code == copy::cuda::kSuccess) driver->mem_free_host(memory);
     return driver.status(code, "cuMemHostAlloc");
   });
 }
 
-int gpu_touch_and_register(uint64_t bytes, uint64_t page_bytes, double* touch_seconds, double* register_seconds) {
-  return guarded([&] { return touch_and_enroll(bytes, page_bytes, *touch_seconds, *register_seconds); });
+int gpu_touch_and_register(uint64_t bytes, uint64_t page_bytes, double* touch_seconds,
+                           double* register_seconds) {
+  return guarded(
+      [&] { return touch_and_enroll(bytes, page_bytes, *touch_seconds, *register_seconds); });
 }
 
 }  // extern "C"

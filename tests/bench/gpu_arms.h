@@ -24,7 +24,8 @@ const char* gpu_open(void);
 /* arena: a file of gpu_arena_bytes() with the slots, of another process, which keeps the file
  * present; the caller may close the descriptor. Below 0: no slots, and no moves. by_hand: 1:
  * pages in memory mapped by hand (cuMemMap), which a descriptor can share; 0: in cudaMalloc()'s. */
-gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena, int by_hand);
+gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena,
+                          int by_hand);
 uint64_t gpu_arena_bytes(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes);
 void gpu_field_drop(gpu_field* field);   /* after its moves */
 void* gpu_field_pages(gpu_field* field); /* the first; the others follow */
@@ -35,7 +36,8 @@ int gpu_field_check(gpu_field* field);
 /* method: "auto", "batch", "kernel", with kernel_blocks multiprocessors, and "bare kernel",
  * without digests; or "plain", calls of the driver of plain_bytes each, and with 0 the driver's
  * batches, of a chunk's pieces each. */
-gpu_moves* gpu_moves_make(gpu_field* field, const char* method, unsigned kernel_blocks, uint64_t plain_bytes);
+gpu_moves* gpu_moves_make(gpu_field* field, const char* method, unsigned kernel_blocks,
+                          uint64_t plain_bytes);
 void gpu_moves_drop(gpu_moves* moves);
 /* The way of the product's copies, in words; "" for others. Valid until the next call. */
 const char* gpu_moves_way(gpu_moves* moves);
@@ -46,8 +48,8 @@ int gpu_one_way(gpu_moves* moves, int store, unsigned callers, double* seconds);
 int gpu_by_events(gpu_moves* moves, int store, double* seconds);
 /* Both ways at once, until each has ended `copies` copies: the seconds at which each copy ended,
  * in no order, and their number. Each array has room for 64 * copies. */
-int gpu_both_ways(gpu_moves* moves, unsigned callers, size_t copies, double* loads, size_t* load_count, double* stores,
-                  size_t* store_count);
+int gpu_both_ways(gpu_moves* moves, unsigned callers, size_t copies, double* loads,
+                  size_t* load_count, double* stores, size_t* store_count);
 /* In the background, until gpu_rest(), which returns the rate. One at a time. */
 int gpu_pace(gpu_moves* moves, int store, double bytes_per_s, unsigned callers);
 int gpu_rest(double* bytes_per_s);
@@ -61,7 +63,8 @@ int gpu_launches_begin(void);
 int gpu_launches_end(double* median_us, double* rare_us, double* worst_us);
 /* This size of a file in memory with pages of this size, touched by larderd's method, and then
  * registered by another mapping, by an engine's method. */
-int gpu_touch_and_register(uint64_t bytes, uint64_t page_bytes, double* touch_seconds, double* register_seconds);
+int gpu_touch_and_register(uint64_t bytes, uint64_t page_bytes, double* touch_seconds,
+                           double* register_seconds);
 
 #ifdef __cplusplus
 }

@@ -34,14 +34,18 @@ class Moves:
     def one_way(self, direction: int, callers: int) -> float:
         """Seconds for all of the field's bytes once."""
         seconds = ctypes.c_double()
-        self.field.arms.check(self._library.gpu_one_way(self._handle, direction, callers, ctypes.byref(seconds)))
+        self.field.arms.check(
+            self._library.gpu_one_way(self._handle, direction, callers, ctypes.byref(seconds))
+        )
         return seconds.value
 
     def by_events(self, direction: int) -> float:
         """The same by the device's own clock, for the driver's own copies, one chunk behind the
         other."""
         seconds = ctypes.c_double()
-        self.field.arms.check(self._library.gpu_by_events(self._handle, direction, ctypes.byref(seconds)))
+        self.field.arms.check(
+            self._library.gpu_by_events(self._handle, direction, ctypes.byref(seconds))
+        )
         return seconds.value
 
     def way(self) -> str:
@@ -58,14 +62,25 @@ class Moves:
         """The sorted end times of copies in seconds, until the given numbers of loads and of
         stores."""
         room = MOST_APART * copies
-        ends, counts = [(ctypes.c_double * room)() for _ in range(2)], [ctypes.c_size_t() for _ in range(2)]
-        arguments = [argument for times, count in zip(ends, counts) for argument in (times, ctypes.byref(count))]
-        self.field.arms.check(self._library.gpu_both_ways(self._handle, callers, copies, *arguments))
+        ends, counts = (
+            [(ctypes.c_double * room)() for _ in range(2)],
+            [ctypes.c_size_t() for _ in range(2)],
+        )
+        arguments = [
+            argument
+            for times, count in zip(ends, counts)
+            for argument in (times, ctypes.byref(count))
+        ]
+        self.field.arms.check(
+            self._library.gpu_both_ways(self._handle, callers, copies, *arguments)
+        )
         loads, stores = (sorted(times[: count.value]) for times, count in zip(ends, counts))
         return loads, stores
 
     def pace(self, direction: int, bytes_per_s: float, callers: int) -> None:
-        self.field.arms.check(self._library.gpu_pace(self._handle, direction, ctypes.c_double(bytes_per_s), callers))
+        self.field.arms.check(
+            self._library.gpu_pace(self._handle, direction, ctypes.c_double(bytes_per_s), callers)
+        )
 
     def rest(self) -> float:
         """Ends the work of pace(): the reached bytes per second."""
@@ -128,10 +143,21 @@ class Arms:
             raise ArmsError(self.why())
 
     @contextmanager
-    def field(self, size: int, piece_bytes: int, chunk_bytes: int, slots: bool = True, by_hand: bool = False) -> Iterator[Field]:
+    def field(
+        self,
+        size: int,
+        piece_bytes: int,
+        chunk_bytes: int,
+        slots: bool = True,
+        by_hand: bool = False,
+    ) -> Iterator[Field]:
         """The pages are filled. A field without slots has no moves. by_hand: the pages lie in
         memory that is mapped by hand and can be shared by a descriptor."""
-        with arena(self.library.gpu_arena_bytes(size, piece_bytes, chunk_bytes)) if slots else nullcontext(-1) as file:
+        with (
+            arena(self.library.gpu_arena_bytes(size, piece_bytes, chunk_bytes))
+            if slots
+            else nullcontext(-1) as file
+        ):
             handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes, file, by_hand)
             if not handle:
                 raise ArmsError(self.why())
@@ -162,7 +188,11 @@ class Arms:
 
     def touch_and_register_s(self, size: int, page_bytes: int) -> tuple[float, float]:
         touch, register = ctypes.c_double(), ctypes.c_double()
-        self.check(self.library.gpu_touch_and_register(size, page_bytes, ctypes.byref(touch), ctypes.byref(register)))
+        self.check(
+            self.library.gpu_touch_and_register(
+                size, page_bytes, ctypes.byref(touch), ctypes.byref(register)
+            )
+        )
         return touch.value, register.value
 
 
@@ -173,7 +203,12 @@ def arena(size: int) -> Iterator[int]:
     own, others = socket.socketpair()
     with own:
         with others:
-            command = [sys.executable, str(pathlib.Path(__file__).with_name("gpu_arena.py")), str(others.fileno()), str(size)]
+            command = [
+                sys.executable,
+                str(pathlib.Path(__file__).with_name("gpu_arena.py")),
+                str(others.fileno()),
+                str(size),
+            ]
             process = subprocess.Popen(command, pass_fds=[others.fileno()])
         try:
             files = socket.recv_fds(own, 1, 1)[1]
@@ -213,7 +248,11 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ("gpu_launches_end", number, [times, times, times]),
         ("gpu_one_way", number, [handle, number, ctypes.c_uint, times]),
         ("gpu_by_events", number, [handle, number, times]),
-        ("gpu_both_ways", number, [handle, ctypes.c_uint, ctypes.c_size_t, times, count, times, count]),
+        (
+            "gpu_both_ways",
+            number,
+            [handle, ctypes.c_uint, ctypes.c_size_t, times, count, times, count],
+        ),
         ("gpu_pace", number, [handle, number, ctypes.c_double, ctypes.c_uint]),
         ("gpu_rest", number, [times]),
         ("gpu_host_alloc", number, [size, times]),

@@ -49,8 +49,13 @@ class Engine:
     """An engine process with registered pages. A context manager."""
 
     def __init__(self, log: pathlib.Path, library: pathlib.Path, scale: Scale, by: str):
-        options = {name: getattr(scale, name) for name in ("layers", "page_bytes", "chunk_blocks", "chunks")}
-        self.process = EngineProcess(log, program=(str(ENGINE),), arms=str(library), by_hand=by == BY_DESCRIPTOR, **options)
+        options = {
+            name: getattr(scale, name)
+            for name in ("layers", "page_bytes", "chunk_blocks", "chunks")
+        }
+        self.process = EngineProcess(
+            log, program=(str(ENGINE),), arms=str(library), by_hand=by == BY_DESCRIPTOR, **options
+        )
 
     def __enter__(self):
         try:
@@ -79,7 +84,9 @@ class Engine:
         return told
 
 
-def measure(larderd, library: pathlib.Path, folder: pathlib.Path, scale: Scale = Scale()) -> list[dict]:
+def measure(
+    larderd, library: pathlib.Path, folder: pathlib.Path, scale: Scale = Scale()
+) -> list[dict]:
     """`larderd`: a harness.larderd.Larderd with transfer: sidecar, ready and touched."""
     rows = []
     for by in (BY_HANDLE, BY_DESCRIPTOR):
@@ -108,7 +115,11 @@ def attached(engine: Engine, larderd, times: int, allocations: int) -> list[floa
     taken = []
     for number in range(times):
         taken.append(engine.ask(attach=larderd.socket)["ms"])
-        wait(lambda: larderd.status()["transfer"]["open"] == allocations, "the open memory is reported", larderd)
+        wait(
+            lambda: larderd.status()["transfer"]["open"] == allocations,
+            "the open memory is reported",
+            larderd,
+        )
         if number + 1 < times:
             engine.ask(detach=True)
             wait(lambda: held(larderd.status()) == {}, "the open memory is closed", larderd)
@@ -120,11 +131,19 @@ def moved(engine: Engine, larderd, scale: Scale) -> tuple[int, int]:
     before = larderd.status()["transfer"]
     engine.ask(move=scale.rounds)
     wanted = scale.rounds * scale.chunks
-    wait(lambda: larderd.status()["transfer"]["loads"] - before["loads"] >= wanted, "the copies are counted", larderd)
+    wait(
+        lambda: larderd.status()["transfer"]["loads"] - before["loads"] >= wanted,
+        "the copies are counted",
+        larderd,
+    )
     after = larderd.status()["transfer"]
-    stores, loads, failed, opened = (after[name] - before[name] for name in ("stores", "loads", "failed", "opened"))
+    stores, loads, failed, opened = (
+        after[name] - before[name] for name in ("stores", "loads", "failed", "opened")
+    )
     if (stores, loads, failed) != (wanted, wanted, 0):
-        raise Void(f"larderd made {stores} stores and {loads} loads of {wanted} each, and {failed} failed")
+        raise Void(
+            f"larderd made {stores} stores and {loads} loads of {wanted} each, and {failed} failed"
+        )
     return stores + loads, opened
 
 
@@ -142,8 +161,13 @@ def back_ms(engine: Engine, larderd) -> float:
 def held(status: dict) -> dict:
     """The resources that larderd keeps for engines."""
     slots = status["memory"]["slots"]
-    kept = {"sessions": len(status["sessions"]["attached"]), "granted": slots["granted"], "quarantined": slots["quarantined"],
-            "holds": status["holds"], "open": status["transfer"]["open"]}
+    kept = {
+        "sessions": len(status["sessions"]["attached"]),
+        "granted": slots["granted"],
+        "quarantined": slots["quarantined"],
+        "holds": status["holds"],
+        "open": status["transfer"]["open"],
+    }
     return {name: count for name, count in kept.items() if count}
 
 
@@ -155,9 +179,28 @@ def wait(true, what: str, larderd) -> None:
         time.sleep(0.0005)
 
 
-def row_of(by: str, scale: Scale, first: float, attaches: list[float], copies: int, opened: int, backs: list[float]) -> dict:
-    return {"part": "G6", "by": by, "bytes": scale.bytes, "allocations": scale.layers, "first_attach_ms": first, "attach_ms": statistics.median(attaches),
-            "attach_worst_ms": max(attaches), "copies": copies, "opened_by_copies": opened, "back_ms": statistics.median(backs), "back_worst_ms": max(backs)}
+def row_of(
+    by: str,
+    scale: Scale,
+    first: float,
+    attaches: list[float],
+    copies: int,
+    opened: int,
+    backs: list[float],
+) -> dict:
+    return {
+        "part": "G6",
+        "by": by,
+        "bytes": scale.bytes,
+        "allocations": scale.layers,
+        "first_attach_ms": first,
+        "attach_ms": statistics.median(attaches),
+        "attach_worst_ms": max(attaches),
+        "copies": copies,
+        "opened_by_copies": opened,
+        "back_ms": statistics.median(backs),
+        "back_worst_ms": max(backs),
+    }
 
 
 def judge(rows: list[dict]) -> list[dict]:
@@ -167,14 +210,19 @@ def judge(rows: list[dict]) -> list[dict]:
         if row["part"] != "G6" or "attach_ms" not in row:
             continue
         name = "G6" if row["by"] == BY_HANDLE else "G6.descriptors"
-        verdict += [goals.goal(f"{name}.attach_ms", row["attach_ms"], "<=", ATTACH_MS), goals.goal(f"{name}.opened_by_copies", row["opened_by_copies"], "<=", 0),
-                    goals.goal(f"{name}.back_ms", row["back_worst_ms"], "<=", BACK_MS)]
+        verdict += [
+            goals.goal(f"{name}.attach_ms", row["attach_ms"], "<=", ATTACH_MS),
+            goals.goal(f"{name}.opened_by_copies", row["opened_by_copies"], "<=", 0),
+            goals.goal(f"{name}.back_ms", row["back_worst_ms"], "<=", BACK_MS),
+        ]
         if row["by"] == BY_HANDLE:
             verdict.append(goals.goal("G6.first_attach_ms", row["first_attach_ms"], "<=", FIRST_MS))
     return verdict
 
 
 def show(row: dict) -> str:
-    return (f"{row['allocations']} allocations by {row['by']}, {row['bytes'] / 1e9:.2f} GB: larderd copies after {row['attach_ms']:.1f} ms (worst "
-            f"{row['attach_worst_ms']:.1f}; the first engine {row['first_attach_ms']:.1f}), {row['opened_by_copies']} opened by {row['copies']} verified copies; killed, "
-            f"all is back after {row['back_ms']:.1f} ms (worst {row['back_worst_ms']:.1f})")
+    return (
+        f"{row['allocations']} allocations by {row['by']}, {row['bytes'] / 1e9:.2f} GB: larderd copies after {row['attach_ms']:.1f} ms (worst "
+        f"{row['attach_worst_ms']:.1f}; the first engine {row['first_attach_ms']:.1f}), {row['opened_by_copies']} opened by {row['copies']} verified copies; killed, "
+        f"all is back after {row['back_ms']:.1f} ms (worst {row['back_worst_ms']:.1f})"
+    )

@@ -41,9 +41,16 @@ class Engine:
         reason why larderd does not copy."""
         self.client = Client(socket, "bench attach")
         text = f"engine: bench attach\npage_bytes: {self.page_bytes}\nlayers: {len(self.fields)}\n"
-        self.client.set_namespace(text, "bench", 16 * self.chunk_blocks, [(self.page_bytes, len(self.fields), self.chunk_blocks)])
+        self.client.set_namespace(
+            text,
+            "bench",
+            16 * self.chunk_blocks,
+            [(self.page_bytes, len(self.fields), self.chunk_blocks)],
+        )
         count = self.chunks * self.chunk_blocks
-        self.client.register_pages(0, [(field.pages, self.page_bytes, self.page_bytes, count) for field in self.fields])
+        self.client.register_pages(
+            0, [(field.pages, self.page_bytes, self.page_bytes, count) for field in self.fields]
+        )
         begin = time.perf_counter()
         said = []
         while time.perf_counter() - begin < PATIENCE_S:
@@ -65,7 +72,10 @@ class Engine:
     def round(self) -> None:
         """All chunks stored under new names, and loaded onto overwritten pages."""
         self._number += 1
-        hashes = b"".join(hashlib.sha256(f"{id(self)} {time.time_ns()} {self._number} {i}".encode()).digest() for i in range(self.chunks))
+        hashes = b"".join(
+            hashlib.sha256(f"{id(self)} {time.time_ns()} {self._number} {i}".encode()).digest()
+            for i in range(self.chunks)
+        )
         self.client.after_stream(None)
         if not self.client.store_begin(hashes, HASH_BYTES, self._table):
             raise Void(f"a store was refused: {self._log()}")
@@ -120,11 +130,20 @@ def serve(engine: Engine) -> None:
 def main() -> None:
     options = json.loads(sys.argv[1])
     arms = Arms(options["arms"])
-    page_bytes, chunk_blocks, chunks, by_hand = (options[name] for name in ("page_bytes", "chunk_blocks", "chunks", "by_hand"))
+    page_bytes, chunk_blocks, chunks, by_hand = (
+        options[name] for name in ("page_bytes", "chunk_blocks", "chunks", "by_hand")
+    )
     chunk_bytes = page_bytes * chunk_blocks
     with contextlib.ExitStack() as fields:
         try:
-            layers = [fields.enter_context(arms.field(chunk_bytes * chunks, page_bytes, chunk_bytes, slots=False, by_hand=by_hand)) for _ in range(options["layers"])]
+            layers = [
+                fields.enter_context(
+                    arms.field(
+                        chunk_bytes * chunks, page_bytes, chunk_bytes, slots=False, by_hand=by_hand
+                    )
+                )
+                for _ in range(options["layers"])
+            ]
         except ArmsError as error:
             return print(json.dumps({"not_measured": str(error)}), flush=True)
         print(json.dumps({"ready": True}), flush=True)

@@ -29,8 +29,8 @@ const std::string kHost = "host memory";
   std::exit(1);
 }
 
-void add_row(bench::Report& report, const std::string& pages, const std::string& commit, bench::Cell pieces,
-             bench::Cell submit_us, bench::Cell wake_us) {
+void add_row(bench::Report& report, const std::string& pages, const std::string& commit,
+             bench::Cell pieces, bench::Cell submit_us, bench::Cell wake_us) {
   report.add_row({{"pages in", pages},
                   {"commit", commit},
                   {"pieces", std::move(pieces)},
@@ -39,8 +39,8 @@ void add_row(bench::Report& report, const std::string& pages, const std::string&
 }
 
 // Figures of one kind of memory, by chunks; or the reason for no figure. False: a load failed.
-bool add_submits(bench::Report& report, bench::SubmitArm& arm, std::byte* pages, const std::string& device,
-                 const std::string& commit) {
+bool add_submits(bench::Report& report, bench::SubmitArm& arm, std::byte* pages,
+                 const std::string& device, const std::string& commit) {
   if (pages == nullptr || !arm.attach(pages)) {
     add_row(report, device, commit, "", "not measured: no memory, or no larderd", "");
     return true;
@@ -90,6 +90,8 @@ int main(int argc, char** argv) {
   if (device == nullptr)
     add_row(report, "a GPU", commit, "", "not measured: " + why, "");
   else
-    well = add_submits(report, submits, device->allocate(bench::SubmitArm::kPageBytes), device->name(), commit) && well;
+    well = add_submits(report, submits, device->allocate(bench::SubmitArm::kPageBytes),
+                       device->name(), commit) &&
+           well;
   return report.finish(argc > 2 ? argv[2] : ".") && well ? 0 : 1;
 }

@@ -28,7 +28,11 @@ class Scale:
     copies: int = 256  # of the slower side
 
 
-WAYS = (("large copies", "plain", 2 << 20), ("auto, 8 SMs", "auto", 2 << 20), ("auto, 8 SMs", "auto", 64 << 10))
+WAYS = (
+    ("large copies", "plain", 2 << 20),
+    ("auto, 8 SMs", "auto", 2 << 20),
+    ("auto, 8 SMs", "auto", 64 << 10),
+)
 
 
 def rates(loads: list[float], stores: list[float], chunk_bytes: int) -> tuple[float, float]:
@@ -36,9 +40,11 @@ def rates(loads: list[float], stores: list[float], chunk_bytes: int) -> tuple[fl
     begin, end = max(loads[0], stores[0]), min(loads[-1], stores[-1])
     found = []
     for ends in (loads, stores):
-        within = ends[bisect.bisect_left(ends, begin):bisect.bisect_right(ends, end)]
+        within = ends[bisect.bisect_left(ends, begin) : bisect.bisect_right(ends, end)]
         if len(within) < LEAST_COPIES:
-            raise Void(f"both ways: one side ended only {len(within)} copies while the other side was at work")
+            raise Void(
+                f"both ways: one side ended only {len(within)} copies while the other side was at work"
+            )
         found.append((len(within) - 1) * chunk_bytes / (within[-1] - within[0]))
     return found[LOAD], found[STORE]
 
@@ -48,14 +54,25 @@ def measure(arms: Arms, scale: Scale = Scale()) -> list[dict]:
         moves = {}
         for name, method, piece_bytes in WAYS:
             field = stack.enter_context(arms.field(scale.bytes, piece_bytes, scale.chunk_bytes))
-            moves[name, piece_bytes] = stack.enter_context(field.moves(method, 8, scale.chunk_bytes))
+            moves[name, piece_bytes] = stack.enter_context(
+                field.moves(method, 8, scale.chunk_bytes)
+            )
         rounds = [
-            {key: rates(*one.both_ways(PLAIN_CALLERS if key == keys()[0] else callers(), scale.copies), scale.chunk_bytes)
-             for key, one in moves.items()} for _ in range(1 + scale.rounds)]
+            {
+                key: rates(
+                    *one.both_ways(PLAIN_CALLERS if key == keys()[0] else callers(), scale.copies),
+                    scale.chunk_bytes,
+                )
+                for key, one in moves.items()
+            }
+            for _ in range(1 + scale.rounds)
+        ]
         for one in moves.values():
             one.verify(callers())
         chosen = {key: one.way() for key, one in moves.items()}
-    return [{**row, "chosen": chosen[row["way"], row["piece_kib"] << 10]} for row in rows_of(rounds[1:])]
+    return [
+        {**row, "chosen": chosen[row["way"], row["piece_kib"] << 10]} for row in rows_of(rounds[1:])
+    ]
 
 
 def keys() -> list[tuple[str, int]]:
@@ -68,11 +85,16 @@ def rows_of(rounds: list[dict[tuple[str, int], tuple[float, float]]]) -> list[di
     rows = []
     for key in keys():
         shares = [sum(one[key]) / sum(one[keys()[0]]) for one in rounds]
-        rows.append({
-            "part": "G3", "way": key[0], "piece_kib": key[1] >> 10,
-            "load_gb_s": statistics.median(one[key][LOAD] for one in rounds) / 1e9,
-            "store_gb_s": statistics.median(one[key][STORE] for one in rounds) / 1e9, "both_of_large": statistics.median(shares),
-        })
+        rows.append(
+            {
+                "part": "G3",
+                "way": key[0],
+                "piece_kib": key[1] >> 10,
+                "load_gb_s": statistics.median(one[key][LOAD] for one in rounds) / 1e9,
+                "store_gb_s": statistics.median(one[key][STORE] for one in rounds) / 1e9,
+                "both_of_large": statistics.median(shares),
+            }
+        )
     return rows
 
 
@@ -84,10 +106,15 @@ def judge(rows: list[dict]) -> list[dict]:
         if row["piece_kib"] == 2048:
             verdict.append(goals.goal("G3.both_of_large", row["both_of_large"], ">=", GOAL))
         else:
-            verdict.append(goals.figure(f"G3.{row['piece_kib']}_kib.both_of_large", row["both_of_large"]))
+            verdict.append(
+                goals.figure(f"G3.{row['piece_kib']}_kib.both_of_large", row["both_of_large"])
+            )
     return verdict
 
 
 def show(row: dict) -> str:
-    return (f"both ways, pieces of {row['piece_kib']:>4} KiB, {row['way']:<12} loads {row['load_gb_s']:6.1f} GB/s beside stores {row['store_gb_s']:6.1f} "
-            f"({row['both_of_large']:.3f} of large copies)" + (f"; chosen: {row['chosen']}" if row.get("chosen") else ""))
+    return (
+        f"both ways, pieces of {row['piece_kib']:>4} KiB, {row['way']:<12} loads {row['load_gb_s']:6.1f} GB/s beside stores {row['store_gb_s']:6.1f} "
+        f"({row['both_of_large']:.3f} of large copies)"
+        + (f"; chosen: {row['chosen']}" if row.get("chosen") else "")
+    )

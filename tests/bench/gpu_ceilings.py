@@ -23,7 +23,9 @@ def device_line(device: str) -> str:
         return device
     asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        driver = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True).stdout.split()[0]
+        driver = subprocess.run(
+            asked, capture_output=True, text=True, timeout=30, check=True
+        ).stdout.split()[0]
     except (OSError, subprocess.SubprocessError, IndexError):
         driver = "unknown"
     return f"{torch.cuda.get_device_name(device)}, driver {driver}, CUDA {torch.version.cuda}, torch {torch.__version__}"

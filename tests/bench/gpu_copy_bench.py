@@ -42,8 +42,12 @@ DEVICE = "cuda"
 
 
 def one_way(arms: Arms, part: str) -> list[dict]:
-    return [row for piece_bytes in gpu_one_way.PIECES if gpu_one_way.part_of(piece_bytes) == part
-            for row in gpu_one_way.measure(arms, piece_bytes)]
+    return [
+        row
+        for piece_bytes in gpu_one_way.PIECES
+        if gpu_one_way.part_of(piece_bytes) == part
+        for row in gpu_one_way.measure(arms, piece_bytes)
+    ]
 
 
 def losses(arms: Arms) -> list[dict]:
@@ -52,8 +56,14 @@ def losses(arms: Arms) -> list[dict]:
     from paged_engine.shapes import SHAPES
 
     scale, shape = gpu_loss.Scale(), SHAPES[os.environ.get("GPU_DECODE_SHAPE", "llama_8b")]
-    steps = {"gemm": gpu_loss.gemm(DEVICE, scale.matrix), "decode": gpu_loss.decode(shape, DEVICE, scale.context)}
-    loops = [gpu_loss.Loop(name, gpu_loss.with_small_copies(step, DEVICE), DEVICE, scale.turn_s) for name, step in steps.items()]
+    steps = {
+        "gemm": gpu_loss.gemm(DEVICE, scale.matrix),
+        "decode": gpu_loss.decode(shape, DEVICE, scale.context),
+    }
+    loops = [
+        gpu_loss.Loop(name, gpu_loss.with_small_copies(step, DEVICE), DEVICE, scale.turn_s)
+        for name, step in steps.items()
+    ]
     try:
         return gpu_loss.measure(arms, loops, scale)
     finally:
@@ -75,13 +85,21 @@ def first_layer(_: Arms) -> list[dict]:
 def by_larderd(_: Arms) -> list[dict]:
     scale = gpu_attach.Scale()
     with larderd_with(scale.bytes * 4, "gpu-attach", "transfer: sidecar\n") as larderd:
-        return gpu_attach.measure(larderd, beside(os.environ["LARDER_LIBRARY"]), BUILD / "gpu-attach", scale)
+        return gpu_attach.measure(
+            larderd, beside(os.environ["LARDER_LIBRARY"]), BUILD / "gpu-attach", scale
+        )
 
 
 @contextmanager
 def larderd_with(size: int, folder: str, extra: str = "") -> Iterator[Larderd]:
     """Ready, with all memory present."""
-    with Larderd(os.environ["LARDERD"], BUILD / folder, f"larder-bench-{os.getpid()}", f"{(size >> 20) + 1}MiB", extra) as larderd:
+    with Larderd(
+        os.environ["LARDERD"],
+        BUILD / folder,
+        f"larder-bench-{os.getpid()}",
+        f"{(size >> 20) + 1}MiB",
+        extra,
+    ) as larderd:
         larderd.wait_ready()
         larderd.wait_touched(TOUCH_S)
         yield larderd
@@ -99,8 +117,13 @@ def on_the_gpu() -> ModuleType:
 
 
 MEASURE: dict[str, Callable[[Arms], list[dict]]] = {
-    "G1": lambda arms: one_way(arms, "G1"), "G2": lambda arms: one_way(arms, "G2"), "G3": gpu_both_ways.measure, "G4": losses,
-    "G5": first_layer, "G6": by_larderd, "G8": gpu_register.measure,
+    "G1": lambda arms: one_way(arms, "G1"),
+    "G2": lambda arms: one_way(arms, "G2"),
+    "G3": gpu_both_ways.measure,
+    "G4": losses,
+    "G5": first_layer,
+    "G6": by_larderd,
+    "G8": gpu_register.measure,
 }
 
 
@@ -118,7 +141,13 @@ def tried(part: str, arms: Arms) -> list[dict]:
 def modules() -> dict[str, ModuleType]:
     """The functions that show and judge the rows of a part. Without PyTorch two parts have no rows,
     and cannot be imported."""
-    found = {"G1": gpu_one_way, "G2": gpu_one_way, "G3": gpu_both_ways, "G6": gpu_attach, "G8": gpu_register}
+    found = {
+        "G1": gpu_one_way,
+        "G2": gpu_one_way,
+        "G3": gpu_both_ways,
+        "G6": gpu_attach,
+        "G8": gpu_register,
+    }
     try:
         import gpu_first_layer
         import gpu_loss
@@ -135,7 +164,9 @@ def show(row: dict) -> None:
     if "failed" in row:
         print(f"  {row['part']}: FAILED: {row['failed']}", flush=True)
     elif "not_measured" in row:
-        what = "".join(f" {row[key]}" for key in ("piece_kib", "page_kib", "way", "by") if key in row)
+        what = "".join(
+            f" {row[key]}" for key in ("piece_kib", "page_kib", "way", "by") if key in row
+        )
         print(f"  {row['part']}{what}: not measured: {row['not_measured']}", flush=True)
     else:
         print(f"  {row['part']} {modules()[row['part']].show(row)}", flush=True)
@@ -143,8 +174,16 @@ def show(row: dict) -> None:
 
 def main() -> int:
     started, path = time.monotonic(), BUILD / "gpu_copies.json"
-    parts = [part for part in (os.environ.get("GPU_PARTS") or ",".join(PARTS)).split(",") if part in PARTS]
-    rows, commit, failed = goals.kept_rows(path, set(parts)), os.environ.get("LARDER_COMMIT", ""), False
+    parts = [
+        part
+        for part in (os.environ.get("GPU_PARTS") or ",".join(PARTS)).split(",")
+        if part in PARTS
+    ]
+    rows, commit, failed = (
+        goals.kept_rows(path, set(parts)),
+        os.environ.get("LARDER_COMMIT", ""),
+        False,
+    )
     try:
         arms = Arms(beside(os.environ["LARDER_LIBRARY"]))
     except ArmsError as error:

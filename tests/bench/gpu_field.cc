@@ -16,13 +16,14 @@ constexpr std::uint64_t kMostWords = std::uint64_t{1} << 40;  // of a field
 std::uint64_t fields_made = 0;
 
 void make_words(std::vector<std::uint64_t>& words, std::uint64_t first) {
-  for (std::uint64_t i = 0; i < words.size(); ++i) words[i] = (first + i + 1) * 0x9e3779b97f4a7c15ULL;
+  for (std::uint64_t i = 0; i < words.size(); ++i)
+    words[i] = (first + i + 1) * 0x9e3779b97f4a7c15ULL;
 }
 
 }  // namespace
 
-GpuField::GpuField(copy::testing_support::RealDevice& device, std::uint64_t bytes, std::uint64_t piece_bytes,
-                   std::uint64_t chunk_bytes)
+GpuField::GpuField(copy::testing_support::RealDevice& device, std::uint64_t bytes,
+                   std::uint64_t piece_bytes, std::uint64_t chunk_bytes)
     : device_(device),
       bytes_(bytes),
       piece_bytes_(piece_bytes),
@@ -35,8 +36,10 @@ GpuField::~GpuField() {
   if (allocated_ != nullptr) device_.release(allocated_);
 }
 
-Result<std::unique_ptr<GpuField>> GpuField::make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
-                                                 std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena, bool by_hand) {
+Result<std::unique_ptr<GpuField>> GpuField::make(copy::testing_support::RealDevice& device,
+                                                 std::uint64_t bytes, std::uint64_t piece_bytes,
+                                                 std::uint64_t chunk_bytes, int arena,
+                                                 bool by_hand) {
   std::unique_ptr<GpuField> field(new GpuField(device, bytes, piece_bytes, chunk_bytes));
   if (Status status = field->allocate(by_hand); !status.ok()) return status;
   if (arena >= 0) {
@@ -47,7 +50,8 @@ Result<std::unique_ptr<GpuField>> GpuField::make(copy::testing_support::RealDevi
   }
   // 4099 is a prime that divides no number of pieces in use: each page comes once.
   const std::uint64_t pieces = bytes / piece_bytes;
-  for (std::uint64_t i = 0; i < pieces; ++i) field->pieces_.push_back(field->pages_ + (i * 4099 + 17) % pieces * piece_bytes);
+  for (std::uint64_t i = 0; i < pieces; ++i)
+    field->pieces_.push_back(field->pages_ + (i * 4099 + 17) % pieces * piece_bytes);
   return field;
 }
 
@@ -62,10 +66,12 @@ Status GpuField::allocate(bool by_hand) {
   }
   pages_ = allocated_ = device_.allocate(bytes_);
   return pages_ != nullptr ? Status()
-                           : Status(Code::kResourceExhausted, "the GPU has no " + std::to_string(bytes_ >> 20) + " MiB left");
+                           : Status(Code::kResourceExhausted,
+                                    "the GPU has no " + std::to_string(bytes_ >> 20) + " MiB left");
 }
 
-std::uint64_t GpuField::arena_bytes(std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes) {
+std::uint64_t GpuField::arena_bytes(std::uint64_t bytes, std::uint64_t piece_bytes,
+                                    std::uint64_t chunk_bytes) {
   return protocol::slot_bytes(chunk_bytes, piece_bytes) * (bytes / chunk_bytes);
 }
 
@@ -92,7 +98,9 @@ Status GpuField::fill() {
 Status GpuField::scribble() {
   const std::vector<std::uint64_t> nothing(std::min(kAtOnceBytes, bytes_) / 8);
   for (std::uint64_t at = 0; at < bytes_; at += kAtOnceBytes)
-    if (Status status = write(at, std::min(kAtOnceBytes, bytes_ - at), nothing.data()); !status.ok()) return status;
+    if (Status status = write(at, std::min(kAtOnceBytes, bytes_ - at), nothing.data());
+        !status.ok())
+      return status;
   return {};
 }
 
@@ -102,7 +110,8 @@ Status GpuField::check() {
     words.resize(std::min(kAtOnceBytes, bytes_ - at) / 8);
     wanted.resize(words.size());
     make_words(wanted, first_word_ + at / 8);
-    if (!device_.read(words.data(), pages_ + at, words.size() * 8)) return {Code::kUnavailable, "the pages cannot be read"};
+    if (!device_.read(words.data(), pages_ + at, words.size() * 8))
+      return {Code::kUnavailable, "the pages cannot be read"};
     if (words != wanted) return {Code::kDataLoss, "a byte on the pages is wrong"};
   }
   return {};

@@ -24,10 +24,12 @@ class GpuField {
   // another process made and keeps; the field has a mapping of its own. Below 0: no slots, and no
   // slot may be used. `by_hand`: the pages lie in memory that is mapped by hand and can be shared.
   // REQUIRES: chunk_bytes a multiple of piece_bytes, bytes one of chunk_bytes.
-  static Result<std::unique_ptr<GpuField>> make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
-                                                std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena,
+  static Result<std::unique_ptr<GpuField>> make(copy::testing_support::RealDevice& device,
+                                                std::uint64_t bytes, std::uint64_t piece_bytes,
+                                                std::uint64_t chunk_bytes, int arena,
                                                 bool by_hand = false);
-  static std::uint64_t arena_bytes(std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
+  static std::uint64_t arena_bytes(std::uint64_t bytes, std::uint64_t piece_bytes,
+                                   std::uint64_t chunk_bytes);
   ~GpuField();
   GpuField(const GpuField&) = delete;
   GpuField& operator=(const GpuField&) = delete;
@@ -41,7 +43,9 @@ class GpuField {
 
   std::size_t chunks() const { return bytes_ / chunk_bytes_; }
   copy::PieceList chunk(std::size_t number) const;
-  std::span<std::byte> slot(std::size_t number) const { return arena_.subspan(number * slot_bytes_, slot_bytes_); }
+  std::span<std::byte> slot(std::size_t number) const {
+    return arena_.subspan(number * slot_bytes_, slot_bytes_);
+  }
   std::span<std::byte> arena() const { return arena_; }
   std::byte* pages() const { return pages_; }
   std::uint64_t bytes() const { return bytes_; }
@@ -49,7 +53,8 @@ class GpuField {
   copy::testing_support::RealDevice& device() const { return device_; }
 
  private:
-  GpuField(copy::testing_support::RealDevice& device, std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
+  GpuField(copy::testing_support::RealDevice& device, std::uint64_t bytes,
+           std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
   Status allocate(bool by_hand);
   Status write(std::uint64_t at, std::uint64_t bytes, const void* from);
 

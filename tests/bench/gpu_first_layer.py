@@ -50,17 +50,32 @@ class Pages:
         self.scale = scale
         self._on_gpu = torch.device(device).type == "cuda"
         blocks = scale.chunks * scale.chunk_blocks
-        self.layers = [torch.empty((blocks, scale.page_bytes), dtype=torch.uint8, device=device).random_(256) for _ in range(scale.layers)]
+        self.layers = [
+            torch.empty((blocks, scale.page_bytes), dtype=torch.uint8, device=device).random_(256)
+            for _ in range(scale.layers)
+        ]
         self.expected = [layer.clone() for layer in self.layers]
         table = list(range(blocks))
         random.Random(5).shuffle(table)
         self._table = array("I", table).tobytes()
-        self._hashes = b"".join(hashlib.sha256(str(number).encode()).digest() for number in range(scale.chunks))
+        self._hashes = b"".join(
+            hashlib.sha256(str(number).encode()).digest() for number in range(scale.chunks)
+        )
         self._stream = stream_of(self.layers)
         self.client = Client(socket, "bench first layer")
-        text = f"engine: bench first layer\npage_bytes: {scale.page_bytes}\nlayers: {scale.layers}\n"
-        self.client.set_namespace(text, "bench", 16 * scale.chunk_blocks, [(scale.page_bytes, scale.layers, scale.chunk_blocks)])
-        pages = [pages_of(f"layer.{number}", tensor, scale.page_bytes) for number, tensor in enumerate(self.layers)]
+        text = (
+            f"engine: bench first layer\npage_bytes: {scale.page_bytes}\nlayers: {scale.layers}\n"
+        )
+        self.client.set_namespace(
+            text,
+            "bench",
+            16 * scale.chunk_blocks,
+            [(scale.page_bytes, scale.layers, scale.chunk_blocks)],
+        )
+        pages = [
+            pages_of(f"layer.{number}", tensor, scale.page_bytes)
+            for number, tensor in enumerate(self.layers)
+        ]
         self.client.register_pages(0, pages)
         if not self.client.wait_attached(60_000):
             raise Void(f"not attached: {self._log()}")
@@ -136,24 +151,39 @@ def measure(socket: str, device: str, scale: Scale = Scale()) -> list[dict]:
     pages = Pages(socket, device, scale)
     try:
         pages.store()
-        rounds = [(pages.whole_s(), *pages.by_layer_s()) for _ in range(scale.unjudged + scale.rounds)]
+        rounds = [
+            (pages.whole_s(), *pages.by_layer_s()) for _ in range(scale.unjudged + scale.rounds)
+        ]
     finally:
         pages.close()
-    return [row_of(scale, rounds[scale.unjudged:])]
+    return [row_of(scale, rounds[scale.unjudged :])]
 
 
 def row_of(scale: Scale, rounds: list[tuple[float, float, float]]) -> dict:
     """rounds: seconds of a whole load, and by layers to the first one and to the last."""
     whole, first, by_layer = (statistics.median(one[i] for one in rounds) for i in range(3))
-    return {"part": "G5", "layers": scale.layers, "bytes": scale.bytes, "whole_ms": 1e3 * whole, "first_layer_ms": 1e3 * first,
-            "by_layer_ms": 1e3 * by_layer, "share": statistics.median(one[1] / one[0] for one in rounds), "share_goal": 1 / scale.layers + SLACK}
+    return {
+        "part": "G5",
+        "layers": scale.layers,
+        "bytes": scale.bytes,
+        "whole_ms": 1e3 * whole,
+        "first_layer_ms": 1e3 * first,
+        "by_layer_ms": 1e3 * by_layer,
+        "share": statistics.median(one[1] / one[0] for one in rounds),
+        "share_goal": 1 / scale.layers + SLACK,
+    }
 
 
 def judge(rows: list[dict]) -> list[dict]:
-    return [goals.goal("G5.first_layer_share", row["share"], "<=", round(row["share_goal"], 4)) for row in rows
-            if row["part"] == "G5" and "share" in row]
+    return [
+        goals.goal("G5.first_layer_share", row["share"], "<=", round(row["share_goal"], 4))
+        for row in rows
+        if row["part"] == "G5" and "share" in row
+    ]
 
 
 def show(row: dict) -> str:
-    return (f"{row['bytes'] / 1e9:.2f} GB in {row['layers']} layers: the first layer is usable after {row['first_layer_ms']:.2f} ms, {row['share']:.3f} of a whole load's "
-            f"{row['whole_ms']:.2f}; by layers the whole load takes {row['by_layer_ms']:.2f}")
+    return (
+        f"{row['bytes'] / 1e9:.2f} GB in {row['layers']} layers: the first layer is usable after {row['first_layer_ms']:.2f} ms, {row['share']:.3f} of a whole load's "
+        f"{row['whole_ms']:.2f}; by layers the whole load takes {row['by_layer_ms']:.2f}"
+    )

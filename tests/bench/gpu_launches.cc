@@ -9,7 +9,8 @@ using namespace copy;
 
 Result<std::unique_ptr<Launches>> Launches::begin(testing_support::RealDevice& device) {
   Set* const set = device.function<Set>("cuMemsetD8Async");
-  if (set == nullptr) return Status(Code::kUnsupported, "this driver has no small work to launch (cuMemsetD8Async)");
+  if (set == nullptr)
+    return Status(Code::kUnsupported, "this driver has no small work to launch (cuMemsetD8Async)");
   std::byte* const memory = device.allocate(kBytes);
   if (memory == nullptr) return Status(Code::kResourceExhausted, "the GPU has no memory left");
   std::unique_ptr<Launches> begun(new Launches(device, set, memory));
@@ -31,11 +32,12 @@ void Launches::run() {
   const cuda::Driver& driver = device_.driver();
   const cuda::ContextScope scope(driver, device_.context());
   cuda::Handle stream = nullptr;
-  failed_ =
-      driver.status(driver->stream_create_with_priority(&stream, cuda::kStreamNonBlocking, 0), "cuStreamCreateWithPriority");
+  failed_ = driver.status(driver->stream_create_with_priority(&stream, cuda::kStreamNonBlocking, 0),
+                          "cuStreamCreateWithPriority");
   while (failed_.ok() && !stop_ && us_.size() < kMost) {
     const Clock::time_point start = Clock::now();
-    failed_ = driver.status(set_(reinterpret_cast<cuda::DevicePtr>(memory_), 0, kBytes, stream), "cuMemsetD8Async");
+    failed_ = driver.status(set_(reinterpret_cast<cuda::DevicePtr>(memory_), 0, kBytes, stream),
+                            "cuMemsetD8Async");
     us_.push_back(std::chrono::duration<float, std::micro>(Clock::now() - start).count());
     if (failed_.ok() && us_.size() % kBetweenWaits == 0)
       failed_ = driver.status(driver->stream_synchronize(stream), "cuStreamSynchronize");

@@ -55,7 +55,11 @@ class Loop:
     def __init__(self, name: str, step: Callable[[], object], device: str, turn_s: float):
         self.name, self.step = name, step
         # For the loop's own stream alone, not for the copies beside the loop.
-        self._wait = torch.cuda.current_stream(device).synchronize if torch.device(device).type == "cuda" else lambda: None
+        self._wait = (
+            torch.cuda.current_stream(device).synchronize
+            if torch.device(device).type == "cuda"
+            else lambda: None
+        )
         self.count = 3
         for _ in range(2):  # work that is slow only once
             self.seconds()
@@ -127,13 +131,18 @@ def measure(arms: Arms, loops: list[Loop], scale: Scale = Scale()) -> list[dict]
     with ExitStack() as stack:
         field = stack.enter_context(arms.field(scale.bytes, scale.bytes, scale.bytes))
         large = stack.enter_context(field.moves("plain", plain_bytes=scale.bytes))
-        link = {direction: scale.bytes / statistics.median(large.one_way(direction, 1) for _ in range(5))
-                for direction in DIRECTIONS.values()}
+        link = {
+            direction: scale.bytes
+            / statistics.median(large.one_way(direction, 1) for _ in range(5))
+            for direction in DIRECTIONS.values()
+        }
         large.verify(1)
         for method, piece_bytes in PIECES.items():
             with ExitStack() as inner:
                 try:
-                    field = inner.enter_context(arms.field(scale.bytes, piece_bytes, scale.chunk_bytes))
+                    field = inner.enter_context(
+                        arms.field(scale.bytes, piece_bytes, scale.chunk_bytes)
+                    )
                     moves = inner.enter_context(field.moves(method, BLOCKS))
                 except ArmsError as error:
                     rows.append({"part": "G4", "way": method, "not_measured": str(error)})
@@ -142,13 +151,22 @@ def measure(arms: Arms, loops: list[Loop], scale: Scale = Scale()) -> list[dict]
                     for name, direction in DIRECTIONS.items():
                         rate = PACE * link[direction]
                         pairs, reached = turns_of(loop.seconds, moves, direction, rate, scale.turns)
-                        rows.append(row_of(loop.name, method, name, pairs, [one / link[direction] for one in reached]))
+                        rows.append(
+                            row_of(
+                                loop.name,
+                                method,
+                                name,
+                                pairs,
+                                [one / link[direction] for one in reached],
+                            )
+                        )
                 moves.verify(callers())
     return rows
 
 
-def turns_of(seconds: Callable[[], float], moves: Moves, direction: int, rate: float,
-             turns: int) -> tuple[list[tuple[float, float]], list[float]]:
+def turns_of(
+    seconds: Callable[[], float], moves: Moves, direction: int, rate: float, turns: int
+) -> tuple[list[tuple[float, float]], list[float]]:
     """Seconds of the loop alone and beside copies, and the rates of the copies, in each turn."""
     pairs, reached = [], []
 
@@ -169,18 +187,30 @@ def turns_of(seconds: Callable[[], float], moves: Moves, direction: int, rate: f
     return pairs, reached
 
 
-def row_of(loop: str, method: str, direction: str, pairs: list[tuple[float, float]], of_link: list[float]) -> dict:
+def row_of(
+    loop: str, method: str, direction: str, pairs: list[tuple[float, float]], of_link: list[float]
+) -> dict:
     """of_link: the share of the large copy's rate that the copies reached, in each turn."""
-    row = {"part": "G4", "loop": loop, "way": method, "sms": BLOCKS, "direction": direction, "of_link": statistics.median(of_link),
-           "loss": statistics.median(1 - alone / beside for alone, beside in pairs)}
+    row = {
+        "part": "G4",
+        "loop": loop,
+        "way": method,
+        "sms": BLOCKS,
+        "direction": direction,
+        "of_link": statistics.median(of_link),
+        "loss": statistics.median(1 - alone / beside for alone, beside in pairs),
+    }
     if row["of_link"] < OF_THE_LINK:
         row["not_judged"] = f"the copies reached only {row['of_link']:.3f} of the link"
     return row
 
 
 def judge(rows: list[dict]) -> list[dict]:
-    return [judged(row, f"G4.{row['loop']}.{row['way']}.{row['direction']}.loss", GOALS[row["way"]])
-            for row in rows if row["part"] == "G4" and "loss" in row]
+    return [
+        judged(row, f"G4.{row['loop']}.{row['way']}.{row['direction']}.loss", GOALS[row["way"]])
+        for row in rows
+        if row["part"] == "G4" and "loss" in row
+    ]
 
 
 def judged(row: dict, name: str, bound: float) -> dict:
@@ -192,5 +222,7 @@ def judged(row: dict, name: str, bound: float) -> dict:
 def show(row: dict) -> str:
     digests = "digests " if row["way"] == "batch" else ""
     said = f"; not judged: {row['not_judged']}" if "not_judged" in row else ""
-    return (f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({digests}on {row['sms']} SMs) at {row['of_link']:.3f} of the link: "
-            f"{100 * row['loss']:.2f}% lost{said}")
+    return (
+        f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({digests}on {row['sms']} SMs) at {row['of_link']:.3f} of the link: "
+        f"{100 * row['loss']:.2f}% lost{said}"
+    )

@@ -15,7 +15,8 @@ constexpr auto kPatience = std::chrono::seconds(60);
 
 class EngineMoves final : public GpuMoves {
  public:
-  EngineMoves(GpuField& field, std::unique_ptr<cuda::CudaCopyEngine> engine) : GpuMoves(field), engine_(std::move(engine)) {}
+  EngineMoves(GpuField& field, std::unique_ptr<cuda::CudaCopyEngine> engine)
+      : GpuMoves(field), engine_(std::move(engine)) {}
 
   Status prepare() {
     ready_ = engine_->make_ready(field_.arena());
@@ -36,10 +37,13 @@ class EngineMoves final : public GpuMoves {
   std::string strategy() const override { return engine_->strategy().in_words(); }
 
   Status move(Direction direction, std::size_t chunk) override {
-    if (direction == Direction::kLoad) return engine_->load(field_.slot(chunk), roots_[chunk], field_.chunk(chunk));
+    if (direction == Direction::kLoad)
+      return engine_->load(field_.slot(chunk), roots_[chunk], field_.chunk(chunk));
     const Result<std::uint64_t> root = engine_->store(field_.chunk(chunk), field_.slot(chunk));
     if (!root.ok()) return root.status();
-    return *root == roots_[chunk] ? Status() : Status(Code::kDataLoss, "a store gave another root than the first one");
+    return *root == roots_[chunk]
+               ? Status()
+               : Status(Code::kDataLoss, "a store gave another root than the first one");
   }
 
  private:
@@ -67,7 +71,8 @@ class Failure {
 
 // The given number of threads, which begin together. Seconds from then to the end of the last;
 // `start` is set before any begins.
-double together(unsigned threads, Clock::time_point& start, const std::function<void(unsigned)>& work) {
+double together(unsigned threads, Clock::time_point& start,
+                const std::function<void(unsigned)>& work) {
   std::latch ready(threads + 1), go(1);
   std::vector<std::thread> all;
   for (unsigned i = 0; i < threads; ++i)
@@ -85,7 +90,8 @@ double together(unsigned threads, Clock::time_point& start, const std::function<
 
 }  // namespace
 
-Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, cuda::Method method, unsigned kernel_blocks) {
+Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, cuda::Method method,
+                                               unsigned kernel_blocks) {
   if (method != cuda::Method::kBatch && cuda::built_in_kernels().empty())
     return Status(Code::kUnsupported, "built without NVIDIA's compiler (make deps-cuda)");
   cuda::CudaOptions options;
@@ -94,7 +100,8 @@ Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, cuda::Method met
   options.log = [](std::string_view level, std::string_view text) {
     std::fprintf(stderr, "%s: %s\n", std::string(level).c_str(), std::string(text).c_str());
   };
-  Result<std::unique_ptr<cuda::CudaCopyEngine>> engine = cuda::CudaCopyEngine::make(field.pages(), options);
+  Result<std::unique_ptr<cuda::CudaCopyEngine>> engine =
+      cuda::CudaCopyEngine::make(field.pages(), options);
   if (!engine.ok()) return engine.status();
   auto made = std::make_unique<EngineMoves>(field, std::move(engine).value());
   if (Status status = made->prepare(); !status.ok()) return status;
@@ -137,8 +144,9 @@ Result<BothEnds> both_ways(GpuMoves& moves, unsigned callers, std::size_t copies
       if (ended < most)
         side.ends[ended] = now;
       else
-        failure.note({Code::kOutOfRange,
-                      "one side has ended " + std::to_string(most) + " copies before the other had " + std::to_string(copies)});
+        failure.note({Code::kOutOfRange, "one side has ended " + std::to_string(most) +
+                                             " copies before the other had " +
+                                             std::to_string(copies)});
     }
   });
   if (failure) return failure.status();
@@ -163,7 +171,8 @@ void PacedMoves::run() {
     const std::size_t number = begun_++;
     {
       std::unique_lock lock(mutex_);
-      const auto due = start_ + std::chrono::duration_cast<Clock::duration>(each_ * static_cast<double>(number));
+      const auto due =
+          start_ + std::chrono::duration_cast<Clock::duration>(each_ * static_cast<double>(number));
       if (stopped_.wait_until(lock, due, [this] { return stop_; })) return;
     }
     const Status status = moves_.move(direction_, number % moves_.field().chunks());

@@ -42,7 +42,8 @@ class GpuMoves {
 // The product's, in one of its ways, over the field's arena, registered by the product. Every load
 // is verified by its root, and every store must give the root of the first store. Stores all chunks
 // once. REQUIRES: the pages are filled.
-Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, copy::cuda::Method method, unsigned kernel_blocks);
+Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, copy::cuda::Method method,
+                                               unsigned kernel_blocks);
 
 // All chunks once, by the given number of threads, like a shim: seconds from the moment when all
 // threads are ready to the end of the last.

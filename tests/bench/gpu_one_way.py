@@ -49,8 +49,15 @@ def callers() -> int:
 
 def ways_of(piece_bytes: int, size: int) -> list[Way]:
     return [
-        Way(LARGE, "plain", plain_bytes=size), Way(EVENTS, "plain", plain_bytes=size, by_events=True), Way(LOOP, "plain", plain_bytes=piece_bytes), Way(BATCH, "plain"),
-        Way("batch", "batch", 8), Way("kernel, 4 SMs", "kernel", 4), Way("kernel, 8 SMs", "kernel", 8), Way(BARE, "bare kernel", 8), Way("auto, 8 SMs", "auto", 8),
+        Way(LARGE, "plain", plain_bytes=size),
+        Way(EVENTS, "plain", plain_bytes=size, by_events=True),
+        Way(LOOP, "plain", plain_bytes=piece_bytes),
+        Way(BATCH, "plain"),
+        Way("batch", "batch", 8),
+        Way("kernel, 4 SMs", "kernel", 4),
+        Way("kernel, 8 SMs", "kernel", 8),
+        Way(BARE, "bare kernel", 8),
+        Way("auto, 8 SMs", "auto", 8),
     ]
 
 
@@ -62,12 +69,28 @@ def measure(arms: Arms, piece_bytes: int, scale: Scale = Scale()) -> list[dict]:
             chunk = scale.bytes if way.plain_bytes else scale.chunk_bytes
             try:
                 field = stack.enter_context(arms.field(scale.bytes, piece_bytes, chunk))
-                moves[way] = stack.enter_context(field.moves(way.method, way.blocks, way.plain_bytes))
+                moves[way] = stack.enter_context(
+                    field.moves(way.method, way.blocks, way.plain_bytes)
+                )
             except ArmsError as error:  # this way alone
-                rows.append({"part": part_of(piece_bytes), "piece_kib": piece_bytes >> 10, "way": way.name, "not_measured": str(error)})
+                rows.append(
+                    {
+                        "part": part_of(piece_bytes),
+                        "piece_kib": piece_bytes >> 10,
+                        "way": way.name,
+                        "not_measured": str(error),
+                    }
+                )
         rounds: list[dict[str, tuple[float, float]]] = []
         for _ in range(1 + scale.rounds):  # the first one warms up
-            rounds.append({way.name: tuple(scale.bytes / seconds(way, one, direction) for direction in (LOAD, STORE)) for way, one in moves.items()})
+            rounds.append(
+                {
+                    way.name: tuple(
+                        scale.bytes / seconds(way, one, direction) for direction in (LOAD, STORE)
+                    )
+                    for way, one in moves.items()
+                }
+            )
         for one in moves.values():
             one.verify(callers())
         chosen = {way.name: one.way() for way, one in moves.items() if way.method == "auto"}
@@ -81,7 +104,11 @@ def with_way(rows: list[dict], chosen: dict[str, str]) -> list[dict]:
 
 def seconds(way: Way, moves, direction: int) -> float:
     """Of all bytes once."""
-    return moves.by_events(direction) if way.by_events else moves.one_way(direction, 1 if way.plain_bytes else callers())
+    return (
+        moves.by_events(direction)
+        if way.by_events
+        else moves.one_way(direction, 1 if way.plain_bytes else callers())
+    )
 
 
 def part_of(piece_bytes: int) -> str:
@@ -91,6 +118,7 @@ def part_of(piece_bytes: int) -> str:
 def rows_of(piece_bytes: int, rounds: list[dict[str, tuple[float, float]]]) -> list[dict]:
     """rounds: bytes per second of loads and of stores, by way. A row for each way of the first
     round."""
+
     def median(name: str, direction: int) -> float:
         return statistics.median(one[name][direction] for one in rounds)
 
@@ -99,12 +127,22 @@ def rows_of(piece_bytes: int, rounds: list[dict[str, tuple[float, float]]]) -> l
             return None
         return statistics.median(one[name][direction] / one[other][direction] for one in rounds)
 
-    return [{
-        "part": part_of(piece_bytes), "piece_kib": piece_bytes >> 10, "way": name, "judged": "loads",
-        "load_gb_s": median(name, LOAD) / 1e9, "store_gb_s": median(name, STORE) / 1e9,
-        "load_of_large": over(name, LARGE, LOAD), "store_of_large": over(name, LARGE, STORE),
-        "load_of_loop": over(name, LOOP, LOAD), "load_of_batch": over(name, BATCH, LOAD), "load_of_bare": over(name, BARE, LOAD),
-    } for name in rounds[0]]
+    return [
+        {
+            "part": part_of(piece_bytes),
+            "piece_kib": piece_bytes >> 10,
+            "way": name,
+            "judged": "loads",
+            "load_gb_s": median(name, LOAD) / 1e9,
+            "store_gb_s": median(name, STORE) / 1e9,
+            "load_of_large": over(name, LARGE, LOAD),
+            "store_of_large": over(name, LARGE, STORE),
+            "load_of_loop": over(name, LOOP, LOAD),
+            "load_of_batch": over(name, BATCH, LOAD),
+            "load_of_bare": over(name, BARE, LOAD),
+        }
+        for name in rounds[0]
+    ]
 
 
 def judge(rows: list[dict]) -> list[dict]:
@@ -119,18 +157,26 @@ def judge(rows: list[dict]) -> list[dict]:
             verdict.append(goals.goal("G1.load_of_large", row["load_of_large"], ">=", 0.98))
         for sms, bound in SMS_GOALS.items():
             if row["part"] == "G2" and way == f"kernel, {sms} SMs":
-                verdict.append(goals.goal(f"G2.{size}_kib.load_{sms}_sms", row["load_of_large"], ">=", bound))
+                verdict.append(
+                    goals.goal(f"G2.{size}_kib.load_{sms}_sms", row["load_of_large"], ">=", bound)
+                )
         if row["part"] == "G2" and way == "kernel, 8 SMs":
             if row["load_of_batch"] is not None:
-                verdict.append(goals.goal(f"G2.{size}_kib.load_over_batch", row["load_of_batch"], ">=", 1.0))
+                verdict.append(
+                    goals.goal(f"G2.{size}_kib.load_over_batch", row["load_of_batch"], ">=", 1.0)
+                )
             if row["load_of_bare"] is not None:
-                verdict.append(goals.figure(f"G2.{size}_kib.load_over_checksum_off", row["load_of_bare"]))
+                verdict.append(
+                    goals.figure(f"G2.{size}_kib.load_over_checksum_off", row["load_of_bare"])
+                )
             if size == 16:
                 verdict.append(goals.goal("G2.16_kib.load_over_loop", row["load_of_loop"], ">=", 8))
     return verdict
 
 
 def show(row: dict) -> str:
-    return (f"pieces of {row['piece_kib']:>4} KiB, {row['way']:<27} loads {row['load_gb_s']:6.1f} GB/s ({row['load_of_large']:.3f} of the large copy), "
-            f"stores {row['store_gb_s']:6.1f} ({row['store_of_large']:.3f})"
-            + (f"; chosen: {row['chosen']}" if "chosen" in row else ""))
+    return (
+        f"pieces of {row['piece_kib']:>4} KiB, {row['way']:<27} loads {row['load_gb_s']:6.1f} GB/s ({row['load_of_large']:.3f} of the large copy), "
+        f"stores {row['store_gb_s']:6.1f} ({row['store_of_large']:.3f})"
+        + (f"; chosen: {row['chosen']}" if "chosen" in row else "")
+    )

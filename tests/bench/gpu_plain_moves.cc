@@ -32,7 +32,10 @@ Result<std::unique_ptr<cuda::PieceKernels>> bare_kernels(const cuda::ContextPtr&
 class PlainMoves : public GpuMoves {
  public:
   PlainMoves(GpuField& field, cuda::ContextPtr context)
-      : GpuMoves(field), context_(std::move(context)), driver_(context_->driver()), streams_(context_, batches_) {}
+      : GpuMoves(field),
+        context_(std::move(context)),
+        driver_(context_->driver()),
+        streams_(context_, batches_) {}
   ~PlainMoves() override {
     for (const cuda::Handle event : {begin_, end_})
       if (event != nullptr) driver_->event_destroy(event);
@@ -43,11 +46,12 @@ class PlainMoves : public GpuMoves {
     const cuda::ContextScope scope(driver_, context_->handle());
     if (!scope.status().ok()) return scope.status();
     std::byte* const arena = field_.arena().data();
-    const cuda::ResultCode code =
-        driver_->mem_host_register(arena, field_.arena().size(), cuda::kHostPortable | cuda::kHostDeviceMap);
+    const cuda::ResultCode code = driver_->mem_host_register(
+        arena, field_.arena().size(), cuda::kHostPortable | cuda::kHostDeviceMap);
     registered_ = code == cuda::kSuccess;
     if (!registered_) return driver_.status(code, "cuMemHostRegister");
-    if (Status status = driver_.status(driver_->mem_host_get_device_pointer(&arena_, arena, 0), "cuMemHostGetDevicePointer");
+    if (Status status = driver_.status(driver_->mem_host_get_device_pointer(&arena_, arena, 0),
+                                       "cuMemHostGetDevicePointer");
         !status.ok())
       return status;
     for (std::size_t i = 0; i < field_.chunks(); ++i)
@@ -73,13 +77,18 @@ class PlainMoves : public GpuMoves {
     if (Status status = make_events(); !status.ok()) return status;
     Result<cuda::CopyStreams::Lease> stream = streams_.take();
     if (!stream.ok()) return stream.status();
-    Status status = driver_.status(driver_->event_record(begin_, (*stream)->queue()), "cuEventRecord");
-    for (std::size_t i = 0; i < field_.chunks() && status.ok(); ++i) status = queue(**stream, direction, i);
-    if (status.ok()) status = driver_.status(driver_->event_record(end_, (*stream)->queue()), "cuEventRecord");
+    Status status =
+        driver_.status(driver_->event_record(begin_, (*stream)->queue()), "cuEventRecord");
+    for (std::size_t i = 0; i < field_.chunks() && status.ok(); ++i)
+      status = queue(**stream, direction, i);
+    if (status.ok())
+      status = driver_.status(driver_->event_record(end_, (*stream)->queue()), "cuEventRecord");
     if (status.ok()) status = (*stream)->finish();
-    const auto elapsed = field_.device().function<int(float*, cuda::Handle, cuda::Handle)>("cuEventElapsedTime");
+    const auto elapsed =
+        field_.device().function<int(float*, cuda::Handle, cuda::Handle)>("cuEventElapsedTime");
     float milliseconds = 0;
-    if (status.ok()) status = driver_.status(elapsed(&milliseconds, begin_, end_), "cuEventElapsedTime");
+    if (status.ok())
+      status = driver_.status(elapsed(&milliseconds, begin_, end_), "cuEventElapsedTime");
     if (!status.ok()) return status;
     return milliseconds / 1e3;
   }
@@ -87,7 +96,9 @@ class PlainMoves : public GpuMoves {
  protected:
   virtual Status queue(cuda::CopyStream& stream, cuda::Direction direction, std::size_t chunk) = 0;
   // Of a slot, by the device's address.
-  cuda::DevicePtr on_device(std::span<const std::byte> slot) const { return arena_ + (slot.data() - field_.arena().data()); }
+  cuda::DevicePtr on_device(std::span<const std::byte> slot) const {
+    return arena_ + (slot.data() - field_.arena().data());
+  }
 
   const cuda::ContextPtr context_;
   const cuda::Driver& driver_;
@@ -96,7 +107,9 @@ class PlainMoves : public GpuMoves {
   Status make_events() {
     for (cuda::Handle* const event : {&begin_, &end_})
       if (*event == nullptr)
-        if (Status status = driver_.status(driver_->event_create(event, 0), "cuEventCreate"); !status.ok()) return status;
+        if (Status status = driver_.status(driver_->event_create(event, 0), "cuEventCreate");
+            !status.ok())
+          return status;
     return {};
   }
 
@@ -122,16 +135,20 @@ class BatchMoves final : public PlainMoves {
 
 class CallMoves final : public PlainMoves {
  public:
-  CallMoves(GpuField& field, cuda::ContextPtr context, std::uint64_t each) : PlainMoves(field, std::move(context)), each_(each) {}
+  CallMoves(GpuField& field, cuda::ContextPtr context, std::uint64_t each)
+      : PlainMoves(field, std::move(context)), each_(each) {}
 
  private:
   Status queue(cuda::CopyStream& stream, cuda::Direction direction, std::size_t chunk) override {
-    const auto page = reinterpret_cast<cuda::DevicePtr>(field_.pages()) + chunk * field_.chunk_bytes();
+    const auto page =
+        reinterpret_cast<cuda::DevicePtr>(field_.pages()) + chunk * field_.chunk_bytes();
     const auto host = reinterpret_cast<cuda::DevicePtr>(field_.slot(chunk).data());
     const bool load = direction == cuda::Direction::kLoad;
     for (std::uint64_t at = 0; at < field_.chunk_bytes(); at += each_) {
       const cuda::DevicePtr to = (load ? page : host) + at, from = (load ? host : page) + at;
-      if (Status status = driver_.status(driver_->memcpy_async(to, from, each_, stream.queue()), "cuMemcpyAsync"); !status.ok())
+      if (Status status = driver_.status(driver_->memcpy_async(to, from, each_, stream.queue()),
+                                         "cuMemcpyAsync");
+          !status.ok())
         return status;
     }
     return {};
@@ -142,11 +159,16 @@ class CallMoves final : public PlainMoves {
 
 class BareKernelMoves final : public PlainMoves {
  public:
-  BareKernelMoves(GpuField& field, cuda::ContextPtr context, std::unique_ptr<cuda::PieceKernels> kernels,
+  BareKernelMoves(GpuField& field, cuda::ContextPtr context,
+                  std::unique_ptr<cuda::PieceKernels> kernels,
                   std::unique_ptr<cuda::KernelLanes> lanes)
-      : PlainMoves(field, std::move(context)), kernels_(std::move(kernels)), lanes_(std::move(lanes)) {}
+      : PlainMoves(field, std::move(context)),
+        kernels_(std::move(kernels)),
+        lanes_(std::move(lanes)) {}
   // These run on the lanes' streams.
-  Result<double> by_events(cuda::Direction direction) override { return GpuMoves::by_events(direction); }
+  Result<double> by_events(cuda::Direction direction) override {
+    return GpuMoves::by_events(direction);
+  }
 
  private:
   // The table of digests is there for a driver that runs the product's kernels by these names, such
@@ -154,16 +176,23 @@ class BareKernelMoves final : public PlainMoves {
   Status queue(cuda::CopyStream& stream, cuda::Direction direction, std::size_t chunk) override {
     const PieceList list = field_.chunk(chunk);
     const std::size_t units = list.pieces.size() * protocol::units_per_piece(list.piece_bytes);
-    if (Status status = stream.pieces.ensure(list.pieces.size() * sizeof(cuda::DevicePtr)); !status.ok()) return status;
-    if (Status status = stream.digests.ensure(units * sizeof(std::uint64_t)); !status.ok()) return status;
+    if (Status status = stream.pieces.ensure(list.pieces.size() * sizeof(cuda::DevicePtr));
+        !status.ok())
+      return status;
+    if (Status status = stream.digests.ensure(units * sizeof(std::uint64_t)); !status.ok())
+      return status;
     auto* const addresses = stream.pieces.data<cuda::DevicePtr>();
-    for (std::size_t i = 0; i < list.pieces.size(); ++i) addresses[i] = reinterpret_cast<cuda::DevicePtr>(list.pieces[i]);
+    for (std::size_t i = 0; i < list.pieces.size(); ++i)
+      addresses[i] = reinterpret_cast<cuda::DevicePtr>(list.pieces[i]);
     const MoveJob job{reinterpret_cast<const std::uint64_t*>(stream.pieces.device()),
                       reinterpret_cast<unsigned char*>(on_device(field_.slot(chunk))),
-                      reinterpret_cast<std::uint64_t*>(stream.digests.device()), list.piece_bytes, list.pieces.size()};
+                      reinterpret_cast<std::uint64_t*>(stream.digests.device()), list.piece_bytes,
+                      list.pieces.size()};
     const Move move = direction == cuda::Direction::kStore ? Move::kGather : Move::kScatter;
     return stream.launch(*lanes_, direction, cuda::CopyStream::Behind::kCopies,
-                         [&](unsigned blocks, cuda::Handle lane) { return kernels_->launch(move, job, blocks, lane); });
+                         [&](unsigned blocks, cuda::Handle lane) {
+                           return kernels_->launch(move, job, blocks, lane);
+                         });
   }
 
   const std::unique_ptr<cuda::PieceKernels> kernels_;
@@ -193,7 +222,8 @@ Result<std::unique_ptr<GpuMoves>> bare_kernel_moves(GpuField& field, unsigned bl
   if (!kernels.ok()) return kernels.status();
   Result<std::unique_ptr<cuda::KernelLanes>> lanes = cuda::KernelLanes::make(*context, blocks);
   if (!lanes.ok()) return lanes.status();
-  return prepared(std::make_unique<BareKernelMoves>(field, *context, std::move(kernels).value(), std::move(lanes).value()));
+  return prepared(std::make_unique<BareKernelMoves>(field, *context, std::move(kernels).value(),
+                                                    std::move(lanes).value()));
 }
 
 }  // namespace larder::bench

@@ -35,16 +35,24 @@ class Driver:
     def __init__(self):
         self._cuda = C.CDLL("libcuda.so.1")
         self.libc = C.CDLL(None, use_errno=True)
-        self.libc.mmap.restype, self.libc.mmap.argtypes = PTR, [PTR, SIZE, C.c_int, C.c_int, C.c_int, C.c_long]
+        self.libc.mmap.restype, self.libc.mmap.argtypes = (
+            PTR,
+            [PTR, SIZE, C.c_int, C.c_int, C.c_int, C.c_long],
+        )
         self.libc.madvise.argtypes = [PTR, SIZE, C.c_int]
         for name in ("HostRegister", "HostUnregister", "HostAlloc"):
             setattr(self, name, self._find(f"cuMem{name}"))
         self.FreeHost, self.CopyAsync = self._find("cuMemFreeHost"), self._find("cuMemcpyAsync")
-        self.Batch, self.Attribute = self._find("cuMemcpyBatchAsync"), self._find("cuPointerGetAttribute")
+        self.Batch, self.Attribute = (
+            self._find("cuMemcpyBatchAsync"),
+            self._find("cuPointerGetAttribute"),
+        )
 
     def _find(self, name: str, version: int = 12080):
         at = PTR()
-        rc = self._cuda.cuGetProcAddress_v2(name.encode(), C.byref(at), version, C.c_uint64(0), None)
+        rc = self._cuda.cuGetProcAddress_v2(
+            name.encode(), C.byref(at), version, C.c_uint64(0), None
+        )
         return (lambda *_: 10**6 + rc) if rc or not at else C.CFUNCTYPE(C.c_int)(at.value)
 
     def arena(self, size: int) -> int:
@@ -109,8 +117,11 @@ def registering(torch, driver: Driver, slice_bytes: int, populate: bool) -> None
         worst = max(worst, ms)
     rate = (time.perf_counter() - begun) / (REGISTERED_BYTES / GIB)
     cost = (free - torch.cuda.mem_get_info()[0]) / MIB
-    print(f"  slices of {slice_bytes // MIB:>4} MiB, populated first {populate}: code {code}, {rate:.3f} s a GiB, worst call {worst:.0f} ms; launches "
-          f"{launches.end()}; GPU memory taken {cost:.0f} MiB", flush=True)
+    print(
+        f"  slices of {slice_bytes // MIB:>4} MiB, populated first {populate}: code {code}, {rate:.3f} s a GiB, worst call {worst:.0f} ms; launches "
+        f"{launches.end()}; GPU memory taken {cost:.0f} MiB",
+        flush=True,
+    )
     torch.cuda.synchronize()
     for at in range(0, REGISTERED_BYTES, slice_bytes):
         driver.HostUnregister(PTR(base + at))
@@ -118,14 +129,28 @@ def registering(torch, driver: Driver, slice_bytes: int, populate: bool) -> None
 
 
 def what_registering_costs(torch, driver: Driver) -> None:
-    say("How long do launches wait while memory is registered?", f"alone: {launches_for(torch, 2)}",
-        "Larder registers slices of 64 MiB, populated first. If smaller slices wait much less, take smaller ones (RegistrationOptions::slice_bytes)")
-    neighbour = subprocess.Popen([sys.executable, __file__, "neighbour"], stdout=subprocess.PIPE, text=True)
+    say(
+        "How long do launches wait while memory is registered?",
+        f"alone: {launches_for(torch, 2)}",
+        "Larder registers slices of 64 MiB, populated first. If smaller slices wait much less, take smaller ones (RegistrationOptions::slice_bytes)",
+    )
+    neighbour = subprocess.Popen(
+        [sys.executable, __file__, "neighbour"], stdout=subprocess.PIPE, text=True
+    )
     time.sleep(6)  # until the process launches
-    for slice_bytes, populate in ((GIB, False), (GIB, True), (128 * MIB, True), (64 * MIB, True), (32 * MIB, True)):
+    for slice_bytes, populate in (
+        (GIB, False),
+        (GIB, True),
+        (128 * MIB, True),
+        (64 * MIB, True),
+        (32 * MIB, True),
+    ):
         registering(torch, driver, slice_bytes, populate)
-    say("And another process on this GPU?", neighbour.communicate(timeout=2 * NEIGHBOUR_S)[0].strip(),
-        "a worst launch as long as a call above: the driver's lock is the node's, and one process at a time should register (Larder does so)")
+    say(
+        "And another process on this GPU?",
+        neighbour.communicate(timeout=2 * NEIGHBOUR_S)[0].strip(),
+        "a worst launch as long as a call above: the driver's lock is the node's, and one process at a time should register (Larder does so)",
+    )
 
 
 def as_a_neighbour(torch) -> None:
@@ -141,17 +166,40 @@ def as_a_neighbour(torch) -> None:
 def what_waits_for_the_gpu(torch, driver: Driver) -> None:
     base, held = driver.arena(64 * MIB), PTR()
     for name, call, arguments, meaning in (
-        ("cuMemHostRegister", driver.HostRegister, (PTR(base), SIZE(64 * MIB), MAPPED), "registering the arena would stand behind the model's steps"),
-        ("cuMemHostUnregister", driver.HostUnregister, (PTR(base),), "letting go of an arena does; Larder lets go on a copy thread"),
-        ("cuMemHostAlloc", driver.HostAlloc, (C.byref(held), SIZE(4 * MIB), MAPPED), "making staging memory does; Larder makes all staging memory before the first copy"),
-        ("cuMemFreeHost", driver.FreeHost, (held,), "giving staging memory back does; Larder keeps the memory until its end"),
+        (
+            "cuMemHostRegister",
+            driver.HostRegister,
+            (PTR(base), SIZE(64 * MIB), MAPPED),
+            "registering the arena would stand behind the model's steps",
+        ),
+        (
+            "cuMemHostUnregister",
+            driver.HostUnregister,
+            (PTR(base),),
+            "letting go of an arena does; Larder lets go on a copy thread",
+        ),
+        (
+            "cuMemHostAlloc",
+            driver.HostAlloc,
+            (C.byref(held), SIZE(4 * MIB), MAPPED),
+            "making staging memory does; Larder makes all staging memory before the first copy",
+        ),
+        (
+            "cuMemFreeHost",
+            driver.FreeHost,
+            (held,),
+            "giving staging memory back does; Larder keeps the memory until its end",
+        ),
     ):
         torch.cuda._sleep(400_000_000)  # some 200 ms
         code, ms = timed(call, *arguments)
         waited = torch.cuda.current_stream().query()
         torch.cuda.synchronize()
-        say(f"Does {name} wait for a kernel of somebody's?", f"code {code}, {ms:.1f} ms, it {'WAITED' if waited else 'did not wait'}",
-            f"where it waits, {meaning}")
+        say(
+            f"Does {name} wait for a kernel of somebody's?",
+            f"code {code}, {ms:.1f} ms, it {'WAITED' if waited else 'did not wait'}",
+            f"where it waits, {meaning}",
+        )
 
 
 def what_a_thread_without_a_context_is_told(torch, driver: Driver) -> None:
@@ -159,34 +207,69 @@ def what_a_thread_without_a_context_is_told(torch, driver: Driver) -> None:
     codes: dict[str, int] = {}
 
     def ask() -> None:
-        for attribute, name in ((1, "context"), (2, "memory type"), (7, "buffer id"), (9, "device ordinal")):
-            codes[name] = driver.Attribute(C.byref(C.c_uint64(0)), attribute, C.c_uint64(pages.data_ptr()))
+        for attribute, name in (
+            (1, "context"),
+            (2, "memory type"),
+            (7, "buffer id"),
+            (9, "device ordinal"),
+        ):
+            codes[name] = driver.Attribute(
+                C.byref(C.c_uint64(0)), attribute, C.c_uint64(pages.data_ptr())
+            )
 
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    say("Which attributes of a page does a thread without a context learn?", str(codes),
-        "0: it does. Context, type and ordinal must be 0, or no engine finds its GPU; Larder asks for the buffer's id within a context")
+    say(
+        "Which attributes of a page does a thread without a context learn?",
+        str(codes),
+        "0: it does. Context, type and ordinal must be 0, or no engine finds its GPU; Larder asks for the buffer's id within a context",
+    )
 
 
 def what_a_border_of_registrations_is(torch, driver: Driver) -> None:
     half, stream = 64 * MIB, torch.cuda.Stream()
-    base, pages, queue = driver.arena(2 * half), torch.empty(4 * MIB, dtype=torch.uint8, device="cuda"), PTR(stream.cuda_stream)
+    base, pages, queue = (
+        driver.arena(2 * half),
+        torch.empty(4 * MIB, dtype=torch.uint8, device="cuda"),
+        PTR(stream.cuda_stream),
+    )
     for at in (base, base + half):
         driver.HostRegister(PTR(at), SIZE(half), MAPPED)
     code = driver.HostRegister(PTR(base), SIZE(half), MAPPED)
-    say("Which code has the same memory, registered again?", f"code {code}", f"{ALREADY_REGISTERED} means to Larder: registered by another program; after any other code Larder "
-        "stops registering, and logs the code")
+    say(
+        "Which code has the same memory, registered again?",
+        f"code {code}",
+        f"{ALREADY_REGISTERED} means to Larder: registered by another program; after any other code Larder "
+        "stops registering, and logs the code",
+    )
     edge, two = base + half - MIB, C.c_uint64 * 2
     attributes, zero, failed = (C.c_uint32 * 6)(1, 0, 0, 0, 0, 1), SIZE(0), SIZE(0)
-    code = driver.Batch(two(pages.data_ptr(), pages.data_ptr() + MIB), two(edge, base + half), two(MIB, MIB), SIZE(2), attributes, C.byref(zero), SIZE(1),
-                        C.byref(failed), queue)
+    code = driver.Batch(
+        two(pages.data_ptr(), pages.data_ptr() + MIB),
+        two(edge, base + half),
+        two(MIB, MIB),
+        SIZE(2),
+        attributes,
+        C.byref(zero),
+        SIZE(1),
+        C.byref(failed),
+        queue,
+    )
     stream.synchronize()
     right = bool((pages[: 2 * MIB].view(-1, 4096)[:, 0] == 1).all())
-    say("Does a batch with a piece cut at the border copy?", f"code {code}, bytes right: {right}", "0 and True, or chunks across slices must go through staging memory")
+    say(
+        "Does a batch with a piece cut at the border copy?",
+        f"code {code}, bytes right: {right}",
+        "0 and True, or chunks across slices must go through staging memory",
+    )
     code = driver.CopyAsync(PTR(pages.data_ptr()), PTR(edge), SIZE(2 * MIB), queue)
     stream.synchronize()
-    say("And one copy across both?", f"code {code}", "Larder never asks for one; 0 would mean that pieces need not be cut")
+    say(
+        "And one copy across both?",
+        f"code {code}",
+        "Larder never asks for one; 0 would mean that pieces need not be cut",
+    )
 
 
 def main() -> int:
@@ -203,7 +286,12 @@ def main() -> int:
         return 0
     driver = Driver()
     torch.ones(1, device="cuda")
-    for asked in (what_a_thread_without_a_context_is_told, what_waits_for_the_gpu, what_registering_costs, what_a_border_of_registrations_is):
+    for asked in (
+        what_a_thread_without_a_context_is_told,
+        what_waits_for_the_gpu,
+        what_registering_costs,
+        what_a_border_of_registrations_is,
+    ):
         asked(torch, driver)
     return 0
 

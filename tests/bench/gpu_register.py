@@ -39,12 +39,18 @@ class Scale:
 @contextmanager
 def huge_pages(size: int, page: int, system: pathlib.Path = SYSTEM) -> Iterator[str]:
     """So many bytes of free ones for a while, where this machine lets us: else why not."""
-    pool, called, count = system / f"hugepages-{page >> 10}kB", f"pages of {page >> 20} MiB", size // page
+    pool, called, count = (
+        system / f"hugepages-{page >> 10}kB",
+        f"pages of {page >> 20} MiB",
+        size // page,
+    )
     if size % page:
         yield f"{size >> 20} MiB are no whole {called}"
         return
     try:
-        before, free = (int((pool / name).read_text()) for name in ("nr_hugepages", "free_hugepages"))
+        before, free = (
+            int((pool / name).read_text()) for name in ("nr_hugepages", "free_hugepages")
+        )
         if free < count:
             (pool / "nr_hugepages").write_text(str(before + count - free))
     except OSError as error:
@@ -59,7 +65,9 @@ def huge_pages(size: int, page: int, system: pathlib.Path = SYSTEM) -> Iterator[
 
 def measure(arms: Arms, scale: Scale = Scale()) -> list[dict]:
     with ExitStack() as stack:
-        missing = {page: stack.enter_context(huge_pages(scale.bytes, page)) for page in (HUGE, GIGANTIC)}
+        missing = {
+            page: stack.enter_context(huge_pages(scale.bytes, page)) for page in (HUGE, GIGANTIC)
+        }
         rounds: list[dict[int, tuple[float, float]]] = []
         allocs: list[float] = []
         for _ in range(1 + scale.rounds):  # the first one warms up
@@ -72,9 +80,15 @@ def measure(arms: Arms, scale: Scale = Scale()) -> list[dict]:
                     if page == SMALL:
                         raise
                     missing[page] = str(error)
-        rows = [{**row, **disturbed(arms, scale, row["page_kib"] << 10)} for row in rows_of(scale.bytes, allocs[1:], rounds[1:])]
+        rows = [
+            {**row, **disturbed(arms, scale, row["page_kib"] << 10)}
+            for row in rows_of(scale.bytes, allocs[1:], rounds[1:])
+        ]
     return rows + [
-        {"part": "G8", "page_kib": page >> 10, "bytes": scale.bytes, "not_measured": why} for page, why in missing.items() if why]
+        {"part": "G8", "page_kib": page >> 10, "bytes": scale.bytes, "not_measured": why}
+        for page, why in missing.items()
+        if why
+    ]
 
 
 def disturbed(arms: Arms, scale: Scale, page: int) -> dict:
@@ -87,7 +101,11 @@ def disturbed(arms: Arms, scale: Scale, page: int) -> dict:
             arms.touch_and_register_s(scale.bytes, page)
     except ArmsError as error:
         return {"launches_not_measured": str(error)}
-    return {"launch_alone_us": alone["worst_us"], "launch_here_us": here["worst_us"], "launch_neighbour_us": others["worst_us"]}
+    return {
+        "launch_alone_us": alone["worst_us"],
+        "launch_here_us": here["worst_us"],
+        "launch_neighbour_us": others["worst_us"],
+    }
 
 
 @contextmanager
@@ -95,7 +113,9 @@ def neighbour(arms: Arms) -> Iterator[dict[str, float]]:
     """A process that launches meanwhile; the times at the end."""
     command = [sys.executable, str(pathlib.Path(__file__).with_name("gpu_neighbour.py")), arms.path]
     took: dict[str, float] = {}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         if process.stdout.readline() != "ready\n":
             raise ArmsError("no second process with work on this GPU")
         try:
@@ -105,26 +125,55 @@ def neighbour(arms: Arms) -> Iterator[dict[str, float]]:
     took.update(json.loads(told))
 
 
-def rows_of(size: int, allocs: list[float], rounds: list[dict[int, tuple[float, float]]]) -> list[dict]:
+def rows_of(
+    size: int, allocs: list[float], rounds: list[dict[int, tuple[float, float]]]
+) -> list[dict]:
     """allocs: seconds of cudaHostAlloc in each round; rounds: seconds of touching and of
     registering, by size of page."""
-    return [{
-        "part": "G8", "page_kib": page >> 10, "bytes": size, "alloc_s": statistics.median(allocs),
-        "touch_s": statistics.median(one[page][0] for one in rounds), "register_s": statistics.median(one[page][1] for one in rounds),
-        "times_faster": statistics.median(alloc / sum(one[page]) for alloc, one in zip(allocs, rounds)),
-    } for page in rounds[0] if all(page in one for one in rounds)]
+    return [
+        {
+            "part": "G8",
+            "page_kib": page >> 10,
+            "bytes": size,
+            "alloc_s": statistics.median(allocs),
+            "touch_s": statistics.median(one[page][0] for one in rounds),
+            "register_s": statistics.median(one[page][1] for one in rounds),
+            "times_faster": statistics.median(
+                alloc / sum(one[page]) for alloc, one in zip(allocs, rounds)
+            ),
+        }
+        for page in rounds[0]
+        if all(page in one for one in rounds)
+    ]
 
 
 def judge(rows: list[dict]) -> list[dict]:
-    measured = {f"G8.{row['page_kib']}_kib.times_faster": row for row in rows if row["part"] == "G8" and "times_faster" in row}
-    verdict = [goals.figure(name, row["times_faster"]) if row["page_kib"] == GIGANTIC >> 10 else goals.goal(name, row["times_faster"], ">=", GOAL)
-               for name, row in measured.items()]
-    return verdict + [goals.figure(f"G8.{row['page_kib']}_kib.{where}_us", row[f"{where}_us"])
-                      for row in measured.values() for where in LAUNCHES if f"{where}_us" in row]
+    measured = {
+        f"G8.{row['page_kib']}_kib.times_faster": row
+        for row in rows
+        if row["part"] == "G8" and "times_faster" in row
+    }
+    verdict = [
+        goals.figure(name, row["times_faster"])
+        if row["page_kib"] == GIGANTIC >> 10
+        else goals.goal(name, row["times_faster"], ">=", GOAL)
+        for name, row in measured.items()
+    ]
+    return verdict + [
+        goals.figure(f"G8.{row['page_kib']}_kib.{where}_us", row[f"{where}_us"])
+        for row in measured.values()
+        for where in LAUNCHES
+        if f"{where}_us" in row
+    ]
 
 
 def show(row: dict) -> str:
-    launches = (f"; the worst launch {row['launch_alone_us']:.0f} us alone, {row['launch_here_us']:.0f} here and {row['launch_neighbour_us']:.0f} in a neighbour meanwhile"
-                if "launch_here_us" in row else f"; launches: not measured: {row.get('launches_not_measured', 'not asked')}")
-    return (f"{row['bytes'] / (1 << 30):.1f} GiB, pages of {row['page_kib']} KiB: touched in {row['touch_s']:.3f} s, registered in {row['register_s']:.3f} s; "
-            f"cudaHostAlloc {row['alloc_s']:.3f} s, {row['times_faster']:.1f} times that{launches}")
+    launches = (
+        f"; the worst launch {row['launch_alone_us']:.0f} us alone, {row['launch_here_us']:.0f} here and {row['launch_neighbour_us']:.0f} in a neighbour meanwhile"
+        if "launch_here_us" in row
+        else f"; launches: not measured: {row.get('launches_not_measured', 'not asked')}"
+    )
+    return (
+        f"{row['bytes'] / (1 << 30):.1f} GiB, pages of {row['page_kib']} KiB: touched in {row['touch_s']:.3f} s, registered in {row['register_s']:.3f} s; "
+        f"cudaHostAlloc {row['alloc_s']:.3f} s, {row['times_faster']:.1f} times that{launches}"
+    )

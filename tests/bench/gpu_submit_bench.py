@@ -40,8 +40,16 @@ HOST = "host memory"
 def client_of(socket: str, pages: int) -> Client:
     """Everything is stored from the pages; the content does not matter."""
     client = Client(socket, "bench submit", 2)
-    client.set_namespace("engine: bench submit\n", "bench", 16 * BLOCKS, [(PIECE_BYTES, LAYERS, BLOCKS)])
-    client.register_pages(0, [(pages + i * CHUNKS * BLOCKS * PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, CHUNKS * BLOCKS) for i in range(LAYERS)])
+    client.set_namespace(
+        "engine: bench submit\n", "bench", 16 * BLOCKS, [(PIECE_BYTES, LAYERS, BLOCKS)]
+    )
+    client.register_pages(
+        0,
+        [
+            (pages + i * CHUNKS * BLOCKS * PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, CHUNKS * BLOCKS)
+            for i in range(LAYERS)
+        ],
+    )
     client.wait_attached(PATIENCE_MS)
     deadline = time.monotonic() + PATIENCE_MS / 1e3
     while client.lookup(HASHES, HASH_BYTES) < CHUNKS:
@@ -64,7 +72,10 @@ def median_us(client: Client, chunks: int, loads: int) -> float:
     numbers, taken = array("I", table(chunks)), []
     for number in range(WARM_UPS + loads):
         # Newly made, as in the connector.
-        hashes, pages = b"".join(HASHES[i * HASH_BYTES : (i + 1) * HASH_BYTES] for i in range(chunks)), numbers.tobytes()
+        hashes, pages = (
+            b"".join(HASHES[i * HASH_BYTES : (i + 1) * HASH_BYTES] for i in range(chunks)),
+            numbers.tobytes(),
+        )
         begin = time.perf_counter()
         client.after_stream(None)
         client.load(hashes, HASH_BYTES, pages)
@@ -79,14 +90,30 @@ def median_us(client: Client, chunks: int, loads: int) -> float:
 
 def measure(larderd: Larderd, where: str, pages: int, loads: int = LOADS) -> list[dict]:
     with client_of(larderd.socket, pages) as client:
-        return [{"part": "submit", "pages": where, "pieces": chunks * LAYERS * BLOCKS, "submit_us": median_us(client, chunks, loads)} for chunks in COUNTS]
+        return [
+            {
+                "part": "submit",
+                "pages": where,
+                "pieces": chunks * LAYERS * BLOCKS,
+                "submit_us": median_us(client, chunks, loads),
+            }
+            for chunks in COUNTS
+        ]
 
 
 def judge(rows: list[dict]) -> list[dict]:
     """The most pieces."""
     most = COUNTS[-1] * LAYERS * BLOCKS
-    return [goals.goal("gpu.submit_python_host_us" if row["pages"] == HOST else "gpu.submit_python_us", row["submit_us"], "<=", GOAL_US)
-            for row in rows if row.get("pieces") == most]
+    return [
+        goals.goal(
+            "gpu.submit_python_host_us" if row["pages"] == HOST else "gpu.submit_python_us",
+            row["submit_us"],
+            "<=",
+            GOAL_US,
+        )
+        for row in rows
+        if row.get("pieces") == most
+    ]
 
 
 def show(row: dict) -> str:
@@ -97,13 +124,23 @@ def show(row: dict) -> str:
 
 def main() -> int:
     started, rows, host = time.monotonic(), [], ctypes.create_string_buffer(PAGE_BYTES)
-    with Larderd(os.environ["LARDERD"], BUILD / "gpu-submit", f"larder-bench-{os.getpid()}", f"{(2 * PAGE_BYTES) >> 20}MiB") as larderd, ExitStack() as memory:
+    with (
+        Larderd(
+            os.environ["LARDERD"],
+            BUILD / "gpu-submit",
+            f"larder-bench-{os.getpid()}",
+            f"{(2 * PAGE_BYTES) >> 20}MiB",
+        ) as larderd,
+        ExitStack() as memory,
+    ):
         larderd.wait_ready()
         larderd.wait_touched()
         rows += measure(larderd, HOST, ctypes.addressof(host))
         try:
             arms = Arms(beside(os.environ["LARDER_LIBRARY"]))
-            field = memory.enter_context(arms.field(PAGE_BYTES, PIECE_BYTES, CHUNK_BYTES, slots=False))
+            field = memory.enter_context(
+                arms.field(PAGE_BYTES, PIECE_BYTES, CHUNK_BYTES, slots=False)
+            )
             rows += measure(larderd, arms.device, field.pages)
         except ArmsError as error:
             rows.append({"part": "submit", "pages": "a GPU", "not_measured": str(error)})

@@ -81,7 +81,9 @@ class Bench:
         # larderd lets one engine have half of larderd's memory in flight
         self.memory = self.bytes * 5 // 2
 
-    def ask(self, number: int = 0, new_tokens: int = 1, larder: bool = False, own: bool = False) -> Answer:
+    def ask(
+        self, number: int = 0, new_tokens: int = 1, larder: bool = False, own: bool = False
+    ) -> Answer:
         request = self.engine.request(self.prompts[number])
         return self.engine.run(request, new_tokens, self.engine.larder if larder else None, own)
 
@@ -95,18 +97,24 @@ class Bench:
         bits."""
         self.ask(1)  # work that is slow only once
         answers = [self.ask() for _ in range(COLD_ROUNDS)]
-        return statistics.median(answer.ttft_s for answer in answers), all(torch.equal(one.logits[0], answers[0].logits[0]) for one in answers)
+        return statistics.median(answer.ttft_s for answer in answers), all(
+            torch.equal(one.logits[0], answers[0].logits[0]) for one in answers
+        )
 
     def own(self, number: int = 0) -> tuple[float, float]:
         """Seconds to the first token from the engine's own memory, and of a decode step behind the
         token."""
         answers = [self.ask(number, STEPS, own=True) for _ in range(WARM_ROUNDS)]
         if any(answer.local_tokens != self.tokens for answer in answers):
-            raise Void(f"{self.shape.name}: the engine's own memory does not have all of the prompt")
+            raise Void(
+                f"{self.shape.name}: the engine's own memory does not have all of the prompt"
+            )
         self.expected[number] = answers[0].logits[0]
         for answer in answers:
             self._check(number, answer, "from the engine's own memory")
-        return statistics.median(a.ttft_s for a in answers), statistics.median(s for a in answers for s in a.step_s)
+        return statistics.median(a.ttft_s for a in answers), statistics.median(
+            s for a in answers for s in a.step_s
+        )
 
     def attach(self, larderd: Larderd) -> None:
         link = self.engine.attach(larderd.socket, CHUNK_TOKENS)
@@ -120,11 +128,17 @@ class Bench:
         self.engine.synchronize()
         answer = self.ask(number, larder=True, own=True)
         if answer.stored_chunks != self.tokens // CHUNK_TOKENS:
-            raise Void(f"{self.shape.name}: {answer.stored_chunks} chunks of a prompt were stored: {self.engine.larder.log_lines()}")
+            raise Void(
+                f"{self.shape.name}: {answer.stored_chunks} chunks of a prompt were stored: {self.engine.larder.log_lines()}"
+            )
         deadline = time.monotonic() + PATIENCE_S
-        while self.engine.larder.hit_tokens(self.engine.request(self.prompts[number])) < self.tokens:
+        while (
+            self.engine.larder.hit_tokens(self.engine.request(self.prompts[number])) < self.tokens
+        ):
             if time.monotonic() > deadline:
-                raise Void(f"not all of the prompt was committed within {PATIENCE_S} s: {self.engine.larder.log_lines()}")
+                raise Void(
+                    f"not all of the prompt was committed within {PATIENCE_S} s: {self.engine.larder.log_lines()}"
+                )
             time.sleep(0.05)
         return answer.ttft_s
 
@@ -142,7 +156,9 @@ class Bench:
     def _check(self, number: int, answer: Answer, source: str) -> None:
         if not torch.equal(answer.logits[0], self.expected[number]):
             difference = float((answer.logits[0] - self.expected[number]).abs().max())
-            raise Void(f"{self.shape.name}: logits {source} differ by up to {difference:.3g} from the first ones of the engine's own memory")
+            raise Void(
+                f"{self.shape.name}: logits {source} differ by up to {difference:.3g} from the first ones of the engine's own memory"
+            )
 
     # ---- rows
 
@@ -156,15 +172,29 @@ class Bench:
             copy_ns = self.engine.larder.last_load.copy_ns
             self.engine.close()
         row = {
-            "shape": self.shape.name, "part": "memory", "layers": self.shape.layers, "tokens": self.tokens, "bytes": self.bytes,
-            "cold_s": cold_s, "cold_reproducible": reproducible, "cold_storing_s": storing_s, "warm_s": statistics.median(warm), "warm_worst_s": max(warm), "own_s": own_s,
-            "decode_step_s": step_s, "load_copy_s": copy_ns / 1e9, "hash_s": self.hash_s(),
-            "large_copy_gb_s": ceilings.copy_bytes_per_s / 1e9, "matrix_tflops": ceilings.matrix_flops / 1e12,
+            "shape": self.shape.name,
+            "part": "memory",
+            "layers": self.shape.layers,
+            "tokens": self.tokens,
+            "bytes": self.bytes,
+            "cold_s": cold_s,
+            "cold_reproducible": reproducible,
+            "cold_storing_s": storing_s,
+            "warm_s": statistics.median(warm),
+            "warm_worst_s": max(warm),
+            "own_s": own_s,
+            "decode_step_s": step_s,
+            "load_copy_s": copy_ns / 1e9,
+            "hash_s": self.hash_s(),
+            "large_copy_gb_s": ceilings.copy_bytes_per_s / 1e9,
+            "matrix_tflops": ceilings.matrix_flops / 1e12,
         }
         row["ceiling_s"] = self.bytes / ceilings.copy_bytes_per_s + step_s
         row["warm_over_ceiling"] = row["warm_s"] / row["ceiling_s"]
         row["cold_over_warm"] = cold_s / row["warm_s"]
-        row["prefill_of_peak"] = self.shape.prefill_flops(self.tokens) / cold_s / ceilings.matrix_flops
+        row["prefill_of_peak"] = (
+            self.shape.prefill_flops(self.tokens) / cold_s / ceilings.matrix_flops
+        )
         return row
 
     def from_below(self, part: str, extra: str, written: Callable[[Larderd], int]) -> dict:
@@ -175,7 +205,9 @@ class Bench:
             for number in (0, 1):
                 self.store(number)
                 self.own(number)
-            larderd.wait_until(lambda: written(larderd) >= 2 * self.tokens // CHUNK_TOKENS, PATIENCE_S)
+            larderd.wait_until(
+                lambda: written(larderd) >= 2 * self.tokens // CHUNK_TOKENS, PATIENCE_S
+            )
             self.engine.close()
         for _ in range(BELOW_ROUNDS):
             with self.start(memory, extra) as larderd:
@@ -186,12 +218,19 @@ class Bench:
                 self.engine.close()
         row = {"shape": self.shape.name, "part": part, "tokens": self.tokens, "bytes": self.bytes}
         warm_s = statistics.median(warm)
-        return {**row, "warm_s": warm_s, "warm_worst_s": max(warm), "gb_s": self.bytes / warm_s / 1e9}
+        return {
+            **row,
+            "warm_s": warm_s,
+            "warm_worst_s": max(warm),
+            "gb_s": self.bytes / warm_s / 1e9,
+        }
 
     def _all_reachable(self) -> bool:
         """A new larderd reports its lower tiers a moment after the start."""
         requests = (self.engine.request(prompt) for prompt in self.prompts)
-        return all(self.engine.larder.reachable_tokens(request) == self.tokens for request in requests)
+        return all(
+            self.engine.larder.reachable_tokens(request) == self.tokens for request in requests
+        )
 
     def _below_s(self, number: int) -> float:
         seconds = self.warm_s(number)
@@ -202,10 +241,19 @@ class Bench:
 
 
 def prompt_of(seed: int, tokens: int, vocabulary: int) -> list[int]:
-    return torch.randint(vocabulary, (tokens,), generator=torch.Generator().manual_seed(seed)).tolist()
+    return torch.randint(
+        vocabulary, (tokens,), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
 
 
-def rows_of(shape: Shape, device: str, places: list[str], folder: pathlib.Path, ceilings: Ceilings, tokens: int) -> Iterator[dict]:
+def rows_of(
+    shape: Shape,
+    device: str,
+    places: list[str],
+    folder: pathlib.Path,
+    ceilings: Ceilings,
+    tokens: int,
+) -> Iterator[dict]:
     """A row of each place, right after its measurement, by one engine."""
     bench = None
 
@@ -239,7 +287,9 @@ def from_disk(bench: Bench, folder: pathlib.Path, _: Ceilings) -> dict:
 def from_redis(bench: Bench, folder: pathlib.Path, _: Ceilings) -> dict:
     with RedisServer(folder / "redis") as redis:
         extra = f"backend:\n  url: {redis.url}\n"
-        return bench.from_below("redis", extra, lambda larderd: larderd.status()["backend"]["chunks"])
+        return bench.from_below(
+            "redis", extra, lambda larderd: larderd.status()["backend"]["chunks"]
+        )
 
 
 MEASURE = {"memory": from_memory, "disk": from_disk, "redis": from_redis}
@@ -262,8 +312,13 @@ def judge(rows: list[dict]) -> list[dict]:
         name = f"T.{row['shape']}"
         if "warm_over_ceiling" in row:
             verdict += [
-                goals.goal(f"{name}.warm_over_ceiling", row["warm_over_ceiling"], "<=", WARM_OVER_CEILING),
-                {**goals.figure(f"{name}.cold_over_warm", row["cold_over_warm"]), "beside": SEED_FIGURE},
+                goals.goal(
+                    f"{name}.warm_over_ceiling", row["warm_over_ceiling"], "<=", WARM_OVER_CEILING
+                ),
+                {
+                    **goals.figure(f"{name}.cold_over_warm", row["cold_over_warm"]),
+                    "beside": SEED_FIGURE,
+                },
                 goals.figure(f"{name}.prefill_of_peak", row["prefill_of_peak"]),
             ]
         elif "warm_s" in row:
@@ -275,22 +330,37 @@ def show(row: dict) -> None:
     if "failed" in row:
         print(f"  {row['shape']:<10} from {row['part']}: FAILED: {row['failed']}", flush=True)
     elif "not_measured" in row:
-        print(f"  {row['shape']:<10} from {row['part']}: not measured: {row['not_measured']}", flush=True)
+        print(
+            f"  {row['shape']:<10} from {row['part']}: not measured: {row['not_measured']}",
+            flush=True,
+        )
     elif row["part"] == "memory":
-        print(f"  {row['shape']:<10} {row['layers']} layers, {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: cold {row['cold_s']:.3f} s "
-              f"({row['prefill_of_peak']:.2f} of the GPU's matrix rate), storing {row['cold_storing_s']:.3f} s\n"
-              f"  {'':<10} from larderd {1e3 * row['warm_s']:.1f} ms (worst {1e3 * row['warm_worst_s']:.1f}), copy {1e3 * row['load_copy_s']:.1f}; "
-              f"ceiling {1e3 * row['ceiling_s']:.1f}; own memory {1e3 * row['own_s']:.1f}, a decode step {1e3 * row['decode_step_s']:.1f}; "
-              f"hashing {1e3 * row['hash_s']:.1f}", flush=True)
+        print(
+            f"  {row['shape']:<10} {row['layers']} layers, {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: cold {row['cold_s']:.3f} s "
+            f"({row['prefill_of_peak']:.2f} of the GPU's matrix rate), storing {row['cold_storing_s']:.3f} s\n"
+            f"  {'':<10} from larderd {1e3 * row['warm_s']:.1f} ms (worst {1e3 * row['warm_worst_s']:.1f}), copy {1e3 * row['load_copy_s']:.1f}; "
+            f"ceiling {1e3 * row['ceiling_s']:.1f}; own memory {1e3 * row['own_s']:.1f}, a decode step {1e3 * row['decode_step_s']:.1f}; "
+            f"hashing {1e3 * row['hash_s']:.1f}",
+            flush=True,
+        )
     else:
-        print(f"  {row['shape']:<10} from {row['part']}: {1e3 * row['warm_s']:.1f} ms (worst {1e3 * row['warm_worst_s']:.1f}), "
-              f"{row['gb_s']:.2f} GB/s", flush=True)
+        print(
+            f"  {row['shape']:<10} from {row['part']}: {1e3 * row['warm_s']:.1f} ms (worst {1e3 * row['warm_worst_s']:.1f}), "
+            f"{row['gb_s']:.2f} GB/s",
+            flush=True,
+        )
 
 
 def starter(folder: pathlib.Path) -> Start:
     @contextmanager
     def start(size: int, extra: str) -> Iterator[Larderd]:
-        with Larderd(os.environ["LARDERD"], folder, f"larder-bench-{os.getpid()}", f"{(size >> 20) + 1}MiB", extra) as larderd:
+        with Larderd(
+            os.environ["LARDERD"],
+            folder,
+            f"larder-bench-{os.getpid()}",
+            f"{(size >> 20) + 1}MiB",
+            extra,
+        ) as larderd:
             larderd.wait_ready()
             larderd.wait_touched(PATIENCE_S)
             yield larderd
@@ -299,20 +369,39 @@ def starter(folder: pathlib.Path) -> Start:
 
 
 def main() -> int:
-    started, path, commit = time.monotonic(), BUILD / "gpu_ttft.json", os.environ.get("LARDER_COMMIT", "")
+    started, path, commit = (
+        time.monotonic(),
+        BUILD / "gpu_ttft.json",
+        os.environ.get("LARDER_COMMIT", ""),
+    )
     shapes = os.environ.get("GPU_TTFT_SHAPES", "llama_8b,qwen_32b").split(",")
-    places = [place for place in MEASURE if place in os.environ.get("GPU_TTFT_PLACES", "memory,disk,redis").split(",")]
-    rows = [row for row in goals.kept_rows(path, set()) if row["shape"] not in shapes or row["part"] not in places]
+    places = [
+        place
+        for place in MEASURE
+        if place in os.environ.get("GPU_TTFT_PLACES", "memory,disk,redis").split(",")
+    ]
+    rows = [
+        row
+        for row in goals.kept_rows(path, set())
+        if row["shape"] not in shapes or row["part"] not in places
+    ]
     if not torch.cuda.is_available():
         why = "no CUDA device: torch.cuda.is_available() is false"
         print(f"not measured: T ({why})")
-        rows += [{"shape": shape, "part": place, "not_measured": why, "commit": commit} for shape in shapes for place in places]
+        rows += [
+            {"shape": shape, "part": place, "not_measured": why, "commit": commit}
+            for shape in shapes
+            for place in places
+        ]
         goals.write(path, "gpu_ttft", rows, judge(rows))
         return 0
     machine, failed = device_line(DEVICE), False
     ceilings = Ceilings(copy_bytes_per_s(DEVICE), matrix_flops(DEVICE))
-    print(f"{machine}, commit {commit}\n  one large copy {ceilings.copy_bytes_per_s / 1e9:.1f} GB/s, "
-          f"a product of matrices {ceilings.matrix_flops / 1e12:.0f} TFLOP/s", flush=True)
+    print(
+        f"{machine}, commit {commit}\n  one large copy {ceilings.copy_bytes_per_s / 1e9:.1f} GB/s, "
+        f"a product of matrices {ceilings.matrix_flops / 1e12:.0f} TFLOP/s",
+        flush=True,
+    )
     for name in shapes:
         for row in rows_of(SHAPES[name], DEVICE, places, BUILD / "gpu-ttft", ceilings, TOKENS):
             rows.append({**row, "device": machine, "commit": commit})

@@ -48,41 +48,84 @@ MIB = 1 << 20
 def model_of(shape: Shape, folder: pathlib.Path) -> pathlib.Path:
     """The files that vLLM needs for a model of one shape without weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "hidden_size": shape.hidden,
-              "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads, "head_dim": shape.head_dim,
-              "intermediate_size": shape.intermediate, "vocab_size": shape.vocab, "rope_theta": shape.rope_theta, "rms_norm_eps": shape.norm_eps,
-              "max_position_embeddings": 131072, "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2}
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "dtype": "bfloat16",
+        "hidden_size": shape.hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.intermediate,
+        "vocab_size": shape.vocab,
+        "rope_theta": shape.rope_theta,
+        "rms_norm_eps": shape.norm_eps,
+        "max_position_embeddings": 131072,
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
     (folder / "config.json").write_text(json.dumps(config))
     return folder
 
 
 def connectors(memory: int) -> dict[str, dict]:
-    larder = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}
-    native = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both",
-              "kv_connector_extra_config": {"cpu_bytes_to_use": memory, "block_size": CHUNK_TOKENS}}
+    larder = {
+        "kv_connector": "LarderConnector",
+        "kv_connector_module_path": "larder.vllm",
+        "kv_role": "kv_both",
+    }
+    native = {
+        "kv_connector": "OffloadingConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"cpu_bytes_to_use": memory, "block_size": CHUNK_TOKENS},
+    }
     return {"larder": larder, "native": native}
 
 
-def started(name: str, connector: dict, model: pathlib.Path, kv_bytes: int, larderd: Larderd) -> EngineProcess:
-    llm = {"load_format": "dummy", "skip_tokenizer_init": True, "enforce_eager": True, "seed": 0, "max_model_len": 16384, "max_num_batched_tokens": 16384,
-           "kv_cache_memory_bytes": kv_bytes, "gpu_memory_utilization": 0.3, "disable_log_stats": False, "attention_config": {"backend": os.environ.get("GPU_VLLM_ATTENTION", "FLASH_ATTN")}}
+def started(
+    name: str, connector: dict, model: pathlib.Path, kv_bytes: int, larderd: Larderd
+) -> EngineProcess:
+    llm = {
+        "load_format": "dummy",
+        "skip_tokenizer_init": True,
+        "enforce_eager": True,
+        "seed": 0,
+        "max_model_len": 16384,
+        "max_num_batched_tokens": 16384,
+        "kv_cache_memory_bytes": kv_bytes,
+        "gpu_memory_utilization": 0.3,
+        "disable_log_stats": False,
+        "attention_config": {"backend": os.environ.get("GPU_VLLM_ATTENTION", "FLASH_ATTN")},
+    }
     job = {"model": str(model), "connector": connector, "llm": llm}
     program = (str(pathlib.Path(__file__).with_name("gpu_vllm_engine.py")),)
-    return EngineProcess(BUILD / f"gpu-vllm-{name}.log", program, engine_env(larderd.socket, os.environ["LARDER_LIBRARY"]), **job)
+    return EngineProcess(
+        BUILD / f"gpu-vllm-{name}.log",
+        program,
+        engine_env(larderd.socket, os.environ["LARDER_LIBRARY"]),
+        **job,
+    )
 
 
-def round_of(engine: EngineProcess, tokens: list[int], stored: Callable[[], None]) -> dict[str, float]:
+def round_of(
+    engine: EngineProcess, tokens: list[int], stored: Callable[[], None]
+) -> dict[str, float]:
     """Seconds to the first token by where the prompt came from."""
     whole = len(tokens) // CHUNK_TOKENS * CHUNK_TOKENS
     cold = engine.ask(tokens)
     if cold["cached"]:
         raise Void(f"a new prompt was hit: {cold}")
-    engine.ask(tokens[:CHUNK_TOKENS // 2])  # vLLM's own offloading stores in the steps that follow
+    engine.ask(tokens[: CHUNK_TOKENS // 2])  # vLLM's own offloading stores in the steps that follow
     stored()
     engine.ask(reset=True)
     warm, own = engine.ask(tokens), engine.ask(tokens)
     if warm["local"] or warm["cached"] < whole or own["local"] < whole:
-        raise Void(f"of {len(tokens)} tokens {warm['cached']} were not computed, {warm['local']} of these were in the engine's own cache; then {own}")
+        raise Void(
+            f"of {len(tokens)} tokens {warm['cached']} were not computed, {warm['local']} of these were in the engine's own cache; then {own}"
+        )
     return {"cold": cold["ttft_s"], "warm": warm["ttft_s"], "own": own["ttft_s"]}
 
 
@@ -102,7 +145,12 @@ class Arm:
     def ask(self, prompt: list[int], judged: bool) -> None:
         one = self._tried(lambda: round_of(self._engine, prompt, self._stored))
         if one:
-            print(f"  V {self.name:<7} " + ", ".join(f"{key} {1e3 * value:.1f} ms" for key, value in one.items()) + ("" if judged else " (not judged)"), flush=True)
+            print(
+                f"  V {self.name:<7} "
+                + ", ".join(f"{key} {1e3 * value:.1f} ms" for key, value in one.items())
+                + ("" if judged else " (not judged)"),
+                flush=True,
+            )
         if one and judged:
             self.rounds.append(one)
 
@@ -118,8 +166,15 @@ class Arm:
     def row(self) -> dict:
         if self.failed:
             return {"part": "V", "by": self.name, "failed": self.failed}
-        medians = {f"{key}_s": statistics.median(one[key] for one in self.rounds) for key in self.rounds[0]}
-        return {"part": "V", "by": self.name, **medians, "warm_worst_s": max(one["warm"] for one in self.rounds)}
+        medians = {
+            f"{key}_s": statistics.median(one[key] for one in self.rounds) for key in self.rounds[0]
+        }
+        return {
+            "part": "V",
+            "by": self.name,
+            **medians,
+            "warm_worst_s": max(one["warm"] for one in self.rounds),
+        }
 
 
 def measured(shape: Shape, tokens: int) -> list[dict]:
@@ -128,12 +183,27 @@ def measured(shape: Shape, tokens: int) -> list[dict]:
     machine, rate, size = device_line("cuda"), copy_bytes_per_s("cuda"), shape.kv_bytes(tokens, 2)
     memory = PROMPTS_IN_MEMORY * size
     with ExitStack() as stack:
-        larderd = stack.enter_context(Larderd(os.environ["LARDERD"], BUILD / "gpu-vllm", f"larder-bench-{os.getpid()}", f"{memory // MIB}MiB"))
+        larderd = stack.enter_context(
+            Larderd(
+                os.environ["LARDERD"],
+                BUILD / "gpu-vllm",
+                f"larder-bench-{os.getpid()}",
+                f"{memory // MIB}MiB",
+            )
+        )
         larderd.wait_ready()
         larderd.wait_touched(TOUCH_S)
         model = model_of(shape, BUILD / "gpu-vllm" / "model")
-        arms = [Arm(name, stack.enter_context(started(name, connector, model, 5 * size // 2, larderd)), (lambda: larderd.wait_settled(SETTLE_S)) if name == "larder" else lambda: time.sleep(NATIVE_S))
-                for name, connector in connectors(memory).items()]
+        arms = [
+            Arm(
+                name,
+                stack.enter_context(started(name, connector, model, 5 * size // 2, larderd)),
+                (lambda: larderd.wait_settled(SETTLE_S))
+                if name == "larder"
+                else lambda: time.sleep(NATIVE_S),
+            )
+            for name, connector in connectors(memory).items()
+        ]
         numbers = random.Random(7)
         for arm in arms:
             arm.wait_ready([numbers.randrange(3, shape.vocab) for _ in range(CHUNK_TOKENS)])
@@ -142,23 +212,47 @@ def measured(shape: Shape, tokens: int) -> list[dict]:
             prompt = [numbers.randrange(3, shape.vocab) for _ in range(tokens + 1)]
             for arm in arms[:: -1 if number % 2 else 1]:
                 arm.ask(prompt, number >= UNJUDGED)
-    common = {"shape": shape.name, "tokens": tokens, "bytes": size, "device": machine, "copy_gb_s": rate / 1e9}
+    common = {
+        "shape": shape.name,
+        "tokens": tokens,
+        "bytes": size,
+        "device": machine,
+        "copy_gb_s": rate / 1e9,
+    }
     rows = [{**arm.row(), **common} for arm in arms]
-    return [{**row, "ceiling_s": size / rate + row["own_s"]} if "own_s" in row else row for row in rows]
+    return [
+        {**row, "ceiling_s": size / rate + row["own_s"]} if "own_s" in row else row for row in rows
+    ]
 
 
 def judge(rows: list[dict]) -> list[dict]:
     by = {row["by"]: row for row in rows if "warm_s" in row}
-    verdict = [goals.figure(f"V.{name}.cold_over_warm", row["cold_s"] / row["warm_s"]) for name, row in by.items()]
-    verdict += [goals.figure(f"V.{name}.warm_over_ceiling", row["warm_s"] / row["ceiling_s"]) for name, row in by.items()]
+    verdict = [
+        goals.figure(f"V.{name}.cold_over_warm", row["cold_s"] / row["warm_s"])
+        for name, row in by.items()
+    ]
+    verdict += [
+        goals.figure(f"V.{name}.warm_over_ceiling", row["warm_s"] / row["ceiling_s"])
+        for name, row in by.items()
+    ]
     if len(by) == 2:
-        verdict.append(goals.figure("V.native_over_larder", by["native"]["warm_s"] / by["larder"]["warm_s"]))
-        verdict.append(goals.figure("V.cold_larder_over_native", by["larder"]["cold_s"] / by["native"]["cold_s"]))
+        verdict.append(
+            goals.figure("V.native_over_larder", by["native"]["warm_s"] / by["larder"]["warm_s"])
+        )
+        verdict.append(
+            goals.figure(
+                "V.cold_larder_over_native", by["larder"]["cold_s"] / by["native"]["cold_s"]
+            )
+        )
     return verdict
 
 
 def main() -> int:
-    begun, path, commit = time.monotonic(), BUILD / "gpu_vllm.json", os.environ.get("LARDER_COMMIT", "")
+    begun, path, commit = (
+        time.monotonic(),
+        BUILD / "gpu_vllm.json",
+        os.environ.get("LARDER_COMMIT", ""),
+    )
     if missing := not_here():
         print(f"not measured: V ({missing})")
         return 0
@@ -182,8 +276,11 @@ def show(row: dict) -> None:
     if "failed" in row:
         print(f"  V {row['by']:<7} FAILED: {row['failed']}", flush=True)
         return
-    print(f"  V {row['by']:<7} {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: computed {1e3 * row['cold_s']:.1f} ms, loaded {1e3 * row['warm_s']:.1f} (worst "
-          f"{1e3 * row['warm_worst_s']:.1f}), own cache {1e3 * row['own_s']:.1f}, ceiling {1e3 * row['ceiling_s']:.1f}", flush=True)
+    print(
+        f"  V {row['by']:<7} {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: computed {1e3 * row['cold_s']:.1f} ms, loaded {1e3 * row['warm_s']:.1f} (worst "
+        f"{1e3 * row['warm_worst_s']:.1f}), own cache {1e3 * row['own_s']:.1f}, ceiling {1e3 * row['ceiling_s']:.1f}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

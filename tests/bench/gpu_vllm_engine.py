@@ -25,11 +25,18 @@ def local_tokens(llm) -> int:
 def ask(llm, tokens: list[int]) -> dict:
     from vllm import SamplingParams
 
-    sampling, before = SamplingParams(max_tokens=1, temperature=0, ignore_eos=True), local_tokens(llm)
+    sampling, before = (
+        SamplingParams(max_tokens=1, temperature=0, ignore_eos=True),
+        local_tokens(llm),
+    )
     begin = time.perf_counter()
     (output,) = llm.generate([{"prompt_token_ids": tokens}], sampling, use_tqdm=False)
     seconds = time.perf_counter() - begin
-    return {"ttft_s": seconds, "cached": output.num_cached_tokens, "local": local_tokens(llm) - before}
+    return {
+        "ttft_s": seconds,
+        "cached": output.num_cached_tokens,
+        "local": local_tokens(llm) - before,
+    }
 
 
 def reset(llm) -> dict:
@@ -48,11 +55,16 @@ def main() -> None:
     from vllm.config import KVTransferConfig
 
     job = json.loads(sys.argv[1])
-    llm = LLM(model=job["model"], kv_transfer_config=KVTransferConfig(**job["connector"]), **job["llm"])
+    llm = LLM(
+        model=job["model"], kv_transfer_config=KVTransferConfig(**job["connector"]), **job["llm"]
+    )
     print(json.dumps({"ready": True}), file=answers)
     for line in sys.stdin:
         asked = json.loads(line)
-        print(json.dumps(reset(llm) if asked.get("reset") else ask(llm, asked["prompt"])), file=answers)
+        print(
+            json.dumps(reset(llm) if asked.get("reset") else ask(llm, asked["prompt"])),
+            file=answers,
+        )
 
 
 if __name__ == "__main__":  # vLLM's processes import this file

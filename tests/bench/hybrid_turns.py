@@ -73,7 +73,11 @@ def hybrid_model(demo: str, progress=print) -> str:
 
 
 def loaded_bytes(larderd: Larderd) -> float:
-    return sum(value for name, value in larderd.metrics().items() if name.startswith("larder_loaded_bytes_total"))
+    return sum(
+        value
+        for name, value in larderd.metrics().items()
+        if name.startswith("larder_loaded_bytes_total")
+    )
 
 
 @dataclass
@@ -100,7 +104,9 @@ class Arm:
         before, warm_round = loaded_bytes(larderd), ttft.Warm(larderd, self.label, [self.prompt])
         (seconds,), (tokens,) = ttft.ask_all(self.server, [self.prompt])
         if tokens != self.expected:
-            raise Void(f"{self.label}: the warm continuation differs from the one of a hit in vLLM's own cache")
+            raise Void(
+                f"{self.label}: the warm continuation differs from the one of a hit in vLLM's own cache"
+            )
         self.share_ms.append(warm_round.check())
         self.bytes = loaded_bytes(larderd) - before
         self.warm.append(seconds)
@@ -108,23 +114,39 @@ class Arm:
 
     def row(self, cold_s: float) -> dict:
         warm_s = statistics.median(self.warm)
-        print(f"  {self.label:<24} cold {cold_s:8.3f} s   warm {1e3 * warm_s:8.1f} ms (worst {1e3 * max(self.warm):.1f})   "
-              f"{cold_s / warm_s:6.0f}x   Larder {statistics.median(self.share_ms):.1f} ms   {self.bytes / 2**20:.1f} MiB", flush=True)
-        return {"what": self.label, "cold_s": cold_s, "warm_s": warm_s, "warm_worst_s": max(self.warm),
-                "larder_ms": statistics.median(self.share_ms), "mib": self.bytes / 2**20, "speedup": cold_s / warm_s}
+        print(
+            f"  {self.label:<24} cold {cold_s:8.3f} s   warm {1e3 * warm_s:8.1f} ms (worst {1e3 * max(self.warm):.1f})   "
+            f"{cold_s / warm_s:6.0f}x   Larder {statistics.median(self.share_ms):.1f} ms   {self.bytes / 2**20:.1f} MiB",
+            flush=True,
+        )
+        return {
+            "what": self.label,
+            "cold_s": cold_s,
+            "warm_s": warm_s,
+            "warm_worst_s": max(self.warm),
+            "larder_ms": statistics.median(self.share_ms),
+            "mib": self.bytes / 2**20,
+            "speedup": cold_s / warm_s,
+        }
 
 
-def take_turns(larderd: Larderd, llama: VllmServer, model: str, env: dict, folder: pathlib.Path, rounds: int) -> tuple[list[dict], float]:
+def take_turns(
+    larderd: Larderd, llama: VllmServer, model: str, env: dict, folder: pathlib.Path, rounds: int
+) -> tuple[list[dict], float]:
     """The rows of both arms, and the ratio. llama: warmed up, with written pages."""
     arguments = ["--enable-prompt-tokens-details", "--block-size", str(BLOCK)]
-    with VllmServer("the hybrid's vLLM", model, ttft.NAME, env, folder / "vllm_hybrid.log", arguments=arguments) as server:
+    with VllmServer(
+        "the hybrid's vLLM", model, ttft.NAME, env, folder / "vllm_hybrid.log", arguments=arguments
+    ) as server:
         server.wait_ready(progress=print)
         for _ in range(2):
             stream_completion(server.url, ttft.NAME, ttft.token_ids(1, 40), 2)
         ttft.write_all_pages(server, larderd, chunks=TOKENS // BLOCK)
         prompt = ttft.token_ids(TOKENS + 1, TOKENS)
-        arms = [Arm("Llama, in turns", llama, prompt, TOKENS // ttft.CHUNK_TOKENS),
-                Arm("hybrid, in turns", server, prompt, TOKENS // BLOCK + 1)]
+        arms = [
+            Arm("Llama, in turns", llama, prompt, TOKENS // ttft.CHUNK_TOKENS),
+            Arm("hybrid, in turns", server, prompt, TOKENS // BLOCK + 1),
+        ]
         colds = [arm.cold(larderd) for arm in arms]
         ratios = []
         for _ in range(rounds):
@@ -138,4 +160,6 @@ def take_turns(larderd: Larderd, llama: VllmServer, model: str, env: dict, folde
 def check_bytes(llama: float, hybrid: float) -> None:
     """Raises Void where the loads are of unlike sizes: their times would compare nothing."""
     if not llama <= hybrid <= MOST_UNLIKE * llama:
-        raise Void(f"hybrid, in turns: a warm load brings {hybrid / 2**20:.1f} MiB, and {llama / 2**20:.1f} MiB in the Llama")
+        raise Void(
+            f"hybrid, in turns: a warm load brings {hybrid / 2**20:.1f} MiB, and {llama / 2**20:.1f} MiB in the Llama"
+        )

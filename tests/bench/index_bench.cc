@@ -59,7 +59,8 @@ void fill_hashes(std::span<protocol::BlockHash> hashes, std::uint64_t first) {
   for (protocol::BlockHash& hash : hashes) hash = hash_of(first++);
 }
 
-store::NamespaceSpec spec_of(const std::string& fingerprint, std::uint64_t piece_bytes, std::uint32_t pieces) {
+store::NamespaceSpec spec_of(const std::string& fingerprint, std::uint64_t piece_bytes,
+                             std::uint32_t pieces) {
   store::NamespaceSpec spec;
   spec.id = protocol::namespace_id(fingerprint);
   spec.fingerprint = std::make_shared<const std::string>(fingerprint);
@@ -74,7 +75,8 @@ class Box {
  public:
   Box(const std::string& directory, std::uint64_t entries, std::uint64_t arena_bytes)
       : shape_{entries, store::IndexShape::buckets_for(entries), arena_bytes, 1, 1},
-        index_(*memory::IndexFile::create(directory + "/index." + std::to_string(entries), shape_.bytes())),
+        index_(*memory::IndexFile::create(directory + "/index." + std::to_string(entries),
+                                          shape_.bytes())),
         store_(std::make_unique<store::Store>(shape_, index_.mapping.data(), nullptr, stats_)),
         reader_(*protocol::IndexReader::open(index_.mapping.data(), shape_.bytes())) {
     store_->set_touched_bytes(arena_bytes);
@@ -93,7 +95,8 @@ class Box {
     return *store_->open_namespace(spec, &difference);
   }
   // Stores chunks as one engine does: RESERVE, then COMMIT. Returns how many were granted.
-  std::size_t put(std::uint32_t session, std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  std::size_t put(std::uint32_t session, std::uint32_t handle,
+                  std::span<const protocol::BlockHash> hashes) {
     grants_.resize(hashes.size());
     store_->reserve(session, {{}, handle, 0, 0}, hashes, grants_);
     std::size_t granted = 0;
@@ -151,8 +154,9 @@ class Holds {
     return true;
   }
   bool all_there(const Box& box) const {
-    return std::all_of(held_.begin(), held_.end(),
-                       [&](const protocol::EntryView& view) { return box.reader().still_committed(view.slot, view.generation); });
+    return std::all_of(held_.begin(), held_.end(), [&](const protocol::EntryView& view) {
+      return box.reader().still_committed(view.slot, view.generation);
+    });
   }
 
  private:
@@ -177,7 +181,8 @@ struct Million {
 // Stores these chunks, by messages of all sessions in turn. False: one was refused.
 bool put_round(Box& box, std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   for (std::size_t at = 0; at < hashes.size(); at += kKeysPerMessage)
-    if (box.put(1 + at / kKeysPerMessage % kSessions, handle, hashes.subspan(at, kKeysPerMessage)) != kKeysPerMessage)
+    if (box.put(1 + at / kKeysPerMessage % kSessions, handle,
+                hashes.subspan(at, kKeysPerMessage)) != kKeysPerMessage)
       return fail("a chunk was refused");
   return true;
 }
@@ -188,7 +193,8 @@ bool fill_million(Box& box, std::uint32_t handle, std::span<protocol::BlockHash>
     fill_hashes(hashes, first);
     if (!put_round(box, handle, hashes)) return false;
   }
-  return box.filled().slots_committed == kChunks || fail("a million chunks were stored and are not all there");
+  return box.filled().slots_committed == kChunks ||
+         fail("a million chunks were stored and are not all there");
 }
 
 bool run_million(const std::string& directory, Million& result) {
@@ -209,14 +215,16 @@ bool run_million(const std::string& directory, Million& result) {
     const auto start = Clock::now();
     if (!put_round(box, handle, hashes)) return false;
     const double took = seconds_since(start);
-    if (box.stats().evicted_capacity - evicted + 8192 < kPairsPerRound) return fail("fewer chunks were evicted than stored");
+    if (box.stats().evicted_capacity - evicted + 8192 < kPairsPerRound)
+      return fail("fewer chunks were evicted than stored");
     for (std::uint64_t n = next; n < next + kPairsPerRound; ++n)
       if (!box.find(handle, n)) return fail("a chunk that was just stored is not there");
     if (!holds.all_there(box)) return fail("a held chunk was evicted");
     if (round >= 0) result.pairs_per_s.push_back(static_cast<double>(kPairsPerRound) / took);
   }
   const std::uint64_t private_bytes = anonymous_bytes() - before;
-  result.bytes_per_chunk = static_cast<double>(box.shape().bytes() + private_bytes) / static_cast<double>(kChunks);
+  result.bytes_per_chunk =
+      static_cast<double>(box.shape().bytes() + private_bytes) / static_cast<double>(kChunks);
   return true;
 }
 
@@ -237,7 +245,8 @@ bool run_alloc(std::vector<double>& alloc_ns) {
     for (std::size_t first = 0; first + kBatch <= slots.size(); first += kBatch) {
       for (std::size_t i = first; i < first + kBatch; ++i) {
         if (i + 2 * kAhead < slots.size()) table.prefetch(slots[i + 2 * kAhead].number);
-        if (i + kAhead < slots.size()) arena.prefetch_place(slots[i + kAhead].number, slots[i + kAhead].offset_bytes);
+        if (i + kAhead < slots.size())
+          arena.prefetch_place(slots[i + kAhead].number, slots[i + kAhead].offset_bytes);
         arena.give(slots[i].number, slots[i].offset_bytes);
       }
       for (std::size_t i = first; i < first + kBatch; ++i) slots[i] = arena.take(size);
@@ -245,7 +254,8 @@ bool run_alloc(std::vector<double>& alloc_ns) {
     alloc_ns.push_back(seconds_since(start) * 1e9 / static_cast<double>(kChunks));
     std::shuffle(slots.begin(), slots.end(), random);
   }
-  return std::all_of(slots.begin(), slots.end(), [](const auto& slot) { return slot.number != store::kNoSlot; });
+  return std::all_of(slots.begin(), slots.end(),
+                     [](const auto& slot) { return slot.number != store::kNoSlot; });
 }
 
 struct Utilisation {
@@ -274,7 +284,8 @@ class Churn {
     Utilisation result;
     int probes = 0;
     for (int part = 0; part < kTurnovers * kProbes; ++part) {
-      const std::uint64_t enough = box_.stats().chunks_committed + box_.filled().slots_committed / kProbes + 1;
+      const std::uint64_t enough =
+          box_.stats().chunks_committed + box_.filled().slots_committed / kProbes + 1;
       while (box_.stats().chunks_committed < enough) put_one(weights);
       if (part < kTurnovers * kProbes / 3) continue;
       result.least = std::min(result.least, used());
@@ -286,7 +297,10 @@ class Churn {
   }
 
  private:
-  double used() { return static_cast<double>(box_.filled().used_bytes) / static_cast<double>(box_.shape().arena_bytes); }
+  double used() {
+    return static_cast<double>(box_.filled().used_bytes) /
+           static_cast<double>(box_.shape().arena_bytes);
+  }
 
   Box& box_;
   const std::vector<std::uint32_t>& handles_;
@@ -299,10 +313,11 @@ struct Phase {
   std::vector<int> weights;  // 3, 20, 36, 80 MiB
 };
 
-const Phase kPhases[] = {{"all four alike", {1, 1, 1, 1}},    {"mostly 3 MiB", {30, 1, 1, 1}},
-                         {"mostly 80 MiB", {1, 1, 1, 10}},    {"20 and 36 MiB", {0, 1, 1, 0}},
-                         {"only 80 MiB", {0, 0, 0, 1}},       {"all four alike again", {1, 1, 1, 1}},
-                         {"alike by bytes", {240, 36, 20, 9}}};
+const Phase kPhases[] = {
+    {"all four alike", {1, 1, 1, 1}},    {"mostly 3 MiB", {30, 1, 1, 1}},
+    {"mostly 80 MiB", {1, 1, 1, 10}},    {"20 and 36 MiB", {0, 1, 1, 0}},
+    {"only 80 MiB", {0, 0, 0, 1}},       {"all four alike again", {1, 1, 1, 1}},
+    {"alike by bytes", {240, 36, 20, 9}}};
 
 // Adds a row for each phase. Returns the least utilisation of the phases with all four sizes.
 double run_mixed(const std::string& directory, std::uint64_t arena_bytes, bench::Report& report) {
@@ -310,13 +325,14 @@ double run_mixed(const std::string& directory, std::uint64_t arena_bytes, bench:
   box.add_session(1);
   std::vector<std::uint32_t> handles;
   for (const std::uint64_t mib : {3, 20, 36, 80})
-    handles.push_back(
-        box.open(spec_of("chunk: " + std::to_string(mib) + " MiB\n", kMiB / 4, static_cast<std::uint32_t>(4 * mib))));
+    handles.push_back(box.open(spec_of("chunk: " + std::to_string(mib) + " MiB\n", kMiB / 4,
+                                       static_cast<std::uint32_t>(4 * mib))));
   const auto row = [&](const std::string& what, double value, double worst) {
-    report.add_row({{"what", "utilisation, " + std::to_string(arena_bytes >> 30) + " GiB, " + what},
-                    {"value", value},
-                    {"worst", worst},
-                    {"evicted_for_another_size", static_cast<double>(box.stats().evicted_resized)}});
+    report.add_row(
+        {{"what", "utilisation, " + std::to_string(arena_bytes >> 30) + " GiB, " + what},
+         {"value", value},
+         {"worst", worst},
+         {"evicted_for_another_size", static_cast<double>(box.stats().evicted_resized)}});
   };
   Churn churn(box, handles);
   const double filled = churn.fill(kPhases[0].weights);
@@ -324,7 +340,8 @@ double run_mixed(const std::string& directory, std::uint64_t arena_bytes, bench:
   double least = 1;
   for (const Phase& phase : kPhases) {
     const Utilisation used = churn.run(phase.weights);
-    const bool mixed = std::all_of(phase.weights.begin(), phase.weights.end(), [](int weight) { return weight != 0; });
+    const bool mixed = std::all_of(phase.weights.begin(), phase.weights.end(),
+                                   [](int weight) { return weight != 0; });
     if (mixed) least = std::min(least, used.least);
     row(phase.name, used.mean, used.least);
   }
@@ -337,14 +354,19 @@ bool run(const std::string& json_directory, const std::string& scratch) {
   if (!run_million(scratch, million) || !run_alloc(alloc_ns)) return false;
   bench::Report report("index");
   const auto row = [&](const char* what, double value, double worst) {
-    report.add_row(
-        {{"what", std::string(what)}, {"value", value}, {"worst", worst}, {"evicted_for_another_size", std::string("-")}});
+    report.add_row({{"what", std::string(what)},
+                    {"value", value},
+                    {"worst", worst},
+                    {"evicted_for_another_size", std::string("-")}});
   };
-  row("pairs of insert and evict a second", bench::median(million.pairs_per_s), *std::ranges::min_element(million.pairs_per_s));
-  row("ns to take a slot and give one back", bench::median(alloc_ns), *std::ranges::max_element(alloc_ns));
+  row("pairs of insert and evict a second", bench::median(million.pairs_per_s),
+      *std::ranges::min_element(million.pairs_per_s));
+  row("ns to take a slot and give one back", bench::median(alloc_ns),
+      *std::ranges::max_element(alloc_ns));
   row("bytes a chunk", million.bytes_per_chunk, million.bytes_per_chunk);
   double least = 1;
-  for (const std::uint64_t gib : {8, 16, 64}) least = std::min(least, run_mixed(scratch, gib << 30, report));
+  for (const std::uint64_t gib : {8, 16, 64})
+    least = std::min(least, run_mixed(scratch, gib << 30, report));
   report.add_goal("index.pairs_per_s", bench::median(million.pairs_per_s), ">=", 3e6);
   report.add_goal("index.bytes_per_chunk", million.bytes_per_chunk, "<=", 112);
   report.add_goal("index.alloc_ns", bench::median(alloc_ns), "<=", 60);

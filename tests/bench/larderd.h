@@ -34,11 +34,13 @@ class Larderd {
     ::setenv("LARDER_SOCKET", config.socket.c_str(), 1);
     ::setenv("LARDER_LOG_LEVEL", "error", 1);
     ::setenv("LARDER_HTTP_LISTEN", "", 1);
-    ::setenv("LARDER_MEMORY_SIZE", (std::to_string(config.memory.size_bytes >> 20) + "MiB").c_str(), 1);
+    ::setenv("LARDER_MEMORY_SIZE", (std::to_string(config.memory.size_bytes >> 20) + "MiB").c_str(),
+             1);
     ::setenv("LARDER_MEMORY_SHM_NAME", config.memory.shm_name.c_str(), 1);
     ::setenv("LARDER_MEMORY_DIRECTORY", config.memory.directory.c_str(), 1);
     ::setenv("LARDER_MEMORY_KEEP_ON_EXIT", config.memory.keep_on_exit ? "true" : "false", 1);
-    ::setenv("LARDER_MEMORY_HUGEPAGES", config.memory.hugepages == config::Hugepages::k2Mi ? "2Mi" : "none", 1);
+    ::setenv("LARDER_MEMORY_HUGEPAGES",
+             config.memory.hugepages == config::Hugepages::k2Mi ? "2Mi" : "none", 1);
     ::setenv("LARDER_MEMORY_HUGEPAGE_DIRECTORY", config.memory.hugepage_directory.c_str(), 1);
     ::execl(program.c_str(), program.c_str(), nullptr);
     ::_exit(127);

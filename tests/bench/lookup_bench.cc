@@ -57,14 +57,16 @@ void run_writer(const std::string& socket) {
   for (std::uint64_t first = 1'000'000; writer.ok(); first += kWriterChunks) {
     writer.store(first, kWriterChunks);
     for (std::uint64_t i = 0; i < kWriterChunks; ++i) hashes[i] = bench_hash(first + i);
-    const client::Hashes stored{reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()};
+    const client::Hashes stored{reinterpret_cast<const std::uint8_t*>(hashes.data()),
+                                sizeof(hashes[0]), hashes.size()};
     if (!writer.client().act(protocol::Verb::kEvict, stored, kWriterWaitMs).ok()) return;
   }
 }
 
 std::vector<protocol::BlockHash> prompt(std::uint64_t number) {
   std::vector<protocol::BlockHash> hashes;
-  for (std::uint64_t i = 0; i < kPromptChunks; ++i) hashes.push_back(bench_hash(number % kPrompts * kPromptChunks + i));
+  for (std::uint64_t i = 0; i < kPromptChunks; ++i)
+    hashes.push_back(bench_hash(number % kPrompts * kPromptChunks + i));
   return hashes;
 }
 
@@ -72,7 +74,8 @@ std::vector<protocol::BlockHash> prompt(std::uint64_t number) {
 // stopped between its rounds, so that a spinning server takes no processor from others.
 class Server {
  public:
-  Server(const std::string& larder_socket, unsigned processor, Waiting waiting) : waiting_(waiting) {
+  Server(const std::string& larder_socket, unsigned processor, Waiting waiting)
+      : waiting_(waiting) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) ::abort();
     asking_ = Fd(ends[0]);
@@ -85,7 +88,9 @@ class Server {
   }
   void rest() const { child_->signal(SIGSTOP); }
   void go_on() const { child_->signal(SIGCONT); }
-  std::uint64_t ask(const std::vector<protocol::BlockHash>& hashes) const { return bench::ask(asking_.get(), hashes, waiting_); }
+  std::uint64_t ask(const std::vector<protocol::BlockHash>& hashes) const {
+    return bench::ask(asking_.get(), hashes, waiting_);
+  }
 
  private:
   const Waiting waiting_;
@@ -110,8 +115,8 @@ bool run_round(Arm& arm, std::uint64_t& next) {
     const std::uint64_t present = arm.probe(hashes);
     times_us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
     if (present != kPromptChunks) {
-      std::fprintf(stderr, "%s: only %llu of %zu chunks were found\n", arm.name.c_str(), static_cast<unsigned long long>(present),
-                   kPromptChunks);
+      std::fprintf(stderr, "%s: only %llu of %zu chunks were found\n", arm.name.c_str(),
+                   static_cast<unsigned long long>(present), kPromptChunks);
       return false;
     }
   }
@@ -128,7 +133,8 @@ Arm round_trip(const std::string& name, const Server& server) {
 bool all_present(SmallClient& client) {
   for (std::uint64_t number = 0; number < kPrompts; ++number) {
     const std::vector<protocol::BlockHash> hashes = prompt(number);
-    const client::Hashes asked{reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()};
+    const client::Hashes asked{reinterpret_cast<const std::uint8_t*>(hashes.data()),
+                               sizeof(hashes[0]), hashes.size()};
     if (client.client().lookups().present(asked) != kPromptChunks) return false;
   }
   return true;
@@ -152,7 +158,8 @@ double run_command(const char* command, const std::string& socket) {
   std::FILE* output = ::popen(command, "r");
   if (output == nullptr) return -1;
   char line[512], last[512] = "-1";
-  while (std::fgets(line, sizeof(line), output) != nullptr) std::snprintf(last, sizeof(last), "%s", line);
+  while (std::fgets(line, sizeof(line), output) != nullptr)
+    std::snprintf(last, sizeof(last), "%s", line);
   return ::pclose(output) == 0 ? std::strtod(last, nullptr) : -1;
 }
 
@@ -173,7 +180,8 @@ int run(const std::string& directory, const config::Config& config, const char* 
   std::vector<Arm> arms{{"shared index",
                          [&](const auto& hashes) {
                            return client.client().lookups().present(
-                               {reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()});
+                               {reinterpret_cast<const std::uint8_t*>(hashes.data()),
+                                sizeof(hashes[0]), hashes.size()});
                          }},
                         round_trip("round trip", far),
                         round_trip("round trip, server spins", spinning),
@@ -192,10 +200,12 @@ int run(const std::string& directory, const config::Config& config, const char* 
   bench::Report report("lookup");
   for (const Arm& arm : arms) {
     const double arm_p50 = bench::median(arm.p50_us);
-    report.add_row({{"arm", arm.name},
-                    {"p50_us", arm_p50},
-                    {"p99_us", bench::median(arm.p99_us)},
-                    {"mark", arm.server == &far ? bench::far_from_reference(arm_p50, kWakeReferenceUs) : std::string()}});
+    report.add_row(
+        {{"arm", arm.name},
+         {"p50_us", arm_p50},
+         {"p99_us", bench::median(arm.p99_us)},
+         {"mark", arm.server == &far ? bench::far_from_reference(arm_p50, kWakeReferenceUs)
+                                     : std::string()}});
   }
   const double p50 = bench::median(arms[0].p50_us);
   report.add_goal("lookup.p50_us", p50, "<=", 5);
@@ -207,8 +217,10 @@ int run(const std::string& directory, const config::Config& config, const char* 
       std::fprintf(stderr, "failed: %s\n", command);
       return 1;
     }
-    report.add_row(
-        {{"arm", std::string("from Python")}, {"p50_us", python}, {"p99_us", std::string("-")}, {"mark", std::string()}});
+    report.add_row({{"arm", std::string("from Python")},
+                    {"p50_us", python},
+                    {"p99_us", std::string("-")},
+                    {"mark", std::string()}});
     report.add_goal("lookup.python_p50_us", python, "<=", 30);
   }
   return report.finish(directory) ? 0 : 1;

@@ -19,7 +19,9 @@ MASK = (1 << 64) - 1
 
 def block_hash(i):
     """As bench_hash() in small_client.h."""
-    return struct.pack("<QQ", (i + 1) * 0xD6E8FEB86659FD93 & MASK, (i + 1) * 0xA0761D6478BD642F & MASK)
+    return struct.pack(
+        "<QQ", (i + 1) * 0xD6E8FEB86659FD93 & MASK, (i + 1) * 0xA0761D6478BD642F & MASK
+    )
 
 
 def block_hashes(number):

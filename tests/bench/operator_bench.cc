@@ -32,12 +32,15 @@ double since(std::chrono::steady_clock::time_point begin) {
 }
 
 bool is_reconciled(const Object& pool) {
-  return api::number_at(pool, "status.observedGeneration") == api::number_at(pool, "metadata.generation");
+  return api::number_at(pool, "status.observedGeneration") ==
+         api::number_at(pool, "metadata.generation");
 }
 
 // Asks until `test` holds of all pools; false: not in time.
-bool await(OperatorCluster& cluster, seconds most, const std::function<bool(const std::vector<Object>&)>& test) {
-  for (const auto end = std::chrono::steady_clock::now() + most; std::chrono::steady_clock::now() < end;) {
+bool await(OperatorCluster& cluster, seconds most,
+           const std::function<bool(const std::vector<Object>&)>& test) {
+  for (const auto end = std::chrono::steady_clock::now() + most;
+       std::chrono::steady_clock::now() < end;) {
     const Result<k8s::List> pools = cluster.client().list(resources::kPools, {});
     if (pools.ok() && test(pools->items)) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -47,7 +50,9 @@ bool await(OperatorCluster& cluster, seconds most, const std::function<bool(cons
 
 // From the start of the process.
 double reconcile_seconds(OperatorCluster& cluster) {
-  cluster.each(kPools, [](k8s::ApiClient& client, int i) { return client.create(resources::kPools, plain_pool(i)).status(); });
+  cluster.each(kPools, [](k8s::ApiClient& client, int i) {
+    return client.create(resources::kPools, plain_pool(i)).status();
+  });
   const auto begin = std::chrono::steady_clock::now();
   cluster.start_operator();
   const bool done = await(cluster, kMostReconcile, [](const std::vector<Object>& pools) {
@@ -83,7 +88,8 @@ int run(const std::string& output, const std::string& programs) {
   report.add_row({{"what", "resident memory at 1,000 pods of 50 pools, MiB"}, {"figure", rss}});
   const double before = cluster.operator_cpu_s();
   std::this_thread::sleep_for(kIdle);
-  const double idle = (cluster.operator_cpu_s() - before) / static_cast<double>(kIdle.count()) * 100;
+  const double idle =
+      (cluster.operator_cpu_s() - before) / static_cast<double>(kIdle.count()) * 100;
   report.add_row({{"what", "of one processor without changes, %"}, {"figure", idle}});
   report.add_goal("operator.reconcile_1000_s", reconciled, "<=", 10);
   report.add_goal("operator.rss_mib", rss, "<=", 64);

@@ -36,10 +36,11 @@ Object engine_pod(int i, const std::string& pool) {
             {"annotations", {{std::string(api::kPoolAnnotation), pool}}}}},
           {"spec",
            {{"nodeName", "node-" + std::to_string(i % 100)},
-            {"containers", Object::array({Object{{"name", "vllm"},
-                                                 {"image", "vllm:1"},
-                                                 {"command", {"vllm", "serve", "/model", "--port", "8000"}},
-                                                 {"env", {{{"name", "HF_HUB_OFFLINE"}, {"value", "1"}}}}}})}}}};
+            {"containers",
+             Object::array({Object{{"name", "vllm"},
+                                   {"image", "vllm:1"},
+                                   {"command", {"vllm", "serve", "/model", "--port", "8000"}},
+                                   {"env", {{{"name", "HF_HUB_OFFLINE"}, {"value", "1"}}}}}})}}}};
 }
 
 // Any address of this machine's 127.0.0.0/8: larderd listens on all.
@@ -77,7 +78,12 @@ Status run_pod(k8s::ApiClient& client, int i, int pools) {
   if (!pool.ok()) return pool.status();
   const Object plain = engine_pod(i, name);
   const webhook::Injection injection =
-      webhook::inject({plain, kNamespace, name, *pool, std::nullopt, {.image = "larder:1", .operator_namespace = "larder"}});
+      webhook::inject({plain,
+                       kNamespace,
+                       name,
+                       *pool,
+                       std::nullopt,
+                       {.image = "larder:1", .operator_namespace = "larder"}});
   if (!injection.refused.empty()) return {Code::kInternal, injection.refused};
   const Result<Object> made = client.create(resources::kPods, plain.patch(injection.patch));
   if (!made.ok()) return made.status();
@@ -95,13 +101,16 @@ OperatorCluster::OperatorCluster(std::string programs)
     : programs_(std::move(programs)), plane_(kube_test::ControlPlane::start()) {
   if (!plane_) give_up("no kube-apiserver here: .ci/kubernetes.sh apiserver");
   connection_ = std::make_unique<kube_test::Connection>(*plane_);
-  if (const Status installed = kube_test::install_definitions(client(), {kNamespace, "larder"}); !installed.ok())
+  if (const Status installed = kube_test::install_definitions(client(), {kNamespace, "larder"});
+      !installed.ok())
     give_up(installed.to_string());
   const std::string& folder = plane_->folder();
   larderd_ = std::make_unique<kube_test::Child>(
-      std::vector<std::string>{"/usr/bin/env", "LARDER_SOCKET=" + folder + "/larder.sock", "LARDER_HTTP_LISTEN=0.0.0.0:9464",
-                               "LARDER_MEMORY_SIZE=64MiB", "LARDER_MEMORY_SHM_NAME=operator-bench-" + std::to_string(::getpid()),
-                               "LARDER_MEMORY_KEEP_ON_EXIT=false", programs_ + "/larderd"},
+      std::vector<std::string>{
+          "/usr/bin/env", "LARDER_SOCKET=" + folder + "/larder.sock",
+          "LARDER_HTTP_LISTEN=0.0.0.0:9464", "LARDER_MEMORY_SIZE=64MiB",
+          "LARDER_MEMORY_SHM_NAME=operator-bench-" + std::to_string(::getpid()),
+          "LARDER_MEMORY_KEEP_ON_EXIT=false", programs_ + "/larderd"},
       folder + "/larderd.log");
 }
 
@@ -113,9 +122,11 @@ OperatorCluster::~OperatorCluster() {
 
 void OperatorCluster::start_operator() {
   operator_ = std::make_unique<kube_test::Child>(
-      std::vector<std::string>{programs_ + "/larder-operator", "--kubeconfig=" + plane_->kubeconfig(), "--namespace=larder",
-                               "--image=larder:1", "--identity=bench", "--metrics-address=127.0.0.1:0",
-                               "--health-address=127.0.0.1:0", "--webhook-address=127.0.0.1:0"},
+      std::vector<std::string>{programs_ + "/larder-operator",
+                               "--kubeconfig=" + plane_->kubeconfig(), "--namespace=larder",
+                               "--image=larder:1", "--identity=bench",
+                               "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
+                               "--webhook-address=127.0.0.1:0"},
       plane_->folder() + "/operator.log");
 }
 

@@ -19,7 +19,9 @@ namespace {
 constexpr const char* kCongestion = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 void must(bool done, const char* what) {
-  if (!done) throw std::runtime_error(std::string("no network of its own here: ") + what + ": " + std::strerror(errno));
+  if (!done)
+    throw std::runtime_error(std::string("no network of its own here: ") + what + ": " +
+                             std::strerror(errno));
 }
 
 }  // namespace

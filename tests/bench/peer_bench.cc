@@ -45,7 +45,9 @@ constexpr std::chrono::milliseconds kPause(300);
 // Chunks of one size: the numbers in keys, and the number of them.
 struct Kind {
   std::uint64_t payload, first, count;
-  std::uint64_t slot_bytes() const { return protocol::slot_bytes(payload, std::min(payload, kPieceBytes)); }
+  std::uint64_t slot_bytes() const {
+    return protocol::slot_bytes(payload, std::min(payload, kPieceBytes));
+  }
 };
 constexpr Kind kKinds[] = {{2 * kMib, 10'000, 16}, {16 * kMib, 20'000, 4}, {4096, 0, kSmallKeys}};
 
@@ -75,7 +77,8 @@ void serve_raw(std::uint16_t port, const std::vector<std::vector<std::byte>>& ch
     while (::recv(socket.get(), &number, sizeof(number), MSG_WAITALL) == sizeof(number)) {
       const std::vector<std::byte>& chunk = chunks[number];
       for (std::size_t at = 0; at < chunk.size();) {
-        const ssize_t sent = ::send(socket.get(), chunk.data() + at, chunk.size() - at, MSG_NOSIGNAL);
+        const ssize_t sent =
+            ::send(socket.get(), chunk.data() + at, chunk.size() - at, MSG_NOSIGNAL);
         if (sent <= 0) break;
         at += static_cast<std::size_t>(sent);
       }
@@ -90,14 +93,15 @@ void serve(const Ports& ports) {
   options.self = peer::make_instance("bench", 1);
   options.listen = {"0.0.0.0", ports.peer};
   const Result<std::unique_ptr<peer::PeerServer>> server = peer::PeerServer::start(clock, options);
-  if (!server.ok()) return static_cast<void>(std::fprintf(stderr, "%s\n", server.status().text().c_str()));
+  if (!server.ok())
+    return static_cast<void>(std::fprintf(stderr, "%s\n", server.status().text().c_str()));
   peer::testing_support::ChunkHolder holder((*server)->exchange());
   std::vector<std::vector<std::byte>> chunks;
   for (const Kind& kind : kKinds)
     for (std::uint64_t n = kind.first; n < kind.first + kind.count; ++n) {
       Slot slot(kind.slot_bytes());
-      const tiers::ChunkFacts facts =
-          tiers::testing_support::fill(slot.span(), n, 1, kind.payload, std::min(kind.payload, kPieceBytes));
+      const tiers::ChunkFacts facts = tiers::testing_support::fill(
+          slot.span(), n, 1, kind.payload, std::min(kind.payload, kPieceBytes));
       holder.put(key_of(n), facts, slot.span());
       if (kind.payload >= kMib) chunks.emplace_back(slot.span().begin(), slot.span().end());
     }
@@ -113,7 +117,8 @@ class RawArm {
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int on = 1;
     ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    must(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)) == 0, "no plain connection");
+    must(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)) == 0,
+         "no plain connection");
   }
   // Reads all chunks of the kind, of which `before` others come first in the server's list.
   void read(const Kind& kind, std::uint32_t before, std::vector<Slot>& slots) {
@@ -122,10 +127,12 @@ class RawArm {
     for (std::uint32_t got = 0; got < kind.count; ++got) {
       for (; asked < kind.count && asked < got + kOpen; ++asked) {
         const std::uint32_t number = before + asked;
-        must(::send(socket_.get(), &number, sizeof(number), MSG_NOSIGNAL) == sizeof(number), "the plain loop ends");
+        must(::send(socket_.get(), &number, sizeof(number), MSG_NOSIGNAL) == sizeof(number),
+             "the plain loop ends");
       }
       const std::span<std::byte> slot = slots[got].span();
-      must(::recv(socket_.get(), slot.data(), slot.size(), MSG_WAITALL) == static_cast<ssize_t>(slot.size()),
+      must(::recv(socket_.get(), slot.data(), slot.size(), MSG_WAITALL) ==
+               static_cast<ssize_t>(slot.size()),
            "the plain loop ends");
     }
   }
@@ -146,19 +153,23 @@ class PeerArm {
     loop_.emplace(*tier_, clock);
     for (int i = 0; i < 10'000 && tier_->state().servers_reachable != 1; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    must(tier_->state().servers_reachable == 1, "the peer is not reached: " + tier_->state().reason);
+    must(tier_->state().servers_reachable == 1,
+         "the peer is not reached: " + tier_->state().reason);
   }
   void look(std::uint64_t first, std::uint64_t count) {
     std::vector<tiers::ChunkKey> keys;
     for (std::uint64_t n = first; n < first + count; ++n) keys.push_back(key_of(n));
     const std::vector<bool> there = loop_->probe(keys);
-    must(static_cast<std::uint64_t>(std::ranges::count(there, true)) == count, "a chunk was not found");
+    must(static_cast<std::uint64_t>(std::ranges::count(there, true)) == count,
+         "a chunk was not found");
   }
   void read(const Kind& kind, std::vector<Slot>& slots) {
     std::vector<tiers::Ticket> tickets;
     for (std::uint64_t i = 0; i < kind.count; ++i) {
       tickets.push_back(loop_->next());
-      must(tier_->get(tickets.back(), key_of(kind.first + i), slots[i].span(), loop_->in_ms(20'000)).ok(), "a get was refused");
+      must(tier_->get(tickets.back(), key_of(kind.first + i), slots[i].span(), loop_->in_ms(20'000))
+               .ok(),
+           "a get was refused");
     }
     for (const tiers::Ticket ticket : tickets) must(loop_->ended(ticket).ok(), "a get failed");
   }
@@ -172,7 +183,8 @@ class PeerArm {
 void verify(const Kind& kind, std::vector<Slot>& slots) {
   for (std::uint64_t i = 0; i < kind.count; ++i) {
     Slot expected(kind.slot_bytes());
-    const tiers::ChunkFacts facts = tiers::testing_support::fill(expected.span(), kind.first + i, 1, kind.payload, kPieceBytes);
+    const tiers::ChunkFacts facts =
+        tiers::testing_support::fill(expected.span(), kind.first + i, 1, kind.payload, kPieceBytes);
     must(tiers::testing_support::holds(slots[i].span(), kind.first + i, facts), "WRONG BYTES");
     std::ranges::fill(slots[i].span(), std::byte{0});
   }
@@ -207,7 +219,8 @@ void bench_reads(const Ports& ports, bench::Report& report) {
                     {"plain", bench::median(raw_speed)},
                     {"peer", bench::median(peer_speed)},
                     {"ratio", bench::median(ratio)}});
-    report.add_goal("peer.get_" + std::to_string(kind.payload / kMib) + "m_vs_raw", bench::median(ratio), ">=", 0.95);
+    report.add_goal("peer.get_" + std::to_string(kind.payload / kMib) + "m_vs_raw",
+                    bench::median(ratio), ">=", 0.95);
   }
 }
 

@@ -24,7 +24,8 @@ inline void stay_off(unsigned processor) {
   CPU_ZERO(&set);
   for (unsigned other = 0; other < std::thread::hardware_concurrency(); ++other)
     if (other != processor) CPU_SET(other, &set);
-  if (CPU_COUNT(&set) != 0 && ::sched_setaffinity(0, sizeof(set), &set) != 0) std::perror("sched_setaffinity");
+  if (CPU_COUNT(&set) != 0 && ::sched_setaffinity(0, sizeof(set), &set) != 0)
+    std::perror("sched_setaffinity");
 }
 
 }  // namespace larder::bench

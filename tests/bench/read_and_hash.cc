@@ -26,7 +26,8 @@ bool read_and_hash(const char* path, unsigned char* buffer, XXH128_canonical_t& 
   XXH3_state_t hash;
   XXH3_128bits_reset(&hash);
   ssize_t got = 0;
-  while ((got = ::read(fd, buffer, kReadBytes)) > 0) XXH3_128bits_update(&hash, buffer, static_cast<std::size_t>(got));
+  while ((got = ::read(fd, buffer, kReadBytes)) > 0)
+    XXH3_128bits_update(&hash, buffer, static_cast<std::size_t>(got));
   ::close(fd);
   XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(&hash));
   return got == 0;
@@ -37,7 +38,8 @@ bool read_and_hash(const char* path, unsigned char* buffer, XXH128_canonical_t& 
 int main(int argc, char** argv) {
   // at a page: read() is three times as fast as into any 16 bytes
   alignas(4096) static unsigned char buffer[kReadBytes];
-  const double began = seconds_of(CLOCK_MONOTONIC), began_cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  const double began = seconds_of(CLOCK_MONOTONIC),
+               began_cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   for (int i = 1; i < argc; ++i) {
     XXH128_canonical_t digest;
     if (!read_and_hash(argv[i], buffer, digest)) {
@@ -47,6 +49,7 @@ int main(int argc, char** argv) {
     for (const unsigned char byte : digest.digest) std::printf("%02x", byte);
     std::printf(" %s\n", argv[i]);
   }
-  std::printf("%.9f %.9f\n", seconds_of(CLOCK_MONOTONIC) - began, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - began_cpu);
+  std::printf("%.9f %.9f\n", seconds_of(CLOCK_MONOTONIC) - began,
+              seconds_of(CLOCK_PROCESS_CPUTIME_ID) - began_cpu);
   return 0;
 }

@@ -42,7 +42,8 @@ void must(bool held, const char* what) {
   std::exit(1);
 }
 
-std::unique_ptr<tiers::Tier> open_tier(disk::Env& env, const base::Clock& clock, const disk::DiskOptions& options) {
+std::unique_ptr<tiers::Tier> open_tier(disk::Env& env, const base::Clock& clock,
+                                       const disk::DiskOptions& options) {
   Result<std::unique_ptr<tiers::Tier>> tier = disk::open_disk_tier(env, clock, options);
   if (!tier.ok()) std::fprintf(stderr, "%s\n", tier.status().to_string().c_str());
   must(tier.ok(), "no disk tier");
@@ -55,11 +56,16 @@ void write_chunks(tiers::Tier& tier, const base::Clock& clock, std::uint64_t chu
   std::vector<tiers::Message> messages;
   std::uint64_t answered = 0;
   // One chunk's bytes for all but the first hundred, which are the ones verified.
-  for (std::uint64_t number = 0; number < kVerified; ++number, ++answered) must(loop.put(number, 1, 1, kPayload).ok(), "put");
-  const tiers::ChunkFacts facts = tiers::testing_support::fill(slot.span(), 0, 1, kPayload, kPayload);
+  for (std::uint64_t number = 0; number < kVerified; ++number, ++answered)
+    must(loop.put(number, 1, 1, kPayload).ok(), "put");
+  const tiers::ChunkFacts facts =
+      tiers::testing_support::fill(slot.span(), 0, 1, kPayload, kPayload);
   for (std::uint64_t number = kVerified; answered < chunks;) {
     while (number < chunks && number - answered < 500) {
-      must(tier.put(number, tiers::testing_support::key_of(number), facts, slot.span(), loop.in_ms(60'000)).ok(), "refused");
+      must(tier.put(number, tiers::testing_support::key_of(number), facts, slot.span(),
+                    loop.in_ms(60'000))
+               .ok(),
+           "refused");
       ++number;
     }
     pollfd waiting{tier.message_fd(), POLLIN, 0};
@@ -74,7 +80,8 @@ void write_chunks(tiers::Tier& tier, const base::Clock& clock, std::uint64_t chu
 
 // Whether engines would see the chunks that are verified.
 bool announced(const tiering::ResidencyFilter& region) {
-  const Result<protocol::ResidencyReader> reader = protocol::ResidencyReader::open(region.data(), region.bytes());
+  const Result<protocol::ResidencyReader> reader =
+      protocol::ResidencyReader::open(region.data(), region.bytes());
   must(reader.ok(), "the residency filter");
   for (std::uint64_t number = 0; number < kVerified; ++number) {
     const tiers::ChunkKey key = tiers::testing_support::key_of(number);
@@ -91,7 +98,8 @@ std::uint64_t scan(const std::string& path, std::uint64_t file_bytes) {
   std::uint64_t records = 0;
   for (std::uint64_t region = disk::kHeadBytes; region < file_bytes; region += kRegionBytes) {
     for (std::uint64_t at = 0; at < kRegionBytes; at += kRecordBytes, ++records) {
-      must(::pread(file.get(), block.span().data(), 4096, static_cast<off_t>(region + at)) == 4096, "pread");
+      must(::pread(file.get(), block.span().data(), 4096, static_cast<off_t>(region + at)) == 4096,
+           "pread");
       if (std::memcmp(block.span().data(), "LDR1", 4) != 0) break;
     }
   }
@@ -119,14 +127,17 @@ int main(int argc, char** argv) {
   std::vector<double> opened_ms;
   for (int i = 0; i < kOpenings; ++i) {
     const std::uint64_t start = clock.now_ns();
-    Result<std::shared_ptr<tiering::ResidencyFilter>> region = tiering::ResidencyFilter::create(chunks * kUsualChunk);
+    Result<std::shared_ptr<tiering::ResidencyFilter>> region =
+        tiering::ResidencyFilter::create(chunks * kUsualChunk);
     must(region.ok(), "no residency filter");
     options.residents = *region;
     const std::unique_ptr<tiers::Tier> tier = open_tier(env, clock, options);
     opened_ms.push_back(static_cast<double>(clock.now_ns() - start) / 1e6);
-    must(tier->counters().chunks == chunks && announced(**region), "not every chunk was found again");
+    must(tier->counters().chunks == chunks && announced(**region),
+         "not every chunk was found again");
     Loop loop(*tier, clock);
-    for (std::uint64_t number = 0; number < kVerified; ++number) must(loop.get(number, 1, kPayload).ok(), "wrong bytes");
+    for (std::uint64_t number = 0; number < kVerified; ++number)
+      must(loop.get(number, 1, kPayload).ok(), "wrong bytes");
   }
   const std::string file = scratch + "/larder/chunks";
   const std::uint64_t start = clock.now_ns();

@@ -43,7 +43,8 @@ Stopwatch::Stopwatch(pid_t server) : pid_(server) {
 }
 
 Cost Stopwatch::now() const {
-  return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID), seconds_of(server_), faults_of(pid_)};
+  return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID), seconds_of(server_),
+          faults_of(pid_)};
 }
 
 void Stopwatch::start() {
@@ -59,14 +60,19 @@ void Stopwatch::stop() {
 }
 
 Chunks::Chunks(std::uint64_t payload, std::size_t count)
-    : payload_(payload), slot_(protocol::slot_bytes(payload, kPiece)), facts_(count), bytes_(2 * count * slot_) {
+    : payload_(payload),
+      slot_(protocol::slot_bytes(payload, kPiece)),
+      facts_(count),
+      bytes_(2 * count * slot_) {
   const int file = ::memfd_create("bench-remote", MFD_CLOEXEC);
   must(file >= 0 && ::ftruncate(file, static_cast<off_t>(bytes_)) == 0, "no shared memory");
-  void* const mapped = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+  void* const mapped =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
   ::close(file);
   must(mapped != MAP_FAILED, "no shared memory");
   memory_ = static_cast<std::byte*>(mapped);
-  for (std::size_t i = 0; i < count; ++i) facts_[i] = tiers::testing_support::fill(source(i), i, 1, payload, kPiece);
+  for (std::size_t i = 0; i < count; ++i)
+    facts_[i] = tiers::testing_support::fill(source(i), i, 1, payload, kPiece);
 }
 
 Chunks::~Chunks() {

@@ -55,7 +55,9 @@ class Chunks {
   std::size_t count() const { return facts_.size(); }
   const tiers::ChunkFacts& facts(std::size_t i) const { return facts_[i]; }
   std::span<std::byte> source(std::size_t i) const { return {memory_ + i * slot_, slot_}; }
-  std::span<std::byte> target(std::size_t i) const { return {memory_ + (count() + i) * slot_, slot_}; }
+  std::span<std::byte> target(std::size_t i) const {
+    return {memory_ + (count() + i) * slot_, slot_};
+  }
   // The chunk in the tier's form, under this name.
   remote::Record record(std::size_t i, std::uint64_t name) const;
 
@@ -98,7 +100,8 @@ std::unique_ptr<RemoteArm> hiredis_arm(const Place& place);
 std::unique_ptr<RemoteArm> redis_benchmark_arm(const Place& place);
 // `program`: a Python with redis-py and LMCache, and the path of remote_rivals.py. One process for
 // all of its arms.
-std::vector<std::unique_ptr<RemoteArm>> python_arms(const Place& place, const std::vector<std::string>& program);
+std::vector<std::unique_ptr<RemoteArm>> python_arms(const Place& place,
+                                                    const std::vector<std::string>& program);
 
 // Ends the program with a line if the condition is false.
 void must(bool held, const std::string& what);

@@ -81,7 +81,8 @@ using Figures = std::map<What, std::map<std::uint64_t, std::map<std::string, Mea
 
 double ratio(const Measured& of, const Measured& to) {
   std::vector<double> ratios;
-  for (std::size_t round = 0; round < of.gbs.size(); ++round) ratios.push_back(of.gbs[round] / to.gbs[round]);
+  for (std::size_t round = 0; round < of.gbs.size(); ++round)
+    ratios.push_back(of.gbs[round] / to.gbs[round]);
   return bench::median(ratios);
 }
 
@@ -96,7 +97,9 @@ Arms make_arms(const bench::Place& place, const std::vector<std::string>& python
   all.push_back(bench::redis_benchmark_arm(place));
   const std::vector<std::string> wanted = split(setting("REMOTE_ARMS", ""));
   const auto want = [&](const std::string& name) {
-    return wanted.empty() || std::ranges::any_of(wanted, [&](const std::string& word) { return name.starts_with(word); });
+    return wanted.empty() || std::ranges::any_of(wanted, [&](const std::string& word) {
+             return name.starts_with(word);
+           });
   };
   if (!python.empty() && (want("redis-py") || want("resp, 8 workers") || want("resp, 1 worker")))
     for (auto& arm : bench::python_arms(place, python)) all.push_back(std::move(arm));
@@ -104,7 +107,8 @@ Arms make_arms(const bench::Place& place, const std::vector<std::string>& python
   return all;
 }
 
-void configure(const test::ServerProcess& server, const std::string& name, const std::string& value) {
+void configure(const test::ServerProcess& server, const std::string& name,
+               const std::string& value) {
   must(server.ask({"CONFIG", "SET", name, value}).text == "OK", "CONFIG SET " + name);
 }
 
@@ -118,13 +122,15 @@ void limit(const test::ServerProcess& server, std::uint64_t bytes) {
 }
 
 // One turn of an arm; returns the number of used names.
-std::uint64_t turn(const test::ServerProcess& server, const std::string& state, bench::RemoteArm& arm,
-                   const bench::Chunks& chunks, std::uint64_t first, bool counts, Figures& figures) {
+std::uint64_t turn(const test::ServerProcess& server, const std::string& state,
+                   bench::RemoteArm& arm, const bench::Chunks& chunks, std::uint64_t first,
+                   bool counts, Figures& figures) {
   std::uint64_t used = 0;
   must(server.ask({"FLUSHALL"}).text == "OK", "FLUSHALL");
   if (state == "full") {
     limit(server, kFills * kTurnBytes);
-    for (; used < kFills * chunks.count(); used += chunks.count()) static_cast<void>(arm.set(chunks, first + used));
+    for (; used < kFills * chunks.count(); used += chunks.count())
+      static_cast<void>(arm.set(chunks, first + used));
     std::this_thread::sleep_for(kAge);
   }
   const bench::Cost set = arm.set(chunks, first + used);
@@ -158,22 +164,28 @@ void add_rows(const Arms& arms, const Figures& figures, bench::Report& report) {
 // The worst of both states to the ceiling; to the rival in production's state, with the fresh
 // figure beside in the table. LMCache counts at its fastest: with its default workers, or with one.
 void add_goals(const Figures& figures, bench::Report& report) {
-  const auto of = [&](const What& what, std::uint64_t mib, const std::string& arm) -> const Measured* {
+  const auto of = [&](const What& what, std::uint64_t mib,
+                      const std::string& arm) -> const Measured* {
     const auto sizes = figures.find(what);
-    if (sizes == figures.end() || !sizes->second.contains(mib) || !sizes->second.at(mib).contains(arm)) return nullptr;
+    if (sizes == figures.end() || !sizes->second.contains(mib) ||
+        !sizes->second.at(mib).contains(arm))
+      return nullptr;
     return &sizes->second.at(mib).at(arm);
   };
-  const auto worst = [&](const std::string& id, const std::vector<What>& all, const std::vector<std::uint64_t>& sizes,
+  const auto worst = [&](const std::string& id, const std::vector<What>& all,
+                         const std::vector<std::uint64_t>& sizes,
                          const std::vector<std::string>& others, double goal) {
     std::vector<double> ratios;
     for (const What& what : all)
       for (const std::uint64_t mib : sizes)
         for (const std::string& other : others)
-          if (const Measured* larder = of(what, mib, "larder"), *to = of(what, mib, other); larder != nullptr && to != nullptr)
+          if (const Measured* larder = of(what, mib, "larder"), *to = of(what, mib, other);
+              larder != nullptr && to != nullptr)
             ratios.push_back(ratio(*larder, *to));
     if (!ratios.empty()) report.add_goal("remote." + id, std::ranges::min(ratios), ">=", goal);
   };
-  const std::vector<What> gets{{"GET", "fresh"}, {"GET", "full"}}, sets{{"SET", "fresh"}, {"SET", "full"}};
+  const std::vector<What> gets{{"GET", "fresh"}, {"GET", "full"}},
+      sets{{"SET", "fresh"}, {"SET", "full"}};
   for (const std::uint64_t mib : {2, 16}) {
     worst("get_" + std::to_string(mib) + "m_vs_ceiling", gets, {mib}, {"ceiling"}, 0.95);
     worst("set_" + std::to_string(mib) + "m_vs_ceiling", sets, {mib}, {"ceiling"}, 0.95);
@@ -196,7 +208,8 @@ int main(int argc, char** argv) {
   const test::ServerProcess server(setting("REMOTE_SERVER", "redis-server"),
                                    {"--port", std::to_string(port), "--bind", "127.0.0.1"});
   bench::stay_off(kServersProcessor);
-  const Arms arms = make_arms({port, server.pid()}, std::vector<std::string>(argv + std::min(argc, 2), argv + argc));
+  const Arms arms = make_arms({port, server.pid()},
+                              std::vector<std::string>(argv + std::min(argc, 2), argv + argc));
   const std::size_t rounds = std::strtoull(setting("REMOTE_ROUNDS", "7").c_str(), nullptr, 10);
   const std::vector<std::string> states = split(setting("REMOTE_STATES", "fresh,full"));
   Figures figures;
@@ -208,7 +221,8 @@ int main(int argc, char** argv) {
       // the first one warms memory up, and does not count
       for (std::size_t round = 0; round <= rounds; ++round)
         for (std::size_t i = 0; i < arms.size(); ++i)
-          name += turn(server, state, *arms[(i + round) % arms.size()], chunks, name, round != 0, figures);
+          name += turn(server, state, *arms[(i + round) % arms.size()], chunks, name, round != 0,
+                       figures);
     std::printf("%s MiB measured\n", size.c_str());
     std::fflush(stdout);
   }

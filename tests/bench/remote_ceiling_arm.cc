@@ -28,7 +28,8 @@ Fd connect_to(std::uint16_t port) {
   name.sin_family = AF_INET;
   name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   name.sin_port = htons(port);
-  must(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0, "ceiling: no connection");
+  must(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0,
+       "ceiling: no connection");
   return fd;
 }
 
@@ -45,13 +46,18 @@ struct Read {
 class CeilingArm final : public RemoteArm {
  public:
   CeilingArm(const Place& place, std::uint64_t window)
-      : RemoteArm("ceiling"), pid_(place.pid), window_(window), fd_(connect_to(place.port)), away_(kThrowAway) {}
+      : RemoteArm("ceiling"),
+        pid_(place.pid),
+        window_(window),
+        fd_(connect_to(place.port)),
+        away_(kThrowAway) {}
 
   std::string values(std::uint64_t) const override { return "as larder"; }
 
   Cost set(const Chunks& chunks, std::uint64_t first) override {
     std::vector<Write> writes;
-    for (std::size_t i = 0; i < chunks.count(); ++i) add_writes(chunks.record(i, first + i), writes);
+    for (std::size_t i = 0; i < chunks.count(); ++i)
+      add_writes(chunks.record(i, first + i), writes);
     Stopwatch watch(pid_);
     watch.start();
     std::size_t answered = 0;
@@ -59,7 +65,8 @@ class CeilingArm final : public RemoteArm {
       send(write, chunks.source(0));
       answered += take_answers(MSG_DONTWAIT);
     }
-    const std::size_t expected = kStored * (writes.size() - chunks.count()) + kNothing * chunks.count();
+    const std::size_t expected =
+        kStored * (writes.size() - chunks.count()) + kNothing * chunks.count();
     while (answered < expected) answered += take_answers(0);
     watch.stop();
     must(answered == expected, "ceiling: other answers than expected");
@@ -72,7 +79,8 @@ class CeilingArm final : public RemoteArm {
       const remote::Record record = chunks.record(i, first + i);
       for (std::uint32_t number = 0; number < record.parts(); ++number) {
         const std::string key = remote::part_key(kPrefix, record, number);
-        reads.push_back({remote::format_command(std::array<std::string_view, 2>{"GET", key}), record.part_size(number)});
+        reads.push_back({remote::format_command(std::array<std::string_view, 2>{"GET", key}),
+                         record.part_size(number)});
       }
     }
     Stopwatch watch(pid_);
@@ -81,12 +89,16 @@ class CeilingArm final : public RemoteArm {
     left_ = 0;
     for (std::size_t answered = 0; answered < reads.size();) {
       std::string commands;
-      for (; asked < reads.size() && (outstanding == 0 || outstanding + reads[asked].bytes <= window_); ++asked) {
+      for (; asked < reads.size() &&
+             (outstanding == 0 || outstanding + reads[asked].bytes <= window_);
+           ++asked) {
         commands += reads[asked].command;
         outstanding += reads[asked].bytes;
       }
       if (!commands.empty())
-        must(::send(fd_.get(), commands.data(), commands.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(commands.size()), "send");
+        must(::send(fd_.get(), commands.data(), commands.size(), MSG_NOSIGNAL) ==
+                 static_cast<ssize_t>(commands.size()),
+             "send");
       for (const std::size_t ended = throw_away(reads, answered); answered < ended; ++answered)
         outstanding -= reads[answered].bytes;
     }
@@ -102,15 +114,19 @@ class CeilingArm final : public RemoteArm {
 
   static void add_writes(const remote::Record& record, std::vector<Write>& writes) {
     const std::string key = remote::record_key(kPrefix, record.key);
-    writes.push_back({remote::format_command(std::array<std::string_view, 4>{"GETRANGE", key, "0", remote::kRecordEnd}), 0, ""});
+    writes.push_back({remote::format_command(std::array<std::string_view, 4>{"GETRANGE", key, "0",
+                                                                             remote::kRecordEnd}),
+                      0, ""});
     for (std::uint32_t number = 0; number < record.parts(); ++number) {
       const std::size_t bytes = record.part_size(number);
-      const remote::Around around =
-          remote::format_around(std::array<std::string_view, 2>{"SET", remote::part_key(kPrefix, record, number)}, bytes, {});
+      const remote::Around around = remote::format_around(
+          std::array<std::string_view, 2>{"SET", remote::part_key(kPrefix, record, number)}, bytes,
+          {});
       writes.push_back({around.before, bytes, around.after});
     }
     const std::string text = remote::encode_record(record);
-    writes.push_back({remote::format_command(std::array<std::string_view, 4>{"SET", key, text, "GET"}), 0, ""});
+    writes.push_back(
+        {remote::format_command(std::array<std::string_view, 4>{"SET", key, text, "GET"}), 0, ""});
   }
 
   void send(const Write& write, std::span<const std::byte> body) const {
@@ -121,7 +137,8 @@ class CeilingArm final : public RemoteArm {
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
     const std::size_t all = write.before.size() + write.body + write.after.size();
-    must(::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(all), "ceiling: send");
+    must(::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(all),
+         "ceiling: send");
   }
 
   // How many bytes have come.
@@ -129,7 +146,8 @@ class CeilingArm final : public RemoteArm {
     const ssize_t got = ::recv(fd_.get(), away_.data(), away_.size(), flags);
     if (got < 0 && (flags & MSG_DONTWAIT) != 0) return 0;
     must(got > 0, "ceiling: the server hung up");
-    must(std::memchr(away_.data(), 'E', static_cast<std::size_t>(got)) == nullptr, "ceiling: an error");
+    must(std::memchr(away_.data(), 'E', static_cast<std::size_t>(got)) == nullptr,
+         "ceiling: an error");
     return static_cast<std::size_t>(got);
   }
 
@@ -149,8 +167,10 @@ class CeilingArm final : public RemoteArm {
           break;
         }
         const std::string wanted = "$" + std::to_string(reads[answered].bytes) + "\r\n";
-        const std::size_t size = static_cast<std::size_t>(static_cast<const char*>(newline) - (away_.data() + at)) + 1;
-        must(std::string_view(away_.data() + at, size) == wanted, "ceiling: a value that is not there");
+        const std::size_t size =
+            static_cast<std::size_t>(static_cast<const char*>(newline) - (away_.data() + at)) + 1;
+        must(std::string_view(away_.data() + at, size) == wanted,
+             "ceiling: a value that is not there");
         at += size;
         left_ = reads[answered].bytes + 2;
       }

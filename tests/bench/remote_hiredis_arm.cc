@@ -16,7 +16,9 @@ std::string key_of(std::uint64_t name) {
 class HiredisArm final : public RemoteArm {
  public:
   explicit HiredisArm(const Place& place)
-      : RemoteArm("hiredis"), pid_(place.pid), context_(redisConnect("127.0.0.1", place.port), &redisFree) {
+      : RemoteArm("hiredis"),
+        pid_(place.pid),
+        context_(redisConnect("127.0.0.1", place.port), &redisFree) {
     must(context_ != nullptr && context_->err == 0, "hiredis: no connection");
   }
 
@@ -25,7 +27,8 @@ class HiredisArm final : public RemoteArm {
     watch.start();
     for (std::size_t i = 0; i < chunks.count(); ++i) {
       const std::string key = key_of(first + i);
-      const Reply reply = ask("SET %b %b", key.data(), key.size(), chunks.source(i).data(), chunks.payload());
+      const Reply reply =
+          ask("SET %b %b", key.data(), key.size(), chunks.source(i).data(), chunks.payload());
       must(reply && reply->type == REDIS_REPLY_STATUS, "hiredis: SET");
     }
     watch.stop();
@@ -39,8 +42,10 @@ class HiredisArm final : public RemoteArm {
       watch.start();
       Reply reply = ask("GET %b", key.data(), key.size());
       watch.stop();
-      must(reply && reply->type == REDIS_REPLY_STRING && reply->len == chunks.payload(), "hiredis: GET");
-      must(std::memcmp(reply->str, chunks.source(i).data(), chunks.payload()) == 0, "hiredis: wrong bytes");
+      must(reply && reply->type == REDIS_REPLY_STRING && reply->len == chunks.payload(),
+           "hiredis: GET");
+      must(std::memcmp(reply->str, chunks.source(i).data(), chunks.payload()) == 0,
+           "hiredis: wrong bytes");
       watch.start();
       reply.reset();
       watch.stop();

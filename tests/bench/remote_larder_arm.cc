@@ -33,7 +33,8 @@ class LarderArm final : public RemoteArm {
     record.facts.piece_bytes = Chunks::kPiece;
     const std::uint32_t parts = record.parts();
     std::string text = std::to_string(remote::kRecordBytes) + ", ";
-    if (parts > 1) text += std::to_string(parts - 1) + " x " + std::to_string(record.part_size(0)) + ", ";
+    if (parts > 1)
+      text += std::to_string(parts - 1) + " x " + std::to_string(record.part_size(0)) + ", ";
     return text + std::to_string(record.part_size(parts - 1));
   }
 
@@ -41,12 +42,14 @@ class LarderArm final : public RemoteArm {
     Stopwatch watch(pid_);
     watch.start();
     std::uint64_t in_flight = 0;
-    for (std::size_t next = 0, ended = 0; ended < chunks.count(); ended += collect(chunks, in_flight)) {
+    for (std::size_t next = 0, ended = 0; ended < chunks.count();
+         ended += collect(chunks, in_flight)) {
       for (; next < chunks.count(); ++next) {
         const std::span<std::byte> slot = chunks.source(next);
         if (in_flight != 0 && in_flight + slot.size() > kWritingBytes) break;
         in_flight += slot.size();
-        const Status put = tier_->put(next, tiers::testing_support::key_of(first + next), chunks.facts(next), slot, in_time());
+        const Status put = tier_->put(next, tiers::testing_support::key_of(first + next),
+                                      chunks.facts(next), slot, in_time());
         must(put.ok(), put.to_string());
       }
     }
@@ -55,20 +58,25 @@ class LarderArm final : public RemoteArm {
   }
 
   Cost get(const Chunks& chunks, std::uint64_t first) override {
-    for (std::size_t i = 0; i < chunks.count(); ++i) std::memset(chunks.target(i).data(), 0xee, chunks.target(i).size());
+    for (std::size_t i = 0; i < chunks.count(); ++i)
+      std::memset(chunks.target(i).data(), 0xee, chunks.target(i).size());
     Stopwatch watch(pid_);
     watch.start();
     std::uint64_t in_flight = 0;
-    for (std::size_t next = 0, ended = 0; ended < chunks.count(); ended += collect(chunks, in_flight)) {
+    for (std::size_t next = 0, ended = 0; ended < chunks.count();
+         ended += collect(chunks, in_flight)) {
       for (; next < chunks.count() && in_flight < kReadingBytes; ++next) {
         in_flight += chunks.target(next).size();
-        const Status got = tier_->get(next, tiers::testing_support::key_of(first + next), chunks.target(next), in_time());
+        const Status got = tier_->get(next, tiers::testing_support::key_of(first + next),
+                                      chunks.target(next), in_time());
         must(got.ok(), got.to_string());
       }
     }
     watch.stop();
     for (std::size_t i = 0; i < chunks.count(); ++i)
-      must(std::memcmp(chunks.source(i).data(), chunks.target(i).data(), chunks.source(i).size()) == 0, "larder: wrong bytes");
+      must(std::memcmp(chunks.source(i).data(), chunks.target(i).data(), chunks.source(i).size()) ==
+               0,
+           "larder: wrong bytes");
     return watch.cost();
   }
 
@@ -80,7 +88,8 @@ class LarderArm final : public RemoteArm {
     ::poll(&waiting, 1, 1000);
     messages_.clear();
     tier_->take_messages(messages_);
-    for (const tiers::Message& message : messages_) must(message.status.ok(), message.status.to_string());
+    for (const tiers::Message& message : messages_)
+      must(message.status.ok(), message.status.to_string());
     in_flight -= messages_.size() * chunks.source(0).size();
     return messages_.size();
   }

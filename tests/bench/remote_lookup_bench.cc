@@ -45,7 +45,8 @@ void must(bool held, const std::string& what) {
 }
 
 double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 double ping_ms(std::uint16_t port) {
@@ -56,12 +57,15 @@ double ping_ms(std::uint16_t port) {
   name.sin_family = AF_INET;
   ::inet_pton(AF_INET, DelayedLink::kFarAddress, &name.sin_addr);
   name.sin_port = htons(port);
-  must(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0, "no connection for PING");
+  must(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0,
+       "no connection for PING");
   std::vector<double> times;
   for (int i = 0; i < kPings; ++i) {
     char answer[16];
     const auto start = std::chrono::steady_clock::now();
-    must(::send(fd.get(), "PING\r\n", 6, MSG_NOSIGNAL) == 6 && ::recv(fd.get(), answer, sizeof(answer), 0) == 7, "no PONG");
+    must(::send(fd.get(), "PING\r\n", 6, MSG_NOSIGNAL) == 6 &&
+             ::recv(fd.get(), answer, sizeof(answer), 0) == 7,
+         "no PONG");
     times.push_back(ms_since(start));
   }
   return bench::median(times);
@@ -77,7 +81,8 @@ struct Question {
 
 std::vector<tiers::ChunkKey> keys(const Question& question) {
   std::vector<tiers::ChunkKey> all;
-  for (std::size_t i = 0; i < question.count; ++i) all.push_back(tiers::testing_support::key_of(i, question.space));
+  for (std::size_t i = 0; i < question.count; ++i)
+    all.push_back(tiers::testing_support::key_of(i, question.space));
   return all;
 }
 
@@ -89,7 +94,8 @@ double probe_ms(test::Node& node, const std::vector<Question>& questions) {
   const auto start = std::chrono::steady_clock::now();
   for (const std::vector<tiers::ChunkKey>& one : asked) {
     tickets.push_back(node.loop.next());
-    must(node.tier->probe(tickets.back(), one, node.loop.in_ms(20'000)).ok(), "a question was refused");
+    must(node.tier->probe(tickets.back(), one, node.loop.in_ms(20'000)).ok(),
+         "a question was refused");
   }
   std::size_t found = 0, wanted = 0;
   for (std::size_t i = 0; i < tickets.size(); ++i) {
@@ -105,7 +111,8 @@ double probe_ms(test::Node& node, const std::vector<Question>& questions) {
 
 // One row, and how many round trips the median look took.
 double measure(const std::string& mode, const remote::RemoteOptions& options, std::uint16_t port,
-               const std::vector<Question>& questions, std::uint64_t delay_ms, bench::Report& report) {
+               const std::vector<Question>& questions, std::uint64_t delay_ms,
+               bench::Report& report) {
   std::vector<double> first, probes;
   const double ping = ping_ms(port);
   for (int i = 0; i < kFirstLooks; ++i) {
@@ -119,16 +126,17 @@ double measure(const std::string& mode, const remote::RemoteOptions& options, st
     }
   }
   const double median = bench::median(probes);
-  report.add_row({{"server", mode},
-                  {"keys", static_cast<double>(questions.front().count)},
-                  {"states", static_cast<double>(questions.size() > 1 ? questions.back().count : 0)},
-                  {"added_ms", static_cast<double>(delay_ms)},
-                  {"ping_ms", ping},
-                  {"look_ms", median},
-                  {"worst_ms", bench::percentile(probes, 1)},
-                  {"first_ms", bench::median(first)},
-                  {"round trips", median / ping},
-                  {"of the first", bench::median(first) / ping}});
+  report.add_row(
+      {{"server", mode},
+       {"keys", static_cast<double>(questions.front().count)},
+       {"states", static_cast<double>(questions.size() > 1 ? questions.back().count : 0)},
+       {"added_ms", static_cast<double>(delay_ms)},
+       {"ping_ms", ping},
+       {"look_ms", median},
+       {"worst_ms", bench::percentile(probes, 1)},
+       {"first_ms", bench::median(first)},
+       {"round trips", median / ping},
+       {"of the first", bench::median(first) / ping}});
   return median / ping;
 }
 
@@ -149,8 +157,8 @@ struct Worst {
   double few = 0, many = 0, states = 0;
 };
 
-void run(DelayedLink& link, const std::string& mode, const remote::RemoteOptions& options, std::uint16_t port,
-         bench::Report& report, Worst& worst) {
+void run(DelayedLink& link, const std::string& mode, const remote::RemoteOptions& options,
+         std::uint16_t port, bench::Report& report, Worst& worst) {
   link.delay_us(0);
   fill(options);
   for (const std::uint64_t one_way_us : {std::uint64_t{0}, kOneWayUs}) {
@@ -158,12 +166,16 @@ void run(DelayedLink& link, const std::string& mode, const remote::RemoteOptions
     const std::uint64_t added = 2 * one_way_us / 1000;
     const double few = measure(mode, options, port, {{kFewKeys}}, added, report);
     const double many = measure(mode, options, port, {{kMostKeys}}, added, report);
-    const double states = measure(mode, options, port, {{kFewKeys}, {kFewKeys, kStates}}, added, report);
-    if (added != 0) worst = {std::max(worst.few, few), std::max(worst.many, many), std::max(worst.states, states)};
+    const double states =
+        measure(mode, options, port, {{kFewKeys}, {kFewKeys, kStates}}, added, report);
+    if (added != 0)
+      worst = {std::max(worst.few, few), std::max(worst.many, many),
+               std::max(worst.states, states)};
   }
 }
 
-int bench_lookup(const std::string& directory, const std::string& program, const std::string& congestion) {
+int bench_lookup(const std::string& directory, const std::string& program,
+                 const std::string& congestion) {
   DelayedLink link(congestion);
   const std::string over = ", " + link.congestion();
   bench::Report report("remote-lookup");
@@ -204,7 +216,8 @@ int main(int argc, char** argv) {
     return std::string(value == nullptr ? otherwise : value);
   };
   try {
-    return bench_lookup(argc > 1 ? argv[1] : "build/bench", setting("REMOTE_SERVER", "redis-server"), setting("REMOTE_TCP", ""));
+    return bench_lookup(argc > 1 ? argv[1] : "build/bench",
+                        setting("REMOTE_SERVER", "redis-server"), setting("REMOTE_TCP", ""));
   } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "bench-remote-lookup: %s\n", error.what());
     return 1;

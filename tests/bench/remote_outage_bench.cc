@@ -80,7 +80,8 @@ struct Times {
 // Pages of one chunk to load into, and of one chunk to store from.
 class Engine {
  public:
-  explicit Engine(const std::string& socket) : kv_(2 * kChunkBytes / 8), client_({socket, "bench", 1}, copy::host_copy_engine()) {
+  explicit Engine(const std::string& socket)
+      : kv_(2 * kChunkBytes / 8), client_({socket, "bench", 1}, copy::host_copy_engine()) {
     client::NamespaceSpec spec;
     spec.fingerprint = "engine: bench remote-outage\n";
     spec.model = "bench";
@@ -88,7 +89,8 @@ class Engine {
     spec.chunk_tokens = 256;
     spec.groups = {{kPieceBytes, 1, kPieces}};
     auto* const pages = reinterpret_cast<std::byte*>(kv_.data());
-    must(client_.set_namespace(spec).ok() && client_.register_pages(0, {{pages, kPieceBytes, kPieceBytes, 2 * kPieces}}).ok() &&
+    must(client_.set_namespace(spec).ok() &&
+             client_.register_pages(0, {{pages, kPieceBytes, kPieceBytes, 2 * kPieces}}).ok() &&
              client_.wait_attached(10'000).ok(),
          "the engine was not attached");
   }
@@ -153,12 +155,15 @@ class Engine {
   double hit(std::uint64_t chunk) {
     const client::Transfer transfer = transfer_of(chunk, 0);
     const auto start = Clock::now();
-    must(client_.lookups().present(hashes_of(transfer.hashes)) == 1, "a chunk that is in use has left memory");
+    must(client_.lookups().present(hashes_of(transfer.hashes)) == 1,
+         "a chunk that is in use has left memory");
     must(client_.load(transfer, kWaitMs).ok(), "a load was refused");
-    const std::vector<client::Completion> done = client_.poll(1, std::chrono::milliseconds(kWaitMs));
+    const std::vector<client::Completion> done =
+        client_.poll(1, std::chrono::milliseconds(kWaitMs));
     const double took_us = since_us(start);
     must(!done.empty() && done.front().status == Code::kOk, "a load failed");
-    for (std::uint64_t at = 0; at < kChunkBytes / 8; ++at) must(kv_[at] == word_of(chunk, at), "wrong bytes");
+    for (std::uint64_t at = 0; at < kChunkBytes / 8; ++at)
+      must(kv_[at] == word_of(chunk, at), "wrong bytes");
     return took_us;
   }
 
@@ -255,7 +260,8 @@ void run_turn(State& state, Engine& engine, const ServerProcess& server) {
 // work of the machine in a round slows both.
 double added_us(const State& state, const State& well) {
   std::vector<double> added;
-  for (std::size_t i = 0; i < well.p99_us.size(); ++i) added.push_back(state.p99_us[i] - well.p99_us[i]);
+  for (std::size_t i = 0; i < well.p99_us.size(); ++i)
+    added.push_back(state.p99_us[i] - well.p99_us[i]);
   return bench::median(added);
 }
 
@@ -282,7 +288,8 @@ int report(const std::vector<State>& states, const std::string& directory) {
 
 int run(const std::string& scratch, const std::string& directory) {
   bench::stay_off(kEnginesProcessor);
-  const ServerProcess server("redis-server", {"--maxmemory", kMemory, "--maxmemory-policy", "allkeys-lru"});
+  const ServerProcess server("redis-server",
+                             {"--maxmemory", kMemory, "--maxmemory-policy", "allkeys-lru"});
   bench::TrickleProxy proxy(scratch + "/proxy.sock", server.socket());
   config::Config config;
   config.socket = scratch + "/bench.sock";

@@ -21,7 +21,9 @@ namespace {
 double children_cpu() {
   rusage usage{};
   ::getrusage(RUSAGE_CHILDREN, &usage);
-  const auto of = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
+  const auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
   return of(usage.ru_utime) + of(usage.ru_stime);
 }
 
@@ -30,18 +32,22 @@ double children_cpu() {
 // one, and looks at no byte.
 class RedisBenchmarkArm final : public RemoteArm {
  public:
-  explicit RedisBenchmarkArm(const Place& place) : RemoteArm("redis-benchmark -c 1"), place_(place) {}
-  Cost set(const Chunks& chunks, std::uint64_t) override { return run("set", chunks, chunks.count(), "-r 1000000000"); }
+  explicit RedisBenchmarkArm(const Place& place)
+      : RemoteArm("redis-benchmark -c 1"), place_(place) {}
+  Cost set(const Chunks& chunks, std::uint64_t) override {
+    return run("set", chunks, chunks.count(), "-r 1000000000");
+  }
   Cost get(const Chunks& chunks, std::uint64_t) override {
     static_cast<void>(run("set", chunks, 1, ""));
     return run("get", chunks, chunks.count(), "");
   }
 
  private:
-  Cost run(const std::string& test, const Chunks& chunks, std::size_t times, const std::string& keys) const {
+  Cost run(const std::string& test, const Chunks& chunks, std::size_t times,
+           const std::string& keys) const {
     std::ostringstream command;
-    command << "redis-benchmark -h 127.0.0.1 -p " << place_.port << " -c 1 -t " << test << " -n " << times << " -d "
-            << chunks.payload() << " " << keys << " --csv 2>/dev/null";
+    command << "redis-benchmark -h 127.0.0.1 -p " << place_.port << " -c 1 -t " << test << " -n "
+            << times << " -d " << chunks.payload() << " " << keys << " --csv 2>/dev/null";
     Stopwatch watch(place_.pid);
     const double cpu = children_cpu();
     watch.start();
@@ -91,13 +97,15 @@ class Helper {
 
   std::string ask(const std::string& line) const {
     const std::string text = line + "\n";
-    must(::send(end_.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()),
+    must(::send(end_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+             static_cast<ssize_t>(text.size()),
          "the Python arms ended");
     return read();
   }
   std::string read() const {
     std::string line;
-    for (char c = 0; c != '\n'; line += c) must(::recv(end_.get(), &c, 1, 0) == 1, "the Python arms ended");
+    for (char c = 0; c != '\n'; line += c)
+      must(::recv(end_.get(), &c, 1, 0) == 1, "the Python arms ended");
     line.pop_back();
     return line;
   }
@@ -109,21 +117,27 @@ class Helper {
 
 class PythonArm final : public RemoteArm {
  public:
-  PythonArm(std::string name, std::string called, const Place& place, std::shared_ptr<Helper> helper)
-      : RemoteArm(std::move(name)), called_(std::move(called)), pid_(place.pid), helper_(std::move(helper)) {}
+  PythonArm(std::string name, std::string called, const Place& place,
+            std::shared_ptr<Helper> helper)
+      : RemoteArm(std::move(name)),
+        called_(std::move(called)),
+        pid_(place.pid),
+        helper_(std::move(helper)) {}
   Cost set(const Chunks& chunks, std::uint64_t first) override { return run("set", chunks, first); }
   Cost get(const Chunks& chunks, std::uint64_t first) override { return run("get", chunks, first); }
 
  private:
   Cost run(const char* operation, const Chunks& chunks, std::uint64_t first) const {
     std::ostringstream line;
-    line << called_ << ' ' << operation << ' ' << chunks.payload() << ' ' << chunks.count() << ' ' << first;
+    line << called_ << ' ' << operation << ' ' << chunks.payload() << ' ' << chunks.count() << ' '
+         << first;
     Stopwatch watch(pid_);
     watch.start();
     const std::string answer = helper_->ask(line.str());
     watch.stop();
     Cost cost = watch.cost();
-    must(std::sscanf(answer.c_str(), "%lf %lf", &cost.seconds, &cost.client_cpu) == 2, name() + ": " + answer);
+    must(std::sscanf(answer.c_str(), "%lf %lf", &cost.seconds, &cost.client_cpu) == 2,
+         name() + ": " + answer);
     return cost;
   }
 
@@ -138,7 +152,8 @@ std::unique_ptr<RemoteArm> redis_benchmark_arm(const Place& place) {
   return std::make_unique<RedisBenchmarkArm>(place);
 }
 
-std::vector<std::unique_ptr<RemoteArm>> python_arms(const Place& place, const std::vector<std::string>& program) {
+std::vector<std::unique_ptr<RemoteArm>> python_arms(const Place& place,
+                                                    const std::vector<std::string>& program) {
   std::vector<std::string> words = program;
   words.push_back(std::to_string(place.port));
   const auto helper = std::make_shared<Helper>(words);

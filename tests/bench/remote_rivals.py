@@ -88,7 +88,9 @@ class RedisPy:
 
 class Resp:
     def __init__(self, port: int, memory: Memory, **settings):
-        self._adapter = create_l2_adapter(RESPL2AdapterConfig(host="127.0.0.1", port=port, **settings))
+        self._adapter = create_l2_adapter(
+            RESPL2AdapterConfig(host="127.0.0.1", port=port, **settings)
+        )
         self._memory = memory
 
     def _batches(self, tensor, size: int, count: int, first: int):
@@ -98,7 +100,7 @@ class Resp:
         objects = []
         for number in range(count):
             objects += self._object(tensor[number], size)
-        return [(keys[at:at + each], objects[at:at + each]) for at in range(0, count, each)]
+        return [(keys[at : at + each], objects[at : at + each]) for at in range(0, count, each)]
 
     @staticmethod
     def _object(row, size: int):
@@ -133,7 +135,9 @@ class Resp:
             return set(ended)
 
         batches = self._batches(self._memory.of(size, count).source, size, count, first)
-        return self._run(batches, self._adapter.submit_store_task, self._adapter.get_store_event_fd(), done)
+        return self._run(
+            batches, self._adapter.submit_store_task, self._adapter.get_store_event_fd(), done
+        )
 
     def get(self, size: int, count: int, first: int) -> Watch:
         def done(running):
@@ -146,7 +150,9 @@ class Resp:
         memory = self._memory.of(size, count)
         memory.target.zero_()
         batches = self._batches(memory.target, size, count, first)
-        watch = self._run(batches, self._adapter.submit_load_task, self._adapter.get_load_event_fd(), done)
+        watch = self._run(
+            batches, self._adapter.submit_load_task, self._adapter.get_load_event_fd(), done
+        )
         if sum(loaded) != count or not torch.equal(memory.source, memory.target):
             raise ValueError("wrong bytes")
         return watch
@@ -155,7 +161,11 @@ class Resp:
 def main() -> None:
     port, memory = int(sys.argv[1]), Memory()
     torch.manual_seed(1)
-    arms = {"redis-py": RedisPy(port, memory), "resp8": Resp(port, memory), "resp1": Resp(port, memory, num_workers=1)}
+    arms = {
+        "redis-py": RedisPy(port, memory),
+        "resp8": Resp(port, memory),
+        "resp1": Resp(port, memory, num_workers=1),
+    }
     print("ready", file=ANSWERS, flush=True)
     for line in sys.stdin:
         arm, operation, *numbers = line.split()

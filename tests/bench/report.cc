@@ -18,7 +18,8 @@ std::string number(double value) {
 }
 
 std::string shown(const Cell& cell) {
-  return std::holds_alternative<double>(cell) ? number(std::get<double>(cell)) : std::get<std::string>(cell);
+  return std::holds_alternative<double>(cell) ? number(std::get<double>(cell))
+                                              : std::get<std::string>(cell);
 }
 
 // Our own names and the processor's: only quotes and backslashes need care.
@@ -32,7 +33,8 @@ std::string quoted(const std::string& text) {
 }
 
 std::string as_json(const Cell& cell) {
-  return std::holds_alternative<double>(cell) ? number(std::get<double>(cell)) : quoted(std::get<std::string>(cell));
+  return std::holds_alternative<double>(cell) ? number(std::get<double>(cell))
+                                              : quoted(std::get<std::string>(cell));
 }
 
 std::string today() {
@@ -74,32 +76,35 @@ void Report::print() const {
   }
   const auto line = [&](const Row& row, bool head) {
     for (std::size_t i = 0; i < row.size(); ++i)
-      std::printf("%s%*s", i == 0 ? "" : "  ", static_cast<int>(widths[i]), (head ? row[i].first : shown(row[i].second)).c_str());
+      std::printf("%s%*s", i == 0 ? "" : "  ", static_cast<int>(widths[i]),
+                  (head ? row[i].first : shown(row[i].second)).c_str());
     std::printf("\n");
   };
   if (!rows_.empty()) line(rows_.front(), true);
   for (const Row& row : rows_) line(row, false);
   for (const Goal& goal : goals_)
-    std::printf("%-28s %10s  goal %s %s  %s\n", goal.id.c_str(), number(goal.value).c_str(), goal.op.c_str(),
-                number(goal.goal).c_str(), goal.met() ? "met" : "MISSED");
+    std::printf("%-28s %10s  goal %s %s  %s\n", goal.id.c_str(), number(goal.value).c_str(),
+                goal.op.c_str(), number(goal.goal).c_str(), goal.met() ? "met" : "MISSED");
 }
 
 std::string Report::json() const {
   std::ostringstream out;
-  out << "{\"name\": " << quoted(name_) << ", \"date\": " << quoted(today()) << ", \"machine\": " << quoted(machine())
-      << ",\n \"rows\": [";
+  out << "{\"name\": " << quoted(name_) << ", \"date\": " << quoted(today())
+      << ", \"machine\": " << quoted(machine()) << ",\n \"rows\": [";
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     out << (r == 0 ? "\n  {" : ",\n  {");
     for (std::size_t i = 0; i < rows_[r].size(); ++i)
-      out << (i == 0 ? "" : ", ") << quoted(rows_[r][i].first) << ": " << as_json(rows_[r][i].second);
+      out << (i == 0 ? "" : ", ") << quoted(rows_[r][i].first) << ": "
+          << as_json(rows_[r][i].second);
     out << "}";
   }
   out << "],\n \"goals\": [";
   for (std::size_t i = 0; i < goals_.size(); ++i) {
     const Goal& goal = goals_[i];
-    out << (i == 0 ? "\n  " : ",\n  ") << "{\"id\": " << quoted(goal.id) << ", \"value\": " << number(goal.value)
-        << ", \"op\": " << quoted(goal.op) << ", \"goal\": " << number(goal.goal)
-        << ", \"met\": " << (goal.met() ? "true" : "false") << "}";
+    out << (i == 0 ? "\n  " : ",\n  ") << "{\"id\": " << quoted(goal.id)
+        << ", \"value\": " << number(goal.value) << ", \"op\": " << quoted(goal.op)
+        << ", \"goal\": " << number(goal.goal) << ", \"met\": " << (goal.met() ? "true" : "false")
+        << "}";
   }
   out << "]}\n";
   return out.str();

@@ -40,7 +40,9 @@ class Report {
     double value;
     std::string op;
     double goal;
-    bool met() const { return op == "<=" ? value <= goal : op == "<" ? value < goal : value >= goal; }
+    bool met() const {
+      return op == "<=" ? value <= goal : op == "<" ? value < goal : value >= goal;
+    }
   };
 
   void print() const;

@@ -51,7 +51,8 @@ struct Folder {
 // One chunk of pages and the shim's client.
 class Engine {
  public:
-  explicit Engine(const std::string& socket) : pages_(kChunkBytes / 8), client_({socket, "bench", 2}, copy::host_copy_engine()) {
+  explicit Engine(const std::string& socket)
+      : pages_(kChunkBytes / 8), client_({socket, "bench", 2}, copy::host_copy_engine()) {
     client::NamespaceSpec spec;
     spec.fingerprint = "engine: bench restart\n";
     spec.model = "bench";
@@ -60,8 +61,10 @@ class Engine {
     spec.groups = {{kPieceBytes, kLayers, 1}};
     client::GroupPages layers;
     for (std::uint32_t layer = 0; layer < kLayers; ++layer)
-      layers.push_back({reinterpret_cast<std::byte*>(pages_.data()) + layer * kPieceBytes, kPieceBytes, kPieceBytes, 1});
-    must(client_.set_namespace(spec).ok() && client_.register_pages(0, layers).ok() && client_.wait_attached(10'000).ok(),
+      layers.push_back({reinterpret_cast<std::byte*>(pages_.data()) + layer * kPieceBytes,
+                        kPieceBytes, kPieceBytes, 1});
+    must(client_.set_namespace(spec).ok() && client_.register_pages(0, layers).ok() &&
+             client_.wait_attached(10'000).ok(),
          "no larderd");
   }
   bool store(std::uint64_t number) {
@@ -70,7 +73,8 @@ class Engine {
   }
   bool present(std::uint64_t number) const {
     const client::Transfer chunk = transfer(number);
-    return client_.lookups().present({reinterpret_cast<const std::uint8_t*>(chunk.hashes.data()), 16, 1}) == 1;
+    return client_.lookups().present(
+               {reinterpret_cast<const std::uint8_t*>(chunk.hashes.data()), 16, 1}) == 1;
   }
   // Whether the chunk is there. Wrong bytes end the run.
   bool load(std::uint64_t number) {
@@ -91,7 +95,9 @@ class Engine {
 
  private:
   static client::Transfer transfer(std::uint64_t number) {
-    return {0, 0, 0, 0, {{(number + 1) * 0xd6e8feb86659fd93ULL, (number + 1) * 0xa0761d6478bd642fULL}}, {0}};
+    return {
+        0,  0, 0, 0, {{(number + 1) * 0xd6e8feb86659fd93ULL, (number + 1) * 0xa0761d6478bd642fULL}},
+        {0}};
   }
   std::vector<std::uint64_t> pages_;
   client::Client client_;
@@ -108,7 +114,8 @@ void await_touched(const config::Config& config) {
   const std::string arena = config.memory.directory + "/" + config.memory.shm_name + ".arena";
   const auto end = Clock::now() + kDeadline;
   for (struct stat file{};
-       ::stat(arena.c_str(), &file) != 0 || static_cast<std::uint64_t>(file.st_blocks) * 512 < config.memory.size_bytes;) {
+       ::stat(arena.c_str(), &file) != 0 ||
+       static_cast<std::uint64_t>(file.st_blocks) * 512 < config.memory.size_bytes;) {
     must(Clock::now() < end, "touching the arena takes too long");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -117,8 +124,8 @@ void await_touched(const config::Config& config) {
 }
 
 // Kills larderd and starts a new larderd under the engine.
-void kill_once(const std::string& program, const config::Config& config, std::optional<bench::Larderd>& larderd, Engine& engine,
-               Measured& measured) {
+void kill_once(const std::string& program, const config::Config& config,
+               std::optional<bench::Larderd>& larderd, Engine& engine, Measured& measured) {
   const std::uint64_t epoch = engine.epoch();
   const auto killed = Clock::now();
   larderd->end(SIGKILL);
@@ -133,11 +140,13 @@ void kill_once(const std::string& program, const config::Config& config, std::op
     last = now;
   }
   must(engine.load(0), "the first chunk cannot be loaded");
-  measured.first_hit_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - killed).count());
+  measured.first_hit_ms.push_back(
+      std::chrono::duration<double, std::milli>(Clock::now() - killed).count());
   measured.miss_ms.push_back(missed_ms);
   std::uint64_t back = 0;
   for (std::uint64_t i = 0; i < measured.chunks; ++i) back += engine.load(i);
-  measured.kept = std::min(measured.kept, static_cast<double>(back) / static_cast<double>(measured.chunks));
+  measured.kept =
+      std::min(measured.kept, static_cast<double>(back) / static_cast<double>(measured.chunks));
 }
 
 Measured measure(const std::string& program, const config::Config& config) {
@@ -148,19 +157,26 @@ Measured measure(const std::string& program, const config::Config& config) {
     const std::uint64_t wanted = config.memory.size_bytes / 10 * 9 / (kChunkBytes + (8 << 10));
     await_touched(config);
     const auto end = Clock::now() + kDeadline;
-    for (; measured.chunks < wanted; ++measured.chunks) must(engine.store(measured.chunks), "the arena could not be filled");
+    for (; measured.chunks < wanted; ++measured.chunks)
+      must(engine.store(measured.chunks), "the arena could not be filled");
     while (!engine.present(wanted - 1)) must(Clock::now() < end, "the last chunk is not there");
-    for (int round = 0; round < kRounds; ++round) kill_once(program, config, larderd, engine, measured);
+    for (int round = 0; round < kRounds; ++round)
+      kill_once(program, config, larderd, engine, measured);
   }
   larderd->end(SIGTERM);
   return measured;
 }
 
-bench::Row row(std::uint64_t size_gib, const std::optional<Measured>& measured, const std::string& note) {
+bench::Row row(std::uint64_t size_gib, const std::optional<Measured>& measured,
+               const std::string& note) {
   const auto cell = [&](double value) { return measured ? bench::Cell(value) : bench::Cell("-"); };
   const Measured& m = measured ? *measured : Measured();
-  const auto most = [](const std::vector<double>& values) { return values.empty() ? 0 : bench::percentile(values, 1); };
-  const auto middle = [](const std::vector<double>& values) { return values.empty() ? 0 : bench::median(values); };
+  const auto most = [](const std::vector<double>& values) {
+    return values.empty() ? 0 : bench::percentile(values, 1);
+  };
+  const auto middle = [](const std::vector<double>& values) {
+    return values.empty() ? 0 : bench::median(values);
+  };
   return {{"GiB", static_cast<double>(size_gib)},
           {"chunks", cell(static_cast<double>(m.chunks))},
           {"first hit ms", cell(middle(m.first_hit_ms))},
@@ -190,7 +206,8 @@ int main(int argc, char** argv) {
     config.memory.size_bytes = size_gib * kGiB;
     if (bench::available_bytes() < config.memory.size_bytes + kSpareBytes) {
       report.add_row(row(size_gib, std::nullopt,
-                         "skipped: " + std::to_string(bench::available_bytes() >> 20) + " MiB of memory are available"));
+                         "skipped: " + std::to_string(bench::available_bytes() >> 20) +
+                             " MiB of memory are available"));
       continue;
     }
     const Measured measured = measure(argv[2], config);

@@ -26,8 +26,12 @@ from harness import goals
 from harness.bench import run as run_bench
 from rivals_arms import BUILD
 
-PARTS = {"ttft": ("rivals_ttft", "run_ttft", demo_model), "second": ("rivals_ttft", "run_second", demo_model),
-         "calls": ("rivals_calls", "run", lambda: ""), "kill": ("rivals_kill", "run", small_model)}
+PARTS = {
+    "ttft": ("rivals_ttft", "run_ttft", demo_model),
+    "second": ("rivals_ttft", "run_second", demo_model),
+    "calls": ("rivals_calls", "run", lambda: ""),
+    "kill": ("rivals_kill", "run", small_model),
+}
 
 
 def judge(rows: list[dict]) -> list[dict]:
@@ -37,9 +41,13 @@ def judge(rows: list[dict]) -> list[dict]:
         parts.setdefault(row["part"], []).append(row)
     verdict = []
     if "ttft" in parts:
-        verdict.append(goals.goal("rivals.ttft_ratio", max(row["ratio"] for row in parts["ttft"]), "<=", 1.0))
+        verdict.append(
+            goals.goal("rivals.ttft_ratio", max(row["ratio"] for row in parts["ttft"]), "<=", 1.0)
+        )
     if "second" in parts:
-        verdict.append(goals.goal("rivals.second_engine_ratio", parts["second"][0]["ratio"], "<=", 0.6))
+        verdict.append(
+            goals.goal("rivals.second_engine_ratio", parts["second"][0]["ratio"], "<=", 0.6)
+        )
     if "calls" in parts:
         factors = {row["what"]: row["factor"] for row in parts["calls"]}
         verdict += [
@@ -61,7 +69,14 @@ def judge_kill(rows: dict[str, dict]) -> list[dict]:
         prefix = "rivals." if name == "larder" else f"rivals.{name}_"
         rehit = row["rehit_s"] if row["rehit_s"] is not None else max(row["looked_s"], 1e-3)
         if name == "larder":
-            verdict.append(goals.goal(f"{prefix}kill_slowest_answer_s", row["slowest_s"], "<=", round(row["cold_s"] + 1, 3)))
+            verdict.append(
+                goals.goal(
+                    f"{prefix}kill_slowest_answer_s",
+                    row["slowest_s"],
+                    "<=",
+                    round(row["cold_s"] + 1, 3),
+                )
+            )
             verdict.append(goals.goal(f"{prefix}kill_rehit_s", rehit, "<=", 2))
             if row["unanswered"] or row["rehit_s"] is None:
                 verdict[-1]["met"] = False
@@ -77,7 +92,10 @@ def main() -> int:
     wanted = [part for part in os.environ.get("RIVALS_PARTS", ",".join(PARTS)).split(",") if part]
     unknown = set(wanted) - set(PARTS)
     if unknown:
-        print(f"bench-rivals: unknown part {sorted(unknown)[0]}; known: {', '.join(PARTS)}", file=sys.stderr)
+        print(
+            f"bench-rivals: unknown part {sorted(unknown)[0]}; known: {', '.join(PARTS)}",
+            file=sys.stderr,
+        )
         return 1
     # the client of the rival would talk between the rows
     os.environ.setdefault("LMCACHE_LOG_LEVEL", "WARNING")

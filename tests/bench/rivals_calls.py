@@ -53,7 +53,9 @@ class Pages:
         return layer[:blocks] if self.axis == 0 else layer[:, :blocks]
 
     def _stamp(self, prompt: int, number: int, shape: tuple) -> numpy.ndarray:
-        return (numpy.arange(numpy.prod(shape), dtype=numpy.int64) + (number << 32) + (prompt << 44)).reshape(shape)
+        return (
+            numpy.arange(numpy.prod(shape), dtype=numpy.int64) + (number << 32) + (prompt << 44)
+        ).reshape(shape)
 
     def write(self, prompt: int, blocks: int) -> None:
         for number, (layer, base) in enumerate(zip(self.words, self.base)):
@@ -68,9 +70,9 @@ class Pages:
     def check(self, prompt: int, blocks: int, who: str) -> None:
         for number, (layer, base) in enumerate(zip(self.words, self.base)):
             part, wanted = self._part(layer, blocks), self._part(base, blocks)
-            if not numpy.array_equal(part[..., 0], self._stamp(prompt, number, part.shape[:-1])) or not numpy.array_equal(
-                part[..., 1:], wanted[..., 1:]
-            ):
+            if not numpy.array_equal(
+                part[..., 0], self._stamp(prompt, number, part.shape[:-1])
+            ) or not numpy.array_equal(part[..., 1:], wanted[..., 1:]):
                 raise Void(f"{who}: wrong bytes in layer {number} of prompt {prompt}")
 
 
@@ -78,12 +80,17 @@ class LarderCalls:
     name = "larder"
 
     def __init__(self, socket: str):
-        words = [numpy.random.default_rng(layer).integers(1, 1 << 62, (BLOCKS, PAGE_BYTES // 8)) for layer in range(LAYERS)]
+        words = [
+            numpy.random.default_rng(layer).integers(1, 1 << 62, (BLOCKS, PAGE_BYTES // 8))
+            for layer in range(LAYERS)
+        ]
         self.pages = Pages(words, block_axis=0)
         self.client = Client(socket, "bench rivals")
         group = (PAGE_BYTES, LAYERS, CHUNK_TOKENS // BLOCK_TOKENS)
         self.client.set_namespace("bench rivals, made-up pages", "bench", CHUNK_TOKENS, [group])
-        self.client.register_pages(0, [(layer.ctypes.data, PAGE_BYTES, PAGE_BYTES, BLOCKS) for layer in words])
+        self.client.register_pages(
+            0, [(layer.ctypes.data, PAGE_BYTES, PAGE_BYTES, BLOCKS) for layer in words]
+        )
         if not self.client.wait_attached(10_000):
             raise Void("larderd does not answer")
 
@@ -105,7 +112,9 @@ class LarderCalls:
         stored = self.client.store_finish(1000 * PATIENCE_S)
         while self.client.lookup(hashes, 16) < tokens // CHUNK_TOKENS:
             if time.perf_counter() - begin > PATIENCE_S:
-                raise Void(f"larder: prompt {prompt} is not there {PATIENCE_S} s after its store: {stored}")
+                raise Void(
+                    f"larder: prompt {prompt} is not there {PATIENCE_S} s after its store: {stored}"
+                )
         return time.perf_counter() - begin
 
     def lookups(self, prompt: int, tokens: int) -> list[float]:
@@ -135,11 +144,25 @@ class LmcacheCalls:
 
     def __init__(self, server: LmcacheServer):
         spec = f"(2,{BLOCKS},{BLOCK_TOKENS},4,64):bfloat16:{LAYERS}"
-        config = BenchConfig(server.url, "", "cpu", "engine_driven", 1, False, MOST_TOKENS, spec, BLOCKS, BLOCK_TOKENS)
+        config = BenchConfig(
+            server.url,
+            "",
+            "cpu",
+            "engine_driven",
+            1,
+            False,
+            MOST_TOKENS,
+            spec,
+            BLOCKS,
+            BLOCK_TOKENS,
+        )
         self.client = lmcache_bench.ServerBenchClient(config, lambda line: None)
         self.client.start()
         tensors = self.client._workers[0].kv_caches.values()
-        self.pages = Pages([tensor.view(torch.int64).view(2, BLOCKS, -1).numpy() for tensor in tensors], block_axis=1)
+        self.pages = Pages(
+            [tensor.view(torch.int64).view(2, BLOCKS, -1).numpy() for tensor in tensors],
+            block_axis=1,
+        )
         self.asked = 0
 
     def close(self) -> None:
@@ -147,8 +170,17 @@ class LmcacheCalls:
 
     def _request(self, prompt: int, tokens: int):
         self.asked += 1
-        return lmcache_bench.RequestContext(prompt, f"bench-{self.asked}", "bench", (prompt,) + (9906,) * tokens, tokens,
-                                            tokens // CHUNK_TOKENS, CHUNK_TOKENS, 0, tokens // BLOCK_TOKENS)
+        return lmcache_bench.RequestContext(
+            prompt,
+            f"bench-{self.asked}",
+            "bench",
+            (prompt,) + (9906,) * tokens,
+            tokens,
+            tokens // CHUNK_TOKENS,
+            CHUNK_TOKENS,
+            0,
+            tokens // BLOCK_TOKENS,
+        )
 
     def store(self, prompt: int, tokens: int) -> float:
         request = self._request(prompt, tokens)
@@ -208,10 +240,16 @@ def one_round(calls, prompt: int, tokens: int) -> dict[str, list[float]]:
 def idle_row(arms: dict) -> dict:
     row = {"part": "calls", "what": "idle memory"}
     for name, arm in arms.items():
-        row |= {f"{name}_mb": resident_bytes(arm.cache) / 1e6, f"{name}_threads": threads(arm.cache)}
+        row |= {
+            f"{name}_mb": resident_bytes(arm.cache) / 1e6,
+            f"{name}_threads": threads(arm.cache),
+        }
     row["factor"] = row["lmcache_mb"] / row["larder_mb"]
-    print(f"  idle memory without that of the cache: Larder {row['larder_mb']:.1f} MB in {row['larder_threads']} threads, "
-          f"LMCache {row['lmcache_mb']:.0f} MB in {row['lmcache_threads']}, factor {row['factor']:.0f}", flush=True)
+    print(
+        f"  idle memory without that of the cache: Larder {row['larder_mb']:.1f} MB in {row['larder_threads']} threads, "
+        f"LMCache {row['lmcache_mb']:.0f} MB in {row['lmcache_threads']}, factor {row['factor']:.0f}",
+        flush=True,
+    )
     return row
 
 
@@ -224,12 +262,17 @@ def measure(both_calls: list, tokens: int, first_prompt: int) -> list[dict]:
     for what in ("lookup", "store", "retrieve"):
         row = {"part": "calls", "what": f"{what} {tokens}"}
         for name, measured in rounds.items():
-            row[f"{name}_ms"] = 1e3 * statistics.median(statistics.median(each[what]) for each in measured)
+            row[f"{name}_ms"] = 1e3 * statistics.median(
+                statistics.median(each[what]) for each in measured
+            )
             row[f"{name}_worst_ms"] = 1e3 * max(max(each[what]) for each in measured)
         row["factor"] = row["lmcache_ms"] / row["larder_ms"]
         rows.append(row)
-        print(f"  {row['what']:<15} Larder {row['larder_ms']:9.4f} ms, LMCache {row['lmcache_ms']:8.3f} ms, "
-              f"factor {row['factor']:.2f}", flush=True)
+        print(
+            f"  {row['what']:<15} Larder {row['larder_ms']:9.4f} ms, LMCache {row['lmcache_ms']:8.3f} ms, "
+            f"factor {row['factor']:.2f}",
+            flush=True,
+        )
     return rows
 
 
@@ -243,7 +286,10 @@ def fill(both_calls: list) -> dict:
             times[calls.name].append(calls.store(prompt, MOST_TOKENS))
     row |= {f"{name}_ms": 1e3 * statistics.median(values) for name, values in times.items()}
     row["factor"] = row["lmcache_ms"] / row["larder_ms"]
-    print(f"  {row['what']} (untouched memory) Larder {row['larder_ms']:.1f} ms, LMCache {row['lmcache_ms']:.1f} ms", flush=True)
+    print(
+        f"  {row['what']} (untouched memory) Larder {row['larder_ms']:.1f} ms, LMCache {row['lmcache_ms']:.1f} ms",
+        flush=True,
+    )
     return row
 
 

@@ -65,7 +65,12 @@ class Traffic(threading.Thread):
         # TypeError: a stopped engine has no metrics
         except (ServerError, OSError, TypeError) as error:
             return Answer(begin, time.monotonic() - begin, 0, str(error) or type(error).__name__)
-        return Answer(begin, seconds, hit, "" if tokens == self.expected else "another answer than the cold one")
+        return Answer(
+            begin,
+            seconds,
+            hit,
+            "" if tokens == self.expected else "another answer than the cold one",
+        )
 
     def stop(self, patience_s: float) -> None:
         """A request without an end after patience_s stays without an answer."""
@@ -101,7 +106,9 @@ def kill_under(arm: Arm, model: str) -> dict:
     return row_of(arm.name, cold.total_s, traffic.answers, killed, back, stopped)
 
 
-def row_of(name: str, cold_s: float, answers: list[Answer], killed: float, back: float, stopped: float) -> dict:
+def row_of(
+    name: str, cold_s: float, answers: list[Answer], killed: float, back: float, stopped: float
+) -> dict:
     wrong = [answer for answer in answers if answer.broken.startswith("another")]
     if wrong:
         raise Void(f"{name}: after the kill came {wrong[0].broken}")
@@ -113,21 +120,36 @@ def row_of(name: str, cold_s: float, answers: list[Answer], killed: float, back:
     misses = [answer.begin for answer in since if not answer.hit]
     hits = [answer for answer in since if answer.hit and answer.begin >= min(misses, default=back)]
     return {
-        "part": "kill", "what": name,
+        "part": "kill",
+        "what": name,
         "cold_s": cold_s,
         "slowest_s": max((answer.seconds for answer in after), default=stopped - killed),
         "unanswered": unanswered[0].broken if unanswered else "",
         "rehit_s": hits[0].end - back if hits else None,
         "looked_s": stopped - back,
-        "answers_after": [[round(answer.begin - killed, 2), round(answer.seconds, 3), answer.hit] for answer in after],
+        "answers_after": [
+            [round(answer.begin - killed, 2), round(answer.seconds, 3), answer.hit]
+            for answer in after
+        ],
     }
 
 
 def tell(row: dict) -> None:
-    slowest = f">= {row['slowest_s']:.0f} s, stopped" if row["unanswered"] else f"{row['slowest_s']:.2f} s"
-    again = f"{row['rehit_s']:.2f} s after the restart" if row["rehit_s"] is not None else f"not within {row['looked_s']:.0f} s"
-    print(f"  killed, down for 1 s, {row['what']:<8} slowest answer {slowest} (cold {row['cold_s']:.2f} s); hits again {again}"
-          + (f"; {row['unanswered']}" if row["unanswered"] else ""), flush=True)
+    slowest = (
+        f">= {row['slowest_s']:.0f} s, stopped"
+        if row["unanswered"]
+        else f"{row['slowest_s']:.2f} s"
+    )
+    again = (
+        f"{row['rehit_s']:.2f} s after the restart"
+        if row["rehit_s"] is not None
+        else f"not within {row['looked_s']:.0f} s"
+    )
+    print(
+        f"  killed, down for 1 s, {row['what']:<8} slowest answer {slowest} (cold {row['cold_s']:.2f} s); hits again {again}"
+        + (f"; {row['unanswered']}" if row["unanswered"] else ""),
+        flush=True,
+    )
 
 
 def run(model: str) -> list[dict]:

@@ -56,7 +56,9 @@ class Asked:
         if hit <= length - LMCACHE_CHUNK:
             raise Void(f"{self.arm.name}: only {hit} of {length} tokens hit")
         if answer.token_ids != expected:
-            raise Void(f"{self.arm.name}: the warm continuation of {length} tokens differs from the cold one")
+            raise Void(
+                f"{self.arm.name}: the warm continuation of {length} tokens differs from the cold one"
+            )
         return answer.ttft_s, hit
 
 
@@ -64,7 +66,10 @@ class Asked:
 def engines(arms: dict[str, Arm], model: str, log_name: str):
     """One engine an arm, ready and warmed up."""
     with contextlib.ExitStack() as stack:
-        asked = {name: Asked(arm, stack.enter_context(arm.engine(model, log_name))) for name, arm in arms.items()}
+        asked = {
+            name: Asked(arm, stack.enter_context(arm.engine(model, log_name)))
+            for name, arm in arms.items()
+        }
         for one in asked.values():
             one.server.wait_ready(progress=print)
             one.warm_up()
@@ -84,12 +89,19 @@ def run_ttft(model: str) -> list[dict]:
                     warm[name].append(ttft)
             row = {"part": "ttft", "what": f"{length} tokens"}
             for name in asked:
-                row |= {f"{name}_cold_s": cold[name], f"{name}_warm_s": statistics.median(warm[name]),
-                        f"{name}_warm_worst_s": max(warm[name]), f"{name}_hit_tokens": hits[name]}
+                row |= {
+                    f"{name}_cold_s": cold[name],
+                    f"{name}_warm_s": statistics.median(warm[name]),
+                    f"{name}_warm_worst_s": max(warm[name]),
+                    f"{name}_hit_tokens": hits[name],
+                }
             row["ratio"] = row["larder_warm_s"] / row["lmcache_warm_s"]
             rows.append(row)
-            each = ", ".join(f"{name} {1e3 * row[f'{name}_warm_s']:.1f} ms (worst {1e3 * row[f'{name}_warm_worst_s']:.1f}, "
-                             f"cold {row[f'{name}_cold_s']:.2f} s, hit {hits[name]})" for name in asked)
+            each = ", ".join(
+                f"{name} {1e3 * row[f'{name}_warm_s']:.1f} ms (worst {1e3 * row[f'{name}_warm_worst_s']:.1f}, "
+                f"cold {row[f'{name}_cold_s']:.2f} s, hit {hits[name]})"
+                for name in asked
+            )
             print(f"  warm TTFT, {length:5} tokens: {each}, ratio {row['ratio']:.2f}", flush=True)
     return rows
 
@@ -110,8 +122,13 @@ def run_second(model: str) -> list[dict]:
                     ttft, _ = asked[name].warm(SECOND_TOKENS, expected[name])
                     ttfts[name].append(ttft)
     row = {"part": "second", "what": f"first query of another engine, {SECOND_TOKENS} tokens"}
-    row |= {f"{name}_s": statistics.median(values) for name, values in ttfts.items()} | {f"{n}_all_s": v for n, v in ttfts.items()}
+    row |= {f"{name}_s": statistics.median(values) for name, values in ttfts.items()} | {
+        f"{n}_all_s": v for n, v in ttfts.items()
+    }
     row["ratio"] = row["larder_s"] / row["lmcache_s"]
-    print(f"  first query of another engine: Larder {1e3 * row['larder_s']:.1f} ms {ttfts['larder']}, "
-          f"LMCache {1e3 * row['lmcache_s']:.1f} ms {ttfts['lmcache']}, ratio {row['ratio']:.2f}", flush=True)
+    print(
+        f"  first query of another engine: Larder {1e3 * row['larder_s']:.1f} ms {ttfts['larder']}, "
+        f"LMCache {1e3 * row['lmcache_s']:.1f} ms {ttfts['lmcache']}, ratio {row['ratio']:.2f}",
+        flush=True,
+    )
     return [row]

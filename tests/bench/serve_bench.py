@@ -54,7 +54,9 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
-def run_slice(server: VllmServer, measured: Measured, scenario: str, users: int, seconds: float, seed: str) -> None:
+def run_slice(
+    server: VllmServer, measured: Measured, scenario: str, users: int, seconds: float, seed: str
+) -> None:
     time.sleep(REST_S)
     reset_prefix_cache(server.url)
     own, external = hit_tokens(server.url)
@@ -73,13 +75,23 @@ def run_part(servers: dict[str, VllmServer], part: str, s_per_token: float) -> l
     order = list(servers)
     for number in range(SLICES):
         for name in order:
-            run_slice(servers[name], measured[name], scenario, int(users), SECONDS / SLICES, f"{part} {number}")
+            run_slice(
+                servers[name],
+                measured[name],
+                scenario,
+                int(users),
+                SECONDS / SLICES,
+                f"{part} {number}",
+            )
         order = order[1:] + order[:1]
     rows = [row_of(part, name, each, s_per_token) for name, each in measured.items()]
     for row in rows:
-        print(f"  {part:<11} {row['what']:<8} TTFT p50 {row['ttft_p50_s']:7.3f} s, p99 {row['ttft_p99_s']:7.3f} s; "
-              f"{row['tokens_per_s']:7.1f} tokens/s; {row['requests']:4} requests; hits {row['own_hit_tokens']} own, "
-              f"{row['cache_hit_tokens']} cache; prefill saved {row['prefill_saved_s']:.1f} s", flush=True)
+        print(
+            f"  {part:<11} {row['what']:<8} TTFT p50 {row['ttft_p50_s']:7.3f} s, p99 {row['ttft_p99_s']:7.3f} s; "
+            f"{row['tokens_per_s']:7.1f} tokens/s; {row['requests']:4} requests; hits {row['own_hit_tokens']} own, "
+            f"{row['cache_hit_tokens']} cache; prefill saved {row['prefill_saved_s']:.1f} s",
+            flush=True,
+        )
     return rows
 
 
@@ -87,11 +99,17 @@ def row_of(part: str, name: str, measured: Measured, s_per_token: float) -> dict
     ttfts = [ttft for seen in measured.slices for ttft in seen.ttfts]
     seconds = sum(seen.seconds for seen in measured.slices)
     return {
-        "part": part, "what": name, "seconds": seconds, "full": SECONDS >= FULL_SECONDS, "requests": len(ttfts),
-        "ttft_p50_s": statistics.median(ttfts), "ttft_p99_s": percentile(ttfts, 0.99),
+        "part": part,
+        "what": name,
+        "seconds": seconds,
+        "full": SECONDS >= FULL_SECONDS,
+        "requests": len(ttfts),
+        "ttft_p50_s": statistics.median(ttfts),
+        "ttft_p99_s": percentile(ttfts, 0.99),
         "tokens_per_s": sum(seen.answer_tokens for seen in measured.slices) / seconds,
         "prompt_tokens": sum(seen.prompt_tokens for seen in measured.slices),
-        "own_hit_tokens": measured.own_hits, "cache_hit_tokens": measured.cache_hits,
+        "own_hit_tokens": measured.own_hits,
+        "cache_hit_tokens": measured.cache_hits,
         "prefill_saved_s": measured.cache_hits * s_per_token,
     }
 
@@ -103,17 +121,24 @@ def check_answers(servers: dict[str, VllmServer]) -> float:
     for name, server in servers.items():
         for seed in (1, 2):
             stream_completion(server.url, NAME, token_ids(seed, 40), 2)
-        answers[name, "cold"] = stream_completion(server.url, NAME, token_ids(3, CHECK_TOKENS), 16).token_ids
+        answers[name, "cold"] = stream_completion(
+            server.url, NAME, token_ids(3, CHECK_TOKENS), 16
+        ).token_ids
         time.sleep(2)  # stored behind the answer
         reset_prefix_cache(server.url)
         before = hit_tokens(server.url)[1]
-        answers[name, "warm"] = stream_completion(server.url, NAME, token_ids(3, CHECK_TOKENS), 16).token_ids
+        answers[name, "warm"] = stream_completion(
+            server.url, NAME, token_ids(3, CHECK_TOKENS), 16
+        ).token_ids
         if name != "alone" and hit_tokens(server.url)[1] - before < CHECK_TOKENS / 2:
             raise Void(f"{name}: a prompt that was asked before does not hit")
     for key, answer in answers.items():
         if answer != answers["alone", "cold"]:
             raise Void(f"the {key[1]} answer of the arm {key[0]} differs from vLLM's alone")
-    times = [stream_completion(servers["alone"].url, NAME, token_ids(seed, CHECK_TOKENS), 1).ttft_s for seed in (4, 5, 6)]
+    times = [
+        stream_completion(servers["alone"].url, NAME, token_ids(seed, CHECK_TOKENS), 1).ttft_s
+        for seed in (4, 5, 6)
+    ]
     return statistics.median(times) / CHECK_TOKENS
 
 
@@ -124,17 +149,48 @@ def judge(rows: list[dict]) -> list[dict]:
     verdict = []
     if "chat-8" in parts:
         alone, larder = parts["chat-8"]["alone"], parts["chat-8"]["larder"]
-        verdict.append(goals.goal("serve.ttft_p50_factor", alone["ttft_p50_s"] / larder["ttft_p50_s"], ">=", 3))
-        verdict.append(goals.goal("serve.tokens_per_s_factor", larder["tokens_per_s"] / alone["tokens_per_s"], ">=", 1.5))
+        verdict.append(
+            goals.goal("serve.ttft_p50_factor", alone["ttft_p50_s"] / larder["ttft_p50_s"], ">=", 3)
+        )
+        verdict.append(
+            goals.goal(
+                "serve.tokens_per_s_factor",
+                larder["tokens_per_s"] / alone["tokens_per_s"],
+                ">=",
+                1.5,
+            )
+        )
     if parts:
-        worst = max(arms["larder"]["ttft_p99_s"] / arms["lmcache"]["ttft_p99_s"] for arms in parts.values())
+        worst = max(
+            arms["larder"]["ttft_p99_s"] / arms["lmcache"]["ttft_p99_s"] for arms in parts.values()
+        )
         verdict.append(goals.goal("serve.vs_lmcache_ttft_p99", worst, "<=", 1.0))
     for part, arms in parts.items():
         name = f"serve.{part.replace('-', '_')}"
-        verdict.append(goals.figure(f"{name}_ttft_p50_factor", arms["alone"]["ttft_p50_s"] / arms["larder"]["ttft_p50_s"]))
-        verdict.append(goals.figure(f"{name}_tokens_per_s_factor", arms["larder"]["tokens_per_s"] / arms["alone"]["tokens_per_s"]))
-        verdict.append(goals.figure(f"{name}_vs_lmcache_ttft_p50", arms["larder"]["ttft_p50_s"] / arms["lmcache"]["ttft_p50_s"]))
-        verdict.append(goals.figure(f"{name}_vs_lmcache_ttft_p99", arms["larder"]["ttft_p99_s"] / arms["lmcache"]["ttft_p99_s"]))
+        verdict.append(
+            goals.figure(
+                f"{name}_ttft_p50_factor",
+                arms["alone"]["ttft_p50_s"] / arms["larder"]["ttft_p50_s"],
+            )
+        )
+        verdict.append(
+            goals.figure(
+                f"{name}_tokens_per_s_factor",
+                arms["larder"]["tokens_per_s"] / arms["alone"]["tokens_per_s"],
+            )
+        )
+        verdict.append(
+            goals.figure(
+                f"{name}_vs_lmcache_ttft_p50",
+                arms["larder"]["ttft_p50_s"] / arms["lmcache"]["ttft_p50_s"],
+            )
+        )
+        verdict.append(
+            goals.figure(
+                f"{name}_vs_lmcache_ttft_p99",
+                arms["larder"]["ttft_p99_s"] / arms["lmcache"]["ttft_p99_s"],
+            )
+        )
     return verdict
 
 
@@ -143,12 +199,22 @@ def measure(parts: list[str], model: str) -> None:
     arguments = ["--num-gpu-blocks-override", str(KV_BLOCKS), "--max-model-len", "4096"]
     with both("serve") as arms, contextlib.ExitStack() as stack:
         arms = {"alone": Arm("alone", None, None), **arms}
-        servers = {name: stack.enter_context(arm.engine(model, "serve", arguments)) for name, arm in arms.items()}
+        servers = {
+            name: stack.enter_context(arm.engine(model, "serve", arguments))
+            for name, arm in arms.items()
+        }
         for server in servers.values():
             server.wait_ready(progress=print)
         s_per_token = check_answers(servers)
-        print(f"  vLLM alone computes {1 / s_per_token:.0f} prompt tokens a second; {SECONDS:g} s an arm, in {SLICES} slices"
-              + ("" if SECONDS >= FULL_SECONDS else f": a short run, the goals are meant for {FULL_SECONDS} s"), flush=True)
+        print(
+            f"  vLLM alone computes {1 / s_per_token:.0f} prompt tokens a second; {SECONDS:g} s an arm, in {SLICES} slices"
+            + (
+                ""
+                if SECONDS >= FULL_SECONDS
+                else f": a short run, the goals are meant for {FULL_SECONDS} s"
+            ),
+            flush=True,
+        )
         for part in parts:
             measured = run_part(servers, part, s_per_token)
             now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
@@ -161,14 +227,19 @@ def main() -> int:
     parts = [part for part in os.environ.get("SERVE_PARTS", ",".join(PARTS)).split(",") if part]
     unknown = set(parts) - set(PARTS)
     if unknown:
-        print(f"bench-serve: unknown part {sorted(unknown)[0]}; known: {', '.join(PARTS)}", file=sys.stderr)
+        print(
+            f"bench-serve: unknown part {sorted(unknown)[0]}; known: {', '.join(PARTS)}",
+            file=sys.stderr,
+        )
         return 1
     measure(parts, small_model())
     rows = goals.kept_rows(BUILD / "serve.json", set())
     goals.print_goals(judge(rows))
     if not all(row["full"] for row in rows):
         print(f"  some rows are of short runs (less than {FULL_SECONDS} s an arm)")
-    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'serve.json')}")
+    print(
+        f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'serve.json')}"
+    )
     return 0
 
 

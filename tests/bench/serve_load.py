@@ -49,7 +49,11 @@ def system(source: random.Random, shared: random.Random) -> Prompts:
         yield prompt + some_tokens(source, source.randrange(100, 600))
 
 
-SCENARIOS: dict[str, Callable[[random.Random, random.Random], Prompts]] = {"chat": chat, "document": document, "system": system}
+SCENARIOS: dict[str, Callable[[random.Random, random.Random], Prompts]] = {
+    "chat": chat,
+    "document": document,
+    "system": system,
+}
 
 
 @dataclass
@@ -75,7 +79,11 @@ def run_users(url: str, model: str, scenario: str, users: int, seconds: float, s
         while time.monotonic() - begin < seconds:
             try:
                 answer = stream_completion(url, model, prompt, ANSWER_TOKENS, timeout_s=300)
-                fault = "" if len(answer.token_ids) == ANSWER_TOKENS else f"{len(answer.token_ids)} tokens, not {ANSWER_TOKENS}"
+                fault = (
+                    ""
+                    if len(answer.token_ids) == ANSWER_TOKENS
+                    else f"{len(answer.token_ids)} tokens, not {ANSWER_TOKENS}"
+                )
             except Exception as error:  # a thread: its end would be silent
                 fault = f"{type(error).__name__}: {error}"
             with lock:

@@ -17,7 +17,8 @@ constexpr auto kDeadline = std::chrono::seconds(10);
 constexpr auto kBetweenPolls = std::chrono::milliseconds(5);
 constexpr int kAttempts = 100;
 
-config::Config config_of(const std::string& directory, const std::string& name, std::uint64_t arena_bytes) {
+config::Config config_of(const std::string& directory, const std::string& name,
+                         std::uint64_t arena_bytes) {
   config::Config config;
   config.socket = directory + "/" + name + ".sock";
   config.memory.directory = directory;
@@ -47,7 +48,8 @@ client::Transfer transfer_of(const ShimBatch& batch) {
 
 }  // namespace
 
-ShimArm::ShimArm(const std::string& directory, const std::string& name, std::uint64_t arena_bytes, const ShimBatch& batch)
+ShimArm::ShimArm(const std::string& directory, const std::string& name, std::uint64_t arena_bytes,
+                 const ShimBatch& batch)
     : directory_(directory), name_(name), transfer_(transfer_of(batch)), sidecar_([&] {
         stay_off(kCopyProcessor);
         run_sidecar(config_of(directory, name, arena_bytes));
@@ -61,7 +63,10 @@ ShimArm::ShimArm(const std::string& directory, const std::string& name, std::uin
   spec.chunk_tokens = 256;
   spec.groups = {{batch.piece_bytes, 1, batch.pieces_per_chunk}};
   if (!client_->set_namespace(spec).ok() ||
-      !client_->register_pages(0, {{batch.kv, batch.piece_bytes, batch.piece_bytes, batch.order.size()}}).ok())
+      !client_
+           ->register_pages(0,
+                            {{batch.kv, batch.piece_bytes, batch.piece_bytes, batch.order.size()}})
+           .ok())
     client_.reset();
 }
 
@@ -86,12 +91,13 @@ void ShimArm::rename() {
 }
 
 bool ShimArm::store() {
-  return client_->store_begin(transfer_).ok() && client_->store_finish(kStoreWaitMs).stored == transfer_.hashes.size();
+  return client_->store_begin(transfer_).ok() &&
+         client_->store_finish(kStoreWaitMs).stored == transfer_.hashes.size();
 }
 
 bool ShimArm::await_commits() const {
-  const client::Hashes hashes{reinterpret_cast<const std::uint8_t*>(transfer_.hashes.data()), sizeof(protocol::BlockHash),
-                              transfer_.hashes.size()};
+  const client::Hashes hashes{reinterpret_cast<const std::uint8_t*>(transfer_.hashes.data()),
+                              sizeof(protocol::BlockHash), transfer_.hashes.size()};
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   while (client_->lookups().present(hashes) != hashes.count) {
     if (std::chrono::steady_clock::now() > deadline) return false;
@@ -101,11 +107,13 @@ bool ShimArm::await_commits() const {
 }
 
 std::vector<std::byte*> ShimArm::payloads() const {
-  const Result<protocol::IndexReader> index = protocol::IndexReader::open(index_.data(), index_.size());
+  const Result<protocol::IndexReader> index =
+      protocol::IndexReader::open(index_.data(), index_.size());
   std::vector<std::byte*> payloads;
   if (!index.ok()) return payloads;
   for (const protocol::BlockHash& hash : transfer_.hashes)
-    if (const auto view = index->find({hash, 0, 0, 0})) payloads.push_back(arena_.data() + view->offset_bytes);
+    if (const auto view = index->find({hash, 0, 0, 0}))
+      payloads.push_back(arena_.data() + view->offset_bytes);
   return payloads;
 }
 

@@ -25,7 +25,8 @@ struct ShimBatch {
 class ShimArm {
  public:
   // larderd's files are in `directory`; the arena has arena_bytes, with room for two batches.
-  ShimArm(const std::string& directory, const std::string& name, std::uint64_t arena_bytes, const ShimBatch& batch);
+  ShimArm(const std::string& directory, const std::string& name, std::uint64_t arena_bytes,
+          const ShimBatch& batch);
 
   // Call this first. Attaches, and stores all chunks once.
   bool warm_up();

@@ -25,7 +25,8 @@ class SmallClient {
     spec.shard_count = 1;
     spec.chunk_tokens = 256;
     spec.groups = {{page_.size(), 1, 1}};
-    ok_ = client_.set_namespace(spec).ok() && client_.register_pages(0, {{page_.data(), page_.size(), page_.size(), 1}}).ok() &&
+    ok_ = client_.set_namespace(spec).ok() &&
+          client_.register_pages(0, {{page_.data(), page_.size(), page_.size(), 1}}).ok() &&
           client_.wait_attached(10'000).ok();
   }
 

@@ -71,9 +71,12 @@ std::uint64_t read_number(const std::string& path) {
 // that both end together.
 class Place {
  public:
-  Place() : directory_("/dev/shm/larder-bench-start-" + std::to_string(::getpid())), huge_before_(read_number(kHugeTotal)) {
+  Place()
+      : directory_("/dev/shm/larder-bench-start-" + std::to_string(::getpid())),
+        huge_before_(read_number(kHugeTotal)) {
     std::filesystem::create_directories(huge());
-    mounted_ = ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+    mounted_ = ::unshare(CLONE_NEWNS) == 0 &&
+               ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                ::mount("none", huge().c_str(), "hugetlbfs", 0, "pagesize=2M") == 0;
   }
   ~Place() {
@@ -97,7 +100,8 @@ class Place {
     const std::uint64_t now = read_number(kHugeFree);
     if (now << 21 >= bytes) return std::nullopt;
     give_back();
-    return std::to_string(now) + " of " + std::to_string(bytes >> 21) + " huge pages could be reserved";
+    return std::to_string(now) + " of " + std::to_string(bytes >> 21) +
+           " huge pages could be reserved";
   }
   void give_back() { std::ofstream(kHugeTotal) << huge_before_; }
 
@@ -113,10 +117,13 @@ bool welcomed(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return false;
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return false;
   protocol::Hello hello{};
   hello.version_major = protocol::kVersionMajor;
-  if (!protocol::send_packet(socket.get(), protocol::Encoder(protocol::MessageType::kHello, 1).append(hello).packet()).ok())
+  if (!protocol::send_packet(
+           socket.get(), protocol::Encoder(protocol::MessageType::kHello, 1).append(hello).packet())
+           .ok())
     return false;
   pollfd waited{socket.get(), POLLIN, 0};
   if (::poll(&waited, 1, 1000) != 1) return false;
@@ -150,7 +157,8 @@ Started start_larderd(const std::string& program, const config::Config& config) 
   started.ready_s = await(start, larderd, [&] { return welcomed(config.socket); });
   started.touched_s = await(start, larderd, [&] {
     struct stat file {};
-    return ::stat(arena.c_str(), &file) == 0 && static_cast<std::uint64_t>(file.st_blocks) * 512 >= config.memory.size_bytes;
+    return ::stat(arena.c_str(), &file) == 0 &&
+           static_cast<std::uint64_t>(file.st_blocks) * 512 >= config.memory.size_bytes;
   });
   return started;
 }
@@ -183,7 +191,8 @@ struct Measured {
 
 Measured measure(const std::string& program, const config::Config& config) {
   const bool huge = config.memory.hugepages != config::Hugepages::kNone;
-  const std::string file = (huge ? config.memory.hugepage_directory : config.memory.directory) + "/memset";
+  const std::string file =
+      (huge ? config.memory.hugepage_directory : config.memory.directory) + "/memset";
   // memory that this machine has never used costs more the first time
   memset_file(file, config.memory.size_bytes);
   Measured measured;
@@ -200,13 +209,15 @@ Measured measure(const std::string& program, const config::Config& config) {
   return measured;
 }
 
-bench::Row row(std::uint64_t size_gib, bool huge, const std::optional<Measured>& measured, const std::string& note) {
+bench::Row row(std::uint64_t size_gib, bool huge, const std::optional<Measured>& measured,
+               const std::string& note) {
   const std::string pages = huge ? "2 MiB" : "4 KiB";
   const auto cell = [&](std::vector<double> Measured::*values) {
     return measured ? bench::Cell(bench::median(*measured.*values)) : bench::Cell("-");
   };
   const auto rate = [&](std::vector<double> Measured::*values) {
-    return measured ? bench::Cell(static_cast<double>(size_gib * kGiB) / 1e9 / bench::median(*measured.*values))
+    return measured ? bench::Cell(static_cast<double>(size_gib * kGiB) / 1e9 /
+                                  bench::median(*measured.*values))
                     : bench::Cell("-");
   };
   return {{"GiB", static_cast<double>(size_gib)},
@@ -238,7 +249,8 @@ int main(int argc, char** argv) {
   for (const bool huge : {false, true}) {
     config.memory.hugepages = huge ? config::Hugepages::k2Mi : config::Hugepages::kNone;
     for (const std::uint64_t size_gib : {1, 4, 8}) {
-      std::fprintf(stderr, "bench-start: %d GiB of pages of %s\n", static_cast<int>(size_gib), huge ? "2 MiB" : "4 KiB");
+      std::fprintf(stderr, "bench-start: %d GiB of pages of %s\n", static_cast<int>(size_gib),
+                   huge ? "2 MiB" : "4 KiB");
       config.memory.size_bytes = size_gib * kGiB;
       if (const auto why = place.missing(config.memory.size_bytes, huge)) {
         report.add_row(row(size_gib, huge, std::nullopt, "skipped: " + *why));

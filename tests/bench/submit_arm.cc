@@ -29,14 +29,17 @@ SubmitArm::SubmitArm(const std::string& directory)
 
 client::Transfer SubmitArm::transfer(std::uint32_t chunks) const {
   client::Transfer transfer;
-  for (std::uint64_t i = 1; i <= chunks; ++i) transfer.hashes.push_back({i, i * 0x9e3779b97f4a7c15ULL});
-  for (std::uint32_t i = 0; i < chunks * kBlocks; ++i) transfer.pages.push_back(i * 37 % (kMostChunks * kBlocks));
+  for (std::uint64_t i = 1; i <= chunks; ++i)
+    transfer.hashes.push_back({i, i * 0x9e3779b97f4a7c15ULL});
+  for (std::uint32_t i = 0; i < chunks * kBlocks; ++i)
+    transfer.pages.push_back(i * 37 % (kMostChunks * kBlocks));
   return transfer;
 }
 
 // Again and again: larderd grants only touched memory.
 bool SubmitArm::attach(std::byte* pages) {
-  client_ = std::make_unique<client::Client>(client::Options{socket_, "bench submit", 2}, copy::host_copy_engine());
+  client_ = std::make_unique<client::Client>(client::Options{socket_, "bench submit", 2},
+                                             copy::host_copy_engine());
   client::NamespaceSpec spec;
   spec.fingerprint = "engine: bench submit\n";
   spec.model = "bench";
@@ -46,11 +49,14 @@ bool SubmitArm::attach(std::byte* pages) {
   client::GroupPages layers;
   constexpr std::uint64_t kLayerBytes = kPageBytes / kLayers;
   for (std::uint32_t i = 0; i < kLayers; ++i)
-    layers.push_back({pages + i * kLayerBytes, kPieceBytes, kPieceBytes, kLayerBytes / kPieceBytes});
-  if (!client_->set_namespace(spec).ok() || !client_->register_pages(0, layers).ok() || !client_->wait_attached(10'000).ok())
+    layers.push_back(
+        {pages + i * kLayerBytes, kPieceBytes, kPieceBytes, kLayerBytes / kPieceBytes});
+  if (!client_->set_namespace(spec).ok() || !client_->register_pages(0, layers).ok() ||
+      !client_->wait_attached(10'000).ok())
     return false;
   const client::Transfer all = transfer(kMostChunks);
-  const client::Hashes hashes{reinterpret_cast<const std::uint8_t*>(all.hashes.data()), sizeof(all.hashes[0]), kMostChunks};
+  const client::Hashes hashes{reinterpret_cast<const std::uint8_t*>(all.hashes.data()),
+                              sizeof(all.hashes[0]), kMostChunks};
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (!client_->after_stream(nullptr).ok() || !client_->store_begin(all).ok()) return false;
     client_->store_finish(5000);

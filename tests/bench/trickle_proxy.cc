@@ -50,9 +50,11 @@ void pass_on(int from, int to, const std::atomic<bool>* slow) {
 void serve(const Fd& listener, const std::string& server, const std::atomic<bool>* slow) {
   const sockaddr_un name = address_of(server);
   for (;;) {
-    const auto near = std::make_shared<Fd>(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const auto near =
+        std::make_shared<Fd>(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     const auto far = std::make_shared<Fd>(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(far->get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) continue;
+    if (::connect(far->get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0)
+      continue;
     std::thread([near, far] { pass_on(near->get(), far->get(), nullptr); }).detach();
     std::thread([near, far, slow] { pass_on(far->get(), near->get(), slow); }).detach();
   }
@@ -61,12 +63,14 @@ void serve(const Fd& listener, const std::string& server, const std::atomic<bool
 }  // namespace
 
 TrickleProxy::TrickleProxy(const std::string& path, const std::string& server) {
-  void* const shared = ::mmap(nullptr, sizeof(*slow_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const shared =
+      ::mmap(nullptr, sizeof(*slow_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) throw std::runtime_error("no memory");
   slow_ = new (shared) std::atomic<bool>(false);
   const Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_un name = address_of(path);
-  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 || ::listen(listener.get(), 16) != 0)
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
+      ::listen(listener.get(), 16) != 0)
     throw std::runtime_error("cannot listen at " + path);
   process_ = std::make_unique<Child>([&] { serve(listener, server, slow_); });
 }

@@ -28,7 +28,18 @@ from harness.bench import run as run_bench
 from harness.larderd import Larderd
 from harness.vllm_server import VllmServer, engine_env
 from larder.completions import reset_prefix_cache, stream_completion
-from ttft_rounds import CONTINUATION, NAME, Warm, after_own_hit, ask_all, stored_chunks, token_ids, wait_stored, whole_chunks, write_all_pages
+from ttft_rounds import (
+    CONTINUATION,
+    NAME,
+    Warm,
+    after_own_hit,
+    ask_all,
+    stored_chunks,
+    token_ids,
+    wait_stored,
+    whole_chunks,
+    write_all_pages,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"
@@ -37,7 +48,9 @@ LENGTHS = [1024 + 1, 2048 + 1, 4096 + 1, 8192 + 1, 1024 + 127, 1024 + 255]
 AT_ONCE = [1, 4, 16]
 
 
-def measure(server: VllmServer, larderd: Larderd, label: str, prompts: list[list[int]], exact: bool) -> dict:
+def measure(
+    server: VllmServer, larderd: Larderd, label: str, prompts: list[list[int]], exact: bool
+) -> dict:
     """A row: one cold round, then the medians of the warm rounds, over the slowest request of
     each."""
     before = stored_chunks(larderd)
@@ -50,14 +63,24 @@ def measure(server: VllmServer, larderd: Larderd, label: str, prompts: list[list
         warm_round = Warm(larderd, label, prompts)
         ttfts, tokens = ask_all(server, prompts)
         if exact and tokens != [expected]:
-            raise Void(f"{label}: the warm continuation differs from the one of a hit in vLLM's own cache")
+            raise Void(
+                f"{label}: the warm continuation differs from the one of a hit in vLLM's own cache"
+            )
         warm.append(max(ttfts))
         share_ms.append(warm_round.check())
-    row = {"what": label, "cold_s": max(cold_ttfts), "warm_s": statistics.median(warm), "warm_worst_s": max(warm),
-           "larder_ms": statistics.median(share_ms) / len(prompts)}
+    row = {
+        "what": label,
+        "cold_s": max(cold_ttfts),
+        "warm_s": statistics.median(warm),
+        "warm_worst_s": max(warm),
+        "larder_ms": statistics.median(share_ms) / len(prompts),
+    }
     row["speedup"] = row["cold_s"] / row["warm_s"]
-    print(f"  {label:<24} cold {row['cold_s']:8.3f} s   warm {1e3 * row['warm_s']:8.1f} ms (worst {1e3 * row['warm_worst_s']:.1f})   "
-          f"{row['speedup']:6.0f}x   Larder {row['larder_ms']:.1f} ms", flush=True)
+    print(
+        f"  {label:<24} cold {row['cold_s']:8.3f} s   warm {1e3 * row['warm_s']:8.1f} ms (worst {1e3 * row['warm_worst_s']:.1f})   "
+        f"{row['speedup']:6.0f}x   Larder {row['larder_ms']:.1f} ms",
+        flush=True,
+    )
     return row
 
 
@@ -70,7 +93,9 @@ def floor_ttft(server: VllmServer) -> float:
     return statistics.median(ttfts)
 
 
-def first_queries(larderd: Larderd, model: str, env: dict, prompts: list[list[int]], expected: dict) -> float:
+def first_queries(
+    larderd: Larderd, model: str, env: dict, prompts: list[list[int]], expected: dict
+) -> float:
     """The slowest of a second engine's first queries of each prompt, in seconds."""
     ttfts = []
     with VllmServer("second vLLM", model, NAME, env, BUILD / "vllm2.log") as second:
@@ -101,15 +126,27 @@ def judge(rows: list[dict], floor_s: float, second_s: float, hybrid: float | Non
 
 def run(larderd: Larderd, model: str, hybrid: str | None) -> tuple[list[dict], list[dict]]:
     env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"])
-    with VllmServer("vLLM", model, NAME, env, BUILD / "vllm.log", arguments=["--enable-prompt-tokens-details"]) as server:
+    with VllmServer(
+        "vLLM", model, NAME, env, BUILD / "vllm.log", arguments=["--enable-prompt-tokens-details"]
+    ) as server:
         server.wait_ready(progress=print)
         for _ in range(2):
             stream_completion(server.url, NAME, token_ids(1, 40), 2)
         write_all_pages(server, larderd)
-        rows = [measure(server, larderd, f"{n} tokens", [token_ids(n, n)], exact=True) for n in LENGTHS]
+        rows = [
+            measure(server, larderd, f"{n} tokens", [token_ids(n, n)], exact=True) for n in LENGTHS
+        ]
         # Simultaneous requests are batched by arrival, so the tokens may differ by rounding.
-        rows += [measure(server, larderd, f"{n} x 513 tokens", [token_ids(1000 * n + i, 513) for i in range(n)], exact=n == 1)
-                 for n in AT_ONCE]
+        rows += [
+            measure(
+                server,
+                larderd,
+                f"{n} x 513 tokens",
+                [token_ids(1000 * n + i, 513) for i in range(n)],
+                exact=n == 1,
+            )
+            for n in AT_ONCE
+        ]
         floor_s = floor_ttft(server)
         fours = [token_ids(4097, 4097)]
         stream_completion(server.url, NAME, fours[0], 1)
@@ -117,7 +154,9 @@ def run(larderd: Larderd, model: str, hybrid: str | None) -> tuple[list[dict], l
         print(f"  a prompt of one token: {1e3 * floor_s:.1f} ms")
         hybrid_rows, ratio = [], None
         if hybrid is not None:
-            hybrid_rows, ratio = hybrid_turns.take_turns(larderd, server, hybrid, env, BUILD, WARM_ROUNDS)
+            hybrid_rows, ratio = hybrid_turns.take_turns(
+                larderd, server, hybrid, env, BUILD, WARM_ROUNDS
+            )
     second_s = first_queries(larderd, model, env, fours, expected)
     return rows + hybrid_rows, judge(rows, floor_s, second_s, ratio)
 

@@ -102,8 +102,10 @@ class Bench:
             cold = self.stream(prompt, CONTINUATION)
             hit = self.stream(prompt, CONTINUATION, **OFF)
             if (cold.cached_tokens, hit.cached_tokens) != (0, chunks * CHUNK_TOKENS):
-                raise Void(f"cold: {cold.cached_tokens} tokens were there before, and {hit.cached_tokens} of "
-                           f"{chunks * CHUNK_TOKENS} in vLLM's own cache after it")
+                raise Void(
+                    f"cold: {cold.cached_tokens} tokens were there before, and {hit.cached_tokens} of "
+                    f"{chunks * CHUNK_TOKENS} in vLLM's own cache after it"
+                )
             prompts.expected.append({0: cold.token_ids, chunks: hit.token_ids})
             ttfts.append(cold.ttft_s)
         return ttfts
@@ -120,7 +122,9 @@ class Bench:
             prompts.left.remove(i)
             self.partial.append(Partial(label, prompts, i, chunks, answer.token_ids))
         elif answer.token_ids != expected:
-            raise Void(f"{label}: not the continuation that it must be with {chunks} of {prompts.chunks[i]} chunks loaded")
+            raise Void(
+                f"{label}: not the continuation that it must be with {chunks} of {prompts.chunks[i]} chunks loaded"
+            )
         return answer.ttft_s
 
     def compare_partial(self, prompts: Prompts) -> list[int]:
@@ -132,8 +136,10 @@ class Bench:
             self.cycles([prompts], 1)  # fills memory with others
             for partial in waiting:
                 if self.reference(partial) != partial.token_ids:
-                    raise Void(f"{partial.label}: the continuation with {partial.chunks} chunks loaded differs from the one with the "
-                               "same chunks read at full speed")
+                    raise Void(
+                        f"{partial.label}: the continuation with {partial.chunks} chunks loaded differs from the one with the "
+                        "same chunks read at full speed"
+                    )
             compared += [partial.chunks for partial in waiting]
         return compared
 
@@ -147,13 +153,17 @@ class Bench:
         brought = self.stream(prompt, 1).cached_tokens // CHUNK_TOKENS
         time.sleep(LOG_LATE_S)
         if brought < partial.chunks or self.fetched_chunks() - before != brought:
-            raise Void(f"{partial.label}: {partial.chunks} chunks to compare with were not all read again, {brought} loaded")
+            raise Void(
+                f"{partial.label}: {partial.chunks} chunks to compare with were not all read again, {brought} loaded"
+            )
         reset_prefix_cache(self.server.url)
         first = self.stream(prompt[: tokens + 1], 1)
         answer = self.stream(prompt, CONTINUATION, **OFF)
         if (first.cached_tokens, answer.cached_tokens) != (tokens, tokens):
-            raise Void(f"{partial.label}: to compare with, {first.cached_tokens} tokens were loaded and {answer.cached_tokens} used, "
-                       f"not {tokens}")
+            raise Void(
+                f"{partial.label}: to compare with, {first.cached_tokens} tokens were loaded and {answer.cached_tokens} used, "
+                f"not {tokens}"
+            )
         return answer.token_ids
 
     def fetched_chunks(self) -> int:
@@ -176,9 +186,14 @@ class Bench:
         time.sleep(LOG_LATE_S)
         brought = self.fetched_chunks() - before
         if brought != wanted:
-            print(f"  {wanted - brought} of {wanted} chunks did not come from {self.place}", flush=True)
+            print(
+                f"  {wanted - brought} of {wanted} chunks did not come from {self.place}",
+                flush=True,
+            )
         if not COUNTED * wanted <= brought <= wanted:
-            raise Void(f"warm: {wanted - brought} of {wanted} chunks did not come from {self.place}")
+            raise Void(
+                f"warm: {wanted - brought} of {wanted} chunks did not come from {self.place}"
+            )
         return ttfts
 
 
@@ -190,7 +205,9 @@ def wait_on_disk(larderd: Larderd, chunks: int, timeout_s: float = 60) -> None:
         time.sleep(0.1)
 
 
-def at_speed(bench: Bench, prompts: Prompts, throttle: Throttle | SlowLink, megabytes: float) -> dict:
+def at_speed(
+    bench: Bench, prompts: Prompts, throttle: Throttle | SlowLink, megabytes: float
+) -> dict:
     """A row: the probes, then requests with Larder and without, in turn."""
     label = f"{megabytes:g} MB/s" if megabytes else "stalled"
     throttle.reads(int(megabytes * 1e6) or STALLED)
@@ -202,12 +219,23 @@ def at_speed(bench: Bench, prompts: Prompts, throttle: Throttle | SlowLink, mega
         without.append(bench.ask(prompts, i, label, **OFF))
     throttle.reads(0)
     none_s = statistics.median(without)
-    row = {"what": label, "part": "throttled", "probe_s": probes, "larder_s": with_larder, "none_s": without,
-           "worst_probe_vs_none": max(probes) / none_s, "vs_none": statistics.median(with_larder) / none_s,
-           "recovered_s": recover(bench, prompts, label), "partial_chunks": bench.compare_partial(prompts)}
-    print(f"  {label:<10} probes {', '.join(f'{t:.3f}' for t in probes)} s   with {statistics.median(with_larder):.3f} s   without "
-          f"{none_s:.3f} s   {row['vs_none']:.3f} of it   used again after {row['recovered_s']:.0f} s   "
-          f"right with so many chunks loaded: {row['partial_chunks']}", flush=True)
+    row = {
+        "what": label,
+        "part": "throttled",
+        "probe_s": probes,
+        "larder_s": with_larder,
+        "none_s": without,
+        "worst_probe_vs_none": max(probes) / none_s,
+        "vs_none": statistics.median(with_larder) / none_s,
+        "recovered_s": recover(bench, prompts, label),
+        "partial_chunks": bench.compare_partial(prompts),
+    }
+    print(
+        f"  {label:<10} probes {', '.join(f'{t:.3f}' for t in probes)} s   with {statistics.median(with_larder):.3f} s   without "
+        f"{none_s:.3f} s   {row['vs_none']:.3f} of it   used again after {row['recovered_s']:.0f} s   "
+        f"right with so many chunks loaded: {row['partial_chunks']}",
+        flush=True,
+    )
     return row
 
 
@@ -221,25 +249,58 @@ def recover(bench: Bench, prompts: Prompts, label: str) -> float:
         time.sleep(LOG_LATE_S)
         if bench.fetched_chunks() - before == prompts.chunks[i]:
             return asked_at - began
-    raise Void(f"{label}: {bench.place} was not used again within {RECOVERY_S} s of the end of the throttle")
+    raise Void(
+        f"{label}: {bench.place} was not used again within {RECOVERY_S} s of the end of the throttle"
+    )
 
 
-def judge(cold: list[float], warm: list[float], throttled: list[dict], name: str = "ttft-disk", speedup: float = 10) -> list[dict]:
-    found = [goals.goal(f"{name}.speedup", statistics.median(cold) / statistics.median(warm), ">=", speedup)]
+def judge(
+    cold: list[float],
+    warm: list[float],
+    throttled: list[dict],
+    name: str = "ttft-disk",
+    speedup: float = 10,
+) -> list[dict]:
+    found = [
+        goals.goal(
+            f"{name}.speedup", statistics.median(cold) / statistics.median(warm), ">=", speedup
+        )
+    ]
     if throttled:
-        found.append(goals.goal(f"{name}.worst_vs_none", max(row["vs_none"] for row in throttled), "<=", 1.05))
-        found.append(goals.figure(f"{name}.worst_probe_vs_none", max(row["worst_probe_vs_none"] for row in throttled)))
-        found.append(goals.figure(f"{name}.slowest_recovery_s", max(row["recovered_s"] for row in throttled)))
+        found.append(
+            goals.goal(
+                f"{name}.worst_vs_none", max(row["vs_none"] for row in throttled), "<=", 1.05
+            )
+        )
+        found.append(
+            goals.figure(
+                f"{name}.worst_probe_vs_none", max(row["worst_probe_vs_none"] for row in throttled)
+            )
+        )
+        found.append(
+            goals.figure(f"{name}.slowest_recovery_s", max(row["recovered_s"] for row in throttled))
+        )
     return found
 
 
 def row_of(label: str, ttfts: list[float]) -> dict:
-    row = {"what": label, "part": "plain", "median_s": statistics.median(ttfts), "worst_s": max(ttfts), "count": len(ttfts)}
-    print(f"  {label:<32} {1e3 * row['median_s']:9.1f} ms   worst {1e3 * row['worst_s']:9.1f}   of {len(ttfts)}", flush=True)
+    row = {
+        "what": label,
+        "part": "plain",
+        "median_s": statistics.median(ttfts),
+        "worst_s": max(ttfts),
+        "count": len(ttfts),
+    }
+    print(
+        f"  {label:<32} {1e3 * row['median_s']:9.1f} ms   worst {1e3 * row['worst_s']:9.1f}   of {len(ttfts)}",
+        flush=True,
+    )
     return row
 
 
-def run(bench: Bench, larderd: Larderd, folder: pathlib.Path, speeds: list[float]) -> tuple[list[dict], list[dict]]:
+def run(
+    bench: Bench, larderd: Larderd, folder: pathlib.Path, speeds: list[float]
+) -> tuple[list[dict], list[dict]]:
     long, short = Prompts(LONG, 1), Prompts(SHORT, 1000)
     cold = {name: bench.cold(prompts) for name, prompts in (("4096", long), ("1024", short))}
     none = [bench.ask(long, i, "no cache", **OFF) for i in range(len(LONG))]
@@ -249,9 +310,13 @@ def run(bench: Bench, larderd: Larderd, folder: pathlib.Path, speeds: list[float
     if bench.partial:
         raise Void("disk-warm: at full speed only a part of a prompt came from the disk")
     warm = dict(zip(("4096", "1024"), bench.warm([long, short], WARM_CYCLES)))
-    rows = [row_of("4096 tokens, cold", cold["4096"]), row_of("4096 tokens, opted out", none),
-            row_of("4096 tokens, from the disk", warm["4096"]), row_of("1024 tokens, cold", cold["1024"]),
-            row_of("1024 tokens, from the disk", warm["1024"])]
+    rows = [
+        row_of("4096 tokens, cold", cold["4096"]),
+        row_of("4096 tokens, opted out", none),
+        row_of("4096 tokens, from the disk", warm["4096"]),
+        row_of("1024 tokens, cold", cold["1024"]),
+        row_of("1024 tokens, from the disk", warm["1024"]),
+    ]
     throttled = []
     try:
         with Throttle(larderd.child.pid, folder) as throttle:
@@ -264,18 +329,38 @@ def run(bench: Bench, larderd: Larderd, folder: pathlib.Path, speeds: list[float
 def main() -> int:
     started = time.monotonic()
     model = os.environ.get("MODEL") or str(demo_model(print))
-    speeds = [float(speed) for speed in os.environ["TTFT_DISK_SPEEDS"].split(",")] if "TTFT_DISK_SPEEDS" in os.environ else SPEEDS
+    speeds = (
+        [float(speed) for speed in os.environ["TTFT_DISK_SPEEDS"].split(",")]
+        if "TTFT_DISK_SPEEDS" in os.environ
+        else SPEEDS
+    )
     folder = BUILD / "ttft-disk" / "disk"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     extra = f"disk:\n  path: {folder}\n  size: 2GiB\n"
     try:
-        with Larderd(os.environ["LARDERD"], BUILD / "ttft-disk", f"larder-bench-{os.getpid()}", "256MiB", extra) as larderd:
+        with Larderd(
+            os.environ["LARDERD"],
+            BUILD / "ttft-disk",
+            f"larder-bench-{os.getpid()}",
+            "256MiB",
+            extra,
+        ) as larderd:
             larderd.wait_ready()
             larderd.wait_touched(progress=print)
-            env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1")
-            arguments = ["--max-model-len", "4608", "--num-gpu-blocks-override", "40", "--enable-prompt-tokens-details"]
-            with VllmServer("vLLM", model, NAME, env, BUILD / "vllm-disk.log", arguments=arguments) as server:
+            env = engine_env(
+                larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1"
+            )
+            arguments = [
+                "--max-model-len",
+                "4608",
+                "--num-gpu-blocks-override",
+                "40",
+                "--enable-prompt-tokens-details",
+            ]
+            with VllmServer(
+                "vLLM", model, NAME, env, BUILD / "vllm-disk.log", arguments=arguments
+            ) as server:
                 server.wait_ready(progress=print)
                 for _ in range(2):
                     stream_completion(server.url, NAME, token_ids(1, 40), 2)

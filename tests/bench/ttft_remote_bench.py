@@ -30,7 +30,20 @@ from harness.slow_link import SlowLink
 from harness.vllm_server import REST_S, VllmServer, engine_env
 from larder.completions import stream_completion
 from ttft_rounds import token_ids
-from ttft_disk_bench import BUILD, LONG, NAME, OFF, SHORT, WARM_CYCLES, Bench, Prompts, at_speed, judge, recover, row_of
+from ttft_disk_bench import (
+    BUILD,
+    LONG,
+    NAME,
+    OFF,
+    SHORT,
+    WARM_CYCLES,
+    Bench,
+    Prompts,
+    at_speed,
+    judge,
+    recover,
+    row_of,
+)
 
 FOLDER = BUILD / "ttft-remote"
 MEMORY_ROUNDS = 5
@@ -40,13 +53,32 @@ SPEEDS = [0, 1, 4, 16, 64]
 
 def node(number: int, url: str, size: str) -> Larderd:
     extra = f"backend:\n  url: {url}\n  prefix: bench\n"
-    return Larderd(os.environ["LARDERD"], FOLDER / f"node{number}", f"larder-bench-{os.getpid()}-{number}", size, extra)
+    return Larderd(
+        os.environ["LARDERD"],
+        FOLDER / f"node{number}",
+        f"larder-bench-{os.getpid()}-{number}",
+        size,
+        extra,
+    )
 
 
 def engine(number: int, larderd: Larderd, model: str) -> VllmServer:
     env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1")
-    arguments = ["--max-model-len", "4608", "--num-gpu-blocks-override", "40", "--enable-prompt-tokens-details"]
-    return VllmServer(f"vLLM of node {number}", model, NAME, env, FOLDER / f"vllm{number}.log", arguments=arguments)
+    arguments = [
+        "--max-model-len",
+        "4608",
+        "--num-gpu-blocks-override",
+        "40",
+        "--enable-prompt-tokens-details",
+    ]
+    return VllmServer(
+        f"vLLM of node {number}",
+        model,
+        NAME,
+        env,
+        FOLDER / f"vllm{number}.log",
+        arguments=arguments,
+    )
 
 
 def start(server: VllmServer) -> None:
@@ -78,11 +110,16 @@ def from_memory(bench: Bench, prompts: Prompts) -> list[float]:
     return [bench.ask(prompts, 0, "from memory") for _ in range(MEMORY_ROUNDS)]
 
 
-def throttled(bench: Bench, redis: RedisServer, prompts: Prompts, speeds: list[float]) -> list[dict]:
+def throttled(
+    bench: Bench, redis: RedisServer, prompts: Prompts, speeds: list[float]
+) -> list[dict]:
     """Rows; node 2's larderd is started anew, and its engine attaches again by itself."""
     with SlowLink(redis.port) as link, node(2, link.url, "256MiB") as larderd:
         bench.larderd = ready(larderd)
-        print(f"  over the link, as fast as it is, used after {recover(bench, prompts, 'the link'):.0f} s", flush=True)
+        print(
+            f"  over the link, as fast as it is, used after {recover(bench, prompts, 'the link'):.0f} s",
+            flush=True,
+        )
         return [at_speed(bench, prompts, link, speed) for speed in speeds]
 
 
@@ -97,13 +134,23 @@ def run(redis: RedisServer, model: str, speeds: list[float]) -> tuple[list[dict]
         warm = dict(zip(("4096", "1024"), bench.warm([long, short], WARM_CYCLES)))
         memory = from_memory(bench, long)
         bench.compare_partial(short)
-        rows = [row_of("4096 tokens, cold on node 1", cold["4096"]), row_of("4096 tokens, opted out", none),
-                row_of("4096 tokens, from Redis", warm["4096"]), row_of("4096 tokens, from memory", memory),
-                row_of("1024 tokens, cold on node 1", cold["1024"]), row_of("1024 tokens, from Redis", warm["1024"])]
+        rows = [
+            row_of("4096 tokens, cold on node 1", cold["4096"]),
+            row_of("4096 tokens, opted out", none),
+            row_of("4096 tokens, from Redis", warm["4096"]),
+            row_of("4096 tokens, from memory", memory),
+            row_of("1024 tokens, cold on node 1", cold["1024"]),
+            row_of("1024 tokens, from Redis", warm["1024"]),
+        ]
         larderd.stop()
         slow = throttled(bench, redis, short, speeds) if speeds else []
     found = judge(cold["4096"], warm["4096"], slow, "ttft-remote", 50)
-    found.append(goals.figure("ttft-remote.memory_speedup", statistics.median(cold["4096"]) / statistics.median(memory)))
+    found.append(
+        goals.figure(
+            "ttft-remote.memory_speedup",
+            statistics.median(cold["4096"]) / statistics.median(memory),
+        )
+    )
     return rows + slow, found
 
 

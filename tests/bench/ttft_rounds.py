@@ -33,7 +33,9 @@ def wait_stored(larderd: Larderd, label: str, wanted: int, timeout_s: float = 5)
     deadline = time.monotonic() + timeout_s
     while (stored := stored_chunks(larderd)) < wanted:
         if time.monotonic() > deadline:
-            raise Void(f"{label}: larderd holds {stored} of {wanted} chunks {timeout_s:g} s after the cold round")
+            raise Void(
+                f"{label}: larderd holds {stored} of {wanted} chunks {timeout_s:g} s after the cold round"
+            )
         time.sleep(0.05)
 
 
@@ -48,8 +50,10 @@ class Warm:
         """Larder's share of the round in milliseconds. Raises Void unless every prompt was loaded as far as it has whole chunks."""
         wanted = whole_chunks(self.prompts) * CHUNK_TOKENS
         if not self.share.wait(len(self.prompts), wanted, timeout_s):
-            raise Void(f"{self.label}: in a warm round {self.share.tokens_hit()} of {wanted} tokens hit, "
-                       f"and {self.share.loads()} of {len(self.prompts)} loads ended well")
+            raise Void(
+                f"{self.label}: in a warm round {self.share.tokens_hit()} of {wanted} tokens hit, "
+                f"and {self.share.loads()} of {len(self.prompts)} loads ended well"
+            )
         return sum(self.share.milliseconds().values())
 
 
@@ -61,7 +65,9 @@ def token_ids(seed: int, count: int) -> list[int]:
 def ask_all(server: VllmServer, prompts: list[list[int]]) -> tuple[list[float], list[list[int]]]:
     """TTFTs in seconds and continuations of requests sent at once."""
     with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
-        answers = list(pool.map(lambda p: stream_completion(server.url, NAME, p, CONTINUATION), prompts))
+        answers = list(
+            pool.map(lambda p: stream_completion(server.url, NAME, p, CONTINUATION), prompts)
+        )
     return [a.ttft_s for a in answers], [a.token_ids for a in answers]
 
 
@@ -69,11 +75,15 @@ def after_own_hit(server: VllmServer, label: str, prompt: list[int]) -> list[int
     """The continuation where vLLM's own prefix cache has the whole chunks. REQUIRES: the prompt was just asked."""
     answer = stream_completion(server.url, NAME, prompt, CONTINUATION)
     if answer.cached_tokens != (wanted := whole_chunks([prompt]) * CHUNK_TOKENS):
-        raise Void(f"{label}: to compare with, vLLM's own cache had {answer.cached_tokens} of {wanted} tokens")
+        raise Void(
+            f"{label}: to compare with, vLLM's own cache had {answer.cached_tokens} of {wanted} tokens"
+        )
     return answer.token_ids
 
 
-def write_all_pages(server: VllmServer, larderd: Larderd, chunks: int = 4096 // CHUNK_TOKENS) -> None:
+def write_all_pages(
+    server: VllmServer, larderd: Larderd, chunks: int = 4096 // CHUNK_TOKENS
+) -> None:
     """An engine in service has written all of its KV pages. Some virtual machines take pages back that hold nothing but the zeros of their
     making, and a load of 96 MiB into such pages takes 45 ms of processor time instead of 6. vLLM takes free blocks in turn."""
     prompt = token_ids(2, 4096)

@@ -36,7 +36,8 @@ Arm run(bench::Report& report, const char* name, const WebhookServer& server,
   Served served = component_test::send_reviews(server, reviews, kRate, kSeconds);
   watch.request_stop();
   watch.join();
-  const double p50_ms = bench::percentile(served.ms, 0.5), p99_ms = bench::percentile(served.ms, 0.99);
+  const double p50_ms = bench::percentile(served.ms, 0.5),
+               p99_ms = bench::percentile(served.ms, 0.99);
   report.add_row({{"clients", name},
                   {"reviews", static_cast<double>(served.ms.size())},
                   {"failed", static_cast<double>(served.failed)},
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
   const bool written = report.finish(argv[1]);
   for (const Arm* arm : {&alone, &beside})
     if (arm->served.failed > 0)
-      std::fprintf(stderr, "%zu reviews failed: %s\n", arm->served.failed, arm->served.first_failure.c_str());
+      std::fprintf(stderr, "%zu reviews failed: %s\n", arm->served.failed,
+                   arm->served.first_failure.c_str());
   return written && alone.served.failed + beside.served.failed == 0 ? 0 : 1;
 }

@@ -35,9 +35,12 @@ std::string outer_address() {
   if (::getifaddrs(&all) != 0) return "";
   std::string found;
   for (const ifaddrs* one = all; one != nullptr && found.empty(); one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
+        (one->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
     char text[INET_ADDRSTRLEN];
-    found = ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text, sizeof(text));
+    found = ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr,
+                        text, sizeof(text));
   }
   ::freeifaddrs(all);
   return found;
@@ -46,12 +49,16 @@ std::string outer_address() {
 class BackendCheckTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    if (server_program(GetParam()).empty())
+      GTEST_SKIP() << "the server is not on this machine: make deps";
   }
-  void start(std::vector<std::string> arguments) { server_ = std::make_unique<ServerProcess>(GetParam(), std::move(arguments)); }
+  void start(std::vector<std::string> arguments) {
+    server_ = std::make_unique<ServerProcess>(GetParam(), std::move(arguments));
+  }
   // Without a URL where `words` begin with one.
   std::string with_url(const std::string& words) const {
-    const bool other = words.find("://") != std::string::npos || words.find("--config") != std::string::npos;
+    const bool other =
+        words.find("://") != std::string::npos || words.find("--config") != std::string::npos;
     return other ? words : "unix://" + server_->socket() + " " + words;
   }
   Outcome check(const std::string& words = "") { return backend_check(with_url(words)); }
@@ -72,14 +79,18 @@ class BackendCheckTest : public testing::TestWithParam<const char*> {
 
 TEST_P(BackendCheckTest, AServerThatIsSetUpWell) {
   const std::uint16_t port = free_port();
-  start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port)});
+  start(
+      {"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port)});
   const Outcome outcome = check("redis://127.0.0.1:" + std::to_string(port) + "/3");
   // on a busy machine the server is slow, and the check says so
   EXPECT_LE(outcome.status, 1) << outcome.text;
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr(std::string(GetParam()) == "valkey-server" ? "Valkey 8." : "Redis 7."),
-                                  HasSubstr("standalone, master"), HasSubstr("2.0 GiB, allkeys-lru"),
-                                  HasSubstr("no appendonly, no save points"), HasSubstr("us (")));
-  EXPECT_THAT(outcome.text, AllOf(HasSubstr("iB/s"), Not(HasSubstr("not measured")), HasSubstr("larderd can use the backend")));
+  EXPECT_THAT(
+      outcome.text,
+      AllOf(HasSubstr(std::string(GetParam()) == "valkey-server" ? "Valkey 8." : "Redis 7."),
+            HasSubstr("standalone, master"), HasSubstr("2.0 GiB, allkeys-lru"),
+            HasSubstr("no appendonly, no save points"), HasSubstr("us (")));
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("iB/s"), Not(HasSubstr("not measured")),
+                                  HasSubstr("larderd can use the backend")));
   EXPECT_EQ(found(), "0");
   EXPECT_THAT(keys(), IsEmpty());
   EXPECT_THAT(server_->ask({"INFO", "keyspace"}).text, Not(HasSubstr("db3")));
@@ -92,7 +103,10 @@ TEST_P(BackendCheckTest, OfTheConfiguration) {
   EXPECT_LE(outcome.status, 1) << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("keys larder-blue:*"));
   EXPECT_EQ(found("--config " + files_.file("larder.yaml")), "0");
-  EXPECT_LE(run(std::string(LARDERCTL_PATH) + " backend check", "LARDER_BACKEND_URL=unix://" + server_->socket()).status, 1);
+  EXPECT_LE(run(std::string(LARDERCTL_PATH) + " backend check",
+                "LARDER_BACKEND_URL=unix://" + server_->socket())
+                .status,
+            1);
 }
 
 // covers F-205
@@ -144,13 +158,17 @@ TEST_P(BackendCheckTest, AServerThatTakesNothing) {
 // covers F-206
 TEST_P(BackendCheckTest, UsersAndPasswords) {
   const std::uint16_t port = free_port();
-  start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port)});
-  const auto url = [port](const std::string& user) { return "redis://" + user + "127.0.0.1:" + std::to_string(port) + "/1"; };
+  start(
+      {"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port)});
+  const auto url = [port](const std::string& user) {
+    return "redis://" + user + "127.0.0.1:" + std::to_string(port) + "/1";
+  };
   const std::string password = with_password("hunter2");
-  server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+select", "+get", "+getrange",
-                "+set", "+getdel", "+unlink", "+scan"});
+  server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info",
+                "+select", "+get", "+getrange", "+set", "+getdel", "+unlink", "+scan"});
   EXPECT_EQ(found(url("kv@") + password), "0") << "no more than least_rights() says";
-  EXPECT_THAT(check(url("kv@") + password).text, HasSubstr("save points, io-threads and databases are unknown"));
+  EXPECT_THAT(check(url("kv@") + password).text,
+              HasSubstr("save points, io-threads and databases are unknown"));
   EXPECT_EQ(found(url("kv@") + password + " --prefix other"), "2 rights");
   EXPECT_THAT(check(url("kv@") + password + " --prefix other").text,
               AllOf(HasSubstr("may not run GETRANGE, GET, SET, GETDEL, UNLINK on other:*"),
@@ -164,7 +182,8 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
   EXPECT_EQ(found(url("nobody@") + password), "2 wrong-password");
   EXPECT_EQ(found(url("kv@") + with_password("wrong")), "2 wrong-password");
   EXPECT_EQ(found(url("kv@") + " --password-file " + files_.file("nowhere")), "2 password-file");
-  EXPECT_EQ(found(url("kv@") + " --password-file " + files_.file("")), "2 password-file") << "a folder";
+  EXPECT_EQ(found(url("kv@") + " --password-file " + files_.file("")), "2 password-file")
+      << "a folder";
   server_->ask({"CONFIG", "SET", "requirepass", "hunter2"});
   EXPECT_EQ(found(url("")), "2 no-password");
   EXPECT_EQ(found(url("") + with_password("hunter2")), "0");
@@ -176,8 +195,8 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
 // covers F-208
 TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
   start(kWell);
-  server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+get", "+getrange", "+set",
-                "+getdel", "+unlink", "+scan"});
+  server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info",
+                "+get", "+getrange", "+set", "+getdel", "+unlink", "+scan"});
   with_password("hunter2");
   remote::RemoteOptions options;
   options.unix_path = server_->socket();
@@ -188,7 +207,8 @@ TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
   tiers::testing_support::Loop loop(*tier, clock);
   ASSERT_TRUE(loop.put(1).ok());
   EXPECT_TRUE(loop.get(1).ok());
-  const std::vector<tiers::ChunkKey> asked{tiers::testing_support::key_of(1), tiers::testing_support::key_of(2)};
+  const std::vector<tiers::ChunkKey> asked{tiers::testing_support::key_of(1),
+                                           tiers::testing_support::key_of(2)};
   EXPECT_THAT(loop.probe(asked), ElementsAre(true, false));
   const tiers::Ticket ticket = loop.next();
   ASSERT_TRUE(tier->clear(ticket, loop.in_ms(10'000)).ok());
@@ -203,21 +223,26 @@ TEST_P(BackendCheckTest, Tls) {
   files_.authority("ca");
   files_.certificate("server", "ca", "DNS:cache.example,IP:127.0.0.1");
   files_.certificate("client", "ca", "DNS:client");
-  start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--tls-port", std::to_string(port), "--port",
-         std::to_string(plain), "--tls-cert-file", files_.file("server.crt"), "--tls-key-file", files_.file("server.key"),
+  start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--tls-port",
+         std::to_string(port), "--port", std::to_string(plain), "--tls-cert-file",
+         files_.file("server.crt"), "--tls-key-file", files_.file("server.key"),
          "--tls-ca-cert-file", files_.file("ca.crt"), "--tls-auth-clients", "no"});
-  const std::string url = "rediss://127.0.0.1:" + std::to_string(port), ca = " --ca-file " + files_.file("ca.crt");
-  const std::string client = " --cert-file " + files_.file("client.crt") + " --key-file " + files_.file("client.key");
+  const std::string url = "rediss://127.0.0.1:" + std::to_string(port),
+                    ca = " --ca-file " + files_.file("ca.crt");
+  const std::string client =
+      " --cert-file " + files_.file("client.crt") + " --key-file " + files_.file("client.key");
   EXPECT_EQ(found(url + ca), "0");
   EXPECT_EQ(found(url + ca + " --server-name cache.example"), "0");
   EXPECT_EQ(found(url + ca + " --server-name other.example"), "2 certificate-name");
   EXPECT_EQ(found(url), "2 certificate-authority");
   EXPECT_EQ(found(url + " --ca-file " + files_.file("nowhere")), "2 tls-files");
-  EXPECT_EQ(found(url + ca + " --cert-file " + files_.file("client.crt") + " --key-file " + files_.file("ca.key")),
+  EXPECT_EQ(found(url + ca + " --cert-file " + files_.file("client.crt") + " --key-file " +
+                  files_.file("ca.key")),
             "2 tls-files");
   EXPECT_EQ(found("redis://127.0.0.1:" + std::to_string(port)), "2 closed");
   EXPECT_EQ(found("rediss://127.0.0.1:" + std::to_string(plain) + ca), "2 silent");
-  EXPECT_THAT(check("rediss://127.0.0.1:" + std::to_string(plain) + ca).text, HasSubstr("A port without TLS is silent, too"));
+  EXPECT_THAT(check("rediss://127.0.0.1:" + std::to_string(plain) + ca).text,
+              HasSubstr("A port without TLS is silent, too"));
   server_->ask({"CONFIG", "SET", "tls-auth-clients", "yes"});
   EXPECT_EQ(found(url + ca), "2 client-certificate");
   EXPECT_EQ(found(url + ca + client), "0");
@@ -229,16 +254,18 @@ TEST_P(BackendCheckTest, Tls) {
 // covers F-206
 TEST_P(BackendCheckTest, AnotherKindOfServer) {
   // Without a port of its own, the server's bus would be at 10000, like that of every other server.
-  start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port()), "--maxmemory", "2gb", "--maxmemory-policy",
-         "allkeys-lru"});
+  start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port()), "--maxmemory",
+         "2gb", "--maxmemory-policy", "allkeys-lru"});
   EXPECT_EQ(found(), "2 cluster");
   const std::uint16_t port = free_port();
-  files_.write("sentinel.conf", "port " + std::to_string(port) + "\nlogfile /dev/null\nsentinel monitor kv 127.0.0.1 7777 1\n");
+  files_.write("sentinel.conf", "port " + std::to_string(port) +
+                                    "\nlogfile /dev/null\nsentinel monitor kv 127.0.0.1 7777 1\n");
   ChildProcess sentinel({server_program(GetParam()), files_.file("sentinel.conf"), "--sentinel"});
   const std::string url = "redis://127.0.0.1:" + std::to_string(port);
   ASSERT_TRUE(eventually([&] { return found(url) != "2 refused"; }));
   EXPECT_EQ(found(url), "2 sentinel");
-  EXPECT_THAT(check(url).text, AllOf(HasSubstr("sentinel"), HasSubstr("redis-sentinel://HOST:PORT")));
+  EXPECT_THAT(check(url).text,
+              AllOf(HasSubstr("sentinel"), HasSubstr("redis-sentinel://HOST:PORT")));
   EXPECT_EQ(found("redis-cluster://127.0.0.1:" + std::to_string(port)), "2 sentinel");
 }
 
@@ -258,7 +285,8 @@ TEST_P(BackendCheckTest, WhoIsNotThereOrDoesNotAnswer) {
 
 TEST_P(BackendCheckTest, ADatabaseThatIsNotThere) {
   const std::uint16_t port = free_port();
-  start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port), "--databases", "4"});
+  start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port),
+         "--databases", "4"});
   const std::string url = "redis://127.0.0.1:" + std::to_string(port);
   EXPECT_EQ(found(url + "/3"), "0");
   EXPECT_EQ(found(url + "/4"), "2 no-database");
@@ -281,19 +309,29 @@ TEST(BackendCheckWordsTest, WrongWordsEndWithTwo) {
     return outcome.text.substr(0, outcome.text.find('\n'));
   };
   EXPECT_EQ(said(""), "larderctl: which command? backend check [URL]");
-  EXPECT_EQ(said("chek"), "larderctl: 'chek' is not a command of backend: write backend check [URL]");
-  EXPECT_EQ(said("check"), "larderctl: which backend? Name its URL, redis://host:6379, or --config FILE with backend.url");
-  EXPECT_EQ(said("check --prefix x"), "larderctl: '--prefix' goes with a URL; else the configuration says");
-  EXPECT_EQ(said("check redis://h --config /x"), "larderctl: a URL or --config FILE: one of the two");
+  EXPECT_EQ(said("chek"),
+            "larderctl: 'chek' is not a command of backend: write backend check [URL]");
+  EXPECT_EQ(said("check"),
+            "larderctl: which backend? Name its URL, redis://host:6379, or --config FILE with "
+            "backend.url");
+  EXPECT_EQ(said("check --prefix x"),
+            "larderctl: '--prefix' goes with a URL; else the configuration says");
+  EXPECT_EQ(said("check redis://h --config /x"),
+            "larderctl: a URL or --config FILE: one of the two");
   EXPECT_EQ(said("check redis://h --ca-file /x"),
             "larderctl: backend.ca_file is /x and backend.url is without TLS: make it rediss://");
   EXPECT_EQ(said("check redis://h --ca-file="), "larderctl: '--ca-file' needs a file");
-  EXPECT_EQ(said("check redis://u@h"), "larderctl: backend.url names a user and backend.password_file is not set");
-  EXPECT_THAT(said("check redis://u:hunter2@h"), AllOf(HasSubstr("the URL holds a password"), Not(HasSubstr("hunter2"))));
+  EXPECT_EQ(said("check redis://u@h"),
+            "larderctl: backend.url names a user and backend.password_file is not set");
+  EXPECT_THAT(said("check redis://u:hunter2@h"),
+              AllOf(HasSubstr("the URL holds a password"), Not(HasSubstr("hunter2"))));
 }
 
-INSTANTIATE_TEST_SUITE_P(Servers, BackendCheckTest, testing::Values("redis-server", "valkey-server"),
-                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+INSTANTIATE_TEST_SUITE_P(
+    Servers, BackendCheckTest, testing::Values("redis-server", "valkey-server"),
+    [](const auto& kind) {
+      return std::string(kind.param).substr(0, std::string(kind.param).find('-'));
+    });
 
 }  // namespace
 }  // namespace larder::test

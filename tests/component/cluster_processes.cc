@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kHere = "127.0.0.1";
 
-std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+std::vector<std::string> with(std::vector<std::string> words,
+                              const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -53,16 +54,18 @@ std::vector<std::string> listening(std::uint16_t port, const Certificates* tls) 
           "yes"};
 }
 
-ClusterProcesses::ClusterProcesses(const std::string& name, std::size_t masters, std::size_t spare, bool replicas,
-                                   const std::vector<std::string>& arguments, const Certificates* tls)
+ClusterProcesses::ClusterProcesses(const std::string& name, std::size_t masters, std::size_t spare,
+                                   bool replicas, const std::vector<std::string>& arguments,
+                                   const Certificates* tls)
     : masters_(masters), spare_(spare) {
   const std::size_t count = masters + spare + (replicas ? masters : 0);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint16_t port = free_port(), bus = free_port();
     servers_.push_back(std::make_unique<ServerProcess>(
         name, with(with(listening(port, tls),
-                        {"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus), "--cluster-node-timeout",
-                         replicas ? "1500" : "5000", "--repl-diskless-sync-delay", "0"}),
+                        {"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus),
+                         "--cluster-node-timeout", replicas ? "1500" : "5000",
+                         "--repl-diskless-sync-delay", "0"}),
                    arguments)));
     endpoints_.push_back({kHere, port});
     bus_ports_.push_back(bus);
@@ -70,8 +73,12 @@ ClusterProcesses::ClusterProcesses(const std::string& name, std::size_t masters,
   join();
   for (std::size_t i = 0; replicas && i < masters; ++i) {
     const std::size_t replica = replica_of(i);
-    must(soon([&] { return says(server(replica).ask({"CLUSTER", "REPLICATE", id(i)}), "OK"); }), "no replica");
-    must(soon([&] { return server(replica).info("replication", "master_link_status") == "up"; }), "no replication");
+    must(soon([&] {
+           return says(server(replica).ask({"CLUSTER", "REPLICATE", id(i)}), "OK");
+         }),
+         "no replica");
+    must(soon([&] { return server(replica).info("replication", "master_link_status") == "up"; }),
+         "no replication");
   }
   // All nodes have heard of all nodes.
   const std::size_t slaves = replicas ? masters : 0;
@@ -79,7 +86,9 @@ ClusterProcesses::ClusterProcesses(const std::string& name, std::size_t masters,
          for (const auto& server : servers_) {
            const std::string nodes = server->ask({"CLUSTER", "NODES"}).text;
            std::size_t found = 0;
-           for (std::size_t at = nodes.find("slave"); at != std::string::npos; at = nodes.find("slave", at + 1)) ++found;
+           for (std::size_t at = nodes.find("slave"); at != std::string::npos;
+                at = nodes.find("slave", at + 1))
+             ++found;
            if (found != slaves) return false;
          }
          return well();
@@ -107,7 +116,8 @@ void ClusterProcesses::join() {
   bool met = false;
   for (int tries = 0; tries < 6 && !met; ++tries) {
     for (std::size_t i = 1; i < servers_.size(); ++i)
-      server(0).ask({"CLUSTER", "MEET", kHere, std::to_string(endpoints_[i].port), std::to_string(bus_ports_[i])});
+      server(0).ask({"CLUSTER", "MEET", kHere, std::to_string(endpoints_[i].port),
+                     std::to_string(bus_ports_[i])});
     met = soon(have_met, 10'000);
   }
   must(met, "the nodes did not meet");
@@ -115,7 +125,8 @@ void ClusterProcesses::join() {
 
 bool ClusterProcesses::well() const {
   for (const auto& server : servers_)
-    if (server->pid() > 0 && !says(server->ask({"CLUSTER", "INFO"}), "cluster_state:ok")) return false;
+    if (server->pid() > 0 && !says(server->ask({"CLUSTER", "INFO"}), "cluster_state:ok"))
+      return false;
   return true;
 }
 
@@ -148,7 +159,8 @@ void ClusterProcesses::move_slot(std::uint16_t slot, std::size_t from, std::size
     const remote::Reply keys = server(from).ask({"CLUSTER", "GETKEYSINSLOT", text, "100"});
     if (keys.elements.empty()) break;
     for (const remote::Reply& key : keys.elements)
-      server(from).ask({"MIGRATE", kHere, std::to_string(endpoints_[to].port), key.text, "0", "5000", "REPLACE"});
+      server(from).ask({"MIGRATE", kHere, std::to_string(endpoints_[to].port), key.text, "0",
+                        "5000", "REPLACE"});
   }
   server(to).ask({"CLUSTER", "SETSLOT", text, "NODE", target});
   server(from).ask({"CLUSTER", "SETSLOT", text, "NODE", target});
@@ -158,22 +170,26 @@ void ClusterProcesses::kill(std::size_t number) {
   server(number).kill();
 }
 
-SentinelProcesses::SentinelProcesses(const std::string& name, const std::vector<std::string>& arguments,
+SentinelProcesses::SentinelProcesses(const std::string& name,
+                                     const std::vector<std::string>& arguments,
                                      const Certificates* tls) {
   for (std::size_t i = 0; i < 2; ++i) {
     ports_.push_back(free_port());
-    std::vector<std::string> words = with(with(listening(ports_[i], tls), {"--repl-diskless-sync-delay", "0"}), arguments);
+    std::vector<std::string> words =
+        with(with(listening(ports_[i], tls), {"--repl-diskless-sync-delay", "0"}), arguments);
     if (i != 0) words = with(words, {"--replicaof", kHere, std::to_string(ports_[0])});
     servers_.push_back(std::make_unique<ServerProcess>(name, words));
   }
-  must(soon([&] { return server(1).info("replication", "master_link_status") == "up"; }), "no replication");
+  must(soon([&] { return server(1).info("replication", "master_link_status") == "up"; }),
+       "no replication");
   const std::string of = std::string(" ") + kMaster + " ";
   for (std::size_t i = 0; i < 3; ++i) {
     endpoints_.push_back({kHere, free_port()});
-    sentinels_.push_back(std::make_unique<ServerProcess>(name, with({"--sentinel"}, listening(endpoints_[i].port, tls)),
-                                                         "sentinel monitor" + of + kHere + " " + std::to_string(ports_[0]) +
-                                                             " 2\nsentinel down-after-milliseconds" + of +
-                                                             "1000\nsentinel failover-timeout" + of + "3000\n"));
+    sentinels_.push_back(std::make_unique<ServerProcess>(
+        name, with({"--sentinel"}, listening(endpoints_[i].port, tls)),
+        "sentinel monitor" + of + kHere + " " + std::to_string(ports_[0]) +
+            " 2\nsentinel down-after-milliseconds" + of + "1000\nsentinel failover-timeout" + of +
+            "3000\n"));
   }
   must(soon([&] {
          for (std::size_t i = 0; i < 3; ++i) {
@@ -186,8 +202,10 @@ SentinelProcesses::SentinelProcesses(const std::string& name, const std::vector<
 }
 
 std::uint16_t SentinelProcesses::named(std::size_t sentinel) const {
-  const remote::Reply reply = sentinels_[sentinel]->ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", kMaster});
-  return reply.elements.size() == 2 ? static_cast<std::uint16_t>(std::stoul(reply.elements[1].text)) : 0;
+  const remote::Reply reply =
+      sentinels_[sentinel]->ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", kMaster});
+  return reply.elements.size() == 2 ? static_cast<std::uint16_t>(std::stoul(reply.elements[1].text))
+                                    : 0;
 }
 
 }  // namespace larder::test

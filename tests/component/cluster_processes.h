@@ -25,8 +25,9 @@ class ClusterProcesses {
  public:
   // The first `masters` share the slots evenly; then the given number of nodes without slots; then,
   // on request, a replica of each of the first. Throws if the nodes do not become a Cluster.
-  ClusterProcesses(const std::string& name, std::size_t masters, std::size_t spare = 0, bool replicas = false,
-                   const std::vector<std::string>& arguments = {}, const Certificates* tls = nullptr);
+  ClusterProcesses(const std::string& name, std::size_t masters, std::size_t spare = 0,
+                   bool replicas = false, const std::vector<std::string>& arguments = {},
+                   const Certificates* tls = nullptr);
 
   ServerProcess& server(std::size_t number) { return *servers_[number]; }
   std::size_t replica_of(std::size_t number) const { return masters_ + spare_ + number; }
@@ -53,7 +54,8 @@ class SentinelProcesses {
  public:
   static constexpr const char* kMaster = "pool";
   // A master, a replica and three Sentinels, of which two must agree.
-  explicit SentinelProcesses(const std::string& name, const std::vector<std::string>& arguments = {},
+  explicit SentinelProcesses(const std::string& name,
+                             const std::vector<std::string>& arguments = {},
                              const Certificates* tls = nullptr);
 
   ServerProcess& server(std::size_t number) { return *servers_[number]; }

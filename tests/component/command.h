@@ -20,7 +20,8 @@ inline Outcome run(const std::string& command, const std::string& variables = ""
   FILE* pipe = ::popen(("env -i " + variables + " timeout 60 " + command + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return outcome;
   std::array<char, 4096> buffer{};
-  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.text.append(buffer.data(), got);
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    outcome.text.append(buffer.data(), got);
   outcome.status = WEXITSTATUS(::pclose(pipe));
   return outcome;
 }

@@ -28,8 +28,9 @@ class DiskTierTest : public testing::Test {
     std::filesystem::remove_all(disk_);
   }
   void start(const std::string& write) {
-    larderd_ = std::make_unique<LarderdProcess>("1MiB", "warning", LARDERD_PATH,
-                                                "disk:\n  path: " + disk_ + "\n  size: 34MiB\n  write: " + write + "\n");
+    larderd_ = std::make_unique<LarderdProcess>(
+        "1MiB", "warning", LARDERD_PATH,
+        "disk:\n  path: " + disk_ + "\n  size: 34MiB\n  write: " + write + "\n");
   }
   void store_all() {
     Client client(larderd_->socket());
@@ -40,7 +41,9 @@ class DiskTierTest : public testing::Test {
       ASSERT_TRUE(grants.size() == 1 && grants[0].status == 0) << n;
       client.commit(grants[0], write(client.arena() + grants[0].offset_bytes, n));
     }
-    ASSERT_TRUE(eventually([&] { return larderd_->status_number({"memory", "slots", "committed"}) == kChunks; }));
+    ASSERT_TRUE(eventually([&] {
+      return larderd_->status_number({"memory", "slots", "committed"}) == kChunks;
+    }));
   }
   // Two pieces of 4 KiB and their digests, as an engine writes them. Returns the root: chunks open
   // at a kill are verified.

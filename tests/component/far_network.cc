@@ -40,7 +40,8 @@ Fd this_place() {
 }
 
 Fd new_place() {
-  must(::unshare(CLONE_NEWNET) == 0, "no network namespace can be made: " + std::string(std::strerror(errno)));
+  must(::unshare(CLONE_NEWNET) == 0,
+       "no network namespace can be made: " + std::string(std::strerror(errno)));
   run("ip link set lo up");
   // The oldest rule of TCP, which is everywhere, and slow where packets are lost.
   run("echo reno > /proc/sys/net/ipv4/tcp_congestion_control");
@@ -55,13 +56,15 @@ Fd open_device(const char* address) {
   std::strncpy(wanted.ifr_name, "wire", IFNAMSIZ - 1);
   must(device.valid() && ::ioctl(device.get(), TUNSETIFF, &wanted) == 0,
        "neither netem in this kernel nor a TUN device: " + std::string(std::strerror(errno)));
-  must(run("ip addr add " + std::string(address) + "/24 dev wire && ip link set wire up"), "the TUN device cannot be set up");
+  must(run("ip addr add " + std::string(address) + "/24 dev wire && ip link set wire up"),
+       "the TUN device cannot be set up");
   return device;
 }
 
 }  // namespace
 
-FarNetwork::FarNetwork(unsigned delay_ms, unsigned lost_percent) : delay_ms_(delay_ms), lost_percent_(lost_percent) {
+FarNetwork::FarNetwork(unsigned delay_ms, unsigned lost_percent)
+    : delay_ms_(delay_ms), lost_percent_(lost_percent) {
   home_ = this_place();
   // Not this thread: this thread stays in its namespace in any case.
   std::exception_ptr failure;
@@ -93,15 +96,18 @@ void FarNetwork::within(const Fd& place, const std::function<void()>& work) cons
 
 // Names of namespaces may be paths.
 bool FarNetwork::join_by_netem() {
-  const std::string other = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(far_.get());
-  const std::string delays =
-      "tc qdisc add dev wire root netem delay " + std::to_string(delay_ms_) + "ms loss " + std::to_string(lost_percent_) + "%";
+  const std::string other =
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(far_.get());
+  const std::string delays = "tc qdisc add dev wire root netem delay " + std::to_string(delay_ms_) +
+                             "ms loss " + std::to_string(lost_percent_) + "%";
   bool joined = false;
   const auto join = [&](const char* address) {
-    joined = joined && run("ip addr add " + std::string(address) + "/24 dev wire && ip link set wire up && " + delays);
+    joined = joined && run("ip addr add " + std::string(address) +
+                           "/24 dev wire && ip link set wire up && " + delays);
   };
   within(near_, [&] {
-    joined = run("ip link add wire type veth peer name wire-far && ip link set wire-far netns " + other);
+    joined =
+        run("ip link add wire type veth peer name wire-far && ip link set wire-far netns " + other);
     join(kNear);
   });
   within(far_, [&] {
@@ -132,13 +138,16 @@ void FarNetwork::carry() const {
   const auto take = [&](int from, int to) {
     for (ssize_t got = 0; (got = ::read(from, piece.data(), piece.size())) > 0;) {
       if (cut_ || random() % 100 < lost_percent_ || under_way.size() >= kMostUnderWay) continue;
-      under_way.push_back({Clock::now() + std::chrono::milliseconds(delay_ms_), to, {piece.data(), piece.data() + got}});
+      under_way.push_back({Clock::now() + std::chrono::milliseconds(delay_ms_),
+                           to,
+                           {piece.data(), piece.data() + got}});
     }
   };
   while (!ended_) {
     pollfd waited[2] = {{near_device_.get(), POLLIN, 0}, {far_device_.get(), POLLIN, 0}};
     std::chrono::nanoseconds wait = std::chrono::milliseconds(50);
-    if (!under_way.empty()) wait = std::clamp<std::chrono::nanoseconds>(under_way.front().due - Clock::now(), {}, wait);
+    if (!under_way.empty())
+      wait = std::clamp<std::chrono::nanoseconds>(under_way.front().due - Clock::now(), {}, wait);
     const timespec timeout{0, static_cast<long>(wait.count())};
     ::ppoll(waited, 2, &timeout, nullptr);
     take(near_device_.get(), far_device_.get());
@@ -146,7 +155,8 @@ void FarNetwork::carry() const {
     for (; !under_way.empty() && under_way.front().due <= Clock::now(); under_way.pop_front()) {
       const Packet& packet = under_way.front();
       // or the packet is lost
-      [[maybe_unused]] const auto written = ::write(packet.to, packet.bytes.data(), packet.bytes.size());
+      [[maybe_unused]] const auto written =
+          ::write(packet.to, packet.bytes.data(), packet.bytes.size());
     }
   }
 }
@@ -157,7 +167,9 @@ void FarNetwork::cut(bool on) {
   const std::string lost = std::to_string(on ? 100 : lost_percent_);
   for (const Fd* place : {&near_, &far_})
     within(*place, [&] {
-      must(run("tc qdisc change dev wire root netem delay " + std::to_string(delay_ms_) + "ms loss " + lost + "%"), "tc");
+      must(run("tc qdisc change dev wire root netem delay " + std::to_string(delay_ms_) +
+               "ms loss " + lost + "%"),
+           "tc");
     });
 }
 

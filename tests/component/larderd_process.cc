@@ -22,7 +22,8 @@ std::string output_of(const std::string& command) {
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return text;
   std::array<char, 4096> buffer{};
-  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) text.append(buffer.data(), got);
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    text.append(buffer.data(), got);
   ::pclose(pipe);
   return text;
 }
@@ -76,18 +77,19 @@ int ChildProcess::wait(int timeout_ms) {
   return status_;
 }
 
-LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_level, const std::string& program,
-                               const std::string& more)
+LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_level,
+                               const std::string& program, const std::string& more)
     : program_(program) {
   std::string pattern = (std::filesystem::temp_directory_path() / "larder-test-XXXXXX").string();
   folder_ = ::mkdtemp(pattern.data());
   name_ = std::filesystem::path(folder_).filename().string();
   socket_ = folder_ + "/larder.sock";
   admin_socket_ = folder_ + "/larder.admin";
-  std::ofstream(folder_ + "/larder.yaml") << "socket: " << socket_ << "\nlog_level: " << log_level
-                                          << "\nmemory:\n  size: " << size << "\n  shm_name: " << name_
-                                          << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_ << "\n"
-                                          << more;
+  std::ofstream(folder_ + "/larder.yaml")
+      << "socket: " << socket_ << "\nlog_level: " << log_level << "\nmemory:\n  size: " << size
+      << "\n  shm_name: " << name_ << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_
+      << "\n"
+      << more;
   start();
 }
 
@@ -99,12 +101,18 @@ LarderdProcess::~LarderdProcess() {
 
 void LarderdProcess::lose_memory() const {
   for (const auto& file : std::filesystem::directory_iterator("/dev/shm"))
-    if (file.path().filename().string().starts_with(name_ + ".")) std::filesystem::remove(file.path());
+    if (file.path().filename().string().starts_with(name_ + "."))
+      std::filesystem::remove(file.path());
 }
 
 void LarderdProcess::start() {
-  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{program_, "--config", folder_ + "/larder.yaml"});
-  const bool ready = eventually([this] { return status_number({"memory", "touched_bytes"}) > 0; }, 60'000);
+  process_ = std::make_unique<ChildProcess>(
+      std::vector<std::string>{program_, "--config", folder_ + "/larder.yaml"});
+  const bool ready = eventually(
+      [this] {
+        return status_number({"memory", "touched_bytes"}) > 0;
+      },
+      60'000);
   EXPECT_TRUE(ready) << "larderd is not ready";
 }
 
@@ -117,7 +125,8 @@ void LarderdProcess::kill_and_restart(int signal, const std::function<void()>& b
 
 // null: absent.
 nlohmann::json LarderdProcess::status_at(const std::vector<std::string>& path) const {
-  const std::string text = output_of(std::string(LARDERCTL_PATH) + " status --json --socket " + admin_socket_ + " 2>/dev/null");
+  const std::string text = output_of(std::string(LARDERCTL_PATH) + " status --json --socket " +
+                                     admin_socket_ + " 2>/dev/null");
   nlohmann::json node = nlohmann::json::parse(text, nullptr, false);
   for (const std::string& key : path) {
     if (node.is_array() && node.size() > std::strtoul(key.c_str(), nullptr, 10)) {

@@ -27,7 +27,8 @@ class LoggedLarderd {
     char pattern[] = "/tmp/larder-logged-XXXXXX";
     folder_ = ::mkdtemp(pattern);
     const std::string program = folder_ + "/larderd";
-    std::ofstream(program) << "#!/bin/sh\nexec " << LARDERD_PATH << " \"$@\" 2>> " << folder_ << "/log\n";
+    std::ofstream(program) << "#!/bin/sh\nexec " << LARDERD_PATH << " \"$@\" 2>> " << folder_
+                           << "/log\n";
     ::chmod(program.c_str(), 0755);
     larderd_ = std::make_unique<LarderdProcess>(size, "info", program, more);
   }
@@ -37,7 +38,9 @@ class LoggedLarderd {
   }
   LarderdProcess* operator->() { return larderd_.get(); }
   // To the backend.
-  std::int64_t sent_bytes() const { return larderd_->status_number({"backend", "device", "written_bytes"}); }
+  std::int64_t sent_bytes() const {
+    return larderd_->status_number({"backend", "device", "written_bytes"});
+  }
   std::int64_t stored() const { return larderd_->status_number({"backend", "puts", "ok"}); }
   std::string reason() const { return larderd_->status_text({"backend", "reason"}); }
   bool falls_back() const {
@@ -65,9 +68,10 @@ inline int idle_seconds() {
 }
 
 // The bound of the long form: 10 lines, and 1 MB sent, in 60 s. Prints the figures.
-inline void expect_few(const std::string& what, std::size_t lines, std::int64_t sent_bytes, const std::string& log) {
-  std::printf("%s: %zu lines, %lld bytes sent in %d s idle\n", what.c_str(), lines, static_cast<long long>(sent_bytes),
-              idle_seconds());
+inline void expect_few(const std::string& what, std::size_t lines, std::int64_t sent_bytes,
+                       const std::string& log) {
+  std::printf("%s: %zu lines, %lld bytes sent in %d s idle\n", what.c_str(), lines,
+              static_cast<long long>(sent_bytes), idle_seconds());
   EXPECT_LE(lines, static_cast<std::size_t>(by_form(2, 10))) << log;
   EXPECT_LE(sent_bytes, 1'000'000 * idle_seconds() / 60);
 }

@@ -35,7 +35,8 @@ Resources resources_of(pid_t pid, const std::string& name = "") {
   std::ifstream status(process + "/status");
   for (std::string line; std::getline(status, line);)
     if (line.starts_with("RssAnon:")) resources.heap_kib = std::stoull(line.substr(8));
-  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(process + "/fd")) ++resources.descriptors;
+  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(process + "/fd"))
+    ++resources.descriptors;
   for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
     const std::string path = file.path().filename().string();
     if (name.empty() || !path.starts_with(name + ".")) continue;
@@ -64,7 +65,8 @@ class Adapters {
   // chunk.
   void use(std::uint32_t i) {
     if (open_.size() == protocol::kMaxClientNamespaces - 1) close_first(i % 2 == 0);
-    const Result<std::uint32_t> number = client().add_namespace("base: made-up\nadapter: " + std::to_string(i) + "\n", "");
+    const Result<std::uint32_t> number =
+        client().add_namespace("base: made-up\nadapter: " + std::to_string(i) + "\n", "");
     ASSERT_TRUE(number.ok()) << number.status().to_string();
     ASSERT_TRUE(client().wait_namespace(*number, 30'000).ok()) << "adapter " << i;
     open_.push_back({*number, i});
@@ -126,7 +128,8 @@ TEST(ManyNamespaces, TwentyThousandAdaptersOfOneEngineLeaveNothingBehind) {
   }
   expect_nothing_grew(before, resources_of(larderd.process().pid(), larderd.name()));
   expect_nothing_grew(mine, resources_of(::getpid()));
-  EXPECT_LE(larderd.status_number({"namespaces"}), static_cast<std::int64_t>(protocol::kMaxNamespaces));
+  EXPECT_LE(larderd.status_number({"namespaces"}),
+            static_cast<std::int64_t>(protocol::kMaxNamespaces));
 }
 
 // Four engines of their own kind each, which come and go; half of their namespaces is dropped, half
@@ -144,12 +147,18 @@ TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
       ASSERT_NO_FATAL_FAILURE(engine->attach());
     }
     engine->beat();
-    const std::uint32_t handle = engine->open_namespace("engine: " + std::to_string(i) + "\n", 4096, nullptr, 100 + i);
+    const std::uint32_t handle =
+        engine->open_namespace("engine: " + std::to_string(i) + "\n", 4096, nullptr, 100 + i);
     ASSERT_NE(handle, protocol::kNoNamespace) << i;
     const auto grants = engine->reserve(handle, {hash_of(0)});
-    ASSERT_EQ(grants.at(0).status, 0U) << "namespace " << i << " sees no chunk of the namespace that had its place";
+    ASSERT_EQ(grants.at(0).status, 0U)
+        << "namespace " << i << " sees no chunk of the namespace that had its place";
     engine->commit(grants[0], i + 1);
-    ASSERT_TRUE(eventually([&] { return engine->index().find({hash_of(0), handle, 0, 0}).has_value(); }, 10'000, 0));
+    ASSERT_TRUE(eventually(
+        [&] {
+          return engine->index().find({hash_of(0), handle, 0, 0}).has_value();
+        },
+        10'000, 0));
     ASSERT_EQ(engine->index().find({hash_of(0), handle, 0, 0})->root, i + 1);
     if (i % 2 == 0) engine->close_namespace(100 + i, protocol::kCloseDrop);
     if (i == kWarm) before = resources_of(larderd.process().pid(), larderd.name());
@@ -161,7 +170,11 @@ TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
     }
     EXPECT_EQ(engines[0]->open_namespace("engine: " + std::to_string(i) + "\n", 4096, nullptr, 1),
               engines[1]->open_namespace("engine: " + std::to_string(i) + "\n", 4096, nullptr, 1));
-    EXPECT_EQ(engines[0]->reserve(engines[0]->open_namespace("engine: " + std::to_string(i) + "\n"), {hash_of(0)}).at(0).status,
+    EXPECT_EQ(engines[0]
+                  ->reserve(engines[0]->open_namespace("engine: " + std::to_string(i) + "\n"),
+                            {hash_of(0)})
+                  .at(0)
+                  .status,
               static_cast<std::uint32_t>(protocol::GrantStatus::kPresent))
         << "the chunks stored last are there again";
   }

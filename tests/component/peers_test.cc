@@ -59,22 +59,27 @@ std::string lines_of(const PeerSettings& settings) {
 class Node {
  public:
   explicit Node(const PeerSettings& settings, const std::string& size = "64MiB")
-      : larderd(size, "error", LARDERD_PATH, lines_of(settings)), engine(larderd.socket(), kLayout) {
+      : larderd(size, "error", LARDERD_PATH, lines_of(settings)),
+        engine(larderd.socket(), kLayout) {
     EXPECT_TRUE(engine.client->wait_attached(30'000).ok());
   }
   bool reaches(std::int64_t members) const {
-    return eventually([&] { return larderd.status_number({"peers", "servers", "reachable"}) == members; });
+    return eventually([&] {
+      return larderd.status_number({"peers", "servers", "reachable"}) == members;
+    });
   }
   void store(std::uint64_t first, std::uint32_t count = kChunks) {
     ASSERT_EQ(engine.store(first, count, 30'000).stored, count);
     ASSERT_TRUE(engine.await_present(first, count));
   }
   // How many chunks a look finds, from the first on.
-  std::uint64_t look(std::uint64_t first, std::uint32_t count = kChunks, std::uint32_t deadline_ms = 2000) {
+  std::uint64_t look(std::uint64_t first, std::uint32_t count = kChunks,
+                     std::uint32_t deadline_ms = 2000) {
     const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
     const Result<std::uint64_t> ticket = engine.client->probe(hashes_of(hashes), deadline_ms);
     if (!ticket.ok()) return 0;
-    const Result<client::ProbeState> state = engine.client->tier_probes().poll(*ticket, deadline_ms + 1000);
+    const Result<client::ProbeState> state =
+        engine.client->tier_probes().poll(*ticket, deadline_ms + 1000);
     engine.client->tier_probes().end(*ticket);
     return state.ok() ? state->chunks : 0;
   }
@@ -131,13 +136,21 @@ TEST(PeersTest, WhatOneStoredTheOtherLoads) {
   EXPECT_EQ(one.look(100), kChunks);
   EXPECT_EQ(one.fetch(100), kChunks);
   EXPECT_TRUE(one.loads(100));
-  EXPECT_TRUE(eventually([&] { return one.larderd.status_number({"peer_serving", "gets", "asked"}) == kChunks; }));
-  EXPECT_TRUE(eventually([&] { return two.larderd.status_number({"peers", "gets", "ok"}) == kChunks; }));
-  EXPECT_TRUE(eventually([&] { return one.larderd.status_number({"peer_serving", "held_bytes"}) == 0; })) << "given back";
+  EXPECT_TRUE(eventually([&] {
+    return one.larderd.status_number({"peer_serving", "gets", "asked"}) == kChunks;
+  }));
+  EXPECT_TRUE(eventually([&] {
+    return two.larderd.status_number({"peers", "gets", "ok"}) == kChunks;
+  }));
+  EXPECT_TRUE(eventually([&] {
+    return one.larderd.status_number({"peer_serving", "held_bytes"}) == 0;
+  })) << "given back";
   const std::string& socket = one.larderd.socket();
   const std::string admin = socket.substr(0, socket.size() - 5) + ".admin";
   const Outcome screen = run(std::string(LARDERCTL_PATH) + " peers --socket " + admin);
-  EXPECT_THAT(screen.text, AllOf(HasSubstr("reachable       1 of 1"), HasSubstr("sent            8"))) << screen.text;
+  EXPECT_THAT(screen.text,
+              AllOf(HasSubstr("reachable       1 of 1"), HasSubstr("sent            8")))
+      << screen.text;
 }
 
 // One hop: of three larderd in a row, the first gets no chunk of the last.
@@ -182,7 +195,8 @@ TEST(PeersTest, AHolderThatIsKilledInTheMiddleGivesNoWrongByte) {
   EXPECT_GT(whole, 0U);
   EXPECT_GT(cut, 0U) << "no kill came in the middle";
   EXPECT_LT(longest, milliseconds(1000)) << "20 ms where the machine is idle";
-  std::printf("%u whole, %u cut, longest answer after a death %d ms\n", whole, cut, static_cast<int>(longest.count()));
+  std::printf("%u whole, %u cut, longest answer after a death %d ms\n", whole, cut,
+              static_cast<int>(longest.count()));
 }
 
 // covers F-266
@@ -204,7 +218,8 @@ TEST(PeersTest, AHolderThatStandsStillIsWaitedForOnce) {
   }
   EXPECT_LT(quickest, milliseconds(20)) << "nobody waits again";
   holder.larderd.process().signal(SIGCONT);
-  EXPECT_TRUE(eventually([&] { return asker.look(0) == kChunks && asker.fetch(0) == kChunks; }, 30'000, 50));
+  EXPECT_TRUE(eventually([&] { return asker.look(0) == kChunks && asker.fetch(0) == kChunks; },
+                         30'000, 50));
   EXPECT_TRUE(asker.loads(0));
 }
 
@@ -233,7 +248,8 @@ TEST(PeersTest, AFloodOfSocketsKeepsNoPeerOut) {
   std::vector<Fd> flood;
   for (int i = 0; i < 600; ++i) {
     flood.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(flood.back().get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)), 0);
+    ASSERT_EQ(
+        ::connect(flood.back().get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)), 0);
   }
   EXPECT_EQ(asker.look(0), kChunks);
   EXPECT_EQ(asker.fetch(0), kChunks);
@@ -243,13 +259,15 @@ TEST(PeersTest, AFloodOfSocketsKeepsNoPeerOut) {
 // Passes bytes on, and changes some of those that the server sends.
 class ChangingProxy {
  public:
-  explicit ChangingProxy(std::uint16_t server) : port_(free_port()), listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit ChangingProxy(std::uint16_t server)
+      : port_(free_port()), listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     where_.sin_family = AF_INET;
     where_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     where_.sin_port = htons(port_);
     const int on = 1;
     ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&where_), sizeof(where_)), 0);
+    EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&where_), sizeof(where_)),
+              0);
     EXPECT_EQ(::listen(listener_.get(), 16), 0);
     where_.sin_port = htons(server);
     accepting_ = std::jthread([this](const std::stop_token& stop) { accept(stop); });
@@ -271,7 +289,8 @@ class ChangingProxy {
   }
   void pass(const Fd& near, const std::stop_token& stop) {
     const Fd far(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (::connect(far.get(), reinterpret_cast<const sockaddr*>(&where_), sizeof(where_)) != 0) return;
+    if (::connect(far.get(), reinterpret_cast<const sockaddr*>(&where_), sizeof(where_)) != 0)
+      return;
     std::vector<char> bytes(256 << 10);
     std::mt19937_64 random(near.get());
     while (!stop.stop_requested()) {
@@ -289,7 +308,8 @@ class ChangingProxy {
             ++changed_;
           }
         for (ssize_t sent = 0; sent < got;) {
-          const ssize_t more = ::send(both[1 - side].fd, bytes.data() + sent, static_cast<std::size_t>(got - sent), MSG_NOSIGNAL);
+          const ssize_t more = ::send(both[1 - side].fd, bytes.data() + sent,
+                                      static_cast<std::size_t>(got - sent), MSG_NOSIGNAL);
           if (more <= 0) return;
           sent += more;
         }
@@ -325,8 +345,11 @@ TEST(PeersTest, BytesThatAreChangedOnTheWayAreAMiss) {
   }
   EXPECT_GE(proxy.changed(), enough);
   proxy.change_every(0);
-  EXPECT_TRUE(eventually([&] { return asker.look(0) == kChunks && asker.fetch(0) == kChunks && asker.loads(0); }, 30'000, 50));
-  std::printf("%llu bytes changed, %d loads all the same\n", static_cast<unsigned long long>(proxy.changed()), loaded);
+  EXPECT_TRUE(eventually(
+      [&] { return asker.look(0) == kChunks && asker.fetch(0) == kChunks && asker.loads(0); },
+      30'000, 50));
+  std::printf("%llu bytes changed, %d loads all the same\n",
+              static_cast<unsigned long long>(proxy.changed()), loaded);
 }
 
 class PeersTlsTest : public testing::Test {
@@ -340,8 +363,10 @@ class PeersTlsTest : public testing::Test {
     files_.certificate("named", "ca", "DNS:other.serving.larder");
   }
   std::string tls(const std::string& certificate, const std::string& ca = "ca") const {
-    return "  ca_file: " + files_.file(ca + ".crt") + "\n  cert_file: " + files_.file(certificate + ".crt") +
-           "\n  key_file: " + files_.file(certificate + ".key") + "\n  server_name: chat.serving.larder\n";
+    return "  ca_file: " + files_.file(ca + ".crt") +
+           "\n  cert_file: " + files_.file(certificate + ".crt") +
+           "\n  key_file: " + files_.file(certificate + ".key") +
+           "\n  server_name: chat.serving.larder\n";
   }
   const Certificates files_;
 };
@@ -362,10 +387,15 @@ TEST_F(PeersTlsTest, WhoHasAnotherCertificateSharesNothing) {
   const std::uint16_t port = free_port();
   Node holder({port, {}, "chat", tls("one")});
   holder.store(0);
-  for (const std::string& settings :
-       {tls("stranger", "ca"), tls("stranger", "other"), tls("named"), std::string("  plaintext: true\n")}) {
+  for (const std::string& settings : {tls("stranger", "ca"), tls("stranger", "other"), tls("named"),
+                                      std::string("  plaintext: true\n")}) {
     Node asker({0, {port}, "chat", settings});
-    EXPECT_TRUE(eventually([&] { return !asker.larderd.status_text({"peers", "reason"}).empty(); }, 10'000)) << settings;
+    EXPECT_TRUE(eventually(
+        [&] {
+          return !asker.larderd.status_text({"peers", "reason"}).empty();
+        },
+        10'000))
+        << settings;
     EXPECT_EQ(asker.look(0), 0U) << settings;
     EXPECT_EQ(asker.larderd.status_number({"peers", "servers", "reachable"}), 0) << settings;
   }

@@ -32,7 +32,8 @@ TEST(RefusedEngines, ThatTryOnMakeFewLinesAndOneThatFitsIsServed) {
   LoggedLarderd larderd("8MiB", "");
   std::vector<std::unique_ptr<ChildProcess>> refused;  // before this process has a thread
   for (int i = 0; i < kProcesses; ++i)
-    refused.push_back(std::make_unique<ChildProcess>([&] { return be_refused(larderd->socket()); }));
+    refused.push_back(
+        std::make_unique<ChildProcess>([&] { return be_refused(larderd->socket()); }));
   const auto told = [&] { return larderd.log().find("raise memory.size") != std::string::npos; };
   ASSERT_TRUE(eventually(told, 30'000)) << larderd.log();
   std::this_thread::sleep_for(std::chrono::seconds(3));
@@ -43,7 +44,8 @@ TEST(RefusedEngines, ThatTryOnMakeFewLinesAndOneThatFitsIsServed) {
   EXPECT_LE(log.size(), 1'000'000U * static_cast<unsigned>(idle_seconds()) / 60);
   for (const auto& one : refused) EXPECT_TRUE(one->running());
   EXPECT_EQ(larderd->status_number({"sessions", "attached"}), 0);
-  EXPECT_EQ(larderd->status_text({"fallbacks", "0", "kind"}), "engines") << "the status names the reason as well";
+  EXPECT_EQ(larderd->status_text({"fallbacks", "0", "kind"}), "engines")
+      << "the status names the reason as well";
   EngineClient fits(larderd->socket(), {"small", 1, 1, 4096, 0, false, 0});
   EXPECT_TRUE(fits.client->wait_attached(30'000).ok());
 }

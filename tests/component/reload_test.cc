@@ -29,9 +29,11 @@ class ReloadTest : public testing::Test {
   }
   // Like the kubelet: the new file is there at once or not at all.
   void write(const std::string& size, const std::string& disk_write) {
-    std::ofstream(folder_ / "new") << "socket: " << (folder_ / "l.sock").string() << "\nmemory:\n  size: " << size
-                                   << "\n  directory: " << folder_.string() << "\ndisk:\n  path: " << (folder_ / "disk").string()
-                                   << "\n  size: 64MiB\n  write: " << disk_write << "\nhttp:\n  listen: \"\"\n";
+    std::ofstream(folder_ / "new")
+        << "socket: " << (folder_ / "l.sock").string() << "\nmemory:\n  size: " << size
+        << "\n  directory: " << folder_.string()
+        << "\ndisk:\n  path: " << (folder_ / "disk").string()
+        << "\n  size: 64MiB\n  write: " << disk_write << "\nhttp:\n  listen: \"\"\n";
     fs::rename(folder_ / "new", file());
   }
   void start(std::vector<std::string> more = {}) {
@@ -42,7 +44,9 @@ class ReloadTest : public testing::Test {
   }
   std::string file() const { return folder_ / "larder.yaml"; }
   std::string status() const {
-    return run(std::string(LARDERCTL_PATH) + " --socket " + (folder_ / "l.admin").string() + " status").text;
+    return run(std::string(LARDERCTL_PATH) + " --socket " + (folder_ / "l.admin").string() +
+               " status")
+        .text;
   }
   bool says(const std::string& text) const { return status().find(text) != std::string::npos; }
   void hang_up() { larderd_->signal(SIGHUP); }
@@ -57,7 +61,8 @@ TEST_F(ReloadTest, WhatNeedsARestartIsNamedUntilItIsAsItWas) {
   EXPECT_FALSE(says("needs a restart"));
   write("8MiB", "through");
   hang_up();
-  EXPECT_TRUE(eventually([this] { return says("needs a restart of larderd: memory.size"); })) << status();
+  EXPECT_TRUE(eventually([this] { return says("needs a restart of larderd: memory.size"); }))
+      << status();
   write("4MiB", "through");
   hang_up();
   EXPECT_TRUE(eventually([this] { return !says("needs a restart"); })) << status();
@@ -68,28 +73,38 @@ TEST_F(ReloadTest, WhatIsNotValidIsNamedAndChangesNothing) {
   start();
   write("4MiB", "sideways");
   hang_up();
-  EXPECT_TRUE(eventually([this] { return says("disk.write 'sideways' is not one of: back, through"); })) << status();
+  EXPECT_TRUE(eventually([this] {
+    return says("disk.write 'sideways' is not one of: back, through");
+  })) << status();
   EXPECT_TRUE(larderd_->running());
 }
 
 TEST_F(ReloadTest, AWatchedFileIsReadWhenItChanges) {
   start({"--watch-config"});
   write("8MiB", "back");
-  EXPECT_TRUE(eventually([this] { return says("needs a restart of larderd: memory.size"); }, 60'000)) << status();
+  EXPECT_TRUE(
+      eventually([this] { return says("needs a restart of larderd: memory.size"); }, 60'000))
+      << status();
   fs::remove(file());
-  EXPECT_FALSE(eventually([this] { return !larderd_->running() || !says("needs a restart"); }, 5'000)) << status();
+  EXPECT_FALSE(
+      eventually([this] { return !larderd_->running() || !says("needs a restart"); }, 5'000))
+      << status();
 }
 
 // The arena stands after the configuration was read and some milliseconds before the first answer;
 // until the change larderd gets no further.
 TEST_F(ReloadTest, AWatchedFileThatChangedWhileLarderdStartedIsRead) {
-  larderd_ = std::make_unique<ChildProcess>(std::vector<std::string>{LARDERD_PATH, "--config", file(), "--watch-config"});
+  larderd_ = std::make_unique<ChildProcess>(
+      std::vector<std::string>{LARDERD_PATH, "--config", file(), "--watch-config"});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!fs::exists(folder_ / "larder.arena")) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  while (!fs::exists(folder_ / "larder.arena"))
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
   larderd_->signal(SIGSTOP);
   write("8MiB", "back");
   larderd_->signal(SIGCONT);
-  EXPECT_TRUE(eventually([this] { return says("needs a restart of larderd: memory.size"); }, 60'000)) << status();
+  EXPECT_TRUE(
+      eventually([this] { return says("needs a restart of larderd: memory.size"); }, 60'000))
+      << status();
 }
 
 TEST_F(ReloadTest, AFileThatIsNotWatchedIsNotRead) {

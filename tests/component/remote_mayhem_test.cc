@@ -40,7 +40,8 @@ std::uint64_t payload_of(std::uint64_t number) {
 // Operations of a tier, at random, from a thread of its own until the end.
 class Traffic {
  public:
-  Traffic(Node& node, unsigned seed) : node_(node), random_(seed), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+  Traffic(Node& node, unsigned seed)
+      : node_(node), random_(seed), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
   // No operation is under way any more.
   void end() {
@@ -66,7 +67,8 @@ class Traffic {
       collect();
     }
     // All have deadlines.
-    for (const std::uint64_t end = node_.clock.now_ns() + 20 * kSecondNs; !under_way_.empty() && node_.clock.now_ns() < end;)
+    for (const std::uint64_t end = node_.clock.now_ns() + 20 * kSecondNs;
+         !under_way_.empty() && node_.clock.now_ns() < end;)
       collect();
     EXPECT_TRUE(under_way_.empty()) << under_way_.size() << " operations never ended";
   }
@@ -82,16 +84,19 @@ class Traffic {
     Status taken;
     if (chance < 8) {
       one.operation = Operation::kProbe;
-      taken = node_.tier->probe(ticket, std::vector{key_of(one.number), key_of(one.number + 1), key_of(one.number + 1000)},
-                                deadline_ns);
+      taken = node_.tier->probe(
+          ticket,
+          std::vector{key_of(one.number), key_of(one.number + 1), key_of(one.number + 1000)},
+          deadline_ns);
     } else {
       one.operation = chance < 60 ? Operation::kGet : Operation::kPut;
       one.slot = std::make_unique<Slot>(protocol::slot_bytes(payload_of(one.number), kPieceBytes));
       taken = one.operation == Operation::kGet
                   ? node_.tier->get(ticket, key_of(one.number), one.slot->span(), deadline_ns)
-                  : node_.tier->put(ticket, key_of(one.number),
-                                    fill(one.slot->span(), one.number, ++generation_, payload_of(one.number)), one.slot->span(),
-                                    deadline_ns);
+                  : node_.tier->put(
+                        ticket, key_of(one.number),
+                        fill(one.slot->span(), one.number, ++generation_, payload_of(one.number)),
+                        one.slot->span(), deadline_ns);
     }
     if (!taken.ok()) {
       ++failed_;
@@ -120,7 +125,8 @@ class Traffic {
       ++stored_;
     } else if (one.operation == Operation::kGet) {
       ++loaded_;
-      const bool right = message.facts.generation <= generation_ && holds(one.slot->span(), one.number, message.facts);
+      const bool right = message.facts.generation <= generation_ &&
+                         holds(one.slot->span(), one.number, message.facts);
       EXPECT_TRUE(right) << "WRONG BYTES of chunk " << one.number;
       wrong_ += right ? 0 : 1;
     } else {
@@ -140,7 +146,8 @@ class Traffic {
 class RemoteMayhemTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    if (server_program(GetParam()).empty())
+      GTEST_SKIP() << "the server is not on this machine: make deps";
     seed_ = long_form() ? std::random_device()() : 7;
     RecordProperty("seed", std::to_string(seed_));
     random_.seed(seed_);
@@ -153,7 +160,8 @@ class RemoteMayhemTest : public testing::TestWithParam<const char*> {
   void expect_well(Node& node, Traffic& traffic) {
     EXPECT_TRUE(soon([&] { return !node.tier->state().degraded(); })) << node.tier->state().reason;
     const std::uint64_t stored = traffic.stored(), loaded = traffic.loaded();
-    EXPECT_TRUE(soon([&] { return traffic.stored() > stored && traffic.loaded() > loaded; })) << "it is used again";
+    EXPECT_TRUE(soon([&] { return traffic.stored() > stored && traffic.loaded() > loaded; }))
+        << "it is used again";
     traffic.end();
     for (std::uint64_t i = 0; i < kChunks; ++i) {
       Status got;
@@ -237,7 +245,9 @@ TEST_P(RemoteMayhemTest, AClusterWithReplicas) {
 
 // covers F-165
 TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
-  if (!long_form()) GTEST_SKIP() << "at length alone, by make test-remote: replicas need a calm machine to come back under load";
+  if (!long_form())
+    GTEST_SKIP() << "at length alone, by make test-remote: replicas need a calm machine to come "
+                    "back under load";
   // A replica that falls behind under load is not to begin anew for ever.
   SentinelProcesses servers(GetParam(), {"--client-output-buffer-limit", "replica", "0", "0", "0"});
   options_.mode = Mode::kSentinel;
@@ -256,8 +266,8 @@ TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
     killed ? server.start() : server.signal(SIGCONT);
     const auto linked = [&](std::size_t one) {
       return servers.server(one).info("replication", "role") == "master" &&
-             servers.server(1 - one).info("replication", "master_link_status") == "up" && servers.named(0) == servers.port(one) &&
-             servers.named(1) == servers.port(one);
+             servers.server(1 - one).info("replication", "master_link_status") == "up" &&
+             servers.named(0) == servers.port(one) && servers.named(1) == servers.port(one);
     };
     ASSERT_TRUE(soon([&] { return linked(0) || linked(1); }, 40'000)) << "seed " << seed_;
     rest(500);
@@ -265,15 +275,19 @@ TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
   expect_well(node, traffic);
 }
 
-INSTANTIATE_TEST_SUITE_P(Servers, RemoteMayhemTest, testing::Values("redis-server", "valkey-server"),
-                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+INSTANTIATE_TEST_SUITE_P(
+    Servers, RemoteMayhemTest, testing::Values("redis-server", "valkey-server"),
+    [](const auto& kind) {
+      return std::string(kind.param).substr(0, std::string(kind.param).find('-'));
+    });
 
 // A server that makes room removes parts and records one by one: each chunk is there in whole, or
 // not at all.
 class RemoteMemoryTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    if (server_program(GetParam()).empty())
+      GTEST_SKIP() << "the server is not on this machine: make deps";
   }
 };
 
@@ -282,8 +296,9 @@ TEST_P(RemoteMemoryTest, AServerThatIsFullEvictsOrRefusesByItsPolicy) {
   ServerProcess server(GetParam());
   RemoteOptions options;
   options.unix_path = server.socket();
-  for (const std::string policy : {"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu",
-                                   "volatile-random", "volatile-ttl"}) {
+  for (const std::string policy :
+       {"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru",
+        "volatile-lfu", "volatile-random", "volatile-ttl"}) {
     for (const std::uint64_t ttl_ms : {0, 600'000}) {
       SCOPED_TRACE(policy + (ttl_ms == 0 ? "" : ", with a time to live"));
       options.ttl_ms = ttl_ms;
@@ -292,8 +307,10 @@ TEST_P(RemoteMemoryTest, AServerThatIsFullEvictsOrRefusesByItsPolicy) {
       ASSERT_EQ(server.ask({"CONFIG", "SET", "maxmemory", "24mb"}).text, "OK");
       std::uint64_t stored = 0, there = 0;
       const std::uint64_t chunks = by_form(20, 200);
-      for (std::uint64_t i = 0; i < chunks; ++i) stored += node.loop.put(i, 1, 1, 3 << 20).ok() ? 1 : 0;
-      const bool evicts = policy.starts_with("allkeys") || (policy.starts_with("volatile") && ttl_ms != 0);
+      for (std::uint64_t i = 0; i < chunks; ++i)
+        stored += node.loop.put(i, 1, 1, 3 << 20).ok() ? 1 : 0;
+      const bool evicts =
+          policy.starts_with("allkeys") || (policy.starts_with("volatile") && ttl_ms != 0);
       EXPECT_EQ(node.tier->state().reason.empty(), evicts) << node.tier->state().reason;
       EXPECT_TRUE(node.tier->state().takes_gets);
       EXPECT_EQ(stored == chunks, evicts) << stored;
@@ -308,15 +325,19 @@ TEST_P(RemoteMemoryTest, AServerThatIsFullEvictsOrRefusesByItsPolicy) {
       EXPECT_LT(there, chunks);
       ASSERT_EQ(server.ask({"CONFIG", "SET", "maxmemory", "0"}).text, "OK");
       EXPECT_TRUE(node.well()) << node.tier->state().reason;
-      EXPECT_TRUE(node.eventually([&] { return node.loop.put(1, 2, 1, 3 << 20).ok(); })) << "the room is asked for every 2 s";
+      EXPECT_TRUE(node.eventually([&] { return node.loop.put(1, 2, 1, 3 << 20).ok(); }))
+          << "the room is asked for every 2 s";
       EXPECT_EQ(node.loop.get(1, 1, 3 << 20).to_string(), "ok");
       ASSERT_EQ(node.loop.clear().to_string(), "ok");
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Servers, RemoteMemoryTest, testing::Values("redis-server", "valkey-server"),
-                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+INSTANTIATE_TEST_SUITE_P(
+    Servers, RemoteMemoryTest, testing::Values("redis-server", "valkey-server"),
+    [](const auto& kind) {
+      return std::string(kind.param).substr(0, std::string(kind.param).find('-'));
+    });
 
 }  // namespace
 }  // namespace larder::test

@@ -22,7 +22,8 @@ constexpr std::uint64_t kSecondNs = 1'000'000'000, kBytes = 1 << 20;
 class RemoteNetworkTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    if (server_program(GetParam()).empty())
+      GTEST_SKIP() << "the server is not on this machine: make deps";
     try {
       network_ = std::make_unique<FarNetwork>(20, 1);
     } catch (const std::exception& why) {
@@ -33,8 +34,9 @@ class RemoteNetworkTest : public testing::TestWithParam<const char*> {
     options_.port = free_port();
     network_->far([this] {
       server_ = std::make_unique<ServerProcess>(
-          GetParam(), std::vector<std::string>{"--port", std::to_string(options_.port), "--bind", FarNetwork::kFar, "127.0.0.1",
-                                               "--protected-mode", "no"});
+          GetParam(),
+          std::vector<std::string>{"--port", std::to_string(options_.port), "--bind",
+                                   FarNetwork::kFar, "127.0.0.1", "--protected-mode", "no"});
     });
     network_->near([this] { node_ = std::make_unique<Node>(options_); });
     ASSERT_TRUE(node_->eventually([this] { return !node_->tier->state().degraded(); }));
@@ -54,9 +56,11 @@ class RemoteNetworkTest : public testing::TestWithParam<const char*> {
 // covers F-163
 TEST_P(RemoteNetworkTest, WhatIsFarIsStoredAndLoadedWithoutBeingTakenForDead) {
   const std::uint64_t chunks = by_form(1, 8), start = node_->clock.now_ns();
-  for (std::uint64_t i = 0; i < chunks; ++i) EXPECT_EQ(node_->loop.put(i, 1, 1, kBytes).to_string(), "ok") << i;
+  for (std::uint64_t i = 0; i < chunks; ++i)
+    EXPECT_EQ(node_->loop.put(i, 1, 1, kBytes).to_string(), "ok") << i;
   const double stored_s = seconds_since(start);
-  for (std::uint64_t i = 0; i < chunks; ++i) EXPECT_EQ(node_->loop.get(i, 1, kBytes).to_string(), "ok") << i;
+  for (std::uint64_t i = 0; i < chunks; ++i)
+    EXPECT_EQ(node_->loop.get(i, 1, kBytes).to_string(), "ok") << i;
   // Of parts more than one.
   const std::uint64_t large = by_form(kBytes, 5 * kBytes);
   EXPECT_EQ(node_->loop.put(100, 1, 1, large).to_string(), "ok");
@@ -64,7 +68,8 @@ TEST_P(RemoteNetworkTest, WhatIsFarIsStoredAndLoadedWithoutBeingTakenForDead) {
   const std::vector<tiers::ChunkKey> keys{key_of(0), key_of(100), key_of(200)};
   EXPECT_EQ(node_->loop.probe(keys), (std::vector<bool>{true, true, false}));
   EXPECT_EQ(degraded(), 0U) << "it does not flap";
-  RecordProperty("store_bytes_per_s", std::to_string(static_cast<double>(chunks * kBytes) / stored_s));
+  RecordProperty("store_bytes_per_s",
+                 std::to_string(static_cast<double>(chunks * kBytes) / stored_s));
 }
 
 // covers F-163
@@ -99,7 +104,8 @@ TEST_P(RemoteNetworkTest, AWireThatIsCutDegradesItOnceAndItIsUsedAgain) {
     EXPECT_LT(node_->clock.now_ns() - start, 10 * kSecondNs) << "the deadline is 20 s away";
     EXPECT_TRUE(node_->eventually([this] { return node_->tier->state().degraded(); }));
     EXPECT_THAT(node_->tier->state().reason, HasSubstr("no connection"));
-    for (const std::uint64_t end = node_->clock.now_ns() + kSecondNs; node_->clock.now_ns() < end;) {
+    for (const std::uint64_t end = node_->clock.now_ns() + kSecondNs;
+         node_->clock.now_ns() < end;) {
       EXPECT_TRUE(node_->tier->state().degraded());
       node_->loop.collect(5);
     }
@@ -114,8 +120,11 @@ TEST_P(RemoteNetworkTest, AWireThatIsCutDegradesItOnceAndItIsUsedAgain) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Servers, RemoteNetworkTest, testing::Values("redis-server", "valkey-server"),
-                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+INSTANTIATE_TEST_SUITE_P(
+    Servers, RemoteNetworkTest, testing::Values("redis-server", "valkey-server"),
+    [](const auto& kind) {
+      return std::string(kind.param).substr(0, std::string(kind.param).find('-'));
+    });
 
 }  // namespace
 }  // namespace larder::test

@@ -33,7 +33,8 @@ constexpr std::uint64_t kSecondNs = 1'000'000'000;
 class RemoteTierTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    if (server_program(GetParam()).empty())
+      GTEST_SKIP() << "the server is not on this machine: make deps";
   }
   void start(std::vector<std::string> arguments = {}) {
     server_ = std::make_unique<ServerProcess>(GetParam(), std::move(arguments));
@@ -54,7 +55,8 @@ class RemoteTierTest : public testing::TestWithParam<const char*> {
 TEST_P(RemoteTierTest, TheVersionIsTheOneThatIsMeant) {
   start();
   const bool valkey = std::string(GetParam()) == "valkey-server";
-  EXPECT_THAT(server_->info("server", valkey ? "valkey_version" : "redis_version"), testing::StartsWith(valkey ? "8." : "7.0."));
+  EXPECT_THAT(server_->info("server", valkey ? "valkey_version" : "redis_version"),
+              testing::StartsWith(valkey ? "8." : "7.0."));
 }
 
 TEST_P(RemoteTierTest, TwoNodesShareWhatOneHasComputed) {
@@ -94,11 +96,13 @@ TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
   start();
   Node one(options_), two(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, 5 << 20).ok() && one.loop.put(2, 1, 1, 5 << 20).ok());
-  const std::string first = remote::record_key("larder", key_of(1)), second = remote::record_key("larder", key_of(2));
+  const std::string first = remote::record_key("larder", key_of(1)),
+                    second = remote::record_key("larder", key_of(2));
   for (const std::string& key : keys())
     if (key.starts_with(first + ":") && key.ends_with(":1")) server_->ask({"DEL", key});
   EXPECT_EQ(one.loop.get(1, 1, 5 << 20).code(), Code::kNotFound);
-  EXPECT_TRUE(one.eventually([&] { return keys().size() == 4; })) << "the leftovers of the record go too";
+  EXPECT_TRUE(one.eventually([&] { return keys().size() == 4; }))
+      << "the leftovers of the record go too";
   // A part of another length, of another type; a record that was cut.
   for (const std::string& key : keys())
     if (key.starts_with(second + ":") && key.ends_with(":0")) server_->ask({"SET", key, "short"});
@@ -107,7 +111,8 @@ TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
   server_->ask({"DEL", remote::record_key("larder", key_of(3))});
   server_->ask({"RPUSH", remote::record_key("larder", key_of(3)), "a"});
   EXPECT_EQ(two.loop.get(3, 1, 5 << 20).code(), Code::kDataLoss);
-  EXPECT_TRUE(two.eventually([&] { return !keys().contains(remote::record_key("larder", key_of(3))); }));
+  EXPECT_TRUE(
+      two.eventually([&] { return !keys().contains(remote::record_key("larder", key_of(3))); }));
   EXPECT_FALSE(two.tier->state().degraded());
 }
 
@@ -125,11 +130,14 @@ TEST_P(RemoteTierTest, WhatIsNoRecordGivesWayToAPut) {
 }
 
 // Puts a chunk that is given up, or evicted, on its way.
-void put_in_vain(Node& node, std::uint64_t number, std::uint64_t generation, std::uint64_t bytes, std::uint64_t patience_ns) {
+void put_in_vain(Node& node, std::uint64_t number, std::uint64_t generation, std::uint64_t bytes,
+                 std::uint64_t patience_ns) {
   tiers::testing_support::Slot slot(protocol::slot_bytes(bytes, bytes));
-  const tiers::ChunkFacts facts = tiers::testing_support::fill(slot.span(), number, generation, bytes, bytes);
+  const tiers::ChunkFacts facts =
+      tiers::testing_support::fill(slot.span(), number, generation, bytes, bytes);
   const tiers::Ticket ticket = node.loop.next();
-  const std::uint64_t deadline_ns = node.clock.now_ns() + (patience_ns == 0 ? 20 * kSecondNs : patience_ns);
+  const std::uint64_t deadline_ns =
+      node.clock.now_ns() + (patience_ns == 0 ? 20 * kSecondNs : patience_ns);
   ASSERT_TRUE(node.tier->put(ticket, key_of(number), facts, slot.span(), deadline_ns).ok());
   if (patience_ns == 0) {
     EXPECT_TRUE(node.tier->evict(key_of(number)).ok());
@@ -154,7 +162,9 @@ TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
         case 0: node.tier->forget(key_of(number), generation); break;
         case 1: EXPECT_TRUE(node.tier->evict(key_of(number)).ok()); break;
         case 2:
-        case 3: EXPECT_NE(node.loop.get(number, 1, kBytes).code(), Code::kInternal) << "wrong bytes"; break;
+        case 3:
+          EXPECT_NE(node.loop.get(number, 1, kBytes).code(), Code::kInternal) << "wrong bytes";
+          break;
         case 4: put_in_vain(node, number, generation, kBytes, 0); break;
         case 5: put_in_vain(node, number, generation, kBytes, random() % 500'000 + 1); break;
         default: EXPECT_TRUE(node.loop.put(number, generation, 1, kBytes).ok()); break;
@@ -179,7 +189,8 @@ TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
     EXPECT_TRUE(node.loop.get(number, 1, kBytes).ok());
   }
   ASSERT_TRUE(node.loop.flush().ok());
-  EXPECT_TRUE(node.eventually([&] { return keys().size() == 2 * kKeys; })) << testing::PrintToString(keys());
+  EXPECT_TRUE(node.eventually([&] { return keys().size() == 2 * kKeys; }))
+      << testing::PrintToString(keys());
 }
 
 // Of three rounds the best one counts: other work of the machine is not the tier's.
@@ -198,7 +209,8 @@ TEST_P(RemoteTierTest, AKilledServerIsUsedAgainWithinASecondOfItsReturn) {
     const std::uint64_t back = node.clock.now_ns();
     EXPECT_TRUE(node.well());
     soonest_ns = std::min(soonest_ns, node.clock.now_ns() - back);
-    EXPECT_FALSE(node.tier->probe(key_of(1)).has_value()) << "another life of the server: its memory had all chunks";
+    EXPECT_FALSE(node.tier->probe(key_of(1)).has_value())
+        << "another life of the server: its memory had all chunks";
     EXPECT_EQ(node.loop.get(1).code(), Code::kNotFound);
     EXPECT_TRUE(node.loop.put(1).ok());
     EXPECT_TRUE(node.loop.get(1).ok());
@@ -284,7 +296,8 @@ TEST_P(RemoteTierTest, AFullServerTakesNoPutsAndStillAnswersGets) {
   EXPECT_EQ(node.loop.get(stored).code(), Code::kNotFound);
   ASSERT_TRUE(node.loop.clear().ok());
   EXPECT_TRUE(node.well());
-  EXPECT_TRUE(node.eventually([&] { return node.loop.put(1).ok(); })) << "the server tells of its room";
+  EXPECT_TRUE(node.eventually([&] { return node.loop.put(1).ok(); }))
+      << "the server tells of its room";
 }
 
 // Redis closes connections that are idle for longer than its `timeout`, in seconds.
@@ -293,8 +306,11 @@ TEST_P(RemoteTierTest, AnIdleBackendIsNotDisconnected) {
   start({"--timeout", "2"});
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1).ok());
-  ASSERT_TRUE(node.eventually([&] { return server_->info("clients", "connected_clients") == "4"; })) << "and the asking one";
-  const auto connections = [&] { return std::stoll(server_->info("stats", "total_connections_received")); };
+  ASSERT_TRUE(node.eventually([&] { return server_->info("clients", "connected_clients") == "4"; }))
+      << "and the asking one";
+  const auto connections = [&] {
+    return std::stoll(server_->info("stats", "total_connections_received"));
+  };
   const long long before = connections();
   node.loop.collect(0);
   std::this_thread::sleep_for(std::chrono::seconds(6));
@@ -321,7 +337,8 @@ TEST_P(RemoteTierTest, AReplicaTakesNoPuts) {
 TEST_P(RemoteTierTest, ANodeOfAClusterIsSaidToBeOne) {
   start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port())});
   Node node(options_);
-  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("Cluster") != std::string::npos; }));
+  EXPECT_TRUE(node.eventually(
+      [&] { return node.tier->state().reason.find("Cluster") != std::string::npos; }));
 }
 
 TEST_P(RemoteTierTest, WhatIsTooOldIsGone) {
@@ -351,11 +368,15 @@ TEST_P(RemoteTierTest, APortAndADatabase) {
   EXPECT_EQ(server_->ask({"DBSIZE"}).integer, 0) << "database 0";
   options_.host = "no-such-host.invalid";
   Node lost(options_);
-  EXPECT_TRUE(lost.eventually([&] { return lost.tier->state().reason.find("no-such-host.invalid") != std::string::npos; }));
+  EXPECT_TRUE(lost.eventually(
+      [&] { return lost.tier->state().reason.find("no-such-host.invalid") != std::string::npos; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Servers, RemoteTierTest, testing::Values("redis-server", "valkey-server"),
-                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+INSTANTIATE_TEST_SUITE_P(
+    Servers, RemoteTierTest, testing::Values("redis-server", "valkey-server"),
+    [](const auto& kind) {
+      return std::string(kind.param).substr(0, std::string(kind.param).find('-'));
+    });
 
 }  // namespace
 }  // namespace larder::test

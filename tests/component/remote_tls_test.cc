@@ -20,7 +20,8 @@ using tiers::testing_support::Loop;
 class RemoteTlsTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    if (server_program(GetParam()).empty())
+      GTEST_SKIP() << "the server is not on this machine: make deps";
     port_ = free_port();
     files_.authority("ca");
     files_.certificate("server", "ca", "DNS:cache.example,IP:127.0.0.1");
@@ -33,10 +34,12 @@ class RemoteTlsTest : public testing::TestWithParam<const char*> {
     options_.tls = {true, file("ca.crt"), file("client.crt"), file("client.key"), ""};
     options_ = patient(options_);
     server_ = std::make_unique<ServerProcess>(
-        GetParam(), std::vector<std::string>{"--tls-port", std::to_string(port_), "--bind", "127.0.0.1", "--tls-cert-file",
-                                             file("server.crt"), "--tls-key-file", file("server.key"), "--tls-ca-cert-file",
-                                             file("ca.crt"), "--tls-auth-clients", "yes"});
-    server_->ask({"ACL", "SETUSER", "larder", "reset", "on", ">a secret", "~larder:*", "+@all", "-@dangerous"});
+        GetParam(), std::vector<std::string>{
+                        "--tls-port", std::to_string(port_), "--bind", "127.0.0.1",
+                        "--tls-cert-file", file("server.crt"), "--tls-key-file", file("server.key"),
+                        "--tls-ca-cert-file", file("ca.crt"), "--tls-auth-clients", "yes"});
+    server_->ask({"ACL", "SETUSER", "larder", "reset", "on", ">a secret", "~larder:*", "+@all",
+                  "-@dangerous"});
   }
   std::string file(const std::string& name) const { return files_.file(name); }
   // The fate of a tier with these options: "" for a working tier, else the reason.
@@ -66,7 +69,8 @@ TEST_P(RemoteTlsTest, WithTheRightCertificatesAndPasswordItWorks) {
 TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
   RemoteOptions wrong = options_;
   wrong.tls.server_name = "another.example";
-  EXPECT_THAT(outcome(wrong), HasSubstr("hostname mismatch")) << "the certificate is another server's";
+  EXPECT_THAT(outcome(wrong), HasSubstr("hostname mismatch"))
+      << "the certificate is another server's";
   files_.authority("stranger");
   wrong = options_;
   wrong.tls.ca_file = file("stranger.crt");
@@ -99,8 +103,9 @@ TEST_P(RemoteTlsTest, ARotatedPasswordIsReadAtTheNextConnect) {
   ASSERT_TRUE(node.loop.put(1).ok());
   server_->ask({"ACL", "SETUSER", "larder", "resetpass", ">new"});
   server_->ask({"CLIENT", "KILL", "TYPE", "normal"});
-  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("WRONGPASS") != std::string::npos; }))
-      << node.tier->state().reason;
+  EXPECT_TRUE(node.eventually([&] {
+    return node.tier->state().reason.find("WRONGPASS") != std::string::npos;
+  })) << node.tier->state().reason;
   EXPECT_TRUE(node.tier->state().degraded());
   files_.write("password", "new");
   EXPECT_TRUE(node.well()) << node.tier->state().reason;
@@ -115,10 +120,12 @@ TEST_P(RemoteTlsTest, ARotatedAuthorityIsReadAtTheNextConnect) {
   files_.authority("stranger");
   files_.write("ca.crt", text_of(file("stranger.crt")));
   server_->ask({"CLIENT", "KILL", "TYPE", "normal"});
-  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("certificate") != std::string::npos; }))
-      << node.tier->state().reason;
+  EXPECT_TRUE(node.eventually([&] {
+    return node.tier->state().reason.find("certificate") != std::string::npos;
+  })) << node.tier->state().reason;
   files_.write("ca.crt", authority);
-  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); })) << node.tier->state().reason;
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); }))
+      << node.tier->state().reason;
   EXPECT_TRUE(node.loop.get(1).ok());
 }
 
@@ -126,15 +133,18 @@ TEST_P(RemoteTlsTest, ARotatedAuthorityIsReadAtTheNextConnect) {
 TEST_P(RemoteTlsTest, APipeIsNoFileOfTls) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
   for (std::string remote::TlsOptions::*which :
-       {&remote::TlsOptions::ca_file, &remote::TlsOptions::cert_file, &remote::TlsOptions::key_file}) {
+       {&remote::TlsOptions::ca_file, &remote::TlsOptions::cert_file,
+        &remote::TlsOptions::key_file}) {
     RemoteOptions wrong = options_;
     wrong.tls.*which = file("pipe");
     EXPECT_THAT(outcome(wrong), HasSubstr("pipe is no file"));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Servers, RemoteTlsTest, testing::Values("redis-server", "valkey-server"),
-                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+INSTANTIATE_TEST_SUITE_P(
+    Servers, RemoteTlsTest, testing::Values("redis-server", "valkey-server"), [](const auto& kind) {
+      return std::string(kind.param).substr(0, std::string(kind.param).find('-'));
+    });
 
 }  // namespace
 }  // namespace larder::test

@@ -57,12 +57,14 @@ std::uint16_t free_port() {
     name.sin_family = AF_INET;
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     name.sin_port = htons(ports(chance));
-    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0) return ntohs(name.sin_port);
+    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0)
+      return ntohs(name.sin_port);
   }
   throw std::runtime_error("no port is free");
 }
 
-ServerProcess::ServerProcess(const std::string& name, std::vector<std::string> arguments, const std::string& config)
+ServerProcess::ServerProcess(const std::string& name, std::vector<std::string> arguments,
+                             const std::string& config)
     : program_(server_program(name)), arguments_(std::move(arguments)) {
   char folder[] = "/tmp/larder-server-XXXXXX";
   directory_ = ::mkdtemp(folder);
@@ -76,8 +78,9 @@ ServerProcess::~ServerProcess() {
 }
 
 void ServerProcess::start() {
-  std::vector<std::string> words{program_,       "--port", "0",     "--unixsocket", socket(),    "--save",           "",
-                                 "--appendonly", "no",     "--dir", directory_,     "--logfile", directory_ + "/log"};
+  std::vector<std::string> words{
+      program_,       "--port", "0",     "--unixsocket", socket(),    "--save",           "",
+      "--appendonly", "no",     "--dir", directory_,     "--logfile", directory_ + "/log"};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   if (const std::string config = directory_ + "/server.conf"; std::filesystem::exists(config))
     words.insert(words.begin() + 1, config);
@@ -122,7 +125,9 @@ remote::Reply ServerProcess::ask(const std::vector<std::string>& words) const {
   const std::vector<std::string_view> views(words.begin(), words.end());
   const std::string command = remote::format_command(views);
   std::vector<std::byte> got;
-  if (::send(fd.get(), command.data(), command.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(command.size())) return {};
+  if (::send(fd.get(), command.data(), command.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(command.size()))
+    return {};
   remote::ReplyScanner scanner;
   for (;;) {
     std::byte piece[65536];

@@ -23,7 +23,8 @@ class ServerProcess {
  public:
   // `name`: "redis-server" or "valkey-server". The server starts at once, without persistence.
   // `config`: the content of its file; empty: no file.
-  explicit ServerProcess(const std::string& name, std::vector<std::string> arguments = {}, const std::string& config = "");
+  explicit ServerProcess(const std::string& name, std::vector<std::string> arguments = {},
+                         const std::string& config = "");
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;

@@ -27,7 +27,8 @@ const std::string kFingerprint = "engine: vllm\ndtype: bfloat16\n";
 // A larderd in a thread, as on a machine of its own, and an attached engine.
 class Node {
  public:
-  explicit Node(const std::string& server_socket, const std::function<void(config::Config&)>& change = {}) {
+  explicit Node(const std::string& server_socket,
+                const std::function<void(config::Config&)>& change = {}) {
     char name[] = "/dev/shm/larder-node-XXXXXX";
     directory_ = ::mkdtemp(name);
     config_.memory.size_bytes = 1 << 20;
@@ -84,8 +85,9 @@ class Node {
     const auto from = std::chrono::steady_clock::now();
     EXPECT_TRUE(engine_->send(fence.append(protocol::Reserve{engine_->handle(), 0, 0, 0, 0})).ok());
     EXPECT_TRUE(engine_->receive().ok());
-    return static_cast<int>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - from).count());
+    return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                std::chrono::steady_clock::now() - from)
+                                .count());
   }
 
   ChunkEngine& engine() { return *engine_; }
@@ -97,7 +99,8 @@ class Node {
   }
   // All chunks are in the backend, stored by this larderd.
   bool wrote(std::uint64_t chunks) {
-    return eventually([&] { return stats().backend.puts >= chunks && stats().backend.write_queue == 0; });
+    return eventually(
+        [&] { return stats().backend.puts >= chunks && stats().backend.write_queue == 0; });
   }
   bool right(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t n = from; n <= to; ++n)
@@ -123,7 +126,8 @@ class Node {
 class SharedBackendTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    if (server_program(GetParam()).empty())
+      GTEST_SKIP() << "the server is not on this machine: make deps";
     server_ = std::make_unique<ServerProcess>(GetParam());
   }
   std::unique_ptr<ServerProcess> server_;
@@ -131,7 +135,8 @@ class SharedBackendTest : public testing::TestWithParam<const char*> {
 
 TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   Node one(server_->socket()), two(server_->socket());
-  EXPECT_EQ(two.engine().welcome().capabilities & 6, protocol::kCapabilityResidency | protocol::kCapabilityShared);
+  EXPECT_EQ(two.engine().welcome().capabilities & 6,
+            protocol::kCapabilityResidency | protocol::kCapabilityShared);
   one.store(1, 8);
   ASSERT_TRUE(one.wrote(8));
   EXPECT_FALSE(two.engine().shown_below(1)) << "no region shows the chunks of others there";
@@ -162,7 +167,8 @@ TEST_P(SharedBackendTest, WhatOneHasDroppedTheOtherMisses) {
   one.store(1, 5);
   ASSERT_TRUE(one.wrote(5));
   EXPECT_EQ(two.engine().probe(1, 5).families, 5U);
-  const Result<std::uint64_t> dropped = one.sidecar().drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 5000);
+  const Result<std::uint64_t> dropped =
+      one.sidecar().drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 5000);
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
   EXPECT_EQ(*dropped, 5U);
   EXPECT_EQ(two.engine().fetch(1, 1, 5).families, 0U) << "the known chunks are not there";
@@ -179,7 +185,8 @@ TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
   ASSERT_TRUE(one.wrote(3));
   server_->kill();
   ASSERT_TRUE(eventually([&] { return !one.fallback().empty(); }));
-  const Result<std::uint64_t> dropped = one.sidecar().drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 300);
+  const Result<std::uint64_t> dropped =
+      one.sidecar().drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 300);
   ASSERT_FALSE(dropped.ok());
   EXPECT_THAT(dropped.status().text(), HasSubstr("not found in the backend"));
   EXPECT_FALSE(one.engine().find(1)) << "gone from memory";
@@ -200,17 +207,21 @@ TEST_P(SharedBackendTest, AnEngineWaitsNoLongerThanASecondForADropThatAStoppedSe
   one.drop();
   EXPECT_LT(one.fence_ms(), 5000);
   server_->signal(SIGCONT);
-  EXPECT_TRUE(eventually([&] { return server_->ask({"KEYS", "larder:*:*:*"}).elements.empty(); })) << "it is done all the same";
+  EXPECT_TRUE(eventually([&] {
+    return server_->ask({"KEYS", "larder:*:*:*"}).elements.empty();
+  })) << "it is done all the same";
   one.store(4, 4);
   EXPECT_TRUE(eventually([&] { return one.engine().probe(4, 4).families == 1; }));
 }
 
 // covers F-200
 TEST(SharedFenceTest, AnEngineWaitsNoLongerThanASecondForAServerThatIsGoneThrough) {
-  remote::testing_support::FakeServer server([](const remote::testing_support::FakeServer::Words& words) {
-    // the drop never ends
-    return words[0] == "SCAN" ? std::optional<std::string>("*2\r\n$1\r\n5\r\n*0\r\n") : std::nullopt;
-  });
+  remote::testing_support::FakeServer server(
+      [](const remote::testing_support::FakeServer::Words& words) {
+        // the drop never ends
+        return words[0] == "SCAN" ? std::optional<std::string>("*2\r\n$1\r\n5\r\n*0\r\n")
+                                  : std::nullopt;
+      });
   Node one(server.socket());
   one.store(1, 1);
   ASSERT_TRUE(one.wrote(1));
@@ -305,7 +316,8 @@ TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend)
     EXPECT_TRUE(two.engine().shown_below(1) && !two.engine().shown_below(5));
     EXPECT_EQ(two.engine().fetch(1, 1, 12).families, 9U);
     EXPECT_TRUE(two.right(1, 9));
-    EXPECT_TRUE(eventually([&] { return two.stats().promoted_bytes == 9 * ChunkEngine::kSlotBytes; }));
+    EXPECT_TRUE(
+        eventually([&] { return two.stats().promoted_bytes == 9 * ChunkEngine::kSlotBytes; }));
     EXPECT_GE(two.stats().disk.gets, 4U) << "and a read that shows the speed";
     EXPECT_GE(two.stats().backend.gets, 5U);
     // Chunks from the backend are for the disk, too.
@@ -315,7 +327,8 @@ TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend)
 }
 
 TEST_P(SharedBackendTest, AStopWritesWhatIsToBeThere) {
-  Node one(server_->socket(), [](config::Config& config) { config.backend.write = config::BackendWrite::kEvicted; });
+  Node one(server_->socket(),
+           [](config::Config& config) { config.backend.write = config::BackendWrite::kEvicted; });
   Node two(server_->socket());
   one.store(1, 5);
   ASSERT_TRUE(eventually([&] { return one.right(1, 5); }));
@@ -325,7 +338,8 @@ TEST_P(SharedBackendTest, AStopWritesWhatIsToBeThere) {
 }
 
 TEST_P(SharedBackendTest, NobodyIsShownTheUser) {
-  Node one(server_->socket(), [](config::Config& config) { config.backend.url = "redis://me@cache.example:6379/3"; });
+  Node one(server_->socket(),
+           [](config::Config& config) { config.backend.url = "redis://me@cache.example:6379/3"; });
   EXPECT_EQ(one.stats().backend.place, "redis://cache.example:6379/3");
 }
 
@@ -342,8 +356,9 @@ TEST_P(SharedBackendTest, TwoNamespacesThatDifferInOneFieldNeverMeet) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 3);
   ASSERT_TRUE(one.wrote(3));
-  for (const std::string other : {"engine: vlln\ndtype: bfloat16\n", "engine: vllm\ndtype: float16\n", "engine: vllm\n",
-                                  "engine: vllm\ndtype: bfloat16\nsalt: a\n", "engine: vllm\ndtype: bfloat16"})
+  for (const std::string other :
+       {"engine: vlln\ndtype: bfloat16\n", "engine: vllm\ndtype: float16\n", "engine: vllm\n",
+        "engine: vllm\ndtype: bfloat16\nsalt: a\n", "engine: vllm\ndtype: bfloat16"})
     EXPECT_EQ(ChunkEngine(two.config().socket, other).probe(1, 3).families, 0U) << other;
   EXPECT_EQ(ChunkEngine(two.config().socket, kFingerprint).probe(1, 3).families, 3U);
 }
@@ -363,8 +378,11 @@ TEST_P(SharedBackendTest, WhatIsWrongWithTheKeysIsSaid) {
   std::filesystem::remove_all(config.memory.directory);
 }
 
-INSTANTIATE_TEST_SUITE_P(Servers, SharedBackendTest, testing::Values("redis-server", "valkey-server"),
-                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+INSTANTIATE_TEST_SUITE_P(
+    Servers, SharedBackendTest, testing::Values("redis-server", "valkey-server"),
+    [](const auto& kind) {
+      return std::string(kind.param).substr(0, std::string(kind.param).find('-'));
+    });
 
 }  // namespace
 }  // namespace larder::test

@@ -23,7 +23,8 @@ constexpr std::uint64_t kChunks = 40;
 
 std::string hosts_of(const std::vector<remote::Endpoint>& endpoints) {
   std::string hosts;
-  for (const remote::Endpoint& endpoint : endpoints) hosts += (hosts.empty() ? "" : ",") + remote::text_of(endpoint);
+  for (const remote::Endpoint& endpoint : endpoints)
+    hosts += (hosts.empty() ? "" : ",") + remote::text_of(endpoint);
   return hosts;
 }
 
@@ -31,18 +32,24 @@ std::string hosts_of(const std::vector<remote::Endpoint>& endpoints) {
 class Node {
  public:
   explicit Node(const std::string& backend)
-      : larderd_("16MiB", "warning", LARDERD_PATH, "backend:\n" + backend), engine_(larderd_.socket(), kFingerprint) {
+      : larderd_("16MiB", "warning", LARDERD_PATH, "backend:\n" + backend),
+        engine_(larderd_.socket(), kFingerprint) {
     beat_ = std::jthread([this](const std::stop_token& stop) {
-      for (; !stop.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(100))) engine_.beat();
+      for (; !stop.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(100)))
+        engine_.beat();
     });
   }
   ChunkEngine& engine() { return engine_; }
-  std::string said(const std::string& name) const { return larderd_.status_text({"backend", name}); }
+  std::string said(const std::string& name) const {
+    return larderd_.status_text({"backend", name});
+  }
   bool says(const std::string& name, const std::string& text) const {
     return eventually([&] { return said(name).find(text) != std::string::npos; });
   }
   bool well() const {
-    return eventually([&] { return larderd_.status_text({"backend", "url"}) != "" && said("reason").empty(); });
+    return eventually([&] {
+      return larderd_.status_text({"backend", "url"}) != "" && said("reason").empty();
+    });
   }
   void store(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t n = from; n <= to; ++n) engine_.store(n);
@@ -74,7 +81,8 @@ struct Kind {
 class SharedModesTest : public testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
-    if (server_program(GetParam().server).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    if (server_program(GetParam().server).empty())
+      GTEST_SKIP() << "the server is not on this machine: make deps";
     if (!GetParam().tls) return;
     files_.authority("ca");
     files_.certificate("server", "ca", "IP:127.0.0.1");
@@ -83,7 +91,8 @@ class SharedModesTest : public testing::TestWithParam<Kind> {
   // The lines of a configuration.
   std::string backend(const std::string& mode, const std::string& rest) const {
     const std::string ca = GetParam().tls ? "  ca_file: " + files_.file("ca.crt") + "\n" : "";
-    return "  url: " + std::string(GetParam().tls ? "rediss-" : "redis-") + mode + "://" + rest + "\n" + ca;
+    return "  url: " + std::string(GetParam().tls ? "rediss-" : "redis-") + mode + "://" + rest +
+           "\n" + ca;
   }
   void share(Node& one, Node& two) const {
     ASSERT_TRUE(one.well() && two.well()) << one.said("reason") << two.said("reason");
@@ -111,7 +120,8 @@ class SharedModesTest : public testing::TestWithParam<Kind> {
     for (std::uint64_t n = 1; n <= kChunks; ++n) there += third.loads(n) ? 1 : 0;
     EXPECT_GT(there, 0U);
     one.store(2000, 2009);
-    for (std::uint64_t n = 2000; n < 2010; ++n) EXPECT_TRUE(eventually([&] { return third.loads(n); })) << n;
+    for (std::uint64_t n = 2000; n < 2010; ++n)
+      EXPECT_TRUE(eventually([&] { return third.loads(n); })) << n;
   }
 
   const Certificates files_;
@@ -125,7 +135,8 @@ TEST_P(SharedModesTest, AClusterWhoseMasterIsKilled) {
   Node one(backend_), two(backend_);
   share(one, two);
   EXPECT_EQ(one.said("mode"), GetParam().tls ? "Cluster, TLS" : "Cluster, TCP");
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(cluster.keys(i), 0U) << "the chunks are spread over all masters";
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_GT(cluster.keys(i), 0U) << "the chunks are spread over all masters";
   // No replica takes over before the report of the lost master.
   ServerProcess& replica = cluster.server(cluster.replica_of(0));
   ASSERT_EQ(replica.ask({"CONFIG", "SET", "cluster-replica-no-failover", "yes"}).text, "OK");
@@ -145,8 +156,11 @@ TEST_P(SharedModesTest, SentinelsWhoseMasterIsKilled) {
   // The Sentinels name no other master before the report of the lost one.
   const auto let_it_be_away_for = [&servers](const std::string& ms) {
     for (std::size_t i = 0; i < 3; ++i)
-      ASSERT_EQ(servers.sentinel(i).ask({"SENTINEL", "SET", SentinelProcesses::kMaster, "down-after-milliseconds", ms}).text,
-                "OK");
+      ASSERT_EQ(
+          servers.sentinel(i)
+              .ask({"SENTINEL", "SET", SentinelProcesses::kMaster, "down-after-milliseconds", ms})
+              .text,
+          "OK");
   };
   let_it_be_away_for("60000");
   servers.server(0).kill();
@@ -160,15 +174,22 @@ TEST_P(SharedModesTest, SentinelsWhoseMasterIsKilled) {
 TEST_P(SharedModesTest, TheWrongModeIsSaid) {
   const std::uint16_t port = free_port(), bus = free_port(), alone = free_port();
   std::vector<std::string> arguments = listening(port, tls());
-  arguments.insert(arguments.end(), {"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus)});
-  const ServerProcess node(GetParam().server, arguments), standalone(GetParam().server, listening(alone, tls()));
+  arguments.insert(arguments.end(),
+                   {"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus)});
+  const ServerProcess node(GetParam().server, arguments),
+      standalone(GetParam().server, listening(alone, tls()));
   const auto at = [](std::uint16_t where) { return "127.0.0.1:" + std::to_string(where); };
   std::string plain = backend("", at(port));
   plain.erase(plain.find("-:"), 1);  // redis://
-  EXPECT_TRUE(Node(plain).says("reason", "a node of a Cluster, not a standalone one: backend.url is redis-cluster://")) << plain;
-  EXPECT_TRUE(Node(backend("cluster", at(alone))).says("reason", "a standalone one, not a node of a Cluster"));
-  EXPECT_TRUE(Node(backend("sentinel", at(alone) + "/pool")).says("reason", "no Sentinel but one that keeps data"));
-  EXPECT_TRUE(Node(backend("sentinel", at(port) + "/pool")).says("reason", "no Sentinel but a node of a Cluster"));
+  EXPECT_TRUE(Node(plain).says(
+      "reason", "a node of a Cluster, not a standalone one: backend.url is redis-cluster://"))
+      << plain;
+  EXPECT_TRUE(Node(backend("cluster", at(alone)))
+                  .says("reason", "a standalone one, not a node of a Cluster"));
+  EXPECT_TRUE(Node(backend("sentinel", at(alone) + "/pool"))
+                  .says("reason", "no Sentinel but one that keeps data"));
+  EXPECT_TRUE(Node(backend("sentinel", at(port) + "/pool"))
+                  .says("reason", "no Sentinel but a node of a Cluster"));
 }
 
 class SharedModesTlsTest : public SharedModesTest {};
@@ -179,8 +200,10 @@ TEST_P(SharedModesTlsTest, ACertificateOfAStrangerIsSaid) {
   ClusterProcesses cluster(GetParam().server, 3, 0, false, {}, tls());
   SentinelProcesses servers(GetParam().server, {}, tls());
   files_.authority("ca");
-  EXPECT_TRUE(Node(backend("cluster", hosts_of(cluster.endpoints()))).says("reason", "certificate"));
-  EXPECT_TRUE(Node(backend("sentinel", hosts_of(servers.endpoints()) + "/pool")).says("reason", "certificate"));
+  EXPECT_TRUE(
+      Node(backend("cluster", hosts_of(cluster.endpoints()))).says("reason", "certificate"));
+  EXPECT_TRUE(Node(backend("sentinel", hosts_of(servers.endpoints()) + "/pool"))
+                  .says("reason", "certificate"));
 }
 
 std::string name_of(const testing::TestParamInfo<Kind>& kind) {
@@ -188,10 +211,11 @@ std::string name_of(const testing::TestParamInfo<Kind>& kind) {
   return name.substr(0, name.find('-')) + (kind.param.tls ? "_tls" : "");
 }
 INSTANTIATE_TEST_SUITE_P(Servers, SharedModesTest,
-                         testing::Values(Kind{"redis-server", false}, Kind{"redis-server", true}, Kind{"valkey-server", false},
-                                         Kind{"valkey-server", true}),
+                         testing::Values(Kind{"redis-server", false}, Kind{"redis-server", true},
+                                         Kind{"valkey-server", false}, Kind{"valkey-server", true}),
                          name_of);
-INSTANTIATE_TEST_SUITE_P(Servers, SharedModesTlsTest, testing::Values(Kind{"redis-server", true}, Kind{"valkey-server", true}),
+INSTANTIATE_TEST_SUITE_P(Servers, SharedModesTlsTest,
+                         testing::Values(Kind{"redis-server", true}, Kind{"valkey-server", true}),
                          name_of);
 
 }  // namespace

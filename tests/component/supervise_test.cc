@@ -24,13 +24,14 @@ class SuperviseTest : public testing::Test {
     fs::remove_all(folder_);
   }
   void configure(const std::string& size) const {
-    std::ofstream(folder_ / "new") << "socket: " << (folder_ / "l.sock").string() << "\nmemory:\n  size: " << size
-                                   << "\n  directory: " << folder_.string() << "\nhttp:\n  listen: \"\"\n";
+    std::ofstream(folder_ / "new")
+        << "socket: " << (folder_ / "l.sock").string() << "\nmemory:\n  size: " << size
+        << "\n  directory: " << folder_.string() << "\nhttp:\n  listen: \"\"\n";
     fs::rename(folder_ / "new", folder_ / "larder.yaml");
   }
   void start() {
-    supervisor_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{LARDERD_PATH, "--config", folder_ / "larder.yaml", "--supervise", pages()});
+    supervisor_ = std::make_unique<ChildProcess>(std::vector<std::string>{
+        LARDERD_PATH, "--config", folder_ / "larder.yaml", "--supervise", pages()});
   }
   std::string pages() const { return folder_ / "supervisor"; }
   std::string ctl(const std::string& socket, const std::string& verb) const {
@@ -40,8 +41,8 @@ class SuperviseTest : public testing::Test {
     return run(std::string(LARDERCTL_PATH) + " --socket " + pages() + " " + verb).status == 0;
   }
   pid_t larderd() const {
-    std::ifstream children("/proc/" + std::to_string(supervisor_->pid()) + "/task/" + std::to_string(supervisor_->pid()) +
-                           "/children");
+    std::ifstream children("/proc/" + std::to_string(supervisor_->pid()) + "/task/" +
+                           std::to_string(supervisor_->pid()) + "/children");
     pid_t pid = 0;
     children >> pid;
     return pid;
@@ -61,7 +62,8 @@ TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheSupervisorNeverWasAway) {
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   EXPECT_TRUE(answers("alive"));
   EXPECT_TRUE(answers("started"));
-  ASSERT_TRUE(eventually([&] { return larderd() > 0 && larderd() != first && answers("ready"); }, 30'000));
+  ASSERT_TRUE(
+      eventually([&] { return larderd() > 0 && larderd() != first && answers("ready"); }, 30'000));
   EXPECT_TRUE(supervisor_->running());
 }
 
@@ -69,7 +71,8 @@ TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheSupervisorNeverWasAway) {
 TEST_F(SuperviseTest, OneThatCannotStartIsSaidToBeDownAndComesUpOnceItCan) {
   configure("nonsense");
   start();
-  ASSERT_TRUE(eventually([&] { return ctl(pages(), "ready").find("memory.size") != std::string::npos; }, 30'000))
+  ASSERT_TRUE(eventually(
+      [&] { return ctl(pages(), "ready").find("memory.size") != std::string::npos; }, 30'000))
       << ctl(pages(), "ready");
   EXPECT_FALSE(answers("ready"));
   EXPECT_TRUE(answers("alive"));
@@ -81,8 +84,9 @@ TEST_F(SuperviseTest, OneThatCannotStartIsSaidToBeDownAndComesUpOnceItCan) {
 TEST_F(SuperviseTest, EveryAddressIsAnswered) {
   configure("4MiB");
   const std::string other = folder_ / "other";
-  supervisor_ = std::make_unique<ChildProcess>(std::vector<std::string>{LARDERD_PATH, "--config", folder_ / "larder.yaml",
-                                                                        "--supervise", pages(), "--supervise=" + other});
+  supervisor_ = std::make_unique<ChildProcess>(
+      std::vector<std::string>{LARDERD_PATH, "--config", folder_ / "larder.yaml", "--supervise",
+                               pages(), "--supervise=" + other});
   EXPECT_TRUE(eventually([&] { return answers("started"); }, 30'000));
   EXPECT_EQ(run(std::string(LARDERCTL_PATH) + " --socket " + other + " alive").status, 0);
 }

@@ -12,7 +12,8 @@ namespace larder::test {
 
 // One larderd's view of a server.
 struct Node {
-  explicit Node(const remote::RemoteOptions& options) : tier(*remote::open_remote_tier(clock, options)), loop(*tier, clock) {}
+  explicit Node(const remote::RemoteOptions& options)
+      : tier(*remote::open_remote_tier(clock, options)), loop(*tier, clock) {}
   bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 20'000) {
     for (const std::uint64_t end = clock.now_ns() + ms * 1'000'000; clock.now_ns() < end;) {
       if (happens()) return true;

@@ -38,10 +38,10 @@ class UnreadLogTest : public testing::Test {
     // So small that the lines of a start fill the pipe.
     EXPECT_GT(::fcntl(pipe_[1], F_SETPIPE_SZ, 4096), 0);
     fill();
-    std::ofstream(folder_ / "larder.yaml") << "socket: " << (folder_ / "l.sock").string()
-                                           << "\nlog_level: debug\nmemory:\n  size: 8MiB\n  directory: " << folder_.string()
-                                           << "\nhttp:\n  listen: \"\"\n  admin_socket: " << (folder_ / "l.admin").string()
-                                           << "\n";
+    std::ofstream(folder_ / "larder.yaml")
+        << "socket: " << (folder_ / "l.sock").string()
+        << "\nlog_level: debug\nmemory:\n  size: 8MiB\n  directory: " << folder_.string()
+        << "\nhttp:\n  listen: \"\"\n  admin_socket: " << (folder_ / "l.admin").string() << "\n";
   }
   ~UnreadLogTest() override {
     process_.reset();
@@ -58,19 +58,22 @@ class UnreadLogTest : public testing::Test {
   }
   // Standard error is the pipe.
   void start(const std::string& command) {
-    const std::string to_pipe =
-        "exec " + command + " >/dev/null 2>/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(pipe_[1]);
+    const std::string to_pipe = "exec " + command + " >/dev/null 2>/proc/" +
+                                std::to_string(::getpid()) + "/fd/" + std::to_string(pipe_[1]);
     process_ = std::make_unique<ChildProcess>(std::vector<std::string>{"/bin/sh", "-c", to_pipe});
   }
   std::string larderd(const std::string& more = "") const {
     return std::string(LARDERD_PATH) + " --config " + (folder_ / "larder.yaml").string() + more;
   }
   Outcome ctl(const char* socket, const std::string& verb) const {
-    return run(std::string(LARDERCTL_PATH) + " --socket " + (folder_ / socket).string() + " " + verb);
+    return run(std::string(LARDERCTL_PATH) + " --socket " + (folder_ / socket).string() + " " +
+               verb);
   }
   bool ready() const { return ctl("l.admin", "ready").status == 0; }
   std::uint64_t dropped() const {
-    const std::string text = run("curl -s --unix-socket " + (folder_ / "l.admin").string() + " http://larderd/metrics").text;
+    const std::string text =
+        run("curl -s --unix-socket " + (folder_ / "l.admin").string() + " http://larderd/metrics")
+            .text;
     const std::string name = "\nlarder_log_dropped_lines_total ";
     const std::size_t at = text.find(name);
     return at == std::string::npos ? 0 : std::stoull(text.substr(at + name.size()));
@@ -178,8 +181,8 @@ TEST_F(UnreadLogTest, WhileNothingRunsFewLinesComeTogether) {
 // A log file that may grow no more is as a full disk.
 // covers F-107
 TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
-  process_ =
-      std::make_unique<ChildProcess>(std::vector<std::string>{"/bin/sh", "-c", "exec " + larderd() + " >/dev/null 2>/dev/full"});
+  process_ = std::make_unique<ChildProcess>(
+      std::vector<std::string>{"/bin/sh", "-c", "exec " + larderd() + " >/dev/null 2>/dev/full"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   EXPECT_TRUE(eventually([&] { return dropped() > 0; }, kPatienceMs));
   expect_end();
@@ -188,7 +191,9 @@ TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
 // covers F-107
 TEST_F(UnreadLogTest, WhatTheSupervisorDropsItsLarderdCounts) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
-      "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "supervisor").string()) + " >/dev/null 2>/dev/full"});
+      "/bin/sh", "-c",
+      "exec " + larderd(" --supervise " + (folder_ / "supervisor").string()) +
+          " >/dev/null 2>/dev/full"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   EXPECT_TRUE(eventually([&] { return dropped() > 0; }, kPatienceMs));
   expect_end();
@@ -205,8 +210,10 @@ TEST_F(UnreadLogTest, AStartThatFailsEndsWithItsStatus) {
 // covers F-107
 TEST_F(UnreadLogTest, TheOperatorEnds) {
   std::ofstream(folder_ / "kubeconfig")
-      << "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: x, user: x}}]\n"
-         "clusters: [{name: x, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: x, user: {token: t}}]\n";
+      << "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: "
+         "{cluster: x, user: x}}]\n"
+         "clusters: [{name: x, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: x, user: "
+         "{token: t}}]\n";
   start(std::string(OPERATOR_PATH) + " --kubeconfig " + (folder_ / "kubeconfig").string() +
         " --namespace=larder --image=larder:1");
   std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -217,10 +224,13 @@ TEST_F(UnreadLogTest, TheOperatorEnds) {
 // covers F-107, F-108
 TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
-      "/bin/sh", "-c", "exec " + larderd(" --supervise " + (folder_ / "supervisor").string()) + " <&- >&- 2>&-"});
+      "/bin/sh", "-c",
+      "exec " + larderd(" --supervise " + (folder_ / "supervisor").string()) + " <&- >&- 2>&-"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   for (const char* number : {"0", "1", "2"})
-    EXPECT_EQ(fs::read_symlink("/proc/" + std::to_string(process_->pid()) + "/fd/" + number), "/dev/null") << number;
+    EXPECT_EQ(fs::read_symlink("/proc/" + std::to_string(process_->pid()) + "/fd/" + number),
+              "/dev/null")
+        << number;
   expect_end();
   for (const fs::path& file : fs::directory_iterator(folder_)) {
     if (!fs::is_regular_file(file) || file.extension() == ".yaml") continue;
@@ -234,7 +244,8 @@ TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
 TEST_F(UnreadLogTest, ALimitOfFileSizeIsNamed) {
   const Outcome outcome = run("/bin/sh -c 'ulimit -f 1000; exec " + larderd() + "'");
   EXPECT_EQ(outcome.status, 1);
-  for (const char* words : {"this process may write no file over ", " KiB; raise its limit", "ulimit -f unlimited", ".arena"})
+  for (const char* words : {"this process may write no file over ", " KiB; raise its limit",
+                            "ulimit -f unlimited", ".arena"})
     EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text;
 }
 
@@ -247,7 +258,9 @@ TEST_F(UnreadLogTest, NamesOfOtherLettersAreShownAsTheyAre) {
   ASSERT_TRUE(one.send_open_namespace("a: 1", 4096, 2, "模型 größe").ok());
   ASSERT_TRUE(one.receive().ok());
   for (const char* verb : {"status", "status --json"})
-    EXPECT_TRUE(eventually([&] { return ctl("l.admin", verb).text.find("模型 größe") != std::string::npos; }, kPatienceMs))
+    EXPECT_TRUE(eventually(
+        [&] { return ctl("l.admin", verb).text.find("模型 größe") != std::string::npos; },
+        kPatienceMs))
         << verb;
   process_->signal(SIGTERM);
   EXPECT_NE(read_all().find("model '模型 größe'"), std::string::npos);

@@ -42,7 +42,8 @@ class Chunk {
 
   void fill(std::uint64_t seed) {
     for (std::size_t i = 0; i < pieces_.size(); ++i)
-      for (std::uint64_t at = 0; at < piece_bytes_; ++at) image(pieces_[i])[at] = expected_byte(seed, i * piece_bytes_ + at);
+      for (std::uint64_t at = 0; at < piece_bytes_; ++at)
+        image(pieces_[i])[at] = expected_byte(seed, i * piece_bytes_ + at);
     memory_->write();
   }
   void wipe() {
@@ -64,7 +65,8 @@ class Chunk {
   bool gaps_untouched() const {
     memory_->read();
     const auto foreign = [this](const std::byte* from, std::uint64_t bytes) {
-      return static_cast<std::size_t>(std::count(image(from), image(from) + bytes, std::byte{0xee}));
+      return static_cast<std::size_t>(
+          std::count(image(from), image(from) + bytes, std::byte{0xee}));
     };
     std::size_t in_pieces = 0;
     for (std::byte* piece : pieces_) in_pieces += foreign(piece, piece_bytes_);
@@ -103,25 +105,29 @@ class CopyEngineTest : public testing::TestWithParam<EngineKind> {
 };
 
 TEST_P(CopyEngineTest, DigestsAreThoseOfTheProtocol) {
-  for (const std::uint64_t piece_bytes :
-       {1, 7, 64, 240, 241, 2048, 4095, 4096, 4097, 8192, 16384, 18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {
+  for (const std::uint64_t piece_bytes : {1, 7, 64, 240, 241, 2048, 4095, 4096, 4097, 8192, 16384,
+                                          18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {
     for (const std::size_t misalign : {0, 1, 8, 16, 32}) {
       Chunk chunk(*box_, piece_bytes, 3, misalign);
       chunk.fill(piece_bytes);
       const std::uint64_t root = engine().store(chunk.list(), chunk.slot()).value();
 
-      std::vector<std::uint64_t> expected(protocol::digest_count(chunk.payload_bytes(), piece_bytes));
+      std::vector<std::uint64_t> expected(
+          protocol::digest_count(chunk.payload_bytes(), piece_bytes));
       for (std::size_t i = 0; i < 3; ++i)
         protocol::piece_digests(chunk.seen(chunk.list().pieces[i]), piece_bytes,
                                 expected.data() + i * protocol::units_per_piece(piece_bytes));
-      EXPECT_EQ(root, protocol::root_digest(expected.data(), expected.size())) << piece_bytes << " at " << misalign;
-      EXPECT_EQ(std::memcmp(chunk.slot().data() + protocol::digest_table_offset(chunk.payload_bytes()), expected.data(),
-                            expected.size() * sizeof(std::uint64_t)),
-                0)
+      EXPECT_EQ(root, protocol::root_digest(expected.data(), expected.size()))
+          << piece_bytes << " at " << misalign;
+      EXPECT_EQ(
+          std::memcmp(chunk.slot().data() + protocol::digest_table_offset(chunk.payload_bytes()),
+                      expected.data(), expected.size() * sizeof(std::uint64_t)),
+          0)
           << piece_bytes << " at " << misalign;
 
       chunk.wipe();
-      ASSERT_TRUE(engine().load(chunk.slot(), root, chunk.list()).ok()) << piece_bytes << " at " << misalign;
+      ASSERT_TRUE(engine().load(chunk.slot(), root, chunk.list()).ok())
+          << piece_bytes << " at " << misalign;
       EXPECT_TRUE(chunk.holds(piece_bytes)) << piece_bytes << " at " << misalign;
       EXPECT_TRUE(chunk.gaps_untouched()) << piece_bytes << " at " << misalign;
     }
@@ -135,8 +141,10 @@ TEST_P(CopyEngineTest, EveryCorruptionIsDataLoss) {
     chunk.fill(5);
     const std::uint64_t root = engine().store(chunk.list(), chunk.slot()).value();
     const std::uint64_t table = protocol::digest_table_offset(chunk.payload_bytes());
-    const std::uint64_t end = table + 8 * protocol::digest_count(chunk.payload_bytes(), piece_bytes);
-    for (std::uint64_t at = 0; at < end; at += at < chunk.payload_bytes() ? std::min<std::uint64_t>(piece_bytes, 1021) : 1) {
+    const std::uint64_t end =
+        table + 8 * protocol::digest_count(chunk.payload_bytes(), piece_bytes);
+    for (std::uint64_t at = 0; at < end;
+         at += at < chunk.payload_bytes() ? std::min<std::uint64_t>(piece_bytes, 1021) : 1) {
       if (at >= chunk.payload_bytes() && at < table) continue;  // padding between payload and table
       chunk.slot()[at] ^= std::byte{0x10};
       EXPECT_EQ(engine().load(chunk.slot(), root, chunk.list()).code(), Code::kDataLoss)
@@ -144,7 +152,9 @@ TEST_P(CopyEngineTest, EveryCorruptionIsDataLoss) {
       chunk.slot()[at] ^= std::byte{0x10};
     }
     for (int bit = 0; bit < 64; ++bit)
-      EXPECT_EQ(engine().load(chunk.slot(), root ^ (1ULL << bit), chunk.list()).code(), Code::kDataLoss) << "bit " << bit;
+      EXPECT_EQ(engine().load(chunk.slot(), root ^ (1ULL << bit), chunk.list()).code(),
+                Code::kDataLoss)
+          << "bit " << bit;
     EXPECT_TRUE(engine().load(chunk.slot(), root, chunk.list()).ok());
   }
 }
@@ -159,7 +169,8 @@ TEST_P(CopyEngineTest, SwappedUnitsAreDataLoss) {
 
 TEST_P(CopyEngineTest, ASlotThatIsTooSmallIsRefused) {
   Chunk chunk(*box_, 4096, 2, 0);
-  EXPECT_EQ(engine().load(chunk.slot().first(8192), 0, chunk.list()).code(), Code::kInvalidArgument);
+  EXPECT_EQ(engine().load(chunk.slot().first(8192), 0, chunk.list()).code(),
+            Code::kInvalidArgument);
 }
 
 TEST_P(CopyEngineTest, ALoadLeavesNullPiecesOut) {
@@ -172,7 +183,8 @@ TEST_P(CopyEngineTest, ALoadLeavesNullPiecesOut) {
   const std::vector<std::byte*> all = pieces;
   pieces[0] = pieces[2] = nullptr;
   ASSERT_TRUE(engine().load(chunk.slot(), root, {pieces, kPiece}).ok());
-  const std::byte* const found[] = {chunk.seen(all[0]), chunk.seen(all[1]), chunk.seen(all[2]), chunk.seen(all[3])};
+  const std::byte* const found[] = {chunk.seen(all[0]), chunk.seen(all[1]), chunk.seen(all[2]),
+                                    chunk.seen(all[3])};
   for (std::uint64_t at = 0; at < kPiece; ++at) {
     ASSERT_EQ(found[0][at], std::byte{0xee});
     ASSERT_EQ(found[1][at], expected_byte(7, kPiece + at));
@@ -195,7 +207,9 @@ TEST_P(CopyEngineTest, PartsOfChunksAreLoadedAndVerifiedByThemselves) {
       const std::uint64_t root = engine().store(chunk.list(), chunk.slot()).value();
       digests.emplace_back(4 * units);
       ASSERT_TRUE(verified_digests(chunk.slot(), chunk.payload_bytes(), root, digests.back()).ok());
-      EXPECT_EQ(verified_digests(chunk.slot(), chunk.payload_bytes(), root ^ 1, digests.back()).code(), Code::kDataLoss);
+      EXPECT_EQ(
+          verified_digests(chunk.slot(), chunk.payload_bytes(), root ^ 1, digests.back()).code(),
+          Code::kDataLoss);
       pieces.emplace_back(chunk.list().pieces.begin(), chunk.list().pieces.end());
       chunk.wipe();
     }
@@ -204,15 +218,17 @@ TEST_P(CopyEngineTest, PartsOfChunksAreLoadedAndVerifiedByThemselves) {
     const auto load = [&] {
       std::vector<ChunkPart> parts;
       for (std::size_t i = 0; i < 2; ++i)
-        parts.push_back({chunks[i]->slot().subspan(2 * piece_bytes, 2 * piece_bytes), std::span(pieces[i]).subspan(2, 2),
+        parts.push_back({chunks[i]->slot().subspan(2 * piece_bytes, 2 * piece_bytes),
+                         std::span(pieces[i]).subspan(2, 2),
                          std::span(digests[i]).subspan(2 * units, 2 * units)});
       return engine().load_parts(parts, piece_bytes, nullptr);
     };
     chunks[0]->slot()[0] ^= std::byte{1};                    // of another part
     chunks[1]->slot()[4 * piece_bytes - 1] ^= std::byte{1};  // of the piece that is left out
     ASSERT_TRUE(load().ok());
-    const std::byte* const found[] = {chunks[0]->seen(pieces[0][1]), chunks[0]->seen(pieces[0][2]), chunks[0]->seen(pieces[0][3]),
-                                      chunks[1]->seen(pieces[1][2]), chunks[1]->seen(left_out)};
+    const std::byte* const found[] = {chunks[0]->seen(pieces[0][1]), chunks[0]->seen(pieces[0][2]),
+                                      chunks[0]->seen(pieces[0][3]), chunks[1]->seen(pieces[1][2]),
+                                      chunks[1]->seen(left_out)};
     for (std::uint64_t at = 0; at < piece_bytes; ++at) {
       ASSERT_EQ(found[0][at], std::byte{0xee});
       ASSERT_EQ(found[1][at], expected_byte(3, 2 * piece_bytes + at));
@@ -239,7 +255,9 @@ TEST_P(CopyEngineTest, AGraphIsCapturedWhileCopiesRun) {
   const Result<std::uint64_t> root = engine().store(chunk.list(), chunk.slot());
   const std::uint64_t known = root.ok() ? *root : 0;
   const Status here = engine().load(chunk.slot(), known, chunk.list());
-  const Status there = std::async(std::launch::async, [&] { return engine().load(chunk.slot(), known, chunk.list()); }).get();
+  const Status there = std::async(std::launch::async, [&] {
+                         return engine().load(chunk.slot(), known, chunk.list());
+                       }).get();
   EXPECT_TRUE(box_->end_capture());
   EXPECT_TRUE(root.ok() && here.ok() && there.ok()) << here.to_string() << there.to_string();
   chunk.wipe();
@@ -253,8 +271,11 @@ TEST_P(CopyEngineTest, ATableThatIsNotTheRootsSpeaksForNothing) {
   const std::uint64_t root = engine().store(chunk.list(), chunk.slot()).value();
   std::vector<std::uint64_t> digests(protocol::digest_count(chunk.payload_bytes(), 5000));
   chunk.slot()[protocol::digest_table_offset(chunk.payload_bytes()) + 9] ^= std::byte{1};
-  EXPECT_EQ(verified_digests(chunk.slot(), chunk.payload_bytes(), root, digests).code(), Code::kDataLoss);
-  EXPECT_EQ(verified_digests(chunk.slot().first(10000), chunk.payload_bytes(), root, digests).code(), Code::kInvalidArgument);
+  EXPECT_EQ(verified_digests(chunk.slot(), chunk.payload_bytes(), root, digests).code(),
+            Code::kDataLoss);
+  EXPECT_EQ(
+      verified_digests(chunk.slot().first(10000), chunk.payload_bytes(), root, digests).code(),
+      Code::kInvalidArgument);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, CopyEngineTest, testing::ValuesIn(engine_kinds()),

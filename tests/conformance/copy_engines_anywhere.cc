@@ -21,7 +21,9 @@ class HostBox final : public EngineBox {
  public:
   explicit HostBox(const HostLoop& loop) : engine_(loop) {}
   const CopyEngine& engine() const override { return engine_; }
-  std::unique_ptr<PageMemory> make_pages(std::size_t bytes) override { return std::make_unique<HostMemory>(bytes); }
+  std::unique_ptr<PageMemory> make_pages(std::size_t bytes) override {
+    return std::make_unique<HostMemory>(bytes);
+  }
   std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte>) override { return nullptr; }
 
  private:
@@ -50,7 +52,9 @@ class FakeBox final : public CudaBox {
     drop_engine();
     fake_cuda::reset();
   }
-  std::unique_ptr<PageMemory> make_pages(std::size_t bytes) override { return std::make_unique<FakeMemory>(bytes); }
+  std::unique_ptr<PageMemory> make_pages(std::size_t bytes) override {
+    return std::make_unique<FakeMemory>(bytes);
+  }
   bool begin_capture() override {
     fake_cuda::begin_capture(captured_);
     return true;
@@ -74,7 +78,8 @@ std::vector<EngineKind> engine_kinds() {
       kind.scattered = true;
       kinds.push_back(kind);
     }
-  for (const CudaKind& kind : kinds) all.push_back({kind.name, [kind](std::string&) { return std::make_unique<FakeBox>(kind); }});
+  for (const CudaKind& kind : kinds)
+    all.push_back({kind.name, [kind](std::string&) { return std::make_unique<FakeBox>(kind); }});
   return all;
 }
 

@@ -10,17 +10,20 @@ namespace {
 
 class DeviceMemory final : public PageMemory {
  public:
-  DeviceMemory(RealDevice& device, std::size_t bytes) : device_(device), pages_(device.allocate(bytes)), image_(bytes) {
+  DeviceMemory(RealDevice& device, std::size_t bytes)
+      : device_(device), pages_(device.allocate(bytes)), image_(bytes) {
     if (pages_ == nullptr) throw std::bad_alloc();
   }
   ~DeviceMemory() override { device_.release(pages_); }
   std::byte* pages() override { return pages_; }
   std::byte* image() override { return image_.data(); }
   void write() override {
-    if (!device_.write(pages_, image_.data(), image_.size())) throw std::runtime_error("the pages cannot be written");
+    if (!device_.write(pages_, image_.data(), image_.size()))
+      throw std::runtime_error("the pages cannot be written");
   }
   void read() override {
-    if (!device_.read(image_.data(), pages_, image_.size())) throw std::runtime_error("the pages cannot be read");
+    if (!device_.read(image_.data(), pages_, image_.size()))
+      throw std::runtime_error("the pages cannot be read");
   }
 
  private:
@@ -31,11 +34,14 @@ class DeviceMemory final : public PageMemory {
 
 class DeviceBox final : public CudaBox {
  public:
-  DeviceBox(std::unique_ptr<RealDevice> device, const CudaKind& kind) : CudaBox(kind), device_(std::move(device)) {
+  DeviceBox(std::unique_ptr<RealDevice> device, const CudaKind& kind)
+      : CudaBox(kind), device_(std::move(device)) {
     make_engine(kind, device_->allocate(4096), cuda::built_in_kernels());
   }
   ~DeviceBox() override { drop_engine(); }
-  std::unique_ptr<PageMemory> make_pages(std::size_t bytes) override { return std::make_unique<DeviceMemory>(*device_, bytes); }
+  std::unique_ptr<PageMemory> make_pages(std::size_t bytes) override {
+    return std::make_unique<DeviceMemory>(*device_, bytes);
+  }
   bool begin_capture() override { return (captured_ = device_->begin_capture()) != nullptr; }
   bool end_capture() override { return device_->end_capture(captured_); }
 

@@ -39,7 +39,8 @@ class CudaBox : public EngineBox {
     if (!pinned_) return nullptr;
     std::unique_ptr<ReadyMemory> ready = engine_->make_ready(slot);
     ready->present(slot.size());
-    if (!test::eventually([&] { return engine_->is_pinned(slot); })) throw std::runtime_error("the slot was not registered");
+    if (!test::eventually([&] { return engine_->is_pinned(slot); }))
+      throw std::runtime_error("the slot was not registered");
     return ready;
   }
 

@@ -20,7 +20,10 @@ inline constexpr std::uint64_t kPayloadBytes = 1 << 20;
 inline constexpr std::uint64_t kPieceBytes = 64 << 10;
 
 inline ChunkKey key_of(std::uint64_t number, std::uint64_t space = 1) {
-  return {{space, ~space}, {number * 0x9e3779b97f4a7c15ULL, number}, static_cast<std::uint16_t>(number % 3), 0};
+  return {{space, ~space},
+          {number * 0x9e3779b97f4a7c15ULL, number},
+          static_cast<std::uint16_t>(number % 3),
+          0};
 }
 
 // Slot memory, aligned as an arena's.
@@ -44,19 +47,23 @@ inline ChunkFacts fill(std::span<std::byte> slot, std::uint64_t number, std::uin
   std::uint64_t state = number * 0x2545f4914f6cdd1dULL + generation;
   for (std::uint64_t at = 0; at < payload; at += 8) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    std::memcpy(slot.data() + at, &state, static_cast<std::size_t>(std::min<std::uint64_t>(8, payload - at)));
+    std::memcpy(slot.data() + at, &state,
+                static_cast<std::size_t>(std::min<std::uint64_t>(8, payload - at)));
   }
   std::vector<std::uint64_t> digests(protocol::digest_count(payload, piece));
   for (std::uint64_t i = 0; i < payload / piece; ++i)
-    protocol::piece_digests(slot.data() + i * piece, piece, digests.data() + i * protocol::units_per_piece(piece));
-  std::memcpy(slot.data() + protocol::digest_table_offset(payload), digests.data(), 8 * digests.size());
+    protocol::piece_digests(slot.data() + i * piece, piece,
+                            digests.data() + i * protocol::units_per_piece(piece));
+  std::memcpy(slot.data() + protocol::digest_table_offset(payload), digests.data(),
+              8 * digests.size());
   return {generation, payload, piece, protocol::root_digest(digests.data(), digests.size())};
 }
 
 // Whether the slot holds exactly that chunk.
 inline bool holds(std::span<const std::byte> slot, std::uint64_t number, const ChunkFacts& facts) {
   Slot expected(facts.slot_bytes());
-  return fill(expected.span(), number, facts.generation, facts.payload_bytes, facts.piece_bytes) == facts &&
+  return fill(expected.span(), number, facts.generation, facts.payload_bytes, facts.piece_bytes) ==
+             facts &&
          std::memcmp(expected.span().data(), slot.data(), facts.slot_bytes()) == 0;
 }
 
@@ -96,23 +103,29 @@ class Loop {
   }
 
   // The outcome, after the end.
-  Status put(std::uint64_t number, std::uint64_t generation = 1, std::uint64_t space = 1, std::uint64_t payload = kPayloadBytes) {
+  Status put(std::uint64_t number, std::uint64_t generation = 1, std::uint64_t space = 1,
+             std::uint64_t payload = kPayloadBytes) {
     const std::uint64_t piece = std::min(payload, kPieceBytes);
     Slot slot(protocol::slot_bytes(payload, piece));
     const ChunkFacts facts = fill(slot.span(), number, generation, payload, piece);
     const Ticket ticket = next();
-    if (Status status = tier_.put(ticket, key_of(number, space), facts, slot.span(), in_ms(20'000)); !status.ok()) return status;
+    if (Status status = tier_.put(ticket, key_of(number, space), facts, slot.span(), in_ms(20'000));
+        !status.ok())
+      return status;
     return ended(ticket);
   }
   // Ok only if the bytes are those of the number and the generation that the message names.
   Status get(std::uint64_t number, std::uint64_t space = 1, std::uint64_t payload = kPayloadBytes) {
     Slot slot(protocol::slot_bytes(payload, std::min(payload, kPieceBytes)));
     const Ticket ticket = next();
-    if (Status status = tier_.get(ticket, key_of(number, space), slot.span(), in_ms(20'000)); !status.ok()) return status;
+    if (Status status = tier_.get(ticket, key_of(number, space), slot.span(), in_ms(20'000));
+        !status.ok())
+      return status;
     const std::optional<Message> message = done(ticket);
     if (!message) return {Code::kInternal, "no message"};
     if (!message->status.ok()) return message->status;
-    return holds(slot.span(), number, message->facts) ? Status() : Status(Code::kInternal, "WRONG BYTES");
+    return holds(slot.span(), number, message->facts) ? Status()
+                                                      : Status(Code::kInternal, "WRONG BYTES");
   }
   Status ended(Ticket ticket) {
     const std::optional<Message> message = done(ticket);
@@ -125,7 +138,8 @@ class Loop {
   }
   Status drop(std::uint64_t space) {
     const Ticket ticket = next();
-    if (Status status = tier_.drop_namespace(ticket, {space, ~space}, in_ms(20'000)); !status.ok()) return status;
+    if (Status status = tier_.drop_namespace(ticket, {space, ~space}, in_ms(20'000)); !status.ok())
+      return status;
     return ended(ticket);
   }
   Status clear() {

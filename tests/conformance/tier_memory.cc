@@ -21,7 +21,8 @@ constexpr std::uint64_t kAcceptedBytes = 16 << 20;
 
 struct KeyOrder {
   static auto tuple(const ChunkKey& key) {
-    return std::tuple(key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi, key.shard, key.group);
+    return std::tuple(key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi, key.shard,
+                      key.group);
   }
   bool operator()(const ChunkKey& a, const ChunkKey& b) const { return tuple(a) < tuple(b); }
 };
@@ -30,17 +31,19 @@ class MemoryTier final : public Tier {
  public:
   MemoryTier() : message_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-  Status put(Ticket ticket, const ChunkKey& key, const ChunkFacts& facts, std::span<const std::byte> slot,
-             std::uint64_t) override {
+  Status put(Ticket ticket, const ChunkKey& key, const ChunkFacts& facts,
+             std::span<const std::byte> slot, std::uint64_t) override {
     const std::lock_guard lock(mutex_);
-    if (!plausible(facts) || slot.size() != facts.slot_bytes()) return refuse({Code::kInvalidArgument, "slot"});
+    if (!plausible(facts) || slot.size() != facts.slot_bytes())
+      return refuse({Code::kInvalidArgument, "slot"});
     if (slot.size() > kMostSlotBytes) return refuse({Code::kOutOfRange, "too large"});
     if (Status status = admit(slot.size()); !status.ok()) return status;
     chunks_[key] = {facts, {slot.begin(), slot.end()}, next_order_++};
     if (chunks_.size() > kMostChunks) make_room();
     return done({Message::Kind::kDone, Operation::kPut, false, ticket, {}, {}}, slot.size());
   }
-  Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot, std::uint64_t) override {
+  Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot,
+             std::uint64_t) override {
     const std::lock_guard lock(mutex_);
     if (Status status = admit(slot.size()); !status.ok()) return status;
     Message message{Message::Kind::kDone, Operation::kGet, false, ticket, {}, {}};
@@ -67,7 +70,8 @@ class MemoryTier final : public Tier {
   Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t) override {
     const std::lock_guard lock(mutex_);
     if (closed_) return refuse({Code::kUnavailable, "closed"});
-    const std::uint64_t dropped = std::erase_if(chunks_, [&](const auto& chunk) { return chunk.first.namespace_id == id; });
+    const std::uint64_t dropped =
+        std::erase_if(chunks_, [&](const auto& chunk) { return chunk.first.namespace_id == id; });
     Message message{Message::Kind::kDone, Operation::kDrop, false, ticket, {}, {}};
     message.dropped = dropped;
     return done(std::move(message), 0);
@@ -93,7 +97,9 @@ class MemoryTier final : public Tier {
   }
   void forget(const ChunkKey& key, std::uint64_t generation) override {
     const std::lock_guard lock(mutex_);
-    if (const auto at = chunks_.find(key); at != chunks_.end() && at->second.facts.generation == generation) chunks_.erase(at);
+    if (const auto at = chunks_.find(key);
+        at != chunks_.end() && at->second.facts.generation == generation)
+      chunks_.erase(at);
   }
   int message_fd() const override { return message_fd_.get(); }
   void take_messages(std::vector<Message>& out) override {
@@ -134,7 +140,8 @@ class MemoryTier final : public Tier {
   Status admit(std::uint64_t bytes) {
     if (closed_) return refuse({Code::kUnavailable, "closed"});
     if (bytes % 4096 != 0 || bytes == 0) return refuse({Code::kInvalidArgument, "slot"});
-    if (held_bytes_ + bytes > kAcceptedBytes) return refuse({Code::kResourceExhausted, "too much in flight"});
+    if (held_bytes_ + bytes > kAcceptedBytes)
+      return refuse({Code::kResourceExhausted, "too much in flight"});
     return {};
   }
   Status done(Message message, std::uint64_t bytes) {

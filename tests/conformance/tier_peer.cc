@@ -28,37 +28,48 @@ class PeerSide final : public Tier {
     EXPECT_TRUE(asker_.reaches(1));
   }
 
-  Status put(Ticket ticket, const ChunkKey& key, const ChunkFacts& facts, std::span<const std::byte> slot,
-             std::uint64_t) override {
+  Status put(Ticket ticket, const ChunkKey& key, const ChunkFacts& facts,
+             std::span<const std::byte> slot, std::uint64_t) override {
     if (closed_) return refuse({Code::kUnavailable, "closed"});
-    if (!plausible(facts) || slot.size() != facts.slot_bytes()) return refuse({Code::kInvalidArgument, "slot"});
+    if (!plausible(facts) || slot.size() != facts.slot_bytes())
+      return refuse({Code::kInvalidArgument, "slot"});
     if (slot.size() > kMostSlotBytes) return refuse({Code::kOutOfRange, "too large"});
     memory().put(key, facts, slot);
     asker_.tier->forget(key, asker_.tier->probe(key).value_or(ChunkFacts{}).generation);
     if (memory().size() > kMostChunks) {
       const std::optional<ChunkKey> oldest = memory().oldest();
-      evicted_ += memory().erase_if([&](const ChunkKey& one, const ChunkFacts&) { return one == *oldest; });
+      evicted_ +=
+          memory().erase_if([&](const ChunkKey& one, const ChunkFacts&) { return one == *oldest; });
     }
     return done({Message::Kind::kDone, Operation::kPut, false, ticket, {}, {}});
   }
-  Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
+  Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot,
+             std::uint64_t deadline_ns) override {
     return asker_.tier->get(ticket, key, slot, deadline_ns);
   }
   Status probe(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t deadline_ns) override {
     return asker_.tier->probe(ticket, keys, deadline_ns);
   }
-  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override {
-    memory().erase_if([&](const ChunkKey& key, const ChunkFacts&) { return key.namespace_id == id; });
+  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id,
+                        std::uint64_t deadline_ns) override {
+    memory().erase_if(
+        [&](const ChunkKey& key, const ChunkFacts&) { return key.namespace_id == id; });
     return asker_.tier->drop_namespace(ticket, id, deadline_ns);
   }
   Status clear(Ticket ticket, std::uint64_t deadline_ns) override {
     memory().erase_if([](const ChunkKey&, const ChunkFacts&) { return true; });
     return asker_.tier->clear(ticket, deadline_ns);
   }
-  Status flush(Ticket ticket, std::uint64_t deadline_ns) override { return asker_.tier->flush(ticket, deadline_ns); }
-  std::optional<ChunkFacts> probe(const ChunkKey& key) const override { return holder_.memory->find(key); }
+  Status flush(Ticket ticket, std::uint64_t deadline_ns) override {
+    return asker_.tier->flush(ticket, deadline_ns);
+  }
+  std::optional<ChunkFacts> probe(const ChunkKey& key) const override {
+    return holder_.memory->find(key);
+  }
   void forget(const ChunkKey& key, std::uint64_t generation) override {
-    memory().erase_if([&](const ChunkKey& one, const ChunkFacts& facts) { return one == key && facts.generation == generation; });
+    memory().erase_if([&](const ChunkKey& one, const ChunkFacts& facts) {
+      return one == key && facts.generation == generation;
+    });
     asker_.tier->forget(key, generation);
   }
   Status evict(const ChunkKey& key) override {

@@ -33,7 +33,8 @@ class RemoteBox : public TierBox {
 
 class ServerBox final : public RemoteBox {
  public:
-  ServerBox(const std::string& server, std::uint32_t connections) : server_(server, forgetting("36mb")) {
+  ServerBox(const std::string& server, std::uint32_t connections)
+      : server_(server, forgetting("36mb")) {
     options_.unix_path = server_.socket();
     options_.connections = connections;
   }
@@ -47,7 +48,8 @@ class ClusterBox final : public RemoteBox {
  public:
   // Chance decides the master of a part (its name has a random number): a dozen parts fit into any
   // one.
-  explicit ClusterBox(const std::string& server) : cluster_(server, 3, 0, false, forgetting("24mb")) {
+  explicit ClusterBox(const std::string& server)
+      : cluster_(server, 3, 0, false, forgetting("24mb")) {
     options_.mode = remote::Mode::kCluster;
     options_.endpoints = cluster_.endpoints();
   }

@@ -32,7 +32,8 @@ class TierTest : public testing::TestWithParam<TierKind> {
 
 TEST_P(TierTest, WhatWasPutComesBack) {
   for (const std::uint64_t payload : {1UL, 4096UL, 4097UL, 100'000UL, kPayloadBytes, 3UL << 20}) {
-    const std::uint64_t rounded = payload > kPieceBytes ? payload / kPieceBytes * kPieceBytes : payload;
+    const std::uint64_t rounded =
+        payload > kPieceBytes ? payload / kPieceBytes * kPieceBytes : payload;
     ASSERT_TRUE(loop_->put(payload, 7, 1, rounded).ok()) << payload;
     const std::optional<ChunkFacts> facts = tier_->probe(key_of(payload));
     ASSERT_TRUE(facts.has_value()) << payload;
@@ -60,7 +61,8 @@ TEST_P(TierTest, AnAbsentKeyIsAMissAlsoWhereOnlyOnePartDiffers) {
 }
 
 TEST_P(TierTest, TheNewestPutOfAKeyWins) {
-  for (std::uint64_t generation = 1; generation <= 5; ++generation) ASSERT_TRUE(loop_->put(1, generation).ok());
+  for (std::uint64_t generation = 1; generation <= 5; ++generation)
+    ASSERT_TRUE(loop_->put(1, generation).ok());
   EXPECT_EQ(tier_->probe(key_of(1))->generation, 5U);
   EXPECT_TRUE(loop_->get(1).ok());
   EXPECT_EQ(tier_->counters().chunks, 1U);
@@ -69,7 +71,8 @@ TEST_P(TierTest, TheNewestPutOfAKeyWins) {
 TEST_P(TierTest, TheNewestPutOfAKeyWinsAlsoWhereItEndsFirst) {
   Slot large(protocol::slot_bytes(3 << 20, kPieceBytes)), small(protocol::slot_bytes(4096, 4096));
   for (std::uint64_t number = 0; number < 8; ++number) {
-    const ChunkFacts older = fill(large.span(), number, 1, 3 << 20), newer = fill(small.span(), number, 2, 4096, 4096);
+    const ChunkFacts older = fill(large.span(), number, 1, 3 << 20),
+                     newer = fill(small.span(), number, 2, 4096, 4096);
     const Ticket first = loop_->next(), second = loop_->next();
     ASSERT_TRUE(tier_->put(first, key_of(number), older, large.span(), loop_->in_ms(20'000)).ok());
     ASSERT_TRUE(tier_->put(second, key_of(number), newer, small.span(), loop_->in_ms(20'000)).ok());
@@ -89,7 +92,9 @@ TEST_P(TierTest, EveryOperationIsAnsweredExactlyOnce) {
     Status status;
     switch (i % 5) {
       case 0:
-      case 1: status = tier_->put(ticket, key_of(i), facts, slot.span(), loop_->in_ms(20'000)); break;
+      case 1:
+        status = tier_->put(ticket, key_of(i), facts, slot.span(), loop_->in_ms(20'000));
+        break;
       case 2:
         targets.push_back(std::make_unique<Slot>(slot.span().size()));
         status = tier_->get(ticket, key_of(i - 2), targets.back()->span(), loop_->in_ms(20'000));
@@ -122,10 +127,12 @@ TEST_P(TierTest, ImpossibleArgumentsAreRefusedAndCounted) {
   const ChunkFacts facts = fill(slot.span(), 1, 1);
   ChunkFacts wrong = facts;
   wrong.piece_bytes = 0;
-  EXPECT_EQ(tier_->put(1, key_of(1), wrong, slot.span(), loop_->in_ms(1000)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(tier_->put(1, key_of(1), wrong, slot.span(), loop_->in_ms(1000)).code(),
+            Code::kInvalidArgument);
   wrong = facts;
   wrong.payload_bytes += kPieceBytes;
-  EXPECT_EQ(tier_->put(2, key_of(1), wrong, slot.span(), loop_->in_ms(1000)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(tier_->put(2, key_of(1), wrong, slot.span(), loop_->in_ms(1000)).code(),
+            Code::kInvalidArgument);
   EXPECT_EQ(tier_->get(3, key_of(1), {}, loop_->in_ms(1000)).code(), Code::kInvalidArgument);
   EXPECT_EQ(tier_->counters().refused, 3U);
   EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
@@ -213,7 +220,8 @@ TEST_P(TierTest, ALookAtNothingOrAtTooMuchIsRefused) {
   EXPECT_EQ(tier_->probe(2, keys, loop_->in_ms(1000)).code(), Code::kOutOfRange);
   EXPECT_EQ(tier_->counters().refused, 2U);
   EXPECT_TRUE(tier_->close(1000));
-  EXPECT_EQ(tier_->probe(3, std::span(keys).first(1), loop_->in_ms(1000)).code(), Code::kUnavailable);
+  EXPECT_EQ(tier_->probe(3, std::span(keys).first(1), loop_->in_ms(1000)).code(),
+            Code::kUnavailable);
 }
 
 TEST_P(TierTest, ADropIsSeenAtOnceAndSparesOtherNamespaces) {
@@ -232,7 +240,8 @@ TEST_P(TierTest, ClearForgetsEverything) {
   for (std::uint64_t space = 1; space <= 3; ++space) ASSERT_TRUE(loop_->put(space, 1, space).ok());
   const Ticket ticket = loop_->next();
   ASSERT_TRUE(tier_->clear(ticket, loop_->in_ms(5000)).ok());
-  for (std::uint64_t space = 1; space <= 3; ++space) EXPECT_FALSE(tier_->probe(key_of(space, space)).has_value());
+  for (std::uint64_t space = 1; space <= 3; ++space)
+    EXPECT_FALSE(tier_->probe(key_of(space, space)).has_value());
   EXPECT_TRUE(loop_->ended(ticket).ok());
   EXPECT_EQ(tier_->counters().chunks, 0U);
   ASSERT_TRUE(loop_->put(1).ok());
@@ -298,7 +307,8 @@ TEST_P(TierTest, WhatSurvivesARestartIsExactlyWhatWasThere) {
       const Status status = loop_->get(i, i % 2);
       EXPECT_EQ(status.ok(), there) << "chunk " << i << ": " << status.to_string();
     }
-    EXPECT_EQ(tier_->probe(key_of(3, 1)).value_or(ChunkFacts{}).generation, box_->survives_restart() ? 4U : 0U);
+    EXPECT_EQ(tier_->probe(key_of(3, 1)).value_or(ChunkFacts{}).generation,
+              box_->survives_restart() ? 4U : 0U);
     EXPECT_EQ(loop_->get(20, 0).ok(), box_->survives_restart());
   }
   ASSERT_TRUE(loop_->clear().ok());
@@ -306,18 +316,20 @@ TEST_P(TierTest, WhatSurvivesARestartIsExactlyWhatWasThere) {
   EXPECT_EQ(tier_->counters().chunks, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiers, TierTest,
-                         testing::Values(TierKind{"memory", make_memory_box},
-                                         TierKind{"disk_io_uring", [] { return make_disk_box(true, true); }},
-                                         TierKind{"disk_threads", [] { return make_disk_box(false, true); }},
-                                         TierKind{"disk_page_cache", [] { return make_disk_box(true, false); }},
-                                         TierKind{"peer", make_peer_box},
-                                         TierKind{"redis", [] { return make_remote_box("redis-server", 2); }},
-                                         TierKind{"redis_one_connection", [] { return make_remote_box("redis-server", 1); }},
-                                         TierKind{"valkey", [] { return make_remote_box("valkey-server", 4); }},
-                                         TierKind{"redis_cluster", [] { return make_cluster_box("redis-server"); }},
-                                         TierKind{"valkey_cluster", [] { return make_cluster_box("valkey-server"); }}),
-                         [](const auto& kind) { return kind.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Tiers, TierTest,
+    testing::Values(TierKind{"memory", make_memory_box},
+                    TierKind{"disk_io_uring", [] { return make_disk_box(true, true); }},
+                    TierKind{"disk_threads", [] { return make_disk_box(false, true); }},
+                    TierKind{"disk_page_cache", [] { return make_disk_box(true, false); }},
+                    TierKind{"peer", make_peer_box},
+                    TierKind{"redis", [] { return make_remote_box("redis-server", 2); }},
+                    TierKind{"redis_one_connection",
+                             [] { return make_remote_box("redis-server", 1); }},
+                    TierKind{"valkey", [] { return make_remote_box("valkey-server", 4); }},
+                    TierKind{"redis_cluster", [] { return make_cluster_box("redis-server"); }},
+                    TierKind{"valkey_cluster", [] { return make_cluster_box("valkey-server"); }}),
+    [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
 }  // namespace larder::tiers::testing_support

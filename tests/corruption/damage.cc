@@ -16,17 +16,19 @@ constexpr std::size_t kSessionBegin = offsetof(protocol::IndexEntry, origin);
 constexpr std::size_t kSessionEnd = kSessionBegin + 4;
 
 // Fields in which two entries of one namespace always differ.
-constexpr std::array<std::size_t, 6> kOwnFields{offsetof(protocol::IndexEntry, word),    offsetof(protocol::IndexEntry, hash_lo),
-                                                offsetof(protocol::IndexEntry, hash_hi), offsetof(protocol::IndexEntry, place),
-                                                offsetof(protocol::IndexEntry, root),    offsetof(protocol::IndexEntry, record)};
+constexpr std::array<std::size_t, 6> kOwnFields{
+    offsetof(protocol::IndexEntry, word),    offsetof(protocol::IndexEntry, hash_lo),
+    offsetof(protocol::IndexEntry, hash_hi), offsetof(protocol::IndexEntry, place),
+    offsetof(protocol::IndexEntry, root),    offsetof(protocol::IndexEntry, record)};
 
 }  // namespace
 
 std::string_view name_of(Kind kind) {
   static constexpr std::array<std::string_view, kKinds> kNames{
-      "payload flip",   "payload burst", "torn payload", "table flip",  "table burst",   "torn table",
-      "stale slot",     "swapped slots", "entry flip",   "entry burst", "torn entry",    "swapped entries",
-      "swapped fields", "stale word",    "other state",  "cell flip",   "cell elsewhere"};
+      "payload flip", "payload burst",   "torn payload",   "table flip", "table burst",
+      "torn table",   "stale slot",      "swapped slots",  "entry flip", "entry burst",
+      "torn entry",   "swapped entries", "swapped fields", "stale word", "other state",
+      "cell flip",    "cell elsewhere"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -68,7 +70,8 @@ void Damage::burst(std::span<std::byte> bytes) {
 void Damage::tear(std::span<std::byte> bytes, std::span<const std::byte> from) {
   const std::size_t size = 1 + below(bytes.size() - 1);
   const std::size_t begin = below(2) == 0 ? 0 : bytes.size() - size;
-  if (std::equal(from.begin() + static_cast<long>(begin), from.begin() + static_cast<long>(begin + size), &bytes[begin]))
+  if (std::equal(from.begin() + static_cast<long>(begin),
+                 from.begin() + static_cast<long>(begin + size), &bytes[begin]))
     return flip(bytes);
   write(&bytes[begin], from.subspan(begin, size));
 }
@@ -87,7 +90,8 @@ void Damage::apply(Kind kind, std::uint32_t chunk, std::uint32_t other) {
   if (kind == Kind::kCellFlip) return flip(cell);
   std::uint64_t word = 0;
   std::memcpy(&word, cell.data(), sizeof(word));
-  write_word(cell.data(), protocol::pack_halves(chunks_.slot_number(other) + 1, protocol::high_half(word)));
+  write_word(cell.data(),
+             protocol::pack_halves(chunks_.slot_number(other) + 1, protocol::high_half(word)));
 }
 
 void Damage::damage_slot(Kind kind, std::uint32_t chunk, std::uint32_t other) {
@@ -102,12 +106,14 @@ void Damage::damage_slot(Kind kind, std::uint32_t chunk, std::uint32_t other) {
     case Kind::kSwappedSlots: return swap(slot, chunks_.slot(other));
     default: break;
   }
-  std::vector<std::byte> from = chunks_.earlier_slot(chunk, chunks_.generation(chunk) - 1 - below(1000));
+  std::vector<std::byte> from =
+      chunks_.earlier_slot(chunk, chunks_.generation(chunk) - 1 - below(1000));
   if (kind == Kind::kStaleSlot) return write(slot.data(), from);
   if (kind == Kind::kTornPayload) return tear(payload, std::span(from).first(payload.size()));
   const std::uint64_t whose = below(3);
   if (whose == 0) std::fill(from.begin(), from.end(), std::byte{0});
-  const std::span<const std::byte> source = whose == 1 ? chunks_.slot(other) : std::span<const std::byte>(from);
+  const std::span<const std::byte> source =
+      whose == 1 ? chunks_.slot(other) : std::span<const std::byte>(from);
   tear(table, source.subspan(chunks_.table_offset(), table.size()));
 }
 
@@ -119,18 +125,21 @@ void Damage::damage_entry(Kind kind, std::uint32_t chunk, std::uint32_t other) {
     case Kind::kEntryFlip: return flip(entry.subspan(byte_of_entry(), 1));
     case Kind::kEntryBurst: {
       const std::size_t begin = byte_of_entry();
-      return burst(entry.subspan(begin, std::min<std::size_t>(kMostEntryBurst, entry.size() - begin)));
+      return burst(
+          entry.subspan(begin, std::min<std::size_t>(kMostEntryBurst, entry.size() - begin)));
     }
     case Kind::kTornEntry: return write(entry.data(), another.first(8 * (1 + below(7))));
     case Kind::kSwappedEntries: return swap(entry, another);
     case Kind::kSwappedFields: {
       const std::uint64_t fields = 1 + below((1U << kOwnFields.size()) - 1);
       for (std::size_t i = 0; i < kOwnFields.size(); ++i)
-        if ((fields >> i & 1) != 0) swap(entry.subspan(kOwnFields[i], 8), another.subspan(kOwnFields[i], 8));
+        if ((fields >> i & 1) != 0)
+          swap(entry.subspan(kOwnFields[i], 8), another.subspan(kOwnFields[i], 8));
       return;
     }
     case Kind::kStaleGeneration: {
-      const std::uint64_t stale = below(2) == 0 ? generation - 1 - below(1000) : generation + 1 + below(1000);
+      const std::uint64_t stale =
+          below(2) == 0 ? generation - 1 - below(1000) : generation + 1 + below(1000);
       return write_word(entry.data(), protocol::make_word(protocol::SlotState::kCommitted, stale));
     }
     default: {

@@ -55,7 +55,9 @@ class Damage {
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
   std::size_t byte_of_entry();
   void write(std::byte* at, std::span<const std::byte> bytes);
-  void write_word(std::byte* at, std::uint64_t word) { write(at, std::as_bytes(std::span(&word, 1))); }
+  void write_word(std::byte* at, std::uint64_t word) {
+    write(at, std::as_bytes(std::span(&word, 1)));
+  }
   void swap(std::span<std::byte> a, std::span<std::byte> b);
   void flip(std::span<std::byte> bytes);
   void burst(std::span<std::byte> bytes);

@@ -9,17 +9,20 @@ namespace {
 constexpr std::size_t kMostBurst = 256;
 // The bytes of each structure under its checksum, with the checksum (FORMAT.md). The zeroes that
 // follow are not used.
-constexpr std::size_t kHeaderBytes = 112, kTrailerBytes = 48, kLabelUsedBytes = 48 + 32 * disk::kMaxDropMarks + 8;
+constexpr std::size_t kHeaderBytes = 112, kTrailerBytes = 48,
+                      kLabelUsedBytes = 48 + 32 * disk::kMaxDropMarks + 8;
 
 }  // namespace
 
 std::string_view name_of(DiskKind kind) {
   static constexpr std::array<std::string_view, kDiskKinds> kNames{
-      "header flip",     "header burst",     "torn header",      "payload flip",     "payload burst",
-      "torn payload",    "table flip",       "table burst",      "torn record",      "stale record",
-      "stale gen.",      "other volume",     "swapped records",  "footer flip",      "footer burst",
-      "torn footer",     "trailer flip",     "trailer burst",    "stale trailer",    "swapped trailers",
-      "superblock flip", "superblock burst", "stale superblock", "both superblocks", "truncated"};
+      "header flip",     "header burst",     "torn header",      "payload flip",
+      "payload burst",   "torn payload",     "table flip",       "table burst",
+      "torn record",     "stale record",     "stale gen.",       "other volume",
+      "swapped records", "footer flip",      "footer burst",     "torn footer",
+      "trailer flip",    "trailer burst",    "stale trailer",    "swapped trailers",
+      "superblock flip", "superblock burst", "stale superblock", "both superblocks",
+      "truncated"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -55,29 +58,36 @@ void DiskDamage::tear(std::uint64_t at, const Bytes& from, std::size_t piece) {
   std::vector<std::size_t> differ;
   for (std::size_t i = 0; i < from.size(); i += piece) {
     const std::size_t size = std::min(piece, from.size() - i);
-    if (!std::equal(from.begin() + static_cast<long>(i), from.begin() + static_cast<long>(i + size), &records_.bytes()[at + i]))
+    if (!std::equal(from.begin() + static_cast<long>(i), from.begin() + static_cast<long>(i + size),
+                    &records_.bytes()[at + i]))
       differ.push_back(i);
   }
   if (differ.empty()) return flip(at, from.size());
   const std::size_t surely = differ[below(differ.size())];
   for (const std::size_t i : differ)
-    if (i == surely || below(2) == 0) write(at + i, std::span(from).subspan(i, std::min(piece, from.size() - i)));
+    if (i == surely || below(2) == 0)
+      write(at + i, std::span(from).subspan(i, std::min(piece, from.size() - i)));
 }
 
-DiskDamage::Bytes DiskDamage::whole_record(const StoredRecords::Stored& chunk, const disk::RegionId& id,
+DiskDamage::Bytes DiskDamage::whole_record(const StoredRecords::Stored& chunk,
+                                           const disk::RegionId& id,
                                            std::uint64_t generation) const {
   Bytes bytes(disk::kBlockBytes + sim::slot_bytes_of(chunk.number));
   disk::Record record = chunk.record;
-  record.facts = sim::fill_chunk(std::span(bytes).subspan(disk::kBlockBytes), chunk.number, generation);
+  record.facts =
+      sim::fill_chunk(std::span(bytes).subspan(disk::kBlockBytes), chunk.number, generation);
   disk::encode_record(id, record, std::span(bytes).first(disk::kBlockBytes));
   return bytes;
 }
 
-void DiskDamage::of_record(DiskKind kind, const StoredRecords::Stored& chunk, const StoredRecords::Stored* other) {
-  const std::uint64_t header = StoredRecords::header_at(chunk), slot = StoredRecords::slot_at(chunk);
+void DiskDamage::of_record(DiskKind kind, const StoredRecords::Stored& chunk,
+                           const StoredRecords::Stored* other) {
+  const std::uint64_t header = StoredRecords::header_at(chunk),
+                      slot = StoredRecords::slot_at(chunk);
   const tiers::ChunkFacts& facts = chunk.record.facts;
   const std::uint64_t table = slot + protocol::digest_table_offset(facts.payload_bytes);
-  const std::uint64_t table_bytes = 8 * protocol::digest_count(facts.payload_bytes, facts.piece_bytes);
+  const std::uint64_t table_bytes =
+      8 * protocol::digest_count(facts.payload_bytes, facts.piece_bytes);
   const disk::RegionId id = records_.id_of(chunk.region);
   const std::uint64_t earlier = facts.generation - 1 - below(900);
   disk::RegionId elsewhere = id;
@@ -109,11 +119,13 @@ void DiskDamage::of_record(DiskKind kind, const StoredRecords::Stored& chunk, co
     return tear(header, used, sim::SimDisk::kSectorBytes);
   }
   if (kind == DiskKind::kTornHeader) {
-    const Bytes from = below(2) == 0 ? Bytes(kHeaderBytes) : Bytes(before.begin(), before.begin() + kHeaderBytes);
+    const Bytes from =
+        below(2) == 0 ? Bytes(kHeaderBytes) : Bytes(before.begin(), before.begin() + kHeaderBytes);
     return tear(header, from, 8);
   }
   const auto payload = before.begin() + disk::kBlockBytes;
-  tear(slot, {payload, payload + static_cast<long>(facts.payload_bytes)}, sim::SimDisk::kSectorBytes);
+  tear(slot, {payload, payload + static_cast<long>(facts.payload_bytes)},
+       sim::SimDisk::kSectorBytes);
 }
 
 void DiskDamage::of_region(DiskKind kind, std::uint32_t region, std::uint32_t other) {
@@ -123,7 +135,8 @@ void DiskDamage::of_region(DiskKind kind, std::uint32_t region, std::uint32_t ot
   switch (kind) {
     case DiskKind::kFooterFlip: return flip(trailer - entries, entries);
     case DiskKind::kFooterBurst: return burst(trailer - entries, entries);
-    case DiskKind::kTornFooter: return tear(trailer - entries, below(2) == 0 ? Bytes(entries) : read(0, entries), 512);
+    case DiskKind::kTornFooter:
+      return tear(trailer - entries, below(2) == 0 ? Bytes(entries) : read(0, entries), 512);
     case DiskKind::kTrailerFlip: return flip(trailer, kTrailerBytes);
     case DiskKind::kTrailerBurst: return burst(trailer, kTrailerBytes);
     case DiskKind::kSwappedTrailers: {
@@ -155,7 +168,8 @@ bool DiskDamage::of_label(DiskKind kind) {
   }
   kind == DiskKind::kLabelFlip ? flip(at, kLabelUsedBytes) : burst(at, kLabelUsedBytes);
   disk::Superblock read_back;
-  return disk::decode_superblock(records_.bytes().subspan(at, disk::kSuperblockBytes), read_back) != disk::SuperblockFault::kNone;
+  return disk::decode_superblock(records_.bytes().subspan(at, disk::kSuperblockBytes), read_back) !=
+         disk::SuperblockFault::kNone;
 }
 
 std::uint64_t DiskDamage::of_all(DiskKind kind) {

@@ -42,7 +42,8 @@ enum class DiskKind {
   kCount
 };
 inline constexpr auto kDiskKinds = static_cast<std::size_t>(DiskKind::kCount);
-inline constexpr auto kFirstRegionKind = DiskKind::kFooterFlip, kFirstLabelKind = DiskKind::kLabelFlip,
+inline constexpr auto kFirstRegionKind = DiskKind::kFooterFlip,
+                      kFirstLabelKind = DiskKind::kLabelFlip,
                       kFirstWholeKind = DiskKind::kBothLabels;
 std::string_view name_of(DiskKind kind);
 
@@ -52,7 +53,8 @@ class DiskDamage {
 
   // Each changes at least one byte on which a load or a start depends. kSwappedRecords changes
   // `other` too, which must have the same size.
-  void of_record(DiskKind kind, const StoredRecords::Stored& chunk, const StoredRecords::Stored* other);
+  void of_record(DiskKind kind, const StoredRecords::Stored& chunk,
+                 const StoredRecords::Stored* other);
   void of_region(DiskKind kind, std::uint32_t region, std::uint32_t other);
   // Returns whether the damaged superblock is refused.
   bool of_label(DiskKind kind);
@@ -70,7 +72,8 @@ class DiskDamage {
   void flip(std::uint64_t at, std::size_t bytes);
   void burst(std::uint64_t at, std::size_t bytes);
   void tear(std::uint64_t at, const Bytes& from, std::size_t piece);
-  Bytes whole_record(const StoredRecords::Stored& chunk, const disk::RegionId& id, std::uint64_t generation) const;
+  Bytes whole_record(const StoredRecords::Stored& chunk, const disk::RegionId& id,
+                     std::uint64_t generation) const;
 
   StoredRecords& records_;
   sim::Random& random_;

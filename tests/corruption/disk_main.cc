@@ -27,9 +27,11 @@ constexpr std::uint64_t kSmallSeed = 20261121;
 
 class Run {
  public:
-  explicit Run(std::uint64_t seed) : seed_(seed), random_(seed), records_(random_), hit_(records_.size()) {
+  explicit Run(std::uint64_t seed)
+      : seed_(seed), random_(seed), records_(random_), hit_(records_.size()) {
     for (std::uint32_t region = 0; region < StoredRecords::kVolumeRegions; ++region)
-      if (std::ranges::any_of(records_.chunks(), [&](const Stored& chunk) { return chunk.region == region; }))
+      if (std::ranges::any_of(records_.chunks(),
+                              [&](const Stored& chunk) { return chunk.region == region; }))
         regions_.push_back(region);
     control();
   }
@@ -55,13 +57,16 @@ class Run {
     for (std::size_t kind = 0; kind < kDiskKinds; ++kind) {
       const std::string_view name = name_of(static_cast<DiskKind>(kind));
       rejected += rejected_[kind];
-      std::printf("%16.*s %9llu\n", static_cast<int>(name.size()), name.data(), static_cast<unsigned long long>(tried_[kind]));
+      std::printf("%16.*s %9llu\n", static_cast<int>(name.size()), name.data(),
+                  static_cast<unsigned long long>(tried_[kind]));
     }
-    std::printf("%llu corruptions in %llu distinct places of the disk, %.4f%% rejected; %llu undamaged loads; %llu failures\n",
-                static_cast<unsigned long long>(done_),
-                static_cast<unsigned long long>(std::count(hit_.begin(), hit_.end(), true)),
-                done_ == 0 ? 0.0 : 100.0 * static_cast<double>(rejected) / static_cast<double>(done_),
-                static_cast<unsigned long long>(right_), static_cast<unsigned long long>(failures_));
+    std::printf(
+        "%llu corruptions in %llu distinct places of the disk, %.4f%% rejected; %llu undamaged "
+        "loads; %llu failures\n",
+        static_cast<unsigned long long>(done_),
+        static_cast<unsigned long long>(std::count(hit_.begin(), hit_.end(), true)),
+        done_ == 0 ? 0.0 : 100.0 * static_cast<double>(rejected) / static_cast<double>(done_),
+        static_cast<unsigned long long>(right_), static_cast<unsigned long long>(failures_));
     return failures_;
   }
 
@@ -77,12 +82,14 @@ class Run {
   void fail(DiskKind kind, const char* what) {
     if (++failures_ > 20) return;
     const std::string_view name = kind == DiskKind::kCount ? "undamaged" : name_of(kind);
-    std::printf("FAILED: %.*s %s (seed %llu, after %llu)\n", static_cast<int>(name.size()), name.data(), what,
-                static_cast<unsigned long long>(seed_), static_cast<unsigned long long>(done_));
+    std::printf("FAILED: %.*s %s (seed %llu, after %llu)\n", static_cast<int>(name.size()),
+                name.data(), what, static_cast<unsigned long long>(seed_),
+                static_cast<unsigned long long>(done_));
   }
   DiskKind kind_from(DiskKind first, DiskKind end) {
     const auto begin = static_cast<std::uint64_t>(first);
-    return static_cast<DiskKind>(begin + sim::below(random_, static_cast<std::uint64_t>(end) - begin));
+    return static_cast<DiskKind>(begin +
+                                 sim::below(random_, static_cast<std::uint64_t>(end) - begin));
   }
   void start() {
     for (const std::uint64_t place : damage_.places) hit_[place] = true;
@@ -93,7 +100,8 @@ class Run {
   void expect_right(const Stored& chunk) {
     const Outcome outcome = records_.load(chunk);
     ++right_;
-    if (outcome != Outcome::kRight) fail(DiskKind::kCount, outcome == Outcome::kMiss ? "chunk is a miss" : "chunk is WRONG");
+    if (outcome != Outcome::kRight)
+      fail(DiskKind::kCount, outcome == Outcome::kMiss ? "chunk is a miss" : "chunk is WRONG");
   }
   void control() {
     records_.restore();
@@ -110,15 +118,18 @@ class Run {
     std::vector<const Stored*> order;
     for (const Stored& chunk : records_.chunks())
       if (!spared[chunk.region]) order.push_back(&chunk);
-    for (std::size_t i = 0; i < order.size(); ++i) std::swap(order[i], order[i + sim::below(random_, order.size() - i)]);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      std::swap(order[i], order[i + sim::below(random_, order.size() - i)]);
     std::vector<Fault> faults;
     for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
       DiskKind kind = kind_from(DiskKind::kHeaderFlip, kFirstRegionKind);
       const Stored *chunk = order[i], *other = order[i + 1];
       // Without a footer a valid record of an earlier generation cannot be detected: it counts as
       // the record of its place.
-      if (kind == DiskKind::kStaleGeneration && !records_.closed(chunk->region)) kind = DiskKind::kStaleRecord;
-      if (kind == DiskKind::kSwappedRecords && other->record.blocks() != chunk->record.blocks()) kind = DiskKind::kHeaderFlip;
+      if (kind == DiskKind::kStaleGeneration && !records_.closed(chunk->region))
+        kind = DiskKind::kStaleRecord;
+      if (kind == DiskKind::kSwappedRecords && other->record.blocks() != chunk->record.blocks())
+        kind = DiskKind::kHeaderFlip;
       damage_.of_record(kind, *chunk, other);
       if (kind == DiskKind::kSwappedRecords) swapped_.push_back(other);
       faults.push_back({kind, chunk});
@@ -131,10 +142,12 @@ class Run {
     for (const Fault& fault : faults) {
       damaged.push_back(fault.chunk);
       const Outcome outcome = records_.load(*fault.chunk);
-      note(fault.kind, outcome == Outcome::kMiss, outcome == Outcome::kWrong ? "gave WRONG BYTES" : "was not noticed");
+      note(fault.kind, outcome == Outcome::kMiss,
+           outcome == Outcome::kWrong ? "gave WRONG BYTES" : "was not noticed");
     }
     for (const Stored& chunk : records_.chunks())
-      if (!lost[chunk.region] && std::ranges::find(damaged, &chunk) == damaged.end()) expect_right(chunk);
+      if (!lost[chunk.region] && std::ranges::find(damaged, &chunk) == damaged.end())
+        expect_right(chunk);
   }
 
   void under_a_running_tier() {
@@ -153,7 +166,9 @@ class Run {
       if (!sim::one_in(random_, 3)) continue;
       DiskKind kind = kind_from(kFirstRegionKind, kFirstLabelKind);
       if (!records_.closed(region) && kind < DiskKind::kTrailerFlip) kind = DiskKind::kTrailerFlip;
-      const std::uint32_t other = regions_[(sim::below(random_, regions_.size() - 1) + 1 + index_of(region)) % regions_.size()];
+      const std::uint32_t other =
+          regions_[(sim::below(random_, regions_.size() - 1) + 1 + index_of(region)) %
+                   regions_.size()];
       damage_.of_region(kind, region, other);
       touched[region] = true;
       lost[region] = kind >= DiskKind::kTrailerFlip;
@@ -166,8 +181,10 @@ class Run {
     start();
     for (const auto& [kind, region] : faults) {
       if (lost[region]) {
-        const bool known = std::ranges::any_of(
-            records_.chunks(), [&, at = region](const Stored& chunk) { return chunk.region == at && records_.known(chunk); });
+        const bool known =
+            std::ranges::any_of(records_.chunks(), [&, at = region](const Stored& chunk) {
+              return chunk.region == at && records_.known(chunk);
+            });
         note(kind, !known, "was not noticed");
       } else {
         note(kind, records_.footer_rewritten(region), "was not noticed");
@@ -184,7 +201,8 @@ class Run {
     bool right = true;
     for (const Stored& chunk : records_.chunks()) {
       const Outcome outcome = records_.load(chunk);
-      const bool gone = kind == DiskKind::kBothLabels || StoredRecords::slot_at(chunk) + chunk.record.facts.payload_bytes > left;
+      const bool gone = kind == DiskKind::kBothLabels ||
+                        StoredRecords::slot_at(chunk) + chunk.record.facts.payload_bytes > left;
       right = right && outcome != Outcome::kWrong && (!gone || outcome == Outcome::kMiss);
     }
     for (const std::uint64_t place : damage_.places) hit_[place] = true;
@@ -218,7 +236,9 @@ int main(int argc, char** argv) {
   const char* const crash = std::getenv("CRASH_SUITE");
   const bool whole = crash != nullptr && std::string_view(crash) == "whole";
   const std::uint64_t count = argc > 1 ? number(argv[1]) : whole ? kWholeCount : kSmallCount;
-  const std::uint64_t seed = argc > 2 ? number(argv[2]) : argc > 1 || whole ? std::random_device()() : kSmallSeed;
+  const std::uint64_t seed = argc > 2            ? number(argv[2])
+                             : argc > 1 || whole ? std::random_device()()
+                                                 : kSmallSeed;
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Run run(seed);
   run.damage(count);

@@ -36,13 +36,19 @@ struct Tally {
 class Run {
  public:
   Run(const Shape& shape, std::uint64_t seed, Tally& tally)
-      : seed_(seed), random_(seed), chunks_(shape), tally_(tally), hit_(chunks_.place_count()), order_(StoredChunks::kChunks) {
+      : seed_(seed),
+        random_(seed),
+        chunks_(shape),
+        tally_(tally),
+        hit_(chunks_.place_count()),
+        order_(StoredChunks::kChunks) {
     std::iota(order_.begin(), order_.end(), 0);
   }
 
   void damage(std::uint64_t count) {
     for (std::uint64_t round = 0; count > 0; ++round) {
-      const auto size = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, StoredChunks::kAtOnce));
+      const auto size =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(count, StoredChunks::kAtOnce));
       one_round(size);
       count -= size;
       if (round % kControlEvery == 0) control(StoredChunks::kAtOnce);
@@ -57,7 +63,8 @@ class Run {
  private:
   // Moves `count` random chunks to the front of the order.
   void draw(std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) std::swap(order_[i], order_[i + random_() % (order_.size() - i)]);
+    for (std::uint32_t i = 0; i < count; ++i)
+      std::swap(order_[i], order_[i + random_() % (order_.size() - i)]);
   }
 
   // Each damaged chunk has a partner of its own.
@@ -91,15 +98,16 @@ class Run {
     const std::vector<std::uint32_t> loaded(order_.begin(), order_.begin() + count);
     for (const Outcome outcome : chunks_.load_all(loaded)) {
       ++tally_.controls;
-      if (outcome != Outcome::kRight) fail(Kind::kCount, loaded[0], "an undamaged chunk did not load");
+      if (outcome != Outcome::kRight)
+        fail(Kind::kCount, loaded[0], "an undamaged chunk did not load");
     }
   }
 
   void fail(Kind kind, std::uint32_t chunk, const char* what) {
     if (++tally_.failures > 20) return;
     const std::string_view name = kind == Kind::kCount ? "control" : name_of(kind);
-    std::printf("FAILED: %.*s of chunk %u %s (seed %llu)\n", static_cast<int>(name.size()), name.data(), chunk, what,
-                static_cast<unsigned long long>(seed_));
+    std::printf("FAILED: %.*s of chunk %u %s (seed %llu)\n", static_cast<int>(name.size()),
+                name.data(), chunk, what, static_cast<unsigned long long>(seed_));
   }
 
   const std::uint64_t seed_;
@@ -121,7 +129,9 @@ int main(int argc, char** argv) {
   const char* const crash = std::getenv("CRASH_SUITE");
   const bool whole = crash != nullptr && std::string_view(crash) == "whole";
   const std::uint64_t count = argc > 1 ? number(argv[1]) : whole ? kWholeCount : kSmallCount;
-  const std::uint64_t seed = argc > 2 ? number(argv[2]) : argc > 1 || whole ? std::random_device()() : kSmallSeed;
+  const std::uint64_t seed = argc > 2            ? number(argv[2])
+                             : argc > 1 || whole ? std::random_device()()
+                                                 : kSmallSeed;
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Tally tally;
   const std::uint64_t shapes = std::size(kShapes);
@@ -129,13 +139,16 @@ int main(int argc, char** argv) {
     Run(kShapes[i], seed + i, tally).damage(count * (i + 1) / shapes - count * i / shapes);
   for (std::size_t kind = 0; kind < kKinds; ++kind) {
     const std::string_view name = name_of(static_cast<Kind>(kind));
-    std::printf("%16.*s %9llu\n", static_cast<int>(name.size()), name.data(), static_cast<unsigned long long>(tally.tried[kind]));
+    std::printf("%16.*s %9llu\n", static_cast<int>(name.size()), name.data(),
+                static_cast<unsigned long long>(tally.tried[kind]));
   }
   std::printf(
-      "%llu corruptions in %llu distinct places, %.4f%% rejected, %llu reported as BAD; %llu undamaged loads; %llu failures\n",
+      "%llu corruptions in %llu distinct places, %.4f%% rejected, %llu reported as BAD; %llu "
+      "undamaged loads; %llu failures\n",
       static_cast<unsigned long long>(count), static_cast<unsigned long long>(tally.places),
       count == 0 ? 0.0 : 100.0 * static_cast<double>(tally.rejected) / static_cast<double>(count),
-      static_cast<unsigned long long>(tally.bad_reports), static_cast<unsigned long long>(tally.controls),
+      static_cast<unsigned long long>(tally.bad_reports),
+      static_cast<unsigned long long>(tally.controls),
       static_cast<unsigned long long>(tally.failures));
   return tally.failures == 0 ? 0 : 1;
 }

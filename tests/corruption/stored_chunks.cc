@@ -28,7 +28,8 @@ protocol::BlockHash hash_of(std::uint64_t chunk) {
 
 // Byte `at` of a chunk, derived from key and generation alone.
 std::byte expected(const protocol::BlockHash& hash, std::uint64_t generation, std::uint64_t at) {
-  const std::uint64_t word = (hash.lo + generation * 0x2545f4914f6cdd1dULL + at / 8 + 1) * 0x9e3779b97f4a7c15ULL;
+  const std::uint64_t word =
+      (hash.lo + generation * 0x2545f4914f6cdd1dULL + at / 8 + 1) * 0x9e3779b97f4a7c15ULL;
   return static_cast<std::byte>(word >> (8 * (at % 8)));
 }
 
@@ -42,7 +43,8 @@ Mapping map_memfd(const char* name, std::size_t bytes, Fd& fd) {
 
 }  // namespace
 
-StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.layers, made.blocks_per_chunk} {
+StoredChunks::StoredChunks(const Shape& made)
+    : group_{made.piece_bytes, made.layers, made.blocks_per_chunk} {
   store::IndexShape shape{};
   shape.entry_count = 2 * kChunks;  // more than needed, so no chunk is evicted
   shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
@@ -54,7 +56,8 @@ StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.la
   session_ = map_memfd("session", sizeof(protocol::SessionRegion), session_fd_);
   store_ = std::make_unique<store::Store>(shape, index_.data(), arena_.data(), stats_);
   store_->set_touched_bytes(shape.arena_bytes);
-  store_->sessions().add(kSession, *reinterpret_cast<const protocol::SessionRegion*>(session_.data()));
+  store_->sessions().add(kSession,
+                         *reinterpret_cast<const protocol::SessionRegion*>(session_.data()));
 
   const std::string fingerprint = "corruption: " + std::to_string(made.piece_bytes) + "\n";
   store::NamespaceSpec spec;
@@ -85,7 +88,8 @@ StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.la
     must(grant.status == 0, "a chunk was refused");
     fill(0, hash, grant.generation);
     const std::span<std::byte> slot(arena_.data() + grant.offset_bytes, group_.slot_bytes());
-    const std::uint64_t root = copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot).value();
+    const std::uint64_t root =
+        copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot).value();
     store_->commit(kSession, {grant.slot, 0, grant.generation, root});
     const auto view = attachment_->index().find(attachment_->key(0, hash, 0, 0));
     must(view.has_value(), "a chunk was not committed");
@@ -99,7 +103,8 @@ StoredChunks::~StoredChunks() {
 
 void StoredChunks::attach(const store::IndexShape& shape) {
   int sockets[2];
-  must(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0, "no socket");
+  must(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0,
+       "no socket");
   sidecar_end_ = Fd(sockets[1]);
   protocol::Welcome welcome{};
   welcome.epoch = shape.epoch;
@@ -123,32 +128,40 @@ std::vector<std::byte*> StoredChunks::pieces(std::uint32_t place) {
   std::vector<std::byte*> result;
   for (std::vector<std::byte>& layer : pages_)
     for (std::uint32_t block = 0; block < group_.blocks_per_chunk; ++block)
-      result.push_back(layer.data() + (place * group_.blocks_per_chunk + block) * group_.piece_bytes);
+      result.push_back(layer.data() +
+                       (place * group_.blocks_per_chunk + block) * group_.piece_bytes);
   return result;
 }
 
-void StoredChunks::fill(std::uint32_t place, const protocol::BlockHash& hash, std::uint64_t generation) {
+void StoredChunks::fill(std::uint32_t place, const protocol::BlockHash& hash,
+                        std::uint64_t generation) {
   std::uint64_t at = 0;
   for (std::byte* piece : pieces(place))
-    for (std::uint64_t i = 0; i < group_.piece_bytes; ++i) piece[i] = expected(hash, generation, at++);
+    for (std::uint64_t i = 0; i < group_.piece_bytes; ++i)
+      piece[i] = expected(hash, generation, at++);
 }
 
-bool StoredChunks::holds(std::uint32_t place, const protocol::BlockHash& hash, std::uint64_t generation) const {
+bool StoredChunks::holds(std::uint32_t place, const protocol::BlockHash& hash,
+                         std::uint64_t generation) const {
   std::uint64_t at = 0;
   for (const std::vector<std::byte>& layer : pages_)
     for (std::uint64_t i = 0; i < group_.blocks_per_chunk * group_.piece_bytes; ++i)
-      if (layer[place * group_.blocks_per_chunk * group_.piece_bytes + i] != expected(hash, generation, at++)) return false;
+      if (layer[place * group_.blocks_per_chunk * group_.piece_bytes + i] !=
+          expected(hash, generation, at++))
+        return false;
   return true;
 }
 
 std::vector<std::byte> StoredChunks::earlier_slot(std::uint32_t chunk, std::uint64_t generation) {
   std::vector<std::byte> slot(group_.slot_bytes());
   fill(0, hash_of(chunk), generation);
-  must(copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot).ok(), "a chunk was not copied");
+  must(copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot).ok(),
+       "a chunk was not copied");
   return slot;
 }
 
-std::vector<StoredChunks::Outcome> StoredChunks::load_all(const std::vector<std::uint32_t>& chunks) {
+std::vector<StoredChunks::Outcome> StoredChunks::load_all(
+    const std::vector<std::uint32_t>& chunks) {
   must(chunks.size() <= kAtOnce, "too many loads at once");
   for (std::vector<std::byte>& layer : pages_) std::memset(layer.data(), 0, layer.size());
   std::map<std::uint64_t, std::uint32_t> places;  // by ticket
@@ -183,15 +196,17 @@ std::uint64_t StoredChunks::take_bad_reports() {
     const Result<protocol::Packet> packet = protocol::receive_packet(sidecar_end_.get());
     if (!packet.ok()) return reports;
     const Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
-    must(decoder.ok() && decoder->type() == protocol::MessageType::kBad, "the shim sent something else than BAD");
+    must(decoder.ok() && decoder->type() == protocol::MessageType::kBad,
+         "the shim sent something else than BAD");
     ++reports;
   }
 }
 
 std::span<std::byte> StoredChunks::entry(std::uint32_t chunk) {
   const auto* header = reinterpret_cast<const protocol::IndexHeader*>(index_.data());
-  return {index_.data() + header->entries_offset + views_[chunk].slot * sizeof(protocol::IndexEntry),
-          sizeof(protocol::IndexEntry)};
+  return {
+      index_.data() + header->entries_offset + views_[chunk].slot * sizeof(protocol::IndexEntry),
+      sizeof(protocol::IndexEntry)};
 }
 
 std::span<std::byte> StoredChunks::cell(std::uint32_t chunk) {
@@ -200,7 +215,8 @@ std::span<std::byte> StoredChunks::cell(std::uint32_t chunk) {
   const std::uint64_t wanted = protocol::pack_halves(views_[chunk].slot + 1, place.tag);
   for (const std::uint64_t bucket : place.bucket)
     for (std::uint32_t i = 0; i < protocol::kBucketCells; ++i) {
-      std::byte* at = index_.data() + header->buckets_offset + bucket * sizeof(protocol::Bucket) + i * 8;
+      std::byte* at =
+          index_.data() + header->buckets_offset + bucket * sizeof(protocol::Bucket) + i * 8;
       if (reinterpret_cast<const protocol::AtomicU64*>(at)->load() == wanted) return {at, 8};
     }
   must(false, "no cell leads to a chunk");

@@ -37,10 +37,14 @@ class StoredChunks {
 
   // The bytes that a load reads: the slot (payload, then the digest table from table_offset() on)
   // and the entry.
-  std::span<std::byte> slot(std::uint32_t chunk) { return {arena_.data() + views_[chunk].offset_bytes, group_.slot_bytes()}; }
+  std::span<std::byte> slot(std::uint32_t chunk) {
+    return {arena_.data() + views_[chunk].offset_bytes, group_.slot_bytes()};
+  }
   std::size_t payload_bytes() const { return group_.payload_bytes(); }
   std::size_t table_offset() const { return protocol::digest_table_offset(group_.payload_bytes()); }
-  std::size_t table_bytes() const { return 8 * protocol::digest_count(group_.payload_bytes(), group_.piece_bytes); }
+  std::size_t table_bytes() const {
+    return 8 * protocol::digest_count(group_.payload_bytes(), group_.piece_bytes);
+  }
   std::span<std::byte> entry(std::uint32_t chunk);
   // The cell of the hash table that leads to the chunk.
   std::span<std::byte> cell(std::uint32_t chunk);
@@ -53,7 +57,8 @@ class StoredChunks {
   // Every byte of arena and index has a number, to count damaged bytes.
   std::size_t place_count() const { return arena_.size() + index_.size(); }
   std::size_t place(const std::byte* at) const {
-    if (at >= arena_.data() && at < arena_.data() + arena_.size()) return static_cast<std::size_t>(at - arena_.data());
+    if (at >= arena_.data() && at < arena_.data() + arena_.size())
+      return static_cast<std::size_t>(at - arena_.data());
     return arena_.size() + static_cast<std::size_t>(at - index_.data());
   }
 

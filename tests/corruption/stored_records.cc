@@ -55,14 +55,16 @@ StoredRecords::StoredRecords(sim::Random& random) : random_(random) {
   for (int i = 0; i < 100; ++i) tier_->step(1000, none);  // for the footers in flight
   tier_->env.kill();
   tier_.reset();
-  must(disk::decode_superblock(disk_.bytes().first(disk::kSuperblockBytes), superblock_) == disk::SuperblockFault::kNone,
+  must(disk::decode_superblock(disk_.bytes().first(disk::kSuperblockBytes), superblock_) ==
+           disk::SuperblockFault::kNone,
        "no superblock");
   must(superblock_.drops.size() == 1, "the drop is not in the superblock");
   pristine_ = disk_.as_it_is();
 }
 
 disk::Trailer StoredRecords::trailer(std::uint32_t region) const {
-  const std::span<const std::byte> block = pristine_.bytes().subspan(trailer_at(region), disk::kBlockBytes);
+  const std::span<const std::byte> block =
+      pristine_.bytes().subspan(trailer_at(region), disk::kBlockBytes);
   return disk::decode_trailer(superblock_.volume, region, block).value_or(disk::Trailer{});
 }
 
@@ -102,14 +104,16 @@ StoredRecords::Outcome StoredRecords::load(const Stored& chunk) {
   view.payload_bytes = static_cast<std::uint32_t>(got.facts.payload_bytes);
   view.piece_bytes = static_cast<std::uint32_t>(got.facts.piece_bytes);
   view.root = got.facts.root;
-  if (got.facts.slot_bytes() != slot.span().size() || !store::verify_payload(slot.span().data(), view)) {
+  if (got.facts.slot_bytes() != slot.span().size() ||
+      !store::verify_payload(slot.span().data(), view)) {
     disk::Command bad = tier_->command(Operation::kPut, chunk.number);
     bad.kind = disk::Command::Kind::kForget;
     bad.facts = got.facts;
     tier_->engine.accept(bad);
     return Outcome::kMiss;
   }
-  const bool right = got.facts == chunk.record.facts && sim::right_bytes(slot.span(), chunk.number, got.facts);
+  const bool right =
+      got.facts == chunk.record.facts && sim::right_bytes(slot.span(), chunk.number, got.facts);
   return right ? Outcome::kRight : Outcome::kWrong;
 }
 

@@ -30,8 +30,12 @@ class StoredRecords {
   const disk::Superblock& superblock() const { return superblock_; }
 
   // Offsets on the disk.
-  static std::uint64_t region_at(std::uint32_t region) { return disk::kHeadBytes + region * sim::kRegionBytes; }
-  static std::uint64_t trailer_at(std::uint32_t region) { return region_at(region + 1) - disk::kBlockBytes; }
+  static std::uint64_t region_at(std::uint32_t region) {
+    return disk::kHeadBytes + region * sim::kRegionBytes;
+  }
+  static std::uint64_t trailer_at(std::uint32_t region) {
+    return region_at(region + 1) - disk::kBlockBytes;
+  }
   static std::uint64_t header_at(const Stored& chunk) {
     return region_at(chunk.region) + std::uint64_t{chunk.record.block} * disk::kBlockBytes;
   }
@@ -40,7 +44,9 @@ class StoredRecords {
   std::size_t size() const { return pristine_.size(); }
 
   // Changes bytes of the volume.
-  void write(std::uint64_t offset, std::span<const std::byte> bytes) { disk_.damage(offset, bytes); }
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) {
+    disk_.damage(offset, bytes);
+  }
   void cut_off(std::uint64_t bytes) { disk_.resize(bytes); }
   // Restores the volume as stored; no tier runs afterwards.
   void restore();
@@ -50,7 +56,9 @@ class StoredRecords {
   enum class Outcome { kMiss, kRight, kWrong };
   Outcome load(const Stored& chunk);
   // Whether the tier knows the chunk.
-  bool known(const Stored& chunk) const { return tier_->catalog.find(sim::key_of(chunk.number)).has_value(); }
+  bool known(const Stored& chunk) const {
+    return tier_->catalog.find(sim::key_of(chunk.number)).has_value();
+  }
   // Whether the tier knows any dropped chunk.
   bool any_dropped_known() const;
   // Whether the tier has rewritten the region's footer since the start, as after a scan of the

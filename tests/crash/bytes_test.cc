@@ -11,7 +11,8 @@ class Bytes : public CrashTest {
  protected:
   // Another engine of this arena writes over the whole arena.
   void overwrite_the_arena() {
-    const Fd fd(::open(("/dev/shm/" + world_.larderd().name() + ".arena").c_str(), O_RDWR | O_CLOEXEC));
+    const Fd fd(
+        ::open(("/dev/shm/" + world_.larderd().name() + ".arena").c_str(), O_RDWR | O_CLOEXEC));
     Result<Mapping> arena = Mapping::map_shared(fd, 1 << 20, PROT_READ | PROT_WRITE, "arena");
     ASSERT_TRUE(arena.ok());
     std::memset(arena->data(), 0xee, arena->size());
@@ -42,7 +43,8 @@ TEST_F(Bytes, WhatIsWrittenIntoThePagesIsVerifiedNotWhatWasRead) {
   ASSERT_TRUE(page_.await("load_half"));
   overwrite_the_arena();  // the other half, and the digest table
   page_.go("load_half");
-  EXPECT_EQ(reader->wait(20'000), 0) << "11: wrong bytes were reported good; 13: what is bad was not dropped";
+  EXPECT_EQ(reader->wait(20'000), 0)
+      << "11: wrong bytes were reported good; 13: what is bad was not dropped";
   EXPECT_TRUE(eventually([&] { return status({"trust", "bad_reported"}) == 1; }));
 }
 
@@ -63,8 +65,9 @@ TEST_F(Bytes, AComplaintOfAnEarlierLifeDropsNothing) {
   page_.go("load_hold_released");
   EXPECT_EQ(reader->wait(20'000), 0);
   ASSERT_TRUE(eventually([&] { return status({"trust", "bad_reported"}) == 1; }));
-  const auto witness =
-      engine([](Engine& engine) { return engine.load({1}) == Code::kOk && engine.holds_bytes_of({1}, 8) ? 0 : 10; });
+  const auto witness = engine([](Engine& engine) {
+    return engine.load({1}) == Code::kOk && engine.holds_bytes_of({1}, 8) ? 0 : 10;
+  });
   EXPECT_EQ(witness->wait(20'000), 0) << "the chunk of the new generation is gone";
   EXPECT_EQ(status({"memory", "evicted", "bad"}), 0) << "the present chunk of the slot was dropped";
 }
@@ -94,7 +97,10 @@ TEST_F(Bytes, TheWriterOfAKilledLarderdReachesNobodyInTheNext) {
   const auto writer = engine([this](Engine& engine) {
     page_.stop_at("store_half");
     if (engine.store({1}, 7, 5000) != 0) return 10;
-    return store_at_last(engine, {1}, 8) && engine.load({1}) == Code::kOk && engine.holds_bytes_of({1}, 8) ? 0 : 11;
+    return store_at_last(engine, {1}, 8) && engine.load({1}) == Code::kOk &&
+                   engine.holds_bytes_of({1}, 8)
+               ? 0
+               : 11;
   });
   ASSERT_TRUE(page_.await("store_half"));
   world_.restart();

@@ -30,7 +30,10 @@ class ChunkPages {
 
   // REQUIRES: pages of whole words.
   explicit ChunkPages(std::uint32_t chunks, const client::Group& group = kGroup)
-      : chunks_(chunks), group_(group), page_words_(group.piece_bytes / 8), words_(chunks * group.pieces() * page_words_) {}
+      : chunks_(chunks),
+        group_(group),
+        page_words_(group.piece_bytes / 8),
+        words_(chunks * group.pieces() * page_words_) {}
 
   client::GroupPages layers() {
     client::GroupPages all(group_.layers);
@@ -64,7 +67,9 @@ class ChunkPages {
   }
   bool holds(std::uint32_t place, std::uint64_t key, std::uint64_t generation) {
     bool all = true;
-    visit(place, [&](std::uint64_t& at, std::uint64_t i) { all = all && at == expected(key, generation, i); });
+    visit(place, [&](std::uint64_t& at, std::uint64_t i) {
+      all = all && at == expected(key, generation, i);
+    });
     return all;
   }
   bool all_zero() const {
@@ -79,7 +84,9 @@ class ChunkPages {
     return i == 0 ? generation : mix(mix(key ^ mix(generation)) + i);
   }
   std::uint64_t* word(std::uint32_t layer, std::uint32_t page) {
-    return words_.data() + (static_cast<std::size_t>(layer) * chunks_ * group_.blocks_per_chunk + page) * page_words_;
+    return words_.data() +
+           (static_cast<std::size_t>(layer) * chunks_ * group_.blocks_per_chunk + page) *
+               page_words_;
   }
   template <typename Visit>
   void visit(std::uint32_t place, const Visit& each) {

@@ -17,7 +17,9 @@ namespace larder::crash {
 // process 1 there.
 class NewPidNamespace {
  public:
-  NewPidNamespace() : before_(::open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC)), made_(::unshare(CLONE_NEWPID) == 0) {}
+  NewPidNamespace()
+      : before_(::open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC)),
+        made_(::unshare(CLONE_NEWPID) == 0) {}
   NewPidNamespace(const NewPidNamespace&) = delete;
   ~NewPidNamespace() {
     if (made_ && ::setns(before_.get(), CLONE_NEWPID) != 0) ::_exit(70);
@@ -31,7 +33,8 @@ class NewPidNamespace {
 
 // From here on this process sees the /proc of its PID namespace. False: not permitted.
 inline bool mount_own_proc() {
-  return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          ::mount("proc", "/proc", "proc", 0, nullptr) == 0;
 }
 

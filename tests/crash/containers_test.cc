@@ -49,7 +49,8 @@ class Containers : public testing::Test {
       Engine engine(world_->socket());
       return engine.attached() ? work(engine) : 1;
     });
-    EXPECT_NE(pid_namespace_of(process->pid()), pid_namespace_of(world_->larderd().process().pid()));
+    EXPECT_NE(pid_namespace_of(process->pid()),
+              pid_namespace_of(world_->larderd().process().pid()));
     EXPECT_NE(pid_namespace_of(process->pid()), pid_namespace_of(::getpid()));
     return process;
   }
@@ -62,13 +63,16 @@ class Containers : public testing::Test {
   // Stores far more than there is room for.
   void fill_with_others() {
     const auto others = engine([](Engine& engine) {
-      for (std::uint64_t key = 100; key < 100 + 4 * Engine::kChunks; ++key) engine.store({key}, key, 1000);
+      for (std::uint64_t key = 100; key < 100 + 4 * Engine::kChunks; ++key)
+        engine.store({key}, key, 1000);
       return 0;
     });
     EXPECT_EQ(others->wait(20'000), 0);
   }
   bool attached(std::int64_t engines) {
-    return eventually([&] { return world_->larderd().status_number({"sessions", "attached"}) == engines; });
+    return eventually([&] {
+      return world_->larderd().status_number({"sessions", "attached"}) == engines;
+    });
   }
 
   std::optional<World> world_;
@@ -87,7 +91,9 @@ TEST_F(Containers, AnEngineGoesOnWithItsMappingWhenLarderdIsRestartedInAnother) 
     if (hold == 0 || places.empty()) return 11;
     tally_.loaded = 1;
     if (!eventually([&] { return engine.client().state().attachments == 2; }, 10'000)) return 12;
-    if (engine.client().state().epoch == epoch || !eventually([&] { return arena_places() == places; })) return 13;
+    if (engine.client().state().epoch == epoch ||
+        !eventually([&] { return arena_places() == places; }))
+      return 13;
     for (const std::uint64_t key : keys(1, slots)) {
       if (!engine.present(key)) return 14;
       if (engine.load({key}) != Code::kOk) return 15;
@@ -104,8 +110,8 @@ TEST_F(Containers, AnEngineGoesOnWithItsMappingWhenLarderdIsRestartedInAnother) 
   EXPECT_TRUE(eventually([&] { return tally_.stored == 1; }, 20'000)) << reader->wait(0);
   fill_with_others();
   tally_.stop = true;
-  EXPECT_EQ(reader->wait(20'000), 0)
-      << "13: epoch or mapping, 14: a miss, 15: a failed load, 3: a wrong byte, 16: evicted under a hold";
+  EXPECT_EQ(reader->wait(20'000), 0) << "13: epoch or mapping, 14: a miss, 15: a failed load, 3: a "
+                                        "wrong byte, 16: evicted under a hold";
   EXPECT_EQ(world_->leaks(), "");
 }
 
@@ -128,7 +134,8 @@ TEST_F(Containers, AGrantInFlightIsNobodyElsesUntilItsWriterStopsOrDies) {
       page_.go("store_half");
       EXPECT_EQ(writer->wait(20'000), 0) << "10: a store into the dead one was believed";
     }
-    EXPECT_TRUE(eventually([&] { return world_->slots_in(SlotState::kQuarantined) == 0; })) << "dies: " << dies;
+    EXPECT_TRUE(eventually([&] { return world_->slots_in(SlotState::kQuarantined) == 0; }))
+        << "dies: " << dies;
     page_.disarm();
   }
   EXPECT_EQ(world_->leaks(), "");

@@ -42,7 +42,8 @@ inline int sleep_for_ever() {
 
 // Repeats the store until all chunks are present: larderd may not have touched its memory yet, or
 // the session may not be attached yet.
-inline bool store_at_last(Engine& engine, const std::vector<std::uint64_t>& wanted, std::uint64_t generation) {
+inline bool store_at_last(Engine& engine, const std::vector<std::uint64_t>& wanted,
+                          std::uint64_t generation) {
   return eventually([&] {
     engine.store(wanted, generation, 1000);
     for (const std::uint64_t key : wanted)
@@ -69,7 +70,8 @@ class CrashTest : public testing::Test {
   int serve() {
     announce_in(&page_);
     base::set_log_level(base::LogLevel::kError);
-    const Result<config::Config> config = config::load(std::filesystem::path(world_.socket()).parent_path() / "larder.yaml", {});
+    const Result<config::Config> config =
+        config::load(std::filesystem::path(world_.socket()).parent_path() / "larder.yaml", {});
     const base::MonotonicClock clock;
     Result<std::unique_ptr<loop::Sidecar>> sidecar = loop::Sidecar::start(*config, clock);
     return sidecar.ok() && (*sidecar)->run().ok() ? 0 : 1;
@@ -78,7 +80,8 @@ class CrashTest : public testing::Test {
   // on.
   void fill_with_others() {
     const auto others = engine([](Engine& engine) {
-      for (std::uint64_t key = 100; key < 100 + 4 * Engine::kChunks; ++key) engine.store({key}, key, 1000);
+      for (std::uint64_t key = 100; key < 100 + 4 * Engine::kChunks; ++key)
+        engine.store({key}, key, 1000);
       return 0;
     });
     EXPECT_EQ(others->wait(20'000), 0);
@@ -87,7 +90,8 @@ class CrashTest : public testing::Test {
   std::uint64_t stored_by_others() {
     Tally& counted = Tally::make();
     const auto others = engine([&](Engine& engine) {
-      for (std::uint64_t key = 100; key < 110; ++key) counted.stored += engine.store({key}, key, 100);
+      for (std::uint64_t key = 100; key < 110; ++key)
+        counted.stored += engine.store({key}, key, 100);
       return 0;
     });
     EXPECT_EQ(others->wait(20'000), 0);
@@ -99,10 +103,13 @@ class CrashTest : public testing::Test {
   std::uint64_t all_visible_verify() {
     Tally& tally = Tally::make();
     ChildProcess checker([&] { return check_all(world_.socket(), tally); });
-    EXPECT_EQ(checker.wait(30'000), 0) << "3 is a wrong byte, 4 a visible chunk that could not be loaded";
+    EXPECT_EQ(checker.wait(30'000), 0)
+        << "3 is a wrong byte, 4 a visible chunk that could not be loaded";
     return tally.loaded;
   }
-  std::int64_t status(const std::vector<std::string>& path) { return world_.larderd().status_number(path); }
+  std::int64_t status(const std::vector<std::string>& path) {
+    return world_.larderd().status_number(path);
+  }
 
   World world_{kTinyArena};
   const std::uint64_t slots_ = world_.slots();  // fewer than Engine::kChunks

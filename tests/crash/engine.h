@@ -21,7 +21,8 @@ namespace larder::crash {
 // A copy engine that can reject good bytes: the sidecar then verifies the chunk itself.
 class FaultFinder final : public client::testing_support::HostCopies {
  public:
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const copy::PieceList& to) const override {
     if (finds_fault) return {Code::kDataLoss, "told to"};
     return HostCopies::load(slot, root, to);
   }
@@ -37,7 +38,8 @@ class Engine {
   static constexpr std::uint32_t kChunks = 32;  // the most chunks of one call
 
   // Engines with equal `space` and equal `group` share chunks.
-  explicit Engine(const std::string& socket, std::uint64_t space = 0, const client::Group& group = ChunkPages::kGroup)
+  explicit Engine(const std::string& socket, std::uint64_t space = 0,
+                  const client::Group& group = ChunkPages::kGroup)
       : socket_(socket), client_({socket, "victim", 1}, copies_), pages_(kChunks, group) {
     client::NamespaceSpec spec;
     spec.fingerprint = "engine: victim " + std::to_string(space) + "\n";
@@ -52,14 +54,17 @@ class Engine {
 
   // Asks for the grants of a store.
   bool begin(const std::vector<std::uint64_t>& keys, std::uint64_t generation) {
-    for (std::uint32_t place = 0; place < keys.size(); ++place) pages_.fill(place, keys[place], generation);
+    for (std::uint32_t place = 0; place < keys.size(); ++place)
+      pages_.fill(place, keys[place], generation);
     return client_.store_begin(pages_.transfer(keys)).ok();
   }
-  std::uint64_t store(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
+  std::uint64_t store(const std::vector<std::uint64_t>& keys, std::uint64_t generation,
+                      std::uint32_t wait_ms) {
     return begin(keys, generation) ? client_.store_finish(wait_ms).stored : 0;
   }
   // The same on threads of the client, with a wait for the end.
-  std::uint64_t submit(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
+  std::uint64_t submit(const std::vector<std::uint64_t>& keys, std::uint64_t generation,
+                       std::uint32_t wait_ms) {
     if (!begin(keys, generation) || !client_.store_submit(wait_ms).ok()) return 0;
     std::vector<client::StoreCompletion> done;
     while (done.empty()) done = client_.store_poll(1, std::chrono::seconds(1));
@@ -78,12 +83,14 @@ class Engine {
   }
   bool holds_bytes_of(const std::vector<std::uint64_t>& keys) {
     bool right = true;
-    for (std::uint32_t place = 0; place < keys.size(); ++place) right = right && pages_.holds(place, keys[place]);
+    for (std::uint32_t place = 0; place < keys.size(); ++place)
+      right = right && pages_.holds(place, keys[place]);
     return right;
   }
   bool holds_bytes_of(const std::vector<std::uint64_t>& keys, std::uint64_t generation) {
     bool right = true;
-    for (std::uint32_t place = 0; place < keys.size(); ++place) right = right && pages_.holds(place, keys[place], generation);
+    for (std::uint32_t place = 0; place < keys.size(); ++place)
+      right = right && pages_.holds(place, keys[place], generation);
     return right;
   }
   // In memory or below.
@@ -126,7 +133,8 @@ class Engine {
     for (int fd = 3; fd < 256; ++fd) {
       sockaddr_un peer{};
       socklen_t bytes = sizeof(peer);
-      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0 && peer.sun_path == socket_)
+      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0 &&
+          peer.sun_path == socket_)
         ::shutdown(fd, SHUT_RDWR);
     }
   }
@@ -149,7 +157,9 @@ class Engine {
     close_adapter(*number, false);
     return std::nullopt;
   }
-  void close_adapter(std::uint32_t number, bool drop) { static_cast<void>(client_.close_namespace(number, drop)); }
+  void close_adapter(std::uint32_t number, bool drop) {
+    static_cast<void>(client_.close_namespace(number, drop));
+  }
   // From here on all calls above use this namespace. 0: the engine's own.
   void work_in(std::uint32_t number) { pages_.work_in(number); }
 
@@ -165,10 +175,12 @@ class Engine {
 
  private:
   static client::Hashes hashes(const client::Transfer& transfer) {
-    return {reinterpret_cast<const std::uint8_t*>(transfer.hashes.data()), sizeof(protocol::BlockHash), transfer.hashes.size(),
-            transfer.ns};
+    return {reinterpret_cast<const std::uint8_t*>(transfer.hashes.data()),
+            sizeof(protocol::BlockHash), transfer.hashes.size(), transfer.ns};
   }
-  std::size_t lookup(const client::Transfer& transfer) const { return client_.lookups().present(hashes(transfer)); }
+  std::size_t lookup(const client::Transfer& transfer) const {
+    return client_.lookups().present(hashes(transfer));
+  }
 
   const std::string socket_;
   FaultFinder copies_;

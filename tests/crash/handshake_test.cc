@@ -34,7 +34,8 @@ TEST_F(Handshake, WhatTheEngineStillWroteIsFreedByTheSessionAfterTheLostOne) {
     page_.stop_at("store_half");
     std::thread cutter([&] {
       const bool lost = page_.await("store_half") && lose_twice(engine);
-      tally_.loaded = lost && eventually([&] { return engine.client().state().attachments == 2; }) ? 1U : 2U;
+      tally_.loaded =
+          lost && eventually([&] { return engine.client().state().attachments == 2; }) ? 1U : 2U;
     });
     const std::uint64_t stored = engine.store({1}, 111, 5000);
     cutter.join();
@@ -46,7 +47,8 @@ TEST_F(Handshake, WhatTheEngineStillWroteIsFreedByTheSessionAfterTheLostOne) {
   ASSERT_TRUE(eventually([&] { return tally_.loaded != 0; }, 20'000));
   ASSERT_EQ(tally_.loaded, 1U) << "it did not attach a third time";
   fill_with_others();
-  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U) << "its slot was handed on while it writes";
+  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U)
+      << "its slot was handed on while it writes";
   page_.go("store_half");
   EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }));
   tally_.stop = true;
@@ -58,7 +60,9 @@ TEST_F(Handshake, WhatTheEngineStillWroteIsFreedByTheSessionAfterTheLostOne) {
 TEST_F(Handshake, LostOverAndOverItLeaksNothing) {
   const auto loser = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1}, 7)) return 10;
-    const auto descriptors = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), {}); };
+    const auto descriptors = [] {
+      return std::distance(fs::directory_iterator("/proc/self/fd"), {});
+    };
     const auto before = descriptors();
     for (std::uint32_t i = 0; i < 5; ++i) {
       if (!lose_twice(engine)) return 11;
@@ -98,14 +102,16 @@ TEST_F(Handshake, AnEngineThatLarderdHadKnownToBeBackIsAwaitedByTheNextOne) {
   ASSERT_TRUE(page_.await("hello_sent"));
   const std::uint64_t stored = stored_by_others();
   page_.go("hello_sent");
-  if (std::chrono::steady_clock::now() - began > std::chrono::milliseconds(protocol::kHeartbeatTimeoutMs - 200))
+  if (std::chrono::steady_clock::now() - began >
+      std::chrono::milliseconds(protocol::kHeartbeatTimeoutMs - 200))
     GTEST_SKIP() << "this machine is too slow just now: the engine was not awaited any more";
   EXPECT_EQ(stored, 0U) << "handed on before the engine could announce its holds";
   ASSERT_TRUE(attached(1));
   EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }));
   fill_with_others();
   tally_.stored = 1;
-  EXPECT_EQ(holder->wait(20'000), 0) << "12: it was evicted under a hold that had been announced again";
+  EXPECT_EQ(holder->wait(20'000), 0)
+      << "12: it was evicted under a hold that had been announced again";
   EXPECT_EQ(world_.leaks(), "");
 }
 

@@ -21,9 +21,11 @@ Status serve(const std::string& file) {
   if (!config.ok()) return config.status();
   base::set_log_level(base::LogLevel::kError);
   const base::MonotonicClock clock;
-  Result<std::unique_ptr<loop::Sidecar>> sidecar = loop::Sidecar::start(*config, clock, kGrantAgeMs);
+  Result<std::unique_ptr<loop::Sidecar>> sidecar =
+      loop::Sidecar::start(*config, clock, kGrantAgeMs);
   if (!sidecar.ok()) return sidecar.status();
-  const Result<std::unique_ptr<pages::HttpServer>> http = pages::HttpServer::start(*config, **sidecar);
+  const Result<std::unique_ptr<pages::HttpServer>> http =
+      pages::HttpServer::start(*config, **sidecar);
   if (!http.ok()) return http.status();
   return (*sidecar)->run();
 }

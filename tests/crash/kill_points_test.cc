@@ -24,7 +24,8 @@ using test::ChildProcess;
 void expect_all_verify(World& world) {
   Tally& tally = Tally::make();
   ChildProcess checker([&] { return check_all(world.socket(), tally); });
-  EXPECT_EQ(checker.wait(30'000), 0) << "3 is a wrong byte, 4 a visible chunk that could not be loaded";
+  EXPECT_EQ(checker.wait(30'000), 0)
+      << "3 is a wrong byte, 4 a visible chunk that could not be loaded";
 }
 
 class DeathsAtPoints : public testing::Test {
@@ -32,7 +33,8 @@ class DeathsAtPoints : public testing::Test {
   // One victim that lives `life`, killed at its nth passage of the point. Returns the time that
   // larderd needed to take the victim's resources back.
   template <typename Life>
-  std::chrono::nanoseconds kill_one(World& world, std::string_view point, std::uint32_t nth, const Life& life) {
+  std::chrono::nanoseconds kill_one(World& world, std::string_view point, std::uint32_t nth,
+                                    const Life& life) {
     page_.disarm();
     page_.stop_at(point, nth);
     ChildProcess victim([&] {
@@ -51,8 +53,9 @@ class DeathsAtPoints : public testing::Test {
     Times times;
     for (int i = 0; i < kills_; ++i) times.push_back(kill());
     EXPECT_GE(percentile(times, 0).count(), 0) << point << ": not everything came back within 5 s";
-    std::printf("%-22.*s killed %3d times, reached %6llu times, reclaimed: %s\n", static_cast<int>(point.size()), point.data(),
-                kills_, static_cast<unsigned long long>(page_.reached(point)), percentiles(times).c_str());
+    std::printf("%-22.*s killed %3d times, reached %6llu times, reclaimed: %s\n",
+                static_cast<int>(point.size()), point.data(), kills_,
+                static_cast<unsigned long long>(page_.reached(point)), percentiles(times).c_str());
     EXPECT_GE(page_.reached(point), static_cast<std::uint64_t>(kills_)) << point;
     return times;
   }
@@ -79,7 +82,8 @@ TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
   Times all;
   for (const std::string_view point : client_points()) {
     const Times times = kill_at(point, [&] {
-      const std::uint32_t nth = passed_once(point) ? 1 : 1 + static_cast<std::uint32_t>(random_() % 3);
+      const std::uint32_t nth =
+          passed_once(point) ? 1 : 1 + static_cast<std::uint32_t>(random_() % 3);
       const Orders orders{world_.socket(), random_(), point};
       return kill_one(world_, point, nth, [&] { return live(orders, tally_); });
     });
@@ -88,7 +92,8 @@ TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
     expect_all_verify(world_);
     ASSERT_EQ(world_.leaks(), "") << "after " << point;
   }
-  std::printf("from kill to everything reclaimed: %s (goal: p99 10 ms)\n", percentiles(all).c_str());
+  std::printf("from kill to everything reclaimed: %s (goal: p99 10 ms)\n",
+              percentiles(all).c_str());
   EXPECT_EQ(tally_.wrong, 0U);
 }
 
@@ -117,7 +122,8 @@ TEST_F(KillPoints, AtRandom) {
     std::this_thread::sleep_for(std::chrono::microseconds(random_() % 8000));
     if (victims.size() < 3 && i + 1 < kills && (i + 1) % kBatch != 0) continue;
     const std::size_t which = random_() % victims.size();
-    ASSERT_EQ(victims[which]->kill(), 128 + SIGKILL) << "the victim ended by itself: 3 is a wrong byte";
+    ASSERT_EQ(victims[which]->kill(), 128 + SIGKILL)
+        << "the victim ended by itself: 3 is a wrong byte";
     victims.erase(victims.begin() + static_cast<std::ptrdiff_t>(which));
     ASSERT_TRUE(world_.larderd().process().running());
   }
@@ -129,7 +135,8 @@ TEST_F(KillPoints, AtRandom) {
   EXPECT_EQ(tally_.wrong, 0U);
   EXPECT_GT(tally_.loaded, 100U);
   std::printf("%d kills at random; %llu chunks stored, %llu loads verified meanwhile\n", kills,
-              static_cast<unsigned long long>(tally_.stored), static_cast<unsigned long long>(tally_.loaded));
+              static_cast<unsigned long long>(tally_.stored),
+              static_cast<unsigned long long>(tally_.loaded));
 }
 
 // covers F-002
@@ -139,15 +146,20 @@ TEST(KillLarderd, EnginesGoOnAndUseTheNewOne) {
   Tally& tally = Tally::make();
   std::vector<std::unique_ptr<ChildProcess>> engines;
   for (std::uint64_t seed = 0; seed < 2; ++seed)
-    engines.push_back(std::make_unique<ChildProcess>([&] { return live({world.socket(), seed, ""}, tally); }));
+    engines.push_back(std::make_unique<ChildProcess>([&] {
+      return live({world.socket(), seed, ""}, tally);
+    }));
   std::mt19937_64 random(50);
   for (int i = 0; i < kills; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
     const std::uint64_t loaded = tally.loaded;
     world.restart();
-    const auto attached = [&] { return world.larderd().status_number({"sessions", "attached"}) == 2; };
+    const auto attached = [&] {
+      return world.larderd().status_number({"sessions", "attached"}) == 2;
+    };
     ASSERT_TRUE(test::eventually(attached, 2000)) << "not attached again within 2 s";
-    ASSERT_TRUE(test::eventually([&] { return tally.loaded > loaded + 10; }, 2000)) << "attached and of no use";
+    ASSERT_TRUE(test::eventually([&] { return tally.loaded > loaded + 10; }, 2000))
+        << "attached and of no use";
   }
   tally.stop = true;
   for (const auto& engine : engines) EXPECT_EQ(engine->wait(30'000), 0) << "3 is a wrong byte";

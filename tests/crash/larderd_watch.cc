@@ -21,7 +21,8 @@ double status_value(const std::string& process, const std::string& name) {
 double session_regions(const std::string& process) {
   std::ifstream file(process + "/maps");
   double regions = 0;
-  for (std::string line; std::getline(file, line);) regions += line.find("memfd:larder-session") != std::string::npos ? 1 : 0;
+  for (std::string line; std::getline(file, line);)
+    regions += line.find("memfd:larder-session") != std::string::npos ? 1 : 0;
   return regions;
 }
 
@@ -35,12 +36,13 @@ double descriptors(const std::string& process) {
 void LarderdWatch::take(pid_t larderd, double at_s) {
   const std::string process = "/proc/" + std::to_string(larderd);
   samples_.push_back({at_s,
-                      {status_value(process, "RssAnon") / 1024, descriptors(process), status_value(process, "Threads"),
-                       session_regions(process)}});
+                      {status_value(process, "RssAnon") / 1024, descriptors(process),
+                       status_value(process, "Threads"), session_regions(process)}});
 }
 
 std::span<const LarderdWatch::Sample> LarderdWatch::looked_at() const {
-  return std::span(samples_).subspan(static_cast<std::size_t>(from_ * static_cast<double>(samples_.size())));
+  return std::span(samples_).subspan(
+      static_cast<std::size_t>(from_ * static_cast<double>(samples_.size())));
 }
 
 std::pair<double, double> LarderdWatch::ends(std::size_t figure) const {
@@ -52,7 +54,8 @@ std::pair<double, double> LarderdWatch::ends(std::size_t figure) const {
     std::sort(some.begin(), some.end());
     return some[some.size() / 2];
   };
-  return {median({values.begin(), values.begin() + third}), median({values.end() - third, values.end()})};
+  return {median({values.begin(), values.begin() + third}),
+          median({values.end() - third, values.end()})};
 }
 
 // Least squares.
@@ -78,8 +81,8 @@ std::string LarderdWatch::table() const {
     double most = 0;
     for (const Sample& sample : looked_at()) most = std::max(most, sample.values[figure]);
     char line[160];
-    std::snprintf(line, sizeof(line), "  %-24s %-24s %10.2f %10.2f %10.2f %12.3f\n", of_.c_str(), kFigures[figure].name, first,
-                  last, most, slope_per_minute(figure));
+    std::snprintf(line, sizeof(line), "  %-24s %-24s %10.2f %10.2f %10.2f %12.3f\n", of_.c_str(),
+                  kFigures[figure].name, first, last, most, slope_per_minute(figure));
     text += line;
   }
   return text;
@@ -90,7 +93,8 @@ std::string LarderdWatch::growth() const {
   for (std::size_t figure = 0; figure < kFigures.size(); ++figure) {
     const auto [first, last] = ends(figure);
     if (last > first * (1 + kFigures[figure].share) + kFigures[figure].more)
-      text += of_ + ": " + kFigures[figure].name + " " + std::to_string(first) + " -> " + std::to_string(last) + "\n";
+      text += of_ + ": " + kFigures[figure].name + " " + std::to_string(first) + " -> " +
+              std::to_string(last) + "\n";
   }
   return text;
 }

@@ -23,7 +23,8 @@ struct Figure {
 // Private memory is RssAnon, without arena and other files; the allocator takes some time to reach
 // its size. Two sessions, of three descriptors each, may be ending or starting, so descriptors are
 // counted exactly at the end alone.
-inline constexpr std::array kFigures{Figure{"private memory, MiB", 0.05, 1}, Figure{"descriptors", 0, 6}, Figure{"threads", 0, 1},
+inline constexpr std::array kFigures{Figure{"private memory, MiB", 0.05, 1},
+                                     Figure{"descriptors", 0, 6}, Figure{"threads", 0, 1},
                                      Figure{"session regions mapped", 0, 2}};
 
 class LarderdWatch {

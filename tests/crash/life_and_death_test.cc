@@ -36,16 +36,19 @@ TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
     return store_at_last(engine, {1}, 222) ? 0 : 11;  // a quarantined slot does not block its key
   });
   EXPECT_EQ(other->wait(20'000), 0);
-  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U) << "its slot was handed on while it may still write";
+  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U)
+      << "its slot was handed on while it may still write";
 
   writer->signal(SIGCONT);
   ASSERT_TRUE(eventually([&] { return tally_.stored == 1; }, 20'000));
   EXPECT_TRUE(eventually([&] { return status({"stores", "refused_commit"}) == 1; }));
-  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 0U) << "its slot comes back when it has stopped";
+  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 0U)
+      << "its slot comes back when it has stopped";
   tally_.stop = true;
   EXPECT_EQ(writer->wait(20'000), 0);
-  const auto reader =
-      engine([](Engine& engine) { return engine.load({1}) == Code::kOk && engine.holds_bytes_of({1}, 222) ? 0 : 10; });
+  const auto reader = engine([](Engine& engine) {
+    return engine.load({1}) == Code::kOk && engine.holds_bytes_of({1}, 222) ? 0 : 10;
+  });
   EXPECT_EQ(reader->wait(20'000), 0);
   EXPECT_GT(all_visible_verify(), slots_ / 2);
   EXPECT_EQ(world_.leaks(), "");
@@ -71,7 +74,8 @@ TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
   if (std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(2500)) {
     EXPECT_EQ(set_aside, 1U) << "its slot was handed on while its GPU may write";
   }
-  EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }, 20'000)) << "and then it comes back";
+  EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }, 20'000))
+      << "and then it comes back";
   EXPECT_GT(all_visible_verify(), 0U);
   EXPECT_EQ(world_.leaks(), "");
 }
@@ -90,9 +94,12 @@ TEST_F(LifeAndDeath, TheWriterOfALostSessionKeepsItsSlotToItselfUntilItStops) {
   });
   ASSERT_TRUE(page_.await("store_half"));
   ASSERT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 1; }));
-  EXPECT_TRUE(eventually([&] { return status({"sessions", "attached"}) == 1; })) << "it attaches again meanwhile";
+  EXPECT_TRUE(eventually([&] {
+    return status({"sessions", "attached"}) == 1;
+  })) << "it attaches again meanwhile";
   fill_with_others();
-  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U) << "its slot was handed on while it writes";
+  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U)
+      << "its slot was handed on while it writes";
   page_.go("store_half");
   EXPECT_EQ(writer->wait(20'000), 0);
   EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }));
@@ -123,7 +130,8 @@ TEST_F(LifeAndDeath, WhoIsTheLastToReadALostSessionsMemoryDoesNotUnmapIt) {
     if (!store_at_last(engine, {1}, 1)) return 10;
     const std::uint64_t hold = engine.hold_all({1});
     engine.cut_off();
-    if (hold == 0 || !eventually([&] { return engine.client().state().attachments >= 2; })) return 11;
+    if (hold == 0 || !eventually([&] { return engine.client().state().attachments >= 2; }))
+      return 11;
     page_.stop_at("attachment_ends");
     std::thread scheduler([&] {
       engine.client().release(hold);
@@ -183,7 +191,8 @@ class Asker {
     return granted_.size();
   }
   void give_back() {
-    for (const protocol::Grant& grant : granted_) client_.send_slot(protocol::MessageType::kDisown, grant.slot, grant.generation);
+    for (const protocol::Grant& grant : granted_)
+      client_.send_slot(protocol::MessageType::kDisown, grant.slot, grant.generation);
     granted_.clear();
     client_.reserve(handle_, {});  // all before the drop is done
   }
@@ -210,7 +219,8 @@ TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
     ASSERT_TRUE(eventually([&] { return room() == slots_; }));
     page_.disarm();
     const auto greedy = engine([this, held](Engine& engine) {
-      if (!store_at_last(engine, keys(0, held), 1) || engine.hold_all(keys(0, held)) == 0) return 10;
+      if (!store_at_last(engine, keys(0, held), 1) || engine.hold_all(keys(0, held)) == 0)
+        return 10;
       page_.stop_at("store_half");
       engine.store(keys(held, slots_ - held), 1, 5000);
       return sleep_for_ever();
@@ -220,7 +230,8 @@ TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
     const auto killed = std::chrono::steady_clock::now();
     greedy->signal(SIGKILL);
     bool all = false;
-    while (!all && std::chrono::steady_clock::now() < killed + std::chrono::seconds(5)) all = room() == slots_;
+    while (!all && std::chrono::steady_clock::now() < killed + std::chrono::seconds(5))
+      all = room() == slots_;
     ASSERT_TRUE(all) << "not within 5 s";
     times.push_back(std::chrono::steady_clock::now() - killed);
   }
@@ -255,7 +266,8 @@ TEST_F(LifeAndDeath, AnArenaFullOfHeldSlotsRefusesStoresAndLoadsGoOn) {
     }
     return 0;
   });
-  EXPECT_EQ(other->wait(30'000), 0) << "10: stored where all is held; 11: a load failed; 12: a wrong byte";
+  EXPECT_EQ(other->wait(30'000), 0)
+      << "10: stored where all is held; 11: a load failed; 12: a wrong byte";
   EXPECT_TRUE(eventually([&] { return status({"stores", "refused_no_space"}) >= 8 * 20; }));
   tally_.stop = true;
   EXPECT_EQ(one->wait(20'000), 0);

@@ -40,7 +40,8 @@ class AdapterPlayer {
 
   void open(std::uint64_t content) {
     const std::string text = "engine: victim\nadapter: " + std::to_string(content) + "\n";
-    const std::optional<std::uint32_t> number = engine_.open_adapter(text + std::string(kTextBytes, 'x') + "\n", 5000);
+    const std::optional<std::uint32_t> number =
+        engine_.open_adapter(text + std::string(kTextBytes, 'x') + "\n", 5000);
     if (!number) return;
     engine_.work_in(*number);
     const bool stored = eventually([&] {
@@ -65,8 +66,10 @@ class AdapterPlayer {
     for (const Adapter& one : open_) {
       if (!one.stored || wrong_ != 0) continue;
       engine_.work_in(one.number);
-      if (!eventually([&] { return tally_.stop || engine_.load({kKey}) == Code::kOk; }, 20'000)) wrong_ = kGone;
-      if (!tally_.stop && wrong_ == 0 && !engine_.holds_bytes_of({kKey}, one.content)) wrong_ = kWrongByte;
+      if (!eventually([&] { return tally_.stop || engine_.load({kKey}) == Code::kOk; }, 20'000))
+        wrong_ = kGone;
+      if (!tally_.stop && wrong_ == 0 && !engine_.holds_bytes_of({kKey}, one.content))
+        wrong_ = kWrongByte;
       ++tally_.loaded;
     }
   }
@@ -102,19 +105,24 @@ class NamespaceDeaths : public CrashTest {
 
 TEST_F(NamespaceDeaths, WhatIsOpenIsThereAfterwardsAndNothingElse) {
   const int rounds = whole() ? 25 : 1;
-  const auto player = engine([this](Engine& engine) { return AdapterPlayer(engine, tally_).play(); });
+  const auto player =
+      engine([this](Engine& engine) { return AdapterPlayer(engine, tally_).play(); });
   ASSERT_TRUE(attached(1));
   for (int i = 0; i < rounds; ++i)
-    for (const std::string_view point : {"namespace_unnoted", "namespace_left", "journal_written_anew", "journal_replaced"}) {
+    for (const std::string_view point :
+         {"namespace_unnoted", "namespace_left", "journal_written_anew", "journal_replaced"}) {
       die_at(point, 1 + static_cast<std::uint32_t>(i) % 3);
-      ASSERT_TRUE(attached(1)) << "10: a chunk of an open namespace is gone, 3: a wrong byte, 11: a hit in a closed one; after "
+      ASSERT_TRUE(attached(1)) << "10: a chunk of an open namespace is gone, 3: a wrong byte, 11: "
+                                  "a hit in a closed one; after "
                                << point;
       const std::uint64_t loaded = tally_.loaded;
-      ASSERT_TRUE(eventually([&] { return tally_.loaded > loaded + kOpen; }, 20'000)) << "attached and of no use after " << point;
+      ASSERT_TRUE(eventually([&] { return tally_.loaded > loaded + kOpen; }, 20'000))
+          << "attached and of no use after " << point;
       EXPECT_TRUE(fresh_files_are_gone()) << point;
     }
   tally_.stop = true;
-  EXPECT_EQ(player->wait(30'000), 0) << "10: a chunk of an open namespace is gone, 3: a wrong byte, 11: a hit in a closed one";
+  EXPECT_EQ(player->wait(30'000), 0)
+      << "10: a chunk of an open namespace is gone, 3: a wrong byte, 11: a hit in a closed one";
   EXPECT_EQ(world_.leaks(), "");
 }
 

@@ -69,7 +69,8 @@ __attribute__((constructor)) void begin() {
 bool fails(Kind which) {
   if (which != kind || counted.fetch_add(1) != call) return false;
   if (const char* mark = std::getenv("NTH_MARK"))
-    ::syscall(SYS_close, static_cast<int>(::syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600)));
+    ::syscall(SYS_close,
+              static_cast<int>(::syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600)));
   return true;
 }
 
@@ -125,7 +126,8 @@ int posix_memalign(void** memory, std::size_t alignment, std::size_t size) noexc
   return *memory == nullptr ? ENOMEM : 0;
 }
 
-void* mmap(void* address, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+void* mmap(void* address, std::size_t bytes, int protection, int flags, int fd,
+           off_t offset) noexcept {
   static const auto real = next(&mmap, "mmap");
   if (!fails(Kind::kMmap)) return real(address, bytes, protection, flags, fd, offset);
   errno = ENOMEM;
@@ -148,26 +150,38 @@ int posix_fallocate(int fd, off_t offset, off_t bytes) {
 
 }  // extern "C"
 
-NTH_CALL_OF(kOpen, EMFILE, int, memfd_create, (const char* name, unsigned flags) noexcept, (name, flags), true)
-NTH_CALL_OF(kOpen, EMFILE, int, socket, (int domain, int type, int protocol) noexcept, (domain, type, protocol), true)
-NTH_CALL_OF(kOpen, EMFILE, int, accept4, (int fd, sockaddr* peer, socklen_t* bytes, int flags), (fd, peer, bytes, flags), true)
+NTH_CALL_OF(kOpen, EMFILE, int, memfd_create, (const char* name, unsigned flags) noexcept,
+            (name, flags), true)
+NTH_CALL_OF(kOpen, EMFILE, int, socket, (int domain, int type, int protocol) noexcept,
+            (domain, type, protocol), true)
+NTH_CALL_OF(kOpen, EMFILE, int, accept4, (int fd, sockaddr* peer, socklen_t* bytes, int flags),
+            (fd, peer, bytes, flags), true)
 NTH_CALL_OF(kOpen, EMFILE, int, epoll_create1, (int flags) noexcept, (flags), true)
 NTH_CALL_OF(kOpen, EMFILE, int, eventfd, (unsigned value, int flags) noexcept, (value, flags), true)
-NTH_CALL_OF(kOpen, EMFILE, int, timerfd_create, (clockid_t clock, int flags) noexcept, (clock, flags), true)
+NTH_CALL_OF(kOpen, EMFILE, int, timerfd_create, (clockid_t clock, int flags) noexcept,
+            (clock, flags), true)
 NTH_CALL_OF(kOpen, EMFILE, int, dup, (int fd) noexcept, (fd), true)
-NTH_CALL_OF(kRead, EIO, ssize_t, read, (int fd, void* bytes, std::size_t count), (fd, bytes, count), file_or_socket(fd))
-NTH_CALL_OF(kRead, EIO, ssize_t, pread, (int fd, void* bytes, std::size_t count, off_t at), (fd, bytes, count, at), true)
-NTH_CALL_OF(kOpen, ENOLCK, int, flock, (int fd, int operation) noexcept, (fd, operation), true)
-NTH_CALL_OF(kRead, EIO, ssize_t, preadv, (int fd, const iovec* parts, int count, off_t at), (fd, parts, count, at), true)
-NTH_CALL_OF(kRead, EIO, ssize_t, recvmsg, (int fd, msghdr* message, int flags), (fd, message, flags), true)
-NTH_CALL_OF(kWrite, ENOSPC, ssize_t, write, (int fd, const void* bytes, std::size_t count), (fd, bytes, count),
+NTH_CALL_OF(kRead, EIO, ssize_t, read, (int fd, void* bytes, std::size_t count), (fd, bytes, count),
             file_or_socket(fd))
-NTH_CALL_OF(kWrite, ENOSPC, ssize_t, pwrite, (int fd, const void* bytes, std::size_t count, off_t at), (fd, bytes, count, at),
-            true)
-NTH_CALL_OF(kWrite, EIO, ssize_t, pwritev, (int fd, const iovec* parts, int count, off_t at), (fd, parts, count, at), true)
+NTH_CALL_OF(kRead, EIO, ssize_t, pread, (int fd, void* bytes, std::size_t count, off_t at),
+            (fd, bytes, count, at), true)
+NTH_CALL_OF(kOpen, ENOLCK, int, flock, (int fd, int operation) noexcept, (fd, operation), true)
+NTH_CALL_OF(kRead, EIO, ssize_t, preadv, (int fd, const iovec* parts, int count, off_t at),
+            (fd, parts, count, at), true)
+NTH_CALL_OF(kRead, EIO, ssize_t, recvmsg, (int fd, msghdr* message, int flags),
+            (fd, message, flags), true)
+NTH_CALL_OF(kWrite, ENOSPC, ssize_t, write, (int fd, const void* bytes, std::size_t count),
+            (fd, bytes, count), file_or_socket(fd))
+NTH_CALL_OF(kWrite, ENOSPC, ssize_t, pwrite,
+            (int fd, const void* bytes, std::size_t count, off_t at), (fd, bytes, count, at), true)
+NTH_CALL_OF(kWrite, EIO, ssize_t, pwritev, (int fd, const iovec* parts, int count, off_t at),
+            (fd, parts, count, at), true)
 NTH_CALL_OF(kWrite, EIO, int, fdatasync, (int fd), (fd), true)
-NTH_CALL_OF(kWrite, ENOSPC, int, mkdir, (const char* path, mode_t mode) noexcept, (path, mode), true)
-NTH_CALL_OF(kWrite, ENOBUFS, ssize_t, sendmsg, (int fd, const msghdr* message, int flags), (fd, message, flags), true)
+NTH_CALL_OF(kWrite, ENOSPC, int, mkdir, (const char* path, mode_t mode) noexcept, (path, mode),
+            true)
+NTH_CALL_OF(kWrite, ENOBUFS, ssize_t, sendmsg, (int fd, const msghdr* message, int flags),
+            (fd, message, flags), true)
 NTH_CALL_OF(kWrite, ENOSPC, int, ftruncate, (int fd, off_t bytes) noexcept, (fd, bytes), true)
-NTH_CALL_OF(kWrite, ENOSPC, int, fallocate, (int fd, int mode, off_t offset, off_t bytes), (fd, mode, offset, bytes), true)
+NTH_CALL_OF(kWrite, ENOSPC, int, fallocate, (int fd, int mode, off_t offset, off_t bytes),
+            (fd, mode, offset, bytes), true)
 NTH_CALL_OF(kWrite, EIO, int, rename, (const char* from, const char* to) noexcept, (from, to), true)

@@ -41,10 +41,11 @@ class NthCall : public testing::TestWithParam<Case> {
     folder_ = ::mkdtemp(pattern.data());
     name_ = fs::path(folder_).filename().string();
     mark_ = folder_ + "/mark";
-    std::ofstream(folder_ + "/larder.yaml") << "socket: " << socket()
-                                            << "\nlog_level: error\nmemory:\n  size: 1MiB\n  shm_name: " << name_
-                                            << "\nhttp:\n  listen: \"\"\n  admin_socket: " << folder_ << "/larder.admin\n"
-                                            << (GetParam().disk ? disk_.lines(34, "through") : "");
+    std::ofstream(folder_ + "/larder.yaml")
+        << "socket: " << socket()
+        << "\nlog_level: error\nmemory:\n  size: 1MiB\n  shm_name: " << name_
+        << "\nhttp:\n  listen: \"\"\n  admin_socket: " << folder_ << "/larder.admin\n"
+        << (GetParam().disk ? disk_.lines(34, "through") : "");
   }
   ~NthCall() override {
     fs::remove_all(folder_);
@@ -55,7 +56,8 @@ class NthCall : public testing::TestWithParam<Case> {
   std::vector<std::string> files() const {
     std::vector<std::string> found;
     for (const auto& file : fs::directory_iterator("/dev/shm"))
-      if (const std::string name = file.path().filename().string(); name.starts_with(name_ + ".")) found.push_back(name);
+      if (const std::string name = file.path().filename().string(); name.starts_with(name_ + "."))
+        found.push_back(name);
     return found;
   }
   // A command whose n-th call of this case's kind fails; n < 0: no failure.
@@ -71,7 +73,9 @@ class NthCall : public testing::TestWithParam<Case> {
     words.insert(words.end(), command.begin(), command.end());
     return std::make_unique<ChildProcess>(words);
   }
-  std::unique_ptr<ChildProcess> larderd(long n) const { return run({LARDERD_PATH, "--config", folder_ + "/larder.yaml"}, n); }
+  std::unique_ptr<ChildProcess> larderd(long n) const {
+    return run({LARDERD_PATH, "--config", folder_ + "/larder.yaml"}, n);
+  }
   // Whether larderd listens; false once larderd has ended.
   bool listens(ChildProcess& larderd) const {
     eventually([&] { return fs::exists(socket()) || !larderd.running(); }, 10'000);
@@ -90,7 +94,9 @@ class NthCall : public testing::TestWithParam<Case> {
   }
   bool take_mark() const { return fs::remove(mark_); }
   void free_memory() const {
-    EXPECT_EQ(run({LARDERD_PATH, "--config", folder_ + "/larder.yaml", "--free-memory"}, -1)->wait(10'000), 0);
+    EXPECT_EQ(run({LARDERD_PATH, "--config", folder_ + "/larder.yaml", "--free-memory"}, -1)
+                  ->wait(10'000),
+              0);
     EXPECT_THAT(files(), testing::IsEmpty()) << "left behind";
   }
   // One whole life without a fault, which leaves chunks on the disk and no chunk in memory; finds
@@ -133,11 +139,13 @@ TEST_P(NthCall, OfLarderdCostsAMissOrAStartNothingElse) {
     std::unique_ptr<ChildProcess> first = larderd(n);
     if (listens(*first)) {
       const int status = engine(-1);
-      ASSERT_TRUE(status == 0 || status == 4) << status << ": 3 is a wrong byte, 128 and more a signal";
+      ASSERT_TRUE(status == 0 || status == 4)
+          << status << ": 3 is a wrong byte, 128 and more a signal";
       missed += status == 4;
     }
     const int status = stop(*first);
-    ASSERT_TRUE(status == 0 || ended_by_itself(status)) << "it ended with " << status << ", 128 and more is a signal";
+    ASSERT_TRUE(status == 0 || ended_by_itself(status))
+        << "it ended with " << status << ", 128 and more is a signal";
     ended += ended_by_itself(status);
     const bool reached = take_mark();
     ASSERT_TRUE(reached || status == 0);
@@ -148,8 +156,10 @@ TEST_P(NthCall, OfLarderdCostsAMissOrAStartNothingElse) {
     free_memory();
     if (HasFailure() || !reached) break;
   }
-  std::printf("%s%s: %ld calls of larderd failed one by one; it ended by itself %ld times, %ld times the engine had no cache\n",
-              GetParam().kind, GetParam().disk ? " over a disk" : "", (n + step - 1) / step, ended, missed);
+  std::printf(
+      "%s%s: %ld calls of larderd failed one by one; it ended by itself %ld times, %ld times the "
+      "engine had no cache\n",
+      GetParam().kind, GetParam().disk ? " over a disk" : "", (n + step - 1) / step, ended, missed);
   EXPECT_GT(n, 0);
 }
 
@@ -160,23 +170,29 @@ TEST_P(NthCall, OfAnEngineCostsAMissNothingElse) {
   const int step = stride(std::max(1, GetParam().small_stride / 4));
   for (;; n += step) {
     const int status = engine(n);
-    ASSERT_TRUE(status == 0 || status == 4) << GetParam().kind << " " << n << " ended with " << status
-                                            << ": 3 is a wrong byte, 128 and more a signal, -1 it hangs";
+    ASSERT_TRUE(status == 0 || status == 4)
+        << GetParam().kind << " " << n << " ended with " << status
+        << ": 3 is a wrong byte, 128 and more a signal, -1 it hangs";
     missed += status == 4;
     if (!take_mark()) break;
   }
-  std::printf("%s%s: %ld calls of an engine failed one by one, %ld times it had no cache\n", GetParam().kind,
-              GetParam().disk ? " over a disk" : "", (n + step - 1) / step, missed);
+  std::printf("%s%s: %ld calls of an engine failed one by one, %ld times it had no cache\n",
+              GetParam().kind, GetParam().disk ? " over a disk" : "", (n + step - 1) / step,
+              missed);
   ASSERT_EQ(engine(-1), 0);
   ASSERT_EQ(stop(*sidecar), 0);
   free_memory();
 }
 
 INSTANTIATE_TEST_SUITE_P(Fails, NthCall,
-                         testing::Values(Case{"malloc", 61}, Case{"mmap", 1}, Case{"open", 3}, Case{"read", 3}, Case{"write", 3},
-                                         Case{"malloc", 211, true, 5}, Case{"mmap", 7, true}, Case{"open", 11, true},
-                                         Case{"read", 7, true}, Case{"write", 9, true}),
-                         [](const auto& which) { return std::string(which.param.kind) + (which.param.disk ? "_disk" : ""); });
+                         testing::Values(Case{"malloc", 61}, Case{"mmap", 1}, Case{"open", 3},
+                                         Case{"read", 3}, Case{"write", 3},
+                                         Case{"malloc", 211, true, 5}, Case{"mmap", 7, true},
+                                         Case{"open", 11, true}, Case{"read", 7, true},
+                                         Case{"write", 9, true}),
+                         [](const auto& which) {
+                           return std::string(which.param.kind) + (which.param.disk ? "_disk" : "");
+                         });
 
 }  // namespace
 }  // namespace larder::crash

@@ -65,8 +65,10 @@ int main(int argc, char** argv) {
   unsigned char hashes[kChunks * 16];
   larder_pages pages[kLayers];
   std::uint32_t numbers[kChunks];
-  for (std::uint32_t i = 0; i < kLayers; ++i) pages[i] = {memory + i * kChunks * kPieceBytes, kPieceBytes, kPieceBytes, kChunks};
-  for (std::size_t i = 0; i < sizeof(hashes); ++i) hashes[i] = static_cast<unsigned char>(i * 37 + 5);
+  for (std::uint32_t i = 0; i < kLayers; ++i)
+    pages[i] = {memory + i * kChunks * kPieceBytes, kPieceBytes, kPieceBytes, kChunks};
+  for (std::size_t i = 0; i < sizeof(hashes); ++i)
+    hashes[i] = static_cast<unsigned char>(i * 37 + 5);
   for (std::uint32_t i = 0; i < kChunks; ++i) numbers[i] = i;
   larder_transfer transfer{};
   transfer.struct_bytes = sizeof(transfer);
@@ -81,7 +83,8 @@ int main(int argc, char** argv) {
   while (larder_open(&options, &client) != LARDER_OK)
     if (!in_time()) return 4;
   const larder_group group{kPieceBytes, kLayers, 1};
-  const larder_namespace ns{sizeof(larder_namespace), 1, "engine: nth\n", "nth", &group, 1, 256, 0, 0};
+  const larder_namespace ns{
+      sizeof(larder_namespace), 1, "engine: nth\n", "nth", &group, 1, 256, 0, 0};
   while (larder_set_namespace(client, &ns) != LARDER_OK && in_time()) {
   }
   while (larder_register_pages(client, 0, pages, kLayers) != LARDER_OK && in_time()) {

@@ -20,7 +20,8 @@ std::atomic<PointPage*> announced_in{nullptr};
 }  // namespace
 
 PointPage& PointPage::make() {
-  void* memory = ::mmap(nullptr, sizeof(PointPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      ::mmap(nullptr, sizeof(PointPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   return *new (memory) PointPage();
 }
@@ -28,7 +29,8 @@ PointPage& PointPage::make() {
 PointPage::Place& PointPage::at(std::string_view point) {
   const auto found = std::find(kPoints.begin(), kPoints.end(), point);
   if (found != kPoints.end()) return places_[static_cast<std::size_t>(found - kPoints.begin())];
-  std::fprintf(stderr, "point_page.h does not list the point %.*s\n", static_cast<int>(point.size()), point.data());
+  std::fprintf(stderr, "point_page.h does not list the point %.*s\n",
+               static_cast<int>(point.size()), point.data());
   std::abort();
 }
 

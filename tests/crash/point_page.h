@@ -15,12 +15,13 @@ namespace larder::crash {
 // In the order of a life: points of the engine's client, points of a client that is asked about its
 // grants, then points of the sidecar.
 inline constexpr std::array<std::string_view, 54> kPoints{
-    "connected", "hello_sent", "welcome_received", "regions_mapped", "locked", "attached_sent", "namespace_sent",
-    "namespace_opened", "session_published", "heart_beaten", "reserve_sent", "granted_received", "store_listed",
-    "store_submitted", "store_begun", "store_half", "store_digests_written", "store_copied", "commit_ready", "commit_sent",
-    "orphan_written", "disown_sent", "word_read", "hold_place_taken", "hold_announced", "chunk_held", "load_found", "load_begun",
-    "load_half", "load_verified", "load_copied", "load_hold_released", "bad_sent", "load_ended", "drop_sent", "open_sent",
-    "close_sent", "closing", "session_closed",
+    "connected", "hello_sent", "welcome_received", "regions_mapped", "locked", "attached_sent",
+    "namespace_sent", "namespace_opened", "session_published", "heart_beaten", "reserve_sent",
+    "granted_received", "store_listed", "store_submitted", "store_begun", "store_half",
+    "store_digests_written", "store_copied", "commit_ready", "commit_sent", "orphan_written",
+    "disown_sent", "word_read", "hold_place_taken", "hold_announced", "chunk_held", "load_found",
+    "load_begun", "load_half", "load_verified", "load_copied", "load_hold_released", "bad_sent",
+    "load_ended", "drop_sent", "open_sent", "close_sent", "closing", "session_closed",
     // ASK_GRANTS has arrived; STILL_WRITING is sent.
     "grants_asked", "still_writing_sent",
     // Of sidecar/store.
@@ -29,7 +30,8 @@ inline constexpr std::array<std::string_view, 54> kPoints{
     "attachment_ends",
     // Of a restart: the client has announced its holds again; then points of sidecar/store and
     // sidecar/loop.
-    "holds_announced_again", "restore_chosen", "index_unpublished", "index_published", "settled", "stopping",
+    "holds_announced_again", "restore_chosen", "index_unpublished", "index_published", "settled",
+    "stopping",
     // Of sidecar/loop, for namespaces.
     "namespace_unnoted", "namespace_left", "journal_written_anew", "journal_replaced"};
 inline constexpr std::size_t kClientPoints = 39;

@@ -34,7 +34,8 @@ class UnderLoad {
       RestartModel& model = *models_.emplace_back(&RestartModel::make());
       model.below = below;
       model.space = below ? i : 0;
-      engines_.push_back(std::make_unique<ChildProcess>([&] { return live_by_model(world.socket(), i, model); }));
+      engines_.push_back(
+          std::make_unique<ChildProcess>([&] { return live_by_model(world.socket(), i, model); }));
     }
   }
   ~UnderLoad() {
@@ -57,11 +58,14 @@ class UnderLoad {
       model->started = number;
       model->died = number;
     }
-    const bool checked = noted && all_have([&](const RestartModel& model) { return model.checked == number; });
+    const bool checked =
+        noted && all_have([&](const RestartModel& model) { return model.checked == number; });
     for (RestartModel* model : models_) model->go_on = number;
-    const bool probed = checked && all_have([&](const RestartModel& model) { return model.probed == number; });
+    const bool probed =
+        checked && all_have([&](const RestartModel& model) { return model.probed == number; });
     for (const auto& engine : engines_)
-      EXPECT_TRUE(engine->running()) << engine->wait(0) << ": 3 is a wrong byte, 4 a gone chunk has risen";
+      EXPECT_TRUE(engine->running())
+          << engine->wait(0) << ": 3 is a wrong byte, 4 a gone chunk has risen";
     return probed && !testing::Test::HasFailure();
   }
   // Their exit status.
@@ -79,7 +83,8 @@ class UnderLoad {
   template <typename Condition>
   bool all_have(const Condition& condition) {
     for (std::size_t e = 0; e < models_.size(); ++e)
-      if (!eventually([&] { return condition(*models_[e]) || !engines_[e]->running(); }, 30'000)) return false;
+      if (!eventually([&] { return condition(*models_[e]) || !engines_[e]->running(); }, 30'000))
+        return false;
     return true;
   }
 
@@ -101,7 +106,8 @@ void kill_under(UnderLoad& load, int kills, const std::function<void()>& dead) {
     ASSERT_TRUE(load.round(number, term ? SIGTERM : SIGKILL, dead)) << "in round " << number;
   }
   load.end();
-  const std::uint64_t acknowledged = load.sum(&RestartModel::acknowledged), back = load.sum(&RestartModel::back);
+  const std::uint64_t acknowledged = load.sum(&RestartModel::acknowledged),
+                      back = load.sum(&RestartModel::back);
   EXPECT_GT(acknowledged, static_cast<std::uint64_t>(kills) * 20);
   EXPECT_GE(static_cast<double>(back), 0.999 * static_cast<double>(acknowledged));
   std::printf("%d kills: %llu of %llu acknowledged chunks were back, %llu loads verified\n", kills,
@@ -129,19 +135,25 @@ TEST(KillLarderdUnderLoad, OverADiskToo) {
   kill_under(load, kills, [&] { most = std::max(most, disk.taken_bytes()); });
   EXPECT_GT(most, 0U);
   EXPECT_LE(most, kDiskBytes);
-  const std::uint64_t stored = load.sum(&RestartModel::stored), before = load.sum(&RestartModel::below_before);
+  const std::uint64_t stored = load.sum(&RestartModel::stored),
+                      before = load.sum(&RestartModel::below_before);
   // About one a kill; a busy machine under a sanitizer had 17 for 20.
   EXPECT_GT(load.sum(&RestartModel::fetched), static_cast<std::uint64_t>(kills) / 4);
   EXPECT_GT(stored * ChunkPages::kGroup.slot_bytes(), kills >= 100 ? 3 * kDiskBytes : 0);
-  const std::uint64_t back = load.sum(&RestartModel::below_back), gone = load.sum(&RestartModel::below_gone);
-  EXPECT_GE(static_cast<double>(back + gone), 0.95 * static_cast<double>(before)) << "a present chunk can be loaded";
+  const std::uint64_t back = load.sum(&RestartModel::below_back),
+                      gone = load.sum(&RestartModel::below_gone);
+  EXPECT_GE(static_cast<double>(back + gone), 0.95 * static_cast<double>(before))
+      << "a present chunk can be loaded";
   std::printf(
-      "of %llu looked for that were only on the disk %llu were back, and %llu had left it; %llu fetched in all, %llu stored, "
+      "of %llu looked for that were only on the disk %llu were back, and %llu had left it; %llu "
+      "fetched in all, %llu stored, "
       "%llu drops; the disk took %.1f MiB of %.1f at most\n",
-      static_cast<unsigned long long>(before), static_cast<unsigned long long>(back), static_cast<unsigned long long>(gone),
-      static_cast<unsigned long long>(load.sum(&RestartModel::fetched)), static_cast<unsigned long long>(stored),
-      static_cast<unsigned long long>(load.sum(&RestartModel::drops)), static_cast<double>(most) / (1 << 20),
-      static_cast<double>(kDiskBytes) / (1 << 20));
+      static_cast<unsigned long long>(before), static_cast<unsigned long long>(back),
+      static_cast<unsigned long long>(gone),
+      static_cast<unsigned long long>(load.sum(&RestartModel::fetched)),
+      static_cast<unsigned long long>(stored),
+      static_cast<unsigned long long>(load.sum(&RestartModel::drops)),
+      static_cast<double>(most) / (1 << 20), static_cast<double>(kDiskBytes) / (1 << 20));
   EXPECT_EQ(world.leaks(), "");
 }
 
@@ -161,7 +173,8 @@ TEST(KillLarderdAfterADrop, NothingOfItComesUpFromTheDisk) {
   Tally& tally = Tally::make();
   ChildProcess process([&] {
     Engine engine(world.socket()), other(world.socket(), 1);
-    if (!engine.attached() || !other.attached() || !store_at_last(engine, keys(1, kChunks), 7)) return 10;
+    if (!engine.attached() || !other.attached() || !store_at_last(engine, keys(1, kChunks), 7))
+      return 10;
     tally.stored = kChunks;
     while (!tally.stop) ::usleep(1000);
     const std::uint64_t before = epoch_of(engine);
@@ -170,13 +183,16 @@ TEST(KillLarderdAfterADrop, NothingOfItComesUpFromTheDisk) {
     engine.drop();
     if (!engine.client().wait_namespace(0, 10'000).ok()) return 11;
     ::kill(larderd, SIGKILL);
-    if (!eventually([&] { return epoch_of(engine) != 0 && epoch_of(engine) != before; }, 20'000)) return 12;
+    if (!eventually([&] { return epoch_of(engine) != 0 && epoch_of(engine) != before; }, 20'000))
+      return 12;
     for (const std::uint64_t key : keys(1, kChunks))
       if (engine.reachable(key) || engine.fetch(key, 500).whole) return 4;
     return 0;
   });
   ASSERT_TRUE(eventually([&] { return tally.stored == kChunks; }));
-  ASSERT_TRUE(eventually([&] { return world.larderd().status_number({"disk", "chunks"}) == std::int64_t{kChunks}; }));
+  ASSERT_TRUE(eventually([&] {
+    return world.larderd().status_number({"disk", "chunks"}) == std::int64_t{kChunks};
+  }));
   tally.stop = true;
   ASSERT_EQ(world.larderd().process().wait(20'000), 128 + SIGKILL);
   world.restart();
@@ -206,7 +222,8 @@ struct Reattached {
   std::atomic<std::uint64_t> stored{0}, rounds{0}, right{0};
   std::atomic<std::int64_t> first_hit_us{0};
   static Reattached& make() {
-    void* memory = ::mmap(nullptr, sizeof(Reattached), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory = ::mmap(nullptr, sizeof(Reattached), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return *new (memory) Reattached();
   }
 };
@@ -250,11 +267,13 @@ int hit_again(Engine& engine, std::uint64_t chunks, std::uint64_t restarts, Reat
 TEST(Reattach, OfTenGibWithinASecond) {
   const std::uint64_t mib = whole() ? 10 << 10 : 64;
   if (whole() && available_bytes() < (mib + 1024) << 20)
-    GTEST_SKIP() << "11 GiB of memory are needed, " << (available_bytes() >> 20) << " MiB are available";
+    GTEST_SKIP() << "11 GiB of memory are needed, " << (available_bytes() >> 20)
+                 << " MiB are available";
   test::LarderdProcess larderd(std::to_string(mib) + "MiB", "error");
   ASSERT_TRUE(eventually(
       [&] {
-        return larderd.status_number({"memory", "touched_bytes"}) == larderd.status_number({"memory", "capacity_bytes"});
+        return larderd.status_number({"memory", "touched_bytes"}) ==
+               larderd.status_number({"memory", "capacity_bytes"});
       },
       180'000));
   constexpr std::uint64_t kRestarts = 2;
@@ -264,19 +283,23 @@ TEST(Reattach, OfTenGibWithinASecond) {
     Engine engine(larderd.socket());
     return engine.attached() ? hit_again(engine, chunks, kRestarts, told) : 1;
   });
-  ASSERT_TRUE(eventually([&] { return told.stored == chunks || !process.running(); }, 300'000)) << "storing takes too long";
+  ASSERT_TRUE(eventually([&] { return told.stored == chunks || !process.running(); }, 300'000))
+      << "storing takes too long";
   for (std::uint64_t round = 1; round <= kRestarts; ++round) {
-    ASSERT_TRUE(process.running()) << process.wait(0) << ": 3 is a wrong byte, 10 the memory could not be filled, 11 no hit";
+    ASSERT_TRUE(process.running())
+        << process.wait(0) << ": 3 is a wrong byte, 10 the memory could not be filled, 11 no hit";
     const std::int64_t killed_us = now_us();
     std::int64_t dead_us = killed_us;
     larderd.kill_and_restart(SIGKILL, [&] { dead_us = now_us(); });
     ASSERT_TRUE(eventually([&] { return told.rounds == round || !process.running(); }, 300'000));
     const double ms = static_cast<double>(told.first_hit_us - killed_us) / 1000;
     std::printf(
-        "%llu MiB, %llu chunks: SIGKILL to the first hit %.0f ms, of these %.0f until the killed one was gone, %llu chunks back "
+        "%llu MiB, %llu chunks: SIGKILL to the first hit %.0f ms, of these %.0f until the killed "
+        "one was gone, %llu chunks back "
         "and right\n",
         static_cast<unsigned long long>(mib), static_cast<unsigned long long>(chunks), ms,
-        static_cast<double>(dead_us - killed_us) / 1000, static_cast<unsigned long long>(told.right.load()));
+        static_cast<double>(dead_us - killed_us) / 1000,
+        static_cast<unsigned long long>(told.right.load()));
     EXPECT_LE(ms, 1000);
     EXPECT_GE(static_cast<double>(told.right), 0.999 * static_cast<double>(chunks));
   }

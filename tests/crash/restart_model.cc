@@ -38,7 +38,10 @@ constexpr int kSample = 40;
 class Player {
  public:
   Player(const std::string& socket, std::uint64_t number, RestartModel& model)
-      : engine_(socket, model.space, model.group), random_(number), next_key_((number + 1) << 32), model_(model) {
+      : engine_(socket, model.space, model.group),
+        random_(number),
+        next_key_((number + 1) << 32),
+        model_(model) {
     for (Chunk& chunk : chunks_) chunk.key = next_key_++;
   }
 
@@ -74,7 +77,8 @@ class Player {
     if (dice < 600) {  // another prompt: the stored chunks are left alone
       chunk = {next_key_++};
     } else if (dice < 1000) {
-      constexpr Verb kVerbs[] = {Verb::kEvict, Verb::kEvict, Verb::kPin, Verb::kUnpin, Verb::kUnpin, Verb::kPrefetch};
+      constexpr Verb kVerbs[] = {Verb::kEvict, Verb::kEvict, Verb::kPin,
+                                 Verb::kUnpin, Verb::kUnpin, Verb::kPrefetch};
       engine_.act(kVerbs[dice % 6], chunk.key, kActMs);
     } else if (engine_.present(chunk.key)) {
       load(chunk);
@@ -89,7 +93,8 @@ class Player {
     if (!model_.below || chunk.generation == 0) chunk.generation = random_() | 1;
     chunk.known = Known::kUnsure;
     model_.stored += engine_.store({chunk.key}, chunk.generation, 100);
-    if (test::eventually([&] { return engine_.present(chunk.key); }, 0)) chunk.known = Known::kStored;
+    if (test::eventually([&] { return engine_.present(chunk.key); }, 0))
+      chunk.known = Known::kStored;
   }
 
   void evict(Chunk& chunk) {
@@ -118,10 +123,13 @@ class Player {
   // for a while.
   bool fetch_at_last(const Chunk& chunk) {
     bool there = false;
-    test::eventually([&] { return (there = fetch(chunk)) || gone(chunk) || !goes_on(); }, kFetchAtLastMs);
+    test::eventually([&] { return (there = fetch(chunk)) || gone(chunk) || !goes_on(); },
+                     kFetchAtLastMs);
     return there;
   }
-  bool gone(const Chunk& chunk) { return engine_.client().state().attached && !engine_.reachable(chunk.key); }
+  bool gone(const Chunk& chunk) {
+    return engine_.client().state().attached && !engine_.reachable(chunk.key);
+  }
 
   // While larderd is away, the client finds no chunk until larderd has done the drop.
   void drop() {
@@ -162,10 +170,12 @@ class Player {
   // After a restart. Acknowledged chunks are there; other chunks may be.
   void look_through() {
     const std::uint64_t before = epoch_;
-    if (!test::eventually([&] { return (epoch_ = new_epoch()) != 0 && epoch_ != before; }, 20'000)) wrong_ = 1;
+    if (!test::eventually([&] { return (epoch_ = new_epoch()) != 0 && epoch_ != before; }, 20'000))
+      wrong_ = 1;
     // The last COMMIT or EVICT may have gone to this larderd. It answers in order, so that both are
     // done before the chunks are looked at.
-    if (!model_.below && !engine_.act(protocol::Verb::kPrefetch, chunks_[0].key, 20'000)) wrong_ = 1;
+    if (!model_.below && !engine_.act(protocol::Verb::kPrefetch, chunks_[0].key, 20'000))
+      wrong_ = 1;
     for (std::size_t i = 0; i < chunks_.size() && wrong_ == 0; ++i) {
       Chunk& chunk = chunks_[i];
       if (chunk.known == Known::kAbsent) {
@@ -186,7 +196,8 @@ class Player {
     for (int i = 0; i < kSample && goes_on(); ++i) {
       Chunk& chunk = any();
       if (!chunk.only_below && chunk.known != Known::kAbsent) continue;
-      const bool before = std::exchange(chunk.only_below, false), there = before ? fetch_at_last(chunk) : fetch(chunk);
+      const bool before = std::exchange(chunk.only_below, false),
+                 there = before ? fetch_at_last(chunk) : fetch(chunk);
       model_.below_before += before;
       model_.below_back += before && there;
       model_.below_gone += before && !there && gone(chunk);
@@ -210,7 +221,8 @@ class Player {
 }  // namespace
 
 RestartModel& RestartModel::make() {
-  void* memory = ::mmap(nullptr, sizeof(RestartModel), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = ::mmap(nullptr, sizeof(RestartModel), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) ::_exit(5);
   return *new (memory) RestartModel();
 }

@@ -40,7 +40,8 @@ struct RestartModel {
   // Over all rounds: acknowledged chunks at larderd's death, and those that were back; the same for
   // a sample of the chunks on the disk alone, and those that the disk no longer has, as larderd
   // reports.
-  std::atomic<std::uint64_t> acknowledged{0}, back{0}, below_before{0}, below_back{0}, below_gone{0};
+  std::atomic<std::uint64_t> acknowledged{0}, back{0}, below_before{0}, below_back{0},
+      below_gone{0};
   // Chunks stored; loaded and verified; fetched from the disk before a load; drops.
   std::atomic<std::uint64_t> stored{0}, loads{0}, fetched{0}, drops{0};
 };

@@ -17,7 +17,8 @@ class Restart : public CrashTest {
   }
   // larderd waits for the engines of the larderd before as long as an engine may be silent.
   static bool its_time_is_up(std::chrono::steady_clock::time_point began) {
-    return std::chrono::steady_clock::now() - began > std::chrono::milliseconds(protocol::kHeartbeatTimeoutMs - 200);
+    return std::chrono::steady_clock::now() - began >
+           std::chrono::milliseconds(protocol::kHeartbeatTimeoutMs - 200);
   }
   // A larderd of the same files with announced points, until it is killed at a point.
   void die_starting_at(std::string_view point) {
@@ -48,13 +49,15 @@ TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
   ASSERT_TRUE(page_.await("hello_sent"));
   const std::uint64_t stored = stored_by_others();
   page_.go("hello_sent");
-  if (its_time_is_up(began)) GTEST_SKIP() << "this machine is too slow just now: the engine was not awaited any more";
+  if (its_time_is_up(began))
+    GTEST_SKIP() << "this machine is too slow just now: the engine was not awaited any more";
   EXPECT_EQ(stored, 0U) << "handed on before the engine could announce its holds";
   ASSERT_TRUE(attached(1));
   EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; })) << "the others have come back";
   fill_with_others();
   tally_.stored = 1;
-  EXPECT_EQ(holder->wait(20'000), 0) << "12: it was evicted under a hold that had been announced again";
+  EXPECT_EQ(holder->wait(20'000), 0)
+      << "12: it was evicted under a hold that had been announced again";
   EXPECT_EQ(world_.leaks(), "");
 }
 
@@ -71,7 +74,8 @@ TEST_F(Restart, AnEngineThatDoesNotComeBackIsWaitedForOnlySoLong) {
   world_.restart();
   const std::uint64_t stored = stored_by_others();
   EXPECT_TRUE(stored == 0 || its_time_is_up(began));
-  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 4000)) << "it may be stopped for hours";
+  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 4000))
+      << "it may be stopped for hours";
   holder->signal(SIGCONT);
   EXPECT_TRUE(attached(1));
 }
@@ -113,7 +117,8 @@ TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
   if (in_time) {
     EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U);
   }
-  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 2000)) << "no engine is waited for";
+  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 2000))
+      << "no engine is waited for";
   EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }, 20'000));
   EXPECT_EQ(world_.leaks(), "");
 }
@@ -146,7 +151,8 @@ TEST_F(Restart, ADeathInTheMiddleOfItCostsNothing) {
   const auto before = engine([this](Engine& engine) { return fill(engine) ? 0 : 10; });
   ASSERT_EQ(before->wait(20'000), 0);
   world_.larderd().process().kill();
-  for (const std::string_view point : {"restore_chosen", "index_unpublished", "index_published", "settled"})
+  for (const std::string_view point :
+       {"restore_chosen", "index_unpublished", "index_published", "settled"})
     die_starting_at(point);
   world_.restart();
   const auto after = engine([this](Engine& engine) {

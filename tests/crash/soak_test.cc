@@ -85,8 +85,8 @@ class Crew {
 
  private:
   // Slots of 36, 4 and 184 KiB.
-  static constexpr std::array<client::Group, 3> kGroups{ChunkPages::kGroup, client::Group{1024 + 8, 3, 1},
-                                                        client::Group{12288 + 8, 5, 3}};
+  static constexpr std::array<client::Group, 3> kGroups{
+      ChunkPages::kGroup, client::Group{1024 + 8, 3, 1}, client::Group{12288 + 8, 5, 3}};
   static constexpr std::size_t kSeats = kGroups.size() + 2;
 
   std::unique_ptr<ChildProcess> sit_down(std::size_t seat) {
@@ -151,16 +151,19 @@ class Soak : public testing::Test {
   void print() const {
     const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
     std::printf(
-        "soak of %.0f s: %llu larderds and %llu engines ended; %llu chunks stored, %llu loads verified, %llu of them fetched "
+        "soak of %.0f s: %llu larderds and %llu engines ended; %llu chunks stored, %llu loads "
+        "verified, %llu of them fetched "
         "from "
         "the disk, %llu drops\n",
         seconds(), number(larderds_ended_), number(crew_.killed()),
         number(crew_.sum(&RestartModel::stored) + crew_.victims().stored),
-        number(crew_.sum(&RestartModel::loads) + crew_.victims().loaded), number(crew_.sum(&RestartModel::fetched)),
-        number(crew_.sum(&RestartModel::drops)));
-    std::printf("  %-24s %-24s %10s %10s %10s %12s\n", "", "", "first third", "last third", "most", "per minute");
+        number(crew_.sum(&RestartModel::loads) + crew_.victims().loaded),
+        number(crew_.sum(&RestartModel::fetched)), number(crew_.sum(&RestartModel::drops)));
+    std::printf("  %-24s %-24s %10s %10s %10s %12s\n", "", "", "first third", "last third", "most",
+                "per minute");
     std::printf("%s%s", lives_.table().c_str(), one_life_.table().c_str());
-    std::printf("  the disk took %.1f MiB of %.1f at most\n", static_cast<double>(taken_) / (1 << 20),
+    std::printf("  the disk took %.1f MiB of %.1f at most\n",
+                static_cast<double>(taken_) / (1 << 20),
                 static_cast<double>(kDiskBytes) / (1 << 20));
   }
 

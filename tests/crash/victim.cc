@@ -46,7 +46,8 @@ bool one_round(Engine& engine, std::mt19937_64& random, const Orders& orders, Ta
   };
   const std::vector<std::uint64_t> stored = some_keys(random);
   tally.stored += engine.store(stored, random(), 50);
-  if (now_and_then("store_submitted", 2)) tally.stored += engine.submit(some_keys(random), random(), 50);
+  if (now_and_then("store_submitted", 2))
+    tally.stored += engine.submit(some_keys(random), random(), 50);
   engine.hold(stored);
   const std::vector<std::uint64_t> loaded = random() % 2 == 0 ? stored : some_keys(random);
   if (engine.load(loaded) == Code::kOk) {
@@ -64,7 +65,8 @@ bool one_round(Engine& engine, std::mt19937_64& random, const Orders& orders, Ta
 }  // namespace
 
 Tally& Tally::make() {
-  void* memory = ::mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      ::mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) ::_exit(5);
   return *new (memory) Tally();
 }

@@ -28,8 +28,12 @@ class WordRules : public testing::Test {
   }
 
   // Stores the chunk that takes the one slot; another key if the slot has one already.
-  bool replaced_by(std::uint64_t key) { return box_.put(kWriter, key).status == status_of(GrantStatus::kGranted); }
-  std::optional<std::uint32_t> hold_what_was_seen() { return holds_.acquire(box_.reader(), seen_.slot, seen_.generation); }
+  bool replaced_by(std::uint64_t key) {
+    return box_.put(kWriter, key).status == status_of(GrantStatus::kGranted);
+  }
+  std::optional<std::uint32_t> hold_what_was_seen() {
+    return holds_.acquire(box_.reader(), seen_.slot, seen_.generation);
+  }
 
   static constexpr SessionNumber kWriter = 1, kReader = 2;
   crash::PointPage& page_ = crash::PointPage::make();
@@ -49,7 +53,8 @@ TEST_F(WordRules, AnEntryIsOfOneLife) {
   const auto now = box_.find(1);
   ASSERT_TRUE(view && now);
   EXPECT_NE(now->generation, seen_.generation);
-  EXPECT_EQ(view->generation, now->generation) << "the generation of one life, the fields of another";
+  EXPECT_EQ(view->generation, now->generation)
+      << "the generation of one life, the fields of another";
 }
 
 TEST_F(WordRules, AHoldAnnouncedTooLateIsNone) {
@@ -161,7 +166,9 @@ TEST_F(FamilyRules, AHoldOnOneOfAFamilyKeepsAllOfIt) {
   for (std::uint16_t held_shard = 0; held_shard < 2; ++held_shard) {
     const auto seen = *box_.reader().find(shard(1, held_shard));
     page_.stop_at("hold_announced");
-    auto held = std::async(std::launch::async, [&] { return holds_.acquire(box_.reader(), seen.slot, seen.generation); });
+    auto held = std::async(std::launch::async, [&] {
+      return holds_.acquire(box_.reader(), seen.slot, seen.generation);
+    });
     ASSERT_TRUE(page_.await("hold_announced"));
     EXPECT_FALSE(put_one(shard(2, 0))) << "the slot of another of the family was handed on";
     page_.go("hold_announced");

@@ -27,7 +27,8 @@ Mapping map_index(const std::string& name) {
   std::uint64_t newest = 0;  // an earlier index stays until its engines have attached again
   for (const auto& file : fs::directory_iterator("/dev/shm")) {
     const std::string found = file.path().filename().string();
-    if (found.starts_with(start)) newest = std::max<std::uint64_t>(newest, std::stoull(found.substr(start.size())));
+    if (found.starts_with(start))
+      newest = std::max<std::uint64_t>(newest, std::stoull(found.substr(start.size())));
   }
   const std::string path = "/dev/shm/" + start + std::to_string(newest);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -42,7 +43,8 @@ Mapping map_index(const std::string& name) {
 std::int64_t session_mappings(const std::string& maps) {
   std::ifstream file(maps);
   std::int64_t sessions = 0;
-  for (std::string line; std::getline(file, line);) sessions += line.find("memfd:larder-session") != std::string::npos;
+  for (std::string line; std::getline(file, line);)
+    sessions += line.find("memfd:larder-session") != std::string::npos;
   return sessions;
 }
 
@@ -68,7 +70,8 @@ DiskFolder::~DiskFolder() {
 }
 
 std::string DiskFolder::lines(std::uint64_t size_mib, const std::string& write) const {
-  return "disk:\n  path: " + path_ + "\n  size: " + std::to_string(size_mib) + "MiB\n  write: " + write + "\n";
+  return "disk:\n  path: " + path_ + "\n  size: " + std::to_string(size_mib) +
+         "MiB\n  write: " + write + "\n";
 }
 
 std::uint64_t DiskFolder::taken_bytes() const {
@@ -89,7 +92,8 @@ void World::restart(int signal, const std::function<void()>& between) {
 World::World(const std::string& size, const std::string& program, const std::string& more)
     : larderd_(size, "error", program, more), index_(map_index(larderd_.name())) {
   EXPECT_TRUE(eventually([this] {
-    return larderd_.status_number({"memory", "touched_bytes"}) == larderd_.status_number({"memory", "capacity_bytes"});
+    return larderd_.status_number({"memory", "touched_bytes"}) ==
+           larderd_.status_number({"memory", "capacity_bytes"});
   }));
   footprint();  // for resources that are made once and kept
   first_ = footprint();
@@ -97,16 +101,20 @@ World::World(const std::string& size, const std::string& program, const std::str
 
 std::uint32_t World::slots_in(protocol::SlotState state) const {
   const auto* header = reinterpret_cast<const protocol::IndexHeader*>(index_.data());
-  const auto* entries = reinterpret_cast<const protocol::IndexEntry*>(index_.data() + header->entries_offset);
+  const auto* entries =
+      reinterpret_cast<const protocol::IndexEntry*>(index_.data() + header->entries_offset);
   std::uint32_t count = 0;
-  for (std::uint64_t i = 0; i < header->entry_count; ++i) count += protocol::word_state(entries[i].word) == state;
+  for (std::uint64_t i = 0; i < header->entry_count; ++i)
+    count += protocol::word_state(entries[i].word) == state;
   return count;
 }
 
 std::uint32_t World::scribble_over(protocol::SlotState state) const {
-  std::fstream arena("/dev/shm/" + larderd_.name() + ".arena", std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream arena("/dev/shm/" + larderd_.name() + ".arena",
+                     std::ios::in | std::ios::out | std::ios::binary);
   const auto* header = reinterpret_cast<const protocol::IndexHeader*>(index_.data());
-  const auto* entries = reinterpret_cast<const protocol::IndexEntry*>(index_.data() + header->entries_offset);
+  const auto* entries =
+      reinterpret_cast<const protocol::IndexEntry*>(index_.data() + header->entries_offset);
   std::uint32_t count = 0;
   for (std::uint64_t i = 0; i < header->entry_count; ++i) {
     if (protocol::word_state(entries[i].word) != state) continue;
@@ -119,7 +127,9 @@ std::uint32_t World::scribble_over(protocol::SlotState state) const {
 }
 
 bool World::empty() const {
-  if (slots_in(protocol::SlotState::kGranted) != 0 || slots_in(protocol::SlotState::kQuarantined) != 0) return false;
+  if (slots_in(protocol::SlotState::kGranted) != 0 ||
+      slots_in(protocol::SlotState::kQuarantined) != 0)
+    return false;
   const std::string prefix = larderd_.name() + ".lock.";
   std::error_code gone;  // other files come and go
   for (fs::directory_iterator at("/dev/shm", gone), end; at != end; at.increment(gone))
@@ -146,7 +156,8 @@ std::int64_t World::slots_to_be_had() {
   std::vector<std::unique_ptr<loop::testing_support::Client>> askers;
   std::int64_t granted = 0;
   for (std::uint64_t number = 0; number < kSessions; ++number) {
-    loop::testing_support::Client& asker = *askers.emplace_back(new loop::testing_support::Client(larderd_.socket()));
+    loop::testing_support::Client& asker =
+        *askers.emplace_back(new loop::testing_support::Client(larderd_.socket()));
     asker.attach();
     const std::uint32_t handle = asker.open_namespace("engine: who counts slots\n", piece_bytes);
     std::vector<protocol::BlockHash> hashes(1024);
@@ -159,7 +170,9 @@ std::int64_t World::slots_to_be_had() {
 World::Footprint World::footprint() {
   Footprint now;
   now.slots = slots_to_be_had();
-  EXPECT_TRUE(eventually([this] { return empty() && larderd_.status_number({"sessions", "attached"}) == 0; }));
+  EXPECT_TRUE(eventually([this] {
+    return empty() && larderd_.status_number({"sessions", "attached"}) == 0;
+  }));
   // Connections of larderctl may still be closing, so this waits until the count is stable.
   now = as_the_kernel_sees(now);
   int still = 0;
@@ -200,20 +213,25 @@ std::string World::leaks() {
     return larderd_.status_number({"disk", "write_queue"}) <= 0;  // or there is no disk
   };
   if (!eventually(settled))
-    return "sessions " + std::to_string(larderd_.status_number({"sessions", "attached"})) + ", granted " +
-           std::to_string(larderd_.status_number({"memory", "slots", "granted"})) + ", quarantined " +
+    return "sessions " + std::to_string(larderd_.status_number({"sessions", "attached"})) +
+           ", granted " + std::to_string(larderd_.status_number({"memory", "slots", "granted"})) +
+           ", quarantined " +
            std::to_string(larderd_.status_number({"memory", "slots", "quarantined"})) + ", holds " +
-           std::to_string(larderd_.status_number({"holds"})) + ", grants " + std::to_string(larderd_.status_number({"grants"})) +
-           ", kept bytes " + std::to_string(larderd_.status_number({"memory", "kept_bytes"})) + ", to be written " +
+           std::to_string(larderd_.status_number({"holds"})) + ", grants " +
+           std::to_string(larderd_.status_number({"grants"})) + ", kept bytes " +
+           std::to_string(larderd_.status_number({"memory", "kept_bytes"})) + ", to be written " +
            std::to_string(larderd_.status_number({"disk", "write_queue"})) +
            (empty() ? "" : ", and a lock file or a word in the index");
   Footprint now = footprint();  // slots that the disk tier is writing cannot be granted
-  eventually([&] { return now.slots == first_.slots || (now = footprint()).slots == first_.slots; });
+  eventually(
+      [&] { return now.slots == first_.slots || (now = footprint()).slots == first_.slots; });
   eventually([&] { return (now = as_the_kernel_sees(now)).descriptors <= first_.descriptors; });
   std::string text;
-  if (now.slots != first_.slots) text += " slots " + std::to_string(first_.slots) + " -> " + std::to_string(now.slots);
+  if (now.slots != first_.slots)
+    text += " slots " + std::to_string(first_.slots) + " -> " + std::to_string(now.slots);
   if (now.descriptors > first_.descriptors)
-    text += " descriptors " + std::to_string(first_.descriptors) + " -> " + std::to_string(now.descriptors);
+    text += " descriptors " + std::to_string(first_.descriptors) + " -> " +
+            std::to_string(now.descriptors);
   if (now.mappings != first_.mappings)
     text += " mappings " + std::to_string(first_.mappings) + " -> " + std::to_string(now.mappings);
   if (!eventually([this] { return idle_namespaces() == 0; }))
@@ -231,8 +249,9 @@ std::chrono::nanoseconds percentile(std::vector<std::chrono::nanoseconds> times,
 
 std::string percentiles(std::vector<std::chrono::nanoseconds> times) {
   char text[128];
-  std::snprintf(text, sizeof(text), "p50 %.2f ms, p99 %.2f ms, longest %.2f ms of %zu", ms(percentile(times, 0.5)),
-                ms(percentile(times, 0.99)), ms(percentile(times, 1)), times.size());
+  std::snprintf(text, sizeof(text), "p50 %.2f ms, p99 %.2f ms, longest %.2f ms of %zu",
+                ms(percentile(times, 0.5)), ms(percentile(times, 0.99)), ms(percentile(times, 1)),
+                times.size());
   return text;
 }
 

@@ -37,7 +37,8 @@ class DiskFolder {
 class World {
  public:
   // `size` as in the configuration file; `more`: further lines of the file.
-  explicit World(const std::string& size, const std::string& program = LARDERD_PATH, const std::string& more = "");
+  explicit World(const std::string& size, const std::string& program = LARDERD_PATH,
+                 const std::string& more = "");
 
   test::LarderdProcess& larderd() { return larderd_; }
   const std::string& socket() const { return larderd_.socket(); }

@@ -53,11 +53,13 @@ TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
     std::promise<void> overwritten;
     fake_cuda::run(stream, [&] { overwritten.get_future().wait(); });
     const std::shared_ptr<const Fence> fence = engine.fence(stream).value();
-    std::future<Status> loaded =
-        std::async(std::launch::async, [&] { return engine.load(chunk.slot(), root, chunk.list(fence.get())); });
+    std::future<Status> loaded = std::async(std::launch::async, [&] {
+      return engine.load(chunk.slot(), root, chunk.list(fence.get()));
+    });
     std::this_thread::sleep_for(std::chrono::milliseconds(strategy.pinned ? 0 : 50));
     chunk.slot()[8192 + 5000] ^= std::byte{1};
-    fake_cuda::then(strategy.method == Method::kKernel ? "kernel" : "copy", [&] { chunk.slot()[8192 + 5000] ^= std::byte{1}; });
+    fake_cuda::then(strategy.method == Method::kKernel ? "kernel" : "copy",
+                    [&] { chunk.slot()[8192 + 5000] ^= std::byte{1}; });
     overwritten.set_value();
     const Status status = loaded.get();
     if (strategy.pinned) {
@@ -95,7 +97,8 @@ TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines)
   EXPECT_TRUE(engine.load(large.slot(), root_of_large, large.list()).ok());
   EXPECT_EQ(fake_cuda::counters().kernels, 4U);
   EXPECT_EQ(fake_cuda::counters().batches, 3U);
-  EXPECT_EQ(engine.strategy().in_words(), "stores by the copy engines, loads below 32 KiB a piece by kernels");
+  EXPECT_EQ(engine.strategy().in_words(),
+            "stores by the copy engines, loads below 32 KiB a piece by kernels");
   EXPECT_LE(fake_cuda::counters().most_blocks, 8U);
 }
 
@@ -184,8 +187,8 @@ TEST_F(CudaCopyEngineTest, OurStreamsHaveTheLeastPriority) {
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
   EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
-  EXPECT_EQ(fake_cuda::counters().streams, 7U)
-      << "one of the call, one of the kernels of each direction, and two of the copies' lanes in each";
+  EXPECT_EQ(fake_cuda::counters().streams, 7U) << "one of the call, one of the kernels of each "
+                                                  "direction, and two of the copies' lanes in each";
   EXPECT_EQ(fake_cuda::counters().other_streams, 0U);
 }
 

@@ -16,15 +16,18 @@ using testing::HasSubstr;
 // Larder's context, and no resource left behind.
 // covers F-025
 TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
-  for (const char* function : {"cuCtxPushCurrent", "cuStreamCreateWithPriority", "cuStreamWaitEvent", "cuEventCreate",
-                               "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemHostGetDevicePointer",
-                               "cuMemcpyBatchAsync", "cuLaunchKernel", "kernel", "copy"})
+  for (const char* function :
+       {"cuCtxPushCurrent", "cuStreamCreateWithPriority", "cuStreamWaitEvent", "cuEventCreate",
+        "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemHostGetDevicePointer",
+        "cuMemcpyBatchAsync", "cuLaunchKernel", "kernel", "copy"})
     for (const bool sticky : {false, true})
       for (const Way& strategy : strategies())
         for (int nth = 1; nth <= 3; ++nth) {
           // These faults are always sticky.
-          if (!sticky && (function == std::string("kernel") || function == std::string("copy"))) continue;
-          SCOPED_TRACE(testing::Message() << function << " " << nth << (sticky ? " sticks " : " ") << strategy.name);
+          if (!sticky && (function == std::string("kernel") || function == std::string("copy")))
+            continue;
+          SCOPED_TRACE(testing::Message()
+                       << function << " " << nth << (sticky ? " sticks " : " ") << strategy.name);
           DeviceChunk chunk(5000, 3);
           CudaCopyEngine& engine = make(strategy.method, chunk.page());
           if (strategy.pinned) chunk.pin(engine);
@@ -33,13 +36,16 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
           fake_cuda::fail(function, nth, kIllegalAddress, sticky);
           const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
           chunk.fill(2);
-          const Status loaded = root.ok() ? engine.load(chunk.slot(), *root, chunk.list()) : root.status();
+          const Status loaded =
+              root.ok() ? engine.load(chunk.slot(), *root, chunk.list()) : root.status();
           if (loaded.ok()) {
             EXPECT_TRUE(chunk.holds(1));
             EXPECT_TRUE(said_.lines().empty());
           } else {
             EXPECT_EQ(loaded.code(), Code::kUnavailable) << loaded.to_string();
-            EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("error copies from and to the GPU have ended in this engine")));
+            EXPECT_THAT(said_.lines(),
+                        ElementsAre(HasSubstr(
+                            "error copies from and to the GPU have ended in this engine")));
             EXPECT_EQ(engine.load(chunk.slot(), 0, chunk.list()).code(), Code::kUnavailable);
             EXPECT_EQ(engine.store(chunk.list(), chunk.slot()).status().code(), Code::kUnavailable);
             EXPECT_EQ(engine.fence(nullptr).status().code(), Code::kUnavailable);
@@ -69,7 +75,10 @@ TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
     const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
     ASSERT_TRUE(root.ok()) << root.status().to_string();
     chunk.fill(2);
-    EXPECT_TRUE(std::async(std::launch::async, [&] { return engine.load(chunk.slot(), *root, chunk.list()); }).get().ok());
+    EXPECT_TRUE(std::async(std::launch::async,
+                           [&] { return engine.load(chunk.slot(), *root, chunk.list()); })
+                    .get()
+                    .ok());
     EXPECT_TRUE(chunk.holds(1));
     EXPECT_TRUE(fake_cuda::end_capture(stream));
     EXPECT_TRUE(said_.lines().empty());
@@ -86,7 +95,8 @@ TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
   const Status refused = engine.fence(stream).status();
   EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
   EXPECT_THAT(refused.text(), HasSubstr("being captured"));
-  EXPECT_EQ(engine.fence(nullptr).status().code(), Code::kFailedPrecondition) << "the legacy stream waits for all others";
+  EXPECT_EQ(engine.fence(nullptr).status().code(), Code::kFailedPrecondition)
+      << "the legacy stream waits for all others";
   const Result<std::shared_ptr<const Fence>> beside = engine.fence(other);
   ASSERT_TRUE(beside.ok());
   EXPECT_TRUE(engine.store(chunk.list(beside->get()), chunk.slot()).ok());
@@ -100,8 +110,10 @@ TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
 // and the next copy works.
 // covers F-027
 TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
-  for (const char* function : {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",
-                               "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemcpyBatchAsync", "cuLaunchKernel"})
+  for (const char* function :
+       {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",
+        "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemcpyBatchAsync",
+        "cuLaunchKernel"})
     for (const Way& strategy : strategies())
       for (const int code : {kFirstCaptureError, kCaptureImplicit, kLastCaptureError}) {
         SCOPED_TRACE(testing::Message() << function << " " << code << " " << strategy.name);
@@ -114,7 +126,8 @@ TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
         fake_cuda::fail("cuStreamSynchronize", 1, code, false, 3);
         const Result<std::shared_ptr<const Fence>> fence = engine.fence(nullptr);
         const Result<std::uint64_t> root =
-            fence.ok() ? engine.store(chunk.list(fence->get()), chunk.slot()) : Result<std::uint64_t>(fence.status());
+            fence.ok() ? engine.store(chunk.list(fence->get()), chunk.slot())
+                       : Result<std::uint64_t>(fence.status());
         if (!root.ok()) {
           EXPECT_EQ(root.status().code(), Code::kFailedPrecondition) << root.status().to_string();
         }

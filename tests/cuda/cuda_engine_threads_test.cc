@@ -26,7 +26,9 @@ TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
           chunk.fill(i * 100 + round);
           const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
           chunk.fill(7777);
-          if (root.ok() && engine.load(chunk.slot(), *root, chunk.list()).ok() && chunk.holds(i * 100 + round)) ++right;
+          if (root.ok() && engine.load(chunk.slot(), *root, chunk.list()).ok() &&
+              chunk.holds(i * 100 + round))
+            ++right;
         }
       });
   }
@@ -37,7 +39,8 @@ TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
 // copies.
 TEST_F(CudaCopyEngineTest, CopiesOfAllThreadsTogetherHaveFewBytesReady) {
   constexpr int kThreads = 4;
-  for (const Way& strategy : {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {
+  for (const Way& strategy :
+       {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {
     SCOPED_TRACE(strategy.name);
     std::vector<std::unique_ptr<DeviceChunk>> chunks;
     for (const std::size_t piece_bytes : {6UL << 20, 1UL << 20, 64UL << 10, 5UL << 20})
@@ -55,7 +58,8 @@ TEST_F(CudaCopyEngineTest, CopiesOfAllThreadsTogetherHaveFewBytesReady) {
           chunk.fill(i);
           const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
           chunk.fill(7777);
-          if (root.ok() && engine.load(chunk.slot(), *root, chunk.list()).ok() && chunk.holds(i)) ++right;
+          if (root.ok() && engine.load(chunk.slot(), *root, chunk.list()).ok() && chunk.holds(i))
+            ++right;
         });
     }
     EXPECT_EQ(right, kThreads);
@@ -75,10 +79,12 @@ TEST_F(CudaCopyEngineTest, AStoreThatWaitsForItsDigestsHoldsUpNoCopyOfAnother) {
   second.pin(engine);
   std::promise<void> digested, copied;
   fake_cuda::then("kernel", [&] { digested.get_future().wait(); });
-  std::future<bool> waits = std::async(std::launch::async, [&] { return engine.store(first.list(), first.slot()).ok(); });
+  std::future<bool> waits =
+      std::async(std::launch::async, [&] { return engine.store(first.list(), first.slot()).ok(); });
   EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   fake_cuda::then("copy", [&] { copied.set_value(); });
-  std::future<bool> meanwhile = std::async(std::launch::async, [&] { return engine.store(second.list(), second.slot()).ok(); });
+  std::future<bool> meanwhile = std::async(
+      std::launch::async, [&] { return engine.store(second.list(), second.slot()).ok(); });
   EXPECT_EQ(copied.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
   digested.set_value();
   EXPECT_TRUE(waits.get() && meanwhile.get());
@@ -86,7 +92,8 @@ TEST_F(CudaCopyEngineTest, AStoreThatWaitsForItsDigestsHoldsUpNoCopyOfAnother) {
 
 // A store that waits for its step does not hold the turn.
 TEST_F(CudaCopyEngineTest, AStoreBehindAStepThatRunsHoldsUpNoOther) {
-  for (const KernelImages& kernels : {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
+  for (const KernelImages& kernels :
+       {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
     DeviceChunk late(64 << 10, 4), other(64 << 10, 4);
     CudaOptions options = the_options();
     options.method = Method::kBatch;
@@ -96,10 +103,12 @@ TEST_F(CudaCopyEngineTest, AStoreBehindAStepThatRunsHoldsUpNoOther) {
     void* const stream = fake_cuda::make_stream();
     fake_cuda::run(stream, [ended = step.get_future().share()] { ended.wait(); });
     const std::shared_ptr<const Fence> fence = engine_->fence(stream).value();
-    std::future<bool> behind =
-        std::async(std::launch::async, [&] { return engine_->store(late.list(fence.get()), late.slot()).ok(); });
+    std::future<bool> behind = std::async(std::launch::async, [&] {
+      return engine_->store(late.list(fence.get()), late.slot()).ok();
+    });
     EXPECT_EQ(behind.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
-    std::future<bool> meanwhile = std::async(std::launch::async, [&] { return engine_->store(other.list(), other.slot()).ok(); });
+    std::future<bool> meanwhile = std::async(
+        std::launch::async, [&] { return engine_->store(other.list(), other.slot()).ok(); });
     EXPECT_EQ(meanwhile.wait_for(std::chrono::seconds(20)), std::future_status::ready);
     step.set_value();
     EXPECT_TRUE(behind.get() && meanwhile.get());
@@ -126,7 +135,9 @@ TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
           for (int round = 0; round < 6; ++round) {
             chunk->fill(round);
             const Result<std::uint64_t> root = engine.store(chunk->list(), chunk->slot());
-            if (root.ok() && engine.load(chunk->slot(), *root, chunk->list()).ok() && chunk->holds(round)) ++right;
+            if (root.ok() && engine.load(chunk->slot(), *root, chunk->list()).ok() &&
+                chunk->holds(round))
+              ++right;
           }
         });
     }
@@ -151,7 +162,8 @@ TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsAlternateOnOneMultiprocessor) 
   fake_cuda::delay_ms(1);
   {
     const std::jthread loads([&] {
-      for (int i = 0; i < 20; ++i) EXPECT_TRUE(engine.load(loaded.slot(), root, loaded.list()).ok());
+      for (int i = 0; i < 20; ++i)
+        EXPECT_TRUE(engine.load(loaded.slot(), root, loaded.list()).ok());
     });
     for (int i = 0; i < 20; ++i) EXPECT_TRUE(engine.store(stored.list(), stored.slot()).ok());
   }
@@ -173,7 +185,8 @@ TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsShareTheMultiprocessorsAndRunA
   fake_cuda::delay_ms(2);
   {
     const std::jthread loads([&](const std::stop_token& stop) {
-      while (!stop.stop_requested()) EXPECT_TRUE(engine.load(loaded.slot(), root, loaded.list()).ok());
+      while (!stop.stop_requested())
+        EXPECT_TRUE(engine.load(loaded.slot(), root, loaded.list()).ok());
     });
     EXPECT_TRUE(test::eventually([&] {
       EXPECT_TRUE(engine.store(stored.list(), stored.slot()).ok());
@@ -200,8 +213,8 @@ TEST_F(CudaCopyEngineTest, ACopyThatWaitsForTheEngineKeepsNoOtherWaiting) {
     std::promise<void> step;
     fake_cuda::run(stream, [&] { step.get_future().wait(); });
     const std::shared_ptr<const Fence> behind = engine.fence(stream).value();
-    std::future<Result<std::uint64_t>> save =
-        std::async(std::launch::async, [&] { return engine.store(late.list(behind.get()), late.slot()); });
+    std::future<Result<std::uint64_t>> save = std::async(
+        std::launch::async, [&] { return engine.store(late.list(behind.get()), late.slot()); });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_TRUE(engine.load(early.slot(), root, early.list()).ok());
     EXPECT_TRUE(engine.store(early.list(), early.slot()).ok());

@@ -15,7 +15,8 @@ namespace larder::copy::testing_support {
 
 // Kernel images for the fake driver, which ignores their contents.
 inline std::span<const std::span<const std::byte>> fake_kernels() {
-  static const std::span<const std::byte> images[] = {std::as_bytes(std::span("an image")), std::as_bytes(std::span("another"))};
+  static const std::span<const std::byte> images[] = {std::as_bytes(std::span("an image")),
+                                                      std::as_bytes(std::span("another"))};
   return images;
 }
 
@@ -26,11 +27,13 @@ class DeviceChunk {
         slot_bytes_(protocol::slot_bytes(piece_bytes * pieces, piece_bytes)),
         slot_(static_cast<std::byte*>(std::aligned_alloc(4096, slot_bytes_)), &std::free) {
     std::memset(slot_.get(), 0, slot_bytes_);
-    for (std::size_t i = 0; i < pieces; ++i) pieces_.push_back(fake_cuda::allocate(piece_bytes, false, on));
+    for (std::size_t i = 0; i < pieces; ++i)
+      pieces_.push_back(fake_cuda::allocate(piece_bytes, false, on));
   }
 
   void fill(int seed) {
-    for (std::size_t i = 0; i < pieces_.size(); ++i) std::memset(fake_cuda::view(pieces_[i]), value(seed, i), piece_bytes_);
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      std::memset(fake_cuda::view(pieces_[i]), value(seed, i), piece_bytes_);
   }
   bool holds(int seed) const {
     for (std::size_t i = 0; i < pieces_.size(); ++i)
@@ -43,8 +46,10 @@ class DeviceChunk {
     const std::uint64_t before = fake_cuda::counters().registered_bytes;
     ready_ = engine.make_ready(slot());
     ready_->present(slot_bytes_);
-    test::eventually(
-        [&] { return fake_cuda::counters().registered_bytes == before + slot_bytes_ && ready_->ready_bytes() == slot_bytes_; });
+    test::eventually([&] {
+      return fake_cuda::counters().registered_bytes == before + slot_bytes_ &&
+             ready_->ready_bytes() == slot_bytes_;
+    });
   }
   PieceList list(const Fence* after = nullptr) const { return {pieces_, piece_bytes_, after}; }
   std::span<std::byte> slot() { return {slot_.get(), slot_bytes_}; }

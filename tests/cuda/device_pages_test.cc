@@ -28,7 +28,8 @@ class DevicePagesTest : public loop::testing_support::SidecarTest {
     fake_cuda::reset();
   }
   EngineClient& attach(const PageLayout& layout) {
-    engine_ = std::make_unique<EngineClient>(config_.socket, layout, copy::host_copy_engine(), "engine: made-up\n", kDevice);
+    engine_ = std::make_unique<EngineClient>(config_.socket, layout, copy::host_copy_engine(),
+                                             "engine: made-up\n", kDevice);
     EXPECT_TRUE(engine_->status.ok()) << engine_->status.to_string();
     EXPECT_TRUE(engine_->client->wait_attached(5000).ok());
     return *engine_;
@@ -83,8 +84,11 @@ TEST_F(DevicePagesTest, LarderdIsToldHowItsMemoryIsCopied) {
   start();
   attach(kLayout);
   ASSERT_TRUE(await_registered(16 << 20));
-  EXPECT_TRUE(wait([this] { return stats().sessions.size() == 1 && stats().sessions[0].registered_bytes == 16 << 20; }));
-  EXPECT_NE(stats().sessions[0].copies_by.find("stores "), std::string::npos) << stats().sessions[0].copies_by;
+  EXPECT_TRUE(wait([this] {
+    return stats().sessions.size() == 1 && stats().sessions[0].registered_bytes == 16 << 20;
+  }));
+  EXPECT_NE(stats().sessions[0].copies_by.find("stores "), std::string::npos)
+      << stats().sessions[0].copies_by;
   EngineClient host(config_.socket, kLayout);
   ASSERT_TRUE(host.client->wait_attached(5000).ok());
   EXPECT_TRUE(wait([this] { return stats().sessions.size() == 2; }));
@@ -155,12 +159,14 @@ TEST_F(DevicePagesTest, WhatIsAskedForDuringACaptureIsRefusedAndTheNextIsNot) {
   void* const stream = fake_cuda::make_stream();
   fake_cuda::begin_capture(stream);
   EXPECT_EQ(engine.client->after_stream(stream).code(), Code::kFailedPrecondition);
-  EXPECT_EQ(engine.client->load(engine.transfer(0, 2), 5000).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(engine.client->load(engine.transfer(0, 2), 5000).status().code(),
+            Code::kFailedPrecondition);
   EXPECT_EQ(engine.store(5, 2).refused, 2U);
   ASSERT_TRUE(engine.client->store_begin(engine.transfer(7, 1)).ok());
   EXPECT_EQ(engine.client->store_submit(1000).status().code(), Code::kFailedPrecondition);
   EXPECT_TRUE(fake_cuda::end_capture(stream));
-  EXPECT_TRUE(wait([this] { return stats().grants == 0 && stats().disowned == 3; })) << "the begun store is given back";
+  EXPECT_TRUE(wait([this] { return stats().grants == 0 && stats().disowned == 3; }))
+      << "the begun store is given back";
   ASSERT_TRUE(engine.client->after_stream(stream).ok());
   EXPECT_EQ(engine.store(5, 2).stored, 2U);
   engine.engine.wipe();
@@ -182,7 +188,8 @@ TEST_F(DevicePagesTest, AnErrorOfCudaEndsTheCacheInThisEngineAndIsSaidOnce) {
   EXPECT_EQ(engine.store(5, 2).refused, 2U);
   EXPECT_EQ(engine.client->after_stream(nullptr).code(), Code::kUnavailable);
   EXPECT_EQ(said("copies from and to the GPU have ended in this engine"), 1);
-  EXPECT_TRUE(wait([this] { return stats().sessions.size() == 1 && stats().loads_failed == 2; })) << "larderd goes on with it";
+  EXPECT_TRUE(wait([this] { return stats().sessions.size() == 1 && stats().loads_failed == 2; }))
+      << "larderd goes on with it";
   EXPECT_EQ(stats().bad_reported, 0U) << "the chunks are as good as before";
   EXPECT_TRUE(engine.present(0, 2));
 }
@@ -198,7 +205,8 @@ TEST_F(DevicePagesTest, PagesOfTwoKindsAreRefused) {
   spec.chunk_tokens = 16;
   spec.groups = {{4096, 2, 1}};
   ASSERT_TRUE(client.set_namespace(spec).ok());
-  const LayerPages on_host{memory.data(), 4096, 4096, 16}, on_device{fake_cuda::allocate(1 << 16), 4096, 4096, 16};
+  const LayerPages on_host{memory.data(), 4096, 4096, 16},
+      on_device{fake_cuda::allocate(1 << 16), 4096, 4096, 16};
   EXPECT_EQ(client.register_pages(0, {on_host, on_device}).code(), Code::kUnsupported);
 }
 

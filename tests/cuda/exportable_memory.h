@@ -15,20 +15,26 @@ class ExportableMemory {
   // kUnsupported: the driver has no such memory or cannot export it. kResourceExhausted: memory is
   // short. `device` outlives the result.
   static Result<std::unique_ptr<ExportableMemory>> make(RealDevice& device, std::size_t bytes) {
-    const auto granularity = device.function<int(std::size_t*, const Properties*, int)>("cuMemGetAllocationGranularity");
-    const auto create =
-        device.function<int(cuda::AllocationHandle*, std::size_t, const Properties*, unsigned long long)>("cuMemCreate");
+    const auto granularity =
+        device.function<int(std::size_t*, const Properties*, int)>("cuMemGetAllocationGranularity");
+    const auto create = device.function<int(cuda::AllocationHandle*, std::size_t, const Properties*,
+                                            unsigned long long)>("cuMemCreate");
     const cuda::Driver& driver = device.driver();
     if (granularity == nullptr || create == nullptr || !driver.shares())
       return Status(Code::kUnsupported, "this driver maps no memory by hand");
     Properties properties;
     properties.location.id = device.number();
     std::size_t unit = 0;
-    if (Status status = driver.status(granularity(&unit, &properties, 0), "cuMemGetAllocationGranularity"); !status.ok())
+    if (Status status =
+            driver.status(granularity(&unit, &properties, 0), "cuMemGetAllocationGranularity");
+        !status.ok())
       return status;
-    std::unique_ptr<ExportableMemory> made(new ExportableMemory(driver, (bytes + unit - 1) / unit * unit));
+    std::unique_ptr<ExportableMemory> made(
+        new ExportableMemory(driver, (bytes + unit - 1) / unit * unit));
     cuda::AllocationHandle allocation = 0;
-    if (Status status = driver.status(create(&allocation, made->bytes_, &properties, 0), "cuMemCreate"); !status.ok())
+    if (Status status =
+            driver.status(create(&allocation, made->bytes_, &properties, 0), "cuMemCreate");
+        !status.ok())
       return status;
     const Status mapped = made->map(allocation, properties.location);
     driver->mem_release(allocation);  // the mapping keeps the allocation
@@ -55,7 +61,8 @@ class ExportableMemory {
   };
   static_assert(sizeof(Properties) == 32);
 
-  ExportableMemory(const cuda::Driver& driver, std::size_t bytes) : driver_(driver), bytes_(bytes) {}
+  ExportableMemory(const cuda::Driver& driver, std::size_t bytes)
+      : driver_(driver), bytes_(bytes) {}
   Status map(cuda::AllocationHandle allocation, const cuda::MemLocation& location) {
     cuda::ResultCode code = driver_->mem_address_reserve(&address_, bytes_, 0, 0, 0);
     if (code != cuda::kSuccess) return driver_.status(code, "cuMemAddressReserve");

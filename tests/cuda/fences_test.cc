@@ -31,7 +31,8 @@ class FencesTest : public testing::Test {
   }
   // From now on CUDA refuses further waits for a fence.
   static void refuse_waits() {
-    for (const char* function : {"cuEventSynchronize", "cuStreamWaitEvent"}) fake_cuda::fail(function, 1, kIllegalAddress);
+    for (const char* function : {"cuEventSynchronize", "cuStreamWaitEvent"})
+      fake_cuda::fail(function, 1, kIllegalAddress);
   }
 
   DeviceChunk chunk_{4096, 2};

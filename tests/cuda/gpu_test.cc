@@ -30,14 +30,16 @@ class GpuTest : public testing::TestWithParam<Way> {
     std::string why;
     device_ = testing_support::RealDevice::open(why);
     if (device_ == nullptr) GTEST_SKIP() << why;
-    if (GetParam().kernels && built_in_kernels().empty()) GTEST_SKIP() << "built without NVIDIA's compiler (make deps-cuda)";
+    if (GetParam().kernels && built_in_kernels().empty())
+      GTEST_SKIP() << "built without NVIDIA's compiler (make deps-cuda)";
   }
   std::unique_ptr<testing_support::RealDevice> device_;
 };
 
 TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
   const Way strategy = GetParam();
-  for (const std::uint64_t piece_bytes : {1000, 4096, 8192, 16384, 18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {
+  for (const std::uint64_t piece_bytes :
+       {1000, 4096, 8192, 16384, 18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {
     SCOPED_TRACE(piece_bytes);
     constexpr std::size_t kPieces = 7;
     std::vector<std::byte> bytes(piece_bytes * kPieces), zeros(piece_bytes * kPieces);
@@ -54,8 +56,8 @@ TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
     write(bytes);
 
     const std::uint64_t slot_bytes = protocol::slot_bytes(bytes.size(), piece_bytes);
-    const std::unique_ptr<std::byte, decltype(&std::free)> memory(static_cast<std::byte*>(std::aligned_alloc(4096, slot_bytes)),
-                                                                  &std::free);
+    const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+        static_cast<std::byte*>(std::aligned_alloc(4096, slot_bytes)), &std::free);
     std::memset(memory.get(), 0, slot_bytes);
     const std::span<std::byte> slot(memory.get(), slot_bytes);
     CudaOptions options;
@@ -79,10 +81,12 @@ TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
     ASSERT_TRUE(root.ok()) << root.status().to_string();
     EXPECT_EQ(std::memcmp(slot.data(), bytes.data(), bytes.size()), 0);
     std::vector<std::byte> host_slot(slot_bytes + 4096);
-    std::byte* const aligned = host_slot.data() + (4096 - reinterpret_cast<std::uintptr_t>(host_slot.data()) % 4096);
+    std::byte* const aligned =
+        host_slot.data() + (4096 - reinterpret_cast<std::uintptr_t>(host_slot.data()) % 4096);
     std::vector<std::byte*> host_pieces;
     for (std::size_t i = 0; i < kPieces; ++i) host_pieces.push_back(bytes.data() + i * piece_bytes);
-    EXPECT_EQ(*root, host_copy_engine().store({host_pieces, piece_bytes}, {aligned, slot_bytes}).value());
+    EXPECT_EQ(*root,
+              host_copy_engine().store({host_pieces, piece_bytes}, {aligned, slot_bytes}).value());
     EXPECT_EQ(std::memcmp(slot.data(), aligned, slot_bytes), 0) << "with its table";
 
     write(zeros);
@@ -90,7 +94,8 @@ TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
     std::vector<std::byte> back(piece_bytes);
     for (std::size_t i = 0; i < kPieces; ++i) {
       ASSERT_TRUE(device_->read(back.data(), pieces[i], piece_bytes));
-      EXPECT_EQ(std::memcmp(back.data(), bytes.data() + i * piece_bytes, piece_bytes), 0) << "piece " << i;
+      EXPECT_EQ(std::memcmp(back.data(), bytes.data() + i * piece_bytes, piece_bytes), 0)
+          << "piece " << i;
     }
     slot[bytes.size() / 2] ^= std::byte{4};
     EXPECT_EQ(engine->load(slot, *root, {pieces, piece_bytes}).code(), Code::kDataLoss);
@@ -98,7 +103,8 @@ TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, GpuTest,
-                         testing::Values(Way{"auto", Method::kAuto, true, true}, Way{"kernel", Method::kKernel, true, true},
+                         testing::Values(Way{"auto", Method::kAuto, true, true},
+                                         Way{"kernel", Method::kKernel, true, true},
                                          Way{"batch", Method::kBatch, true, true},
                                          Way{"kernel_staged", Method::kKernel, true, false},
                                          Way{"batch_staged", Method::kBatch, true, false},

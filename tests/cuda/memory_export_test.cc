@@ -33,7 +33,8 @@ class MemoryExportTest : public testing::Test {
 };
 
 TEST_F(MemoryExportTest, AThreadThatHasNoContextIsToldThatTheMemoryIsThere) {
-  for (const int device : {0, 1}) EXPECT_EQ(asked(exported(fake_cuda::allocate(4096, false, device), 4096)), Code::kOk);
+  for (const int device : {0, 1})
+    EXPECT_EQ(asked(exported(fake_cuda::allocate(4096, false, device), 4096)), Code::kOk);
 }
 
 TEST_F(MemoryExportTest, MemoryThatWentOrIsAnotherIsGone) {

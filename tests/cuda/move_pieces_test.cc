@@ -25,11 +25,15 @@ struct Shape {
 class Grid {
  public:
   explicit Grid(const Shape& shape)
-      : shape_(shape), stride_((shape.piece_bytes + 63) / 64 * 64 + 64), pages_(stride_ * shape.pieces + 64 + shape.misalign) {
+      : shape_(shape),
+        stride_((shape.piece_bytes + 63) / 64 * 64 + 64),
+        pages_(stride_ * shape.pieces + 64 + shape.misalign) {
     std::mt19937_64 random(shape.piece_bytes);
     for (std::byte& byte : pages_) byte = static_cast<std::byte>(random());
-    const std::size_t start = 64 - reinterpret_cast<std::uintptr_t>(pages_.data()) % 64 + shape.misalign;
-    for (std::size_t i = 0; i < shape.pieces; ++i) pieces_.push_back(pages_.data() + (start % 64) + i * stride_);
+    const std::size_t start =
+        64 - reinterpret_cast<std::uintptr_t>(pages_.data()) % 64 + shape.misalign;
+    for (std::size_t i = 0; i < shape.pieces; ++i)
+      pieces_.push_back(pages_.data() + (start % 64) + i * stride_);
     const std::uint64_t payload = shape.piece_bytes * shape.pieces;
     slot_.resize(protocol::slot_bytes(payload, shape.piece_bytes) + 4096);
     slot_start_ = 4096 - reinterpret_cast<std::uintptr_t>(slot_.data()) % 4096;
@@ -52,7 +56,8 @@ class Grid {
     }
   }
   bool digests_right() {
-    return std::memcmp(digests_.data(), slot().data() + protocol::digest_table_offset(payload_bytes()),
+    return std::memcmp(digests_.data(),
+                       slot().data() + protocol::digest_table_offset(payload_bytes()),
                        digests_.size() * sizeof(std::uint64_t)) == 0 &&
            protocol::root_digest(digests_.data(), digests_.size()) == root_;
   }
@@ -75,7 +80,8 @@ class Grid {
 std::vector<Shape> shapes() {
   std::vector<Shape> all;
   for (const std::size_t misalign : {0, 1, 8, 16})
-    for (const std::uint64_t bytes : {1, 16, 240, 241, 1024, 2048, 3072, 4000, 4096, 4097, 5120, 8192, 8200, 18432, 32768})
+    for (const std::uint64_t bytes :
+         {1, 16, 240, 241, 1024, 2048, 3072, 4000, 4096, 4097, 5120, 8192, 8200, 18432, 32768})
       all.push_back({bytes, 5, misalign});
   all.push_back({131072, 3, 0});
   all.push_back({(131072) + 2048, 3, 0});
@@ -85,13 +91,13 @@ std::vector<Shape> shapes() {
 
 TEST(MovePiecesTest, EveryMoveGivesTheHostsBytesAndDigests) {
   for (const Shape& shape : shapes()) {
-    SCOPED_TRACE(testing::Message() << shape.pieces << " pieces of " << shape.piece_bytes << " bytes, " << shape.misalign
-                                    << " off");
+    SCOPED_TRACE(testing::Message() << shape.pieces << " pieces of " << shape.piece_bytes
+                                    << " bytes, " << shape.misalign << " off");
     for (const std::uint32_t blocks : {1U, 3U, 8U}) {
       Grid grid(shape);
       std::vector<std::byte> out(grid.payload_bytes() + 16);
-      unsigned char* const packed =
-          reinterpret_cast<unsigned char*>(out.data()) + 16 - reinterpret_cast<std::uintptr_t>(out.data()) % 16;
+      unsigned char* const packed = reinterpret_cast<unsigned char*>(out.data()) + 16 -
+                                    reinterpret_cast<std::uintptr_t>(out.data()) % 16;
       grid.run<Move::kGather>(packed, blocks, grid.pieces());
       ASSERT_EQ(std::memcmp(packed, grid.slot().data(), grid.payload_bytes()), 0);
       ASSERT_TRUE(grid.digests_right());
@@ -103,7 +109,8 @@ TEST(MovePiecesTest, EveryMoveGivesTheHostsBytesAndDigests) {
       grid.wipe_digests();
       const std::vector<std::byte> before = grid.pages();
       for (std::byte* piece : grid.pieces()) std::memset(piece, 0, shape.piece_bytes);
-      grid.run<Move::kScatter>(reinterpret_cast<unsigned char*>(grid.slot().data()), blocks, grid.pieces());
+      grid.run<Move::kScatter>(reinterpret_cast<unsigned char*>(grid.slot().data()), blocks,
+                               grid.pieces());
       ASSERT_EQ(grid.pages(), before);  // including the gaps
       ASSERT_TRUE(grid.digests_right());
     }
@@ -118,8 +125,8 @@ TEST(MovePiecesTest, NullPiecesAreLeftOut) {
   std::memset(grid.pieces()[0], 0, 5000);
   grid.run<Move::kScatter>(reinterpret_cast<unsigned char*>(grid.slot().data()), 2, pieces);
   EXPECT_EQ(grid.pages(), before);
-  const auto* table =
-      reinterpret_cast<const std::uint64_t*>(grid.slot().data() + protocol::digest_table_offset(grid.payload_bytes()));
+  const auto* table = reinterpret_cast<const std::uint64_t*>(
+      grid.slot().data() + protocol::digest_table_offset(grid.payload_bytes()));
   for (const std::size_t unit : {0, 1, 4, 5}) EXPECT_EQ(grid.digests()[unit], table[unit]) << unit;
   for (const std::size_t unit : {2, 3, 6, 7}) EXPECT_EQ(grid.digests()[unit], 0U) << unit;
 }
@@ -128,9 +135,10 @@ TEST(MovePiecesTest, ADamagedByteChangesItsUnitsDigestAlone) {
   Grid grid({8192, 2, 0});
   grid.slot()[4096 + 1000] ^= std::byte{1};
   grid.run<Move::kScatter>(reinterpret_cast<unsigned char*>(grid.slot().data()), 1, grid.pieces());
-  const auto* table =
-      reinterpret_cast<const std::uint64_t*>(grid.slot().data() + protocol::digest_table_offset(grid.payload_bytes()));
-  for (const std::size_t unit : {0, 1, 2, 3}) EXPECT_EQ(grid.digests()[unit] == table[unit], unit != 1) << unit;
+  const auto* table = reinterpret_cast<const std::uint64_t*>(
+      grid.slot().data() + protocol::digest_table_offset(grid.payload_bytes()));
+  for (const std::size_t unit : {0, 1, 2, 3})
+    EXPECT_EQ(grid.digests()[unit] == table[unit], unit != 1) << unit;
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ TEST_F(CudaCopyEngineTest, LackOfPinnedMemoryAtTheStartIsSaidAndCopiesTryAgain) 
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
   fake_cuda::fail("cuMemHostAlloc", 1, kOutOfMemory);
   engine.prepare(8192, 2, 2);
-  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning memory for copies of a GPU was not ready in time")));
+  EXPECT_THAT(said_.lines(),
+              ElementsAre(HasSubstr("warning memory for copies of a GPU was not ready in time")));
   EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
 }
 
@@ -70,13 +71,15 @@ TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesWaitsOnceAndDigestsMeanwhile) {
   const std::uint64_t before = fake_cuda::counters().host_waits;
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(200)) << "4 copies of 30 ms beside 100 ms";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(200))
+      << "4 copies of 30 ms beside 100 ms";
   EXPECT_EQ(fake_cuda::counters().host_waits, before + 1);
 }
 
 // The batches of a store wait for each other on the device.
 TEST_F(CudaCopyEngineTest, AStoreOfManyBatchesWaitsOnceToo) {
-  for (const KernelImages& kernels : {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
+  for (const KernelImages& kernels :
+       {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
     DeviceChunk chunk(3 << 20, 5);
     CudaOptions options = the_options();
     options.method = Method::kBatch;
@@ -86,7 +89,9 @@ TEST_F(CudaCopyEngineTest, AStoreOfManyBatchesWaitsOnceToo) {
     const fake_cuda::Counters before = fake_cuda::counters();
     ASSERT_TRUE(engine_->store(chunk.list(), chunk.slot()).ok());
     EXPECT_EQ(fake_cuda::counters().host_waits, before.host_waits + 1);
-    EXPECT_EQ(fake_cuda::counters().batches + fake_cuda::counters().copies - before.batches - before.copies, 2U)
+    EXPECT_EQ(fake_cuda::counters().batches + fake_cuda::counters().copies - before.batches -
+                  before.copies,
+              2U)
         << "15 MiB in batches of 8";
   }
 }
@@ -137,8 +142,9 @@ TEST_F(CudaCopyEngineTest, NoKernelMovesMoreThanAFewMebibytesAndOneDigestsAWhole
 }
 
 TEST_F(CudaCopyEngineTest, TheMultiprocessorsAreASixteenthOfTheDevices) {
-  for (const auto& [processors, blocks] : {std::pair(132U, 8U), std::pair(108U, 6U), std::pair(58U, 3U), std::pair(31U, 1U),
-                                           std::pair(16U, 1U), std::pair(15U, 1U), std::pair(0U, 1U)})
+  for (const auto& [processors, blocks] :
+       {std::pair(132U, 8U), std::pair(108U, 6U), std::pair(58U, 3U), std::pair(31U, 1U),
+        std::pair(16U, 1U), std::pair(15U, 1U), std::pair(0U, 1U)})
     EXPECT_EQ(CudaCopyEngine::blocks_of(processors), blocks);
   fake_cuda::have(58);
   DeviceChunk chunk(64 << 10, 4);
@@ -169,8 +175,10 @@ TEST_F(CudaCopyEngineTest, ABatchThatFailsByItselfIsTheLastAndIsSaidOnce) {
     EXPECT_TRUE(chunk.holds(1));
     EXPECT_EQ(fake_cuda::counters().batches, before.batches);
     EXPECT_EQ(fake_cuda::counters().copies, before.copies + 6);
-    EXPECT_THAT(said_.lines(), ElementsAre(AllOf(HasSubstr("warning copies of a GPU are made one by one from here on"),
-                                                 HasSubstr("cuMemcpyBatchAsync"), HasSubstr(", copy 0 of 3"))));
+    EXPECT_THAT(
+        said_.lines(),
+        ElementsAre(AllOf(HasSubstr("warning copies of a GPU are made one by one from here on"),
+                          HasSubstr("cuMemcpyBatchAsync"), HasSubstr(", copy 0 of 3"))));
     engine_.reset();
   }
 }

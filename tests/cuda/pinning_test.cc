@@ -31,7 +31,9 @@ class PinningTest : public testing::Test {
   std::unique_ptr<Pinning> pin() {
     return std::make_unique<Pinning>(context_, std::span(memory_), said_.log(), slices_of(kSpan));
   }
-  std::span<const std::byte> bytes(std::size_t start, std::size_t count) { return std::span(memory_).subspan(start, count); }
+  std::span<const std::byte> bytes(std::size_t start, std::size_t count) {
+    return std::span(memory_).subspan(start, count);
+  }
 
   std::byte* const page_;
   ContextPtr context_;
@@ -47,9 +49,12 @@ TEST_F(PinningTest, OnlyWhatIsPresentIsRegistered) {
   EXPECT_FALSE(pinning->device(bytes(0, kSpan)).empty());
   EXPECT_TRUE(pinning->device(bytes(kSpan, 1)).empty());
   pinning->present(memory_.size());
-  ASSERT_TRUE(test::eventually([&] { return fake_cuda::counters().registered_bytes == memory_.size(); }));
-  ASSERT_TRUE(test::eventually([&] { return !pinning->device(bytes(2 * kSpan, 100)).empty(); })) << "the rest of a span";
-  EXPECT_EQ(pinning->device(bytes(kSpan + 5, 10)).in_one_piece(), pinning->device(bytes(kSpan, 1)).in_one_piece() + 5);
+  ASSERT_TRUE(
+      test::eventually([&] { return fake_cuda::counters().registered_bytes == memory_.size(); }));
+  ASSERT_TRUE(test::eventually([&] { return !pinning->device(bytes(2 * kSpan, 100)).empty(); }))
+      << "the rest of a span";
+  EXPECT_EQ(pinning->device(bytes(kSpan + 5, 10)).in_one_piece(),
+            pinning->device(bytes(kSpan, 1)).in_one_piece() + 5);
   std::byte other{};
   EXPECT_TRUE(pinning->device({&other, 1}).empty());
 }
@@ -71,7 +76,8 @@ TEST_F(PinningTest, ARefusalIsSaidOnceAndTheRestStaysAsItIs) {
   EXPECT_FALSE(pinning->device(bytes(0, 10)).empty());
   EXPECT_TRUE(pinning->device(bytes(kSpan, 10)).empty());
   ASSERT_TRUE(test::eventually([&] { return !said_.lines().empty(); }));
-  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning the arena cannot be registered with CUDA")));
+  EXPECT_THAT(said_.lines(),
+              ElementsAre(HasSubstr("warning the arena cannot be registered with CUDA")));
 }
 
 TEST_F(PinningTest, AnEngineCopiesFromASlotThatIsNotRegisteredYet) {
@@ -84,7 +90,8 @@ TEST_F(PinningTest, AnEngineCopiesFromASlotThatIsNotRegisteredYet) {
   chunk.fill(1);
   const std::uint64_t root = engine->store(chunk.list(), chunk.slot()).value();
   ready->present(chunk.slot().size());
-  ASSERT_TRUE(test::eventually([&] { return fake_cuda::counters().registered_bytes == chunk.slot().size(); }));
+  ASSERT_TRUE(test::eventually(
+      [&] { return fake_cuda::counters().registered_bytes == chunk.slot().size(); }));
   chunk.fill(2);
   ASSERT_TRUE(engine->load(chunk.slot(), root, chunk.list()).ok());
   EXPECT_TRUE(chunk.holds(1));

@@ -35,7 +35,8 @@ class RealDevice {
     }
     std::unique_ptr<RealDevice> device(new RealDevice(**driver, library));
     int number = 0;
-    if ((**driver)->init(0) != cuda::kSuccess || (**driver)->device_get(&number, 0) != cuda::kSuccess ||
+    if ((**driver)->init(0) != cuda::kSuccess ||
+        (**driver)->device_get(&number, 0) != cuda::kSuccess ||
         (**driver)->device_primary_ctx_retain(&device->context_, number) != cuda::kSuccess ||
         (**driver)->ctx_push_current(device->context_) != cuda::kSuccess) {
       why = "no CUDA device";
@@ -77,7 +78,9 @@ class RealDevice {
   cuda::Handle begin_capture() {
     const auto begin = function<int(cuda::Handle, int)>("cuStreamBeginCapture_v2");
     cuda::Handle stream = nullptr;
-    if (begin == nullptr || driver_->stream_create_with_priority(&stream, cuda::kStreamNonBlocking, 0) != cuda::kSuccess ||
+    if (begin == nullptr ||
+        driver_->stream_create_with_priority(&stream, cuda::kStreamNonBlocking, 0) !=
+            cuda::kSuccess ||
         begin(stream, 0) != cuda::kSuccess)
       return nullptr;
     return stream;
@@ -114,7 +117,9 @@ class RealDevice {
   static constexpr std::size_t kBounceBytes = 8 << 20;
 
   RealDevice(const cuda::Driver& driver, void* library) : driver_(driver), library_(library) {}
-  static cuda::DevicePtr address(const void* memory) { return reinterpret_cast<cuda::DevicePtr>(memory); }
+  static cuda::DevicePtr address(const void* memory) {
+    return reinterpret_cast<cuda::DevicePtr>(memory);
+  }
   bool copied(cuda::DevicePtr to, cuda::DevicePtr from, std::size_t bytes) {
     return driver_->memcpy_async(to, from, bytes, nullptr) == cuda::kSuccess &&
            driver_->stream_synchronize(nullptr) == cuda::kSuccess;
@@ -122,7 +127,8 @@ class RealDevice {
   template <typename Part>
   bool by_parts(std::size_t bytes, Part part) {
     if (bounce_ == nullptr &&
-        driver_->mem_host_alloc(&bounce_, kBounceBytes, cuda::kHostPortable | cuda::kHostDeviceMap) != cuda::kSuccess)
+        driver_->mem_host_alloc(&bounce_, kBounceBytes,
+                                cuda::kHostPortable | cuda::kHostDeviceMap) != cuda::kSuccess)
       return false;
     for (std::size_t at = 0; at < bytes; at += kBounceBytes)
       if (!part(at, std::min(kBounceBytes, bytes - at))) return false;
@@ -138,8 +144,8 @@ class RealDevice {
     if (get_version != nullptr) get_version(&version);
     std::string driver = "unknown";
     std::ifstream("/sys/module/nvidia/version") >> driver;
-    return std::string(name) + ", CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
-           ", driver " + driver;
+    return std::string(name) + ", CUDA " + std::to_string(version / 1000) + "." +
+           std::to_string(version % 1000 / 10) + ", driver " + driver;
   }
   const cuda::Driver& driver_;
   void* const library_;

@@ -47,7 +47,9 @@ class RegistrationTest : public testing::Test {
     fake_cuda::reset();
   }
   std::span<std::byte> map() const {
-    return {static_cast<std::byte*>(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0)), kBytes};
+    return {static_cast<std::byte*>(
+                ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0)),
+            kBytes};
   }
   std::unique_ptr<Pinning> pin(int on = 0) {
     const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1, false, on)).value();

@@ -93,14 +93,17 @@ TEST_F(RegistrationTest, APauseBehindACallIsKeptByAllProcessesOfTheArena) {
   std::this_thread::sleep_for(100ms);
   end_other();
   std::vector<std::chrono::steady_clock::time_point> taken;
-  for (std::chrono::steady_clock::time_point at; ::read(told, &at, sizeof(at)) == sizeof(at);) taken.push_back(at);
+  for (std::chrono::steady_clock::time_point at; ::read(told, &at, sizeof(at)) == sizeof(at);)
+    taken.push_back(at);
   ::close(told);
   const std::vector<fake_cuda::Registration> all = fake_cuda::registrations();
   ASSERT_EQ(all.size(), kSlices);
   for (const fake_cuda::Registration& one : all)
-    EXPECT_TRUE(std::ranges::none_of(taken, [&](const auto& at) { return at > one.begun && at < one.ended + 40ms; }));
-  EXPECT_TRUE(std::ranges::any_of(taken, [&](const auto& at) { return at > all.front().ended && at < all.back().begun; }))
-      << "the other process has its turns as well";
+    EXPECT_TRUE(std::ranges::none_of(
+        taken, [&](const auto& at) { return at > one.begun && at < one.ended + 40ms; }));
+  EXPECT_TRUE(std::ranges::any_of(taken, [&](const auto& at) {
+    return at > all.front().ended && at < all.back().begun;
+  })) << "the other process has its turns as well";
 }
 
 // Other processes of the node launch kernels meanwhile.
@@ -132,8 +135,9 @@ TEST_F(RegistrationTest, WhoTellsWhatIsPresentOrComesOrAsksDoesNotWaitForTheDriv
 TEST_F(RegistrationTest, OneProcessOfTheNodeRegistersAtATime) {
   const Fd other_library(::memfd_create("of another image", MFD_CLOEXEC));
   const std::string elsewhere = "/proc/self/fd/" + std::to_string(other_library.get());
-  for (const auto& [arena, library] : {std::pair(file_, options_.turn_library), std::pair(-1, options_.turn_library),
-                                       std::pair(file_, elsewhere), std::pair(file_, std::string("/no/such/file"))}) {
+  for (const auto& [arena, library] :
+       {std::pair(file_, options_.turn_library), std::pair(-1, options_.turn_library),
+        std::pair(file_, elsewhere), std::pair(file_, std::string("/no/such/file"))}) {
     SCOPED_TRACE(testing::Message() << arena << " " << library);
     let_other_register(arena, library);
     const std::unique_ptr<Pinning> pinning = pin();
@@ -174,7 +178,9 @@ TEST_F(RegistrationTest, AProcessThatKeepsItsTurnIsWaitedForOnceAndThenNoMore) {
   let_other_register(file_, options_.turn_library);
   const std::unique_ptr<Pinning> pinning = pin();
   EXPECT_TRUE(all_ready(*pinning));
-  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning another process has registered memory with CUDA for 50 ms")));
+  EXPECT_THAT(
+      said_.lines(),
+      ElementsAre(HasSubstr("warning another process has registered memory with CUDA for 50 ms")));
 }
 
 TEST_F(RegistrationTest, ItsEndDoesNotWaitForATurn) {
@@ -190,7 +196,9 @@ TEST_F(RegistrationTest, WhatAnotherLibraryHasRegisteredIsUsedAndLeftToIt) {
   const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
   {
     const ContextScope scope(context->driver(), context->handle());
-    ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + kSlice, kSlice, kHostPortable | kHostDeviceMap), kSuccess);
+    ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + kSlice, kSlice,
+                                                   kHostPortable | kHostDeviceMap),
+              kSuccess);
   }
   {
     const std::unique_ptr<Pinning> pinning = pin();
@@ -204,7 +212,9 @@ TEST_F(RegistrationTest, ASliceWithAHoleBetweenWhatAnotherHasRegisteredIsNotWhol
   {
     const ContextScope scope(context->driver(), context->handle());
     for (const std::size_t at : {kSlice, 2 * kSlice - 4096})
-      ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + at, 4096, kHostPortable | kHostDeviceMap), kSuccess);
+      ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + at, 4096,
+                                                     kHostPortable | kHostDeviceMap),
+                kSuccess);
   }
   const std::unique_ptr<Pinning> pinning = pin();
   EXPECT_TRUE(test::eventually([&] { return pinning->gave_up(); }));
@@ -215,7 +225,9 @@ TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
   const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
   {
     const ContextScope scope(context->driver(), context->handle());
-    ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + kSlice, 4096, kHostPortable | kHostDeviceMap), kSuccess);
+    ASSERT_EQ(context->driver()->mem_host_register(memory_.data() + kSlice, 4096,
+                                                   kHostPortable | kHostDeviceMap),
+              kSuccess);
   }
   const std::unique_ptr<Pinning> pinning = pin();
   EXPECT_TRUE(test::eventually([&] { return pinning->gave_up(); }));
@@ -228,7 +240,8 @@ TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
 TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
   constexpr int kUnknown = 999;
   for (const auto& [code, words] :
-       {std::pair(kOutOfMemory, "no memory for the driver's tables"), std::pair(kNotSupported, "confidential computing"),
+       {std::pair(kOutOfMemory, "no memory for the driver's tables"),
+        std::pair(kNotSupported, "confidential computing"),
         std::pair(kNotPermitted, "confidential computing"), std::pair(kInvalidValue, "gVisor"),
         std::pair(kOperatingSystem, "operating system"), std::pair(kUnknown, "gives no reason")}) {
     SCOPED_TRACE(code);
@@ -237,8 +250,10 @@ TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
     const std::unique_ptr<Pinning> pinning = pin();
     ASSERT_TRUE(test::eventually([&] { return pinning->gave_up() && !said_.lines().empty(); }));
     EXPECT_THAT(said_.lines(),
-                ElementsAre(AllOf(HasSubstr("warning the arena cannot be registered with CUDA beyond 0 MiB"), HasSubstr(words),
-                                  HasSubstr(std::to_string(code)), testing::Not(HasSubstr("MEMLOCK")))));
+                ElementsAre(AllOf(
+                    HasSubstr("warning the arena cannot be registered with CUDA beyond 0 MiB"),
+                    HasSubstr(words), HasSubstr(std::to_string(code)),
+                    testing::Not(HasSubstr("MEMLOCK")))));
     fake_cuda::forget_faults();
   }
 }
@@ -246,7 +261,8 @@ TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
 // An error of one GPU does not end the registration of the arena.
 // covers F-034
 TEST_F(RegistrationTest, ADeviceWhoseContextIsLostLeavesRegisteringToTheNext) {
-  for (const int code : {kIllegalAddress, 719 /* a kernel failed */, kInvalidContext, kUncorrectableMemory}) {
+  for (const int code :
+       {kIllegalAddress, 719 /* a kernel failed */, kInvalidContext, kUncorrectableMemory}) {
     SCOPED_TRACE(code);
     said_.clear();
     fake_cuda::fail("cuMemHostRegister", 2, code, true);
@@ -292,7 +308,8 @@ TEST_F(RegistrationTest, WhereTheKindOfGpuAllowsNoneCopiesGoByTheCopyEngines) {
   fake_cuda::fail("cuMemHostRegister", 1, kNotSupported);
   const auto ready = engine->make_ready(memory_);
   ready->present(kBytes);
-  ASSERT_TRUE(test::eventually([&] { return engine->strategy().kind == protocol::CopyStrategy::Kind::kNotRegistered; }));
+  ASSERT_TRUE(test::eventually(
+      [&] { return engine->strategy().kind == protocol::CopyStrategy::Kind::kNotRegistered; }));
   chunk.fill(1);
   const std::uint64_t root = engine->store(chunk.list(), chunk.slot()).value();
   chunk.fill(2);
@@ -307,8 +324,11 @@ TEST_F(RegistrationTest, HowFarItIsIsToldWhereItTakesLong) {
   const std::unique_ptr<Pinning> pinning = pin();
   ASSERT_TRUE(all_ready(*pinning));
   ASSERT_TRUE(test::eventually([&] { return said_.lines().size() >= kSlices; }));
-  EXPECT_THAT(said_.lines(), Contains(AllOf(HasSubstr("info registered 0 MiB of 0 MiB with CUDA in "), HasSubstr("until then"))));
-  EXPECT_THAT(said_.lines().back(), AllOf(HasSubstr("the longest call "), testing::Not(HasSubstr("until then"))));
+  EXPECT_THAT(said_.lines(),
+              Contains(AllOf(HasSubstr("info registered 0 MiB of 0 MiB with CUDA in "),
+                             HasSubstr("until then"))));
+  EXPECT_THAT(said_.lines().back(),
+              AllOf(HasSubstr("the longest call "), testing::Not(HasSubstr("until then"))));
 }
 
 // One in a few chunks of 80 MiB lies across a border.
@@ -329,7 +349,8 @@ TEST_F(RegistrationTest, AChunkAcrossSlicesIsCopiedDirectlyAndOnlyThePieceThatLi
     const std::uint64_t pinned = fake_cuda::counters().pinned_bytes;
     chunk.fill(1);
     const std::uint64_t root = engine->store(chunk.list(), slot).value();
-    EXPECT_LE(fake_cuda::counters().pinned_bytes - pinned, 2 * PinnedBuffer::kLeastBytes) << "tables, and no staging memory";
+    EXPECT_LE(fake_cuda::counters().pinned_bytes - pinned, 2 * PinnedBuffer::kLeastBytes)
+        << "tables, and no staging memory";
     std::vector<std::byte> host(chunk.slot().size());
     chunk.fill(2);
     ASSERT_TRUE(engine->load(slot, root, chunk.list()).ok());

@@ -24,20 +24,25 @@ TEST(StrategyTable, AGuessIsKernelsForSmallLoadsAlone) {
   EXPECT_FALSE(guessed.by_kernel(Direction::kStore, 1));
   EXPECT_TRUE(guessed.by_kernel(Direction::kLoad, (32 << 10) - 1));
   EXPECT_FALSE(guessed.by_kernel(Direction::kLoad, 32 << 10));
-  EXPECT_EQ(guessed.told().in_words(), "stores by the copy engines, loads below 32 KiB a piece by kernels");
+  EXPECT_EQ(guessed.told().in_words(),
+            "stores by the copy engines, loads below 32 KiB a piece by kernels");
 }
 
 // Measures with the rates of trial(), in bytes a second.
-StrategyTable measured(const std::function<double(Direction, bool kernel, std::uint64_t piece_bytes)>& trial) {
-  return calibrate_strategies([&](Direction direction, bool kernel,
-                                  std::uint64_t bytes) { return Result<double>(trial(direction, kernel, bytes)); },
-                              kGoOn)
+StrategyTable measured(
+    const std::function<double(Direction, bool kernel, std::uint64_t piece_bytes)>& trial) {
+  return calibrate_strategies(
+             [&](Direction direction, bool kernel, std::uint64_t bytes) {
+               return Result<double>(trial(direction, kernel, bytes));
+             },
+             kGoOn)
       .value();
 }
 
 // A measurement on an idle device does not show the cost of kernels for the model.
 TEST(MeasureWays, LargePiecesNeverGoByKernelsHoweverFastTheseAre) {
-  const StrategyTable table = measured([](Direction, bool kernel, std::uint64_t) { return kernel ? 1e12 : 1e9; });
+  const StrategyTable table =
+      measured([](Direction, bool kernel, std::uint64_t) { return kernel ? 1e12 : 1e9; });
   EXPECT_TRUE(table.by_kernel(Direction::kLoad, (64 << 10) - 1));
   EXPECT_FALSE(table.by_kernel(Direction::kLoad, 64 << 10));
   EXPECT_TRUE(table.by_kernel(Direction::kStore, (16 << 10) - 1));
@@ -45,18 +50,20 @@ TEST(MeasureWays, LargePiecesNeverGoByKernelsHoweverFastTheseAre) {
 }
 
 TEST(MeasureWays, SmallPiecesGoByKernelsAsFarAsTheseAreMuchFaster) {
-  const StrategyTable table = measured([](Direction direction, bool kernel, std::uint64_t piece_bytes) {
-    const bool worth_it = direction == Direction::kLoad && piece_bytes <= 16 << 10;
-    return kernel ? (worth_it ? 1.3 : 1.29) : 1.0;
-  });
+  const StrategyTable table =
+      measured([](Direction direction, bool kernel, std::uint64_t piece_bytes) {
+        const bool worth_it = direction == Direction::kLoad && piece_bytes <= 16 << 10;
+        return kernel ? (worth_it ? 1.3 : 1.29) : 1.0;
+      });
   EXPECT_EQ(table.below(Direction::kStore), 0U);
   EXPECT_EQ(table.below(Direction::kLoad), 32U << 10);
 }
 
 TEST(MeasureWays, OneSlowCopyOfSeveralDoesNotDecide) {
   int count = 0;
-  const StrategyTable table =
-      measured([&](Direction, bool kernel, std::uint64_t) { return kernel && count++ % kTrialRounds != 0 ? 10.0 : 1.0; });
+  const StrategyTable table = measured([&](Direction, bool kernel, std::uint64_t) {
+    return kernel && count++ % kTrialRounds != 0 ? 10.0 : 1.0;
+  });
   EXPECT_EQ(table.below(Direction::kLoad), 64U << 10) << "its first copy found cold code";
 }
 
@@ -93,7 +100,8 @@ TEST(SteadyRate, SeveralThreadsCopyForAWhileAndAFailureIsTold) {
                           return number == 1 ? Status(Code::kUnavailable, "no") : Status();
                         }).status();
   EXPECT_EQ(failed.code(), Code::kUnavailable);
-  const Status thrown = steady_rate(1, 1, kGoOn, [](std::size_t) -> Status { throw std::bad_alloc(); }).status();
+  const Status thrown =
+      steady_rate(1, 1, kGoOn, [](std::size_t) -> Status { throw std::bad_alloc(); }).status();
   EXPECT_EQ(thrown.code(), Code::kResourceExhausted);
 }
 
@@ -133,8 +141,8 @@ TEST_F(ChosenWaysTest, ADeviceOfSlowKernelsStoresByItsCopyEngines) {
   fake_cuda::delay_ms(30, "kernel");
   const CudaCopyEngine& engine = make();
   EXPECT_EQ(engine.strategies().below(Direction::kStore), 0U);
-  EXPECT_THAT(said_.lines(),
-              ElementsAre(testing::AllOf(HasSubstr("info GPU copies, measured in "), HasSubstr("stores by the copy engines"))));
+  EXPECT_THAT(said_.lines(), ElementsAre(testing::AllOf(HasSubstr("info GPU copies, measured in "),
+                                                        HasSubstr("stores by the copy engines"))));
   fake_cuda::delay_ms(0);
   expect_it_works();
 }
@@ -165,7 +173,9 @@ TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
   make();
   EXPECT_EQ(fake_cuda::counters().kernels, kernels);
   EXPECT_EQ(engine_->strategies().told().in_words(), first.told().in_words());
-  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, as measured before in this process: stores ")));
+  EXPECT_THAT(
+      said_.lines(),
+      ElementsAre(HasSubstr("info GPU copies, as measured before in this process: stores ")));
 }
 
 // The device hangs. Only the engine's destructor waits for the measurement.
@@ -174,9 +184,8 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   fake_cuda::then("kernel", [&] { go_on.get_future().wait(); });
   make(50ms);
   EXPECT_EQ(engine_->strategies().told().in_words(), StrategyTable().told().in_words());
-  EXPECT_THAT(
-      said_.lines(),
-      ElementsAre(HasSubstr("warning GPU copies could not be measured (not done within 50 ms), a guess stands: stores ")));
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning GPU copies could not be measured (not "
+                                                   "done within 50 ms), a guess stands: stores ")));
   go_on.set_value();
   expect_it_works();
   engine_.reset();
@@ -184,7 +193,8 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   EXPECT_EQ(fake_cuda::counters().streams, 0U);
   said_.clear();
   make();
-  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, measured in "))) << "the late measurement was not kept";
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("info GPU copies, measured in ")))
+      << "the late measurement was not kept";
 }
 
 // The measurement goes on after its time, and its first copy hangs. The order of the engine's
@@ -205,7 +215,8 @@ TEST_F(ChosenWaysTest, NoCopyOfTheEngineStandsBehindAMeasurement) {
 }
 
 TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
-  for (const char* function : {"cuMemAlloc", "cuMemHostAlloc", "cuLaunchKernel", "cuMemcpyBatchAsync", "cuCtxPushCurrent"}) {
+  for (const char* function : {"cuMemAlloc", "cuMemHostAlloc", "cuLaunchKernel",
+                               "cuMemcpyBatchAsync", "cuCtxPushCurrent"}) {
     SCOPED_TRACE(function);
     said_.clear();
     // The first four calls are for the lanes of the copies, the number of multiprocessors, the
@@ -213,7 +224,8 @@ TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
     fake_cuda::fail(function, function == std::string("cuCtxPushCurrent") ? 5 : 1, kOutOfMemory);
     make();
     EXPECT_EQ(engine_->strategies().told().in_words(), StrategyTable().told().in_words());
-    EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning GPU copies could not be measured (")));
+    EXPECT_THAT(said_.lines(),
+                ElementsAre(HasSubstr("warning GPU copies could not be measured (")));
     EXPECT_EQ(fake_cuda::counters().device_bytes, 0U);
     expect_it_works();
     engine_.reset();

@@ -19,7 +19,8 @@ TEST(Xxh3DeviceTest, EveryLengthOfAUnit) {
     for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random());
     const unsigned char* const unit = bytes.data() + misalign;
     for (std::uint32_t length = 1; length <= protocol::kDigestUnitBytes; ++length)
-      ASSERT_EQ(xxh3::unit_digest(unit, length), protocol::unit_digest(unit, length)) << length << " bytes";
+      ASSERT_EQ(xxh3::unit_digest(unit, length), protocol::unit_digest(unit, length))
+          << length << " bytes";
   }
 }
 
@@ -30,7 +31,8 @@ TEST(Xxh3DeviceTest, EveryBitCounts) {
     EXPECT_EQ(zeros, protocol::unit_digest(unit.data(), length));
     for (std::uint32_t bit = 0; bit < 8 * length; ++bit) {
       unit[bit / 8] = static_cast<unsigned char>(1U << bit % 8);
-      ASSERT_NE(xxh3::unit_digest(unit.data(), length), zeros) << "bit " << bit << " of " << length << " bytes";
+      ASSERT_NE(xxh3::unit_digest(unit.data(), length), zeros)
+          << "bit " << bit << " of " << length << " bytes";
       unit[bit / 8] = 0;
     }
   }

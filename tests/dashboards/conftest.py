@@ -20,7 +20,9 @@ def world(tmp_path_factory):
     from demo.model import make_model
     from world import World
 
-    shape = dict(layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024)
+    shape = dict(
+        layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024
+    )
     model = make_model(str(tmp_path_factory.mktemp("model") / "seed0"), seed=0, **shape)
     with contextlib.ExitStack() as stack:
         made = World(stack, model, tmp_path_factory.mktemp("world"))

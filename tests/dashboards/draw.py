@@ -10,7 +10,18 @@ from expressions import filled
 
 COLUMN, ROW, GAP, TOP = 50, 22, 6, 58  # pixels of one unit of gridPos
 WIDTH = 24 * COLUMN
-COLORS = ("#3274d9", "#e0812c", "#299c46", "#a352cc", "#d44a3a", "#0a9bb5", "#b8860b", "#8f8f8f", "#c15c9e", "#5f7d2a")
+COLORS = (
+    "#3274d9",
+    "#e0812c",
+    "#299c46",
+    "#a352cc",
+    "#d44a3a",
+    "#0a9bb5",
+    "#b8860b",
+    "#8f8f8f",
+    "#c15c9e",
+    "#5f7d2a",
+)
 MOST_LEGENDS = 6
 POINTS = 120
 STYLE = (
@@ -37,7 +48,9 @@ def said(value, unit):
 
 
 def legend(target, labels):
-    return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda match: labels.get(match[1], ""), target["legendFormat"])
+    return re.sub(
+        r"\{\{\s*(\w+)\s*\}\}", lambda match: labels.get(match[1], ""), target["legendFormat"]
+    )
 
 
 def text(x, y, words, kind="", anchor="start"):
@@ -54,11 +67,21 @@ class Picture:
     def of(self, dashboard):
         for panel in dashboard["panels"]:
             self._panel(panel)
-        height = TOP + ROW * max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"]) + GAP
+        height = (
+            TOP
+            + ROW
+            * max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
+            + GAP
+        )
         when = datetime.fromtimestamp(self._start, UTC).strftime("%Y-%m-%d %H:%M")
         note = f"Drawn by tests/dashboards/draw.py from this dashboard's own queries, no screenshot of Grafana. {self._end - self._start:.0f} s of a tiny model on a CPU under test load, from {when} UTC."
-        head = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">']
-        head += [f"<style>{STYLE}</style>", f'<rect width="{WIDTH}" height="{height}" fill="#f4f5f5"/>']
+        head = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
+        ]
+        head += [
+            f"<style>{STYLE}</style>",
+            f'<rect width="{WIDTH}" height="{height}" fill="#f4f5f5"/>',
+        ]
         head += [text(GAP, 24, dashboard["title"], "r"), text(GAP, 44, note)]
         return "\n".join([*head, *self._parts, "</svg>"]) + "\n"
 
@@ -69,7 +92,10 @@ class Picture:
         if panel["type"] == "row":
             self._parts.append(text(x, y + 15, panel["title"], "r"))
             return
-        self._parts.append(f'<rect x="{x:.0f}" y="{y}" width="{w}" height="{h}" class="p"/>' + text(x + 8, y + 16, panel["title"], "t"))
+        self._parts.append(
+            f'<rect x="{x:.0f}" y="{y}" width="{w}" height="{h}" class="p"/>'
+            + text(x + 8, y + 16, panel["title"], "t")
+        )
         unit = panel["fieldConfig"]["defaults"]["unit"]
         if panel["type"] == "timeseries":
             self._lines(panel, unit, x + 8, y + 24, w - 16, h - 32)
@@ -77,17 +103,28 @@ class Picture:
             self._numbers(panel, unit, x + 8, y + 24, w - 16, h - 32)
 
     def _numbers(self, panel, unit, x, y, w, h):
-        found = [(legend(target, labels), value) for target in panel["targets"] for labels, value in self._prometheus.now(filled(target["expr"]))]
+        found = [
+            (legend(target, labels), value)
+            for target in panel["targets"]
+            for labels, value in self._prometheus.now(filled(target["expr"]))
+        ]
         if panel["type"] == "stat" and found:
-            self._parts.append(text(x + w / 2, y + h / 2 + 8, said(found[0][1], unit), "s", "middle"))
+            self._parts.append(
+                text(x + w / 2, y + h / 2 + 8, said(found[0][1], unit), "s", "middle")
+            )
             return
         for line, (name, value) in enumerate(found[: h // 15]):
-            self._parts.append(text(x, y + 14 + 15 * line, name) + text(x + w, y + 14 + 15 * line, said(value, unit), anchor="end"))
+            self._parts.append(
+                text(x, y + 14 + 15 * line, name)
+                + text(x + w, y + 14 + 15 * line, said(value, unit), anchor="end")
+            )
 
     def _series(self, panel):
         step = max((self._end - self._start) / POINTS, 1)
         for target in panel["targets"]:
-            for labels, values in self._prometheus.over(filled(target["expr"]), self._start, self._end, step):
+            for labels, values in self._prometheus.over(
+                filled(target["expr"]), self._start, self._end, step
+            ):
                 yield legend(target, labels), values
 
     def _lines(self, panel, unit, x, y, w, h):
@@ -101,13 +138,25 @@ class Picture:
         left, bottom = x + 48, y + h - 13 * rows - 4
         for share in (0, 0.5, 1):
             line = bottom - share * (bottom - y - 4)
-            self._parts.append(f'<path d="M{left:.0f} {line:.0f}H{x + w:.0f}" class="g"/>' + text(left - 4, line + 3, said(share * most, unit), anchor="end"))
+            self._parts.append(
+                f'<path d="M{left:.0f} {line:.0f}H{x + w:.0f}" class="g"/>'
+                + text(left - 4, line + 3, said(share * most, unit), anchor="end")
+            )
         across = (x + w - left) / (self._end - self._start)
         for number, (name, values) in reversed(list(enumerate(series))):
-            points = [(left + (when - self._start) * across, bottom - min(max(value / most, 0), 1) * (bottom - y - 4)) for when, value in values]
+            points = [
+                (
+                    left + (when - self._start) * across,
+                    bottom - min(max(value / most, 0), 1) * (bottom - y - 4),
+                )
+                for when, value in values
+            ]
             path = "M" + "L".join(f"{px:.0f} {py:.0f}" for px, py in points)
             color = COLORS[number % len(COLORS)]
             self._parts.append(f'<path d="{path}" stroke="{color}"/>')
             if number < MOST_LEGENDS:
                 lx, ly = x + (number % 3) * w / 3, bottom + 14 + 13 * (number // 3)
-                self._parts.append(f'<rect x="{lx:.0f}" y="{ly - 7:.0f}" width="8" height="8" fill="{color}"/>' + text(lx + 12, ly, name[: int((w / 3 - 14) / 5.5)]))
+                self._parts.append(
+                    f'<rect x="{lx:.0f}" y="{ly - 7:.0f}" width="8" height="8" fill="{color}"/>'
+                    + text(lx + 12, ly, name[: int((w / 3 - 14) / 5.5)])
+                )

@@ -40,7 +40,9 @@ def filled(expression, **other):
 
 
 def dashboards():
-    return [json.loads(path.read_text()) for path in sorted((CHART_FILES / "dashboards").glob("*.json"))]
+    return [
+        json.loads(path.read_text()) for path in sorted((CHART_FILES / "dashboards").glob("*.json"))
+    ]
 
 
 def of_panels(**other):
@@ -59,7 +61,9 @@ def of_variables():
     for dashboard in dashboards():
         for variable in dashboard["templating"]["list"]:
             if variable["type"] == "query":
-                selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"]).groups()
+                selector, label = re.fullmatch(
+                    r"label_values\((.*), (\w+)\)", variable["query"]["query"]
+                ).groups()
                 found.append((f"{dashboard['title']}: {variable['name']}", filled(selector), label))
     return found
 
@@ -72,6 +76,8 @@ def of_rules():
         for rule in group["rules"]:
             expression = " ".join(rule["expr"].split())
             if "alert" in rule:
-                expression = re.sub(r" (==|<|>) (?!bool)(?=[^)]*$|[^()]*\([^()]*\))", r" \1 bool ", expression)
+                expression = re.sub(
+                    r" (==|<|>) (?!bool)(?=[^)]*$|[^()]*\([^()]*\))", r" \1 bool ", expression
+                )
             found.append(Asked(rule.get("record") or rule["alert"], expression, True))
     return found

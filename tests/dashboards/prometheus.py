@@ -20,11 +20,20 @@ class Prometheus(Process):
         each = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "prometheus.yaml"
-        config.write_text(yaml.safe_dump({"global": each, "scrape_configs": jobs, "rule_files": [str(rules)]}))
+        config.write_text(
+            yaml.safe_dump({"global": each, "scrape_configs": jobs, "rule_files": [str(rules)]})
+        )
         listen = self.url.removeprefix("http://")
-        command = [program("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={listen}"]
+        command = [
+            program("prometheus"),
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address={listen}",
+        ]
         super().__init__("prometheus", command, {}, folder / "prometheus.log")
-        self.wait_until(lambda: urllib.request.urlopen(self.url + "/-/ready", timeout=5).status == 200, 60)
+        self.wait_until(
+            lambda: urllib.request.urlopen(self.url + "/-/ready", timeout=5).status == 200, 60
+        )
 
     def ask(self, path, **query):
         """`data` of an answer. AssertionError: Prometheus refuses; the text is Prometheus's own."""
@@ -37,14 +46,23 @@ class Prometheus(Process):
 
     def now(self, expression):
         """[(labels, value)] of the series with a number."""
-        found = ((one["metric"], float(one["value"][1])) for one in self.ask("query", query=expression)["result"])
+        found = (
+            (one["metric"], float(one["value"][1]))
+            for one in self.ask("query", query=expression)["result"]
+        )
         return [(labels, value) for labels, value in found if math.isfinite(value)]
 
     def over(self, expression, start, end, step):
         """[(labels, [(time, value)])] of the series with a number at any time."""
         found = []
-        for one in self.ask("query_range", query=expression, start=start, end=end, step=step)["result"]:
-            values = [(float(time), float(value)) for time, value in one["values"] if math.isfinite(float(value))]
+        for one in self.ask("query_range", query=expression, start=start, end=end, step=step)[
+            "result"
+        ]:
+            values = [
+                (float(time), float(value))
+                for time, value in one["values"]
+                if math.isfinite(float(value))
+            ]
             if values:
                 found.append((one["metric"], values))
         return found

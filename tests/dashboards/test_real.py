@@ -35,19 +35,27 @@ def test_every_panel_shows_something(world, asked):
     if asked.instant:
         assert world.prometheus.now(asked.expression), asked.expression
     else:
-        assert world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), asked.expression
+        assert world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), (
+            asked.expression
+        )
 
 
 @pytest.mark.parametrize("asked", of_engines(of_panels(namespace=NODE_NAMESPACE)), ids=name_of)
 def test_engines_whose_larderd_is_in_another_pod_are_joined(world, asked):
-    assert world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), asked.expression
+    assert world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), (
+        asked.expression
+    )
     by_pod_alone = asked.expression.replace(JOINED, " or larder_engine_of_nobody{")
-    assert not world.prometheus.over(by_pod_alone, world.started, time.time(), STEP_S), "the test's pods are to be two"
+    assert not world.prometheus.over(by_pod_alone, world.started, time.time(), STEP_S), (
+        "the test's pods are to be two"
+    )
 
 
 @pytest.mark.parametrize("asked", of_engines(of_panels(pool="another")), ids=name_of)
 def test_engines_of_another_pool_are_left_out(world, asked):
-    assert not world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), asked.expression
+    assert not world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), (
+        asked.expression
+    )
 
 
 @pytest.mark.parametrize("asked", of_engines(PANELS), ids=name_of)
@@ -56,9 +64,15 @@ def test_engines_without_a_name_of_a_pool_are_joined_by_their_pod(world, asked):
     assert world.prometheus.over(by_pod_alone, world.started, time.time(), STEP_S), by_pod_alone
 
 
-@pytest.mark.parametrize(("name", "selector", "label"), of_variables(), ids=lambda value: value if ":" in str(value) else "")
+@pytest.mark.parametrize(
+    ("name", "selector", "label"),
+    of_variables(),
+    ids=lambda value: value if ":" in str(value) else "",
+)
 def test_every_variable_has_a_choice(world, name, selector, label):
-    assert world.prometheus.ask(f"label/{label}/values", **{"match[]": selector}), f"{name}: {selector}"
+    assert world.prometheus.ask(f"label/{label}/values", **{"match[]": selector}), (
+        f"{name}: {selector}"
+    )
 
 
 @pytest.mark.parametrize("asked", [one for one in RULES if one.name not in EMPTY], ids=name_of)
@@ -77,7 +91,10 @@ def test_prometheus_evaluates_all_rules(world):
 
 
 def alerts(world):
-    return {(one["labels"]["alertname"], one["state"]) for one in world.prometheus.ask("alerts")["alerts"]}
+    return {
+        (one["labels"]["alertname"], one["state"])
+        for one in world.prometheus.ask("alerts")["alerts"]
+    }
 
 
 def test_a_pod_that_was_not_injected_is_told(world):
@@ -88,14 +105,20 @@ def test_the_figures_are_those_of_larderd_itself(world):
     """The sums of the panels equal larderd's own figures."""
     asked = 'sum(larder_tokens_hit_total{namespace="ml",pool="chat"})'
     ((_, prometheus_says),) = world.prometheus.now(asked)
-    own = sum(value for name, value in world.larderd.metrics().items() if name.startswith("larder_tokens_hit_total"))
+    own = sum(
+        value
+        for name, value in world.larderd.metrics().items()
+        if name.startswith("larder_tokens_hit_total")
+    )
     assert own > 0 and prometheus_says == own
 
 
 def test_grafanas_sidecar_finds_the_dashboards_in_the_cluster(world):
     found = world.cluster.get("configmaps", "-A", "-l", "grafana_dashboard=1")["items"]
     there = [json.loads(text) for one in found for text in one["data"].values()]
-    assert sorted(there, key=lambda one: one["uid"]) == sorted(dashboards(), key=lambda one: one["uid"])
+    assert sorted(there, key=lambda one: one["uid"]) == sorted(
+        dashboards(), key=lambda one: one["uid"]
+    )
 
 
 def test_every_dashboard_is_drawn(world, tmp_path):
@@ -112,7 +135,11 @@ def test_every_dashboard_is_drawn(world, tmp_path):
 
 def test_a_backend_that_goes_away_is_told(world):
     """The last test: afterwards the world has no backend."""
-    assert not {name for name, _ in alerts(world)} & {"LarderBackendDown", "LarderChecksumFailures", "LarderTierDegraded"}
+    assert not {name for name, _ in alerts(world)} & {
+        "LarderBackendDown",
+        "LarderChecksumFailures",
+        "LarderTierDegraded",
+    }
     world.redis.stop()
     deadline = time.monotonic() + 120
     while ("LarderBackendDown", "pending") not in alerts(world):

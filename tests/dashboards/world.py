@@ -38,7 +38,12 @@ spec:
   containers:
   - {name: vllm, image: vllm/vllm-openai, args: [--model, m], resources: {requests: {cpu: "1", memory: 1Gi}, limits: {memory: 1Gi}}}
 """
-POOL_OBJECT = {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metadata": {"name": POOL}, "spec": {"memory": {"size": "1Gi"}}}
+POOL_OBJECT = {
+    "apiVersion": "larder.dev/v1alpha1",
+    "kind": "CachePool",
+    "metadata": {"name": POOL},
+    "spec": {"memory": {"size": "1Gi"}},
+}
 
 
 @contextlib.contextmanager
@@ -48,9 +53,15 @@ def api_server(folder, helm_home):
     folder.mkdir()
     helm_home.mkdir()
     homes = {f"HELM_{name}_HOME": str(helm_home) for name in ("CONFIG", "CACHE", "DATA")}
-    programs.run([str(script), "up", str(folder)], env={**os.environ, "API_FLAGS": "--enable-aggregator-routing=true"})
+    programs.run(
+        [str(script), "up", str(folder)],
+        env={**os.environ, "API_FLAGS": "--enable-aggregator-routing=true"},
+    )
     try:
-        cluster = Cluster(folder / "admin.kubeconfig", programs.Helm(programs.find_helm(), {**os.environ, **homes}))
+        cluster = Cluster(
+            folder / "admin.kubeconfig",
+            programs.Helm(programs.find_helm(), {**os.environ, **homes}),
+        )
         with cluster.installed("--set", "metrics.dashboards.enabled=true"):
             yield cluster
     finally:
@@ -65,25 +76,62 @@ def exercise_operator(cluster):
     """Makes a pool with a pod whose image is not pulled, and a pod that names a missing pool."""
     cluster.namespace(NAMESPACE)
     cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=POOL_OBJECT)
-    eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
+    eventually(
+        lambda: (
+            "caBundle"
+            in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"]
+        )
+    )
 
     def injected():
-        cluster.kubectl("delete", "pod", "engine-0", "-n", NAMESPACE, "--ignore-not-found", "--grace-period=0", "--force")
+        cluster.kubectl(
+            "delete",
+            "pod",
+            "engine-0",
+            "-n",
+            NAMESPACE,
+            "--ignore-not-found",
+            "--grace-period=0",
+            "--force",
+        )
         apply(cluster, PODS)
-        return "larder.dev/injected" in cluster.get("pod", "engine-0", "-n", NAMESPACE)["metadata"]["annotations"]
+        return (
+            "larder.dev/injected"
+            in cluster.get("pod", "engine-0", "-n", NAMESPACE)["metadata"]["annotations"]
+        )
 
     eventually(injected, 60)
-    waiting = {"name": "larder", "image": "larder", "imageID": "", "ready": False, "restartCount": 0}
+    waiting = {
+        "name": "larder",
+        "image": "larder",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+    }
     waiting["state"] = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
     status = json.dumps({"status": {"phase": "Pending", "initContainerStatuses": [waiting]}})
-    cluster.kubectl("patch", "pod", "engine-0", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", status)
+    cluster.kubectl(
+        "patch",
+        "pod",
+        "engine-0",
+        "-n",
+        NAMESPACE,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        status,
+    )
     lost = PODS.replace("chat", "absent").replace("engine-0", "lost")
     apply(cluster, lost)
 
 
 def job(name, address, labels, **more):
     """A target like a monitor's; `labels` are those of the pod."""
-    return {"job_name": name, "static_configs": [{"targets": [address], "labels": {"cluster": "test", **labels}}], **more}
+    return {
+        "job_name": name,
+        "static_configs": [{"targets": [address], "labels": {"cluster": "test", **labels}}],
+        **more,
+    }
 
 
 def monitors_honor_labels():
@@ -97,9 +145,27 @@ def jobs(larderd_address, engine, operator_address):
     return [
         job("larder-sidecars", larderd_address, {**pod, "pool": POOL, "container": "larder"}),
         job("engines", engine.url.removeprefix("http://"), {**pod, "container": "vllm"}),
-        job("larder-of-node", larderd_address, {"namespace": NODE_NAMESPACE, "pod": "chat-node-x7", "pool": POOL, "container": "larder"}),
-        job("engines-of-node", engine.url.removeprefix("http://"), {"namespace": NODE_NAMESPACE, "pod": "engine-1", "container": "vllm"}),
-        job("larder-operator", operator_address, {"namespace": "larder-system", "pod": "operator-0"}, honor_labels=monitors_honor_labels()),
+        job(
+            "larder-of-node",
+            larderd_address,
+            {
+                "namespace": NODE_NAMESPACE,
+                "pod": "chat-node-x7",
+                "pool": POOL,
+                "container": "larder",
+            },
+        ),
+        job(
+            "engines-of-node",
+            engine.url.removeprefix("http://"),
+            {"namespace": NODE_NAMESPACE, "pod": "engine-1", "container": "vllm"},
+        ),
+        job(
+            "larder-operator",
+            operator_address,
+            {"namespace": "larder-system", "pod": "operator-0"},
+            honor_labels=monitors_honor_labels(),
+        ),
     ]
 
 
@@ -131,17 +197,33 @@ class World:
         (folder / "disk").mkdir()
         extra = f"disk:\n  path: {folder}/disk\n  size: 1GiB\n  write: through\nbackend:\n  url: {self.redis.url}\n"
         binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
-        self.larderd = stack.enter_context(Larderd(binary, folder, f"larder-dash-{os.getpid()}", MEMORY, extra, listen=address))
+        self.larderd = stack.enter_context(
+            Larderd(binary, folder, f"larder-dash-{os.getpid()}", MEMORY, extra, listen=address)
+        )
         self.larderd.wait_ready()
         # as the operator sets the label for engines; after larderd, which has a name of its own
         os.environ["LARDER_POOL"] = POOL
         self.engine = stack.enter_context(Engine(model, folder / "larder.sock", folder))
         self.engine.wait_ready()
         self.engine.larderd = self.larderd
-        wait_for(lambda: len(self.larderd.status()["sessions"]["attached"]) == 2, PATIENCE_S, "attaching")
-        metrics = next(argument for argument in operator.child.args if argument.startswith("--metrics-address=")).split("=")[1]
-        self.prometheus = stack.enter_context(Prometheus(folder / "prometheus", jobs(address, self.engine, metrics), RULES))
-        wait_for(lambda: {one["health"] for one in self.prometheus.ask("targets")["activeTargets"]} == {"up"}, PATIENCE_S, "scraping")
+        wait_for(
+            lambda: len(self.larderd.status()["sessions"]["attached"]) == 2, PATIENCE_S, "attaching"
+        )
+        metrics = next(
+            argument
+            for argument in operator.child.args
+            if argument.startswith("--metrics-address=")
+        ).split("=")[1]
+        self.prometheus = stack.enter_context(
+            Prometheus(folder / "prometheus", jobs(address, self.engine, metrics), RULES)
+        )
+        wait_for(
+            lambda: (
+                {one["health"] for one in self.prometheus.ask("targets")["activeTargets"]} == {"up"}
+            ),
+            PATIENCE_S,
+            "scraping",
+        )
         self.started = time.time()
 
     def exercise(self, seconds):

@@ -36,7 +36,12 @@ def larderd(tmp_path_factory):
     from harness.larderd import Larderd
 
     name = f"larder-engine-{os.getpid()}-{next(_numbers)}"
-    with Larderd(Path(os.environ["LARDER_TEST_BIN"]) / "larderd", tmp_path_factory.mktemp("larderd"), name, "256MiB") as larderd:
+    with Larderd(
+        Path(os.environ["LARDER_TEST_BIN"]) / "larderd",
+        tmp_path_factory.mktemp("larderd"),
+        name,
+        "256MiB",
+    ) as larderd:
         larderd.wait_ready()
         larderd.wait_touched()
         yield larderd

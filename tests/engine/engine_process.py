@@ -22,12 +22,19 @@ class EngineProcess:
     """`program`: Python's arguments; the options follow as the last one."""
 
     def __init__(self, log, program=("-m", "paged_engine.process"), env=os.environ, **options):
-        path = os.pathsep.join((str(HERE), str(HERE.parents[1] / "shim" / "python"), env.get("PYTHONPATH", "")))
+        path = os.pathsep.join(
+            (str(HERE), str(HERE.parents[1] / "shim" / "python"), env.get("PYTHONPATH", ""))
+        )
         command = [sys.executable, *program, json.dumps(options)]
         self._log = log
         with open(log, "wb") as out:
             self._child = subprocess.Popen(
-                command, env={**env, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, start_new_session=True
+                command,
+                env={**env, "PYTHONPATH": path},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=out,
+                start_new_session=True,
             )
         self._unread = b""
 
@@ -58,10 +65,14 @@ class EngineProcess:
         """The next answer. Died: no answer came."""
         deadline = time.monotonic() + DEADLINE_S
         while b"\n" not in self._unread:
-            ready, _, _ = select.select([self._child.stdout], [], [], max(deadline - time.monotonic(), 0))
+            ready, _, _ = select.select(
+                [self._child.stdout], [], [], max(deadline - time.monotonic(), 0)
+            )
             more = os.read(self._child.stdout.fileno(), 1 << 16) if ready else b""
             if not more:
-                raise Died(f"no answer from an engine; its log: {Path(self._log).read_text(errors='replace')[-2000:]}")
+                raise Died(
+                    f"no answer from an engine; its log: {Path(self._log).read_text(errors='replace')[-2000:]}"
+                )
             self._unread += more
         line, _, self._unread = self._unread.partition(b"\n")
         return json.loads(line)

@@ -53,7 +53,10 @@ def stored(wait_for):
 
     def wait(engine, prompt):
         whole = len(prompt) // CHUNK * CHUNK
-        wait_for(lambda: engine.larder.hit_tokens(engine.request(prompt)) == whole, "the stored chunks are in the index")
+        wait_for(
+            lambda: engine.larder.hit_tokens(engine.request(prompt)) == whole,
+            "the stored chunks are in the index",
+        )
 
     return wait
 
@@ -151,7 +154,9 @@ def test_what_is_waited_for_as_a_whole_is_the_same(make, stored, prompt):
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_a_damaged_chunk_is_computed_and_no_answer_changes(make, stored, larderd, prompt, wait_for, layer):
+def test_a_damaged_chunk_is_computed_and_no_answer_changes(
+    make, stored, larderd, prompt, wait_for, layer
+):
     """layer 2: the output of the pass over the earlier layers is void."""
     failures = larderd.metrics()["larder_checksum_failures_total"]
     engine, text = make(), prompt(50 + layer, 2 * CHUNK)
@@ -163,7 +168,9 @@ def test_a_damaged_chunk_is_computed_and_no_answer_changes(make, stored, larderd
     answer = engine.generate(text, 3, own=False)
     assert answer.loaded_tokens == 0 and engine.larder.last_load.reason == "data loss"
     same(answer, alone)
-    wait_for(lambda: larderd.metrics()["larder_checksum_failures_total"] == failures + 1, "it is counted")
+    wait_for(
+        lambda: larderd.metrics()["larder_checksum_failures_total"] == failures + 1, "it is counted"
+    )
 
 
 def damage(engine, text, layer, arena):

@@ -30,9 +30,17 @@ def some(device, *size):
 
 @pytest.mark.parametrize("tokens, length", [(1, 1), (1, 37), (37, 37), (2, 37), (21, 37)])
 @pytest.mark.parametrize("heads, kv_heads", [(4, 4), (4, 2), (4, 1)])
-def test_the_last_tokens_see_all_before_them_and_nothing_behind(device, tokens, length, heads, kv_heads):
-    queries, keys, values = some(device, tokens, heads, 16), some(device, length, kv_heads, 16), some(device, length, kv_heads, 16)
-    torch.testing.assert_close(attend(queries, keys, values), by_hand(queries, keys, values), rtol=1e-4, atol=1e-4)
+def test_the_last_tokens_see_all_before_them_and_nothing_behind(
+    device, tokens, length, heads, kv_heads
+):
+    queries, keys, values = (
+        some(device, tokens, heads, 16),
+        some(device, length, kv_heads, 16),
+        some(device, length, kv_heads, 16),
+    )
+    torch.testing.assert_close(
+        attend(queries, keys, values), by_hand(queries, keys, values), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("shape", [TINY_LLAMA, TINY_QWEN3], ids=lambda shape: shape.name)
@@ -40,7 +48,10 @@ def test_what_is_written_through_a_block_table_is_read_in_order(device, shape):
     kv = KvTensors(shape, blocks=12, block_size=16, device=device, dtype=torch.float32)
     kv.scribble()
     table = torch.tensor([7, 2, 11, 4], device=device)
-    keys, values = some(device, 50, shape.kv_heads, shape.head_dim), some(device, 51, shape.kv_heads, shape.head_dim)[:50]
+    keys, values = (
+        some(device, 50, shape.kv_heads, shape.head_dim),
+        some(device, 51, shape.kv_heads, shape.head_dim)[:50],
+    )
     for first, last in ((0, 20), (20, 21), (21, 50)):
         positions = torch.arange(first, last, device=device)
         kv.write(1, table, positions, keys[first:last], values[first:last])

@@ -23,7 +23,9 @@ from harness import goals  # noqa: E402
 from harness.bench import Void  # noqa: E402
 from paged_engine.shapes import TINY_LLAMA  # noqa: E402
 
-SMALL = gpu_first_layer.Scale(layers=4, page_bytes=8 << 10, chunk_blocks=4, chunks=6, rounds=2, unjudged=1)
+SMALL = gpu_first_layer.Scale(
+    layers=4, page_bytes=8 << 10, chunk_blocks=4, chunks=6, rounds=2, unjudged=1
+)
 
 
 class Clock:
@@ -74,11 +76,20 @@ def test_losses_are_judged_where_the_copies_reached_the_link(capsys):
         ("G4.decode.kernel.stores.loss", 0.04, True),
     ]
     why = "the copies reached only 0.899 of the link"
-    assert unjudged == {"id": "G4.decode.batch.stores.loss", "not_measured": why, "op": "<=", "goal": 0.02}
+    assert unjudged == {
+        "id": "G4.decode.batch.stores.loss",
+        "not_measured": why,
+        "op": "<=",
+        "goal": 0.02,
+    }
     goals.print_goals([unjudged])
-    assert f"G4.decode.batch.stores.loss  not measured: {why}  goal <= 0.02" in capsys.readouterr().out
+    assert (
+        f"G4.decode.batch.stores.loss  not measured: {why}  goal <= 0.02" in capsys.readouterr().out
+    )
     assert "(on 8 SMs)" in gpu_loss.show(kernel) and "3.00% lost" in gpu_loss.show(kernel)
-    assert "(digests on 8 SMs)" in gpu_loss.show(batch) and "(digests on 8 SMs)" in gpu_loss.show(slow)
+    assert "(digests on 8 SMs)" in gpu_loss.show(batch) and "(digests on 8 SMs)" in gpu_loss.show(
+        slow
+    )
     assert f"not judged: {why}" in gpu_loss.show(slow)
 
 
@@ -95,8 +106,13 @@ def test_a_captured_step_keeps_its_tensors(device, monkeypatch):
     if device != "cpu":
         pytest.skip("a graph of the CPU's own is captured here")
     stream = SimpleNamespace(wait_stream=lambda other: None)
-    for name, stand_in in {"Stream": lambda: stream, "current_stream": lambda: stream, "stream": lambda _: contextlib.nullcontext(),
-                           "CUDAGraph": lambda: SimpleNamespace(replay=lambda: None), "graph": lambda _: contextlib.nullcontext()}.items():
+    for name, stand_in in {
+        "Stream": lambda: stream,
+        "current_stream": lambda: stream,
+        "stream": lambda _: contextlib.nullcontext(),
+        "CUDAGraph": lambda: SimpleNamespace(replay=lambda: None),
+        "graph": lambda _: contextlib.nullcontext(),
+    }.items():
         monkeypatch.setattr(torch.cuda, name, stand_in)
     tensor = torch.zeros(3)
     alive = weakref.ref(tensor)
@@ -174,18 +190,41 @@ def test_the_whole_bench_runs_over_the_fake_driver(tmp_path):
     fake = library.parent / "fake_cuda"
     if not fake.exists():
         pytest.skip("the fake driver was not carried here: make build")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(root / folder) for folder in ("tests/bench", "tests/engine", "shim/python", "e2e")),
-                   "LD_LIBRARY_PATH": str(fake), "LARDERD": str(Path(os.environ["LARDER_TEST_BIN"]) / "larderd"), "LARDER_COMMIT": "abc1234",
-                   "GPU_DECODE_SHAPE": "tiny_llama"}
-    ran = subprocess.run([sys.executable, "-c", WHOLE, tmp_path], env=environment, capture_output=True, text=True, timeout=500)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(
+            str(root / folder) for folder in ("tests/bench", "tests/engine", "shim/python", "e2e")
+        ),
+        "LD_LIBRARY_PATH": str(fake),
+        "LARDERD": str(Path(os.environ["LARDER_TEST_BIN"]) / "larderd"),
+        "LARDER_COMMIT": "abc1234",
+        "GPU_DECODE_SHAPE": "tiny_llama",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", WHOLE, tmp_path],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     report = json.loads((tmp_path / "gpu_copies.json").read_text())
     measured = {row["part"] for row in report["rows"] if "not_measured" not in row}
     assert {"G1", "G2", "G3", "G5", "G6", "G8"} <= measured, ran.stdout + ran.stderr
     assert {row["part"] for row in report["rows"]} == {"G1", "G2", "G3", "G4", "G5", "G6", "G8"}
     goals = {goal["id"] for goal in report["goals"]}
-    assert {"G1.load_of_large", "G3.both_of_large", "G5.first_layer_share", "G6.back_ms", "G8.4_kib.times_faster"} <= goals
+    assert {
+        "G1.load_of_large",
+        "G3.both_of_large",
+        "G5.first_layer_share",
+        "G6.back_ms",
+        "G8.4_kib.times_faster",
+    } <= goals
     # Without NVIDIA's compiler kernels are not measured, and the report says so.
     losses = [row for row in report["rows"] if row["part"] == "G4" and "loss" in row]
     assert [(row["loop"], row["direction"]) for row in losses if row["way"] == "batch"] == [
-        ("gemm", "loads"), ("gemm", "stores"), ("decode", "loads"), ("decode", "stores")]
+        ("gemm", "loads"),
+        ("gemm", "stores"),
+        ("decode", "loads"),
+        ("decode", "stores"),
+    ]

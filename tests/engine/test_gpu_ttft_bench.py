@@ -34,18 +34,30 @@ def bench(device, tmp_path):
 
 
 def test_each_place_gives_the_bits_of_the_engines_own_memory(device, tmp_path, capsys):
-    tokens, ceilings = CHUNKS * gpu_ttft_bench.CHUNK_TOKENS, Ceilings(copy_bytes_per_s(device, 1 << 20), matrix_flops(device, 64))
-    rows = list(rows_of(TINY_LLAMA, device, ["memory", "disk", "redis"], tmp_path, ceilings, tokens))
+    tokens, ceilings = (
+        CHUNKS * gpu_ttft_bench.CHUNK_TOKENS,
+        Ceilings(copy_bytes_per_s(device, 1 << 20), matrix_flops(device, 64)),
+    )
+    rows = list(
+        rows_of(TINY_LLAMA, device, ["memory", "disk", "redis"], tmp_path, ceilings, tokens)
+    )
     assert [row["part"] for row in rows] == ["memory", "disk", "redis"]
     assert rows[0]["bytes"] == TINY_LLAMA.kv_bytes(tokens, 2)
     for one in rows:
         show(one)
     assert device_line("cpu") == "cpu"
     ids = [goal["id"] for goal in judge(rows)]
-    assert ids[:3] == [f"T.tiny_llama.{name}" for name in ("warm_over_ceiling", "cold_over_warm", "prefill_of_peak")]
+    assert ids[:3] == [
+        f"T.tiny_llama.{name}"
+        for name in ("warm_over_ceiling", "cold_over_warm", "prefill_of_peak")
+    ]
     assert "T.tiny_llama.disk_s" in ids
     goals.print_goals(judge(rows))
-    (factor,) = [line for line in capsys.readouterr().out.splitlines() if "T.tiny_llama.cold_over_warm" in line]
+    (factor,) = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if "T.tiny_llama.cold_over_warm" in line
+    ]
     assert factor.endswith("(the seed figure to beat: 44.5, on an L4)")
     redis = rows[-1]
     assert "T.tiny_llama.redis_s" in ids or "make deps-servers" in redis["not_measured"]
@@ -82,7 +94,11 @@ def test_without_a_gpu_nothing_is_measured(device, monkeypatch, tmp_path, capsys
     assert gpu_ttft_bench.main() == 0
     assert "not measured: T (no CUDA device" in capsys.readouterr().out
     rows = json.loads((tmp_path / "gpu_ttft.json").read_text())["rows"]
-    assert [(row["shape"], row["part"]) for row in rows] == [(shape, place) for shape in ("llama_8b", "qwen_32b") for place in ("memory", "disk", "redis")]
+    assert [(row["shape"], row["part"]) for row in rows] == [
+        (shape, place)
+        for shape in ("llama_8b", "qwen_32b")
+        for place in ("memory", "disk", "redis")
+    ]
     assert all(row["not_measured"].startswith("no CUDA device") for row in rows)
 
 
@@ -118,16 +134,24 @@ def failing(error):
 
 def test_a_row_that_fails_is_no_end_of_the_others(whole, monkeypatch, capsys):
     monkeypatch.setitem(gpu_ttft_bench.MEASURE, "memory", failing(Void("logits differ")))
-    monkeypatch.setitem(gpu_ttft_bench.MEASURE, "redis", failing(torch.OutOfMemoryError("CUDA out of memory.\nmore")))
+    monkeypatch.setitem(
+        gpu_ttft_bench.MEASURE,
+        "redis",
+        failing(torch.OutOfMemoryError("CUDA out of memory.\nmore")),
+    )
     status, rows = whole()
-    assert status == 1 and rows["memory"]["failed"] == "logits differ" and rows["disk"]["warm_s"] > 0
+    assert (
+        status == 1 and rows["memory"]["failed"] == "logits differ" and rows["disk"]["warm_s"] > 0
+    )
     assert rows["redis"]["not_measured"] == "CUDA out of memory."
     assert "from memory: FAILED: logits differ" in capsys.readouterr().out
     monkeypatch.setitem(gpu_ttft_bench.MEASURE, "memory", lambda *_: {"tokens": 1})
     monkeypatch.setenv("GPU_TTFT_PLACES", "memory")
     monkeypatch.setattr(gpu_ttft_bench, "show", lambda row: None)
     status, again = whole()
-    assert status == 0 and again["memory"]["tokens"] == 1 and again["disk"] == rows["disk"], "a later run keeps the rows of other places"
+    assert status == 0 and again["memory"]["tokens"] == 1 and again["disk"] == rows["disk"], (
+        "a later run keeps the rows of other places"
+    )
 
 
 def test_what_was_measured_is_written_before_the_next_row(whole, monkeypatch, tmp_path):

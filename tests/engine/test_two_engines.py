@@ -22,8 +22,16 @@ def start(device, larderd, tmp_path_factory):
     started = []
 
     def starter(name):
-        options = dict(shape="wide_kv", dtype="float32", device=device, seed=11, blocks=2 * TOKENS // 16)
-        engine = EngineProcess(folder / f"{name}.log", socket=larderd.socket, chunk_tokens=CHUNK, store_wait_ms=5000, **options)
+        options = dict(
+            shape="wide_kv", dtype="float32", device=device, seed=11, blocks=2 * TOKENS // 16
+        )
+        engine = EngineProcess(
+            folder / f"{name}.log",
+            socket=larderd.socket,
+            chunk_tokens=CHUNK,
+            store_wait_ms=5000,
+            **options,
+        )
         started.append(engine)
         return engine
 
@@ -49,7 +57,10 @@ def own(engines, larderd, text, wait_for):
     first, _ = engines
     cold = first.ask(text)
     assert (cold["loaded_tokens"], cold["stored_chunks"]) == (0, TOKENS // CHUNK), cold["log"]
-    wait_for(lambda: sum(space["chunks"] for space in larderd.status()["namespaces"]) == TOKENS // CHUNK, "all is committed")
+    wait_for(
+        lambda: sum(space["chunks"] for space in larderd.status()["namespaces"]) == TOKENS // CHUNK,
+        "all is committed",
+    )
     reused = first.ask(text, new_tokens=3, larder=False)
     assert reused["local_tokens"] == TOKENS
     return reused
@@ -62,12 +73,16 @@ def test_the_second_loads_what_the_first_has_computed(engines, own, text):
     assert (loaded["tokens"], loaded["logits"]) == (own["tokens"], own["logits"])
 
 
-def test_the_first_layer_is_used_while_the_second_is_on_its_way(start, own, text, device, monkeypatch):
+def test_the_first_layer_is_used_while_the_second_is_on_its_way(
+    start, own, text, device, monkeypatch
+):
     """In liblarder_test.so each layer takes a while, and the whole first layer precedes the
     second."""
     if device != "cpu":
         pytest.skip("the variable slows the copies of the host's engine")
-    monkeypatch.setenv("LARDER_LIBRARY", str(Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so")))
+    monkeypatch.setenv(
+        "LARDER_LIBRARY", str(Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so"))
+    )
     monkeypatch.setenv("LARDER_TEST_SLOW_LAYERS_MS", "250")
     loaded = start("slow").wait_attached().ask(text, new_tokens=3)
     assert loaded["loaded_tokens"] == TOKENS, loaded["log"]
@@ -75,7 +90,9 @@ def test_the_first_layer_is_used_while_the_second_is_on_its_way(start, own, text
     assert (loaded["tokens"], loaded["logits"]) == (own["tokens"], own["logits"])
 
 
-def test_an_engine_killed_while_it_loads_takes_nothing_with_it(start, engines, own, larderd, text, wait_for):
+def test_an_engine_killed_while_it_loads_takes_nothing_with_it(
+    start, engines, own, larderd, text, wait_for
+):
     def attached():
         return len(larderd.status()["sessions"]["attached"])
 
@@ -86,7 +103,10 @@ def test_an_engine_killed_while_it_loads_takes_nothing_with_it(start, engines, o
             assert third.ask(text, die="loading")["loaded_tokens"] == TOKENS
             third.ask(forget=True)
     assert third.wait_ended() == -signal.SIGKILL
-    wait_for(lambda: attached() == before and larderd.metrics()["larder_holds"] == 0, "its sessions and holds are gone")
+    wait_for(
+        lambda: attached() == before and larderd.metrics()["larder_holds"] == 0,
+        "its sessions and holds are gone",
+    )
     _, second = engines
     second.ask(forget=True)
     again = second.ask(text, new_tokens=3)

@@ -23,7 +23,8 @@ using api::Object;
 namespace resources = k8s::resources;
 
 constexpr std::size_t kMostWords = 2048;  // of an error: the server's first KiB, and the subject
-constexpr std::array kStatuses{200, 200, 200, 201, 400, 401, 403, 404, 409, 410, 422, 429, 500, 503, 301, 0};
+constexpr std::array kStatuses{200, 200, 200, 201, 400, 401, 403, 404,
+                               409, 410, 422, 429, 500, 503, 301, 0};
 constexpr int kMostCalls = 64;
 constexpr std::uint64_t kLeaseMs = 12'000;
 
@@ -37,12 +38,14 @@ class HostileServer final : public k8s::Transport {
     wrote_ = request.method != "GET" && response.ok() && response->status < 300;
     return response;
   }
-  Result<k8s::Response> stream(const k8s::Request&, const std::function<bool(std::string_view)>& on_bytes) override {
+  Result<k8s::Response> stream(const k8s::Request&,
+                               const std::function<bool(std::string_view)>& on_bytes) override {
     Result<k8s::Response> response = next();
     if (!response.ok() || response->status != 200) return response;
     const std::string body = std::exchange(response->body, {});
     const std::size_t half = body.size() / 2;
-    if (on_bytes(std::string_view(body).substr(0, half))) on_bytes(std::string_view(body).substr(half));
+    if (on_bytes(std::string_view(body).substr(0, half)))
+      on_bytes(std::string_view(body).substr(half));
     return response;
   }
   // Whether the last exchange was a write that the server took.
@@ -56,7 +59,10 @@ class HostileServer final : public k8s::Transport {
     const std::uint8_t again = input_.byte();
     const std::string body = input_.take_text(input_.take<std::uint16_t>());
     if (status == 0) return Status(Code::kUnavailable, "cut");
-    return k8s::Response{status, body, again == 0 ? "" : again == 255 ? "soon" : std::to_string(again)};
+    return k8s::Response{status, body,
+                         again == 0     ? ""
+                         : again == 255 ? "soon"
+                                        : std::to_string(again)};
   }
 
   Input& input_;
@@ -65,7 +71,8 @@ class HostileServer final : public k8s::Transport {
 };
 
 void bounded(const Status& status) {
-  must(status.ok() || (!status.text().empty() && status.text().size() <= kMostWords), "an error is said in bounded words");
+  must(status.ok() || (!status.text().empty() && status.text().size() <= kMostWords),
+       "an error is said in bounded words");
 }
 
 class World {
@@ -74,10 +81,14 @@ class World {
       : server_(input, clock_),
         client_(server_, clock_,
                 {.page = 2,
-                 .pause = [this](std::chrono::milliseconds wait,
-                                 const std::stop_token&) { clock_.advance_ms(static_cast<std::uint64_t>(wait.count())); }}),
-        lease_(client_, {.ns = "l", .name = "l", .identity = "me", .duration_ms = kLeaseMs}, clock_, clock_),
-        keeper_(client_, {"l", "tls", "webhook", "larder"}, clock_, [] { return std::int64_t{1'800'000'000}; }) {}
+                 .pause =
+                     [this](std::chrono::milliseconds wait, const std::stop_token&) {
+                       clock_.advance_ms(static_cast<std::uint64_t>(wait.count()));
+                     }}),
+        lease_(client_, {.ns = "l", .name = "l", .identity = "me", .duration_ms = kLeaseMs}, clock_,
+               clock_),
+        keeper_(client_, {"l", "tls", "webhook", "larder"}, clock_,
+                [] { return std::int64_t{1'800'000'000}; }) {}
 
   void step(std::uint8_t op) {
     switch (op % 8) {
@@ -88,7 +99,9 @@ class World {
       case 4: return bounded(keeper_.keep_once());
       case 5: return secrets();
       case 6:
-        return must(reconcile::text_of(reconcile::pages_of_nodes(client_, "2Mi")).size() < (64U << 10), "a sentence is bounded");
+        return must(
+            reconcile::text_of(reconcile::pages_of_nodes(client_, "2Mi")).size() < (64U << 10),
+            "a sentence is bounded");
       default: return writes();
     }
   }
@@ -98,13 +111,16 @@ class World {
     const auto version =
         client_.list_into(resources::kPods, {},
                           {[](const Object& item) {
-                             must(item.is_object() && api::text_at(item, "kind") == "Pod", "a list hands on objects of its kind");
+                             must(item.is_object() && api::text_at(item, "kind") == "Pod",
+                                  "a list hands on objects of its kind");
                            },
                            [] {}});
     bounded(version.status());
   }
   static std::function<void(k8s::WatchEvent)> take_event() {
-    return [](const k8s::WatchEvent& event) { must(event.object.is_object(), "an event has an object"); };
+    return [](const k8s::WatchEvent& event) {
+      must(event.object.is_object(), "an event has an object");
+    };
   }
   static void watch(const Status& status) { bounded(status); }
   void hold() {
@@ -119,8 +135,10 @@ class World {
     api::CacheBackend backend{"ml", "redis", "u", 1, {}};
     backend.spec.password = api::SecretKey{"auth", "password"};
     const reconcile::BackendSecrets found = reconcile::read_secrets(client_, backend);
-    must(found.bytes.size() + (found.missing.empty() ? 0 : 1) + (found.unreadable.empty() ? 0 : 1) == 1,
-         "the certificate is there, or the error is reported");
+    must(
+        found.bytes.size() + (found.missing.empty() ? 0 : 1) + (found.unreadable.empty() ? 0 : 1) ==
+            1,
+        "the certificate is there, or the error is reported");
   }
   void writes() {
     const Object object{{"metadata", {{"name", "a"}, {"namespace", "ml"}}}};

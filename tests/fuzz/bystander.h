@@ -11,14 +11,18 @@ namespace larder::fuzz {
 // another may touch.
 inline void check_slots(const std::byte* index) {
   const auto* header = reinterpret_cast<const protocol::IndexHeader*>(index);
-  const auto* entries = reinterpret_cast<const protocol::IndexEntry*>(index + header->entries_offset);
+  const auto* entries =
+      reinterpret_cast<const protocol::IndexEntry*>(index + header->entries_offset);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> used;
   for (std::uint64_t slot = 0; slot < header->entry_count; ++slot) {
     const protocol::IndexEntry& entry = entries[slot];
     if (protocol::word_state(entry.word.load()) == protocol::SlotState::kFree) continue;
     const std::uint64_t place = entry.place.load();
-    const std::uint64_t begin = static_cast<std::uint64_t>(protocol::low_half(place)) * protocol::kSlotAlignBytes;
-    used.emplace_back(begin, begin + protocol::slot_bytes(protocol::high_half(place), protocol::high_half(entry.origin.load())));
+    const std::uint64_t begin =
+        static_cast<std::uint64_t>(protocol::low_half(place)) * protocol::kSlotAlignBytes;
+    used.emplace_back(begin,
+                      begin + protocol::slot_bytes(protocol::high_half(place),
+                                                   protocol::high_half(entry.origin.load())));
   }
   std::sort(used.begin(), used.end());
   for (std::size_t i = 0; i < used.size(); ++i) {
@@ -53,11 +57,13 @@ class Bystander {
   void check() const {
     check_slots(box_.index());
     const auto* header = reinterpret_cast<const protocol::IndexHeader*>(box_.index());
-    const auto* entries = reinterpret_cast<const protocol::IndexEntry*>(box_.index() + header->entries_offset);
+    const auto* entries =
+        reinterpret_cast<const protocol::IndexEntry*>(box_.index() + header->entries_offset);
     const std::uint64_t word = entries[grant_.slot].word.load();
     const protocol::SlotState state = protocol::word_state(word);
     must(protocol::word_generation(word) == grant_.generation, "a held slot is not granted anew");
-    must(state == protocol::SlotState::kCommitted || state == protocol::SlotState::kDying, "a held slot is not freed");
+    must(state == protocol::SlotState::kCommitted || state == protocol::SlotState::kDying,
+         "a held slot is not freed");
   }
 
   // Ends the engine, empties the store, and checks for leaks: as many chunks fit as at first.
@@ -72,10 +78,12 @@ class Bystander {
     box_.drop();
     store.sweep();
     const stats::Stats stats = box_.filled();
-    must(stats.slots_granted + stats.slots_committed + stats.slots_quarantined == 0, "everything comes back");
+    must(stats.slots_granted + stats.slots_committed + stats.slots_quarantined == 0,
+         "everything comes back");
     constexpr store::SessionNumber kNext = kNumber + 1;
     box_.add_session(kNext);
-    for (std::uint64_t n = 0; n < slots; ++n) must(box_.put(kNext, n).status == 0, "no slot has leaked");
+    for (std::uint64_t n = 0; n < slots; ++n)
+      must(box_.put(kNext, n).status == 0, "no slot has leaked");
     check_slots(box_.index());
   }
 

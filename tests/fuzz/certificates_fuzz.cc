@@ -29,7 +29,8 @@ void check_bundle(const std::string& text) {
   const std::vector<std::string> all = webhook::split_bundle(text);
   must(all.size() <= webhook::kMostCertificates, "a bundle is bounded");
   for (const std::string& one : all) {
-    must(one.starts_with("-----BEGIN CERTIFICATE-----"), "each certificate begins at its own begin");
+    must(one.starts_with("-----BEGIN CERTIFICATE-----"),
+         "each certificate begins at its own begin");
     must(webhook::split_bundle(one).size() == 1, "each is one");
     if (const auto facts = webhook::read_certificate(one); facts.ok() && facts->authority)
       webhook::is_signed_by(all.front(), one);
@@ -43,7 +44,8 @@ void check_served(const KeyPair& pair) {
   const std::int64_t before = acceptor.not_after_s();
   const Status served = acceptor.serve(pair);
   if (!served.ok()) {
-    must(!served.text().empty() && acceptor.not_after_s() == before, "a refusal has a reason, and the served certificate stays");
+    must(!served.text().empty() && acceptor.not_after_s() == before,
+         "a refusal has a reason, and the served certificate stays");
     return;
   }
   must(acceptor.ready(), "a loader with a certificate says so");
@@ -58,8 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t form = input.byte();
   const std::string certificate = input.take_text(input.take<std::uint16_t>());
   const std::string key = input.rest();
-  const KeyPair pair{(form & kCertificateIsText) != 0 ? certificate : pem(certificate, "CERTIFICATE"),
-                     (form & kKeyIsText) != 0 ? key : pem(key, "PRIVATE KEY")};
+  const KeyPair pair{
+      (form & kCertificateIsText) != 0 ? certificate : pem(certificate, "CERTIFICATE"),
+      (form & kKeyIsText) != 0 ? key : pem(key, "PRIVATE KEY")};
   check_bundle(pair.certificate);
   check_served(pair);
   return 0;

@@ -24,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::uint64_t n = 0; n < kSlots; ++n) box->put(kSession, n);
     return box;
   }();
-  static const std::size_t good_bytes = reinterpret_cast<const protocol::IndexHeader*>(good->index())->size_bytes;
+  static const std::size_t good_bytes =
+      reinterpret_cast<const protocol::IndexHeader*>(good->index())->size_bytes;
 
   Input input(data, size);
   const std::size_t index_bytes = std::min<std::size_t>(input.take<std::uint32_t>(), good_bytes);
@@ -36,12 +37,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (!input.empty()) {
     const std::size_t at = input.take<std::uint16_t>();
     const std::span<const std::byte> patch = input.take_bytes(1 + input.byte() % 16);
-    if (at + patch.size() <= index_bytes && !patch.empty()) std::memcpy(bytes + at, patch.data(), patch.size());
+    if (at + patch.size() <= index_bytes && !patch.empty())
+      std::memcpy(bytes + at, patch.data(), patch.size());
   }
 
   const Result<protocol::IndexReader> reader = protocol::IndexReader::open(bytes, index_bytes);
   if (!reader.ok()) return 0;
-  const std::uint64_t arena_bytes = reinterpret_cast<const protocol::IndexHeader*>(bytes)->arena_bytes;
+  const std::uint64_t arena_bytes =
+      reinterpret_cast<const protocol::IndexHeader*>(bytes)->arena_bytes;
   for (std::uint64_t n = 0; n < kSlots + 1; ++n) {
     protocol::IndexReader::Probe probe = reader->start(good->key(n));
     reader->advance(probe);
@@ -50,9 +53,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     must(present || !found, "a found chunk is present");
     if (!found) continue;
     must(found->key == good->key(n), "a found chunk is the requested one");
-    must(found->offset_bytes <= arena_bytes && found->payload_bytes <= arena_bytes - found->offset_bytes,
+    must(found->offset_bytes <= arena_bytes &&
+             found->payload_bytes <= arena_bytes - found->offset_bytes,
          "a found chunk lies within the arena");
-    must(reader->dead() || reader->still_committed(found->slot, found->generation), "a found chunk in a live index is committed");
+    must(reader->dead() || reader->still_committed(found->slot, found->generation),
+         "a found chunk in a live index is committed");
   }
   for (std::uint32_t slot = 0; slot < 64; ++slot) (void)reader->read(slot);
   return 0;

@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text = input.rest();
   if (script) {
     // JSON is UTF-8, and Kubernetes hands on no other.
-    const api::Object checked = api::Object::parse(api::Object(text).dump(-1, ' ', false, api::Object::error_handler_t::replace));
+    const api::Object checked = api::Object::parse(
+        api::Object(text).dump(-1, ' ', false, api::Object::error_handler_t::replace));
     one.pod["spec"]["containers"][0]["command"] = {"bash", "-c", checked};
   } else {
     const auto pod = api::parse_json(text);

@@ -31,7 +31,8 @@ inline void must(bool held, const char* promise) {
 // meaning.
 class Input {
  public:
-  Input(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const std::byte*>(data), size) {}
+  Input(const std::uint8_t* data, std::size_t size)
+      : rest_(reinterpret_cast<const std::byte*>(data), size) {}
 
   bool empty() const { return rest_.empty(); }
 

@@ -38,18 +38,23 @@ NamespaceSpec read_spec(Input& input) {
   spec.shard_count = (mode & 1) != 0 ? input.take<std::uint32_t>() : input.byte();
   spec.chunk_tokens = input.take<std::uint16_t>();
   spec.model = protocol::short_text(protocol::make_short_text(input.take_text(input.byte())));
-  spec.fingerprint = std::make_shared<const std::string>(input.take_text(input.take<std::uint16_t>() % 2048));
-  spec.id = (mode & 2) != 0 ? input.take<protocol::NamespaceId>() : protocol::namespace_id(*spec.fingerprint);
+  spec.fingerprint =
+      std::make_shared<const std::string>(input.take_text(input.take<std::uint16_t>() % 2048));
+  spec.id = (mode & 2) != 0 ? input.take<protocol::NamespaceId>()
+                            : protocol::namespace_id(*spec.fingerprint);
   return spec;
 }
 
-void check_taken(store::NamespaceTable& table, const NamespaceSpec& spec, std::uint32_t handle, const std::string& difference) {
+void check_taken(store::NamespaceTable& table, const NamespaceSpec& spec, std::uint32_t handle,
+                 const std::string& difference) {
   must(table.is_open(handle), "a handle is one of the table");
   must(spec.id == protocol::namespace_id(*spec.fingerprint), "an id is the hash of its text");
   for (const protocol::GroupLayout& group : spec.groups) {
     const auto payload = static_cast<unsigned __int128>(group.piece_bytes) * group.pieces_per_chunk;
     must(payload != 0 && payload <= protocol::kMaxPayloadBytes, "a chunk is within its limit");
-    must(protocol::slot_bytes(static_cast<std::uint64_t>(payload), group.piece_bytes) <= kArenaBytes, "a slot fits the arena");
+    must(
+        protocol::slot_bytes(static_cast<std::uint64_t>(payload), group.piece_bytes) <= kArenaBytes,
+        "a slot fits the arena");
   }
   must(difference.size() <= kMostDifference, "words about a difference are bounded");
   std::string again;
@@ -83,7 +88,8 @@ void check_shown(const store::NamespaceTable& table, const std::string& differen
     const std::size_t end = metrics.find('\n', at);
     must(end != std::string::npos, "a metric's line ends");
     const std::string_view line(metrics.data() + at, end - at);
-    must(line.empty() || line.starts_with("# ") || line.starts_with("larder_"), "every line of /metrics is ours");
+    must(line.empty() || line.starts_with("# ") || line.starts_with("larder_"),
+         "every line of /metrics is ours");
     at = end + 1;
   }
 }
@@ -92,11 +98,13 @@ void check_keys(Input& input) {
   const auto a = input.take<protocol::Key>();
   auto b = input.take<protocol::Key>();
   if ((input.byte() & 1) != 0) b.hash = a.hash;
-  const bool same_scope = a.namespace_handle == b.namespace_handle && a.shard == b.shard && a.group == b.group;
+  const bool same_scope =
+      a.namespace_handle == b.namespace_handle && a.shard == b.shard && a.group == b.group;
   must((a.scope() == b.scope()) == same_scope, "no two scopes are one");
   const std::uint64_t buckets = 2ULL << (input.byte() % 30);
   const protocol::KeyPlace place = protocol::key_place(a, buckets);
-  must(place.bucket[0] < buckets && place.bucket[1] < buckets && place.bucket[0] != place.bucket[1], "a key has two places");
+  must(place.bucket[0] < buckets && place.bucket[1] < buckets && place.bucket[0] != place.bucket[1],
+       "a key has two places");
 }
 
 }  // namespace
@@ -115,7 +123,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check_taken(table, spec, *handle, difference);
       last += difference;
     } else {
-      must(table.size() == before && !handle.status().text().empty(), "a refusal has a name and leaves no namespace");
+      must(table.size() == before && !handle.status().text().empty(),
+           "a refusal has a name and leaves no namespace");
     }
   }
   for (const std::uint32_t handle : table.handles()) {

@@ -46,7 +46,20 @@ enum TransferOp : std::uint8_t { kExport, kDecline, kWithdraw, kCopy, kTransferO
 }  // namespace session_op
 
 namespace region_op {
-enum Op : std::uint8_t { kHoldsUsed, kWord, kHold, kHead, kEvent, kRing, kDrain, kReserve, kEvict, kSilent, kIdle, kOps };
+enum Op : std::uint8_t {
+  kHoldsUsed,
+  kWord,
+  kHold,
+  kHead,
+  kEvent,
+  kRing,
+  kDrain,
+  kReserve,
+  kEvict,
+  kSilent,
+  kIdle,
+  kOps
+};
 }  // namespace region_op
 
 // Of resp_fuzz.cc.

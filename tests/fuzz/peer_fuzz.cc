@@ -27,9 +27,11 @@ class World {
  public:
   World() {
     must(exchange_.open().ok(), "a descriptor");
-    for (std::uint32_t slot = 0; slot < kSlots; ++slot) slots_.emplace_back(kSlotBytes, static_cast<std::byte>('a' + slot));
-    connection_ = std::make_unique<ServerConnection>(services_, 1, std::make_unique<net::testing_support::ScriptedStream>(wire_),
-                                                     "192.0.2.1", now_ns_);
+    for (std::uint32_t slot = 0; slot < kSlots; ++slot)
+      slots_.emplace_back(kSlotBytes, static_cast<std::byte>('a' + slot));
+    connection_ = std::make_unique<ServerConnection>(
+        services_, 1, std::make_unique<net::testing_support::ScriptedStream>(wire_), "192.0.2.1",
+        now_ns_);
   }
 
   void step(Input& input) {
@@ -49,9 +51,11 @@ class World {
   }
 
   void check() {
-    if (connection_) must(connection_->held_bytes() <= Holds::kMost * kSlotBytes, "holds are bounded");
+    if (connection_)
+      must(connection_->held_bytes() <= Holds::kMost * kSlotBytes, "holds are bounded");
     const HoldExchange::Waiting waiting = exchange_.take_requests();
-    for (const HeldChunk& chunk : waiting.given_back) must(held_[chunk.slot_number]-- > 0, "given back once");
+    for (const HeldChunk& chunk : waiting.given_back)
+      must(held_[chunk.slot_number]-- > 0, "given back once");
     for (const HoldRequest& request : waiting.requests) {
       must(request.keys.size() <= kMostKeys && !request.keys.empty(), "requests are bounded");
       requests_.push_back(request);
@@ -77,7 +81,9 @@ class World {
       case 3: return format_look({&key, 1}, std::uint32_t{number} * 8);
       case 4: return format_done({&key, 1});
       case 5: return format_get(key, 1, 0, kSlotBytes);
-      default: return format_get(key, 1 + number % 2, std::uint64_t{number} * 64, 1 + input.take<std::uint16_t>());
+      default:
+        return format_get(key, 1 + number % 2, std::uint64_t{number} * 64,
+                          1 + input.take<std::uint16_t>());
     }
   }
   void answer(std::uint8_t how) {
@@ -108,10 +114,13 @@ class World {
     const std::string bulk = input.take_text(input.byte());
     if (const auto chunks = parse_look_reply(bulk, keys); chunks.ok()) {
       must(chunks->size() == keys, "facts for each key");
-      for (const auto& facts : *chunks) must(!facts || tiers::plausible(*facts), "facts are plausible");
+      for (const auto& facts : *chunks)
+        must(!facts || tiers::plausible(*facts), "facts are plausible");
     }
     net::Reply hello{net::Reply::Kind::kArray, "", 0, {}};
-    for (int i = 0; i < 5; ++i) hello.elements.push_back({net::Reply::Kind::kBulk, input.take_text(input.byte() % 80), 0, {}});
+    for (int i = 0; i < 5; ++i)
+      hello.elements.push_back(
+          {net::Reply::Kind::kBulk, input.take_text(input.byte() % 80), 0, {}});
     if (const Result<Instance> other = parse_hello_reply(hello); other.ok())
       must(other->pool.size() <= kMostName && other->id.size() <= kMostName, "names are bounded");
   }
@@ -125,7 +134,8 @@ class World {
   base::ByteBudget budget_{0};
   ServerCounters counters_;
   ServerConnection::Services services_{options_, exchange_, budget_, counters_};
-  std::shared_ptr<net::testing_support::Wire> wire_ = std::make_shared<net::testing_support::Wire>();
+  std::shared_ptr<net::testing_support::Wire> wire_ =
+      std::make_shared<net::testing_support::Wire>();
   std::vector<std::vector<std::byte>> slots_;
   std::map<std::uint32_t, int> held_;  // by slot
   std::vector<HoldRequest> requests_;

@@ -39,7 +39,8 @@ class Echo {
     constexpr std::size_t kHeader = sizeof(protocol::MessageHeader);
     const std::span<const std::byte> again = encoder_.packet();
     must(again.size() <= packet_.size(), "no more was read than there is");
-    must(std::equal(again.begin() + kHeader, again.end(), packet_.begin() + kHeader), "the read values stand in the packet");
+    must(std::equal(again.begin() + kHeader, again.end(), packet_.begin() + kHeader),
+         "the read values stand in the packet");
   }
 
  private:
@@ -55,7 +56,8 @@ void read_list(protocol::Decoder& decoder, Echo& echo, std::size_t limit) {
   if (!decoder.read(head)) return;
   echo.add(head);
   if (!decoder.read_all(head.count, limit, records)) return;
-  must(records.size() == head.count && records.size() <= limit, "a list has its announced number of records");
+  must(records.size() == head.count && records.size() <= limit,
+       "a list has its announced number of records");
   echo.add_all(records);
 }
 
@@ -119,24 +121,35 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
     case MessageType::kHello: return read_fixed<protocol::Hello>(decoder, echo);
     case MessageType::kWelcome: return read_fixed<protocol::Welcome>(decoder, echo);
     case MessageType::kAttached:
-      return read_list<protocol::Attached, protocol::SlotRef>(decoder, echo, protocol::kMaxGrantsPerMessage);
+      return read_list<protocol::Attached, protocol::SlotRef>(decoder, echo,
+                                                              protocol::kMaxGrantsPerMessage);
     case MessageType::kOpenNamespace: return read_open(decoder, echo);
     case MessageType::kNamespace: return read_texted<protocol::Namespace>(decoder, echo);
     case MessageType::kReserve:
-      return read_list<protocol::Reserve, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerReserve);
-    case MessageType::kGranted: return read_list<protocol::Granted, protocol::Grant>(decoder, echo, protocol::kMaxKeysPerReserve);
+      return read_list<protocol::Reserve, protocol::BlockHash>(decoder, echo,
+                                                               protocol::kMaxKeysPerReserve);
+    case MessageType::kGranted:
+      return read_list<protocol::Granted, protocol::Grant>(decoder, echo,
+                                                           protocol::kMaxKeysPerReserve);
     case MessageType::kCommit:
-      return read_list<protocol::SlotList, protocol::CommitRecord>(decoder, echo, protocol::kMaxGrantsPerMessage);
+      return read_list<protocol::SlotList, protocol::CommitRecord>(decoder, echo,
+                                                                   protocol::kMaxGrantsPerMessage);
     case MessageType::kDisown:
     case MessageType::kBad:
     case MessageType::kAskGrants:
     case MessageType::kStillWriting:
-      return read_list<protocol::SlotList, protocol::SlotRef>(decoder, echo, protocol::kMaxGrantsPerMessage);
-    case MessageType::kAct: return read_list<protocol::Act, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerAct);
-    case MessageType::kFetch: return read_list<protocol::Fetch, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerFetch);
+      return read_list<protocol::SlotList, protocol::SlotRef>(decoder, echo,
+                                                              protocol::kMaxGrantsPerMessage);
+    case MessageType::kAct:
+      return read_list<protocol::Act, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerAct);
+    case MessageType::kFetch:
+      return read_list<protocol::Fetch, protocol::BlockHash>(decoder, echo,
+                                                             protocol::kMaxKeysPerFetch);
     case MessageType::kFetched: return read_fixed<protocol::Fetched>(decoder, echo);
     case MessageType::kFetchEnd: return read_fixed<protocol::EndFetch>(decoder, echo);
-    case MessageType::kProbe: return read_list<protocol::Probe, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerProbe);
+    case MessageType::kProbe:
+      return read_list<protocol::Probe, protocol::BlockHash>(decoder, echo,
+                                                             protocol::kMaxKeysPerProbe);
     case MessageType::kProbed:
       read_fixed<protocol::Probed>(decoder, echo);
       return read_fixed<protocol::ProbedEach>(decoder, echo);  // in its place
@@ -148,7 +161,8 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
     case MessageType::kExported: return read_texted<protocol::Exported>(decoder, echo);
     case MessageType::kWithdraw:
     case MessageType::kWithdrawn: return read_fixed<protocol::Withdraw>(decoder, echo);
-    case MessageType::kCopy: return read_list<protocol::Copy, std::uint64_t>(decoder, echo, protocol::kMaxPiecesPerCopy);
+    case MessageType::kCopy:
+      return read_list<protocol::Copy, std::uint64_t>(decoder, echo, protocol::kMaxPiecesPerCopy);
   }
 }
 
@@ -159,7 +173,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span<const std::byte> packet(reinterpret_cast<const std::byte*>(data), size);
   Result<protocol::Decoder> decoder = protocol::Decoder::open(packet);
   if (!decoder.ok()) {
-    must(decoder.status().code() == Code::kInvalidArgument && !decoder.status().text().empty(), "a refusal is named");
+    must(decoder.status().code() == Code::kInvalidArgument && !decoder.status().text().empty(),
+         "a refusal is named");
     return 0;
   }
   Echo echo(*decoder, packet);

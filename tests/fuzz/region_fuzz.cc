@@ -20,7 +20,8 @@ constexpr store::SessionNumber kHostile = 1, kOther = 2;
 class World {
  public:
   World() : box_(kSlots, kFirstGeneration), bystander_(box_) {
-    static const store::testing_support::Memory memory = store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion));
+    static const store::testing_support::Memory memory =
+        store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion));
     std::memset(memory.get(), 0, sizeof(protocol::SessionRegion));
     region_ = reinterpret_cast<protocol::SessionRegion*>(memory.get());
     box_.store().sessions().add(kHostile, *region_);
@@ -49,7 +50,8 @@ class World {
         now_ms_ += input.byte() * 100;
         bystander_.renew();
         box_.store().sessions().watch_holds(now_ms_, (input.byte() & 1) != 0);
-        must(box_.store().sessions().use_of(kHostile).holds <= protocol::kMaxHolds, "holds are bounded");
+        must(box_.store().sessions().use_of(kHostile).holds <= protocol::kMaxHolds,
+             "holds are bounded");
         box_.store().verify_next();
         box_.store().sweep();
         return;
@@ -69,7 +71,8 @@ class World {
  private:
   void write_word(Input& input) {
     const std::size_t words = sizeof(protocol::SessionRegion) / sizeof(std::uint64_t);
-    reinterpret_cast<protocol::AtomicU64*>(region_)[input.take<std::uint32_t>() % words] = input.take<std::uint64_t>();
+    reinterpret_cast<protocol::AtomicU64*>(region_)[input.take<std::uint32_t>() % words] =
+        input.take<std::uint64_t>();
   }
   // As an engine writes one, with fields of the input's choice.
   void add_event(Input& input) {
@@ -86,13 +89,15 @@ class World {
   void fill_ring(Input& input) {
     const std::uint64_t first = region_->event_head;
     const std::uint32_t count = input.take<std::uint16_t>();
-    for (std::uint64_t i = 0; i < count; ++i) region_->events[(first + i) % protocol::kEventSlots].sequence = first + i + 1;
+    for (std::uint64_t i = 0; i < count; ++i)
+      region_->events[(first + i) % protocol::kEventSlots].sequence = first + i + 1;
     region_->event_head = first + count;
   }
   void drain() {
     const std::uint64_t lost = box_.stats().events_lost;
     reader_.drain(*region_, {box_.store(), box_.stats(), model_, 256, reuse_tracker_, namespaces_});
-    must(box_.stats().events_lost - lost <= 2ULL * protocol::kEventSlots, "one turn reads at most one ring");
+    must(box_.stats().events_lost - lost <= 2ULL * protocol::kEventSlots,
+         "one turn reads at most one ring");
   }
 
   store::testing_support::StoreBox box_;

@@ -10,7 +10,8 @@
 int main(int argc, char** argv) {
   std::vector<std::filesystem::path> files;
   for (int i = 1; i < argc; ++i)
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) files.push_back(entry.path());
+    for (const auto& entry : std::filesystem::directory_iterator(argv[i]))
+      files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const std::filesystem::path& path : files) {
     std::ifstream file(path, std::ios::binary);

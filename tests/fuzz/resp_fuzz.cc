@@ -57,15 +57,18 @@ class World {
   void check() const {
     for (const Asked& one : asked_) {
       for (std::size_t i = 0; i < kMargin; ++i)
-        must(one.memory[i] == kUntouched && one.memory[one.memory.size() - 1 - i] == kUntouched, "not a byte beside a payload");
+        must(one.memory[i] == kUntouched && one.memory[one.memory.size() - 1 - i] == kUntouched,
+             "not a byte beside a payload");
       if (one.cancelled)
-        for (const std::byte byte : one.memory) must(byte == kUntouched, "no byte is written for a cancelled command");
+        for (const std::byte byte : one.memory)
+          must(byte == kUntouched, "no byte is written for a cancelled command");
     }
   }
 
   void finish() {
     connection_.close({Code::kUnavailable, "the end"});
-    for (const Asked& one : asked_) must(one.answered != one.cancelled, "every command is answered, or cancelled");
+    for (const Asked& one : asked_)
+      must(one.answered != one.cancelled, "every command is answered, or cancelled");
     must(connection_.commands() == 0 && connection_.bytes() == 0, "nothing is left");
     check();
   }
@@ -84,7 +87,9 @@ class World {
     if (input.byte() % 2 == 0) request.body = std::span<const std::byte>(body_).first(input.byte());
     request.expect = {one.types, target, std::span(one.memory).subspan(kMargin, target)};
     request.owner = one.number;
-    request.then = [this, &one](const Status& lost, const Reply& reply) { answered(one, lost, reply); };
+    request.then = [this, &one](const Status& lost, const Reply& reply) {
+      answered(one, lost, reply);
+    };
     connection_.ask(std::move(request), 0);
     pump(1);
   }
@@ -93,17 +98,20 @@ class World {
     must(!one.answered && !one.cancelled, "every command is answered once");
     one.answered = true;
     for (const Asked& other : asked_)
-      if (&other != &one && other.number < one.number) must(other.answered || other.cancelled, "in the order of the commands");
+      if (&other != &one && other.number < one.number)
+        must(other.answered || other.cancelled, "in the order of the commands");
     if (!lost.ok() || reply.kind == Reply::Kind::kError) return;
     const char type = reply.kind == Reply::Kind::kStatus    ? '+'
                       : reply.kind == Reply::Kind::kInteger ? ':'
                       : reply.kind == Reply::Kind::kArray   ? '*'
                                                             : '$';
     // A nil is either's.
-    must(one.types.find(type) != std::string::npos || reply.kind == Reply::Kind::kNil, "of an expected type");
+    must(one.types.find(type) != std::string::npos || reply.kind == Reply::Kind::kNil,
+         "of an expected type");
     if (reply.kind == Reply::Kind::kPayload)
       if (static_cast<std::size_t>(reply.integer) + 2 * kMargin > one.memory.size())
-        for (const std::byte byte : one.memory) must(byte == kUntouched, "a reply that is too long is thrown away");
+        for (const std::byte byte : one.memory)
+          must(byte == kUntouched, "a reply that is too long is thrown away");
   }
 
   void cancel(Input& input) {

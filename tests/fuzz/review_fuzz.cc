@@ -19,7 +19,13 @@ using namespace larder::fuzz;
 using api::Object;
 
 constexpr std::size_t kMostWarning = 600;  // with the prefix "larder: "
-enum World : std::uint8_t { kPodAlone = 1, kNoPool = 2, kUnreadable = 4, kPlainContainers = 8, kWithBackend = 16 };
+enum World : std::uint8_t {
+  kPodAlone = 1,
+  kNoPool = 2,
+  kUnreadable = 4,
+  kPlainContainers = 8,
+  kWithBackend = 16
+};
 
 class Pools final : public webhook::PoolLookup {
  public:
@@ -60,25 +66,32 @@ std::string body_of(std::uint8_t world, std::string text) {
 
 void check_answer(const Object& asked, const std::string& body) {
   const auto answered = api::parse_json(body);
-  must(answered.ok() && api::text_at(*answered, "kind") == "AdmissionReview", "an answer is a review");
+  must(answered.ok() && api::text_at(*answered, "kind") == "AdmissionReview",
+       "an answer is a review");
   const Object& response = api::at(*answered, "response");
   must(api::at(response, "allowed") == true, "a pod is never refused");
-  must(api::text_at(response, "uid") == api::text_at(asked, "request.uid"), "an answer has the request's uid");
+  must(api::text_at(response, "uid") == api::text_at(asked, "request.uid"),
+       "an answer has the request's uid");
   for (const Object& warning : api::at(response, "warnings"))
-    must(warning.is_string() && warning.get_ref<const std::string&>().size() <= kMostWarning, "a warning is short");
+    must(warning.is_string() && warning.get_ref<const std::string&>().size() <= kMostWarning,
+         "a warning is short");
   if (!response.contains("patch")) return;
-  const auto patch = api::parse_json(api::from_base64(api::text_at(response, "patch")).value_or("?"));
-  must(patch.ok() && patch->is_array() && api::text_at(response, "patchType") == "JSONPatch", "a patch is one of JSON");
+  const auto patch =
+      api::parse_json(api::from_base64(api::text_at(response, "patch")).value_or("?"));
+  must(patch.ok() && patch->is_array() && api::text_at(response, "patchType") == "JSONPatch",
+       "a patch is one of JSON");
   // throws for a patch that does not fit this pod
   test::patched(api::at(asked, "request.object"), *patch);
 }
 
 void check_told(const webhook::PodReview::Left& left) {
-  must(left.kind != webhook::Refusal::kNone && left.kind != webhook::Refusal::kDefect, "the injector has no defect");
+  must(left.kind != webhook::Refusal::kNone && left.kind != webhook::Refusal::kDefect,
+       "the injector has no defect");
   must(!left.why.empty(), "a pod left alone has a reason");
   const auto event = webhook::left_alone_event(left);
   if (!event) return;
-  must(!api::text_at(event->regarding, "name").empty() && !api::text_at(event->regarding, "kind").empty(),
+  must(!api::text_at(event->regarding, "name").empty() &&
+           !api::text_at(event->regarding, "kind").empty(),
        "an event is of something");
 }
 
@@ -89,12 +102,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t world = input.byte();
   const std::string body = body_of(world, input.rest());
   Pools pools(world);
-  const webhook::PodReview review(pools, {"registry.example/larder:0.1.0", (world & kPlainContainers) == 0}, webhook::inject,
-                                  check_told);
+  const webhook::PodReview review(
+      pools, {"registry.example/larder:0.1.0", (world & kPlainContainers) == 0}, webhook::inject,
+      check_told);
   const webhook::Reviewed reviewed = review(body, "10.0.0.7");
   must(reviewed.http_status == 200 || reviewed.http_status == 400, "an answer, or a refusal");
   must(!reviewed.body.empty(), "a refusal has a reason");
-  must((world & kPodAlone) == 0 || body.empty() || reviewed.http_status == 200, "a review is answered");
+  must((world & kPodAlone) == 0 || body.empty() || reviewed.http_status == 200,
+       "a review is answered");
   if (reviewed.http_status == 200) check_answer(*api::parse_json(body), reviewed.body);
   return 0;
 }

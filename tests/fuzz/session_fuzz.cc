@@ -52,7 +52,9 @@ class World {
       case kDrop: return send_drop(who, input.byte());
       case kHold: return hold(who, input);
       case kSilent:
-        if (attached(who)) box_.store().sessions().set_silent(sessions_[who]->facts().number, (input.byte() & 1) != 0);
+        if (attached(who))
+          box_.store().sessions().set_silent(sessions_[who]->facts().number,
+                                             (input.byte() & 1) != 0);
         return;
       case kEnd: return end(who);
       case kIdle: return idle(input.byte() * 100);
@@ -79,7 +81,9 @@ class World {
   }
 
  private:
-  bool attached(std::size_t who) const { return sessions_[who]->state() == session::SessionProtocol::State::kAttached; }
+  bool attached(std::size_t who) const {
+    return sessions_[who]->state() == session::SessionProtocol::State::kAttached;
+  }
 
   // The loop gives every connection a new number and a new region.
   void begin(std::size_t who) {
@@ -155,8 +159,8 @@ class World {
       all_are_old.tick(at_ms, store.last_generation());
     for (std::optional<session::SessionProtocol>& session : sessions_)
       if (session->state() == session::SessionProtocol::State::kAttached)
-        for (const std::vector<std::byte>& packet :
-             session->inquiry().tick(session->facts().number, store, box_.stats(), clock_.now_ms(), all_are_old))
+        for (const std::vector<std::byte>& packet : session->inquiry().tick(
+                 session->facts().number, store, box_.stats(), clock_.now_ms(), all_are_old))
           must(protocol::Decoder::open(packet).ok(), "a question is a message");
     store.verify_next();
     store.sweep();
@@ -171,11 +175,13 @@ class World {
     if (refused) return end(who);
     if (reply.ok()) {
       must(reply->packet.size() <= protocol::kMaxPacketBytes, "an answer fits a packet");
-      must(reply->packet.empty() || protocol::Decoder::open(reply->packet).ok(), "an answer is a message");
+      must(reply->packet.empty() || protocol::Decoder::open(reply->packet).ok(),
+           "an answer is a message");
       return;
     }
     must(!reply.status().text().empty(), "an error is named");
-    must(protocol::Decoder::open(session::error_packet(reply.status())).ok(), "an error is a message");
+    must(protocol::Decoder::open(session::error_packet(reply.status())).ok(),
+         "an error is a message");
     end(who);
   }
 
@@ -195,8 +201,8 @@ class World {
   // Of the namespace that a request opened, or of a handle.
   void send_drop(std::size_t who, std::uint8_t which) {
     if ((which & 128) != 0)
-      return send(who,
-                  Encoder(MessageType::kCloseNamespace, 0).append(protocol::CloseNamespace{2U + which % 4, which >> 6 & 1U}));
+      return send(who, Encoder(MessageType::kCloseNamespace, 0)
+                           .append(protocol::CloseNamespace{2U + which % 4, which >> 6 & 1U}));
     send(who, Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{which, 0}));
   }
   void send_open(std::size_t who, Input& input) {
@@ -206,12 +212,14 @@ class World {
     open.shard_count = input.byte();
     open.chunk_tokens = 256;
     std::vector<protocol::GroupLayout> layouts;
-    for (std::uint32_t i = 0; i < groups; ++i) layouts.push_back({input.take<std::uint16_t>(), input.byte(), 0});
+    for (std::uint32_t i = 0; i < groups; ++i)
+      layouts.push_back({input.take<std::uint16_t>(), input.byte(), 0});
     const std::string text = input.take_text(input.byte());
     open.id = protocol::namespace_id(text);
     open.text_bytes = static_cast<std::uint32_t>(text.size());
     const std::vector<std::uint64_t> parts(input.byte() % 3, input.take<std::uint16_t>());
-    const protocol::NamespaceShards shards{input.byte() % 3U, static_cast<std::uint32_t>(parts.size())};
+    const protocol::NamespaceShards shards{input.byte() % 3U,
+                                           static_cast<std::uint32_t>(parts.size())};
     send(who, Encoder(MessageType::kOpenNamespace, 2 + open.shard_count % 4)
                   .append(open)
                   .append_all(std::span<const protocol::GroupLayout>(layouts))
@@ -225,17 +233,22 @@ class World {
     reserve.shard = input.byte();
     reserve.group = input.byte();
     std::vector<protocol::BlockHash> hashes;
-    for (std::uint8_t left = input.byte() % 32; left > 0; --left) hashes.push_back({input.byte(), 1});
+    for (std::uint8_t left = input.byte() % 32; left > 0; --left)
+      hashes.push_back({input.byte(), 1});
     reserve.count = static_cast<std::uint32_t>(hashes.size());
-    send(who, Encoder(MessageType::kReserve, 3).append(reserve).append_all(std::span<const protocol::BlockHash>(hashes)));
+    send(who, Encoder(MessageType::kReserve, 3)
+                  .append(reserve)
+                  .append_all(std::span<const protocol::BlockHash>(hashes)));
   }
   // Slots and generations are small numbers here, and can be guessed.
   void send_commit(std::size_t who, Input& input) {
-    const protocol::CommitRecord record{input.byte(), 0, kFirstGeneration + input.byte(), input.byte()};
+    const protocol::CommitRecord record{input.byte(), 0, kFirstGeneration + input.byte(),
+                                        input.byte()};
     send(who, Encoder(MessageType::kCommit, 0).append(protocol::SlotList{1, 0}).append(record));
   }
   void send_slot(std::size_t who, Input& input) {
-    static constexpr MessageType kTypes[] = {MessageType::kBad, MessageType::kDisown, MessageType::kStillWriting};
+    static constexpr MessageType kTypes[] = {MessageType::kBad, MessageType::kDisown,
+                                             MessageType::kStillWriting};
     const MessageType type = kTypes[input.byte() % 3];
     const protocol::SlotRef slot{input.byte(), 0, kFirstGeneration + input.byte()};
     send(who, Encoder(type, 0).append(protocol::SlotList{1, 0}).append(slot));
@@ -243,18 +256,24 @@ class World {
   void send_fetch(std::size_t who, Input& input) {
     protocol::Fetch fetch{input.byte(), input.byte(), 0, 0};
     const std::uint8_t request = input.byte();
-    if ((request & 128) != 0) return send(who, Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{request % 4U, 0}));
+    if ((request & 128) != 0)
+      return send(who,
+                  Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{request % 4U, 0}));
     std::vector<protocol::BlockHash> hashes;
-    for (std::uint8_t left = input.byte() % 16; left > 0; --left) hashes.push_back({input.byte(), 1});
+    for (std::uint8_t left = input.byte() % 16; left > 0; --left)
+      hashes.push_back({input.byte(), 1});
     fetch.count = static_cast<std::uint32_t>(hashes.size());
     if ((request & 64) != 0) {
       const std::uint32_t flags = (request & 32) != 0 ? protocol::kProbeEach : 0;
       const protocol::Probe probe{fetch.namespace_handle, fetch.deadline_ms, fetch.count, flags};
-      send(who,
-           Encoder(MessageType::kProbe, request % 4U).append(probe).append_all(std::span<const protocol::BlockHash>(hashes)));
+      send(who, Encoder(MessageType::kProbe, request % 4U)
+                    .append(probe)
+                    .append_all(std::span<const protocol::BlockHash>(hashes)));
       return promote();
     }
-    send(who, Encoder(MessageType::kFetch, request % 4U).append(fetch).append_all(std::span<const protocol::BlockHash>(hashes)));
+    send(who, Encoder(MessageType::kFetch, request % 4U)
+                  .append(fetch)
+                  .append_all(std::span<const protocol::BlockHash>(hashes)));
     promote();
   }
   // As the loop does between two messages.
@@ -273,7 +292,8 @@ class World {
     tier_probes_.miss_deadlines();
     for (const tiering::TierProbes::Answer& answer : tier_probes_.take_answers()) {
       must(protocol::Decoder::open(session::probed_packet(answer)).ok(), "an answer is a message");
-      must(answer.probed.shared <= answer.probed.families && answer.probed.families <= protocol::kMaxKeysPerProbe,
+      must(answer.probed.shared <= answer.probed.families &&
+               answer.probed.families <= protocol::kMaxKeysPerProbe,
            "no more is found than was asked about");
       if (!answer.each) continue;
       std::uint32_t last = 0;
@@ -283,7 +303,8 @@ class World {
     }
     for (const tiering::Promoter::Answer& answer : promoter_.take_answers()) {
       must(protocol::Decoder::open(session::fetched_packet(answer)).ok(), "an answer is a message");
-      must(answer.fetched.families <= protocol::kMaxKeysPerFetch, "no more is answered for than was asked");
+      must(answer.fetched.families <= protocol::kMaxKeysPerFetch,
+           "no more is answered for than was asked");
     }
   }
   void tier(Input& input) {
@@ -320,9 +341,11 @@ class World {
     const std::size_t who = input.byte() % kSessions;
     if (op == kExport) send_export(who, input);
     if (op == kDecline)
-      send(who,
-           Encoder(MessageType::kExport, 0).append(protocol::Export{0, input.byte(), 0, 3, {}}).append_text(input.take_text(3)));
-    if (op == kWithdraw) send(who, Encoder(MessageType::kWithdraw, input.byte()).append(protocol::Withdraw{}));
+      send(who, Encoder(MessageType::kExport, 0)
+                    .append(protocol::Export{0, input.byte(), 0, 3, {}})
+                    .append_text(input.take_text(3)));
+    if (op == kWithdraw)
+      send(who, Encoder(MessageType::kWithdraw, input.byte()).append(protocol::Withdraw{}));
     if (op == kCopy) send_copy(who, input);
     drain_transfers();
   }
@@ -333,9 +356,15 @@ class World {
       const std::uint8_t what = input.byte();
       protocol::ExportedRange range{what % 4U, 0, std::uint64_t{input.byte()} * 4096, {}};
       ranges.push_back(range);
-      if ((what & 16) != 0) fds.push_back(transfer::testing_support::memory_file(std::size_t{input.byte()} * 4096));
+      if ((what & 16) != 0)
+        fds.push_back(transfer::testing_support::memory_file(std::size_t{input.byte()} * 4096));
     }
-    const protocol::Export head{static_cast<std::uint32_t>(ranges.size()) + ((input.byte() & 64) != 0), 0, input.byte(), 0, {}};
+    const protocol::Export head{
+        static_cast<std::uint32_t>(ranges.size()) + ((input.byte() & 64) != 0),
+        0,
+        input.byte(),
+        0,
+        {}};
     send(who,
          Encoder(MessageType::kExport, input.byte())
              .append(head)
@@ -344,21 +373,26 @@ class World {
          std::move(fds));
   }
   void send_copy(std::size_t who, Input& input) {
-    protocol::Copy copy{input.byte(), input.byte(), input.byte(), 0, kFirstGeneration + input.byte()};
+    protocol::Copy copy{input.byte(), input.byte(), input.byte(), 0,
+                        kFirstGeneration + input.byte()};
     std::vector<std::uint64_t> pieces;
     for (std::uint8_t left = input.byte() % 8; left > 0; --left)
       pieces.push_back(protocol::make_piece(input.byte() % 4, input.take<std::uint16_t>()));
     copy.count = static_cast<std::uint32_t>(pieces.size());
     // In the form of an engine's question.
     const auto asked = static_cast<std::uint32_t>(protocol::CopyState::kAsked);
-    const auto at = static_cast<off_t>(offsetof(protocol::TransferRegion, flags) + sizeof(protocol::CopyFlag) * copy.flag);
+    const auto at = static_cast<off_t>(offsetof(protocol::TransferRegion, flags) +
+                                       sizeof(protocol::CopyFlag) * copy.flag);
     [[maybe_unused]] const ssize_t written =
         ::pwrite(transfers().region_fd(sessions_[who]->facts().number), &asked, sizeof(asked), at);
-    send(who, Encoder(MessageType::kCopy, 0).append(copy).append_all(std::span<const std::uint64_t>(pieces)));
+    send(who, Encoder(MessageType::kCopy, 0)
+                  .append(copy)
+                  .append_all(std::span<const std::uint64_t>(pieces)));
   }
   void drain_transfers() {
     for (const transfer::Answer& answer : transfers().take_answers()) {
-      must(protocol::Decoder::open(session::transfer_packet(answer)).ok(), "an answer is a message");
+      must(protocol::Decoder::open(session::transfer_packet(answer)).ok(),
+           "an answer is a message");
       must(!answer.refusal.refused() || !answer.refusal.text.empty(), "a refusal has a reason");
     }
   }
@@ -366,8 +400,8 @@ class World {
   // other memory.
   static transfer::Transfers& transfers() {
     static std::vector<std::byte> arena(64 << 20);
-    static auto* const all =
-        new transfer::Transfers(std::make_unique<transfer::testing_support::HostImporter>(exported_), arena, [] {});
+    static auto* const all = new transfer::Transfers(
+        std::make_unique<transfer::testing_support::HostImporter>(exported_), arena, [] {});
     return *all;
   }
 
@@ -378,7 +412,8 @@ class World {
     const store::Namespace& ns = box_.store().namespaces().at(handle);
     const protocol::GroupLayout* layout = ns.layout(shard, 0);
     if (layout == nullptr) return;
-    const tiers::ChunkFacts facts{1, layout->piece_bytes * layout->pieces_per_chunk, layout->piece_bytes, 1};
+    const tiers::ChunkFacts facts{1, layout->piece_bytes * layout->pieces_per_chunk,
+                                  layout->piece_bytes, 1};
     if (!tiers::plausible(facts)) return;
     const tiers::ChunkKey key{ns.spec.id, {input.byte(), 1}, shard, 0};
     tier_.store(key, facts, std::vector<std::byte>(facts.slot_bytes()));
@@ -387,21 +422,26 @@ class World {
   void hold(std::size_t who, Input& input) {
     const std::uint8_t place = input.byte();
     regions_[who]->holds_used = input.take<std::uint16_t>();
-    regions_[who]->holds[place] = protocol::make_hold(input.byte(), kFirstGeneration + input.byte());
+    regions_[who]->holds[place] =
+        protocol::make_hold(input.byte(), kFirstGeneration + input.byte());
   }
 
   static inline const auto exported_ = std::make_shared<transfer::testing_support::HostDevice>();
   store::testing_support::StoreBox box_;
   Bystander bystander_;
   base::ManualClock clock_;
-  tiering::TierLink link_{tiering::TierKind::kBackend, std::make_unique<tiering::testing_support::HeldTier>(), "/held"};
-  tiering::testing_support::HeldTier& tier_ = static_cast<tiering::testing_support::HeldTier&>(link_.tier());
+  tiering::TierLink link_{tiering::TierKind::kBackend,
+                          std::make_unique<tiering::testing_support::HeldTier>(), "/held"};
+  tiering::testing_support::HeldTier& tier_ =
+      static_cast<tiering::testing_support::HeldTier&>(link_.tier());
   std::shared_ptr<tiering::ResidencyFilter> below_ = *tiering::ResidencyFilter::create(1 << 20);
   tiering::ReadableTier source_{link_, *below_, clock_};
   const std::array<tiering::ReadableTier*, 1> sources_{&source_};
-  tiering::Promoter promoter_{sources_, box_.store(), box_.stats(), clock_, {box_.arena(), kSlots * 8192}};
+  tiering::Promoter promoter_{
+      sources_, box_.store(), box_.stats(), clock_, {box_.arena(), kSlots * 8192}};
   const std::array<tiering::SharedTier, 1> shared_{{{&link_, &source_}}};
-  tiering::TierProbes tier_probes_{shared_, sources_, promoter_, box_.store(), box_.stats(), clock_};
+  tiering::TierProbes tier_probes_{shared_,      sources_,     promoter_,
+                                   box_.store(), box_.stats(), clock_};
   std::uint32_t last_number_ = 0;
   std::array<protocol::SessionRegion*, kSessions> regions_{};
   std::array<std::optional<session::SessionProtocol>, kSessions> sessions_;

@@ -20,7 +20,8 @@ void must_be_harmless(const std::string& text) {
   for (const char one : text) {
     const auto c = static_cast<unsigned char>(one);
     const bool c1 = before == 0xc2 && c >= 0x80 && c < 0xa0;
-    must(c1 == false && c != 0x7f && (c >= ' ' || c == '\n'), "the shown text commands no terminal");
+    must(c1 == false && c != 0x7f && (c >= ' ' || c == '\n'),
+         "the shown text commands no terminal");
     before = c;
   }
 }

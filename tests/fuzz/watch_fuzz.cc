@@ -30,13 +30,15 @@ Seen decode(const std::string& body, const std::vector<std::uint8_t>& pieces) {
       [&](k8s::WatchEvent event) {
         must(!over, "no event comes after an error");
         must(event.object.is_object(), "an event has an object");
-        must(!event.initial_end || event.type == k8s::WatchEvent::Type::kBookmark, "only a bookmark ends the first events");
+        must(!event.initial_end || event.type == k8s::WatchEvent::Type::kBookmark,
+             "only a bookmark ends the first events");
         seen.events.push_back(std::to_string(static_cast<int>(event.type)) + event.object.dump());
       },
       kMostLineBytes);
   std::size_t at = 0;
   for (std::size_t i = 0; at < body.size(); ++i) {
-    const std::size_t size = pieces.empty() ? body.size() : std::max<std::size_t>(1, pieces[i % pieces.size()]);
+    const std::size_t size =
+        pieces.empty() ? body.size() : std::max<std::size_t>(1, pieces[i % pieces.size()]);
     const Status status = decoder.feed(std::string_view(body).substr(at, size));
     must(decoder.kept_bytes() <= kMostLineBytes, "no more than a line is kept");
     must(!over || !status.ok(), "an error stays");

@@ -38,7 +38,8 @@ std::optional<config::Config> taken(const std::string& text) {
 // Another product's file, which may hold more (larderctl import-lmcache).
 void check_foreign(const std::string& text) {
   const auto entries = config::parse_yaml(text, "FILE", config::YamlForm::kForeign);
-  if (!entries.ok()) return must(entries.status().text().starts_with("FILE:"), "a refusal names file and line");
+  if (!entries.ok())
+    return must(entries.status().text().starts_with("FILE:"), "a refusal names file and line");
   for (const config::YamlEntry& entry : *entries)
     must(!entry.key.empty() && entry.line >= 1, "an entry has a key and stands on a line");
 }
@@ -56,6 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = taken(config::to_yaml(*config));
   must(again.has_value(), "the output of --check-config is accepted");
   for (const config::Field& field : config::fields())
-    must(field.print(*config) == field.print(*again), "the output of --check-config means the same");
+    must(field.print(*config) == field.print(*again),
+         "the output of --check-config means the same");
   return 0;
 }

@@ -19,8 +19,13 @@ MOST_METHODS, MOST_LINES = 40, 500
 PRODUCT = ("cuda", "operator", "shim", "sidecar")
 ALLOWANCES = ROOT / "tests" / "lint" / "class_allowances.txt"
 
-TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""", re.S)
-HEAD = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)\s*(?:final\s*)?(?::(?!:)[^;{()]*)?\{")
+TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""",
+    re.S,
+)
+HEAD = re.compile(
+    r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)\s*(?:final\s*)?(?::(?!:)[^;{()]*)?\{"
+)
 NESTED = re.compile(r"\b(?:class|struct|enum|union)\b[^()]*$")
 NO_METHOD = re.compile(r"^(?:using|friend|static_assert|enum|typedef)\b|=\s*(?:delete|default)\s*$")
 OUTSIDE = re.compile(r"^(?!\s)[^=;]*?\b(\w+)::~?(?:\w+|operator\S+)\(")
@@ -37,7 +42,14 @@ class Size:
 
 def without_comments(text):
     """Comments and the inside of literals are blank; lines stay."""
-    return TOKEN.sub(lambda found: "\n" * found[0].count("\n") if found[0].startswith("/") else '""' + "\n" * found[0].count("\n"), text)
+    return TOKEN.sub(
+        lambda found: (
+            "\n" * found[0].count("\n")
+            if found[0].startswith("/")
+            else '""' + "\n" * found[0].count("\n")
+        ),
+        text,
+    )
 
 
 def end_of(text, opening):
@@ -58,7 +70,9 @@ def without_template_arguments(text):
 
 
 def is_method(declaration):
-    declaration = re.sub(r"^template\s*<[^>]*>\s*(?:requires[^{;]*)?|\[\[\w+\]\]", "", declaration.strip())
+    declaration = re.sub(
+        r"^template\s*<[^>]*>\s*(?:requires[^{;]*)?|\[\[\w+\]\]", "", declaration.strip()
+    )
     declaration = without_template_arguments(declaration)
     if "(" not in declaration or NO_METHOD.search(declaration):
         return False
@@ -82,7 +96,9 @@ def body_size(body):
             if NESTED.search(without_template_arguments(said)):
                 nested += lines_of(body[at : end + 1])
                 said = ""
-            elif is_method(re.sub(r"\)\s*(?:const|noexcept|override|final|\s)*:.*$", ")", said, flags=re.S)):
+            elif is_method(
+                re.sub(r"\)\s*(?:const|noexcept|override|final|\s)*:.*$", ")", said, flags=re.S)
+            ):
                 follows = body[end + 1 :].lstrip()[:1]
                 # a member in the initialiser list of a constructor
                 if re.search(r":[^:]*$", said) and follows in (",", "{"):
@@ -155,7 +171,11 @@ def faults(found, allowed):
 
 
 def product():
-    return {path: (ROOT / path).read_text() for path in tracked() if path.parts[0] in PRODUCT and path.suffix in (".h", ".cc", ".cu", ".cuh")}
+    return {
+        path: (ROOT / path).read_text()
+        for path in tracked()
+        if path.parts[0] in PRODUCT and path.suffix in (".h", ".cc", ".cu", ".cuh")
+    }
 
 
 if __name__ == "__main__":

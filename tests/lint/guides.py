@@ -77,8 +77,11 @@ def faults_of_block(page, language, marks, lines):
         return
     begins = [one for found in excused for one in re.findall("`([^`]+)`", found[1])]
     texts = [" ".join(command) for command, _ in asked]
-    yield from (f"'not run' of `{one}`, which is not in the block" for one in begins
-                if not any(text.startswith(one) for text in texts))
+    yield from (
+        f"'not run' of `{one}`, which is not in the block"
+        for one in begins
+        if not any(text.startswith(one) for text in texts)
+    )
     for (command, line), text in zip(asked, texts):
         if dead or text.startswith(tuple(begins) or "\n"):
             continue

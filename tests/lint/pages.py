@@ -29,7 +29,9 @@ def without_code(text):
             continue
         kept.append("")
     text = "\n".join(kept)
-    return re.sub(r"<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
+    return re.sub(
+        r"<!--.*?-->", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL
+    )
 
 
 def anchors(text):

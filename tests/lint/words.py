@@ -165,8 +165,10 @@ def table(found):
     yield f"{'words':>7} {'what':>6} {'nobody':>6} {'pron.':>6} {'median':>6}  per 1,000 words"
     rows = list(found.items())
     for path, one in rows:
-        yield (f"{one.words:7} {one.per_1000(one.what):6.1f} {one.per_1000(one.nobody):6.1f} "
-               f"{one.per_1000(one.pronouns):6.1f} {one.median:6.0f}  {path}")
+        yield (
+            f"{one.words:7} {one.per_1000(one.what):6.1f} {one.per_1000(one.nobody):6.1f} "
+            f"{one.per_1000(one.pronouns):6.1f} {one.median:6.0f}  {path}"
+        )
     total = sum(one.words for _, one in rows) or 1
     sums = [sum(getattr(one, name) for _, one in rows) for name in SUMMED[1:]]
     yield f"{total:7} " + " ".join(f"{1000 * each / total:6.1f}" for each in sums) + "         all"

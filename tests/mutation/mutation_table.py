@@ -50,7 +50,7 @@ class Site:
         lines = self.path.read_text().splitlines(keepends=True)
         line = lines[self.number - 1]
         code = self.code.replace(mutation.text, mutation.instead)
-        lines[self.number - 1] = code + line[len(self.code):]
+        lines[self.number - 1] = code + line[len(self.code) :]
         return "".join(lines)
 
 

@@ -18,7 +18,9 @@ def merged(base, patch):
         return patch
     base = base if isinstance(base, dict) else {}
     kept = {name: value for name, value in base.items() if name not in patch}
-    return kept | {name: merged(base.get(name), value) for name, value in patch.items() if value is not None}
+    return kept | {
+        name: merged(base.get(name), value) for name, value in patch.items() if value is not None
+    }
 
 
 def row_pod(row, usual):
@@ -31,7 +33,10 @@ def row_pod(row, usual):
 
 def added(before, after):
     """The fields of `after` that are others than in `before`."""
-    inner = {name: added(before.get(name, {}), value) if isinstance(value, dict) else value for name, value in after.items()}
+    inner = {
+        name: added(before.get(name, {}), value) if isinstance(value, dict) else value
+        for name, value in after.items()
+    }
     return {name: value for name, value in inner.items() if before.get(name) != after[name]}
 
 
@@ -62,7 +67,11 @@ def element(entry, old, name, ours):
     else:
         return entry
     (found,) = [one for one in base if one["name"] == of]
-    return changed(found, {field: value for field, value in entry.items() if field not in ("same", "usual")}, inner)
+    return changed(
+        found,
+        {field: value for field, value in entry.items() if field not in ("same", "usual")},
+        inner,
+    )
 
 
 def changed(before, changes, ours):
@@ -75,7 +84,9 @@ def changed(before, changes, ours):
             del after[name]
         elif isinstance(value, dict):
             after[name] = changed(old or {}, value, ours)
-        elif isinstance(value, list) and all(isinstance(one, dict) or str(one).startswith(("same ", "usual ")) for one in value):
+        elif isinstance(value, list) and all(
+            isinstance(one, dict) or str(one).startswith(("same ", "usual ")) for one in value
+        ):
             after[name] = [element(one, old or [], name, ours) for one in value]
         else:
             after[name] = value
@@ -104,7 +115,9 @@ def after_result(before, result, usual):
     after = changed(before, changes, partial(usual_elements, usual[1]))
     if engine is not None:
         (container,) = before["spec"]["containers"]
-        after["spec"] = after["spec"] | {"containers": [changed(container, engine, partial(usual_elements, usual[1]))]}
+        after["spec"] = after["spec"] | {
+            "containers": [changed(container, engine, partial(usual_elements, usual[1]))]
+        }
     return after
 
 
@@ -113,7 +126,11 @@ def cases(root):
     folder = root / "tests" / "golden" / "inject"
     usual = [pod_in((folder / f"usual.{kind}.yaml").read_text()) for kind in ("in", "out")]
     for file in sorted(folder.glob("*.yaml")):
-        name, *kind = file.stem.rsplit(".", 1) if file.stem.endswith((".in", ".out", ".change")) else [file.stem]
+        name, *kind = (
+            file.stem.rsplit(".", 1)
+            if file.stem.endswith((".in", ".out", ".change"))
+            else [file.stem]
+        )
         content = list(yaml.safe_load_all(file.read_text()))[0]
         if not kind:
             for row_name, row in content.items():
@@ -122,7 +139,15 @@ def cases(root):
         elif kind != ["in"]:
             before = pod_in((folder / f"{name}.in.yaml").read_text())
             got = "larder.dev/injected" in content.get("metadata", {}).get("annotations", {})
-            yield name, before, after_result(before, content, usual) if kind == ["change"] else content if got else None
+            yield (
+                name,
+                before,
+                after_result(before, content, usual)
+                if kind == ["change"]
+                else content
+                if got
+                else None,
+            )
 
 
 def injected(root):

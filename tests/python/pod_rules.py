@@ -8,7 +8,17 @@ import math
 import re
 from fractions import Fraction
 
-SUFFIXES = {"": 1, "m": Fraction(1, 1000), "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9}
+SUFFIXES = {
+    "": 1,
+    "m": Fraction(1, 1000),
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+}
 AUTOSCALER = "cluster-autoscaler.kubernetes.io/"
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 
@@ -27,12 +37,21 @@ def volumes(pod):
 
 
 def owner(pod):
-    return next((one["kind"] for one in pod["metadata"].get("ownerReferences") or [] if one.get("controller")), None)
+    return next(
+        (
+            one["kind"]
+            for one in pod["metadata"].get("ownerReferences") or []
+            if one.get("controller")
+        ),
+        None,
+    )
 
 
 def covering(pod, budgets):
     labels = pod["metadata"].get("labels") or {}
-    return [one for one in budgets if one["spec"]["selector"]["matchLabels"].items() <= labels.items()]
+    return [
+        one for one in budgets if one["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    ]
 
 
 def refused_eviction(pod, budgets, replicas):
@@ -44,7 +63,10 @@ def refused_eviction(pod, budgets, replicas):
         return "more than one PodDisruptionBudget"
     for budget in found:
         most, least = budget["spec"].get("maxUnavailable"), budget["spec"].get("minAvailable", 0)
-        most, least = (math.ceil(replicas * float(one[:-1]) / 100) if str(one).endswith("%") else one for one in (most, least))
+        most, least = (
+            math.ceil(replicas * float(one[:-1]) / 100) if str(one).endswith("%") else one
+            for one in (most, least)
+        )
         if (replicas - least if most is None else most) < 1:
             return "the disruption budget has no room"
     return None
@@ -56,7 +78,11 @@ def holding_volumes(pod, memory_is_local=False):
     listed = annotation(pod, AUTOSCALER + "safe-to-evict-local-volumes").split(",")
 
     def is_local(one):
-        return "hostPath" in one or "emptyDir" in one and (memory_is_local or (one["emptyDir"] or {}).get("medium") != "Memory")
+        return (
+            "hostPath" in one
+            or "emptyDir" in one
+            and (memory_is_local or (one["emptyDir"] or {}).get("medium") != "Memory")
+        )
 
     return [one["name"] for one in volumes(pod) if is_local(one) and one["name"] not in listed]
 
@@ -64,7 +90,11 @@ def holding_volumes(pod, memory_is_local=False):
 def autoscaler_keeps(pod, budgets=(), replicas=1, memory_is_local=False):
     """cluster-autoscaler: simulator/drainability/rules/rules.go and utils/drain/drain.go in
     kubernetes/autoscaler; FAQ.md, "What types of pods can prevent CA from removing a node?"."""
-    if annotation(pod, "kubernetes.io/config.mirror") or owner(pod) == "DaemonSet" or annotation(pod, AUTOSCALER + "safe-to-evict") == "true":
+    if (
+        annotation(pod, "kubernetes.io/config.mirror")
+        or owner(pod) == "DaemonSet"
+        or annotation(pod, AUTOSCALER + "safe-to-evict") == "true"
+    ):
         return None
     if owner(pod) is None:
         return "no controller"
@@ -107,24 +137,44 @@ def descheduler_protections(pod):
 
 
 def native_sidecars(pod):
-    return [one for one in pod["spec"].get("initContainers") or [] if one.get("restartPolicy") == "Always"]
+    return [
+        one
+        for one in pod["spec"].get("initContainers") or []
+        if one.get("restartPolicy") == "Always"
+    ]
 
 
 def requests(container):
     """With the defaults of the API server: without a request, the limit of a container is its
     request."""
     resources = container.get("resources") or {}
-    return {name: amount(one) for name, one in ((resources.get("limits") or {}) | (resources.get("requests") or {})).items()}
+    return {
+        name: amount(one)
+        for name, one in (
+            (resources.get("limits") or {}) | (resources.get("requests") or {})
+        ).items()
+    }
 
 
 def hpa_lacks(pod, resource, container=None):
     """HorizontalPodAutoscaler, a target of type Utilization: calculatePodRequestsFromContainers of
     pkg/controller/podautoscaler/replica_calculator.go in kubernetes/kubernetes. `container`: type
     ContainerResource."""
-    running = [one for one in pod["spec"]["containers"] + native_sidecars(pod) if container in (None, one["name"])]
+    running = [
+        one
+        for one in pod["spec"]["containers"] + native_sidecars(pod)
+        if container in (None, one["name"])
+    ]
     if not running:
         return f"container {container} not found"
-    return next((f"missing request for {resource} in {one['name']}" for one in running if resource not in requests(one)), None)
+    return next(
+        (
+            f"missing request for {resource} in {one['name']}"
+            for one in running
+            if resource not in requests(one)
+        ),
+        None,
+    )
 
 
 def vpa_scales(pod, policies=(), sidecars=False):
@@ -133,7 +183,9 @@ def vpa_scales(pod, policies=(), sidecars=False):
     without a policy, no init container. `sidecars`: the feature gate NativeSidecar (KEP 8905)."""
     modes = {one["containerName"]: one.get("mode", "Auto") for one in policies}
     containers = pod["spec"]["containers"] + (native_sidecars(pod) if sidecars else [])
-    return {one["name"] for one in containers if modes.get(one["name"], modes.get("*", "Auto")) != "Off"}
+    return {
+        one["name"] for one in containers if modes.get(one["name"], modes.get("*", "Auto")) != "Off"
+    }
 
 
 def pod_requests(pod):
@@ -149,10 +201,15 @@ def pod_requests(pod):
         now = plus(running, requests(one))
         if one.get("restartPolicy") == "Always":
             running = now
-        start = {name: max(start.get(name, 0), now.get(name, 0)) for name in start.keys() | now.keys()}
+        start = {
+            name: max(start.get(name, 0), now.get(name, 0)) for name in start.keys() | now.keys()
+        }
     for one in pod["spec"]["containers"]:
         running = plus(running, requests(one))
-    return {name: max(start.get(name, 0), running.get(name, 0)) for name in start.keys() | running.keys()}
+    return {
+        name: max(start.get(name, 0), running.get(name, 0))
+        for name in start.keys() | running.keys()
+    }
 
 
 def kueue_refuses(pod, quota):
@@ -172,8 +229,16 @@ def velero_reads(pod, all_volumes):
     if not all_volumes:
         return set(filter(None, annotation(pod, "backup.velero.io/backup-volumes").split(",")))
     left_out = annotation(pod, "backup.velero.io/backup-volumes-excludes").split(",")
-    read = [one for one in volumes(pod) if not one.keys() & {"hostPath", "secret", "configMap", "projected", "downwardAPI"}]
-    return {one["name"] for one in read if one["name"] not in left_out and not one["name"].startswith("default-token")}
+    read = [
+        one
+        for one in volumes(pod)
+        if not one.keys() & {"hostPath", "secret", "configMap", "projected", "downwardAPI"}
+    ]
+    return {
+        one["name"]
+        for one in read
+        if one["name"] not in left_out and not one["name"].startswith("default-token")
+    }
 
 
 def on_openshift(pod, namespace):
@@ -188,9 +253,21 @@ def on_openshift(pod, namespace):
             return field
     for volume in volumes(pod):
         (kind,) = set(volume) - {"name"}
-        if kind not in ("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"):
+        if kind not in (
+            "configMap",
+            "csi",
+            "downwardAPI",
+            "emptyDir",
+            "ephemeral",
+            "persistentVolumeClaim",
+            "projected",
+            "secret",
+        ):
             return f"volume {volume['name']}: {kind}"
-    users, groups = (namespace["metadata"]["annotations"][f"openshift.io/sa.scc.{kind}"] for kind in ("uid-range", "supplemental-groups"))
+    users, groups = (
+        namespace["metadata"]["annotations"][f"openshift.io/sa.scc.{kind}"]
+        for kind in ("uid-range", "supplemental-groups")
+    )
     first, count = map(int, users.split("/"))
     if of_pod.get("fsGroup", (group := int(groups.split("/")[0]))) != group:
         return f"fsGroup {of_pod['fsGroup']}"

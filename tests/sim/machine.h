@@ -54,7 +54,9 @@ class Pages {
 struct Index {
   explicit Index(const store::IndexShape& the_shape) : shape(the_shape), memory(shape.bytes()) {}
   void supersede() {
-    if (Result<store::PreviousIndex> index = store::PreviousIndex::open(memory.data(), memory.size()); index.ok())
+    if (Result<store::PreviousIndex> index =
+            store::PreviousIndex::open(memory.data(), memory.size());
+        index.ok())
       index->supersede();
   }
   store::IndexShape shape;
@@ -65,7 +67,9 @@ struct Index {
 
 // One session's region.
 struct Region {
-  protocol::SessionRegion& operator*() const { return *reinterpret_cast<protocol::SessionRegion*>(memory.data()); }
+  protocol::SessionRegion& operator*() const {
+    return *reinterpret_cast<protocol::SessionRegion*>(memory.data());
+  }
   void hold(std::uint32_t place, std::uint32_t slot, std::uint64_t generation) const {
     if ((**this).holds_used.load() <= place) (**this).holds_used.store(place + 1);
     (**this).holds[place].exchange(protocol::make_hold(slot, generation));
@@ -135,13 +139,18 @@ struct Machine {
 // generation.
 class Model {
  public:
-  void committed(std::uint64_t number, std::uint64_t generation) { contents_[{number, generation}] = generation; }
-  bool knows(std::uint64_t number, std::uint64_t generation) const { return contents_.contains({number, generation}); }
+  void committed(std::uint64_t number, std::uint64_t generation) {
+    contents_[{number, generation}] = generation;
+  }
+  bool knows(std::uint64_t number, std::uint64_t generation) const {
+    return contents_.contains({number, generation});
+  }
   // A chunk was found in memory. Returns its content.
   std::uint64_t found(std::uint64_t number, std::uint64_t generation) const {
     const auto content = contents_.find({number, generation});
     must(content != contents_.end(), name(number) + " is visible and was never committed");
-    must(generation > memory_floor_[space_of(number)], name(number) + " is in memory and was dropped");
+    must(generation > memory_floor_[space_of(number)],
+         name(number) + " is in memory and was dropped");
     return content->second;
   }
   // A chunk is given to the disk tier.
@@ -152,7 +161,8 @@ class Model {
   // The disk tier has returned the chunk of this generation.
   void tier_gave(std::uint64_t number, std::uint64_t generation) const {
     must(knows(number, generation), name(number) + " came from the disk and was never committed");
-    must(generation > disk_floor_[space_of(number)], name(number) + " came from the disk, which had taken its drop");
+    must(generation > disk_floor_[space_of(number)],
+         name(number) + " came from the disk, which had taken its drop");
   }
   // The chunk is visible in memory, under a new generation.
   void came_up(std::uint64_t number, std::uint64_t generation, std::uint64_t below) {
@@ -163,12 +173,17 @@ class Model {
   // After a drop another larderd may have put the chunk there again, in another generation.
   void came_up_from_backend(std::uint64_t number, std::uint64_t generation, std::uint64_t below) {
     const bool others = below >= Machine::kOthers;
-    must(others ? !others_dropped_.contains({number, below}) : below > backend_floor_[space_of(number)],
+    must(others ? !others_dropped_.contains({number, below})
+                : below > backend_floor_[space_of(number)],
          name(number) + " came up from the backend and was dropped");
     contents_[{number, generation}] = contents_.at({number, below});
   }
-  std::uint64_t content_of(std::uint64_t number, std::uint64_t generation) const { return contents_.at({number, generation}); }
-  void dropped_of_others(std::uint64_t number, std::uint64_t generation) { others_dropped_.insert({number, generation}); }
+  std::uint64_t content_of(std::uint64_t number, std::uint64_t generation) const {
+    return contents_.at({number, generation});
+  }
+  void dropped_of_others(std::uint64_t number, std::uint64_t generation) {
+    others_dropped_.insert({number, generation});
+  }
   void backend_has_dropped(std::uint64_t space, std::uint64_t generation) {
     backend_safe_floor_[space] = std::max(backend_safe_floor_[space], generation);
   }
@@ -195,7 +210,8 @@ class Model {
 
   // by number and generation
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> contents_;
-  std::uint64_t memory_floor_[kSpaces] = {}, visible_floor_[kSpaces] = {}, disk_floor_[kSpaces] = {}, safe_floor_[kSpaces] = {};
+  std::uint64_t memory_floor_[kSpaces] = {}, visible_floor_[kSpaces] = {},
+                disk_floor_[kSpaces] = {}, safe_floor_[kSpaces] = {};
   std::uint64_t backend_floor_[kSpaces] = {}, backend_safe_floor_[kSpaces] = {};
   std::set<std::pair<std::uint64_t, std::uint64_t>> others_dropped_;  // in this life
 };

@@ -17,10 +17,11 @@ std::uint64_t number(const char* text) {
   return std::strtoull(text, nullptr, 10);
 }
 
-int fail(std::uint64_t seed, bool shared, const std::vector<std::string>& steps, const std::string& what) {
+int fail(std::uint64_t seed, bool shared, const std::vector<std::string>& steps,
+         const std::string& what) {
   for (std::size_t i = 0; i < steps.size(); ++i) std::printf("%5zu  %s\n", i, steps[i].c_str());
-  std::printf("FAILED: seed %llu: %s\nagain: sim%s 1 %llu\n", static_cast<unsigned long long>(seed), what.c_str(),
-              shared ? " --backend" : "", static_cast<unsigned long long>(seed));
+  std::printf("FAILED: seed %llu: %s\nagain: sim%s 1 %llu\n", static_cast<unsigned long long>(seed),
+              what.c_str(), shared ? " --backend" : "", static_cast<unsigned long long>(seed));
   return 1;
 }
 
@@ -50,21 +51,25 @@ int main(int argc, char** argv) {
   base::set_log_level(static_cast<base::LogLevel>(static_cast<int>(base::LogLevel::kError) + 1));
   const bool shared = argc > 1 && std::string_view(argv[1]) == "--backend";
   if (shared) --argc, ++argv;
-  const std::uint64_t count = argc > 1 ? number(argv[1]) : 100, first = argc > 2 ? number(argv[2]) : 1;
+  const std::uint64_t count = argc > 1 ? number(argv[1]) : 100,
+                      first = argc > 2 ? number(argv[2]) : 1;
   sim::Tally tally;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     sim::SimRun run(seed, shared);
-    if (const std::string broken = run.run(); !broken.empty()) return fail(seed, shared, run.steps(), broken);
+    if (const std::string broken = run.run(); !broken.empty())
+      return fail(seed, shared, run.steps(), broken);
     add(tally, run.tally());
     if (seed % 100 != 0) continue;
     sim::SimRun again(seed, shared);
     again.run();
-    if (again.steps() != run.steps()) return fail(seed, shared, again.steps(), "it does not do the same a second time");
+    if (again.steps() != run.steps())
+      return fail(seed, shared, again.steps(), "it does not do the same a second time");
   }
   const auto say = [](const char* what, std::uint64_t figure) {
     std::printf("%12llu %s\n", static_cast<unsigned long long>(figure), what);
   };
-  std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + count - 1));
+  std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(first),
+              static_cast<unsigned long long>(first + count - 1));
   say("steps", tally.steps);
   say("faults", tally.faults);
   say("lives of larderd", tally.lives);

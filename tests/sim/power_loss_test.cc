@@ -34,8 +34,11 @@ struct Figures {
 
 class PowerLoss {
  public:
-  PowerLoss(std::uint64_t seed, int samples, Figures& figures) : random_(seed), samples_(samples), figures_(figures) {
-    disk_.on_begin = [this](std::uint64_t offset, std::size_t bytes) { opens_region(offset, bytes); };
+  PowerLoss(std::uint64_t seed, int samples, Figures& figures)
+      : random_(seed), samples_(samples), figures_(figures) {
+    disk_.on_begin = [this](std::uint64_t offset, std::size_t bytes) {
+      opens_region(offset, bytes);
+    };
   }
 
   void run() {
@@ -137,10 +140,12 @@ class PowerLoss {
       if (released || !message.slot_busy) puts_.erase(message.ticket);
     } else if (message.operation == Operation::kFlush && ok) {
       for (const tiers::Ticket before : flushes_.at(message.ticket).puts)
-        ASSERT_TRUE(!puts_.contains(before) || puts_.at(before).done) << "a flush has ended before a put that came first";
+        ASSERT_TRUE(!puts_.contains(before) || puts_.at(before).done)
+            << "a flush has ended before a put that came first";
       for (const auto& [number, generation] : flushes_.at(message.ticket).acknowledged) {
         const std::optional<disk::Located> located = tier_.catalog.find(key_of(number));
-        if (located && located->record.facts.generation == generation && !opening_.contains(located->region))
+        if (located && located->record.facts.generation == generation &&
+            !opening_.contains(located->region))
           flushed_[number] = {generation, located->region};
       }
     } else if (message.operation == Operation::kDrop && ok) {
@@ -151,7 +156,8 @@ class PowerLoss {
   void acknowledged(tiers::Ticket ticket, const Put& put) {
     acknowledged_[put.number] = put.generation;
     for (auto& [number, begun] : flushes_)
-      if (std::ranges::find(begun.puts, ticket) != begun.puts.end()) begun.acknowledged[put.number] = put.generation;
+      if (std::ranges::find(begun.puts, ticket) != begun.puts.end())
+        begun.acknowledged[put.number] = put.generation;
   }
   // A write of a trailer alone begins a new life of the region, and its chunks may go from now on.
   // (A footer begins before the trailer.)
@@ -187,16 +193,19 @@ class PowerLoss {
     }
     Slot slot(slot_bytes_of(number));
     const Message got = after.get(number, slot.span());
-    ASSERT_TRUE(got.status.ok() || !demanded) << "chunk " << number << ": " << got.status.to_string();
+    ASSERT_TRUE(got.status.ok() || !demanded)
+        << "chunk " << number << ": " << got.status.to_string();
     if (!got.status.ok()) return;
     ++figures_.found;
     const std::uint64_t generation = got.facts.generation;
     const auto put = facts_.find({number, generation});
-    ASSERT_TRUE(put != facts_.end()) << "chunk " << number << " of generation " << generation << " was never put";
+    ASSERT_TRUE(put != facts_.end())
+        << "chunk " << number << " of generation " << generation << " was never put";
     ASSERT_EQ(put->second, got.facts);
     ASSERT_TRUE(right_bytes(slot.span(), number, got.facts)) << "WRONG BYTES in chunk " << number;
     ASSERT_GT(generation, dropped_[space_of(number)]) << "chunk " << number << " was dropped";
-    ASSERT_TRUE(!demanded || generation >= must->second.generation) << "chunk " << number << ": an older one than was flushed";
+    ASSERT_TRUE(!demanded || generation >= must->second.generation)
+        << "chunk " << number << ": an older one than was flushed";
   }
 
   // The same through the real file system and the real tier, once a seed.
@@ -207,7 +216,8 @@ class PowerLoss {
     std::filesystem::create_directory(options.path + "/larder");
     std::filesystem::permissions(options.path + "/larder", std::filesystem::perms::owner_all);
     std::ofstream(options.path + "/larder/chunks", std::ios::binary)
-        .write(reinterpret_cast<const char*>(left.bytes().data()), static_cast<std::streamsize>(left.bytes().size()));
+        .write(reinterpret_cast<const char*>(left.bytes().data()),
+               static_cast<std::streamsize>(left.bytes().size()));
     disk::Env env;
     const base::MonotonicClock clock;
     const Result<std::unique_ptr<tiers::Tier>> tier = disk::open_disk_tier(env, clock, options);
@@ -262,7 +272,8 @@ TEST(PowerLossTest, TheLabelThatMayBeDamagedIsWrittenOverFirst) {
     begun.clear();
     tier.engine.accept(tier.command(Operation::kDrop, 0));
     std::vector<disk::Outcome> outcomes;
-    for (int i = 0; i < 5000 && (begun.size() < 4 || tier.engine.state().degraded()); ++i) tier.step(1000, outcomes);
+    for (int i = 0; i < 5000 && (begun.size() < 4 || tier.engine.state().degraded()); ++i)
+      tier.step(1000, outcomes);
     ASSERT_EQ(begun.size(), 4U);
     EXPECT_NE(begun[0], begun[1]);
     EXPECT_EQ(begun[2], begun[1]) << "round " << round;
@@ -279,7 +290,8 @@ std::uint64_t wanted_seeds() {
 TEST(PowerLossTest, WhateverItLeavesOpensAndNothingWrongIsFoundNorAnythingFlushedLost) {
   base::set_log_level(base::LogLevel::kError);
   const char* const told = std::getenv("POWER_LOSS_FIRST");
-  const std::uint64_t first = told != nullptr ? std::strtoull(told, nullptr, 10) : 1, seeds = wanted_seeds();
+  const std::uint64_t first = told != nullptr ? std::strtoull(told, nullptr, 10) : 1,
+                      seeds = wanted_seeds();
   Figures figures;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     SCOPED_TRACE("again: POWER_LOSS_FIRST=" + std::to_string(seed) + " POWER_LOSS_SEEDS=1");
@@ -287,11 +299,14 @@ TEST(PowerLossTest, WhateverItLeavesOpensAndNothingWrongIsFoundNorAnythingFlushe
     if (HasFatalFailure()) return;
   }
   std::printf(
-      "seeds %llu to %llu: %llu writes landed, %llu disks opened, %llu chunks found and right, %llu of them demanded; %llu found "
+      "seeds %llu to %llu: %llu writes landed, %llu disks opened, %llu chunks found and right, "
+      "%llu of them demanded; %llu found "
       "in real files\n",
       static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + seeds - 1),
-      static_cast<unsigned long long>(figures.landings), static_cast<unsigned long long>(figures.opened),
-      static_cast<unsigned long long>(figures.found), static_cast<unsigned long long>(figures.demanded),
+      static_cast<unsigned long long>(figures.landings),
+      static_cast<unsigned long long>(figures.opened),
+      static_cast<unsigned long long>(figures.found),
+      static_cast<unsigned long long>(figures.demanded),
       static_cast<unsigned long long>(figures.on_files));
   EXPECT_GT(figures.demanded, 100 * seeds);
   EXPECT_GT(figures.found, figures.demanded);

@@ -35,11 +35,14 @@ class SimBackend final : public tiers::Tier {
   std::optional<Up> take_up(tiers::Ticket ticket) { return up_.take(ticket); }
   std::uint64_t went_down = 0, came_up = 0, probed = 0;  // successful ones
 
-  Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
+  Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
+             std::span<const std::byte> slot, std::uint64_t deadline_ns) override;
+  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot,
              std::uint64_t deadline_ns) override;
-  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override;
-  Status probe(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) override;
-  Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override;
+  Status probe(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys,
+               std::uint64_t deadline_ns) override;
+  Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id,
+                        std::uint64_t deadline_ns) override;
   Status clear(tiers::Ticket ticket, std::uint64_t deadline_ns) override;
   Status flush(tiers::Ticket ticket, std::uint64_t deadline_ns) override;
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override;
@@ -66,7 +69,8 @@ class SimBackend final : public tiers::Tier {
 
   Status enter(Op op, std::uint64_t deadline_ns);
   Status drop(tiers::Ticket ticket, std::uint64_t space, std::uint64_t deadline_ns);
-  void answer(const Op& op, Status status, const tiers::ChunkFacts& facts = {}, std::vector<bool> there = {});
+  void answer(const Op& op, Status status, const tiers::ChunkFacts& facts = {},
+              std::vector<bool> there = {});
   void carry_out(const Op& op);
   void store(const Op& op);
   void load(const Op& op);

@@ -45,9 +45,9 @@ inline protocol::BlockHash hash_of(std::uint64_t number) {
   return {(family + 1) * 0x9e3779b97f4a7c15ULL, (family + 1) * 0xc2b2ae3d27d4eb4fULL + 1};
 }
 inline tiers::ChunkKey key_of(std::uint64_t number) {
-  static const std::array<protocol::NamespaceId, kSpaces> kIds{protocol::namespace_id(fingerprint_of(0)),
-                                                               protocol::namespace_id(fingerprint_of(1)),
-                                                               protocol::namespace_id(fingerprint_of(2))};
+  static const std::array<protocol::NamespaceId, kSpaces> kIds{
+      protocol::namespace_id(fingerprint_of(0)), protocol::namespace_id(fingerprint_of(1)),
+      protocol::namespace_id(fingerprint_of(2))};
   return {kIds[space_of(number)], hash_of(number), static_cast<std::uint16_t>(number % 2), 0};
 }
 inline protocol::Key key_under(std::uint32_t handle, std::uint64_t number) {
@@ -59,7 +59,8 @@ inline store::NamespaceSpec spec_of(std::uint64_t space) {
   store::NamespaceSpec spec;
   spec.id = protocol::namespace_id(fingerprint_of(space));
   spec.fingerprint = std::make_shared<const std::string>(fingerprint_of(space));
-  spec.groups = {{shape.piece_bytes, static_cast<std::uint32_t>(shape.payload_bytes / shape.piece_bytes), 0}};
+  spec.groups = {
+      {shape.piece_bytes, static_cast<std::uint32_t>(shape.payload_bytes / shape.piece_bytes), 0}};
   spec.shard_count = shape.shards;
   spec.chunk_tokens = 256;
   spec.model = "simulated";
@@ -90,13 +91,16 @@ inline std::uint64_t space_of(const protocol::NamespaceId& id) {
   while (space < kSpaces && key_of(first_of(0, space)).namespace_id != id) ++space;
   return space;
 }
-inline tiers::ChunkFacts fill_chunk(std::span<std::byte> slot, std::uint64_t number, std::uint64_t generation) {
-  return fill(slot, number, generation, shape_of(number).payload_bytes, shape_of(number).piece_bytes);
+inline tiers::ChunkFacts fill_chunk(std::span<std::byte> slot, std::uint64_t number,
+                                    std::uint64_t generation) {
+  return fill(slot, number, generation, shape_of(number).payload_bytes,
+              shape_of(number).piece_bytes);
 }
 
 // Whether the facts are those of the chunk and the slot has its payload. (Bytes behind payload and
 // digest table do not count.)
-inline bool right_bytes(std::span<const std::byte> slot, std::uint64_t number, const tiers::ChunkFacts& facts) {
+inline bool right_bytes(std::span<const std::byte> slot, std::uint64_t number,
+                        const tiers::ChunkFacts& facts) {
   Slot expected(slot_bytes_of(number));
   return fill_chunk(expected.span(), number, facts.generation) == facts &&
          std::memcmp(expected.span().data(), slot.data(), facts.payload_bytes) == 0;

@@ -35,7 +35,8 @@ void SimDisk::land_torn(std::uint64_t number, Random& random) {
   const std::uint64_t end = std::min<std::uint64_t>(now_.size(), write.offset + write.bytes.size());
   apply_torn(write, now_, random);
   if (write.offset < end)
-    write.bytes.assign(now_.begin() + static_cast<long>(write.offset), now_.begin() + static_cast<long>(end));
+    write.bytes.assign(now_.begin() + static_cast<long>(write.offset),
+                       now_.begin() + static_cast<long>(end));
   landed_.emplace(++landings_, std::move(write));
   flying_.erase(found);
 }
@@ -63,7 +64,8 @@ SimDisk SimDisk::after_power_loss(Random& random) const {
 }
 
 void SimDisk::damage(std::uint64_t offset, std::span<const std::byte> bytes) {
-  for (Bytes* image : {&now_, &safe_}) std::copy(bytes.begin(), bytes.end(), image->begin() + static_cast<long>(offset));
+  for (Bytes* image : {&now_, &safe_})
+    std::copy(bytes.begin(), bytes.end(), image->begin() + static_cast<long>(offset));
 }
 
 void SimDisk::apply(const Write& write, Bytes& to) {
@@ -82,7 +84,8 @@ void SimDisk::apply_torn(const Write& write, Bytes& to, Random& random) {
   for (std::uint64_t i = 0; i < pieces; ++i) {
     if (how < 4 ? i >= first : one_in(random, 2)) continue;
     const std::size_t at = i * piece, size = std::min(piece, write.bytes.size() - at);
-    if (write.offset + at + size <= to.size()) std::memcpy(to.data() + write.offset + at, write.bytes.data() + at, size);
+    if (write.offset + at + size <= to.size())
+      std::memcpy(to.data() + write.offset + at, write.bytes.data() + at, size);
   }
 }
 

@@ -23,7 +23,8 @@ void SimEngine::attach(SimLarderd& larderd) {
   for (const Load& load : loads_) region->hold(load.place, load.view.slot, load.view.generation);
   for (const Held& held : held_) region->hold(held.place, held.slot, held.generation);
   std::vector<protocol::SlotRef> writing;
-  for (const Store& store : stores_) writing.push_back({store.grant.slot, 0, store.grant.generation});
+  for (const Store& store : stores_)
+    writing.push_back({store.grant.slot, 0, store.grant.generation});
   number_ = larderd.attach(region, earlier_, writing);
   region_ = std::move(region);
   index_ = larderd.index();
@@ -52,7 +53,8 @@ std::string SimEngine::close(SimLarderd* larderd, std::uint64_t space, bool drop
 std::string SimEngine::ask_under_closed(SimLarderd& larderd, std::uint64_t number) {
   const std::uint64_t space = space_of(number);
   if (!closed_[space] || handles_[space]) return "";
-  must(larderd.reserve(number_, *closed_[space], number).status != 0, "a slot was granted under a handle that is closed");
+  must(larderd.reserve(number_, *closed_[space], number).status != 0,
+       "a slot was granted under a handle that is closed");
   return "asks under a handle that it has closed for" + chunk(number);
 }
 
@@ -84,7 +86,8 @@ std::set<SessionNumber> SimEngine::sessions() const {
 }
 
 std::uint32_t SimEngine::take_place() {
-  const auto place = static_cast<std::uint32_t>(std::ranges::find(places_, false) - places_.begin());
+  const auto place =
+      static_cast<std::uint32_t>(std::ranges::find(places_, false) - places_.begin());
   places_[place] = true;
   return place;
 }
@@ -98,11 +101,13 @@ std::string SimEngine::begin_store(SimLarderd& larderd, std::uint64_t number) {
   if (!has_open(space_of(number)) && !open(larderd, space_of(number)))
     return "finds no place for the namespace of" + chunk(number);
   const protocol::Grant grant = larderd.reserve(number_, *handles_[space_of(number)], number);
-  if (grant.status != 0) return "is refused" + chunk(number) + ", status " + std::to_string(grant.status);
+  if (grant.status != 0)
+    return "is refused" + chunk(number) + ", status " + std::to_string(grant.status);
   Store store{number, number_, grant, {}, std::make_shared<Slot>(slot_bytes_of(number))};
   store.facts = fill_chunk(store.bytes->span(), number, grant.generation);
   stores_.push_back(std::move(store));
-  return "is granted slot " + std::to_string(grant.slot) + " for" + chunk(number) + " at " + std::to_string(grant.generation);
+  return "is granted slot " + std::to_string(grant.slot) + " for" + chunk(number) + " at " +
+         std::to_string(grant.generation);
 }
 
 // Writes one half of a store; after the second half commits, or gives up.
@@ -112,7 +117,8 @@ std::string SimEngine::go_on_storing(SimLarderd* larderd) {
   if (store.halves < 2) {
     const std::size_t half = slot_bytes_of(store.number) / 2;
     const std::size_t from = store.halves++ == 0 ? 0 : half;
-    std::memcpy(machine_.arena.data() + store.grant.offset_bytes + from, store.bytes->span().data() + from, half);
+    std::memcpy(machine_.arena.data() + store.grant.offset_bytes + from,
+                store.bytes->span().data() + from, half);
     return "writes half of" + chunk(store.number);
   }
   // Without a session no message is sent: the next ATTACHED does not list the grant.
@@ -123,18 +129,21 @@ std::string SimEngine::go_on_storing(SimLarderd* larderd) {
     larderd->memory().disown(number_, {done.grant.slot, 0, done.grant.generation});
     return "disowns" + chunk(done.number);
   }
-  larderd->commit(number_, done.number, {done.grant.slot, 0, done.grant.generation, done.facts.root});
+  larderd->commit(number_, done.number,
+                  {done.grant.slot, 0, done.grant.generation, done.facts.root});
   ++stored;
   return "commits" + chunk(done.number) + " at " + std::to_string(done.grant.generation);
 }
 
 bool SimEngine::present(std::uint64_t number) const {
   const std::optional<std::uint32_t>& handle = handles_[space_of(number)];
-  return index_ && handle && !index_->reader.dead() && index_->reader.find(key_under(*handle, number)).has_value();
+  return index_ && handle && !index_->reader.dead() &&
+         index_->reader.find(key_under(*handle, number)).has_value();
 }
 
 std::string SimEngine::begin_load(std::uint64_t number) {
-  if (!index_ || index_->reader.dead() || loads_.size() + held_.size() > 12) return "cannot look up" + chunk(number);
+  if (!index_ || index_->reader.dead() || loads_.size() + held_.size() > 12)
+    return "cannot look up" + chunk(number);
   const std::optional<std::uint32_t> handle = handle_to_look_under(space_of(number));
   if (!handle) return "has not opened the namespace of" + chunk(number);
   const std::optional<protocol::EntryView> view = index_->reader.find(key_under(*handle, number));
@@ -152,7 +161,8 @@ std::string SimEngine::begin_load(std::uint64_t number) {
   Load load{number, *view, content, place, std::make_shared<Slot>(slot_bytes_of(number))};
   load.excused = !counted_;
   loads_.push_back(std::move(load));
-  return "holds slot " + std::to_string(view->slot) + " of" + chunk(number) + " at " + std::to_string(view->generation);
+  return "holds slot " + std::to_string(view->slot) + " of" + chunk(number) + " at " +
+         std::to_string(view->generation);
 }
 
 std::string SimEngine::go_on_loading(SimLarderd* larderd) {
@@ -161,7 +171,8 @@ std::string SimEngine::go_on_loading(SimLarderd* larderd) {
   if (load.halves < 2) {
     const std::size_t half = slot_bytes_of(load.number) / 2;
     const std::size_t from = load.halves++ == 0 ? 0 : half;
-    std::memcpy(load.copy->span().data() + from, machine_.arena.data() + load.view.offset_bytes + from, half);
+    std::memcpy(load.copy->span().data() + from,
+                machine_.arena.data() + load.view.offset_bytes + from, half);
     return "copies half of" + chunk(load.number);
   }
   std::string what = check(load, larderd);
@@ -173,7 +184,8 @@ std::string SimEngine::go_on_loading(SimLarderd* larderd) {
 std::string SimEngine::check(Load& load, SimLarderd* larderd) {
   const protocol::EntryView& view = load.view;
   const Shape& shape = shape_of(load.number);
-  must(view.payload_bytes == shape.payload_bytes && view.piece_bytes == shape.piece_bytes, "a chunk of another size was found");
+  must(view.payload_bytes == shape.payload_bytes && view.piece_bytes == shape.piece_bytes,
+       "a chunk of another size was found");
   if (store::verify_payload(load.copy->span().data(), view)) {
     tiers::ChunkFacts facts{load.content, view.payload_bytes, view.piece_bytes, view.root};
     must(right_bytes(load.copy->span(), load.number, facts), "WRONG BYTES:" + chunk(load.number));
@@ -182,28 +194,36 @@ std::string SimEngine::check(Load& load, SimLarderd* larderd) {
     return "has loaded" + chunk(load.number);
   }
   const bool from_disk = load.content != view.generation;
-  const bool damaged = ((machine_.disk_damaged || !machine_.arena_damage.empty()) && from_disk) || machine_.index_damaged ||
+  const bool damaged = ((machine_.disk_damaged || !machine_.arena_damage.empty()) && from_disk) ||
+                       machine_.index_damaged ||
                        machine_.damaged(view.offset_bytes, slot_bytes_of(load.number));
   must(load.excused || damaged, "the bytes of a held chunk changed:" + chunk(load.number));
-  if (attached_ && larderd != nullptr && !load.excused) larderd->bad(load.number, {view.slot, 0, view.generation});
+  if (attached_ && larderd != nullptr && !load.excused)
+    larderd->bad(load.number, {view.slot, 0, view.generation});
   return "finds" + chunk(load.number) + " bad";
 }
 
-std::string SimEngine::begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
+std::string SimEngine::begin_fetch(SimLarderd& larderd, std::uint64_t number,
+                                   std::uint64_t families, std::uint32_t deadline_ms) {
   if (!has_open(space_of(number)) && !open(larderd, space_of(number)))
     return "finds no place for the namespace of" + chunk(number);
   const std::uint32_t handle = *handles_[space_of(number)];
-  Fetch fetch{++requests_, handle, number, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL, {}};
-  each_chunk(number, families, [&](std::uint64_t one) { fetch.removals[one] = larderd.removals(one); });
+  Fetch fetch{
+      ++requests_, handle, number, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL,
+      {}};
+  each_chunk(number, families,
+             [&](std::uint64_t one) { fetch.removals[one] = larderd.removals(one); });
   fetches_.push_back(fetch);
   larderd.fetch(number_, fetch.request, handle, number, families, deadline_ms);
   return "fetches " + std::to_string(families) + " families from" + chunk(number) + " on";
 }
 
-std::string SimEngine::begin_probe(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
+std::string SimEngine::begin_probe(SimLarderd& larderd, std::uint64_t number,
+                                   std::uint64_t families, std::uint32_t deadline_ms) {
   if (!has_open(space_of(number)) && !open(larderd, space_of(number)))
     return "finds no place for the namespace of" + chunk(number);
-  tier_probes_.push_back({++requests_, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL});
+  tier_probes_.push_back(
+      {++requests_, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL});
   larderd.probe(number_, requests_, *handles_[space_of(number)], number, families, deadline_ms);
   return "looks for " + std::to_string(families) + " families from" + chunk(number) + " on";
 }
@@ -225,7 +245,8 @@ std::string SimEngine::end_fetch(SimLarderd& larderd) {
 }
 
 void SimEngine::fetched(const SimLarderd::Answer& answer) {
-  const auto fetch = std::ranges::find_if(fetches_, [&](const Fetch& one) { return one.request == answer.request; });
+  const auto fetch = std::ranges::find_if(
+      fetches_, [&](const Fetch& one) { return one.request == answer.request; });
   // the fetch was ended at the same moment
   if (!attached_ || answer.session != number_ || fetch == fetches_.end()) return;
   must(!fetch->answered_ns && answer.fetched.families <= fetch->families,
@@ -238,9 +259,11 @@ void SimEngine::fetched(const SimLarderd::Answer& answer) {
 
 void SimEngine::look_at_fetches(SimLarderd& larderd) const {
   const std::uint64_t now_ns = machine_.clock.now_ns();
-  for (const Probe& probe : tier_probes_) must(probe.deadline_ns > now_ns, "a look was not answered by its deadline");
+  for (const Probe& probe : tier_probes_)
+    must(probe.deadline_ns > now_ns, "a look was not answered by its deadline");
   for (const Fetch& fetch : fetches_) {
-    must(fetch.answered_ns || fetch.deadline_ns > now_ns, "a fetch was not answered by its deadline");
+    must(fetch.answered_ns || fetch.deadline_ns > now_ns,
+         "a fetch was not answered by its deadline");
     if (!fetch.answered_ns || *fetch.answered_ns + kSurelyKeptNs < now_ns) continue;
     each_chunk(fetch.number, fetch.families, [&](std::uint64_t one) {
       if (larderd.removals(one) != fetch.removals.at(one)) return;

@@ -48,9 +48,11 @@ class SimEngine {
   std::string go_on_loading(SimLarderd* larderd);
   std::string let_go();
   // For `families` families, from the chunk's family on.
-  std::string begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
+  std::string begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families,
+                          std::uint32_t deadline_ms);
   std::string end_fetch(SimLarderd& larderd);
-  std::string begin_probe(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
+  std::string begin_probe(SimLarderd& larderd, std::uint64_t number, std::uint64_t families,
+                          std::uint32_t deadline_ms);
   void probed(const SimLarderd::ProbeAnswer& answer);
   // An answer, perhaps for another engine.
   void fetched(const SimLarderd::Answer& answer);

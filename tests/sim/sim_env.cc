@@ -27,16 +27,20 @@ class SimQueue final : public disk::IoQueue {
     Flight flight{request, 0, 0, 0, {}};
     const bool reads = request.kind == IoRequest::Kind::kRead;
     if (request.kind == IoRequest::Kind::kSync) flight.began = env_.disk_.begin_sync();
-    if (request.kind == IoRequest::Kind::kWrite) flight.began = env_.disk_.begin(request.offset, gathered(request));
+    if (request.kind == IoRequest::Kind::kWrite)
+      flight.began = env_.disk_.begin(request.offset, gathered(request));
     // on_begin may have just set the fault
     flight.error = reads ? env_.faults.read_error : env_.faults.write_error;
     // From now on the device may write to the memory of a read at any time.
     if (reads) {
-      for (const std::span<std::byte> part : request.parts) std::fill(part.begin(), part.end(), std::byte{0xdb});
+      for (const std::span<std::byte> part : request.parts)
+        std::fill(part.begin(), part.end(), std::byte{0xdb});
       flight.first_part = first_part_now(request);
     }
-    flight.due_ns = env_.clock_.now_ns() + 1000 * (20 + below(env_.random_, one_in(env_.random_, 8) ? 30'000 : 2000));
-    if (flights_.size() >= disk::kMaxIoInFlight) broken("more requests in flight than the queue takes");
+    flight.due_ns = env_.clock_.now_ns() +
+                    1000 * (20 + below(env_.random_, one_in(env_.random_, 8) ? 30'000 : 2000));
+    if (flights_.size() >= disk::kMaxIoInFlight)
+      broken("more requests in flight than the queue takes");
     flights_.emplace(std::pair(flight.due_ns, request.tag), flight);
   }
 
@@ -44,9 +48,11 @@ class SimQueue final : public disk::IoQueue {
     const std::uint64_t now = env_.clock_.now_ns();
     if (timeout_ns != 0) {
       const bool comes = !env_.faults.stalled && !flights_.empty();
-      env_.clock_.advance_to(comes ? std::min(now + timeout_ns, flights_.begin()->first.first) : now + timeout_ns);
+      env_.clock_.advance_to(comes ? std::min(now + timeout_ns, flights_.begin()->first.first)
+                                   : now + timeout_ns);
     }
-    while (!env_.faults.stalled && !flights_.empty() && flights_.begin()->first.first <= env_.clock_.now_ns()) {
+    while (!env_.faults.stalled && !flights_.empty() &&
+           flights_.begin()->first.first <= env_.clock_.now_ns()) {
       Flight flight = flights_.begin()->second;
       flights_.erase(flights_.begin());
       const int error = end(flight);
@@ -83,7 +89,8 @@ class SimQueue final : public disk::IoQueue {
 
   SimDisk::Bytes first_part_now(const IoRequest& request) const {
     SimDisk::Bytes bytes;
-    if (request.parts[1].empty() || request.offset + request.bytes() > env_.disk_.size()) return bytes;
+    if (request.parts[1].empty() || request.offset + request.bytes() > env_.disk_.size())
+      return bytes;
     bytes.resize(request.parts[0].size());
     env_.disk_.read(request.offset, bytes);
     return bytes;
@@ -92,7 +99,8 @@ class SimQueue final : public disk::IoQueue {
   static SimDisk::Bytes gathered(const IoRequest& request) {
     SimDisk::Bytes bytes;
     bytes.reserve(request.bytes());
-    for (const std::span<std::byte> part : request.parts) bytes.insert(bytes.end(), part.begin(), part.end());
+    for (const std::span<std::byte> part : request.parts)
+      bytes.insert(bytes.end(), part.begin(), part.end());
     return bytes;
   }
   void broken(const std::string& rule) {
@@ -109,7 +117,8 @@ class SimQueue final : public disk::IoQueue {
         if (flight.error == 0) env_.disk_.end_sync(flight.began);
         return flight.error;
       case IoRequest::Kind::kWrite:
-        if (gathered(request) != env_.disk_.in_flight(flight.began)) broken("memory changed while the device read it");
+        if (gathered(request) != env_.disk_.in_flight(flight.began))
+          broken("memory changed while the device read it");
         if (!inside) broken("a write beyond the size of the file");
         if (flight.error == 0) {
           env_.disk_.land(flight.began);
@@ -159,7 +168,8 @@ Result<Fd> SimEnv::open(const std::string& path, int, std::uint32_t) {
 }
 
 Status SimEnv::reserve(const Fd&, std::uint64_t bytes) {
-  if (faults.write_error != 0 && bytes > disk_.size()) return Status::from_errno(faults.write_error, "fallocate");
+  if (faults.write_error != 0 && bytes > disk_.size())
+    return Status::from_errno(faults.write_error, "fallocate");
   disk_.resize(bytes);
   return {};
 }

@@ -35,7 +35,8 @@ class SimQueue;
 
 class SimEnv final : public disk::Env {
  public:
-  SimEnv(SimClock& clock, SimDisk& disk, Random& random) : clock_(clock), disk_(disk), random_(random) {}
+  SimEnv(SimClock& clock, SimDisk& disk, Random& random)
+      : clock_(clock), disk_(disk), random_(random) {}
 
   DeviceFaults faults;
   // The process is killed: each request in flight ends or vanishes, and may write its buffer until
@@ -51,7 +52,9 @@ class SimEnv final : public disk::Env {
   Status reserve(const Fd& file, std::uint64_t bytes) override;
   bool set_direct(const Fd&) override { return true; }
   disk::OpenedQueue open_queue(const disk::IoMemory& memory) override;
-  std::uint32_t unix_s() const override { return 1'700'000'000 + static_cast<std::uint32_t>(clock_.now_ns() / 1'000'000'000); }
+  std::uint32_t unix_s() const override {
+    return 1'700'000'000 + static_cast<std::uint32_t>(clock_.now_ns() / 1'000'000'000);
+  }
   std::uint64_t random() const override { return random_(); }
 
  private:

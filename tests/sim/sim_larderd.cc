@@ -21,44 +21,52 @@ constexpr std::uint64_t kStopNs = 20'000'000'000;
 }  // namespace
 
 SimLarderd::~SimLarderd() {
-  if (store_) machine_.newest_generation = std::max(machine_.newest_generation, store_->last_generation());
+  if (store_)
+    machine_.newest_generation = std::max(machine_.newest_generation, store_->last_generation());
   model_.larderd_ended();
   machine_.env.kill();
 }
 
 Status SimLarderd::start(const std::set<SessionNumber>& alive) {
-  Result<std::shared_ptr<tiering::ResidencyFilter>> below = tiering::ResidencyFilter::create(machine_.config.size_bytes);
+  Result<std::shared_ptr<tiering::ResidencyFilter>> below =
+      tiering::ResidencyFilter::create(machine_.config.size_bytes);
   if (!below.ok()) return below.status();
   below_ = std::move(*below);
   Result<std::unique_ptr<WatchedTier>> tier = WatchedTier::open(machine_, model_, below_);
   if (!tier.ok()) return tier.status();
   tier_ = tier->get();
-  link_ = std::make_unique<tiering::TierLink>(tiering::TierKind::kDisk, std::move(*tier), "/simulated",
-                                              [this](int timeout_ms) { tier_->wait(timeout_ms); });
+  link_ =
+      std::make_unique<tiering::TierLink>(tiering::TierKind::kDisk, std::move(*tier), "/simulated",
+                                          [this](int timeout_ms) { tier_->wait(timeout_ms); });
 
   earlier_ = machine_.indexes.empty() ? nullptr : machine_.indexes.back();
   for (const auto& older : machine_.indexes)
     if (older != earlier_) older->supersede();
   Result<store::PreviousIndex> earlier = Status(Code::kNotFound, "");
-  if (earlier_) earlier = store::PreviousIndex::open(earlier_->memory.data(), earlier_->memory.size());
-  must(!earlier_ || earlier.ok(), "the index that was left cannot be opened: " + earlier.status().text());
+  if (earlier_)
+    earlier = store::PreviousIndex::open(earlier_->memory.data(), earlier_->memory.size());
+  must(!earlier_ || earlier.ok(),
+       "the index that was left cannot be opened: " + earlier.status().text());
 
   store::IndexShape shape{};
   shape.entry_count = 2 * Machine::kArenaBytes / 8192;
   shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
   shape.arena_bytes = Machine::kArenaBytes;
-  shape.first_generation = std::max(machine_.newest_generation, earlier.ok() ? earlier->last_generation() : 0) + 1;
+  shape.first_generation =
+      std::max(machine_.newest_generation, earlier.ok() ? earlier->last_generation() : 0) + 1;
   shape.epoch = shape.first_generation;
   shape.tier = 1;  // the same tier in every life
   index_ = std::make_shared<Index>(shape);
-  store_ = std::make_unique<store::Store>(shape, index_->memory.data(), machine_.arena.data(), stats_);
+  store_ =
+      std::make_unique<store::Store>(shape, index_->memory.data(), machine_.arena.data(), stats_);
   index_->reader = *protocol::IndexReader::open(index_->memory.data(), index_->memory.size());
   store_->set_touched_bytes(shape.arena_bytes);
   const std::span<std::byte> arena(machine_.arena.data(), Machine::kArenaBytes);
-  tier_writer_ =
-      std::make_unique<tiering::TierWriter>(*link_, *store_, machine_.clock, tiering::rules_for(machine_.config), arena.size());
+  tier_writer_ = std::make_unique<tiering::TierWriter>(
+      *link_, *store_, machine_.clock, tiering::rules_for(machine_.config), arena.size());
   source_ = std::make_unique<tiering::ReadableTier>(*link_, *below_, machine_.clock);
-  source_->set_hidden([this](const protocol::NamespaceId& id) { return tier_writer_->waits_for_drop(id); });
+  source_->set_hidden(
+      [this](const protocol::NamespaceId& id) { return tier_writer_->waits_for_drop(id); });
   std::vector<tiering::ReadableTier*> sources{source_.get()};
   if (machine_.server) {
     open_backend();
@@ -74,16 +82,21 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   }
   if (machine_.server) {
     const std::array<tiering::SharedTier, 1> shared{{{backend_link_.get(), backend_source_.get()}}};
-    tier_probes_ = std::make_unique<tiering::TierProbes>(shared, sources, *promoter_, *store_, stats_, machine_.clock);
-    backend_link_->answer_to(Operation::kProbe, [this](const Message& message) { tier_probes_->on_probe(message); });
+    tier_probes_ = std::make_unique<tiering::TierProbes>(shared, sources, *promoter_, *store_,
+                                                         stats_, machine_.clock);
+    backend_link_->answer_to(Operation::kProbe,
+                             [this](const Message& message) { tier_probes_->on_probe(message); });
   }
 
-  namespaces_ = std::make_unique<SimNamespaces>(machine_, *index_, *store_, [this](std::uint64_t space) {
-    for (std::uint64_t number = 0; number < kNumbers; ++number) removals_[number] += space_of(number) == space;
-  });
+  namespaces_ =
+      std::make_unique<SimNamespaces>(machine_, *index_, *store_, [this](std::uint64_t space) {
+        for (std::uint64_t number = 0; number < kNumbers; ++number)
+          removals_[number] += space_of(number) == space;
+      });
   if (earlier.ok()) {
     const std::vector<SessionNumber> sessions(alive.begin(), alive.end());
-    namespaces_->restored(earlier_->journal, store_->restore(*earlier, earlier_->journal, sessions));
+    namespaces_->restored(earlier_->journal,
+                          store_->restore(*earlier, earlier_->journal, sessions));
     awaited_ = alive;
     settle_by_ns_ = machine_.clock.now_ns() + kSettlingNs;
   }
@@ -99,18 +112,23 @@ void SimLarderd::open_backend() {
   backend_region_ = *tiering::ResidencyFilter::create(0);
   auto tier = std::make_unique<SimBackend>(machine_, model_, backend_region_);
   backend_ = tier.get();
-  backend_link_ = std::make_unique<tiering::TierLink>(tiering::TierKind::kBackend, std::move(tier), "/simulated server",
-                                                      [this](int timeout_ms) { backend_->wait(timeout_ms); });
-  backend_write_down_ = std::make_unique<tiering::TierWriter>(*backend_link_, *store_, machine_.clock,
-                                                              tiering::rules_for(machine_.backend), Machine::kArenaBytes);
-  backend_source_ = std::make_unique<tiering::ReadableTier>(*backend_link_, *backend_region_, machine_.clock);
-  backend_source_->set_hidden([this](const protocol::NamespaceId& id) { return backend_write_down_->waits_for_drop(id); });
+  backend_link_ = std::make_unique<tiering::TierLink>(
+      tiering::TierKind::kBackend, std::move(tier), "/simulated server",
+      [this](int timeout_ms) { backend_->wait(timeout_ms); });
+  backend_write_down_ = std::make_unique<tiering::TierWriter>(
+      *backend_link_, *store_, machine_.clock, tiering::rules_for(machine_.backend),
+      Machine::kArenaBytes);
+  backend_source_ =
+      std::make_unique<tiering::ReadableTier>(*backend_link_, *backend_region_, machine_.clock);
+  backend_source_->set_hidden(
+      [this](const protocol::NamespaceId& id) { return backend_write_down_->waits_for_drop(id); });
 }
 
 SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<SessionNumber>& earlier,
                                  std::span<const protocol::SlotRef> still_written) {
   const SessionNumber number = machine_.next_session++;
-  store_->sessions().add(number, **region, {Machine::kArenaBytes / protocol::kSessionGrantedShare, UINT64_MAX});
+  store_->sessions().add(number, **region,
+                         {Machine::kArenaBytes / protocol::kSessionGrantedShare, UINT64_MAX});
   regions_[number] = std::move(region);
   for (auto next = earlier.begin(); next != earlier.end();) {
     const SessionNumber one = *next++;
@@ -149,18 +167,21 @@ void SimLarderd::close_namespace(SessionNumber session, std::uint32_t handle, bo
   namespaces_->close(session, handle, drop);
 }
 
-protocol::Grant SimLarderd::reserve(SessionNumber session, std::uint32_t handle, std::uint64_t number) {
+protocol::Grant SimLarderd::reserve(SessionNumber session, std::uint32_t handle,
+                                    std::uint64_t number) {
   const protocol::Key key = key_under(handle, number);
   protocol::Grant grant{};
   grant.status = static_cast<std::uint32_t>(Code::kNotFound);
   if (!namespaces_->has_open(session, handle)) return grant;
   store_->reserve(session, key, std::span(&key.hash, 1), std::span(&grant, 1));
-  must(grant.status != 0 || grant.offset_bytes + slot_bytes_of(number) <= Machine::kArenaBytes, "a slot outside the arena");
+  must(grant.status != 0 || grant.offset_bytes + slot_bytes_of(number) <= Machine::kArenaBytes,
+       "a slot outside the arena");
   return grant;
 }
 
 // From here on the chunk counts as stored, if the grant is the session's.
-void SimLarderd::commit(SessionNumber session, std::uint64_t number, const protocol::CommitRecord& record) {
+void SimLarderd::commit(SessionNumber session, std::uint64_t number,
+                        const protocol::CommitRecord& record) {
   model_.committed(number, record.generation);
   store_->commit(session, record);
 }
@@ -173,27 +194,31 @@ bool SimLarderd::drop(std::uint64_t space) {
     if (one == space || space == kSpaces) model_.dropped(one, newest);
   if (machine_.server)
     for (const auto& [number, chunk] : machine_.server->chunks)
-      if (space == kSpaces || space_of(number) == space) model_.dropped_of_others(number, chunk.facts.generation);
+      if (space == kSpaces || space_of(number) == space)
+        model_.dropped_of_others(number, chunk.facts.generation);
   while (!drop.done) store_->drop(drop);
-  for (std::uint64_t number = 0; number < kNumbers; ++number) removals_[number] += space == kSpaces || space_of(number) == space;
+  for (std::uint64_t number = 0; number < kNumbers; ++number)
+    removals_[number] += space == kSpaces || space_of(number) == space;
   return true;
 }
 
-std::vector<protocol::BlockHash> SimLarderd::hashes(std::uint64_t number, std::uint64_t families) const {
+std::vector<protocol::BlockHash> SimLarderd::hashes(std::uint64_t number,
+                                                    std::uint64_t families) const {
   std::vector<protocol::BlockHash> all;
-  for (std::uint64_t i = 0; i < families; ++i) all.push_back(hash_of(first_of(family_of(number) + i, space_of(number))));
+  for (std::uint64_t i = 0; i < families; ++i)
+    all.push_back(hash_of(first_of(family_of(number) + i, space_of(number))));
   return all;
 }
 
-void SimLarderd::fetch(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number,
-                       std::uint64_t families, std::uint32_t deadline_ms) {
+void SimLarderd::fetch(SessionNumber session, std::uint32_t request, std::uint32_t handle,
+                       std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
   const std::vector<protocol::BlockHash> wanted = hashes(number, families);
   const protocol::Fetch asked{handle, deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
   must(promoter_->fetch(session, request, asked, wanted).ok(), "a fetch is refused");
 }
 
-void SimLarderd::probe(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number,
-                       std::uint64_t families, std::uint32_t deadline_ms) {
+void SimLarderd::probe(SessionNumber session, std::uint32_t request, std::uint32_t handle,
+                       std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
   const std::vector<protocol::BlockHash> wanted = hashes(number, families);
   const protocol::Probe asked{handle, deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
   must(tier_probes_->probe(session, request, asked, wanted).ok(), "a look is refused");
@@ -251,8 +276,10 @@ void SimLarderd::came_up(const Message& message) {
   if (!up) return;
   const std::optional<std::uint32_t> handle = namespaces_->handle_of(space_of(up->number));
   if (!handle) return;
-  const std::optional<protocol::EntryView> view = index_->reader.find(key_under(*handle, up->number));
-  if (!view || view->offset_bytes != up->offset || model_.knows(up->number, view->generation)) return;
+  const std::optional<protocol::EntryView> view =
+      index_->reader.find(key_under(*handle, up->number));
+  if (!view || view->offset_bytes != up->offset || model_.knows(up->number, view->generation))
+    return;
   if (shared)
     model_.came_up_from_backend(up->number, view->generation, up->generation);
   else
@@ -261,7 +288,8 @@ void SimLarderd::came_up(const Message& message) {
 
 void SimLarderd::look_for_condemned() {
   const std::uint64_t times = tier_->counters().times_degraded;
-  if (times != std::exchange(times_degraded_, times) || tier_->state().degraded()) condemned_.clear();
+  if (times != std::exchange(times_degraded_, times) || tier_->state().degraded())
+    condemned_.clear();
   for (const auto& [number, generation] : condemned_) {
     if (tier_->on_its_way_down(number)) continue;
     const std::optional<tiers::ChunkFacts> below = tier_->probe(key_of(number));
@@ -303,7 +331,9 @@ bool SimLarderd::idle() const {
   tier_writer_->fill(disk);
   for (std::uint64_t space = 0; space < kSpaces; ++space) {
     const protocol::NamespaceId id = key_of(first_of(0, space)).namespace_id;
-    if (tier_writer_->waits_for_drop(id) || (backend_ != nullptr && backend_write_down_->waits_for_drop(id))) return false;
+    if (tier_writer_->waits_for_drop(id) ||
+        (backend_ != nullptr && backend_write_down_->waits_for_drop(id)))
+      return false;
   }
   if (backend_ != nullptr) backend_write_down_->fill(backend);
   if (backend.write_queue != 0 || (backend_ != nullptr && !backend_->idle())) return false;
@@ -311,7 +341,8 @@ bool SimLarderd::idle() const {
 }
 
 bool SimLarderd::announced_below(std::uint64_t number) const {
-  const protocol::ResidencyReader reader = *protocol::ResidencyReader::open(below_->data(), below_->bytes());
+  const protocol::ResidencyReader reader =
+      *protocol::ResidencyReader::open(below_->data(), below_->bytes());
   const tiers::ChunkKey key = key_of(number);
   return reader.has(reader.place(key.namespace_id, key.hash, key.shard, key.group));
 }

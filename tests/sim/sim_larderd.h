@@ -47,14 +47,17 @@ class SimLarderd {
   // kSpaces: all namespaces. False: memory does not know the namespace.
   bool drop(std::uint64_t space);
   // For `families` families, from the chunk's family on.
-  void fetch(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
-             std::uint32_t deadline_ms);
+  void fetch(SessionNumber session, std::uint32_t request, std::uint32_t handle,
+             std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
   void end_fetch(SessionNumber session, std::uint32_t request) { promoter_->end(session, request); }
   // REQUIRES: there is a backend.
-  void probe(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
-             std::uint32_t deadline_ms);
+  void probe(SessionNumber session, std::uint32_t request, std::uint32_t handle,
+             std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
   void act(protocol::Verb verb, std::uint64_t number, std::uint64_t families);
-  void flush() { static_cast<void>(link_->tier().flush(link_->next_ticket(), machine_.clock.now_ns() + 1'000'000'000)); }
+  void flush() {
+    static_cast<void>(
+        link_->tier().flush(link_->next_ticket(), machine_.clock.now_ns() + 1'000'000'000));
+  }
 
   // ---- Steps of the loop ----
   void turn();
@@ -75,7 +78,9 @@ class SimLarderd {
   const SimBackend* backend() const { return backend_; }  // nullptr: there is none
   bool settling() const { return store_->settling(); }
   bool idle() const;
-  bool below(std::uint64_t number) const { return on_disk(number) || (backend_ != nullptr && backend_->probe(key_of(number))); }
+  bool below(std::uint64_t number) const {
+    return on_disk(number) || (backend_ != nullptr && backend_->probe(key_of(number)));
+  }
   bool on_disk(std::uint64_t number) const { return tier_->probe(key_of(number)).has_value(); }
   bool announced_below(std::uint64_t number) const;
   // How often a chunk was dropped, evicted by name or found bad. A kept chunk is there while this

@@ -12,7 +12,8 @@ constexpr SessionNumber kCrowd = store::kOwnSession - 1;
 
 store::NamespaceSpec spec_of_stranger(std::uint32_t number) {
   store::NamespaceSpec spec = spec_of(0);
-  spec.fingerprint = std::make_shared<const std::string>("simulated stranger: " + std::to_string(number) + "\n");
+  spec.fingerprint =
+      std::make_shared<const std::string>("simulated stranger: " + std::to_string(number) + "\n");
   spec.id = protocol::namespace_id(*spec.fingerprint);
   return spec;
 }
@@ -20,7 +21,8 @@ store::NamespaceSpec spec_of_stranger(std::uint32_t number) {
 // Calls `call` with the key of each chunk of the space.
 template <typename Call>
 void each_key(std::uint32_t handle, std::uint64_t space, const Call& call) {
-  each_chunk(first_of(0, space), kFamilies, [&](std::uint64_t number) { call(number, key_under(handle, number)); });
+  each_chunk(first_of(0, space), kFamilies,
+             [&](std::uint64_t number) { call(number, key_under(handle, number)); });
 }
 
 }  // namespace
@@ -30,9 +32,11 @@ void SimNamespaces::note(std::uint32_t handle, std::uint64_t space) {
   if (const auto known = named_.find(handle); known != named_.end())
     return must(known->second == space, "two namespaces have one handle");
   must(!ended_.contains(handle), "a handle that was given back names a namespace again");
-  const std::uint32_t place = protocol::namespace_place(handle), generation = protocol::namespace_generation(handle);
+  const std::uint32_t place = protocol::namespace_place(handle),
+                      generation = protocol::namespace_generation(handle);
   const auto newest = newest_.find(place);
-  must(newest == newest_.end() || generation > newest->second, "a place is used again under no higher generation");
+  must(newest == newest_.end() || generation > newest->second,
+       "a place is used again under no higher generation");
   reused += newest != newest_.end();
   newest_[place] = generation;
   named_[handle] = space;
@@ -43,12 +47,16 @@ void SimNamespaces::note(std::uint32_t handle, std::uint64_t space) {
 void SimNamespaces::enter(std::uint32_t handle, std::uint64_t space) {
   note(handle, space);
   if (machine_.one_in(4))
-    std::erase_if(index_.journal, [this](const store::EarlierName& one) { return !store_.namespaces().is_open(*one.handle); });
+    std::erase_if(index_.journal, [this](const store::EarlierName& one) {
+      return !store_.namespaces().is_open(*one.handle);
+    });
   const auto same = [handle](const store::EarlierName& one) { return one.handle == handle; };
-  if (std::ranges::none_of(index_.journal, same)) index_.journal.push_back({spec_of(space), handle});
+  if (std::ranges::none_of(index_.journal, same))
+    index_.journal.push_back({spec_of(space), handle});
 }
 
-void SimNamespaces::restored(std::span<const store::EarlierName> names, const store::Store::Restored& restored) {
+void SimNamespaces::restored(std::span<const store::EarlierName> names,
+                             const store::Store::Restored& restored) {
   for (const auto& [i, handle] : restored.names) enter(handle, space_of(names[i].spec.id));
 }
 
@@ -70,14 +78,17 @@ std::uint32_t SimNamespaces::open(SessionNumber session, std::uint64_t space) {
   std::string difference;
   Result<std::uint32_t> handle = store_.open_namespace(spec_of(space), &difference);
   if (!handle.ok()) {
-    must(handle.status().code() == Code::kResourceExhausted, "a namespace is refused: " + handle.status().text());
+    must(handle.status().code() == Code::kResourceExhausted,
+         "a namespace is refused: " + handle.status().text());
     const std::optional<std::uint32_t> least = store_.namespaces().least_used();
     if (!least) return protocol::kNoNamespace;
-    must(store_.namespaces().at(*least).sessions == 0, "a namespace that a session has open is evicted for its place");
+    must(store_.namespaces().at(*least).sessions == 0,
+         "a namespace that a session has open is evicted for its place");
     ++evicted;
     drop_from_memory(*least);
     handle = store_.open_namespace(spec_of(space), &difference);
-    must(handle.ok(), "the place of a namespace that was evicted is not free: " + handle.status().text());
+    must(handle.ok(),
+         "the place of a namespace that was evicted is not free: " + handle.status().text());
   }
   enter(*handle, space);
   if (opened_[session].insert(*handle).second) store_.join_namespace(*handle);
@@ -91,7 +102,8 @@ void SimNamespaces::close(SessionNumber session, std::uint32_t handle, bool drop
   const std::set<std::uint64_t> before = visible(handle, space);
   store_.leave_namespace(handle);
   if (drop && last) return drop_from_memory(handle);
-  must(visible(handle, space) == before, "a chunk is gone with a session that closed its namespace");
+  must(visible(handle, space) == before,
+       "a chunk is gone with a session that closed its namespace");
 }
 
 // larderd's work on a namespace that no session has open, chunk by chunk.
@@ -102,7 +114,8 @@ void SimNamespaces::drop_from_memory(std::uint32_t handle) {
 }
 
 void SimNamespaces::leave(SessionNumber session) {
-  for (const std::uint32_t handle : std::exchange(opened_[session], {})) store_.leave_namespace(handle);
+  for (const std::uint32_t handle : std::exchange(opened_[session], {}))
+    store_.leave_namespace(handle);
   opened_.erase(session);
 }
 
@@ -139,16 +152,20 @@ void SimNamespaces::check() {
     ++given_back;
   }
   for (const auto& [session, handles] : opened_)
-    for (const std::uint32_t handle : handles) must(named_.contains(handle), "a namespace is gone under a session");
+    for (const std::uint32_t handle : handles)
+      must(named_.contains(handle), "a namespace is gone under a session");
   if (ended_.empty()) return;
-  const auto old = std::next(ended_.begin(), static_cast<std::ptrdiff_t>(machine_.below(ended_.size())));
+  const auto old =
+      std::next(ended_.begin(), static_cast<std::ptrdiff_t>(machine_.below(ended_.size())));
   must(!store_.namespaces().is_open(old->first), "a handle that was given back is open");
-  must(visible(old->first, old->second).empty(), "a chunk is found under a handle that was given back long ago");
+  must(visible(old->first, old->second).empty(),
+       "a chunk is found under a handle that was given back long ago");
 }
 
 void SimNamespaces::check_named(std::uint32_t handle, std::uint64_t space) {
   const store::Namespace& one = store_.namespaces().at(handle);
-  if (space < kSpaces) must(one.spec.id == spec_of(space).id, "a handle names another namespace than before");
+  if (space < kSpaces)
+    must(one.spec.id == spec_of(space).id, "a handle names another namespace than before");
   must(!one.left || one.slots != 0, "a namespace is kept without session and chunk");
   if (space == kSpaces) return;
   std::uint32_t sessions = 0;

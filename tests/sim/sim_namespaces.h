@@ -22,7 +22,8 @@ class SimNamespaces {
  public:
   // The arguments outlive the object. `removed` is called with each space whose chunks leave memory
   // by a drop or for a place.
-  SimNamespaces(Machine& machine, Index& index, store::Store& store, std::function<void(std::uint64_t)> removed)
+  SimNamespaces(Machine& machine, Index& index, store::Store& store,
+                std::function<void(std::uint64_t)> removed)
       : machine_(machine), index_(index), store_(store), removed_(std::move(removed)) {}
 
   // A warm restart restored these; `names`: of the earlier journal.

@@ -96,7 +96,9 @@ void SimRun::engine_step() {
   std::string done;
   const bool asks = one.attached() && larderd_;
   if (what < 6) {
-    if (asks) done = one.begin_store(*larderd_, number_where([&](std::uint64_t number) { return !one.present(number); }));
+    if (asks)
+      done = one.begin_store(
+          *larderd_, number_where([&](std::uint64_t number) { return !one.present(number); }));
   } else if (what < 15) {
     done = one.go_on_storing(larderd_.get());
   } else if (what < 19) {
@@ -106,9 +108,12 @@ void SimRun::engine_step() {
   } else if (what < 28) {
     done = one.let_go();
   } else if (asks && what < 31) {
-    const std::uint64_t number = number_where([&](std::uint64_t from) { return larderd_->below(from) && !one.present(from); });
-    const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
-    done = one.begin_fetch(*larderd_, number, families, static_cast<std::uint32_t>(5 + machine_.below(400)));
+    const std::uint64_t number = number_where(
+        [&](std::uint64_t from) { return larderd_->below(from) && !one.present(from); });
+    const std::uint64_t families =
+        1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
+    done = one.begin_fetch(*larderd_, number, families,
+                           static_cast<std::uint32_t>(5 + machine_.below(400)));
     if (machine_.one_in(25)) {
       note(name + done);
       turn_larderd();
@@ -128,7 +133,8 @@ void SimRun::engine_step() {
 std::string SimRun::open_anew(SimEngine& one) {
   const std::uint64_t space = machine_.below(kSpaces);
   if (one.has_open(space)) return "";
-  return (one.open(*larderd_, space) ? "opens namespace " : "finds no place for namespace ") + std::to_string(space);
+  return (one.open(*larderd_, space) ? "opens namespace " : "finds no place for namespace ") +
+         std::to_string(space);
 }
 
 void SimRun::larderd_step() {
@@ -143,7 +149,8 @@ void SimRun::larderd_step() {
       const std::uint64_t space = machine_.below(kSpaces + 1);
       const bool known = larderd_->drop(space);
       return note(space == kSpaces ? "all is dropped"
-                                   : "namespace " + std::to_string(space) + (known ? " is dropped" : " is not known"));
+                                   : "namespace " + std::to_string(space) +
+                                         (known ? " is dropped" : " is not known"));
     }
     case 2: return ask_for(any_number());
     case 3:
@@ -154,12 +161,14 @@ void SimRun::larderd_step() {
 }
 
 void SimRun::ask_for(std::uint64_t number) {
-  constexpr protocol::Verb kVerbs[] = {protocol::Verb::kPrefetch, protocol::Verb::kPrefetch, protocol::Verb::kPrefetch,
-                                       protocol::Verb::kPin,      protocol::Verb::kUnpin,    protocol::Verb::kEvict};
+  constexpr protocol::Verb kVerbs[] = {protocol::Verb::kPrefetch, protocol::Verb::kPrefetch,
+                                       protocol::Verb::kPrefetch, protocol::Verb::kPin,
+                                       protocol::Verb::kUnpin,    protocol::Verb::kEvict};
   const protocol::Verb verb = kVerbs[machine_.below(std::size(kVerbs))];
-  const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(3, kFamilies - family_of(number)));
-  note("somebody asks to " + std::string(protocol::verb_name(verb)) + " " + std::to_string(families) + " families from chunk " +
-       std::to_string(number) + " on");
+  const std::uint64_t families =
+      1 + machine_.below(std::min<std::uint64_t>(3, kFamilies - family_of(number)));
+  note("somebody asks to " + std::string(protocol::verb_name(verb)) + " " +
+       std::to_string(families) + " families from chunk " + std::to_string(number) + " on");
   larderd_->act(verb, number, families);
 }
 
@@ -177,14 +186,17 @@ void SimRun::server_step() {
       return note("another larderd puts chunk " + std::to_string(number) + " into the backend");
     }
     case 1:
-      if (server.chunks.erase(number) != 0) note("the backend evicts chunk " + std::to_string(number));
+      if (server.chunks.erase(number) != 0)
+        note("the backend evicts chunk " + std::to_string(number));
       return;
     default: {
       const std::size_t which = machine_.below(kEngines);
       if (!larderd_ || !engine(which).attached() || engine(which).silent()) return;
-      const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
+      const std::uint64_t families =
+          1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
       const auto deadline_ms = static_cast<std::uint32_t>(5 + machine_.below(400));
-      note("engine " + std::to_string(which) + " " + engine(which).begin_probe(*larderd_, number, families, deadline_ms));
+      note("engine " + std::to_string(which) + " " +
+           engine(which).begin_probe(*larderd_, number, families, deadline_ms));
     }
   }
 }
@@ -202,7 +214,9 @@ void SimRun::start_larderd() {
 
 void SimRun::end_larderd(bool killed) {
   const bool good = !killed && larderd_->close();
-  note(killed ? "larderd is killed" : good ? "larderd stops" : "larderd stops, and the disk does not answer");
+  note(killed ? "larderd is killed"
+       : good ? "larderd stops"
+              : "larderd stops, and the disk does not answer");
   tally_.went_down += larderd_->disk().went_down;
   tally_.came_up += larderd_->disk().came_up;
   tally_.given_back += larderd_->namespaces().given_back;

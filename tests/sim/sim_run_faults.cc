@@ -46,7 +46,8 @@ void SimRun::fault() {
     case 11: return machine_.one_in(2) ? damage_disk() : larderd_ ? damage_arena() : damage_index();
     case 12:
       note("time passes");
-      return machine_.one_in(3) ? pass_time(machine_.below(40)) : machine_.clock.advance_us(1000 * machine_.below(40));
+      return machine_.one_in(3) ? pass_time(machine_.below(40))
+                                : machine_.clock.advance_us(1000 * machine_.below(40));
     default:
       if (machine_.one_in(3)) lose_power();
       return;
@@ -71,12 +72,14 @@ void SimRun::server_fault() {
 }
 
 void SimRun::heal() {
-  if (machine_.server) machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
-  if (machine_.env.faults.write_error + machine_.env.faults.read_error != 0 || machine_.env.faults.stalled ||
-      machine_.env.faults.away)
+  if (machine_.server)
+    machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
+  if (machine_.env.faults.write_error + machine_.env.faults.read_error != 0 ||
+      machine_.env.faults.stalled || machine_.env.faults.away)
     note("the disk is well again");
   // These take longer.
-  const bool stalled = machine_.env.faults.stalled && !machine_.one_in(3), away = machine_.env.faults.away && !machine_.one_in(3);
+  const bool stalled = machine_.env.faults.stalled && !machine_.one_in(3),
+             away = machine_.env.faults.away && !machine_.one_in(3);
   machine_.env.faults = {};
   machine_.env.faults.stalled = stalled;
   machine_.env.faults.away = away;
@@ -85,7 +88,8 @@ void SimRun::heal() {
 void SimRun::damage_disk() {
   if (machine_.disk.size() == 0) return;
   const std::uint64_t at = machine_.below(machine_.disk.size());
-  std::vector<std::byte> noise(1 + machine_.below(std::min<std::uint64_t>(600, machine_.disk.size() - at)));
+  std::vector<std::byte> noise(
+      1 + machine_.below(std::min<std::uint64_t>(600, machine_.disk.size() - at)));
   for (std::byte& byte : noise) byte = static_cast<std::byte>(machine_.random());
   machine_.disk.damage(at, noise);
   machine_.disk_damaged = true;

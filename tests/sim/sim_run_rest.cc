@@ -8,7 +8,8 @@ void SimRun::come_to_rest() {
   note("from here on nothing fails");
   machine_.patient = true;
   machine_.env.faults = {};
-  if (machine_.server) machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
+  if (machine_.server)
+    machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
   for (int i = 0; !larderd_ && i < 3; ++i) start_larderd();
   must(larderd_ != nullptr, "larderd does not start any more");
   machine_.crowded = false;
@@ -20,19 +21,26 @@ void SimRun::come_to_rest() {
   turn_until_idle();
   stats::Stats stats;
   larderd_->fill(stats);
-  must(stats.slots_granted == 0 && stats.slots_quarantined == 0, "slots are granted or quarantined without a session");
+  must(stats.slots_granted == 0 && stats.slots_quarantined == 0,
+       "slots are granted or quarantined without a session");
   must(stats.slots_committed == 0 && stats.used_bytes == 0, "chunks are left after a drop of all");
   must(stats.kept_bytes == 0, "larderd keeps slots without a fetch");
-  for (const stats::SlotSizeStats& size : stats.slot_sizes) must(size.used == 0, "slots are in use without a user");
-  must(!larderd_->disk().state().degraded(), "the disk is degraded for ever: " + larderd_->disk().state().reason);
+  for (const stats::SlotSizeStats& size : stats.slot_sizes)
+    must(size.used == 0, "slots are in use without a user");
+  must(!larderd_->disk().state().degraded(),
+       "the disk is degraded for ever: " + larderd_->disk().state().reason);
   for (std::uint64_t number = 0; number < kNumbers; ++number)
-    must(!exists(number) || !larderd_->on_disk(number), "a chunk is on the disk after a drop of all");
-  must(!machine_.server || machine_.server->chunks.empty(), "a chunk is in the backend after a drop of all");
+    must(!exists(number) || !larderd_->on_disk(number),
+         "a chunk is on the disk after a drop of all");
+  must(!machine_.server || machine_.server->chunks.empty(),
+       "a chunk is in the backend after a drop of all");
   look_at_below();
   for (const auto& engine : engines_)
-    for (std::uint64_t space = 0; space < kSpaces; ++space) note(engine->close(larderd_.get(), space, false));
+    for (std::uint64_t space = 0; space < kSpaces; ++space)
+      note(engine->close(larderd_.get(), space, false));
   turn_larderd();
-  must(larderd_->memory().namespaces().size() == 0, "a namespace that every session has closed is kept without a chunk");
+  must(larderd_->memory().namespaces().size() == 0,
+       "a namespace that every session has closed is kept without a chunk");
 }
 
 // Some engines do not end their fetches.
@@ -58,7 +66,8 @@ void SimRun::look_at_below() {
     if (!exists(number)) continue;
     const bool there = larderd_->on_disk(number);
     must(there == larderd_->announced_below(number),
-         "chunk " + std::to_string(number) + (there ? " is on the disk and not announced" : " is announced and not on the disk"));
+         "chunk " + std::to_string(number) +
+             (there ? " is on the disk and not announced" : " is announced and not on the disk"));
   }
 }
 
@@ -85,7 +94,8 @@ void SimRun::round_trip() {
     stored = stored && engine(0).present(one);
   });
   if (!stored) return;  // a chunk of the family was disowned
-  for (std::uint32_t i = 1; i < machine_.config.admit_after; ++i) larderd_->act(protocol::Verb::kPrefetch, number, 1);
+  for (std::uint32_t i = 1; i < machine_.config.admit_after; ++i)
+    larderd_->act(protocol::Verb::kPrefetch, number, 1);
   turn_until_idle();
   const auto all_on_disk = [&] {
     bool there = true;

@@ -20,13 +20,14 @@ constexpr std::uint64_t kAcceptedBytes = 96 << 10;
 
 }  // namespace
 
-Result<std::unique_ptr<WatchedTier>> WatchedTier::open(Machine& machine, Model& model,
-                                                       std::shared_ptr<tiers::Residents> residents) {
+Result<std::unique_ptr<WatchedTier>> WatchedTier::open(
+    Machine& machine, Model& model, std::shared_ptr<tiers::Residents> residents) {
   disk::DiskOptions options = volume_options();
   options.accepted_operations = kAcceptedOperations;
   options.accepted_bytes = kAcceptedBytes;
   options.residents = std::move(residents);
-  Result<std::unique_ptr<disk::SteppedTier>> tier = disk::open_stepped_disk_tier(machine.env, machine.clock, options);
+  Result<std::unique_ptr<disk::SteppedTier>> tier =
+      disk::open_stepped_disk_tier(machine.env, machine.clock, options);
   if (!tier.ok()) return tier.status();
   return std::make_unique<WatchedTier>(machine, model, std::move(*tier));
 }
@@ -50,7 +51,8 @@ Status WatchedTier::put(Ticket ticket, const tiers::ChunkKey& key, const tiers::
   return enter(ticket, op, tier_->put(ticket, key, facts, slot, op.deadline_ns));
 }
 
-Status WatchedTier::get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) {
+Status WatchedTier::get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot,
+                        std::uint64_t deadline_ns) {
   Op op{Operation::kGet, number_of(key), soon(deadline_ns), {}, {}};
   const std::byte* const arena = machine_.arena.data();
   if (slot.data() >= arena && slot.data() < arena + machine_.arena.size())
@@ -58,7 +60,8 @@ Status WatchedTier::get(Ticket ticket, const tiers::ChunkKey& key, std::span<std
   return enter(ticket, op, tier_->get(ticket, key, slot, op.deadline_ns));
 }
 
-Status WatchedTier::drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) {
+Status WatchedTier::drop_namespace(Ticket ticket, const protocol::NamespaceId& id,
+                                   std::uint64_t deadline_ns) {
   Op op{Operation::kDrop, space_of(id), soon(deadline_ns), {}, {}};
   must(op.number < kSpaces, "a namespace is dropped that there is not");
   op.floors[op.number] = model_.newest_dropped(op.number);
@@ -81,7 +84,8 @@ Status WatchedTier::clear(Ticket ticket, std::uint64_t deadline_ns) {
 void WatchedTier::took_drop(std::uint64_t space) {
   model_.disk_took_drop(space);
   for (std::uint64_t number = 0; number < kNumbers; ++number)
-    must(!exists(number) || space_of(number) != space || !tier_->probe(key_of(number)), "a chunk of a taken drop is found");
+    must(!exists(number) || space_of(number) != space || !tier_->probe(key_of(number)),
+         "a chunk of a taken drop is found");
 }
 
 Status WatchedTier::flush(Ticket ticket, std::uint64_t deadline_ns) {
@@ -95,7 +99,8 @@ void WatchedTier::turn() {
   see_messages();
   must(machine_.env.broken_rule().empty(), machine_.env.broken_rule());
   for (const auto& [ticket, op] : ops_)
-    must(op.done || op.deadline_ns > machine_.clock.now_ns(), "an operation of the disk was not answered by its deadline");
+    must(op.done || op.deadline_ns > machine_.clock.now_ns(),
+         "an operation of the disk was not answered by its deadline");
 }
 
 void WatchedTier::wait(int timeout_ms) {
@@ -113,7 +118,8 @@ bool WatchedTier::close(std::uint64_t grace_ms) {
 }
 
 void WatchedTier::take_messages(std::vector<Message>& out) {
-  out.insert(out.end(), std::make_move_iterator(messages_.begin()), std::make_move_iterator(messages_.end()));
+  out.insert(out.end(), std::make_move_iterator(messages_.begin()),
+             std::make_move_iterator(messages_.end()));
   messages_.clear();
 }
 
@@ -146,23 +152,27 @@ void WatchedTier::ended_well(const Op& op, const Message& message) {
     case Operation::kProbe: return;
     case Operation::kDrop: return model_.drop_is_safe(op.number, op.floors[op.number]);
     case Operation::kClear:
-      for (std::uint64_t space = 0; space < kSpaces; ++space) model_.drop_is_safe(space, op.floors[space]);
+      for (std::uint64_t space = 0; space < kSpaces; ++space)
+        model_.drop_is_safe(space, op.floors[space]);
       return;
     case Operation::kGet: break;
   }
-  must(op.number < kNumbers && message.facts.slot_bytes() == slot_bytes_of(op.number), "a chunk of another size came up");
+  must(op.number < kNumbers && message.facts.slot_bytes() == slot_bytes_of(op.number),
+       "a chunk of another size came up");
   model_.tier_gave(op.number, message.facts.generation);
   if (op.offset) up_.add(message.ticket, {op.number, *op.offset, message.facts.generation});
   came_up += op.offset.has_value();
 }
 
 bool WatchedTier::reads_memory() const {
-  return std::ranges::any_of(ops_, [](const auto& one) { return one.second.operation == Operation::kPut; });
+  return std::ranges::any_of(
+      ops_, [](const auto& one) { return one.second.operation == Operation::kPut; });
 }
 
 bool WatchedTier::on_its_way_down(std::uint64_t number) const {
   const auto ended = put_ended_.find(number);
-  return (ended != put_ended_.end() && turns_ < ended->second + kSettledTurns) || std::ranges::any_of(ops_, [&](const auto& one) {
+  return (ended != put_ended_.end() && turns_ < ended->second + kSettledTurns) ||
+         std::ranges::any_of(ops_, [&](const auto& one) {
            return one.second.operation == Operation::kPut && one.second.number == number;
          });
 }

@@ -21,7 +21,8 @@ namespace larder::sim {
 class WatchedTier final : public tiers::Tier {
  public:
   // Both outlive the object.
-  static Result<std::unique_ptr<WatchedTier>> open(Machine& machine, Model& model, std::shared_ptr<tiers::Residents> residents);
+  static Result<std::unique_ptr<WatchedTier>> open(Machine& machine, Model& model,
+                                                   std::shared_ptr<tiers::Residents> residents);
   WatchedTier(Machine& machine, Model& model, std::unique_ptr<disk::SteppedTier> tier)
       : machine_(machine), model_(model), tier_(std::move(tier)) {}
 
@@ -38,14 +39,20 @@ class WatchedTier final : public tiers::Tier {
   std::optional<Up> take_up(tiers::Ticket ticket) { return up_.take(ticket); }
   std::uint64_t went_down = 0, came_up = 0, flushes = 0;  // successful ones
 
-  Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
+  Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
+             std::span<const std::byte> slot, std::uint64_t deadline_ns) override;
+  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot,
              std::uint64_t deadline_ns) override;
-  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override;
-  Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override;
+  Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id,
+                        std::uint64_t deadline_ns) override;
   Status clear(tiers::Ticket ticket, std::uint64_t deadline_ns) override;
   Status flush(tiers::Ticket ticket, std::uint64_t deadline_ns) override;
-  std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override { return tier_->probe(key); }
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { tier_->forget(key, generation); }
+  std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
+    return tier_->probe(key);
+  }
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
+    tier_->forget(key, generation);
+  }
   Status evict(const tiers::ChunkKey& key) override { return tier_->evict(key); }
   Status probe(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
     return {Code::kUnavailable, "no looks here"};

@@ -49,8 +49,9 @@ constexpr std::array<std::string_view, 35> kStarters{"exec",
                                                      "opentelemetry-instrument",
                                                      "nvidia_entrypoint.sh"};
 // Python modules that serve vLLM and take its flags.
-constexpr std::array<std::string_view, 4> kModules{"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
-                                                   "vllm.entrypoints.launchers.api_server.entry", "huggingfaceserver"};
+constexpr std::array<std::string_view, 4> kModules{
+    "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
+    "vllm.entrypoints.launchers.api_server.entry", "huggingfaceserver"};
 
 bool one_of(std::string_view text, const auto& all) {
   return std::ranges::find(all, text) != all.end();
@@ -64,7 +65,8 @@ bool is_assignment(const Word& word) {
   if (!word) return false;
   const std::size_t equals = word->find('=');
   return equals != std::string::npos && equals > 0 &&
-         word->find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+[]") == equals;
+         word->find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+[]") == equals;
 }
 
 CommandHead served(Words argv, std::size_t after) {
@@ -133,7 +135,8 @@ std::string_view program_name(std::string_view path) {
 }
 
 bool is_python(std::string_view name) {
-  return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string_view::npos;
+  return name.starts_with("python") &&
+         name.find_first_not_of("0123456789.", 6) == std::string_view::npos;
 }
 
 bool is_starter(std::string_view word) {
@@ -148,9 +151,11 @@ CommandHead head_of(Words argv) {
   if (is_starter(*argv[at])) {
     const std::string_view name = program_name(*argv[at]);
     if (name == "su" || name == "runuser") head = other_users_head(argv, at);
-    while (head.kind == CommandHead::Kind::kNothing && ++at < argv.size()) head = plain_head(argv, at);
+    while (head.kind == CommandHead::Kind::kNothing && ++at < argv.size())
+      head = plain_head(argv, at);
   }
-  if (head.kind != CommandHead::Kind::kNothing) head.lost = environment_lost(argv.first(head.index));
+  if (head.kind != CommandHead::Kind::kNothing)
+    head.lost = environment_lost(argv.first(head.index));
   return head;
 }
 

@@ -16,15 +16,18 @@ using Words = std::span<const std::optional<std::string>>;
 
 // Flags that only vLLM has.
 constexpr std::array<std::string_view, 7> kOwnFlags{
-    "--max-model-len",         "--gpu-memory-utilization", "--max-num-seqs",      "--max-num-batched-tokens",
-    "--enable-prefix-caching", "--enable-chunked-prefill", "--kv-transfer-config"};
+    "--max-model-len",          "--gpu-memory-utilization", "--max-num-seqs",
+    "--max-num-batched-tokens", "--enable-prefix-caching",  "--enable-chunked-prefill",
+    "--kv-transfer-config"};
 // Programs that args without a command may name, beside programs that start another one.
 constexpr std::array<std::string_view, 26> kPrograms{
     "sh",   "bash", "dash", "ash",  "zsh",    "ksh",      "sleep",   "tail",          "cat",
     "true", "echo", "ls",   "node", "nginx",  "ray",      "java",    "uvicorn",       "gunicorn",
     "make", "curl", "pip",  "vllm", "mpirun", "torchrun", "jupyter", "lmcache_server"};
-constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";  // KServe's image, and its module
-constexpr std::array<std::string_view, 6> kNoEngines{"router", "gateway", "proxy", "exporter", "sidecar", "bench"};
+constexpr std::string_view kHuggingFaceServer =
+    "huggingfaceserver";  // KServe's image, and its module
+constexpr std::array<std::string_view, 6> kNoEngines{"router",   "gateway", "proxy",
+                                                     "exporter", "sidecar", "bench"};
 
 // "registry:5000/kserve/huggingfaceserver:latest-gpu@sha256:..." -> "huggingfaceserver".
 std::string_view image_name(std::string_view image) {
@@ -34,16 +37,18 @@ std::string_view image_name(std::string_view image) {
 }
 
 bool has_own_flag(Words argv) {
-  return std::ranges::any_of(
-      argv, [](const auto& word) { return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end(); });
+  return std::ranges::any_of(argv, [](const auto& word) {
+    return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end();
+  });
 }
 
 // "python3", "/usr/bin/tail", "/start.sh": not "org/model", "/mnt/models".
 bool is_program(std::string_view word) {
   const std::string_view name = program_name(word);
   const std::string_view folder = word.substr(0, word.size() - name.size());
-  return std::ranges::find(kPrograms, name) != kPrograms.end() || (folder.empty() && is_starter(name)) || is_python(name) ||
-         folder.ends_with("/bin/") || folder.ends_with("/sbin/") || name.ends_with(".sh") || name.ends_with(".py");
+  return std::ranges::find(kPrograms, name) != kPrograms.end() ||
+         (folder.empty() && is_starter(name)) || is_python(name) || folder.ends_with("/bin/") ||
+         folder.ends_with("/sbin/") || name.ends_with(".sh") || name.ends_with(".py");
 }
 
 // Whether args are a complete command line. Args of vLLM begin with a flag, or with a model
@@ -71,13 +76,17 @@ bool runs_arguments(const std::string& script) {
   std::size_t runs = 0;
   for (const ScriptEngines::Command& command : read->commands()) {
     std::size_t head = 0;
-    while (head + 1 < command.words.size() && command.words[head].known.find('=') != std::string::npos) ++head;
+    while (head + 1 < command.words.size() &&
+           command.words[head].known.find('=') != std::string::npos)
+      ++head;
     const std::string first = command.words[head].text.value_or("");
-    if (command.function || first == "shift" || (first == "set" && sets_arguments(command)) || first == "eval" ||
-        first == "source" || first == ".")
+    if (command.function || first == "shift" || (first == "set" && sets_arguments(command)) ||
+        first == "eval" || first == "source" || first == ".")
       return false;
     for (std::size_t at = 0; at < command.words.size(); ++at) {
-      if (command.words[at].expansions != std::vector<std::string>{"$@"} || !command.words[at].known.empty()) continue;
+      if (command.words[at].expansions != std::vector<std::string>{"$@"} ||
+          !command.words[at].known.empty())
+        continue;
       if ((at != head && !is_starter(first)) || at + 1 != command.words.size()) return false;
       ++runs;
     }
@@ -93,7 +102,8 @@ std::vector<std::optional<std::string>> argv_of(const Object& container) {
     const Object& words = api::at(container, list);
     if (!words.is_array()) continue;
     for (const Object& word : words)
-      argv.push_back(word.is_string() ? std::optional(word.get_ref<const std::string&>()) : std::nullopt);
+      argv.push_back(word.is_string() ? std::optional(word.get_ref<const std::string&>())
+                                      : std::nullopt);
   }
   return argv;
 }
@@ -103,23 +113,27 @@ CommandShape shape_of(const Object& container) {
   const auto argv = argv_of(container);
   if (argv.empty()) return {};
   const CommandHead head = head_of(argv);
-  if (head.kind == CommandHead::Kind::kEngine) return {Kind::kArgv, head.index, CommandShape::kNoScript, head.lost};
+  if (head.kind == CommandHead::Kind::kEngine)
+    return {Kind::kArgv, head.index, CommandShape::kNoScript, head.lost};
   if (head.kind == CommandHead::Kind::kShell) {
     const std::size_t script = head.index, rest = std::min(script + 2, argv.size());
     const CommandHead passed = head_of(std::span(argv).subspan(rest));
     if (passed.kind == CommandHead::Kind::kEngine && argv[script] && runs_arguments(*argv[script]))
-      return {Kind::kArgv, rest + passed.index, script, head.lost.empty() ? passed.lost : head.lost};
+      return {Kind::kArgv, rest + passed.index, script,
+              head.lost.empty() ? passed.lost : head.lost};
     return {Kind::kScript, script, script, head.lost};
   }
   const Object& command = api::at(container, "command");
   const bool has_command = command.is_array() && !command.empty();
-  return {has_command || begins_with_program(argv) ? Kind::kForeign : Kind::kEntrypoint, 0, CommandShape::kNoScript, ""};
+  return {has_command || begins_with_program(argv) ? Kind::kForeign : Kind::kEntrypoint, 0,
+          CommandShape::kNoScript, ""};
 }
 
 bool is_huggingface_server(const Object& container) {
   const std::string image = api::text_at(container, "image");
   if (image_name(image).find(kHuggingFaceServer) != std::string_view::npos) return true;
-  return std::ranges::any_of(argv_of(container), [](const auto& word) { return word == kHuggingFaceServer; });
+  return std::ranges::any_of(argv_of(container),
+                             [](const auto& word) { return word == kHuggingFaceServer; });
 }
 
 bool has_engine_args(const Object& container) {
@@ -131,7 +145,9 @@ bool has_engine_args(const Object& container) {
 bool looks_like_engine(const Object& container) {
   const std::string image = api::text_at(container, "image");
   const std::string_view name = image_name(image);
-  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  const auto has = [name](std::string_view part) {
+    return name.find(part) != std::string_view::npos;
+  };
   if (std::ranges::any_of(kNoEngines, has)) return false;
   if (has("vllm") || has(kHuggingFaceServer)) return true;
   return has_own_flag(argv_of(container));

@@ -12,7 +12,8 @@ using api::Object;
 constexpr const char* kName = "LarderConnector";
 
 Object own_config(int chunk_tokens) {
-  Object config = {{"kv_connector", kName}, {"kv_connector_module_path", "larder.vllm"}, {"kv_role", "kv_both"}};
+  Object config = {
+      {"kv_connector", kName}, {"kv_connector_module_path", "larder.vllm"}, {"kv_role", "kv_both"}};
   if (chunk_tokens > 0) config["kv_connector_extra_config"] = {{"chunk_tokens", chunk_tokens}};
   return config;
 }
@@ -53,26 +54,29 @@ Result<std::string> composed_config(std::string_view existing, int chunk_tokens)
   const auto parsed = api::parse_json(existing);
   if (!parsed.ok() || !parsed->is_object() || !api::at(*parsed, "kv_connector").is_string())
     return Status(Code::kUnsupported,
-                  "--kv-transfer-config is not a readable JSON object with a kv_connector; write the value as one");
+                  "--kv-transfer-config is not a readable JSON object with a kv_connector; write "
+                  "the value as one");
   if (is_larder(*parsed)) return std::string(existing);  // a second injection changes no field
   if (api::text_at(*parsed, "kv_load_failure_policy") == "fail")
     return Status(Code::kUnsupported,
-                  "--kv-transfer-config says kv_load_failure_policy fail, and a failed load of the cache would fail the request; "
+                  "--kv-transfer-config says kv_load_failure_policy fail, and a failed load of the "
+                  "cache would fail the request; "
                   "use recompute");
   if (api::text_at(*parsed, "kv_connector") != "MultiConnector") {
     Object outer = *parsed;
     outer.erase("kv_connector_module_path");
     outer["kv_connector"] = "MultiConnector";
-    outer["kv_connector_extra_config"] = {{"connectors", {as_child(*parsed), own_config(chunk_tokens)}}};
+    outer["kv_connector_extra_config"] = {
+        {"connectors", {as_child(*parsed), own_config(chunk_tokens)}}};
     make_cache_safe(outer);
     return outer.dump();
   }
   Object outer = *parsed;
   const Object& connectors = api::at(outer, "kv_connector_extra_config.connectors");
   if (!connectors.is_array())
-    return Status(
-        Code::kUnsupported,
-        "the MultiConnector has no list kv_connector_extra_config.connectors; write the list, and Larder joins the list");
+    return Status(Code::kUnsupported,
+                  "the MultiConnector has no list kv_connector_extra_config.connectors; write the "
+                  "list, and Larder joins the list");
   if (has_larder(outer)) return std::string(existing);
   outer["kv_connector_extra_config"]["connectors"].push_back(own_config(chunk_tokens));
   make_cache_safe(outer);

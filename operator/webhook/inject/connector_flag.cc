@@ -41,7 +41,8 @@ Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
     if (std::string why = why_not(source_in_words(container, first, takes_model)); !why.empty())
       return unsupported(std::move(why));
     auto [list, at] = member_of(container, first + place_for_flag(words));
-    const auto value = list->insert(list->begin() + static_cast<std::ptrdiff_t>(at), connector_config(chunk_tokens));
+    const auto value = list->insert(list->begin() + static_cast<std::ptrdiff_t>(at),
+                                    connector_config(chunk_tokens));
     list->insert(value, kConnectorFlag);
     return {};
   }
@@ -53,21 +54,25 @@ Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
 }
 
 // The edit for one engine of a script. Empty: no change.
-Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::size_t engine, int chunk_tokens) {
+Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::size_t engine,
+                                           int chunk_tokens) {
   const std::vector<FlagWord> words = engines.flags(engine);
   if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
   const ConnectorFlag flag = find_connector_flag(words);
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
   if (flag.form == Form::kAbsent)
     return std::optional(
-        engines.put(engine, place_for_flag(words), {std::string(kConnectorFlag), shell_quoted(connector_config(chunk_tokens))}));
+        engines.put(engine, place_for_flag(words),
+                    {std::string(kConnectorFlag), shell_quoted(connector_config(chunk_tokens))}));
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   if (*config == flag.value) return std::optional<ScriptEdit>();
   if (engines.read_twice(engine) && config->find('$') != std::string::npos)
-    return unsupported("--kv-transfer-config has a $, which the shell reads twice there; write the value out");
+    return unsupported(
+        "--kv-transfer-config has a $, which the shell reads twice there; write the value out");
   const std::string quoted = shell_quoted(*config);
-  auto edit = engines.replace(engine, flag.word, flag.form == Form::kSameWord ? flag_with(quoted) : quoted);
+  auto edit =
+      engines.replace(engine, flag.word, flag.form == Form::kSameWord ? flag_with(quoted) : quoted);
   if (!edit.ok()) return edit.status();
   return std::optional(*edit);
 }
@@ -88,11 +93,16 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   const std::string script = (*list)[at].get<std::string>();
   const auto engines = ScriptEngines::find(script);
   const std::string otherwise =
-      ", or set spec.engine.flags of the pool to false and give vLLM the flag --kv-transfer-config yourself";
+      ", or set spec.engine.flags of the pool to false and give vLLM the flag --kv-transfer-config "
+      "yourself";
   if (!engines.ok())
-    return unsupported("the script cannot be read (" + engines.status().text() + "); correct the script" + otherwise);
-  if (engines->count() == 0) return unsupported("the script does not start a written-out `vllm serve`; write one" + otherwise);
-  if (std::string why = hidden_in_script(script, *engines); !why.empty()) return unsupported(std::move(why));
+    return unsupported("the script cannot be read (" + engines.status().text() +
+                       "); correct the script" + otherwise);
+  if (engines->count() == 0)
+    return unsupported("the script does not start a written-out `vllm serve`; write one" +
+                       otherwise);
+  if (std::string why = hidden_in_script(script, *engines); !why.empty())
+    return unsupported(std::move(why));
   const FlagSource source = worst_source(container, index, *engines);
   if (source.kind == FlagSource::Kind::kUnread) return unsupported(why_not(source));
   // A connector in a variable stays in the variable, which then has Larder too, for all engines.
@@ -113,7 +123,8 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
 }  // namespace
 
 Status add_connector_flag(Object& container, const CommandShape& shape, int chunk_tokens) {
-  if (shape.kind == CommandShape::Kind::kScript) return add_to_script(container, shape.index, chunk_tokens);
+  if (shape.kind == CommandShape::Kind::kScript)
+    return add_to_script(container, shape.index, chunk_tokens);
   return add_to_words(container, shape.index, chunk_tokens);
 }
 

@@ -20,8 +20,9 @@ ContainerVariable from_elsewhere(const Object& source) {
 
 // envFrom may set every variable whose name has the prefix.
 bool may_come_from(const Object& sources, const std::string& name) {
-  return sources.is_array() &&
-         std::ranges::any_of(sources, [&name](const Object& source) { return name.starts_with(api::text_at(source, "prefix")); });
+  return sources.is_array() && std::ranges::any_of(sources, [&name](const Object& source) {
+           return name.starts_with(api::text_at(source, "prefix"));
+         });
 }
 
 }  // namespace
@@ -33,11 +34,13 @@ ContainerVariable variable_of(const Object& container, const std::string& name) 
     for (const Object& variable : environment)
       if (api::text_at(variable, "name") == name) found = &variable;
   if (found == nullptr) {
-    if (may_come_from(api::at(container, "envFrom"), name)) return {Kind::kUnread, "", "envFrom may set the variable"};
+    if (may_come_from(api::at(container, "envFrom"), name))
+      return {Kind::kUnread, "", "envFrom may set the variable"};
     return {};
   }
   const Object& source = api::at(*found, "valueFrom");
-  return source.is_null() ? ContainerVariable{Kind::kText, api::text_at(*found, "value"), ""} : from_elsewhere(source);
+  return source.is_null() ? ContainerVariable{Kind::kText, api::text_at(*found, "value"), ""}
+                          : from_elsewhere(source);
 }
 
 std::vector<std::string> kubernetes_names(std::string_view text) {
@@ -45,7 +48,8 @@ std::vector<std::string> kubernetes_names(std::string_view text) {
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {
     if (text[at] != '$') continue;
     const std::size_t end = text.find(')', at);
-    if (text[at + 1] == '(' && end != std::string_view::npos) names.emplace_back(text.substr(at + 2, end - at - 2));
+    if (text[at + 1] == '(' && end != std::string_view::npos)
+      names.emplace_back(text.substr(at + 2, end - at - 2));
     if (text[at + 1] == '$') ++at;
   }
   return names;

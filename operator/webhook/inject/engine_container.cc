@@ -13,26 +13,31 @@ constexpr std::size_t kMostNames = 200;  // bytes of container names in a senten
 
 std::string names_of(const Object& containers) {
   std::string names;
-  for (const Object& container : containers) names += (names.empty() ? "" : ", ") + api::text_at(container, "name");
+  for (const Object& container : containers)
+    names += (names.empty() ? "" : ", ") + api::text_at(container, "name");
   return names.size() <= kMostNames ? names : names.substr(0, kMostNames) + "...";
 }
 
 // Why a container cannot get flags; "": flags are possible or not needed.
 std::string why_not(const Object& container, const CommandShape& shape) {
   if (shape.kind == Kind::kUnseen)
-    return "has neither command nor args, so the image alone decides vLLM's flags; write out the args";
+    return "has neither command nor args, so the image alone decides vLLM's flags; write out the "
+           "args";
   const Object& command = api::at(container, "command");
   if (shape.kind == Kind::kForeign && (!command.is_array() || command.empty()))
-    return "has args that begin with a program, not with a model or a flag of vLLM; write `vllm serve` in front of vLLM's args";
+    return "has args that begin with a program, not with a model or a flag of vLLM; write `vllm "
+           "serve` in front of vLLM's args";
   if (shape.kind == Kind::kForeign)
-    return "has a command that is not known to start vLLM; start vLLM by `vllm serve`, or set spec.engine.flags of the pool to "
+    return "has a command that is not known to start vLLM; start vLLM by `vllm serve`, or set "
+           "spec.engine.flags of the pool to "
            "false and give vLLM the flag --kv-transfer-config yourself";
   return "";
 }
 
 // The pool's own word counts without any evidence in command or image. Only flags need a known
 // command.
-Result<std::vector<EngineContainer>> named_engine(const Object& containers, const api::EngineSpec& spec) {
+Result<std::vector<EngineContainer>> named_engine(const Object& containers,
+                                                  const api::EngineSpec& spec) {
   for (std::size_t at = 0; at < containers.size(); ++at) {
     if (api::text_at(containers[at], "name") != spec.container) continue;
     const CommandShape shape = shape_of(containers[at]);
@@ -40,41 +45,52 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers, cons
       return Status(Code::kUnsupported, "container " + spec.container + " " + why);
     return std::vector<EngineContainer>{{at, shape}};
   }
-  return Status(Code::kUnsupported, "the pod has no container " + spec.container +
-                                        ", which spec.engine.container of the pool names; write one of " + names_of(containers));
+  return Status(Code::kUnsupported,
+                "the pod has no container " + spec.container +
+                    ", which spec.engine.container of the pool names; write one of " +
+                    names_of(containers));
 }
 
 // Engines among containers with only an image as evidence: a single one, or else all whose args are
 // certainly args of vLLM.
-Result<std::vector<EngineContainer>> likeliest(const Object& containers, std::vector<EngineContainer> perhaps) {
+Result<std::vector<EngineContainer>> likeliest(const Object& containers,
+                                               std::vector<EngineContainer> perhaps) {
   if (perhaps.size() == 1) return perhaps;
   std::string names;
-  for (const EngineContainer& one : perhaps) names += (names.empty() ? "" : ", ") + api::text_at(containers[one.index], "name");
-  std::erase_if(perhaps, [&](const EngineContainer& one) { return !has_engine_args(containers[one.index]); });
+  for (const EngineContainer& one : perhaps)
+    names += (names.empty() ? "" : ", ") + api::text_at(containers[one.index], "name");
+  std::erase_if(
+      perhaps, [&](const EngineContainer& one) { return !has_engine_args(containers[one.index]); });
   if (!perhaps.empty()) return perhaps;
-  return Status(Code::kUnsupported, "several containers of the pod may be the engine (" + names.substr(0, kMostNames) +
-                                        "), and no container has args that are surely vLLM's; name the engine's container in "
-                                        "spec.engine.container of the pool");
+  return Status(
+      Code::kUnsupported,
+      "several containers of the pod may be the engine (" + names.substr(0, kMostNames) +
+          "), and no container has args that are surely vLLM's; name the engine's container in "
+          "spec.engine.container of the pool");
 }
 
 // Why no container is an engine, and the remedy.
 std::string none_of(const Object& pod, const Object& containers) {
   for (const Object& container : containers)
-    if (const std::string why = why_not(container, shape_of(container)); looks_like_engine(container) && !why.empty())
+    if (const std::string why = why_not(container, shape_of(container));
+        looks_like_engine(container) && !why.empty())
       return "container " + api::text_at(container, "name") + " " + why;
   for (const Object& container : api::at(pod, "spec.initContainers"))
     if (starts_engine(container, shape_of(container)))
       return "engine " + api::text_at(container, "name") +
-             " is an init container, and the injector does not change init containers; move the engine to spec.containers";
+             " is an init container, and the injector does not change init containers; move the "
+             "engine to spec.containers";
   return "no container of the pod (" + names_of(containers) +
-         ") starts vLLM in a known way; write `vllm serve` in the engine's command, or name the engine's container in "
+         ") starts vLLM in a known way; write `vllm serve` in the engine's command, or name the "
+         "engine's container in "
          "spec.engine.container of the pool";
 }
 
 }  // namespace
 
 Result<std::vector<EngineContainer>> find_engines(const Object& pod, const api::EngineSpec& spec) {
-  if (std::string why = ray_group(pod); !why.empty()) return Status(Code::kUnsupported, std::move(why));
+  if (std::string why = ray_group(pod); !why.empty())
+    return Status(Code::kUnsupported, std::move(why));
   const Object& containers = api::at(pod, "spec.containers");
   if (!spec.container.empty()) return named_engine(containers, spec);
   std::vector<EngineContainer> surely, perhaps;

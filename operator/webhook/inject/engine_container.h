@@ -17,6 +17,7 @@ struct EngineContainer {
 
 // The container that the pool names, or else all containers that start vLLM. At least one.
 // kUnsupported: one sentence with reason and remedy.
-Result<std::vector<EngineContainer>> find_engines(const api::Object& pod, const api::EngineSpec& spec);
+Result<std::vector<EngineContainer>> find_engines(const api::Object& pod,
+                                                  const api::EngineSpec& spec);
 
 }  // namespace larder::webhook

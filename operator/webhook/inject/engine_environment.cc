@@ -29,8 +29,9 @@ Object* find_variable(Object& environment, std::string_view name) {
 
 std::string lost_by(const std::string& what) {
   return "`" + what +
-         "` in front of vLLM removes the variables or the group that Larder gives the container; start vLLM without `" + what +
-         "`";
+         "` in front of vLLM removes the variables or the group that Larder gives the container; "
+         "start vLLM without `" +
+         what + "`";
 }
 
 bool has_value_from(const Object& variable) {
@@ -49,8 +50,9 @@ void prefix_python_path(Object& container) {
   if (variable == nullptr) {
     // Kubernetes keeps an undefined $(NAME), which then is a missing folder.
     const Object& from = api::at(container, "envFrom");
-    return add_variable(environment, kName,
-                        from.is_array() && !from.empty() ? ours + ":$(" + kName + ")" + images : ours + images);
+    return add_variable(
+        environment, kName,
+        from.is_array() && !from.empty() ? ours + ":$(" + kName + ")" + images : ours + images);
   }
   if (!has_value_from(*variable)) {
     const std::string value = api::text_at(*variable, "value");
@@ -59,7 +61,8 @@ void prefix_python_path(Object& container) {
   }
   (*variable)["name"] = kEarlier;
   const std::ptrdiff_t at = variable - &environment[0];
-  environment.insert(environment.begin() + at + 1, Object{{"name", kName}, {"value", ours + ":$(" + kEarlier + ")"}});
+  environment.insert(environment.begin() + at + 1,
+                     Object{{"name", kName}, {"value", ours + ":$(" + kEarlier + ")"}});
 }
 
 // Whether a variable's new value contains the old PYTHONPATH, directly or through other variables.
@@ -78,7 +81,8 @@ bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std
 // `unset PYTHONPATH`, `export -n PYTHONPATH`, `declare +x PYTHONPATH`.
 bool unsets_path(const ScriptEngines::Command& command) {
   const auto has = [&command](std::string_view word) {
-    return std::ranges::any_of(command.words, [word](const ScriptWord& one) { return one.text == word; });
+    return std::ranges::any_of(command.words,
+                               [word](const ScriptWord& one) { return one.text == word; });
   };
   return has(kName) && (has("unset") || has("+x") || (has("export") && has("-n")));
 }
@@ -88,10 +92,12 @@ std::string lost_in(const ScriptEngines& script) {
   for (const Assignment& one : script.assignments()) {
     std::set<std::string> seen;
     if (one.name == kName && !one.adds && !keeps_path(script, one, seen))
-      return "the script replaces PYTHONPATH; write PYTHONPATH=FOLDER:$PYTHONPATH to keep the present value";
+      return "the script replaces PYTHONPATH; write PYTHONPATH=FOLDER:$PYTHONPATH to keep the "
+             "present value";
   }
   if (std::ranges::any_of(script.commands(), unsets_path))
-    return "the script removes PYTHONPATH, by which vLLM finds Larder's package; leave the variable unchanged";
+    return "the script removes PYTHONPATH, by which vLLM finds Larder's package; leave the "
+           "variable unchanged";
   for (std::size_t engine = 0; engine < script.count(); ++engine)
     if (!script.lost(engine).empty()) return lost_by(script.lost(engine));
   return "";
@@ -100,12 +106,14 @@ std::string lost_in(const ScriptEngines& script) {
 Status export_python_path(Object& container, std::size_t script) {
   const Object& command = api::at(container, "command");
   const std::size_t commands = command.is_array() ? command.size() : 0;
-  Object& member = script < commands ? container["command"][script] : container["args"][script - commands];
+  Object& member =
+      script < commands ? container["command"][script] : container["args"][script - commands];
   const std::string text = member.get<std::string>();
   const auto read = ScriptEngines::find(text);
   if (read.ok())
     if (std::string why = lost_in(*read); !why.empty()) return {Code::kUnsupported, std::move(why)};
-  member = "export PYTHONPATH=\"" + std::string(kPythonPath) + "${PYTHONPATH:+:$PYTHONPATH}\"\n" + text;
+  member =
+      "export PYTHONPATH=\"" + std::string(kPythonPath) + "${PYTHONPATH:+:$PYTHONPATH}\"\n" + text;
   return {};
 }
 
@@ -113,31 +121,39 @@ Status export_python_path(Object& container, std::size_t script) {
 // allocator off.
 bool has_moving_memory(const Object& container) {
   const Object& environment = api::at(container, "env");
-  const bool set = environment.is_array() && std::ranges::any_of(environment, [](const Object& variable) {
-                     return api::text_at(variable, "name") == kAllocator &&
-                            api::text_at(variable, "value").find("expandable_segments:True") != std::string::npos;
-                   });
+  const bool set =
+      environment.is_array() && std::ranges::any_of(environment, [](const Object& variable) {
+        return api::text_at(variable, "name") == kAllocator &&
+               api::text_at(variable, "value").find("expandable_segments:True") !=
+                   std::string::npos;
+      });
   if (!set) return false;
   for (const auto& word : argv_of(container))
-    if (word && (word->find("sleep-mode") != std::string::npos || word->find("cumem") != std::string::npos)) return false;
+    if (word &&
+        (word->find("sleep-mode") != std::string::npos || word->find("cumem") != std::string::npos))
+      return false;
   return true;
 }
 
 }  // namespace
 
-Status set_environment(Object& container, const CommandShape& shape, const std::string& socket, const std::string& pool) {
+Status set_environment(Object& container, const CommandShape& shape, const std::string& socket,
+                       const std::string& pool) {
   if (has_moving_memory(container))
     return {Code::kUnsupported,
-            "the variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, and vLLM then refuses to start with any "
+            "the variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, and vLLM then "
+            "refuses to start with any "
             "connector; remove expandable_segments:True, or add --enable-sleep-mode"};
   Object& environment = container["env"];
   if (!environment.is_array()) environment = Object::array();
   const Object* earlier = find_variable(environment, kSocket);
   if (earlier != nullptr && api::text_at(*earlier, "value") != socket)
-    return {Code::kUnsupported, "the container sets LARDER_SOCKET, which the pool sets; remove the variable"};
+    return {Code::kUnsupported,
+            "the container sets LARDER_SOCKET, which the pool sets; remove the variable"};
   if (find_variable(environment, kEarlier) != nullptr)
     return {Code::kUnsupported,
-            "the container has a variable LARDER_ENGINE_PYTHONPATH, a name of Larder's own; rename the variable"};
+            "the container has a variable LARDER_ENGINE_PYTHONPATH, a name of Larder's own; rename "
+            "the variable"};
   if (!shape.lost.empty()) return {Code::kUnsupported, lost_by(shape.lost)};
   if (shape.script != CommandShape::kNoScript) {
     if (Status status = export_python_path(container, shape.script); !status.ok()) return status;
@@ -145,7 +161,8 @@ Status set_environment(Object& container, const CommandShape& shape, const std::
     prefix_python_path(container);
   }
   if (earlier == nullptr) add_variable(container["env"], kSocket, socket);
-  if (find_variable(container["env"], kPool) == nullptr) add_variable(container["env"], kPool, pool);
+  if (find_variable(container["env"], kPool) == nullptr)
+    add_variable(container["env"], kPool, pool);
   return {};
 }
 

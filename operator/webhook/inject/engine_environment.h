@@ -23,6 +23,7 @@ inline constexpr std::string_view kPythonPath = "/larder/python";  // the payloa
 // images of the Hugging Face server need is repeated.
 // LARDER_POOL only names the pool in vLLM's metrics; an existing variable stays.
 // kUnsupported: reason and remedy.
-Status set_environment(api::Object& container, const CommandShape& shape, const std::string& socket, const std::string& pool);
+Status set_environment(api::Object& container, const CommandShape& shape, const std::string& socket,
+                       const std::string& pool);
 
 }  // namespace larder::webhook

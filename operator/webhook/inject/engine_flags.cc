@@ -17,14 +17,16 @@ bool is_unread_option(const FlagWord& word) {
 
 // Options of vLLM without a value, and options with several values.
 constexpr std::array<std::string_view, 3> kSwitchBeginnings{"--enable-", "--disable-", "--no-"};
-constexpr std::array<std::string_view, 6> kSwitches{"--trust-remote-code", "--enforce-eager",       "--headless",
-                                                    "--async-scheduling",  "--skip-tokenizer-init", "--"};
+constexpr std::array<std::string_view, 6> kSwitches{
+    "--trust-remote-code", "--enforce-eager",       "--headless",
+    "--async-scheduling",  "--skip-tokenizer-init", "--"};
 constexpr std::array<std::string_view, 2> kLists{"--served-model-name", "--lora-modules"};
 
 bool is_switch(const FlagWord& word) {
   const std::string name = *word.text == "--" ? "--" : flag_name(*word.text);
   return std::ranges::find(kSwitches, name) != kSwitches.end() ||
-         std::ranges::any_of(kSwitchBeginnings, [&name](std::string_view one) { return name.starts_with(one); });
+         std::ranges::any_of(kSwitchBeginnings,
+                             [&name](std::string_view one) { return name.starts_with(one); });
 }
 
 }  // namespace
@@ -43,7 +45,8 @@ bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_mo
   if (words[at].many) return true;
   std::size_t option = at - 1;
   while (option > 0 && !words[option].many && !is_unread_option(words[option])) --option;
-  return !is_unread_option(words[option]) || std::ranges::find(kLists, flag_name(*words[option].text)) == kLists.end();
+  return !is_unread_option(words[option]) ||
+         std::ranges::find(kLists, flag_name(*words[option].text)) == kLists.end();
 }
 
 ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
@@ -52,16 +55,19 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
   for (std::size_t at = 0; at < words.size(); ++at) {
     if (!words[at].text) {
       if (is_connector_flag(flag_name(words[at].begins)))
-        return {Form::kUnreadable, at, "",
-                "the value of --kv-transfer-config comes from a variable; write the value out as JSON"};
+        return {
+            Form::kUnreadable, at, "",
+            "the value of --kv-transfer-config comes from a variable; write the value out as JSON"};
       continue;
     }
     const std::string name = flag_name(*words[at].text);
     if (name.starts_with(std::string(kConnectorFlag) + "."))
-      return {Form::kUnreadable, at, "", "--kv-transfer-config is written key by key; write one JSON value"};
+      return {Form::kUnreadable, at, "",
+              "--kv-transfer-config is written key by key; write one JSON value"};
     if (!is_connector_flag(name)) continue;
     if (found.form != Form::kAbsent)
-      return {Form::kUnreadable, at, "", "--kv-transfer-config is given twice, and vLLM takes the last one; leave one"};
+      return {Form::kUnreadable, at, "",
+              "--kv-transfer-config is given twice, and vLLM takes the last one; leave one"};
     const std::size_t equals = words[at].text->find('=');
     if (equals != std::string::npos) {
       found = {Form::kSameWord, at, words[at].text->substr(equals + 1), ""};
@@ -69,14 +75,18 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
       found = {Form::kNextWord, at + 1, *words[at + 1].text, ""};
       ++at;
     } else {
-      return {Form::kUnreadable, at, "", "the value of --kv-transfer-config comes from a variable; write the value out as JSON"};
+      return {
+          Form::kUnreadable, at, "",
+          "the value of --kv-transfer-config comes from a variable; write the value out as JSON"};
     }
   }
   // E.g. in braces, which a shell expands to several words.
-  const bool inside = std::ranges::any_of(
-      words, [](const FlagWord& word) { return word.text.value_or(word.begins).find(kConnectorFlag) != std::string::npos; });
+  const bool inside = std::ranges::any_of(words, [](const FlagWord& word) {
+    return word.text.value_or(word.begins).find(kConnectorFlag) != std::string::npos;
+  });
   if (found.form == Form::kAbsent && inside)
-    return {Form::kUnreadable, 0, "", "--kv-transfer-config is inside another word; write the flag as a word of its own"};
+    return {Form::kUnreadable, 0, "",
+            "--kv-transfer-config is inside another word; write the flag as a word of its own"};
   return found;
 }
 
@@ -84,8 +94,10 @@ std::string refused_by_flags(std::span<const FlagWord> words) {
   for (const FlagWord& word : words) {
     const std::string text = word.text.value_or(word.begins), name = flag_name(text);
     if (name == "--config")
-      return "--config names a file of flags, and Larder's connector would replace a connector in the file; write the "
-             "file's flags into the command, or Larder's --kv-transfer-config into the file and set spec.engine.flags of the "
+      return "--config names a file of flags, and Larder's connector would replace a connector in "
+             "the file; write the "
+             "file's flags into the command, or Larder's --kv-transfer-config into the file and "
+             "set spec.engine.flags of the "
              "pool to false";
     if (name == "--kv-offloading-size")
       return "with --kv-offloading-size vLLM replaces any connector by its own; remove the flag";

@@ -17,9 +17,11 @@ using Kind = FlagSource::Kind;
 
 constexpr std::size_t kMostWritten = 60;  // bytes of an expansion in a sentence
 // Files of virtual environments and toolkits, which set no flags.
-constexpr std::array<std::string_view, 4> kEnvironments{"activate", "conda.sh", "setvars.sh", "set_env.sh"};
+constexpr std::array<std::string_view, 4> kEnvironments{"activate", "conda.sh", "setvars.sh",
+                                                        "set_env.sh"};
 constexpr std::array<std::string_view, 4> kReaders{"read", "mapfile", "readarray", "getopts"};
-constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly", "local"};
+constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly",
+                                                     "local"};
 
 bool one_of(std::string_view text, const auto& all) {
   return std::ranges::find(all, text) != all.end();
@@ -44,9 +46,11 @@ std::string named(const std::string& name) {
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known);
 
 // The source in a text in which Kubernetes replaces variables.
-FlagSource of_member(const Object& container, const std::string& text, const std::string& what, VariableSources& known) {
+FlagSource of_member(const Object& container, const std::string& text, const std::string& what,
+                     VariableSources& known) {
   FlagSource found = connector(what, set_in(text));
-  for (const std::string& name : kubernetes_names(text)) found = worse(found, of_container(container, name, known));
+  for (const std::string& name : kubernetes_names(text))
+    found = worse(found, of_container(container, name, known));
   return found;
 }
 
@@ -55,22 +59,24 @@ FlagSource of_container(const Object& container, const std::string& name, Variab
   if (!is_new) return at->second;
   if (known.size() > kMostVariables) return unread(named(name), "too many nested variables");
   const ContainerVariable variable = variable_of(container, name);
-  FlagSource found = variable.kind == ContainerVariable::Kind::kUnread ? unread(named(name), variable.from)
-                                                                       : of_member(container, variable.text, named(name), known);
+  FlagSource found = variable.kind == ContainerVariable::Kind::kUnread
+                         ? unread(named(name), variable.from)
+                         : of_member(container, variable.text, named(name), known);
   return known[name] = std::move(found);
 }
 
 std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size_t first) {
   std::vector<FlagWord> flags;
-  for (std::size_t at = first; at < words.size(); ++at) flags.push_back({words[at].text, words[at].many, words[at].begins});
+  for (std::size_t at = first; at < words.size(); ++at)
+    flags.push_back({words[at].text, words[at].many, words[at].begins});
   return flags;
 }
 
 // The index of a command's name, after assignments.
 std::size_t head_place(const std::vector<ScriptWord>& words) {
   std::size_t at = 0;
-  while (at + 1 < words.size() &&
-         (words[at].known.find('=') != std::string::npos || words[at].text == "builtin" || words[at].text == "command"))
+  while (at + 1 < words.size() && (words[at].known.find('=') != std::string::npos ||
+                                   words[at].text == "builtin" || words[at].text == "command"))
     ++at;
   return at;
 }
@@ -79,41 +85,52 @@ std::size_t head_place(const std::vector<ScriptWord>& words) {
 
 std::string set_in(std::string text) {
   std::ranges::replace(text, '_', '-');
-  if (text.find("--kv-t") != std::string::npos || text.find("kv-transfer-config") != std::string::npos ||
+  if (text.find("--kv-t") != std::string::npos ||
+      text.find("kv-transfer-config") != std::string::npos ||
       text.find("--kv-offloading-size") != std::string::npos)
     return "a connector";
-  for (std::size_t at = text.find("--config"); at != std::string::npos; at = text.find("--config", at + 1)) {
+  for (std::size_t at = text.find("--config"); at != std::string::npos;
+       at = text.find("--config", at + 1)) {
     const char next = at + 8 < text.size() ? text[at + 8] : '\0';
-    if (next == '\0' || next == '=' || next == ' ' || next == '\n' || next == '\t') return "a file of flags";
+    if (next == '\0' || next == '=' || next == ' ' || next == '\n' || next == '\t')
+      return "a file of flags";
   }
   return "";
 }
 
 std::string why_not(const FlagSource& source) {
-  if (source.kind == Kind::kConnector) return source.what + " sets " + source.cause + "; write the flag into the command instead";
+  if (source.kind == Kind::kConnector)
+    return source.what + " sets " + source.cause + "; write the flag into the command instead";
   if (source.kind == Kind::kUnread)
     return source.what + " may hold a connector that the injector cannot read (" + source.cause +
-           "); write the flags into the command or into env, and put a model or another single value in double quotes";
+           "); write the flags into the command or into env, and put a model or another single "
+           "value in double quotes";
   return "";
 }
 
 FlagSources::FlagSources(const Object& container, std::size_t after, const ScriptEngines& script)
     : container_(container), script_(script) {
-  for (std::size_t at = 0; at < script.assignments().size(); ++at) assigned_[script.assignments()[at].name].push_back(at);
+  for (std::size_t at = 0; at < script.assignments().size(); ++at)
+    assigned_[script.assignments()[at].name].push_back(at);
   for (const ScriptEngines::Command& command : script.commands())
     if (command.function) functions_.insert(command.words.front().known);
   for (std::size_t place = 0; place < script.commands().size(); ++place) find_setters(place);
   const auto argv = argv_of(container);
   for (std::size_t at = after; at < argv.size(); ++at)
-    if (argv[at]) arguments_ = worse(arguments_, of_member(container, *argv[at], "the text after the script", known_));
+    if (argv[at])
+      arguments_ =
+          worse(arguments_, of_member(container, *argv[at], "the text after the script", known_));
 }
 
 void FlagSources::find_setters(std::size_t place) {
   const ScriptEngines::Command& command = script_.commands()[place];
   const std::size_t head = head_place(command.words);
   const std::string name = command.words[head].text.value_or("");
-  const auto rest = [&](std::size_t from) { return std::span(command.words).subspan(std::min(from, command.words.size())); };
-  if (name.empty() && command.evaluated && command.words[head].begins.empty()) files_.emplace_back(place, "an eval");
+  const auto rest = [&](std::size_t from) {
+    return std::span(command.words).subspan(std::min(from, command.words.size()));
+  };
+  if (name.empty() && command.evaluated && command.words[head].begins.empty())
+    files_.emplace_back(place, "an eval");
   if (name == "source" || name == ".") {
     const std::string file = head + 1 < command.words.size() ? command.words[head + 1].known : "";
     if (!one_of(program_name(file), kEnvironments)) files_.emplace_back(place, "the file " + file);
@@ -122,12 +139,14 @@ void FlagSources::find_setters(std::size_t place) {
     for (const ScriptWord& word : rest(head + 1)) read_.insert(word.known);
   for (std::size_t at = head + 1; name == "printf" && at + 1 < command.words.size(); ++at)
     if (command.words[at].text == "-v") read_.insert(command.words[at + 1].known);
-  if (name == "set" || (!command.function && functions_.contains(name))) positional_.push_back(place);
+  if (name == "set" || (!command.function && functions_.contains(name)))
+    positional_.push_back(place);
   if ((name == "for" || name == "select") && head + 1 < command.words.size())
     looped_[command.words[head + 1].known].push_back(place);
   if (!one_of(name, kDeclaring)) return;
   const auto is_opaque = [&name](const ScriptWord& word) {
-    return (!word.text && word.begins.find('=') == std::string::npos) || (word.text == "-n" && name != "export");
+    return (!word.text && word.begins.find('=') == std::string::npos) ||
+           (word.text == "-n" && name != "export");
   };
   if (std::ranges::any_of(rest(head + 1), is_opaque)) files_.emplace_back(place, "`" + name + "`");
 }
@@ -164,7 +183,8 @@ FlagSource FlagSources::of_word(const ScriptWord& word) {
 FlagSource FlagSources::of_expansion(const std::string& written) {
   if (is_spent(written.size())) return unread("the script", "the script is too long");
   const Expansion one = expansion_of(written);
-  const std::string shown = written.size() <= kMostWritten ? written : written.substr(0, kMostWritten) + "...";
+  const std::string shown =
+      written.size() <= kMostWritten ? written : written.substr(0, kMostWritten) + "...";
   switch (one.kind) {
     case Expansion::Kind::kHarmless: return of_text(one.rest);
     case Expansion::Kind::kVariable: return worse(of_variable(one.name), of_text(one.rest));
@@ -211,7 +231,8 @@ FlagSource FlagSources::of_variable(const std::string& name) {
     if (is_spent(one.value.size())) break;
     replaced = replaced || (one.replaces && one.command < used && one.command >= since);
     place_ = one.command;
-    found = worse(found, worse(connector(named(name), set_in(one.value)), of_words(one.words, 0, one.array)));
+    found = worse(
+        found, worse(connector(named(name), set_in(one.value)), of_words(one.words, 0, one.array)));
   }
   for (const std::size_t place : looped_[name]) {
     if (is_spent(script_.commands()[place].words.size())) break;
@@ -222,7 +243,8 @@ FlagSource FlagSources::of_variable(const std::string& name) {
   place_ = used;
   if (script_looks_ > kMostLooks) found = unread(named(name), "the script is too long");
   if (circles_.erase(name) > 0) replaced = false;
-  if (!replaced && !file.empty()) found = worse(found, unread(named(name), file + " may set the variable"));
+  if (!replaced && !file.empty())
+    found = worse(found, unread(named(name), file + " may set the variable"));
   if (!replaced && file.empty()) found = worse(found, of_container(container_, name, known_));
   inside_.erase(name);
   return found;
@@ -237,7 +259,9 @@ FlagSource FlagSources::of_positional() {
     if (is_spent(words.size())) found = unread("the script", "the script is too long");
     const std::size_t used = std::exchange(place_, place);
     for (const ScriptWord& word : words)
-      found = worse(found, worse(connector("the script, by `" + words.front().known + "`,", set_in(word.known)), of_word(word)));
+      found = worse(found, worse(connector("the script, by `" + words.front().known + "`,",
+                                           set_in(word.known)),
+                                 of_word(word)));
     place_ = used;
   }
   inside_.erase("@");
@@ -250,7 +274,9 @@ FlagSource FlagSources::of_array(const std::string& name) {
   for (const ScriptEngines::Command& command : script_.commands()) {
     if (is_spent(command.words.size())) return unread("the script", "the script is too long");
     const auto uses = std::ranges::find_if(command.words, [&name](const ScriptWord& word) {
-      return std::ranges::any_of(word.expansions, [&name](const std::string& one) { return expansion_of(one).name == name; });
+      return std::ranges::any_of(word.expansions, [&name](const std::string& one) {
+        return expansion_of(one).name == name;
+      });
     });
     if (uses == command.words.end()) continue;
     const auto first = static_cast<std::size_t>(uses - command.words.begin()) + 1;

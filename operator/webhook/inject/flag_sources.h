@@ -27,7 +27,7 @@ inline constexpr std::size_t kMostInside = 64;      // script variables nested i
 
 struct FlagSource {
   enum class Kind { kNone, kConnector, kUnread } kind = Kind::kNone;  // in order of severity
-  std::string what;                                                   // "the variable X", "the text after the script"
+  std::string what;   // "the variable X", "the text after the script"
   std::string cause;  // kConnector: set_in(); kUnread: the reason, "envFrom may give it"
 };
 
@@ -61,12 +61,14 @@ class FlagSources {
 
   const api::Object& container_;
   const ScriptEngines& script_;
-  std::map<std::string, std::vector<std::size_t>> assigned_;  // indexes in assignments(), by variable
-  std::map<std::string, std::vector<std::size_t>> looped_;    // commands() that are `for NAME in ...`
-  std::set<std::string> read_;                                // by read, mapfile, getopts, printf -v
+  std::map<std::string, std::vector<std::size_t>>
+      assigned_;                                            // indexes in assignments(), by variable
+  std::map<std::string, std::vector<std::size_t>> looped_;  // commands() that are `for NAME in ...`
+  std::set<std::string> read_;                              // by read, mapfile, getopts, printf -v
   std::set<std::string> functions_;
-  std::vector<std::size_t> positional_;                     // commands() that are `set ...`
-  std::vector<std::pair<std::size_t, std::string>> files_;  // commands() that may set any variable: source FILE, eval "$(...)"
+  std::vector<std::size_t> positional_;  // commands() that are `set ...`
+  std::vector<std::pair<std::size_t, std::string>>
+      files_;  // commands() that may set any variable: source FILE, eval "$(...)"
   // Index in commands() of the current words. Later commands have not yet set their variables.
   std::size_t place_ = 0;
   std::set<std::string> inside_;   // variables in progress, against cycles

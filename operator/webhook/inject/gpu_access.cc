@@ -7,12 +7,14 @@ namespace {
 
 using api::Object;
 
-constexpr const char* kMeanwhile = "; until then the engine's own process copies, as with transfer: shim";
+constexpr const char* kMeanwhile =
+    "; until then the engine's own process copies, as with transfer: shim";
 
 bool has_claim(const Object& pod, const std::string& name) {
   const Object& claims = api::at(pod, "spec.resourceClaims");
-  return claims.is_array() &&
-         std::ranges::any_of(claims, [&](const Object& claim) { return api::text_at(claim, "name") == name; });
+  return claims.is_array() && std::ranges::any_of(claims, [&](const Object& claim) {
+           return api::text_at(claim, "name") == name;
+         });
 }
 
 // Removes claims that the pod lacks from larderd's, and returns them.
@@ -36,31 +38,38 @@ std::string take_out_unknown(const Object& pod, Object& larderd) {
 
 }  // namespace
 
-std::string give_gpu(Object& pod, Object& larderd, const Object& engine, const api::CachePool& pool) {
+std::string give_gpu(Object& pod, Object& larderd, const Object& engine,
+                     const api::CachePool& pool) {
   const bool copies = pool.spec.transfer == api::Transfer::kSidecar;
   const Object& of_engine = api::at(engine, "resources.claims");
-  if (copies && of_engine.is_array() && !of_engine.empty()) larderd["resources"]["claims"] = of_engine;
+  if (copies && of_engine.is_array() && !of_engine.empty())
+    larderd["resources"]["claims"] = of_engine;
   const std::string unknown = take_out_unknown(pod, larderd);
   if (!copies)
     return unknown.empty() ? ""
                            : "CachePool " + pool.name + " names resources.claims " + unknown +
-                                 ", which the pod does not have; larderd runs without the claim: remove the claim from the pool";
+                                 ", which the pod does not have; larderd runs without the claim: "
+                                 "remove the claim from the pool";
   Object& spec = pod["spec"];
   const std::string& wanted = pool.spec.runtime_class;
-  if (!wanted.empty() && api::text_at(spec, "runtimeClassName").empty()) spec["runtimeClassName"] = wanted;
+  if (!wanted.empty() && api::text_at(spec, "runtimeClassName").empty())
+    spec["runtimeClassName"] = wanted;
   const bool by_runtime = !wanted.empty() && api::text_at(spec, "runtimeClassName") == wanted;
   const bool by_claim = !api::at(larderd, "resources.claims").empty();
   if (by_runtime || by_claim) return "";
-  const std::string sees_none = "larderd sees no GPU for transfer: sidecar of CachePool " + pool.name + ": ";
+  const std::string sees_none =
+      "larderd sees no GPU for transfer: sidecar of CachePool " + pool.name + ": ";
   if (!unknown.empty())
     return sees_none + "the pod has no resource claim " + unknown +
            ", which spec.resources.claims of the pool names. Add the claim to the "
            "pod's spec.resourceClaims, or set spec.runtimeClassName of the pool" +
            kMeanwhile;
   if (!wanted.empty())
-    return sees_none + "the pod's runtimeClassName is " + api::text_at(spec, "runtimeClassName") + " and the pool's " + wanted +
-           ". Write the same in both" + kMeanwhile;
-  return sees_none + "set spec.runtimeClassName of the pool (nvidia, say), or give the engine's container a resource claim" +
+    return sees_none + "the pod's runtimeClassName is " + api::text_at(spec, "runtimeClassName") +
+           " and the pool's " + wanted + ". Write the same in both" + kMeanwhile;
+  return sees_none +
+         "set spec.runtimeClassName of the pool (nvidia, say), or give the engine's container a "
+         "resource claim" +
          kMeanwhile;
 }
 

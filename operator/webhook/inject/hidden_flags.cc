@@ -28,7 +28,9 @@ Object* speaking_variable(Object& container) {
   for (Object& variable : *list) {
     const std::string name = api::text_at(variable, "name");
     if (name.empty() || set_in(api::text_at(variable, "value")).empty()) continue;
-    if (std::ranges::any_of(argv, [&](const auto& word) { return word && names_variable(*word, name); })) return &variable;
+    if (std::ranges::any_of(argv,
+                            [&](const auto& word) { return word && names_variable(*word, name); }))
+      return &variable;
   }
   return nullptr;
 }
@@ -42,33 +44,39 @@ std::vector<FlagWord> flag_words(const ShellCommand& command) {
 // A part of a shell's command line with Larder added to its connector.
 Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
   const auto commands = read_shell(shell_text(text));
-  if (!commands.ok() || commands->size() != 1) return unsupported("the value is not a readable list of flags; write such a list");
+  if (!commands.ok() || commands->size() != 1)
+    return unsupported("the value is not a readable list of flags; write such a list");
   const ShellCommand& command = commands->front();
   const std::vector<FlagWord> words = flag_words(command);
   if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
   const ConnectorFlag flag = find_connector_flag(words);
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
   if (flag.form == Form::kAbsent)
-    return unsupported("the value has no readable --kv-transfer-config; write the flag out as JSON");
+    return unsupported(
+        "the value has no readable --kv-transfer-config; write the flag out as JSON");
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   if (*config == flag.value) return text;
   const ShellWord& word = command.words[flag.word];
   const std::string quoted = shell_quoted(*config);
   std::string changed = text;
-  changed.replace(word.begin, word.end - word.begin,
-                  flag.form == Form::kSameWord ? std::string(kConnectorFlag) + "=" + quoted : quoted);
+  changed.replace(
+      word.begin, word.end - word.begin,
+      flag.form == Form::kSameWord ? std::string(kConnectorFlag) + "=" + quoted : quoted);
   return changed;
 }
 
 // The args after a script and its $0. They count as shell text if the script evals them.
-Result<bool> compose_positional(Object& container, std::size_t script, bool read_twice, int chunk_tokens) {
+Result<bool> compose_positional(Object& container, std::size_t script, bool read_twice,
+                                int chunk_tokens) {
   const auto argv = argv_of(container);
   std::vector<FlagWord> words;
   for (std::size_t at = script + 2; at < argv.size(); ++at) {
     if (!argv[at]) continue;
-    const auto read = read_twice ? read_shell(shell_text(*argv[at])) : Result(std::vector<ShellCommand>());
-    const bool plain = !read_twice || !read.ok() || read->size() != 1 || read->front().words.size() != 1;
+    const auto read =
+        read_twice ? read_shell(shell_text(*argv[at])) : Result(std::vector<ShellCommand>());
+    const bool plain =
+        !read_twice || !read.ok() || read->size() != 1 || read->front().words.size() != 1;
     words.push_back({plain ? argv[at] : read->front().words.front().literal(), false, ""});
   }
   if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
@@ -95,14 +103,17 @@ std::string hidden_in_script(std::string_view script, const ScriptEngines& engin
     if (set.empty() || !names_variable(script, one.name)) continue;
     if (one.value.find("OffloadingConnector") != std::string::npos)
       return "the script gives vLLM a cache of vLLM's own in " + one.name +
-             " (KServe: kvCacheOffloading), and two caches would keep the same blocks; remove that cache, or the annotation "
+             " (KServe: kvCacheOffloading), and two caches would keep the same blocks; remove that "
+             "cache, or the annotation "
              "larder.dev/pool";
-    return "the script sets " + set + " in the variable " + one.name + "; write the flag behind `vllm serve` instead";
+    return "the script sets " + set + " in the variable " + one.name +
+           "; write the flag behind `vllm serve` instead";
   }
   return "";
 }
 
-Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptEngines& engines, int chunk_tokens) {
+Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptEngines& engines,
+                            int chunk_tokens) {
   bool open = false, read_twice = true;
   for (std::size_t engine = 0; engine < engines.count(); ++engine) {
     const std::vector<FlagWord> words = engines.flags(engine);
@@ -114,9 +125,11 @@ Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptE
     const std::string name = api::text_at(*variable, "name");
     if (!read_twice)
       return unsupported("the variable " + name +
-                         " sets a connector, and the shell splits the value at blanks; write the flag into the script");
+                         " sets a connector, and the shell splits the value at blanks; write the "
+                         "flag into the script");
     const auto changed = composed_in(api::text_at(*variable, "value"), chunk_tokens);
-    if (!changed.ok()) return unsupported("the variable " + name + " cannot be changed: " + changed.status().text());
+    if (!changed.ok())
+      return unsupported("the variable " + name + " cannot be changed: " + changed.status().text());
     (*variable)["value"] = *changed;
     return true;
   }

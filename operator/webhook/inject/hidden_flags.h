@@ -17,6 +17,7 @@ std::string hidden_in_script(std::string_view script, const ScriptEngines& engin
 // Adds Larder to a --kv-transfer-config that a script's engines get from such a place, and returns
 // true. False: no such flag. kUnsupported: the flag cannot be changed. `script`: index of the
 // script in argv_of(container).
-Result<bool> compose_hidden(api::Object& container, std::size_t script, const ScriptEngines& engines, int chunk_tokens);
+Result<bool> compose_hidden(api::Object& container, std::size_t script,
+                            const ScriptEngines& engines, int chunk_tokens);
 
 }  // namespace larder::webhook

@@ -35,27 +35,34 @@ bool has_container(const Object& pod, const char* list, std::string_view name) {
 
 // Checks the containers too, since a user may copy the annotation into a template.
 bool is_injected(const Object& pod) {
-  return api::annotation(pod, api::kInjectedAnnotation) && has_container(pod, "spec.initContainers", api::kPayloadContainer);
+  return api::annotation(pod, api::kInjectedAnnotation) &&
+         has_container(pod, "spec.initContainers", api::kPayloadContainer);
 }
 
 std::string cut(std::string sentence) {
   if (sentence.size() <= kMostSentence) return sentence;
   std::size_t end = kMostSentence;
-  while (end > 0 && (static_cast<unsigned char>(sentence[end]) & 0xC0) == 0x80) --end;  // not inside a character
+  while (end > 0 && (static_cast<unsigned char>(sentence[end]) & 0xC0) == 0x80)
+    --end;  // not inside a character
   return sentence.substr(0, end) + "...";
 }
 
 std::size_t bytes_of(const Object& annotations) {
   std::size_t bytes = 0;
-  for (const auto& [key, value] : annotations.items()) bytes += key.size() + value.get_ref<const std::string&>().size();
+  for (const auto& [key, value] : annotations.items())
+    bytes += key.size() + value.get_ref<const std::string&>().size();
   return bytes;
 }
 
 Status connect(Object& container, const EngineContainer& engine, const Input& input) {
   const api::PoolSpec& spec = input.pool->spec;
   if (spec.engine.flags)
-    if (Status status = add_connector_flag(container, engine.shape, spec.chunk_tokens); !status.ok()) return status;
-  if (Status status = set_environment(container, engine.shape, desired::socket_path(*input.pool), input.pool->name); !status.ok())
+    if (Status status = add_connector_flag(container, engine.shape, spec.chunk_tokens);
+        !status.ok())
+      return status;
+  if (Status status = set_environment(container, engine.shape, desired::socket_path(*input.pool),
+                                      input.pool->name);
+      !status.ok())
     return status;
   return add_mounts(container, input);
 }
@@ -79,8 +86,8 @@ Verdict admitted(const Object& pod, const Input& input) {
   if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
   if (why.empty()) return {};
   return {Refusal::kNamespace, "the namespace would refuse the pod: " + why +
-                                   "; ask for less in memory.size or resources of CachePool " + input.pool->name +
-                                   ", or raise that limit"};
+                                   "; ask for less in memory.size or resources of CachePool " +
+                                   input.pool->name + ", or raise that limit"};
 }
 
 // Adds the cache to `pod`. After a refusal, `pod` is partly changed.
@@ -96,7 +103,8 @@ Verdict give_cache(Object& pod, const Input& input) {
   for (const EngineContainer& engine : *engines) {
     Object& container = pod["spec"]["containers"][engine.index];
     if (const Status status = connect(container, engine, mine); !status.ok())
-      return {Refusal::kEngine, "container " + api::text_at(container, "name") + " cannot be connected: " + status.text()};
+      return {Refusal::kEngine, "container " + api::text_at(container, "name") +
+                                    " cannot be connected: " + status.text()};
   }
   add_containers(pod, mine, *engines, *ids);
   add_pull_secrets(pod, mine);
@@ -120,9 +128,12 @@ Injection say_why(const Input& input, Refusal kind, std::string why) {
 // Why inject() skips a pod: the pod declines, or only its namespace requests the cache and the pod
 // has no engine. "": no reason. REQUIRES: input.pod has the form of a pod.
 std::string pass_by(const Input& input) {
-  if (api::annotation(input.pod, api::kInjectAnnotation) == "false") return "the pod's annotation larder.dev/inject is \"false\"";
+  if (api::annotation(input.pod, api::kInjectAnnotation) == "false")
+    return "the pod's annotation larder.dev/inject is \"false\"";
   if (input.by_pod) return "";
-  return may_be_engine(input.pod) ? "" : "no container of the pod starts vLLM, and only the namespace asks for a cache";
+  return may_be_engine(input.pod)
+             ? ""
+             : "no container of the pod starts vLLM, and only the namespace asks for a cache";
 }
 
 Injection passed_by(std::string why) {
@@ -135,15 +146,18 @@ Injection passed_by(std::string why) {
 
 Injection leave_alone(const Input& input, Refusal kind, std::string why) {
   if (!wrong_form(input.pod).empty())
-    return input.by_pod ? Injection{Object::array(), cut(std::move(why)), kind} : passed_by(std::move(why));
+    return input.by_pod ? Injection{Object::array(), cut(std::move(why)), kind}
+                        : passed_by(std::move(why));
   if (std::string passed = pass_by(input); !passed.empty()) return passed_by(std::move(passed));
   return is_injected(input.pod) ? Injection() : say_why(input, kind, std::move(why));
 }
 
 Injection inject(const Input& input) {
   if (const std::string wrong = wrong_form(input.pod); !wrong.empty()) {
-    std::string why = "the pod is malformed at " + wrong + "; the injector leaves the pod unchanged";
-    return input.by_pod ? Injection{Object::array(), std::move(why), Refusal::kForm} : passed_by(std::move(why));
+    std::string why =
+        "the pod is malformed at " + wrong + "; the injector leaves the pod unchanged";
+    return input.by_pod ? Injection{Object::array(), std::move(why), Refusal::kForm}
+                        : passed_by(std::move(why));
   }
   if (is_injected(input.pod)) return {};
   if (std::string why = pass_by(input); !why.empty()) return passed_by(std::move(why));
@@ -154,7 +168,8 @@ Injection inject(const Input& input) {
     return say_why(input, verdict.kind, std::move(verdict.why));
   if (bytes_of(annotations_of(after)) > kMostAnnotations)
     return say_why(input, Refusal::kPod,
-                   "the pod's annotations leave no room for larderd's configuration; Kubernetes allows 256 KiB of annotations: "
+                   "the pod's annotations leave no room for larderd's configuration; Kubernetes "
+                   "allows 256 KiB of annotations: "
                    "remove some");
   return {diff(input.pod, after), "", Refusal::kNone};
 }

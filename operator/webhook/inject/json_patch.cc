@@ -29,7 +29,8 @@ void say(Object& patch, const char* op, const std::string& path, const Object* v
 
 void differ(Object& patch, const std::string& path, const Object& before, const Object& after);
 
-void differ_in_members(Object& patch, const std::string& path, const Object& before, const Object& after) {
+void differ_in_members(Object& patch, const std::string& path, const Object& before,
+                       const Object& after) {
   for (const auto& [key, value] : before.items())
     if (!after.contains(key)) say(patch, "remove", path + "/" + escaped(key), nullptr);
   for (const auto& [key, value] : after.items()) {
@@ -42,15 +43,18 @@ void differ_in_members(Object& patch, const std::string& path, const Object& bef
 }
 
 // Keeps the common start and end. Compares the middle pair by pair, and adds or removes the rest.
-void differ_in_elements(Object& patch, const std::string& path, const Object& before, const Object& after) {
+void differ_in_elements(Object& patch, const std::string& path, const Object& before,
+                        const Object& after) {
   const std::size_t shorter = std::min(before.size(), after.size());
   std::size_t same_first = 0, same_last = 0;
   while (same_first < shorter && before[same_first] == after[same_first]) ++same_first;
-  while (same_last < shorter - same_first && before[before.size() - 1 - same_last] == after[after.size() - 1 - same_last])
+  while (same_last < shorter - same_first &&
+         before[before.size() - 1 - same_last] == after[after.size() - 1 - same_last])
     ++same_last;
   const std::size_t pairs = shorter - same_first - same_last;
   const std::size_t after_pairs = same_first + pairs;
-  for (std::size_t at = same_first; at < after_pairs; ++at) differ(patch, path + "/" + std::to_string(at), before[at], after[at]);
+  for (std::size_t at = same_first; at < after_pairs; ++at)
+    differ(patch, path + "/" + std::to_string(at), before[at], after[at]);
   for (std::size_t at = before.size() - same_last; at-- > after_pairs;)
     say(patch, "remove", path + "/" + std::to_string(at), nullptr);
   for (std::size_t at = after_pairs; at + same_last < after.size(); ++at)

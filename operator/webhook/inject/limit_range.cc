@@ -23,8 +23,9 @@ void each_limit(const Surroundings& surroundings, std::string_view type,
       if (api::text_at(limit, "type") == type) visit(limit, api::name_of(*range));
 }
 
-void each_amount(const Object& limit, const char* rule,
-                 const std::function<void(const std::string& resource, std::uint64_t amount)>& visit) {
+void each_amount(
+    const Object& limit, const char* rule,
+    const std::function<void(const std::string& resource, std::uint64_t amount)>& visit) {
   const Object& amounts = api::child(limit, rule);
   if (!amounts.is_object()) return;
   for (const auto& [resource, quantity] : amounts.items())
@@ -49,7 +50,8 @@ class Fitting {
   }
   void give_default_request(const std::string& resource, std::uint64_t amount) {
     if (requests_.contains(resource)) return;
-    set(requests_, resource, is_needed(resource) ? std::min(amount, limit(resource).value_or(amount)) : 0);
+    set(requests_, resource,
+        is_needed(resource) ? std::min(amount, limit(resource).value_or(amount)) : 0);
   }
   void raise(const std::string& resource, std::uint64_t least) {
     if (!is_needed(resource)) return;
@@ -60,17 +62,20 @@ class Fitting {
   void lower(const std::string& resource, std::uint64_t most) {
     if (!is_needed(resource)) return;
     if (!limits_.contains(resource)) {
-      const std::uint64_t enough = resource == kCpu ? std::max(kWholeCpu, request(resource).value_or(0)) : most;
+      const std::uint64_t enough =
+          resource == kCpu ? std::max(kWholeCpu, request(resource).value_or(0)) : most;
       set(limits_, resource, enough);
     }
     if (resource != kCpu || limit(resource).value_or(0) <= most || is_wanted("limits")) return;
     set(limits_, resource, most);
-    if (request(resource).value_or(0) > most && !is_wanted("requests")) set(requests_, resource, most);
+    if (request(resource).value_or(0) > most && !is_wanted("requests"))
+      set(requests_, resource, most);
   }
   void narrow(const std::string& resource, std::uint64_t ratio_milli) {
     if (ratio_milli == 0 || !request(resource) || !is_needed(resource)) return;
     if (!limits_.contains(resource)) set(limits_, resource, *request(resource));
-    const auto least = std::ceil(static_cast<double>(limit(resource).value_or(0)) * 1000.0 / static_cast<double>(ratio_milli));
+    const auto least = std::ceil(static_cast<double>(limit(resource).value_or(0)) * 1000.0 /
+                                 static_cast<double>(ratio_milli));
     raise(resource, static_cast<std::uint64_t>(least));
   }
 
@@ -79,9 +84,15 @@ class Fitting {
   static bool is_needed(const std::string& resource) {
     return resource == kCpu || resource == "memory" || resource == "ephemeral-storage";
   }
-  Amount request(const std::string& resource) const { return container_amount(container_, "requests", resource); }
-  Amount limit(const std::string& resource) const { return container_amount(container_, "limits", resource); }
-  bool is_wanted(const char* section) const { return !api::child(api::child(wanted_, section), kCpu).is_null(); }
+  Amount request(const std::string& resource) const {
+    return container_amount(container_, "requests", resource);
+  }
+  Amount limit(const std::string& resource) const {
+    return container_amount(container_, "limits", resource);
+  }
+  bool is_wanted(const char* section) const {
+    return !api::child(api::child(wanted_, section), kCpu).is_null();
+  }
   static void set(Object& section, const std::string& resource, std::uint64_t amount) {
     section[resource] = amount_text(resource, amount);
   }
@@ -92,39 +103,45 @@ class Fitting {
   Object& limits_;
 };
 
-std::string at_most(const std::string& name, const std::string& resource, const std::string& what, std::uint64_t most,
-                    std::uint64_t has) {
-  return "LimitRange " + name + " allows " + what + " at most " + amount_text(resource, most) + " of " + resource +
-         ", and with the cache the amount is " + amount_text(resource, has);
+std::string at_most(const std::string& name, const std::string& resource, const std::string& what,
+                    std::uint64_t most, std::uint64_t has) {
+  return "LimitRange " + name + " allows " + what + " at most " + amount_text(resource, most) +
+         " of " + resource + ", and with the cache the amount is " + amount_text(resource, has);
 }
 
 // Checks one container or the whole pod; `amount` returns requests or limits of a resource.
 using AmountOf = std::function<Amount(std::string_view section, const std::string& resource)>;
 
-std::string refused(const Object& limit, const std::string& name, const std::string& what, const AmountOf& amount) {
+std::string refused(const Object& limit, const std::string& name, const std::string& what,
+                    const AmountOf& amount) {
   std::string why;
   const auto say = [&why](std::string text) {
     if (why.empty()) why = std::move(text);
   };
   each_amount(limit, "max", [&](const std::string& resource, std::uint64_t most) {
     const Amount limited = amount("limits", resource), asked = amount("requests", resource);
-    if (!limited) return say("LimitRange " + name + " requires a limit of " + resource + " for " + what);
+    if (!limited)
+      return say("LimitRange " + name + " requires a limit of " + resource + " for " + what);
     const std::uint64_t has = std::max(*limited, asked.value_or(0));
     if (has > most) say(at_most(name, resource, what, most, has));
   });
   each_amount(limit, "min", [&](const std::string& resource, std::uint64_t least) {
     const Amount asked = amount("requests", resource);
     if (asked.value_or(0) < least)
-      say("LimitRange " + name + " requires " + what + " to request at least " + amount_text(resource, least) + " of " +
-          resource + ", and the request is " + amount_text(resource, asked.value_or(0)));
+      say("LimitRange " + name + " requires " + what + " to request at least " +
+          amount_text(resource, least) + " of " + resource + ", and the request is " +
+          amount_text(resource, asked.value_or(0)));
   });
-  each_amount(limit, "maxLimitRequestRatio", [&](const std::string& resource, std::uint64_t ratio_milli) {
-    const Amount limited = amount("limits", resource), asked = amount("requests", resource);
-    const double most = static_cast<double>(ratio_milli) / 1000;
-    if (limited && asked && static_cast<double>(*limited) <= most * static_cast<double>(*asked)) return;
-    say("LimitRange " + name + " allows " + what + " a limit of " + resource + " of at most " +
-        std::to_string(ratio_milli / 1000) + " times the request, and with the cache the limit is higher");
-  });
+  each_amount(
+      limit, "maxLimitRequestRatio", [&](const std::string& resource, std::uint64_t ratio_milli) {
+        const Amount limited = amount("limits", resource), asked = amount("requests", resource);
+        const double most = static_cast<double>(ratio_milli) / 1000;
+        if (limited && asked && static_cast<double>(*limited) <= most * static_cast<double>(*asked))
+          return;
+        say("LimitRange " + name + " allows " + what + " a limit of " + resource + " of at most " +
+            std::to_string(ratio_milli / 1000) +
+            " times the request, and with the cache the limit is higher");
+      });
   return why;
 }
 
@@ -140,7 +157,9 @@ std::string refused_container(const Object& pod, const Object& limit, const std:
       const AmountOf amount = [&container](std::string_view section, const std::string& resource) {
         return container_amount(container, section, resource);
       };
-      if (std::string why = refused(limit, name, "the container " + api::text_at(container, "name"), amount); !why.empty())
+      if (std::string why =
+              refused(limit, name, "the container " + api::text_at(container, "name"), amount);
+          !why.empty())
         return why;
     }
   return "";
@@ -148,19 +167,24 @@ std::string refused_container(const Object& pod, const Object& limit, const std:
 
 std::string refused_pod(const Object& pod, const Object& limit, const std::string& name) {
   return refused(limit, name, "a pod",
-                 [&pod](std::string_view section, const std::string& resource) { return pod_amount(pod, section, resource); });
+                 [&pod](std::string_view section, const std::string& resource) {
+                   return pod_amount(pod, section, resource);
+                 });
 }
 
 // The pod of a refused claim waits for ever.
 std::string refused_claim(const Object& pod, const Object& limit, const std::string& name) {
   for (const Object& volume : api::at(pod, "spec.volumes")) {
     if (api::text_at(volume, "name") != api::kDiskVolume) continue;
-    const Amount size = amount_of(api::at(volume, "ephemeral.volumeClaimTemplate.spec.resources.requests.storage"));
+    const Amount size =
+        amount_of(api::at(volume, "ephemeral.volumeClaimTemplate.spec.resources.requests.storage"));
     if (!size) continue;
-    const Amount most = amount_of(api::at(limit, "max.storage")), least = amount_of(api::at(limit, "min.storage"));
+    const Amount most = amount_of(api::at(limit, "max.storage")),
+                 least = amount_of(api::at(limit, "min.storage"));
     if (most && *size > *most) return at_most(name, "storage", "a claim", *most, *size);
     if (least && *size < *least)
-      return "LimitRange " + name + " requires a claim of at least " + amount_text("storage", *least) + " of storage";
+      return "LimitRange " + name + " requires a claim of at least " +
+             amount_text("storage", *least) + " of storage";
   }
   return "";
 }
@@ -170,9 +194,12 @@ std::string refused_claim(const Object& pod, const Object& limit, const std::str
 void fit_limit_ranges(Object& container, const Object& wanted, const Surroundings& surroundings) {
   if (surroundings.limit_ranges.empty()) return;
   Fitting fitting(container, wanted);
-  const auto apply = [&](const char* rule, void (Fitting::*step)(const std::string&, std::uint64_t)) {
+  const auto apply = [&](const char* rule,
+                         void (Fitting::*step)(const std::string&, std::uint64_t)) {
     each_limit(surroundings, "Container", [&](const Object& limit, const std::string&) {
-      each_amount(limit, rule, [&](const std::string& resource, std::uint64_t amount) { (fitting.*step)(resource, amount); });
+      each_amount(limit, rule, [&](const std::string& resource, std::uint64_t amount) {
+        (fitting.*step)(resource, amount);
+      });
     });
   };
   apply("default", &Fitting::give_default);
@@ -182,7 +209,8 @@ void fit_limit_ranges(Object& container, const Object& wanted, const Surrounding
   apply("maxLimitRequestRatio", &Fitting::narrow);
 }
 
-std::string refused_by_limit_range(const Object& before, const Object& after, const Surroundings& surroundings) {
+std::string refused_by_limit_range(const Object& before, const Object& after,
+                                   const Surroundings& surroundings) {
   std::string why;
   const auto look = [&](std::string_view type, const auto& refusal) {
     each_limit(surroundings, type, [&](const Object& limit, const std::string& name) {

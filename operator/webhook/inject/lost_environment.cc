@@ -29,8 +29,10 @@ bool is_cluster(std::string_view option) {
 
 std::string lost_by_env_option(std::string_view option, std::string_view next) {
   if (option == "-" || option == "--ignore-environment") return "env -i";
-  if (is_cluster(option) && option.substr(0, option.find('u')).find('i') != std::string_view::npos) return "env -i";
-  if ((option == "-u" || option == "--unset") && is_ours(next)) return "env -u " + std::string(next);
+  if (is_cluster(option) && option.substr(0, option.find('u')).find('i') != std::string_view::npos)
+    return "env -i";
+  if ((option == "-u" || option == "--unset") && is_ours(next))
+    return "env -u " + std::string(next);
   for (const std::string_view unset : {"-u", "--unset="})
     if (option.starts_with(unset) && is_ours(option.substr(unset.size())))
       return "env -u " + std::string(option.substr(unset.size()));
@@ -42,7 +44,8 @@ std::string lost_by_env(Words argv, std::size_t at) {
   for (++at; at < argv.size() && argv[at]; ++at) {
     const std::string_view word = *argv[at], name = word.substr(0, word.find('='));
     if (word.starts_with('-')) {
-      if (std::string lost = lost_by_env_option(word, word_at(argv, at + 1)); !lost.empty()) return lost;
+      if (std::string lost = lost_by_env_option(word, word_at(argv, at + 1)); !lost.empty())
+        return lost;
       if (word == "-u" || word == "--unset" || word == "-C" || word == "--chdir") ++at;
     } else if (name.size() == word.size()) {
       return "";
@@ -59,7 +62,8 @@ std::string lost_by_python(Words argv, std::size_t at) {
     const std::string_view word = word_at(argv, at);
     if (word == "-m" || word == "-c") return "";
     const std::string_view letters = word.substr(1, word.find_first_of("XWmc", 1) - 1);
-    if (letters.find_first_of("IES") != std::string_view::npos) return "python " + std::string(word);
+    if (letters.find_first_of("IES") != std::string_view::npos)
+      return "python " + std::string(word);
     if (word == "-X" || word == "-W") ++at;
   }
   return "";
@@ -67,12 +71,16 @@ std::string lost_by_python(Words argv, std::size_t at) {
 
 std::string lost_by_exec(Words argv, std::size_t at) {
   const std::string_view option = word_at(argv, at + 1);
-  return is_cluster(option) && option.substr(0, option.find('a')).find('c') != std::string_view::npos ? "exec -c" : "";
+  return is_cluster(option) &&
+                 option.substr(0, option.find('a')).find('c') != std::string_view::npos
+             ? "exec -c"
+             : "";
 }
 
 std::string lost_by_setpriv(Words argv, std::size_t at) {
   for (++at; at < argv.size(); ++at)
-    for (const std::string_view option : {"--reset-env", "--clear-groups", "--init-groups", "--groups"})
+    for (const std::string_view option :
+         {"--reset-env", "--clear-groups", "--init-groups", "--groups"})
       if (word_at(argv, at).starts_with(option)) return "setpriv " + std::string(option);
   return "";
 }

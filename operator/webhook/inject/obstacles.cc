@@ -10,10 +10,11 @@ namespace {
 
 using api::Object;
 
-constexpr std::array<std::string_view, 8> kVolumes{api::kRunVolume,     api::kMemoryVolume, api::kHugepagesVolume,
-                                                   api::kPayloadVolume, api::kConfigVolume, api::kDiskVolume,
-                                                   api::kAuthVolume,    api::kTlsVolume};
-constexpr std::array<std::string_view, 2> kContainers{api::kSidecarContainer, api::kPayloadContainer};
+constexpr std::array<std::string_view, 8> kVolumes{
+    api::kRunVolume,    api::kMemoryVolume, api::kHugepagesVolume, api::kPayloadVolume,
+    api::kConfigVolume, api::kDiskVolume,   api::kAuthVolume,      api::kTlsVolume};
+constexpr std::array<std::string_view, 2> kContainers{api::kSidecarContainer,
+                                                      api::kPayloadContainer};
 
 bool has(const auto& all, const std::string& name) {
   return std::ranges::find(all, std::string_view(name)) != all.end();
@@ -36,13 +37,15 @@ std::string of_words(const Input& input) {
 }
 
 std::string of_system(const Input& input) {
-  if (api::text_at(input.pod, "spec.os.name") == "windows") return "the pod is a Windows pod; larderd runs on Linux only";
+  if (api::text_at(input.pod, "spec.os.name") == "windows")
+    return "the pod is a Windows pod; larderd runs on Linux only";
   const Object& selector = api::at(input.pod, "spec.nodeSelector");
   if (selector.is_object())
     if (const auto os = selector.find("kubernetes.io/os"); os != selector.end() && *os == "windows")
       return "the pod runs on Windows nodes; larderd runs on Linux only";
   if (api::annotation(input.pod, "kubernetes.io/config.mirror"))
-    return "the pod mirrors a static pod, which the kubelet runs from a file and no webhook can change; use a Deployment";
+    return "the pod mirrors a static pod, which the kubelet runs from a file and no webhook can "
+           "change; use a Deployment";
   return "";
 }
 
@@ -62,35 +65,44 @@ std::string of_names(const Input& input) {
 // the limit, and the API server would refuse the pod.
 std::string of_resources(const Input& input) {
   const Object& resources = api::at(input.pod, "spec.resources");
-  const bool sets = resources.is_object() && (resources.contains("requests") || resources.contains("limits"));
+  const bool sets =
+      resources.is_object() && (resources.contains("requests") || resources.contains("limits"));
   if (!sets || input.pool->spec.placement == api::Placement::kNode) return "";
-  return "the pod sets spec.resources for the whole pod, without room for larderd's memory; set resources on the containers "
+  return "the pod sets spec.resources for the whole pod, without room for larderd's memory; set "
+         "resources on the containers "
          "instead";
 }
 
 // Ports of larderd and its supervisor, since all containers of a pod share one network.
 std::string ours(std::int64_t port) {
   if (port == api::kMetricsPort) return std::to_string(port) + ", which larderd uses for metrics";
-  return port == api::kSupervisorPort ? std::to_string(port) + ", which larderd's supervisor uses for the operator" : "";
+  return port == api::kSupervisorPort
+             ? std::to_string(port) + ", which larderd's supervisor uses for the operator"
+             : "";
 }
 std::string of_ports(const Input& input) {
-  if (input.pool->spec.placement == api::Placement::kNode || api::truth_at(input.pod, "spec.hostNetwork")) return "";
+  if (input.pool->spec.placement == api::Placement::kNode ||
+      api::truth_at(input.pod, "spec.hostNetwork"))
+    return "";
   for (const char* list : {"spec.containers", "spec.initContainers"})
     for (const Object& container : api::at(input.pod, list))
       for (const Object& port : api::at(container, "ports"))
         if (const std::string what = ours(api::number_at(port, "containerPort")); !what.empty())
-          return "container " + api::text_at(container, "name") + " has port " + what + "; give the container another port";
+          return "container " + api::text_at(container, "name") + " has port " + what +
+                 "; give the container another port";
   return "";
 }
 
 // Without native sidecars larderd is a normal container, and would keep the pod of an ended engine
 // running.
 std::string of_restarts(const Input& input) {
-  if (input.defaults.native_sidecars || input.pool->spec.placement == api::Placement::kNode) return "";
+  if (input.defaults.native_sidecars || input.pool->spec.placement == api::Placement::kNode)
+    return "";
   const std::string policy = api::text_at(input.pod, "spec.restartPolicy");
   if (policy.empty() || policy == "Always") return "";
   return "the pod's restartPolicy is " + policy +
-         " and the cluster is older than Kubernetes 1.29, so larderd would keep the pod from ending; "
+         " and the cluster is older than Kubernetes 1.29, so larderd would keep the pod from "
+         "ending; "
          "use placement Node, or a newer cluster";
 }
 

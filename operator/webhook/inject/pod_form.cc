@@ -42,7 +42,9 @@ std::string wrong_in_container(const Object& container) {
     if (!is_list(member(container, key), is_mount)) return key;
   for (const char* key : {"resources", "securityContext"})
     if (!is_map(member(container, key))) return key;
-  const Object& claims = member(container, "resources").is_object() ? member(member(container, "resources"), "claims") : Object();
+  const Object& claims = member(container, "resources").is_object()
+                             ? member(member(container, "resources"), "claims")
+                             : Object();
   return is_list(claims, is_mount) ? "" : "resources.claims";
 }
 
@@ -61,7 +63,8 @@ std::string wrong_in_spec(const Object& spec) {
     if (!is_map(member(spec, key))) return std::string("spec.") + key;
   const Object& security = member(spec, "securityContext");
   const Object& groups = security.is_object() ? member(security, "supplementalGroups") : security;
-  const bool numbers = is_list(groups, [](const Object& group) { return group.is_number_integer(); });
+  const bool numbers =
+      is_list(groups, [](const Object& group) { return group.is_number_integer(); });
   return numbers || groups.is_object() ? "" : "spec.securityContext.supplementalGroups";
 }
 
@@ -73,7 +76,8 @@ std::string wrong_form(const Object& pod) {
   const Object& metadata = member(pod, "metadata");
   if (!is_map(metadata)) return "metadata";
   for (const char* key : {"annotations", "labels"})
-    if (metadata.is_object() && !is_text_map(member(metadata, key))) return std::string("metadata.") + key;
+    if (metadata.is_object() && !is_text_map(member(metadata, key)))
+      return std::string("metadata.") + key;
   const Object& spec = member(pod, "spec");
   return spec.is_object() ? wrong_in_spec(spec) : "spec";
 }

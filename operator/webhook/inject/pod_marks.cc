@@ -52,19 +52,24 @@ void mark_injected(Object& pod, const Input& input) {
   Object& annotations = annotations_of(pod);
   annotations[std::string(api::kInjectedAnnotation)] = LARDER_VERSION "/" + input.pool->name;
   annotations.erase(std::string(api::kNotInjectedAnnotation));
-  map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] = input.pool->name;  // for selectors
+  map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] =
+      input.pool->name;  // for selectors
   if (input.pool->spec.placement == api::Placement::kNode) {
-    annotations[std::string(api::kRestartAnnotation)] = desired::engine_hash(*input.pool, input.defaults);
+    annotations[std::string(api::kRestartAnnotation)] =
+        desired::engine_hash(*input.pool, input.defaults);
     return;
   }
   const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
-  annotations[std::string(api::kConfigAnnotation)] = desired::larderd_config(*input.pool, input.backend, engine);
-  annotations[std::string(api::kRestartAnnotation)] = desired::restart_hash(*input.pool, input.backend, input.defaults, engine);
+  annotations[std::string(api::kConfigAnnotation)] =
+      desired::larderd_config(*input.pool, input.backend, engine);
+  annotations[std::string(api::kRestartAnnotation)] =
+      desired::restart_hash(*input.pool, input.backend, input.defaults, engine);
 }
 
 // The pod's own labels and annotations win over the pool's.
 void add_pool_marks(Object& pod, const api::CachePool& pool) {
-  if (pool.spec.injection.labels.is_object()) add_missing(map_in(map_in(pod, "metadata"), "labels"), pool.spec.injection.labels);
+  if (pool.spec.injection.labels.is_object())
+    add_missing(map_in(map_in(pod, "metadata"), "labels"), pool.spec.injection.labels);
   add_missing(annotations_of(pod), pool.spec.injection.annotations);
 }
 
@@ -73,7 +78,9 @@ void mark_volumes(Object& pod, const Object& before) {
   std::vector<std::string> local, backed_up;
   for (const Object& volume : pod["spec"]["volumes"]) {
     const std::string name = api::text_at(volume, "name");
-    if (std::ranges::any_of(users, [&name](const Object& one) { return api::text_at(one, "name") == name; })) continue;
+    if (std::ranges::any_of(
+            users, [&name](const Object& one) { return api::text_at(one, "name") == name; }))
+      continue;
     // The cluster autoscaler leaves nodes alone whose pods have local volumes that are not listed.
     const bool empty = volume.contains("emptyDir");
     if (empty || volume.contains("hostPath")) local.push_back(name);

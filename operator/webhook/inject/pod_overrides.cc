@@ -36,19 +36,25 @@ std::string apply_annotations(Object& resources, const Object& pod, const std::s
 }
 
 // Names the annotation that is wrong, or the first one where the pool's own value no longer fits.
-Status refusal(const Object& pod, const std::string& prefix, const std::string& first, const api::WrongResource& wrong) {
-  const std::string own = key_of(prefix + wrong.path), key = api::annotation(pod, own) ? own : key_of(prefix + first);
+Status refusal(const Object& pod, const std::string& prefix, const std::string& first,
+               const api::WrongResource& wrong) {
+  const std::string own = key_of(prefix + wrong.path),
+                    key = api::annotation(pod, own) ? own : key_of(prefix + first);
   const std::string container(prefix.empty() ? "larderd" : api::kPayloadContainer);
-  return {Code::kUnsupported, "the pod's annotation " + key + " gives " + container + " impossible resources: " + wrong.path +
-                                  ": " + wrong.why + "; correct or remove the annotation"};
+  return {Code::kUnsupported, "the pod's annotation " + key + " gives " + container +
+                                  " impossible resources: " + wrong.path + ": " + wrong.why +
+                                  "; correct or remove the annotation"};
 }
 
 }  // namespace
 
 Result<api::CachePool> with_overrides(const Object& pod, api::CachePool pool) {
   if (const std::string first = apply_annotations(pool.spec.resources, pod, ""); !first.empty())
-    if (const std::optional<api::WrongResource> wrong = api::wrong_resources(pool.spec)) return refusal(pod, "", first, *wrong);
-  if (const std::string first = apply_annotations(pool.spec.injection.payload_resources, pod, kPayloadPrefix); !first.empty())
+    if (const std::optional<api::WrongResource> wrong = api::wrong_resources(pool.spec))
+      return refusal(pod, "", first, *wrong);
+  if (const std::string first =
+          apply_annotations(pool.spec.injection.payload_resources, pod, kPayloadPrefix);
+      !first.empty())
     if (const std::optional<api::WrongResource> wrong = api::wrong_payload(pool.spec.injection))
       return refusal(pod, kPayloadPrefix, first, *wrong);
   return pool;

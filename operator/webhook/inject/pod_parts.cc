@@ -19,14 +19,18 @@ using api::Object;
 // containers have no network. Larder starts without one, and reaches its backend sooner after these
 // containers.
 constexpr std::array<std::string_view, 11> kNetworkFirst{
-    "istio-init", "istio-validation", "istio-proxy",  "linkerd-init",     "linkerd-network-validator", "linkerd-proxy",
-    "kuma-init",  "kuma-validation",  "kuma-sidecar", "consul-dataplane", "consul-connect-inject-init"};
+    "istio-init",       "istio-validation",          "istio-proxy",
+    "linkerd-init",     "linkerd-network-validator", "linkerd-proxy",
+    "kuma-init",        "kuma-validation",           "kuma-sidecar",
+    "consul-dataplane", "consul-connect-inject-init"};
 // A pod of several Consul services has one of each per service: NAME-SERVICE.
-constexpr std::array<std::string_view, 2> kNetworkFirstOfService{"consul-connect-inject-init-", "consul-dataplane-"};
+constexpr std::array<std::string_view, 2> kNetworkFirstOfService{"consul-connect-inject-init-",
+                                                                 "consul-dataplane-"};
 
 bool makes_network(std::string_view name) {
   return std::ranges::find(kNetworkFirst, name) != kNetworkFirst.end() ||
-         std::ranges::any_of(kNetworkFirstOfService, [&](std::string_view prefix) { return name.starts_with(prefix); });
+         std::ranges::any_of(kNetworkFirstOfService,
+                             [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 bool on_node(const Input& input) {
@@ -48,7 +52,8 @@ std::string normal_path(std::string path) {
 }
 
 // Keeps fields that the pool's user wrote.
-void set_ids(Object& container, std::optional<std::int64_t> user, std::optional<std::int64_t> group, const Input& input) {
+void set_ids(Object& container, std::optional<std::int64_t> user, std::optional<std::int64_t> group,
+             const Input& input) {
   Object& security = container["securityContext"];
   for (const auto& [key, id] : {std::pair{"runAsUser", user}, std::pair{"runAsGroup", group}})
     if (id)
@@ -68,7 +73,8 @@ void fit_resources(Object& container, const Object& wanted, const Object& pod, c
 
 }  // namespace
 
-void add_containers(Object& pod, const Input& input, const std::vector<EngineContainer>& engines, const UserIds& ids) {
+void add_containers(Object& pod, const Input& input, const std::vector<EngineContainer>& engines,
+                    const UserIds& ids) {
   Object& spec = pod["spec"];
   Object payload = desired::payload_container(*input.pool, input.defaults);
   set_ids(payload, ids.payload, ids.payload_group, input);
@@ -76,11 +82,15 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
   Object init = Object::array({std::move(payload)});
   if (!on_node(input)) {
     const desired::EnginePod engine_pod{api::truth_at(pod, "spec.hostNetwork")};
-    Object larderd = desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
+    Object larderd =
+        desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
     set_ids(larderd, ids.user, ids.group, input);
     fit_resources(larderd, input.pool->spec.resources, input.pod, input);
-    if (std::string notice = give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool); !notice.empty())
-      map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] = std::move(notice);
+    if (std::string notice =
+            give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool);
+        !notice.empty())
+      map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] =
+          std::move(notice);
     if (input.defaults.native_sidecars)
       init.push_back(std::move(larderd));
     else
@@ -96,7 +106,8 @@ void add_pull_secrets(Object& pod, const Input& input) {
   if (wanted.empty()) return;
   Object& secrets = list_in(pod["spec"], "imagePullSecrets");
   const auto has = [&secrets](const std::string& name) {
-    return std::ranges::any_of(secrets, [&](const Object& secret) { return api::text_at(secret, "name") == name; });
+    return std::ranges::any_of(
+        secrets, [&](const Object& secret) { return api::text_at(secret, "name") == name; });
   };
   for (const Object& secret : wanted)
     if (!has(api::text_at(secret, "name"))) secrets.push_back(secret);
@@ -104,8 +115,9 @@ void add_pull_secrets(Object& pod, const Input& input) {
 
 void add_volumes(Object& pod, const Input& input) {
   Object& list = list_in(pod["spec"], "volumes");
-  const std::vector<Object> volumes =
-      on_node(input) ? desired::engine_volumes(*input.pool) : desired::larderd_volumes(*input.pool, input.backend);
+  const std::vector<Object> volumes = on_node(input)
+                                          ? desired::engine_volumes(*input.pool)
+                                          : desired::larderd_volumes(*input.pool, input.backend);
   for (const Object& volume : volumes) list.push_back(volume);
 }
 
@@ -117,8 +129,8 @@ void add_groups(Object& pod, const Input& input, const UserIds& ids) {
     if (std::ranges::find(groups, Object(*ids.group)) == groups.end()) groups.push_back(*ids.group);
   }
   if (!wanted.contains("fsGroup") || !ids.volume_group) return;
-  for (const auto& [key, value] :
-       {std::pair{"fsGroup", Object(*ids.volume_group)}, std::pair{"fsGroupChangePolicy", wanted["fsGroupChangePolicy"]}})
+  for (const auto& [key, value] : {std::pair{"fsGroup", Object(*ids.volume_group)},
+                                   std::pair{"fsGroupChangePolicy", wanted["fsGroupChangePolicy"]}})
     if (!security.contains(key) || security[key].is_null()) security[key] = value;
 }
 
@@ -128,8 +140,8 @@ Status add_mounts(Object& container, const Input& input) {
     const std::string path = api::text_at(mount, "mountPath");
     for (const Object& other : mounts)
       if (normal_path(api::text_at(other, "mountPath")) == path)
-        return {Code::kUnsupported,
-                "the container has a mount at " + path + ", the place of Larder's mount; choose another path"};
+        return {Code::kUnsupported, "the container has a mount at " + path +
+                                        ", the place of Larder's mount; choose another path"};
     mounts.push_back(std::move(mount));
   }
   return {};

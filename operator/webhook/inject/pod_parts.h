@@ -11,7 +11,8 @@
 namespace larder::webhook {
 
 // REQUIRES: wrong_form(pod) is "", and input.pool exists.
-void add_containers(api::Object& pod, const Input& input, const std::vector<EngineContainer>& engines, const UserIds& ids);
+void add_containers(api::Object& pod, const Input& input,
+                    const std::vector<EngineContainer>& engines, const UserIds& ids);
 // Adds the pull secrets of larderd's image to the pod's own.
 void add_pull_secrets(api::Object& pod, const Input& input);
 void add_volumes(api::Object& pod, const Input& input);

@@ -11,17 +11,22 @@ namespace {
 using api::Object;
 
 constexpr const char* kReason =
-    "the pod belongs to a group that runs one engine over Ray (multi-node over Ray is not served yet; run the engine in one "
-    "pod with --distributed-executor-backend mp, or in several with vLLM's own --nnodes, --headless or "
+    "the pod belongs to a group that runs one engine over Ray (multi-node over Ray is not served "
+    "yet; run the engine in one "
+    "pod with --distributed-executor-backend mp, or in several with vLLM's own --nnodes, "
+    "--headless or "
     "--data-parallel-address)";
 
-constexpr std::string_view kRayDomain = "ray.io/";                           // KubeRay's labels and annotations
+constexpr std::string_view kRayDomain = "ray.io/";  // KubeRay's labels and annotations
 constexpr std::string_view kGroupDomain = "leaderworkerset.sigs.k8s.io/";    // LeaderWorkerSet's
 constexpr std::string_view kGroupSize = "leaderworkerset.sigs.k8s.io/size";  // an annotation
-constexpr std::array<std::string_view, 3> kVariables{"RAY_ADDRESS", "FQ_RAY_IP", "KUBERAY_GEN_RAY_START_CMD"};
-constexpr std::array<std::string_view, 2> kScripts{"multi-node-serving.sh", "KUBERAY-GEN-RAY-START-CMD"};  // with - for _
+constexpr std::array<std::string_view, 3> kVariables{"RAY_ADDRESS", "FQ_RAY_IP",
+                                                     "KUBERAY_GEN_RAY_START_CMD"};
+constexpr std::array<std::string_view, 2> kScripts{"multi-node-serving.sh",
+                                                   "KUBERAY-GEN-RAY-START-CMD"};  // with - for _
 // Flags whose value may be "ray"; argparse accepts prefixes.
-constexpr std::array<std::string_view, 2> kBackends{"--distributed-executor-backend", "--data-parallel-backend"};
+constexpr std::array<std::string_view, 2> kBackends{"--distributed-executor-backend",
+                                                    "--data-parallel-backend"};
 constexpr std::array<std::string_view, 2> kLeastOfBackends{"--distributed-e", "--data-parallel-b"};
 // Flags of an engine over several pods without Ray.
 constexpr std::array<std::string_view, 12> kOwnGroups{"--headless",
@@ -66,7 +71,8 @@ std::string readable(std::string_view text) {
 }
 
 bool gives_ray(std::string_view text, std::string_view flag, std::string_view least) {
-  for (std::size_t at = text.find(least); at != std::string_view::npos; at = text.find(least, at + 1)) {
+  for (std::size_t at = text.find(least); at != std::string_view::npos;
+       at = text.find(least, at + 1)) {
     std::size_t end = at;
     while (end < text.size() && end - at <= flag.size() && is_part(text[end])) ++end;
     if (flag.starts_with(text.substr(at, end - at)) && word_from(text, end) == "ray") return true;
@@ -76,8 +82,10 @@ bool gives_ray(std::string_view text, std::string_view flag, std::string_view le
 
 // `ray start`, also /usr/bin/ray.
 bool starts_ray(std::string_view text) {
-  for (std::size_t at = text.find("ray"); at != std::string_view::npos; at = text.find("ray", at + 1)) {
-    if ((at > 0 && is_part(text[at - 1])) || (at + 3 < text.size() && !is_gap(text[at + 3]))) continue;
+  for (std::size_t at = text.find("ray"); at != std::string_view::npos;
+       at = text.find("ray", at + 1)) {
+    if ((at > 0 && is_part(text[at - 1])) || (at + 3 < text.size() && !is_gap(text[at + 3])))
+      continue;
     const std::string_view next = word_from(text, at + 3);
     if (next == "start" || next == "symmetric-run") return true;
   }
@@ -85,7 +93,8 @@ bool starts_ray(std::string_view text) {
 }
 
 bool has_any(std::string_view text, const auto& all) {
-  return std::ranges::any_of(all, [text](std::string_view one) { return text.find(one) != std::string_view::npos; });
+  return std::ranges::any_of(
+      all, [text](std::string_view one) { return text.find(one) != std::string_view::npos; });
 }
 
 bool speaks_of_ray(std::string_view text) {
@@ -100,7 +109,8 @@ std::string said_by(const Object& container) {
   for (const char* list : {"command", "args"})
     for (const Object& word : api::at(container, list))
       if (word.is_string()) said += word.get_ref<const std::string&>() + "\n";
-  for (const Object& variable : api::at(container, "env")) said += api::text_at(variable, "value") + "\n";
+  for (const Object& variable : api::at(container, "env"))
+    said += api::text_at(variable, "value") + "\n";
   return readable(said);
 }
 

@@ -19,7 +19,8 @@ bool lists(const Object& values, const std::string& value) {
 }
 
 bool matches_priority(const Object& requirement, const Object& pod) {
-  const std::string name = api::text_at(pod, "spec.priorityClassName"), how = api::text_at(requirement, "operator");
+  const std::string name = api::text_at(pod, "spec.priorityClassName"),
+                    how = api::text_at(requirement, "operator");
   if (how == "Exists") return !name.empty();
   if (how == "DoesNotExist") return name.empty();
   const bool listed = lists(api::child(requirement, "values"), name);
@@ -38,7 +39,9 @@ bool matches_scope(const std::string& scope, const Object& requirement, const Ob
 
 bool matches(const Object& quota, const Object& pod) {
   for (const Object& scope : api::at(quota, "spec.scopes"))
-    if (!scope.is_string() || !matches_scope(scope.get<std::string>(), {{"operator", "Exists"}}, pod)) return false;
+    if (!scope.is_string() ||
+        !matches_scope(scope.get<std::string>(), {{"operator", "Exists"}}, pod))
+      return false;
   for (const Object& requirement : api::at(quota, "spec.scopeSelector.matchExpressions"))
     if (!matches_scope(api::text_at(requirement, "scopeName"), requirement, pod)) return false;
   return true;
@@ -55,8 +58,10 @@ Amount usage_of(const Object& pod, std::string name) {
   if (name == "requests.storage") return pod_claims(pod, storage_class).storage;
   if (name == "persistentvolumeclaims" || name == "count/persistentvolumeclaims")
     return pod_claims(pod, storage_class).count * kOne;
-  if (name.starts_with("limits.")) return pod_amount(pod, "limits", name.substr(name.find('.') + 1));
-  if (name.starts_with("requests.")) return pod_amount(pod, "requests", name.substr(name.find('.') + 1));
+  if (name.starts_with("limits."))
+    return pod_amount(pod, "limits", name.substr(name.find('.') + 1));
+  if (name.starts_with("requests."))
+    return pod_amount(pod, "requests", name.substr(name.find('.') + 1));
   return pod_amount(pod, "requests", name);
 }
 
@@ -66,8 +71,8 @@ std::string resource_of(const std::string& name) {
 
 // A quota for processors or memory refuses a pod with a container that has none.
 std::string unspecified(const Object& quota, const Object& pod) {
-  constexpr std::array<std::string_view, 6> kWanted{"cpu",        "memory",       "requests.cpu", "requests.memory",
-                                                    "limits.cpu", "limits.memory"};
+  constexpr std::array<std::string_view, 6> kWanted{
+      "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"};
   for (const std::string_view name : kWanted) {
     if (api::child(api::at(quota, "spec.hard"), name).is_null()) continue;
     const std::string section = name.starts_with("limits.") ? "limits" : "requests";
@@ -82,8 +87,10 @@ std::string unspecified(const Object& quota, const Object& pod) {
 std::string refused(const Object& quota, const Object& before, const Object& after) {
   if (!matches(quota, after)) return "";
   const bool matched = matches(quota, before);
-  if (const std::string lacks = unspecified(quota, after); !lacks.empty() && (!matched || unspecified(quota, before).empty()))
-    return "ResourceQuota " + api::name_of(quota) + " counts a pod with a cache, and requires " + lacks;
+  if (const std::string lacks = unspecified(quota, after);
+      !lacks.empty() && (!matched || unspecified(quota, before).empty()))
+    return "ResourceQuota " + api::name_of(quota) + " counts a pod with a cache, and requires " +
+           lacks;
   const Object &hard = api::at(quota, "status.hard"), &used = api::at(quota, "status.used");
   if (!hard.is_object()) return "";
   for (const auto& [name, quantity] : hard.items()) {
@@ -94,8 +101,9 @@ std::string refused(const Object& quota, const Object& before, const Object& aft
     // A pod that would be refused without the cache as well is no affair of Larder's.
     if (with <= left || without > left || with <= without) continue;
     const std::string resource = resource_of(name);
-    return "ResourceQuota " + api::name_of(quota) + " has " + amount_text(resource, left) + " of " + name + " left, " +
-           "and with a cache the pod requests " + amount_text(resource, with) + " instead of " + amount_text(resource, without);
+    return "ResourceQuota " + api::name_of(quota) + " has " + amount_text(resource, left) + " of " +
+           name + " left, " + "and with a cache the pod requests " + amount_text(resource, with) +
+           " instead of " + amount_text(resource, without);
   }
   return "";
 }
@@ -105,11 +113,13 @@ std::string refused(const Object& quota, const Object& before, const Object& aft
 void fit_quotas(Object& container, const Object& pod, const Surroundings& surroundings) {
   for (const Surroundings::Kept& quota : surroundings.quotas) {
     const Object& hard = api::at(*quota, "spec.hard");
-    if (hard.is_object() && hard.contains("limits.cpu") && matches(*quota, pod)) limit_cpu(container);
+    if (hard.is_object() && hard.contains("limits.cpu") && matches(*quota, pod))
+      limit_cpu(container);
   }
 }
 
-std::string refused_by_quota(const Object& before, const Object& after, const Surroundings& surroundings) {
+std::string refused_by_quota(const Object& before, const Object& after,
+                             const Surroundings& surroundings) {
   for (const Surroundings::Kept& quota : surroundings.quotas)
     if (std::string why = refused(*quota, before, after); !why.empty()) return why;
   return "";

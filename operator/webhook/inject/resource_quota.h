@@ -15,6 +15,7 @@ void fit_quotas(api::Object& container, const api::Object& pod, const Surroundin
 
 // The ResourceQuota that refuses `after` and admits `before`, with figures, as "ResourceQuota NAME
 // ..."; "": none. REQUIRES: both have the form of a pod.
-std::string refused_by_quota(const api::Object& before, const api::Object& after, const Surroundings& surroundings);
+std::string refused_by_quota(const api::Object& before, const api::Object& after,
+                             const Surroundings& surroundings);
 
 }  // namespace larder::webhook

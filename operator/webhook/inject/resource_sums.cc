@@ -12,13 +12,15 @@ using api::Object;
 constexpr std::uint64_t kThousand = 1000;
 constexpr std::string_view kCpu = "cpu";
 
-const Object& resource_in(const Object& resources, std::string_view section, std::string_view resource) {
+const Object& resource_in(const Object& resources, std::string_view section,
+                          std::string_view resource) {
   return api::child(api::child(resources, section), resource);  // a resource's name may have dots
 }
 
 Amount amount_in(const Object& resources, std::string_view section, std::string_view resource) {
   const Amount amount = amount_of(resource_in(resources, section, resource));
-  return amount || section != "requests" ? amount : amount_of(resource_in(resources, "limits", resource));
+  return amount || section != "requests" ? amount
+                                         : amount_of(resource_in(resources, "limits", resource));
 }
 
 void add(Amount& sum, const Amount& more) {
@@ -33,8 +35,8 @@ Amount larger(const Amount& one, const Amount& other) {
 
 Amount amount_of(const Object& quantity) {
   if (!quantity.is_string() && !quantity.is_number()) return std::nullopt;
-  const Result<std::uint64_t> milli =
-      api::quantity_milli(quantity.is_string() ? quantity.get_ref<const std::string&>() : quantity.dump());
+  const Result<std::uint64_t> milli = api::quantity_milli(
+      quantity.is_string() ? quantity.get_ref<const std::string&>() : quantity.dump());
   return milli.ok() ? Amount(*milli) : std::nullopt;
 }
 
@@ -44,14 +46,16 @@ std::string amount_text(std::string_view resource, std::uint64_t amount) {
   return amount % kThousand == 0 ? std::to_string(whole) : std::to_string(amount) + "m";
 }
 
-Amount container_amount(const Object& container, std::string_view section, std::string_view resource) {
+Amount container_amount(const Object& container, std::string_view section,
+                        std::string_view resource) {
   return amount_in(api::child(container, "resources"), section, resource);
 }
 
 Amount pod_amount(const Object& pod, std::string_view section, std::string_view resource) {
   const Object& spec = api::child(pod, "spec");
   Amount running, init, sidecars;
-  for (const Object& container : api::child(spec, "containers")) add(running, container_amount(container, section, resource));
+  for (const Object& container : api::child(spec, "containers"))
+    add(running, container_amount(container, section, resource));
   for (const Object& container : api::child(spec, "initContainers")) {
     const Amount own = container_amount(container, section, resource);
     Amount phase = sidecars;
@@ -62,7 +66,8 @@ Amount pod_amount(const Object& pod, std::string_view section, std::string_view 
     add(running, own);
   }
   Amount total = larger(running, init);
-  if (const Amount whole = amount_in(api::child(spec, "resources"), section, resource)) total = whole;
+  if (const Amount whole = amount_in(api::child(spec, "resources"), section, resource))
+    total = whole;
   if (total) add(total, amount_of(api::child(api::child(spec, "overhead"), resource)));
   return total;
 }
@@ -72,7 +77,8 @@ Claims pod_claims(const Object& pod, std::string_view storage_class) {
   for (const Object& volume : api::at(pod, "spec.volumes")) {
     const Object& claim = api::at(volume, "ephemeral.volumeClaimTemplate.spec");
     if (!claim.is_object()) continue;
-    if (!storage_class.empty() && api::text_at(claim, "storageClassName") != storage_class) continue;
+    if (!storage_class.empty() && api::text_at(claim, "storageClassName") != storage_class)
+      continue;
     claims.storage += amount_of(api::at(claim, "resources.requests.storage")).value_or(0);
     ++claims.count;
   }

@@ -22,7 +22,8 @@ Amount amount_of(const api::Object& quantity);
 std::string amount_text(std::string_view resource, std::uint64_t amount);
 
 // `section`: "requests" or "limits". A missing request equals the limit.
-Amount container_amount(const api::Object& container, std::string_view section, std::string_view resource);
+Amount container_amount(const api::Object& container, std::string_view section,
+                        std::string_view resource);
 
 // The amount of a pod: the sum over containers and native sidecars, or a larger amount of an init
 // phase, plus the overhead. A resource of the whole pod replaces the sum.

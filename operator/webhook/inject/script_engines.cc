@@ -12,7 +12,8 @@ namespace larder::webhook {
 namespace {
 
 // Commands whose operands NAME=VALUE set a variable for later commands.
-constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly", "local"};
+constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly",
+                                                     "local"};
 
 // The name in NAME=, NAME+= and NAME[...]=; "": no assignment. `value`: index of the value in the
 // word's meaning.
@@ -21,7 +22,8 @@ std::string assigned_name(const ShellWord& word, std::size_t& value) {
   bool inside = false;  // the brackets
   for (std::size_t at = 0; at < word.meaning.size(); ++at) {
     const Cell& cell = word.meaning[at];
-    const bool named = !cell.unknown && (std::isalnum(static_cast<unsigned char>(cell.c)) != 0 || cell.c == '_');
+    const bool named =
+        !cell.unknown && (std::isalnum(static_cast<unsigned char>(cell.c)) != 0 || cell.c == '_');
     if (inside) {
       inside = cell.unknown || cell.c != ']';
     } else if (cell.unknown) {
@@ -90,7 +92,8 @@ Status ScriptEngines::read(std::size_t text, int depth) {
 Status ScriptEngines::read_command(std::size_t text, const ShellCommand& command, int depth) {
   const bool certain = command.certain && text == 0;
   commands_.push_back({{}, certain, command.function, texts_[text].evaluated});
-  for (const ShellWord& word : command.words) commands_.back().words.push_back(script_word(text, word));
+  for (const ShellWord& word : command.words)
+    commands_.back().words.push_back(script_word(text, word));
   // NAME=VALUE in front of a command applies only to the command.
   const std::string first = command.words.front().known();
   const bool alone = std::ranges::all_of(command.words, [](const ShellWord& word) {
@@ -98,33 +101,42 @@ Status ScriptEngines::read_command(std::size_t text, const ShellCommand& command
     return !assigned_name(word, value).empty();
   });
   const bool declares = std::ranges::find(kDeclaring, first) != kDeclaring.end();
-  for (const ShellWord& word : command.words) take_assignment(text, word, certain && (alone || declares));
+  for (const ShellWord& word : command.words)
+    take_assignment(text, word, certain && (alone || declares));
   for (const ShellWord& word : command.words) {
     std::size_t value = 0;
     if (!word.array) continue;
-    if (Status status = read_words(text, word.elements, assigned_name(word, value), depth); !status.ok()) return status;
+    if (Status status = read_words(text, word.elements, assigned_name(word, value), depth);
+        !status.ok())
+      return status;
   }
   return read_words(text, command.words, "", depth);
 }
 
-Status ScriptEngines::read_words(std::size_t text, const std::vector<ShellWord>& words, const std::string& array, int depth) {
+Status ScriptEngines::read_words(std::size_t text, const std::vector<ShellWord>& words,
+                                 const std::string& array, int depth) {
   const auto argv = literals(words);
   const CommandHead head = head_of(argv);
   const std::string& outer = texts_[text].lost;
   const std::string lost = outer.empty() ? head.lost : outer;
   switch (head.kind) {
     case CommandHead::Kind::kEngine:
-      engines_.push_back({text, commands_.size() - 1, words, head.index, head.takes_model, array, lost});
+      engines_.push_back(
+          {text, commands_.size() - 1, words, head.index, head.takes_model, array, lost});
       return {};
-    case CommandHead::Kind::kEval: return read_again({{}, text, true, lost}, words, {head.index, words.size()}, depth);
-    case CommandHead::Kind::kShell: return read_again({{}, text, false, lost}, words, {head.index, head.index + 1}, depth);
+    case CommandHead::Kind::kEval:
+      return read_again({{}, text, true, lost}, words, {head.index, words.size()}, depth);
+    case CommandHead::Kind::kShell:
+      return read_again({{}, text, false, lost}, words, {head.index, head.index + 1}, depth);
     default: return {};
   }
 }
 
 // Joins the words of the span with blanks, like eval.
-Status ScriptEngines::read_again(Text text, const std::vector<ShellWord>& words, Span span, int depth) {
-  if (depth >= kMostReadings || texts_.size() >= kMostTexts) return {Code::kOutOfRange, "the text is nested too deeply"};
+Status ScriptEngines::read_again(Text text, const std::vector<ShellWord>& words, Span span,
+                                 int depth) {
+  if (depth >= kMostReadings || texts_.size() >= kMostTexts)
+    return {Code::kOutOfRange, "the text is nested too deeply"};
   for (std::size_t at = span.first; at < span.last; ++at) {
     const std::size_t begin = words[at].begin;
     if (at > span.first) text.cells.push_back({' ', false, Quotes::kNone, begin, begin});
@@ -167,7 +179,8 @@ std::string ScriptEngines::source_of(std::size_t text, std::size_t begin, std::s
   std::string source;
   for (std::size_t at = begin; at < end; ++at) {
     const Cell& cell = texts_[text].cells[at];
-    source += cell.unknown ? source_of(texts_[text].parent, cell.begin, cell.end) : std::string(1, cell.c);
+    source += cell.unknown ? source_of(texts_[text].parent, cell.begin, cell.end)
+                           : std::string(1, cell.c);
   }
   return source;
 }
@@ -175,7 +188,8 @@ std::string ScriptEngines::source_of(std::size_t text, std::size_t begin, std::s
 std::vector<ScriptWord> ScriptEngines::words(std::size_t engine) const {
   const Engine& one = engines_[engine];
   std::vector<ScriptWord> words;
-  for (std::size_t at = one.first_flag; at < one.command.size(); ++at) words.push_back(script_word(one.text, one.command[at]));
+  for (std::size_t at = one.first_flag; at < one.command.size(); ++at)
+    words.push_back(script_word(one.text, one.command[at]));
   return words;
 }
 
@@ -183,11 +197,13 @@ std::vector<FlagWord> ScriptEngines::flags(std::size_t engine) const {
   const Engine& one = engines_[engine];
   std::vector<FlagWord> flags;
   for (std::size_t at = one.first_flag; at < one.command.size(); ++at)
-    flags.push_back({one.command[at].literal(), one.command[at].many, script_word(one.text, one.command[at]).begins});
+    flags.push_back({one.command[at].literal(), one.command[at].many,
+                     script_word(one.text, one.command[at]).begins});
   return flags;
 }
 
-ScriptEdit ScriptEngines::put(std::size_t engine, std::size_t before, const std::vector<std::string>& words) const {
+ScriptEdit ScriptEngines::put(std::size_t engine, std::size_t before,
+                              const std::vector<std::string>& words) const {
   const Engine& one = engines_[engine];
   const std::size_t word = one.first_flag + before;
   const bool at_end = word >= one.command.size();
@@ -205,16 +221,19 @@ ScriptEdit ScriptEngines::put(std::size_t engine, std::size_t before, const std:
   return {at, at, text};
 }
 
-Result<ScriptEdit> ScriptEngines::replace(std::size_t engine, std::size_t word, const std::string& value) const {
+Result<ScriptEdit> ScriptEngines::replace(std::size_t engine, std::size_t word,
+                                          const std::string& value) const {
   const Engine& one = engines_[engine];
-  ScriptEdit edit{one.command[one.first_flag + word].begin, one.command[one.first_flag + word].end, value};
+  ScriptEdit edit{one.command[one.first_flag + word].begin, one.command[one.first_flag + word].end,
+                  value};
   for (std::size_t in = one.text; in != 0; in = texts_[in].parent) {
     const ShellText& cells = texts_[in].cells;
     const Quotes quotes = cells[edit.begin].quotes;
     for (std::size_t at = edit.begin; at < edit.end; ++at)
       if (cells[at].quotes != quotes)
         return Status(Code::kUnsupported,
-                      "--kv-transfer-config is quoted piece by piece; write the JSON inside one pair of quotes");
+                      "--kv-transfer-config is quoted piece by piece; write the JSON inside one "
+                      "pair of quotes");
     edit = {cells[edit.begin].begin, cells[edit.end - 1].end, shell_encoded(edit.text, quotes)};
   }
   return edit;

@@ -75,7 +75,8 @@ class ScriptEngines {
   bool read_twice(std::size_t engine) const { return engines_[engine].text != 0; }
 
   // Inserts `words`, a flag and its value, before a word of flags(); flags().size(): at the end.
-  ScriptEdit put(std::size_t engine, std::size_t before, const std::vector<std::string>& words) const;
+  ScriptEdit put(std::size_t engine, std::size_t before,
+                 const std::vector<std::string>& words) const;
   // Replaces a word. kUnsupported: the word is partly inside and partly outside of quotes.
   Result<ScriptEdit> replace(std::size_t engine, std::size_t word, const std::string& value) const;
 
@@ -99,7 +100,8 @@ class ScriptEngines {
 
   Status read(std::size_t text, int depth);
   Status read_command(std::size_t text, const ShellCommand& command, int depth);
-  Status read_words(std::size_t text, const std::vector<ShellWord>& words, const std::string& array, int depth);
+  Status read_words(std::size_t text, const std::vector<ShellWord>& words, const std::string& array,
+                    int depth);
   Status read_again(Text text, const std::vector<ShellWord>& words, Span span, int depth);
   void take_assignment(std::size_t text, const ShellWord& word, bool certain);
   ScriptWord script_word(std::size_t text, const ShellWord& word) const;

@@ -57,7 +57,8 @@ void guarantee(Object& container, const Object& wanted) {
   Object& limits = map_in(resources, "limits");
   Object& requests = map_in(resources, "requests");
   for (const char* resource : {"limits.cpu", "requests.cpu"})
-    if (const Object& cpu = api::at(wanted, resource); !limits.contains("cpu") && !cpu.is_null()) limits["cpu"] = cpu;
+    if (const Object& cpu = api::at(wanted, resource); !limits.contains("cpu") && !cpu.is_null())
+      limits["cpu"] = cpu;
   if (!limits.contains("cpu")) limits["cpu"] = kCpu;
   for (const char* resource : {"cpu", "memory"})
     if (limits.contains(resource)) requests[resource] = limits[resource];

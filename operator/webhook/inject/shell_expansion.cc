@@ -10,13 +10,15 @@ using Kind = Expansion::Kind;
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
-         std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+         std::ranges::all_of(text,
+                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 // X, 1, @, ? and the like.
 Expansion parameter(std::string name, std::string rest) {
   if (is_name(name)) return {Kind::kVariable, std::move(name), std::move(rest)};
-  if (name == "@" || name == "*" || (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0))
+  if (name == "@" || name == "*" ||
+      (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0))
     return {Kind::kPositional, "", std::move(rest)};
   return {Kind::kHarmless, "", std::move(rest)};
 }
@@ -26,7 +28,9 @@ Expansion braced(std::string_view inside) {
   if (inside.starts_with('!')) return {Kind::kUnknown, "", ""};
   if (inside.starts_with('#') && inside.size() > 1) return {Kind::kHarmless, "", ""};
   std::size_t end = 0;
-  while (end < inside.size() && (std::isalnum(static_cast<unsigned char>(inside[end])) != 0 || inside[end] == '_')) ++end;
+  while (end < inside.size() &&
+         (std::isalnum(static_cast<unsigned char>(inside[end])) != 0 || inside[end] == '_'))
+    ++end;
   if (end == 0) end = std::min<std::size_t>(1, inside.size());
   return parameter(std::string(inside.substr(0, end)), std::string(inside.substr(end)));
 }
@@ -34,16 +38,21 @@ Expansion braced(std::string_view inside) {
 }  // namespace
 
 Expansion expansion_of(std::string_view written) {
-  if (written.starts_with("<(") || written.starts_with(">(") || written.starts_with("$((")) return {Kind::kHarmless, "", ""};
-  if (written.starts_with("${") && written.size() > 2) return braced(written.substr(2, written.size() - 3));
+  if (written.starts_with("<(") || written.starts_with(">(") || written.starts_with("$(("))
+    return {Kind::kHarmless, "", ""};
+  if (written.starts_with("${") && written.size() > 2)
+    return braced(written.substr(2, written.size() - 3));
   if (written.starts_with("$'"))
-    return {written.find('\\') == std::string_view::npos ? Kind::kHarmless : Kind::kUnknown, "", std::string(written.substr(1))};
+    return {written.find('\\') == std::string_view::npos ? Kind::kHarmless : Kind::kUnknown, "",
+            std::string(written.substr(1))};
   if (written == "$") return {Kind::kHarmless, "", ""};
   if (written.starts_with("$(") && written.size() > 2) {
     const std::string_view inside = written.substr(2, written.size() - 3);
-    return is_name(inside) ? Expansion{Kind::kKubernetes, std::string(inside), ""} : Expansion{Kind::kUnknown, "", ""};
+    return is_name(inside) ? Expansion{Kind::kKubernetes, std::string(inside), ""}
+                           : Expansion{Kind::kUnknown, "", ""};
   }
-  if (written.starts_with('$') && written.size() > 1) return parameter(std::string(written.substr(1)), "");
+  if (written.starts_with('$') && written.size() > 1)
+    return parameter(std::string(written.substr(1)), "");
   return {Kind::kUnknown, "", ""};
 }
 

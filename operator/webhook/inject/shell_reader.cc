@@ -10,8 +10,9 @@ namespace larder::webhook {
 namespace {
 
 // Words before a command. In the place of a command they are keywords.
-constexpr std::array<std::string_view, 14> kReserved{"if",    "then",  "else", "elif", "fi", "do", "done",
-                                                     "while", "until", "{",    "}",    "!",  "in", "esac"};
+constexpr std::array<std::string_view, 14> kReserved{"if", "then", "else",  "elif",  "fi",
+                                                     "do", "done", "while", "until", "{",
+                                                     "}",  "!",    "in",    "esac"};
 
 bool is_name(char c) {
   return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -97,7 +98,8 @@ class ShellReader {
 
   // `function name {`: the first command of the body follows.
   bool begins_function(std::string_view word) {
-    if (word != "{" || command_.words.size() != 2 || command_.words[0].literal() != "function") return false;
+    if (word != "{" || command_.words.size() != 2 || command_.words[0].literal() != "function")
+      return false;
     command_.words.erase(command_.words.begin());
     command_.function = true;
     end_command();
@@ -108,10 +110,13 @@ class ShellReader {
   void take_word() {
     ShellWord word = read_word();
     if (!wrong_.empty()) return;
-    const bool bare = std::ranges::all_of(word.meaning, [](const Cell& cell) { return cell.quotes == Quotes::kNone; });
+    const bool bare = std::ranges::all_of(
+        word.meaning, [](const Cell& cell) { return cell.quotes == Quotes::kNone; });
     const auto text = word.literal();
     // The 2 of 2>&1.
-    if (bare && text && !text->empty() && std::ranges::all_of(*text, is_digit) && (look() == '<' || look() == '>')) return;
+    if (bare && text && !text->empty() && std::ranges::all_of(*text, is_digit) &&
+        (look() == '<' || look() == '>'))
+      return;
     if (bare && text && command_.words.empty()) {
       compounds_.take_word(*text);
       if (std::ranges::find(kReserved, *text) != kReserved.end()) return;
@@ -129,7 +134,8 @@ class ShellReader {
       if (look() == '-') document.tabs = true, ++at_;
       skip_blanks();
       document.end = read_word().literal().value_or("");
-      if (here_documents_.size() < kMostShellNesting) here_documents_.push_back(std::move(document));
+      if (here_documents_.size() < kMostShellNesting)
+        here_documents_.push_back(std::move(document));
       return;
     }
     while (look() != '\0' && std::string_view("<>&|").find(look()) != std::string_view::npos) ++at_;
@@ -138,7 +144,8 @@ class ShellReader {
   }
 
   void skip_blanks() {
-    while (look() == ' ' || look() == '\t' || (look() == '\\' && look(1) == '\n')) at_ += look() == '\\' ? 2 : 1;
+    while (look() == ' ' || look() == '\t' || (look() == '\\' && look(1) == '\n'))
+      at_ += look() == '\\' ? 2 : 1;
   }
 
   void skip_here_documents() {
@@ -182,9 +189,12 @@ class ShellReader {
   // NAME=( or NAME+=(.
   bool begins_array(const ShellWord& word) const {
     if (in_array_ || word.meaning.size() < 2 || word.meaning.back().c != '=') return false;
-    const std::size_t name = word.meaning.size() - (word.meaning[word.meaning.size() - 2].c == '+' ? 2 : 1);
-    return name > 0 && std::all_of(word.meaning.begin(), word.meaning.begin() + static_cast<std::ptrdiff_t>(name),
-                                   [](const Cell& cell) { return is_name(cell.c) && cell.quotes == Quotes::kNone; });
+    const std::size_t name =
+        word.meaning.size() - (word.meaning[word.meaning.size() - 2].c == '+' ? 2 : 1);
+    return name > 0 &&
+           std::all_of(
+               word.meaning.begin(), word.meaning.begin() + static_cast<std::ptrdiff_t>(name),
+               [](const Cell& cell) { return is_name(cell.c) && cell.quotes == Quotes::kNone; });
   }
 
   void take_array(ShellWord& word) {
@@ -227,7 +237,8 @@ class ShellReader {
   // Takes `count` cells with the meaning of the last one, or with an unknown meaning.
   void take(ShellWord& word, std::size_t count, Quotes quotes, bool is_unknown) {
     const std::size_t last = at_ + count - 1;
-    word.meaning.push_back({is_unknown ? '\0' : text_[last].c, is_unknown || text_[last].unknown, quotes, at_, at_ + count});
+    word.meaning.push_back({is_unknown ? '\0' : text_[last].c, is_unknown || text_[last].unknown,
+                            quotes, at_, at_ + count});
     at_ += count;
   }
   void take_escaped(ShellWord& word, Quotes quotes) { take(word, 2, quotes, false); }
@@ -245,7 +256,8 @@ class ShellReader {
       const char c = look();
       if (c == '\\' && look(1) == '\n')
         at_ += 2;
-      else if (c == '\\' && look(1) != '\0' && std::string_view("\\\"$`").find(look(1)) != std::string_view::npos)
+      else if (c == '\\' && look(1) != '\0' &&
+               std::string_view("\\\"$`").find(look(1)) != std::string_view::npos)
         take_escaped(word, Quotes::kDouble);
       else if (c == '$')
         take_dollar(word, Quotes::kDouble);
@@ -260,7 +272,8 @@ class ShellReader {
 
   // Reads from `$`. Kubernetes replaces $$ by $ before a shell reads the text.
   void take_dollar(ShellWord& word, Quotes quotes) {
-    if (look(1) == '$' && look(2) == '(') return take(word, 1, quotes, true), take_dollar(word, quotes);
+    if (look(1) == '$' && look(2) == '(')
+      return take(word, 1, quotes, true), take_dollar(word, quotes);
     const char c = look(1);
     if (c == '(' || c == '{') {
       const bool all = c == '{' && (look(2) == '@' || names_all());
@@ -271,7 +284,9 @@ class ShellReader {
     if (c == '"' && quotes == Quotes::kNone) return static_cast<void>(++at_);
     std::size_t count = 1;
     while (is_name(look(count)) && !is_digit(c)) ++count;
-    if (count == 1 && c != '\0' && (is_digit(c) || std::string_view("@*#?-!$").find(c) != std::string_view::npos)) count = 2;
+    if (count == 1 && c != '\0' &&
+        (is_digit(c) || std::string_view("@*#?-!$").find(c) != std::string_view::npos))
+      count = 2;
     if (count == 1) return take(word, 1, quotes, false);
     word.many = word.many || quotes == Quotes::kNone || c == '@';
     take(word, count, quotes, true);
@@ -326,7 +341,8 @@ class ShellReader {
       return fail("the text is nested too deeply");
     }
     const char open = look(), close = open == '(' ? ')' : '}';
-    const bool outer = std::exchange(in_double_, in_double_ && open == '{');  // in "${...}" a ' is literal
+    const bool outer =
+        std::exchange(in_double_, in_double_ && open == '{');  // in "${...}" a ' is literal
     int depth = 0;
     while (at_ < text_.size()) {
       const char c = look();

@@ -19,7 +19,8 @@ std::string ShellWord::known() const {
 ShellText shell_text(std::string_view script) {
   ShellText text;
   text.reserve(script.size());
-  for (std::size_t at = 0; at < script.size(); ++at) text.push_back({script[at], false, Quotes::kNone, at, at + 1});
+  for (std::size_t at = 0; at < script.size(); ++at)
+    text.push_back({script[at], false, Quotes::kNone, at, at + 1});
   return text;
 }
 
@@ -35,7 +36,8 @@ std::string shell_encoded(std::string_view text, Quotes around) {
       encoded += R"('\'')";
       continue;
     }
-    if (around == Quotes::kDouble && std::string_view("\\\"$`").find(c) != std::string_view::npos) encoded += '\\';
+    if (around == Quotes::kDouble && std::string_view("\\\"$`").find(c) != std::string_view::npos)
+      encoded += '\\';
     encoded += c;
   }
   return encoded;

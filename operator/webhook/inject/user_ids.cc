@@ -46,11 +46,13 @@ std::optional<Block> block_in(const Surroundings& surroundings, std::string_view
 std::set<std::int64_t> users_of(const Object& pod) {
   std::set<std::int64_t> users;
   const auto note = [&users](const Object& security) {
-    if (const Object& user = api::child(security, "runAsUser"); user.is_number_integer()) users.insert(user.get<std::int64_t>());
+    if (const Object& user = api::child(security, "runAsUser"); user.is_number_integer())
+      users.insert(user.get<std::int64_t>());
   };
   note(api::at(pod, "spec.securityContext"));
   for (const char* list : {"spec.containers", "spec.initContainers"})
-    for (const Object& container : api::at(pod, list)) note(api::child(container, "securityContext"));
+    for (const Object& container : api::at(pod, list))
+      note(api::child(container, "securityContext"));
   return users;
 }
 
@@ -64,7 +66,8 @@ std::string range_text(const Block& block) {
   return std::to_string(block.first) + " to " + std::to_string(block.last);
 }
 
-Result<UserIds> in_range(const Input& input, const Block& users, const std::set<std::int64_t>& taken) {
+Result<UserIds> in_range(const Input& input, const Block& users,
+                         const std::set<std::int64_t>& taken) {
   const Object& security = input.pool->spec.pod_security;
   const Block groups = block_in(input.surroundings, kGroupRangesAnnotation).value_or(users);
   const bool node = input.pool->spec.placement == api::Placement::kNode;
@@ -73,13 +76,15 @@ Result<UserIds> in_range(const Input& input, const Block& users, const std::set<
   // OpenShift runs engines as the first id of the range. larderd takes ids from the end.
   const std::int64_t user = chosen ? usual.user : free_below(users.last, taken);
   if (!users.has(user) || (user == users.first && !chosen)) {
-    const std::string range =
-        ", and the namespace allows " + range_text(users) + " (annotation " + std::string(kUserRangeAnnotation) + ")";
+    const std::string range = ", and the namespace allows " + range_text(users) + " (annotation " +
+                              std::string(kUserRangeAnnotation) + ")";
     if (chosen)
-      return Status(Code::kUnsupported, "larderd would run as user " + std::to_string(user) + range +
-                                            "; remove podSecurity.runAsUser of CachePool " + input.pool->name +
+      return Status(Code::kUnsupported, "larderd would run as user " + std::to_string(user) +
+                                            range + "; remove podSecurity.runAsUser of CachePool " +
+                                            input.pool->name +
                                             ", or write a number of the range, except the first");
-    return Status(Code::kUnsupported, "no user id is left for larderd" + range + "; give the namespace a larger range");
+    return Status(Code::kUnsupported,
+                  "no user id is left for larderd" + range + "; give the namespace a larger range");
   }
   const bool group_chosen = !api::child(security, "runAsGroup").is_null();
   const std::int64_t group = node || group_chosen ? usual.group : groups.last;

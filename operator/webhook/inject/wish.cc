@@ -5,7 +5,8 @@ namespace larder::webhook {
 
 std::optional<Wish> wish_of(const api::Object& pod, const Surroundings::Kept& ns) {
   if (api::annotation(pod, api::kInjectAnnotation) == "false") return std::nullopt;
-  if (std::optional<std::string> pool = api::annotation(pod, api::kPoolAnnotation)) return Wish{*std::move(pool)};
+  if (std::optional<std::string> pool = api::annotation(pod, api::kPoolAnnotation))
+    return Wish{*std::move(pool)};
   if (ns == nullptr) return std::nullopt;
   std::optional<std::string> pool = api::label(*ns, api::kPoolLabel);
   if (!pool || pool->empty()) return std::nullopt;

@@ -84,19 +84,25 @@ class Proxy(BaseHTTPRequestHandler):
 
     def _prefilled(self, data):
         try:
-            connection, response = ask(self.prefill, "POST", self.path, data, self._headers(), self.trusted)
+            connection, response = ask(
+                self.prefill, "POST", self.path, data, self._headers(), self.trusted
+            )
             with contextlib.closing(connection):
                 response.read()
             return response.status == 200
         except (OSError, http.client.HTTPException) as error:
-            self.log_message("the prefill engine does not answer (%s): the decode engine computes", error)
+            self.log_message(
+                "the prefill engine does not answer (%s): the decode engine computes", error
+            )
             return False
 
     def _answer(self, data, engines):
         """Passes on the answer of the first engine that responds, part by part."""
         for engine in engines:
             try:
-                connection, response = ask(engine, self.command, self.path, data, self._headers(), self.trusted)
+                connection, response = ask(
+                    engine, self.command, self.path, data, self._headers(), self.trusted
+                )
             except (OSError, http.client.HTTPException) as error:
                 self.log_message("%s does not answer: %s", engine, error)
                 continue
@@ -133,9 +139,15 @@ if __name__ == "__main__":
     parser.add_argument("--decode", required=True, metavar="URL")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--cacert", metavar="FILE", help="authority of https:// engines, in PEM; default: the system's")
+    parser.add_argument(
+        "--cacert",
+        metavar="FILE",
+        help="authority of https:// engines, in PEM; default: the system's",
+    )
     arguments = parser.parse_args()
     try:
-        serve(arguments.prefill, arguments.decode, arguments.port, arguments.host, arguments.cacert).serve_forever()
+        serve(
+            arguments.prefill, arguments.decode, arguments.port, arguments.host, arguments.cacert
+        ).serve_forever()
     except KeyboardInterrupt:
         sys.exit(130)

@@ -5,10 +5,25 @@ This module makes no decisions. A struct with a first field struct_bytes sets th
 
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
-OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, RESOURCE_EXHAUSTED, UNAVAILABLE = range(7)
-DEADLINE_EXCEEDED, FAILED_PRECONDITION, DATA_LOSS, UNSUPPORTED, PERMISSION_DENIED, INTERNAL = range(7, 13)
+OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, RESOURCE_EXHAUSTED, UNAVAILABLE = (
+    range(7)
+)
+DEADLINE_EXCEEDED, FAILED_PRECONDITION, DATA_LOSS, UNSUPPORTED, PERMISSION_DENIED, INTERNAL = range(
+    7, 13
+)
 
 NO_PAGE = 0xFFFFFFFF  # LARDER_NO_PAGE: a block that a load leaves out
 CLOSE_DROP = 1  # LARDER_CLOSE_DROP
@@ -22,7 +37,12 @@ class _Sized(ctypes.Structure):
 
 
 class Options(_Sized):
-    _fields_ = [("struct_bytes", c_uint32), ("copy_threads", c_uint32), ("socket", c_char_p), ("engine", c_char_p)]
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("copy_threads", c_uint32),
+        ("socket", c_char_p),
+        ("engine", c_char_p),
+    ]
 
 
 class Group(ctypes.Structure):
@@ -44,7 +64,12 @@ class Namespace(_Sized):
 
 
 class Pages(ctypes.Structure):
-    _fields_ = [("base", c_void_p), ("stride_bytes", c_uint64), ("page_bytes", c_uint64), ("page_count", c_uint64)]
+    _fields_ = [
+        ("base", c_void_p),
+        ("stride_bytes", c_uint64),
+        ("page_bytes", c_uint64),
+        ("page_count", c_uint64),
+    ]
 
 
 class State(_Sized):
@@ -60,7 +85,13 @@ class State(_Sized):
 
 
 class Hashes(ctypes.Structure):
-    _fields_ = [("bytes", c_char_p), ("stride_bytes", c_size_t), ("count", c_size_t), ("ns", c_uint32), ("reserved", c_uint32)]
+    _fields_ = [
+        ("bytes", c_char_p),
+        ("stride_bytes", c_size_t),
+        ("count", c_size_t),
+        ("ns", c_uint32),
+        ("reserved", c_uint32),
+    ]
 
 
 class Request(_Sized):
@@ -119,7 +150,9 @@ class StoreResult(_Sized):
 
 
 class StoreCompletion(ctypes.Structure):
-    _fields_ = [(name, c_uint64) for name in ("ticket", "stored", "present", "refused", "bytes", "copy_ns")]
+    _fields_ = [
+        (name, c_uint64) for name in ("ticket", "stored", "present", "refused", "bytes", "copy_ns")
+    ]
 
 
 class ActResult(_Sized):
@@ -245,7 +278,10 @@ PROTOTYPES = {
     "larder_pin": _ACT,
     "larder_unpin": _ACT,
     "larder_evict": _ACT,
-    "larder_hash_file": (c_uint32, [c_char_p, POINTER(c_int32), POINTER(FileHash), c_char_p, c_size_t]),
+    "larder_hash_file": (
+        c_uint32,
+        [c_char_p, POINTER(c_int32), POINTER(FileHash), c_char_p, c_size_t],
+    ),
 }
 
 
@@ -288,7 +324,9 @@ def library():
         try:
             loaded, quick = ctypes.CDLL(path), ctypes.PyDLL(path)
         except OSError as error:
-            raise OSError(f"liblarder.so cannot be loaded from {path} ({error}); LARDER_LIBRARY names another file") from None
+            raise OSError(
+                f"liblarder.so cannot be loaded from {path} ({error}); LARDER_LIBRARY names another file"
+            ) from None
         for name, (result, arguments) in PROTOTYPES.items():
             function = getattr(quick if name in _QUICK else loaded, name, None)
             if function is None:
@@ -300,5 +338,3 @@ def library():
             function.restype, function.argtypes = result, arguments
         _library = loaded
     return _library
-
-

@@ -18,10 +18,16 @@ Acted = namedtuple("Acted", "found absent refused")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
 # Figures of 0 are not measured yet. shared: larderd also fetches from a backend, which probe()
 # asks.
-LowerTiers = namedtuple("LowerTiers", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,))
+LowerTiers = namedtuple(
+    "LowerTiers", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,)
+)
 Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
 # there: of probe_each(); bit i tells that a fetch finds chunk i.
-Probed = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s there", defaults=(0,))
+Probed = namedtuple(
+    "Looked",
+    "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s there",
+    defaults=(0,),
+)
 
 _POLL = 64
 _TRANSFER_BYTES = ctypes.sizeof(native.Transfer)
@@ -33,7 +39,9 @@ class LarderError(Exception):
     library's text, or empty."""
 
     def __init__(self, what, status, why=""):
-        super().__init__(f"{what}: {native.library().larder_status_text(status).decode()}{why and f': {why}'}")
+        super().__init__(
+            f"{what}: {native.library().larder_status_text(status).decode()}{why and f': {why}'}"
+        )
         self.status = status
         self.why = why
 
@@ -54,7 +62,9 @@ def await_copies(client, until):
 def namespace_id(fingerprint):
     """The 32 hex digits that name the namespace of this fingerprint text."""
     out = ctypes.create_string_buffer(33)
-    _check("namespace_id", native.library().larder_namespace_id(fingerprint.encode(), out, len(out)))
+    _check(
+        "namespace_id", native.library().larder_namespace_id(fingerprint.encode(), out, len(out))
+    )
     return out.value.decode()
 
 
@@ -72,7 +82,9 @@ class Client:
         self._lib = native.library()
         self._client = ctypes.c_void_p()
         options = native.Options(
-            copy_threads=copy_threads, socket=socket.encode() if socket else None, engine=engine.encode()
+            copy_threads=copy_threads,
+            socket=socket.encode() if socket else None,
+            engine=engine.encode(),
         )
         _check("larder_open", self._lib.larder_open(options, self._client))
         self._completions = (native.Completion * _POLL)()
@@ -96,7 +108,16 @@ class Client:
 
     # ---- setting up
 
-    def set_namespace(self, fingerprint, model, chunk_tokens, groups, shard_count=1, layout_of_shard=None, state_groups=0):
+    def set_namespace(
+        self,
+        fingerprint,
+        model,
+        chunk_tokens,
+        groups,
+        shard_count=1,
+        layout_of_shard=None,
+        state_groups=0,
+    ):
         """groups: (piece_bytes, layers, blocks_per_chunk) for each KV group, of every shard or of
         layout_of_shard alone. The last state_groups of them hold recurrent states."""
         array = (native.Group * len(groups))(*groups)
@@ -124,7 +145,9 @@ class Client:
         other groups only."""
         number = ctypes.c_uint32()
         name = "larder_add_state_namespace" if states else "larder_add_namespace"
-        self._check(name, getattr(self._lib, name)(self._client, fingerprint.encode(), None, number))
+        self._check(
+            name, getattr(self._lib, name)(self._client, fingerprint.encode(), None, number)
+        )
         if wait_ms:
             self._lib.larder_wait_namespace(self._client, number, wait_ms)
         return number.value
@@ -133,13 +156,19 @@ class Client:
         """Gives back a namespace of add_namespace(): its number is a miss from now on. With
         drop=True the last session to close the namespace drops its chunks from larderd's memory.
         Never waits. False: the number is unknown or closed."""
-        return self._lib.larder_close_namespace(self._client, number, native.CLOSE_DROP if drop else 0) == native.OK
+        return (
+            self._lib.larder_close_namespace(self._client, number, native.CLOSE_DROP if drop else 0)
+            == native.OK
+        )
 
     def register_pages(self, group, layers):
         """layers: (address, stride_bytes, page_bytes, page_count) for each layer of the group, in
         the order of the fingerprint."""
         array = (native.Pages * len(layers))(*layers)
-        self._check("larder_register_pages", self._lib.larder_register_pages(self._client, group, array, len(layers)))
+        self._check(
+            "larder_register_pages",
+            self._lib.larder_register_pages(self._client, group, array, len(layers)),
+        )
 
     def after_stream(self, stream):
         """For pages on a CUDA device: later loads, store_finish() and store_submit() copy behind
@@ -220,7 +249,17 @@ class Client:
     def release(self, hold):
         self._lib.larder_release(self._client, hold)
 
-    def report_request(self, tokens_asked, tokens_hit, lookup_ns, decision=0, hashes=b"", stride=16, ns=0, salted=False):
+    def report_request(
+        self,
+        tokens_asked,
+        tokens_hit,
+        lookup_ns,
+        decision=0,
+        hashes=b"",
+        stride=16,
+        ns=0,
+        salted=False,
+    ):
         """Reports one looked-up request. hashes: of all chunks of the request. decision:
         native.DECIDED_*. salted: the request carried a salt, and can hit only chunks of requests
         with the same salt."""
@@ -265,7 +304,14 @@ class Client:
         count = self._lib.larder_poll(self._client, self._completions, _POLL, wait_ms)
         text = self._lib.larder_status_text
         return [
-            Completion(c.ticket, c.status == native.OK, text(c.status).decode(), c.bytes, c.wait_ns, c.copy_ns)
+            Completion(
+                c.ticket,
+                c.status == native.OK,
+                text(c.status).decode(),
+                c.bytes,
+                c.wait_ns,
+                c.copy_ns,
+            )
             for c in self._completions[:count]
         ]
 
@@ -285,14 +331,19 @@ class Client:
         returned the ticket, or the ticket was overtaken. LarderError: too many stores wait for
         store_poll(), and the begun stores are given back."""
         ticket = ctypes.c_uint64()
-        self._check("larder_store_submit", self._lib.larder_store_submit(self._client, wait_ms, ticket))
+        self._check(
+            "larder_store_submit", self._lib.larder_store_submit(self._client, wait_ms, ticket)
+        )
         return ticket.value
 
     def store_poll(self, wait_ms=0):
         """[(ticket, Stored)] of submitted stores that ended since the last call. If there is none
         and a store runs, waits for one, wait_ms at most."""
         count = self._lib.larder_store_poll(self._client, self._stores, _POLL, wait_ms)
-        return [(c.ticket, Stored(*(getattr(c, name) for name in Stored._fields))) for c in self._stores[:count]]
+        return [
+            (c.ticket, Stored(*(getattr(c, name) for name in Stored._fields)))
+            for c in self._stores[:count]
+        ]
 
     def store_overtake(self, ticket):
         """Call this before the pages of a submitted store are written: chunks that are not read by
@@ -314,7 +365,9 @@ class Client:
         below = native.LowerTiers()
         if self._lib.larder_get_lower_tiers(self._client, below) != native.OK or not below.present:
             return None
-        return LowerTiers(bool(below.serving), below.read_latency_ns, below.read_bytes_per_s, bool(below.shared))
+        return LowerTiers(
+            bool(below.serving), below.read_latency_ns, below.read_bytes_per_s, bool(below.shared)
+        )
 
     def reachable(self, hashes, stride, ns=0):
         """The number of chunks, from the first on, in memory or below, as shared memory shows."""
@@ -328,7 +381,9 @@ class Client:
         """Asks larderd to promote chunks into memory and to keep the chunks until fetch_end().
         Returns a ticket. LarderError: larderd cannot be asked."""
         ticket = ctypes.c_uint64()
-        status = self._lib.larder_fetch(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
+        status = self._lib.larder_fetch(
+            self._client, _hashes(hashes, stride, ns), deadline_ms, ticket
+        )
         self._check("larder_fetch", status)
         return ticket.value
 
@@ -342,7 +397,9 @@ class Client:
             return None
         reason = native.FETCH_REASONS[min(result.reason, len(native.FETCH_REASONS) - 1)]
         late = result.reason in (native.FETCH_LATE, native.FETCH_FAILED)
-        return Fetched(result.chunks, result.reason == 0, late, reason, result.bytes, result.elapsed_us / 1e6)
+        return Fetched(
+            result.chunks, result.reason == 0, late, reason, result.bytes, result.elapsed_us / 1e6
+        )
 
     def fetch_end(self, ticket):
         """Frees the kept chunks, or cancels a running fetch."""
@@ -362,7 +419,12 @@ class Client:
 
     def _probe(self, name, hashes, stride, deadline_ms, ns):
         ticket = ctypes.c_uint64()
-        self._check(name, getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket))
+        self._check(
+            name,
+            getattr(self._lib, name)(
+                self._client, _hashes(hashes, stride, ns), deadline_ms, ticket
+            ),
+        )
         return ticket.value
 
     def probe_poll(self, ticket, wait_ms=0):
@@ -376,7 +438,16 @@ class Client:
         reason = native.PROBE_REASONS[min(result.reason, len(native.PROBE_REASONS) - 1)]
         late, elapsed_s = result.reason == native.PROBE_LATE, result.elapsed_us / 1e6
         there = int.from_bytes(result.there, "little")
-        return Probed(result.chunks, result.shared, late, reason, result.read_latency_ns, result.read_bytes_per_s, elapsed_s, there)
+        return Probed(
+            result.chunks,
+            result.shared,
+            late,
+            reason,
+            result.read_latency_ns,
+            result.read_bytes_per_s,
+            elapsed_s,
+            there,
+        )
 
     def probe_end(self, ticket):
         """Cancels the probe, or frees the ticket of the probe."""
@@ -386,7 +457,9 @@ class Client:
     # means the chunks of all shards and groups. A call waits up to wait_ms for larderd's counts,
     # not at all with 0. LarderError: larderd is away, old or late.
 
-    def prefetch(self, hashes=None, stride=16, wait_ms=1000, ns=0, *, states=None, tokens=None, **hashing):
+    def prefetch(
+        self, hashes=None, stride=16, wait_ms=1000, ns=0, *, states=None, tokens=None, **hashing
+    ):
         """Promotes chunks into memory ahead of their use; chunks in memory count as just used.
 
         Instead of hashes, the caller can give `tokens` and the arguments of hash_tokens(). These
@@ -418,13 +491,20 @@ class Client:
         if not isinstance(hashes, bytes):
             for one in hashes:
                 if not isinstance(one, bytes) or len(one) < 16:
-                    raise TypeError(f"{one!r} is no hash: at least 16 bytes, as from hash_tokens() (bytes.fromhex() of digits)")
+                    raise TypeError(
+                        f"{one!r} is no hash: at least 16 bytes, as from hash_tokens() (bytes.fromhex() of digits)"
+                    )
             hashes, stride = b"".join(one[:16] for one in hashes), 16
         result = native.ActResult()
-        self._check(name, getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), wait_ms, result))
+        self._check(
+            name,
+            getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), wait_ms, result),
+        )
         return Acted(result.found, result.absent, result.refused)
 
     @staticmethod
     def _transfer(hashes, stride, pages, group, shard, ns):
         """The Transfer keeps references to `hashes` and `pages`."""
-        return native.Transfer(_TRANSFER_BYTES, shard, group, _hashes(hashes, stride, ns), pages, len(pages) // 4)
+        return native.Transfer(
+            _TRANSFER_BYTES, shard, group, _hashes(hashes, stride, ns), pages, len(pages) // 4
+        )

@@ -54,7 +54,9 @@ def _take(completion, event, begin):
     usage = event.get("usage")
     if usage:
         completion.prompt_tokens = usage.get("prompt_tokens", 0)
-        completion.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        completion.cached_tokens = (usage.get("prompt_tokens_details") or {}).get(
+            "cached_tokens"
+        ) or 0
     for choice in event.get("choices", []):
         if not completion.ttft_s:
             completion.ttft_s = time.perf_counter() - begin

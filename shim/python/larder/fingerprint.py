@@ -46,7 +46,9 @@ def text(facts, fields, shown):
 
 def for_log(text):
     """The text with long lines cut. larderd's status has the whole text."""
-    return "\n".join(line if len(line) <= _MOST_LOG else f"{line[:_MOST_LOG]}..." for line in text.splitlines())
+    return "\n".join(
+        line if len(line) <= _MOST_LOG else f"{line[:_MOST_LOG]}..." for line in text.splitlines()
+    )
 
 
 def differing_fields(one, other):
@@ -117,7 +119,11 @@ def _part(value, start, end):
 
 
 def _name(path):
-    return path if len(path) <= _MAX_NAME else f"{path[:_MAX_NAME]}... ({len(path)} characters, {digest(path)})"
+    return (
+        path
+        if len(path) <= _MAX_NAME
+        else f"{path[:_MAX_NAME]}... ({len(path)} characters, {digest(path)})"
+    )
 
 
 def _json(value):

@@ -17,7 +17,17 @@ from larder.next_tokens import key_behind
 DEFAULT_SEED = "vllm-none-hash"
 
 
-def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", seed=None, cache_salt=None, lora=None, lookahead=0):
+def hash_tokens(
+    tokens,
+    block_size,
+    *,
+    chunk_tokens=None,
+    algorithm="sha256",
+    seed=None,
+    cache_salt=None,
+    lora=None,
+    lookahead=0,
+):
     """The hashes of the full blocks of `tokens`, as a list of bytes; with chunk_tokens, of each
     chunk's last block only.
 
@@ -34,7 +44,9 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
     if block_size < 1 or step < block_size or step % block_size:
         raise ValueError("block_size must be at least 1, and chunk_tokens a multiple of block_size")
     if isinstance(tokens, (str, bytes)):
-        raise TypeError("hash_tokens() takes the token ids of a prompt, as the model's tokenizer gives them, not its text")
+        raise TypeError(
+            "hash_tokens() takes the token ids of a prompt, as the model's tokenizer gives them, not its text"
+        )
     if lookahead < 0:
         raise ValueError("lookahead must be at least 0")
     digest = _DIGESTS[algorithm]
@@ -50,7 +62,10 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
     if not lookahead:
         return chunks
     ends = range(step, len(tokens) - lookahead + 1, step)
-    return [key_behind(chunk, map(operator.index, tokens[end : end + lookahead])) for chunk, end in zip(chunks, ends)]
+    return [
+        key_behind(chunk, map(operator.index, tokens[end : end + lookahead]))
+        for chunk, end in zip(chunks, ends)
+    ]
 
 
 def _sha256(value):

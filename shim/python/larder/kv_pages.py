@@ -22,8 +22,14 @@ def pages_of(name, tensor, page_bytes, blocks=None, padded=False):
         raise ValueError(f"{name}: a block of shape {shape} is not one run of {page_bytes} bytes")
     if stride < page_bytes and pages.shape[0] > 1:
         raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
-    if padded and tensor.storage_offset() * item + (pages.shape[0] - 1) * stride + page_bytes > tensor.untyped_storage().nbytes():
-        raise ValueError(f"{name}: the last block of {page_bytes} bytes ends behind the memory of its tensor")
+    if (
+        padded
+        and tensor.storage_offset() * item + (pages.shape[0] - 1) * stride + page_bytes
+        > tensor.untyped_storage().nbytes()
+    ):
+        raise ValueError(
+            f"{name}: the last block of {page_bytes} bytes ends behind the memory of its tensor"
+        )
     return tensor.data_ptr(), stride, page_bytes, pages.shape[0]
 
 
@@ -51,7 +57,9 @@ def _by_block(name, tensor, blocks):
         return tensor
     if tensor.shape[0] == 0 or tensor.shape[0] % blocks:
         entries = tensor.shape[0]
-        raise ValueError(f"{name}: {entries} entries are no multiple of the engine's {blocks} blocks")
+        raise ValueError(
+            f"{name}: {entries} entries are no multiple of the engine's {blocks} blocks"
+        )
     return tensor.unflatten(0, (blocks, -1))
 
 

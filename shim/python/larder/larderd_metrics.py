@@ -20,7 +20,10 @@ class NotLarderd(Exception):
 
 def samples(text):
     """Values by "name{labels}"."""
-    return {name: float(value) for name, value in re.findall(r"^(larder_[^\s{]+(?:\{.*\})?) (\S+)$", text, re.M)}
+    return {
+        name: float(value)
+        for name, value in re.findall(r"^(larder_[^\s{]+(?:\{.*\})?) (\S+)$", text, re.M)
+    }
 
 
 def read(url, timeout_s=5):
@@ -44,7 +47,9 @@ def read(url, timeout_s=5):
 
 def tokens_hit(found):
     """Tokens found in larderd since the start of larderd, over all models."""
-    return int(sum(value for name, value in found.items() if name.startswith("larder_tokens_hit_total")))
+    return int(
+        sum(value for name, value in found.items() if name.startswith("larder_tokens_hit_total"))
+    )
 
 
 def _seconds(part):
@@ -82,4 +87,6 @@ class Share:
 
     def milliseconds(self):
         """{part: milliseconds}."""
-        return {part: 1e3 * (self.after[_seconds(part)] - self.before[_seconds(part)]) for part in PARTS}
+        return {
+            part: 1e3 * (self.after[_seconds(part)] - self.before[_seconds(part)]) for part in PARTS
+        }

@@ -49,12 +49,20 @@ def _second_reading(share, loaded):
         counted = share.wait(loads=1) if loaded else True
     except larderd_metrics.NotLarderd as why:
         return None, str(why)
-    return (share.milliseconds(), "") if counted else (None, "this larderd counted no load: the server uses another (which: --larderd URL)")
+    return (
+        (share.milliseconds(), "")
+        if counted
+        else (None, "this larderd counted no load: the server uses another (which: --larderd URL)")
+    )
 
 
 def _source(was_reset, measured, own, external):
     if not measured:
-        return "external cache (the engine's own was reset)" if was_reset else "unknown: the server shows no metrics"
+        return (
+            "external cache (the engine's own was reset)"
+            if was_reset
+            else "unknown: the server shows no metrics"
+        )
     if external and own:
         return f"external cache {external} tokens, the engine's own {own}"
     if external:
@@ -63,21 +71,36 @@ def _source(was_reset, measured, own, external):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m larder.query_twice", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m larder.query_twice", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--url", required=True, help="of the server, e.g. http://127.0.0.1:8000")
-    parser.add_argument("--api-key", metavar="KEY", help="key of the server, empty: no key; default: VLLM_API_KEY, then OPENAI_API_KEY")
-    parser.add_argument("--cacert", metavar="FILE", help="authority of an https:// server, in PEM; default: the system's")
+    parser.add_argument(
+        "--api-key",
+        metavar="KEY",
+        help="key of the server, empty: no key; default: VLLM_API_KEY, then OPENAI_API_KEY",
+    )
+    parser.add_argument(
+        "--cacert",
+        metavar="FILE",
+        help="authority of an https:// server, in PEM; default: the system's",
+    )
     parser.add_argument("--file", required=True, help="text that makes a long prompt")
     parser.add_argument("--model", help="served name; default: the server's first")
     parser.add_argument(
-        "--larderd", default=larderd_metrics.DEFAULT_URL, metavar="URL", help="where larderd listens; default: %(default)s"
+        "--larderd",
+        default=larderd_metrics.DEFAULT_URL,
+        metavar="URL",
+        help="where larderd listens; default: %(default)s",
     )
     options = parser.parse_args(arguments)
     try:
         with open(options.file, encoding="utf-8", errors="replace") as file:
             prompt = file.read()
         server = Server(options.url, options.api_key, options.cacert)
-        measured = query_twice(server, options.model or first_model(server), prompt, options.larderd)
+        measured = query_twice(
+            server, options.model or first_model(server), prompt, options.larderd
+        )
     except NoServer as error:
         print(f"query_twice: {error}. Is a server like `vllm serve` up at --url?", file=sys.stderr)
         return 1

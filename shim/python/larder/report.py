@@ -27,7 +27,9 @@ def bars(rows, width=60):
     lines = []
     for label, seconds in rows:
         eighths = max(1, round(8 * width * seconds / longest))
-        lines.append(f"  {label:<13} {'█' * (eighths // 8)}{' ▏▎▍▌▋▊▉'[eighths % 8].strip()} {seconds:.3f} s")
+        lines.append(
+            f"  {label:<13} {'█' * (eighths // 8)}{' ▏▎▍▌▋▊▉'[eighths % 8].strip()} {seconds:.3f} s"
+        )
     return "\n".join(lines)
 
 
@@ -42,11 +44,18 @@ def text(m):
     lines += [_line("TTFT cold", f"{m.cold_s:.3f} s"), _line("TTFT warm", _faster(m, m.warm_s))]
     if m.second_engine_s is not None:
         rows.append(("other engine", m.second_engine_s))
-        lines.append(_line("TTFT other engine", f"{_faster(m, m.second_engine_s)}, first query of this prompt"))
+        lines.append(
+            _line(
+                "TTFT other engine", f"{_faster(m, m.second_engine_s)}, first query of this prompt"
+            )
+        )
     same = "identical" if m.identical else "DIFFERENT"
     lines += [
         _line("Larder's share", _share(m)),
-        _line(f"{CONTINUATION} tokens that follow", f"{same} in {'both' if len(rows) == 2 else 'all three'}"),
+        _line(
+            f"{CONTINUATION} tokens that follow",
+            f"{same} in {'both' if len(rows) == 2 else 'all three'}",
+        ),
     ]
     return "\n".join(["", *lines, "", bars(rows), ""])
 

@@ -17,7 +17,10 @@ _KEY_FROM = "--api-key KEY, VLLM_API_KEY or OPENAI_API_KEY"
 # Remedies by OpenSSL's number of a refused certificate (X509_V_ERR_...).
 _OTHER_AUTHORITY = "; --cacert FILE names the authority to trust"
 _OTHER_NAME = "; use a name in --url for which the certificate is made"
-_REMEDIES = {**dict.fromkeys((2, 18, 19, 20, 21), _OTHER_AUTHORITY), **dict.fromkeys((62, 64), _OTHER_NAME)}
+_REMEDIES = {
+    **dict.fromkeys((2, 18, 19, 20, 21), _OTHER_AUTHORITY),
+    **dict.fromkeys((62, 64), _OTHER_NAME),
+}
 
 
 class ServerError(Exception):
@@ -61,7 +64,9 @@ class Server:
         try:
             return ssl.create_default_context(cafile=cacert or None)
         except OSError as error:  # ssl.SSLError is one
-            raise NotUsable(f"--cacert {cacert}: {_reason(error)}; give a PEM file of the server's authority") from None
+            raise NotUsable(
+                f"--cacert {cacert}: {_reason(error)}; give a PEM file of the server's authority"
+            ) from None
 
     @contextlib.contextmanager
     def request(self, method, path, body=None, timeout_s=30):
@@ -79,7 +84,9 @@ class Server:
     def _connection(self, what, timeout_s):
         try:
             if self._secure:
-                return http.client.HTTPSConnection(self._place, timeout=timeout_s, context=self._trusted)
+                return http.client.HTTPSConnection(
+                    self._place, timeout=timeout_s, context=self._trusted
+                )
             return http.client.HTTPConnection(self._place, timeout=timeout_s)
         except http.client.InvalidURL as error:
             raise NoServer(f"{what}: {error}") from None
@@ -90,9 +97,13 @@ class Server:
             connection.request(method, self._path + path, payload, self._headers)
             response = connection.getresponse()
         except ssl.SSLCertVerificationError as error:
-            raise NotUsable(f"{what}: {_reason(error)}{_REMEDIES.get(error.verify_code, '')}") from None
+            raise NotUsable(
+                f"{what}: {_reason(error)}{_REMEDIES.get(error.verify_code, '')}"
+            ) from None
         except ssl.SSLError as error:
-            raise NotUsable(f"{what}: no TLS with this server ({_reason(error)}); where it has none, its URL begins with http://") from None
+            raise NotUsable(
+                f"{what}: no TLS with this server ({_reason(error)}); where it has none, its URL begins with http://"
+            ) from None
         # ValueError: the path cannot stand in a request
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NoServer(f"{what}: {str(error).strip()}{self._about_tls(error)}") from None
@@ -103,7 +114,11 @@ class Server:
 
     def _about_tls(self, error):
         """A server with TLS hangs up on a request without TLS."""
-        return "; the URL of a server with TLS begins with https://" if isinstance(error, ConnectionResetError) and not self._secure else ""
+        return (
+            "; the URL of a server with TLS begins with https://"
+            if isinstance(error, ConnectionResetError) and not self._secure
+            else ""
+        )
 
     def _about_key(self, status):
         if status != 401:
@@ -127,13 +142,24 @@ def _split(url):
 
 def _key(given):
     """(the source of the key, the key). An empty `given` is no key, even if a variable is set."""
-    places = [("--api-key", given)] if given is not None else [(name, os.environ.get(name)) for name in KEY_VARIABLES]
+    places = (
+        [("--api-key", given)]
+        if given is not None
+        else [(name, os.environ.get(name)) for name in KEY_VARIABLES]
+    )
     name, key = next(((name, key.strip()) for name, key in places if key and key.strip()), ("", ""))
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise NotUsable(f"the key of {name} has a character that a header cannot carry: letters, digits and signs of ASCII, no blank")
+        raise NotUsable(
+            f"the key of {name} has a character that a header cannot carry: letters, digits and signs of ASCII, no blank"
+        )
     return name, key
 
 
 def _reason(error):
     """The reason without the number and the line of Python's source."""
-    return getattr(error, "verify_message", "") or getattr(error, "reason", "") or error.strerror or str(error)
+    return (
+        getattr(error, "verify_message", "")
+        or getattr(error, "reason", "")
+        or error.strerror
+        or str(error)
+    )

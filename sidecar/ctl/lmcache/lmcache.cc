@@ -19,7 +19,8 @@ namespace larder::ctl {
 namespace {
 
 constexpr std::uint64_t kDefaultChunkTokens = 256;  // of LMCache and of Larder
-constexpr std::uint64_t kBlockTokens = 16;          // the smallest block of vLLM; a chunk is a multiple of a block
+constexpr std::uint64_t kBlockTokens =
+    16;  // the smallest block of vLLM; a chunk is a multiple of a block
 
 // Settings that turn LMCache from a cache into a transport between engines.
 constexpr std::array<std::string_view, 3> kTransports{"enable_pd", "enable_xpyd", "enable_nixl"};
@@ -82,7 +83,8 @@ class Import {
 Status Import::put(const LmcacheSetting& setting, std::string_view key, const std::string& text) {
   const config::Field* field = config::find_field(key);
   if (field == nullptr) return {Code::kInternal, "larderd has no key " + std::string(key)};
-  if (const Status status = field->parse(text, config_); !status.ok()) return refuse(setting, status.text());
+  if (const Status status = field->parse(text, config_); !status.ok())
+    return refuse(setting, status.text());
   values_[std::string(key)] = text;
   return {};
 }
@@ -107,14 +109,16 @@ void Import::unknown(const LmcacheSetting& setting) {
 
 Status Import::chunk_size(const LmcacheSetting& setting) {
   std::uint64_t tokens = 0;
-  if (!config::parse_number(setting.text, tokens) || tokens == 0) return refuse(setting, "is no number of tokens");
+  if (!config::parse_number(setting.text, tokens) || tokens == 0)
+    return refuse(setting, "is no number of tokens");
   chunk_tokens_.clear();
   if (tokens == kDefaultChunkTokens) return {};
   if (tokens % kBlockTokens == 0 && tokens <= UINT32_MAX)
     chunk_tokens_ = std::to_string(tokens);
   else
     note(Counterpart::kNone, setting,
-         setting.text + " tokens are no multiple of vLLM's block of 16: chunks keep their default size");
+         setting.text +
+             " tokens are no multiple of vLLM's block of 16: chunks keep their default size");
   return {};
 }
 
@@ -126,7 +130,8 @@ Status Import::local_cpu(const LmcacheSetting& setting) {
   if (!kept.ok()) return kept.status();
   if (!*kept)
     note(Counterpart::kAlways, setting,
-         "LMCache's memory is a buffer alone then; larderd's memory of memory.size keeps KV too, beside disk and backend");
+         "LMCache's memory is a buffer alone then; larderd's memory of memory.size keeps KV too, "
+         "beside disk and backend");
   return {};
 }
 
@@ -168,19 +173,23 @@ Status Import::disk_size(const LmcacheSetting& setting) {
 // LMCache and larderd both need path and size for a disk tier. Called after all settings are known.
 Status Import::disk() {
   if (disk_path_ && !disk_size_)
-    note(Counterpart::kAlways, *disk_path_, "LMCache stores no chunk there without max_local_disk_size: no disk tier");
+    note(Counterpart::kAlways, *disk_path_,
+         "LMCache stores no chunk there without max_local_disk_size: no disk tier");
   if (disk_size_ && !disk_path_)
-    note(Counterpart::kAlways, *disk_size_, "LMCache stores no chunk on a disk without local_disk: no disk tier");
+    note(Counterpart::kAlways, *disk_size_,
+         "LMCache stores no chunk on a disk without local_disk: no disk tier");
   if (!disk_path_ || !disk_size_) return {};
   static constexpr std::string_view kScheme = "file://";
   const std::string& text = disk_path_->text;
   const std::string path = text.substr(text.starts_with(kScheme) ? kScheme.size() : 0);
-  const bool plain = std::ranges::all_of(
-      path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
+  const bool plain = std::ranges::all_of(path, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-';
+  });
   if (!path.starts_with('/') || !plain) {
     note(Counterpart::kNone, *disk_path_,
          path + (plain ? " is a path from where the engine starts" : " is no plain path") +
-             ": set disk.path to a directory that exists, as an absolute path, and disk.size to " + disk_size_->text);
+             ": set disk.path to a directory that exists, as an absolute path, and disk.size to " +
+             disk_size_->text);
     return {};
   }
   if (const Status status = put(*disk_path_, "disk.path", path); !status.ok()) return status;
@@ -190,10 +199,12 @@ Status Import::disk() {
 // Errors never contain the text of a URL, which may hold a password.
 Status Import::backend() {
   LmcacheBackend::Result result = backend_.result();
-  for (const LmcacheBackend::Note& said : result.notes) note(said.counterpart, said.setting, said.words);
+  for (const LmcacheBackend::Note& said : result.notes)
+    note(said.counterpart, said.setting, said.words);
   for (const LmcacheBackend::Value& value : result.values) {
     const Status status = config::find_field(value.key)->parse(value.text, config_);
-    if (!status.ok()) return {status.code(), value.from.where + ": " + value.from.key + " " + status.text()};
+    if (!status.ok())
+      return {status.code(), value.from.where + ": " + value.from.key + " " + status.text()};
     values_[value.key] = value.text;
   }
   to_do_ = std::move(result.to_do);
@@ -204,14 +215,15 @@ Status Import::backend() {
 // must choose a size.
 Status Import::unbounded_disk(const LmcacheSetting& setting) {
   note(Counterpart::kNone, setting,
-       "files there have no bound, but a disk tier has a size: set disk.path to " + setting.text + " and choose disk.size");
+       "files there have no bound, but a disk tier has a size: set disk.path to " + setting.text +
+           " and choose disk.size");
   return {};
 }
 
 Status Import::adapter(const LmcacheSetting& setting) {
-  note(
-      Counterpart::kNone, setting,
-      "larderd has no tier for " + setting.text + ", only one disk (disk.path, disk.size) and one Redis or Valkey (backend.url)");
+  note(Counterpart::kNone, setting,
+       "larderd has no tier for " + setting.text +
+           ", only one disk (disk.path, disk.size) and one Redis or Valkey (backend.url)");
   return {};
 }
 
@@ -231,19 +243,22 @@ Status Import::http_port(const LmcacheSetting& setting) {
 
 Status Import::listen(const LmcacheSetting& setting) {
   const bool bare = http_host_.find(':') != std::string::npos && !http_host_.starts_with('[');
-  return put(setting, "http.listen", (bare ? "[" + http_host_ + "]" : http_host_) + ":" + http_port_);
+  return put(setting, "http.listen",
+             (bare ? "[" + http_host_ + "]" : http_host_) + ":" + http_port_);
 }
 
 // LMCache allows names that larderd does not: such a name becomes a comment.
 Status Import::shm_name(const LmcacheSetting& setting) {
   if (!is_nothing(setting.text) && !put(setting, "memory.shm_name", setting.text).ok())
-    note(Counterpart::kNone, setting, "is not allowed as memory.shm_name; the default follows pool");
+    note(Counterpart::kNone, setting,
+         "is not allowed as memory.shm_name; the default follows pool");
   return {};
 }
 
 Status Import::instance(const LmcacheSetting& setting) {
   if (!put(setting, "pool", setting.text).ok())
-    note(Counterpart::kNone, setting, "is no name of a pool: pool names larderd's socket and shared memory");
+    note(Counterpart::kNone, setting,
+         "is no name of a pool: pool names larderd's socket and shared memory");
   return {};
 }
 
@@ -251,7 +266,9 @@ Status Import::disaggregated(const LmcacheSetting& setting) {
   const Result<bool> on = read_bool(setting);
   if (!on.ok()) return on.status();
   if (!*on) return {};
-  return refuse(setting, "moves KV from prefill to decode engines; Larder stores KV and is no such transport");
+  return refuse(
+      setting,
+      "moves KV from prefill to decode engines; Larder stores KV and is no such transport");
 }
 
 // A list of plugin names. The plugin for Redis has a URL setting of its own; larderd has no
@@ -318,7 +335,8 @@ Status Import::take(const LmcacheSetting& setting) {
 std::string Import::comments(Counterpart counterpart, std::string_view title) const {
   std::string text;
   for (const Note& note : notes_)
-    if (note.counterpart == counterpart) text += "#   " + base::printable(note.names + ": " + note.words) + "\n";
+    if (note.counterpart == counterpart)
+      text += "#   " + base::printable(note.names + ": " + note.words) + "\n";
   return text.empty() ? "" : "# " + std::string(title) + ":\n" + text;
 }
 
@@ -326,9 +344,13 @@ Result<ImportedLmcache> Import::result() {
   if (Status status = disk(); !status.ok()) return status;
   if (Status status = backend(); !status.ok()) return status;
   ImportedLmcache imported;
-  const std::string chunk = chunk_tokens_.empty() ? "" : R"(,"kv_connector_extra_config":{"chunk_tokens":)" + chunk_tokens_ + "}";
+  const std::string chunk =
+      chunk_tokens_.empty()
+          ? ""
+          : R"(,"kv_connector_extra_config":{"chunk_tokens":)" + chunk_tokens_ + "}";
   imported.yaml =
-      "# Larder's configuration, converted from LMCache's. Check this file: larderd --check-config --config THIS-FILE\n"
+      "# Larder's configuration, converted from LMCache's. Check this file: larderd --check-config "
+      "--config THIS-FILE\n"
       "# Give vLLM this option instead of LMCache's connector:\n"
       R"(#   --kv-transfer-config '{"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both")" +
       chunk + "}'\n";
@@ -343,7 +365,8 @@ Result<ImportedLmcache> Import::result() {
   for (const auto& [key, text] : values_) writer.add(key, text);
   imported.yaml += writer.yaml();
   imported.unserved = unknown_.size();
-  for (const auto& [counterpart, count] : counted_) imported.unserved += counterpart == Counterpart::kAlways ? 0 : count;
+  for (const auto& [counterpart, count] : counted_)
+    imported.unserved += counterpart == Counterpart::kAlways ? 0 : count;
   return imported;
 }
 

@@ -10,23 +10,25 @@
 namespace larder::ctl {
 namespace {
 
-constexpr std::array<std::string_view, 15> kKeys{"remote_url",
-                                                 "extra_config.remote_storage_plugin.redis.redis_url",
-                                                 "extra_config.redis_url",
-                                                 "resp_host",
-                                                 "resp_port",
-                                                 "resp_username",
-                                                 "resp_password",
-                                                 "extra_config.redis_username",
-                                                 "extra_config.redis_password",
-                                                 "extra_config.username",
-                                                 "extra_config.password",
-                                                 "extra_config.valkey_username",
-                                                 "extra_config.valkey_password",
-                                                 "extra_config.valkey_database",
-                                                 "extra_config.tls_enable"};
+constexpr std::array<std::string_view, 15> kKeys{
+    "remote_url",
+    "extra_config.remote_storage_plugin.redis.redis_url",
+    "extra_config.redis_url",
+    "resp_host",
+    "resp_port",
+    "resp_username",
+    "resp_password",
+    "extra_config.redis_username",
+    "extra_config.redis_password",
+    "extra_config.username",
+    "extra_config.password",
+    "extra_config.valkey_username",
+    "extra_config.valkey_password",
+    "extra_config.valkey_database",
+    "extra_config.tls_enable"};
 constexpr std::string_view kModeKey = "extra_config.valkey_mode";
-constexpr std::array<std::string_view, 6> kServed{"redis", "rediss", "valkey", "valkeys", "unix", "resp"};
+constexpr std::array<std::string_view, 6> kServed{"redis",   "rediss", "valkey",
+                                                  "valkeys", "unix",   "resp"};
 constexpr std::string_view kPasswordFile = "/etc/larder/backend.password";
 constexpr std::string_view kSentinel = "-sentinel", kCluster = "-cluster";
 constexpr std::string_view kTheirMaster = "redismaster";  // LMCache's default
@@ -47,8 +49,9 @@ std::string encoded(std::string_view name) {
 
 // Whether a path needs no quoting in YAML and no encoding in a URL.
 bool is_plain(std::string_view path) {
-  return std::ranges::all_of(
-      path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
+  return std::ranges::all_of(path, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-';
+  });
 }
 
 // "redis-sentinel" gives "redis".
@@ -74,7 +77,8 @@ Status LmcacheBackend::take(const LmcacheSetting& setting) {
     const std::size_t end = setting.text.find("://");
     // The error leaves out the text, which may hold a password.
     if (end == std::string::npos || end == 0)
-      return {Code::kInvalidArgument, setting.where + ": " + key + " is no URL: PROTOCOL://HOST:PORT is wanted"};
+      return {Code::kInvalidArgument,
+              setting.where + ": " + key + " is no URL: PROTOCOL://HOST:PORT is wanted"};
     url_ = setting;
     plugin_url_ = plugin;
     return {};
@@ -99,7 +103,8 @@ LmcacheBackend::Url LmcacheBackend::split(std::string_view text) {
   const std::size_t end = text.find("://");
   url.scheme = base::lower(text.substr(0, end));
   std::string_view rest = text.substr(end + 3);
-  if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos && !rest.starts_with('/')) {
+  if (const std::size_t at = rest.rfind('@');
+      at != std::string_view::npos && !rest.starts_with('/')) {
     const std::string_view who = rest.substr(0, at);
     url.user = who.substr(0, who.find(':'));
     url.password = who.find(':') != std::string_view::npos;
@@ -134,9 +139,11 @@ LmcacheBackend::Result LmcacheBackend::result() const {
     if (url_) result.notes.push_back({counterpart, {url_->key, "", url_->where}, words});
   };
   if (url.scheme == "lm") {
-    url_is(Counterpart::kNone, shown +
-                                   " is LMCache's own server. Engines of one machine share one larderd instead. Between "
-                                   "machines, set backend.url to a Redis or Valkey");
+    url_is(
+        Counterpart::kNone,
+        shown +
+            " is LMCache's own server. Engines of one machine share one larderd instead. Between "
+            "machines, set backend.url to a Redis or Valkey");
   } else if (!is_one_of(without_suffix(url.scheme), kServed)) {
     url_is(Counterpart::kNone, shown + ": Larder has no backend for " + url.scheme);
   } else {
@@ -154,10 +161,11 @@ LmcacheBackend::Mode LmcacheBackend::mode_of(const Url& url) const {
 
 void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {
   const bool socket = url.scheme == "unix";
-  const LmcacheSetting from =
-      url_ ? LmcacheSetting{url_->key, "", url_->where} : LmcacheSetting{"resp_host", "", others_.front().where};
+  const LmcacheSetting from = url_ ? LmcacheSetting{url_->key, "", url_->where}
+                                   : LmcacheSetting{"resp_host", "", others_.front().where};
   if (socket && !is_plain(url.place)) {
-    result.notes.push_back({Counterpart::kNone, from, "is no plain path: set backend.url to unix:// and the path"});
+    result.notes.push_back(
+        {Counterpart::kNone, from, "is no plain path: set backend.url to unix:// and the path"});
     return;
   }
   std::string scheme = without_suffix(url.scheme);
@@ -166,40 +174,51 @@ void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {
   if (mode != Mode::kStandalone) scheme += mode == Mode::kSentinel ? kSentinel : kCluster;
   const std::string user = url.user.empty() ? user_ : url.user;
   const std::string path = path_of(url, mode, from, result);
-  result.values.push_back({"backend.url", scheme + "://" + (user.empty() ? "" : user + "@") + url.place + path, from});
-  if (url.query) result.notes.push_back({Counterpart::kNone, from, "the query of the URL, behind '?', is left out"});
-  if (socket && !database_.empty())
+  result.values.push_back(
+      {"backend.url", scheme + "://" + (user.empty() ? "" : user + "@") + url.place + path, from});
+  if (url.query)
     result.notes.push_back(
-        {Counterpart::kNone, {"extra_config.valkey_database", "", from.where}, "larderd uses database 0 over a Unix socket"});
+        {Counterpart::kNone, from, "the query of the URL, behind '?', is left out"});
+  if (socket && !database_.empty())
+    result.notes.push_back({Counterpart::kNone,
+                            {"extra_config.valkey_database", "", from.where},
+                            "larderd uses database 0 over a Unix socket"});
   password(url, user, from, result);
-  result.to_do.emplace_back("larderctl backend check --config THIS-FILE checks the server and its settings");
+  result.to_do.emplace_back(
+      "larderctl backend check --config THIS-FILE checks the server and its settings");
 }
 
 // The database, or for Sentinels the name of the master, which LMCache takes from an environment
 // variable.
-std::string LmcacheBackend::path_of(const Url& url, Mode mode, const LmcacheSetting& from, Result& result) const {
-  if (mode == Mode::kStandalone) return url.path.empty() && url.scheme != "unix" ? database_ : url.path;
+std::string LmcacheBackend::path_of(const Url& url, Mode mode, const LmcacheSetting& from,
+                                    Result& result) const {
+  if (mode == Mode::kStandalone)
+    return url.path.empty() && url.scheme != "unix" ? database_ : url.path;
   if (mode == Mode::kCluster) {
     if (!database_.empty() || (!url.path.empty() && url.path != "/0"))
       result.notes.push_back({Counterpart::kNone, from, "a Cluster has database 0 alone"});
     return "";
   }
   const std::string master = url.path.empty() ? "/" + std::string(kTheirMaster) : url.path;
-  result.to_do.push_back("is " + master.substr(1) + " the name under which the Sentinels know the master? LMCache takes " +
+  result.to_do.push_back("is " + master.substr(1) +
+                         " the name under which the Sentinels know the master? LMCache takes " +
                          "$REDIS_SERVICE_NAME, or " + std::string(kTheirMaster));
   return master;
 }
 
-void LmcacheBackend::password(const Url& url, const std::string& user, const LmcacheSetting& from, Result& result) const {
+void LmcacheBackend::password(const Url& url, const std::string& user, const LmcacheSetting& from,
+                              Result& result) const {
   if (!url.password && !password_ && user.empty()) return;
   const LmcacheSetting& holder = password_ && !url.password ? *password_ : from;
   result.values.push_back({"backend.password_file", std::string(kPasswordFile), holder});
-  result.to_do.push_back("write the password (" + holder.key + ", " + holder.where + ") into " + std::string(kPasswordFile) +
-                         ", which larderd's user alone may read");
+  result.to_do.push_back("write the password (" + holder.key + ", " + holder.where + ") into " +
+                         std::string(kPasswordFile) + ", which larderd's user alone may read");
 }
 
-void LmcacheBackend::all_are(Counterpart counterpart, const std::string& words, Result& result) const {
-  for (const LmcacheSetting& setting : others_) result.notes.push_back({counterpart, setting, words});
+void LmcacheBackend::all_are(Counterpart counterpart, const std::string& words,
+                             Result& result) const {
+  for (const LmcacheSetting& setting : others_)
+    result.notes.push_back({counterpart, setting, words});
 }
 
 }  // namespace larder::ctl

@@ -39,7 +39,8 @@ class LmcacheBackend {
 
  private:
   struct Url {
-    std::string scheme, user, place, path;  // "redis"; "host:port,host:port", or the path of a socket; "/2", "/mymaster"
+    std::string scheme, user, place,
+        path;  // "redis"; "host:port,host:port", or the path of a socket; "/2", "/mymaster"
     bool password = false, query = false;
   };
   static Url split(std::string_view text);
@@ -48,11 +49,12 @@ class LmcacheBackend {
   Mode mode_of(const Url& url) const;
   void server(const Url& url, Mode mode, Result& result) const;
   std::string path_of(const Url& url, Mode mode, const LmcacheSetting& from, Result& result) const;
-  void password(const Url& url, const std::string& user, const LmcacheSetting& from, Result& result) const;
+  void password(const Url& url, const std::string& user, const LmcacheSetting& from,
+                Result& result) const;
   void all_are(Counterpart counterpart, const std::string& words, Result& result) const;
 
   std::optional<LmcacheSetting> url_;  // the text may hold a password
-  bool plugin_url_ = false;            // `url_` is of LMCache's plugin for Redis, and wins over remote_url
+  bool plugin_url_ = false;  // `url_` is of LMCache's plugin for Redis, and wins over remote_url
   std::string host_, port_, user_, database_;
   std::optional<LmcacheSetting> password_;
   bool tls_ = false, cluster_ = false;

@@ -12,28 +12,37 @@ namespace {
 
 using enum Counterpart;
 
-constexpr std::string_view kOneThread = "one thread of larderd does all reads and writes of a backend";
-constexpr std::string_view kText = "Larder serves prefixes only, not text at other positions (CacheBlend)";
+constexpr std::string_view kOneThread =
+    "one thread of larderd does all reads and writes of a backend";
+constexpr std::string_view kText =
+    "Larder serves prefixes only, not text at other positions (CacheBlend)";
 constexpr std::string_view kPeers =
-    "engines of one machine share one larderd without this setting; Larder does not fetch from other machines";
+    "engines of one machine share one larderd without this setting; Larder does not fetch from "
+    "other machines";
 constexpr std::string_view kDisaggregated =
-    "Larder stores KV and does not transport KV from prefill to decode engines: use a connector of vLLM";
+    "Larder stores KV and does not transport KV from prefill to decode engines: use a connector of "
+    "vLLM";
 constexpr std::string_view kGpuDirect = "the GPU does not read storage directly";
 constexpr std::string_view kPlugin = "larderd has no plugins";
 constexpr std::string_view kController = "Larder has no controller: larderctl asks each larderd";
-constexpr std::string_view kLazy = "larderd is ready at once and touches its memory in the background";
-constexpr std::string_view kHttp = "larderd serves metrics, health and status on http.listen, admin verbs on http.admin_socket";
+constexpr std::string_view kLazy =
+    "larderd is ready at once and touches its memory in the background";
+constexpr std::string_view kHttp =
+    "larderd serves metrics, health and status on http.listen, admin verbs on http.admin_socket";
 constexpr std::string_view kDeadlines = "every wait has a deadline, and a late answer is a miss";
 constexpr std::string_view kPins = "a hold ends with the report of the load, or with the engine";
-constexpr std::string_view kStatistics = "larderctl status and /metrics count hits, tokens and bytes";
+constexpr std::string_view kStatistics =
+    "larderctl status and /metrics count hits, tokens and bytes";
 constexpr std::string_view kHidden = "Larder stores KV only, no hidden states";
 constexpr std::string_view kScripts = "larderd runs no scripts";
 constexpr std::string_view kSocket =
-    "engines find larderd by its Unix socket: LARDER_SOCKET, or `socket` in kv_connector_extra_config";
+    "engines find larderd by its Unix socket: LARDER_SOCKET, or `socket` in "
+    "kv_connector_extra_config";
 
 constexpr std::string_view kOneLoop = "one event loop serves all engines, which copy by themselves";
 constexpr std::string_view kOwnGroups = "each KV group of a hybrid model always has its own chunks";
-constexpr std::string_view kSharedMemory = "engines and larderd always share memory over a Unix socket";
+constexpr std::string_view kSharedMemory =
+    "engines and larderd always share memory over a Unix socket";
 constexpr std::string_view kDeaths = "larderd notices the end of an engine at once";
 constexpr std::string_view kPlace = "larderd evicts a chunk when another chunk needs the place";
 constexpr std::string_view kOneMemory = "memory is one arena in DRAM";
@@ -61,7 +70,8 @@ constexpr LmcacheKey kKeys[] = {
     {"max_local_disk_size", kConverted, ""},
     {"local_disk_path_sharding", kNone, "the disk tier is one file in one directory"},
     {"remote_url", kConverted, ""},
-    {"remote_serde", kNone, "Larder stores the KV of the engine unchanged, without lossy compression", "naive"},
+    {"remote_serde", kNone,
+     "Larder stores the KV of the engine unchanged, without lossy compression", "naive"},
     {"resp_host", kConverted, ""},
     {"resp_port", kConverted, ""},
     {"resp_username", kConverted, ""},
@@ -80,11 +90,15 @@ constexpr LmcacheKey kKeys[] = {
     {"store_location", kNone, "Larder chooses the tier of each store"},
     // Stores and look-ups.
     {"save_decode_cache", kAlways, "the engine stores each full chunk, in prefill and decode"},
-    {"save_unfull_chunk", kNone, "Larder stores whole chunks only; the engine computes the rest of a prompt"},
-    {"use_layerwise", kNone, "a chunk holds all layers and loads before the request runs, while other requests run"},
+    {"save_unfull_chunk", kNone,
+     "Larder stores whole chunks only; the engine computes the rest of a prompt"},
+    {"use_layerwise", kNone,
+     "a chunk holds all layers and loads before the request runs, while other requests run"},
     {"enable_async_loading", kAlways, "loads are asynchronous always"},
-    {"pre_caching_hash_algorithm", kAlways, "the keys are vLLM's own block hashes: see its --prefix-caching-hash-algo"},
-    {"min_retrieve_tokens", kNone, "see min_tokens in kv_connector_extra_config, which skips short prompts"},
+    {"pre_caching_hash_algorithm", kAlways,
+     "the keys are vLLM's own block hashes: see its --prefix-caching-hash-algo"},
+    {"min_retrieve_tokens", kNone,
+     "see min_tokens in kv_connector_extra_config, which skips short prompts"},
     {"priority_limit", kNone, "one request opts out with kv_transfer_params {\"larder\": \"off\"}"},
     {"hit_miss_ratio", kNone, "the engine always loads hits"},
     {"blocking_timeout_secs", kAlways, kDeadlines},
@@ -96,7 +110,8 @@ constexpr LmcacheKey kKeys[] = {
     {"enable_scheduler_bypass_lookup", kAlways, "the scheduler looks up in shared memory itself"},
     {"lookup_server_worker_ids", kAlways, "the scheduler looks up in shared memory itself"},
     {"use_gpu_connector_v3", kAlways, "Larder has one connector"},
-    {"enable_kv_events", kAlways, "the connector publishes KV events if vLLM has --kv-events-config"},
+    {"enable_kv_events", kAlways,
+     "the connector publishes KV events if vLLM has --kv-events-config"},
     {"enable_hidden_state_cache", kNone, kHidden},
     {"max_hidden_state_cpu_size", kNone, kHidden},
     {"hidden_state_layers", kNone, kHidden},
@@ -123,7 +138,8 @@ constexpr LmcacheKey kKeys[] = {
     {"peer_lookup_ports", kNone, kPeers},
     {"lookup_url", kNone, kPeers},
     {"distributed_url", kNone, kPeers},
-    {"transfer_channel", kNone, "the setting is for peer-to-peer sharing and disaggregated prefill"},
+    {"transfer_channel", kNone,
+     "the setting is for peer-to-peer sharing and disaggregated prefill"},
     {"mp_host", kAlways, kSocket},
     {"mp_port", kAlways, kSocket},
     {"enable_pd", kConverted, ""},
@@ -190,7 +206,8 @@ constexpr LmcacheKey kKeys[] = {
     {"chunk_statistics_strategy", kAlways, kStatistics},
     // Keys of extra_config in LMCache's documentation.
     {"extra_config", kNone, "Larder knows no key of the value"},
-    {"extra_config.use_odirect", kAlways, "the disk tier bypasses the page cache if the file system allows direct I/O"},
+    {"extra_config.use_odirect", kAlways,
+     "the disk tier bypasses the page cache if the file system allows direct I/O"},
     {"extra_config.remote_storage_plugin.redis.redis_url", kConverted, ""},
     {"extra_config.redis_url", kConverted, ""},
     {"extra_config.redis_username", kConverted, ""},
@@ -205,24 +222,28 @@ constexpr LmcacheKey kKeys[] = {
     {"extra_config.valkey_mode", kConverted, ""},
     {"extra_config.valkey_num_workers", kAlways, kOneThread},
     {"extra_config.tls_enable", kConverted, ""},
-    {"extra_config.gpu_to_numa_mapping", kNone, "all engines share one memory: memory.numa takes auto or one node's number"},
+    {"extra_config.gpu_to_numa_mapping", kNone,
+     "all engines share one memory: memory.numa takes auto or one node's number"},
     // Options of `lmcache server` without a key in the file.
     {"--l2-adapter", kConverted, ""},
     {"--l2-adapter.base_path", kConverted, ""},
     {"--l2-adapter.ttl_seconds", kConverted, ""},
-    {"--l2-adapter.use_odirect", kAlways, "the disk tier bypasses the page cache if the file system allows direct I/O"},
+    {"--l2-adapter.use_odirect", kAlways,
+     "the disk tier bypasses the page cache if the file system allows direct I/O"},
     {"--l2-adapter.relative_tmp_dir", kAlways, "the disk tier is one file, written in place"},
     {"--l2-adapter.read_ahead_size", kAlways, kDiskQueue},
     {"--l2-adapter.read_io_depth", kAlways, kDiskQueue},
     {"--l2-adapter.read_max_bytes_in_flight", kAlways, kDiskQueue},
-    {"--l2-adapter.num_workers", kAlways, "one thread of larderd does all reads and writes of a tier"},
+    {"--l2-adapter.num_workers", kAlways,
+     "one thread of larderd does all reads and writes of a tier"},
     {"--l2-adapter.checksum", kAlways, "the engine verifies every chunk that it loads"},
     {"--l2-adapter.request_timeout", kAlways, kDeadlines},
     {"--l2-adapter.connection_timeout", kAlways, kDeadlines},
     {"--l2-adapter.key_prefix", kNone, "Larder's keys have another prefix: backend.prefix"},
     {"--l2-adapter.max_capacity_gb", kNone, "set maxmemory and an eviction policy at the server"},
     {"--l2-adapter.eviction", kAlways, "a full tier evicts by itself"},
-    {"--l2-adapter.serde", kNone, "Larder stores the KV of the engine unchanged, without lossy compression"},
+    {"--l2-adapter.serde", kNone,
+     "Larder stores the KV of the engine unchanged, without lossy compression"},
     {"--l2-adapter.affinity_tag", kNone, kOneMemory},
     {"--http-host", kConverted, ""},
     {"--http-port", kConverted, ""},
@@ -235,7 +256,8 @@ constexpr LmcacheKey kKeys[] = {
     {"--max-workers", kAlways, kOneLoop},
     {"--max-gpu-workers", kAlways, kOneLoop},
     {"--max-cpu-workers", kAlways, kOneLoop},
-    {"--hash-algorithm", kAlways, "the keys are vLLM's own block hashes: see its --prefix-caching-hash-algo"},
+    {"--hash-algorithm", kAlways,
+     "the keys are vLLM's own block hashes: see its --prefix-caching-hash-algo"},
     {"--engine-type", kNone, kText, "default"},
     {"--enable-segmented-prefix", kNone, kText},
     {"--enable-dedup-content", kNone, kText},
@@ -274,7 +296,8 @@ constexpr LmcacheKey kKeys[] = {
     {"--gds-l1-backend", kNone, kGpuDirect},
     {"--gds-l1-use-direct-io", kNone, kGpuDirect},
     {"--no-gds-l1-use-direct-io", kNone, kGpuDirect},
-    {"--eviction-policy", kNone, "larderd always evicts the least recently used chunk first", "LRU"},
+    {"--eviction-policy", kNone, "larderd always evicts the least recently used chunk first",
+     "LRU"},
     {"--eviction-trigger-watermark", kAlways, kPlace},
     {"--eviction-ratio", kAlways, kPlace},
     {"--l2-store-policy", kNone, "chunks written to a lower tier also stay in memory", "default"},
@@ -326,8 +349,8 @@ std::string_view nearest_lmcache_key(std::string_view key) {
   constexpr std::size_t kNear = 2;
   if (key.size() > kLongestKey) return "";
   const std::string meant = base::lower(key);
-  const auto* nearest =
-      std::ranges::min_element(kKeys, {}, [&meant](const LmcacheKey& known) { return distance(meant, known.key); });
+  const auto* nearest = std::ranges::min_element(
+      kKeys, {}, [&meant](const LmcacheKey& known) { return distance(meant, known.key); });
   return distance(meant, nearest->key) <= kNear ? nearest->key : "";
 }
 

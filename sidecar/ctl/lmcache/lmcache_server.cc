@@ -19,11 +19,14 @@ struct Renamed {
   std::string_view theirs, key;
 };
 // Options with a key in LMCache's file.
-constexpr Renamed kOptions[] = {
-    {"--l1-size-gb", "max_local_cpu_size"}, {"--l1-use-hugepages", "local_cpu_use_hugepages"}, {"--chunk-size", "chunk_size"}};
+constexpr Renamed kOptions[] = {{"--l1-size-gb", "max_local_cpu_size"},
+                                {"--l1-use-hugepages", "local_cpu_use_hugepages"},
+                                {"--chunk-size", "chunk_size"}};
 // Fields of an adapter with a key in LMCache's file.
-constexpr Renamed kResp[] = {
-    {"host", "resp_host"}, {"port", "resp_port"}, {"username", "resp_username"}, {"password", "resp_password"}};
+constexpr Renamed kResp[] = {{"host", "resp_host"},
+                             {"port", "resp_port"},
+                             {"username", "resp_username"},
+                             {"password", "resp_password"}};
 constexpr Renamed kValkey[] = {{"username", "extra_config.valkey_username"},
                                {"password", "extra_config.valkey_password"},
                                {"database_id", "extra_config.valkey_database"},
@@ -36,7 +39,9 @@ std::string_view renamed(std::span<const Renamed> table, std::string_view theirs
 
 // The last of two equal settings wins, as on the command line of LMCache.
 void put(Settings& settings, LmcacheSetting setting) {
-  if (setting.key != kAdapter) std::erase_if(settings, [&](const LmcacheSetting& earlier) { return earlier.key == setting.key; });
+  if (setting.key != kAdapter)
+    std::erase_if(settings,
+                  [&](const LmcacheSetting& earlier) { return earlier.key == setting.key; });
   settings.push_back(std::move(setting));
 }
 
@@ -46,20 +51,24 @@ class Adapters {
       : settings_(settings), environment_(environment) {}
 
   Status take(const std::string& json) {
-    const Result<std::vector<YamlEntry>> entries = config::parse_yaml(json, std::string(kAdapter), config::YamlForm::kForeign);
+    const Result<std::vector<YamlEntry>> entries =
+        config::parse_yaml(json, std::string(kAdapter), config::YamlForm::kForeign);
     if (!entries.ok()) return entries.status();
     fields_.clear();
     for (const YamlEntry& entry : *entries) fields_[entry.key] = entry.text;
     const std::string type = taken("type");
-    if (type.empty()) return {Code::kInvalidArgument, std::string(kAdapter) + ": an adapter needs a \"type\""};
+    if (type.empty())
+      return {Code::kInvalidArgument, std::string(kAdapter) + ": an adapter needs a \"type\""};
     const bool file = type == "fs" || type == "fs_native";
     if (!file && type != "resp" && type != "valkey") return leave(type);
-    if (std::exchange(file ? disk_ : backend_, true)) return leave("a second disk or backend: " + type);
+    if (std::exchange(file ? disk_ : backend_, true))
+      return leave("a second disk or backend: " + type);
     if (file) file_system();
     if (type == "resp") resp();
     if (type == "valkey") valkey();
     // A map inside the adapter, "eviction.eviction_policy", counts under the name of the map.
-    for (const auto& [field, text] : fields_) add(std::string(kAdapter) + "." + field.substr(0, field.find('.')), text);
+    for (const auto& [field, text] : fields_)
+      add(std::string(kAdapter) + "." + field.substr(0, field.find('.')), text);
     return {};
   }
 
@@ -69,10 +78,13 @@ class Adapters {
     auto found = fields_.extract(field);
     return found.empty() || is_nothing(found.mapped()) ? "" : std::move(found.mapped());
   }
-  void add(const std::string& key, std::string text) { put(settings_, {key, std::move(text), std::string(kAdapter)}); }
+  void add(const std::string& key, std::string text) {
+    put(settings_, {key, std::move(text), std::string(kAdapter)});
+  }
   void rename(std::span<const Renamed> table) {
     for (const auto& [theirs, key] : table)
-      if (std::string text = taken(std::string(theirs)); !text.empty()) add(std::string(key), std::move(text));
+      if (std::string text = taken(std::string(theirs)); !text.empty())
+        add(std::string(key), std::move(text));
   }
   Status leave(const std::string& type) {
     add(std::string(kAdapter), type);
@@ -88,7 +100,8 @@ class Adapters {
   void resp() {
     for (const auto& [field, key] : kResp) {
       std::string variable = "LMCACHE_" + std::string(key);
-      std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      std::ranges::transform(variable, variable.begin(),
+                             [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
       const auto said = environment_.find(variable);
       if (said != environment_.end()) put(settings_, {std::string(key), said->second, variable});
     }
@@ -116,7 +129,8 @@ bool is_option(const std::string& word) {
 
 }  // namespace
 
-Result<Settings> read_lmcache_server(std::span<const std::string> words, const std::map<std::string, std::string>& environment) {
+Result<Settings> read_lmcache_server(std::span<const std::string> words,
+                                     const std::map<std::string, std::string>& environment) {
   Settings settings;
   Adapters adapters(settings, environment);
   auto next = std::ranges::find_if(words, is_option);
@@ -125,7 +139,8 @@ Result<Settings> read_lmcache_server(std::span<const std::string> words, const s
     const std::string option = next->substr(0, equals);
     std::string text = equals == std::string::npos ? "" : next->substr(equals + 1);
     // Some options take several words.
-    for (++next; next != words.end() && !is_option(*next); ++next) text += (text.empty() ? "" : " ") + *next;
+    for (++next; next != words.end() && !is_option(*next); ++next)
+      text += (text.empty() ? "" : " ") + *next;
     if (option == kAdapter) {
       if (Status status = adapters.take(text); !status.ok()) return status;
       continue;

@@ -17,7 +17,7 @@ namespace larder::ctl {
 // `words`: with or without the program before the first option. `environment`: an adapter of type
 // resp takes missing fields from LMCACHE_RESP_*. kInvalidArgument names the option: an adapter that
 // is no JSON object, or has no type.
-Result<std::vector<LmcacheSetting>> read_lmcache_server(std::span<const std::string> words,
-                                                        const std::map<std::string, std::string>& environment);
+Result<std::vector<LmcacheSetting>> read_lmcache_server(
+    std::span<const std::string> words, const std::map<std::string, std::string>& environment);
 
 }  // namespace larder::ctl

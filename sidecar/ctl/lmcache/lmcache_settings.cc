@@ -16,29 +16,35 @@ constexpr std::string_view kDictionary = "extra_config";
 
 // LMCache removes one pair of quotes around the value of a variable.
 std::string_view unquoted(std::string_view text) {
-  const bool quoted = text.size() >= 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\'');
+  const bool quoted = text.size() >= 2 && text.front() == text.back() &&
+                      (text.front() == '"' || text.front() == '\'');
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
 void put(Settings& settings, LmcacheSetting setting) {
-  std::erase_if(settings, [&setting](const LmcacheSetting& earlier) { return earlier.key == setting.key; });
+  std::erase_if(settings,
+                [&setting](const LmcacheSetting& earlier) { return earlier.key == setting.key; });
   settings.push_back(std::move(setting));
 }
 
 Status add_file(const std::string& file, Settings& settings) {
   const Result<std::vector<YamlEntry>> entries = config::read_yaml_file(file, YamlForm::kForeign);
   if (!entries.ok()) return entries.status();
-  for (const YamlEntry& entry : *entries) put(settings, {entry.key, entry.text, file + ":" + std::to_string(entry.line)});
+  for (const YamlEntry& entry : *entries)
+    put(settings, {entry.key, entry.text, file + ":" + std::to_string(entry.line)});
   return {};
 }
 
 // LMCACHE_EXTRA_CONFIG holds a map, {"key": value}, which is valid YAML. It replaces the whole map
 // of the file.
 Status add_dictionary(const std::string& name, std::string_view text, Settings& settings) {
-  const Result<std::vector<YamlEntry>> entries = config::parse_yaml(std::string(text), name, YamlForm::kForeign);
+  const Result<std::vector<YamlEntry>> entries =
+      config::parse_yaml(std::string(text), name, YamlForm::kForeign);
   if (!entries.ok()) return entries.status();
   const std::string section = std::string(kDictionary) + ".";
-  std::erase_if(settings, [&section](const LmcacheSetting& setting) { return setting.key.starts_with(section); });
+  std::erase_if(settings, [&section](const LmcacheSetting& setting) {
+    return setting.key.starts_with(section);
+  });
   for (const YamlEntry& entry : *entries) put(settings, {section + entry.key, entry.text, name});
   return {};
 }
@@ -50,7 +56,8 @@ Result<Settings> read_lmcache_settings(const std::optional<std::string>& file,
   Settings settings;
   const auto named = environment.find(std::string(kFileVariable));
   if (file || named != environment.end())
-    if (Status status = add_file(file ? *file : named->second, settings); !status.ok()) return status;
+    if (Status status = add_file(file ? *file : named->second, settings); !status.ok())
+      return status;
   for (const auto& [name, value] : environment) {
     if (!name.starts_with(kPrefix) || name == kFileVariable) continue;
     const std::string key = base::lower(name.substr(kPrefix.size()));

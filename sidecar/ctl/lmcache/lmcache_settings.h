@@ -20,7 +20,7 @@ struct LmcacheSetting {
 
 // Settings in the order of the file, then of the environment. Reads `file`, else the file that
 // LMCACHE_CONFIG_FILE names, else only the variables.
-Result<std::vector<LmcacheSetting>> read_lmcache_settings(const std::optional<std::string>& file,
-                                                          const std::map<std::string, std::string>& environment);
+Result<std::vector<LmcacheSetting>> read_lmcache_settings(
+    const std::optional<std::string>& file, const std::map<std::string, std::string>& environment);
 
 }  // namespace larder::ctl

@@ -9,12 +9,13 @@ namespace larder::ctl {
 namespace {
 
 constexpr double kMebibytesPerGib = 1024;  // LMCache's "GB" is 2^30 bytes
-constexpr double kMostGib = 1 << 20;       // keeps the product exact; the limit of larderd is far below
+constexpr double kMostGib = 1 << 20;  // keeps the product exact; the limit of larderd is far below
 
 }  // namespace
 
 Status refuse(const LmcacheSetting& setting, const std::string& why) {
-  return {Code::kInvalidArgument, setting.where + ": " + setting.key + " '" + base::printable(setting.text) + "' " + why};
+  return {Code::kInvalidArgument,
+          setting.where + ": " + setting.key + " '" + base::printable(setting.text) + "' " + why};
 }
 
 bool is_nothing(std::string_view text) {

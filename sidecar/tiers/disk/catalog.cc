@@ -35,7 +35,8 @@ std::uint32_t Catalog::tag_of(const tiers::ChunkKey& key) {
 std::size_t Catalog::cell_of(const tiers::ChunkKey& key, std::uint32_t tag) const {
   const std::size_t mask = cells_.size() - 1;
   std::size_t cell = tag & mask;
-  while (cells_[cell].node != kNone && (cells_[cell].tag != tag || nodes_[cells_[cell].node].record.key != key))
+  while (cells_[cell].node != kNone &&
+         (cells_[cell].tag != tag || nodes_[cells_[cell].node].record.key != key))
     cell = (cell + 1) & mask;
   return cell;
 }
@@ -89,7 +90,8 @@ void Catalog::erase_cell(std::size_t cell) {
   std::size_t hole = cell;
   for (std::size_t at = (hole + 1) & mask; cells_[at].node != kNone; at = (at + 1) & mask) {
     const std::size_t home = cells_[at].tag & mask;
-    if (((at - home) & mask) < ((at - hole) & mask)) continue;  // the chain of this cell begins behind the hole
+    if (((at - home) & mask) < ((at - hole) & mask))
+      continue;  // the chain of this cell begins behind the hole
     cells_[hole] = cells_[at];
     hole = at;
   }
@@ -97,7 +99,8 @@ void Catalog::erase_cell(std::size_t cell) {
 }
 
 void Catalog::erase_node(std::uint32_t node) {
-  if (residents_ != nullptr) residents_->removed(nodes_[node].record.key);  // mutation: residents-told
+  if (residents_ != nullptr)
+    residents_->removed(nodes_[node].record.key);  // mutation: residents-told
   erase_cell(cell_of(nodes_[node].record.key));
   unlink(node);
   --chunks_;
@@ -108,7 +111,8 @@ void Catalog::erase_node(std::uint32_t node) {
 }
 
 // Enters a record, in place of an earlier record of the key.
-void Catalog::enter(const Record& record, std::uint32_t region, std::size_t cell, std::uint32_t tag) {
+void Catalog::enter(const Record& record, std::uint32_t region, std::size_t cell,
+                    std::uint32_t tag) {
   std::uint32_t node = cells_[cell].node;
   if (node != kNone) {
     unlink(node);
@@ -130,7 +134,8 @@ void Catalog::enter(const Record& record, std::uint32_t region, std::size_t cell
 
 std::optional<Located> Catalog::find(const tiers::ChunkKey& key) const {
   const std::lock_guard lock(mutex_);
-  if (hidden_all_ != 0 || std::ranges::find(hidden_, key.namespace_id) != hidden_.end()) return std::nullopt;
+  if (hidden_all_ != 0 || std::ranges::find(hidden_, key.namespace_id) != hidden_.end())
+    return std::nullopt;
   const std::uint32_t node = cells_[cell_of(key)].node;
   if (node == kNone) return std::nullopt;
   return Located{nodes_[node].record, nodes_[node].region};
@@ -144,7 +149,8 @@ void Catalog::insert(const Record& record, std::uint32_t region) {
   if (residents_ != nullptr) residents_->added(record.key);
 }
 
-void Catalog::insert_later(std::span<const Record> records, std::uint32_t region, const RegionTable& table) {
+void Catalog::insert_later(std::span<const Record> records, std::uint32_t region,
+                           const RegionTable& table) {
   make_room(records.size());
   std::array<std::uint32_t, kKeysAtOnce> tags{};
   std::array<tiers::ChunkKey, kKeysAtOnce> added;
@@ -161,7 +167,8 @@ void Catalog::insert_later(std::span<const Record> records, std::uint32_t region
       const std::size_t cell = cell_of(batch[i].key, tags[i]);
       const Node* known = cells_[cell].node != kNone ? &nodes_[cells_[cell].node] : nullptr;
       const Position at{table[region].sequence, batch[i].block};
-      if (known != nullptr && Position{table[known->region].sequence, known->record.block} > at)  // mutation: last-append
+      if (known != nullptr && Position{table[known->region].sequence, known->record.block} >
+                                  at)  // mutation: last-append
         continue;
       enter(batch[i], region, cell, tags[i]);
       added[count++] = batch[i].key;
@@ -173,7 +180,8 @@ void Catalog::insert_later(std::span<const Record> records, std::uint32_t region
 bool Catalog::erase(const tiers::ChunkKey& key, std::uint32_t region, std::uint32_t block) {
   const std::lock_guard lock(mutex_);
   const std::uint32_t node = cells_[cell_of(key)].node;
-  if (node == kNone || nodes_[node].region != region || nodes_[node].record.block != block) return false;
+  if (node == kNone || nodes_[node].region != region || nodes_[node].record.block != block)
+    return false;
   erase_node(node);
   return true;
 }
@@ -182,7 +190,8 @@ std::uint64_t Catalog::erase_region(std::uint32_t region) {
   std::uint64_t erased = 0;
   for (bool more = true; more;) {
     const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < kNodesAtOnce && heads_[region] != kNone; ++i, ++erased) erase_node(heads_[region]);
+    for (std::size_t i = 0; i < kNodesAtOnce && heads_[region] != kNone; ++i, ++erased)
+      erase_node(heads_[region]);
     more = heads_[region] != kNone;
   }
   return erased;

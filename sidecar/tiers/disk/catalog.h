@@ -26,7 +26,10 @@ struct Located {
 class Catalog {
  public:
   // `residents`, or nullptr, outlives this object.
-  explicit Catalog(std::uint32_t regions = 0, tiers::Residents* residents = nullptr) : residents_(residents) { reset(regions); }
+  explicit Catalog(std::uint32_t regions = 0, tiers::Residents* residents = nullptr)
+      : residents_(residents) {
+    reset(regions);
+  }
 
   // Forgets everything.
   void reset(std::uint32_t regions);
@@ -37,7 +40,8 @@ class Catalog {
   void insert(const Record& record, std::uint32_t region);
   // Inserts many records of one region. Of two records of a key the later append stays. REQUIRES:
   // `table` has the sequences of all regions in the catalog.
-  void insert_later(std::span<const Record> records, std::uint32_t region, const RegionTable& table);
+  void insert_later(std::span<const Record> records, std::uint32_t region,
+                    const RegionTable& table);
   // Makes room for so many more chunks, so that a known number of inserts causes no repeated copies
   // of the tables.
   void make_room(std::uint64_t more);

@@ -7,7 +7,8 @@
 namespace larder::disk {
 namespace {
 
-constexpr std::uint64_t kShareBesideReads = 4;  // beside reads, writes get a quarter of their window: engines wait for reads
+constexpr std::uint64_t kShareBesideReads =
+    4;  // beside reads, writes get a quarter of their window: engines wait for reads
 
 }  // namespace
 
@@ -22,7 +23,8 @@ void ChunkIo::pump_reads() {
     if (!located) {
       operations_.finish(op, {Code::kNotFound, ""});
     } else if (ttl_.expired(located->record.written_s, env_.unix_s())) {
-      counters_.chunks_expired += catalog_.erase(op->command.key, located->region, located->record.block) ? 1 : 0;
+      counters_.chunks_expired +=
+          catalog_.erase(op->command.key, located->region, located->record.block) ? 1 : 0;
       operations_.finish(op, {Code::kNotFound, "expired"});
     } else if (bytes < located->record.facts.slot_bytes()) {
       operations_.finish(op, {Code::kInvalidArgument, "the slot is smaller than the stored chunk"});
@@ -41,8 +43,12 @@ void ChunkIo::start_read(const OpPtr& op, const Located& located) {
   IoRequest request;
   request.fd = volume_->file.get();
   request.offset = volume_->offset(located.region, located.record.block);
-  request.parts = {op->head.span(), op->command.slot.first(static_cast<std::size_t>(located.record.facts.slot_bytes()))};
-  device_.start(request, [this, op, located, id = file_.id_of(located.region)](int error) { read_done(op, located, id, error); });
+  request.parts = {
+      op->head.span(),
+      op->command.slot.first(static_cast<std::size_t>(located.record.facts.slot_bytes()))};
+  device_.start(request, [this, op, located, id = file_.id_of(located.region)](int error) {
+    read_done(op, located, id, error);
+  });
 }
 
 void ChunkIo::read_done(const OpPtr& op, const Located& located, const RegionId& id, int error) {
@@ -50,7 +56,8 @@ void ChunkIo::read_done(const OpPtr& op, const Located& located, const RegionId&
   reading_bytes_ -= op->command.slot.size();
   op->on_device = false;
   if (error == 0) read_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
-  const std::optional<Record> found = error == 0 ? decode_record(id, op->head.span()) : std::nullopt;
+  const std::optional<Record> found =
+      error == 0 ? decode_record(id, op->head.span()) : std::nullopt;
   if (error == 0) probe_.read_worked();
   if (!found || *found != located.record) {
     counters_.records_corrupt += error == 0 ? 1 : 0;
@@ -79,7 +86,8 @@ void ChunkIo::pump_writes() {
     if (!write_window_.lets(writing_bytes_, op->command.slot.size(), share)) return;
     const std::optional<Located> known = catalog_.find(op->command.key);
     const tiers::ChunkFacts& facts = op->command.facts;
-    if (known && known->record.facts == facts && !ttl_.expired(known->record.written_s, env_.unix_s())) {
+    if (known && known->record.facts == facts &&
+        !ttl_.expired(known->record.written_s, env_.unix_s())) {
       ++counters_.puts_present;
       writes_.pop_front();
       operations_.finish(op, {});
@@ -101,7 +109,8 @@ void ChunkIo::pump_writes() {
 void ChunkIo::start_write(const OpPtr& op, std::uint32_t number) {
   Region& region = table_[number];
   const std::uint32_t since_s = op->command.facts.since_s;
-  const Record record{op->command.key, op->command.facts, region.next_block, since_s != 0 ? since_s : env_.unix_s()};
+  const Record record{op->command.key, op->command.facts, region.next_block,
+                      since_s != 0 ? since_s : env_.unix_s()};
   region.next_block += record.blocks();
   ++region.writes;
   op->head = AlignedBytes(kBlockBytes);
@@ -114,7 +123,8 @@ void ChunkIo::start_write(const OpPtr& op, std::uint32_t number) {
   request.fd = volume_->file.get();
   request.offset = volume_->offset(number, record.block);
   request.parts = {op->head.span(), op->command.slot};
-  device_.start(request, [this, op, record, number](int error) { write_done(op, record, number, error); });
+  device_.start(request,
+                [this, op, record, number](int error) { write_done(op, record, number, error); });
 }
 
 void ChunkIo::write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error) {
@@ -140,7 +150,8 @@ void ChunkIo::write_done(const OpPtr& op, const Record& record, std::uint32_t nu
   if (op->done) return operations_.released(op);
   if (good) health_.proven();
   if (good) return operations_.finish(op, {});
-  operations_.finish(op, error != 0 ? base::file_failure(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
+  operations_.finish(op, error != 0 ? base::file_failure(error, "disk write")
+                                    : Status(Code::kNotFound, "dropped meanwhile"));
 }
 
 void ChunkIo::fail_waiting(bool puts, bool gets) {

@@ -17,8 +17,13 @@ namespace larder::disk {
 class ChunkIo {
  public:
   // All outlive this object.
-  ChunkIo(RegionFile& file, OperationTable& operations, HealthProbe& probe, Tombstones& tombstones, RegionWriter& regions)
-      : file_(file), operations_(operations), probe_(probe), tombstones_(tombstones), regions_(regions) {}
+  ChunkIo(RegionFile& file, OperationTable& operations, HealthProbe& probe, Tombstones& tombstones,
+          RegionWriter& regions)
+      : file_(file),
+        operations_(operations),
+        probe_(probe),
+        tombstones_(tombstones),
+        regions_(regions) {}
   ChunkIo(const ChunkIo&) = delete;
 
   void add_read(const OpPtr& op) { reads_.push_back(op); }
@@ -56,7 +61,8 @@ class ChunkIo {
   RegionTable& table_ = file_.table();
   tiers::TierCounters& counters_ = file_.counters();
   std::deque<OpPtr> reads_, writes_;
-  FlightWindow read_window_{options_.read_bytes_in_flight}, write_window_{options_.write_bytes_in_flight};
+  FlightWindow read_window_{options_.read_bytes_in_flight},
+      write_window_{options_.write_bytes_in_flight};
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
 };
 

@@ -14,7 +14,8 @@ constexpr std::size_t kAlignment = 4096;
 }  // namespace
 
 AlignedBytes::AlignedBytes(std::size_t bytes)
-    : bytes_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}))), size_(bytes) {
+    : bytes_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}))),
+      size_(bytes) {
   std::memset(bytes_.get(), 0, bytes);
 }
 
@@ -24,7 +25,8 @@ void AlignedBytes::Free::operator()(std::byte* bytes) const {
 
 void Device::start(IoRequest request, Then then) {
   request.tag = next_tag_++;
-  flights_.emplace(request.tag, Flight{clock_.now_ns(), request.kind, request.bytes(), std::move(then)});
+  flights_.emplace(request.tag,
+                   Flight{clock_.now_ns(), request.kind, request.bytes(), std::move(then)});
   queue_->submit(request);
 }
 
@@ -36,7 +38,8 @@ void Device::turn(std::uint64_t timeout_ns) {
     if (at == flights_.end()) continue;
     const Flight flight = std::move(at->second);
     flights_.erase(at);
-    if (result.error == 0) (flight.kind == IoRequest::Kind::kRead ? read_bytes : written_bytes) += flight.bytes;
+    if (result.error == 0)
+      (flight.kind == IoRequest::Kind::kRead ? read_bytes : written_bytes) += flight.bytes;
     flight.then(result.error);
   }
 }
@@ -52,10 +55,12 @@ Status Device::turn_until(const std::function<bool()>& so) {
 }
 
 Status Device::run(const IoRequest& request) {
-  const auto outcome = std::make_shared<int>(-1);  // shared: the result may arrive after the give-up
+  const auto outcome =
+      std::make_shared<int>(-1);  // shared: the result may arrive after the give-up
   start(request, [outcome](int error) { *outcome = error; });
   if (Status status = turn_until([&] { return *outcome >= 0; }); !status.ok()) return status;
-  if (*outcome != 0) return base::file_failure(*outcome, request.kind == IoRequest::Kind::kRead ? "read" : "write");
+  if (*outcome != 0)
+    return base::file_failure(*outcome, request.kind == IoRequest::Kind::kRead ? "read" : "write");
   return {};
 }
 

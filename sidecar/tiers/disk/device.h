@@ -32,7 +32,8 @@ class Device {
  public:
   using Then = std::function<void(int error)>;
 
-  Device(const base::Clock& clock, std::unique_ptr<IoQueue> queue) : clock_(clock), queue_(std::move(queue)) {}
+  Device(const base::Clock& clock, std::unique_ptr<IoQueue> queue)
+      : clock_(clock), queue_(std::move(queue)) {}
 
   bool has_room() const { return flights_.size() + kKept < kMaxIoInFlight; }
   // Starts a request. A later turn() calls `then`. REQUIRES: has_room(); maintenance requests may

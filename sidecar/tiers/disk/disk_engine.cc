@@ -10,15 +10,17 @@ namespace larder::disk {
 
 using tiers::Operation;
 
-DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog)
+DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options,
+                       Catalog& catalog)
     : file_(env, clock, options, catalog) {}
 
 Status DiskEngine::start() {
   const Status status = open_and_recover();
   if (!status.ok()) return status;
   first_path_device_ = volume_->path_device;
-  say("I/O", std::string("I/O by ") + device_.queue().name() +
-                 (file_.queue_fallback().empty() ? ", slots registered" : "; " + file_.queue_fallback()));
+  say("I/O",
+      std::string("I/O by ") + device_.queue().name() +
+          (file_.queue_fallback().empty() ? ", slots registered" : "; " + file_.queue_fallback()));
   return {};
 }
 
@@ -36,9 +38,11 @@ Status DiskEngine::open_and_recover() {
   tombstones_.take_out();  // mutation: bury-after-loss
   for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
   say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
-                         std::to_string((clock_.now_ns() - start) / 1'000'000) + " ms: " + std::to_string(recovered->by_footer) +
-                         " regions by their footers, " + std::to_string(recovered->by_scan) + " read through, " +
-                         std::to_string(recovered->damaged) + " damaged and empty, of " + std::to_string(volume_->regions));
+                         std::to_string((clock_.now_ns() - start) / 1'000'000) +
+                         " ms: " + std::to_string(recovered->by_footer) +
+                         " regions by their footers, " + std::to_string(recovered->by_scan) +
+                         " read through, " + std::to_string(recovered->damaged) +
+                         " damaged and empty, of " + std::to_string(volume_->regions));
   probe_.opened();
   return {};
 }
@@ -50,8 +54,12 @@ void DiskEngine::accept(const Command& command) {
   const tiers::TierState state = health_.state();
   const Status refused{Code::kUnavailable, state.reason};
   switch (command.operation) {
-    case Operation::kPut: state.takes_puts ? chunks_.add_write(op) : operations_.finish(op, refused); break;
-    case Operation::kGet: state.takes_gets ? chunks_.add_read(op) : operations_.finish(op, refused); break;
+    case Operation::kPut:
+      state.takes_puts ? chunks_.add_write(op) : operations_.finish(op, refused);
+      break;
+    case Operation::kGet:
+      state.takes_gets ? chunks_.add_read(op) : operations_.finish(op, refused);
+      break;
     case Operation::kDrop:
     case Operation::kClear: drops_.drop(op); break;
     case Operation::kFlush:  // maintain_flushes() finds it
@@ -109,7 +117,8 @@ void DiskEngine::lose(const std::string& why) {
   const std::vector<OpPtr> live(operations_.live().begin(), operations_.live().end());
   for (const OpPtr& op : live) {
     op->cancelled = true;
-    if (op->command.operation == Operation::kFlush) operations_.finish(op, {Code::kUnavailable, health_.state().reason});
+    if (op->command.operation == Operation::kFlush)
+      operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   }
   chunks_.fail_waiting(true, true);
   drops_.lost({Code::kUnavailable, health_.state().reason});
@@ -119,8 +128,10 @@ void DiskEngine::maintain_flushes() {
   if (flushing_ || !volume_ || health_.is(Health::kLost)) return;
   const auto pending = [](const OpPtr& op) { return op->command.operation == Operation::kPut; };
   const std::list<OpPtr>& live = operations_.live();
-  const auto flush = std::ranges::find_if(live, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
-  if (flush == live.end() || std::any_of(live.begin(), flush, pending)) return;  // mutation: flush-after-puts
+  const auto flush = std::ranges::find_if(
+      live, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
+  if (flush == live.end() || std::any_of(live.begin(), flush, pending))
+    return;  // mutation: flush-after-puts
   flushing_ = true;
   start_io(IoRequest::Kind::kSync, 0, {}, [this, op = *flush](int error) {  // mutation: flush-syncs
     flushing_ = false;
@@ -143,14 +154,16 @@ void DiskEngine::forget(const Command& command) {
   catalog_.erase(key, located->region, located->record.block);
   ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
   if (!volume_ || health_.is(Health::kLost)) return;
-  std::erase(table_[located->region].records, located->record);  // the footer must not list the record
+  std::erase(table_[located->region].records,
+             located->record);  // the footer must not list the record
   tombstones_.bury(located->region, located->record);
 }
 
 bool DiskEngine::closed() const {
   if (!operations_.live().empty() || device_.in_flight() != 0) return false;
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
-  return tombstones_.empty() && !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
+  return tombstones_.empty() && !table_.in_state(RegionState::kActive) &&
+         !table_.in_state(RegionState::kClosing);
 }
 
 void DiskEngine::abandon(const Status& why) {

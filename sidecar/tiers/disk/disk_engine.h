@@ -55,10 +55,13 @@ class DiskEngine {
   }
   tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
   // The largest slot that the tier accepts; 0 if unknown.
-  std::uint64_t most_slot_bytes() const { return disk::most_slot_bytes(std::uint64_t{table_.region_blocks()} * kBlockBytes); }
+  std::uint64_t most_slot_bytes() const {
+    return disk::most_slot_bytes(std::uint64_t{table_.region_blocks()} * kBlockBytes);
+  }
 
  private:
-  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
+  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes,
+                Device::Then then) {
     file_.start_io(kind, offset, bytes, std::move(then));
   }
 

@@ -26,11 +26,13 @@ constexpr std::uint64_t kDestroyGraceMs = 10'000;
 constexpr std::uint64_t kSteppedTurnNs = 1'000'000;
 
 Status too_large(std::uint64_t slot_bytes, std::uint64_t most_bytes) {
-  return {Code::kOutOfRange, "a chunk of " + base::mib(slot_bytes) + " is more than the disk tier takes at once (" +
+  return {Code::kOutOfRange, "a chunk of " + base::mib(slot_bytes) +
+                                 " is more than the disk tier takes at once (" +
                                  base::mib(most_bytes) + "): set chunk_tokens smaller"};
 }
 
-constexpr TierFront::Words kWords{"the disk tier is closed", "too many operations on their way to and from the disk",
+constexpr TierFront::Words kWords{"the disk tier is closed",
+                                  "too many operations on their way to and from the disk",
                                   "too many to evict from the disk at once", too_large};
 
 // The state that the tier and its thread share. The thread has a shared_ptr of its own: a device
@@ -41,7 +43,9 @@ struct Core {
         clock(the_clock),
         options(the_options),
         catalog(0, options.residents.get()),
-        front(the_clock, {.bytes = options.accepted_bytes, .operations = options.accepted_operations}, kWords) {}
+        front(the_clock,
+              {.bytes = options.accepted_bytes, .operations = options.accepted_operations},
+              kWords) {}
 
   Env& env;
   const base::Clock& clock;
@@ -58,7 +62,9 @@ struct Core {
 class Life {
  public:
   explicit Life(std::shared_ptr<Core> core)
-      : core_(std::move(core)), engine_(std::make_unique<DiskEngine>(core_->env, core_->clock, core_->options, core_->catalog)) {}
+      : core_(std::move(core)),
+        engine_(std::make_unique<DiskEngine>(core_->env, core_->clock, core_->options,
+                                             core_->catalog)) {}
 
   Status start() {
     const Status started = engine_->start();
@@ -79,7 +85,8 @@ class Life {
   bool turn(std::uint64_t most_ns) {
     publish();
     const TierFront::Taken taken = core_->front.take();
-    if (taken.closed && taken.commands.empty() && taken.held_operations == 0 && engine_->closed()) return end();
+    if (taken.closed && taken.commands.empty() && taken.held_operations == 0 && engine_->closed())
+      return end();
     for (const Command& command : taken.commands) engine_->accept(command);
     if (taken.closed) engine_->begin_close();
     if (taken.closed && core_->clock.now_ns() >= taken.close_by_ns) {
@@ -130,33 +137,40 @@ class DiskTier final : public SteppedTier {
     if (!threaded) return life_.emplace(core_).start();
     thread_ = std::thread([core = core_] { run(core); });
     std::unique_lock lock(core_->start_mutex);
-    core_->start_changed.wait(lock,
-                              [this] { return core_->start_status.has_value(); });  // bounded by the start deadline of the device
+    core_->start_changed.wait(lock, [this] {
+      return core_->start_status.has_value();
+    });  // bounded by the start deadline of the device
     started_ = core_->start_status->ok();
     return *core_->start_status;
   }
 
-  Status put(Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
-             std::uint64_t deadline_ns) override {
+  Status put(Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
+             std::span<const std::byte> slot, std::uint64_t deadline_ns) override {
     if (!tiers::plausible(facts) || slot.size() != facts.slot_bytes() || !tiers::aligned(slot))
       return core_->front.refuse(tiers::malformed_slot());
-    Command command{Command::Kind::kOperation, Operation::kPut, ticket, key, facts, {}, deadline_ns};
-    command.slot = {const_cast<std::byte*>(slot.data()), slot.size()};  // only read: IoRequest has one type for both directions
+    Command command{
+        Command::Kind::kOperation, Operation::kPut, ticket, key, facts, {}, deadline_ns};
+    command.slot = {const_cast<std::byte*>(slot.data()),
+                    slot.size()};  // only read: IoRequest has one type for both directions
     return push(std::move(command));
   }
-  Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
+  Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot,
+             std::uint64_t deadline_ns) override {
     if (slot.empty() || !tiers::aligned(slot)) return core_->front.refuse(tiers::malformed_slot());
     return push({Command::Kind::kOperation, Operation::kGet, ticket, key, {}, slot, deadline_ns});
   }
   // No other process writes the file, so the catalog has the complete answer.
   Status probe(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
-    if (Status status = tiers::check_probe(keys.size()); !status.ok()) return core_->front.refuse(std::move(status));
+    if (Status status = tiers::check_probe(keys.size()); !status.ok())
+      return core_->front.refuse(std::move(status));
     Message message{Message::Kind::kDone, Operation::kProbe, false, ticket, {}, {}};
     for (const tiers::ChunkKey& key : keys) message.there.push_back(probe(key).has_value());
     return core_->front.answer(std::move(message));
   }
-  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override {
-    return push({Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
+  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id,
+                        std::uint64_t deadline_ns) override {
+    return push(
+        {Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
   }
   Status clear(Ticket ticket, std::uint64_t deadline_ns) override {
     return push({Command::Kind::kOperation, Operation::kClear, ticket, {}, {}, {}, deadline_ns});
@@ -179,11 +193,15 @@ class DiskTier final : public SteppedTier {
       facts.since_s = located->record.written_s;
       return facts;
     }
-    core_->front.forget(key,
-                        located->record.facts.generation);  // or the residents would list the chunk until its region is reused
+    core_->front.forget(
+        key,
+        located->record.facts
+            .generation);  // or the residents would list the chunk until its region is reused
     return std::nullopt;
   }
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { core_->front.forget(key, generation); }
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
+    core_->front.forget(key, generation);
+  }
   Status evict(const tiers::ChunkKey& key) override { return core_->front.evict(key); }
 
   int message_fd() const override { return core_->front.message_fd(); }
@@ -211,7 +229,8 @@ class DiskTier final : public SteppedTier {
   Status push(Command pushed) {
     // Hidden from here on, so that the caller need not wait for the thread.
     return core_->front.push(std::move(pushed), [this](const Command& command) {
-      if (command.operation == Operation::kDrop) core_->catalog.hide(command.key.namespace_id);  // mutation: drop-hides
+      if (command.operation == Operation::kDrop)
+        core_->catalog.hide(command.key.namespace_id);  // mutation: drop-hides
       if (command.operation == Operation::kClear) core_->catalog.hide_all();
     });
   }
@@ -219,7 +238,9 @@ class DiskTier final : public SteppedTier {
   void finish_thread() {
     if (!thread_.joinable()) return;
     // close() gave a grace before; a failed start needs no grace.
-    const std::uint64_t grace_ms = !started_ ? 0 : core_->front.closed() ? kClosedGraceMs : kDestroyGraceMs;
+    const std::uint64_t grace_ms = !started_               ? 0
+                                   : core_->front.closed() ? kClosedGraceMs
+                                                           : kDestroyGraceMs;
     if (close(grace_ms))
       thread_.join();
     else
@@ -234,13 +255,15 @@ class DiskTier final : public SteppedTier {
 
 }  // namespace
 
-Result<std::unique_ptr<tiers::Tier>> open_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options) {
+Result<std::unique_ptr<tiers::Tier>> open_disk_tier(Env& env, const base::Clock& clock,
+                                                    const DiskOptions& options) {
   auto tier = std::make_unique<DiskTier>(std::make_shared<Core>(env, clock, options));
   if (Status status = tier->start(true); !status.ok()) return status;
   return std::unique_ptr<tiers::Tier>(std::move(tier));
 }
 
-Result<std::unique_ptr<SteppedTier>> open_stepped_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options) {
+Result<std::unique_ptr<SteppedTier>> open_stepped_disk_tier(Env& env, const base::Clock& clock,
+                                                            const DiskOptions& options) {
   auto tier = std::make_unique<DiskTier>(std::make_shared<Core>(env, clock, options));
   if (Status status = tier->start(false); !status.ok()) return status;
   return std::unique_ptr<SteppedTier>(std::move(tier));

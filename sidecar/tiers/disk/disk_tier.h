@@ -15,7 +15,8 @@ namespace larder::disk {
 // clock and options.arena outlive the tier. The destructor closes the tier. If the device still
 // uses slots after ten seconds (one second after a close()), or did not answer at the start, the
 // thread and its memory live until the end of the process.
-Result<std::unique_ptr<tiers::Tier>> open_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options);
+Result<std::unique_ptr<tiers::Tier>> open_disk_tier(Env& env, const base::Clock& clock,
+                                                    const DiskOptions& options);
 
 // The same without a thread, for tests that own the time: all work happens in turn(). Owned by one
 // thread.
@@ -25,6 +26,7 @@ class SteppedTier : public tiers::Tier {
   // False: closed and ended.
   virtual bool turn(std::uint64_t most_ns) = 0;
 };
-Result<std::unique_ptr<SteppedTier>> open_stepped_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options);
+Result<std::unique_ptr<SteppedTier>> open_stepped_disk_tier(Env& env, const base::Clock& clock,
+                                                            const DiskOptions& options);
 
 }  // namespace larder::disk

@@ -9,7 +9,8 @@ namespace larder::disk {
 using tiers::Operation;
 
 void DropLog::before_recovery() {
-  for (const Dropped& dropped : pending_drops_) dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
+  for (const Dropped& dropped : pending_drops_)
+    dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
 }
 
 void DropLog::recovered(bool ok) {
@@ -21,7 +22,8 @@ void DropLog::recovered(bool ok) {
 }
 
 void DropLog::write_if_stale() {
-  if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites))
+  if (superblock_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) &&
+      !health_.is(Health::kWrites))
     write_superblock();
 }
 
@@ -41,7 +43,8 @@ Position DropLog::next_position() const {
   std::uint64_t next = table_.next_sequence();
   for (std::uint32_t number = 0; number < table_.count(); ++number) {
     const Region& region = table_[number];
-    if (region.state == RegionState::kActive && !region.broken) return {region.sequence, region.next_block};
+    if (region.state == RegionState::kActive && !region.broken)
+      return {region.sequence, region.next_block};
     if (region.state == RegionState::kReady) next = std::min(next, region.sequence);
     // The sequence of an opening region, the last one taken, is not in the table before the trailer
     // is written.
@@ -52,10 +55,13 @@ Position DropLog::next_position() const {
 
 void DropLog::drop(const OpPtr& op) {
   const Dropped dropped{op->command.key.namespace_id, op->command.operation == Operation::kClear};
-  operations_.cancel([&](const auto& key) { return dropped.all || key.namespace_id == dropped.id; });  // mutation: drop-in-flight
+  operations_.cancel([&](const auto& key) {
+    return dropped.all || key.namespace_id == dropped.id;
+  });  // mutation: drop-in-flight
   op->dropped = erase_dropped(dropped);
   owe(dropped);  // mutation: drop-owed
-  if (!volume_ || health_.is(Health::kLost)) return operations_.finish(op, {Code::kUnavailable, health_.state().reason});
+  if (!volume_ || health_.is(Health::kLost))
+    return operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   mark_dropped(dropped);
   superblock_stale_ = true;
   superblock_next_.push_back(op);
@@ -73,7 +79,8 @@ void DropLog::owe(const Dropped& dropped) {
 std::uint64_t DropLog::erase_dropped(const Dropped& dropped) {
   std::uint64_t chunks = 0;
   if (dropped.all) {
-    for (std::uint32_t number = 0; number < table_.count(); ++number) chunks += catalog_.erase_region(number);
+    for (std::uint32_t number = 0; number < table_.count(); ++number)
+      chunks += catalog_.erase_region(number);
     catalog_.show_all();
   } else {
     chunks = catalog_.erase_namespace(dropped.id);
@@ -87,14 +94,16 @@ void DropLog::mark_dropped(const Dropped& dropped) {
   Superblock& superblock = volume_->superblock;
   const Position until = next_position();
   std::erase_if(superblock.drops, [&](const DropMark& mark) {
-    return dropped.all || mark.namespace_id == dropped.id || mark.until.sequence < table_.oldest_sequence();
+    return dropped.all || mark.namespace_id == dropped.id ||
+           mark.until.sequence < table_.oldest_sequence();
   });
   if (dropped.all || superblock.drops.size() == kMaxDropMarks) {
     // A full table of marks drops the chunks of all namespaces: losing chunks is better than
     // finding dropped chunks again.
     superblock.drops.clear();
     superblock.all_dropped = until;
-    for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
+    for (std::uint32_t number = 0; number < table_.count(); ++number)
+      counters_.chunks_dropped += catalog_.erase_region(number);
   } else {
     superblock.drops.push_back({dropped.id, until});  // mutation: drop-restart
   }
@@ -122,10 +131,11 @@ void DropLog::write_label_copy(std::size_t copy, bool last) {
     if (!superblock_stale_ && !health_.is(Health::kLost)) pending_drops_.clear();
     for (const OpPtr& op : std::exchange(superblock_now_, {})) operations_.finish(op, {});
   };
-  start_io(IoRequest::Kind::kWrite, copy * kSuperblockBytes, file_.superblock_bytes(), [this, synced](int error) {
-    if (error != 0) return superblock_failed(error);
-    start_io(IoRequest::Kind::kSync, 0, {}, synced);  // mutation: drop-synced
-  });
+  start_io(IoRequest::Kind::kWrite, copy * kSuperblockBytes, file_.superblock_bytes(),
+           [this, synced](int error) {
+             if (error != 0) return superblock_failed(error);
+             start_io(IoRequest::Kind::kSync, 0, {}, synced);  // mutation: drop-synced
+           });
 }
 
 // The superblock is written again once writes work. The callers hear that their drops are not on

@@ -52,7 +52,8 @@ class DropLog {
   void write_superblock();
   void write_label_copy(std::size_t copy, bool last);
   void superblock_failed(int error);
-  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
+  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes,
+                Device::Then then) {
     file_.start_io(kind, offset, bytes, std::move(then));
   }
 
@@ -65,9 +66,10 @@ class DropLog {
   Catalog& catalog_ = file_.catalog();
   tiers::TierCounters& counters_ = file_.counters();
   bool writing_label_ = false;
-  bool superblock_stale_ = false;                        // the superblock in the file is older
-  std::vector<Dropped> pending_drops_;                   // drops that no superblock on the disk has yet
-  std::vector<OpPtr> superblock_next_, superblock_now_;  // drops that wait for the next write, and for the running write
+  bool superblock_stale_ = false;       // the superblock in the file is older
+  std::vector<Dropped> pending_drops_;  // drops that no superblock on the disk has yet
+  std::vector<OpPtr> superblock_next_,
+      superblock_now_;  // drops that wait for the next write, and for the running write
 };
 
 }  // namespace larder::disk

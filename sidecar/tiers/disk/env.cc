@@ -40,7 +40,8 @@ Status Env::reserve(const Fd& file, std::uint64_t bytes) {
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return Status::from_errno(errno, "fstat");
   const auto size = static_cast<off_t>(bytes);
-  if (info.st_size > size && ::ftruncate(file.get(), size) != 0) return Status::from_errno(errno, "ftruncate");
+  if (info.st_size > size && ::ftruncate(file.get(), size) != 0)
+    return Status::from_errno(errno, "ftruncate");
   if (::fallocate(file.get(), 0, 0, size) != 0) return base::file_failure(errno, "fallocate");
   return {};
 }

@@ -47,15 +47,19 @@ class FlightWindow {
   }
 
  private:
-  static constexpr double kGain = 0.8;      // g
-  static constexpr double kMostGrowth = 2;  // of target / latency: a single short round gets no more
+  static constexpr double kGain = 0.8;  // g
+  static constexpr double kMostGrowth =
+      2;  // of target / latency: a single short round gets no more
 
   void change(std::uint64_t now_ns) {
     const auto window = static_cast<double>(bytes_);
-    const double latency = std::max(1.0, static_cast<double>(latency_ns_) / static_cast<double>(requests_));
+    const double latency =
+        std::max(1.0, static_cast<double>(latency_ns_) / static_cast<double>(requests_));
     const double ratio = std::min(static_cast<double>(kTargetNs) / latency, kMostGrowth);
-    const double next = (1 - kGain) * window + kGain * (ratio * window + static_cast<double>(kBeyondBytes));
-    const std::uint64_t bounded = std::clamp(static_cast<std::uint64_t>(next), std::min(largest_, most_), most_);
+    const double next =
+        (1 - kGain) * window + kGain * (ratio * window + static_cast<double>(kBeyondBytes));
+    const std::uint64_t bounded =
+        std::clamp(static_cast<std::uint64_t>(next), std::min(largest_, most_), most_);
     if (bounded < bytes_ || waited_) bytes_ = bounded;
     round_ns_ = now_ns;
     latency_ns_ = requests_ = largest_ = 0;

@@ -29,7 +29,8 @@ struct RecordBytes {
   std::uint64_t root;
   std::uint64_t checksum;  // over all fields before
 };
-static_assert(sizeof(RecordBytes) == 112 && offsetof(RecordBytes, namespace_id) == 32 && offsetof(RecordBytes, checksum) == 104);
+static_assert(sizeof(RecordBytes) == 112 && offsetof(RecordBytes, namespace_id) == 32 &&
+              offsetof(RecordBytes, checksum) == 104);
 
 struct EntryBytes {
   protocol::NamespaceId namespace_id;
@@ -97,7 +98,8 @@ bool unseal(std::span<const std::byte> in, std::uint32_t magic, Bytes& bytes) {
   if (in.size() < sizeof(bytes)) return false;
   std::memcpy(&bytes, in.data(), sizeof(bytes));
   return bytes.magic == magic && bytes.version == kFormatVersion &&
-         bytes.checksum == protocol::unit_digest(&bytes, offsetof(Bytes, checksum));  // mutation: disk-checksum
+         bytes.checksum ==
+             protocol::unit_digest(&bytes, offsetof(Bytes, checksum));  // mutation: disk-checksum
 }
 
 }  // namespace
@@ -131,7 +133,8 @@ void encode_grave(const RegionId& id, const Record& record, std::span<std::byte>
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block) {
   RecordBytes bytes{};
   if (!unseal(block, kRecordMagic, bytes)) return std::nullopt;
-  if (RegionId{bytes.volume, bytes.sequence, bytes.region} != id) return std::nullopt;  // mutation: record-region-id
+  if (RegionId{bytes.volume, bytes.sequence, bytes.region} != id)
+    return std::nullopt;  // mutation: record-region-id
   const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
                       {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root},
                       bytes.block,
@@ -153,15 +156,18 @@ void encode_trailer(const Trailer& trailer, std::span<std::byte> block) {
   seal(bytes, block.first(kBlockBytes));
 }
 
-std::optional<Trailer> decode_trailer(std::uint64_t volume, std::uint32_t region, std::span<const std::byte> block) {
+std::optional<Trailer> decode_trailer(std::uint64_t volume, std::uint32_t region,
+                                      std::span<const std::byte> block) {
   TrailerBytes bytes{};
   if (!unseal(block, kTrailerMagic, bytes)) return std::nullopt;
   if (bytes.volume != volume || bytes.region != region) return std::nullopt;
   if (bytes.kind != kOpen && bytes.kind != kClosed) return std::nullopt;
-  return Trailer{{volume, bytes.sequence, region}, bytes.kind == kClosed, bytes.count, bytes.entries_checksum};
+  return Trailer{
+      {volume, bytes.sequence, region}, bytes.kind == kClosed, bytes.count, bytes.entries_checksum};
 }
 
-void encode_footer(const RegionId& id, std::span<const Record> records, std::span<std::byte> footer) {
+void encode_footer(const RegionId& id, std::span<const Record> records,
+                   std::span<std::byte> footer) {
   std::memset(footer.data(), 0, footer.size());
   const std::span<std::byte> entries = footer.first(footer.size() - kBlockBytes);
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -180,12 +186,15 @@ void encode_footer(const RegionId& id, std::span<const Record> records, std::spa
     std::memcpy(entries.data() + i * kEntryBytes, &bytes, sizeof(bytes));
   }
   const std::uint64_t checksum = protocol::unit_digest(entries.data(), entries.size());
-  encode_trailer({id, true, static_cast<std::uint32_t>(records.size()), checksum}, footer.last(kBlockBytes));
+  encode_trailer({id, true, static_cast<std::uint32_t>(records.size()), checksum},
+                 footer.last(kBlockBytes));
 }
 
-bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries, std::vector<Record>& out) {
+bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries,
+                    std::vector<Record>& out) {
   if (entries.size() != std::size_t{entry_blocks(trailer.count)} * kBlockBytes) return false;
-  if (protocol::unit_digest(entries.data(), entries.size()) != trailer.entries_checksum)  // mutation: footer-checksum
+  if (protocol::unit_digest(entries.data(), entries.size()) !=
+      trailer.entries_checksum)  // mutation: footer-checksum
     return false;
   out.reserve(out.size() + trailer.count);
   for (std::size_t i = 0; i < trailer.count; ++i) {
@@ -203,8 +212,9 @@ bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries, 
 bool Superblock::dropped(const Record& record, std::uint64_t sequence) const {
   const Position at{sequence, record.block};
   if (at < all_dropped) return true;
-  return std::ranges::any_of(
-      drops, [&](const DropMark& mark) { return at < mark.until && mark.namespace_id == record.key.namespace_id; });
+  return std::ranges::any_of(drops, [&](const DropMark& mark) {
+    return at < mark.until && mark.namespace_id == record.key.namespace_id;
+  });
 }
 
 void encode_superblock(const Superblock& superblock, std::span<std::byte> superblock_bytes) {
@@ -218,19 +228,22 @@ void encode_superblock(const Superblock& superblock, std::span<std::byte> superb
   bytes.all_block = superblock.all_dropped.block;
   bytes.mark_count = static_cast<std::uint32_t>(superblock.drops.size());
   for (std::size_t i = 0; i < superblock.drops.size(); ++i)
-    bytes.marks[i] = {superblock.drops[i].namespace_id, superblock.drops[i].until.sequence, superblock.drops[i].until.block, 0};
+    bytes.marks[i] = {superblock.drops[i].namespace_id, superblock.drops[i].until.sequence,
+                      superblock.drops[i].until.block, 0};
   seal(bytes, superblock_bytes);
 }
 
 SuperblockFault decode_superblock(std::span<const std::byte> superblock_bytes, Superblock& out) {
   LabelBytes bytes{};
   if (!unseal(superblock_bytes, kLabelMagic, bytes))
-    return bytes.magic == kLabelMagic && bytes.version != kFormatVersion ? SuperblockFault::kOtherVersion
-                                                                         : SuperblockFault::kDamaged;
+    return bytes.magic == kLabelMagic && bytes.version != kFormatVersion
+               ? SuperblockFault::kOtherVersion
+               : SuperblockFault::kDamaged;
   if (bytes.mark_count > kMaxDropMarks) return SuperblockFault::kDamaged;
   out = {bytes.volume, bytes.serial, bytes.region_bytes, {bytes.all_sequence, bytes.all_block}, {}};
   for (std::size_t i = 0; i < bytes.mark_count; ++i)
-    out.drops.push_back({bytes.marks[i].namespace_id, {bytes.marks[i].sequence, bytes.marks[i].block}});
+    out.drops.push_back(
+        {bytes.marks[i].namespace_id, {bytes.marks[i].sequence, bytes.marks[i].block}});
   return SuperblockFault::kNone;
 }
 

@@ -34,7 +34,9 @@ struct Record {
   tiers::ChunkFacts facts;
   std::uint32_t block = 0;
   std::uint32_t written_s = 0;  // Unix time
-  std::uint32_t blocks() const { return static_cast<std::uint32_t>(1 + facts.slot_bytes() / kBlockBytes); }
+  std::uint32_t blocks() const {
+    return static_cast<std::uint32_t>(1 + facts.slot_bytes() / kBlockBytes);
+  }
   friend bool operator==(const Record&, const Record&) = default;
 };
 
@@ -61,7 +63,8 @@ struct Trailer {
 };
 void encode_trailer(const Trailer& trailer, std::span<std::byte> block);
 // Decodes a trailer of this volume and region, with any sequence.
-std::optional<Trailer> decode_trailer(std::uint64_t volume, std::uint32_t region, std::span<const std::byte> block);
+std::optional<Trailer> decode_trailer(std::uint64_t volume, std::uint32_t region,
+                                      std::span<const std::byte> block);
 
 // A footer: entries, directly before the trailer, and the trailer.
 inline constexpr std::uint32_t kEntryBytes = 72;
@@ -72,10 +75,12 @@ constexpr std::uint32_t footer_blocks(std::size_t count) {
   return entry_blocks(count) + 1;
 }
 // REQUIRES: footer.size() == footer_blocks(records.size()) * kBlockBytes.
-void encode_footer(const RegionId& id, std::span<const Record> records, std::span<std::byte> footer);
+void encode_footer(const RegionId& id, std::span<const Record> records,
+                   std::span<std::byte> footer);
 // `entries`: the blocks between records and trailer. False: the checksum of the trailer does not
 // match.
-bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries, std::vector<Record>& out);
+bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries,
+                    std::vector<Record>& out);
 
 // A drop: all records of the namespace that were appended before `until`.
 struct DropMark {

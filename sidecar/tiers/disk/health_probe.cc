@@ -12,11 +12,13 @@ constexpr std::uint32_t kReadErrorsInRow = 3;  // a single bad place does not me
 }  // namespace
 
 std::optional<std::string> HealthProbe::watch() {
-  const std::uint64_t oldest = file_.device().oldest_start_ns();  // before `now`: without a request it is the time
+  const std::uint64_t oldest =
+      file_.device().oldest_start_ns();  // before `now`: without a request it is the time
   const std::uint64_t now = file_.clock().now_ns();
   const bool stalled = now - oldest > options_.stall_ms * 1'000'000;
   if (stalled && !health_.is(Health::kStalled)) {
-    health_.set(Health::kStalled, "the device has not answered for " + std::to_string(options_.stall_ms) + " ms");
+    health_.set(Health::kStalled,
+                "the device has not answered for " + std::to_string(options_.stall_ms) + " ms");
     file_.say("stalled", health_.state().reason);
     fail_waiting_(true, true);
   } else if (!stalled && health_.is(Health::kStalled)) {
@@ -35,14 +37,18 @@ std::optional<std::string> HealthProbe::watch() {
 
 void HealthProbe::read_failed(int error) {
   ++read_errors_in_row_;
-  if (read_errors_in_row_ < kReadErrorsInRow || health_.is(Health::kReads) || health_.is(Health::kLost)) return;
+  if (read_errors_in_row_ < kReadErrorsInRow || health_.is(Health::kReads) ||
+      health_.is(Health::kLost))
+    return;
   health_.set(Health::kReads, "reads fail: " + base::file_error(error));
   file_.say("reads fail", health_.state().reason);
   fail_waiting_(true, true);
 }
 
 void HealthProbe::try_reads(std::uint64_t now_ns) {
-  if (!health_.is(Health::kReads) || health_.is(Health::kStalled) || probing_ || !health_.retry(now_ns)) return;
+  if (!health_.is(Health::kReads) || health_.is(Health::kStalled) || probing_ ||
+      !health_.retry(now_ns))
+    return;
   probing_ = true;
   const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
   file_.start_io(IoRequest::Kind::kRead, 0, block->span(), [this, block](int error) {
@@ -56,8 +62,10 @@ void HealthProbe::try_reads(std::uint64_t now_ns) {
 
 void HealthProbe::write_failed(int error) {
   // The region that was opened ahead is opened once more, to find out when writes work again.
-  if (const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady)) table_[*ready].state = RegionState::kFree;
-  if (const std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive)) table_[*active].broken = true;
+  if (const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady))
+    table_[*ready].state = RegionState::kFree;
+  if (const std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive))
+    table_[*active].broken = true;
   if (health_.is(Health::kWrites) || health_.is(Health::kLost)) return;
   health_.set(Health::kWrites, "writes fail: " + base::file_error(error));
   file_.say("writes fail", health_.state().reason);
@@ -70,7 +78,8 @@ void HealthProbe::opened() {
 
 void HealthProbe::returned() {
   read_errors_in_row_ = 0;
-  for (const Health::Cause cause : {Health::kLost, Health::kReads, Health::kWrites}) health_.clear(cause);
+  for (const Health::Cause cause : {Health::kLost, Health::kReads, Health::kWrites})
+    health_.clear(cause);
   file_.say("is there again", "is there again");
 }
 

@@ -26,12 +26,15 @@ void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFa
     ++(ok ? counters_.puts : counters_.puts_failed);
     if (ok) counters_.put_bytes += op->command.slot.size();
   } else if (operation == Operation::kGet) {
-    ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
+    ++(ok                                 ? counters_.gets
+       : status.code() == Code::kNotFound ? counters_.gets_missed
+                                          : counters_.gets_failed);
     if (ok) counters_.get_bytes += facts.slot_bytes();
   }
   if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
   Outcome outcome;
-  outcome.message = {Message::Kind::kDone, operation, op->on_device, op->command.ticket, std::move(status), facts};
+  outcome.message = {Message::Kind::kDone, operation,         op->on_device,
+                     op->command.ticket,   std::move(status), facts};
   outcome.message.dropped = op->dropped;
   outcome.freed = !op->on_device;
   outcome.freed_bytes = op->on_device ? 0 : op->command.slot.size();
@@ -41,7 +44,8 @@ void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFa
 
 void OperationTable::released(const OpPtr& op) {
   Outcome outcome;
-  outcome.message = {Message::Kind::kReleased, op->command.operation, false, op->command.ticket, {}, {}};
+  outcome.message = {
+      Message::Kind::kReleased, op->command.operation, false, op->command.ticket, {}, {}};
   outcome.freed = true;
   outcome.freed_bytes = op->command.slot.size();
   outcomes_.push_back(std::move(outcome));
@@ -51,7 +55,9 @@ void OperationTable::cancel(const std::function<bool(const tiers::ChunkKey&)>& u
   for (auto next = live_.begin(); next != live_.end();) {
     const OpPtr op = *next++;  // finish() may remove it from the list
     const Operation operation = op->command.operation;
-    if ((operation != Operation::kPut && operation != Operation::kGet) || !unwanted(op->command.key)) continue;
+    if ((operation != Operation::kPut && operation != Operation::kGet) ||
+        !unwanted(op->command.key))
+      continue;
     op->cancelled = true;
     if (!op->on_device) finish(op, {Code::kNotFound, "dropped meanwhile"});
   }
@@ -76,7 +82,8 @@ void OperationTable::abandon(const Status& why) {
 }
 
 void OperationTable::take_outcomes(std::vector<Outcome>& out) {
-  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
+  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()),
+             std::make_move_iterator(outcomes_.end()));
   outcomes_.clear();
 }
 

@@ -15,7 +15,8 @@ namespace larder::disk {
 class OperationTable {
  public:
   // Both outlive this object.
-  OperationTable(const base::Clock& clock, tiers::TierCounters& counters) : clock_(clock), counters_(counters) {}
+  OperationTable(const base::Clock& clock, tiers::TierCounters& counters)
+      : clock_(clock), counters_(counters) {}
   OperationTable(const OperationTable&) = delete;
 
   OpPtr add(const Command& command);
@@ -33,7 +34,9 @@ class OperationTable {
   const std::list<OpPtr>& live() const { return live_; }
   bool has_outcomes() const { return !outcomes_.empty(); }
   void take_outcomes(std::vector<Outcome>& out);
-  std::uint64_t next_deadline_ns() const { return next_deadline_ns_; }  // a lower bound; UINT64_MAX: none
+  std::uint64_t next_deadline_ns() const {
+    return next_deadline_ns_;
+  }  // a lower bound; UINT64_MAX: none
 
  private:
   const base::Clock& clock_;

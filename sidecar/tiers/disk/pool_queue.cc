@@ -28,8 +28,9 @@ int transfer(const IoRequest& request) {
       if (gone < part.size()) vector[count++] = {part.data() + gone, part.size() - gone};
     }
     const auto offset = static_cast<off_t>(request.offset + moved);
-    const ssize_t got = request.kind == IoRequest::Kind::kRead ? ::preadv(request.fd, vector.data(), count, offset)
-                                                               : ::pwritev(request.fd, vector.data(), count, offset);
+    const ssize_t got = request.kind == IoRequest::Kind::kRead
+                            ? ::preadv(request.fd, vector.data(), count, offset)
+                            : ::pwritev(request.fd, vector.data(), count, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno;
     if (got == 0) return EIO;
@@ -46,7 +47,8 @@ int perform(const IoRequest& request) {
 class PoolQueue final : public IoQueue {
  public:
   PoolQueue() {
-    for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    for (int i = 0; i < kThreads; ++i)
+      threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   }
 
   void submit(const IoRequest& request) override {
@@ -56,7 +58,8 @@ class PoolQueue final : public IoQueue {
   }
   void wait(std::uint64_t timeout_ns, std::vector<IoResult>& results) override {
     std::unique_lock lock(mutex_);
-    done_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), [this] { return woken_ || !results_.empty(); });
+    done_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
+                   [this] { return woken_ || !results_.empty(); });
     woken_ = false;
     results.insert(results.end(), results_.begin(), results_.end());
     results_.clear();

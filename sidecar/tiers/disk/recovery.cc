@@ -61,7 +61,8 @@ void TailReads::start(std::uint32_t region, std::uint32_t blocks) {
 }
 
 Result<TailReads::Tail> TailReads::next() {
-  if (Status status = device_.turn_until([&] { return !come_->empty(); }); !status.ok()) return status;
+  if (Status status = device_.turn_until([&] { return !come_->empty(); }); !status.ok())
+    return status;
   Tail tail = std::move(come_->front());
   come_->pop_front();
   --in_flight_;
@@ -70,8 +71,14 @@ Result<TailReads::Tail> TailReads::next() {
 
 class Recovery {
  public:
-  Recovery(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table, Catalog& catalog)
-      : device_(device), volume_(volume), scratch_(scratch), table_(table), catalog_(catalog), trailers_(table.count()) {}
+  Recovery(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table,
+           Catalog& catalog)
+      : device_(device),
+        volume_(volume),
+        scratch_(scratch),
+        table_(table),
+        catalog_(catalog),
+        trailers_(table.count()) {}
 
   // To call in this order. Each fails only if the device hangs.
   Status read_trailers();
@@ -82,7 +89,8 @@ class Recovery {
  private:
   using Blocks = std::function<std::uint32_t(std::uint32_t region)>;
   using Use = std::function<void(const TailReads::Tail& tail)>;
-  Status read_tails(const std::vector<std::uint32_t>& regions, std::size_t at_once, const Blocks& blocks, const Use& use);
+  Status read_tails(const std::vector<std::uint32_t>& regions, std::size_t at_once,
+                    const Blocks& blocks, const Use& use);
   void see_trailer(std::uint32_t region, std::span<const std::byte> block);
   void see_footer(std::uint32_t region, std::span<const std::byte> footer);
   void keep(const Trailer& trailer, std::vector<Record>& records);
@@ -94,15 +102,17 @@ class Recovery {
   RegionTable& table_;
   Catalog& catalog_;
   std::vector<std::optional<Trailer>> trailers_;  // by region
-  std::vector<std::uint32_t> closed_, open_;      // regions that claim a footer; other regions with a trailer
-  std::vector<Record> records_;                   // reused, so that a footer allocates no memory
+  std::vector<std::uint32_t> closed_,
+      open_;                     // regions that claim a footer; other regions with a trailer
+  std::vector<Record> records_;  // reused, so that a footer allocates no memory
 };
 
-Status Recovery::read_tails(const std::vector<std::uint32_t>& regions, std::size_t at_once, const Blocks& blocks,
-                            const Use& use) {
+Status Recovery::read_tails(const std::vector<std::uint32_t>& regions, std::size_t at_once,
+                            const Blocks& blocks, const Use& use) {
   TailReads reads(device_, volume_);
   for (auto next = regions.begin(); next != regions.end() || reads.in_flight() != 0;) {
-    for (; next != regions.end() && reads.in_flight() < at_once && device_.has_room(); ++next) reads.start(*next, blocks(*next));
+    for (; next != regions.end() && reads.in_flight() < at_once && device_.has_room(); ++next)
+      reads.start(*next, blocks(*next));
     Result<TailReads::Tail> tail = reads.next();
     if (!tail.ok()) return tail.status();
     if (tail->error != 0)
@@ -132,7 +142,8 @@ Status Recovery::read_trailers() {
 void Recovery::see_trailer(std::uint32_t region, std::span<const std::byte> block) {
   const std::optional<Trailer> trailer = decode_trailer(volume_.superblock.volume, region, block);
   if (!trailer) {
-    recovered.damaged += std::ranges::any_of(block, [](std::byte byte) { return byte != std::byte{0}; }) ? 1 : 0;
+    recovered.damaged +=
+        std::ranges::any_of(block, [](std::byte byte) { return byte != std::byte{0}; }) ? 1 : 0;
     return;
   }
   table_[region].sequence = trailer->id.sequence;
@@ -146,7 +157,9 @@ Status Recovery::read_footers() {
   std::uint64_t chunks = 0;
   for (const std::uint32_t region : closed_) chunks += trailers_[region]->count;
   catalog_.make_room(chunks);
-  const auto blocks = [this](std::uint32_t region) { return footer_blocks(trailers_[region]->count); };
+  const auto blocks = [this](std::uint32_t region) {
+    return footer_blocks(trailers_[region]->count);
+  };
   return read_tails(closed_, kFootersAtOnce, blocks,
                     [this](const TailReads::Tail& tail) { see_footer(tail.region, tail.bytes); });
 }
@@ -154,7 +167,8 @@ Status Recovery::read_footers() {
 void Recovery::see_footer(std::uint32_t region, std::span<const std::byte> footer) {
   const Trailer& trailer = *trailers_[region];
   records_.clear();
-  if (!decode_entries(trailer, footer.first(footer.size() - kBlockBytes), records_)) return open_.push_back(region);
+  if (!decode_entries(trailer, footer.first(footer.size() - kBlockBytes), records_))
+    return open_.push_back(region);
   ++recovered.by_footer;
   keep(trailer, records_);
   if (!records_.empty()) table_[region].state = RegionState::kClosed;
@@ -172,7 +186,8 @@ void Recovery::keep(const Trailer& trailer, std::vector<Record>& records) {
 Status Recovery::read_through() {
   for (const std::uint32_t number : open_) {
     const Trailer& trailer = *trailers_[number];
-    Result<std::vector<Record>> scanned = RegionScan(device_, volume_, trailer.id, scratch_).records();
+    Result<std::vector<Record>> scanned =
+        RegionScan(device_, volume_, trailer.id, scratch_).records();
     if (scanned.status().code() == Code::kDeadlineExceeded) return scanned.status();
     if (!scanned.ok()) {
       unreadable(number);
@@ -191,11 +206,12 @@ Status Recovery::read_through() {
 
 }  // namespace
 
-Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table,
-                          Catalog& catalog) {
+Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::byte> scratch,
+                          RegionTable& table, Catalog& catalog) {
   // New appends must come after every drop mark, even if no trailer has such a sequence.
-  table.saw_sequence(volume.superblock.all_dropped.sequence);                                    // mutation: sequence-after-clear
-  for (const DropMark& mark : volume.superblock.drops) table.saw_sequence(mark.until.sequence);  // mutation: sequence-after-drops
+  table.saw_sequence(volume.superblock.all_dropped.sequence);  // mutation: sequence-after-clear
+  for (const DropMark& mark : volume.superblock.drops)
+    table.saw_sequence(mark.until.sequence);  // mutation: sequence-after-drops
   Recovery recovery(device, volume, scratch, table, catalog);
   // Trailers first: insert_later() needs all sequences.
   Status status = recovery.read_trailers();

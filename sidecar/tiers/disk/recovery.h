@@ -24,7 +24,7 @@ struct Recovered {
 
 // Leaves scanned regions in the state closing: their footer is still missing. Fails if the device
 // hangs.
-Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table,
-                          Catalog& catalog);
+Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::byte> scratch,
+                          RegionTable& table, Catalog& catalog);
 
 }  // namespace larder::disk

@@ -13,7 +13,8 @@ OpenedQueue open_queue(Env& env, const DiskOptions& options) {
 
 }  // namespace
 
-RegionFile::RegionFile(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog)
+RegionFile::RegionFile(Env& env, const base::Clock& clock, const DiskOptions& options,
+                       Catalog& catalog)
     : env_(env),
       clock_(clock),
       options_(options),
@@ -27,7 +28,8 @@ RegionFile::RegionFile(Env& env, const base::Clock& clock, const DiskOptions& op
         return std::move(opened.queue);
       }()) {}
 
-void RegionFile::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
+void RegionFile::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes,
+                          Device::Then then) {
   IoRequest request;
   request.kind = kind;
   request.fd = volume_->file.get();
@@ -37,7 +39,8 @@ void RegionFile::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<
 }
 
 void RegionFile::say(std::string_view kind, const std::string& text) const {
-  base::log_from("disk tier, " + std::string(kind), base::LogLevel::kInfo, "disk tier at " + options_.path + ": " + text);
+  base::log_from("disk tier, " + std::string(kind), base::LogLevel::kInfo,
+                 "disk tier at " + options_.path + ": " + text);
 }
 
 }  // namespace larder::disk

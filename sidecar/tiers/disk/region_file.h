@@ -48,12 +48,16 @@ class RegionFile {
   const std::string& queue_fallback() const { return queue_fallback_; }
 
   // Starts a request on the open file; a later turn of the device calls `then`.
-  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then);
+  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes,
+                Device::Then then);
   // Whether the region is still of that volume and sequence. REQUIRES: an open volume, as id_of().
   bool stands(const RegionId& id) const {
-    return id.region < table_.count() && volume_->superblock.volume == id.volume && table_[id.region].sequence == id.sequence;
+    return id.region < table_.count() && volume_->superblock.volume == id.volume &&
+           table_[id.region].sequence == id.sequence;
   }
-  RegionId id_of(std::uint32_t number) const { return {volume_->superblock.volume, table_[number].sequence, number}; }
+  RegionId id_of(std::uint32_t number) const {
+    return {volume_->superblock.volume, table_[number].sequence, number};
+  }
   // `kind`: a fixed name; the rate of log lines is bounded by kind.
   void say(std::string_view kind, const std::string& text) const;
 

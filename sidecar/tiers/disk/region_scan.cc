@@ -33,12 +33,14 @@ bool RegionScan::verified(const Record& record) {
   const std::uint64_t slot = std::uint64_t{record.block + 1} * kBlockBytes;
   const std::uint64_t payload = record.facts.payload_bytes, piece = record.facts.piece_bytes;
   const std::uint64_t table = slot + protocol::digest_table_offset(payload);
-  const std::uint64_t count = protocol::digest_count(payload, piece), each = protocol::units_per_piece(piece);
+  const std::uint64_t count = protocol::digest_count(payload, piece),
+                      each = protocol::units_per_piece(piece);
   XXH3_state_t root;
   XXH3_64bits_reset(&root);
   std::vector<std::uint64_t> digests;
   for (std::uint64_t first = 0; first < count; first += digests.size()) {
-    digests.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kDigestsAtOnce, count - first)));
+    digests.resize(
+        static_cast<std::size_t>(std::min<std::uint64_t>(kDigestsAtOnce, count - first)));
     const std::byte* part = bytes(table + 8 * first, 8 * digests.size());
     if (part == nullptr) return false;
     std::memcpy(digests.data(), part, 8 * digests.size());
@@ -46,7 +48,8 @@ bool RegionScan::verified(const Record& record) {
     for (std::uint64_t i = 0; i < digests.size(); ++i) {
       const std::uint64_t in_piece = (first + i) % each * protocol::kDigestUnitBytes;
       const std::uint64_t at = slot + (first + i) / each * piece + in_piece;
-      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(protocol::kDigestUnitBytes, piece - in_piece));
+      const auto size = static_cast<std::size_t>(
+          std::min<std::uint64_t>(protocol::kDigestUnitBytes, piece - in_piece));
       const std::byte* unit = bytes(at, size);
       if (unit == nullptr || protocol::unit_digest(unit, size) != digests[i]) return false;
     }

@@ -33,7 +33,8 @@ struct Region {
 
 class RegionTable {
  public:
-  RegionTable(std::uint32_t regions, std::uint32_t region_blocks) : regions_(regions), region_blocks_(region_blocks) {}
+  RegionTable(std::uint32_t regions, std::uint32_t region_blocks)
+      : regions_(regions), region_blocks_(region_blocks) {}
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(regions_.size()); }
   std::uint32_t region_blocks() const { return region_blocks_; }
@@ -51,14 +52,18 @@ class RegionTable {
     std::optional<std::uint32_t> best;
     for (std::uint32_t i = 0; i < count(); ++i) {
       const Region& region = regions_[i];
-      if (region.reads != 0 || (region.state != RegionState::kFree && region.state != RegionState::kClosed)) continue;
+      if (region.reads != 0 ||
+          (region.state != RegionState::kFree && region.state != RegionState::kClosed))
+        continue;
       if (!best || rank(region) < rank(regions_[*best])) best = i;
     }
     return best;
   }
   // Whether the region has room for a record of so many blocks, and for the footer.
   bool fits(const Region& region, std::uint32_t blocks) const {
-    return std::uint64_t{region.next_block} + blocks + footer_blocks(region.records.size() + region.writes + 1) <= region_blocks_;
+    return std::uint64_t{region.next_block} + blocks +
+               footer_blocks(region.records.size() + region.writes + 1) <=
+           region_blocks_;
   }
   // The lowest sequence in the file. Includes free regions: the next larderd finds their trailers
   // too.

@@ -10,7 +10,8 @@ void RegionWriter::maintain(bool puts_wait, bool closing) {
   bool coming = false;
   for (std::uint32_t number = 0; number < table_.count(); ++number) {
     Region& region = table_[number];
-    if (region.state == RegionState::kActive && (region.broken || (closing && !puts_wait))) region.state = RegionState::kClosing;
+    if (region.state == RegionState::kActive && (region.broken || (closing && !puts_wait)))
+      region.state = RegionState::kClosing;
     if (region.state == RegionState::kClosing && region.writes == 0) close_region(number);
     coming = coming || region.state == RegionState::kOpening || region.state == RegionState::kReady;
   }
@@ -18,7 +19,9 @@ void RegionWriter::maintain(bool puts_wait, bool closing) {
   // also the test whether writes work again.
   const bool wanted = puts_wait || table_.in_state(RegionState::kActive).has_value();
   const bool attempt = health_.is(Health::kWrites) && !health_.is(Health::kStalled);
-  if (coming || (closing && !puts_wait) || (attempt ? !health_.retry(file_.clock().now_ns()) : !wanted)) return;
+  if (coming || (closing && !puts_wait) ||
+      (attempt ? !health_.retry(file_.clock().now_ns()) : !wanted))
+    return;
   if (const std::optional<std::uint32_t> victim = table_.next_victim()) open_region(*victim);
 }
 
@@ -52,10 +55,12 @@ void RegionWriter::open_region(std::uint32_t number) {
     if (error != 0) return done(error);
     start_io(IoRequest::Kind::kSync, 0, {}, done);  // mutation: region-open-synced
   };
-  start_io(IoRequest::Kind::kWrite, volume_->offset(number, table_.region_blocks() - 1), block->span(), sync);
+  start_io(IoRequest::Kind::kWrite, volume_->offset(number, table_.region_blocks() - 1),
+           block->span(), sync);
 }
 
-void RegionWriter::opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures) {
+void RegionWriter::opened(std::uint32_t number, std::uint64_t sequence, int error,
+                          std::uint64_t failures) {
   Region& region = table_[number];
   if (error != 0) {
     ++region.failures;
@@ -88,7 +93,8 @@ void RegionWriter::close_region(std::uint32_t number) {
   start_io(IoRequest::Kind::kSync, 0, {}, [this, number](int error) {  // mutation: records-synced
     if (error == 0) return write_footer(number);
     --table_[number].writes;
-    table_[number].state = RegionState::kClosed;  // without a footer: the next larderd scans the region
+    table_[number].state =
+        RegionState::kClosed;  // without a footer: the next larderd scans the region
     table_[number].records = {};
     probe_.write_failed(error);
   });

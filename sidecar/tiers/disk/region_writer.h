@@ -29,7 +29,8 @@ class RegionWriter {
   void opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures);
   void close_region(std::uint32_t number);
   void write_footer(std::uint32_t number);
-  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
+  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes,
+                Device::Then then) {
     file_.start_io(kind, offset, bytes, std::move(then));
   }
 

@@ -15,7 +15,8 @@ void Tombstones::bury(std::uint32_t number, const Record& record) {
 }
 
 void Tombstones::write() {
-  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;  // mutation: bury-when-writable
+  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites))
+    return;  // mutation: bury-when-writable
   for (; !tombstones_.empty() && device_.has_room(); tombstones_.pop_front()) {
     const Tombstone& next = tombstones_.front();
     if (!file_.stands(next.id)) continue;
@@ -27,10 +28,12 @@ void Tombstones::write() {
     const auto done = [this, tombstone = next, block](int error) mutable {
       --table_[tombstone.id.region].reads;
       if (error == 0) return;
-      if (++tombstone.failures < kTombstoneTries) tombstones_.push_back(tombstone);  // mutation: bury-retried, bury-bounded
+      if (++tombstone.failures < kTombstoneTries)
+        tombstones_.push_back(tombstone);  // mutation: bury-retried, bury-bounded
       probe_.write_failed(error);
     };
-    file_.start_io(IoRequest::Kind::kWrite, volume_->offset(next.id.region, next.record.block), block->span(), done);
+    file_.start_io(IoRequest::Kind::kWrite, volume_->offset(next.id.region, next.record.block),
+                   block->span(), done);
   }
 }
 

@@ -35,11 +35,13 @@ class UringQueue final : public IoQueue {
   Status open() {
     wake_fd_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_fd_.valid()) return Status::from_errno(errno, "eventfd");
-    int error = ::io_uring_queue_init(kEntries, &ring_, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+    int error = ::io_uring_queue_init(kEntries, &ring_,
+                                      IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
     if (error == -EINVAL) error = ::io_uring_queue_init(kEntries, &ring_, 0);  // before Linux 6.1
     if (error < 0) return Status::from_errno(-error, "io_uring_queue_init");
     ready_ = true;
-    if ((ring_.features & IORING_FEAT_EXT_ARG) == 0) return {Code::kUnsupported, "io_uring of before Linux 5.11"};
+    if ((ring_.features & IORING_FEAT_EXT_ARG) == 0)
+      return {Code::kUnsupported, "io_uring of before Linux 5.11"};
     if (Status status = try_it(); !status.ok()) return status;
     watch_wake();
     return {};
@@ -50,8 +52,11 @@ class UringQueue final : public IoQueue {
     for (std::size_t at = 0; at < arena.size(); at += kRegisteredBytes)
       buffers.push_back({arena.data() + at, std::min(kRegisteredBytes, arena.size() - at)});
     if (buffers.empty()) return {};
-    const int error = ::io_uring_register_buffers(&ring_, buffers.data(), static_cast<unsigned>(buffers.size()));
-    if (error < 0) return Status::from_errno(-error, "registering " + base::mib(arena.size()) + " with io_uring");
+    const int error =
+        ::io_uring_register_buffers(&ring_, buffers.data(), static_cast<unsigned>(buffers.size()));
+    if (error < 0)
+      return Status::from_errno(-error,
+                                "registering " + base::mib(arena.size()) + " with io_uring");
     registered_ = arena;
     return {};
   }
@@ -70,7 +75,8 @@ class UringQueue final : public IoQueue {
       return;
     }
     // A part in registered memory is a request of its own; else both parts are one vector.
-    const bool fixed = std::ranges::any_of(request.parts, [this](std::span<std::byte> part) { return registered(part); });
+    const bool fixed = std::ranges::any_of(
+        request.parts, [this](std::span<std::byte> part) { return registered(part); });
     if (!fixed) {
       start_vector(index, request.offset);
       return;
@@ -119,7 +125,8 @@ class UringQueue final : public IoQueue {
     const int entered = ::io_uring_submit_and_wait(&ring_, 1);
     if (entered < 0) return Status::from_errno(-entered, "io_uring_enter");
     io_uring_cqe* done = nullptr;
-    if (::io_uring_peek_cqe(&ring_, &done) != 0) return {Code::kInternal, "io_uring does not answer"};
+    if (::io_uring_peek_cqe(&ring_, &done) != 0)
+      return {Code::kInternal, "io_uring does not answer"};
     ::io_uring_cqe_seen(&ring_, done);
     return {};
   }
@@ -139,7 +146,9 @@ class UringQueue final : public IoQueue {
 
   bool registered(std::span<std::byte> part) const {
     if (part.empty() || registered_.empty()) return false;
-    if (part.data() < registered_.data() || part.data() + part.size() > registered_.data() + registered_.size()) return false;
+    if (part.data() < registered_.data() ||
+        part.data() + part.size() > registered_.data() + registered_.size())
+      return false;
     const auto at = static_cast<std::size_t>(part.data() - registered_.data());
     return at / kRegisteredBytes == (at + part.size() - 1) / kRegisteredBytes;
   }
@@ -166,11 +175,14 @@ class UringQueue final : public IoQueue {
   void start_part(std::size_t index, std::size_t part, std::size_t moved) {
     Flight& flight = flights_[index];
     const std::span<std::byte> bytes = flight.request.parts[part].subspan(moved);
-    const std::uint64_t offset = flight.request.offset + (part == 1 ? flight.request.parts[0].size() : 0) + moved;
+    const std::uint64_t offset =
+        flight.request.offset + (part == 1 ? flight.request.parts[0].size() : 0) + moved;
     const auto size = static_cast<unsigned>(bytes.size());
     const bool fixed = registered(bytes);
     const int buffer =
-        fixed ? static_cast<int>(static_cast<std::size_t>(bytes.data() - registered_.data()) / kRegisteredBytes) : 0;
+        fixed ? static_cast<int>(static_cast<std::size_t>(bytes.data() - registered_.data()) /
+                                 kRegisteredBytes)
+              : 0;
     io_uring_sqe* entry = take_entry();
     if (flight.request.kind == IoRequest::Kind::kRead && fixed)
       ::io_uring_prep_read_fixed(entry, flight.request.fd, bytes.data(), size, offset, buffer);
@@ -209,7 +221,8 @@ class UringQueue final : public IoQueue {
     if (result == 0) flight.error = EIO;
     if (flight.error != 0) return false;
     if (result > 0) flight.moved[part] += static_cast<std::size_t>(result);
-    const std::size_t whole = flight.vectored ? flight.request.bytes() : flight.request.parts[part].size();
+    const std::size_t whole =
+        flight.vectored ? flight.request.bytes() : flight.request.parts[part].size();
     if (flight.moved[part] >= whole && flight.request.kind != IoRequest::Kind::kSync) return false;
     if (flight.request.kind == IoRequest::Kind::kSync) {
       const IoRequest request = flight.request;

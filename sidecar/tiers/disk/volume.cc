@@ -25,7 +25,8 @@ constexpr std::uint64_t kBesideSlotBytes =
 // file, and for `owner`. The file takes the rest and never grows.
 constexpr std::uint64_t kNotesShare = 1024;
 constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
-constexpr std::string_view kPageCache = "page cache", kStartsEmpty = "starts empty";  // kinds of Note
+constexpr std::string_view kPageCache = "page cache",
+                           kStartsEmpty = "starts empty";  // kinds of Note
 constexpr int kLockAttempts = 100;
 constexpr std::chrono::milliseconds kLockPause{20};
 
@@ -40,7 +41,8 @@ std::uint64_t usable(std::uint64_t size_bytes) {
 
 std::uint64_t chosen_region_bytes(const DiskOptions& options) {
   if (options.region_bytes != 0) return options.region_bytes;
-  return std::bit_floor(std::clamp(options.size_bytes / kRegionShare, kLeastRegionBytes, kMostRegionBytes));
+  return std::bit_floor(
+      std::clamp(options.size_bytes / kRegionShare, kLeastRegionBytes, kMostRegionBytes));
 }
 
 // The least disk size with regions for such a slot. 0: no size is enough.
@@ -52,18 +54,23 @@ std::uint64_t least_size(std::uint64_t slot_bytes) {
 Status check_size(const DiskOptions& options) {
   const std::uint64_t region = chosen_region_bytes(options);
   if (usable(options.size_bytes) / region >= kLeastRegions) return {};
-  const std::uint64_t least = kLeastRegions * region + kHeadBytes + std::max(kLeastNotesBytes, options.size_bytes / kNotesShare);
-  return {Code::kInvalidArgument,
-          "disk.size: " + base::mib(options.size_bytes) + " is too small, the disk tier needs at least " + base::mib(least)};
+  const std::uint64_t least = kLeastRegions * region + kHeadBytes +
+                              std::max(kLeastNotesBytes, options.size_bytes / kNotesShare);
+  return {Code::kInvalidArgument, "disk.size: " + base::mib(options.size_bytes) +
+                                      " is too small, the disk tier needs at least " +
+                                      base::mib(least)};
 }
 
 // Opens the folder of the tier, which only the user of larderd may enter.
-Result<std::string> open_directory(Env& env, const DiskOptions& options, std::uint64_t on_device, Volume& volume) {
+Result<std::string> open_directory(Env& env, const DiskOptions& options, std::uint64_t on_device,
+                                   Volume& volume) {
   const Result<FileFacts> path = env.facts(options.path + "/.");
-  if (!path.ok()) return path_error(path.status(), options.path, "is not a directory that can be used");
+  if (!path.ok())
+    return path_error(path.status(), options.path, "is not a directory that can be used");
   volume.path_device = path->device;
   if (on_device != 0 && path->device != on_device)
-    return Status(Code::kUnavailable, "disk.path: " + options.path + " is on another device than at the start");
+    return Status(Code::kUnavailable,
+                  "disk.path: " + options.path + " is on another device than at the start");
   const std::string folder = options.path + "/larder";
   if (const Status made = env.make_directory(folder, 0700); !made.ok())
     return path_error(made, options.path, "cannot be written");
@@ -72,10 +79,13 @@ Result<std::string> open_directory(Env& env, const DiskOptions& options, std::ui
   const std::string start = "disk.path: " + folder;
   if (!facts->directory) return Status(Code::kPermissionDenied, start + " is not a directory");
   if (facts->owner != ::geteuid())
-    return Status(Code::kPermissionDenied, start + " belongs to user " + std::to_string(facts->owner) + ", not to this one");
-  if ((facts->mode & 077) != 0)
     return Status(Code::kPermissionDenied,
-                  start + " can be entered by other users: the folder holds users' data, chmod 700 the folder");
+                  start + " belongs to user " + std::to_string(facts->owner) + ", not to this one");
+  if ((facts->mode & 077) != 0)
+    return Status(
+        Code::kPermissionDenied,
+        start +
+            " can be entered by other users: the folder holds users' data, chmod 700 the folder");
   return folder;
 }
 
@@ -90,13 +100,16 @@ std::string read_owner(Env& env, const std::string& path) {
 void write_owner(Env& env, const std::string& path, const std::string& owner) {
   const Result<Fd> file = env.open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const std::string text = owner + ", process " + std::to_string(::getpid());
-  if (file.ok()) static_cast<void>(base::write_all(file->get(), std::as_bytes(std::span(text)), "write " + path));
+  if (file.ok())
+    static_cast<void>(
+        base::write_all(file->get(), std::as_bytes(std::span(text)), "write " + path));
 }
 
 Status lock_file(Env& env, const DiskOptions& options, const std::string& folder, Volume& volume) {
   volume.file_path = folder + "/chunks";
   Result<Fd> file = env.open(volume.file_path, O_RDWR | O_CREAT, 0600);
-  if (!file.ok()) return path_error(file.status(), volume.file_path, "cannot be opened for writing");
+  if (!file.ok())
+    return path_error(file.status(), volume.file_path, "cannot be opened for writing");
   Status locked = env.lock(*file);
   // A larderd that was just killed keeps the lock until the kernel has ended its requests.
   for (int i = 0; i < kLockAttempts && locked.code() == Code::kAlreadyExists; ++i) {
@@ -104,7 +117,8 @@ Status lock_file(Env& env, const DiskOptions& options, const std::string& folder
     locked = env.lock(*file);
   }
   if (locked.code() == Code::kAlreadyExists)
-    return {Code::kAlreadyExists, "disk.path: " + folder + " is in use by " + read_owner(env, folder + "/owner")};
+    return {Code::kAlreadyExists,
+            "disk.path: " + folder + " is in use by " + read_owner(env, folder + "/owner")};
   if (!locked.ok()) return path_error(locked, volume.file_path, "cannot be locked");
   write_owner(env, folder + "/owner", options.owner);
   volume.file = std::move(*file);
@@ -113,11 +127,14 @@ Status lock_file(Env& env, const DiskOptions& options, const std::string& folder
   volume.file_facts = *facts;
   volume.direct = options.allow_direct && env.set_direct(volume.file);
   if (!volume.direct)
-    volume.notes.push_back({kPageCache, "through the page cache: the file system refuses O_DIRECT, or O_DIRECT is turned off"});
+    volume.notes.push_back(
+        {kPageCache,
+         "through the page cache: the file system refuses O_DIRECT, or O_DIRECT is turned off"});
   return {};
 }
 
-IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offset, std::span<std::byte> bytes) {
+IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offset,
+                  std::span<std::byte> bytes) {
   IoRequest made;
   made.kind = kind;
   made.fd = volume.file.get();
@@ -127,7 +144,8 @@ IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offs
 }
 
 // Whether the file has a superblock that describes its content.
-Result<bool> read_superblock(Device& device, const DiskOptions& options, std::span<std::byte> scratch, Volume& volume) {
+Result<bool> read_superblock(Device& device, const DiskOptions& options,
+                             std::span<std::byte> scratch, Volume& volume) {
   if (volume.file_facts.bytes == 0) return false;
   if (volume.file_facts.bytes < kHeadBytes) {
     volume.notes.push_back({kStartsEmpty, "starts empty: its file is cut off"});
@@ -140,12 +158,16 @@ Result<bool> read_superblock(Device& device, const DiskOptions& options, std::sp
   const SuperblockFault one = decode_superblock(head.first(kSuperblockBytes), first);
   const SuperblockFault two = decode_superblock(head.last(kSuperblockBytes), second);
   if (one != SuperblockFault::kNone && two != SuperblockFault::kNone) {
-    volume.notes.push_back({kStartsEmpty, one == SuperblockFault::kOtherVersion
-                                              ? "starts empty: its file is of another format version"
-                                              : "starts empty: both labels of its file are damaged"});
+    volume.notes.push_back(
+        {kStartsEmpty, one == SuperblockFault::kOtherVersion
+                           ? "starts empty: its file is of another format version"
+                           : "starts empty: both labels of its file are damaged"});
     return false;
   }
-  volume.whole_label = two == SuperblockFault::kNone && (one != SuperblockFault::kNone || second.serial > first.serial) ? 1 : 0;
+  volume.whole_label = two == SuperblockFault::kNone &&
+                               (one != SuperblockFault::kNone || second.serial > first.serial)
+                           ? 1
+                           : 0;
   volume.superblock = volume.whole_label == 1 ? second : first;
   const std::uint64_t region = volume.superblock.region_bytes;
   const bool whole = region >= kBlockBytes * 2 && region % kBlockBytes == 0;
@@ -154,7 +176,8 @@ Result<bool> read_superblock(Device& device, const DiskOptions& options, std::sp
   // The loss is small, because regions grow only with the size.
   const bool small = region < chosen_region_bytes(options);
   if (fits && !small) return true;
-  volume.notes.push_back({kStartsEmpty, "starts empty: its file has regions of " + base::mib(region) + ", too " +
+  volume.notes.push_back({kStartsEmpty, "starts empty: its file has regions of " +
+                                            base::mib(region) + ", too " +
                                             (fits ? "small" : "large") + " for this size"});
   return false;
 }
@@ -176,15 +199,17 @@ std::uint64_t most_slot_bytes(std::uint64_t region_bytes) {
 
 Status too_large_for_a_region(const DiskOptions& options, std::uint64_t slot_bytes) {
   const std::uint64_t least = least_size(slot_bytes);
-  const std::string what = "disk.size: a disk of " + base::mib(options.size_bytes) + " holds no chunk of " +
-                           base::mib(slot_bytes) +
-                           " (a chunk must fit into a region, a sixteenth of the disk and 256 MiB at most): ";
+  const std::string what =
+      "disk.size: a disk of " + base::mib(options.size_bytes) + " holds no chunk of " +
+      base::mib(slot_bytes) +
+      " (a chunk must fit into a region, a sixteenth of the disk and 256 MiB at most): ";
   if (least == 0) return {Code::kOutOfRange, what + "no size does, set chunk_tokens smaller"};
-  return {Code::kOutOfRange, what + "set it to at least " + base::mib(least) + ", or set chunk_tokens smaller"};
+  return {Code::kOutOfRange,
+          what + "set it to at least " + base::mib(least) + ", or set chunk_tokens smaller"};
 }
 
-Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options, std::span<std::byte> scratch,
-                           std::uint64_t on_device) {
+Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options,
+                           std::span<std::byte> scratch, std::uint64_t on_device) {
   Volume volume;
   if (Status status = check_size(options); !status.ok()) return status;
   const Result<std::string> folder = open_directory(env, options, on_device, volume);
@@ -194,9 +219,11 @@ Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options,
   if (!known.ok()) return known.status();
   // A new volume number invalidates all structures in the file.
   if (!*known) volume.superblock = {env.random(), 1, chosen_region_bytes(options), {}, {}};
-  volume.regions = static_cast<std::uint32_t>(usable(options.size_bytes) / volume.superblock.region_bytes);
+  volume.regions =
+      static_cast<std::uint32_t>(usable(options.size_bytes) / volume.superblock.region_bytes);
   if (const Status reserved = env.reserve(volume.file, volume.bytes()); !reserved.ok())
-    return Status(reserved.code(), "disk.size: " + base::mib(options.size_bytes) + " cannot be reserved in " + *folder + " (" +
+    return Status(reserved.code(), "disk.size: " + base::mib(options.size_bytes) +
+                                       " cannot be reserved in " + *folder + " (" +
                                        reserved.text() + ")");
   if (!*known)
     if (Status status = write_superblock(device, scratch, volume); !status.ok()) return status;

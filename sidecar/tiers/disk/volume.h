@@ -24,7 +24,8 @@ struct Volume {
   FileFacts file_facts;
   std::uint64_t path_device = 0;  // the device of the configured directory
   Superblock superblock;
-  std::size_t whole_label = 1;  // a copy of the superblock that is surely intact; the other copy is overwritten first
+  std::size_t whole_label =
+      1;  // a copy of the superblock that is surely intact; the other copy is overwritten first
   std::uint32_t regions = 0;
   bool direct = false;
   // For the log: a fault or a fallback. `kind`: a fixed name.
@@ -37,7 +38,9 @@ struct Volume {
   std::uint64_t offset(std::uint32_t region, std::uint32_t block) const {
     return kHeadBytes + region * superblock.region_bytes + std::uint64_t{block} * kBlockBytes;
   }
-  std::uint32_t region_blocks() const { return static_cast<std::uint32_t>(superblock.region_bytes / kBlockBytes); }
+  std::uint32_t region_blocks() const {
+    return static_cast<std::uint32_t>(superblock.region_bytes / kBlockBytes);
+  }
   std::uint64_t bytes() const { return kHeadBytes + regions * superblock.region_bytes; }
 };
 
@@ -51,7 +54,7 @@ Status too_large_for_a_region(const DiskOptions& options, std::uint64_t slot_byt
 // outlives the device. `on_device`: the device of the directory at the first start (0: any device).
 // Another device is refused before a file is made there: after an unmount, for example, the mount
 // point is a folder of the root disk.
-Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options, std::span<std::byte> scratch,
-                           std::uint64_t on_device);
+Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options,
+                           std::span<std::byte> scratch, std::uint64_t on_device);
 
 }  // namespace larder::disk

@@ -19,7 +19,9 @@ void Holds::add(const tiers::ChunkKey& key, const HeldChunk& chunk, std::uint64_
 
 const HeldChunk* Holds::find(const tiers::ChunkKey& key, std::uint64_t generation) const {
   const auto found = chunks_.find(key);
-  return found == chunks_.end() || found->second.chunk.facts.generation != generation ? nullptr : &found->second.chunk;
+  return found == chunks_.end() || found->second.chunk.facts.generation != generation
+             ? nullptr
+             : &found->second.chunk;
 }
 
 void Holds::extend(const tiers::ChunkKey& key, std::uint64_t until_ns) {

@@ -12,7 +12,8 @@ constexpr std::uint64_t kNsPerMs = 1'000'000;
 
 }  // namespace
 
-Looks::Looks(const ClientOptions& options, const base::Clock& clock, Members& members, Offers& offers)
+Looks::Looks(const ClientOptions& options, const base::Clock& clock, Members& members,
+             Offers& offers)
     : options_(options), clock_(clock), members_(members), offers_(offers) {}
 
 std::vector<Looks::Group> Looks::groups_of(std::span<const tiers::ChunkKey> keys) {
@@ -20,7 +21,9 @@ std::vector<Looks::Group> Looks::groups_of(std::span<const tiers::ChunkKey> keys
   std::vector<Group> groups;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::size_t group = 0;
-    while (group < of_namespace.size() && !(of_namespace[group].front().namespace_id == keys[i].namespace_id)) ++group;
+    while (group < of_namespace.size() &&
+           !(of_namespace[group].front().namespace_id == keys[i].namespace_id))
+      ++group;
     if (group == of_namespace.size()) {
       of_namespace.emplace_back();
       groups.emplace_back();
@@ -29,11 +32,13 @@ std::vector<Looks::Group> Looks::groups_of(std::span<const tiers::ChunkKey> keys
     groups[group].places.push_back(i);
   }
   for (std::size_t i = 0; i < groups.size(); ++i)
-    groups[i].keys = std::make_shared<const std::vector<tiers::ChunkKey>>(std::move(of_namespace[i]));
+    groups[i].keys =
+        std::make_shared<const std::vector<tiers::ChunkKey>>(std::move(of_namespace[i]));
   return groups;
 }
 
-void Looks::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns, Done done) {
+void Looks::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys,
+                  std::uint64_t deadline_ns, Done done) {
   const std::uint64_t now_ns = clock_.now_ns();
   Look look;
   look.groups = groups_of(keys);
@@ -43,7 +48,8 @@ void Looks::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys, s
   look.done = std::move(done);
   const auto entered = looks_.emplace(serial, std::move(look)).first;
   for (Member* member : members_.askable())
-    for (std::size_t group = 0; group < entered->second.groups.size(); ++group) ask(entered->second, serial, *member, group);
+    for (std::size_t group = 0; group < entered->second.groups.size(); ++group)
+      ask(entered->second, serial, *member, group);
   if (entered->second.waiting == 0) end(entered);
 }
 
@@ -53,7 +59,8 @@ void Looks::ask(Look& look, std::uint64_t serial, Member& member, std::size_t gr
   request.around.before = format_look(*keys, options_.hold_ms);
   request.expect.types = "$";
   // Without an owner: a late reply still tells which chunks the member holds in vain.
-  request.then = [this, serial, number = member.number, group, keys](const Status& lost, const net::Reply& reply) {
+  request.then = [this, serial, number = member.number, group, keys](const Status& lost,
+                                                                     const net::Reply& reply) {
     on_reply(serial, number, group, keys, lost, reply);
   };
   if (!member.questions.ask(std::move(request)).ok()) return;
@@ -61,12 +68,13 @@ void Looks::ask(Look& look, std::uint64_t serial, Member& member, std::size_t gr
   ++look.asked;
 }
 
-void Looks::on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group, const Keys& keys, const Status& lost,
-                     const net::Reply& reply) {
+void Looks::on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group,
+                     const Keys& keys, const Status& lost, const net::Reply& reply) {
   const auto at = looks_.find(serial);
   std::vector<std::optional<tiers::ChunkFacts>> chunks;
   if (lost.ok() && reply.kind == net::Reply::Kind::kBulk) {
-    Result<std::vector<std::optional<tiers::ChunkFacts>>> parsed = parse_look_reply(reply.text, keys->size());
+    Result<std::vector<std::optional<tiers::ChunkFacts>>> parsed =
+        parse_look_reply(reply.text, keys->size());
     if (parsed.ok())
       chunks = *std::move(parsed);
     else
@@ -112,7 +120,9 @@ void Looks::end(std::map<std::uint64_t, Look>::iterator at) {
   looks_.erase(at);
   const std::vector<bool> there = choose(look);
   const bool failed = look.asked != 0 && look.answered == 0;
-  if (look.done) look.done(there, failed ? Status(Code::kDeadlineExceeded, "no peer answered in time") : Status());
+  if (look.done)
+    look.done(there,
+              failed ? Status(Code::kDeadlineExceeded, "no peer answered in time") : Status());
 }
 
 // A chunk goes to the member with the fewest bytes to send; the chunks of one prompt thus come from
@@ -157,9 +167,11 @@ void Looks::flush() {
     for (const Group& group : groups_of(keys)) {
       for (std::size_t at = 0; at < group.keys->size(); at += kMostKeys) {
         net::Request request;
-        request.around.before = format_done(std::span(*group.keys).subspan(at, std::min(kMostKeys, group.keys->size() - at)));
+        request.around.before = format_done(
+            std::span(*group.keys).subspan(at, std::min(kMostKeys, group.keys->size() - at)));
         request.expect.types = "+";
-        static_cast<void>(member->questions.ask(std::move(request)).ok());  // else the hold ends by its time
+        static_cast<void>(
+            member->questions.ask(std::move(request)).ok());  // else the hold ends by its time
       }
     }
   }

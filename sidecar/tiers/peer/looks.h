@@ -30,14 +30,17 @@ class Looks {
   // All arguments outlive this object.
   Looks(const ClientOptions& options, const base::Clock& clock, Members& members, Offers& offers);
 
-  void begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns, Done done);
+  void begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns,
+             Done done);
   // Forgets the look: `done` is not called.
   void cancel(std::uint64_t serial);
   void end_late(std::uint64_t now_ns);
   std::uint64_t next_ns() const;
 
   // The chunk need not be held any longer.
-  void done_with(std::uint64_t member, const tiers::ChunkKey& key) { done_with_[member].push_back(key); }
+  void done_with(std::uint64_t member, const tiers::ChunkKey& key) {
+    done_with_[member].push_back(key);
+  }
   // Sends DONE for these chunks.
   void flush();
 
@@ -65,8 +68,8 @@ class Looks {
 
   static std::vector<Group> groups_of(std::span<const tiers::ChunkKey> keys);
   void ask(Look& look, std::uint64_t serial, Member& member, std::size_t group);
-  void on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group, const Keys& keys, const Status& lost,
-                const net::Reply& reply);
+  void on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group, const Keys& keys,
+                const Status& lost, const net::Reply& reply);
   void end(std::map<std::uint64_t, Look>::iterator at);
   std::vector<bool> choose(const Look& look);
 

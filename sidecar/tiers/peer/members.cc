@@ -79,16 +79,19 @@ void Members::resolve(std::uint64_t now_ns) {
 // Keeps the connections of members that stay. One more than `fanout`, because one may be this
 // larderd.
 void Members::set(std::vector<net::Endpoint> endpoints) {
-  std::ranges::sort(endpoints, {},
-                    [this](const net::Endpoint& one) { return std::pair(rank(options_.self, one), net::text_of(one)); });
+  std::ranges::sort(endpoints, {}, [this](const net::Endpoint& one) {
+    return std::pair(rank(options_.self, one), net::text_of(one));
+  });
   endpoints.erase(std::unique(endpoints.begin(), endpoints.end()), endpoints.end());
   if (endpoints.size() > options_.fanout + 1) endpoints.resize(options_.fanout + 1);
   std::vector<std::unique_ptr<Member>> before = std::exchange(members_, {});
   for (net::Endpoint& endpoint : endpoints) {
-    const auto known = std::ranges::find_if(before, [&](const auto& one) { return one != nullptr && one->endpoint == endpoint; });
+    const auto known = std::ranges::find_if(
+        before, [&](const auto& one) { return one != nullptr && one->endpoint == endpoint; });
     members_.push_back(known != before.end()
                            ? std::move(*known)
-                           : std::make_unique<Member>(options_, clock_, poller_, ++last_number_, std::move(endpoint)));
+                           : std::make_unique<Member>(options_, clock_, poller_, ++last_number_,
+                                                      std::move(endpoint)));
   }
   for (const std::unique_ptr<Member>& gone : before) {
     if (gone == nullptr) continue;
@@ -102,20 +105,23 @@ void Members::set(std::vector<net::Endpoint> endpoints) {
 
 std::uint64_t Members::next_ns() const {
   std::uint64_t next = resolver_ == nullptr || resolving_ ? UINT64_MAX : resolve_ns_;
-  for (const auto& member : members_) next = std::min({next, member->questions.next_ns(), member->payloads.next_ns()});
+  for (const auto& member : members_)
+    next = std::min({next, member->questions.next_ns(), member->payloads.next_ns()});
   return next;
 }
 
 std::vector<Member*> Members::askable() {
   std::vector<Member*> members;
   for (const auto& member : members_)
-    if (members.size() < options_.fanout && member->ready() && member->questions.answers_within(options_.look_ms))
+    if (members.size() < options_.fanout && member->ready() &&
+        member->questions.answers_within(options_.look_ms))
       members.push_back(member.get());
   return members;
 }
 
 Member* Members::find(std::uint64_t number) {
-  const auto found = std::ranges::find_if(members_, [number](const auto& one) { return one->number == number; });
+  const auto found =
+      std::ranges::find_if(members_, [number](const auto& one) { return one->number == number; });
   return found == members_.end() ? nullptr : found->get();
 }
 
@@ -135,8 +141,10 @@ Members::View Members::view() const {
       ++view.reachable;
       continue;
     }
-    const Status& why = member->questions.failure().ok() ? member->payloads.failure() : member->questions.failure();
-    if (view.failure.empty() && !why.ok()) view.failure = net::text_of(member->endpoint) + ": " + why.text();
+    const Status& why =
+        member->questions.failure().ok() ? member->payloads.failure() : member->questions.failure();
+    if (view.failure.empty() && !why.ok())
+      view.failure = net::text_of(member->endpoint) + ": " + why.text();
   }
   if (members_.empty() && !resolved_.ok()) view.failure = resolved_.text();
   return view;
@@ -144,13 +152,15 @@ Members::View Members::view() const {
 
 std::uint64_t Members::sent_bytes() const {
   std::uint64_t bytes = past_sent_;
-  for (const auto& member : members_) bytes += member->questions.sent_bytes() + member->payloads.sent_bytes();
+  for (const auto& member : members_)
+    bytes += member->questions.sent_bytes() + member->payloads.sent_bytes();
   return bytes;
 }
 
 std::uint64_t Members::received_bytes() const {
   std::uint64_t bytes = past_received_;
-  for (const auto& member : members_) bytes += member->questions.received_bytes() + member->payloads.received_bytes();
+  for (const auto& member : members_)
+    bytes += member->questions.received_bytes() + member->payloads.received_bytes();
   return bytes;
 }
 

@@ -18,7 +18,8 @@
 namespace larder::peer {
 
 struct Member {
-  Member(const ClientOptions& options, const base::Clock& clock, net::Poller& poller, std::uint64_t id, net::Endpoint place)
+  Member(const ClientOptions& options, const base::Clock& clock, net::Poller& poller,
+         std::uint64_t id, net::Endpoint place)
       : number(id),
         endpoint(place),
         questions(options, clock, poller, place),

@@ -25,7 +25,8 @@ std::optional<Offer> Offers::find(const tiers::ChunkKey& key, std::uint64_t now_
 void Offers::erase(const tiers::ChunkKey& key, std::optional<std::uint64_t> generation) {
   const std::lock_guard lock(mutex_);
   const auto found = offers_.find(key);
-  if (found != offers_.end() && (!generation || found->second.facts.generation == *generation)) forget(found);
+  if (found != offers_.end() && (!generation || found->second.facts.generation == *generation))
+    forget(found);
 }
 
 std::uint64_t Offers::erase_namespace(const std::optional<protocol::NamespaceId>& id) {

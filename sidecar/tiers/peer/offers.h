@@ -42,7 +42,8 @@ class Offers {
   const std::size_t most_;
   mutable std::mutex mutex_;
   std::unordered_map<tiers::ChunkKey, Offer, KeyHash> offers_;
-  std::deque<std::pair<tiers::ChunkKey, std::uint64_t>> order_;  // with until_ns; some may be replaced or gone
+  std::deque<std::pair<tiers::ChunkKey, std::uint64_t>>
+      order_;  // with until_ns; some may be replaced or gone
   std::uint64_t slot_bytes_ = 0;
 };
 

@@ -8,7 +8,8 @@ namespace larder::peer {
 namespace {
 
 net::TlsOptions tls_of(const config::PeersConfig& peers) {
-  return {!peers.plaintext, peers.ca_file, peers.cert_file, peers.key_file, peers.server_name, "peers"};
+  return {!peers.plaintext, peers.ca_file,     peers.cert_file,
+          peers.key_file,   peers.server_name, "peers"};
 }
 
 }  // namespace
@@ -16,7 +17,8 @@ net::TlsOptions tls_of(const config::PeersConfig& peers) {
 ClientOptions client_options_of(const config::Config& config, const Instance& self) {
   ClientOptions options;
   options.self = self;
-  for (const config::BackendHost& host : config.peers.member_hosts) options.members.push_back({host.host, host.port});
+  for (const config::BackendHost& host : config.peers.member_hosts)
+    options.members.push_back({host.host, host.port});
   options.by_dns = config.peers.members_by_dns;
   options.fanout = config.peers.fanout;
   options.tls = tls_of(config.peers);
@@ -35,7 +37,8 @@ ServerOptions server_options_of(const config::Config& config, const Instance& se
 Instance make_instance(const std::string& pool, std::uint64_t epoch) {
   static constexpr char kDigits[] = "0123456789abcdef";
   unsigned char bytes[8] = {};
-  [[maybe_unused]] const ssize_t got = ::getrandom(bytes, sizeof(bytes), 0);  // never short for so few bytes
+  [[maybe_unused]] const ssize_t got =
+      ::getrandom(bytes, sizeof(bytes), 0);  // never short for so few bytes
   Instance self{pool, {}, epoch};
   for (const unsigned char byte : bytes) {
     self.id += kDigits[byte >> 4];

@@ -21,7 +21,8 @@ PeerEngine::PeerEngine(const ClientOptions& options, const base::Clock& clock, O
 
 // Nothing is written to peers: a put is done at once, and a drop forgets the offers alone.
 void PeerEngine::accept(Command command) {
-  if (command.kind == Command::Kind::kForget) return offers_.erase(command.key, command.facts.generation);
+  if (command.kind == Command::Kind::kForget)
+    return offers_.erase(command.key, command.facts.generation);
   if (command.kind == Command::Kind::kEvict) return offers_.erase(command.key);
   const std::uint64_t serial = ++last_serial_;
   const Operation operation = command.operation;
@@ -58,7 +59,8 @@ std::uint64_t PeerEngine::next_turn_ns() const {
   return next <= now_ns ? 0 : next - now_ns;
 }
 
-void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts facts, std::vector<bool> there) {
+void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts facts,
+                        std::vector<bool> there) {
   const auto at = operations_.find(serial);
   if (at == operations_.end()) return;
   const Op op = std::move(at->second);
@@ -66,7 +68,8 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   count(op, status, facts);
   reading_bytes_ -= op.moving;
   tiers::Outcome outcome;
-  outcome.message = {Message::Kind::kDone, op.command.operation, false, op.command.ticket, std::move(status), facts};
+  outcome.message = {Message::Kind::kDone, op.command.operation, false,
+                     op.command.ticket,    std::move(status),    facts};
   outcome.message.there = std::move(there);
   outcome.freed_bytes = op.command.slot.size();
   outcomes_.push_back(std::move(outcome));
@@ -77,9 +80,12 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
 
 void PeerEngine::count(const Op& op, const Status& status, const tiers::ChunkFacts& facts) {
   if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
-  if (op.command.operation == Operation::kPut) ++(status.ok() ? counters_.puts : counters_.puts_failed);
+  if (op.command.operation == Operation::kPut)
+    ++(status.ok() ? counters_.puts : counters_.puts_failed);
   if (op.command.operation != Operation::kGet) return;
-  ++(status.ok() ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
+  ++(status.ok()                        ? counters_.gets
+     : status.code() == Code::kNotFound ? counters_.gets_missed
+                                        : counters_.gets_failed);
   if (status.ok()) counters_.get_bytes += facts.slot_bytes();
 }
 
@@ -87,7 +93,9 @@ void PeerEngine::begin_probe(std::uint64_t serial) {
   const Command& command = operations_.at(serial).command;
   const std::vector<tiers::ChunkKey> keys = command.keys;
   looks_.begin(serial, keys, command.deadline_ns,
-               [this, serial](const std::vector<bool>& there, const Status& failed) { finish(serial, failed, {}, there); });
+               [this, serial](const std::vector<bool>& there, const Status& failed) {
+                 finish(serial, failed, {}, there);
+               });
 }
 
 // A chunk that no member offered is asked for first.
@@ -95,19 +103,24 @@ void PeerEngine::begin_get(std::uint64_t serial) {
   const Command& command = operations_.at(serial).command;
   const tiers::ChunkKey key = command.key;
   if (offers_.find(key, clock_.now_ns())) return ready_gets_.push_back(serial);
-  looks_.begin(serial, {&key, 1}, command.deadline_ns, [this, serial](const std::vector<bool>& there, const Status& failed) {
-    if (!failed.ok()) return finish(serial, failed);
-    if (!there.front()) return finish(serial, {Code::kNotFound, "no peer has the chunk"});
-    ready_gets_.push_back(serial);
-  });
+  looks_.begin(serial, {&key, 1}, command.deadline_ns,
+               [this, serial](const std::vector<bool>& there, const Status& failed) {
+                 if (!failed.ok()) return finish(serial, failed);
+                 if (!there.front())
+                   return finish(serial, {Code::kNotFound, "no peer has the chunk"});
+                 ready_gets_.push_back(serial);
+               });
 }
 
 void PeerEngine::pump_gets() {
   while (!ready_gets_.empty()) {
     const std::uint64_t serial = ready_gets_.front();
     if (operations_.contains(serial)) {
-      const std::optional<Offer> offer = offers_.find(operations_.at(serial).command.key, clock_.now_ns());
-      if (offer && reading_bytes_ != 0 && reading_bytes_ + offer->facts.slot_bytes() > options_.read_bytes_in_flight) return;
+      const std::optional<Offer> offer =
+          offers_.find(operations_.at(serial).command.key, clock_.now_ns());
+      if (offer && reading_bytes_ != 0 &&
+          reading_bytes_ + offer->facts.slot_bytes() > options_.read_bytes_in_flight)
+        return;
       if (!offer || !start_get(serial, *offer)) {
         offers_.erase(operations_.at(serial).command.key);
         finish(serial, {Code::kNotFound, "the peer has the chunk no more"});
@@ -137,7 +150,9 @@ bool PeerEngine::start_get(std::uint64_t serial, const Offer& offer) {
     request.around.before = format_get(op.command.key, offer.facts.generation, offset, part);
     request.expect = {"$", part, op.command.slot.subspan(offset, part)};
     request.owner = serial;
-    request.then = [this, serial, part](const Status& lost, const net::Reply& reply) { on_part(serial, part, lost, reply); };
+    request.then = [this, serial, part](const Status& lost, const net::Reply& reply) {
+      on_part(serial, part, lost, reply);
+    };
     if (!member->payloads.ask(std::move(request)).ok()) break;
     ++op.waiting;
   }
@@ -145,7 +160,8 @@ bool PeerEngine::start_get(std::uint64_t serial, const Offer& offer) {
 }
 
 // The operation ends with its last part: until then other parts are written into the slot.
-void PeerEngine::on_part(std::uint64_t serial, std::uint64_t part_bytes, const Status& lost, const net::Reply& reply) {
+void PeerEngine::on_part(std::uint64_t serial, std::uint64_t part_bytes, const Status& lost,
+                         const net::Reply& reply) {
   const auto at = operations_.find(serial);
   if (at == operations_.end()) return;
   Op& op = at->second;
@@ -184,7 +200,8 @@ void PeerEngine::abandon(const Status& why) {
 }
 
 void PeerEngine::take_outcomes(std::vector<tiers::Outcome>& out) {
-  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
+  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()),
+             std::make_move_iterator(outcomes_.end()));
   outcomes_.clear();
 }
 
@@ -196,8 +213,8 @@ tiers::TierState PeerEngine::state() const {
   state.servers_reachable = static_cast<std::uint32_t>(view.reachable);
   state.takes_gets = view.reachable != 0 || view.failure.empty();
   if (!view.failure.empty())
-    state.reason = std::to_string(view.known - view.reachable) + " of " + std::to_string(view.known) +
-                   " peers cannot be reached: " + view.failure;
+    state.reason = std::to_string(view.known - view.reachable) + " of " +
+                   std::to_string(view.known) + " peers cannot be reached: " + view.failure;
   return state;
 }
 

@@ -54,13 +54,15 @@ class PeerEngine {
   };
   using Operations = std::map<std::uint64_t, Op>;  // by serial
 
-  void finish(std::uint64_t serial, Status status, tiers::ChunkFacts facts = {}, std::vector<bool> there = {});
+  void finish(std::uint64_t serial, Status status, tiers::ChunkFacts facts = {},
+              std::vector<bool> there = {});
   void count(const Op& op, const Status& status, const tiers::ChunkFacts& facts);
   void begin_probe(std::uint64_t serial);
   void begin_get(std::uint64_t serial);
   void pump_gets();
   bool start_get(std::uint64_t serial, const Offer& offer);
-  void on_part(std::uint64_t serial, std::uint64_t part_bytes, const Status& lost, const net::Reply& reply);
+  void on_part(std::uint64_t serial, std::uint64_t part_bytes, const Status& lost,
+               const net::Reply& reply);
   void miss_deadlines();
 
   const ClientOptions& options_;

@@ -16,13 +16,15 @@ constexpr std::uint64_t kLeastProgress = 16 << 10;
 
 }  // namespace
 
-PeerLink::PeerLink(const ClientOptions& options, const base::Clock& clock, net::Poller& poller, net::Endpoint endpoint)
+PeerLink::PeerLink(const ClientOptions& options, const base::Clock& clock, net::Poller& poller,
+                   net::Endpoint endpoint)
     : options_(options),
       clock_(clock),
       poller_(poller),
       endpoint_(std::move(endpoint)),
       resolver_(endpoint_, poller.wake_fd()),
-      breaker_(options.retry_ms, options.most_retry_ms, clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)) {}
+      breaker_(options.retry_ms, options.most_retry_ms,
+               clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)) {}
 
 PeerLink::~PeerLink() {
   if (events_ != 0) poller_.forget(connection_->stream().fd());
@@ -36,7 +38,8 @@ void PeerLink::turn() {
     if (breaker_.may_try(now_ns) && now_ns >= refused_until_ns_) connect(now_ns);
   } else if (limit_ns() <= now_ns) {
     fail({Code::kDeadlineExceeded, "it does not answer"});
-  } else if (state_ == State::kReady && connection_->commands() == 0 && used_ns_ + options_.ping_ms * kNsPerMs <= now_ns) {
+  } else if (state_ == State::kReady && connection_->commands() == 0 &&
+             used_ns_ + options_.ping_ms * kNsPerMs <= now_ns) {
     net::Request ping;
     ping.around.before = format_ping();
     ping.expect.types = "+";
@@ -67,7 +70,9 @@ void PeerLink::watch() {
   const std::uint32_t wanted = EPOLLIN | (connection_->wants_write() ? EPOLLOUT : 0U);
   if (wanted == events_) return;
   const bool anew = std::exchange(events_, wanted) == 0;
-  if (const Status watched = poller_.watch(connection_->stream().fd(), wanted, anew, event_); !watched.ok()) fail(watched);
+  if (const Status watched = poller_.watch(connection_->stream().fd(), wanted, anew, event_);
+      !watched.ok())
+    fail(watched);
 }
 
 void PeerLink::connect(std::uint64_t now_ns) {
@@ -106,7 +111,8 @@ void PeerLink::greet(std::uint64_t now_ns) {
     if (!lost.ok()) return;
     const Result<Instance> other = parse_hello_reply(reply);
     greeting_ = other.status();
-    if (other.ok() && other->pool != options_.self.pool) greeting_ = {Code::kFailedPrecondition, "it is of another pool"};
+    if (other.ok() && other->pool != options_.self.pool)
+      greeting_ = {Code::kFailedPrecondition, "it is of another pool"};
     const std::uint64_t answered_ns = clock_.now_ns();
     if (!greeting_.ok()) {
       refused_until_ns_ = answered_ns + options_.refused_ms * kNsPerMs;
@@ -142,7 +148,9 @@ std::uint64_t PeerLink::limit_ns() const {
   switch (state_) {
     case State::kNone:
     case State::kRetired: return UINT64_MAX;
-    case State::kConnecting: return since_ns_ + (options_.tls.enabled ? options_.greet_ms : options_.connect_ms) * kNsPerMs;
+    case State::kConnecting:
+      return since_ns_ +
+             (options_.tls.enabled ? options_.greet_ms : options_.connect_ms) * kNsPerMs;
     case State::kGreeting: return since_ns_ + options_.greet_ms * kNsPerMs;
     case State::kReady: break;
   }
@@ -152,8 +160,10 @@ std::uint64_t PeerLink::limit_ns() const {
 }
 
 std::uint64_t PeerLink::next_ns() const {
-  if (more_ || (state_ >= State::kGreeting && connection_ != nullptr && connection_->has_unsent())) return 0;
-  if (state_ == State::kNone) return resolving_ ? UINT64_MAX : std::max(breaker_.next_ns(), refused_until_ns_);
+  if (more_ || (state_ >= State::kGreeting && connection_ != nullptr && connection_->has_unsent()))
+    return 0;
+  if (state_ == State::kNone)
+    return resolving_ ? UINT64_MAX : std::max(breaker_.next_ns(), refused_until_ns_);
   const std::uint64_t limit = limit_ns();
   const bool idle = state_ == State::kReady && connection_->commands() == 0;
   return idle ? std::min(limit, used_ns_ + options_.ping_ms * kNsPerMs) : limit;
@@ -167,7 +177,8 @@ Status PeerLink::ask(net::Request request) {
 }
 
 void PeerLink::cancel(std::uint64_t owner) {
-  if (connection_ != nullptr && !connection_->cancel(owner, true)) fail({Code::kDeadlineExceeded, "a deadline passed"});
+  if (connection_ != nullptr && !connection_->cancel(owner, true))
+    fail({Code::kDeadlineExceeded, "a deadline passed"});
 }
 
 void PeerLink::retire() {

@@ -24,7 +24,8 @@ namespace larder::peer {
 class PeerLink {
  public:
   // All arguments except `endpoint` outlive this object. The poller refers to this object.
-  PeerLink(const ClientOptions& options, const base::Clock& clock, net::Poller& poller, net::Endpoint endpoint);
+  PeerLink(const ClientOptions& options, const base::Clock& clock, net::Poller& poller,
+           net::Endpoint endpoint);
   ~PeerLink();
   PeerLink(const PeerLink&) = delete;
 
@@ -50,9 +51,15 @@ class PeerLink {
   // Closes the connection and connects no more.
   void retire();
 
-  std::uint64_t bytes() const { return connection_ ? connection_->bytes() : 0; }  // of open payloads
-  std::uint64_t sent_bytes() const { return past_sent_ + (connection_ ? connection_->sent_bytes : 0); }
-  std::uint64_t received_bytes() const { return past_received_ + (connection_ ? connection_->received_bytes : 0); }
+  std::uint64_t bytes() const {
+    return connection_ ? connection_->bytes() : 0;
+  }  // of open payloads
+  std::uint64_t sent_bytes() const {
+    return past_sent_ + (connection_ ? connection_->sent_bytes : 0);
+  }
+  std::uint64_t received_bytes() const {
+    return past_received_ + (connection_ ? connection_->received_bytes : 0);
+  }
 
  private:
   enum class State : std::uint8_t { kNone, kConnecting, kGreeting, kReady, kRetired };

@@ -19,18 +19,26 @@ constexpr int kAcceptsAtOnce = 64;
 
 }  // namespace
 
-PeerServer::PeerServer(const base::Clock& clock, const ServerOptions& options, base::TcpListener listener)
-    : clock_(clock), options_(options), listener_(std::move(listener)), budget_(options.bytes_per_s) {}
+PeerServer::PeerServer(const base::Clock& clock, const ServerOptions& options,
+                       base::TcpListener listener)
+    : clock_(clock),
+      options_(options),
+      listener_(std::move(listener)),
+      budget_(options.bytes_per_s) {}
 
-Result<std::unique_ptr<PeerServer>> PeerServer::start(const base::Clock& clock, const ServerOptions& options) {
+Result<std::unique_ptr<PeerServer>> PeerServer::start(const base::Clock& clock,
+                                                      const ServerOptions& options) {
   if (options.tls.enabled)
     if (Status status = net::check_tls_files(options.tls); !status.ok()) return status;
-  Result<base::TcpListener> listener = base::listen_tcp(options.listen.host, options.listen.port, "peers.listen");
+  Result<base::TcpListener> listener =
+      base::listen_tcp(options.listen.host, options.listen.port, "peers.listen");
   if (!listener.ok()) return listener.status();
   std::unique_ptr<PeerServer> server(new PeerServer(clock, options, *std::move(listener)));
   if (Status status = server->exchange_.open(); !status.ok()) return status;
   if (Status status = server->poller_.open(); !status.ok()) return status;
-  if (Status status = server->poller_.watch(server->listener_.socket.get(), EPOLLIN, true, server->accept_ready_); !status.ok())
+  if (Status status = server->poller_.watch(server->listener_.socket.get(), EPOLLIN, true,
+                                            server->accept_ready_);
+      !status.ok())
     return status;
   server->exchange_.set_wake([raw = server.get()] { raw->poller_.wake(); });
   server->thread_ = std::thread([raw = server.get()] { raw->run(); });
@@ -54,7 +62,8 @@ void PeerServer::run() {
   sigset_t broken_pipe;
   sigemptyset(&broken_pipe);
   sigaddset(&broken_pipe, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // OpenSSL writes to closed sockets without MSG_NOSIGNAL
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe,
+                    nullptr);  // OpenSSL writes to closed sockets without MSG_NOSIGNAL
   while (!stopping_) {
     poller_.wait(wait_ns(clock_.now_ns()));
     const std::uint64_t now_ns = clock_.now_ns();
@@ -78,12 +87,14 @@ void PeerServer::accept(std::uint64_t now_ns) {
     }
     std::unique_ptr<net::Stream> stream = net::stream_over(std::move(accepted.socket));
     if (options_.tls.enabled) {
-      Result<std::unique_ptr<net::Stream>> tls = net::accept_tls_stream(std::move(stream), options_.tls);
+      Result<std::unique_ptr<net::Stream>> tls =
+          net::accept_tls_stream(std::move(stream), options_.tls);
       if (!tls.ok()) continue;
       stream = *std::move(tls);
     }
     const std::uint64_t number = ++last_number_;
-    auto connection = std::make_unique<ServerConnection>(services_, number, std::move(stream), std::move(accepted.peer), now_ns);
+    auto connection = std::make_unique<ServerConnection>(services_, number, std::move(stream),
+                                                         std::move(accepted.peer), now_ns);
     connection->ready = true;
     connections_.emplace(number, std::move(connection));
   }
@@ -96,10 +107,12 @@ bool PeerServer::make_room() {
   std::map<std::string, std::size_t> of_address;
   for (const auto& [number, connection] : connections_)
     if (!connection->greeted()) ++of_address[connection->address()];
-  const auto most = std::ranges::max_element(of_address, {}, [](const auto& one) { return one.second; });
+  const auto most =
+      std::ranges::max_element(of_address, {}, [](const auto& one) { return one.second; });
   if (most == of_address.end()) return false;
-  const auto oldest = std::ranges::find_if(
-      connections_, [&](const auto& one) { return !one.second->greeted() && one.second->address() == most->first; });
+  const auto oldest = std::ranges::find_if(connections_, [&](const auto& one) {
+    return !one.second->greeted() && one.second->address() == most->first;
+  });
   ++counting_.refused;
   end(oldest);
   return true;

@@ -23,7 +23,8 @@ namespace larder::peer {
 class PeerServer {
  public:
   // Errors name peers.listen or a file of TLS. The clock outlives the server.
-  static Result<std::unique_ptr<PeerServer>> start(const base::Clock& clock, const ServerOptions& options);
+  static Result<std::unique_ptr<PeerServer>> start(const base::Clock& clock,
+                                                   const ServerOptions& options);
   ~PeerServer() { stop(); }
   PeerServer(const PeerServer&) = delete;
 

@@ -25,12 +25,13 @@ constexpr std::uint64_t kDestroyGraceMs = 500;
 constexpr std::size_t kMostProbes = 64;
 
 Status too_large(std::uint64_t slot_bytes, std::uint64_t most_bytes) {
-  return {Code::kOutOfRange, "a chunk of " + base::mib(slot_bytes) + " is more than is read from peers at once (" +
+  return {Code::kOutOfRange, "a chunk of " + base::mib(slot_bytes) +
+                                 " is more than is read from peers at once (" +
                                  base::mib(most_bytes) + "): set chunk_tokens smaller"};
 }
 
-constexpr TierFront::Words kWords{"the peer tier is closed", "too much on its way from peers", "too many to evict at once",
-                                  too_large};
+constexpr TierFront::Words kWords{"the peer tier is closed", "too much on its way from peers",
+                                  "too many to evict at once", too_large};
 
 class PeerTier final : public tiers::Tier {
  public:
@@ -39,7 +40,10 @@ class PeerTier final : public tiers::Tier {
         options_(options),
         offers_(options_.known_chunks),
         engine_(options_, clock, offers_),
-        front_(clock, {.bytes = options_.accepted_bytes, .operations = options_.accepted_operations, .probes = kMostProbes},
+        front_(clock,
+               {.bytes = options_.accepted_bytes,
+                .operations = options_.accepted_operations,
+                .probes = kMostProbes},
                kWords) {}
   ~PeerTier() override {
     close(kDestroyGraceMs);
@@ -54,24 +58,29 @@ class PeerTier final : public tiers::Tier {
     return {};
   }
 
-  Status put(Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
-             std::uint64_t deadline_ns) override {
+  Status put(Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
+             std::span<const std::byte> slot, std::uint64_t deadline_ns) override {
     if (!tiers::plausible(facts) || slot.size() != facts.slot_bytes() || !tiers::aligned(slot))
       return front_.refuse(tiers::malformed_slot());
     return push({Command::Kind::kOperation, Operation::kPut, ticket, key, facts, {}, deadline_ns});
   }
-  Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
+  Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot,
+             std::uint64_t deadline_ns) override {
     if (slot.empty() || !tiers::aligned(slot)) return front_.refuse(tiers::malformed_slot());
     return push({Command::Kind::kOperation, Operation::kGet, ticket, key, {}, slot, deadline_ns});
   }
-  Status probe(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) override {
-    if (Status status = tiers::check_probe(keys.size()); !status.ok()) return front_.refuse(std::move(status));
+  Status probe(Ticket ticket, std::span<const tiers::ChunkKey> keys,
+               std::uint64_t deadline_ns) override {
+    if (Status status = tiers::check_probe(keys.size()); !status.ok())
+      return front_.refuse(std::move(status));
     Command command{Command::Kind::kOperation, Operation::kProbe, ticket, {}, {}, {}, deadline_ns};
     command.keys.assign(keys.begin(), keys.end());
     return push(std::move(command));
   }
-  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override {
-    return push({Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
+  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id,
+                        std::uint64_t deadline_ns) override {
+    return push(
+        {Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
   }
   Status clear(Ticket ticket, std::uint64_t deadline_ns) override {
     return push({Command::Kind::kOperation, Operation::kClear, ticket, {}, {}, {}, deadline_ns});
@@ -81,13 +90,16 @@ class PeerTier final : public tiers::Tier {
   }
 
   Status takes(std::uint64_t slot_bytes) const override {
-    return slot_bytes <= options_.accepted_bytes ? Status() : too_large(slot_bytes, options_.accepted_bytes);
+    return slot_bytes <= options_.accepted_bytes ? Status()
+                                                 : too_large(slot_bytes, options_.accepted_bytes);
   }
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
     const std::optional<Offer> offer = offers_.find(key, clock_.now_ns());
     return offer ? std::optional(offer->facts) : std::nullopt;
   }
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { front_.forget(key, generation); }
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
+    front_.forget(key, generation);
+  }
   Status evict(const tiers::ChunkKey& key) override { return front_.evict(key); }
 
   int message_fd() const override { return front_.message_fd(); }
@@ -107,7 +119,8 @@ class PeerTier final : public tiers::Tier {
     sigset_t broken_pipe;
     sigemptyset(&broken_pipe);
     sigaddset(&broken_pipe, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // OpenSSL writes to closed sockets without MSG_NOSIGNAL
+    ::pthread_sigmask(SIG_BLOCK, &broken_pipe,
+                      nullptr);  // OpenSSL writes to closed sockets without MSG_NOSIGNAL
     std::vector<Command> commands;
     while (!exchange(commands)) {
       const bool busy = !commands.empty();
@@ -157,8 +170,10 @@ class PeerTier final : public tiers::Tier {
 
 }  // namespace
 
-Result<std::unique_ptr<tiers::Tier>> open_peer_tier(const base::Clock& clock, const ClientOptions& options) {
-  if (options.members.empty()) return Status(Code::kInvalidArgument, "peers.members: host:port,... or dns:NAME:PORT");
+Result<std::unique_ptr<tiers::Tier>> open_peer_tier(const base::Clock& clock,
+                                                    const ClientOptions& options) {
+  if (options.members.empty())
+    return Status(Code::kInvalidArgument, "peers.members: host:port,... or dns:NAME:PORT");
   if (options.tls.enabled)
     if (Status status = net::check_tls_files(options.tls); !status.ok()) return status;
   auto tier = std::make_unique<PeerTier>(clock, options);

@@ -12,6 +12,7 @@ namespace larder::peer {
 
 // Errors name the field of a wrong option. A member that cannot be reached is no error. The clock
 // outlives the tier. The destructor closes the tier within a second.
-Result<std::unique_ptr<tiers::Tier>> open_peer_tier(const base::Clock& clock, const ClientOptions& options);
+Result<std::unique_ptr<tiers::Tier>> open_peer_tier(const base::Clock& clock,
+                                                    const ClientOptions& options);
 
 }  // namespace larder::peer

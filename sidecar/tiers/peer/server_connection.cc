@@ -27,8 +27,9 @@ bool closed(int fd) {
 
 }  // namespace
 
-ServerConnection::ServerConnection(Services& services, std::uint64_t number, std::unique_ptr<net::Stream> stream,
-                                   std::string address, std::uint64_t now_ns)
+ServerConnection::ServerConnection(Services& services, std::uint64_t number,
+                                   std::unique_ptr<net::Stream> stream, std::string address,
+                                   std::uint64_t now_ns)
     : services_(services),
       number_(number),
       address_(std::move(address)),
@@ -68,13 +69,15 @@ bool ServerConnection::may_read() const {
 
 Status ServerConnection::check_times(std::uint64_t now_ns) {
   const ServerOptions& options = services_.options;
-  if (!greeted() && now_ns >= since_ns_ + options.greet_ms * kNsPerMs) return over("no HELLO in time");
+  if (!greeted() && now_ns >= since_ns_ + options.greet_ms * kNsPerMs)
+    return over("no HELLO in time");
   if (out_.empty() || rate_waits_) moved_ns_ = now_ns;
   if (now_ns >= moved_ns_ + options.stall_ms * kNsPerMs) {
     ++services_.counters.stalled;
     return over("the peer receives nothing");
   }
-  if (out_.empty() && !waiting_ && now_ns >= asked_ns_ + options.idle_ms * kNsPerMs) return over("idle");
+  if (out_.empty() && !waiting_ && now_ns >= asked_ns_ + options.idle_ms * kNsPerMs)
+    return over("idle");
   return {};
 }
 
@@ -126,7 +129,8 @@ Status ServerConnection::take_requests(std::uint64_t now_ns) {
 void ServerConnection::serve(Request request, std::uint64_t now_ns) {
   if (request.kind == Request::Kind::kPing) return push("+PONG\r\n");
   if (request.kind == Request::Kind::kHello) return serve_hello(request);
-  if (!greeted()) return push(error_reply("NOHELLO say HELLO first"));  // mutation: peer-hello-first
+  if (!greeted())
+    return push(error_reply("NOHELLO say HELLO first"));  // mutation: peer-hello-first
   switch (request.kind) {
     case Request::Kind::kLook:
       ++services_.counters.looks;
@@ -143,7 +147,8 @@ void ServerConnection::serve(Request request, std::uint64_t now_ns) {
 
 void ServerConnection::serve_hello(const Request& request) {
   const Instance& self = services_.options.self;
-  if (request.protocol != kProtocol) return push(error_reply("NOPROTO this larderd speaks protocol 1"));
+  if (request.protocol != kProtocol)
+    return push(error_reply("NOPROTO this larderd speaks protocol 1"));
   if (request.other.pool != self.pool) {  // mutation: peer-one-pool
     ++services_.counters.refused;
     return push(error_reply("WRONGPOOL this larderd is of another pool"));
@@ -154,7 +159,8 @@ void ServerConnection::serve_hello(const Request& request) {
 
 void ServerConnection::serve_get(const Request& request, std::uint64_t now_ns) {
   if (request.offset == 0) ++services_.counters.gets;
-  if (const HeldChunk* chunk = holds_.find(request.keys.front(), request.generation); chunk != nullptr)
+  if (const HeldChunk* chunk = holds_.find(request.keys.front(), request.generation);
+      chunk != nullptr)
     return push_payload(request, *chunk, now_ns);
   ask_store(request);
 }
@@ -177,11 +183,12 @@ void ServerConnection::answer(HoldReply reply, std::uint64_t now_ns) {
     if (reply.chunks[i]->held) holds_.add(request.keys[i], *reply.chunks[i], until_ns);
   }
   if (look) {
-    services_.counters.keys_found +=
-        static_cast<std::uint64_t>(std::ranges::count_if(facts, [](const auto& one) { return one.has_value(); }));
+    services_.counters.keys_found += static_cast<std::uint64_t>(
+        std::ranges::count_if(facts, [](const auto& one) { return one.has_value(); }));
     return push(look_reply(facts));
   }
-  if (const HeldChunk* chunk = holds_.find(request.keys.front(), request.generation); chunk != nullptr)
+  if (const HeldChunk* chunk = holds_.find(request.keys.front(), request.generation);
+      chunk != nullptr)
     return push_payload(request, *chunk, now_ns);
   ++services_.counters.gets_missed;
   push(kNil);
@@ -193,8 +200,10 @@ void ServerConnection::push(std::string text) {
   out_.push_back({.text = std::move(text), .reply_ends = true});
 }
 
-void ServerConnection::push_payload(const Request& get, const HeldChunk& chunk, std::uint64_t now_ns) {
-  if (get.offset >= chunk.slot.size() || get.length > chunk.slot.size() - get.offset) return push(kNil);
+void ServerConnection::push_payload(const Request& get, const HeldChunk& chunk,
+                                    std::uint64_t now_ns) {
+  if (get.offset >= chunk.slot.size() || get.length > chunk.slot.size() - get.offset)
+    return push(kNil);
   const tiers::ChunkKey& key = get.keys.front();
   const std::span<const std::byte> payload = chunk.slot.subspan(get.offset, get.length);
   const bool last = get.offset + get.length == chunk.slot.size();
@@ -217,10 +226,13 @@ Status ServerConnection::send(std::uint64_t now_ns) {
     }
     std::array<std::span<const std::byte>, kMostSegments> segments;
     std::size_t count = 0, wanted = 0, skip = part_sent_;
-    const std::size_t most = services_.budget.limited() ? std::max(kRateSlice, stream_->held()) : SIZE_MAX;
-    for (auto piece = out_.begin(); piece != out_.end() && count < segments.size() && wanted < most; ++piece) {
+    const std::size_t most =
+        services_.budget.limited() ? std::max(kRateSlice, stream_->held()) : SIZE_MAX;
+    for (auto piece = out_.begin(); piece != out_.end() && count < segments.size() && wanted < most;
+         ++piece) {
       const std::span<const std::byte> all =
-          piece->payload.empty() ? std::as_bytes(std::span(piece->text.data(), piece->text.size())) : piece->payload;
+          piece->payload.empty() ? std::as_bytes(std::span(piece->text.data(), piece->text.size()))
+                                 : piece->payload;
       const std::span<const std::byte> rest = all.subspan(std::exchange(skip, 0));
       segments[count] = rest.first(std::min(rest.size(), most - wanted));
       wanted += segments[count++].size();
@@ -254,7 +266,8 @@ void ServerConnection::account(std::size_t bytes) {
 
 std::uint32_t ServerConnection::events() const {
   if (!established_) return EPOLLIN | (stream_->wants_write() ? EPOLLOUT : 0U);
-  return EPOLLRDHUP | (may_read() ? EPOLLIN : 0U) | (!out_.empty() && !rate_waits_ && stream_->wants_write() ? EPOLLOUT : 0U);
+  return EPOLLRDHUP | (may_read() ? EPOLLIN : 0U) |
+         (!out_.empty() && !rate_waits_ && stream_->wants_write() ? EPOLLOUT : 0U);
 }
 
 std::uint64_t ServerConnection::next_ns() const {

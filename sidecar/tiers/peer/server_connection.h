@@ -37,8 +37,8 @@ class ServerConnection {
     base::ByteBudget& budget;
     ServerCounters& counters;
   };
-  ServerConnection(Services& services, std::uint64_t number, std::unique_ptr<net::Stream> stream, std::string address,
-                   std::uint64_t now_ns);
+  ServerConnection(Services& services, std::uint64_t number, std::unique_ptr<net::Stream> stream,
+                   std::string address, std::uint64_t now_ns);
   ServerConnection(const ServerConnection&) = delete;
 
   // Moves bytes without waiting, and serves requests. Not ok: the caller destroys the connection.
@@ -62,13 +62,15 @@ class ServerConnection {
  private:
   static constexpr std::size_t kMostReplies = 64;  // to send, before requests are read again
   static constexpr std::uint64_t kMostReplyBytes = 8 << 20;
-  static constexpr std::uint64_t kMostAtOnce = 8 << 20;  // bytes in one turn(), so that other peers have their turn
+  static constexpr std::uint64_t kMostAtOnce =
+      8 << 20;  // bytes in one turn(), so that other peers have their turn
   static constexpr std::size_t kRead = 16 << 10;
   static constexpr std::uint64_t kMostTaken = 1 << 20;  // bytes of requests in one turn(), likewise
   // Bytes in one send under a rate. The budget pays in small steps, so that a slow rate makes a slow
   // read and not a pause: a reader without 16 KiB of progress in 500 ms gives up.
   static constexpr std::size_t kRateSlice = 64 << 10;
-  static constexpr std::uint64_t kSendHoldNs = 1'000'000'000;  // from one GET of a chunk to the next
+  static constexpr std::uint64_t kSendHoldNs =
+      1'000'000'000;  // from one GET of a chunk to the next
 
   // A part of a reply. A payload is in a slot that holds_ holds.
   struct Piece {

@@ -48,7 +48,8 @@ std::string encode_keys(std::span<const tiers::ChunkKey> keys) {
   return bytes;
 }
 
-Status parse_keys(std::string_view name, std::string_view bytes, std::vector<tiers::ChunkKey>& keys) {
+Status parse_keys(std::string_view name, std::string_view bytes,
+                  std::vector<tiers::ChunkKey>& keys) {
   const std::optional<protocol::NamespaceId> id = protocol::NamespaceId::from_hex(name);
   if (!id) return wrong("a namespace is 32 hex digits");
   if (bytes.empty() || bytes.size() % kKeyBytes != 0 || bytes.size() / kKeyBytes > kMostKeys)
@@ -75,11 +76,13 @@ using Words = std::vector<net::Reply>;
 Result<Request> parse_hello(const Words& words) {
   Request request;
   request.kind = Request::Kind::kHello;
-  if (words.size() != 6 || words[1].text != kName) return wrong("HELLO larder PROTOCOL POOL INSTANCE EPOCH");
+  if (words.size() != 6 || words[1].text != kName)
+    return wrong("HELLO larder PROTOCOL POOL INSTANCE EPOCH");
   request.other.pool = words[3].text;
   request.other.id = words[4].text;
-  if (!parse_number(words[2].text, request.protocol) || !parse_number(words[5].text, request.other.epoch) ||
-      !is_name(request.other.pool) || !is_name(request.other.id))
+  if (!parse_number(words[2].text, request.protocol) ||
+      !parse_number(words[5].text, request.other.epoch) || !is_name(request.other.pool) ||
+      !is_name(request.other.id))
     return wrong("HELLO larder PROTOCOL POOL INSTANCE EPOCH");
   return request;
 }
@@ -87,9 +90,11 @@ Result<Request> parse_hello(const Words& words) {
 Result<Request> parse_look(const Words& words) {
   Request request;
   request.kind = Request::Kind::kLook;
-  if (words.size() != 4 || !parse_number(words[2].text, request.hold_ms) || request.hold_ms > kMostHoldMs)
+  if (words.size() != 4 || !parse_number(words[2].text, request.hold_ms) ||
+      request.hold_ms > kMostHoldMs)
     return wrong("LOOK NAMESPACE HOLD_MS KEYS, HOLD_MS 0 to 2000");
-  if (Status status = parse_keys(words[1].text, words[3].text, request.keys); !status.ok()) return status;
+  if (Status status = parse_keys(words[1].text, words[3].text, request.keys); !status.ok())
+    return status;
   return request;
 }
 
@@ -97,17 +102,22 @@ Result<Request> parse_done(const Words& words) {
   Request request;
   request.kind = Request::Kind::kDone;
   if (words.size() != 3) return wrong("DONE NAMESPACE KEYS");
-  if (Status status = parse_keys(words[1].text, words[2].text, request.keys); !status.ok()) return status;
+  if (Status status = parse_keys(words[1].text, words[2].text, request.keys); !status.ok())
+    return status;
   return request;
 }
 
 Result<Request> parse_get(const Words& words) {
   Request request;
   request.kind = Request::Kind::kGet;
-  if (words.size() != 6 || words[2].text.size() != kKeyBytes) return wrong("GET NAMESPACE KEY GENERATION OFFSET LENGTH");
-  if (Status status = parse_keys(words[1].text, words[2].text, request.keys); !status.ok()) return status;
-  if (!parse_number(words[3].text, request.generation) || !parse_number(words[4].text, request.offset) ||
-      !parse_number(words[5].text, request.length) || request.length == 0 || request.length > kMostPartBytes)
+  if (words.size() != 6 || words[2].text.size() != kKeyBytes)
+    return wrong("GET NAMESPACE KEY GENERATION OFFSET LENGTH");
+  if (Status status = parse_keys(words[1].text, words[2].text, request.keys); !status.ok())
+    return status;
+  if (!parse_number(words[3].text, request.generation) ||
+      !parse_number(words[4].text, request.offset) ||
+      !parse_number(words[5].text, request.length) || request.length == 0 ||
+      request.length > kMostPartBytes)
     return wrong("GET NAMESPACE KEY GENERATION OFFSET LENGTH, LENGTH 1 to 4194304");
   return request;
 }
@@ -119,7 +129,8 @@ std::string format(std::span<const std::string_view> words) {
 }  // namespace
 
 Result<Request> parse_request(const net::Reply& words) {
-  if (words.kind != net::Reply::Kind::kArray || words.elements.empty()) return wrong("a request is an array of strings");
+  if (words.kind != net::Reply::Kind::kArray || words.elements.empty())
+    return wrong("a request is an array of strings");
   for (const net::Reply& word : words.elements)
     if (word.kind != net::Reply::Kind::kBulk) return wrong("a request is an array of strings");
   const std::string& name = words.elements.front().text;
@@ -137,11 +148,13 @@ std::string format_ping() {
 
 std::string format_hello(const Instance& self) {
   const std::string protocol = std::to_string(kProtocol), epoch = std::to_string(self.epoch);
-  return format(std::array<std::string_view, 6>{"HELLO", kName, protocol, self.pool, self.id, epoch});
+  return format(
+      std::array<std::string_view, 6>{"HELLO", kName, protocol, self.pool, self.id, epoch});
 }
 
 std::string format_look(std::span<const tiers::ChunkKey> keys, std::uint32_t hold_ms) {
-  const std::string id = keys.front().namespace_id.to_hex(), hold = std::to_string(hold_ms), bytes = encode_keys(keys);
+  const std::string id = keys.front().namespace_id.to_hex(), hold = std::to_string(hold_ms),
+                    bytes = encode_keys(keys);
   return format(std::array<std::string_view, 4>{"LOOK", id, hold, bytes});
 }
 
@@ -150,10 +163,13 @@ std::string format_done(std::span<const tiers::ChunkKey> keys) {
   return format(std::array<std::string_view, 3>{"DONE", id, bytes});
 }
 
-std::string format_get(const tiers::ChunkKey& key, std::uint64_t generation, std::uint64_t offset, std::uint64_t length) {
+std::string format_get(const tiers::ChunkKey& key, std::uint64_t generation, std::uint64_t offset,
+                       std::uint64_t length) {
   const std::string id = key.namespace_id.to_hex(), bytes = encode_keys({&key, 1});
-  const std::string numbers[] = {std::to_string(generation), std::to_string(offset), std::to_string(length)};
-  return format(std::array<std::string_view, 6>{"GET", id, bytes, numbers[0], numbers[1], numbers[2]});
+  const std::string numbers[] = {std::to_string(generation), std::to_string(offset),
+                                 std::to_string(length)};
+  return format(
+      std::array<std::string_view, 6>{"GET", id, bytes, numbers[0], numbers[1], numbers[2]});
 }
 
 std::string hello_reply(const Instance& self) {
@@ -182,26 +198,32 @@ std::string error_reply(std::string_view text) {
 Result<Instance> parse_hello_reply(const net::Reply& reply) {
   if (reply.kind == net::Reply::Kind::kError) {
     // Only known words of a peer are shown.
-    if (reply.text.starts_with("WRONGPOOL")) return Status(Code::kFailedPrecondition, "it is of another pool (WRONGPOOL)");
+    if (reply.text.starts_with("WRONGPOOL"))
+      return Status(Code::kFailedPrecondition, "it is of another pool (WRONGPOOL)");
     if (reply.text.starts_with("NOPROTO"))
-      return Status(Code::kFailedPrecondition, "it speaks another version of the protocol (NOPROTO)");
+      return Status(Code::kFailedPrecondition,
+                    "it speaks another version of the protocol (NOPROTO)");
     return Status(Code::kUnavailable, "it refuses HELLO");
   }
   const Words& words = reply.elements;
   Instance other;
   std::uint32_t protocol = 0;
-  const bool whole = reply.kind == net::Reply::Kind::kArray && words.size() == 5 &&
-                     std::ranges::all_of(words, [](const net::Reply& word) { return word.kind == net::Reply::Kind::kBulk; }) &&
-                     words[0].text == kName && parse_number(words[1].text, protocol) && is_name(words[2].text) &&
-                     is_name(words[3].text) && parse_number(words[4].text, other.epoch);
+  const bool whole =
+      reply.kind == net::Reply::Kind::kArray && words.size() == 5 &&
+      std::ranges::all_of(
+          words, [](const net::Reply& word) { return word.kind == net::Reply::Kind::kBulk; }) &&
+      words[0].text == kName && parse_number(words[1].text, protocol) && is_name(words[2].text) &&
+      is_name(words[3].text) && parse_number(words[4].text, other.epoch);
   if (!whole) return Status(Code::kDataLoss, "it is no larderd");
-  if (protocol != kProtocol) return Status(Code::kFailedPrecondition, "it speaks another version of the protocol");
+  if (protocol != kProtocol)
+    return Status(Code::kFailedPrecondition, "it speaks another version of the protocol");
   other.pool = words[2].text;
   other.id = words[3].text;
   return other;
 }
 
-Result<std::vector<std::optional<tiers::ChunkFacts>>> parse_look_reply(std::string_view bulk, std::size_t keys) {
+Result<std::vector<std::optional<tiers::ChunkFacts>>> parse_look_reply(std::string_view bulk,
+                                                                       std::size_t keys) {
   const std::size_t map_bytes = (keys + 7) / 8;
   if (bulk.size() < map_bytes) return Status(Code::kDataLoss, "a reply to LOOK that is too short");
   const std::string_view map = bulk.substr(0, map_bytes);
@@ -209,7 +231,8 @@ Result<std::vector<std::optional<tiers::ChunkFacts>>> parse_look_reply(std::stri
   std::vector<std::optional<tiers::ChunkFacts>> chunks(keys);
   for (std::size_t i = 0; i < keys; ++i) {
     if ((static_cast<unsigned char>(map[i / 8]) >> i % 8 & 1U) == 0) continue;
-    if (bulk.size() < kFactsBytes) return Status(Code::kDataLoss, "a reply to LOOK that is too short");
+    if (bulk.size() < kFactsBytes)
+      return Status(Code::kDataLoss, "a reply to LOOK that is too short");
     tiers::ChunkFacts facts;
     facts.generation = take<std::uint64_t>(bulk);
     facts.root = take<std::uint64_t>(bulk);

@@ -22,7 +22,8 @@ inline constexpr std::size_t kMostKeys = tiers::kMaxProbeKeys;
 inline constexpr std::uint32_t kMostHoldMs = 2000;
 inline constexpr std::uint64_t kMostPartBytes = 4 << 20;  // of one GET
 inline constexpr std::size_t kMostName = 64;              // of a pool, and of an instance
-static_assert(kMostKeys * kKeyBytes <= net::kMaxBulkBytes && kMostKeys / 8 + kMostKeys * kFactsBytes <= net::kMaxBulkBytes);
+static_assert(kMostKeys * kKeyBytes <= net::kMaxBulkBytes &&
+              kMostKeys / 8 + kMostKeys * kFactsBytes <= net::kMaxBulkBytes);
 
 // One run of a larderd. Plain data.
 struct Instance {
@@ -34,7 +35,8 @@ struct Instance {
 
 struct KeyHash {
   std::size_t operator()(const tiers::ChunkKey& key) const {
-    return key.hash.lo ^ key.namespace_id.lo ^ (std::uint64_t{key.shard} << 32 | std::uint64_t{key.group} << 48);
+    return key.hash.lo ^ key.namespace_id.lo ^
+           (std::uint64_t{key.shard} << 32 | std::uint64_t{key.group} << 48);
   }
 };
 
@@ -57,7 +59,8 @@ std::string format_hello(const Instance& self);
 // REQUIRES: 1 to kMostKeys keys, all of one namespace.
 std::string format_look(std::span<const tiers::ChunkKey> keys, std::uint32_t hold_ms);
 std::string format_done(std::span<const tiers::ChunkKey> keys);
-std::string format_get(const tiers::ChunkKey& key, std::uint64_t generation, std::uint64_t offset, std::uint64_t length);
+std::string format_get(const tiers::ChunkKey& key, std::uint64_t generation, std::uint64_t offset,
+                       std::uint64_t length);
 
 // Replies, as bytes for the socket.
 std::string hello_reply(const Instance& self);
@@ -67,6 +70,7 @@ std::string error_reply(std::string_view text);  // "NOHELLO say HELLO first"
 // kFailedPrecondition: another pool or protocol. kDataLoss: no reply to HELLO.
 Result<Instance> parse_hello_reply(const net::Reply& reply);
 // The facts for each of `keys` keys; empty: not there. kDataLoss: malformed, or implausible facts.
-Result<std::vector<std::optional<tiers::ChunkFacts>>> parse_look_reply(std::string_view bulk, std::size_t keys);
+Result<std::vector<std::optional<tiers::ChunkFacts>>> parse_look_reply(std::string_view bulk,
+                                                                       std::size_t keys);
 
 }  // namespace larder::peer

@@ -35,7 +35,8 @@ static_assert(kRecordBytes == 112 && kRecordEnd == "112");
 std::string hex(std::uint64_t value, int digits) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text(static_cast<std::size_t>(digits), '0');
-  for (int i = digits - 1; i >= 0; --i, value >>= 4) text[static_cast<std::size_t>(i)] = kDigits[value & 15];
+  for (int i = digits - 1; i >= 0; --i, value >>= 4)
+    text[static_cast<std::size_t>(i)] = kDigits[value & 15];
   return text;
 }
 
@@ -72,31 +73,39 @@ std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view
   if (text.size() != sizeof(bytes)) return std::nullopt;
   std::memcpy(&bytes, text.data(), sizeof(bytes));
   if (bytes.magic != kMagic || bytes.version != kFormatVersion) return std::nullopt;
-  if (bytes.checksum != protocol::unit_digest(&bytes, offsetof(RecordBytes, checksum))) return std::nullopt;
-  const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
-                      {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root, bytes.since_s},
-                      bytes.part_bytes,
-                      bytes.writing};
-  if (record.key != key || record.writing == 0 || !tiers::plausible(record.facts)) return std::nullopt;
-  if (record.part_bytes < kLeastPartBytes || record.part_bytes > kMostPartBytes) return std::nullopt;
-  if (bytes.slot_bytes != record.facts.slot_bytes() || bytes.parts != record.parts()) return std::nullopt;
+  if (bytes.checksum != protocol::unit_digest(&bytes, offsetof(RecordBytes, checksum)))
+    return std::nullopt;
+  const Record record{
+      {bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
+      {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root, bytes.since_s},
+      bytes.part_bytes,
+      bytes.writing};
+  if (record.key != key || record.writing == 0 || !tiers::plausible(record.facts))
+    return std::nullopt;
+  if (record.part_bytes < kLeastPartBytes || record.part_bytes > kMostPartBytes)
+    return std::nullopt;
+  if (bytes.slot_bytes != record.facts.slot_bytes() || bytes.parts != record.parts())
+    return std::nullopt;
   return record;
 }
 
 bool valid_prefix(std::string_view prefix) {
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
   };
-  return !prefix.empty() && prefix.size() <= kMaxPrefixBytes && std::ranges::all_of(prefix, allowed);
+  return !prefix.empty() && prefix.size() <= kMaxPrefixBytes &&
+         std::ranges::all_of(prefix, allowed);
 }
 
 std::string record_key(std::string_view prefix, const tiers::ChunkKey& key) {
-  return head(prefix) + key.namespace_id.to_hex() + ":" + hex(key.hash.hi, 16) + hex(key.hash.lo, 16) + hex(key.shard, 4) +
-         hex(key.group, 4);
+  return head(prefix) + key.namespace_id.to_hex() + ":" + hex(key.hash.hi, 16) +
+         hex(key.hash.lo, 16) + hex(key.shard, 4) + hex(key.group, 4);
 }
 
 std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number) {
-  return record_key(prefix, record.key) + ":" + hex(record.writing, 16) + ":" + std::to_string(number);
+  return record_key(prefix, record.key) + ":" + hex(record.writing, 16) + ":" +
+         std::to_string(number);
 }
 
 bool is_record_key(std::string_view prefix, std::string_view key) {

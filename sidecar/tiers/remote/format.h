@@ -17,7 +17,8 @@ inline constexpr std::uint16_t kFormatVersion = 2;
 // The size of a written part: with the overhead of the server for a value, a part fits the
 // allocator's class of 2 MiB.
 inline constexpr std::uint32_t kPartBytes = (2 << 20) - 4096;
-inline constexpr std::uint32_t kLeastPartBytes = 256 << 10, kMostPartBytes = 2 << 20;  // of a part to read
+inline constexpr std::uint32_t kLeastPartBytes = 256 << 10,
+                               kMostPartBytes = 2 << 20;  // of a part to read
 inline constexpr std::size_t kRecordBytes = 112;
 // The end of the range to read under the key of a record: one byte more than a record has. The
 // bound holds for any foreign value.
@@ -29,7 +30,9 @@ struct Record {
   tiers::ChunkFacts facts;
   std::uint32_t part_bytes = kPartBytes;
   std::uint64_t writing = 0;  // part of the names of its parts: a random number of the put, never 0
-  std::uint32_t parts() const { return static_cast<std::uint32_t>((facts.slot_bytes() + part_bytes - 1) / part_bytes); }
+  std::uint32_t parts() const {
+    return static_cast<std::uint32_t>((facts.slot_bytes() + part_bytes - 1) / part_bytes);
+  }
   // The place of part `number` in the slot.
   std::size_t part_offset(std::uint32_t number) const { return std::size_t{number} * part_bytes; }
   std::size_t part_size(std::uint32_t number) const {

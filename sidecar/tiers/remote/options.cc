@@ -22,7 +22,8 @@ RemoteOptions options_of(const config::BackendConfig& backend) {
   options.mode = mode_of(backend.mode);
   options.unix_path = backend.unix_path;
   if (options.mode != Mode::kStandalone) {
-    for (const config::BackendHost& host : backend.hosts) options.endpoints.push_back({host.host, host.port});
+    for (const config::BackendHost& host : backend.hosts)
+      options.endpoints.push_back({host.host, host.port});
   } else if (!backend.hosts.empty()) {
     options.host = backend.hosts.front().host;
     options.port = backend.hosts.front().port;
@@ -30,7 +31,8 @@ RemoteOptions options_of(const config::BackendConfig& backend) {
   options.sentinel_master = backend.sentinel_master;
   options.sentinel_user = backend.sentinel_user;
   options.sentinel_password_file = backend.sentinel_password_file;
-  options.tls = {backend.tls, backend.ca_file, backend.cert_file, backend.key_file, backend.server_name, "backend"};
+  options.tls = {backend.tls,      backend.ca_file,     backend.cert_file,
+                 backend.key_file, backend.server_name, "backend"};
   options.user = backend.user;
   options.password_file = backend.password_file;
   options.database = backend.database;

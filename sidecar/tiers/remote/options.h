@@ -24,21 +24,24 @@ struct RemoteOptions {
   Mode mode = Mode::kStandalone;
   std::string host;  // standalone: a name, or an IPv4 or IPv6 address
   std::uint16_t port = 6379;
-  std::string unix_path;            // in place of host and port
-  std::vector<Endpoint> endpoints;  // 1 to 32 Sentinels, or nodes of the Cluster, which list the others
-  std::string sentinel_master;      // the name of the master at the Sentinels
-  std::string sentinel_user;        // a user of the Sentinels, which have a user list of their own
+  std::string unix_path;  // in place of host and port
+  std::vector<Endpoint>
+      endpoints;                // 1 to 32 Sentinels, or nodes of the Cluster, which list the others
+  std::string sentinel_master;  // the name of the master at the Sentinels
+  std::string sentinel_user;    // a user of the Sentinels, which have a user list of their own
   std::string sentinel_password_file;
   TlsOptions tls;
-  std::string user;               // empty: the server's default user
-  std::string password_file;      // empty: no password; a final newline is ignored
-  std::uint32_t database = 0;     // a Cluster has only database 0
-  std::string prefix = "larder";  // of all keys, one for each pool. Letters, digits, "_", "." and "-"
-  std::uint64_t ttl_ms = 0;       // older chunks are gone; 0: the server alone decides
+  std::string user;            // empty: the server's default user
+  std::string password_file;   // empty: no password; a final newline is ignored
+  std::uint32_t database = 0;  // a Cluster has only database 0
+  std::string prefix =
+      "larder";              // of all keys, one for each pool. Letters, digits, "_", "." and "-"
+  std::uint64_t ttl_ms = 0;  // older chunks are gone; 0: the server alone decides
 
-  bool read_replicas = false;  // Cluster only: half of the parts of a chunk come from replicas, if any
+  bool read_replicas =
+      false;  // Cluster only: half of the parts of a chunk come from replicas, if any
 
-  std::uint32_t connections = 3;                // to each server, 1 to 4; of several, the last half is for writes
+  std::uint32_t connections = 3;  // to each server, 1 to 4; of several, the last half is for writes
   std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets in progress
   std::uint32_t accepted_operations = 1024;
   std::uint64_t read_bytes_in_flight = 16ULL << 20;  // below this, another chunk is begun

@@ -20,7 +20,9 @@ class ApiServer : public testing::Environment {
   void TearDown() override { plane_.reset(); }
 
   // The reason for a missing server; empty: there is a server.
-  std::string missing() const { return plane_ ? "" : "no kube-apiserver here: .ci/kubernetes.sh apiserver"; }
+  std::string missing() const {
+    return plane_ ? "" : "no kube-apiserver here: .ci/kubernetes.sh apiserver";
+  }
 
   // REQUIRES, here and below: there is one.
   const kube_test::ControlPlane& plane() const { return *plane_; }
@@ -36,7 +38,9 @@ class ApiServer : public testing::Environment {
 
  private:
   static std::string variables() {
-    const auto value = [](const char* name) { return std::string(std::getenv(name) == nullptr ? "" : std::getenv(name)); };
+    const auto value = [](const char* name) {
+      return std::string(std::getenv(name) == nullptr ? "" : std::getenv(name));
+    };
     return "PATH=" + value("PATH") + " HOME=" + value("HOME");
   }
 

@@ -13,7 +13,8 @@ inline double await(const std::function<bool()>& test) {
   constexpr std::chrono::milliseconds kPause{50};
   const auto began = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - began < kPatience) {
-    if (test()) return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    if (test())
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     std::this_thread::sleep_for(kPause);
   }
   return -1;

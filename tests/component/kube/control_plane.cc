@@ -97,7 +97,8 @@ std::unique_ptr<ControlPlane> ControlPlane::start_by(std::vector<std::string> co
     const std::string why = text_of(log);
     fs::remove_all(folder);
     fs::remove(log);
-    if (why.find("no kube-apiserver here") == std::string::npos) throw std::runtime_error("no control plane: " + why);
+    if (why.find("no kube-apiserver here") == std::string::npos)
+      throw std::runtime_error("no control plane: " + why);
     return nullptr;
   }
   return std::unique_ptr<ControlPlane>(new ControlPlane(folder));
@@ -111,7 +112,8 @@ ControlPlane::~ControlPlane() {
 
 std::string ControlPlane::kubeconfig_of(const std::string& user) const {
   const std::string log = folder_ + ".log";
-  if (Child({kScript, "user", folder_, user}, log).wait() != 0) throw std::runtime_error("no user " + user + ": " + text_of(log));
+  if (Child({kScript, "user", folder_, user}, log).wait() != 0)
+    throw std::runtime_error("no user " + user + ": " + text_of(log));
   return folder_ + "/" + user + ".kubeconfig";
 }
 
@@ -145,15 +147,18 @@ void ControlPlane::compact() {
   const base::MonotonicClock clock;
   k8s::CurlTransport transport(source, clock);
   // The newest revision stands in the header of any answer.
-  const auto range = transport.exchange(
-      {.method = "POST", .path = "/v3/kv/range", .content_type = "application/json", .body = R"({"key":"AA==","limit":"1"})"});
+  const auto range = transport.exchange({.method = "POST",
+                                         .path = "/v3/kv/range",
+                                         .content_type = "application/json",
+                                         .body = R"({"key":"AA==","limit":"1"})"});
   if (!range.ok()) return;
   const auto answer = api::parse_json(range->body);
   const std::string revision = answer.ok() ? api::text_at(*answer, "header.revision") : "";
-  std::ignore = transport.exchange({.method = "POST",
-                                    .path = "/v3/kv/compaction",
-                                    .content_type = "application/json",
-                                    .body = R"({"revision":")" + revision + R"(","physical":true})"});
+  std::ignore =
+      transport.exchange({.method = "POST",
+                          .path = "/v3/kv/compaction",
+                          .content_type = "application/json",
+                          .body = R"({"revision":")" + revision + R"(","physical":true})"});
 }
 
 Connection::Connection(const ControlPlane& plane, k8s::ClientOptions options) {

@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
   k8s::Metrics metrics;
   k8s::CurlTransport transport(**source, monotonic);
   k8s::HttpClient of_lease(transport, monotonic, {.deadline = std::chrono::seconds(5)});
-  k8s::LeaseOptions options{.ns = "default", .name = "candidates", .identity = k8s::unique_identity(name)};
+  k8s::LeaseOptions options{
+      .ns = "default", .name = "candidates", .identity = k8s::unique_identity(name)};
   options.duration_ms = seconds * 1000;
   options.renew_ms = options.margin_ms = options.duration_ms / 6;
   k8s::LeaderElection election(of_lease, options, monotonic, boottime, metrics, [](bool) {});

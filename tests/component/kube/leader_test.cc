@@ -26,9 +26,9 @@ class LeaderTest : public testing::Test {
   }
 
   std::unique_ptr<Child> candidate(const std::string& name, int lease_s) const {
-    return std::make_unique<Child>(
-        std::vector<std::string>{LEADER_CANDIDATE, plane_->kubeconfig(), name, std::to_string(lease_s)},
-        plane_->folder() + "/" + name + ".log");
+    return std::make_unique<Child>(std::vector<std::string>{LEADER_CANDIDATE, plane_->kubeconfig(),
+                                                            name, std::to_string(lease_s)},
+                                   plane_->folder() + "/" + name + ".log");
   }
   // The resourceVersion of a candidate's ConfigMap: changes with each write of the candidate.
   std::string version_of(const std::string& name) {
@@ -39,7 +39,8 @@ class LeaderTest : public testing::Test {
   double seconds_to_write(const std::string& name) {
     const auto began = steady_clock::now();
     for (const std::string before = version_of(name); steady_clock::now() - began < seconds(60);) {
-      if (version_of(name) != before) return std::chrono::duration<double>(steady_clock::now() - began).count();
+      if (version_of(name) != before)
+        return std::chrono::duration<double>(steady_clock::now() - began).count();
       std::this_thread::sleep_for(milliseconds(20));
     }
     return -1;

@@ -22,7 +22,8 @@ using namespace webhook;
 using api::Object;
 using testing::HasSubstr;
 
-std::unique_ptr<k8s::Informer> informer_of(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock) {
+std::unique_ptr<k8s::Informer> informer_of(k8s::ApiClient& client, const k8s::Resource& resource,
+                                           const base::Clock& clock) {
   k8s::Informing informing;
   informing.resource = resource;
   informing.trim = trim_surroundings;
@@ -34,16 +35,24 @@ class PoolInRealNamespaces final : public PoolLookup {
  public:
   explicit PoolInRealNamespaces(Connection& connection)
       : namespaces_(informer_of(*connection.client, k8s::resources::kNamespaces, connection.clock)),
-        limit_ranges_(informer_of(*connection.client, k8s::resources::kLimitRanges, connection.clock)),
+        limit_ranges_(
+            informer_of(*connection.client, k8s::resources::kLimitRanges, connection.clock)),
         quotas_(informer_of(*connection.client, k8s::resources::kQuotas, connection.clock)),
-        cached_(*namespaces_, *namespaces_, *connection.client, {namespaces_.get(), limit_ranges_.get(), quotas_.get()}) {}
+        cached_(*namespaces_, *namespaces_, *connection.client,
+                {namespaces_.get(), limit_ranges_.get(), quotas_.get()}) {}
 
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
-    return api::parse_pool({{"metadata", {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
-                            {"spec", {{"memory", {{"size", "4Gi"}}}}}});
+    return api::parse_pool(
+        {{"metadata",
+          {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
+         {"spec", {{"memory", {{"size", "4Gi"}}}}}});
   }
-  Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
-  Surroundings surroundings(const std::string& ns, bool decides) override { return cached_.surroundings(ns, decides); }
+  Result<api::CacheBackend> backend(const std::string&, const std::string&) override {
+    return Status(Code::kNotFound, "none");
+  }
+  Surroundings surroundings(const std::string& ns, bool decides) override {
+    return cached_.surroundings(ns, decides);
+  }
 
  private:
   std::unique_ptr<k8s::Informer> namespaces_, limit_ranges_, quotas_;
@@ -59,35 +68,46 @@ class NamespaceTest : public testing::Test {
     if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
     connection_ = std::make_unique<Connection>(*plane_);
     pools_ = std::make_unique<PoolInRealNamespaces>(*connection_);
-    review_ = std::make_unique<PodReview>(*pools_, desired::Defaults{"registry.example/larder:0.1.0", true}, inject,
-                                          [](const PodReview::Left&) {});
-    server_ = AdmissionServer::start(
-                  {.address = "127.0.0.1:0"}, acceptor_,
-                  [this](std::string_view body, std::string_view from) { return (*review_)(body, from); }, nullptr)
-                  .value();
+    review_ = std::make_unique<PodReview>(*pools_,
+                                          desired::Defaults{"registry.example/larder:0.1.0", true},
+                                          inject, [](const PodReview::Left&) {});
+    server_ =
+        AdmissionServer::start(
+            {.address = "127.0.0.1:0"}, acceptor_,
+            [this](std::string_view body, std::string_view from) { return (*review_)(body, from); },
+            nullptr)
+            .value();
     configure();
     ns_ = "team-" + std::to_string(++teams_);
     make_namespace({});
   }
   void TearDown() override {
-    if (plane_ != nullptr) static_cast<void>(connection_->client->remove(k8s::resources::kWebhooks, "", "larder"));
+    if (plane_ != nullptr)
+      static_cast<void>(connection_->client->remove(k8s::resources::kWebhooks, "", "larder"));
   }
 
   // The chart's rules: pods that ask, and all other pods of a namespace that asks.
   void configure() {
-    const std::string annotated = "has(object.metadata.annotations) && 'larder.dev/pool' in object.metadata.annotations";
-    Object namespaces = webhook_entry("namespaces.larder.dev", server_->address(), "!(" + annotated + ")");
-    namespaces["namespaceSelector"] = {{"matchExpressions", {{{"key", "larder.dev/pool"}, {"operator", "Exists"}}}}};
-    const Status configured =
-        configure_webhooks(*connection_->client, {webhook_entry("pods.larder.dev", server_->address(), annotated), namespaces});
+    const std::string annotated =
+        "has(object.metadata.annotations) && 'larder.dev/pool' in object.metadata.annotations";
+    Object namespaces =
+        webhook_entry("namespaces.larder.dev", server_->address(), "!(" + annotated + ")");
+    namespaces["namespaceSelector"] = {
+        {"matchExpressions", {{{"key", "larder.dev/pool"}, {"operator", "Exists"}}}}};
+    const Status configured = configure_webhooks(
+        *connection_->client,
+        {webhook_entry("pods.larder.dev", server_->address(), annotated), namespaces});
     ASSERT_TRUE(configured.ok()) << configured.to_string();
-    CertificateKeeper keeper(*connection_->client, {"default", "larder-tls", "localhost", "larder"}, connection_->clock,
-                             [] { return std::int64_t{std::time(nullptr)}; });
+    CertificateKeeper keeper(*connection_->client, {"default", "larder-tls", "localhost", "larder"},
+                             connection_->clock, [] { return std::int64_t{std::time(nullptr)}; });
     ASSERT_TRUE(keeper.keep_once().ok());
-    loader_ =
-        std::make_unique<CertificateLoader>(certificate_in_secret(*connection_->client, "default", "larder-tls"), acceptor_, 50);
+    loader_ = std::make_unique<CertificateLoader>(
+        certificate_in_secret(*connection_->client, "default", "larder-tls"), acceptor_, 50);
     for (int i = 0;
-         i < 200 && create(pod("first-" + std::to_string(i)), "default").find("larder.dev/injected") == std::string::npos; ++i)
+         i < 200 &&
+         create(pod("first-" + std::to_string(i)), "default").find("larder.dev/injected") ==
+             std::string::npos;
+         ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   void make_namespace(const Object& labels) {
@@ -99,18 +119,22 @@ class NamespaceTest : public testing::Test {
     ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
   void limit(const std::string& limits) {
-    put(k8s::resources::kLimitRanges, {{"metadata", {{"name", "team"}, {"namespace", ns_}}},
-                                       {"spec", {{"limits", test::from_yaml("[" + limits + "]").at(0)}}}});
+    put(k8s::resources::kLimitRanges,
+        {{"metadata", {{"name", "team"}, {"namespace", ns_}}},
+         {"spec", {{"limits", test::from_yaml("[" + limits + "]").at(0)}}}});
     await([this] { return !pools_->surroundings(ns_, false).limit_ranges.empty(); });
   }
   // With the status that a controller writes, which is not here.
-  void quota(const std::string& hard, const std::string& used, const Object& spec = Object::object()) {
-    Object object = {{"metadata", {{"name", "share"}, {"namespace", ns_}}}, {"spec", {{"hard", test::from_yaml(hard).at(0)}}}};
+  void quota(const std::string& hard, const std::string& used,
+             const Object& spec = Object::object()) {
+    Object object = {{"metadata", {{"name", "share"}, {"namespace", ns_}}},
+                     {"spec", {{"hard", test::from_yaml(hard).at(0)}}}};
     object["spec"].update(spec);
     put(k8s::resources::kQuotas, object);
     object["status"] = {{"hard", object["spec"]["hard"]}, {"used", test::from_yaml(used).at(0)}};
     object.update({{"apiVersion", "v1"}, {"kind", "ResourceQuota"}});
-    const Result<Object> said = connection_->client->apply(k8s::resources::kQuotas, object, "status");
+    const Result<Object> said =
+        connection_->client->apply(k8s::resources::kQuotas, object, "status");
     ASSERT_TRUE(said.ok()) << said.status().to_string();
     await([this] {
       const auto known = pools_->surroundings(ns_, false).quotas;
@@ -121,12 +145,14 @@ class NamespaceTest : public testing::Test {
   }
   template <typename Holds>
   void await(Holds holds) {
-    for (int i = 0; i < 500 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 500 && !holds(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     ASSERT_TRUE(holds());
   }
 
-  static Object pod(const std::string& name,
-                    const std::string& resources = "{requests: {cpu: 8, memory: 64Gi}, limits: {memory: 64Gi}}") {
+  static Object pod(
+      const std::string& name,
+      const std::string& resources = "{requests: {cpu: 8, memory: 64Gi}, limits: {memory: 64Gi}}") {
     Object made = annotated_pod();
     made["metadata"] = {{"name", name}, {"annotations", {{"larder.dev/pool", "chat"}}}};
     made["spec"]["containers"][0]["resources"] = test::from_yaml(resources).at(0);
@@ -162,25 +188,31 @@ int NamespaceTest::teams_ = 0;
 // LimitRanger's demands on each container, ours too.
 // covers F-219
 TEST_F(NamespaceTest, AMinimumARatioAndDefaultsRefuseNoPodForItsCache) {
-  limit("{type: Container, min: {cpu: 100m, memory: 128Mi}, default: {cpu: 200m}, defaultRequest: {cpu: 200m}}");
-  const std::string made = create(pod("least", "{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}"));
+  limit(
+      "{type: Container, min: {cpu: 100m, memory: 128Mi}, default: {cpu: 200m}, defaultRequest: "
+      "{cpu: 200m}}");
+  const std::string made =
+      create(pod("least", "{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}"));
   EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
 }
 
 // covers F-219
 TEST_F(NamespaceTest, ADefaultLimitBelowOurRequestRefusesNoPodForItsCache) {
   limit("{type: Container, default: {cpu: 50m}, defaultRequest: {cpu: 10m}}");
-  EXPECT_THAT(create(pod("default", "{requests: {cpu: 8}, limits: {cpu: 8}}")), HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(create(pod("default", "{requests: {cpu: 8}, limits: {cpu: 8}}")),
+              HasSubstr("larder.dev/injected"));
 }
 
 TEST_F(NamespaceTest, AMaximumOfProcessorsRefusesNoPodForItsCache) {
   limit("{type: Container, max: {cpu: 50m}}");
-  EXPECT_THAT(create(pod("most", "{requests: {cpu: 50m}, limits: {cpu: 50m}}")), HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(create(pod("most", "{requests: {cpu: 50m}, limits: {cpu: 50m}}")),
+              HasSubstr("larder.dev/injected"));
 }
 
 TEST_F(NamespaceTest, ARatioRefusesNoPodForItsCache) {
   limit("{type: Container, maxLimitRequestRatio: {cpu: 2}}");
-  EXPECT_THAT(create(pod("ratio", "{requests: {cpu: 8}, limits: {cpu: 8}}")), HasSubstr("larder.dev/injected"));
+  EXPECT_THAT(create(pod("ratio", "{requests: {cpu: 8}, limits: {cpu: 8}}")),
+              HasSubstr("larder.dev/injected"));
 }
 
 TEST_F(NamespaceTest, ADefaultOfGpusGivesOursNone) {
@@ -203,7 +235,8 @@ TEST_F(NamespaceTest, WhatItsLimitsWouldRefuseStartsWithoutACache) {
 // covers F-220
 TEST_F(NamespaceTest, WhatItsQuotaHasNoRoomForStartsWithoutACache) {
   quota("{requests.memory: 100Gi}", "{requests.memory: 34Gi}");
-  EXPECT_THAT(create(pod("full")), HasSubstr("ResourceQuota share has 66Gi of requests.memory left"));
+  EXPECT_THAT(create(pod("full")),
+              HasSubstr("ResourceQuota share has 66Gi of requests.memory left"));
 }
 
 TEST_F(NamespaceTest, WhatItsQuotaHasRoomForHasACache) {
@@ -213,7 +246,8 @@ TEST_F(NamespaceTest, WhatItsQuotaHasRoomForHasACache) {
 }
 
 TEST_F(NamespaceTest, AQuotaOfWhatIsNotBestEffortRefusesNoPodForItsCache) {
-  quota("{requests.memory: 100Gi, pods: 5}", "{requests.memory: 0, pods: 0}", {{"scopes", {"NotBestEffort"}}});
+  quota("{requests.memory: 100Gi, pods: 5}", "{requests.memory: 0, pods: 0}",
+        {{"scopes", {"NotBestEffort"}}});
   EXPECT_THAT(create(pod("effort", "{}")), HasSubstr("counts a pod with a cache"));
 }
 

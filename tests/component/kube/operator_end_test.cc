@@ -41,12 +41,14 @@ class OperatorEndTest : public testing::Test {
   }
   // Every second one of placement Node, with objects of its own.
   void put(int number) {
-    const api::Object spec{{"memory", {{"size", "1Gi"}}}, {"placement", number % 2 == 0 ? "Node" : "Sidecar"}};
-    const auto made = connection_->client->create(resources::kPools,
-                                                  {{"apiVersion", "larder.dev/v1alpha1"},
-                                                   {"kind", "CachePool"},
-                                                   {"metadata", {{"name", "p" + std::to_string(number)}, {"namespace", "ml"}}},
-                                                   {"spec", spec}});
+    const api::Object spec{{"memory", {{"size", "1Gi"}}},
+                           {"placement", number % 2 == 0 ? "Node" : "Sidecar"}};
+    const auto made = connection_->client->create(
+        resources::kPools,
+        {{"apiVersion", "larder.dev/v1alpha1"},
+         {"kind", "CachePool"},
+         {"metadata", {{"name", "p" + std::to_string(number)}, {"namespace", "ml"}}},
+         {"spec", spec}});
     EXPECT_TRUE(made.ok()) << made.status().to_string();
   }
   std::string log() const { return test::text_of(plane_->folder() + "/operator.log"); }
@@ -54,8 +56,10 @@ class OperatorEndTest : public testing::Test {
   std::string address_after(const std::string& words) const {
     for (const auto until = steady_clock::now() + kPatience; steady_clock::now() < until;) {
       const std::string text = log();
-      if (const std::size_t at = text.find(words); at != std::string::npos && text.find('"', at) != std::string::npos)
-        return text.substr(at + words.size(), text.find_first_of("/\"", at + words.size()) - at - words.size());
+      if (const std::size_t at = text.find(words);
+          at != std::string::npos && text.find('"', at) != std::string::npos)
+        return text.substr(at + words.size(),
+                           text.find_first_of("/\"", at + words.size()) - at - words.size());
       std::this_thread::sleep_for(milliseconds(20));
     }
     return "";
@@ -63,8 +67,9 @@ class OperatorEndTest : public testing::Test {
   std::unique_ptr<Child> begin() const {
     std::filesystem::remove(plane_->folder() + "/operator.log");
     return std::make_unique<Child>(
-        std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig(), "--namespace=larder", "--image=larder:1",
-                                 "--identity=one", "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
+        std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig(),
+                                 "--namespace=larder", "--image=larder:1", "--identity=one",
+                                 "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
                                  "--webhook-address=127.0.0.1:0", "--leader-elect=false"},
         plane_->folder() + "/operator.log");
   }
@@ -75,7 +80,8 @@ class OperatorEndTest : public testing::Test {
     const int status = one.wait();
     const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - began);
     if (status == 0 && took < kMostToEnd) return "";
-    return "status " + std::to_string(status) + " after " + std::to_string(took.count()) + " ms:\n" + log();
+    return "status " + std::to_string(status) + " after " + std::to_string(took.count()) +
+           " ms:\n" + log();
   }
 
   std::unique_ptr<ControlPlane> plane_;
@@ -86,10 +92,13 @@ class OperatorEndTest : public testing::Test {
 void ask(const std::string& address, const std::atomic<bool>& over, std::atomic<int>& answered) {
   const std::string body = webhook::review_of(webhook::annotated_pod("p1")).dump();
   const std::string request =
-      "POST /mutate-v1-pod HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+      "POST /mutate-v1-pod HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
+      "\r\n\r\n" + body;
   while (!over) {
     webhook::TlsClient client(address, {});
-    while (!over && client.connected() && client.send(request) && client.receive().starts_with("HTTP/1.1 200")) ++answered;
+    while (!over && client.connected() && client.send(request) &&
+           client.receive().starts_with("HTTP/1.1 200"))
+      ++answered;
     if (!client.connected()) std::this_thread::sleep_for(milliseconds(10));
   }
 }
@@ -106,7 +115,8 @@ TEST_F(OperatorEndTest, InTheMiddleOfReviews) {
     {
       std::vector<std::jthread> askers;
       for (int i = 0; i < kAskers; ++i) askers.emplace_back([&] { ask(address, over, answered); });
-      for (const auto until = steady_clock::now() + kPatience; answered < 2 * kAskers && steady_clock::now() < until;)
+      for (const auto until = steady_clock::now() + kPatience;
+           answered < 2 * kAskers && steady_clock::now() < until;)
         std::this_thread::sleep_for(milliseconds(5));
       std::this_thread::sleep_for(milliseconds(after_ms));
       wrong = ended(*one);

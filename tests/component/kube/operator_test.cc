@@ -51,32 +51,39 @@ class OperatorTest : public testing::Test {
   k8s::ApiClient& client() { return *connection_->client; }
 
   // A lease of each test's own, so that one does not wait for another's to end.
-  std::unique_ptr<Child> replica(const std::string& name, const std::string& metrics = "127.0.0.1:0") const {
+  std::unique_ptr<Child> replica(const std::string& name,
+                                 const std::string& metrics = "127.0.0.1:0") const {
     return std::make_unique<Child>(
-        std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig(), "--namespace=larder", "--image=larder:1",
-                                 "--identity=" + name, "--metrics-address=" + metrics, "--health-address=127.0.0.1:0",
+        std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig(),
+                                 "--namespace=larder", "--image=larder:1", "--identity=" + name,
+                                 "--metrics-address=" + metrics, "--health-address=127.0.0.1:0",
                                  "--webhook-address=127.0.0.1:0", "--lease-name=" + lease_name()},
         plane_->folder() + "/" + name + ".log");
   }
   static std::string lease_name() {
     std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::ranges::transform(name, name.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return name;
   }
-  Object put(const k8s::Resource& resource, const std::string& name, const char* spec, const char* ns = "ml") {
-    const Result<Object> made = client().create(resource, {{"apiVersion", resource.group + "/" + resource.version},
-                                                           {"kind", resource.kind},
-                                                           {"metadata", {{"name", name}, {"namespace", ns}}},
-                                                           {"spec", Object::parse(spec)}});
+  Object put(const k8s::Resource& resource, const std::string& name, const char* spec,
+             const char* ns = "ml") {
+    const Result<Object> made =
+        client().create(resource, {{"apiVersion", resource.group + "/" + resource.version},
+                                   {"kind", resource.kind},
+                                   {"metadata", {{"name", name}, {"namespace", ns}}},
+                                   {"spec", Object::parse(spec)}});
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? *made : Object();
   }
   // "True NoPods", as `kubectl wait` would see the condition.
-  std::string condition(const k8s::Resource& resource, const std::string& name, const std::string& type) {
+  std::string condition(const k8s::Resource& resource, const std::string& name,
+                        const std::string& type) {
     const Result<Object> found = client().get(resource, "ml", name);
     if (!found.ok()) return "";
     for (const Object& one : api::at(*found, "status.conditions"))
-      if (api::text_at(one, "type") == type) return api::text_at(one, "status") + " " + api::text_at(one, "reason");
+      if (api::text_at(one, "type") == type)
+        return api::text_at(one, "status") + " " + api::text_at(one, "reason");
     return "";
   }
   std::string version(const k8s::Resource& resource, const std::string& name) {
@@ -85,9 +92,11 @@ class OperatorTest : public testing::Test {
   }
   // Whether there is one Event of this reason about the object.
   bool told(const std::string& name, const std::string& reason) {
-    const Result<k8s::List> events = client().list(resources::kEvents, {.ns = "ml", .labels = "", .fields = ""});
+    const Result<k8s::List> events =
+        client().list(resources::kEvents, {.ns = "ml", .labels = "", .fields = ""});
     return events.ok() && 1 == std::ranges::count_if(events->items, [&](const Object& event) {
-                            return api::text_at(event, "regarding.name") == name && api::text_at(event, "reason") == reason;
+                            return api::text_at(event, "regarding.name") == name &&
+                                   api::text_at(event, "reason") == reason;
                           });
   }
 
@@ -97,7 +106,9 @@ class OperatorTest : public testing::Test {
   // "freeing" once the pool's pods are to free its memory.
   std::string pods_are(const std::string& set) {
     const Result<Object> found = client().get(resources::kDaemonSets, "ml", set);
-    return found.ok() ? api::annotation(api::at(*found, "spec.template"), api::kRestartAnnotation).value_or("") : "";
+    return found.ok() ? api::annotation(api::at(*found, "spec.template"), api::kRestartAnnotation)
+                            .value_or("")
+                      : "";
   }
   // The work of the DaemonSet's controller and a kubelet, which are not here: one pod of the
   // present template, with a good end.
@@ -123,14 +134,16 @@ class OperatorTest : public testing::Test {
                         {"numberMisscheduled", 0},
                         {"numberReady", 0}};
     for (const auto& [resource, object] :
-         {std::pair{resources::kPods, Object{{"apiVersion", "v1"},
-                                             {"kind", "Pod"},
-                                             {"metadata", {{"name", set + "-pod"}, {"namespace", "ml"}}},
-                                             {"status", pod["status"]}}},
-          std::pair{resources::kDaemonSets, Object{{"apiVersion", "apps/v1"},
-                                                   {"kind", "DaemonSet"},
-                                                   {"metadata", {{"name", set}, {"namespace", "ml"}}},
-                                                   {"status", counts}}}}) {
+         {std::pair{resources::kPods,
+                    Object{{"apiVersion", "v1"},
+                           {"kind", "Pod"},
+                           {"metadata", {{"name", set + "-pod"}, {"namespace", "ml"}}},
+                           {"status", pod["status"]}}},
+          std::pair{resources::kDaemonSets,
+                    Object{{"apiVersion", "apps/v1"},
+                           {"kind", "DaemonSet"},
+                           {"metadata", {{"name", set}, {"namespace", "ml"}}},
+                           {"status", counts}}}}) {
       const Result<Object> said = client().apply(resource, object, "status");
       ASSERT_TRUE(said.ok()) << said.status().to_string();
     }
@@ -153,10 +166,15 @@ TEST_F(OperatorTest, ALogThatNobodyReadsHoldsNothingUp) {
   }
   const auto one = replica("unread");
   for (int i = 0; i < 5; ++i)
-    put(resources::kPools, "unread-" + std::to_string(i), R"({"placement": "Node", "memory": {"size": "1Gi"}})");
+    put(resources::kPools, "unread-" + std::to_string(i),
+        R"({"placement": "Node", "memory": {"size": "1Gi"}})");
   for (int i = 0; i < 5; ++i) {
     const std::string name = "unread-" + std::to_string(i);
-    EXPECT_GE(await([&] { return condition(resources::kPools, name, "ObjectsApplied") == "True Applied"; }), 0) << name;
+    EXPECT_GE(await([&] {
+                return condition(resources::kPools, name, "ObjectsApplied") == "True Applied";
+              }),
+              0)
+        << name;
   }
   const auto began = steady_clock::now();
   one->signal(SIGTERM);
@@ -169,9 +187,16 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
   const auto one = replica("quiet");
   put(resources::kPools, "node-pool", R"({"placement": "Node", "memory": {"size": "1024Mi"},
       "resources": {"requests": {"cpu": "0.5"}, "limits": {"cpu": 1}}, "node": {"tolerations": [{"operator": "Exists"}]}})");
-  put(resources::kBackends, "server", R"({"managed": {"memory": "1024Mi", "resources": {"requests": {"cpu": "0.25"}}}})");
-  ASSERT_GE(await([&] { return condition(resources::kPools, "node-pool", "ObjectsApplied") == "True Applied"; }), 0);
-  ASSERT_GE(await([&] { return condition(resources::kBackends, "server", "ObjectsApplied") == "True Applied"; }), 0);
+  put(resources::kBackends, "server",
+      R"({"managed": {"memory": "1024Mi", "resources": {"requests": {"cpu": "0.25"}}}})");
+  ASSERT_GE(await([&] {
+              return condition(resources::kPools, "node-pool", "ObjectsApplied") == "True Applied";
+            }),
+            0);
+  ASSERT_GE(await([&] {
+              return condition(resources::kBackends, "server", "ObjectsApplied") == "True Applied";
+            }),
+            0);
   const std::vector<std::pair<k8s::Resource, std::string>> made{
       {resources::kDaemonSets, "larder-node-pool"},  {resources::kConfigMaps, "larder-node-pool"},
       {resources::kStatefulSets, "larder-server"},   {resources::kServices, "larder-server"},
@@ -184,13 +209,17 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
   }
   // Looked at anew, after the touch.
   const auto touch = [&](const k8s::Resource& resource, const char* name, const char* text) {
-    EXPECT_TRUE(client().merge(resource, "ml", name, {{"metadata", {{"annotations", {{"touched", text}}}}}}).ok());
+    EXPECT_TRUE(
+        client()
+            .merge(resource, "ml", name, {{"metadata", {{"annotations", {{"touched", text}}}}}})
+            .ok());
   };
   const std::string log = plane_->folder() + "/quiet.log";
   const auto applied = [&] {
     std::ifstream file(log);
     std::size_t lines = 0;
-    for (std::string line; std::getline(file, line);) lines += line.find("applying ") != std::string::npos ? 1 : 0;
+    for (std::string line; std::getline(file, line);)
+      lines += line.find("applying ") != std::string::npos ? 1 : 0;
     return lines;
   };
   const std::size_t before = applied();
@@ -201,7 +230,8 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
     std::this_thread::sleep_for(milliseconds(700));
   }
   EXPECT_EQ(applied(), before);
-  for (std::size_t i = 0; i < made.size(); ++i) EXPECT_EQ(version(made[i].first, made[i].second), versions[i]) << made[i].second;
+  for (std::size_t i = 0; i < made.size(); ++i)
+    EXPECT_EQ(version(made[i].first, made[i].second), versions[i]) << made[i].second;
 
   // Drift is repaired, others' fields stay.
   EXPECT_TRUE(
@@ -211,18 +241,20 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
               Object::parse(
                   R"({"metadata": {"labels": {"theirs": "x"}}, "spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}})"))
           .ok());
-  EXPECT_GE(await([&] {
-              const Result<Object> set = client().get(resources::kDaemonSets, "ml", "larder-node-pool");
-              return set.ok() && api::text_at(*set, "spec.updateStrategy.type") == "RollingUpdate" &&
-                     api::label(*set, "theirs") == "x";
-            }),
-            0);
+  EXPECT_GE(
+      await([&] {
+        const Result<Object> set = client().get(resources::kDaemonSets, "ml", "larder-node-pool");
+        return set.ok() && api::text_at(*set, "spec.updateStrategy.type") == "RollingUpdate" &&
+               api::label(*set, "theirs") == "x";
+      }),
+      0);
 }
 
 // A port that was free a moment ago.
 std::uint16_t free_port() {
   const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
   socklen_t size = sizeof(address);
   EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
   EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
@@ -232,11 +264,17 @@ std::uint16_t free_port() {
 // The answer of GET /metrics there; empty: no answer.
 std::string scrape(std::uint16_t port) {
   const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  constexpr std::string_view kGet = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  const sockaddr_in address{.sin_family = AF_INET,
+                            .sin_port = htons(port),
+                            .sin_addr = {htonl(INADDR_LOOPBACK)},
+                            .sin_zero = {}};
+  constexpr std::string_view kGet =
+      "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
   std::string answer;
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return answer;
-  if (::send(fd.get(), kGet.data(), kGet.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kGet.size())) return answer;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return answer;
+  if (::send(fd.get(), kGet.data(), kGet.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kGet.size()))
+    return answer;
   char part[4096];
   for (ssize_t count = 0; (count = ::recv(fd.get(), part, sizeof(part), 0)) > 0;)
     answer.append(part, static_cast<std::size_t>(count));
@@ -247,9 +285,10 @@ TEST_F(OperatorTest, ExportsWhatThePageSaysAndNothingElse) {
   const std::uint16_t port = free_port();
   const auto one = replica("measured", "127.0.0.1:" + std::to_string(port));
   put(resources::kPools, "measured", R"({"memory": {"size": "1Gi"}})");
-  ASSERT_GE(await([&] { return condition(resources::kPools, "measured", "Ready") == "True NoPods"; }), 0);
-  const std::set<std::string> page =
-      test::families_of_page(test::text_of(REPOSITORY_ROOT "/docs/reference/metrics.md"), "larder-operator");
+  ASSERT_GE(
+      await([&] { return condition(resources::kPools, "measured", "Ready") == "True NoPods"; }), 0);
+  const std::set<std::string> page = test::families_of_page(
+      test::text_of(REPOSITORY_ROOT "/docs/reference/metrics.md"), "larder-operator");
   EXPECT_GT(page.size(), 30U);
   EXPECT_GE(await([&] { return test::families_of_scrape(scrape(port)) == page; }), 0);
   EXPECT_EQ(test::families_of_scrape(scrape(port)), page);
@@ -257,30 +296,44 @@ TEST_F(OperatorTest, ExportsWhatThePageSaysAndNothingElse) {
 
 TEST_F(OperatorTest, WhatIsWrongIsSaidInTheStatus) {
   const auto one = replica("saying");
-  put(resources::kPools, "lonely", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "nowhere"}})");
-  EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "Ready") == "False NoSuchBackend"; }), 0);
+  put(resources::kPools, "lonely",
+      R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "nowhere"}})");
+  EXPECT_GE(await([&] {
+              return condition(resources::kPools, "lonely", "Ready") == "False NoSuchBackend";
+            }),
+            0);
   EXPECT_GE(await([&] { return told("lonely", "NoSuchBackend"); }), 0) << "an Event";
-  put(resources::kBackends, "nowhere", R"({"endpoints": ["127.0.0.1:1"], "password": {"name": "auth"}})");
-  EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "SecretMissing") == "True NotFound"; }), 0);
-  EXPECT_TRUE(client()
-                  .create(resources::kSecrets, {{"apiVersion", "v1"},
-                                                {"kind", "Secret"},
-                                                {"metadata", {{"name", "auth"}, {"namespace", "ml"}}},
-                                                {"data", {{"password", "c2VjcmV0"}}}})
-                  .ok());
-  EXPECT_GE(await([&] { return condition(resources::kBackends, "nowhere", "Ready") == "False Refused"; }), 0);
-  EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "Ready") == "False Refused"; }), 0);
+  put(resources::kBackends, "nowhere",
+      R"({"endpoints": ["127.0.0.1:1"], "password": {"name": "auth"}})");
+  EXPECT_GE(await([&] {
+              return condition(resources::kPools, "lonely", "SecretMissing") == "True NotFound";
+            }),
+            0);
+  EXPECT_TRUE(
+      client()
+          .create(resources::kSecrets, {{"apiVersion", "v1"},
+                                        {"kind", "Secret"},
+                                        {"metadata", {{"name", "auth"}, {"namespace", "ml"}}},
+                                        {"data", {{"password", "c2VjcmV0"}}}})
+          .ok());
+  EXPECT_GE(
+      await([&] { return condition(resources::kBackends, "nowhere", "Ready") == "False Refused"; }),
+      0);
+  EXPECT_GE(
+      await([&] { return condition(resources::kPools, "lonely", "Ready") == "False Refused"; }), 0);
 }
 
 TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
   const auto first = replica("first");
   put(resources::kPools, "led", R"({"memory": {"size": "1Gi"}})");
-  ASSERT_GE(await([&] { return condition(resources::kPools, "led", "Ready") == "True NoPods"; }), 0);
+  ASSERT_GE(await([&] { return condition(resources::kPools, "led", "Ready") == "True NoPods"; }),
+            0);
   const auto second = replica("second");
   std::this_thread::sleep_for(seconds(3));
   first->signal(SIGKILL);
   put(resources::kPools, "followed", R"({"memory": {"size": "1Gi"}})");
-  const double waited = await([&] { return condition(resources::kPools, "followed", "Ready") == "True NoPods"; });
+  const double waited =
+      await([&] { return condition(resources::kPools, "followed", "Ready") == "True NoPods"; });
   std::printf("another acts after SIGKILL: %.1f s\n", waited);
   EXPECT_GE(waited, 0);
   EXPECT_LE(waited, 20);
@@ -292,7 +345,8 @@ TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
   EXPECT_EQ(second->wait(), 0);
   EXPECT_LE(std::chrono::duration<double>(steady_clock::now() - began).count(), 5);
   put(resources::kPools, "handed-on", R"({"memory": {"size": "1Gi"}})");
-  const double handed = await([&] { return condition(resources::kPools, "handed-on", "Ready") == "True NoPods"; });
+  const double handed =
+      await([&] { return condition(resources::kPools, "handed-on", "Ready") == "True NoPods"; });
   std::printf("another acts after SIGTERM: %.1f s\n", handed);
   EXPECT_GE(handed, 0);
   EXPECT_LE(handed, 10);
@@ -304,8 +358,12 @@ TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
 TEST_F(OperatorTest, ADeletedPoolGoesWhenItsNodesAreFree) {
   auto one = replica("freeing-first");
   put(resources::kPools, "held", R"({"placement": "Node", "memory": {"size": "1Gi"}})");
-  ASSERT_GE(await([&] { return condition(resources::kPools, "held", "ObjectsApplied") == "True Applied"; }), 0);
-  EXPECT_EQ(api::at(*client().get(resources::kPools, "ml", "held"), "metadata.finalizers"), Object({api::kMemoryFinalizer}));
+  ASSERT_GE(await([&] {
+              return condition(resources::kPools, "held", "ObjectsApplied") == "True Applied";
+            }),
+            0);
+  EXPECT_EQ(api::at(*client().get(resources::kPools, "ml", "held"), "metadata.finalizers"),
+            Object({api::kMemoryFinalizer}));
   one->signal(SIGKILL);
   ASSERT_TRUE(client().remove(resources::kPools, "ml", "held", "").ok());
   one = replica("freeing-second");
@@ -334,7 +392,8 @@ TEST_F(OperatorTest, ANamespaceThatIsDeletedDoesNotWaitForMemory) {
 class SilentServer {
  public:
   SilentServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_ANY)}, .sin_zero = {}};
+    sockaddr_in address{
+        .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_ANY)}, .sin_zero = {}};
     socklen_t size = sizeof(address);
     EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
     EXPECT_EQ(::listen(fd_.get(), SOMAXCONN), 0);
@@ -345,7 +404,8 @@ class SilentServer {
   // Since the last question.
   std::size_t new_connections() const {
     const std::size_t before = taken_.size();
-    for (Fd one(::accept(fd_.get(), nullptr, nullptr)); one.valid(); one = Fd(::accept(fd_.get(), nullptr, nullptr)))
+    for (Fd one(::accept(fd_.get(), nullptr, nullptr)); one.valid();
+         one = Fd(::accept(fd_.get(), nullptr, nullptr)))
       taken_.push_back(std::move(one));
     return taken_.size() - before;
   }
@@ -375,13 +435,16 @@ TEST_F(OperatorTest, ItEndsInTimeAfterTheLeaseIsLostInTheMiddleOfACheck) {
   const SilentServer silent;
   const auto one = replica("loser");
   Object endpoints = Object::array();  // each costs the check 3 s
-  for (int i = 1; i <= 6; ++i) endpoints.push_back("127.0.0." + std::to_string(i) + ":" + std::to_string(silent.port()));
-  put(resources::kBackends, "cluster", Object{{"mode", "Cluster"}, {"endpoints", endpoints}}.dump().c_str());
+  for (int i = 1; i <= 6; ++i)
+    endpoints.push_back("127.0.0." + std::to_string(i) + ":" + std::to_string(silent.port()));
+  put(resources::kBackends, "cluster",
+      Object{{"mode", "Cluster"}, {"endpoints", endpoints}}.dump().c_str());
   ASSERT_GE(await([&] { return silent.new_connections() > 0; }), 0);
   const Object taken{{"spec", {{"holderIdentity", "somebody-else"}, {"leaseDurationSeconds", 60}}}};
   ASSERT_TRUE(client().merge(resources::kLeases, "larder", lease_name(), taken).ok());
   const std::string log = plane_->folder() + "/loser.log";
-  ASSERT_GE(await([&] { return test::text_of(log).find("no longer leads") != std::string::npos; }), 0);
+  ASSERT_GE(await([&] { return test::text_of(log).find("no longer leads") != std::string::npos; }),
+            0);
   one->signal(SIGTERM);
   silent.new_connections();
   EXPECT_EQ(one->wait(), 0);

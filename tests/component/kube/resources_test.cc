@@ -33,26 +33,33 @@ std::vector<fs::path> files_in(const std::string& folder, const std::string& suf
 }
 
 std::string of_kind(const std::string& kind, const std::string& name, const Object& spec) {
-  return Object{{"apiVersion", "larder.dev/v1alpha1"}, {"kind", kind}, {"metadata", {{"name", name}}}, {"spec", spec}}.dump();
+  return Object{{"apiVersion", "larder.dev/v1alpha1"},
+                {"kind", kind},
+                {"metadata", {{"name", name}}},
+                {"spec", spec}}
+      .dump();
 }
 
 class ResourcesTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!api_server().missing().empty()) GTEST_SKIP() << api_server().missing();
-    const Outcome outcome = api_server().kubectl("apply --server-side -f " + kRoot + "/charts/larder/files/crds");
+    const Outcome outcome =
+        api_server().kubectl("apply --server-side -f " + kRoot + "/charts/larder/files/crds");
     ASSERT_EQ(outcome.status, 0) << outcome.text;
     const Outcome ready = api_server().kubectl(
-        "wait --for=condition=Established --timeout=120s crd/cachepools.larder.dev crd/cachebackends.larder.dev");
+        "wait --for=condition=Established --timeout=120s crd/cachepools.larder.dev "
+        "crd/cachebackends.larder.dev");
     ASSERT_EQ(ready.status, 0) << ready.text;
     // Discovery follows a moment later.
-    for (int tries = 0; tries < 600 && api_server().kubectl("get cachepools,cachebackends").status != 0; ++tries)
+    for (int tries = 0;
+         tries < 600 && api_server().kubectl("get cachepools,cachebackends").status != 0; ++tries)
       ::usleep(100'000);
     for (const char* level : {"restricted", "privileged"}) {
       api_server().kubectl("create namespace " + std::string(level));
       const std::string label = " pod-security.kubernetes.io/";
-      api_server().kubectl("label --overwrite namespace " + std::string(level) + label + "enforce=" + level + label +
-                           "warn=" + level);
+      api_server().kubectl("label --overwrite namespace " + std::string(level) + label +
+                           "enforce=" + level + label + "warn=" + level);
     }
   }
 
@@ -61,7 +68,8 @@ class ResourcesTest : public testing::Test {
     ASSERT_GT(all.size(), 20U);
     for (const Object& one : all) {
       const std::string name = one.contains("name") ? one["name"].get<std::string>() : "bad";
-      const Outcome outcome = api_server().kubectl("create --dry-run=server", of_kind(kind, name, one["spec"]));
+      const Outcome outcome =
+          api_server().kubectl("create --dry-run=server", of_kind(kind, name, one["spec"]));
       EXPECT_NE(outcome.status, 0) << one.dump();
       EXPECT_THAT(outcome.text, HasSubstr(one["words"].get<std::string>())) << one.dump();
     }
@@ -72,7 +80,8 @@ TEST_F(ResourcesTest, EverySampleIsAccepted) {
   const std::vector<fs::path> samples = files_in(kRoot + "/manifests/samples", ".yaml");
   ASSERT_GE(samples.size(), 8U);
   for (const fs::path& sample : samples) {
-    const Outcome outcome = api_server().kubectl("create --dry-run=server --validate=strict -f " + sample.string());
+    const Outcome outcome =
+        api_server().kubectl("create --dry-run=server --validate=strict -f " + sample.string());
     EXPECT_EQ(outcome.status, 0) << sample << ": " << outcome.text;
   }
 }
@@ -83,11 +92,12 @@ TEST_F(ResourcesTest, SizesAreWrittenAsEverywhereInKubernetes) {
   ASSERT_GT(all.size(), 20U);
   for (const Object& one : all) {
     const std::string kind = one["kind"];
-    const Outcome outcome =
-        api_server().kubectl("create --dry-run=server --validate=strict -o json", of_kind(kind, "good", one["spec"]));
+    const Outcome outcome = api_server().kubectl(
+        "create --dry-run=server --validate=strict -o json", of_kind(kind, "good", one["spec"]));
     ASSERT_EQ(outcome.status, 0) << one.dump() << outcome.text;
     const Object taken = api::parse_json(outcome.text).value();
-    const Status parsed = kind == "CachePool" ? api::parse_pool(taken).status() : api::parse_backend(taken).status();
+    const Status parsed =
+        kind == "CachePool" ? api::parse_pool(taken).status() : api::parse_backend(taken).status();
     EXPECT_TRUE(parsed.ok()) << one.dump() << parsed.to_string();
   }
 }
@@ -102,13 +112,15 @@ TEST_F(ResourcesTest, WhatIsWrongInABackendIsRefusedWithWhatToWrite) {
 
 TEST_F(ResourcesTest, WhatCannotChangeLiveIsRefused) {
   int count = 0;
-  const Object changes = from_yaml(text_of(kRoot + "/tests/component/kube/refused/changes.yaml")).at(0);
+  const Object changes =
+      from_yaml(text_of(kRoot + "/tests/component/kube/refused/changes.yaml")).at(0);
   for (const Object& one : changes) {
     const std::string kind = one["kind"], name = "changes-" + std::to_string(++count);
     const Outcome made = api_server().kubectl("apply", of_kind(kind, name, one["spec"]));
     ASSERT_EQ(made.status, 0) << made.text;
     const std::string patch = Object{{"spec", one["change"]}}.dump();
-    const Outcome outcome = api_server().kubectl("patch " + kind + " " + name + " --type=merge -p '" + patch + "'");
+    const Outcome outcome =
+        api_server().kubectl("patch " + kind + " " + name + " --type=merge -p '" + patch + "'");
     EXPECT_NE(outcome.status, 0) << one.dump();
     EXPECT_THAT(outcome.text, HasSubstr(one["words"].get<std::string>()));
     api_server().kubectl("delete " + kind + " " + name);
@@ -118,14 +130,16 @@ TEST_F(ResourcesTest, WhatCannotChangeLiveIsRefused) {
 
 TEST_F(ResourcesTest, DefaultsAreFilledInAndStatusIsASubresource) {
   ASSERT_EQ(api_server().kubectl("apply -f " + kRoot + "/manifests/samples/pool.yaml").status, 0);
-  const Outcome spec =
-      api_server().kubectl("get cpool chat -o jsonpath='{.spec.placement} {.spec.memory.hugepages} {.spec.transfer}'");
+  const Outcome spec = api_server().kubectl(
+      "get cpool chat -o jsonpath='{.spec.placement} {.spec.memory.hugepages} {.spec.transfer}'");
   EXPECT_EQ(spec.text, "Sidecar none shim");
   const std::string when = "\"lastTransitionTime\":\"2026-01-01T00:00:00Z\"";
   const Outcome patched = api_server().kubectl(
-      "patch cpool chat --subresource=status --type=merge -p '{\"status\":{\"observedGeneration\":1,\"pods\":{\"attached\":2},"
+      "patch cpool chat --subresource=status --type=merge -p "
+      "'{\"status\":{\"observedGeneration\":1,\"pods\":{\"attached\":2},"
       "\"memory\":{\"text\":\"1Gi/"
-      "16Gi\"},\"hitRatio\":\"85%\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"reason\":"
+      "16Gi\"},\"hitRatio\":\"85%\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\","
+      "\"reason\":"
       "\"AllWell\",\"message\":\"\"," +
       when + "}]}}'");
   ASSERT_EQ(patched.status, 0) << patched.text;
@@ -137,11 +151,13 @@ TEST_F(ResourcesTest, DefaultsAreFilledInAndStatusIsASubresource) {
 
 TEST_F(ResourcesTest, ExplainTellsEveryFieldAndWhatItMeans) {
   const std::string pool = api_server().kubectl("explain cachepool.spec --recursive").text;
-  for (const char* field : {"placement", "hugepages", "chunkTokens", "updateStrategy", "podSecurity", "enum: Sidecar, Node"})
+  for (const char* field : {"placement", "hugepages", "chunkTokens", "updateStrategy",
+                            "podSecurity", "enum: Sidecar, Node"})
     EXPECT_THAT(pool, HasSubstr(field));
   EXPECT_THAT(api_server().kubectl("explain cachepool.spec.memory.size").text,
               HasSubstr("Memory for chunks in each larderd: 8Gi"));
-  EXPECT_THAT(api_server().kubectl("explain cachebackend.spec.managed.memory").text, HasSubstr("maxmemory"));
+  EXPECT_THAT(api_server().kubectl("explain cachebackend.spec.managed.memory").text,
+              HasSubstr("maxmemory"));
 }
 
 // In placement Sidecar also under the strictest Pod Security.
@@ -151,18 +167,22 @@ TEST_F(ResourcesTest, PodsOfEveryGoldenPoolAreAdmitted) {
   int restricted = 0;
   for (const fs::path& file : pods) {
     Object pod = from_yaml(text_of(file)).at(0);
-    const bool host = pod.dump().find("hostPath") != std::string::npos || api::truth_at(pod, "spec.hostNetwork");
+    const bool host =
+        pod.dump().find("hostPath") != std::string::npos || api::truth_at(pod, "spec.hostNetwork");
     const std::string ns = host ? "privileged" : "restricted";
     pod["metadata"]["namespace"] = ns;
     // no such class is here
     for (const char* absent : {"runtimeClassName", "priorityClassName"}) pod["spec"].erase(absent);
     if (pod.dump().find("\"claims\"") != std::string::npos)
-      pod["spec"]["resourceClaims"] = Object::array({Object{{"name", "gpu"}, {"resourceClaimName", "gpu"}}});
+      pod["spec"]["resourceClaims"] =
+          Object::array({Object{{"name", "gpu"}, {"resourceClaimName", "gpu"}}});
     const Outcome outcome = api_server().kubectl("create --dry-run=server", pod.dump());
     EXPECT_EQ(outcome.status, 0) << file << ": " << outcome.text;
     if (host) {
       pod["metadata"]["namespace"] = "restricted";
-      EXPECT_THAT(api_server().kubectl("create --dry-run=server", pod.dump()).text, HasSubstr("violates PodSecurity")) << file;
+      EXPECT_THAT(api_server().kubectl("create --dry-run=server", pod.dump()).text,
+                  HasSubstr("violates PodSecurity"))
+          << file;
     }
     restricted += ns == "restricted" ? 1 : 0;
   }
@@ -178,7 +198,8 @@ TEST_F(ResourcesTest, ObjectsOfEveryGoldenAreAccepted) {
       object["metadata"]["namespace"] =
           // whose API server warns of violations of Pod Security
           node ? "privileged" : "restricted";
-      const Outcome outcome = api_server().kubectl("create --dry-run=server --validate=strict", object.dump());
+      const Outcome outcome =
+          api_server().kubectl("create --dry-run=server --validate=strict", object.dump());
       EXPECT_EQ(outcome.status, 0) << file << ": " << outcome.text;
       EXPECT_THAT(outcome.text, testing::Not(HasSubstr("Warning"))) << file;
       ++objects;

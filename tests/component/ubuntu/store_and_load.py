@@ -34,16 +34,26 @@ def main():
     glibc = gnu_get_libc_version().decode()
     if glibc != os.environ["GLIBC_EXPECTED"]:
         sys.exit(f"this is glibc {glibc}")
-    memory = ctypes.create_string_buffer(b"".join(content(layer) + bytes(PAGE) for layer in range(LAYERS)), 2 * PAGE * LAYERS)
+    memory = ctypes.create_string_buffer(
+        b"".join(content(layer) + bytes(PAGE) for layer in range(LAYERS)), 2 * PAGE * LAYERS
+    )
     address = ctypes.addressof(memory)
     with Client(engine="ubuntu test") as client:
         # Block 0 of each layer holds the stored bytes, block 1 takes the loaded bytes.
         client.set_namespace(f"engine: ubuntu {os.getpid()}\n", "m", 16, [(PAGE, LAYERS, 1)])
-        client.register_pages(0, [(address + 2 * PAGE * layer, PAGE, PAGE, 2) for layer in range(LAYERS)])
+        client.register_pages(
+            0, [(address + 2 * PAGE * layer, PAGE, PAGE, 2) for layer in range(LAYERS)]
+        )
         if not client.wait_attached(5000):
             sys.exit("larderd does not answer")
         # Slots are granted in the order of touching: ask until a slot is granted.
-        wait_for("store", lambda: client.store_begin(HASH, 32, (0).to_bytes(4, "little")) and client.store_finish(1000).stored == 1)
+        wait_for(
+            "store",
+            lambda: (
+                client.store_begin(HASH, 32, (0).to_bytes(4, "little"))
+                and client.store_finish(1000).stored == 1
+            ),
+        )
         wait_for("lookup", lambda: client.lookup(HASH, 32) == 1)
         ticket = client.load(HASH, 32, (1).to_bytes(4, "little"))
         done = []
@@ -54,7 +64,9 @@ def main():
         begin = (2 * layer + 1) * PAGE
         if memory.raw[begin : begin + PAGE] != content(layer):
             sys.exit(f"layer {layer} came back as other bytes")
-    print(f"larder {version()} stored and loaded {LAYERS * PAGE} bytes with Python {platform.python_version()}, glibc {glibc}")
+    print(
+        f"larder {version()} stored and loaded {LAYERS * PAGE} bytes with Python {platform.python_version()}, glibc {glibc}"
+    )
 
 
 if __name__ == "__main__":

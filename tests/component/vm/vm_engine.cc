@@ -45,7 +45,8 @@ class Engine {
     check("larder_set_namespace", larder_set_namespace(client_, &space));
     std::vector<larder_pages> layers;
     for (uint32_t i = 0; i < kLayers; ++i)
-      layers.push_back({memory_.data() + i * kPieceBytes / sizeof(uint64_t), kPieceBytes, kPieceBytes, 1});
+      layers.push_back(
+          {memory_.data() + i * kPieceBytes / sizeof(uint64_t), kPieceBytes, kPieceBytes, 1});
     check("larder_register_pages", larder_register_pages(client_, 0, layers.data(), kLayers));
     check("larder_wait_attached", larder_wait_attached(client_, kWaitMs));
   }
@@ -78,7 +79,8 @@ class Engine {
   void check(const char* what, larder_status status) {
     if (status == LARDER_OK) return;
     char line[256];
-    while (client_ != nullptr && larder_next_log(client_, line, sizeof(line)) != 0) fprintf(stderr, "%s\n", line);
+    while (client_ != nullptr && larder_next_log(client_, line, sizeof(line)) != 0)
+      fprintf(stderr, "%s\n", line);
     fail(what, status);
   }
 
@@ -107,8 +109,10 @@ int main(int argc, char** argv) {
   if (verb != "store" && verb != "load") return 2;
   const uint64_t count = strtoull(argv[2], nullptr, 10);
   Engine engine;
-  for (uint64_t chunk = 0; chunk < count; ++chunk) verb == "store" ? engine.store(chunk) : engine.load(chunk);
-  printf("        %s %s of %llu bytes, the arena in this engine:\n", argv[2], verb == "store" ? "stores" : "verified loads",
+  for (uint64_t chunk = 0; chunk < count; ++chunk)
+    verb == "store" ? engine.store(chunk) : engine.load(chunk);
+  printf("        %s %s of %llu bytes, the arena in this engine:\n", argv[2],
+         verb == "store" ? "stores" : "verified loads",
          static_cast<unsigned long long>(kLayers * kPieceBytes));
   std::ifstream maps("/proc/self/numa_maps");
   for (std::string line; std::getline(maps, line);)

@@ -34,7 +34,8 @@ std::string read_file(const std::filesystem::path& path) {
 // The fault of an answer; empty: a right answer.
 std::string what_is_wrong(const HonestReview& review, const std::string& answer) {
   if (answer.empty()) return "no answer";
-  return answer == review.answer ? "" : "another answer than the right one: " + answer.substr(0, 500);
+  return answer == review.answer ? ""
+                                 : "another answer than the right one: " + answer.substr(0, 500);
 }
 
 bool gives_a_cache(const api::Object& pod, const std::string& answer) {
@@ -79,7 +80,8 @@ double WebhookServer::resident_mib() const {
 std::vector<HonestReview> kserve_reviews(const std::string& repository) {
   std::vector<std::filesystem::path> files;
   for (const auto& file : std::filesystem::directory_iterator(repository + "/tests/golden/inject"))
-    if (file.path().filename().string().starts_with("kserve-") && file.path().string().ends_with(".in.yaml"))
+    if (file.path().filename().string().starts_with("kserve-") &&
+        file.path().string().ends_with(".in.yaml"))
       files.push_back(file.path());
   std::ranges::sort(files);
   OnePool pools;
@@ -94,25 +96,31 @@ std::vector<HonestReview> kserve_reviews(const std::string& repository) {
   return reviews;
 }
 
-Served send_reviews(const WebhookServer& server, const std::vector<HonestReview>& reviews, double rate, double seconds) {
+Served send_reviews(const WebhookServer& server, const std::vector<HonestReview>& reviews,
+                    double rate, double seconds) {
   Served served;
   std::mutex mutex;
   const auto begin = steady_clock::now();
   const int count = static_cast<int>(rate * seconds);
   const auto send = [&](int first) {
     std::unique_ptr<webhook::TlsClient> kept;
-    const webhook::TlsClient::Wanted wanted{.bundle = server.bundle(), .name = webhook::kServerName};
+    const webhook::TlsClient::Wanted wanted{.bundle = server.bundle(),
+                                            .name = webhook::kServerName};
     for (int i = first; i < count; i += kConnections) {
       const auto due = begin + std::chrono::microseconds(static_cast<std::int64_t>(i * 1e6 / rate));
       std::this_thread::sleep_until(due);
-      if (kept == nullptr || i % kNewEvery == 0) kept = std::make_unique<webhook::TlsClient>(server.address(), wanted);
+      if (kept == nullptr || i % kNewEvery == 0)
+        kept = std::make_unique<webhook::TlsClient>(server.address(), wanted);
       const HonestReview& review = reviews[static_cast<std::size_t>(i) % reviews.size()];
-      const std::string wrong = what_is_wrong(review, kept->connected() ? kept->review(review.body) : "");
-      const double ms = std::chrono::duration<double, std::milli>(steady_clock::now() - due).count();
+      const std::string wrong =
+          what_is_wrong(review, kept->connected() ? kept->review(review.body) : "");
+      const double ms =
+          std::chrono::duration<double, std::milli>(steady_clock::now() - due).count();
       const std::lock_guard lock(mutex);
       served.ms.push_back(ms);
       if (wrong.empty()) continue;
-      if (served.failed++ == 0) served.first_failure = wrong + (kept->connected() ? "" : ": " + kept->error());
+      if (served.failed++ == 0)
+        served.first_failure = wrong + (kept->connected() ? "" : ": " + kept->error());
       kept.reset();
     }
   };

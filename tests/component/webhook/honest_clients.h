@@ -46,6 +46,7 @@ struct Served {
 
 // `rate` reviews a second for the given time, each sent at its due time, whether or not earlier
 // ones are answered, over four connections; one in ten opens a connection of its own.
-Served send_reviews(const WebhookServer& server, const std::vector<HonestReview>& reviews, double rate, double seconds);
+Served send_reviews(const WebhookServer& server, const std::vector<HonestReview>& reviews,
+                    double rate, double seconds);
 
 }  // namespace larder::component_test

@@ -36,28 +36,36 @@ std::string lists() {
 }
 
 std::string post(std::size_t bytes) {
-  return "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n";
+  return "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: " +
+         std::to_string(bytes) + "\r\n\r\n";
 }
 
 }  // namespace
 
-HostileClients::HostileClients(std::string address, Flood flood) : address_(std::move(address)), from_(flood.from) {
-  base::raise_descriptor_limit(static_cast<std::uint64_t>(flood.silent + 2 * flood.half_hellos + flood.stopped_handshakes) + 512);
-  const std::string chunked = "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nTransfer-Encoding: chunked\r\n\r\n";
+HostileClients::HostileClients(std::string address, Flood flood)
+    : address_(std::move(address)), from_(flood.from) {
+  base::raise_descriptor_limit(
+      static_cast<std::uint64_t>(flood.silent + 2 * flood.half_hellos + flood.stopped_handshakes) +
+      512);
+  const std::string chunked =
+      "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nTransfer-Encoding: chunked\r\n\r\n";
   const std::string bomb = lists();
   const auto sending = [this](std::string head, std::string piece, int ms) {
-    return [this, head = std::move(head), piece = std::move(piece), ms](const std::stop_token& stop) {
-      send_on(stop, head, piece, ms);
-    };
+    return [this, head = std::move(head), piece = std::move(piece),
+            ms](const std::stop_token& stop) { send_on(stop, head, piece, ms); };
   };
   start(1, [=, this](const std::stop_token& stop) { hold_open(stop, flood.silent, ""); });
   // The first bytes of a ClientHello of the greatest size.
   start(1, [=, this](const std::stop_token& stop) {
-    hold_open(stop, flood.half_hellos, std::string("\x16\x03\x01\x40\x00\x01\x01\xfc\x00\x03\x03", 11));
+    hold_open(stop, flood.half_hellos,
+              std::string("\x16\x03\x01\x40\x00\x01\x01\xfc\x00\x03\x03", 11));
   });
-  start(1,
-        [=, this](const std::stop_token& stop) { hold_open(stop, flood.half_hellos, webhook::client_hello().substr(0, 100)); });
-  start(1, [=, this](const std::stop_token& stop) { hold_open(stop, flood.stopped_handshakes, webhook::client_hello()); });
+  start(1, [=, this](const std::stop_token& stop) {
+    hold_open(stop, flood.half_hellos, webhook::client_hello().substr(0, 100));
+  });
+  start(1, [=, this](const std::stop_token& stop) {
+    hold_open(stop, flood.stopped_handshakes, webhook::client_hello());
+  });
   start(4, sending("POST /", std::string(16384, 'a'), 0));
   start(4, sending("POST / HTTP/1.1\r\nHost: larder\r\n", "X-Name: value\r\n", 0));
   start(2, sending(chunked, "10000\r\n" + std::string(65536, 'x') + "\r\n", 0));
@@ -83,7 +91,8 @@ void HostileClients::start(int count, std::function<void(const std::stop_token&)
   }
 }
 
-void HostileClients::hold_open(const std::stop_token& stop, int count, const std::string& first_bytes) {
+void HostileClients::hold_open(const std::stop_token& stop, int count,
+                               const std::string& first_bytes) {
   std::vector<Fd> held(static_cast<std::size_t>(count));
   while (!stop.stop_requested()) {
     int opened = 0;
@@ -101,7 +110,8 @@ void HostileClients::hold_open(const std::stop_token& stop, int count, const std
 }
 
 // Never reads an answer.
-void HostileClients::send_on(const std::stop_token& stop, const std::string& head, const std::string& piece, int ms) {
+void HostileClients::send_on(const std::stop_token& stop, const std::string& head,
+                             const std::string& piece, int ms) {
   while (!stop.stop_requested()) {
     TlsClient client(address_, {.from = from_});
     connections_ += client.connected();

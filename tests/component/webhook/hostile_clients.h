@@ -35,7 +35,8 @@ class HostileClients {
  private:
   void start(int count, std::function<void(const std::stop_token&)> attack);
   void hold_open(const std::stop_token& stop, int count, const std::string& first_bytes);
-  void send_on(const std::stop_token& stop, const std::string& head, const std::string& piece, int pause_ms);
+  void send_on(const std::stop_token& stop, const std::string& head, const std::string& piece,
+               int pause_ms);
   void send_plain(const std::stop_token& stop);
   void renegotiate(const std::stop_token& stop);
 

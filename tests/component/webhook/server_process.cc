@@ -24,7 +24,8 @@ int serve(const std::filesystem::path& folder) {
   if (!acceptor.serve(authority.leaf()).ok()) return 1;
   component_test::OnePool pools;
   const webhook::PodReview review = component_test::review_of_one_pool(pools);
-  const auto server = webhook::AdmissionServer::start({.address = "127.0.0.1:0"}, acceptor, review, nullptr);
+  const auto server =
+      webhook::AdmissionServer::start({.address = "127.0.0.1:0"}, acceptor, review, nullptr);
   if (!server.ok()) return 1;
   std::ofstream(folder / "bundle") << authority.bundle();
   std::ofstream(folder / "address.new") << (*server)->address();

@@ -88,5 +88,6 @@ extern "C" int cuStreamBeginCapture_v2(void* stream, int mode) {
 extern "C" int cuStreamEndCapture(void* stream, void** graph) {
   constexpr int kCaptureInvalidated = 901;
   *graph = nullptr;
-  return larder::fake_cuda::end_capture(stream) ? larder::copy::cuda::kSuccess : kCaptureInvalidated;
+  return larder::fake_cuda::end_capture(stream) ? larder::copy::cuda::kSuccess
+                                                : kCaptureInvalidated;
 }

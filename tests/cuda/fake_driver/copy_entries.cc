@@ -19,7 +19,8 @@ int module_object;
 int function_objects[3];
 
 // On a stream's thread: spends the cost, and skips the work after a sticky error.
-void perform(int on, const char* kind, const char* counted_as, std::size_t bytes, const std::function<bool()>& work) {
+void perform(int on, const char* kind, const char* counted_as, std::size_t bytes,
+             const std::function<bool()>& work) {
   std::function<void()> behind;
   {
     const std::lock_guard lock(device().mutex);
@@ -39,7 +40,8 @@ struct OneCopy {
 };
 
 void add_bytes(const OneCopy& copy, CopiedBytes& bytes) {
-  const bool from = device().memory.on_device(copy.from, copy.bytes), to = device().memory.on_device(copy.to, copy.bytes);
+  const bool from = device().memory.on_device(copy.from, copy.bytes),
+             to = device().memory.on_device(copy.to, copy.bytes);
   if (from != to) bytes[from ? 0 : 1] += copy.bytes;
 }
 
@@ -96,7 +98,8 @@ bool overlap(std::vector<OneCopy> copies) {
 void make_batch(int on, const std::vector<OneCopy>& copies, bool host_pointers) {
   const auto reachable = [&](const OneCopy& copy) {
     const Memory& memory = device().memory;
-    return host_pointers || (!memory.registered_by_host_address(copy.to) && !memory.registered_by_host_address(copy.from));
+    return host_pointers || (!memory.registered_by_host_address(copy.to) &&
+                             !memory.registered_by_host_address(copy.from));
   };
   for (const std::size_t first : {std::size_t{1}, std::size_t{0}})
     for (std::size_t i = copies.size(); i-- > 0;)
@@ -105,11 +108,12 @@ void make_batch(int on, const std::vector<OneCopy>& copies, bool host_pointers) 
 
 // Pages must be read in the stream's order, not before the fence. A batch without this attribute is
 // refused, and so is a batch without the hint to leave the multiprocessors to the model.
-ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count, CopyAttributes* attributes,
-                        std::size_t* starts, std::size_t attribute_count, std::size_t* failed, Handle stream) {
+ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count,
+                        CopyAttributes* attributes, std::size_t* starts,
+                        std::size_t attribute_count, std::size_t* failed, Handle stream) {
   LARDER_BEGIN("cuMemcpyBatchAsync");
-  if (stream == nullptr || attribute_count != 1 || starts[0] != 0 || attributes->source_access_order != kAccessOrderStream ||
-      attributes->flags != kBesideCompute)
+  if (stream == nullptr || attribute_count != 1 || starts[0] != 0 ||
+      attributes->source_access_order != kAccessOrderStream || attributes->flags != kBesideCompute)
     return kInvalidValue;
   Stream* const of = stream_here(stream);
   if (of == nullptr) return kInvalidHandle;
@@ -127,7 +131,9 @@ ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std:
   }
   CopiedBytes counted{};
   for (const OneCopy& copy : copies) add_bytes(copy, counted);
-  of->add_copies([copies, host_pointers, on = of->device()] { make_batch(on, copies, host_pointers); }, counted);
+  of->add_copies(
+      [copies, host_pointers, on = of->device()] { make_batch(on, copies, host_pointers); },
+      counted);
   return kSuccess;
 }
 
@@ -150,9 +156,9 @@ ResultCode module_unload(Handle) {
 
 ResultCode module_get_function(Handle* function, Handle, const char* name) {
   LARDER_BEGIN("cuModuleGetFunction");
-  for (const auto& [number, wanted] :
-       {std::pair(copy::Move::kGather, "larder_gather"), std::pair(copy::Move::kScatter, "larder_scatter"),
-        std::pair(copy::Move::kDigest, "larder_digest")})
+  for (const auto& [number, wanted] : {std::pair(copy::Move::kGather, "larder_gather"),
+                                       std::pair(copy::Move::kScatter, "larder_scatter"),
+                                       std::pair(copy::Move::kDigest, "larder_digest")})
     if (std::strcmp(name, wanted) == 0) {
       *function = &function_objects[static_cast<int>(number)];
       return kSuccess;
@@ -163,17 +169,23 @@ ResultCode module_get_function(Handle* function, Handle, const char* name) {
 // Checks each address and turns it into one for the host. False: an address is invalid.
 bool run_kernel(int on, copy::Move move, copy::MoveJob job, unsigned blocks) {
   const Memory& memory = device().memory;
-  const std::uint64_t units = (job.piece_bytes + copy::kUnitBytes - 1) / copy::kUnitBytes * job.piece_count;
+  const std::uint64_t units =
+      (job.piece_bytes + copy::kUnitBytes - 1) / copy::kUnitBytes * job.piece_count;
   const auto at = [&](const void* address, std::uint64_t bytes) {
     return memory.for_kernel(on, reinterpret_cast<DevicePtr>(address), bytes);
   };
-  const auto* addresses = reinterpret_cast<const DevicePtr*>(at(job.pieces, job.piece_count * sizeof(DevicePtr)));
+  const auto* addresses =
+      reinterpret_cast<const DevicePtr*>(at(job.pieces, job.piece_count * sizeof(DevicePtr)));
   std::byte* const digests = at(job.digests, units * sizeof(std::uint64_t));
-  std::byte* const packed = move == copy::Move::kDigest ? nullptr : at(job.packed, job.piece_bytes * job.piece_count);
-  if (addresses == nullptr || digests == nullptr || (packed == nullptr && move != copy::Move::kDigest)) return false;
+  std::byte* const packed =
+      move == copy::Move::kDigest ? nullptr : at(job.packed, job.piece_bytes * job.piece_count);
+  if (addresses == nullptr || digests == nullptr ||
+      (packed == nullptr && move != copy::Move::kDigest))
+    return false;
   std::vector<std::uint64_t> pieces;
   for (std::uint64_t i = 0; i < job.piece_count; ++i) {
-    std::byte* const piece = addresses[i] == 0 ? nullptr : memory.for_kernel(on, addresses[i], job.piece_bytes);
+    std::byte* const piece =
+        addresses[i] == 0 ? nullptr : memory.for_kernel(on, addresses[i], job.piece_bytes);
     if (addresses[i] != 0 && piece == nullptr) return false;
     pieces.push_back(reinterpret_cast<std::uint64_t>(piece));
   }
@@ -183,9 +195,12 @@ bool run_kernel(int on, copy::Move move, copy::MoveJob job, unsigned blocks) {
   const std::uint64_t warps = std::uint64_t{blocks} * copy::kWarpsPerBlock;
   for (std::uint64_t number = 0; number < warps; ++number) {
     copy::HostWarp warp;
-    if (move == copy::Move::kGather) copy::move_pieces<copy::Move::kGather>(warp, job, number, warps);
-    if (move == copy::Move::kScatter) copy::move_pieces<copy::Move::kScatter>(warp, job, number, warps);
-    if (move == copy::Move::kDigest) copy::move_pieces<copy::Move::kDigest>(warp, job, number, warps);
+    if (move == copy::Move::kGather)
+      copy::move_pieces<copy::Move::kGather>(warp, job, number, warps);
+    if (move == copy::Move::kScatter)
+      copy::move_pieces<copy::Move::kScatter>(warp, job, number, warps);
+    if (move == copy::Move::kDigest)
+      copy::move_pieces<copy::Move::kDigest>(warp, job, number, warps);
   }
   return true;
 }
@@ -212,13 +227,14 @@ class Running {
   const unsigned blocks_;
 };
 
-ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
-                         unsigned threads_y, unsigned threads_z, unsigned, Handle stream, void** parameters, void**) {
+ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z,
+                         unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned,
+                         Handle stream, void** parameters, void**) {
   LARDER_BEGIN("cuLaunchKernel");
   Stream* const of = stream_here(stream);
   if (of == nullptr) return kInvalidHandle;
-  if (blocks_x == 0 || blocks_y != 1 || blocks_z != 1 || threads_x != copy::kLanes * copy::kWarpsPerBlock || threads_y != 1 ||
-      threads_z != 1)
+  if (blocks_x == 0 || blocks_y != 1 || blocks_z != 1 ||
+      threads_x != copy::kLanes * copy::kWarpsPerBlock || threads_y != 1 || threads_z != 1)
     return kInvalidValue;
   const auto move = static_cast<copy::Move>(static_cast<int*>(function) - function_objects);
   const copy::MoveJob job = *static_cast<const copy::MoveJob*>(parameters[0]);
@@ -227,7 +243,8 @@ ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, 
   {
     const std::lock_guard lock(device().mutex);
     ++device().counted.kernels;
-    std::uint64_t& most = move == copy::Move::kDigest ? device().counted.most_digested_bytes : device().counted.most_moved_bytes;
+    std::uint64_t& most = move == copy::Move::kDigest ? device().counted.most_digested_bytes
+                                                      : device().counted.most_moved_bytes;
     most = std::max(most, bytes);
   }
   of->add([=, on = of->device()] {
@@ -254,7 +271,8 @@ const Entries& copy_entries() {
 }  // namespace larder::fake_cuda
 
 // Found by name only, for benchmarks that launch small work of an engine.
-extern "C" int cuMemsetD8Async(larder::copy::cuda::DevicePtr to, unsigned char value, std::size_t bytes, void* stream) {
+extern "C" int cuMemsetD8Async(larder::copy::cuda::DevicePtr to, unsigned char value,
+                               std::size_t bytes, void* stream) {
   namespace fake = larder::fake_cuda;
   fake::Stream* const of = fake::device().stream(stream);
   if (of == nullptr) return fake::kInvalidHandle;

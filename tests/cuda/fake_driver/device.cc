@@ -32,7 +32,8 @@ ResultCode Faults::next(const std::string& function, int device) {
 ResultCode Faults::sticky(int device) const {
   const std::lock_guard lock(mutex_);
   if (device >= 0) return sticky_[device];
-  const auto* const any = std::ranges::find_if(sticky_, [](ResultCode code) { return code != copy::cuda::kSuccess; });
+  const auto* const any =
+      std::ranges::find_if(sticky_, [](ResultCode code) { return code != copy::cuda::kSuccess; });
   return any == std::end(sticky_) ? copy::cuda::kSuccess : *any;
 }
 
@@ -235,7 +236,8 @@ void forget_faults() {
 void delay_ms(int milliseconds, const char* kind) {
   const std::lock_guard lock(device().mutex);
   for (const char* each : {"copy", "kernel", "digest"})
-    if (kind == nullptr || std::strcmp(kind, each) == 0) device().costs[each].each_us = 1000 * milliseconds;
+    if (kind == nullptr || std::strcmp(kind, each) == 0)
+      device().costs[each].each_us = 1000 * milliseconds;
 }
 
 void cost(const char* kind, int each_us, int per_mib_us) {

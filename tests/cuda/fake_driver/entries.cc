@@ -24,7 +24,8 @@ constexpr int kLeastPriority = 0;
 ResultCode init(unsigned) {
   LARDER_BEGIN("cuInit", false);
   if (const int delay = setting("FAKE_CUDA_DELAY_MS", 0); delay != 0) delay_ms(delay, "copy");
-  if (const int nth = setting("FAKE_CUDA_FAIL_COPY", 0); nth != 0) fail("copy", nth, kIllegalAddress, true);
+  if (const int nth = setting("FAKE_CUDA_FAIL_COPY", 0); nth != 0)
+    fail("copy", nth, kIllegalAddress, true);
   return setting("FAKE_CUDA_DEVICES", 1) == 0 ? kNoDevice : kSuccess;
 }
 
@@ -49,9 +50,12 @@ ResultCode device_get_uuid_whole(DeviceUuid* uuid, int number) {
 
 ResultCode get_error_name(ResultCode code, const char** name) {
   static const std::map<ResultCode, const char*> names{
-      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},     {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-      {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"}, {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-      {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},     {kCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}};
+      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
+      {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
+      {kCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}};
   const auto at = names.find(code);
   *name = at == names.end() ? nullptr : at->second;
   return at == names.end() ? kInvalidValue : kSuccess;
@@ -155,7 +159,8 @@ ResultCode stream_is_capturing(Handle stream, int* status) {
 
 ResultCode stream_create_with_priority(Handle* stream, unsigned flags, int priority) {
   LARDER_BEGIN_UNSAFE("cuStreamCreateWithPriority");
-  if (flags != kStreamNonBlocking || priority > kLeastPriority || priority < -5) return kInvalidValue;
+  if (flags != kStreamNonBlocking || priority > kLeastPriority || priority < -5)
+    return kInvalidValue;
   *stream = make_stream(current_device());
   const std::lock_guard lock(device().mutex);
   if (priority != kLeastPriority) ++device().counted.other_streams;
@@ -301,12 +306,15 @@ void* entry(const std::string& name) {
 }  // namespace
 
 ResultCode begin(const char* function, bool needs_context) {
-  if (const ResultCode ordered = device().faults.next(function, current_device()); ordered != kSuccess) return ordered;
+  if (const ResultCode ordered = device().faults.next(function, current_device());
+      ordered != kSuccess)
+    return ordered;
   return needs_context && current_device() < 0 ? kInvalidContext : kSuccess;
 }
 
 ResultCode begin_giving_back() {
-  return current_device() < 0 && device().faults.sticky(-1) == kSuccess ? kInvalidContext : kSuccess;
+  return current_device() < 0 && device().faults.sticky(-1) == kSuccess ? kInvalidContext
+                                                                        : kSuccess;
 }
 
 // Variables: FAKE_CUDA_DEVICES=n (visible devices), FAKE_CUDA_UUID=n (another GPU),
@@ -321,7 +329,8 @@ int setting(const char* name, int otherwise) {
 }  // namespace larder::fake_cuda
 
 // The interface of CUDA 12.8 only: a batch of version 13.0 has one parameter fewer.
-extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t, int*) {
+extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t,
+                                   int*) {
   void* const entry = larder::fake_cuda::entry(name);
   if (entry == nullptr || version > 12080) return larder::copy::cuda::kNotFound;
   if (larder::fake_cuda::setting("FAKE_CUDA_OLD", 0) != 0 && std::strcmp(name, "cuMemMap") == 0)
@@ -338,7 +347,9 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
 // Found by name only, for benchmarks: the product measures no time by events.
 extern "C" int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
   namespace fake = larder::fake_cuda;
-  const auto reached = [](const std::shared_ptr<fake::Point>& point) { return point != nullptr && point->over(); };
+  const auto reached = [](const std::shared_ptr<fake::Point>& point) {
+    return point != nullptr && point->over();
+  };
   const std::shared_ptr<fake::Point> first = fake::latest(start), last = fake::latest(end);
   if (!reached(first) || !reached(last)) return larder::copy::cuda::kNotReady;
   *milliseconds = std::chrono::duration<float, std::milli>(last->when - first->when).count();

@@ -20,9 +20,10 @@ copy::cuda::ResultCode begin(const char* function, bool needs_context = true);
   if (const copy::cuda::ResultCode answer = begin(__VA_ARGS__); answer != kSuccess) return answer
 
 // The same for calls that are unsafe during a capture of a graph.
-#define LARDER_BEGIN_UNSAFE(...) \
-  LARDER_BEGIN(__VA_ARGS__);     \
-  if (const copy::cuda::ResultCode answer = captures().unordered(); answer != kSuccess) return answer
+#define LARDER_BEGIN_UNSAFE(...)                                                        \
+  LARDER_BEGIN(__VA_ARGS__);                                                            \
+  if (const copy::cuda::ResultCode answer = captures().unordered(); answer != kSuccess) \
+  return answer
 
 // The same for calls that release something. They succeed after the context is lost, because all
 // resources went with the context.

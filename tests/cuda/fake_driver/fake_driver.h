@@ -80,8 +80,8 @@ struct Registration {
 std::vector<Registration> registrations();
 
 struct Counters {
-  std::uint64_t kernels = 0, batches = 0, copies = 0, registered_bytes = 0, pinned_bytes = 0, streams = 0, events = 0,
-                modules = 0, device_bytes = 0 /* by cuMemAlloc */;
+  std::uint64_t kernels = 0, batches = 0, copies = 0, registered_bytes = 0, pinned_bytes = 0,
+                streams = 0, events = 0, modules = 0, device_bytes = 0 /* by cuMemAlloc */;
   std::int64_t retained = 0;  // primary contexts
   std::uint64_t host_allocs = 0, host_frees = 0;
   // Of the pieces of one kernel that moves them, and of one that digests only.

@@ -23,14 +23,16 @@ Memory::Memory() {
   alias_ = map(file_, PROT_READ | PROT_WRITE);
 }
 
-std::byte* Memory::allocate(std::size_t bytes, int device, bool without_context, bool by_the_driver) {
+std::byte* Memory::allocate(std::size_t bytes, int device, bool without_context,
+                            bool by_the_driver) {
   const std::lock_guard lock(mutex_);
   const std::size_t start = (used_ + 255) / 256 * 256;
   if (bytes > kHeapBytes - start) std::abort();
   used_ = start + bytes;
   const std::size_t place = ++last_id_ % LiveTable::kMost;
   live().id[place] = last_id_;
-  allocated_[reinterpret_cast<DevicePtr>(device_) + start] = {bytes, device, without_context, by_the_driver, place, last_id_};
+  allocated_[reinterpret_cast<DevicePtr>(device_) + start] = {
+      bytes, device, without_context, by_the_driver, place, last_id_};
   return device_ + start;
 }
 
@@ -65,8 +67,8 @@ std::optional<Memory::Where> Memory::where(DevicePtr address) const {
 }
 
 copy::cuda::IpcHandle Memory::name(const Where& heap) const {
-  return SharedMemory::name(file_, heap.base - reinterpret_cast<DevicePtr>(device_), heap.bytes, heap.id % LiveTable::kMost,
-                            heap.id, device_of(heap.base));
+  return SharedMemory::name(file_, heap.base - reinterpret_cast<DevicePtr>(device_), heap.bytes,
+                            heap.id % LiveTable::kMost, heap.id, device_of(heap.base));
 }
 
 // The end of the heap is reused at once, the rest after reset().
@@ -106,18 +108,21 @@ bool Memory::on_device(DevicePtr address, std::size_t bytes) const {
   auto at = allocated_.upper_bound(address);
   if (at == allocated_.begin()) return false;
   --at;
-  return address - at->first <= at->second.bytes && bytes <= at->second.bytes - (address - at->first);
+  return address - at->first <= at->second.bytes &&
+         bytes <= at->second.bytes - (address - at->first);
 }
 
 bool Memory::of_a_context(DevicePtr address) const {
-  if (const std::optional<SharedMemory::Seen> seen = shared_memory().find(address)) return !seen->by_hand;
+  if (const std::optional<SharedMemory::Seen> seen = shared_memory().find(address))
+    return !seen->by_hand;
   const std::lock_guard lock(mutex_);
   auto at = allocated_.upper_bound(address);
   return at != allocated_.begin() && !(--at)->second.without_context;
 }
 
 int Memory::device_of(DevicePtr address) const {
-  if (const std::optional<SharedMemory::Seen> seen = shared_memory().find(address)) return seen->device;
+  if (const std::optional<SharedMemory::Seen> seen = shared_memory().find(address))
+    return seen->device;
   const std::lock_guard lock(mutex_);
   return std::prev(allocated_.upper_bound(address))->second.device;
 }
@@ -127,9 +132,11 @@ bool Memory::add_pinned(void* memory, std::size_t bytes, bool registered, int de
   const auto start = reinterpret_cast<DevicePtr>(memory);
   const auto next = pinned_.lower_bound(start);
   if (next != pinned_.end() && next->first < start + bytes) return false;
-  if (next != pinned_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > start) return false;
+  if (next != pinned_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > start)
+    return false;
   constexpr unsigned kShifts = 255;  // different from the neighbour's
-  pinned_[start] = {bytes, registered, device, scattered_ && registered ? kScatter * (1 + scatters_++ % kShifts) : 0};
+  pinned_[start] = {bytes, registered, device,
+                    scattered_ && registered ? kScatter * (1 + scatters_++ % kShifts) : 0};
   return true;
 }
 
@@ -202,7 +209,8 @@ std::byte* Memory::for_copy(int device, DevicePtr address, std::size_t bytes) co
   const DevicePtr host = unnamed(device, address);
   if (host == 0) return nullptr;
   const auto at = pinned_with(host);
-  return bytes <= at->second.bytes - (host - at->first) ? reinterpret_cast<std::byte*>(host) : nullptr;
+  return bytes <= at->second.bytes - (host - at->first) ? reinterpret_cast<std::byte*>(host)
+                                                        : nullptr;
 }
 
 // Crosses from a registration to the next if the device has them as neighbours.

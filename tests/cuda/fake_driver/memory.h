@@ -31,7 +31,8 @@ constexpr DevicePtr kScatter = DevicePtr{1} << 47;
 class Memory {
  public:
   Memory();
-  std::byte* allocate(std::size_t bytes, int device, bool without_context, bool by_the_driver = false);
+  std::byte* allocate(std::size_t bytes, int device, bool without_context,
+                      bool by_the_driver = false);
   // False: the address did not come from cuMemAlloc.
   bool release(DevicePtr address);
   std::uint64_t device_bytes() const;

@@ -21,7 +21,8 @@ constexpr std::size_t kPage = 4096;
 
 ResultCode mem_alloc(DevicePtr* memory, std::size_t bytes) {
   LARDER_BEGIN_UNSAFE("cuMemAlloc");
-  *memory = reinterpret_cast<DevicePtr>(device().memory.allocate(bytes, current_device(), false, true));
+  *memory =
+      reinterpret_cast<DevicePtr>(device().memory.allocate(bytes, current_device(), false, true));
   return kSuccess;
 }
 
@@ -44,7 +45,9 @@ ResultCode mem_host_alloc(void** memory, std::size_t bytes, unsigned flags) {
     ++d.counted.host_allocs;
   }
   *memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
-  return *memory != nullptr && d.memory.add_pinned(*memory, bytes, false, current_device()) ? kSuccess : kOutOfMemory;
+  return *memory != nullptr && d.memory.add_pinned(*memory, bytes, false, current_device())
+             ? kSuccess
+             : kOutOfMemory;
 }
 
 // A release waits for all work and holds the driver's lock for pinned memory.
@@ -73,12 +76,13 @@ ResultCode mem_free_host(void* memory) {
 std::size_t absent(const void* memory, std::size_t bytes) {
   constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
   const std::uint64_t first = reinterpret_cast<std::uint64_t>(memory) / kPage;
-  const std::uint64_t count = (reinterpret_cast<std::uint64_t>(memory) + bytes + kPage - 1) / kPage - first;
+  const std::uint64_t count =
+      (reinterpret_cast<std::uint64_t>(memory) + bytes + kPage - 1) / kPage - first;
   std::vector<std::uint64_t> pages(count, kPresent);
   const int map = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   if (map >= 0) {
-    const ssize_t got =
-        ::pread(map, pages.data(), count * sizeof(std::uint64_t), static_cast<off_t>(first * sizeof(std::uint64_t)));
+    const ssize_t got = ::pread(map, pages.data(), count * sizeof(std::uint64_t),
+                                static_cast<off_t>(first * sizeof(std::uint64_t)));
     static_cast<void>(got);
     ::close(map);
   }
@@ -110,7 +114,9 @@ ResultCode mem_host_unregister(void* memory) {
 
   const int by = current_device();
   if (by >= 0) return d.memory.remove_pinned(memory, true, by) ? kSuccess : kNotRegistered;
-  return d.memory.remove_pinned(memory, true, 0) || d.memory.remove_pinned(memory, true, 1) ? kSuccess : kNotRegistered;
+  return d.memory.remove_pinned(memory, true, 0) || d.memory.remove_pinned(memory, true, 1)
+             ? kSuccess
+             : kNotRegistered;
 }
 
 ResultCode mem_host_get_device_pointer(DevicePtr* pointer, void* memory, unsigned) {

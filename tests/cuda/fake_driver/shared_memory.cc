@@ -27,12 +27,14 @@ struct Named {
 static_assert(sizeof(Named) <= sizeof(IpcHandle));
 
 std::byte* reserved(std::size_t bytes) {
-  void* const at = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const at =
+      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
 }
 
 std::byte* mapped(int file, std::size_t bytes, std::size_t offset) {
-  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
+  void* const at =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
   return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
 }
 
@@ -43,8 +45,8 @@ SharedMemory& shared_memory() {
   return *the;
 }
 
-IpcHandle SharedMemory::name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place, std::uint64_t id,
-                             int device) {
+IpcHandle SharedMemory::name(int heap, std::uint64_t offset, std::uint64_t bytes,
+                             std::uint64_t place, std::uint64_t id, int device) {
   struct stat file {};
   ::fstat(heap, &file);
   const Named named{kMagic,
@@ -199,10 +201,13 @@ ResultCode SharedMemory::import(int fd, AllocationHandle* handle) {
   char target[64] = {};
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   const bool named = ::readlink(path.c_str(), target, sizeof(target) - 1) > 0;
-  if (!named || std::strncmp(target, "/memfd:fake-device-by-hand", 26) != 0 || ::fstat(fd, &file) != 0) return kInvalidValue;
+  if (!named || std::strncmp(target, "/memfd:fake-device-by-hand", 26) != 0 ||
+      ::fstat(fd, &file) != 0)
+    return kInvalidValue;
   const std::lock_guard lock(mutex_);
   *handle = ++last_;
-  allocations_[*handle] = {::fcntl(fd, F_DUPFD_CLOEXEC, 0), static_cast<std::size_t>(file.st_size), true, 1};
+  allocations_[*handle] = {::fcntl(fd, F_DUPFD_CLOEXEC, 0), static_cast<std::size_t>(file.st_size),
+                           true, 1};
   return kSuccess;
 }
 

@@ -32,7 +32,8 @@ static_assert(sizeof(LiveTable) == 32768);
 class SharedMemory {
  public:
   // The handle of an allocation in this process's heap, for another process.
-  static IpcHandle name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place, std::uint64_t id, int device);
+  static IpcHandle name(int heap, std::uint64_t offset, std::uint64_t bytes, std::uint64_t place,
+                        std::uint64_t id, int device);
   // Works only in the context of the device of the memory.
   ResultCode open(const IpcHandle& handle, int device, DevicePtr* memory);
   ResultCode close(DevicePtr memory);

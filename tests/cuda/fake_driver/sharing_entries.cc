@@ -47,9 +47,11 @@ ResultCode mem_release(AllocationHandle handle) {
   return shared_memory().release(handle);
 }
 
-ResultCode mem_export_to_shareable_handle(void* shared, AllocationHandle handle, int type, unsigned long long) {
+ResultCode mem_export_to_shareable_handle(void* shared, AllocationHandle handle, int type,
+                                          unsigned long long) {
   LARDER_BEGIN("cuMemExportToShareableHandle");
-  return type == kHandleTypeDescriptor ? shared_memory().give(handle, static_cast<int*>(shared)) : kInvalidValue;
+  return type == kHandleTypeDescriptor ? shared_memory().give(handle, static_cast<int*>(shared))
+                                       : kInvalidValue;
 }
 
 ResultCode mem_import_from_shareable_handle(AllocationHandle* handle, void* shared, int type) {
@@ -58,7 +60,8 @@ ResultCode mem_import_from_shareable_handle(AllocationHandle* handle, void* shar
   return shared_memory().import(static_cast<int>(reinterpret_cast<std::intptr_t>(shared)), handle);
 }
 
-ResultCode mem_address_reserve(DevicePtr* address, std::size_t bytes, std::size_t, DevicePtr, unsigned long long) {
+ResultCode mem_address_reserve(DevicePtr* address, std::size_t bytes, std::size_t, DevicePtr,
+                               unsigned long long) {
   LARDER_BEGIN("cuMemAddressReserve");
   return shared_memory().reserve(bytes, address);
 }
@@ -67,7 +70,8 @@ ResultCode mem_address_free(DevicePtr address, std::size_t bytes) {
   return shared_memory().unreserve(address, bytes);
 }
 
-ResultCode mem_map(DevicePtr address, std::size_t bytes, std::size_t, AllocationHandle handle, unsigned long long) {
+ResultCode mem_map(DevicePtr address, std::size_t bytes, std::size_t, AllocationHandle handle,
+                   unsigned long long) {
   LARDER_BEGIN("cuMemMap");
   return shared_memory().map(address, bytes, handle);
 }
@@ -76,7 +80,8 @@ ResultCode mem_unmap(DevicePtr address, std::size_t) {
   return shared_memory().unmap(address);
 }
 
-ResultCode mem_set_access(DevicePtr address, std::size_t, const AccessDescription* descriptions, std::size_t count) {
+ResultCode mem_set_access(DevicePtr address, std::size_t, const AccessDescription* descriptions,
+                          std::size_t count) {
   LARDER_BEGIN("cuMemSetAccess");
   if (count != 1 || descriptions->flags != kAccessReadWrite) return kInvalidValue;
   return shared_memory().set_access(address, descriptions->location.id);
@@ -111,7 +116,8 @@ extern "C" int cuMemGetAllocationGranularity(std::size_t* bytes, const void*, in
   return larder::copy::cuda::kSuccess;
 }
 
-extern "C" int cuMemCreate(larder::copy::cuda::AllocationHandle* handle, std::size_t bytes, const void*, unsigned long long) {
+extern "C" int cuMemCreate(larder::copy::cuda::AllocationHandle* handle, std::size_t bytes,
+                           const void*, unsigned long long) {
   *handle = larder::fake_cuda::shared_memory().make(bytes);
   return larder::copy::cuda::kSuccess;
 }

@@ -14,20 +14,23 @@ TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "open") > 0; }, 10'000));
   const std::int64_t opened = copied(*larderd_, "opened");
   EXPECT_TRUE(served(*engine_, 0));
-  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
+  EXPECT_TRUE(eventually(
+      [&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
   EXPECT_EQ(copied(*larderd_, "failed"), 0);
   EXPECT_EQ(copied(*larderd_, "opened"), opened) << "no memory is opened for a copy";
   EXPECT_EQ(copied(*larderd_, "open"), opened);
   EXPECT_EQ(copied(*larderd_, "bytes"), 6 * 2 * 4 * 16384);
   const fake_cuda::Counters after = fake_cuda::counters();
-  EXPECT_EQ(after.copies + after.batches, before.copies + before.batches) << "the engine's process copied no byte";
+  EXPECT_EQ(after.copies + after.batches, before.copies + before.batches)
+      << "the engine's process copied no byte";
   EXPECT_EQ(after.kernels, before.kernels + 6) << "it digested its own pages";
 }
 
 TEST_F(TransferTest, LarderdStoresAndLoadsByDescriptors) {
   ASSERT_TRUE(begin(kByHand)) << log_of(*engine_);
   EXPECT_TRUE(served(*engine_, 0));
-  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
+  EXPECT_TRUE(eventually(
+      [&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
 }
 
 // One allocation a layer, as in sleep mode, and five descriptors a packet.
@@ -40,7 +43,8 @@ TEST_F(TransferTest, ManyAllocationsComeInSeveralPackets) {
   ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
   EXPECT_TRUE(served(*engine_, 0));
   EXPECT_EQ(log_of(*engine_).find("not_verified"), std::string::npos);
-  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
+  EXPECT_TRUE(eventually(
+      [&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
 }
 
 // Tensor parallel engines in one pod: CUDA registers larderd's memory once, and each GPU has its
@@ -48,7 +52,8 @@ TEST_F(TransferTest, ManyAllocationsComeInSeveralPackets) {
 TEST_F(TransferTest, EnginesOnTwoGpusAreServedByOneLarderd) {
   // This larderd has no staging memory. It can store only to registered memory, and until then each
   // engine copies itself.
-  ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DEVICES", "2"}, {"FAKE_CUDA_NO_STAGING", "1"}})) << log_of(*engine_);
+  ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DEVICES", "2"}, {"FAKE_CUDA_NO_STAGING", "1"}}))
+      << log_of(*engine_);
   const std::unique_ptr<EngineClient> second = engine_at(*larderd_, kOnTheSecond);
   ASSERT_TRUE(await_open(*second)) << log_of(*second);
   std::uint64_t next = 0;
@@ -151,7 +156,8 @@ TEST_F(TransferTest, AnEngineSleepsAndIsServedByLarderdAgain) {
   ASSERT_TRUE(served(*engine_, 0));
   ASSERT_TRUE(engine_->client->pages_leave(10'000).ok());
   EXPECT_FALSE(engine_->client->sidecar_copies());
-  for (const client::LayerPages& layer : engine_->engine.pages()) fake_cuda::unmap_by_hand(layer.base);
+  for (const client::LayerPages& layer : engine_->engine.pages())
+    fake_cuda::unmap_by_hand(layer.base);
   for (const client::LayerPages& layer : engine_->engine.pages()) fake_cuda::map_again(layer.base);
   engine_->client->pages_are_back();
   ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
@@ -186,7 +192,8 @@ TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
   EXPECT_TRUE(served(*engine_, 10)) << "by itself";
   EXPECT_TRUE(eventually(
       [&] {
-        return larderd_->status_text({"sessions", "attached", "0", "transfer", "reason"}) == "not_verified";
+        return larderd_->status_text({"sessions", "attached", "0", "transfer", "reason"}) ==
+               "not_verified";
       },
       10'000));
 }
@@ -214,7 +221,8 @@ TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
     EXPECT_TRUE(served(*engine, 10 * failed, 1)) << "by itself";
     EXPECT_FALSE(engine->client->sidecar_copies());
     EXPECT_NE(log_of(*engine).find("failed"), std::string::npos);
-    EXPECT_TRUE(eventually([&] { return copied(*larderd_, "failed") == failed + 1; }, 10'000)) << copied(*larderd_, "failed");
+    EXPECT_TRUE(eventually([&] { return copied(*larderd_, "failed") == failed + 1; }, 10'000))
+        << copied(*larderd_, "failed");
     ++failed;
   }
   const auto told = [&](const std::string& session, const std::string& what) {
@@ -222,7 +230,8 @@ TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
   };
   for (const char* const session : {"0", "1"}) {
     EXPECT_TRUE(eventually([&] { return told(session, "reason") == "failed"; }, 10'000));
-    EXPECT_NE(told(session, "why").find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << told(session, "why");
+    EXPECT_NE(told(session, "why").find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos)
+        << told(session, "why");
   }
   EXPECT_TRUE(served(*engine_, 30));
   EXPECT_TRUE(served(*second, 40));
@@ -235,7 +244,8 @@ TEST_F(TransferTest, FreedMemoryEndsNothingButLarderdsCopies) {
   ASSERT_EQ(engine_->store(0, 3, 10'000).stored, 3U);
   ASSERT_TRUE(engine_->await_present(0, 3));
   fake_cuda::free_unasked(engine_->engine.pages()[0].base);
-  EXPECT_NE(engine_->load(0, 1).status, Code::kOk) << "the engine's own fault, told as a failed load";
+  EXPECT_NE(engine_->load(0, 1).status, Code::kOk)
+      << "the engine's own fault, told as a failed load";
   EXPECT_TRUE(await_open(*engine_, false));
   fake_cuda::forget_faults();  // both engines are in this process
   EngineClient host(larderd_->socket(), kLayout);

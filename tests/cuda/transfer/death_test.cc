@@ -14,7 +14,8 @@ std::int64_t copies_begun(const LarderdProcess& larderd) {
 
 bool nothing_is_held(const LarderdProcess& larderd) {
   return larderd.status_number({"sessions", "attached"}) == 0 && copies_begun(larderd) == 0 &&
-         larderd.status_number({"memory", "slots", "quarantined"}) == 0 && copied(larderd, "open") == 0;
+         larderd.status_number({"memory", "slots", "quarantined"}) == 0 &&
+         copied(larderd, "open") == 0;
 }
 
 // covers F-031
@@ -27,7 +28,8 @@ TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
   const auto killed = std::chrono::steady_clock::now();
   EXPECT_TRUE(eventually([&] { return nothing_is_held(*larderd_); }, 20'000))
       << "its grants come back once larderd has stopped writing for it";
-  EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::milliseconds(protocol::kDeviceSettlingMs))
+  EXPECT_LT(std::chrono::steady_clock::now() - killed,
+            std::chrono::milliseconds(protocol::kDeviceSettlingMs))
       << "no GPU of the engine's own wrote there, so larderd waits for no GPU";
   engine_ = engine_at(*larderd_);
   ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
@@ -45,7 +47,8 @@ TEST_F(TransferTest, WhatTheGpuOfADeadLarderdMayStillWriteIsKeptFromOthersForAWh
   larderd_->kill_and_restart(SIGKILL, [&] { EXPECT_EQ(victim.kill(), 128 + SIGKILL); });
   const std::int64_t set_aside = larderd_->status_number({"memory", "slots", "quarantined"});
   // A machine that took longer than the time limit proves no point here.
-  if (std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(protocol::kDeviceSettlingMs - 500)) {
+  if (std::chrono::steady_clock::now() - killed <
+      std::chrono::milliseconds(protocol::kDeviceSettlingMs - 500)) {
     EXPECT_GT(set_aside, 0);
   }
   EXPECT_TRUE(eventually([&] { return nothing_is_held(*larderd_); }, 20'000));
@@ -100,7 +103,8 @@ TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
   ASSERT_TRUE(ticket.ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
   larderd_->process().signal(SIGSTOP);
-  EXPECT_TRUE(engine_->client->poll(1, std::chrono::seconds(4)).empty()) << "longer than a copy may wait to be begun";
+  EXPECT_TRUE(engine_->client->poll(1, std::chrono::seconds(4)).empty())
+      << "longer than a copy may wait to be begun";
   larderd_->process().signal(SIGCONT);
   EXPECT_EQ(engine_->await(*ticket).status, Code::kOk);
   EXPECT_TRUE(engine_->holds(0, 1));

@@ -9,9 +9,12 @@ namespace {
 
 class ReasonTest : public TransferTest {
  protected:
-  void expect_reason(const std::string& reason, const std::string& words, const PageMemory& memory = kAllocated) {
+  void expect_reason(const std::string& reason, const std::string& words,
+                     const PageMemory& memory = kAllocated) {
     engine_ = engine_at(*larderd_, memory);
-    EXPECT_TRUE(eventually([&] { return told("reason") == reason; }, 10'000)) << told("reason") << "\n" << log_of(*engine_);
+    EXPECT_TRUE(eventually([&] { return told("reason") == reason; }, 10'000))
+        << told("reason") << "\n"
+        << log_of(*engine_);
     EXPECT_NE(told("why").find(words), std::string::npos) << told("why");
     EXPECT_EQ(told("way"), "shim");
     // Also after the client's own look at a page. The look is over, but for a sanitizer larderd's
@@ -26,12 +29,15 @@ class ReasonTest : public TransferTest {
       if (larderd_->status_text({"fallbacks", place, "kind"}) == "transfer") return true;
     return false;
   }
-  std::string told(const std::string& what) { return larderd_->status_text({"sessions", "attached", "0", "transfer", what}); }
+  std::string told(const std::string& what) {
+    return larderd_->status_text({"sessions", "attached", "0", "transfer", what});
+  }
 };
 
 // covers F-028
 TEST_F(ReasonTest, NoDriver) {
-  if (std::filesystem::exists("/usr/lib/x86_64-linux-gnu/libcuda.so.1")) GTEST_SKIP() << "this machine has a driver";
+  if (std::filesystem::exists("/usr/lib/x86_64-linux-gnu/libcuda.so.1"))
+    GTEST_SKIP() << "this machine has a driver";
   larderd_ = larderd_that_copies({}, false);
   expect_reason("no_driver", "libcuda.so.1");
   EXPECT_TRUE(fell_back());

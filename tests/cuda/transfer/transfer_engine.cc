@@ -4,7 +4,8 @@
 
 int main(int, char** arguments) {
   using namespace larder::test;
-  EngineClient engine(arguments[1], kLayout, larder::copy::host_copy_engine(), "engine: made-up\n", kAllocated);
+  EngineClient engine(arguments[1], kLayout, larder::copy::host_copy_engine(), "engine: made-up\n",
+                      kAllocated);
   if (!engine.client->wait_attached(10'000).ok() || !await_open(engine)) return 3;
   for (std::uint64_t first = 100;; first += 3) engine.store(first, 3, 10'000);
 }

@@ -32,8 +32,9 @@ inline constexpr PageMemory kByHand{[](std::size_t bytes) { return fake_cuda::ma
 using Variables = std::map<std::string, std::string>;
 
 // The same on the second of two visible GPUs.
-inline constexpr PageMemory kOnTheSecond{[](std::size_t bytes) { return fake_cuda::allocate(bytes, false, 1); },
-                                         [](std::byte* page) { return fake_cuda::view(page); }};
+inline constexpr PageMemory kOnTheSecond{
+    [](std::size_t bytes) { return fake_cuda::allocate(bytes, false, 1); },
+    [](std::byte* page) { return fake_cuda::view(page); }};
 
 // Sets variables for a larderd that starts meanwhile; the destructor restores this process's own.
 class Environment {
@@ -46,7 +47,8 @@ class Environment {
     }
   }
   ~Environment() {
-    for (const auto& [name, value] : before_) value.empty() ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value.c_str(), 1);
+    for (const auto& [name, value] : before_)
+      value.empty() ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value.c_str(), 1);
   }
 
  private:
@@ -55,15 +57,18 @@ class Environment {
 
 // `driver`: properties of larderd's libcuda.so.1 (entries.cc). `found`: whether larderd finds the
 // library.
-inline std::unique_ptr<LarderdProcess> larderd_that_copies(Variables driver = {}, bool found = true) {
+inline std::unique_ptr<LarderdProcess> larderd_that_copies(Variables driver = {},
+                                                           bool found = true) {
   if (found) driver["LD_LIBRARY_PATH"] = FAKE_CUDA_FOLDER;
   const Environment environment(driver);
   return std::make_unique<LarderdProcess>("16MiB", "error", LARDERD_PATH, "transfer: sidecar\n");
 }
 
-inline std::unique_ptr<EngineClient> engine_at(const LarderdProcess& larderd, const PageMemory& memory = kAllocated,
+inline std::unique_ptr<EngineClient> engine_at(const LarderdProcess& larderd,
+                                               const PageMemory& memory = kAllocated,
                                                const PageLayout& layout = kLayout) {
-  auto engine = std::make_unique<EngineClient>(larderd.socket(), layout, copy::host_copy_engine(), "engine: made-up\n", memory);
+  auto engine = std::make_unique<EngineClient>(larderd.socket(), layout, copy::host_copy_engine(),
+                                               "engine: made-up\n", memory);
   EXPECT_TRUE(engine->status.ok()) << engine->status.to_string();
   EXPECT_TRUE(engine->client->wait_attached(10'000).ok());
   return engine;
@@ -85,7 +90,8 @@ inline bool served(EngineClient& engine, std::uint64_t first, std::uint32_t coun
   const client::StoreResult stored = engine.store(first, count, 10'000);
   if (stored.stored != count || !engine.await_present(first, count)) return false;
   engine.engine.wipe();
-  return engine.load(first, count).status == Code::kOk && engine.holds(first, count) && engine.engine.gaps_untouched();
+  return engine.load(first, count).status == Code::kOk && engine.holds(first, count) &&
+         engine.engine.gaps_untouched();
 }
 
 inline std::int64_t copied(const LarderdProcess& larderd, const std::string& what) {

@@ -10,5 +10,7 @@ def attend(queries, keys, values):
     tokens, length = queries.shape[0], keys.shape[0]
     q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (queries, keys, values))
     mask = causal_lower_right(tokens, length) if 1 < tokens < length else None
-    out = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=tokens == length and tokens > 1, enable_gqa=True)
+    out = scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, is_causal=tokens == length and tokens > 1, enable_gqa=True
+    )
     return out.squeeze(0).transpose(0, 1)

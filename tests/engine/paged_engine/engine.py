@@ -30,9 +30,24 @@ class Answer:
 
 
 class Engine:
-    def __init__(self, shape, device="cpu", dtype=torch.bfloat16, seed=0, blocks=64, block_size=16, step_tokens=1 << 14):
+    def __init__(
+        self,
+        shape,
+        device="cpu",
+        dtype=torch.bfloat16,
+        seed=0,
+        blocks=64,
+        block_size=16,
+        step_tokens=1 << 14,
+    ):
         """step_tokens: the most tokens of a prompt in one step."""
-        self.shape, self.device, self.dtype, self.seed, self.step_tokens = shape, device, dtype, seed, step_tokens
+        self.shape, self.device, self.dtype, self.seed, self.step_tokens = (
+            shape,
+            device,
+            dtype,
+            seed,
+            step_tokens,
+        )
         self.kv = KvTensors(shape, blocks, block_size, device, dtype)
         self.pool = BlockPool(blocks)
         self.model = Model(shape, random_weights(shape, seed, device, dtype), self.kv)
@@ -40,7 +55,9 @@ class Engine:
 
     def attach(self, socket, chunk_tokens=256):
         """Uses Larder through this socket from now on. Returns at once, attached or not."""
-        text = fingerprint_of(self.shape, self.seed, self.device, self.dtype, self.kv.block_size, chunk_tokens)
+        text = fingerprint_of(
+            self.shape, self.seed, self.device, self.dtype, self.kv.block_size, chunk_tokens
+        )
         self.larder = LarderLink(socket, text, self.shape.name, self.kv, chunk_tokens)
         return self.larder
 
@@ -61,7 +78,9 @@ class Engine:
         self._place(request, new_tokens, own)
         try:
             logits, loaded = self._first_token(request, link, own)
-            answer = Answer([logits], [int(logits.argmax())], request.local_tokens, loaded, 0, 0.0, [])
+            answer = Answer(
+                [logits], [int(logits.argmax())], request.local_tokens, loaded, 0, 0.0, []
+            )
             answer.ttft_s = time.perf_counter() - begin
             for _ in range(new_tokens - 1):
                 self._decode(request, link, own, answer)
@@ -91,7 +110,9 @@ class Engine:
             request.cached_blocks = len(request.table)
         request.local_tokens = request.computed = len(request.table) * size
         try:
-            request.table += self.pool.allocate(-(-(request.prompt_tokens + new_tokens) // size) - len(request.table))
+            request.table += self.pool.allocate(
+                -(-(request.prompt_tokens + new_tokens) // size) - len(request.table)
+            )
         except Exception:
             self.pool.free(request.table)
             raise
@@ -126,7 +147,9 @@ class Engine:
         end = request.prompt_tokens
         request.computed = min(request.computed, end - 1)
         while request.computed < end:
-            logits = self._step(request, min(self.step_tokens, end - request.computed), link, own, loading)
+            logits = self._step(
+                request, min(self.step_tokens, end - request.computed), link, own, loading
+            )
             loading = None
         return logits
 
@@ -139,7 +162,11 @@ class Engine:
         answer.step_s.append(time.perf_counter() - begin)
 
     def _step(self, request, count, link, own, loading=None):
-        first, last, stored_before = request.computed, request.computed + count, request.stored_chunks
+        first, last, stored_before = (
+            request.computed,
+            request.computed + count,
+            request.stored_chunks,
+        )
         begun = link is not None and link.begin_store(request, last)
         try:
             logits = self._forward(request, first, last, loading)

@@ -33,8 +33,16 @@ class LarderLink:
         self._scheduler = Client(socket, "paged_engine scheduler")
         self._worker = Client(socket, "paged_engine worker")
         for client in self._clients:
-            client.set_namespace(fingerprint, model, chunk_tokens, [(kv.page_bytes, len(kv.layers), self.chunk_blocks)])
-        pages = [pages_of(f"layer.{number}", tensor, kv.page_bytes) for number, tensor in enumerate(kv.layers)]
+            client.set_namespace(
+                fingerprint,
+                model,
+                chunk_tokens,
+                [(kv.page_bytes, len(kv.layers), self.chunk_blocks)],
+            )
+        pages = [
+            pages_of(f"layer.{number}", tensor, kv.page_bytes)
+            for number, tensor in enumerate(kv.layers)
+        ]
         self._worker.register_pages(0, pages)
         self._stream = stream_of(kv.layers)
         self.store_wait_ms = STORE_WAIT_MS
@@ -72,7 +80,10 @@ class LarderLink:
         if request.load_failed:
             return request.local_tokens
         begin, self.last_fetch = time.perf_counter_ns(), None
-        first, last = request.local_tokens // self.chunk_tokens, request.prompt_tokens // self.chunk_tokens
+        first, last = (
+            request.local_tokens // self.chunk_tokens,
+            request.prompt_tokens // self.chunk_tokens,
+        )
         hashes = request.chunk_hashes(self.chunk_blocks, first, last)
         chunks = first + self._scheduler.lookup(hashes, HASH_BYTES) if hashes else first
         if chunks < last:
@@ -84,7 +95,9 @@ class LarderLink:
     def _report(self, request, hit, nanoseconds, hashes):
         decision = DECIDED_LOAD if hit > request.local_tokens else DECIDED_ABSENT
         asked = request.prompt_tokens - request.local_tokens
-        self._scheduler.report_request(asked, hit - request.local_tokens, nanoseconds, decision, hashes, HASH_BYTES)
+        self._scheduler.report_request(
+            asked, hit - request.local_tokens, nanoseconds, decision, hashes, HASH_BYTES
+        )
 
     def _bring_up(self, hashes, there):
         """Fetches from the lower tiers. Returns the number of chunks then in memory; `there` if the
@@ -103,13 +116,24 @@ class LarderLink:
 
     def reachable_tokens(self, request):
         """The number of tokens of the prompt in memory or a lower tier, as told by larderd."""
-        return self._reachable(request.chunk_hashes(self.chunk_blocks, 0, request.prompt_tokens // self.chunk_tokens)) * self.chunk_tokens
+        return (
+            self._reachable(
+                request.chunk_hashes(
+                    self.chunk_blocks, 0, request.prompt_tokens // self.chunk_tokens
+                )
+            )
+            * self.chunk_tokens
+        )
 
     def _reachable(self, hashes):
         below = self._scheduler.lower_tiers()
         if below is not None and below.shared:
             return self._look(hashes)
-        return self._scheduler.reachable(hashes, HASH_BYTES) if below is not None and below.serving else 0
+        return (
+            self._scheduler.reachable(hashes, HASH_BYTES)
+            if below is not None and below.serving
+            else 0
+        )
 
     def _look(self, hashes):
         ticket = self._scheduler.probe(hashes, HASH_BYTES, FETCH_DEADLINE_MS)
@@ -134,7 +158,13 @@ class LarderLink:
             self._let_go(hold)
             return None
         self.on_loading()
-        loading = Loading(ticket, tokens, self._worker, self._completion_of, lambda done: self._ended(loading, hold, done))
+        loading = Loading(
+            ticket,
+            tokens,
+            self._worker,
+            self._completion_of,
+            lambda done: self._ended(loading, hold, done),
+        )
         return loading
 
     def _ended(self, loading, hold, completion):
@@ -151,7 +181,9 @@ class LarderLink:
             for completion in self._worker.poll(POLL_MS):
                 if completion.ticket == ticket:
                     return completion
-        raise RuntimeError(f"a load was not reported within {LOAD_DEADLINE_S} s: {self.log_lines()}")
+        raise RuntimeError(
+            f"a load was not reported within {LOAD_DEADLINE_S} s: {self.log_lines()}"
+        )
 
     def _order(self):
         if self._stream is not None:
@@ -169,7 +201,9 @@ class LarderLink:
         request.stored_chunks = full
         if first + present >= full:
             return False
-        pages = array("I", request.table[(first + present) * self.chunk_blocks : full * self.chunk_blocks])
+        pages = array(
+            "I", request.table[(first + present) * self.chunk_blocks : full * self.chunk_blocks]
+        )
         return self._worker.store_begin(hashes[present * HASH_BYTES :], HASH_BYTES, pages.tobytes())
 
     def submit_store(self):
@@ -191,5 +225,7 @@ class LarderLink:
                 self._stores.discard(ticket)
                 stored += result.stored
             if time.monotonic() > deadline:
-                raise RuntimeError(f"a store has not ended within {STORE_DEADLINE_S} s: {self.log_lines()}")
+                raise RuntimeError(
+                    f"a store has not ended within {STORE_DEADLINE_S} s: {self.log_lines()}"
+                )
         return stored

@@ -21,7 +21,12 @@ class Loading:
         completion_of(ticket): waits for the end. ended(completion or None): called once."""
         self.tokens = tokens
         self.layers_early = 0  # layers used before the load ended
-        self._ticket, self._client, self._completion_of, self._ended = ticket, client, completion_of, ended
+        self._ticket, self._client, self._completion_of, self._ended = (
+            ticket,
+            client,
+            completion_of,
+            ended,
+        )
 
     def wait_layer(self, number):
         """Waits until the layer is usable. LoadFailed: the layer will never be usable."""

@@ -10,7 +10,10 @@ class Model:
     def __init__(self, shape, weights, kv):
         self.shape, self.weights, self.kv = shape, weights, kv
         self._device = weights.embedding.device
-        exponents = torch.arange(0, shape.head_dim, 2, device=self._device, dtype=torch.float32) / shape.head_dim
+        exponents = (
+            torch.arange(0, shape.head_dim, 2, device=self._device, dtype=torch.float32)
+            / shape.head_dim
+        )
         self._frequencies = shape.rope_theta**-exponents
 
     @torch.inference_mode()
@@ -20,7 +23,13 @@ class Model:
         before_layer(number) returns. The pass writes the KV of `tokens` there."""
         length = first + len(tokens)
         positions = torch.arange(first, length, device=self._device)
-        return self.step(torch.tensor(tokens, device=self._device), positions, torch.tensor(table, device=self._device), length, before_layer)
+        return self.step(
+            torch.tensor(tokens, device=self._device),
+            positions,
+            torch.tensor(table, device=self._device),
+            length,
+            before_layer,
+        )
 
     @torch.inference_mode()
     def step(self, tokens, positions, table, length, before_layer=lambda number: None):
@@ -30,7 +39,9 @@ class Model:
         x = functional.embedding(tokens, weights.embedding)
         for number, layer in enumerate(weights.layers):
             before_layer(number)
-            x = x + self._attention(number, layer, self._norm(x, layer.input_norm), table, positions, rotation, length)
+            x = x + self._attention(
+                number, layer, self._norm(x, layer.input_norm), table, positions, rotation, length
+            )
             gate, up = functional.linear(self._norm(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
             x = x + functional.linear(functional.silu(gate) * up, layer.down)
         return functional.linear(self._norm(x[-1:], weights.norm), weights.head)[0].float()

@@ -26,9 +26,16 @@ def answer_of(engine, asked):
         return {"forgotten": True}
     if asked.get("die") == "loading":
         engine.larder.on_loading = lambda: _die(engine)
-    answer = engine.generate(asked["prompt"], asked.get("new_tokens", 1), asked.get("larder", True), asked.get("own", True))
+    answer = engine.generate(
+        asked["prompt"],
+        asked.get("new_tokens", 1),
+        asked.get("larder", True),
+        asked.get("own", True),
+    )
     return {
-        "logits": [hashlib.sha256(one.cpu().numpy().tobytes()).hexdigest() for one in answer.logits],
+        "logits": [
+            hashlib.sha256(one.cpu().numpy().tobytes()).hexdigest() for one in answer.logits
+        ],
         "tokens": answer.tokens,
         "local_tokens": answer.local_tokens,
         "loaded_tokens": answer.loaded_tokens,
@@ -50,9 +57,15 @@ def _say(what):
 def main():
     options = json.loads(sys.argv[1])
     torch.set_num_threads(1)  # equal order of sums, and so equal bits, in every process
-    socket, chunk_tokens, store_wait_ms = (options.pop(name) for name in ("socket", "chunk_tokens", "store_wait_ms"))
+    socket, chunk_tokens, store_wait_ms = (
+        options.pop(name) for name in ("socket", "chunk_tokens", "store_wait_ms")
+    )
     by_layer = options.pop("by_layer", True)
-    engine = Engine(SHAPES[options.pop("shape")], dtype=getattr(torch, options.pop("dtype", "bfloat16")), **options)
+    engine = Engine(
+        SHAPES[options.pop("shape")],
+        dtype=getattr(torch, options.pop("dtype", "bfloat16")),
+        **options,
+    )
     link = engine.attach(socket, chunk_tokens)
     link.by_layer = by_layer
     link.store_wait_ms = store_wait_ms

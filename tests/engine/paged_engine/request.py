@@ -30,4 +30,6 @@ class Request:
     def chunk_hashes(self, chunk_blocks, first, last):
         """The hashes of chunks first..last-1, joined. The hash of a chunk is that of its last
         block."""
-        return b"".join(self.hashes[(first + 1) * chunk_blocks - 1 : last * chunk_blocks : chunk_blocks])
+        return b"".join(
+            self.hashes[(first + 1) * chunk_blocks - 1 : last * chunk_blocks : chunk_blocks]
+        )

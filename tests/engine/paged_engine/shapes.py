@@ -46,4 +46,6 @@ TINY_QWEN3 = Shape("tiny_qwen3", 3, 64, 4, 1, 32, 128, 512, qk_norm=True)
 # kill its engine meanwhile.
 WIDE_KV = Shape("wide_kv", 2, 32, 8, 8, 128, 32, 256)
 
-SHAPES = {shape.name: shape for shape in (LLAMA_8B, QWEN_32B, TINY_LLAMA, TINY_QWEN2, TINY_QWEN3, WIDE_KV)}
+SHAPES = {
+    shape.name: shape for shape in (LLAMA_8B, QWEN_32B, TINY_LLAMA, TINY_QWEN2, TINY_QWEN3, WIDE_KV)
+}

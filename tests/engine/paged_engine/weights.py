@@ -35,7 +35,9 @@ def random_weights(shape, seed, device, dtype):
     generator = torch.Generator(device).manual_seed(seed)
 
     def normal(*size, scale=1.0, around=0.0):
-        return torch.empty(size, device=device, dtype=dtype).normal_(around, scale, generator=generator)
+        return torch.empty(size, device=device, dtype=dtype).normal_(
+            around, scale, generator=generator
+        )
 
     def matrix(rows, columns):
         return normal(rows, columns, scale=columns**-0.5)
@@ -58,4 +60,9 @@ def random_weights(shape, seed, device, dtype):
         )
 
     layers = [layer() for _ in range(shape.layers)]
-    return Weights(normal(shape.vocab, shape.hidden), layers, norm(shape.hidden), matrix(shape.vocab, shape.hidden))
+    return Weights(
+        normal(shape.vocab, shape.hidden),
+        layers,
+        norm(shape.hidden),
+        matrix(shape.vocab, shape.hidden),
+    )

@@ -14,7 +14,12 @@ import programs
 import yaml
 
 OPERATOR = "system:serviceaccount:larder-system:larder-operator"
-POOL = {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metadata": {"name": "pool"}, "spec": {"memory": {"size": "1Gi"}}}
+POOL = {
+    "apiVersion": "larder.dev/v1alpha1",
+    "kind": "CachePool",
+    "metadata": {"name": "pool"},
+    "spec": {"memory": {"size": "1Gi"}},
+}
 
 
 class Cluster:
@@ -29,7 +34,9 @@ class Cluster:
     def kubectl(self, *arguments, stdin=None, fails=False):
         if isinstance(stdin, (dict, list)):
             stdin = yaml.safe_dump_all(stdin if isinstance(stdin, list) else [stdin])
-        return programs.run([self.program, *map(str, arguments)], stdin=stdin, fails=fails, env=self.env)
+        return programs.run(
+            [self.program, *map(str, arguments)], stdin=stdin, fails=fails, env=self.env
+        )
 
     def get(self, *arguments):
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
@@ -37,11 +44,15 @@ class Cluster:
     def merge(self, path, change, account):
         """A JSON merge patch without a read (kubectl reads first); the API server's error, "" on
         success."""
-        server = yaml.safe_load(Path(self.env["KUBECONFIG"]).read_text())["clusters"][0]["cluster"]["server"]
+        server = yaml.safe_load(Path(self.env["KUBECONFIG"]).read_text())["clusters"][0]["cluster"][
+            "server"
+        ]
         context = ssl.create_default_context(cafile=self.pki / "ca.crt")
         context.load_cert_chain(self.pki / "admin.crt", self.pki / "admin.key")
         headers = {"Content-Type": "application/merge-patch+json", "Impersonate-User": account}
-        request = urllib.request.Request(server + path, json.dumps(change).encode(), headers, method="PATCH")
+        request = urllib.request.Request(
+            server + path, json.dumps(change).encode(), headers, method="PATCH"
+        )
         try:
             with urllib.request.urlopen(request, context=context, timeout=30):
                 return ""
@@ -49,10 +60,28 @@ class Cluster:
             return json.load(refused)["message"]
 
     def namespace(self, name, labels=None):
-        self.kubectl("apply", "-f", "-", stdin={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}})
+        self.kubectl(
+            "apply",
+            "-f",
+            "-",
+            stdin={
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": labels or {}},
+            },
+        )
 
     def install(self, *arguments, release="larder", namespace="larder-system", fails=False):
-        return self.helm("install", release, programs.CHART, "-n", namespace, "--create-namespace", *arguments, fails=fails)
+        return self.helm(
+            "install",
+            release,
+            programs.CHART,
+            "-n",
+            namespace,
+            "--create-namespace",
+            *arguments,
+            fails=fails,
+        )
 
     def upgrade(self, *arguments, release="larder", namespace="larder-system"):
         return self.helm("upgrade", release, programs.CHART, "-n", namespace, *arguments)
@@ -65,7 +94,13 @@ class Cluster:
         """The chart, during the block; its definitions go too. Yields the output of `helm
         install`."""
         said = self.install(*arguments, release=release, namespace=namespace)
-        self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd/cachepools.larder.dev", "crd/cachebackends.larder.dev")
+        self.kubectl(
+            "wait",
+            "--for=condition=Established",
+            "--timeout=120s",
+            "crd/cachepools.larder.dev",
+            "crd/cachebackends.larder.dev",
+        )
         try:
             yield said
         finally:
@@ -78,9 +113,26 @@ class Cluster:
         placement Node (docs/guides/upgrade-remove.md)."""
         if "cachepools.larder.dev" in self.kubectl("get", "crd", "-o", "name"):
             columns = ("-o", "custom-columns=:metadata.namespace,:metadata.name", "--no-headers")
-            for namespace, pool in map(str.split, self.kubectl("get", "cachepools", "-A", *columns).splitlines()):
-                self.kubectl("patch", "cachepool", pool, "-n", namespace, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
-        self.kubectl("delete", "crd", "cachepools.larder.dev", "cachebackends.larder.dev", "--ignore-not-found")
+            for namespace, pool in map(
+                str.split, self.kubectl("get", "cachepools", "-A", *columns).splitlines()
+            ):
+                self.kubectl(
+                    "patch",
+                    "cachepool",
+                    pool,
+                    "-n",
+                    namespace,
+                    "--type=merge",
+                    "-p",
+                    '{"metadata": {"finalizers": null}}',
+                )
+        self.kubectl(
+            "delete",
+            "crd",
+            "cachepools.larder.dev",
+            "cachebackends.larder.dev",
+            "--ignore-not-found",
+        )
 
 
 def eventually(happens, seconds=60):

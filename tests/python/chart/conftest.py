@@ -13,7 +13,11 @@ import yaml  # noqa: E402
 from cluster import OPERATOR, Cluster  # noqa: E402
 
 # Requests to the API server from the operator alone.
-AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata", "users": [OPERATOR]}, {"level": "None"}]}
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "rules": [{"level": "Metadata", "users": [OPERATOR]}, {"level": "None"}],
+}
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +26,15 @@ def helm(tmp_path_factory):
     if program is None:
         pytest.skip(f"no helm in {programs.binaries()} (make deps-kubernetes)")
     home = tmp_path_factory.mktemp("helm")  # nobody's own repositories and plugins
-    return programs.Helm(program, {**os.environ, "HELM_CONFIG_HOME": str(home), "HELM_CACHE_HOME": str(home), "HELM_DATA_HOME": str(home)})
+    return programs.Helm(
+        program,
+        {
+            **os.environ,
+            "HELM_CONFIG_HOME": str(home),
+            "HELM_CACHE_HOME": str(home),
+            "HELM_DATA_HOME": str(home),
+        },
+    )
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +52,10 @@ def cluster(helm, tmp_path_factory):
     (folder.parent / "policy.yaml").write_text(yaml.safe_dump(AUDIT))
     flags = f"--audit-policy-file={folder.parent}/policy.yaml --audit-log-path={folder.parent}/audit.log"
     # Endpoints are asked directly: no kube-proxy gives Services their addresses here.
-    programs.run([str(script), "up", str(folder)], env={**os.environ, "API_FLAGS": flags + " --enable-aggregator-routing=true"})
+    programs.run(
+        [str(script), "up", str(folder)],
+        env={**os.environ, "API_FLAGS": flags + " --enable-aggregator-routing=true"},
+    )
     yield Cluster(folder / "admin.kubeconfig", helm)
     programs.run([str(script), "down", str(folder)])
 

@@ -24,10 +24,15 @@ def engine_pod(name, **annotations):
 
 def made_anew(cluster, namespace, name):
     """Whether the injector, possibly away before, has given the pod its cache now."""
-    cluster.kubectl("delete", "pod", name, "-n", namespace, "--ignore-not-found", "--grace-period=0", "--force")
+    cluster.kubectl(
+        "delete", "pod", name, "-n", namespace, "--ignore-not-found", "--grace-period=0", "--force"
+    )
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=engine_pod(name))
     return injected(cluster, namespace, name)
 
 
 def injected(cluster, namespace, name):
-    return "larder.dev/injected" in cluster.get("pod", name, "-n", namespace)["metadata"]["annotations"]
+    return (
+        "larder.dev/injected"
+        in cluster.get("pod", name, "-n", namespace)["metadata"]["annotations"]
+    )

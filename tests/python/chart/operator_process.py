@@ -37,7 +37,9 @@ def free_ports(count):
 
 def kubeconfig_of(cluster, folder):
     """The kubeconfig of the chart's own account, by a token like that of its pods."""
-    token = cluster.kubectl("create", "token", "larder-operator", "-n", "larder-system", "--duration=1h").strip()
+    token = cluster.kubectl(
+        "create", "token", "larder-operator", "-n", "larder-system", "--duration=1h"
+    ).strip()
     given = yaml.safe_load(programs.Path(cluster.env["KUBECONFIG"]).read_text())
     given["users"] = [{"name": given["users"][0]["name"], "user": {"token": token}}]
     path = folder / "operator.kubeconfig"
@@ -49,7 +51,11 @@ def endpoint(address, port):
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": {"name": "larder-webhook-1", "namespace": "larder-system", "labels": {"kubernetes.io/service-name": "larder-webhook"}},
+        "metadata": {
+            "name": "larder-webhook-1",
+            "namespace": "larder-system",
+            "labels": {"kubernetes.io/service-name": "larder-webhook"},
+        },
         "addressType": "IPv4",
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
         "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
@@ -73,10 +79,16 @@ def running(cluster, folder):
     manifest = cluster.helm("get", "manifest", "larder", "-n", "larder-system")
     (container,) = programs.the(manifest, "Deployment")["spec"]["template"]["spec"]["containers"]
     arguments = [one for one in container["args"] if "-address=" not in one]
-    arguments += [f"--webhook-address={address}:{webhook}", f"--metrics-address=127.0.0.1:{metrics}", f"--health-address=127.0.0.1:{health}"]
+    arguments += [
+        f"--webhook-address={address}:{webhook}",
+        f"--metrics-address=127.0.0.1:{metrics}",
+        f"--health-address=127.0.0.1:{health}",
+    ]
     arguments += [f"--kubeconfig={kubeconfig_of(cluster, folder)}"]
     env = {**os.environ, "POD_NAME": "larder-operator-0", "POD_NAMESPACE": "larder-system"}
     cluster.kubectl("apply", "-f", "-", stdin=endpoint(address, webhook))
-    with Process("larder-operator", [str(program()), *arguments], env, folder / "operator.log") as process:
+    with Process(
+        "larder-operator", [str(program()), *arguments], env, folder / "operator.log"
+    ) as process:
         process.wait_until(lambda: answers(f"http://127.0.0.1:{health}/readyz"), 60)
         yield process

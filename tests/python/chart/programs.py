@@ -21,7 +21,13 @@ def binaries():
     named = os.environ.get("LARDER_KUBERNETES_BIN")
     if named:
         return Path(named)
-    asked = subprocess.run(["bash", "-c", ". ./paths.sh && echo $kubernetes/bin"], cwd=ROOT / ".ci", capture_output=True, text=True, check=True)
+    asked = subprocess.run(
+        ["bash", "-c", ". ./paths.sh && echo $kubernetes/bin"],
+        cwd=ROOT / ".ci",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return Path(asked.stdout.strip())
 
 
@@ -35,7 +41,9 @@ def find_helm():
 def run(arguments, stdin=None, fails=False, env=None):
     """Runs a program; returns the output. `fails`: the program must fail; returns its standard
     error."""
-    done = subprocess.run(arguments, input=stdin, capture_output=True, text=True, timeout=120, check=False, env=env)
+    done = subprocess.run(
+        arguments, input=stdin, capture_output=True, text=True, timeout=120, check=False, env=env
+    )
     if fails:
         assert done.returncode != 0, f"{arguments} should have failed:\n{done.stdout}"
         return done.stderr
@@ -51,10 +59,27 @@ class Helm:
     def __call__(self, *arguments, fails=False):
         return run([self.program, *map(str, arguments)], fails=fails, env=self.env)
 
-    def template(self, release="larder", namespace="larder-system", kubernetes=KUBERNETES, values=None, settings=(), json=(), fails=False):
+    def template(
+        self,
+        release="larder",
+        namespace="larder-system",
+        kubernetes=KUBERNETES,
+        values=None,
+        settings=(),
+        json=(),
+        fails=False,
+    ):
         """`helm template`; `values`: a file; `settings`, `json`: arguments of --set and
         --set-json."""
-        arguments = ["template", release, CHART, "--namespace", namespace, "--kube-version", kubernetes]
+        arguments = [
+            "template",
+            release,
+            CHART,
+            "--namespace",
+            namespace,
+            "--kube-version",
+            kubernetes,
+        ]
         arguments += ["--values", values] if values else []
         for setting in settings:
             arguments += ["--set", setting]

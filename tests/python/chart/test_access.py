@@ -11,17 +11,33 @@ from test_roles import CLUSTER, OWN
 @pytest.fixture(scope="module")
 def installed(cluster):
     cluster.namespace("models")
-    with cluster.installed("--set-json", 'backendSecrets=[{"namespace": "models", "names": ["cache-password"]}]'):
+    with cluster.installed(
+        "--set-json", 'backendSecrets=[{"namespace": "models", "names": ["cache-password"]}]'
+    ):
         yield cluster
 
 
 def rules(cluster, account, namespace):
     """{(group, resource, name): {verbs}} of an account in a namespace, as the authorizer sees the
     rights."""
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
-    asked = ["create", "--raw", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", "--as", account, "-f", "-"]
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+    asked = [
+        "create",
+        "--raw",
+        "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        "--as",
+        account,
+        "-f",
+        "-",
+    ]
     found = {}
-    for rule in json.loads(cluster.kubectl(*asked, stdin=json.dumps(review)))["status"]["resourceRules"]:
+    for rule in json.loads(cluster.kubectl(*asked, stdin=json.dumps(review)))["status"][
+        "resourceRules"
+    ]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for name in rule.get("resourceNames") or [""]:
@@ -33,7 +49,11 @@ def granted(cluster, namespace):
     """The operator's rights beyond the rights of every account."""
     anybody = rules(cluster, "system:serviceaccount:larder-system:anybody", namespace)
     operator = rules(cluster, OPERATOR, namespace)
-    return {key: verbs - anybody.get(key, set()) for key, verbs in operator.items() if verbs - anybody.get(key, set())}
+    return {
+        key: verbs - anybody.get(key, set())
+        for key, verbs in operator.items()
+        if verbs - anybody.get(key, set())
+    }
 
 
 def expected(*tables):
@@ -47,7 +67,9 @@ def expected(*tables):
 def test_it_is_granted_exactly_the_list(installed):
     eventually(lambda: granted(installed, "default") == expected(CLUSTER))
     assert granted(installed, "larder-system") == expected(CLUSTER, OWN)
-    assert granted(installed, "models") == expected(CLUSTER, {("", "secrets", "cache-password"): "get"})
+    assert granted(installed, "models") == expected(
+        CLUSTER, {("", "secrets", "cache-password"): "get"}
+    )
 
 
 REFUSED = [
@@ -79,18 +101,38 @@ REFUSED = [
 
 @pytest.mark.parametrize("what", REFUSED, ids=" ".join)
 def test_it_may_not(installed, what):
-    done = subprocess.run([installed.program, "auth", "can-i", *what, "--as", OPERATOR], env=installed.env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [installed.program, "auth", "can-i", *what, "--as", OPERATOR],
+        env=installed.env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.strip() == "no" and done.returncode == 1, done.stderr
 
 
 def test_the_question_can_be_answered_with_yes(installed):
-    assert installed.kubectl("auth", "can-i", "get", "secrets/cache-password", "-n", "models", "--as", OPERATOR).strip() == "yes"
+    assert (
+        installed.kubectl(
+            "auth", "can-i", "get", "secrets/cache-password", "-n", "models", "--as", OPERATOR
+        ).strip()
+        == "yes"
+    )
 
 
 def pod(cluster):
     spec = {"containers": [{"name": "c", "image": "before"}]}
-    one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "guarded", "namespace": "models", "labels": {"a": "b"}}, "spec": spec}
-    one["metadata"]["annotations"] = {"larder.dev/config": "before", "larder.dev/old": "x", "strange": "x"}
+    one = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "guarded", "namespace": "models", "labels": {"a": "b"}},
+        "spec": spec,
+    }
+    one["metadata"]["annotations"] = {
+        "larder.dev/config": "before",
+        "larder.dev/old": "x",
+        "strange": "x",
+    }
     cluster.kubectl("delete", "pod", "guarded", "-n", "models", "--ignore-not-found", "--now")
     cluster.kubectl("create", "-f", "-", stdin=one)
 
@@ -100,13 +142,28 @@ def patch(cluster, change):
 
 
 GUARDED = {
-    "image": ({"spec": {"containers": [{"name": "c", "image": "after"}]}}, "may not change the spec of a pod"),
+    "image": (
+        {"spec": {"containers": [{"name": "c", "image": "after"}]}},
+        "may not change the spec of a pod",
+    ),
     "label": ({"metadata": {"labels": {"a": "c"}}}, "may not change labels"),
     "labels gone": ({"metadata": {"labels": None}}, "may not change labels"),
-    "finalizer": ({"metadata": {"finalizers": ["example.com/a"]}}, "may not change labels, finalizers"),
-    "strange annotation changed": ({"metadata": {"annotations": {"strange": "y"}}}, "no annotations of a pod but larder.dev/*"),
-    "strange annotation gone": ({"metadata": {"annotations": {"strange": None}}}, "no annotations of a pod but larder.dev/*"),
-    "strange annotation new": ({"metadata": {"annotations": {"new": "y"}}}, "no annotations of a pod but larder.dev/*"),
+    "finalizer": (
+        {"metadata": {"finalizers": ["example.com/a"]}},
+        "may not change labels, finalizers",
+    ),
+    "strange annotation changed": (
+        {"metadata": {"annotations": {"strange": "y"}}},
+        "no annotations of a pod but larder.dev/*",
+    ),
+    "strange annotation gone": (
+        {"metadata": {"annotations": {"strange": None}}},
+        "no annotations of a pod but larder.dev/*",
+    ),
+    "strange annotation new": (
+        {"metadata": {"annotations": {"new": "y"}}},
+        "no annotations of a pod but larder.dev/*",
+    ),
 }
 
 
@@ -123,7 +180,21 @@ def test_of_a_pod_it_changes_its_own_annotations_and_nothing_else(installed):
         return False
 
     eventually(refused)
-    assert patch(installed, {"metadata": {"annotations": {"larder.dev/config": "after", "larder.dev/old": None, "larder.dev/new": "y"}}}) == ""
+    assert (
+        patch(
+            installed,
+            {
+                "metadata": {
+                    "annotations": {
+                        "larder.dev/config": "after",
+                        "larder.dev/old": None,
+                        "larder.dev/new": "y",
+                    }
+                }
+            },
+        )
+        == ""
+    )
     for wrong, message in GUARDED.values():
         assert message in patch(installed, wrong)
     found = installed.get("pod", "guarded", "-n", "models")["metadata"]["annotations"]

@@ -22,11 +22,18 @@ def running(cluster, tmp_path_factory):
     if not operator_process.program().exists():
         pytest.skip(f"no {operator_process.program()} (make build)")
     if operator_process.own_address() is None:
-        pytest.skip("this machine has no address but loopback: the API server could not reach the webhook")
+        pytest.skip(
+            "this machine has no address but loopback: the API server could not reach the webhook"
+        )
     cluster.namespace("synced")
-    with cluster.installed(), operator_process.running(cluster, tmp_path_factory.mktemp("operator")) as process:
+    with (
+        cluster.installed(),
+        operator_process.running(cluster, tmp_path_factory.mktemp("operator")) as process,
+    ):
         eventually(lambda: bundle(cluster))
-        cluster.kubectl("apply", "-n", "synced", "-f", "-", stdin={**POOL, "metadata": {"name": "chat"}})
+        cluster.kubectl(
+            "apply", "-n", "synced", "-f", "-", stdin={**POOL, "metadata": {"name": "chat"}}
+        )
         eventually(lambda: made_anew(cluster, "synced", "engine"))
         yield process
 
@@ -41,8 +48,14 @@ def bundle(cluster):
 
 def whole(cluster):
     """Whether there is a certificate, of an authority that the API server is told."""
-    found = cluster.get("secrets", "-n", "larder-system", "--field-selector=metadata.name=larder-webhook-tls")["items"]
-    return bool(found) and bool(found[0]["data"].get("tls.crt")) and bundle(cluster) == found[0]["data"]["ca.crt"]
+    found = cluster.get(
+        "secrets", "-n", "larder-system", "--field-selector=metadata.name=larder-webhook-tls"
+    )["items"]
+    return (
+        bool(found)
+        and bool(found[0]["data"].get("tls.crt"))
+        and bundle(cluster) == found[0]["data"]["ca.crt"]
+    )
 
 
 def manifest(helm):
@@ -63,7 +76,13 @@ def force(cluster, helm):
 
 
 def strip(cluster, helm):
-    cluster.kubectl("patch", *CONFIGURATION, "--type=json", "-p", '[{"op": "remove", "path": "/webhooks/1/clientConfig/caBundle"}]')
+    cluster.kubectl(
+        "patch",
+        *CONFIGURATION,
+        "--type=json",
+        "-p",
+        '[{"op": "remove", "path": "/webhooks/1/clientConfig/caBundle"}]',
+    )
 
 
 @pytest.mark.parametrize("act", [replace, make_again, force, strip], ids=lambda act: act.__name__)
@@ -85,7 +104,9 @@ def test_a_deleted_secret_is_made_anew(running, cluster):
     before = cluster.get(*SECRET)["data"]
     cluster.kubectl("delete", *SECRET)
     began = time.monotonic()
-    eventually(lambda: whole(cluster) and cluster.get(*SECRET)["data"]["tls.crt"] != before["tls.crt"], 15)
+    eventually(
+        lambda: whole(cluster) and cluster.get(*SECRET)["data"]["tls.crt"] != before["tls.crt"], 15
+    )
     took = time.monotonic() - began
     print(f"deleted Secret: back after {took:.2f} s")
     assert took <= MOST

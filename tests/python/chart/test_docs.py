@@ -11,7 +11,9 @@ DOCS = programs.ROOT / "docs"
 HOUR = DOCS / "get-started" / "kubernetes.md"
 PAGE = HOUR.read_text()
 FOLDERS = ("get-started", "guides", "concepts", "reference")
-PAGES = {path: path.read_text() for folder in FOLDERS for path in sorted((DOCS / folder).glob("*.md"))}
+PAGES = {
+    path: path.read_text() for folder in FOLDERS for path in sorted((DOCS / folder).glob("*.md"))
+}
 KINDS = ("larder.dev", "scheduling.k8s.io", "networking.k8s.io", "v1")  # known to this API server
 SAMPLES = sorted((programs.ROOT / "manifests" / "samples").glob("*.yaml"))
 
@@ -21,7 +23,13 @@ def blocks(language, page=PAGE):
 
 
 def helm_commands():
-    return [line for page in PAGES.values() for block in blocks("sh", page) for line in block.splitlines() if line.startswith(("helm install", "helm upgrade"))]
+    return [
+        line
+        for page in PAGES.values()
+        for block in blocks("sh", page)
+        for line in block.splitlines()
+        if line.startswith(("helm install", "helm upgrade"))
+    ]
 
 
 def ours(page):
@@ -42,9 +50,13 @@ def test_the_pages_have_examples():
     assert len(EXAMPLES) >= 7 and len(helm_commands()) >= 6
 
 
-@pytest.mark.parametrize("text", EXAMPLES, ids=lambda text: yaml.safe_load(text)["metadata"]["name"])
+@pytest.mark.parametrize(
+    "text", EXAMPLES, ids=lambda text: yaml.safe_load(text)["metadata"]["name"]
+)
 def test_an_example_is_accepted(installed, text):
-    installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_load(text))
+    installed.kubectl(
+        "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_load(text)
+    )
 
 
 def hour():
@@ -72,7 +84,11 @@ def test_the_first_hour_fits_together(installed, monkeypatch):
         if any(skipped in line for skipped in NEEDS_NODES):
             continue
         if words[1:3] == ["create", "namespace"]:  # other tests have one of this name
-            words.append("--dry-run=client" if "models" in installed.kubectl("get", "namespaces", "-o", "name") else "--dry-run=none")
+            words.append(
+                "--dry-run=client"
+                if "models" in installed.kubectl("get", "namespaces", "-o", "name")
+                else "--dry-run=none"
+            )
         installed.kubectl(*words[1:])
         ran += 1
     assert ran >= 6
@@ -102,30 +118,56 @@ def test_a_sample_is_accepted(installed, path):
 @pytest.mark.parametrize("command", helm_commands())
 def test_a_command_names_values_that_are_there(helm, command):
     words = shlex.split(command)
-    pairs = [(option, value) for option, value in zip(words, words[1:]) if option in ("--set", "--set-json")]
+    pairs = [
+        (option, value)
+        for option, value in zip(words, words[1:])
+        if option in ("--set", "--set-json")
+    ]
     assert pairs, "nothing to check; leave it out"
-    helm("template", "larder", programs.CHART, "--kube-version", programs.KUBERNETES, *(word for pair in pairs for word in pair))
+    helm(
+        "template",
+        "larder",
+        programs.CHART,
+        "--kube-version",
+        programs.KUBERNETES,
+        *(word for pair in pairs for word in pair),
+    )
 
 
 def test_larderctl_in_a_pod_is_told_whom_to_ask():
     """The container does not name the pool's socket."""
     pages = [*DOCS.rglob("*.md"), programs.ROOT / "README.md"]
-    told = [line for page in pages for line in re.findall(r"-c larder -- larderctl[^`\n]*", page.read_text())]
+    told = [
+        line
+        for page in pages
+        for line in re.findall(r"-c larder -- larderctl[^`\n]*", page.read_text())
+    ]
     assert len(told) >= 6
-    assert [line for line in told if not re.search(r" --(socket /run/larder/|config /etc/larder/)", line)] == []
+    assert [
+        line
+        for line in told
+        if not re.search(r" --(socket /run/larder/|config /etc/larder/)", line)
+    ] == []
 
 
 def test_the_smallest_pool_needs_nothing_else():
-    (pool,) = yaml.safe_load_all((programs.ROOT / "manifests" / "samples" / "pool.yaml").read_text())
+    (pool,) = yaml.safe_load_all(
+        (programs.ROOT / "manifests" / "samples" / "pool.yaml").read_text()
+    )
     assert set(pool["spec"]) == {"memory"}
 
 
 def test_every_value_that_the_pages_name_is_there():
     values = yaml.safe_load((programs.CHART / "values.yaml").read_text())
     text = PAGE + (DOCS / "reference" / "permissions.md").read_text()
-    named = set(re.findall(r"value\s+`([a-z][A-Za-z]+(?:\.[a-z][A-Za-z]+)+)", text)) | set(re.findall(r"\(`([a-z]+\.[a-z]+)`\)", text))
+    named = set(re.findall(r"value\s+`([a-z][A-Za-z]+(?:\.[a-z][A-Za-z]+)+)", text)) | set(
+        re.findall(r"\(`([a-z]+\.[a-z]+)`\)", text)
+    )
     set_here = set(re.findall(r"--set ([a-z][A-Za-z.]+)=", " ".join(PAGES.values())))
-    assert {"podGuard.enabled", "rbac.aggregate"} <= named and {"image.repository", "crds.install"} <= set_here
+    assert {"podGuard.enabled", "rbac.aggregate"} <= named and {
+        "image.repository",
+        "crds.install",
+    } <= set_here
     for path in named | set_here:
         found = values
         for key in path.split("."):

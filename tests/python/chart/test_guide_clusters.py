@@ -34,11 +34,23 @@ def inline(guide, begin):
 @pytest.fixture(scope="module")
 def follow(cluster):
     """follow(command): the output, in a checkout with helm and kubectl in PATH."""
-    folders = {str(Path(program).parent) for program in (cluster.program, cluster.helm.program) if "/" in program}
+    folders = {
+        str(Path(program).parent)
+        for program in (cluster.program, cluster.helm.program)
+        if "/" in program
+    }
     env = {**cluster.helm.env, "PATH": ":".join([*folders, cluster.env["PATH"]])}
 
     def run(command):
-        done = subprocess.run(["bash", "-c", command], cwd=programs.ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=programs.ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
@@ -63,23 +75,43 @@ def objects(cluster):
     """A cluster with the chart and with objects as the guides name them: pool, backend, pod,
     node."""
     cluster.install()
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd/cachepools.larder.dev", "crd/cachebackends.larder.dev")
+    cluster.kubectl(
+        "wait",
+        "--for=condition=Established",
+        "--timeout=120s",
+        "crd/cachepools.larder.dev",
+        "crd/cachebackends.larder.dev",
+    )
     cluster.namespace("models")
     made = [
-        {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metadata": {"name": "chat"}, "spec": {"memory": {"size": "1Gi"}}},
-        {"apiVersion": "larder.dev/v1alpha1", "kind": "CacheBackend", "metadata": {"name": "shared"}, "spec": {"endpoints": ["a:1"]}},
+        {
+            "apiVersion": "larder.dev/v1alpha1",
+            "kind": "CachePool",
+            "metadata": {"name": "chat"},
+            "spec": {"memory": {"size": "1Gi"}},
+        },
+        {
+            "apiVersion": "larder.dev/v1alpha1",
+            "kind": "CacheBackend",
+            "metadata": {"name": "shared"},
+            "spec": {"endpoints": ["a:1"]},
+        },
         engine_pod("llm"),
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}},
     ]
     cluster.kubectl("apply", "-n", "models", "-f", "-", stdin=made)
     yield cluster
-    cluster.kubectl("delete", "-n", "models", "--wait=false", "--grace-period=0", "--force", "pod/llm")
+    cluster.kubectl(
+        "delete", "-n", "models", "--wait=false", "--grace-period=0", "--force", "pod/llm"
+    )
     cluster.kubectl("delete", "node", "node-1")
     remove(cluster)
 
 
 def operator(cluster):
-    return cluster.get("deployment", "larder-operator", "-n", "larder-system")["spec"]["template"]["spec"]
+    return cluster.get("deployment", "larder-operator", "-n", "larder-system")["spec"]["template"][
+        "spec"
+    ]
 
 
 def port(cluster):
@@ -105,7 +137,9 @@ def test_the_webhook_listens_where_a_firewall_is_open(empty, follow):
     empty.install("--set", "replicas=3")
     follow(upgrade)
     assert port(empty) == 10250
-    assert empty.get("deployment", "larder-operator", "-n", "larder-system")["spec"]["replicas"] == 3
+    assert (
+        empty.get("deployment", "larder-operator", "-n", "larder-system")["spec"]["replicas"] == 3
+    )
 
 
 def test_the_operator_goes_into_the_nodes_network(empty, follow):
@@ -119,7 +153,9 @@ def test_the_operator_goes_into_the_nodes_network(empty, follow):
 
 def test_every_image_comes_from_the_mirror(empty, follow):
     (install,) = commands("closed-networks.md")
-    mirror = dict(one.split("=", 1) for one in shlex.split(install) if "=" in one)["global.imageRegistry"]
+    mirror = dict(one.split("=", 1) for one in shlex.split(install) if "=" in one)[
+        "global.imageRegistry"
+    ]
     follow(install)
     (container,) = operator(empty)["containers"]
     assert container["image"].startswith(f"{mirror}/larder:")
@@ -133,15 +169,27 @@ def test_openshift_chooses_the_operators_user(empty, follow):
 
 
 def test_kubectl_explains_pools_and_backends(objects, follow):
-    pages = {"get-started/kubernetes.md": "memory", "guides/disk.md": "hostPath", "guides/share-a-backend.md": "sentinel"}
+    pages = {
+        "get-started/kubernetes.md": "memory",
+        "guides/disk.md": "hostPath",
+        "guides/share-a-backend.md": "sentinel",
+    }
     for page, field in pages.items():
         for command in inline(page, "kubectl explain"):
             assert field in follow(command), command
 
 
 def test_kubectl_alone_shows_pools_pods_and_backends(objects, follow):
-    commands = inline("guides/desktops.md", "kubectl -n models get") + inline("guides/desktops.md", "kubectl -n models describe")
-    assert {one.split()[4] for one in commands} == {"cachepools", "cachepool", "pods", "pod", "cachebackend"}
+    commands = inline("guides/desktops.md", "kubectl -n models get") + inline(
+        "guides/desktops.md", "kubectl -n models describe"
+    )
+    assert {one.split()[4] for one in commands} == {
+        "cachepools",
+        "cachepool",
+        "pods",
+        "pod",
+        "cachebackend",
+    }
     for command in commands:
         said = follow(command.replace("POD", "llm").replace("NAME", "shared"))
         assert "chat" in said or "llm" in said or "shared" in said, command
@@ -158,9 +206,25 @@ def test_the_questions_of_troubleshooting_have_answers(objects, follow):
 
 
 def test_conditions_and_nodes_are_asked_for(objects, follow):
-    fits = {"type": "SizesFit", "status": "True", "reason": "Fit", "message": "8Gi of 9Gi", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    fits = {
+        "type": "SizesFit",
+        "status": "True",
+        "reason": "Fit",
+        "message": "8Gi of 9Gi",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
     patch = json.dumps({"status": {"conditions": [fits]}})
-    objects.kubectl("patch", "cachepool", "chat", "-n", "models", "--subresource=status", "--type=merge", "-p", patch)
+    objects.kubectl(
+        "patch",
+        "cachepool",
+        "chat",
+        "-n",
+        "models",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        patch,
+    )
     (command,) = inline("guides/quotas.md", "kubectl -n models get cachepool chat")
     assert follow(command) == "8Gi of 9Gi"
     status = json.dumps({"status": {"allocatable": {"hugepages-2Mi": "8Gi"}}})
@@ -172,13 +236,24 @@ def test_conditions_and_nodes_are_asked_for(objects, follow):
 def test_the_operator_is_restarted(objects, follow):
     (command,) = inline("guides/upgrade-remove.md", "kubectl -n larder-system rollout restart")
     follow(command)
-    template = objects.get("deployment", "larder-operator", "-n", "larder-system")["spec"]["template"]
+    template = objects.get("deployment", "larder-operator", "-n", "larder-system")["spec"][
+        "template"
+    ]
     assert "kubectl.kubernetes.io/restartedAt" in template["metadata"]["annotations"]
 
 
 def test_a_pool_of_nodes_is_deleted_without_the_operator(objects, follow):
     page = "guides/upgrade-remove.md"
-    objects.kubectl("patch", "cachepool", "chat", "-n", "models", "--type=merge", "-p", '{"metadata": {"finalizers": ["larder.dev/free-memory"]}}')
+    objects.kubectl(
+        "patch",
+        "cachepool",
+        "chat",
+        "-n",
+        "models",
+        "--type=merge",
+        "-p",
+        '{"metadata": {"finalizers": ["larder.dev/free-memory"]}}',
+    )
     (delete,) = inline(page, "kubectl delete cachepool")
     follow(f"{delete} chat -n models --wait=false")
     assert "chat" in objects.kubectl("get", "cachepools", "-n", "models", "-o", "name")

@@ -20,7 +20,11 @@ def rendered_files():
 
 @pytest.mark.parametrize("path", rendered_files(), ids=lambda path: path.parent.name)
 def test_every_object_is_accepted(cluster, path):
-    known = [one for one in programs.objects(path.read_text()) if not one["apiVersion"].startswith(STRANGERS)]
+    known = [
+        one
+        for one in programs.objects(path.read_text())
+        if not one["apiVersion"].startswith(STRANGERS)
+    ]
     for namespace in {one["metadata"].get("namespace", "default") for one in known}:
         cluster.namespace(namespace)
     said = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=known)
@@ -35,14 +39,31 @@ def test_upgrade_and_rollback_leave_the_authority_that_the_operator_wrote(cluste
     with cluster.installed():
         assert "caBundle" not in webhook(cluster)["clientConfig"]
         patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": certificate}]
-        cluster.kubectl("patch", "mutatingwebhookconfiguration", "larder", "--type=json", "--field-manager=larder-operator", "-p", json.dumps(patch))
+        cluster.kubectl(
+            "patch",
+            "mutatingwebhookconfiguration",
+            "larder",
+            "--type=json",
+            "--field-manager=larder-operator",
+            "-p",
+            json.dumps(patch),
+        )
         cluster.upgrade("--set", "webhook.timeoutSeconds=7")
-        assert webhook(cluster)["timeoutSeconds"] == 7 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
+        assert (
+            webhook(cluster)["timeoutSeconds"] == 7
+            and webhook(cluster)["clientConfig"]["caBundle"] == certificate
+        )
         # as in docs/guides/upgrade-remove.md
         cluster.upgrade("--reset-then-reuse-values", "--set", "replicas=3")
-        assert webhook(cluster)["timeoutSeconds"] == 7 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
+        assert (
+            webhook(cluster)["timeoutSeconds"] == 7
+            and webhook(cluster)["clientConfig"]["caBundle"] == certificate
+        )
         cluster.helm("rollback", "larder", "1", "-n", "larder-system")
-        assert webhook(cluster)["timeoutSeconds"] == 5 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
+        assert (
+            webhook(cluster)["timeoutSeconds"] == 5
+            and webhook(cluster)["clientConfig"]["caBundle"] == certificate
+        )
 
 
 def test_a_removed_release_leaves_the_pools_and_its_return_finds_them(cluster):
@@ -52,9 +73,20 @@ def test_a_removed_release_leaves_the_pools_and_its_return_finds_them(cluster):
         said = cluster.uninstall()
         assert "cachepools.larder.dev" in said  # helm names the kept objects
         assert cluster.get("cachepool", "pool")["metadata"]["uid"] == uid
-        for kind in ("mutatingwebhookconfigurations", "validatingadmissionpolicies", "clusterroles", "clusterrolebindings"):
-            assert not [one for one in cluster.get(kind)["items"] if one["metadata"]["name"].startswith("larder")], kind
-        assert not cluster.get("all,roles,rolebindings,networkpolicies,pdb,serviceaccounts", "-n", "larder-system")["items"]
+        for kind in (
+            "mutatingwebhookconfigurations",
+            "validatingadmissionpolicies",
+            "clusterroles",
+            "clusterrolebindings",
+        ):
+            assert not [
+                one
+                for one in cluster.get(kind)["items"]
+                if one["metadata"]["name"].startswith("larder")
+            ], kind
+        assert not cluster.get(
+            "all,roles,rolebindings,networkpolicies,pdb,serviceaccounts", "-n", "larder-system"
+        )["items"]
         cluster.install()
         assert cluster.get("cachepool", "pool")["metadata"]["uid"] == uid
         cluster.upgrade("--set", "replicas=3")
@@ -95,21 +127,35 @@ def test_the_notes_hold_a_pool_that_the_api_server_takes(cluster):
 def test_the_operator_is_accepted_where_pods_are_restricted(cluster, rendered):
     cluster.namespace("restricted", {"pod-security.kubernetes.io/enforce": "restricted"})
     template = programs.the(rendered, "Deployment")["spec"]["template"]
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {**template["metadata"], "name": "operator"}, "spec": template["spec"]}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template["metadata"], "name": "operator"},
+        "spec": template["spec"],
+    }
     cluster.kubectl("apply", "--dry-run=server", "-n", "restricted", "-f", "-", stdin=pod)
     pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
-    assert "violates PodSecurity" in cluster.kubectl("apply", "--dry-run=server", "-n", "restricted", "-f", "-", stdin=pod, fails=True)
+    assert "violates PodSecurity" in cluster.kubectl(
+        "apply", "--dry-run=server", "-n", "restricted", "-f", "-", stdin=pod, fails=True
+    )
 
 
 def fails_open(cluster):
     """The API server counts the objects, as docs/guides/control-plane.md says."""
-    return re.search("fail_open_count.*pods.larder.dev.*[1-9]", cluster.kubectl("get", "--raw", "/metrics"))
+    return re.search(
+        "fail_open_count.*pods.larder.dev.*[1-9]", cluster.kubectl("get", "--raw", "/metrics")
+    )
 
 
 def reviews(cluster, namespace, annotations):
     """Whether the API server asks the webhook for a pod: no process answers at the webhook's
     Service, which is an error with failurePolicy Fail."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": annotations}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "annotations": annotations},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
     try:
         cluster.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=pod)
     except AssertionError as error:
@@ -123,9 +169,18 @@ def test_the_webhook_is_asked_for_annotated_pods_outside_of_excluded_namespaces(
     with cluster.installed():
         # no process answers, and the pod starts nevertheless
         assert not reviews(cluster, "models", {"larder.dev/pool": "a"})
-        eventually(lambda: not reviews(cluster, "models", {"larder.dev/pool": "a"}) and fails_open(cluster))
+        eventually(
+            lambda: not reviews(cluster, "models", {"larder.dev/pool": "a"}) and fails_open(cluster)
+        )
         patch = [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]
-        cluster.kubectl("patch", "mutatingwebhookconfiguration", "larder", "--type=json", "-p", json.dumps(patch))
+        cluster.kubectl(
+            "patch",
+            "mutatingwebhookconfiguration",
+            "larder",
+            "--type=json",
+            "-p",
+            json.dumps(patch),
+        )
         eventually(lambda: reviews(cluster, "models", {"larder.dev/pool": "a"}))
         assert not reviews(cluster, "models", {})
         assert not reviews(cluster, "models", {"larder.dev/other": "a"})

@@ -30,12 +30,25 @@ class Plugin:
     """The user's shell: kubectl and kubectl-larder in PATH."""
 
     def __init__(self, cluster, folder):
-        self.env = {**cluster.env, "PATH": f"{folder}:{programs.Path(cluster.program).parent}:{os.environ['PATH']}"}
-        (folder / "kubectl-larder").symlink_to(programs.Path(os.environ["LARDER_TEST_BIN"]) / "kubectl-larder")
+        self.env = {
+            **cluster.env,
+            "PATH": f"{folder}:{programs.Path(cluster.program).parent}:{os.environ['PATH']}",
+        }
+        (folder / "kubectl-larder").symlink_to(
+            programs.Path(os.environ["LARDER_TEST_BIN"]) / "kubectl-larder"
+        )
 
     def __call__(self, *words, stdin=None):
         """(exit status, standard output, standard error)"""
-        done = subprocess.run(["kubectl", "larder", *words], input=stdin, capture_output=True, text=True, timeout=120, env=self.env, check=False)
+        done = subprocess.run(
+            ["kubectl", "larder", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=self.env,
+            check=False,
+        )
         return done.returncode, done.stdout, done.stderr
 
     def reasons(self, pod, namespace=NAMESPACE):
@@ -63,7 +76,9 @@ def plugin(cluster, tmp_path_factory):
 def world(cluster, plugin, tmp_path_factory):
     """Pods that were made before the operator ran, and after; the operator runs on."""
     if operator_process.own_address() is None:
-        pytest.skip("this machine has no address but loopback: the API server could not reach the webhook")
+        pytest.skip(
+            "this machine has no address but loopback: the API server could not reach the webhook"
+        )
     cluster.namespace(NAMESPACE)
     before = plugin("status", "-n", NAMESPACE)
     with cluster.installed():
@@ -71,7 +86,14 @@ def world(cluster, plugin, tmp_path_factory):
         apply(cluster, engine_pod("early"))
         early = plugin.reasons("early")
         with operator_process.running(cluster, tmp_path_factory.mktemp("operator")) as operator:
-            eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
+            eventually(
+                lambda: (
+                    "caBundle"
+                    in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0][
+                        "clientConfig"
+                    ]
+                )
+            )
             eventually(lambda: made_anew(cluster, NAMESPACE, "llm"), 60)
             apply(cluster, engine_pod("plain", other="annotation"))
             apply(cluster, engine_pod("lost", **{"larder.dev/pool": "chta"}))
@@ -111,7 +133,12 @@ def test_a_pool_made_later_is_told_from_one_that_is_not_there(world, plugin, clu
 def test_status_and_pods(world, plugin):
     status, out, _ = plugin("status", "-n", NAMESPACE)
     assert status == 1
-    assert "chat" in out and "Is it helping?" in out and "annotated pods have no cache" in out and "plugged/lost" in out
+    assert (
+        "chat" in out
+        and "Is it helping?" in out
+        and "annotated pods have no cache" in out
+        and "plugged/lost" in out
+    )
     status, out, _ = plugin("pods", "-n", NAMESPACE, "-o", "json")
     assert status == 1
     pods = {one["pod"]: one for one in json.loads(out)["pods"]}
@@ -119,7 +146,15 @@ def test_status_and_pods(world, plugin):
     assert pods["llm"]["injected"] and not pods["web"]["injected"]
     assert pods["lost"]["findings"][0]["reason"] == "LeftAlone"
     status, out, _ = plugin("pods", "-n", NAMESPACE)
-    assert out.splitlines()[0].split() == ["POD", "POOL", "INJECTED", "ATTACHED", "HITS", "MEMORY", "REASON"]
+    assert out.splitlines()[0].split() == [
+        "POD",
+        "POOL",
+        "INJECTED",
+        "ATTACHED",
+        "HITS",
+        "MEMORY",
+        "REASON",
+    ]
 
 
 def test_what_the_user_may_not_is_said_in_kubectls_words(world, plugin):
@@ -141,12 +176,40 @@ def test_a_real_larderd_is_asked_through_the_api_server(world, plugin, cluster, 
     address = operator_process.own_address()
     if not port_is_free(address, 9464):
         pytest.skip(f"something listens on {address}:9464, the port of larderd in pods")
-    containers = [{"name": "larder", "ready": True, "restartCount": 0, "image": "x", "imageID": "", "started": True}]
-    change = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "initContainerStatuses": containers}}
-    cluster.kubectl("patch", "pod", "llm", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", json.dumps(change))
+    containers = [
+        {
+            "name": "larder",
+            "ready": True,
+            "restartCount": 0,
+            "image": "x",
+            "imageID": "",
+            "started": True,
+        }
+    ]
+    change = {
+        "status": {
+            "phase": "Running",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "initContainerStatuses": containers,
+        }
+    }
+    cluster.kubectl(
+        "patch",
+        "pod",
+        "llm",
+        "-n",
+        NAMESPACE,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        json.dumps(change),
+    )
     assert plugin.reasons("llm") == ["LarderdNotAsked"]  # no larderd answers there yet
     binary = programs.Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
-    with Larderd(binary, tmp_path, f"plugged-{os.getpid()}", size="64MiB", listen=f"{address}:9464") as larderd:
+    with Larderd(
+        binary, tmp_path, f"plugged-{os.getpid()}", size="64MiB", listen=f"{address}:9464"
+    ) as larderd:
         larderd.wait_ready()
         assert plugin.reasons("llm")[0] in ("NeverAttached", "EngineStarting")
         with Client(larderd.socket, "test") as client:
@@ -166,7 +229,16 @@ def test_a_webhook_that_is_down_is_named(world, plugin, cluster):
     world["operator"].stop()
     # like the cluster's controller
     change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'
-    cluster.kubectl("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p", change)
+    cluster.kubectl(
+        "patch",
+        "endpointslice",
+        "larder-webhook-1",
+        "-n",
+        "larder-system",
+        "--type=json",
+        "-p",
+        change,
+    )
     apply(cluster, engine_pod("late"))
     assert not injected(cluster, NAMESPACE, "late")
     assert plugin.reasons("late") == ["WebhookDown"]

@@ -31,18 +31,32 @@ kind: LimitRange
 metadata: {name: limits}
 spec: {limits: [{type: Pod, max: {memory: 1200Mi}}]}
 """
-QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {"limits.memory": "1500Mi"}}}
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "team"},
+    "spec": {"hard": {"limits.memory": "1500Mi"}},
+}
 
 
 @pytest.fixture(scope="module")
 def world(cluster, plugin, tmp_path_factory):
     if operator_process.own_address() is None:
-        pytest.skip("this machine has no address but loopback: the API server could not reach the webhook")
+        pytest.skip(
+            "this machine has no address but loopback: the API server could not reach the webhook"
+        )
     cluster.namespace(NAMESPACE)
     with cluster.installed():
         apply(cluster, yaml.safe_load(POOL), NAMESPACE)
         with operator_process.running(cluster, tmp_path_factory.mktemp("operator")) as operator:
-            eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
+            eventually(
+                lambda: (
+                    "caBundle"
+                    in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0][
+                        "clientConfig"
+                    ]
+                )
+            )
             eventually(lambda: made_anew(cluster, NAMESPACE, "llm"), 60)
             yield operator
 
@@ -55,7 +69,9 @@ def check(world, plugin, cluster, tmp_path):
 
     def ask(text, *words):
         (tmp_path / "given.yaml").write_text(text)
-        status, out, err = plugin("check", "-f", str(tmp_path / "given.yaml"), "-n", NAMESPACE, *words)
+        status, out, err = plugin(
+            "check", "-f", str(tmp_path / "given.yaml"), "-n", NAMESPACE, *words
+        )
         return status, out or err
 
     yield ask
@@ -77,11 +93,17 @@ def test_what_a_deployment_would_become(check):
     status, out = check(DEPLOYMENT)
     assert status == 0, out
     assert f"Deployment {NAMESPACE}/llm: the pods get a cache of pool chat." in out
-    added = [line[1:] for line in out.splitlines() if line.startswith("+") and not line.startswith("+++")]
-    removed = [line for line in out.splitlines() if line.startswith("-") and not line.startswith("---")]
+    added = [
+        line[1:] for line in out.splitlines() if line.startswith("+") and not line.startswith("+++")
+    ]
+    removed = [
+        line for line in out.splitlines() if line.startswith("-") and not line.startswith("---")
+    ]
     assert "    larder.dev/pool: chat" in added and "    name: larder-payload" in added
     assert all(line.endswith("{}") for line in removed), "Larder only adds to such a pod"
-    assert "kube-api-access" not in "".join(added) and "uid" not in "".join(added), "values that differ between dry runs are not shown"
+    assert "kube-api-access" not in "".join(added) and "uid" not in "".join(added), (
+        "values that differ between dry runs are not shown"
+    )
 
 
 def test_the_pods_as_yaml_and_json(check):
@@ -97,13 +119,33 @@ def test_the_pods_as_yaml_and_json(check):
 
 
 def test_many_documents_of_many_kinds(check):
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}, "spec": {"template": {**manifest()["spec"]["template"]}}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "once"},
+        "spec": {"template": {**manifest()["spec"]["template"]}},
+    }
     job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    claims = [{"metadata": {"name": "models"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]
+    claims = [
+        {
+            "metadata": {"name": "models"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    ]
     stateful = {**manifest(), "kind": "StatefulSet"}
     stateful["spec"] = {**stateful["spec"], "serviceName": "llm", "volumeClaimTemplates": claims}
-    stateful["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "models", "mountPath": "/models"}]
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "llm"}, "spec": {"ports": [{"port": 80}]}}
+    stateful["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [
+        {"name": "models", "mountPath": "/models"}
+    ]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "llm"},
+        "spec": {"ports": [{"port": 80}]},
+    }
     web = {**engine_pod("web"), "metadata": {"name": "web"}}
     listed = {"apiVersion": "v1", "kind": "List", "items": [engine_pod("other"), web]}
     status, out = check(yaml.safe_dump_all([job, stateful, service, listed]), "-o", "json")
@@ -123,13 +165,19 @@ def test_standard_input_and_folders(world, plugin, tmp_path):
     status, out, err = plugin("check", "-f", str(tmp_path), "-R", "-n", NAMESPACE, "-o", "json")
     assert status == 0, err
     assert [one["name"] for one in json.loads(out)["checked"]] == ["llm", "b"]
-    status, out, err = plugin("check", "-n", NAMESPACE, "-f", "-", stdin=yaml.safe_dump(engine_pod("piped")))
+    status, out, err = plugin(
+        "check", "-n", NAMESPACE, "-f", "-", stdin=yaml.safe_dump(engine_pod("piped"))
+    )
     assert status == 0, err
     assert f"Pod {NAMESPACE}/piped gets a cache" in out
 
 
 def test_a_pod_that_the_injector_leaves_alone(check):
-    status, out = check(yaml.safe_dump(manifest(containers=[{"name": "web", "image": "nginx", "command": ["nginx"]}])))
+    status, out = check(
+        yaml.safe_dump(
+            manifest(containers=[{"name": "web", "image": "nginx", "command": ["nginx"]}])
+        )
+    )
     assert status == 1
     assert "! LeftAlone: the injector leaves the pod alone: " in out
     missing = manifest()
@@ -137,7 +185,10 @@ def test_a_pod_that_the_injector_leaves_alone(check):
     pool = {**yaml.safe_load(POOL), "metadata": {"name": "other"}}
     status, out = check(yaml.safe_dump_all([pool, missing]))
     assert status == 1
-    assert "! NoSuchPool: " in out and "the files create CachePool other: apply CachePool other first" in out
+    assert (
+        "! NoSuchPool: " in out
+        and "the files create CachePool other: apply CachePool other first" in out
+    )
 
 
 def test_the_annotation_beside_the_template(check):
@@ -156,8 +207,20 @@ def test_limits_and_quotas_have_their_say(check, cluster):
     finally:
         cluster.kubectl("delete", "limitrange", "limits", "-n", NAMESPACE)
     apply(cluster, QUOTA, NAMESPACE)
-    status_of_quota = json.dumps({"status": {"hard": QUOTA["spec"]["hard"], "used": {"limits.memory": "0"}}})
-    cluster.kubectl("patch", "resourcequota", "team", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", status_of_quota)
+    status_of_quota = json.dumps(
+        {"status": {"hard": QUOTA["spec"]["hard"], "used": {"limits.memory": "0"}}}
+    )
+    cluster.kubectl(
+        "patch",
+        "resourcequota",
+        "team",
+        "-n",
+        NAMESPACE,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        status_of_quota,
+    )
     try:
         status, out = check(DEPLOYMENT)
         assert status == 1
@@ -167,13 +230,23 @@ def test_limits_and_quotas_have_their_say(check, cluster):
 
 
 def test_pod_security_refuses_with_its_words(check, cluster):
-    cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+    cluster.kubectl(
+        "label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"
+    )
     try:
         status, out = check(DEPLOYMENT)
         assert status == 1
-        assert '! PodSecurity: the API server refuses the pod, with Larder and without: pods "llm-' in out
+        assert (
+            '! PodSecurity: the API server refuses the pod, with Larder and without: pods "llm-'
+            in out
+        )
         assert 'violates PodSecurity "restricted:latest"' in out and "runAsNonRoot" in out
-        strict = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": 1000}
+        strict = {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "runAsUser": 1000,
+        }
         strict["seccompProfile"] = {"type": "RuntimeDefault"}
         made = manifest()
         made["spec"]["template"]["spec"]["containers"][0]["securityContext"] = strict
@@ -218,21 +291,37 @@ def unannotated(**changes):
 def test_a_namespace_that_asks(check, asking, cluster):
     eventually(lambda: check(asking)[0] == 0)
     status, out = check(yaml.safe_dump(unannotated(containers=[NGINX])), "-o", "json")
-    assert [one["verdict"] for one in json.loads(out)["checked"]] == ["not-asked"] and reasons(out) == ["NotSeenAsEngine"]
+    assert [one["verdict"] for one in json.loads(out)["checked"]] == ["not-asked"] and reasons(
+        out
+    ) == ["NotSeenAsEngine"]
     assert json.loads(out)["checked"][0]["findings"][0]["weight"] == "note"
 
 
 def test_a_namespace_that_asks_while_the_webhook_is_away(check, asking, world, cluster):
     """The last test: the operator is gone then."""
     world.stop()
-    port = cluster.get("endpointslice", "larder-webhook-1", "-n", "larder-system")["ports"][0]["port"]
+    port = cluster.get("endpointslice", "larder-webhook-1", "-n", "larder-system")["ports"][0][
+        "port"
+    ]
     status, out = check(asking)
     assert status == 1
-    assert "! WebhookNoAnswer: the namespace asks for caches of pool chat (label larder.dev/pool), and the webhook gave the API server no answer" in out
+    assert (
+        "! WebhookNoAnswer: the namespace asks for caches of pool chat (label larder.dev/pool), and the webhook gave the API server no answer"
+        in out
+    )
     assert f"port {port} of the operator's pods" in out and "9443" not in out, "the port in force"
     # like the cluster's controller
     change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'
-    cluster.kubectl("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p", change)
+    cluster.kubectl(
+        "patch",
+        "endpointslice",
+        "larder-webhook-1",
+        "-n",
+        "larder-system",
+        "--type=json",
+        "-p",
+        change,
+    )
     status, out = check(asking)
     assert status == 1 and "! WebhookDown: the namespace asks for caches of pool chat" in out
     assert "A new pod of vLLM now starts without a cache" in out

@@ -15,11 +15,19 @@ from test_roles import CLUSTER, OWN
 NAMESPACE = "used"
 SELDOM = {  # not seen in this test, and why the operator needs the rights
     ("events.k8s.io", "events", "patch"): "the same event again: its count",
-    ("larder.dev", "cachebackends", "get"): "the webhook, for a pool with a backend that is new to the webhook",
+    (
+        "larder.dev",
+        "cachebackends",
+        "get",
+    ): "the webhook, for a pool with a backend that is new to the webhook",
     ("", "namespaces", "get"): "the webhook, for a namespace that is new to the webhook",
     ("coordination.k8s.io", "leases", "create"): "seen only where this cluster has no lease yet",
     # An API server that streams lists is asked for watches alone.
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"): "where lists are not streamed",
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "list",
+    ): "where lists are not streamed",
     ("", "secrets", "list"): "where lists are not streamed",
 }
 OBJECTS = """
@@ -50,7 +58,9 @@ def used(cluster, tmp_path_factory):
     if not operator_process.program().exists():
         pytest.skip(f"no {operator_process.program()} (make build)")
     if operator_process.own_address() is None:
-        pytest.skip("this machine has no address but loopback: the API server could not reach the webhook")
+        pytest.skip(
+            "this machine has no address but loopback: the API server could not reach the webhook"
+        )
     cluster.namespace(NAMESPACE)
     values = json.dumps([{"namespace": NAMESPACE, "names": ["password"]}])
     with cluster.installed("--set-json", f"backendSecrets={values}"):
@@ -66,27 +76,65 @@ def apply(cluster, *objects):
 
 def exercise(cluster):
     """Each event that makes the operator use a right."""
-    cluster.kubectl("create", "secret", "generic", "password", "-n", NAMESPACE, "--from-literal=password=x")
+    cluster.kubectl(
+        "create", "secret", "generic", "password", "-n", NAMESPACE, "--from-literal=password=x"
+    )
     apply(cluster, *yaml.safe_load_all(OBJECTS))
-    eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
+    eventually(
+        lambda: (
+            "caBundle"
+            in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"]
+        )
+    )
     eventually(lambda: made_anew(cluster, NAMESPACE, "engine"), 60)
     # No node has huge pages for the pod, says a scheduler: the operator looks at the nodes.
-    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: Insufficient hugepages-2Mi"}
+    unscheduled = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes: Insufficient hugepages-2Mi",
+    }
     status(cluster, {"phase": "Pending", "conditions": [unscheduled]})
     # Settings that a running larderd takes over: the operator changes the pod's annotation.
-    cluster.kubectl("patch", "cachepool", "chat", "-n", NAMESPACE, "--type=merge", "-p", '{"spec": {"backendWrite": {"policy": "popular"}}}')
+    cluster.kubectl(
+        "patch",
+        "cachepool",
+        "chat",
+        "-n",
+        NAMESPACE,
+        "--type=merge",
+        "-p",
+        '{"spec": {"backendWrite": {"policy": "popular"}}}',
+    )
     # A pod of a pool that is not there: an Event says so.
     apply(cluster, engine_pod("other", **{"larder.dev/pool": "absent"}))
     leave_strays(cluster)
 
 
 def status(cluster, change):
-    cluster.kubectl("patch", "pod", "engine", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", json.dumps({"status": change}))
+    cluster.kubectl(
+        "patch",
+        "pod",
+        "engine",
+        "-n",
+        NAMESPACE,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        json.dumps({"status": change}),
+    )
 
 
 def leave_strays(cluster):
     """Copies of the operator's objects, under unwanted names: the operator removes the copies."""
-    for kind in ("daemonset", "statefulset", "configmap", "service", "poddisruptionbudget", "networkpolicy"):
+    for kind in (
+        "daemonset",
+        "statefulset",
+        "configmap",
+        "service",
+        "poddisruptionbudget",
+        "networkpolicy",
+    ):
         eventually(lambda kind=kind: made(cluster, kind), 60)
         (one, *_) = made(cluster, kind)
         kept = {key: one["metadata"][key] for key in ("labels", "ownerReferences")}
@@ -98,7 +146,9 @@ def leave_strays(cluster):
 
 
 def made(cluster, kind):
-    return cluster.get(kind, "-n", NAMESPACE, "-l", "app.kubernetes.io/managed-by=larder-operator")["items"]
+    return cluster.get(kind, "-n", NAMESPACE, "-l", "app.kubernetes.io/managed-by=larder-operator")[
+        "items"
+    ]
 
 
 def requests(cluster):
@@ -113,13 +163,22 @@ def requests(cluster):
         code = event["responseStatus"].get("code", 0)
         # Applying a missing object needs the right to create the object, and is one request: a
         # patch.
-        for verb in [event["verb"]] + (["create"] if event["verb"] == "patch" and code == 201 else []):
-            found.append((where.get("apiGroup", ""), resource, verb, where.get("namespace", ""), code))
+        for verb in [event["verb"]] + (
+            ["create"] if event["verb"] == "patch" and code == 201 else []
+        ):
+            found.append(
+                (where.get("apiGroup", ""), resource, verb, where.get("namespace", ""), code)
+            )
     return found
 
 
 def expected():
-    granted = {(key[0], key[1], verb) for table in (CLUSTER, OWN) for key, verbs in table.items() for verb in verbs.split()}
+    granted = {
+        (key[0], key[1], verb)
+        for table in (CLUSTER, OWN)
+        for key, verbs in table.items()
+        for verb in verbs.split()
+    }
     return granted | {("", "secrets", "get")}
 
 
@@ -127,7 +186,10 @@ def wait_for_use(cluster, process):
     """Until every right but the seldom ones has been used, two minutes at most; the test then names
     the unused rights."""
     deadline = time.monotonic() + 120
-    while expected() - set(SELDOM) - {one[:3] for one in requests(cluster)} and time.monotonic() < deadline:
+    while (
+        expected() - set(SELDOM) - {one[:3] for one in requests(cluster)}
+        and time.monotonic() < deadline
+    ):
         assert process.child.poll() is None, process.tail()
         time.sleep(1)
 

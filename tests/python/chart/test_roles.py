@@ -28,7 +28,11 @@ CLUSTER = {
     ("policy", "poddisruptionbudgets"): "get list watch create patch delete",
     ("networking.k8s.io", "networkpolicies"): "get list watch create patch delete",
     ("events.k8s.io", "events"): "create patch",
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "larder"): "get list watch update",  # caBundle
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "larder",
+    ): "get list watch update",  # caBundle
 }
 OWN = {  # in the release's namespace
     ("coordination.k8s.io", "leases", "larder-operator"): "get update",
@@ -71,11 +75,22 @@ def test_in_its_own_namespace_there_is_this_and_nothing_else(rendered):
 
 def test_cert_manager_takes_the_rights_to_certificates_away(helm):
     text = helm.template(settings=["webhook.certManager.enabled=true"])
-    everything = [rule for kind in ("Role", "ClusterRole") for one in programs.of_kind(text, kind) for rule in one["rules"]]
-    assert not [rule for rule in everything if {"secrets", "mutatingwebhookconfigurations"} & set(rule["resources"])]
+    everything = [
+        rule
+        for kind in ("Role", "ClusterRole")
+        for one in programs.of_kind(text, kind)
+        for rule in one["rules"]
+    ]
+    assert not [
+        rule
+        for rule in everything
+        if {"secrets", "mutatingwebhookconfigurations"} & set(rule["resources"])
+    ]
 
 
-@pytest.mark.parametrize("golden", ["defaults", "everything", "cert-manager", "long-name", "nothing-optional"])
+@pytest.mark.parametrize(
+    "golden", ["defaults", "everything", "cert-manager", "long-name", "nothing-optional"]
+)
 def test_no_wildcard_and_no_secret_of_strangers(helm, golden):
     values = programs.ROOT / "tests" / "golden" / "chart" / golden / "values.yaml"
     text = helm.template(values=None if golden == "defaults" else values)
@@ -86,17 +101,34 @@ def test_no_wildcard_and_no_secret_of_strangers(helm, golden):
                 assert "*" not in str(rule), (one["metadata"]["name"], rule)
                 assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
                 if "secrets" in rule["resources"]:
-                    assert kind == "Role" and not {"delete", "deletecollection"} & set(rule["verbs"])
+                    assert kind == "Role" and not {"delete", "deletecollection"} & set(
+                        rule["verbs"]
+                    )
                     # Of one name alone: the API server then wants that name in the request.
-                    own = [name.endswith("-webhook-tls") for name in rule.get("resourceNames", [""])]
+                    own = [
+                        name.endswith("-webhook-tls") for name in rule.get("resourceNames", [""])
+                    ]
                     assert own == [True] or not {"list", "watch"} & set(rule["verbs"])
 
 
 def test_backend_secrets_are_read_where_the_values_say_and_by_name(helm):
-    text = helm.template(json=['backendSecrets=[{"namespace": "models", "names": ["a", "b"]}, {"namespace": "research"}]'])
-    roles = {one["metadata"]["namespace"]: granted(one["rules"]) for one in programs.of_kind(text, "Role") if "backend" in one["metadata"]["name"]}
-    assert roles == {"models": {("", "secrets", "a"): "get", ("", "secrets", "b"): "get"}, "research": {("", "secrets"): "get"}}
-    bindings = [one for one in programs.of_kind(text, "RoleBinding") if "backend" in one["metadata"]["name"]]
+    text = helm.template(
+        json=[
+            'backendSecrets=[{"namespace": "models", "names": ["a", "b"]}, {"namespace": "research"}]'
+        ]
+    )
+    roles = {
+        one["metadata"]["namespace"]: granted(one["rules"])
+        for one in programs.of_kind(text, "Role")
+        if "backend" in one["metadata"]["name"]
+    }
+    assert roles == {
+        "models": {("", "secrets", "a"): "get", ("", "secrets", "b"): "get"},
+        "research": {("", "secrets"): "get"},
+    }
+    bindings = [
+        one for one in programs.of_kind(text, "RoleBinding") if "backend" in one["metadata"]["name"]
+    ]
     assert {one["metadata"]["namespace"] for one in bindings} == {"models", "research"}
     for one in bindings:
         (subject,) = one["subjects"]
@@ -105,9 +137,13 @@ def test_backend_secrets_are_read_where_the_values_say_and_by_name(helm):
 
 def test_each_role_is_bound_to_the_operator_alone(rendered):
     bindings = programs.of_kind(rendered, "RoleBinding")
-    assert {one["roleRef"]["name"] for one in bindings} == {one["metadata"]["name"] for one in programs.of_kind(rendered, "Role")}
+    assert {one["roleRef"]["name"] for one in bindings} == {
+        one["metadata"]["name"] for one in programs.of_kind(rendered, "Role")
+    }
     for one in bindings:
-        assert one["subjects"] == [{"kind": "ServiceAccount", "name": "larder-operator", "namespace": "larder-system"}]
+        assert one["subjects"] == [
+            {"kind": "ServiceAccount", "name": "larder-operator", "namespace": "larder-system"}
+        ]
 
 
 CALLS = {  # of k8s::ApiClient -> verbs of roles
@@ -126,10 +162,17 @@ def calls(operator):
     """{(group, plural): verbs} of calls in the operator's sources with a named kind:
     `client.get(resources::kPods, ...)`."""
     header = (operator / "k8s" / "api_client.h").read_text()
-    kinds = {name: (group, plural) for name, group, plural in re.findall(r'Resource (k\w+)\{"([^"]*)", "[^"]*", "([^"]*)"', header)}
+    kinds = {
+        name: (group, plural)
+        for name, group, plural in re.findall(
+            r'Resource (k\w+)\{"([^"]*)", "[^"]*", "([^"]*)"', header
+        )
+    }
     found = {}
     for path in operator.rglob("*.cc"):
-        for verb, name in re.findall(rf"[.>]({'|'.join(CALLS)})\(\s*(?:k8s::)?(?:resources::)?(k[A-Z]\w+),", path.read_text()):
+        for verb, name in re.findall(
+            rf"[.>]({'|'.join(CALLS)})\(\s*(?:k8s::)?(?:resources::)?(k[A-Z]\w+),", path.read_text()
+        ):
             if name in kinds:
                 found.setdefault(kinds[name], set()).update(CALLS[verb])
     return found
@@ -141,11 +184,17 @@ def test_every_call_in_the_operators_sources_is_granted():
     for key, verbs in list(CLUSTER.items()) + list(OWN.items()) + [(("", "secrets"), "get")]:
         allowed.setdefault(key[:2], set()).update(verbs.split())
     for kind, verbs in calls(programs.ROOT / "operator").items():
-        assert verbs <= allowed.get(kind, set()), f"{kind}: {verbs - allowed.get(kind, set())} is called and not granted"
+        assert verbs <= allowed.get(kind, set()), (
+            f"{kind}: {verbs - allowed.get(kind, set())} is called and not granted"
+        )
 
 
 def test_the_search_for_calls_finds_them(tmp_path):
     (tmp_path / "k8s").mkdir()
-    (tmp_path / "k8s" / "api_client.h").write_text('inline const Resource kPods{"", "v1", "pods", "Pod"};')
-    (tmp_path / "a.cc").write_text("client_->remove(\n    k8s::resources::kPods, ns); client.merge(resources::kPods, ns);")
+    (tmp_path / "k8s" / "api_client.h").write_text(
+        'inline const Resource kPods{"", "v1", "pods", "Pod"};'
+    )
+    (tmp_path / "a.cc").write_text(
+        "client_->remove(\n    k8s::resources::kPods, ns); client.merge(resources::kPods, ns);"
+    )
     assert calls(tmp_path) == {("", "pods"): {"delete", "patch"}}

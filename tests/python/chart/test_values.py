@@ -71,7 +71,12 @@ def test_values_and_schema_name_the_same_keys():
         missing = set(schema["properties"]) - set(values)
         assert not missing and not set(values) - set(schema["properties"]), (path, missing)
         for key, below in schema["properties"].items():
-            if "properties" in below and isinstance(values.get(key), dict) and values[key] and key != "resources":
+            if (
+                "properties" in below
+                and isinstance(values.get(key), dict)
+                and values[key]
+                and key != "resources"
+            ):
                 sections(values[key], below, f"{path}.{key}")
 
     sections(VALUES, SCHEMA)
@@ -80,7 +85,11 @@ def test_values_and_schema_name_the_same_keys():
 def test_every_section_of_the_schema_is_closed():
     def closed(node, path):
         if node.get("type") == "object":
-            assert "additionalProperties" in node or path in ("affinity", "podSecurityContext") or path.startswith("affinity"), path
+            assert (
+                "additionalProperties" in node
+                or path in ("affinity", "podSecurityContext")
+                or path.startswith("affinity")
+            ), path
             for key, below in node.get("properties", {}).items():
                 closed(below, f"{path}.{key}".strip("."))
 
@@ -103,7 +112,9 @@ def uncommented(text):
 
 def test_every_value_is_explained():
     assert list(uncommented(TEXT)) == []
-    assert list(uncommented(TEXT.replace("    # Interval of the scrapes.\n", ""))) == ["metrics.serviceMonitor.interval"]
+    assert list(uncommented(TEXT.replace("    # Interval of the scrapes.\n", ""))) == [
+        "metrics.serviceMonitor.interval"
+    ]
 
 
 OTHER = {  # another value for each key: the rendered chart must then differ
@@ -183,12 +194,36 @@ def test_the_table_of_other_values_is_whole():
 @pytest.mark.parametrize("key", OTHER)
 def test_what_is_given_is_used(helm, key):
     needs = NEEDS.get(key, [])
-    assert helm.template(settings=needs) != helm.template(settings=needs, json=[f"{key}={OTHER[key]}"])
+    assert helm.template(settings=needs) != helm.template(
+        settings=needs, json=[f"{key}={OTHER[key]}"]
+    )
 
 
-@pytest.mark.parametrize("size", ["1e9", "1E9", "1.5Gi", "0.5Ti", ".5Gi", "1.Gi", "+1Gi", "8589934592", "8e9", "500M", "1P", "1Ei", "1500000000m"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        "1e9",
+        "1E9",
+        "1.5Gi",
+        "0.5Ti",
+        ".5Gi",
+        "1.Gi",
+        "+1Gi",
+        "8589934592",
+        "8e9",
+        "500M",
+        "1P",
+        "1Ei",
+        "1500000000m",
+    ],
+)
 def test_quantities_are_those_of_kubernetes(helm, size):
-    for setting in (f"resources.limits.memory={json.dumps(size)}", *([f"resources.limits.memory={size}"] if size[-1].isdigit() else [])):
-        (container,) = programs.the(helm.template(json=[setting]), "Deployment")["spec"]["template"]["spec"]["containers"]
+    for setting in (
+        f"resources.limits.memory={json.dumps(size)}",
+        *([f"resources.limits.memory={size}"] if size[-1].isdigit() else []),
+    ):
+        (container,) = programs.the(helm.template(json=[setting]), "Deployment")["spec"][
+            "template"
+        ]["spec"]["containers"]
         rendered = container["resources"]["limits"]["memory"]
         assert rendered == size or float(rendered) == float(size)

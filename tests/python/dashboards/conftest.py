@@ -12,7 +12,13 @@ from sources import ROOT  # noqa: E402
 
 @pytest.fixture(scope="session")
 def promtool():
-    asked = subprocess.run(["bash", "-c", ". ./paths.sh && echo $servers/promtool"], cwd=ROOT / ".ci", capture_output=True, text=True, check=True)
+    asked = subprocess.run(
+        ["bash", "-c", ". ./paths.sh && echo $servers/promtool"],
+        cwd=ROOT / ".ci",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     path = Path(asked.stdout.strip())
     if not path.exists():
         pytest.skip(f"no {path} (make deps-servers)")

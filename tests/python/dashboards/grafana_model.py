@@ -7,7 +7,17 @@ units, variables, data sources, legends, identifiers, and that no two panels ove
 import re
 
 COLUMNS = 24
-PANEL_KEYS = {"id", "type", "title", "description", "datasource", "gridPos", "fieldConfig", "options", "targets"}
+PANEL_KEYS = {
+    "id",
+    "type",
+    "title",
+    "description",
+    "datasource",
+    "gridPos",
+    "fieldConfig",
+    "options",
+    "targets",
+}
 OPTIONS = {  # panel type: the required options
     "timeseries": {"legend", "tooltip"},
     "stat": {"reduceOptions", "orientation", "colorMode", "graphMode", "justifyMode", "textMode"},
@@ -39,7 +49,11 @@ DASHBOARD = {
 
 
 def faults(dashboard):
-    found = [f"{key}: no {kind.__name__}" for key, kind in DASHBOARD.items() if type(dashboard.get(key)) is not kind]
+    found = [
+        f"{key}: no {kind.__name__}"
+        for key, kind in DASHBOARD.items()
+        if type(dashboard.get(key)) is not kind
+    ]
     if found:
         return found
     if not re.fullmatch(r"[a-z0-9-]{1,40}", dashboard["uid"]):
@@ -52,13 +66,21 @@ def faults(dashboard):
     for panel in dashboard["panels"]:
         found += [f"{panel.get('title')}: {fault}" for fault in panel_faults(panel, set(names))]
     text = str(dashboard)
-    found += [f"variable {name} is used nowhere" for name in names if f"${name}" not in text and f"${{{name}}}" not in text]
+    found += [
+        f"variable {name} is used nowhere"
+        for name in names
+        if f"${name}" not in text and f"${{{name}}}" not in text
+    ]
     return found
 
 
 def variable_faults(variables):
     names = [variable["name"] for variable in variables]
-    if names[:1] != ["datasource"] or variables[0]["type"] != "datasource" or variables[0]["query"] != "prometheus":
+    if (
+        names[:1] != ["datasource"]
+        or variables[0]["type"] != "datasource"
+        or variables[0]["query"] != "prometheus"
+    ):
         yield "the first variable chooses the data source"
     if missing := {"cluster", "namespace", "pool"} - set(names):
         yield f"variables are missing: {missing}"
@@ -69,13 +91,22 @@ def variable_faults(variables):
         if not variable.get("label") or variable.get("hide") != 0:
             yield f"variable {name}: no label, or hidden"
         if variable["type"] == "query":
-            if not re.fullmatch(r"label_values\(\w+(\{.*\})?, \w+\)", variable["query"]["query"]) or not variable["query"]["refId"]:
+            if (
+                not re.fullmatch(r"label_values\(\w+(\{.*\})?, \w+\)", variable["query"]["query"])
+                or not variable["query"]["refId"]
+            ):
                 yield f"variable {name}: no label_values(metric, label)"
             if variable["datasource"] != {"type": "prometheus", "uid": "${datasource}"}:
                 yield f"variable {name}: asks another data source"
-            if variable["refresh"] != 2 or variable["allValue"] != ".*" or not variable["includeAll"]:
+            if (
+                variable["refresh"] != 2
+                or variable["allValue"] != ".*"
+                or not variable["includeAll"]
+            ):
                 yield f"variable {name}: has no refresh on a change of the time range, or has no All that matches series without the label"
-            if later := set(re.findall(r"\$(\w+)", variable["query"]["query"])) - set(names[:number]):
+            if later := set(re.findall(r"\$(\w+)", variable["query"]["query"])) - set(
+                names[:number]
+            ):
                 yield f"variable {name}: asks for later variables: {later}"
         elif variable["type"] not in ("datasource", "textbox"):
             yield f"variable {name}: type {variable['type']}"
@@ -83,16 +114,27 @@ def variable_faults(variables):
 
 def place_faults(panels):
     numbers = [panel.get("id") for panel in panels]
-    if len(set(numbers)) != len(numbers) or not all(isinstance(number, int) and number > 0 for number in numbers):
+    if len(set(numbers)) != len(numbers) or not all(
+        isinstance(number, int) and number > 0 for number in numbers
+    ):
         yield f"panels' ids are not unique positive numbers: {numbers}"
     taken = {}
     for panel in panels:
         place = panel["gridPos"]
-        if set(place) != {"h", "w", "x", "y"} or min(place.values()) < 0 or not place["h"] or not place["w"]:
+        if (
+            set(place) != {"h", "w", "x", "y"}
+            or min(place.values()) < 0
+            or not place["h"]
+            or not place["w"]
+        ):
             yield f"{panel['title']}: no place: {place}"
         if place["x"] + place["w"] > COLUMNS:
             yield f"{panel['title']}: reaches beyond column {COLUMNS}"
-        for cell in ((x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])):
+        for cell in (
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        ):
             if cell in taken:
                 yield f"{panel['title']}: lies on {taken[cell]}"
                 break
@@ -103,7 +145,11 @@ def panel_faults(panel, variables):
     if not panel.get("title"):
         yield "no title"
     if panel.get("type") == "row":
-        if set(panel) != {"id", "type", "title", "collapsed", "gridPos", "panels"} or panel["panels"] or panel["gridPos"]["w"] != COLUMNS:
+        if (
+            set(panel) != {"id", "type", "title", "collapsed", "gridPos", "panels"}
+            or panel["panels"]
+            or panel["gridPos"]["w"] != COLUMNS
+        ):
             yield "no row over the whole width, with its panels behind"
         return
     if panel.get("type") not in OPTIONS:
@@ -149,7 +195,9 @@ def target_faults(panel, variables):
             yield f"the legend names labels that the query does not keep: {unknown}"
         if unknown := set(re.findall(r"\$\{?(\w+)", expression)) - variables - BUILT_IN:
             yield f"unknown variables: {unknown}"
-        if re.search(r"\[\$__interval", expression) or re.search(r"\b(rate|irate)\([^\[]*\[(?!\$__rate_interval)", expression):
+        if re.search(r"\[\$__interval", expression) or re.search(
+            r"\b(rate|irate)\([^\[]*\[(?!\$__rate_interval)", expression
+        ):
             yield f"rate() over another time than $__rate_interval: {expression}"
         if panel["type"] == "table" and (target["format"] != "table" or not target["instant"]):
             yield "a table asks for one moment, as a table"

@@ -25,7 +25,9 @@ ASKED_FOR = {  # the alerts of the issue: checksum failures, tier degraded, back
 
 
 def said_by(promtool, *arguments):
-    return subprocess.run([promtool, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [promtool, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_promtool_takes_the_rules(promtool):
@@ -65,11 +67,17 @@ def test_each_alert_says_how_bad_it_is_and_what_is_so():
     for name, alert in ALERTS.items():
         assert alert["labels"]["severity"] in ("warning", "critical"), name
         assert {"summary", "description", "runbook_url"} == set(alert["annotations"]), name
-        assert all(text.endswith(".") for key, text in alert["annotations"].items() if key != "runbook_url"), name
+        assert all(
+            text.endswith(".") for key, text in alert["annotations"].items() if key != "runbook_url"
+        ), name
 
 
 def test_runbooks_name_panels_that_are_there():
-    panels = set(re.findall(r"- title: (.*)", "".join(path.read_text() for path in DASHBOARD_SOURCES.glob("*.yaml"))))
+    panels = set(
+        re.findall(
+            r"- title: (.*)", "".join(path.read_text() for path in DASHBOARD_SOURCES.glob("*.yaml"))
+        )
+    )
     for path in RUNBOOKS.glob("Larder*.md"):
         line = next(line for line in path.read_text().splitlines() if "Dashboard *Larder" in line)
         named = re.findall(r'"([^"]+)"', line)

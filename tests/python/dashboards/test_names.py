@@ -20,7 +20,11 @@ def expressions():
         dashboard = json.loads(path.read_text())
         for panel in dashboard["panels"]:
             yield from (target["expr"] for target in panel.get("targets", ()))
-        yield from (one["query"]["query"] for one in dashboard["templating"]["list"] if one["type"] == "query")
+        yield from (
+            one["query"]["query"]
+            for one in dashboard["templating"]["list"]
+            if one["type"] == "query"
+        )
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         yield from (rule["expr"] for rule in group["rules"])
 
@@ -32,14 +36,22 @@ def asked(begins):
 
 
 def test_ours_are_on_the_page_of_metrics():
-    page = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs" / "reference" / "metrics.md").read_text(), re.MULTILINE))
-    names = asked(("larder_", "controller_runtime_", "workqueue_", "rest_client_", "leader_election_"))
+    page = set(
+        re.findall(
+            r"^\| `(\w+)`", (ROOT / "docs" / "reference" / "metrics.md").read_text(), re.MULTILINE
+        )
+    )
+    names = asked(
+        ("larder_", "controller_runtime_", "workqueue_", "rest_client_", "leader_election_")
+    )
     names -= {name for name in names if name.startswith("larder_engine_")}
     assert len(names) > 60 and names <= page, names - page
 
 
 def test_those_of_the_connector_are_the_connectors():
-    assert asked("larder_engine_") == set(re.findall(r'name="(larder_engine_\w+)"', CONNECTOR.read_text()))
+    assert asked("larder_engine_") == set(
+        re.findall(r'name="(larder_engine_\w+)"', CONNECTOR.read_text())
+    )
 
 
 def test_those_of_vllm_are_vllms():

@@ -19,7 +19,9 @@ def children(config):
 
 
 def has_larder(config):
-    return config.get("kv_connector") == LARDER or any(has_larder(child) for child in children(config))
+    return config.get("kv_connector") == LARDER or any(
+        has_larder(child) for child in children(config)
+    )
 
 
 def written(root):
@@ -52,12 +54,25 @@ def on_a_cpu(config, folder):
     """The configuration with ExampleConnector over `folder` in NIXL's place, and one of
     tests/python/models in the place of a user's module."""
     if children(config):
-        return {**config, "kv_connector_extra_config": {"connectors": [on_a_cpu(one, folder) for one in children(config)]}}
+        return {
+            **config,
+            "kv_connector_extra_config": {
+                "connectors": [on_a_cpu(one, folder) for one in children(config)]
+            },
+        }
     if config["kv_connector"] == LARDER:
         return config
     if "kv_connector_module_path" in config:
-        return {**config, "kv_connector": "FailingNeighbour", "kv_connector_module_path": "neighbour"}
-    return {**config, "kv_connector": "ExampleConnector", "kv_connector_extra_config": {"shared_storage_path": str(folder)}}
+        return {
+            **config,
+            "kv_connector": "FailingNeighbour",
+            "kv_connector_module_path": "neighbour",
+        }
+    return {
+        **config,
+        "kv_connector": "ExampleConnector",
+        "kv_connector_extra_config": {"shared_storage_path": str(folder)},
+    }
 
 
 def answers_hits_and_counts(engine, example):
@@ -65,7 +80,9 @@ def answers_hits_and_counts(engine, example):
     expected = engine.ask(WHOLE, **OFF), engine.alone(TAIL)
     shutil.rmtree(example, ignore_errors=True)  # ExampleConnector has forgotten both
     assert engine.ask_and_count(WHOLE) == (expected[0], 0)
-    assert engine.ask_and_count(WHOLE) == (expected[0], 512), "of ExampleConnector, which is asked first, or of Larder"
+    assert engine.ask_and_count(WHOLE) == (expected[0], 512), (
+        "of ExampleConnector, which is asked first, or of Larder"
+    )
     assert engine.ask_and_count(TAIL) == (expected[1], 512), "of Larder"
     assert engine._healthy()
     assert first_tokens(engine, "hit") >= 1 and first_tokens(engine, "miss") >= 1
@@ -75,4 +92,8 @@ def answers_hits_and_counts(engine, example):
 def first_tokens(engine, cache):
     with Server(engine.url).request("GET", "/metrics", timeout_s=60) as response:
         lines = response.read().decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if "larder_engine_first_token_seconds_count" in line and f'cache="{cache}"' in line)
+    return sum(
+        float(line.split()[-1])
+        for line in lines
+        if "larder_engine_first_token_seconds_count" in line and f'cache="{cache}"' in line
+    )

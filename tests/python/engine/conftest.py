@@ -17,7 +17,9 @@ def make(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
 
     def maker(seed=0):
-        shape = dict(layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024)
+        shape = dict(
+            layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024
+        )
         return Path(make_model(str(folder / f"seed{seed}"), seed=seed, **shape))
 
     return maker

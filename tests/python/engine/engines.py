@@ -20,7 +20,11 @@ from larder.server import Server
 
 OFFLINE = Path(__file__).with_name("offline_run.py")
 # Only the connector's name: the connector must set the rest by itself.
-CONNECTOR = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}
+CONNECTOR = {
+    "kv_connector": "LarderConnector",
+    "kv_connector_module_path": "larder.vllm",
+    "kv_role": "kv_both",
+}
 OFF = {"kv_transfer_params": {"larder": "off"}}
 VOCABULARY = range(3, 1000)
 PATIENCE_S = 60  # for events that are sure to come, on a machine that may be busy
@@ -57,15 +61,41 @@ class Engine(VllmServer):
 
     larderd = None
 
-    def __init__(self, model, socket, folder, *arguments, extra=None, role="kv_both", connector=None, serve=False, **env):
+    def __init__(
+        self,
+        model,
+        socket,
+        folder,
+        *arguments,
+        extra=None,
+        role="kv_both",
+        connector=None,
+        serve=False,
+        **env,
+    ):
         """connector: the whole of --kv-transfer-config, in place of Larder alone with `extra` and
         `role`."""
-        connector = connector or {**CONNECTOR, "kv_role": role, "kv_connector_extra_config": extra or {}}
+        connector = connector or {
+            **CONNECTOR,
+            "kv_role": role,
+            "kv_connector_extra_config": extra or {},
+        }
         log = folder / f"vllm-{next(_numbers)}.log"
-        super().__init__("vLLM", str(model), "tiny", environment(socket, **env), log, connector, list(arguments), serve)
+        super().__init__(
+            "vLLM",
+            str(model),
+            "tiny",
+            environment(socket, **env),
+            log,
+            connector,
+            list(arguments),
+            serve,
+        )
 
     def ask(self, tokens, max_tokens=8, **fields):
-        return completions.stream_completion(self.url, "tiny", tokens, max_tokens, timeout_s=120, **fields).token_ids
+        return completions.stream_completion(
+            self.url, "tiny", tokens, max_tokens, timeout_s=120, **fields
+        ).token_ids
 
     def alone(self, tokens, max_tokens=8):
         """The answer without any cache."""
@@ -108,22 +138,42 @@ class Engine(VllmServer):
             answer = self.ask(tokens, max_tokens, **fields)
             if len(self.logged(REFUSED)) == refused:
                 return answer
-            assert time.monotonic() < deadline, "larderd refuses a chunk again and again, or is always late"
+            assert time.monotonic() < deadline, (
+                "larderd refuses a chunk again and again, or is always late"
+            )
 
     def ask_batch(self, prompts, max_tokens):
         """The answers to prompts that come in one request: vLLM has all of them within a few
         steps."""
-        body = {"model": "tiny", "prompt": prompts, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
+        body = {
+            "model": "tiny",
+            "prompt": prompts,
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+        }
         body["return_token_ids"] = True
         with Server(self.url).request("POST", "/v1/completions", body, 300) as response:
             choices = json.load(response)["choices"]
-        return [choice["token_ids"] for choice in sorted(choices, key=lambda choice: choice["index"])]
+        return [
+            choice["token_ids"] for choice in sorted(choices, key=lambda choice: choice["index"])
+        ]
 
     def logged(self, pattern):
         return re.findall(pattern, self.log.read_text(errors="replace"))
 
 
-def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, script=OFFLINE, connector=CONNECTOR, **llm):
+def run_offline(
+    model,
+    socket,
+    steps,
+    extra=None,
+    env=None,
+    timeout_s=180,
+    script=OFFLINE,
+    connector=CONNECTOR,
+    **llm,
+):
     """Runs offline_run.py, or a variant, and returns (the results, the whole output). In one
     process, which starts in half the time; servers and the example for offline use run like a
     user's, in several."""
@@ -131,9 +181,23 @@ def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, scrip
     # A file, not the output: a log line of another thread may stand between the parts of a long
     # print().
     with tempfile.NamedTemporaryFile(suffix=".json") as results:
-        job = {"model": str(model), "steps": steps, "connector": connector, "extra": extra or {}, "llm": llm, "results": results.name}
+        job = {
+            "model": str(model),
+            "steps": steps,
+            "connector": connector,
+            "extra": extra or {},
+            "llm": llm,
+            "results": results.name,
+        }
         command = [sys.executable, script, json.dumps(job)]
-        done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s)
+        done = subprocess.run(
+            command,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+        )
         written = Path(results.name).read_text()
     assert done.returncode == 0 and written, done.stdout[-6000:]
     return json.loads(written), done.stdout

@@ -30,7 +30,9 @@ def wait_before_resets(admin_socket, chunks):
     reset, before = LLM.reset_prefix_cache, committed(admin_socket)
 
     def when_stored(llm):
-        wait_for(lambda: committed(admin_socket) >= before + chunks, f"{chunks} chunks are committed")
+        wait_for(
+            lambda: committed(admin_socket) >= before + chunks, f"{chunks} chunks are committed"
+        )
         # stores that were just committed may keep blocks for a step
         wait_for(lambda: reset(llm), "vLLM's prefix cache is emptied")
 

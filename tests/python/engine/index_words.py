@@ -19,7 +19,9 @@ class IndexWords:
     """Of the living larderd of that name. Keeps its mapping after the file has gone."""
 
     def __init__(self, shm_name):
-        path = max(glob.glob(f"/dev/shm/{shm_name}.index.*"), key=lambda name: int(name.rsplit(".", 1)[1]))
+        path = max(
+            glob.glob(f"/dev/shm/{shm_name}.index.*"), key=lambda name: int(name.rsplit(".", 1)[1])
+        )
         words = numpy.memmap(path, dtype="<u8", mode="r")
         magic, _, _, _, _, _, entries, _, offset = _HEADER.unpack_from(words[:8].tobytes())
         assert magic == b"LARINDX1"

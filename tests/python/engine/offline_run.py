@@ -26,7 +26,9 @@ import larder.vllm.stores_under_way
 
 PATIENCE_S = 60
 # The next ask must hit: a late answer of larderd on a busy machine is waited for, not left out.
-larder.vllm.stores_under_way.ANSWER_WAIT_MS = larder.vllm.stores_under_way.WINDOW_ANSWER_WAIT_MS = 1000 * PATIENCE_S
+larder.vllm.stores_under_way.ANSWER_WAIT_MS = larder.vllm.stores_under_way.WINDOW_ANSWER_WAIT_MS = (
+    1000 * PATIENCE_S
+)
 
 
 def zero(path):
@@ -69,8 +71,14 @@ SOURCES = {"hit": "external_kv_transfer", "local": "local_cache_hit"}
 def counters(llm):
     found = llm.get_metrics() if llm.llm_engine.log_stats else []
     sources = [one for one in found if one.name == "vllm:prompt_tokens_by_source"]
-    counted = {name: sum(int(one.value) for one in found if one.name == metric) for name, metric in COUNTED.items()}
-    return counted | {name: sum(int(one.value) for one in sources if one.labels["source"] == source) for name, source in SOURCES.items()}
+    counted = {
+        name: sum(int(one.value) for one in found if one.name == metric)
+        for name, metric in COUNTED.items()
+    }
+    return counted | {
+        name: sum(int(one.value) for one in sources if one.labels["source"] == source)
+        for name, source in SOURCES.items()
+    }
 
 
 def ask(llm, step):
@@ -123,7 +131,9 @@ def image(seed):
     import numpy
     from PIL import Image
 
-    return Image.fromarray(numpy.random.default_rng(seed).integers(0, 255, (56, 56, 3), dtype=numpy.uint8))
+    return Image.fromarray(
+        numpy.random.default_rng(seed).integers(0, 255, (56, 56, 3), dtype=numpy.uint8)
+    )
 
 
 def hash_of_vllm(llm, picture):
@@ -196,7 +206,13 @@ def main():
 
     job = json.loads(sys.argv[1])
     connector = KVTransferConfig(**{"kv_connector_extra_config": job["extra"], **job["connector"]})
-    options = {"enforce_eager": True, "seed": 0, "max_model_len": 2048, "disable_log_stats": False, **job["llm"]}
+    options = {
+        "enforce_eager": True,
+        "seed": 0,
+        "max_model_len": 2048,
+        "disable_log_stats": False,
+        **job["llm"],
+    }
     if "pooler_config" in options:
         options["pooler_config"] = PoolerConfig(**options["pooler_config"])
     llm = LLM(model=job["model"], kv_transfer_config=connector, **options)

@@ -12,7 +12,16 @@ def test_it_answers_hits_and_counts(root, model, tmp_path):
     # A list without our plug-in: the processes of the server have only their imports.
     more = {"VLLM_PLUGINS": "lora_filesystem_resolver"}
     with start_larderd(tmp_path) as larderd:
-        with Engine(model, larderd.socket, tmp_path, "--dtype", "float32", connector=on_a_cpu(config, example), serve=True, **more) as engine:
+        with Engine(
+            model,
+            larderd.socket,
+            tmp_path,
+            "--dtype",
+            "float32",
+            connector=on_a_cpu(config, example),
+            serve=True,
+            **more,
+        ) as engine:
             engine.wait_ready()
             engine.larderd = larderd
             answers_hits_and_counts(engine, example)

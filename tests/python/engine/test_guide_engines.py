@@ -7,18 +7,27 @@ from pathlib import Path
 
 import pytest
 
-vllm_args = pytest.importorskip("vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere")
+vllm_args = pytest.importorskip(
+    "vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere"
+)
 
 from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory  # noqa: E402
 from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = ("README.md", "docs/get-started/your-model.md", "docs/guides/prefill-decode.md", "docs/guides/routers.md")
+PAGES = (
+    "README.md",
+    "docs/get-started/your-model.md",
+    "docs/guides/prefill-decode.md",
+    "docs/guides/routers.md",
+)
 ONLY = ("vllm serve ",)  # of the pages' commands
 
 
 def commands(page):
-    blocks = "".join(re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)).replace("\\\n", " ")
+    blocks = "".join(re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)).replace(
+        "\\\n", " "
+    )
     return [line for line in blocks.splitlines() if line.startswith(ONLY)]
 
 
@@ -31,8 +40,14 @@ def parser():
 
 
 def test_no_page_is_left_out():
-    pages = [ROOT / "README.md", *(ROOT / "docs" / "get-started").glob("*.md"), *(ROOT / "docs" / "guides").glob("*.md")]
-    assert [line for page in sorted(pages) for line in commands(page)] == sorted(COMMANDS, key=COMMANDS.index)
+    pages = [
+        ROOT / "README.md",
+        *(ROOT / "docs" / "get-started").glob("*.md"),
+        *(ROOT / "docs" / "guides").glob("*.md"),
+    ]
+    assert [line for page in sorted(pages) for line in commands(page)] == sorted(
+        COMMANDS, key=COMMANDS.index
+    )
     assert len(COMMANDS) >= 5
 
 
@@ -44,4 +59,7 @@ def test_vllm_takes_the_line(parser, command):
     assert KVConnectorFactory.get_connector_class(config).__name__ == "LarderConnector"
     assert config.kv_role in ("kv_both", "kv_producer", "kv_consumer")
     if "--kv-events-config" in command:
-        assert arguments.kv_events_config.enable_kv_cache_events and arguments.kv_events_config.publisher == "zmq"
+        assert (
+            arguments.kv_events_config.enable_kv_cache_events
+            and arguments.kv_events_config.publisher == "zmq"
+        )

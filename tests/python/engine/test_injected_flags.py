@@ -8,7 +8,9 @@ from composed_configs import children as children_of
 from composed_configs import written
 from golden_pods import commands
 
-vllm_args = pytest.importorskip("vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere")
+vllm_args = pytest.importorskip(
+    "vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere"
+)
 
 from vllm.config.kv_transfer import KVTransferConfig  # noqa: E402
 from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
@@ -30,7 +32,10 @@ def children(config):
     if config.kv_connector != "MultiConnector":
         return [config]
     # Like children of vLLM's MultiConnector: a child with an engine_id of its own would fail here.
-    return [KVTransferConfig(**child, engine_id=config.engine_id) for child in config.kv_connector_extra_config["connectors"]]
+    return [
+        KVTransferConfig(**child, engine_id=config.engine_id)
+        for child in config.kv_connector_extra_config["connectors"]
+    ]
 
 
 def test_vllm_takes_every_injected_flag(root, parser, tmp_path):
@@ -39,7 +44,10 @@ def test_vllm_takes_every_injected_flag(root, parser, tmp_path):
         if "--config" in flags:
             file = tmp_path / "config.yaml"
             file.write_text("port: 12345\n")
-            flags = [str(file) if at and flags[at - 1] == "--config" else word for at, word in enumerate(flags)]
+            flags = [
+                str(file) if at and flags[at - 1] == "--config" else word
+                for at, word in enumerate(flags)
+            ]
         config = parser.parse_args(flags).kv_transfer_config
         if config is None:  # spec.engine.flags: false
             continue
@@ -55,15 +63,24 @@ def test_vllm_takes_every_injected_flag(root, parser, tmp_path):
 def test_the_goldens_have_every_form_of_a_composed_configuration(root):
     """Real servers run these: tests/python/models/test_composed_servers.py."""
     composed = [config for config in written(root).values() if children_of(config)]
-    assert {children_of(config)[0]["kv_role"] for config in composed} == {"kv_both", "kv_consumer", "kv_producer"}
-    assert all((config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", "recompute") for config in composed)
+    assert {children_of(config)[0]["kv_role"] for config in composed} == {
+        "kv_both",
+        "kv_consumer",
+        "kv_producer",
+    }
+    assert all(
+        (config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", "recompute")
+        for config in composed
+    )
     assert all(children_of(config)[-1]["kv_connector"] == "LarderConnector" for config in composed)
     for has in (
         lambda config: "engine_id" in config,
         lambda config: "kv_port" in config,
         lambda config: children_of(config)[0]["kv_connector"] == "MultiConnector",
         lambda config: "kv_connector_module_path" in children_of(config)[0],
-        lambda config: "chunk_tokens" in children_of(config)[-1].get("kv_connector_extra_config", {}),
+        lambda config: (
+            "chunk_tokens" in children_of(config)[-1].get("kv_connector_extra_config", {})
+        ),
     ):
         assert any(has(config) for config in composed)
 
@@ -71,8 +88,16 @@ def test_the_goldens_have_every_form_of_a_composed_configuration(root):
 def test_a_config_file_comes_before_the_flag(parser, tmp_path):
     """docs/concepts/injection.md says so of --config."""
     file = tmp_path / "config.yaml"
-    file.write_text("port: 12345\nkv-transfer-config:\n  kv_connector: NixlConnector\n  kv_role: kv_both\n")
-    ours = json.dumps({"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"})
+    file.write_text(
+        "port: 12345\nkv-transfer-config:\n  kv_connector: NixlConnector\n  kv_role: kv_both\n"
+    )
+    ours = json.dumps(
+        {
+            "kv_connector": "LarderConnector",
+            "kv_connector_module_path": "larder.vllm",
+            "kv_role": "kv_both",
+        }
+    )
     args = parser.parse_args(["--config", str(file), "--kv-transfer-config", ours])
     assert args.port == 12345
     assert args.kv_transfer_config.kv_connector == "LarderConnector"
@@ -84,8 +109,13 @@ def test_a_connector_of_vllm_is_found_beside_our_module_path():
     from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 
     def config(name):
-        return KVTransferConfig(kv_connector=name, kv_connector_module_path="larder.vllm", kv_role="kv_both")
+        return KVTransferConfig(
+            kv_connector=name, kv_connector_module_path="larder.vllm", kv_role="kv_both"
+        )
 
-    assert KVConnectorFactory.get_connector_class(config("OffloadingConnector")).__name__ == "OffloadingConnector"
+    assert (
+        KVConnectorFactory.get_connector_class(config("OffloadingConnector")).__name__
+        == "OffloadingConnector"
+    )
     with pytest.raises(AttributeError):
         KVConnectorFactory.get_connector_class(config("NoSuchConnector"))

@@ -61,10 +61,25 @@ class Subscriber:
 def world(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("events")
     endpoint = f"ipc://{folder}/events"
-    config = {"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": endpoint, "topic": "kv"}
-    arguments = ["--block-size", str(BLOCK), "--max-model-len", "1600", "--kv-events-config", json.dumps(config)]
+    config = {
+        "enable_kv_cache_events": True,
+        "publisher": "zmq",
+        "endpoint": endpoint,
+        "topic": "kv",
+    }
+    arguments = [
+        "--block-size",
+        str(BLOCK),
+        "--max-model-len",
+        "1600",
+        "--kv-events-config",
+        json.dumps(config),
+    ]
     subscriber = Subscriber(endpoint)
-    with start_larderd(folder, "16MiB") as larderd, Engine(model, larderd.socket, folder, *arguments) as engine:
+    with (
+        start_larderd(folder, "16MiB") as larderd,
+        Engine(model, larderd.socket, folder, *arguments) as engine,
+    ):
         engine.wait_ready()
         engine.larderd = larderd
         yield types.SimpleNamespace(larderd=larderd, engine=engine, subscriber=subscriber)
@@ -75,7 +90,9 @@ def step_until(world, condition, what):
     """Events go out with steps: a short prompt is asked until the awaited events have come."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert world.subscriber.alive(), "the subscriber got a removal of a block that was never stored"
+        assert world.subscriber.alive(), (
+            "the subscriber got a removal of a block that was never stored"
+        )
         assert time.monotonic() < deadline, what
         world.engine.ask(prompt(time.monotonic(), 8), 4)
         time.sleep(0.06)

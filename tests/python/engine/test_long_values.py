@@ -26,7 +26,10 @@ def text(value):
 
 
 def layers(count, odd):
-    return [f"model.layers.{number}.{'self_attn' if number != odd else 'mlp'}.o_proj" for number in range(count)]
+    return [
+        f"model.layers.{number}.{'self_attn' if number != odd else 'mlp'}.o_proj"
+        for number in range(count)
+    ]
 
 
 def told_to(larderd, own, other):
@@ -36,7 +39,12 @@ def told_to(larderd, own, other):
         for client, fingerprint_text in ((first, other), (second, own)):
             client.set_namespace(fingerprint_text, "m", 128, GROUPS)
             assert client.wait_attached(1000 * PATIENCE_S)
-        larderd.wait_until(lambda: {own, other} <= {space["fingerprint"] for space in larderd.status()["namespaces"]}, PATIENCE_S)
+        larderd.wait_until(
+            lambda: (
+                {own, other} <= {space["fingerprint"] for space in larderd.status()["namespaces"]}
+            ),
+            PATIENCE_S,
+        )
         return "\n".join(line for _, line in iter(second.next_log, None))
 
 
@@ -45,7 +53,11 @@ def told_to(larderd, own, other):
 def test_both_values_are_shown_around_the_first_difference(larderd, odd):
     told = told_to(larderd, text(layers(800, odd)), text(layers(800, None)))
     difference = re.search(rf"differs from namespace [0-9a-f]+ in: {FIELD}: (.+) -> (.+)", told)
-    assert difference and f"layers.{odd}.self_attn." in difference[1] and f"layers.{odd}.mlp." in difference[2], told
+    assert (
+        difference
+        and f"layers.{odd}.self_attn." in difference[1]
+        and f"layers.{odd}.mlp." in difference[2]
+    ), told
     assert len(difference[0]) < 400
 
 

@@ -40,9 +40,14 @@ def world(model, tmp_path_factory):
 def start(world):
     # Through: stored chunks are soon on the disk, whatever the memory has room for.
     world.larderd = world.engine.larderd = start_larderd(
-        world.folder, MEMORY, world.name, f"disk:\n  path: {world.folder}/disk\n  size: 1GiB\n  write: through\n"
+        world.folder,
+        MEMORY,
+        world.name,
+        f"disk:\n  path: {world.folder}/disk\n  size: 1GiB\n  write: through\n",
     )
-    wait_for(lambda: len(world.larderd.status()["sessions"]["attached"]) == 2, PATIENCE_S, "attaching")
+    wait_for(
+        lambda: len(world.larderd.status()["sessions"]["attached"]) == 2, PATIENCE_S, "attaching"
+    )
 
 
 @pytest.fixture
@@ -151,7 +156,9 @@ def test_a_stopped_disk_costs_one_deadline_once(world, engine, throttle):
     check(engine, *texts[1])
     check(engine, *texts[2])
     assert [count for count in fetched(engine)[len(before) :] if count] == []
-    assert len(fetched(engine)) - len(before) <= 1, "a disk that is known to stand is not waited for"
+    assert len(fetched(engine)) - len(before) <= 1, (
+        "a disk that is known to stand is not waited for"
+    )
     throttle.reads(0)
     engine.larderd = world.larderd
     text, alone = store_below(world, "moving again")

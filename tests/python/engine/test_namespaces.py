@@ -29,7 +29,9 @@ def world(make, root, tmp_path_factory):
     assert len(text) > 256
     with start_larderd(folder) as larderd:
         example = run_example(root, folder, path, larderd, len(text) // 128)
-        yield types.SimpleNamespace(folder=folder, path=path, larderd=larderd, text=text, example=example)
+        yield types.SimpleNamespace(
+            folder=folder, path=path, larderd=larderd, text=text, example=example
+        )
 
 
 def run_example(root, folder, path, larderd, chunks):
@@ -37,11 +39,26 @@ def run_example(root, folder, path, larderd, chunks):
     log, until the chunk's request had ended: the chunk is not stored then."""
     (folder / "text").write_text(EXAMPLE)
     script = root / "shim" / "python" / "examples" / "offline.py"
-    command = [sys.executable, EXAMPLE_RUN, larderd.admin_socket, str(chunks), script, path, folder / "text"]
+    command = [
+        sys.executable,
+        EXAMPLE_RUN,
+        larderd.admin_socket,
+        str(chunks),
+        script,
+        path,
+        folder / "text",
+    ]
     env = environment(larderd.socket)
     for _ in range(5):
         larderd.request("POST", "/v1/clear")
-        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        done = subprocess.run(
+            command,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
         if done.returncode == 0 or not re.search(REFUSED, done.stdout):
             break
     assert done.returncode == 0, done.stdout[-6000:]
@@ -61,15 +78,28 @@ def salted(world):
 
 def test_another_dtype_and_a_salt_miss_and_short_prompts_are_left_alone(world):
     short = prompt("short", 200)
-    steps = [{"ask": world.text}, {"ask": short}, *settled(world), {"ask": world.text}, {"ask": short}, {"ask": world.text, "salt": "mine"}]
+    steps = [
+        {"ask": world.text},
+        {"ask": short},
+        *settled(world),
+        {"ask": world.text},
+        {"ask": short},
+        {"ask": world.text, "salt": "mine"},
+    ]
     salted_before = salted(world)
-    results, log = run_offline(world.path, world.larderd.socket, steps, extra={"min_tokens": 201}, dtype="float32")
+    results, log = run_offline(
+        world.path, world.larderd.socket, steps, extra={"min_tokens": 201}, dtype="float32"
+    )
     cold, short_cold, _, _, warm, short_warm, with_salt = results
     assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
     assert warm["tokens"] == cold["tokens"]
     assert (short_cold["hit"], short_warm["hit"]) == (0, 0)
     assert with_salt["hit"] == 0 and with_salt["tokens"] == cold["tokens"]
-    wait_for(lambda: salted(world) == salted_before + 1, PATIENCE_S, "larderd hears of the one request with a salt")
+    wait_for(
+        lambda: salted(world) == salted_before + 1,
+        PATIENCE_S,
+        "larderd hears of the one request with a salt",
+    )
     assert "dtype" in named_in(log)
 
 
@@ -79,13 +109,20 @@ def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
     fill in decode."""
     llm = {
         "block_size": 32,
-        "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
+        "speculative_config": {
+            "method": "ngram",
+            "num_speculative_tokens": 3,
+            "prompt_lookup_max": 3,
+            "prompt_lookup_min": 1,
+        },
     }
     ask = {"ask": world.text, "max_tokens": 150}
     extra = {"chunk_tokens": 128}
     steps = [ask, *settled(world), ask]
     # float32: in 150 tokens bfloat16 has near ties, which rounding decides by the machine.
-    (cold, *_, warm), log = run_offline(world.path, world.larderd.socket, steps, extra=extra, dtype="float32", **llm)
+    (cold, *_, warm), log = run_offline(
+        world.path, world.larderd.socket, steps, extra=extra, dtype="float32", **llm
+    )
     assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
     assert warm["tokens"] == cold["tokens"]
     assert cold["drafts"] > 0, "the test must make vLLM speculate"
@@ -99,10 +136,19 @@ def test_a_fine_tune_at_the_same_path_misses_and_the_negative_control(world, mak
     shutil.rmtree(world.path)
     shutil.copytree(make(1), world.path)
     ask = {"ask": world.text, "max_tokens": 16}
-    steps = [ask, *settled(world), ask, {"zero": f"/dev/shm/{world.larderd.shm_name}.arena"}, {"reset": True}, ask]
+    steps = [
+        ask,
+        *settled(world),
+        ask,
+        {"zero": f"/dev/shm/{world.larderd.shm_name}.arena"},
+        {"reset": True},
+        ask,
+    ]
     library = os.path.join(os.path.dirname(os.environ["LARDER_LIBRARY"]), "liblarder_test.so")
     bypassed = {"LARDER_LIBRARY": library, "LARDER_TEST_SKIP_VERIFY": "1"}
-    (cold, _, _, warm, _, _, zeroed), log = run_offline(world.path, world.larderd.socket, steps, env=bypassed)
+    (cold, _, _, warm, _, _, zeroed), log = run_offline(
+        world.path, world.larderd.socket, steps, env=bypassed
+    )
     assert cold["hit"] == 0
     assert "weights" in named_in(log)
     assert warm["hit"] == zeroed["hit"] == len(world.text) // 128 * 128

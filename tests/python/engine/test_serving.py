@@ -13,7 +13,16 @@ import time
 import types
 
 import pytest
-from engines import OFF, PATIENCE_S, SLACK_S, Engine, committed_chunks, prompt, start_larderd, wait_for
+from engines import (
+    OFF,
+    PATIENCE_S,
+    SLACK_S,
+    Engine,
+    committed_chunks,
+    prompt,
+    start_larderd,
+    wait_for,
+)
 from index_words import IndexWords
 
 from larder import completions, larderd_metrics
@@ -34,7 +43,11 @@ def world(model, tmp_path_factory):
         world.engine = engine
         world.alone = engine.ask(prompt("absent", 300))
         engine.larderd = world.larderd = start_larderd(folder)
-        wait_for(lambda: attached(world.larderd) == 2, PATIENCE_S, "attaching to a larderd that came late")
+        wait_for(
+            lambda: attached(world.larderd) == 2,
+            PATIENCE_S,
+            "attaching to a larderd that came late",
+        )
         yield world
     world.larderd.stop()
 
@@ -131,13 +144,24 @@ def test_equal_prompts_at_once_move_their_bytes_once(world, engine, fields):
     engine.store(text)
     engine.reset()
     before, share = engine.hits(), larderd_metrics.Share(world.larderd.metrics)
-    body = {"model": "tiny", "max_tokens": 8, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
+    body = {
+        "model": "tiny",
+        "max_tokens": 8,
+        "temperature": 0,
+        "ignore_eos": True,
+        "return_token_ids": True,
+    }
     body |= fields | {"prompt": [text] * fields["prompt"]}
     with Server(engine.url).request("POST", "/v1/completions", body, 120) as response:
         choices = json.load(response)["choices"]
-    assert [len(choice["token_ids"]) for choice in choices] == [8] * len(choices) and len(choices) in (8, 12)
+    assert [len(choice["token_ids"]) for choice in choices] == [8] * len(choices) and len(
+        choices
+    ) in (8, 12)
     assert engine.hits() - before == whole(600)
-    assert share.wait(loads=1, hit=whole(600)) and (share.loads(), share.tokens_hit()) == (1, whole(600))
+    assert share.wait(loads=1, hit=whole(600)) and (share.loads(), share.tokens_hit()) == (
+        1,
+        whole(600),
+    )
     assert failures(world.larderd) == (0, 0)
 
 
@@ -148,7 +172,9 @@ def test_equal_prompts_of_which_the_first_are_aborted(world, engine):
     alone = engine.store(text)
     for delay_s in (0, 0.005, 0.02):
         engine.reset()
-        threads = [threading.Thread(target=abort_after, args=(engine, text, delay_s)) for _ in range(6)]
+        threads = [
+            threading.Thread(target=abort_after, args=(engine, text, delay_s)) for _ in range(6)
+        ]
         for thread in threads:
             thread.start()
         answers = ask_all(engine, [text] * 6)
@@ -157,7 +183,11 @@ def test_equal_prompts_of_which_the_first_are_aborted(world, engine):
         assert [len(answer) for answer in answers] == [8] * 6
     engine.reset()
     assert engine.ask(text) == alone
-    wait_for(lambda: world.larderd.status()["holds"] == 0, PATIENCE_S, "giving up the holds of aborted requests")
+    wait_for(
+        lambda: world.larderd.status()["holds"] == 0,
+        PATIENCE_S,
+        "giving up the holds of aborted requests",
+    )
     assert failures(world.larderd) == (0, 0)
 
 
@@ -170,14 +200,20 @@ def test_requests_aborted_at_any_moment_leave_nothing_behind(world, engine):
         abort_after(engine, text, 0.02 * i)
     assert engine.ask(texts[0]) == alone
     engine.reset()  # succeeds only once every block is free
-    wait_for(lambda: world.larderd.status()["holds"] == 0, PATIENCE_S, "giving up the holds of aborted requests")
+    wait_for(
+        lambda: world.larderd.status()["holds"] == 0,
+        PATIENCE_S,
+        "giving up the holds of aborted requests",
+    )
     assert failures(world.larderd) == (0, 0)
 
 
 def abort_after(engine, text, seconds):
     connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
     body = {"model": "tiny", "prompt": text, "max_tokens": 400, "ignore_eos": True, "stream": True}
-    connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+    connection.request(
+        "POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"}
+    )
     time.sleep(seconds)
     connection.close()
 
@@ -198,7 +234,11 @@ def test_the_hit_shows_as_host_in_vllms_metrics(engine):
     connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
     connection.request("GET", "/metrics")
     lines = connection.getresponse().read().decode().splitlines()
-    hosts = [line for line in lines if line.startswith("vllm:prompt_tokens_cached_by_source_total") and '"host"' in line]
+    hosts = [
+        line
+        for line in lines
+        if line.startswith("vllm:prompt_tokens_cached_by_source_total") and '"host"' in line
+    ]
     assert hosts and float(hosts[0].rsplit(" ", 1)[1]) > 0
 
 
@@ -206,7 +246,10 @@ def test_the_log_tells_what_was_hit_and_stored(engine):
     text = prompt("log", 300)
     engine.store(text)
     engine.ask_and_count(text)
-    for line in (r"Total tokens 300, Larder hit tokens: 256, need to load: 256", r"Storing 256 out of 256 tokens for request"):
+    for line in (
+        r"Total tokens 300, Larder hit tokens: 256, need to load: 256",
+        r"Storing 256 out of 256 tokens for request",
+    ):
         wait_for(lambda line=line: engine.logged(line), PATIENCE_S, line)
 
 
@@ -220,7 +263,11 @@ def test_a_corrupted_slot_is_recomputed_dropped_and_stored_anew(world, engine):
     flip_a_bit_of_every_page(f"/dev/shm/{world.larderd.shm_name}.arena")
     answer, _ = engine.ask_and_count(text)
     assert answer == alone
-    wait_for(lambda: world.larderd.status()["trust"]["checksum_failures"] > before, PATIENCE_S, "verifying the slots reported BAD")
+    wait_for(
+        lambda: world.larderd.status()["trust"]["checksum_failures"] > before,
+        PATIENCE_S,
+        "verifying the slots reported BAD",
+    )
     assert engine.logged(r"Load of request \S+ failed")
     # One load finds the first bad chunk: the next may fail for the other one.
     wait_for(lambda: engine.ask_and_count(text) == (alone, 256), PATIENCE_S, "storing it anew")
@@ -243,9 +290,16 @@ def test_larderd_killed_under_loads_and_stores_and_started_again(world, engine):
     engine.reset()
     _, warm_s = timed(engine.ask, loaded[0])
     deaths = [kill_once(world, engine, number, loaded, alone, warm_s) for number in range(kills)]
-    in_store, in_load = sum(death.in_store for death in deaths), sum(death.in_load for death in deaths)
-    slowest_s, used_s = (sorted(getattr(death, name) for death in deaths) for name in ("slowest_s", "used_s"))
-    print(f"{kills} kills, {in_store} while chunks were being written, {in_load} in a request that loads")
+    in_store, in_load = (
+        sum(death.in_store for death in deaths),
+        sum(death.in_load for death in deaths),
+    )
+    slowest_s, used_s = (
+        sorted(getattr(death, name) for death in deaths) for name in ("slowest_s", "used_s")
+    )
+    print(
+        f"{kills} kills, {in_store} while chunks were being written, {in_load} in a request that loads"
+    )
     print(f"  slowest answer: {spread(slowest_s)} (cold {cold_s:.2f} s, warm {warm_s:.2f} s)")
     print(f"  from ready to a full hit: {spread(used_s)}")
     assert in_store >= kills // 4 and in_load >= kills // 4, "the kills missed their targets"
@@ -298,7 +352,9 @@ def kill_once(world, engine, number, loaded, alone, warm_s):
         asked.append(text)
         answers.append(engine.ask(text))
         ends.append(time.monotonic())
-    assert answers == [alone[loaded.index(text)] if text in loaded else engine.alone(text) for text in asked]
+    assert answers == [
+        alone[loaded.index(text)] if text in loaded else engine.alone(text) for text in asked
+    ]
 
     engine.larderd = world.larderd = start_larderd(world.folder, name=world.larderd.shm_name)
     ready = time.monotonic()
@@ -347,7 +403,9 @@ def test_larderd_stopped_for_a_while_and_continued(world, engine):
                 break
     finally:
         os.kill(world.larderd.child.pid, signal.SIGCONT)
-    print(f"{answered} requests answered while larderd stood still: slowest {slowest_s:.2f} s (cold {cold_s:.2f} s)")
+    print(
+        f"{answered} requests answered while larderd stood still: slowest {slowest_s:.2f} s (cold {cold_s:.2f} s)"
+    )
     assert slowest_s < cold_s + SLACK_S, "a request waited for larderd"
     continued = time.monotonic()
     engine.larderd = world.larderd
@@ -365,7 +423,12 @@ def test_query_twice_against_a_users_server(world, engine, tmp_path, capsys):
 
     file = tmp_path / "text"
     file.write_text("Sphinx of black quartz, judge my vow. " * 60)
-    assert query_twice.main(["--url", engine.url, "--file", str(file), "--larderd", "http://127.0.0.1:1"]) == 0
+    assert (
+        query_twice.main(
+            ["--url", engine.url, "--file", str(file), "--larderd", "http://127.0.0.1:1"]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "external cache" in shown and "identical in both" in shown
     assert "http://127.0.0.1:1/metrics cannot be read" in shown
@@ -393,18 +456,34 @@ def test_an_engine_that_is_reset_goes_on_in_a_namespace_of_its_own(world, engine
     text = prompt("private", 300)
     alone = engine.ask(text)
     assert engine.ask_and_count(text) == (alone, 256)
-    shared = {space["id"]: space["chunks"] for space in world.larderd.status()["namespaces"] if space["chunks"]}
+    shared = {
+        space["id"]: space["chunks"]
+        for space in world.larderd.status()["namespaces"]
+        if space["chunks"]
+    }
     for _ in range(2):
         connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
         connection.request("POST", "/reset_prefix_cache?reset_external=true")
         assert connection.getresponse().status == 200
         assert engine.ask_and_count(text) == (alone, 0)
-        wait_for(lambda: [space["chunks"] for space in private_of(world)] == [2], PATIENCE_S, "one private namespace, with the prompt's chunks")
-    assert {space["id"]: space["chunks"] for space in world.larderd.status()["namespaces"] if space["id"] in shared} == shared
+        wait_for(
+            lambda: [space["chunks"] for space in private_of(world)] == [2],
+            PATIENCE_S,
+            "one private namespace, with the prompt's chunks",
+        )
+    assert {
+        space["id"]: space["chunks"]
+        for space in world.larderd.status()["namespaces"]
+        if space["id"] in shared
+    } == shared
 
 
 def private_of(world):
-    return [space for space in world.larderd.status()["namespaces"] if "private: " in space["fingerprint"]]
+    return [
+        space
+        for space in world.larderd.status()["namespaces"]
+        if "private: " in space["fingerprint"]
+    ]
 
 
 # covers F-127

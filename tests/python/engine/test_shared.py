@@ -12,7 +12,16 @@ import time
 import types
 
 import pytest
-from engines import OFF, PATIENCE_S, SLACK_S, Engine, committed_chunks, prompt, start_larderd, wait_for
+from engines import (
+    OFF,
+    PATIENCE_S,
+    SLACK_S,
+    Engine,
+    committed_chunks,
+    prompt,
+    start_larderd,
+    wait_for,
+)
 from harness.redis import Missing, RedisServer
 
 from larder import completions
@@ -38,7 +47,10 @@ def world(root, model, tmp_path_factory):
         Engine(model, world.prefill_larderd.socket, folder, role="kv_producer") as world.prefill,
         Engine(model, world.decode_larderd.socket, folder, role="kv_consumer") as world.decode,
     ):
-        for engine, larderd in ((world.prefill, world.prefill_larderd), (world.decode, world.decode_larderd)):
+        for engine, larderd in (
+            (world.prefill, world.prefill_larderd),
+            (world.decode, world.decode_larderd),
+        ):
             engine.wait_ready()
             engine.larderd = larderd
             engine.ask(prompt("speed", TOKENS), **OFF)  # now the engine knows its computing speed
@@ -63,7 +75,9 @@ def load(path):
 class proxy:
     def __init__(self, world, prefill, decode):
         self._server = world.example.serve(prefill.url, decode.url, 0)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}
+        )
 
     def __enter__(self):
         self._thread.start()
@@ -137,7 +151,9 @@ def test_what_one_node_computes_the_other_loads(world):
         world.decode.reset()
         timed.append(completions.stream_completion(world.decode.url, "tiny", text, 8, **fields))
     cold, warm, again = timed
-    print(f"TTFT computed {cold.ttft_s:.3f} s, from Redis {warm.ttft_s:.3f} s, from memory {again.ttft_s:.3f} s")
+    print(
+        f"TTFT computed {cold.ttft_s:.3f} s, from Redis {warm.ttft_s:.3f} s, from memory {again.ttft_s:.3f} s"
+    )
 
 
 def test_the_prompt_is_computed_once(world):
@@ -179,7 +195,10 @@ def test_a_lost_backend_is_a_recompute(world, how):
         for text, expected in zip(texts, alone):
             world.decode.reset()
             answer = []
-            assert timed(lambda text=text: answer.extend(world.decode.ask(text))) < 2 * computing_s + SLACK_S
+            assert (
+                timed(lambda text=text: answer.extend(world.decode.ask(text)))
+                < 2 * computing_s + SLACK_S
+            )
             assert answer == expected
     finally:
         if how == signal.SIGSTOP:
@@ -210,7 +229,9 @@ def test_a_lost_decode_engine_is_a_recompute(world):
 
 
 def test_both_on_one_larderd(world):
-    with Engine(world.model, world.prefill_larderd.socket, world.folder, role="kv_consumer") as other:
+    with Engine(
+        world.model, world.prefill_larderd.socket, world.folder, role="kv_consumer"
+    ) as other:
         other.wait_ready()
         other.larderd = world.prefill_larderd
         text = prompt("one larderd", TOKENS)

@@ -23,7 +23,13 @@ def run(model, larderd, steps):
     library = os.path.join(os.path.dirname(os.environ["LARDER_LIBRARY"]), "liblarder_test.so")
     env = {"LARDER_LIBRARY": library, "LARDER_TEST_SLOW_STORES_MS": str(SLOW_MS)}
     results, log = run_offline(
-        model, larderd.socket, steps, env=env, max_model_len=128 * BLOCKS, num_gpu_blocks_override=BLOCKS + 1, max_num_seqs=2
+        model,
+        larderd.socket,
+        steps,
+        env=env,
+        max_model_len=128 * BLOCKS,
+        num_gpu_blocks_override=BLOCKS + 1,
+        max_num_seqs=2,
     )
     assert "Larder is off" not in log
     return results
@@ -40,10 +46,17 @@ def from_larder(larderd, text):
 
 
 # covers F-049
-def test_blocks_of_a_request_that_ended_are_not_given_to_the_next_one_before_they_are_stored(model, larderd):
+def test_blocks_of_a_request_that_ended_are_not_given_to_the_next_one_before_they_are_stored(
+    model, larderd
+):
     """The request ends in the step that fills its chunks, and the next request needs its blocks."""
     text, other = prompt("slow", 512), prompt("slow, other", 512)
-    steps = [*alone(text), {"ask": text, "max_tokens": 1}, {"ask": other, "max_tokens": 1}, *from_larder(larderd, text)]
+    steps = [
+        *alone(text),
+        {"ask": text, "max_tokens": 1},
+        {"ask": other, "max_tokens": 1},
+        *from_larder(larderd, text),
+    ]
     expected, *_, warm = run(model, larderd, steps)
     assert warm["hit"] == 512, "all chunks were stored"
     assert warm["tokens"] == expected["tokens"]
@@ -54,12 +67,20 @@ def test_what_was_not_read_before_a_preemption_is_not_stored(model, larderd):
     """Both fill their third chunk in one step, and the next one takes a block of the second request
     for the first. The two chunks before were stored long ago, at any speed of the machine."""
     texts = [prompt(f"slow, preempted {i}", 256) for i in range(2)]
-    before = [step for text in texts for step in ({"ask": text, "max_tokens": 1}, {"settle": larderd.admin_socket})]
+    before = [
+        step
+        for text in texts
+        for step in ({"ask": text, "max_tokens": 1}, {"settle": larderd.admin_socket})
+    ]
     # the first goes on for longer than a copy takes
     *_, grown = run(model, larderd, [*before, {"ask_all": texts, "max_tokens": 420}])
     assert grown["preemptions"] > 0, "the test must make vLLM preempt"
     turns = [(text + answer)[:400] for text, answer in zip(texts, grown["tokens"])]
-    answers = run(model, larderd, [step for turn in turns for step in (*alone(turn), *from_larder(larderd, turn))])
+    answers = run(
+        model,
+        larderd,
+        [step for turn in turns for step in (*alone(turn), *from_larder(larderd, turn))],
+    )
     for expected, warm in (answers[0], answers[4]), (answers[5], answers[9]):
         assert warm["hit"] >= 256, "the stored chunks are loaded"
         assert warm["tokens"] == expected["tokens"]

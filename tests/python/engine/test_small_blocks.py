@@ -17,8 +17,22 @@ OUTPUT = 200  # 400 tokens of a prompt and these are 19 blocks
 def world(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     larderd = start_larderd(folder)
-    arguments = ["--block-size", "32", "--max-num-batched-tokens", "96", "--max-num-seqs", "8", "--max-model-len", "1600"]
-    with larderd, Engine(model, larderd.socket, folder, *arguments, "--num-gpu-blocks-override", str(BLOCKS)) as engine:
+    arguments = [
+        "--block-size",
+        "32",
+        "--max-num-batched-tokens",
+        "96",
+        "--max-num-seqs",
+        "8",
+        "--max-model-len",
+        "1600",
+    ]
+    with (
+        larderd,
+        Engine(
+            model, larderd.socket, folder, *arguments, "--num-gpu-blocks-override", str(BLOCKS)
+        ) as engine,
+    ):
         engine.wait_ready()
         engine.larderd = larderd
         yield types.SimpleNamespace(larderd=larderd, engine=engine)
@@ -67,7 +81,9 @@ def test_preempted_requests_are_answered_as_if_alone(world, engine):
     cold, at_first = engine.ask_batch(texts, OUTPUT), preemptions(engine)
     engine.reset()
     warm = engine.ask_batch(texts, OUTPUT)
-    assert at_first > 0 and preemptions(engine) > at_first, "the test must make vLLM preempt, cold and warm"
+    assert at_first > 0 and preemptions(engine) > at_first, (
+        "the test must make vLLM preempt, cold and warm"
+    )
     assert [len(answer) for answer in cold + warm] == [OUTPUT] * 16
     assert failures(world.larderd) == (0, 0)
     alone = engine.alone(texts[0], OUTPUT)
@@ -79,7 +95,11 @@ def test_preempted_requests_are_answered_as_if_alone(world, engine):
 def preemptions(engine):
     with Server(engine.url).request("GET", "/metrics") as response:
         lines = response.read().decode().splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vllm:num_preemptions_total"))
+    return sum(
+        float(line.rsplit(" ", 1)[1])
+        for line in lines
+        if line.startswith("vllm:num_preemptions_total")
+    )
 
 
 # covers F-127

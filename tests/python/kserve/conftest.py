@@ -12,8 +12,12 @@ from harness import cluster, kserve
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory):
     """LARDER_TEST_KSERVE=1: missing programs are a failure, not a skip."""
-    if not kserve.is_built() or not os.path.exists(f"{cluster.PATHS['kubernetes']}/bin/kube-controller-manager"):
-        assert not os.environ.get("LARDER_TEST_KSERVE"), "KServe or Kubernetes is not built: make deps-kserve"
+    if not kserve.is_built() or not os.path.exists(
+        f"{cluster.PATHS['kubernetes']}/bin/kube-controller-manager"
+    ):
+        assert not os.environ.get("LARDER_TEST_KSERVE"), (
+            "KServe or Kubernetes is not built: make deps-kserve"
+        )
         pytest.skip(f"no KServe in {kserve.HOME} (make deps-kserve)")
     script = str(cluster.ROOT / "tests" / "component" / "kube" / "apiserver.sh")
     folder = tmp_path_factory.mktemp("kserve")
@@ -23,14 +27,23 @@ def plane(tmp_path_factory):
     try:
         subprocess.run([script, "controllers", str(folder / "server")], check=True, timeout=60)
         with kserve.KServe(kubeconfig, folder / "kserve", clean=False) as controllers:
-            yield SimpleNamespace(kserve=controllers, kubeconfig=kubeconfig, kubectl=_kubectl(controllers.env))
+            yield SimpleNamespace(
+                kserve=controllers, kubeconfig=kubeconfig, kubectl=_kubectl(controllers.env)
+            )
     finally:
         subprocess.run([script, "down", str(folder / "server")], check=True, timeout=60)
 
 
 def _kubectl(env):
     def call(*words, stdin=None):
-        done = subprocess.run(["kubectl", *map(str, words)], input=stdin, env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            ["kubectl", *map(str, words)],
+            input=stdin,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode == 0, f"kubectl {words}: {done.stderr}"
         return done.stdout
 

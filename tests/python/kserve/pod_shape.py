@@ -31,7 +31,9 @@ def shape_of(pod):
     spec.pop("nodeName", None)
     for container in [*spec.get("initContainers", []), *spec["containers"]]:
         container["image"] = _without_host(container["image"])
-    return yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, width=4096)
+    return yaml.safe_dump(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, width=4096
+    )
 
 
 def pod_of_template(template, name, namespace):

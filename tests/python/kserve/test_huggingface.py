@@ -38,7 +38,9 @@ def is_built():
 
 
 def injected(root):
-    pod = yaml.safe_load((root / "tests/golden/inject/kserve-0.20-isvc-huggingface.out.yaml").read_text())
+    pod = yaml.safe_load(
+        (root / "tests/golden/inject/kserve-0.20-isvc-huggingface.out.yaml").read_text()
+    )
     (container,) = pod["spec"]["containers"]
     assert "command" not in container, "then another program than the image's entrypoint starts"
     return container
@@ -46,7 +48,11 @@ def injected(root):
 
 def as_here(root, text, workspace, socket):
     """The pod's paths, replaced by the paths of this machine."""
-    for there, here in ((IMAGES_FOLDER, str(workspace)), ("/larder/python", str(root / "shim/python")), ("/run/larder/llama.sock", socket)):
+    for there, here in (
+        (IMAGES_FOLDER, str(workspace)),
+        ("/larder/python", str(root / "shim/python")),
+        ("/run/larder/llama.sock", socket),
+    ):
         text = re.sub(rf"{there}(?![\w.-])", here, text)
     return text
 
@@ -56,24 +62,54 @@ def service(root, tmp_path_factory):
     """The server over a larderd. LARDER_TEST_KSERVE=1: a missing server is a failure, not a
     skip."""
     if not is_built():
-        assert not os.environ.get("LARDER_TEST_KSERVE"), "KServe's Hugging Face server is not there: make deps-kserve"
+        assert not os.environ.get("LARDER_TEST_KSERVE"), (
+            "KServe's Hugging Face server is not there: make deps-kserve"
+        )
         pytest.skip(f"no KServe in {HOME} (make deps-kserve)")
     folder = tmp_path_factory.mktemp("huggingface")
     workspace = folder / "workspace"
     workspace.mkdir()
     (workspace / "huggingfaceserver").symlink_to(HOME / "server")
     model, container, port = engine_pod.make_model(), injected(root), free_port()
-    with Larderd(f"{os.environ['LARDER_TEST_BIN']}/larderd", folder, f"larder-hf-{os.getpid()}", "128MiB") as larderd:
+    with Larderd(
+        f"{os.environ['LARDER_TEST_BIN']}/larderd", folder, f"larder-hf-{os.getpid()}", "128MiB"
+    ) as larderd:
         larderd.wait_ready()
-        env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1", VLLM_WORKER_MULTIPROC_METHOD="spawn")
+        env = engine_env(
+            larderd.socket,
+            os.environ["LARDER_LIBRARY"],
+            VLLM_CPU_KVCACHE_SPACE="1",
+            VLLM_WORKER_MULTIPROC_METHOD="spawn",
+        )
         env.pop("PYTHONHASHSEED", None)  # KServe's image does not set the variable
-        env |= {one["name"]: as_here(root, one["value"], workspace, larderd.socket) for one in container["env"]}
-        args = [f"--model_dir={model}", f"--http_port={port}", "--enable_grpc=false", *container["args"], *SMALL_CACHE]
+        env |= {
+            one["name"]: as_here(root, one["value"], workspace, larderd.socket)
+            for one in container["env"]
+        }
+        args = [
+            f"--model_dir={model}",
+            f"--http_port={port}",
+            "--enable_grpc=false",
+            *container["args"],
+            *SMALL_CACHE,
+        ]
         start = 'cd "$1" && shift && exec "$@"'
-        command = ["bash", "-c", start, "--", str(workspace), str(HOME / "bin/python3"), "-m", "huggingfaceserver", *args]
+        command = [
+            "bash",
+            "-c",
+            start,
+            "--",
+            str(workspace),
+            str(HOME / "bin/python3"),
+            "-m",
+            "huggingfaceserver",
+            *args,
+        ]
         with Process("huggingfaceserver", command, env, folder / "huggingfaceserver.log") as server:
             server.wait_until(lambda: _ready(port), READY_S)
-            yield SimpleNamespace(url=f"http://127.0.0.1:{port}", model=model, larderd=larderd, log=server.log)
+            yield SimpleNamespace(
+                url=f"http://127.0.0.1:{port}", model=model, larderd=larderd, log=server.log
+            )
 
 
 def _ready(port):
@@ -113,7 +149,9 @@ def settled(service):
 def told(service, wanted):
     """Tokens that larderd counts as hit, of all models; engines report within a second."""
     deadline = time.monotonic() + PATIENCE_S
-    while (found := sum(one["tokens_hit"] for one in service.larderd.status()["models"])) < wanted and time.monotonic() < deadline:
+    while (
+        found := sum(one["tokens_hit"] for one in service.larderd.status()["models"])
+    ) < wanted and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
 
@@ -130,7 +168,9 @@ def test_the_second_time_is_warm_and_the_same(service):
     assert hit == warm.cached_tokens == engine_pod.whole_chunks(warm)
     assert told(service, hit) == hit
     assert warm.token_ids == cold.token_ids
-    print(f"vLLM 0.24 of KServe's server: {warm.prompt_tokens} tokens, {hit} of them hit; {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s")
+    print(
+        f"vLLM 0.24 of KServe's server: {warm.prompt_tokens} tokens, {hit} of them hit; {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
+    )
 
 
 def test_what_cannot_be_loaded_is_computed(service):
@@ -142,7 +182,9 @@ def test_what_cannot_be_loaded_is_computed(service):
     again, _ = ask_anew(service, 1, tokens=300)
     assert again.token_ids == cold.token_ids
     assert failed_loads(service)
-    assert "Recovered from KV load failure: 1 request(s) rescheduled" in service.log.read_text(errors="replace")
+    assert "Recovered from KV load failure: 1 request(s) rescheduled" in service.log.read_text(
+        errors="replace"
+    )
     deadline, warm = time.monotonic() + PATIENCE_S, False
     # a load ends at the first bad chunk, so each turn finds and stores one bad chunk
     while not warm:

@@ -25,11 +25,17 @@ def blocks(page):
 def accepted(plane):
     for path in (ROOT / "charts" / "larder" / "files" / "crds").glob("*.yaml"):
         plane.kubectl("apply", "--server-side", "-f", path)
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd/cachepools.larder.dev")
-    return lambda text: plane.kubectl("-n", "default", "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
+    plane.kubectl(
+        "wait", "--for=condition=Established", "--timeout=120s", "crd/cachepools.larder.dev"
+    )
+    return lambda text: plane.kubectl(
+        "-n", "default", "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text
+    )
 
 
-@pytest.mark.parametrize("text", blocks("get-started/kserve"), ids=lambda text: yaml.safe_load(text)["kind"])
+@pytest.mark.parametrize(
+    "text", blocks("get-started/kserve"), ids=lambda text: yaml.safe_load(text)["kind"]
+)
 def test_an_example_is_accepted(accepted, text):
     assert "(server dry run)" in accepted(text)
 
@@ -42,13 +48,19 @@ def test_a_sample_is_accepted(accepted, path):
 def part_of(part, whole):
     """Whether `whole` has all values of `part`."""
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(key in whole and part_of(value, whole[key]) for key, value in part.items())
+        return isinstance(whole, dict) and all(
+            key in whole and part_of(value, whole[key]) for key, value in part.items()
+        )
     if isinstance(part, list):
-        return isinstance(whole, list) and len(part) == len(whole) and all(map(part_of, part, whole))
+        return (
+            isinstance(whole, list) and len(part) == len(whole) and all(map(part_of, part, whole))
+        )
     return part == whole
 
 
-@pytest.mark.parametrize("text", blocks("get-started/kserve"), ids=lambda text: yaml.safe_load(text)["kind"])
+@pytest.mark.parametrize(
+    "text", blocks("get-started/kserve"), ids=lambda text: yaml.safe_load(text)["kind"]
+)
 def test_an_example_is_part_of_its_sample(text):
     example = yaml.safe_load(text)
     assert any(part_of(example, yaml.safe_load(path.read_text())) for path in KSERVE)

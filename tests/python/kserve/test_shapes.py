@@ -37,20 +37,41 @@ def found(plane, service):
         return json.loads(plane.kubectl("-n", NAMESPACE, "get", *words, "-o", "json"))
 
     if service in TEMPLATES:
-        sets = wait_until(f"a LeaderWorkerSet of {service}", lambda: get("leaderworkersets")["items"], 60)
+        sets = wait_until(
+            f"a LeaderWorkerSet of {service}", lambda: get("leaderworkersets")["items"], 60
+        )
         pieces = sets[0]["spec"]["leaderWorkerTemplate"]
-        return {f"{service}-{part}": pod_of_template(pieces[f"{part}Template"], service, NAMESPACE) for part in ("leader", "worker")}
-    label = "serving.kserve.io/inferenceservice" if service.startswith("isvc") else "app.kubernetes.io/name"
+        return {
+            f"{service}-{part}": pod_of_template(pieces[f"{part}Template"], service, NAMESPACE)
+            for part in ("leader", "worker")
+        }
+    label = (
+        "serving.kserve.io/inferenceservice"
+        if service.startswith("isvc")
+        else "app.kubernetes.io/name"
+    )
     count = PARTS.get(service, 1)
 
     def all_of_them():
-        items = [one for one in get("pods", "-l", f"{label}={service}")["items"] if "router-scheduler" not in one["metadata"]["name"]]
+        items = [
+            one
+            for one in get("pods", "-l", f"{label}={service}")["items"]
+            if "router-scheduler" not in one["metadata"]["name"]
+        ]
         return items if len(items) == count else None
 
-    items = wait_until(f"{count} pods of {service}", all_of_them, 180, lambda: json.dumps(get("events")["items"])[-2000:])
+    items = wait_until(
+        f"{count} pods of {service}",
+        all_of_them,
+        180,
+        lambda: json.dumps(get("events")["items"])[-2000:],
+    )
     if count == 1:
         return {service: items[0]}
-    return {f"{service}-{'prefill' if 'prefill-' in one['metadata']['generateName'].removeprefix(service) else 'decode'}": one for one in items}
+    return {
+        f"{service}-{'prefill' if 'prefill-' in one['metadata']['generateName'].removeprefix(service) else 'decode'}": one
+        for one in items
+    }
 
 
 @pytest.mark.parametrize("service", [path.stem for path in SERVICES])
@@ -58,10 +79,15 @@ def test_pods_are_those_of_the_goldens(plane, pods, service):
     assert plane.kserve.alive(), "KServe's controllers have ended"
     for name, pod in pods[service].items():
         path = GOLDEN / f"kserve-{VERSION}-{name}.in.yaml"
-        text = f"# Made by KServe v{VERSION}.0's controllers of tests/python/kserve/services/{service}.yaml.\n" + shape_of(pod)
+        text = (
+            f"# Made by KServe v{VERSION}.0's controllers of tests/python/kserve/services/{service}.yaml.\n"
+            + shape_of(pod)
+        )
         if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
             path.write_text(text)
-        assert path.exists() and yaml.safe_load(path.read_text()) == yaml.safe_load(text), f"{path} differs: LARDER_TEST_WRITE_GOLDEN=1 writes the file; read the difference"
+        assert path.exists() and yaml.safe_load(path.read_text()) == yaml.safe_load(text), (
+            f"{path} differs: LARDER_TEST_WRITE_GOLDEN=1 writes the file; read the difference"
+        )
 
 
 def test_no_golden_is_left_over(pods):
@@ -77,7 +103,9 @@ def test_the_annotation_reaches_the_pod(pods, service):
 
 def test_an_annotation_in_the_metadata_of_an_llm_service_reaches_no_pod(plane, pods):
     """The warning of docs/get-started/kserve.md."""
-    service = yaml.safe_load((Path(__file__).parent / "services" / "llmisvc-own-command.yaml").read_text())
+    service = yaml.safe_load(
+        (Path(__file__).parent / "services" / "llmisvc-own-command.yaml").read_text()
+    )
     service["metadata"] = {"name": "elsewhere", "annotations": service["spec"].pop("annotations")}
     plane.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=yaml.safe_dump(service))
     (pod,) = found(plane, "elsewhere").values()

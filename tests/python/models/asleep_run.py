@@ -72,7 +72,11 @@ def sleep_within(llm, step):
     from vllm import SamplingParams
 
     engine, prompt = llm.llm_engine, {"prompt_token_ids": step["sleep_within"]}
-    engine.add_request("sleeps", prompt, SamplingParams(max_tokens=step["max_tokens"], temperature=0, ignore_eos=True))
+    engine.add_request(
+        "sleeps",
+        prompt,
+        SamplingParams(max_tokens=step["max_tokens"], temperature=0, ignore_eos=True),
+    )
     while not engine.step():
         pass
     nap(llm, 1, "keep")

@@ -22,8 +22,16 @@ def fields_of(sources):
     classes = {}
     for name, text in sources.items():
         if name.startswith("vllm/config/"):
-            classes.update({node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)})
-    parts = {name: _own_fields(node, classes) for name, node in classes.items() if _is_dataclass(node)}
+            classes.update(
+                {
+                    node.name: node
+                    for node in ast.walk(ast.parse(text))
+                    if isinstance(node, ast.ClassDef)
+                }
+            )
+    parts = {
+        name: _own_fields(node, classes) for name, node in classes.items() if _is_dataclass(node)
+    }
     return sorted(_leaves("VllmConfig", parts))
 
 
@@ -31,18 +39,34 @@ def variables_of(sources):
     """Names of vLLM's variables, less those that compile_factors() leaves out."""
     tree = ast.parse(sources["vllm/envs.py"])
     known = next(node.value for node in ast.walk(tree) if _assigns(node, "environment_variables"))
-    ignored = next((node.value for node in ast.walk(tree) if _assigns(node, "ignored_factors")), None)
-    left_out = {one.value for one in ast.walk(ignored) if isinstance(one, ast.Constant)} if ignored else set()
+    ignored = next(
+        (node.value for node in ast.walk(tree) if _assigns(node, "ignored_factors")), None
+    )
+    left_out = (
+        {one.value for one in ast.walk(ignored) if isinstance(one, ast.Constant)}
+        if ignored
+        else set()
+    )
     return sorted({key.value for key in known.keys} - left_out)
 
 
 def _assigns(node, name):
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
     return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
 
 def _is_dataclass(node):
-    names = {getattr(one, "id", getattr(one, "attr", None)) for decorator in node.decorator_list for one in ast.walk(decorator)}
+    names = {
+        getattr(one, "id", getattr(one, "attr", None))
+        for decorator in node.decorator_list
+        for one in ast.walk(decorator)
+    }
     return bool(names & {"config", "dataclass"})
 
 
@@ -63,7 +87,11 @@ def _own_fields(node, classes):
 def _names_in(annotation):
     names = set()
     for node in ast.walk(annotation):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and node.value.isidentifier()
+        ):
             names.add(node.value)
         names.add(getattr(node, "id", getattr(node, "attr", None)))
     return names

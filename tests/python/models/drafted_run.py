@@ -69,12 +69,21 @@ def run(llm, step):
     return {**result, "proposed": list(PROPOSED)} if isinstance(result, dict) else result
 
 
-registers, LarderConnectorWorker.register_kv_caches = LarderConnectorWorker.register_kv_caches, register
-updates, LarderConnectorScheduler.update_connector_output = LarderConnectorScheduler.update_connector_output, update
+registers, LarderConnectorWorker.register_kv_caches = (
+    LarderConnectorWorker.register_kv_caches,
+    register,
+)
+updates, LarderConnectorScheduler.update_connector_output = (
+    LarderConnectorScheduler.update_connector_output,
+    update,
+)
 exact_key, keys.key_behind = keys.key_behind, key
 stores, DraftKv.may_store = DraftKv.may_store, may_store
 of_offline_run, offline_run.run = offline_run.run, run
-offline_run.COUNTED |= {"accepted": "vllm:spec_decode_num_accepted_tokens", "drafted": "vllm:spec_decode_num_drafts"}
+offline_run.COUNTED |= {
+    "accepted": "vllm:spec_decode_num_accepted_tokens",
+    "drafted": "vllm:spec_decode_num_drafts",
+}
 
 if __name__ == "__main__":
     offline_run.main()

@@ -46,15 +46,31 @@ def make_head(folder, kind, seed=7):
     third = kind == "eagle3"
     layer, config = "midlayer." if third else "layers.0.", dict(_CONFIG)
     read, kv = 2 * HIDDEN if third else HIDDEN, KV_HEADS * HEAD
-    shapes = {"self_attn.q_proj": (HIDDEN, read), "self_attn.k_proj": (kv, read), "self_attn.v_proj": (kv, read), "self_attn.o_proj": (HIDDEN, HIDDEN)}
-    shapes |= {"mlp.gate_proj": (INNER, HIDDEN), "mlp.up_proj": (INNER, HIDDEN), "mlp.down_proj": (HIDDEN, INNER)}
+    shapes = {
+        "self_attn.q_proj": (HIDDEN, read),
+        "self_attn.k_proj": (kv, read),
+        "self_attn.v_proj": (kv, read),
+        "self_attn.o_proj": (HIDDEN, HIDDEN),
+    }
+    shapes |= {
+        "mlp.gate_proj": (INNER, HIDDEN),
+        "mlp.up_proj": (INNER, HIDDEN),
+        "mlp.down_proj": (HIDDEN, INNER),
+    }
     tensors = {f"{layer}{name}.weight": _random(*shape) for name, shape in shapes.items()}
-    tensors |= {f"{layer}self_attn.{name}.bias": _zeros(rows) for name, rows in (("v_proj", kv), ("o_proj", HIDDEN))}
+    tensors |= {
+        f"{layer}self_attn.{name}.bias": _zeros(rows)
+        for name, rows in (("v_proj", kv), ("o_proj", HIDDEN))
+    }
     attend_back(tensors, f"{layer}self_attn.")
     norms = [f"{layer}post_attention_layernorm.weight"]
     if third:
         # vLLM's default list names a layer twice for a target of four layers.
-        config |= dict(architectures=["LlamaForCausalLMEagle3"], draft_vocab_size=VOCABULARY, eagle_aux_hidden_state_layer_ids=[1, 2, 3])
+        config |= dict(
+            architectures=["LlamaForCausalLMEagle3"],
+            draft_vocab_size=VOCABULARY,
+            eagle_aux_hidden_state_layer_ids=[1, 2, 3],
+        )
         norms += ["midlayer.hidden_norm.weight", "midlayer.input_layernorm.weight", "norm.weight"]
         tensors["lm_head.weight"] = _random(VOCABULARY, HIDDEN)
     tensors["fc.weight"] = _random(HIDDEN, (3 if third else 2) * HIDDEN)
@@ -77,7 +93,10 @@ def make_mtp(folder, model, seed=7):
     tensors, layer = load_file(path / "model.safetensors"), f"model.layers.{last}."
     attend_back(tensors, f"{layer}self_attn.")
     tensors[f"{layer}eh_proj.weight"] = _random(HIDDEN, 2 * HIDDEN)
-    save_file(tensors | _ones(f"{layer}{name}.weight" for name in ("enorm", "hnorm", "shared_head.norm")), path / "model.safetensors")
+    save_file(
+        tensors | _ones(f"{layer}{name}.weight" for name in ("enorm", "hnorm", "shared_head.norm")),
+        path / "model.safetensors",
+    )
     (path / "config.json").write_text(json.dumps(config))
     return path
 
@@ -88,7 +107,9 @@ def attend_back(tensors, attention):
 
     half = HEAD // 2
     angles = torch.tensor([BACK * 10000 ** (-i / half) for i in range(half)])
-    sizes = torch.tensor([PEAK * (i < half // 2) for i in range(half)])  # the slow half tells near positions apart too little
+    sizes = torch.tensor(
+        [PEAK * (i < half // 2) for i in range(half)]
+    )  # the slow half tells near positions apart too little
     key = torch.cat([sizes * angles.cos(), sizes * angles.sin()])
     query = torch.cat([sizes, torch.zeros(half)])
     for name, heads, constant in (("q_proj", HEADS, query), ("k_proj", KV_HEADS, key)):

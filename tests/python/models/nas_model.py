@@ -48,20 +48,36 @@ def make(path, seed, common):
     generator = torch.Generator().manual_seed(seed)
     spread = common["initializer_range"]
     tensors = {
-        name: torch.ones(*size) if name.endswith("norm.weight") else torch.randn(*size, generator=generator) * spread
+        name: torch.ones(*size)
+        if name.endswith("norm.weight")
+        else torch.randn(*size, generator=generator) * spread
         for name, size in _sizes(common, own["head_dim"])
     }
-    save_file({name: one.to(torch.bfloat16) for name, one in tensors.items()}, path / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {name: one.to(torch.bfloat16) for name, one in tensors.items()},
+        path / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     return path
 
 
 def _sizes(common, head):
     hidden, wide, words = common["hidden_size"], common["intermediate_size"], common["vocab_size"]
-    yield from (("model.embed_tokens.weight", (words, hidden)), ("model.norm.weight", (hidden,)), ("lm_head.weight", (words, hidden)))
+    yield from (
+        ("model.embed_tokens.weight", (words, hidden)),
+        ("model.norm.weight", (hidden,)),
+        ("lm_head.weight", (words, hidden)),
+    )
     for layer, heads in enumerate(KV_HEADS):
         before = f"model.layers.{layer}."
-        yield from ((f"{before}{name}_layernorm.weight", (hidden,)) for name in ("input", "post_attention"))
-        yield from ((f"{before}self_attn.{name}_proj.weight", (heads * head, hidden)) for name in ("k", "v"))
-        yield from ((f"{before}self_attn.{name}_proj.weight", (hidden, hidden)) for name in ("q", "o"))
+        yield from (
+            (f"{before}{name}_layernorm.weight", (hidden,)) for name in ("input", "post_attention")
+        )
+        yield from (
+            (f"{before}self_attn.{name}_proj.weight", (heads * head, hidden)) for name in ("k", "v")
+        )
+        yield from (
+            (f"{before}self_attn.{name}_proj.weight", (hidden, hidden)) for name in ("q", "o")
+        )
         yield from ((f"{before}mlp.{name}_proj.weight", (wide, hidden)) for name in ("gate", "up"))
         yield f"{before}mlp.down_proj.weight", (hidden, wide)

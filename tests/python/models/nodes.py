@@ -17,10 +17,23 @@ class TwoNodes:
     def __init__(self, model, here, there, folder, *sizes, **env):
         self.here, self.there = here, there
         env["VLLM_HOST_IP"] = "127.0.0.1"
-        nodes = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", str(free_port()), *sizes]
+        nodes = [
+            "--nnodes",
+            "2",
+            "--master-addr",
+            "127.0.0.1",
+            "--master-port",
+            str(free_port()),
+            *sizes,
+        ]
         follow = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(model), "--headless", "--node-rank", "1",
                   *SHARED, *nodes, "--kv-transfer-config", json.dumps(CONNECTOR)]  # fmt: skip
-        self.follower = Process("the other node", follow, environment(there.socket, **env), folder / f"follower-{free_port()}.log")
+        self.follower = Process(
+            "the other node",
+            follow,
+            environment(there.socket, **env),
+            folder / f"follower-{free_port()}.log",
+        )
         self.engine = Engine(model, here.socket, folder, "--node-rank", "0", *SHARED, *nodes, **env)
 
     def __enter__(self):
@@ -45,4 +58,6 @@ class TwoNodes:
         return self.engine.ask(tokens, max_tokens), self.engine.hits() - before
 
     def logs(self):
-        return self.engine.log.read_text(errors="replace") + self.follower.log.read_text(errors="replace")
+        return self.engine.log.read_text(errors="replace") + self.follower.log.read_text(
+            errors="replace"
+        )

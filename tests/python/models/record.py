@@ -37,10 +37,19 @@ def named(name, what, tokens):
             from vllm.version import __version__
 
             Path(folder).mkdir(parents=True, exist_ok=True)
-            Path(folder, f"{name}.json").write_text(json.dumps({**facts, "vllm": __version__}, indent=1) + "\n")
+            Path(folder, f"{name}.json").write_text(
+                json.dumps({**facts, "vllm": __version__}, indent=1) + "\n"
+            )
 
 
-COLUMNS = ("model or setting", "prompt", "vLLM's own hit", "hit from Larder", "with another tail", "with zeroed KV")
+COLUMNS = (
+    "model or setting",
+    "prompt",
+    "vLLM's own hit",
+    "hit from Larder",
+    "with another tail",
+    "with zeroed KV",
+)
 NUMBERS = ("tokens", "local", "hits", "tail", "zeroed")
 
 
@@ -53,12 +62,20 @@ def result_of(record):
 def table(versions):
     """Markdown rows, in the order of the settings; hits in tokens. `versions`: {version: {name:
     record}}, the first one's numbers first."""
-    lines = [f"| {' | '.join([*COLUMNS, *versions])} |", "|---" * (len(COLUMNS) + len(versions)) + "|"]
+    lines = [
+        f"| {' | '.join([*COLUMNS, *versions])} |",
+        "|---" * (len(COLUMNS) + len(versions)) + "|",
+    ]
     names = {name for records in versions.values() for name in records}
-    for name in sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)):
+    for name in sorted(
+        names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name)
+    ):
         ran = [records.get(name) for records in versions.values()]
         told = [one for one in ran if one]
-        cells = [" / ".join(dict.fromkeys(str(one[key]) for one in told if one.get(key))) or "-" for key in NUMBERS]
+        cells = [
+            " / ".join(dict.fromkeys(str(one[key]) for one in told if one.get(key))) or "-"
+            for key in NUMBERS
+        ]
         lines.append(f"| {' | '.join([told[0]['what'], *cells, *map(result_of, ran)])} |")
     return "\n".join(lines)
 

@@ -11,8 +11,28 @@ import zipfile
 
 def wheel_url(requirement):
     """(version, address) of the wheel that pip would install."""
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:", "-q"]
-    command += ["--platform", "manylinux_2_28_x86_64", "--target", "/nonexistent", "--no-cache-dir", "--report", "-", requirement]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--dry-run",
+        "--ignore-installed",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "-q",
+    ]
+    command += [
+        "--platform",
+        "manylinux_2_28_x86_64",
+        "--target",
+        "/nonexistent",
+        "--no-cache-dir",
+        "--report",
+        "-",
+        requirement,
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     (found,) = json.loads(done.stdout)["install"]
     return found["metadata"]["version"], found["download_info"]["url"]
@@ -45,7 +65,9 @@ class _Remote(io.RawIOBase):
         if count <= 0:
             return 0
         headers = {"Range": f"bytes={self.at}-{self.at + count - 1}"}
-        with urllib.request.urlopen(urllib.request.Request(self.url, headers=headers), timeout=60) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(self.url, headers=headers), timeout=60
+        ) as answer:
             if answer.status != 206:
                 raise OSError(f"{self.url} is served whole only")
             data = answer.read(count)

@@ -52,14 +52,22 @@ _MLA = dict(
 )
 SHAPES = {
     "llama": dict(model_type="llama", num_key_value_heads=4, head_dim=32),
-    "llama_small": dict(model_type="llama", num_key_value_heads=4, head_dim=32, num_hidden_layers=2),
+    "llama_small": dict(
+        model_type="llama", num_key_value_heads=4, head_dim=32, num_hidden_layers=2
+    ),
     "llama_one_head": dict(model_type="llama", num_key_value_heads=1, head_dim=32),
     "qwen2": dict(model_type="qwen2", num_key_value_heads=2),
     "qwen3": dict(model_type="qwen3", num_key_value_heads=2, head_dim=64),
     "mixtral": dict(
-        model_type="mixtral", num_key_value_heads=4, num_local_experts=4, num_experts_per_tok=2, sliding_window=None
+        model_type="mixtral",
+        num_key_value_heads=4,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        sliding_window=None,
     ),
-    "mistral_window": dict(model_type="mistral", num_key_value_heads=4, head_dim=32, sliding_window=256),
+    "mistral_window": dict(
+        model_type="mistral", num_key_value_heads=4, head_dim=32, sliding_window=256
+    ),
     "window_33": dict(model_type="mistral", num_key_value_heads=4, head_dim=32, sliding_window=33),
     "gemma3": dict(
         model_type="gemma3_text",
@@ -118,7 +126,9 @@ SHAPES = {
         partial_rotary_factor=1.0,
         rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=1.0),
     ),
-    "prefix_lm": dict(model_type="hrm_text", num_hidden_layers=1, head_dim=32, H_cycles=1, L_cycles=1),
+    "prefix_lm": dict(
+        model_type="hrm_text", num_hidden_layers=1, head_dim=32, H_cycles=1, L_cycles=1
+    ),
     "lfm2": dict(
         model_type="lfm2",
         num_key_value_heads=2,
@@ -197,7 +207,13 @@ def make_adapter(path, seed, layers=4, hidden=256, kv=128, rank=8):
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     save_file(tensors, path / "adapter_model.safetensors")
-    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": ["q_proj", "v_proj"], "bias": "none"}
+    config = {
+        "peft_type": "LORA",
+        "r": rank,
+        "lora_alpha": 2 * rank,
+        "target_modules": ["q_proj", "v_proj"],
+        "bias": "none",
+    }
     (path / "adapter_config.json").write_text(json.dumps(config))
     return path
 
@@ -219,17 +235,41 @@ def make_image_model(folder):
     )
 
     path = Path(folder) / "image"
-    words = {word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "<image>", *(f"w{i}" for i in range(4, 1024))])}
+    words = {
+        word: i
+        for i, word in enumerate(
+            ["<pad>", "<s>", "</s>", "<image>", *(f"w{i}" for i in range(4, 1024))]
+        )
+    }
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
     tokenizer.add_special_tokens([AddedToken("<image>", special=True)])
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
-    small = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, initializer_range=0.08)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+    small = dict(
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        initializer_range=0.08,
+    )
     config = Blip2Config(
         vision_config=Blip2VisionConfig(**small, image_size=56, patch_size=14).to_dict(),
-        qformer_config=Blip2QFormerConfig(**small, vocab_size=1024, encoder_hidden_size=64).to_dict(),
+        qformer_config=Blip2QFormerConfig(
+            **small, vocab_size=1024, encoder_hidden_size=64
+        ).to_dict(),
         text_config=OPTConfig(
-            vocab_size=1024, hidden_size=256, ffn_dim=512, num_hidden_layers=4, num_attention_heads=8, word_embed_proj_dim=256,
-            max_position_embeddings=2048, init_std=0.08, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+            vocab_size=1024,
+            hidden_size=256,
+            ffn_dim=512,
+            num_hidden_layers=4,
+            num_attention_heads=8,
+            word_embed_proj_dim=256,
+            max_position_embeddings=2048,
+            init_std=0.08,
+            bos_token_id=1,
+            eos_token_id=2,
+            pad_token_id=0,
         ).to_dict(),
         num_query_tokens=16,
         image_token_index=3,
@@ -242,5 +282,7 @@ def make_image_model(folder):
     finally:
         torch.set_default_dtype(default)
     images = BlipImageProcessor(size={"height": 56, "width": 56})
-    Blip2Processor(image_processor=images, tokenizer=fast, num_query_tokens=16).save_pretrained(path)
+    Blip2Processor(image_processor=images, tokenizer=fast, num_query_tokens=16).save_pretrained(
+        path
+    )
     return path

@@ -30,9 +30,18 @@ def orders_of(half, move):
         state = half.setup.groups[group].state
         if state:
             HOW["first"] = HOW["first"] or hashes
-        if HOW["load"] == ("tokens" if state else "states") or (isinstance(HOW["load"], list) and group not in HOW["load"]):
+        if HOW["load"] == ("tokens" if state else "states") or (
+            isinstance(HOW["load"], list) and group not in HOW["load"]
+        ):
             continue
-        yield HOW["first"] if state and HOW["load"] == "another" else hashes, stride, pages, group, shard, number
+        yield (
+            HOW["first"] if state and HOW["load"] == "another" else hashes,
+            stride,
+            pages,
+            group,
+            shard,
+            number,
+        )
 
 
 def register(half, kv_caches, vllm_config=None):
@@ -59,7 +68,10 @@ cost_model.UNKNOWN_DEADLINE_S = cost_model.UNKNOWN_PROBE_DEADLINE_S = offline_ru
 cost_model.LoadOrRecompute.measured = lambda *measured, **more: None
 
 of_larder, LarderConnectorWorker._orders_of = LarderConnectorWorker._orders_of, orders_of
-registers, LarderConnectorWorker.register_kv_caches = LarderConnectorWorker.register_kv_caches, register
+registers, LarderConnectorWorker.register_kv_caches = (
+    LarderConnectorWorker.register_kv_caches,
+    register,
+)
 of_offline_run, offline_run.run = offline_run.run, run
 
 if os.environ.get("LARDER_TEST_MAMBA2"):

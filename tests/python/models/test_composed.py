@@ -19,7 +19,12 @@ ENV = {"PYTHONPATH": f"{HERE}:{ROOT / 'shim' / 'python'}"}
 
 
 def multi(*children, **more):
-    return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": list(children)}, **more}
+    return {
+        "kv_connector": "MultiConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"connectors": list(children)},
+        **more,
+    }
 
 
 EXAMPLE = {"kv_connector": "ExampleConnector", "kv_role": "kv_both"}
@@ -34,7 +39,10 @@ BY_HAND = {
     "a producer": multi({**EXAMPLE, "kv_role": "kv_producer"}, CONNECTOR, kv_role="kv_producer"),
     "a consumer": multi({**EXAMPLE, "kv_role": "kv_consumer"}, CONNECTOR, kv_role="kv_consumer"),
 }
-CONFIGS = {**{name: config for name, config in written(ROOT).items() if children(config)}, **BY_HAND}
+CONFIGS = {
+    **{name: config for name, config in written(ROOT).items() if children(config)},
+    **BY_HAND,
+}
 
 
 def off(log):
@@ -56,7 +64,9 @@ def alone(model, world, tmp_path_factory):
     """The answers of an engine without any cache, by prompt."""
     asked = [WHOLE, TAIL, OTHER, FAILING]
     steps = [step for text in asked for step in (ask(text, off=True), {"reset": True})]
-    results, _ = Walk(world, tmp_path_factory.mktemp("alone"), model, dtype="float32").run(steps, timeout_s=600)
+    results, _ = Walk(world, tmp_path_factory.mktemp("alone"), model, dtype="float32").run(
+        steps, timeout_s=600
+    )
     return {tuple(text): result["tokens"] for text, result in zip(asked, results)}
 
 
@@ -66,22 +76,46 @@ def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
     """ExampleConnector names a prompt by all of its whole blocks, so Larder is asked for a prompt
     with another tail. The last ask finds zeroed KV in Larder."""
     with start_larderd(tmp_path) as larderd:
-        walk, config = Walk(larderd, tmp_path, model, env=ENV, dtype="float32"), on_a_cpu(CONFIGS[name], tmp_path / "example")
-        steps = [ask(WHOLE), *walk.settled(), ask(WHOLE), *walk.settled(), ask(TAIL), *walk.settled()]
-        results, log = walk.run([*steps, {"zero": f"/dev/shm/{larderd.shm_name}.arena"}, ask(OTHER)], timeout_s=600, connector=config)
+        walk, config = (
+            Walk(larderd, tmp_path, model, env=ENV, dtype="float32"),
+            on_a_cpu(CONFIGS[name], tmp_path / "example"),
+        )
+        steps = [
+            ask(WHOLE),
+            *walk.settled(),
+            ask(WHOLE),
+            *walk.settled(),
+            ask(TAIL),
+            *walk.settled(),
+        ]
+        results, log = walk.run(
+            [*steps, {"zero": f"/dev/shm/{larderd.shm_name}.arena"}, ask(OTHER)],
+            timeout_s=600,
+            connector=config,
+        )
         assert not off(log), off(log)
         assert [one["hit"] for one in results[:3]] == [0, 512, 512]
-        assert [one["tokens"] for one in results] == [alone[tuple(text)] for text in (WHOLE, WHOLE, TAIL, OTHER)]
-        assert larderd.metrics()["larder_checksum_failures_total"] > 0, "the last ask must have tried to load"
+        assert [one["tokens"] for one in results] == [
+            alone[tuple(text)] for text in (WHOLE, WHOLE, TAIL, OTHER)
+        ]
+        assert larderd.metrics()["larder_checksum_failures_total"] > 0, (
+            "the last ask must have tried to load"
+        )
 
 
 # covers F-079
 def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
-    neighbour = {"kv_connector": "FailingNeighbour", "kv_connector_module_path": "neighbour", "kv_role": "kv_both"}
+    neighbour = {
+        "kv_connector": "FailingNeighbour",
+        "kv_connector_module_path": "neighbour",
+        "kv_role": "kv_both",
+    }
     with start_larderd(tmp_path) as larderd:
         walk = Walk(larderd, tmp_path, model, env=ENV, dtype="float32")
         steps = [ask(FAILING), *walk.settled(), ask(FAILING), *walk.settled(), ask(FAILING)]
-        (failed, computed, hit), log = walk.run(steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY))
+        (failed, computed, hit), log = walk.run(
+            steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY)
+        )
         assert "Recovered from KV load failure" in log
         expected = alone[tuple(FAILING)]
         assert failed["tokens"] == expected, "vLLM computes what failed"
@@ -91,13 +125,21 @@ def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
 
 # covers F-256
 def test_what_a_neighbour_brings_from_other_weights_is_not_stored(model, alone, tmp_path):
-    neighbour = {"kv_connector": "ForeignNeighbour", "kv_connector_module_path": "neighbour", "kv_role": "kv_both"}
+    neighbour = {
+        "kv_connector": "ForeignNeighbour",
+        "kv_connector_module_path": "neighbour",
+        "kv_role": "kv_both",
+    }
     with start_larderd(tmp_path) as larderd:
         walk = Walk(larderd, tmp_path, model, env=ENV, dtype="float32")
         steps = [ask(FAILING), *walk.settled(), ask(FAILING), *walk.settled(), ask(FAILING)]
-        (brought, computed, hit), log = walk.run(steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY))
+        (brought, computed, hit), log = walk.run(
+            steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY)
+        )
         expected = alone[tuple(FAILING)]
         assert brought["tokens"] != expected, "the control: KV of other weights changes the answer"
-        assert (computed["hit"], computed["tokens"]) == (0, expected), "the prompt is not in the cache"
+        assert (computed["hit"], computed["tokens"]) == (0, expected), (
+            "the prompt is not in the cache"
+        )
         assert (hit["hit"], hit["tokens"]) == (512, expected), "and the own one is"
         assert log.count("another connector of this engine loads KV") == 1

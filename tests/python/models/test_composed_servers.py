@@ -18,20 +18,33 @@ WRITTEN = written(HERE.parents[2])
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """With a tokenizer, which a server needs."""
-    shape = dict(layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024)
+    shape = dict(
+        layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024
+    )
     return make_model(str(tmp_path_factory.mktemp("models") / "llama"), **shape)
 
 
 @pytest.fixture(autouse=True)
 def neighbours(monkeypatch):
     """The server's processes import `neighbour`."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    )
 
 
 def serve(model, folder, config, *arguments):
     with start_larderd(folder) as larderd:
         connector = on_a_cpu(config, folder / "example")
-        with Engine(model, larderd.socket, folder, "--dtype", "float32", *arguments, connector=connector, serve=True) as engine:
+        with Engine(
+            model,
+            larderd.socket,
+            folder,
+            "--dtype",
+            "float32",
+            *arguments,
+            connector=connector,
+            serve=True,
+        ) as engine:
             engine.wait_ready(600)
             engine.larderd = larderd
             answers_hits_and_counts(engine, folder / "example")

@@ -21,11 +21,15 @@ class Drafted(Walk):
 
     def __init__(self, larderd, folder, model, speculative, **llm):
         speculative = {"num_speculative_tokens": 3, **speculative}
-        super().__init__(larderd, folder, model, dtype="float32", speculative_config=speculative, **llm)
+        super().__init__(
+            larderd, folder, model, dtype="float32", speculative_config=speculative, **llm
+        )
 
     def run(self, steps, timeout_s=900, **how):
         results, log = super().run(steps, timeout_s, script=SCRIPT, **how)
-        assert "Larder is off" not in log, [line for line in log.splitlines() if "Larder is off" in line]
+        assert "Larder is off" not in log, [
+            line for line in log.splitlines() if "Larder is off" in line
+        ]
         return results
 
 
@@ -33,7 +37,10 @@ def texts(tokens=600):
     """A prompt, and two forks behind its token 512."""
     generator = random.Random(1)
     whole = [generator.randrange(3, 1000) for _ in range(tokens)]
-    return whole, *([*whole[:512], *(generator.randrange(3, 1000) for _ in range(tokens - 512))] for _ in range(2))
+    return whole, *(
+        [*whole[:512], *(generator.randrange(3, 1000) for _ in range(tokens - 512))]
+        for _ in range(2)
+    )
 
 
 def asked(tokens, **more):
@@ -76,7 +83,9 @@ def headed(kind, larderd, folder, models):
     """Drafted with a head of HEADS."""
     if kind == "mtp":
         return Drafted(larderd, folder, make_mtp(folder, models("glm4_moe")), {"method": "mtp"})
-    return Drafted(larderd, folder, models("llama"), {"method": kind, "model": str(make_head(folder, kind))})
+    return Drafted(
+        larderd, folder, models("llama"), {"method": kind, "model": str(make_head(folder, kind))}
+    )
 
 
 @slow
@@ -86,42 +95,126 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, t
     chunk."""
     with record.named(kind, HEADS[kind], SHORT) as told:
         walk, (whole, fork, other) = headed(kind, larderd, tmp_path, models), texts(SHORT)
-        first = [*alone(whole, fork, other), asked(whole), {"settle": larderd.admin_socket}, asked(whole), *walk.settled(), asked(whole), *walk.settled()]
+        first = [
+            *alone(whole, fork, other),
+            asked(whole),
+            {"settle": larderd.admin_socket},
+            asked(whole),
+            *walk.settled(),
+            asked(whole),
+            *walk.settled(),
+        ]
         controls = [{"drafts": "zero"}, asked(whole), {"drafts": "kept"}, *walk.settled()]
-        rule_off = [{"rule": "off"}, asked(whole), *walk.settled(), asked(fork), {"rule": "on"}, *walk.settled()]
-        cold, cold_fork, cold_other, stored, local, warm, zeroed, unruled, wrong, forked = walk.run([*first, *controls, *rule_off, asked(fork)])
-        assert [one["hit"] for one in (stored, local, warm, zeroed, unruled, wrong, forked)] == [0, 128, 512, 512, 0, 512, 384]
+        rule_off = [
+            {"rule": "off"},
+            asked(whole),
+            *walk.settled(),
+            asked(fork),
+            {"rule": "on"},
+            *walk.settled(),
+        ]
+        cold, cold_fork, cold_other, stored, local, warm, zeroed, unruled, wrong, forked = walk.run(
+            [*first, *controls, *rule_off, asked(fork)]
+        )
+        assert [one["hit"] for one in (stored, local, warm, zeroed, unruled, wrong, forked)] == [
+            0,
+            128,
+            512,
+            512,
+            0,
+            512,
+            384,
+        ]
         assert local["local"] == 384
-        told(result="equal tokens and drafts", hits=warm["hit"], local=local["local"], tail=f"{forked['hit']} of 512")
+        told(
+            result="equal tokens and drafts",
+            hits=warm["hit"],
+            local=local["local"],
+            tail=f"{forked['hit']} of 512",
+        )
         for one in (stored, local, warm, zeroed, unruled):
             assert one["tokens"] == cold["tokens"]
         assert wrong["tokens"] == forked["tokens"] == cold_fork["tokens"]
         assert [differing(one, cold) for one in (stored, local, warm)] == [0, 0, 0]
         assert differing(forked, cold_fork) == 0
-        assert differing(wrong, cold_fork) > 0, "the control: keys without the next token give wrong draft KV, else equal drafts are no proof"
+        assert differing(wrong, cold_fork) > 0, (
+            "the control: keys without the next token give wrong draft KV, else equal drafts are no proof"
+        )
         assert differing(zeroed, cold) > 0, "the control: zeroed draft KV changes drafts"
         told(zeroed="equal tokens, other drafts")
 
-        _, again, second, third = walk.run([named(), asked(whole), *walk.settled(), asked(fork), *walk.settled(), asked(other)])
+        _, again, second, third = walk.run(
+            [named(), asked(whole), *walk.settled(), asked(fork), *walk.settled(), asked(other)]
+        )
         assert [one["hit"] for one in (again, second, third)] == [512, 512, 384]
-        assert [differing(again, cold), differing(second, cold_fork), differing(third, cold_other)] == [0, 0, 0]
+        assert [
+            differing(again, cold),
+            differing(second, cold_fork),
+            differing(third, cold_other),
+        ] == [0, 0, 0]
 
 
 @slow
 @pytest.mark.parametrize("kind", ["draft_same", "draft_small"])
 def test_a_draft_model(kind, larderd, models, tmp_path):
-    what = {"draft_same": "a draft model: the target itself, 3 drafts a step (float32)", "draft_small": "a draft model of two layers (float32)"}[kind]
+    what = {
+        "draft_same": "a draft model: the target itself, 3 drafts a step (float32)",
+        "draft_small": "a draft model of two layers (float32)",
+    }[kind]
     with record.named(kind, what, 600) as told:
-        draft = models("llama" if kind == "draft_same" else "llama_small", 0 if kind == "draft_same" else 3)
-        walk, (whole, fork, _) = Drafted(larderd, tmp_path, models("llama"), {"method": "draft_model", "model": str(draft)}), texts()
-        steps = [*alone(whole, fork), asked(whole), {"settle": larderd.admin_socket}, asked(whole), *walk.settled(), asked(whole), *walk.settled()]
-        steps += [asked(fork), *walk.settled(), asked(whole[:512]), *walk.settled(), {"drafts": "zero"}, asked(whole)]
+        draft = models(
+            "llama" if kind == "draft_same" else "llama_small", 0 if kind == "draft_same" else 3
+        )
+        walk, (whole, fork, _) = (
+            Drafted(
+                larderd, tmp_path, models("llama"), {"method": "draft_model", "model": str(draft)}
+            ),
+            texts(),
+        )
+        steps = [
+            *alone(whole, fork),
+            asked(whole),
+            {"settle": larderd.admin_socket},
+            asked(whole),
+            *walk.settled(),
+            asked(whole),
+            *walk.settled(),
+        ]
+        steps += [
+            asked(fork),
+            *walk.settled(),
+            asked(whole[:512]),
+            *walk.settled(),
+            {"drafts": "zero"},
+            asked(whole),
+        ]
         cold, cold_fork, stored, local, warm, forked, first, zeroed = walk.run(steps)
-        assert [one["hit"] for one in (stored, local, warm, forked, first, zeroed)] == [0, 0, 512, 512, 512, 512]
+        assert [one["hit"] for one in (stored, local, warm, forked, first, zeroed)] == [
+            0,
+            0,
+            512,
+            512,
+            512,
+            512,
+        ]
         assert local["local"] == 512
-        told(result="equal tokens and drafts", hits=warm["hit"], local=local["local"], tail=f"{forked['hit']} of 512")
-        assert stored["tokens"] == local["tokens"] == warm["tokens"] == zeroed["tokens"] == cold["tokens"] and forked["tokens"] == cold_fork["tokens"]
-        assert [differing(one, cold) for one in (stored, local, warm)] == [0, 0, 0] and differing(forked, cold_fork) == 0
+        told(
+            result="equal tokens and drafts",
+            hits=warm["hit"],
+            local=local["local"],
+            tail=f"{forked['hit']} of 512",
+        )
+        assert (
+            stored["tokens"]
+            == local["tokens"]
+            == warm["tokens"]
+            == zeroed["tokens"]
+            == cold["tokens"]
+            and forked["tokens"] == cold_fork["tokens"]
+        )
+        assert [differing(one, cold) for one in (stored, local, warm)] == [0, 0, 0] and differing(
+            forked, cold_fork
+        ) == 0
         assert differing(zeroed, cold) > 0, "the control: zeroed draft KV changes drafts"
         told(zeroed="equal tokens, other drafts")
         _, again, second = walk.run([named(), asked(whole), *walk.settled(), asked(fork)])
@@ -129,24 +222,43 @@ def test_a_draft_model(kind, larderd, models, tmp_path):
         assert differing(again, cold) == differing(second, cold_fork) == 0
         if kind == "draft_same":
             for one in (cold, warm, forked, again, second):
-                assert one["accepted"] == one["drafts"] > 0, "the target accepts its own next tokens"
+                assert one["accepted"] == one["drafts"] > 0, (
+                    "the target accepts its own next tokens"
+                )
 
 
 @slow
 def test_steps_without_the_drafter_store_nothing(larderd, models, tmp_path):
     """vLLM leaves the drafter out of a step with a request that is longer than the draft model
     serves."""
-    with record.named("draft_short", "a draft model that serves 300 tokens: chunks of steps with the drafter alone", 600) as told:
+    with record.named(
+        "draft_short",
+        "a draft model that serves 300 tokens: chunks of steps with the drafter alone",
+        600,
+    ) as told:
         speculative = {"method": "draft_model", "model": str(models("llama")), "max_model_len": 300}
         # Steps of 128 tokens. With max_num_batched_tokens=128 a step has 127, since vLLM keeps a place for a draft, and the second chunk
         # ends in a step without the drafter.
         how = dict(max_num_batched_tokens=1024, max_num_scheduled_tokens=128, max_num_seqs=4)
-        walk, (whole, _, _) = Drafted(larderd, tmp_path, models("llama"), speculative, **how), texts()
+        walk, (whole, _, _) = (
+            Drafted(larderd, tmp_path, models("llama"), speculative, **how),
+            texts(),
+        )
         short = whole[:280]
-        steps = [*alone(short, whole), asked(whole), *walk.settled(), asked(short), *walk.settled(), asked(whole)]
+        steps = [
+            *alone(short, whole),
+            asked(whole),
+            *walk.settled(),
+            asked(short),
+            *walk.settled(),
+            asked(whole),
+        ]
         cold_short, cold, stored, hit, again = walk.run(steps)
         assert [one["hit"] for one in (stored, hit, again)] == [0, 256, 256]
-        assert hit["tokens"] == cold_short["tokens"] and stored["tokens"] == again["tokens"] == cold["tokens"]
+        assert (
+            hit["tokens"] == cold_short["tokens"]
+            and stored["tokens"] == again["tokens"] == cold["tokens"]
+        )
         # Cold, the prompt has two more steps, and vLLM tells the drafts of each.
         assert hit["proposed"] and hit["proposed"] == cold_short["proposed"][2:]
         told(result="equal tokens and drafts", hits=again["hit"])

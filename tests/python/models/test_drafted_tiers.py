@@ -23,12 +23,18 @@ def first_engine(walk, whole):
 
 def judge(walk, whole, cold):
     """Of an engine over a larderd with an empty memory."""
-    _, again, zeroed = walk.run([named(), asked(whole), *walk.settled(), {"drafts": "zero"}, asked(whole)])
+    _, again, zeroed = walk.run(
+        [named(), asked(whole), *walk.settled(), {"drafts": "zero"}, asked(whole)]
+    )
     assert again["hit"] == zeroed["hit"] == 512
     assert again["tokens"] == zeroed["tokens"] == cold["tokens"]
     assert differing(again, cold) == 0
     assert differing(zeroed, cold) > 0, "the control: zeroed draft KV changes drafts"
-    return {"result": "equal tokens and drafts", "hits": again["hit"], "zeroed": "equal tokens, other drafts"}
+    return {
+        "result": "equal tokens and drafts",
+        "hits": again["hit"],
+        "zeroed": "equal tokens, other drafts",
+    }
 
 
 @slow
@@ -36,12 +42,22 @@ def judge(walk, whole, cold):
 def test_draft_kv_comes_back_from_disk(kind, models, tmp_path):
     """larderd is killed and started anew with an empty memory."""
     (tmp_path / "disk").mkdir()
-    how = "512MiB", f"larder-drafts-{os.getpid()}", f"disk:\n  path: {tmp_path}/disk\n  size: 1GiB\n  write: through\n"
+    how = (
+        "512MiB",
+        f"larder-drafts-{os.getpid()}",
+        f"disk:\n  path: {tmp_path}/disk\n  size: 1GiB\n  write: through\n",
+    )
     walk, whole = headed(kind, None, tmp_path, models), texts(SHORT)[0]
-    with record.named(f"drafts_disk_{kind}", f"{KINDS[kind]}: from the disk after a kill of larderd", SHORT) as told:
+    with record.named(
+        f"drafts_disk_{kind}", f"{KINDS[kind]}: from the disk after a kill of larderd", SHORT
+    ) as told:
         with start_larderd(tmp_path, *how) as walk.larderd:
             cold = first_engine(walk, whole)
-            wait_for(lambda: walk.larderd.status()["disk"]["chunks"] == CHUNKS, PATIENCE_S, "writing to the disk")
+            wait_for(
+                lambda: walk.larderd.status()["disk"]["chunks"] == CHUNKS,
+                PATIENCE_S,
+                "writing to the disk",
+            )
             walk.larderd.kill()
         for left in glob.glob(f"/dev/shm/{how[1]}.*"):
             os.unlink(left)
@@ -56,7 +72,9 @@ def test_draft_kv_comes_from_redis(kind, models, redis, tmp_path):  # noqa: F811
     """A second larderd, whose memory is empty, and a second engine."""
     extra = f"backend:\n  url: {redis.url}\n  prefix: shared\n"
     walk, whole = headed(kind, None, tmp_path, models), texts(SHORT)[0]
-    with record.named(f"drafts_redis_{kind}", f"{KINDS[kind]}: of another larderd, by Redis", SHORT) as told:
+    with record.named(
+        f"drafts_redis_{kind}", f"{KINDS[kind]}: of another larderd, by Redis", SHORT
+    ) as told:
         with start_larderd(tmp_path / "first", extra=extra) as walk.larderd:
             cold = first_engine(walk, whole)
             redis.wait_settled(2 * CHUNKS)

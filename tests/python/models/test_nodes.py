@@ -21,13 +21,18 @@ TP2 = ("--tensor-parallel-size", "2")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    shape = dict(layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024)
+    shape = dict(
+        layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024
+    )
     return make_model(str(tmp_path_factory.mktemp("models") / "llama"), **shape)
 
 
 @contextlib.contextmanager
 def larderds(folder, extra):
-    with start_larderd(folder / "here", extra=extra) as here, start_larderd(folder / "there", extra=extra) as there:
+    with (
+        start_larderd(folder / "here", extra=extra) as here,
+        start_larderd(folder / "there", extra=extra) as there,
+    ):
         yield here, there
 
 
@@ -59,15 +64,22 @@ def test_tensor_parallel_over_two_larderds(model, tmp_path, monkeypatch):
     folder = Path(tmp_path)
     with (
         start_larderd(folder / "here") as here,
-        record.named("tp2_nodes", "tensor parallel 2 over two nodes, with a larderd each (float32)", 600) as told,
+        record.named(
+            "tp2_nodes", "tensor parallel 2 over two nodes, with a larderd each (float32)", 600
+        ) as told,
     ):
         there = start_larderd(folder / "there", name=f"larder-there-{os.getpid()}")
         try:
             with TwoNodes(model, here, there, folder, *TP2, **env) as nodes:
-                alone, other, tailed = (nodes.engine.alone(one, 16) for one in (whole, gone, whole[:512] + tail))
+                alone, other, tailed = (
+                    nodes.engine.alone(one, 16) for one in (whole, gone, whole[:512] + tail)
+                )
                 cold, hit = nodes.ask(whole)
                 assert (cold, hit) == (alone, 0)
-                assert nodes.ask(whole) == (alone, 512) and nodes.ask(whole[:512] + tail) == (tailed, 512)
+                assert nodes.ask(whole) == (alone, 512) and nodes.ask(whole[:512] + tail) == (
+                    tailed,
+                    512,
+                )
                 stored = [one.wait_settled()["memory"]["chunks_committed"] for one in (here, there)]
                 assert stored[0] == stored[1] == 4, "each larderd has its own rank's part"
 
@@ -81,8 +93,12 @@ def test_tensor_parallel_over_two_larderds(model, tmp_path, monkeypatch):
                 there.kill()
                 assert nodes.ask(whole) == (alone, 512) and nodes.ask(gone)[0] == other
                 there = nodes.there = start_larderd(folder / "there", name=there.shm_name)
-                assert set(map(tuple, ask_until_hit(nodes, whole, 512))) == {tuple(alone)}, "warm: the chunks are there"
-                assert set(map(tuple, ask_until_hit(nodes, gone, 512))) == {tuple(other)}, "what it had refused is stored when it is asked again"
+                assert set(map(tuple, ask_until_hit(nodes, whole, 512))) == {tuple(alone)}, (
+                    "warm: the chunks are there"
+                )
+                assert set(map(tuple, ask_until_hit(nodes, gone, 512))) == {tuple(other)}, (
+                    "what it had refused is stored when it is asked again"
+                )
 
                 # A cold start: the one larderd has all, the other nothing.
                 there.stop()
@@ -90,16 +106,22 @@ def test_tensor_parallel_over_two_larderds(model, tmp_path, monkeypatch):
                 time.sleep(3)
                 again, lost = nodes.ask(whole)
                 assert (again, lost) == (alone, 0), "one larderd alone makes no hit"
-                assert set(map(tuple, ask_until_hit(nodes, whole, 512))) == {tuple(alone)}, "computed, and stored there again"
+                assert set(map(tuple, ask_until_hit(nodes, whole, 512))) == {tuple(alone)}, (
+                    "computed, and stored there again"
+                )
                 assert "Larder is off" not in nodes.logs()
 
             with TwoNodes(model, here, there, folder, *TP2, **env) as second:
                 second.engine.alone([5] * 40)
-                assert second.ask(whole) == (alone, 512), "a second engine hits what the first stored"
+                assert second.ask(whole) == (alone, 512), (
+                    "a second engine hits what the first stored"
+                )
                 unverified.touch()
                 zero(there)
                 wrong, hit = second.ask(whole)
-                assert hit == 512 and wrong != alone, "the control: with zeroed KV of the other node the answer must change"
+                assert hit == 512 and wrong != alone, (
+                    "the control: with zeroed KV of the other node the answer must change"
+                )
         finally:
             there.stop()
         told(result="equal tokens", hits=512, tail="512 of 552", zeroed="other tokens")
@@ -113,13 +135,24 @@ def test_the_other_nodes_part_comes_from_its_backend(model, tmp_path):
     except Missing as missing:
         pytest.skip(str(missing))
     whole = prompt("nodes backend", 600)
-    with server as redis, record.named("tp2_nodes_backend", "tensor parallel 2 over two nodes, from a backend (float32)", 600) as told:
+    with (
+        server as redis,
+        record.named(
+            "tp2_nodes_backend", "tensor parallel 2 over two nodes, from a backend (float32)", 600
+        ) as told,
+    ):
         extra = f"backend:\n  url: {redis.url}\n  prefix: shared\n"
-        with larderds(tmp_path / "first", extra) as (here, there), TwoNodes(model, here, there, tmp_path, *TP2, OMP_NUM_THREADS="1") as first:
+        with (
+            larderds(tmp_path / "first", extra) as (here, there),
+            TwoNodes(model, here, there, tmp_path, *TP2, OMP_NUM_THREADS="1") as first,
+        ):
             alone = first.engine.alone(whole, 16)
             assert first.ask(whole) == (alone, 0)
             redis.wait_settled(2 * 2 * 4)  # a record and the bytes of each part
-        with larderds(tmp_path / "second", extra) as (here, there), TwoNodes(model, here, there, tmp_path, *TP2, OMP_NUM_THREADS="1") as second:
+        with (
+            larderds(tmp_path / "second", extra) as (here, there),
+            TwoNodes(model, here, there, tmp_path, *TP2, OMP_NUM_THREADS="1") as second,
+        ):
             second.engine.alone([5] * 40)
             assert second.ask(whole) == (alone, 512)
         told(result="equal tokens", hits=512)

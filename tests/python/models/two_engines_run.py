@@ -18,8 +18,18 @@ def make(job, options):
     from vllm import LLM
     from vllm.config import KVTransferConfig
 
-    common = {"enforce_eager": True, "seed": 0, "max_model_len": 2048, "disable_log_stats": False, "dtype": "float32"}
-    return LLM(model=job["model"], kv_transfer_config=KVTransferConfig(**job["connector"]), **{**common, **job["llm"], **options})
+    common = {
+        "enforce_eager": True,
+        "seed": 0,
+        "max_model_len": 2048,
+        "disable_log_stats": False,
+        "dtype": "float32",
+    }
+    return LLM(
+        model=job["model"],
+        kv_transfer_config=KVTransferConfig(**job["connector"]),
+        **{**common, **job["llm"], **options},
+    )
 
 
 def answer(llm, step, admin):
@@ -34,8 +44,14 @@ def answer(llm, step, admin):
 
 
 def hits():
-    samples = [sample for metric in prometheus_client.REGISTRY.collect() for sample in metric.samples]
-    return sum(one.value for one in samples if one.name == "larder_engine_first_token_seconds_count" and one.labels["cache"] == "hit")
+    samples = [
+        sample for metric in prometheus_client.REGISTRY.collect() for sample in metric.samples
+    ]
+    return sum(
+        one.value
+        for one in samples
+        if one.name == "larder_engine_first_token_seconds_count" and one.labels["cache"] == "hit"
+    )
 
 
 def main():

@@ -38,4 +38,9 @@ SERVER = {
     "enable_prompt_tokens_details": ["--enable-prompt-tokens-details"],
     "enable_force_include_usage": ["--enable-force-include-usage"],
 }
-ENVIRONMENT = {"VLLM_API_KEY": "a-secret", "VLLM_LOGGING_LEVEL": "DEBUG", "VLLM_PORT": "29000", "VLLM_LOG_STATS_INTERVAL": "1"}
+ENVIRONMENT = {
+    "VLLM_API_KEY": "a-secret",
+    "VLLM_LOGGING_LEVEL": "DEBUG",
+    "VLLM_PORT": "29000",
+    "VLLM_LOG_STATS_INTERVAL": "1",
+}

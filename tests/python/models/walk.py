@@ -25,9 +25,23 @@ class Walk:
         """(results of the asks, log). `how`: of run_offline."""
         unverified = self.folder / "unverified"
         unverified.unlink(missing_ok=True)
-        env = {"LARDER_LIBRARY": str(TEST_LIBRARY), "LARDER_TEST_SKIP_VERIFY": str(unverified), "OMP_NUM_THREADS": "1", **self.env}
+        env = {
+            "LARDER_LIBRARY": str(TEST_LIBRARY),
+            "LARDER_TEST_SKIP_VERIFY": str(unverified),
+            "OMP_NUM_THREADS": "1",
+            **self.env,
+        }
         llm = {"skip_tokenizer_init": True, **MORE, **self.llm}
-        results, log = run_offline(self.model, self.larderd.socket, steps, extra=self.extra, env=env, timeout_s=timeout_s, **how, **llm)
+        results, log = run_offline(
+            self.model,
+            self.larderd.socket,
+            steps,
+            extra=self.extra,
+            env=env,
+            timeout_s=timeout_s,
+            **how,
+            **llm,
+        )
         return [result for result in results if isinstance(result, dict)], log
 
     def settled(self):
@@ -61,8 +75,23 @@ def steps_of(setting, walk, more=()):
         return {"ask": tokens, "max_tokens": setting.max_tokens, **setting.ask, **fields}
 
     steps = [ask(first, off=True), {"reset": True}, ask(tail, off=True), {"reset": True}]
-    steps += [ask(whole), {"settle": walk.larderd.admin_socket}, ask(whole), *walk.settled(), ask(whole), *walk.settled()]
-    steps += [ask(first), *walk.settled(), ask(tail), *walk.settled(), *more, *walk.zeroed(), ask(whole)]
+    steps += [
+        ask(whole),
+        {"settle": walk.larderd.admin_socket},
+        ask(whole),
+        *walk.settled(),
+        ask(whole),
+        *walk.settled(),
+    ]
+    steps += [
+        ask(first),
+        *walk.settled(),
+        ask(tail),
+        *walk.settled(),
+        *more,
+        *walk.zeroed(),
+        ask(whole),
+    ]
     return steps
 
 
@@ -72,9 +101,21 @@ def judge(setting, results):
     seen = [(result["hit"], result["local"]) for result in (cold, local, warm, first, tail, zeroed)]
     assert seen[0] == (0, 0), f"no chunk of another setting is hit: {seen}"
     assert seen[1] == (0 if setting.local_hit else setting.hit, setting.local_hit), seen
-    assert seen[2:] == [(setting.hit, 0), (setting.full_hit, 0), (setting.hit, 0), (setting.hit, 0)], seen
+    assert seen[2:] == [
+        (setting.hit, 0),
+        (setting.full_hit, 0),
+        (setting.hit, 0),
+        (setting.hit, 0),
+    ], seen
     assert local["tokens"] == warm["tokens"] == cold["tokens"]
     assert first["tokens"] == first_alone["tokens"]
     assert tail["tokens"] == tail_alone["tokens"]
-    assert zeroed["tokens"] != cold["tokens"], "the control: with zeroed KV the answer must change, else equal tokens are no proof"
-    return {"local": local["local"], "hits": warm["hit"], "tail": f"{tail['hit']} of {setting.hit + TAIL}", "zeroed": "other tokens"}
+    assert zeroed["tokens"] != cold["tokens"], (
+        "the control: with zeroed KV the answer must change, else equal tokens are no proof"
+    )
+    return {
+        "local": local["local"],
+        "hits": warm["hit"],
+        "tail": f"{tail['hit']} of {setting.hit + TAIL}",
+        "zeroed": "other tokens",
+    }

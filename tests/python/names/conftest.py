@@ -24,7 +24,9 @@ def with_tokenizer(tmp_path_factory):
     """Path of a tiny Llama that has a tokenizer too."""
     from demo.model import make_model
 
-    shape = dict(layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024)
+    shape = dict(
+        layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024
+    )
     return Path(make_model(str(tmp_path_factory.mktemp("tokenizer") / "model"), seed=0, **shape))
 
 

@@ -14,7 +14,9 @@ def live(world, model, *steps, refused="", **llm):
         if "ask" in step:
             walked += [{"settle": world.admin_socket}] + [{"reset": True}] * (not step.get("keeps"))
     env = {"OMP_NUM_THREADS": "1", **llm.pop("env", {})}
-    results, log = run_offline(model, world.socket, walked, env=env, timeout_s=900, **{"skip_tokenizer_init": True, **llm})
+    results, log = run_offline(
+        model, world.socket, walked, env=env, timeout_s=900, **{"skip_tokenizer_init": True, **llm}
+    )
     off = [line for line in log.splitlines() if "Larder is off for this engine" in line]
     assert [refused in line for line in off] == [True] * bool(refused), off or log[-3000:]
     return [result for result in results if isinstance(result, dict)]

@@ -15,7 +15,12 @@ os.dup2(2, 1)  # importing vLLM prints
 
 import offline_run  # noqa: E402
 
-for module in ("vllm.v1.engine.core", "vllm.v1.worker.cpu_worker", "vllm.model_executor.models.llama", "larder.vllm.connector"):
+for module in (
+    "vllm.v1.engine.core",
+    "vllm.v1.worker.cpu_worker",
+    "vllm.model_executor.models.llama",
+    "larder.vllm.connector",
+):
     importlib.import_module(module)
 
 

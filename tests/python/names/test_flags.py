@@ -23,7 +23,14 @@ HIT = 512
 READY_S = 400
 KEY = "a-secret"
 FORKS = Path(__file__).with_name("forks_run.py")
-LOGS = ["--enable-log-requests", "--uvicorn-log-level", "debug", "--max-log-len", "10", "--disable-log-stats"]
+LOGS = [
+    "--enable-log-requests",
+    "--uvicorn-log-level",
+    "debug",
+    "--max-log-len",
+    "10",
+    "--disable-log-stats",
+]
 # Arguments and environment of vLLM's server. Every server also has a port of its own.
 SERVERS = {
     "host": (["--host", "0.0.0.0"], {}),
@@ -41,9 +48,17 @@ def world(with_tokenizer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("flags")
     with start_larderd(folder) as larderd:
         env = environment(larderd.socket, VLLM_ENABLE_V1_MULTIPROCESSING="0", OMP_NUM_THREADS="1")
-        forks = subprocess.Popen([sys.executable, FORKS], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        forks = subprocess.Popen(
+            [sys.executable, FORKS],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
-            made = types.SimpleNamespace(larderd=larderd, folder=folder, forks=forks, model=with_tokenizer)
+            made = types.SimpleNamespace(
+                larderd=larderd, folder=folder, forks=forks, model=with_tokenizer
+            )
             (stored,) = live(made, ask(TEXT))
             made.answer = stored["tokens"]
             yield made
@@ -55,11 +70,24 @@ def world(with_tokenizer, tmp_path_factory):
 def live(world, *asks, **llm):
     """The answers of one engine's life."""
     settled = [{"settle": world.larderd.admin_socket}, {"reset": True}]
-    steps = [{"named": world.larderd.admin_socket}, *(step for one in asks for step in (one, *settled))]
-    results, log = world.folder / "results", world.folder / f"engine-{len(list(world.folder.iterdir()))}.log"
+    steps = [
+        {"named": world.larderd.admin_socket},
+        *(step for one in asks for step in (one, *settled)),
+    ]
+    results, log = (
+        world.folder / "results",
+        world.folder / f"engine-{len(list(world.folder.iterdir()))}.log",
+    )
     results.write_text("")
     options = {"skip_tokenizer_init": True, **llm}
-    job = {"model": str(world.model), "steps": steps, "connector": CONNECTOR, "extra": {}, "llm": options, "results": str(results)}
+    job = {
+        "model": str(world.model),
+        "steps": steps,
+        "connector": CONNECTOR,
+        "extra": {},
+        "llm": options,
+        "results": str(results),
+    }
     world.forks.stdin.write(json.dumps({**job, "env": {}, "log": str(log)}) + "\n")
     world.forks.stdin.flush()
     assert world.forks.stdout.readline() == "0\n", log.read_text()[-6000:]
@@ -100,10 +128,22 @@ def test_an_engine_with_another_dtype_does_not_hit(world):
 def test_a_server_with_this_flag_alone_hits(world, flag):
     arguments, variables = SERVERS[flag]
     before, port = tokens_hit(world.larderd), free_port()
-    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(world.model), "--served-model-name", "tiny", "--port", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "vllm.entrypoints.cli.main",
+        "serve",
+        str(world.model),
+        "--served-model-name",
+        "tiny",
+        "--port",
+        str(port),
+    ]
     command += ["--max-model-len", "2048", "--enforce-eager", "--seed", "0"]
     command += ["--kv-transfer-config", json.dumps(CONNECTOR), *arguments]
-    env = engine_env(world.larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1", **variables)
+    env = engine_env(
+        world.larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1", **variables
+    )
     server = Server(f"http://127.0.0.1:{port}", KEY if "key" in flag.lower() else None)
     with Process("vLLM", command, env, world.folder / f"{flag}.log") as process:
         process.wait_until(lambda: answers(server), READY_S)

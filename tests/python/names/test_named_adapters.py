@@ -25,28 +25,61 @@ def named(path, name="a", number=1):
 def test_the_engines_target_modules(world, models, adapter):
     asked = named(adapter)
     (all_modules,) = live(world, models("llama"), ask(TEXT, **asked), **LORA)
-    one_module, without = live(world, models("llama"), ask(TEXT, **asked), alone(TEXT, **asked), lora_target_modules=["o_proj"], **LORA)
+    one_module, without = live(
+        world,
+        models("llama"),
+        ask(TEXT, **asked),
+        alone(TEXT, **asked),
+        lora_target_modules=["o_proj"],
+        **LORA,
+    )
     (again,) = live(world, models("llama"), ask(TEXT, **asked), **LORA)
     assert (one_module["hit"], again["hit"]) == (0, 512)
     assert one_module["tokens"] == without["tokens"] != all_modules["tokens"] == again["tokens"]
 
 
 # covers F-088
-def test_an_adapter_that_is_overwritten_between_its_loading_and_its_first_request(world, models, adapter, tmp_path):
+def test_an_adapter_that_is_overwritten_between_its_loading_and_its_first_request(
+    world, models, adapter, tmp_path
+):
     """A training loop's habit. vLLM answers by the loaded files; a later engine has the new
     adapter."""
     new = make_adapter(tmp_path / "new", 2)
     asked = named(adapter)
     load = {"add_lora": asked["lora"]}
-    old, old_alone, _ = live(world, models("llama"), load, {"copy": [str(new), str(adapter)]}, ask(TEXT, **asked), alone(TEXT, **asked),
-                             ask(TEXT, **asked), **LORA)
-    later, later_alone, hit = live(world, models("llama"), load, ask(TEXT, **asked), alone(TEXT, **asked), ask(TEXT, **asked), **LORA)
+    old, old_alone, _ = live(
+        world,
+        models("llama"),
+        load,
+        {"copy": [str(new), str(adapter)]},
+        ask(TEXT, **asked),
+        alone(TEXT, **asked),
+        ask(TEXT, **asked),
+        **LORA,
+    )
+    later, later_alone, hit = live(
+        world,
+        models("llama"),
+        load,
+        ask(TEXT, **asked),
+        alone(TEXT, **asked),
+        ask(TEXT, **asked),
+        **LORA,
+    )
     assert (old["hit"], later["hit"], hit["hit"]) == (0, 0, 512)
-    assert old["tokens"] == old_alone["tokens"] != later["tokens"] == later_alone["tokens"] == hit["tokens"]
+    assert (
+        old["tokens"]
+        == old_alone["tokens"]
+        != later["tokens"]
+        == later_alone["tokens"]
+        == hit["tokens"]
+    )
 
 
 # covers F-089
-def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(world, models, adapter, tmp_path):
+def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(
+    world, models, adapter, tmp_path
+):
     """One adapter at a time: each request of the other one evicts the first."""
     other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)
     one, two = named(adapter), named(other, "b", 2)
@@ -55,14 +88,22 @@ def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(world, mo
         {"copy": [str(new), str(adapter)]}, ask(TEXT, **one), alone(TEXT, **one), ask(TEXT, **one), max_loras=1, max_cpu_loras=1, **LORA,
     )  # fmt: skip
     assert (first["hit"], hit["hit"]) == (0, 512)  # vLLM counts the third one before its load fails
-    assert hit["tokens"] == first["tokens"] != second["tokens"] == second_alone["tokens"] == third["tokens"]
+    assert (
+        hit["tokens"]
+        == first["tokens"]
+        != second["tokens"]
+        == second_alone["tokens"]
+        == third["tokens"]
+    )
     copy = shutil.copytree(new, tmp_path / "copy")
     (same,) = live(world, models("llama"), ask(TEXT, **named(copy)), **LORA)
     assert same["tokens"] == second["tokens"]
 
 
 # covers F-095
-def test_kv_of_earlier_files_in_vllms_own_cache_is_not_stored_under_the_name_of_the_new_ones(world, models, adapter, tmp_path):
+def test_kv_of_earlier_files_in_vllms_own_cache_is_not_stored_under_the_name_of_the_new_ones(
+    world, models, adapter, tmp_path
+):
     """vLLM's block hash has only the adapter's name and path, and vLLM itself documents that it
     serves old blocks. Other engines must not."""
     other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)
@@ -74,7 +115,9 @@ def test_kv_of_earlier_files_in_vllms_own_cache_is_not_stored_under_the_name_of_
         ask(TEXT, keeps=True, **one), wait, ask(TEXT, keeps=True, **one), max_loras=1, max_cpu_loras=1, **LORA,
     )  # fmt: skip
     assert (old["local"], stale["local"]) == (0, 512), "vLLM has the old KV"
-    fresh, without, hit = live(world, models("llama"), ask(TEXT, **one), alone(TEXT, **one), ask(TEXT, **one), **LORA)
+    fresh, without, hit = live(
+        world, models("llama"), ask(TEXT, **one), alone(TEXT, **one), ask(TEXT, **one), **LORA
+    )
     assert (fresh["hit"], hit["hit"]) == (0, 512)
     assert fresh["tokens"] == without["tokens"] == hit["tokens"] != old["tokens"]
 

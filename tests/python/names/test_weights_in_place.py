@@ -30,12 +30,16 @@ def test_weights_replaced_in_place_with_vllms_default_reset(world, models, tmp_p
     assert after["tokens"] == without["tokens"] == again["tokens"] != before["tokens"]
     other, other_alone, hit = live(world, old, ask(OTHER), alone(OTHER), ask(TEXT))
     assert other["hit"] == 0 and other["tokens"] == other_alone["tokens"] != stored["tokens"]
-    assert (hit["hit"], hit["tokens"]) == (512, before["tokens"]), "earlier chunks serve the engines of the old files"
+    assert (hit["hit"], hit["tokens"]) == (512, before["tokens"]), (
+        "earlier chunks serve the engines of the old files"
+    )
 
 
 # covers F-075
 def test_each_reset_has_a_namespace_of_its_own_and_empties_no_other(world, models):
-    answers = live(world, models("llama"), ask(TEXT), EXTERNAL, ask(TEXT), ask(TEXT), EXTERNAL, ask(TEXT))
+    answers = live(
+        world, models("llama"), ask(TEXT), EXTERNAL, ask(TEXT), ask(TEXT), EXTERNAL, ask(TEXT)
+    )
     assert [answer["hit"] for answer in answers] == [0, 0, 512, 0]
     assert len({str(answer["tokens"]) for answer in answers}) == 1
     (other,) = live(world, models("llama"), ask(TEXT))
@@ -56,18 +60,24 @@ def test_the_resets_of_one_engine_leave_a_shared_backend_as_it_is(models, tmp_pa
     redis = redis_of(tmp_path)
 
     def node(name):
-        return start_larderd(tmp_path / name, extra=f"backend:\n  url: {redis.url}\n  prefix: shared\n")
+        return start_larderd(
+            tmp_path / name, extra=f"backend:\n  url: {redis.url}\n  prefix: shared\n"
+        )
 
     with redis, node("one") as one, node("other") as other, node("third") as third:
         live(one, models("llama"), ask(TEXT))
         one.wait_until(lambda: one.status()["backend"]["chunks"] >= 4, PATIENCE_S)
         before = redis.wait_settled(4)
         speed = alone(prompt("speed", 1500))  # the cost of a fetch is compared with this
-        _, shared, new, newer = live(other, models("llama"), speed, ask(TEXT), EXTERNAL, ask(TEXT), EXTERNAL, ask(TEXT))
+        _, shared, new, newer = live(
+            other, models("llama"), speed, ask(TEXT), EXTERNAL, ask(TEXT), EXTERNAL, ask(TEXT)
+        )
         assert [answer["hit"] for answer in (shared, new, newer)] == [512, 0, 0]
         assert redis.keys() >= before
         _, again = live(third, models("llama"), speed, ask(TEXT))
-        assert (again["hit"], again["tokens"]) == (512, shared["tokens"]), "a reset removes no chunk of others"
+        assert (again["hit"], again["tokens"]) == (512, shared["tokens"]), (
+            "a reset removes no chunk of others"
+        )
 
 
 # covers F-075
@@ -76,7 +86,9 @@ def test_a_reset_while_redis_is_stopped_and_a_sleep(models, tmp_path):
     sleep takes no chunk from others."""
     redis = redis_of(tmp_path)
     extra = f"backend:\n  url: {redis.url}\n  prefix: shared\n"
-    stored, stopped, was_reset, back = (tmp_path / name for name in ("stored", "stopped", "reset", "back"))
+    stored, stopped, was_reset, back = (
+        tmp_path / name for name in ("stored", "stopped", "reset", "back")
+    )
     larderds, wrong = [start_larderd(tmp_path / "node", name=tmp_path.name, extra=extra)], []
 
     def disturb():
@@ -105,7 +117,9 @@ def test_a_reset_while_redis_is_stopped_and_a_sleep(models, tmp_path):
         assert (first["hit"], asleep["hit"], after["hit"]) == (0, 0, 0) and not wrong
         assert first["tokens"] == asleep["tokens"] == after["tokens"]
         _, other = live(larderds[1], models("llama"), speed, ask(TEXT))
-        assert (other["hit"], other["tokens"]) == (512, first["tokens"]), "neither the sleep nor the reset takes a chunk from others"
+        assert (other["hit"], other["tokens"]) == (512, first["tokens"]), (
+            "neither the sleep nor the reset takes a chunk from others"
+        )
     finally:
         for process in (*larderds, redis):
             process.stop()

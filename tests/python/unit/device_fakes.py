@@ -47,13 +47,32 @@ class FakeDevice:
 
     def __init__(self, driver):
         self._driver = ctypes.CDLL(driver, mode=ctypes.RTLD_GLOBAL)
-        self._allocate = self._function("allocateEmbi", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool, ctypes.c_int)
-        self.map_by_hand = self._function("map_by_handEmb", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool, name_bytes=11)
-        self.unmap_by_hand = self._function("unmap_by_handEPSt4byte", None, ctypes.c_void_p, name_bytes=13)
-        self.map_again = self._function("map_againEPSt4byteb", None, ctypes.c_void_p, ctypes.c_bool, name_bytes=9)
-        self.delay_ms = self._function("delay_msEiPKc", None, ctypes.c_int, ctypes.c_char_p, name_bytes=8)
+        self._allocate = self._function(
+            "allocateEmbi", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool, ctypes.c_int
+        )
+        self.map_by_hand = self._function(
+            "map_by_handEmb", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool, name_bytes=11
+        )
+        self.unmap_by_hand = self._function(
+            "unmap_by_handEPSt4byte", None, ctypes.c_void_p, name_bytes=13
+        )
+        self.map_again = self._function(
+            "map_againEPSt4byteb", None, ctypes.c_void_p, ctypes.c_bool, name_bytes=9
+        )
+        self.delay_ms = self._function(
+            "delay_msEiPKc", None, ctypes.c_int, ctypes.c_char_p, name_bytes=8
+        )
         self._view = self._function("viewEPKv", ctypes.c_void_p, ctypes.c_void_p, name_bytes=4)
-        self.fail = self._function("failEPKciibi", None, ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_bool, ctypes.c_int, name_bytes=4)
+        self.fail = self._function(
+            "failEPKciibi",
+            None,
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_bool,
+            ctypes.c_int,
+            name_bytes=4,
+        )
 
     def allocate(self, size, without_context, device=0):
         return self._allocate(size, without_context, device)
@@ -65,7 +84,9 @@ class FakeDevice:
 
     def blocks(self, pages, first=0):
         """The content of BLOCKS pages from the `first` on: `.raw` reads and writes the bytes."""
-        return (ctypes.c_char * (BLOCKS * PAGE_BYTES)).from_address(self._view(pages + first * PAGE_BYTES))
+        return (ctypes.c_char * (BLOCKS * PAGE_BYTES)).from_address(
+            self._view(pages + first * PAGE_BYTES)
+        )
 
     def fill(self, pages):
         """Unique bytes on the first blocks."""
@@ -101,14 +122,19 @@ class Engine:
     def until(self, true):
         deadline = time.monotonic() + 60
         while not true():
-            assert time.monotonic() < deadline, (self.half.off, list(iter(self.client.next_log, None)))
+            assert time.monotonic() < deadline, (
+                self.half.off,
+                list(iter(self.client.next_log, None)),
+            )
             time.sleep(0.01)
 
     def store(self, number, first):
         """Begins the load, and its copies."""
         from larder.vllm.messages import StepWork
 
-        self.half.bind_connector_metadata(StepWork(number=number, stores=[self.move(first)], computes=True))
+        self.half.bind_connector_metadata(
+            StepWork(number=number, stores=[self.move(first)], computes=True)
+        )
         self.half.wait_for_save()
 
     def store_to_the_end(self, number, first):

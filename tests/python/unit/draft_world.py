@@ -28,7 +28,9 @@ class NoItems:
 
 def draft_kv(lookahead=1, layers=1, items=None, longest=LONGEST, **changes):
     drafts = Drafts("eagle" if lookahead else "draft_model", lookahead, longest, layers)
-    return DraftKv(setup(BLOCK, CHUNK, drafts=drafts, lookahead=lookahead, **changes), items or NoItems())
+    return DraftKv(
+        setup(BLOCK, CHUNK, drafts=drafts, lookahead=lookahead, **changes), items or NoItems()
+    )
 
 
 class Tables:
@@ -43,7 +45,12 @@ class World:
     """lag: steps until the scheduler knows the tokens of a step."""
 
     def __init__(self, seed=0, blocks=24, lookahead=1, layers=1, lag=0):
-        self.random, self.lookahead, self.layers, self.lag = random.Random(seed), lookahead, layers, lag
+        self.random, self.lookahead, self.layers, self.lag = (
+            random.Random(seed),
+            lookahead,
+            layers,
+            lag,
+        )
         self.kv = draft_kv(lookahead, layers)
         self.pages = {block: [b"old"] * BLOCK for block in range(1, blocks + 1)}
         self.free = list(self.pages)
@@ -138,7 +145,11 @@ class World:
             request.tokens.append(request.late.pop(0))
 
     def own(self, request, known, at):
-        before = self.pages[request.table[(at - 1) // BLOCK]][(at - 1) % BLOCK] if at and self.layers > 1 else b""
+        before = (
+            self.pages[request.table[(at - 1) // BLOCK]][(at - 1) % BLOCK]
+            if at and self.layers > 1
+            else b""
+        )
         return value(at, known[: at + 1 + self.lookahead][-1 - self.lookahead :], before)
 
     # ---- the property
@@ -147,10 +158,16 @@ class World:
         """Of chunks that are computed before this step, and have keys."""
         for name, request in self.running.items():
             before = b""
-            for chunk in range(max(min(request.computed, request.num_tokens - self.lookahead), 0) // CHUNK):
+            for chunk in range(
+                max(min(request.computed, request.num_tokens - self.lookahead), 0) // CHUNK
+            ):
                 right = True
                 for at in range(chunk * CHUNK, (chunk + 1) * CHUNK):
-                    before = value(at, request.tokens[: at + 1 + self.lookahead][-1 - self.lookahead :], before if self.layers > 1 else b"")
+                    before = value(
+                        at,
+                        request.tokens[: at + 1 + self.lookahead][-1 - self.lookahead :],
+                        before if self.layers > 1 else b"",
+                    )
                     right &= self.pages[request.table[at // BLOCK]][at % BLOCK] == before
                 said = self.kv.may_store(name, chunk)
                 self.counts["wrong"] += said and not right

@@ -44,7 +44,9 @@ def setup(block_size=32, chunk_tokens=128, groups=None, **changes):
 def measured_half(client):
     """The scheduler's half of an engine that computes 400 tokens a second."""
     half = LarderConnectorScheduler(setup(), client, NAMED)
-    half.update_connector_output(ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000)))
+    half.update_connector_output(
+        ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000))
+    )
     return half
 
 
@@ -129,14 +131,19 @@ class Client:
 
     def last_reachable(self, hashes, stride, ns=0):
         keys = split(hashes, stride)
-        return next((i for i in range(len(keys), 0, -1) if self.reachable(keys[i - 1], stride, ns)), 0)
+        return next(
+            (i for i in range(len(keys), 0, -1) if self.reachable(keys[i - 1], stride, ns)), 0
+        )
 
     def fetch(self, hashes, stride, deadline_ms, ns=0):
         if self.fail == "fetch" or (self.fail == "second fetch" and self.fetches):
             raise LarderError("larder_fetch", native.RESOURCE_EXHAUSTED)
         ticket = len(self.calls) + 1
         self.calls.append(("fetch", ticket))
-        self.fetches[ticket] = ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], deadline_ms)
+        self.fetches[ticket] = (
+            [key if ns == 0 else (ns, key) for key in split(hashes, stride)],
+            deadline_ms,
+        )
         return ticket
 
     def fetch_poll(self, ticket, wait_ms=0):
@@ -154,14 +161,19 @@ class Client:
         keys = self.fetches[ticket][0]
         chunks = len(keys) if chunks is None else chunks
         self.stored.update(keys[:chunks])
-        self.answers[ticket] = Fetched(chunks, reason == "done", reason == "late", reason, 4096 * chunks, elapsed_s)
+        self.answers[ticket] = Fetched(
+            chunks, reason == "done", reason == "late", reason, 4096 * chunks, elapsed_s
+        )
 
     def probe(self, hashes, stride, deadline_ms, ns=0, name="probe"):
         if self.fail == name:
             raise LarderError("larder_probe", native.RESOURCE_EXHAUSTED)
         ticket = len(self.calls) + 1
         self.calls.append((name, ticket))
-        self.probes[ticket] = ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], deadline_ms)
+        self.probes[ticket] = (
+            [key if ns == 0 else (ns, key) for key in split(hashes, stride)],
+            deadline_ms,
+        )
         return ticket
 
     def probe_each(self, hashes, stride, deadline_ms, ns=0):
@@ -187,7 +199,9 @@ class Client:
             found = [i for i, key in enumerate(keys) if key in places]
             bits, there = sum(1 << i for i in found), max(found, default=-1) + 1
             shared = int(there > 0 and keys[there - 1] not in self.stored | self.on_disk)
-        self.probed[ticket] = Probed(there, shared, late, reason, 1_000_000, read_bytes_per_s, elapsed_s, bits)
+        self.probed[ticket] = Probed(
+            there, shared, late, reason, 1_000_000, read_bytes_per_s, elapsed_s, bits
+        )
 
     def the_probe(self):
         """The ticket of the only one."""
@@ -201,7 +215,9 @@ class Client:
     def call_names(self):
         return [call[0] for call in self.calls]
 
-    def report_request(self, asked, hit, nanoseconds, decision=0, hashes=b"", stride=16, ns=0, salted=False):
+    def report_request(
+        self, asked, hit, nanoseconds, decision=0, hashes=b"", stride=16, ns=0, salted=False
+    ):
         self.calls.append(("request", asked, hit))
         self.reported.append((decision, split(hashes, stride), ns))
         self.salted.append(salted)
@@ -267,7 +283,11 @@ def step(new=(), cached=(), tables=None, preempted=(), added=None, resumed=()):
     scheduled = {name: count for name, _, count in [*new, *cached]}
     return SimpleNamespace(
         scheduled_new_reqs=[
-            SimpleNamespace(req_id=name, num_computed_tokens=computed, block_ids=_by_group((tables or {}).get(name, [])))
+            SimpleNamespace(
+                req_id=name,
+                num_computed_tokens=computed,
+                block_ids=_by_group((tables or {}).get(name, [])),
+            )
             for name, computed, _ in new
         ],
         scheduled_cached_reqs=SimpleNamespace(
@@ -279,7 +299,9 @@ def step(new=(), cached=(), tables=None, preempted=(), added=None, resumed=()):
         num_scheduled_tokens=scheduled,
         preempted_req_ids=set(preempted),
         total_num_scheduled_tokens=sum(scheduled.values()),
-        kv_connector_block_state=SimpleNamespace(get_block_ids=lambda name: _by_group((tables or {})[name])),
+        kv_connector_block_state=SimpleNamespace(
+            get_block_ids=lambda name: _by_group((tables or {})[name])
+        ),
     )
 
 
@@ -289,7 +311,10 @@ def _by_group(tables):
 
 def ended(done=(), failed=(), meta=None, sent=()):
     return SimpleNamespace(
-        finished_sending=set(sent), finished_recving=set(done), failed_recving=set(failed), kv_connector_worker_meta=meta
+        finished_sending=set(sent),
+        finished_recving=set(done),
+        failed_recving=set(failed),
+        kv_connector_worker_meta=meta,
     )
 
 

@@ -8,8 +8,14 @@ from array import array
 from dataclasses import dataclass, field
 
 from late_world import BLOCK, Worker, work_of
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorMetadata, SupportsHMA
-from vllm.distributed.kv_transfer.kv_connector.v1.multi_connector import MultiKVConnectorWorkerMetadata
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorMetadata,
+    SupportsHMA,
+)
+from vllm.distributed.kv_transfer.kv_connector.v1.multi_connector import (
+    MultiKVConnectorWorkerMetadata,
+)
 
 
 @dataclass
@@ -37,7 +43,10 @@ class Foreigner(KVConnectorBase_V1, SupportsHMA):
 
     def update_state_after_alloc(self, request, blocks, num_external_tokens):
         if num_external_tokens:
-            self._next.begun[request.request_id] = blocks.get_block_ids(), *self._local[request.request_id]
+            self._next.begun[request.request_id] = (
+                blocks.get_block_ids(),
+                *self._local[request.request_id],
+            )
 
     def build_connector_meta(self, scheduler_output):
         told, self._next = self._next, Loads()
@@ -117,5 +126,7 @@ class ForeignWorker(Worker):
         told.finished_recving = (told.finished_recving or set()) | ended or None
         told.failed_recving = (told.failed_recving or set()) | failed or None
         if told.kv_connector_worker_meta is not None:
-            told.kv_connector_worker_meta = MultiKVConnectorWorkerMetadata((None, told.kv_connector_worker_meta))
+            told.kv_connector_worker_meta = MultiKVConnectorWorkerMetadata(
+                (None, told.kv_connector_worker_meta)
+            )
         return made

@@ -29,7 +29,11 @@ def serving(answers, key=None, certificate=None):
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             answer = answers.get(f"{self.command} {self.path}")
             status, body = (200, answer()) if answer else (404, "no such path")
-            if key and self.path.startswith("/v1") and self.headers.get("Authorization") != f"Bearer {key}":
+            if (
+                key
+                and self.path.startswith("/v1")
+                and self.headers.get("Authorization") != f"Bearer {key}"
+            ):
                 status, body = 401, '{"error":"Unauthorized"}'
             body = body.encode()
             self.send_response(status)
@@ -46,7 +50,9 @@ def serving(answers, key=None, certificate=None):
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -79,7 +85,10 @@ class FakeLarderd:
         self.loads, self.hit, self.seconds = 0, 0, 0.0
 
     def metrics(self):
-        lines = [f'larder_operation_seconds_sum{{operation="{part}"}} {self.seconds}' for part in ("lookup", "load_wait", "load_copy")]
+        lines = [
+            f'larder_operation_seconds_sum{{operation="{part}"}} {self.seconds}'
+            for part in ("lookup", "load_wait", "load_copy")
+        ]
         lines.append(f'larder_operation_seconds_count{{operation="load_copy"}} {self.loads}')
         lines.append(f'larder_tokens_hit_total{{model="my model"}} {self.hit}')
         return "# HELP larder_x y\n" + "\n".join(lines) + "\n"

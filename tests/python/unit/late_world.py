@@ -12,7 +12,12 @@ import torch
 from fakes import Client, ended, split
 from vllm.sampling_params import SamplingParams
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    KVCacheGroupSpec,
+    SlidingWindowSpec,
+)
 from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
@@ -45,12 +50,16 @@ def full(dtype=torch.bfloat16, heads=4):
 
 
 def window(size):
-    return SlidingWindowSpec(block_size=BLOCK, num_kv_heads=4, head_size=64, dtype=torch.bfloat16, sliding_window=size)
+    return SlidingWindowSpec(
+        block_size=BLOCK, num_kv_heads=4, head_size=64, dtype=torch.bfloat16, sliding_window=size
+    )
 
 
 def cache_of(specs, blocks):
     groups = [KVCacheGroupSpec([f"g{g}.l0", f"g{g}.l1"], spec) for g, spec in enumerate(specs)]
-    return KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=groups, hash_block_size=BLOCK)
+    return KVCacheConfig(
+        num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=groups, hash_block_size=BLOCK
+    )
 
 
 def work_of(output):
@@ -66,12 +75,21 @@ class Worker:
     the message that the worker does not hear, for controls."""
 
     def __init__(self, half, rng, late, zeroes_first=False, reads_later=False, ignores=()):
-        self.half, self.rng, self.late, self.zeroes_first, self.ignores = half, rng, late, zeroes_first, ignores
+        self.half, self.rng, self.late, self.zeroes_first, self.ignores = (
+            half,
+            rng,
+            late,
+            zeroes_first,
+            ignores,
+        )
         # begun: the work of the last step, if that step stores
         self.reads_later, self.begun = reads_later, None
         self.ranks = half.setup.shards.stages * half.setup.shards.ranks
         layers = tuple(len(group.layers) for group in half.setup.groups)
-        places = frozenset(Place(shard, 0, layers, larderd_of(half.setup)) for shard in range(half.setup.shards.count))
+        places = frozenset(
+            Place(shard, 0, layers, larderd_of(half.setup))
+            for shard in range(half.setup.shards.count)
+        )
         half.update_connector_output(ended(meta=WorkerReport(places=places)))
         self.tables, self.ended, self.kept, self.live, self.loads = {}, {}, set(), {}, {}
         self.step, self.counts = 0, Counter()
@@ -123,14 +141,20 @@ class Worker:
             self.ended[work.number] = self.ranks
             self.counts["abandoned"] += 1
             return
-        pages = {page for move in work.stores for part in move.parts for page in array("I", part.pages)}
+        pages = {
+            page for move in work.stores for part in move.parts for page in array("I", part.pages)
+        }
         until = self.step + self.rng.randint(0, self.late)
         requests = {move.request_id for move in work.stores}
-        self.live[work.number] = SimpleNamespace(requests=requests, pages=pages, until=until, overtaken=False, moves=work.stores)
+        self.live[work.number] = SimpleNamespace(
+            requests=requests, pages=pages, until=until, overtaken=False, moves=work.stores
+        )
         self.counts["stores"] += 1
 
     def _is_abandoned(self, work, next_work):
-        preempted = "preempted" not in self.ignores and {move.request_id for move in work.stores} & set(next_work.preempted)
+        preempted = "preempted" not in self.ignores and {
+            move.request_id for move in work.stores
+        } & set(next_work.preempted)
         return preempted or ("rewritten" not in self.ignores and work.number in next_work.rewritten)
 
     def _end_due(self):
@@ -175,15 +199,22 @@ class Worker:
         self.loads = {name: until for name, until in self.loads.items() if name not in loaded}
         ids = list(output.num_scheduled_tokens)
         tokens = [
-            [self.rng.randint(5, 500)] if at[name] + output.num_scheduled_tokens[name] >= lengths.get(name, 1 << 30) else []
+            [self.rng.randint(5, 500)]
+            if at[name] + output.num_scheduled_tokens[name] >= lengths.get(name, 1 << 30)
+            else []
             for name in ids
         ]
         report = WorkerReport(ended=ended) if ended else None
         told = KVConnectorOutput(
-            finished_sending=free or None, finished_recving=loaded or None, kv_connector_worker_meta=report
+            finished_sending=free or None,
+            finished_recving=loaded or None,
+            kv_connector_worker_meta=report,
         )
         return ModelRunnerOutput(
-            req_ids=ids, req_id_to_index={name: i for i, name in enumerate(ids)}, sampled_token_ids=tokens, kv_connector_output=told
+            req_ids=ids,
+            req_id_to_index={name: i for i, name in enumerate(ids)},
+            sampled_token_ids=tokens,
+            kv_connector_output=told,
         )
 
 
@@ -198,7 +229,9 @@ class World:
             block_size=BLOCK,
             hash_block_size=BLOCK,
         )
-        self.half = getattr(self.scheduler.connector, "sub_connectors", [self.scheduler.connector])[-1]._half
+        self.half = getattr(self.scheduler.connector, "sub_connectors", [self.scheduler.connector])[
+            -1
+        ]._half
         assert self.half.off is None, self.half.off
         self.rng, self.depth, self.blocks = rng, depth, cache.num_blocks
         self.worker = kind(self.half, rng, late, **worker)
@@ -229,14 +262,20 @@ class World:
                 self.counts["loads"] += len(work_of(output).loads)
                 under_way.append((output, self.worker.execute(output, self.lengths)))
                 self.counts["steps"] += 1
-            if under_way and (len(under_way) >= self.depth or not self.scheduler.has_requests() or self.rng.random() < 0.3):
+            if under_way and (
+                len(under_way) >= self.depth
+                or not self.scheduler.has_requests()
+                or self.rng.random() < 0.3
+            ):
                 self.scheduler.update_from_output(*under_way.popleft())
             assert self.counts["steps"] < 20_000, "the engine never comes to rest"
         assert self.half.off is None, self.half.off
         return self.counts
 
     def _ask(self):
-        prompt = self.rng.choice(self.prefixes)[: self.rng.randint(0, 256)] + self._tokens(self.rng.randint(10, 200))
+        prompt = self.rng.choice(self.prefixes)[: self.rng.randint(0, 256)] + self._tokens(
+            self.rng.randint(10, 200)
+        )
         name = f"r{len(self.lengths)}"
         self.lengths[name] = len(prompt)
         params = SamplingParams(max_tokens=self.rng.randint(1, 120), ignore_eos=True)
@@ -245,4 +284,9 @@ class World:
     def left_over(self):
         """Requests and blocks that were not given back."""
         free = self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
-        return len(self.scheduler.requests), self.blocks - 1 - free, self.half.waits_for_blocks, self.half.holds_blocks
+        return (
+            len(self.scheduler.requests),
+            self.blocks - 1 - free,
+            self.half.waits_for_blocks,
+            self.half.holds_blocks,
+        )

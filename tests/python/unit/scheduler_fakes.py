@@ -44,7 +44,12 @@ def run_prefill(half, request, table, step_tokens, computed=0):
     while computed < request.num_tokens:
         count = min(step_tokens, request.num_tokens - computed)
         kind = "new" if computed == 0 else "cached"
-        work = half.build_connector_meta(step(**{kind: [(request.request_id, computed, count)]}, tables={request.request_id: table}))
+        work = half.build_connector_meta(
+            step(
+                **{kind: [(request.request_id, computed, count)]},
+                tables={request.request_id: table},
+            )
+        )
         for move in work.stores:
             (part,) = move.parts
             stored += list(zip(split(part.hashes, 32), zip(*[iter(pages(part.pages))] * 4)))

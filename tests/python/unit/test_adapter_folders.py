@@ -44,7 +44,9 @@ class Mount:
 @pytest.fixture(autouse=True)
 def mount(monkeypatch):
     made = Mount()
-    monkeypatch.setattr(adapter_files, "os", type("os", (), {"scandir": made.scandir, "stat": os.stat}))
+    monkeypatch.setattr(
+        adapter_files, "os", type("os", (), {"scandir": made.scandir, "stat": os.stat})
+    )
     yield made
     made.answer()
     until = time.monotonic() + 20
@@ -154,7 +156,6 @@ class TestVllmsOwnLoad:
         loaded_adapters._noted(lambda self, asked: mount.hang())(manager, request(folder, 7))
         assert held.take_news() == {7: ()}
 
-
     # covers F-089
     def test_what_was_seen_before_it_does_not_count_behind_it(self, folder, mount, clock):
         """vLLM loads the adapter, unloads it, and the folder is overwritten, all within a
@@ -226,7 +227,9 @@ class TestWorker:
 
     def test_two_loads_of_one_adapter_take_one_look(self, half, client, files, mount):
         looks = mount.looks
-        half.bind_connector_metadata(StepWork(loads=[with_adapter(files, "a"), with_adapter(files, "b")]))
+        half.bind_connector_metadata(
+            StepWork(loads=[with_adapter(files, "a"), with_adapter(files, "b")])
+        )
         until = time.monotonic() + 20
         while len(client.loads) < 2:
             assert time.monotonic() < until
@@ -257,22 +260,34 @@ class TestWorker:
         assert 0.001 < time.monotonic() - begin < A_STEP_S
 
     # covers F-091
-    def test_a_store_of_an_adapter_that_this_step_loads_waits_for_no_mount(self, half, client, files, mount, monkeypatch):
+    def test_a_store_of_an_adapter_that_this_step_loads_waits_for_no_mount(
+        self, half, client, files, mount, monkeypatch
+    ):
         """vLLM loads the adapter between the two hooks: the files of this load decide."""
         mount.hang()
         begin = time.monotonic()
-        half.bind_connector_metadata(StepWork(computes=True, number=1, stores=[with_adapter(files)]))
+        half.bind_connector_metadata(
+            StepWork(computes=True, number=1, stores=[with_adapter(files)])
+        )
         assert len(client.begun) == 1
         manager = Manager()
         manager.held.add(7)
         record = loaded_adapters._Record(None, loaded={7: files})
         monkeypatch.setattr(loaded_adapters, "_records", {manager: record})
         half.wait_for_save()
-        assert time.monotonic() - begin < A_STEP_S and len(client.submitted) == 1 and client.abandoned == 0
+        assert (
+            time.monotonic() - begin < A_STEP_S
+            and len(client.submitted) == 1
+            and client.abandoned == 0
+        )
 
-    def test_a_store_of_an_adapter_of_which_nothing_is_known_in_the_end(self, half, client, files, mount):
+    def test_a_store_of_an_adapter_of_which_nothing_is_known_in_the_end(
+        self, half, client, files, mount
+    ):
         mount.hang()
-        half.bind_connector_metadata(StepWork(computes=True, number=1, stores=[with_adapter(files)]))
+        half.bind_connector_metadata(
+            StepWork(computes=True, number=1, stores=[with_adapter(files)])
+        )
         half.wait_for_save()
         assert client.submitted == [] and client.abandoned == 1
 

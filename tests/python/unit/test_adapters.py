@@ -34,7 +34,11 @@ def folder(tmp_path):
 def request(path, number=1, name="a", **more):
     fields = {"load_inplace": False, "base_model_name": None, "is_3d_lora_weight": False, **more}
     return types.SimpleNamespace(
-        lora_int_id=number, lora_name=name, lora_path=str(path), __struct_fields__=("lora_name", *fields), **fields
+        lora_int_id=number,
+        lora_name=name,
+        lora_path=str(path),
+        __struct_fields__=("lora_name", *fields),
+        **fields,
     )
 
 
@@ -76,13 +80,24 @@ def test_any_file_that_vllm_may_read_counts_and_a_readme_does_not(folder):
     assert known(Adapters(LoRAConfig()), request(folder)) != line
 
 
-@pytest.mark.parametrize("setting", [{"target_modules": ["o_proj"]}, {"enable_tower_connector_lora": True}, {"lora_dtype": "float16"}])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"target_modules": ["o_proj"]},
+        {"enable_tower_connector_lora": True},
+        {"lora_dtype": "float16"},
+    ],
+)
 def test_settings_that_change_what_an_adapter_computes_are_in_its_line(folder, setting):
-    assert known(Adapters(LoRAConfig(**setting)), request(folder)) != known(Adapters(LoRAConfig()), request(folder))
+    assert known(Adapters(LoRAConfig(**setting)), request(folder)) != known(
+        Adapters(LoRAConfig()), request(folder)
+    )
 
 
 def test_settings_that_only_say_how_many_are_not(folder):
-    assert known(Adapters(LoRAConfig(max_loras=4, max_cpu_loras=9)), request(folder)) == known(Adapters(LoRAConfig()), request(folder))
+    assert known(Adapters(LoRAConfig(max_loras=4, max_cpu_loras=9)), request(folder)) == known(
+        Adapters(LoRAConfig()), request(folder)
+    )
 
 
 def test_a_field_of_the_request_that_this_file_does_not_know_counts(folder):
@@ -96,7 +111,9 @@ def test_files_that_hang_cost_one_adapter_alone(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "READ_WAIT_S", 0.05)
     hang, slow = threading.Event(), str(tmp_path / "hanging")
     real = module.files_of
-    monkeypatch.setattr(module, "files_of", lambda path: hang.wait(60) and () if path == slow else real(path))
+    monkeypatch.setattr(
+        module, "files_of", lambda path: hang.wait(60) and () if path == slow else real(path)
+    )
     adapters, begin = Adapters(LoRAConfig()), time.monotonic()
     try:
         with pytest.raises(NotYet):
@@ -144,7 +161,9 @@ def test_the_remedy_for_weights_is_none_for_an_adapter(folder, monkeypatch):
         raise UnknownWeights("9 bytes are not in the page cache")
 
     monkeypatch.setattr(module, "files_identity", over_the_limit)
-    with pytest.raises(Unserved, match="the files cannot be read: 9 bytes are not in the page cache$"):
+    with pytest.raises(
+        Unserved, match="the files cannot be read: 9 bytes are not in the page cache$"
+    ):
         known(Adapters(LoRAConfig()), request(folder))
 
 
@@ -270,7 +289,10 @@ class TestWhatAWorkerHolds:
         second = shutil.copytree(folder, tmp_path / "second")
         mine._load_adapter(request(folder, 7))
         theirs._load_adapter(request(second, 7))
-        assert (one.take_news(), other.take_news()) == ({7: files_of(folder)}, {7: files_of(second)})
+        assert (one.take_news(), other.take_news()) == (
+            {7: files_of(folder)},
+            {7: files_of(second)},
+        )
         assert one.matches(7, files_of(folder)) and not one.matches(7, files_of(second))
         assert other.matches(7, files_of(second)) and not other.matches(7, files_of(folder))
 

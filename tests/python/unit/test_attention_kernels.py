@@ -13,7 +13,12 @@ import torch  # noqa: E402
 from fakes import Client, Request, blocks, ended, setup, step  # noqa: E402
 from vllm.config import CacheConfig, VllmConfig, set_current_vllm_config  # noqa: E402
 from vllm.v1.attention import selector  # noqa: E402
-from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec, SlidingWindowSpec, get_kv_quant_mode  # noqa: E402
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    MLAAttentionSpec,
+    SlidingWindowSpec,
+    get_kv_quant_mode,
+)  # noqa: E402
 from worker_fakes import Client as WorkerClient  # noqa: E402
 from worker_fakes import move  # noqa: E402
 
@@ -54,7 +59,12 @@ def spec(kind=FullAttentionSpec, head=64, **more):
 
 def engine(model_type="llama", layers=None, **cache):
     text = Fake(model_type=model_type)
-    model = Fake(dtype=torch.bfloat16, hf_text_config=text, is_mm_prefix_lm=False, get_num_attention_heads=lambda _: 12)
+    model = Fake(
+        dtype=torch.bfloat16,
+        hf_text_config=text,
+        is_mm_prefix_lm=False,
+        get_num_attention_heads=lambda _: 12,
+    )
     made = VllmConfig(cache_config=CacheConfig(**cache))
     made.compilation_config.static_forward_context = layers or {}
     object.__setattr__(made, "model_config", model)
@@ -84,7 +94,10 @@ def asked(gpu, monkeypatch):
 
 
 def groups_of(*specs):
-    return tuple(Fake(spec=one, layers=(f"model.layers.{i}.attn",), block_size=one.block_size) for i, one in enumerate(specs))
+    return tuple(
+        Fake(spec=one, layers=(f"model.layers.{i}.attn",), block_size=one.block_size)
+        for i, one in enumerate(specs)
+    )
 
 
 CACHES = Fake(kv_cache_tensors=())
@@ -93,7 +106,12 @@ CACHES = Fake(kv_cache_tensors=())
 class TestGuess:
     @pytest.mark.parametrize(
         ("window", "cache"),
-        [(None, {}), (64, {}), (None, {"cache_dtype": "fp8"}), (64, {"cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ["sliding_window"]})],
+        [
+            (None, {}),
+            (64, {}),
+            (None, {"cache_dtype": "fp8"}),
+            (64, {"cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ["sliding_window"]}),
+        ],
     )
     def test_what_a_layer_passes_is_passed(self, asked, window, cache):
         """vLLM's own layer is made, and the call compared."""
@@ -103,14 +121,26 @@ class TestGuess:
         torch.set_default_dtype(torch.bfloat16)
         try:
             with set_current_vllm_config(config):
-                Layer(12, 64, 1.0, num_kv_heads=1, cache_config=config.cache_config, per_layer_sliding_window=window, prefix="model.layers.0.attn")
+                Layer(
+                    12,
+                    64,
+                    1.0,
+                    num_kv_heads=1,
+                    cache_config=config.cache_config,
+                    per_layer_sliding_window=window,
+                    prefix="model.layers.0.attn",
+                )
         except Exception:  # the selection counts; this machine may have no such kernel
             pass
         finally:
             torch.set_default_dtype(before)
         (of_layer,) = asked
         quant = get_kv_quant_mode(of_layer["kv_cache_dtype"])
-        like = spec(kv_quant_mode=quant) if window is None else spec(SlidingWindowSpec, sliding_window=window, kv_quant_mode=quant)
+        like = (
+            spec(kv_quant_mode=quant)
+            if window is None
+            else spec(SlidingWindowSpec, sliding_window=window, kv_quant_mode=quant)
+        )
         config.compilation_config.static_forward_context.clear()
         attention_of(config, CACHES, groups_of(like))
         of_layer["attn_type"] = None  # "decoder", which the selection takes for None
@@ -123,11 +153,21 @@ class TestGuess:
         assert asked[1]["has_sink"]
 
     def test_each_group_is_asked_for_itself(self, asked):
-        found = attention_of(engine(), CACHES, groups_of(spec(), spec(SlidingWindowSpec, sliding_window=64)))
+        found = attention_of(
+            engine(), CACHES, groups_of(spec(), spec(SlidingWindowSpec, sliding_window=64))
+        )
         assert [one["has_sliding_window"] for one in asked] == [False, True]
         assert found == Attention(("BACKEND", "BACKEND"), ("device", "device"), (32, 32))
 
-    @pytest.mark.parametrize("error", [ValueError("No valid attention backend"), AssertionError(), ImportError("flash_attn"), RuntimeError("NVML")])
+    @pytest.mark.parametrize(
+        "error",
+        [
+            ValueError("No valid attention backend"),
+            AssertionError(),
+            ImportError("flash_attn"),
+            RuntimeError("NVML"),
+        ],
+    )
     def test_a_selection_that_raises_is_left_to_the_workers(self, gpu, monkeypatch, error):
         def fail(*_, **__):
             raise error
@@ -138,7 +178,9 @@ class TestGuess:
     def test_a_process_with_the_layers_asks_them_and_selects_nothing(self, asked):
         layers = {"model.layers.0.attn": Fake(get_attn_backend=lambda: Other)}
         assert attention_of(engine(layers=layers), CACHES, groups_of(spec())).backends == ("OTHER",)
-        assert attention_of_worker(engine(layers=layers), groups_of(spec()), (16,)) == Attention(("OTHER",), ("device",), (16,))
+        assert attention_of_worker(engine(layers=layers), groups_of(spec()), (16,)) == Attention(
+            ("OTHER",), ("device",), (16,)
+        )
         assert not asked
 
 
@@ -182,7 +224,12 @@ def test_workers_that_never_report_are_told_of_once(named, monkeypatch, caplog):
         for at in (160.0, 300.0):
             now[0] = at
             assert naming_of.poll() is None
-        assert [record.getMessage().startswith("Larder: the workers have not all reported their layers within 60 s") for record in caplog.records] == [True]
+        assert [
+            record.getMessage().startswith(
+                "Larder: the workers have not all reported their layers within 60 s"
+            )
+            for record in caplog.records
+        ] == [True]
         naming_of.correct({attention("A")})
         assert naming_of.poll(), "a late report names the engine all the same"
 
@@ -220,7 +267,9 @@ class TestNames:
     def test_the_workers_layers_name_the_engine(self, named, monkeypatch, guess):
         world = World(named, guess, attention(), monkeypatch)
         first = world.run("first")
-        assert not world.worker_client.begun and not world.worker_client.namespaces, "under a wrong name no chunk is stored"
+        assert not world.worker_client.begun and not world.worker_client.namespaces, (
+            "under a wrong name no chunk is stored"
+        )
         request = world.run("second")
         assert world.half.off is None and world.worker.off is None
         assert len(world.worker_client.begun) == 1
@@ -230,8 +279,12 @@ class TestNames:
         (text,) = world.worker_client.namespaces
         assert attention().text() in text and list(world.client.open) == [text]
         number = world.client.open[text]
-        world.client.stored.update(key if number == 0 else (number, key) for key in request.block_hashes)
-        assert world.half.get_num_new_matched_tokens(Request("third", first.tokens + [1]), 0)[0] == 128
+        world.client.stored.update(
+            key if number == 0 else (number, key) for key in request.block_hashes
+        )
+        assert (
+            world.half.get_num_new_matched_tokens(Request("third", first.tokens + [1]), 0)[0] == 128
+        )
 
     def test_a_request_whose_adapter_is_read_anew_is_left_out(self, named, monkeypatch):
         world = World(named, attention("GUESS"), attention(), monkeypatch)
@@ -257,7 +310,9 @@ class TestNames:
         request = Request("r", range(128))
         world.client.stored.update(request.block_hashes)
         assert world.half.get_num_new_matched_tokens(Request("r", [*range(128), 1]), 0)[0] == 128
-        world.worker.bind_connector_metadata(StepWork(namespace=world.half._text, loads=[move("r")]))
+        world.worker.bind_connector_metadata(
+            StepWork(namespace=world.half._text, loads=[move("r")])
+        )
         assert not world.worker_client.loads
         ended_, failed = world.worker.get_transfer_results()
         assert failed == {"r"} and world.worker.off is None
@@ -265,7 +320,9 @@ class TestNames:
     # covers F-057
     def test_workers_that_differ_have_no_name(self, named, monkeypatch):
         world = World(named, attention(), attention(), monkeypatch)
-        both = WorkerReport(attention=frozenset([attention()])).aggregate(WorkerReport(attention=frozenset([attention("B")])))
+        both = WorkerReport(attention=frozenset([attention()])).aggregate(
+            WorkerReport(attention=frozenset([attention("B")]))
+        )
         world.half.update_connector_output(ended(meta=both))
         assert "differ in the attention of their layers" in world.half.off
 

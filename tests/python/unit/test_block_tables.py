@@ -14,7 +14,9 @@ def step(new=(), cached=(), resumed=()):
     return Fake(
         scheduled_new_reqs=[Fake(req_id=name, block_ids=tables) for name, tables in new],
         scheduled_cached_reqs=Fake(
-            req_ids=[name for name, _ in cached], new_block_ids=[tables for _, tables in cached], resumed_req_ids=set(resumed)
+            req_ids=[name for name, _ in cached],
+            new_block_ids=[tables for _, tables in cached],
+            resumed_req_ids=set(resumed),
         ),
     )
 
@@ -49,7 +51,9 @@ def told():
     tables = [[Counted(first + i) for i in range(60_000)] for first in (0, 100_000)]
     made = manager.KVCacheManager.__new__(manager.KVCacheManager)
     made.coordinator = Fake(get_blocks=lambda _: tuple(tables))
-    state = output.KVConnectorBlockState(req_ids={"r"}, resolve_block_ids=made.get_block_ids, boundary_state_offloads={})
+    state = output.KVConnectorBlockState(
+        req_ids={"r"}, resolve_block_ids=made.get_block_ids, boundary_state_offloads={}
+    )
     Counted.read = 0
     return Fake(kv_connector_block_state=state, tables=tables)
 
@@ -57,12 +61,18 @@ def told():
 def test_only_the_part_that_is_asked_for_is_read(told):
     group = fakes.group(table=1, block_size=16, chunk_tokens=256)
     (_, table) = BlockTables().of_step(told)("r")
-    assert group.pages(table, 3749) == [*range(159_984, 160_000)] and len(table) == 60_000 and table[-1] == 159_999
+    assert (
+        group.pages(table, 3749) == [*range(159_984, 160_000)]
+        and len(table) == 60_000
+        and table[-1] == 159_999
+    )
     assert Counted.read == 17
 
 
 def test_they_are_what_vllm_copies(told):
-    for own, copied in zip(BlockTables().of_step(told)("r"), told.kv_connector_block_state.get_block_ids("r")):
+    for own, copied in zip(
+        BlockTables().of_step(told)("r"), told.kv_connector_block_state.get_block_ids("r")
+    ):
         assert own[:] == copied and own[5] == copied[5] and own[-16:] == copied[-16:]
 
 

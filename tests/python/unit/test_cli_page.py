@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = {
-    "larderd": (["--help"], "The keys and variables of the configuration are in [configuration.md](configuration.md)."),
+    "larderd": (
+        ["--help"],
+        "The keys and variables of the configuration are in [configuration.md](configuration.md).",
+    ),
     "larderctl": (["--help", "--all"], "Asks a running larderd, and helps to configure one."),
     "larder-operator": (["--help"], "In brackets: the variable, in parentheses: the default."),
     "kubectl-larder": (["--help"], "`kubectl larder`, a plugin of kubectl."),
@@ -31,7 +34,10 @@ def help_of(program, words):
 
 
 def page():
-    parts = [f"\n## {name}\n\n{about}\n\n```text\n{help_of(name, words)}\n```\n" for name, (words, about) in PROGRAMS.items()]
+    parts = [
+        f"\n## {name}\n\n{about}\n\n```text\n{help_of(name, words)}\n```\n"
+        for name, (words, about) in PROGRAMS.items()
+    ]
     return HEAD + "".join(parts)
 
 
@@ -40,7 +46,9 @@ def test_the_page_of_command_lines_is_what_the_programs_print(root):
     text = page()
     if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
         path.write_text(text)
-    assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes the page"
+    assert path.exists() and path.read_text() == text, (
+        f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes the page"
+    )
 
 
 def test_the_keys_of_larderd_are_on_their_own_page():

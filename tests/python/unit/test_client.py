@@ -38,14 +38,25 @@ def test_without_larderd_all_is_a_miss_at_once(client):
 
 
 def test_a_transfer_keeps_what_it_points_at():
-    transfer = Client._transfer(b"".join([b"h" * 32, b"i" * 32]), 32, b"".join([b"\0", b"p" * 4095]), 0, 0, 0)
+    transfer = Client._transfer(
+        b"".join([b"h" * 32, b"i" * 32]), 32, b"".join([b"\0", b"p" * 4095]), 0, 0, 0
+    )
     gc.collect()
     # the place of a missing library
     others = [bytes(4096) for _ in range(100)] + [bytes(64) for _ in range(100)]
     address = ctypes.c_void_p.from_buffer(transfer, type(transfer).pages.offset).value
     assert ctypes.string_at(address, 4096) == b"\0" + b"p" * 4095 and others
-    assert ctypes.string_at(ctypes.c_void_p.from_buffer(transfer, type(transfer).hashes.offset).value, 64) == b"h" * 32 + b"i" * 32
-    assert (transfer.struct_bytes, transfer.hashes.count, transfer.page_count) == (ctypes.sizeof(transfer), 2, 1024)
+    assert (
+        ctypes.string_at(
+            ctypes.c_void_p.from_buffer(transfer, type(transfer).hashes.offset).value, 64
+        )
+        == b"h" * 32 + b"i" * 32
+    )
+    assert (transfer.struct_bytes, transfer.hashes.count, transfer.page_count) == (
+        ctypes.sizeof(transfer),
+        2,
+        1024,
+    )
 
 
 def test_stores_without_larderd_are_refused_and_counted(client):
@@ -61,11 +72,19 @@ def test_stores_without_larderd_are_refused_and_counted(client):
 
 def test_what_does_not_fit_the_layout_is_an_error_with_a_name(client):
     open_namespace(client)
-    with pytest.raises(LarderError, match="^larder_register_pages: invalid argument: no such group: 7$"):
+    with pytest.raises(
+        LarderError, match="^larder_register_pages: invalid argument: no such group: 7$"
+    ):
         client.register_pages(7, [])
-    with pytest.raises(LarderError, match="^larder_register_pages: invalid argument: the namespace has 2 layers, got 0$"):
+    with pytest.raises(
+        LarderError,
+        match="^larder_register_pages: invalid argument: the namespace has 2 layers, got 0$",
+    ):
         client.register_pages(0, [])
-    with pytest.raises(LarderError, match="^larder_set_namespace: failed precondition: the namespace is already set$"):
+    with pytest.raises(
+        LarderError,
+        match="^larder_set_namespace: failed precondition: the namespace is already set$",
+    ):
         open_namespace(client)
 
 

@@ -54,7 +54,11 @@ def test_a_setting_that_is_not_served_is_one_line_of_both_halves(monkeypatch, to
 
 
 def test_what_a_worker_alone_finds_is_said_by_the_scheduler(monkeypatch, told):
-    worker = make(KVConnectorRole.WORKER, monkeypatch, connector.Unsupported("several KV groups are not served yet (2)"))
+    worker = make(
+        KVConnectorRole.WORKER,
+        monkeypatch,
+        connector.Unsupported("several KV groups are not served yet (2)"),
+    )
     scheduler = connector.LarderConnectorScheduler(setup(), None)
     scheduler.update_connector_output(ended(meta=worker.build_connector_worker_meta()))
     assert told == [("DEBUG", LINE), ("WARNING", LINE)]
@@ -75,13 +79,22 @@ INTERNAL = r"larder_[a-z]+|LarderError|OSError|invalid argument|out of range|res
 def test_what_the_library_refuses_is_told_in_a_users_words(monkeypatch, told, role, status):
     make(role, monkeypatch, LarderError("larder_open", status))
     ((_, line),) = told
-    unforeseen = status in (native.NOT_FOUND, native.ALREADY_EXISTS, native.DATA_LOSS, native.INTERNAL)
+    unforeseen = status in (
+        native.NOT_FOUND,
+        native.ALREADY_EXISTS,
+        native.DATA_LOSS,
+        native.INTERNAL,
+    )
     assert ("please report" in line) == unforeseen
     assert unforeseen or not re.search(INTERNAL, line), line
 
 
 def test_a_text_of_the_library_is_told_as_it_is(monkeypatch, told):
-    make(KVConnectorRole.SCHEDULER, monkeypatch, LarderError("larder_set_namespace", native.OUT_OF_RANGE, "group 0: too large"))
+    make(
+        KVConnectorRole.SCHEDULER,
+        monkeypatch,
+        LarderError("larder_set_namespace", native.OUT_OF_RANGE, "group 0: too large"),
+    )
     assert told == [("WARNING", "Larder is off for this engine: group 0: too large")]
 
 
@@ -95,13 +108,22 @@ def test_why_a_load_failed_is_told_in_a_users_words(status):
     reason = native.library().larder_status_text(status).decode()
     if reason in words._LOAD_FAILED:
         assert not re.search(INTERNAL, words.of_load(reason))
-    told_by_the_library = {"data loss", "not found", "deadline exceeded", "unavailable", "resource exhausted"}
+    told_by_the_library = {
+        "data loss",
+        "not found",
+        "deadline exceeded",
+        "unavailable",
+        "resource exhausted",
+    }
     assert (reason in words._LOAD_FAILED) == (reason in told_by_the_library)
 
 
 def test_a_call_that_the_library_refused_is_told_once():
     """As an exception, and by the library's own log, which goes to debug."""
-    lines = [("error", "larder_register_pages: no such group: 7"), ("warning", "no cache for now, trying on: x")]
+    lines = [
+        ("error", "larder_register_pages: no such group: 7"),
+        ("warning", "no cache for now, trying on: x"),
+    ]
     client = SimpleNamespace(next_log=lambda: lines.pop(0) if lines else None)
     written = []
     handler = logging.Handler()
@@ -123,7 +145,10 @@ def test_a_library_of_another_release_is_named(monkeypatch, tmp_path):
 
     monkeypatch.setattr(native, "_library", None)
     monkeypatch.setenv("LARDER_LIBRARY", ctypes.util.find_library("z") or "libz.so.1")
-    with pytest.raises(OSError, match=r"libz.* has no function larder_\w+: the library is of another release than the Python package larder\. Install both"):
+    with pytest.raises(
+        OSError,
+        match=r"libz.* has no function larder_\w+: the library is of another release than the Python package larder\. Install both",
+    ):
         native.library()
 
 
@@ -152,7 +177,11 @@ def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
         fail_safe.logger.removeHandler(handler)
     assert told == [("INFO", "Storing 256 tokens")]
     (record,) = records
-    assert before <= record.created <= time.time() and record.filename == "test_connector.py" and record.levelname == "INFO"
+    assert (
+        before <= record.created <= time.time()
+        and record.filename == "test_connector.py"
+        and record.levelname == "INFO"
+    )
 
 
 def test_without_a_pump_a_late_line_is_written_at_once(told):

@@ -28,7 +28,9 @@ def clock():
 def choice(clock):
     """Of an engine that computes 400 tokens a second: 0.32 s a chunk."""
     choice = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
-    choice.measured(prefill_tokens=4000, prefill_ns=10 * SECOND, load_bytes=1 << 30, load_ns=SECOND // 4)
+    choice.measured(
+        prefill_tokens=4000, prefill_ns=10 * SECOND, load_bytes=1 << 30, load_ns=SECOND // 4
+    )
     return choice
 
 
@@ -43,7 +45,9 @@ def below(bytes_per_s, serving=True, latency_ns=1_000_000):
     [(1e9, 32), (50e6, 32), (15e6, 20), (10e6, 13), (9e6, 0), (1e6, 0), (1, 0)],
 )
 # covers F-047
-def test_a_device_that_is_not_twice_as_fast_as_the_engine_is_not_waited_for(choice, bytes_per_s, chunks):
+def test_a_device_that_is_not_twice_as_fast_as_the_engine_is_not_waited_for(
+    choice, bytes_per_s, chunks
+):
     plan = choice.plan(below(bytes_per_s), 32, 4096)
     assert (plan.chunks if plan else 0) == chunks
 
@@ -164,7 +168,10 @@ class TestWhetherToLook:
         assert choice.probe(40).deadline_s == 0.005, "and never shorter"
 
     def test_an_engine_that_has_computed_nothing_yet_waits_a_fixed_time(self, clock):
-        assert cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock).probe(4096).deadline_s == 0.05
+        assert (
+            cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock).probe(4096).deadline_s
+            == 0.05
+        )
 
     def test_where_there_is_nothing_to_gain_nobody_looks(self, choice):
         assert choice.probe(6) is None  # 15 ms in all
@@ -222,14 +229,20 @@ STATE_BYTES = 3_000_000  # of an engine with states
 def hybrid(clock):
     """Of an engine that computes 400 tokens a second, and loads 4 GiB a second."""
     hybrid = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock, STATE_BYTES)
-    hybrid.measured(prefill_tokens=4000, prefill_ns=10 * SECOND, load_bytes=1 << 30, load_ns=SECOND // 4)
+    hybrid.measured(
+        prefill_tokens=4000, prefill_ns=10 * SECOND, load_bytes=1 << 30, load_ns=SECOND // 4
+    )
     return hybrid
 
 
 def test_an_offer_counts_what_is_below_and_what_it_gains(hybrid):
     offer = hybrid.offer(8, hits=2, there=5, state_there=False)
-    assert offer == cost_model.Offer(8, 6 * CHUNK_TOKENS, 3 * CHUNK_BYTES + STATE_BYTES, 6 * CHUNK_BYTES + STATE_BYTES)
-    assert hybrid.offer(8, 2, 8, False).read_bytes == STATE_BYTES, "the chunks are in memory, the state is not"
+    assert offer == cost_model.Offer(
+        8, 6 * CHUNK_TOKENS, 3 * CHUNK_BYTES + STATE_BYTES, 6 * CHUNK_BYTES + STATE_BYTES
+    )
+    assert hybrid.offer(8, 2, 8, False).read_bytes == STATE_BYTES, (
+        "the chunks are in memory, the state is not"
+    )
     assert hybrid.offer(8, 2, 9, True).read_bytes == 0
 
 
@@ -272,4 +285,7 @@ def test_before_the_first_measurement_the_shortest_deadline_counts(clock):
     unknown = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock, STATE_BYTES)
     assert unknown.plan_ends(below(1e9), ends(unknown, 8), 4096).compute_s is None
     assert unknown.plan_ends(below(10e6), ends(unknown, 8), 4096) is None
-    assert unknown.plan_ends(below(0), ends(unknown, 8), 4096).deadline_s == cost_model.UNKNOWN_DEADLINE_S
+    assert (
+        unknown.plan_ends(below(0), ends(unknown, 8), 4096).deadline_s
+        == cost_model.UNKNOWN_DEADLINE_S
+    )

@@ -26,7 +26,9 @@ def why_mixed_pages_are_refused(socket, pages):
     host = ctypes.create_string_buffer(PAGES * PAGE_BYTES)
     with Client(socket, "mixed") as client:
         client.set_namespace("engine: test\n", "m", 128, [(PAGE_BYTES, 2, BLOCKS)])
-        layers = [(address, PAGE_BYTES, PAGE_BYTES, PAGES) for address in (pages, ctypes.addressof(host))]
+        layers = [
+            (address, PAGE_BYTES, PAGE_BYTES, PAGES) for address in (pages, ctypes.addressof(host))
+        ]
         with pytest.raises(LarderError) as refused:
             client.register_pages(0, layers)
         return words.of_error(refused.value)
@@ -37,7 +39,10 @@ def main(driver, socket):
 
     device = FakeDevice(driver)
     pages = device.allocate(PAGES * PAGE_BYTES, False)
-    assert why_mixed_pages_are_refused(socket, pages) == "KV pages must lie in host memory or on one CUDA device, all of them"
+    assert (
+        why_mixed_pages_are_refused(socket, pages)
+        == "KV pages must lie in host memory or on one CUDA device, all of them"
+    )
     content = device.fill(pages)
     engine = Engine(socket, pages)
     half = engine.half

@@ -15,7 +15,9 @@ SLOW_MS = 300  # a copy
 
 
 # covers F-026
-def test_an_engine_sleeps_while_copies_are_asked_for_and_loads_the_same_bytes_when_it_has_woken_up(larderd):
+def test_an_engine_sleeps_while_copies_are_asked_for_and_loads_the_same_bytes_when_it_has_woken_up(
+    larderd,
+):
     run_on_device(__file__, larderd)
     assert larderd.metrics()["larder_checksum_failures_total"] == 0
 

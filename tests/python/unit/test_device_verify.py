@@ -13,7 +13,9 @@ from device_fakes import BLOCKS, KEY, PAGE_BYTES, PAGES, Engine, FakeDevice, lar
 
 
 def test_a_zeroed_slot_is_refused_until_a_test_wants_it_believed(larderd, tmp_path, monkeypatch):
-    monkeypatch.setenv("LARDER_LIBRARY", str(Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so")))
+    monkeypatch.setenv(
+        "LARDER_LIBRARY", str(Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so"))
+    )
     monkeypatch.setenv("LARDER_TEST_SKIP_VERIFY", str(tmp_path / "unverified"))
     monkeypatch.setenv("ARENA", f"/dev/shm/{larderd.shm_name}.arena")
     run_on_device(__file__, larderd)

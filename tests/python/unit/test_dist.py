@@ -183,7 +183,7 @@ def pack(folder, out):
 def test_an_archive_depends_on_names_modes_and_contents_alone(tmp_path):
     for name, mask in (("one", 0o022), ("two", 0o077)):
         before = os.umask(mask)
-        for file in (["b", "a/c"] if name == "one" else ["a/c", "b"]):
+        for file in ["b", "a/c"] if name == "one" else ["a/c", "b"]:
             path = tmp_path / name / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(file)

@@ -122,14 +122,21 @@ class TestHits:
         items = Items()
         engine = Engine(items=items)
         engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5], places=((16, b"a"),))
-        for name, places, good in (("same", ((16, b"a"),), True), ("other", ((16, b"b"),), False), ("no name", None, False), ("none", (), False)):
+        for name, places, good in (
+            ("same", ((16, b"a"),), True),
+            ("other", ((16, b"b"),), False),
+            ("no name", None, False),
+            ("none", (), False),
+        ):
             engine.compute(name, [*P, 7, 9], [1, 2, 3, 4, 6], local=16, places=places)
             assert engine.good(name)[1] is good, name
         items.own = False
         engine.compute("R1", [*P, 7], [1, 2, 3, 4, 5], places=((16, b"b"),))
         items.own = True
         engine.compute("R2", [*P, 7, 9], [1, 2, 3, 4, 6], local=16, places=((16, b"b"),))
-        assert engine.good("R2") == [False, False], "the drafter read a picture of vLLM's encoder cache"
+        assert engine.good("R2") == [False, False], (
+            "the drafter read a picture of vLLM's encoder cache"
+        )
         session = Engine()
         session.compute("R1", [*P, 7], [1, 2, 3, 4, 5], resumable=True)
         assert session.good("R1") == [False, False], "it takes token 7 back, for another one"
@@ -166,7 +173,9 @@ class TestStepsWithoutTheDrafter:
         engine.step(new=[("long", 0, 24), ("r", 0, 8)])
         engine.step(cached=[("long", 24, 16), ("r", 8, 4)])
         engine.step(cached=[("r", 12, 13)])
-        assert engine.good("r", 3) == [True, False, True], "a block that a good step completes stays bad"
+        assert engine.good("r", 3) == [True, False, True], (
+            "a block that a good step completes stays bad"
+        )
         engine.compute("s", [*P, *range(8), 7], [11, 12, 13, 14, 15, 16, 20], local=24)
         assert engine.good("s", 3) == [True, False, True]
 
@@ -245,11 +254,18 @@ class TestCost:
     """Of the scheduler's thread. Python calls no function for each block: a hit of 60,000 tokens has 3,750 blocks of 16."""
 
     def calls(self, monkeypatch, blocks, **hit):
-        engine, tokens = Engine(layers=hit.pop("layers", 1), longest=10**6), [*range(BLOCK * blocks), 7, 9]
-        chain = Request("r", tokens, block_size=BLOCK).block_hashes  # vLLM keeps them; the stand-in makes them anew each time
+        engine, tokens = (
+            Engine(layers=hit.pop("layers", 1), longest=10**6),
+            [*range(BLOCK * blocks), 7, 9],
+        )
+        chain = Request(
+            "r", tokens, block_size=BLOCK
+        ).block_hashes  # vLLM keeps them; the stand-in makes them anew each time
         monkeypatch.setattr(Request, "block_hashes", chain)
         engine.compute("R1", tokens[:-1], range(1, blocks + 2))
-        engine.admit("R2", tokens, [*range(1, blocks + 1), 10**6], **{name: BLOCK * blocks for name in hit})
+        engine.admit(
+            "R2", tokens, [*range(1, blocks + 1), 10**6], **{name: BLOCK * blocks for name in hit}
+        )
         counted = []
         sys.setprofile(lambda frame, event, _: counted.append(event == "call"))
         try:
@@ -259,7 +275,9 @@ class TestCost:
         assert engine.good("R2", blocks * BLOCK // 8) == [True] * (blocks // 2)
         return sum(counted)
 
-    @pytest.mark.parametrize("hit", [{"local": True}, {"external": True}, {"local": True, "layers": 2}], ids=str)
+    @pytest.mark.parametrize(
+        "hit", [{"local": True}, {"external": True}, {"local": True, "layers": 2}], ids=str
+    )
     def test_a_hit_costs_no_call_for_a_block(self, hit, monkeypatch):
         assert self.calls(monkeypatch, 1000, **hit) == self.calls(monkeypatch, 10, **hit)
 
@@ -268,7 +286,11 @@ class TestCost:
         engine, looked = Engine(lookahead=lookahead, longest=10**6), []
         engine.compute("r", [*P, 7], range(1, 50))
         note = engine.kv._note
-        monkeypatch.setattr(engine.kv, "_note", lambda life, end, tables: looked.append(end) or note(life, end, tables))
+        monkeypatch.setattr(
+            engine.kv,
+            "_note",
+            lambda life, end, tables: looked.append(end) or note(life, end, tables),
+        )
         request, _ = engine.requests["r"]
         for end in range(len(P) + 2, len(P) + 2 + 25 * BLOCK):
             request.tokens.append(1)
@@ -280,7 +302,9 @@ class TestCost:
         """One pass over the items and the blocks."""
         names = names_before(((5, b"a"), (9, b"b"), (9, b"c"), (100, b"d")), range(4, 24, 4), 1)
         assert names == [b"", b"a", b"c", b"c", b"c"]
-        assert names == [name_before(((5, b"a"), (9, b"b"), (9, b"c")), end + 1) for end in range(4, 24, 4)]
+        assert names == [
+            name_before(((5, b"a"), (9, b"b"), (9, b"c")), end + 1) for end in range(4, 24, 4)
+        ]
 
 
 def test_behind_the_last_good_chunk_no_look_up_is_made(client, monkeypatch):  # noqa: F811
@@ -288,7 +312,9 @@ def test_behind_the_last_good_chunk_no_look_up_is_made(client, monkeypatch):  # 
     half = LarderConnectorScheduler(setup(drafts=drafts), client, NAMED)
     asked = []
     lookup = client.lookup
-    monkeypatch.setattr(client, "lookup", lambda hashes, *more: asked.append(len(hashes)) or lookup(hashes, *more))
+    monkeypatch.setattr(
+        client, "lookup", lambda hashes, *more: asked.append(len(hashes)) or lookup(hashes, *more)
+    )
     half.get_num_new_matched_tokens(Request("r", range(1000)), 0)
     asked.clear()
     assert len(run_prefill(half, Request("r", range(1000)), range(1, 40), 128)) == 1
@@ -313,7 +339,9 @@ class TestBounds:
         walk(world, 300)
         for name in list(world.running):
             world.end(name)
-        assert world.kv._lives == world.kv._admitted == {} and set(world.kv._blocks) <= set(world.pages)
+        assert world.kv._lives == world.kv._admitted == {} and set(world.kv._blocks) <= set(
+            world.pages
+        )
 
     def test_an_engine_without_drafts_stores_and_notes_nothing(self):
         from larder.vllm.draft_kv import DraftKv
@@ -328,7 +356,10 @@ def walk(world, steps):
     choose = random.Random(5)
     for number in range(steps):
         if len(world.running) < 3 and choose.random() < 0.5:
-            tokens = [choose.randrange(2) if at % BLOCK == 0 else 0 for at in range(choose.randrange(6, 36))]
+            tokens = [
+                choose.randrange(2) if at % BLOCK == 0 else 0
+                for at in range(choose.randrange(6, 36))
+            ]
             world.admit(f"r{number}", tokens)
         elif world.running and choose.random() < 0.15:
             world.end(choose.choice(list(world.running)))
@@ -343,7 +374,10 @@ def test_random_steps_never_store_draft_kv_of_other_tokens(lookahead, layers, la
     world = World(lookahead=lookahead, layers=layers, lag=lag)
     walk(world, 2500)
     assert world.counts["wrong"] == 0
-    assert min(world.counts["hit"], world.counts["skipped"], world.counts["bad"]) > 50 and world.counts["good"] > 500
+    assert (
+        min(world.counts["hit"], world.counts["skipped"], world.counts["bad"]) > 50
+        and world.counts["good"] > 500
+    )
 
 
 @pytest.mark.parametrize("broken", ["hits are trusted", "skipped steps are not seen"])

@@ -11,7 +11,11 @@ pytest.importorskip("vllm")
 
 
 def source_of(module, name):
-    (found,) = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__ and hasattr(one, name)]
+    (found,) = [
+        one
+        for one in vars(module).values()
+        if inspect.isclass(one) and one.__module__ == module.__name__ and hasattr(one, name)
+    ]
     return inspect.getsource(getattr(found, name))
 
 
@@ -23,10 +27,15 @@ def test_the_first_runner_saves_after_its_drafter():
     from vllm.v1.worker import gpu_model_runner as runner
 
     text = source_of(runner, "sample_tokens")
-    drafts, saves = places(r"propose_draft_token_ids\((?!sampled_token_ids\):)", text), places(r"finalize_kv_connector\(\)", text)
+    drafts, saves = (
+        places(r"propose_draft_token_ids\((?!sampled_token_ids\):)", text),
+        places(r"finalize_kv_connector\(\)", text),
+    )
     assert drafts and len(saves) == 1 and max(drafts) < saves[0]
     forward = source_of(runner, "execute_model")
-    assert re.search(r"defer_(finalize|kv_connector_finalize)\s*=\s*\S", forward), "with a drafter, the end of the forward pass does not save"
+    assert re.search(r"defer_(finalize|kv_connector_finalize)\s*=\s*\S", forward), (
+        "with a drafter, the end of the forward pass does not save"
+    )
 
 
 def test_the_second_runner_saves_after_its_drafter():
@@ -38,5 +47,13 @@ def test_the_second_runner_saves_after_its_drafter():
     assert end is not None, "the save follows the drafter"
     from vllm.v1.worker.gpu import kv_connector
 
-    saving = [kind for kind in vars(kv_connector).values() if inspect.isclass(kind) and hasattr(kind, end[1]) and "wait_for_save" in inspect.getsource(kind)]
-    assert saving and any("wait_for_save" in inspect.getsource(getattr(kind, end[1])) for kind in saving)
+    saving = [
+        kind
+        for kind in vars(kv_connector).values()
+        if inspect.isclass(kind)
+        and hasattr(kind, end[1])
+        and "wait_for_save" in inspect.getsource(kind)
+    ]
+    assert saving and any(
+        "wait_for_save" in inspect.getsource(getattr(kind, end[1])) for kind in saving
+    )

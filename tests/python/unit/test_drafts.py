@@ -16,10 +16,16 @@ from larder.weights_source import files_of  # noqa: E402
 
 def config(method, parallel=None, lookahead=0, load="auto", **fields):
     draft = Fake(max_model_len=2048, hf_text_config=Fake(num_hidden_layers=1))
-    speculative = dict(method=method, num_speculative_tokens=3, draft_model_config=draft, draft_load_config=None)
+    speculative = dict(
+        method=method, num_speculative_tokens=3, draft_model_config=draft, draft_load_config=None
+    )
     return Fake(
-        speculative_config=Fake(**{**speculative, "draft_parallel_config": Fake(tensor_parallel_size=1), **fields}),
-        parallel_config=Fake(**{"tensor_parallel_size": 1, "pipeline_parallel_size": 1, **(parallel or {})}),
+        speculative_config=Fake(
+            **{**speculative, "draft_parallel_config": Fake(tensor_parallel_size=1), **fields}
+        ),
+        parallel_config=Fake(
+            **{"tensor_parallel_size": 1, "pipeline_parallel_size": 1, **(parallel or {})}
+        ),
         model_config=Fake(max_model_len=4096),
         load_config=Fake(load_format=load),
         num_prefill_lookahead_tokens=lookahead,
@@ -28,28 +34,66 @@ def config(method, parallel=None, lookahead=0, load="auto", **fields):
 
 @pytest.mark.parametrize("method", ["ngram", "ngram_gpu", "suffix"])
 def test_methods_without_kv_are_served_whatever_they_are_set_to(method):
-    assert drafts_of(config(method, {"pipeline_parallel_size": 2}, num_speculative_tokens_per_batch_size=[(1, 2, 3)])) is None
+    assert (
+        drafts_of(
+            config(
+                method,
+                {"pipeline_parallel_size": 2},
+                num_speculative_tokens_per_batch_size=[(1, 2, 3)],
+            )
+        )
+        is None
+    )
     assert not has_kv(None) and drafts_of(Fake(speculative_config=None)) is None
 
 
 REFUSED = [
-    ({"method": "dflash"}, "by dflash is not served yet, only ngram, ngram_gpu, suffix, draft_model, eagle, eagle3, mtp"),
+    (
+        {"method": "dflash"},
+        "by dflash is not served yet, only ngram, ngram_gpu, suffix, draft_model, eagle, eagle3, mtp",
+    ),
     ({"method": "dspark"}, "by dspark is not served yet"),
     ({"method": "extract_hidden_states"}, "by extract_hidden_states is not served yet"),
     ({"method": "custom_class"}, "by custom_class is not served yet"),
     ({"method": "of a newer vLLM"}, "by of a newer vLLM is not served yet"),
-    ({"method": "mtp", "use_gemma4_mtp": lambda: True}, "by mtp with layers that share the target's KV is not served yet"),
-    ({"method": "mtp", "use_step3p5_mtp": lambda: True}, "by mtp with layers that share the target's KV is not served yet"),
-    ({"method": "mtp", "use_multi_module_mtp": lambda: True}, "by mtp with several modules is not served yet"),
-    ({"method": "eagle", "num_speculative_tokens_per_batch_size": [(1, 2, 3)]}, "by eagle with num_speculative_tokens_per_batch_size is not"),
-    ({"method": "draft_model", "use_heterogeneous_vocab": True}, "by draft_model with use_heterogeneous_vocab is not served yet"),
-    ({"method": "eagle3", "parallel": {"pipeline_parallel_size": 2}}, "by eagle3 with pipeline_parallel_size 2 is not served yet: the last"),
-    ({"method": "draft_model", "parallel": {"tensor_parallel_size": 2}}, "draft_tensor_parallel_size 1 beside tensor_parallel_size 2 is not"),
-    ({"method": "eagle", "draft_load_config": Fake(load_format="dummy")}, "with dummy weights in the draft model alone is not served"),
+    (
+        {"method": "mtp", "use_gemma4_mtp": lambda: True},
+        "by mtp with layers that share the target's KV is not served yet",
+    ),
+    (
+        {"method": "mtp", "use_step3p5_mtp": lambda: True},
+        "by mtp with layers that share the target's KV is not served yet",
+    ),
+    (
+        {"method": "mtp", "use_multi_module_mtp": lambda: True},
+        "by mtp with several modules is not served yet",
+    ),
+    (
+        {"method": "eagle", "num_speculative_tokens_per_batch_size": [(1, 2, 3)]},
+        "by eagle with num_speculative_tokens_per_batch_size is not",
+    ),
+    (
+        {"method": "draft_model", "use_heterogeneous_vocab": True},
+        "by draft_model with use_heterogeneous_vocab is not served yet",
+    ),
+    (
+        {"method": "eagle3", "parallel": {"pipeline_parallel_size": 2}},
+        "by eagle3 with pipeline_parallel_size 2 is not served yet: the last",
+    ),
+    (
+        {"method": "draft_model", "parallel": {"tensor_parallel_size": 2}},
+        "draft_tensor_parallel_size 1 beside tensor_parallel_size 2 is not",
+    ),
+    (
+        {"method": "eagle", "draft_load_config": Fake(load_format="dummy")},
+        "with dummy weights in the draft model alone is not served",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("fields", "words"), REFUSED, ids=lambda one: one if isinstance(one, str) else None)
+@pytest.mark.parametrize(
+    ("fields", "words"), REFUSED, ids=lambda one: one if isinstance(one, str) else None
+)
 def test_what_is_refused_and_the_words(fields, words):
     with pytest.raises(Unsupported, match=f"speculative decoding .*{words}"):
         drafts_of(config(**fields))
@@ -70,9 +114,16 @@ class TestOfThisVllm:
         from vllm.engine.arg_utils import EngineArgs
 
         def made(draft, target="llama", **fields):
-            speculative = {"method": "draft_model", "model": str(models(draft)), "num_speculative_tokens": 3, **fields}
+            speculative = {
+                "method": "draft_model",
+                "model": str(models(draft)),
+                "num_speculative_tokens": 3,
+                **fields,
+            }
             own = {"max_model_len": 2048, "skip_tokenizer_init": True, "enforce_eager": True}
-            return EngineArgs(model=str(models(target)), speculative_config=speculative, **own).create_engine_config()
+            return EngineArgs(
+                model=str(models(target)), speculative_config=speculative, **own
+            ).create_engine_config()
 
         return made
 
@@ -82,7 +133,12 @@ class TestOfThisVllm:
 
     @pytest.mark.parametrize(
         "fields",
-        [{"num_speculative_tokens": 2}, {"rejection_sample_method": "block"}, {"max_model_len": 300}, {"disable_padded_drafter_batch": True}],
+        [
+            {"num_speculative_tokens": 2},
+            {"rejection_sample_method": "block"},
+            {"max_model_len": 300},
+            {"disable_padded_drafter_batch": True},
+        ],
     )
     def test_what_decides_no_draft_kv_shares(self, text, fields):
         assert differing_fields(text("llama"), text("llama", **fields)) == []
@@ -99,7 +155,10 @@ class TestOfThisVllm:
         source = weights_source(made("qwen2"))
         assert (source.model, [one.model for one in source.others]) == (target, [draft])
         files = files_of(source)
-        assert {path.split("/")[-1] for name, path in files if name.startswith("0:")} >= {"config.json", "model.safetensors"}
+        assert {path.split("/")[-1] for name, path in files if name.startswith("0:")} >= {
+            "config.json",
+            "model.safetensors",
+        }
         assert weights_source(made("llama")).others == (), "one model is read once"
 
     def test_weights_id_names_the_model_alone(self, made, models):
@@ -109,7 +168,10 @@ class TestOfThisVllm:
         from larder.vllm.naming import Naming
 
         def weights(draft, **changes):
-            naming = Naming(setup(weights_id="w", attention=Attention(("A",), ("rows",), (32,)), **changes), made("llama", model=str(draft)))
+            naming = Naming(
+                setup(weights_id="w", attention=Attention(("A",), ("rows",), (32,)), **changes),
+                made("llama", model=str(draft)),
+            )
             try:
                 return naming.poll(wait_s=60).splitlines()[-1]
             finally:
@@ -117,4 +179,6 @@ class TestOfThisVllm:
 
         assert weights(models("llama")) == "weights: named w", "the draft model is the model"
         lines = {weights(models("llama_small", seed)) for seed in (3, 4)}
-        assert len(lines) == 2 and all(line.startswith("weights: named w, draft ") for line in lines)
+        assert len(lines) == 2 and all(
+            line.startswith("weights: named w, draft ") for line in lines
+        )

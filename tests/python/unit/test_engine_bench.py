@@ -29,7 +29,10 @@ def test_counts_go_from_one_process_to_another(tmp_path):
     counts.add(1, 1500)
     after = engine_hooks.read(tmp_path)
     assert before == {"worker.bind": (0, 0), "worker.wait_for_save": (500, 1)}
-    assert engine_hooks.difference(after, before) == {"worker.bind": (7, 1), "worker.wait_for_save": (1500, 1)}
+    assert engine_hooks.difference(after, before) == {
+        "worker.bind": (7, 1),
+        "worker.wait_for_save": (1500, 1),
+    }
 
 
 def test_more_hooks_than_the_file_holds_are_refused(tmp_path):
@@ -56,7 +59,10 @@ def test_goals(bench):
     stores = {"loss": 0.05, "hook_us_per_step": 190.0}
     rows = [arm_row("none"), arm_row("idle", **idle), arm_row("stores", **stores)]
     verdict = {goal["id"]: goal for goal in bench.judge(rows)}
-    assert verdict["engine.hook_us_per_step"]["value"] == 190 and not verdict["engine.hook_us_per_step"]["met"]  # the worst row
+    assert (
+        verdict["engine.hook_us_per_step"]["value"] == 190
+        and not verdict["engine.hook_us_per_step"]["met"]
+    )  # the worst row
     assert verdict["engine.idle_loss"]["met"]
     assert verdict["engine.store_loss"] == {"id": "engine.store_loss", "value": 0.05}
 
@@ -64,7 +70,9 @@ def test_goals(bench):
 def test_hook_time_is_a_step(bench):
     arm = bench.Arm("idle", None, None, None)
     arm.seconds = [0.1] * 3
-    arm.counted = [{"scheduler.build_connector_meta": (20_000, 10), "worker.bind": (60_000, 10)}] * 3
+    arm.counted = [
+        {"scheduler.build_connector_meta": (20_000, 10), "worker.bind": (60_000, 10)}
+    ] * 3
     row = bench.hook_row(arm)
     assert row["hook_us_per_step"] == 8 and row["steps"] == 30
     assert row["hooks"]["worker.bind"] == {"us_per_step": 6, "calls_per_step": 1}
@@ -74,7 +82,9 @@ def run_of(*blocks):
     """blocks: (connector, step times in us)"""
     import engine_steps
 
-    return [engine_steps.Step(connector, 4, 1000 * us) for connector, times in blocks for us in times]
+    return [
+        engine_steps.Step(connector, 4, 1000 * us) for connector, times in blocks for us in times
+    ]
 
 
 def test_a_loss_is_of_neighbouring_blocks_of_steps_with_and_without_the_connector(_path):
@@ -82,11 +92,19 @@ def test_a_loss_is_of_neighbouring_blocks_of_steps_with_and_without_the_connecto
 
     from engine_steps import EMPTY, LARDER, NONE
 
-    steps = run_of((NONE, [1000] * 4), (LARDER, [1010, 1010, 9000, 1010]), (NONE, [1100] * 4), (EMPTY, [1111] * 4), (NONE, [1] * 4))
+    steps = run_of(
+        (NONE, [1000] * 4),
+        (LARDER, [1010, 1010, 9000, 1010]),
+        (NONE, [1100] * 4),
+        (EMPTY, [1111] * 4),
+        (NONE, [1] * 4),
+    )
     assert engine_steps.block_losses(steps, 4, LARDER) == pytest.approx([1 - 1000 / 1010])
     assert engine_steps.block_losses(steps, 4, EMPTY) == pytest.approx([1 - 1100 / 1111])
     assert engine_steps.block_losses(steps, 3, LARDER) == []
-    assert engine_steps.block_losses(run_of((NONE, [1000] * 4), (LARDER, [1010] * 2)), 4, LARDER) == []
+    assert (
+        engine_steps.block_losses(run_of((NONE, [1000] * 4), (LARDER, [1010] * 2)), 4, LARDER) == []
+    )
     assert engine_steps.total_ns(steps[:4]) == 4_000_000
 
 
@@ -104,10 +122,20 @@ def test_steps_go_from_the_engine_to_the_bench(_path, tmp_path):
 
 def test_what_a_median_of_steps_does_not_see_counts_as_loss(bench):
     idle, none = bench.Arm("idle", None, None, None), bench.Arm("none", None, None, None)
-    idle.losses, idle.background, idle.tokens_per_s, none.tokens_per_s = [0.004] * 5, [0.002] * 5, [99.0] * 5, [100.0] * 5
-    hook = {"often": {"us_per_step": 30, "calls_per_step": 1}, "once a request": {"us_per_step": 10, "calls_per_step": 0.05}}
+    idle.losses, idle.background, idle.tokens_per_s, none.tokens_per_s = (
+        [0.004] * 5,
+        [0.002] * 5,
+        [99.0] * 5,
+        [100.0] * 5,
+    )
+    hook = {
+        "often": {"us_per_step": 30, "calls_per_step": 1},
+        "once a request": {"us_per_step": 10, "calls_per_step": 0.05},
+    }
     row = bench.loss_row(idle, none, {"hook_us_per_step": 40, "hook_share": 0.004, "hooks": hook})
-    assert row["loss"] == pytest.approx(0.004 + 0.002 + 0.001) and row["loss_interval"] == pytest.approx([0.007, 0.007])
+    assert row["loss"] == pytest.approx(0.004 + 0.002 + 0.001) and row[
+        "loss_interval"
+    ] == pytest.approx([0.007, 0.007])
     assert row["loss_against_none"] == pytest.approx(0.01)
     idle.losses, idle.counted = [], [{}]
     with pytest.raises(bench.Void, match="too few steps"):
@@ -118,16 +146,24 @@ def test_two_alternating_turns_do_each_part_once_with_a_connector_and_once_witho
     import engine_switch
     from engine_steps import EMPTY, LARDER, NONE
 
-    bench_side, engine_side = engine_switch.Mode(tmp_path, create=True), engine_switch.Mode(tmp_path)
+    bench_side, engine_side = (
+        engine_switch.Mode(tmp_path, create=True),
+        engine_switch.Mode(tmp_path),
+    )
     seen = {}
-    for mode in (engine_switch.WITHOUT, engine_switch.WITH, engine_switch.ALTERNATE, engine_switch.ALTERNATE_SWAPPED):
+    for mode in (
+        engine_switch.WITHOUT,
+        engine_switch.WITH,
+        engine_switch.ALTERNATE,
+        engine_switch.ALTERNATE_SWAPPED,
+    ):
         bench_side.set(mode)
         seen[mode] = [engine_side.connector(tokens) for tokens in (0, *range(192, 264))]
     assert set(seen[engine_switch.WITHOUT]) == {NONE} and set(seen[engine_switch.WITH]) == {LARDER}
     first, swapped = seen[engine_switch.ALTERNATE], seen[engine_switch.ALTERNATE_SWAPPED]
     assert all((one == NONE) != (other == NONE) for one, other in zip(first, swapped))
-    assert first[1::engine_switch.BLOCK_TOKENS][:4] == [LARDER, NONE, EMPTY, NONE]
-    assert swapped[1::engine_switch.BLOCK_TOKENS][:4] == [NONE, LARDER, NONE, EMPTY]
+    assert first[1 :: engine_switch.BLOCK_TOKENS][:4] == [LARDER, NONE, EMPTY, NONE]
+    assert swapped[1 :: engine_switch.BLOCK_TOKENS][:4] == [NONE, LARDER, NONE, EMPTY]
 
 
 def test_larders_threads_are_found_in_the_noted_process(_path, tmp_path):

@@ -90,7 +90,9 @@ def test_every_field_is_in_the_fingerprint_or_on_the_list(path):
 
 
 def test_the_list_names_only_fields_that_a_tested_vllm_has():
-    paths = {path for path, *_ in LEAVES} | {path for record in config_fields.records().values() for path in record["fields"]}
+    paths = {path for path, *_ in LEAVES} | {
+        path for record in config_fields.records().values() for path in record["fields"]
+    }
     known = {".".join(path.split(".")[:end]) for path in paths for end in range(1, 9)}
     derived = {"model_config.original_max_model_len", "model_config.model_arch_config", "model_config.encoder_config",
                "model_config.config_updated"}  # fmt: skip  # attributes that vLLM adds
@@ -110,7 +112,9 @@ def test_speculation_without_draft_kv_is_harmless_as_a_whole():
 
 def test_each_reason_is_one_line():
     for reasons in (engine_config.HARMLESS, engine_variables.HARMLESS):
-        assert all(reason and "\n" not in reason and len(reason) < 110 for reason in reasons.values())
+        assert all(
+            reason and "\n" not in reason and len(reason) < 110 for reason in reasons.values()
+        )
 
 
 # covers F-065
@@ -144,7 +148,9 @@ def test_a_property_that_one_process_has_asked_for_is_no_difference():
     config = with_leaf("model_config.dtype", "x")
     before = engine_config.fields_of(config)
     kind = type(config.model_config)
-    cached = [name for name, value in vars(kind).items() if isinstance(value, functools.cached_property)]
+    cached = [
+        name for name, value in vars(kind).items() if isinstance(value, functools.cached_property)
+    ]
     assert "is_mm_prefix_lm" in cached
     for name in cached:
         config.model_config.__dict__[name] = True

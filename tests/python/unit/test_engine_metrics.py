@@ -108,8 +108,12 @@ def exported(monkeypatch):
     kinds = (prometheus_client.Gauge, prometheus_client.Counter, prometheus_client.Histogram)
     types = {kind: in_registry(kind) for kind in kinds}
     config = type("Config", (), {"kv_transfer_config": None})()
-    made = LarderConnector.build_prom_metrics(config, types, ["model_name", "engine"], {0: ["m", "0"]})
-    return made, lambda name, **labels: registry.get_sample_value(name, {"model_name": "m", "engine": "0", **labels})
+    made = LarderConnector.build_prom_metrics(
+        config, types, ["model_name", "engine"], {0: ["m", "0"]}
+    )
+    return made, lambda name, **labels: registry.get_sample_value(
+        name, {"model_name": "m", "engine": "0", **labels}
+    )
 
 
 def test_all_series_are_there_at_zero_and_count(exported):
@@ -117,13 +121,24 @@ def test_all_series_are_there_at_zero_and_count(exported):
     assert isinstance(metrics, Exported)
     assert value("larder_engine_first_token_seconds_count", cache="own") == 0
     assert value("larder_engine_info", pool="chat") == 1, "the dashboards join by this label"
-    sent = LarderConnector.build_kv_connector_stats({"hit": [0.1, 0.2]}).aggregate(Observed({"hit": [0.3], "miss": [9.0]}))
+    sent = LarderConnector.build_kv_connector_stats({"hit": [0.1, 0.2]}).aggregate(
+        Observed({"hit": [0.3], "miss": [9.0]})
+    )
     sent.aggregate(Observed({"unnamed": ["late", "other", "late"]}))
     metrics.observe(sent.to_dict(), 0)
-    assert [value("larder_engine_unnamed_requests_total", reason=reason) for reason in ("late", "other", "form")] == [2, 1, 0]
+    assert [
+        value("larder_engine_unnamed_requests_total", reason=reason)
+        for reason in ("late", "other", "form")
+    ] == [2, 1, 0]
     assert value("larder_engine_first_token_seconds_count", cache="hit") == 3
     assert value("larder_engine_first_token_seconds_bucket", cache="miss", le="10.0") == 1
-    assert sent.reduce() == {"first tokens, hit": 3, "mean s, hit": 0.2, "first tokens, miss": 1, "mean s, miss": 9.0, **UNNAMED_SAID}
+    assert sent.reduce() == {
+        "first tokens, hit": 3,
+        "mean s, hit": 0.2,
+        "first tokens, miss": 1,
+        "mean s, miss": 9.0,
+        **UNNAMED_SAID,
+    }
 
 
 def test_every_reason_of_the_log_has_a_series():
@@ -145,12 +160,16 @@ def engine(model, names=("model_name", "engine"), indexes=(0,)):
     process."""
     config = type("Config", (), {"kv_transfer_config": None})()
     values = {index: [model, str(index), *names[2:]] for index in indexes}
-    return LarderConnector.build_prom_metrics(config, {kind: kind for kind in KINDS}, list(names), values)
+    return LarderConnector.build_prom_metrics(
+        config, {kind: kind for kind in KINDS}, list(names), values
+    )
 
 
 def seen(model, cache="hit", **more):
     labels = {"model_name": model, "engine": "0", "cache": cache, **more}
-    return prometheus_client.REGISTRY.get_sample_value("larder_engine_first_token_seconds_count", labels)
+    return prometheus_client.REGISTRY.get_sample_value(
+        "larder_engine_first_token_seconds_count", labels
+    )
 
 
 @pytest.fixture
@@ -192,9 +211,15 @@ def test_an_engine_with_other_labels_makes_room(registry):
 
 def test_a_name_that_is_somebody_elses_makes_room(registry):
     engine("theirs")
-    (there,) = [one for one in prometheus_client.REGISTRY._collector_to_names if getattr(one, "_name", "") == "larder_engine_info"]
+    (there,) = [
+        one
+        for one in prometheus_client.REGISTRY._collector_to_names
+        if getattr(one, "_name", "") == "larder_engine_info"
+    ]
     prometheus_client.REGISTRY.unregister(there)
-    prometheus_client.Counter("larder_engine_info", "a counter by that name", ["model_name", "engine", "pool"])
+    prometheus_client.Counter(
+        "larder_engine_info", "a counter by that name", ["model_name", "engine", "pool"]
+    )
     engine("theirs").observe({"hit": [1.0]})
     assert seen("theirs") == 1
 
@@ -206,7 +231,9 @@ def test_an_engine_without_metrics_goes_on(monkeypatch):
         raise RuntimeError("no metrics here")
 
     config = type("Config", (), {"kv_transfer_config": None})()
-    made = LarderConnector.build_prom_metrics(config, dict.fromkeys(KINDS, refuse), ["model_name", "engine"], {0: ["m", "0"]})
+    made = LarderConnector.build_prom_metrics(
+        config, dict.fromkeys(KINDS, refuse), ["model_name", "engine"], {0: ["m", "0"]}
+    )
     made.observe({"hit": [1.0], "unnamed": ["late"]}, 0)
 
 

@@ -43,8 +43,14 @@ class Engine:
 
 def test_one_load_brings_all_but_the_last_block_of_whole_chunks(bench):
     inside, at_end, tails = bench.cases().values()
-    assert [bench.hits_due(case, bench.WAITS) for case in (inside, at_end, tails)] == [1024, 1024 + 11 * 128, 1024]
-    assert [bench.hits_due(case, bench.EACH_LOADS) for case in (inside, at_end, tails)] == [12 * 1024] * 3
+    assert [bench.hits_due(case, bench.WAITS) for case in (inside, at_end, tails)] == [
+        1024,
+        1024 + 11 * 128,
+        1024,
+    ]
+    assert [bench.hits_due(case, bench.EACH_LOADS) for case in (inside, at_end, tails)] == [
+        12 * 1024
+    ] * 3
 
 
 def test_a_turn_without_the_wait_lets_no_request_wait(bench):
@@ -54,7 +60,10 @@ def test_a_turn_without_the_wait_lets_no_request_wait(bench):
         engine = Engine(larderd, tokens)
         found = bench.turn(engine, larderd, "here", prompts, arm)
         assert (found.times, found.answers) == ([1.0, 2.0, 3.0], prompts) and found.processor_s >= 0
-        assert engine.most_waiting == [usual if arm == bench.WAITS else 0] and shared_loads.MOST_WAITING == usual
+        assert (
+            engine.most_waiting == [usual if arm == bench.WAITS else 0]
+            and shared_loads.MOST_WAITING == usual
+        )
 
 
 def test_a_turn_with_other_hits_is_void(bench):
@@ -70,9 +79,14 @@ def test_the_worst_row_decides(bench):
         turns = {arm: [bench.Turn(times, 2.0) for times in rounds] for arm, rounds in turns.items()}
         return bench.row("here", turns, {bench.WAITS: 1, bench.EACH_LOADS: 2})
 
-    quick, slow = row([[2.0, 2.0, 2.0]] * 3), row([[1.0, 3.0, 3.0], [1.0, 3.0, 3.0], [1.0, 9.0, 9.0]])
+    quick, slow = (
+        row([[2.0, 2.0, 2.0]] * 3),
+        row([[1.0, 3.0, 3.0], [1.0, 3.0, 3.0], [1.0, 9.0, 9.0]]),
+    )
     assert (quick["first_ratio"], quick["p50_ratio"], quick["max_ratio"]) == (2.0, 1.0, 0.5)
-    assert (slow["p50_ratio"], slow["waits_max_ms"], slow["each_tokens"]) == (1.5, 3000.0, 2), "of three rounds the middle one"
+    assert (slow["p50_ratio"], slow["waits_max_ms"], slow["each_tokens"]) == (1.5, 3000.0, 2), (
+        "of three rounds the middle one"
+    )
     told = {goal["id"]: goal for goal in bench.judge([quick, slow])}
     assert (told["equal.p50_ratio"]["value"], told["equal.p50_ratio"]["met"]) == (1.5, False)
     assert (told["equal.max_ratio"]["value"], told["equal.max_ratio"]["met"]) == (0.75, True)

@@ -5,7 +5,20 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import FAST, LATER, NAMED, Client, Request, blocks, chunk_keys, ended, measured_half, setup, split, step  # noqa: E402
+from fakes import (
+    FAST,
+    LATER,
+    NAMED,
+    Client,
+    Request,
+    blocks,
+    chunk_keys,
+    ended,
+    measured_half,
+    setup,
+    split,
+    step,
+)  # noqa: E402
 
 from larder import _native as native  # noqa: E402
 from larder.client import LowerTiers  # noqa: E402
@@ -91,7 +104,9 @@ def test_a_request_fetches_once(half, client, request_below):
     client.stored.clear()  # preempted, and the request's chunks were evicted
     assert half.get_num_new_matched_tokens(request_below, 0) == (0, False)
     half.request_finished(request_below)
-    assert half.get_num_new_matched_tokens(request_below, 0) == LATER, "the name is another request's now"
+    assert half.get_num_new_matched_tokens(request_below, 0) == LATER, (
+        "the name is another request's now"
+    )
 
 
 def test_what_is_in_memory_is_kept_too(half, client, request_below):
@@ -114,7 +129,9 @@ def test_what_is_all_in_memory_is_not_fetched(half, client, request_below):
     assert client.calls == []
 
 
-@pytest.mark.parametrize("tier", [None, LowerTiers(False, 1, 1_000_000_000), LowerTiers(True, 1_000_000, 1000)])
+@pytest.mark.parametrize(
+    "tier", [None, LowerTiers(False, 1, 1_000_000_000), LowerTiers(True, 1_000_000, 1000)]
+)
 def test_vllm_is_never_told_to_ask_again_without_a_fetch(half, client, request_below, tier):
     client.tier = tier
     for _ in range(5):
@@ -122,7 +139,9 @@ def test_vllm_is_never_told_to_ask_again_without_a_fetch(half, client, request_b
     assert client.fetches == {}
 
 
-@pytest.mark.parametrize("fields", [{"kv_transfer_params": {"larder": "off"}}, {"skip_reading_prefix_cache": True}])
+@pytest.mark.parametrize(
+    "fields", [{"kv_transfer_params": {"larder": "off"}}, {"skip_reading_prefix_cache": True}]
+)
 # covers F-082
 def test_requests_that_are_left_alone(half, client, fields):
     request = Request("r", range(400), **fields)
@@ -168,7 +187,11 @@ def test_several_requests_fetch_at_once(half, client):
         client.on_disk.update(chunk_keys(request))
         assert half.get_num_new_matched_tokens(request, 0) == LATER
     client.arrive(list(client.fetches)[1])
-    assert [half.get_num_new_matched_tokens(request, 0) for request in requests] == [LATER, (384, True), LATER]
+    assert [half.get_num_new_matched_tokens(request, 0) for request in requests] == [
+        LATER,
+        (384, True),
+        LATER,
+    ]
 
 
 class TestAnIdleEngine:

@@ -9,7 +9,9 @@ import pytest
 
 from larder import fingerprint
 
-FACTS = fingerprint.facts_text({"engine": "vllm", "chunk_tokens": 128, "layers": ["0 Full", "1 Window"]})
+FACTS = fingerprint.facts_text(
+    {"engine": "vllm", "chunk_tokens": 128, "layers": ["0 Full", "1 Window"]}
+)
 FIELDS = {"model.hidden": 256, "model.rope": {"theta": 1e4}, "cache.kind": None}
 
 
@@ -18,7 +20,9 @@ def text(fields, shown=None):
 
 
 def test_facts_come_first_and_a_list_has_a_line_for_each_entry():
-    assert text(FIELDS).startswith("engine: vllm\nchunk_tokens: 128\nlayers.0: 0 Full\nlayers.1: 1 Window\n")
+    assert text(FIELDS).startswith(
+        "engine: vllm\nchunk_tokens: 128\nlayers.0: 0 Full\nlayers.1: 1 Window\n"
+    )
 
 
 def test_each_field_alone_changes_the_text_by_its_own_line_and_the_digest():
@@ -28,7 +32,9 @@ def test_each_field_alone_changes_the_text_by_its_own_line_and_the_digest():
 
 
 def test_a_field_without_a_line_changes_the_digest():
-    assert fingerprint.differing_fields(text(FIELDS, set()), text({**FIELDS, "model.hidden": 1}, set())) == ["configuration"]
+    assert fingerprint.differing_fields(
+        text(FIELDS, set()), text({**FIELDS, "model.hidden": 1}, set())
+    ) == ["configuration"]
 
 
 def test_a_field_more_changes_the_digest():
@@ -59,7 +65,11 @@ def of_length(length):
 # covers F-064
 def test_a_value_that_has_room_is_whole_however_long_it_is(length):
     value = of_length(length)
-    line = next(line for line in text({"ignored": value, "short": 1}).splitlines() if line.startswith("ignored: "))
+    line = next(
+        line
+        for line in text({"ignored": value, "short": 1}).splitlines()
+        if line.startswith("ignored: ")
+    )
     assert line.startswith("ignored: " + json.dumps(value, separators=(",", ":")))
 
 
@@ -82,7 +92,9 @@ def test_values_that_have_no_room_say_where_they_differ():
 def test_the_engines_log_has_the_begin_of_a_long_line():
     shown = fingerprint.for_log(text({"ignored": of_length(30_000), "short": 1})).splitlines()
     assert "short: 1" in shown and max(map(len, shown)) < 600
-    assert any(line.startswith('ignored: ["model.layers.0') and line.endswith("...") for line in shown)
+    assert any(
+        line.startswith('ignored: ["model.layers.0') and line.endswith("...") for line in shown
+    )
 
 
 def test_values_of_other_lengths_are_cut_at_the_same_places():
@@ -102,16 +114,23 @@ def test_a_long_value_ends_with_its_length_and_digest_whether_it_was_cut_or_not(
     assert ends[0] == ends[1] and re.fullmatch(r"\d+ characters, [0-9a-f]{32}\)", ends[0])
 
 
-@pytest.mark.parametrize("path", ["ignored.{}", "ignored.model.layers.{}.weight", "hf.ignored.{}.a.b.c.d"])
+@pytest.mark.parametrize(
+    "path", ["ignored.{}", "ignored.model.layers.{}.weight", "hf.ignored.{}.a.b.c.d"]
+)
 # covers F-064
 def test_two_thousand_fields_of_one_part_are_one_line_and_the_part_is_named(path):
     """A quantization_config may have an entry for each layer."""
     long = {path.format(f"{number:04}"): "v" * 300 for number in range(2000)}
-    one, two = (text({**long, path.format("0000"): value, "model.hidden": 1}) for value in ("a" * 300, "b" * 300))
+    one, two = (
+        text({**long, path.format("0000"): value, "model.hidden": 1})
+        for value in ("a" * 300, "b" * 300)
+    )
     assert len(one.encode()) <= fingerprint.MAX_BYTES
     (named,) = set(fingerprint.differing_fields(one, two)) - {"configuration"}
     assert named and path.startswith(named)
-    differing = [dict(line.split(": ", 1) for line in each.splitlines())[named] for each in (one, two)]
+    differing = [
+        dict(line.split(": ", 1) for line in each.splitlines())[named] for each in (one, two)
+    ]
     assert "aaaa" in differing[0][:400] and "bbbb" in differing[1][:400]
 
 

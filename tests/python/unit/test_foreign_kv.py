@@ -19,14 +19,33 @@ from larder.vllm import foreign_kv  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
-def run(model, monkeypatch, specs, blocks, depth, between, seeds=2, change=lambda half: None, options=None, **worker):
+def run(
+    model,
+    monkeypatch,
+    specs,
+    blocks,
+    depth,
+    between,
+    seeds=2,
+    change=lambda half: None,
+    options=None,
+    **worker,
+):
     """Counts over all seeds. between: the number of the neighbour's loads between steps."""
     config = config_of(model, blocks, depth, monkeypatch)
     own = config.kv_transfer_config
-    larder = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both",
-              # fmt: skip
-              "kv_connector_extra_config": {**own.kv_connector_extra_config, **(options or {})}}
-    neighbour = {"kv_connector": "Foreigner", "kv_connector_module_path": "foreign_world", "kv_role": "kv_both"}
+    larder = {
+        "kv_connector": "LarderConnector",
+        "kv_connector_module_path": "larder.vllm",
+        "kv_role": "kv_both",
+        # fmt: skip
+        "kv_connector_extra_config": {**own.kv_connector_extra_config, **(options or {})},
+    }
+    neighbour = {
+        "kv_connector": "Foreigner",
+        "kv_connector_module_path": "foreign_world",
+        "kv_role": "kv_both",
+    }
     config.kv_transfer_config = KVTransferConfig(
         kv_connector="MultiConnector", kv_role="kv_both", kv_load_failure_policy="recompute", engine_id=own.engine_id,
         kv_connector_extra_config={"connectors": [neighbour, larder]},
@@ -47,7 +66,16 @@ def run(model, monkeypatch, specs, blocks, depth, between, seeds=2, change=lambd
 
         monkeypatch.setattr(Foreigner, "offers", staticmethod(offers))
         hash_function = get_hash_fn_by_name(config.cache_config.prefix_caching_hash_algo)
-        world = World(config, cache_of(specs, blocks), hash_function, rng, depth, LATE, kind=ForeignWorker, **worker)
+        world = World(
+            config,
+            cache_of(specs, blocks),
+            hash_function,
+            rng,
+            depth,
+            LATE,
+            kind=ForeignWorker,
+            **worker,
+        )
         change(world.half)
         counts = world.run(REQUESTS)
         assert world.left_over() == (0, 0, False, False)
@@ -59,7 +87,9 @@ SOME = ("stores", "loads", "brought", "hit")
 
 
 @pytest.mark.parametrize("depth", [1, 2], ids=["synchronous", "asynchronous"])
-@pytest.mark.parametrize("between", [1.0, 0.0, 0.5], ids=["between steps", "within the step", "both"])
+@pytest.mark.parametrize(
+    "between", [1.0, 0.0, 0.5], ids=["between steps", "within the step", "both"]
+)
 def test_nothing_that_another_connector_brought_is_stored(model, monkeypatch, depth, between):
     counts = run(model, monkeypatch, [full()], 60, depth, between)
     assert counts["foreign"] == 0 and counts["bad"] == 0, counts
@@ -73,7 +103,10 @@ def test_windows(model, monkeypatch):
 
 def test_loads_between_steps_that_fail(model, monkeypatch):
     counts = run(model, monkeypatch, [full()], 120, 2, 1.0, fails=0.5)
-    assert counts["foreign"] == 0 and min(counts[name] for name in ("stores", "brought", "hit", "failed")) > 2, counts
+    assert (
+        counts["foreign"] == 0
+        and min(counts[name] for name in ("stores", "brought", "hit", "failed")) > 2
+    ), counts
 
 
 def test_own_kv_is_stored_as_before(model, monkeypatch):
@@ -84,7 +117,9 @@ def test_own_kv_is_stored_as_before(model, monkeypatch):
 
 CONTROLS = {
     "the option trusts the neighbour": dict(options={"trust_other_connectors": True}),
-    "a hit of foreign blocks is not seen": dict(change=lambda half: setattr(half._origins._foreign, "_hit", lambda tables, local: None)),
+    "a hit of foreign blocks is not seen": dict(
+        change=lambda half: setattr(half._origins._foreign, "_hit", lambda tables, local: None)
+    ),
 }
 
 
@@ -149,7 +184,9 @@ class TestRequests:
         admit(half, request, TABLE)
         stored(half, step())
         assert begin(half, "r", 160, TABLE, 300) == []
-        later = step(cached=[("r", 300, 300)], tables={"r": list(range(1, 20))}, added={"r": ([11, 12],)})
+        later = step(
+            cached=[("r", 300, 300)], tables={"r": list(range(1, 20))}, added={"r": ([11, 12],)}
+        )
         assert stored(half, later) == [] and half._tracked["r"].due_tokens == float("inf")
 
     def test_chunks_before_it_are_stored(self, half):
@@ -175,7 +212,9 @@ class TestRequests:
         begin(half, "r", 0, TABLE, 120)
         admit(half, Request("r", range(300)), TABLE)
         stored(half, step())
-        resumed = step(cached=[("r", 288, 12)], tables={"r": TABLE}, added={"r": (TABLE,)}, resumed=["r"])
+        resumed = step(
+            cached=[("r", 288, 12)], tables={"r": TABLE}, added={"r": (TABLE,)}, resumed=["r"]
+        )
         assert stored(half, resumed) == []
 
     def test_what_larder_loads_is_its_own(self, half, client):
@@ -207,7 +246,9 @@ class TestRequests:
 
     def test_one_line_says_so(self, half, monkeypatch):
         lines = []
-        monkeypatch.setattr(foreign_kv.logger, "warning", lambda text, *args: lines.append(text % args))
+        monkeypatch.setattr(
+            foreign_kv.logger, "warning", lambda text, *args: lines.append(text % args)
+        )
         brought(half, "r", TABLE)
         brought(half, "q", list(range(21, 31)))
         (line,) = lines
@@ -247,7 +288,9 @@ class TestBlocks:
         stored(half, step(cached=[("r", 160, 160)], tables={"r": TABLE}, added={"r": (TABLE[5:],)}))
         other = [*range(41, 46), *TABLE[5:8], *range(21, 26)]
         admit(half, Request("q", range(400)), other, local=256)
-        assert begin(half, "q", 256, other, 400) == [("q", 1)], "the first chunk has blocks of this engine"
+        assert begin(half, "q", 256, other, 400) == [("q", 1)], (
+            "the first chunk has blocks of this engine"
+        )
 
     def test_such_a_request_makes_foreign_blocks_itself(self, half):
         brought(half, "r", TABLE)
@@ -270,7 +313,10 @@ class TestBlocks:
         begin(half, "q", 0, list(range(21, 31)), 300)
         brought(half, "r", TABLE)
         half.request_finished(Request("r", range(300)))
-        stored(half, step(cached=[("q", 300, 20)], tables={"q": [*range(21, 31), 1]}, added={"q": ([1],)}))
+        stored(
+            half,
+            step(cached=[("q", 300, 20)], tables={"q": [*range(21, 31), 1]}, added={"q": ([1],)}),
+        )
         assert half._origins._foreign._blocks == set(TABLE[1:])
 
     def test_null_blocks_behind_a_window_are_no_ones(self, client):
@@ -297,7 +343,9 @@ class TestBlocks:
         for i in range(50):
             brought(half, f"r{i}", TABLE)
             half.request_finished(Request(f"r{i}", range(300)))
-        assert half._origins._foreign._first == {} == half._origins._foreign._admitted and len(half._origins._foreign._blocks) <= len(TABLE)
+        assert half._origins._foreign._first == {} == half._origins._foreign._admitted and len(
+            half._origins._foreign._blocks
+        ) <= len(TABLE)
 
     def test_an_engine_without_such_kv_notes_nothing(self, half):
         run_prefill(half, Request("r", range(300)), TABLE, 300)

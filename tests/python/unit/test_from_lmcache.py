@@ -44,7 +44,11 @@ def world(tmp_path_factory, root):
     config.write_text(
         f"pool: lmc{os.getpid()}\nsocket: {folder}/larder.sock\nmemory: {{size: 16MiB, keep_on_exit: false}}\nhttp: {{listen: '127.0.0.1:{port}'}}\n"
     )
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("LARDER_", "LMCACHE_"))}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LARDER_", "LMCACHE_"))
+    }
     env |= {
         "PATH": f"{binaries}:{os.path.dirname(sys.executable)}:{env['PATH']}",
         "PYTHONPATH": str(root / "shim" / "python"),
@@ -54,7 +58,9 @@ def world(tmp_path_factory, root):
 
     def shell(command):
         command = command.replace("127.0.0.1:9464", f"127.0.0.1:{port}")
-        return subprocess.run(command, shell=True, env=env, cwd=root, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            command, shell=True, env=env, cwd=root, capture_output=True, text=True, timeout=60
+        )
 
     with Process("larderd", [f"{binaries}/larderd"], env, folder / "larderd.log") as larderd:
         larderd.wait_until(lambda: shell("larderctl status").returncode == 0, 10)
@@ -75,7 +81,9 @@ def test_every_command_has_a_counterpart_that_runs(page, world):
 
 def two_steps(page):
     """The command lines of the section."""
-    return "".join(re.findall(r"```sh\n(.*?)```", page.split("## Two steps\n")[1].split("\n## ")[0], re.DOTALL)).splitlines()
+    return "".join(
+        re.findall(r"```sh\n(.*?)```", page.split("## Two steps\n")[1].split("\n## ")[0], re.DOTALL)
+    ).splitlines()
 
 
 def test_a_file_is_imported(page, world, tmp_path):
@@ -95,14 +103,21 @@ def test_the_command_line_of_a_server_is_imported(page, world, tmp_path):
 
 
 def test_every_command_line_of_the_server_is_imported(page, world, tmp_path):
-    servers = [code(theirs) for theirs, _ in rows(page, "Commands") if " server --" in theirs and "..." not in theirs]
+    servers = [
+        code(theirs)
+        for theirs, _ in rows(page, "Commands")
+        if " server --" in theirs and "..." not in theirs
+    ]
     assert len(servers) >= 6
     for command in servers:
         config = tmp_path / "larder.yaml"
         imported = world(f"larderctl import-lmcache -- {command} > {config}")
         assert imported.returncode == 0, (command, imported.stderr)
         checked = world(f"larderd --check-config --config {config}")
-        assert checked.returncode == 0 and 'size: "20GiB"' in checked.stdout, (command, checked.stderr)
+        assert checked.returncode == 0 and 'size: "20GiB"' in checked.stdout, (
+            command,
+            checked.stderr,
+        )
 
 
 def test_every_connector_has_a_counterpart_that_loads(page):
@@ -113,7 +128,9 @@ def test_every_connector_has_a_counterpart_that_loads(page):
 
     for theirs, ours in rows(page, "vLLM"):
         config = json.loads(re.fullmatch(r"--kv-transfer-config '(.*)'", code(ours))[1])
-        assert getattr(importlib.import_module(config["kv_connector_module_path"]), config["kv_connector"])
+        assert getattr(
+            importlib.import_module(config["kv_connector_module_path"]), config["kv_connector"]
+        )
         assert set(config.get("kv_connector_extra_config", {})) <= set(setup._OPTIONS), theirs
 
 

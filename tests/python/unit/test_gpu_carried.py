@@ -17,7 +17,12 @@ BARE = {"PATH": "/usr/bin:/bin", "LARDER_PYTHON": "/usr/bin/python3"}
 def carried(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("carried") / "gpu"
     build = Path(os.environ["LARDER_TEST_BIN"]).parent
-    ran = subprocess.run([root / ".ci" / "gpu.sh", "carry", build, folder], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(
+        [root / ".ci" / "gpu.sh", "carry", build, folder],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert ran.returncode == 0, ran.stderr
     return folder
 
@@ -26,19 +31,39 @@ def carried(root, tmp_path_factory):
 def test_a_program_brings_every_library_that_it_loads(carried, program):
     if not (carried / "bin" / program).exists():
         pytest.skip(f"no {program} here: make deps-servers")
-    version = subprocess.run([carried / "bin" / program, "--version"], env={}, capture_output=True, text=True, timeout=60)
+    version = subprocess.run(
+        [carried / "bin" / program, "--version"], env={}, capture_output=True, text=True, timeout=60
+    )
     assert version.returncode == 0, version.stderr
     (loader,) = (carried / "lib" / "libc").glob("ld-linux*")
     paths = f"{carried}/lib/other:{carried}/lib/libc"
-    listed = subprocess.run([loader, "--library-path", paths, "--list", carried / "programs" / program], env={}, capture_output=True, text=True, timeout=60)
-    outside = [line for line in listed.stdout.splitlines() if str(carried) not in line and "linux-vdso" not in line]
+    listed = subprocess.run(
+        [loader, "--library-path", paths, "--list", carried / "programs" / program],
+        env={},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    outside = [
+        line
+        for line in listed.stdout.splitlines()
+        if str(carried) not in line and "linux-vdso" not in line
+    ]
     assert listed.returncode == 0 and outside == []
 
 
 def test_the_tests_run_on_what_was_carried(root, carried):
-    ran = subprocess.run([root / ".ci" / "gpu.sh", "test", carried], env=BARE, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(
+        [root / ".ci" / "gpu.sh", "test", carried],
+        env=BARE,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert ran.stdout.index("the driver is not asked: no PyTorch in /usr/bin/python3") < ran.stdout.index("6 tests from Ways/GpuTest")
+    assert ran.stdout.index(
+        "the driver is not asked: no PyTorch in /usr/bin/python3"
+    ) < ran.stdout.index("6 tests from Ways/GpuTest")
     assert "6 tests from Ways/GpuTest" in ran.stdout and "test_block_pool.py" in ran.stdout
 
 
@@ -47,12 +72,19 @@ def bench(root, carried, tmp_path):
     """bench(NAME=value): the end of the bench, and its reports by name, in a tree with sources and
     without a build."""
     for folder in (".ci", "e2e/harness", "shim/python", "tests/bench", "tests/engine"):
-        shutil.copytree(root / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            root / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
 
     def run(**environment):
         command = [tmp_path / ".ci" / "gpu.sh", "bench", carried]
-        ran = subprocess.run(command, env={**BARE, **environment}, capture_output=True, text=True, timeout=300)
-        return ran, {path.stem: json.loads(path.read_text()) for path in (tmp_path / "build" / "bench").glob("*.json")}
+        ran = subprocess.run(
+            command, env={**BARE, **environment}, capture_output=True, text=True, timeout=300
+        )
+        return ran, {
+            path.stem: json.loads(path.read_text())
+            for path in (tmp_path / "build" / "bench").glob("*.json")
+        }
 
     return run
 
@@ -63,11 +95,26 @@ def test_without_a_gpu_the_bench_says_what_it_does_not_measure(bench):
     assert "not measured: T (no PyTorch in /usr/bin/python3)" in ran.stdout
     *host, gpu = reports["gpu"]["rows"]
     assert [row["pages in"] for row in host] == ["host memory"] * 3
-    assert gpu["submit us"].startswith("not measured: no CUDA device") and gpu["commit"] == host[0]["commit"] != ""
+    assert (
+        gpu["submit us"].startswith("not measured: no CUDA device")
+        and gpu["commit"] == host[0]["commit"] != ""
+    )
     *host, gpu = reports["gpu_submit"]["rows"]
-    assert [row["submit_us"] > 0 for row in host] == [True] * 3 and gpu["not_measured"].startswith("no CUDA device")
-    assert [row["part"] for row in reports["gpu_copies"]["rows"]] == ["G1", "G2", "G3", "G4", "G5", "G6", "G8"]
-    assert all(row["not_measured"].startswith("no CUDA device") for row in reports["gpu_copies"]["rows"])
+    assert [row["submit_us"] > 0 for row in host] == [True] * 3 and gpu["not_measured"].startswith(
+        "no CUDA device"
+    )
+    assert [row["part"] for row in reports["gpu_copies"]["rows"]] == [
+        "G1",
+        "G2",
+        "G3",
+        "G4",
+        "G5",
+        "G6",
+        "G8",
+    ]
+    assert all(
+        row["not_measured"].startswith("no CUDA device") for row in reports["gpu_copies"]["rows"]
+    )
 
 
 def test_some_of_the_bench_can_be_run_alone(bench):
@@ -81,14 +128,21 @@ def test_some_of_the_bench_can_be_run_alone(bench):
 def test_larderd_has_the_drivers_library_of_the_machine(bench):
     """In the folders of LD_LIBRARY_PATH, and not among the carried files: here the driver without a
     GPU."""
-    ran, reports = bench(GPU_PARTS="G6", LD_LIBRARY_PATH=str(Path(os.environ["LARDER_LIBRARY"]).parent / "fake_cuda"))
+    ran, reports = bench(
+        GPU_PARTS="G6", LD_LIBRARY_PATH=str(Path(os.environ["LARDER_LIBRARY"]).parent / "fake_cuda")
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = reports["gpu_copies"]["rows"]
     assert [row.get("opened_by_copies") for row in rows] == [0, 0], rows
 
 
 def test_without_it_nothing_is_run(root, tmp_path):
-    ran = subprocess.run([root / ".ci" / "gpu.sh", "test", tmp_path / "none"], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(
+        [root / ".ci" / "gpu.sh", "test", tmp_path / "none"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert ran.returncode == 1 and "make carry-gpu" in ran.stderr
 
 
@@ -103,9 +157,14 @@ def test_make_builds_nothing_where_all_was_carried(root, tmp_path):
 
     def steps():
         command = ["make", "-n", "test-gpu", "bench-gpu"]
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60).stdout.splitlines()
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
+        ).stdout.splitlines()
 
     assert steps() == [".ci/gpu.sh test", ".ci/gpu.sh bench"]
     (tmp_path / "build" / "release").mkdir()
     (tmp_path / "build" / "release" / "build.ninja").touch()
-    assert any("gpu.sh carry build/release" in step for step in steps()) and steps()[-1] == ".ci/gpu.sh bench"
+    assert (
+        any("gpu.sh carry build/release" in step for step in steps())
+        and steps()[-1] == ".ci/gpu.sh bench"
+    )

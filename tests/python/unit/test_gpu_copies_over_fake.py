@@ -13,10 +13,16 @@ def over_the_fake(root, script, *arguments, **environment):
     library = Path(os.environ["LARDER_LIBRARY"]).with_name("libgpu_arms.so")
     fake = library.parent / "fake_cuda"
     assert library.exists() and fake.exists(), "make build"
-    path = os.pathsep.join(str(root / folder) for folder in ("tests/bench", "tests/engine", "shim/python", "e2e"))
-    ran = subprocess.run([sys.executable, "-c", script, library, *arguments],
-                         env={**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(fake), **environment},
-                         capture_output=True, text=True, timeout=300)
+    path = os.pathsep.join(
+        str(root / folder) for folder in ("tests/bench", "tests/engine", "shim/python", "e2e")
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script, library, *arguments],
+        env={**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(fake), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 
@@ -103,7 +109,10 @@ def test_larderd_copies_for_an_engine_that_is_killed_over_the_fake_driver(root, 
 
 def test_why_larderd_does_not_copy_is_said(root, tmp_path):
     told = g6_over_the_fake(root, tmp_path, "transfer: sidecar\n", FAKE_CUDA_MIG="1")
-    assert [line.split("(")[0] for line in told.splitlines()] == [f"{by} not measured: larderd does not copy for this engine " for by in ("legacy handles", "descriptors")]
+    assert [line.split("(")[0] for line in told.splitlines()] == [
+        f"{by} not measured: larderd does not copy for this engine "
+        for by in ("legacy handles", "descriptors")
+    ]
     assert told.count("(mig:") == 2, told
 
 
@@ -126,7 +135,9 @@ print(*map(bench.show, rows), sep="\\n")
 
 
 def test_loads_are_asked_for_through_python_over_the_fake_driver(root, tmp_path):
-    told = over_the_fake(root, SUBMIT_OVER_THE_FAKE, Path(os.environ["LARDER_TEST_BIN"]) / "larderd", tmp_path)
+    told = over_the_fake(
+        root, SUBMIT_OVER_THE_FAKE, Path(os.environ["LARDER_TEST_BIN"]) / "larderd", tmp_path
+    )
     assert "pages in a fake device" in told and " 36864 pieces: " in told
 
 
@@ -139,9 +150,14 @@ from gpu_arms import Arms
 
 print(json.dumps(gpu_register.measure(Arms(sys.argv[1]), gpu_register.Scale(1 << 30, 1))))
 """
-    pools = {path: path.read_text() for path in Path("/sys/kernel/mm/hugepages").glob("*/nr_hugepages")}
+    pools = {
+        path: path.read_text() for path in Path("/sys/kernel/mm/hugepages").glob("*/nr_hugepages")
+    }
     rows = json.loads(over_the_fake(root, script))
     assert sorted(row["page_kib"] for row in rows) == [4, 2048, 1 << 20]
     for row in rows:
-        assert row.get("touch_s", 0) > 0 < row.get("register_s", 0) or " pages of " in row["not_measured"], row
+        assert (
+            row.get("touch_s", 0) > 0 < row.get("register_s", 0)
+            or " pages of " in row["not_measured"]
+        ), row
     assert {path: path.read_text() for path in pools} == pools, "given back"

@@ -53,22 +53,50 @@ def by_id(goals):
 def test_ratios_are_medians_of_the_rounds_own(one_way):
     large, mine = one_way.LARGE, "auto, 8 SMs"
     # The link is half as fast in the last round: a ratio of medians would be 0.8, or 1.6.
-    rounds = [{large: (100e9, 50e9), mine: (80e9, 25e9)}, {large: (100e9, 50e9), mine: (80e9, 25e9)}, {large: (50e9, 25e9), mine: (40e9, 12.5e9)}]
+    rounds = [
+        {large: (100e9, 50e9), mine: (80e9, 25e9)},
+        {large: (100e9, 50e9), mine: (80e9, 25e9)},
+        {large: (50e9, 25e9), mine: (40e9, 12.5e9)},
+    ]
     ceiling, row = one_way.rows_of(one_way.LARGE_PIECE, rounds)
     assert (ceiling["load_of_large"], ceiling["load_of_loop"]) == (1.0, None)
-    assert (row["part"], row["piece_kib"], row["load_gb_s"], row["store_gb_s"]) == ("G1", 2048, 80.0, 25.0)
+    assert (row["part"], row["piece_kib"], row["load_gb_s"], row["store_gb_s"]) == (
+        "G1",
+        2048,
+        80.0,
+        25.0,
+    )
     assert row["judged"] == "loads"
-    assert row["load_of_large"] == pytest.approx(0.8) and row["store_of_large"] == pytest.approx(0.5)
-    assert one_way.judge([ceiling, row]) == [{"id": "G1.load_of_large", "value": 0.8, "op": ">=", "goal": 0.98, "met": False}]
+    assert row["load_of_large"] == pytest.approx(0.8) and row["store_of_large"] == pytest.approx(
+        0.5
+    )
+    assert one_way.judge([ceiling, row]) == [
+        {"id": "G1.load_of_large", "value": 0.8, "op": ">=", "goal": 0.98, "met": False}
+    ]
 
 
 def test_small_pieces_are_judged_by_their_multiprocessors(one_way):
-    rates = {one_way.LARGE: 50e9, one_way.LOOP: 5e9, one_way.BATCH: 30e9, one_way.BARE: 50e9, "batch": 20e9, "kernel, 4 SMs": 43e9, "kernel, 8 SMs": 45e9, "auto, 8 SMs": 45e9}
+    rates = {
+        one_way.LARGE: 50e9,
+        one_way.LOOP: 5e9,
+        one_way.BATCH: 30e9,
+        one_way.BARE: 50e9,
+        "batch": 20e9,
+        "kernel, 4 SMs": 43e9,
+        "kernel, 8 SMs": 45e9,
+        "auto, 8 SMs": 45e9,
+    }
     rounds = [{name: (rate, rate) for name, rate in rates.items()}]
     goals = by_id(one_way.judge(one_way.rows_of(16 << 10, rounds)))
-    assert goals.pop("G2.16_kib.load_over_checksum_off") == {"id": "G2.16_kib.load_over_checksum_off", "value": 0.9}
+    assert goals.pop("G2.16_kib.load_over_checksum_off") == {
+        "id": "G2.16_kib.load_over_checksum_off",
+        "value": 0.9,
+    }
     assert {name: goal["met"] for name, goal in goals.items()} == {
-        "G2.16_kib.load_4_sms": True, "G2.16_kib.load_8_sms": False, "G2.16_kib.load_over_batch": True, "G2.16_kib.load_over_loop": True,
+        "G2.16_kib.load_4_sms": True,
+        "G2.16_kib.load_8_sms": False,
+        "G2.16_kib.load_over_batch": True,
+        "G2.16_kib.load_over_loop": True,
     }
     assert goals["G2.16_kib.load_over_loop"]["value"] == 9.0
     assert "G2.32_kib.load_over_loop" not in by_id(one_way.judge(one_way.rows_of(32 << 10, rounds)))
@@ -82,8 +110,12 @@ def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
     assert missing == ["kernel, 4 SMs", "kernel, 8 SMs", one_way.BARE]
     assert one_way.judge(rows) == []  # these goals cannot be met
     (auto,) = [row for row in rows if row["way"] == "auto, 8 SMs"]
-    assert auto["chosen"] == "as auto goes" and not any("chosen" in row for row in rows if row is not auto), "the choice of `auto` stands in its row"
-    assert arms.checked == ["plain"] * 4 + ["batch", "auto"], "the loaded bytes are compared, of every way, the ceilings too"
+    assert auto["chosen"] == "as auto goes" and not any(
+        "chosen" in row for row in rows if row is not auto
+    ), "the choice of `auto` stands in its row"
+    assert arms.checked == ["plain"] * 4 + ["batch", "auto"], (
+        "the loaded bytes are compared, of every way, the ceilings too"
+    )
     for row in rows:
         bench.show(row)
 
@@ -106,7 +138,13 @@ def test_both_sides_together_are_judged(both_ways):
     row = {ceiling: (40e9, 40e9), large: (50e9, 28e9), small: (30e9, 30e9)}
     rows = both_ways.rows_of([row, row, {**row, large: (1e9, 1e9)}])
     goals = by_id(both_ways.judge(rows))
-    assert goals["G3.both_of_large"] == {"id": "G3.both_of_large", "value": 0.975, "op": ">=", "goal": 0.97, "met": True}
+    assert goals["G3.both_of_large"] == {
+        "id": "G3.both_of_large",
+        "value": 0.975,
+        "op": ">=",
+        "goal": 0.97,
+        "met": True,
+    }
     assert goals["G3.64_kib.both_of_large"] == {"id": "G3.64_kib.both_of_large", "value": 0.75}
     assert "0.975 of large copies" in both_ways.show(rows[1])
 
@@ -116,27 +154,51 @@ def test_both_sides_together_are_judged(both_ways):
 
 def test_what_larderd_does_is_judged(bench):
     attach = bench.gpu_attach
-    row = attach.row_of(attach.BY_HANDLE, attach.Scale(), 1400.0, [40.0, 20.0, 60.0], 64, 0, [30.0, 120.0, 40.0])
-    assert (row["attach_ms"], row["attach_worst_ms"], row["back_ms"], row["back_worst_ms"]) == (40.0, 60.0, 40.0, 120.0)
+    row = attach.row_of(
+        attach.BY_HANDLE, attach.Scale(), 1400.0, [40.0, 20.0, 60.0], 64, 0, [30.0, 120.0, 40.0]
+    )
+    assert (row["attach_ms"], row["attach_worst_ms"], row["back_ms"], row["back_worst_ms"]) == (
+        40.0,
+        60.0,
+        40.0,
+        120.0,
+    )
     assert [(goal["id"], goal["met"]) for goal in attach.judge([row])] == [
-        ("G6.attach_ms", True), ("G6.opened_by_copies", True), ("G6.back_ms", False), ("G6.first_attach_ms", False)]
+        ("G6.attach_ms", True),
+        ("G6.opened_by_copies", True),
+        ("G6.back_ms", False),
+        ("G6.first_attach_ms", False),
+    ]
     assert "0 opened by 64 verified copies" in attach.show(row)
-    by_descriptor = attach.row_of(attach.BY_DESCRIPTOR, attach.Scale(), 400.0, [60.0], 64, 0, [30.0])
+    by_descriptor = attach.row_of(
+        attach.BY_DESCRIPTOR, attach.Scale(), 400.0, [60.0], 64, 0, [30.0]
+    )
     assert [(goal["id"], goal["met"]) for goal in attach.judge([by_descriptor])] == [
-        ("G6.descriptors.attach_ms", False), ("G6.descriptors.opened_by_copies", True), ("G6.descriptors.back_ms", True)]
+        ("G6.descriptors.attach_ms", False),
+        ("G6.descriptors.opened_by_copies", True),
+        ("G6.descriptors.back_ms", True),
+    ]
 
 
 # ---- G8
 
 
 def test_touching_and_registering_are_judged_together(register):
-    rounds = [{register.SMALL: (0.2, 0.05), register.HUGE: (0.05, 0.05)}, {register.SMALL: (0.3, 0.1), register.HUGE: (0.05, 0.05)},
-              {register.SMALL: (0.2, 0.05), register.HUGE: (0.05, 0.05)}]
+    rounds = [
+        {register.SMALL: (0.2, 0.05), register.HUGE: (0.05, 0.05)},
+        {register.SMALL: (0.3, 0.1), register.HUGE: (0.05, 0.05)},
+        {register.SMALL: (0.2, 0.05), register.HUGE: (0.05, 0.05)},
+    ]
     rows = register.rows_of(4 << 30, [2.0, 2.0, 2.0], rounds)
-    assert [(row["page_kib"], round(row["times_faster"], 6)) for row in rows] == [(4, 8.0), (2048, 20.0)]
+    assert [(row["page_kib"], round(row["times_faster"], 6)) for row in rows] == [
+        (4, 8.0),
+        (2048, 20.0),
+    ]
     assert [goal["met"] for goal in register.judge(rows)] == [False, True]
     gigantic = register.rows_of(4 << 30, [2.0], [{register.GIGANTIC: (0.5, 0.5)}])
-    assert register.judge(gigantic) == [{"id": "G8.1048576_kib.times_faster", "value": 2.0}], "the goal compares the other two"
+    assert register.judge(gigantic) == [{"id": "G8.1048576_kib.times_faster", "value": 2.0}], (
+        "the goal compares the other two"
+    )
     assert "cudaHostAlloc 2.000 s" in register.show(rows[0])
 
 
@@ -167,7 +229,9 @@ def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench
     small, *huge = rows
     assert small["times_faster"] == pytest.approx(2.0)
     assert [row["page_kib"] for row in huge] == [2048, 1 << 20]
-    assert {row["not_measured"] for row in huge} == {"no 4 MiB of huge pages: Cannot allocate memory"}
+    assert {row["not_measured"] for row in huge} == {
+        "no 4 MiB of huge pages: Cannot allocate memory"
+    }
     for row in rows:
         bench.show(row)
     assert small["launches_not_measured"] == "this driver has no small work to launch"
@@ -190,10 +254,22 @@ def test_what_registering_costs_others_is_told_beside_it(register, monkeypatch, 
     arms = FakeArms()
     arms.launch_us = [20.0, 100.0]
     small, *_ = register.measure(arms, register.Scale(1 << 22, 2, 0))
-    assert (small["launch_alone_us"], small["launch_here_us"], small["launch_neighbour_us"]) == (20.0, 100.0, 300.0)
+    assert (small["launch_alone_us"], small["launch_here_us"], small["launch_neighbour_us"]) == (
+        20.0,
+        100.0,
+        300.0,
+    )
     told = by_id(register.judge([small]))
-    assert {name.rpartition(".")[2] for name in told} == {"times_faster", "launch_alone_us", "launch_here_us", "launch_neighbour_us"}
-    assert "the worst launch 20 us alone, 100 here and 300 in a neighbour meanwhile" in register.show(small)
+    assert {name.rpartition(".")[2] for name in told} == {
+        "times_faster",
+        "launch_alone_us",
+        "launch_here_us",
+        "launch_neighbour_us",
+    }
+    assert (
+        "the worst launch 20 us alone, 100 here and 300 in a neighbour meanwhile"
+        in register.show(small)
+    )
 
 
 # ---- the whole
@@ -209,7 +285,9 @@ def test_the_arena_is_memory_that_another_process_touched_and_keeps(bench):
     with arena(3 << 20) as file:
         (keeper,) = set(children()) - set(before)
         assert "gpu_arena.py" in Path(f"/proc/{keeper}/cmdline").read_text()
-        assert (os.fstat(file).st_size, os.fstat(file).st_blocks * 512) == (3 << 20, 3 << 20), "all pages are present, and no code wrote here"
+        assert (os.fstat(file).st_size, os.fstat(file).st_blocks * 512) == (3 << 20, 3 << 20), (
+            "all pages are present, and no code wrote here"
+        )
     assert children() == before
     with pytest.raises(bench.ArmsError, match="of another process's memory"), arena(1 << 60):
         pass
@@ -242,7 +320,12 @@ class FakeArms:
                 if method in arms.without:
                     raise bench_module("gpu_arms").ArmsError(arms.without[method])
                 self.method = method
-                moves = SimpleNamespace(field=self, one_way=self._one_way, by_events=lambda direction: 0.5, way=lambda: f"as {method} goes")
+                moves = SimpleNamespace(
+                    field=self,
+                    one_way=self._one_way,
+                    by_events=lambda direction: 0.5,
+                    way=lambda: f"as {method} goes",
+                )
                 moves.verify = lambda callers: bench_module("gpu_arms").Moves.verify(moves, callers)
                 yield moves
 
@@ -265,7 +348,9 @@ class FakeArms:
 
     def touch_and_register_s(self, size, page_bytes):
         if page_bytes > 4096:
-            raise bench_module("gpu_arms").ArmsError("no 4 MiB of huge pages: Cannot allocate memory")
+            raise bench_module("gpu_arms").ArmsError(
+                "no 4 MiB of huge pages: Cannot allocate memory"
+            )
         return 0.25, 0.25
 
 
@@ -281,9 +366,14 @@ def test_without_a_gpu_nothing_is_measured(bench, monkeypatch, tmp_path, capsys)
     monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
     monkeypatch.setattr(bench, "BUILD", tmp_path)
     assert bench.main() == 0
-    assert capsys.readouterr().out == "not measured: G1, G2, G3, G4, G5, G6, G8 (no CUDA device: no libcuda.so.1)\n"
+    assert (
+        capsys.readouterr().out
+        == "not measured: G1, G2, G3, G4, G5, G6, G8 (no CUDA device: no libcuda.so.1)\n"
+    )
     report = json.loads((tmp_path / "gpu_copies.json").read_text())
-    assert {row["part"]: row["not_measured"] for row in report["rows"]} == dict.fromkeys(bench.PARTS, "no CUDA device: no libcuda.so.1")
+    assert {row["part"]: row["not_measured"] for row in report["rows"]} == dict.fromkeys(
+        bench.PARTS, "no CUDA device: no libcuda.so.1"
+    )
 
 
 def test_a_library_that_cannot_be_loaded_is_no_missing_gpu(bench, monkeypatch, tmp_path):
@@ -304,21 +394,38 @@ def test_a_part_that_fails_is_no_end_of_the_others(bench, monkeypatch, tmp_path,
     monkeypatch.setattr(bench, "BUILD", tmp_path)
     monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
     monkeypatch.setenv("GPU_PARTS", "G2,G3,G5,G6,G1,G8")
-    ended = bench.ProcessError("larderd ended with status 1; its log larderd.log ends:\nstarting\nno space in /dev/shm")
-    for part, error in {"G2": bench_module("harness.bench").Void("a byte on the pages is wrong"), "G3": RuntimeError("CUDA error: unspecified launch failure\nmore"), "G5": ended,
-                        "G6": ConnectionRefusedError("refused"), "G8": KeyboardInterrupt()}.items():
+    ended = bench.ProcessError(
+        "larderd ended with status 1; its log larderd.log ends:\nstarting\nno space in /dev/shm"
+    )
+    for part, error in {
+        "G2": bench_module("harness.bench").Void("a byte on the pages is wrong"),
+        "G3": RuntimeError("CUDA error: unspecified launch failure\nmore"),
+        "G5": ended,
+        "G6": ConnectionRefusedError("refused"),
+        "G8": KeyboardInterrupt(),
+    }.items():
         monkeypatch.setitem(bench.MEASURE, part, fail(error))
     with pytest.raises(KeyboardInterrupt):
         bench.main()
-    told = {row["part"]: row.get("failed", row.get("not_measured")) for row in json.loads((tmp_path / "gpu_copies.json").read_text())["rows"]}
-    assert told == {"G2": "a byte on the pages is wrong", "G3": "CUDA error: unspecified launch failure", "G6": "refused", "G1": None,
-                    "G5": "larderd ended with status 1; its log larderd.log ends: no space in /dev/shm"}
+    told = {
+        row["part"]: row.get("failed", row.get("not_measured"))
+        for row in json.loads((tmp_path / "gpu_copies.json").read_text())["rows"]
+    }
+    assert told == {
+        "G2": "a byte on the pages is wrong",
+        "G3": "CUDA error: unspecified launch failure",
+        "G6": "refused",
+        "G1": None,
+        "G5": "larderd ended with status 1; its log larderd.log ends: no space in /dev/shm",
+    }
     monkeypatch.setenv("GPU_PARTS", "G1,G2")
     assert bench.main() == 1
     assert "G2: FAILED: a byte on the pages is wrong" in capsys.readouterr().out
 
 
-def test_the_report_has_what_was_measured_and_what_was_not(bench, without_g6, monkeypatch, tmp_path, capsys):
+def test_the_report_has_what_was_measured_and_what_was_not(
+    bench, without_g6, monkeypatch, tmp_path, capsys
+):
     monkeypatch.setattr(bench, "Arms", lambda path: FakeArms())
     monkeypatch.setattr(bench, "BUILD", tmp_path)
     monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
@@ -329,8 +436,14 @@ def test_the_report_has_what_was_measured_and_what_was_not(bench, without_g6, mo
     report = json.loads((tmp_path / "first.json").read_text())
     assert [row["part"] for row in report["rows"]] == ["G1"] * 9 + ["G6"]
     assert report["rows"][-1]["not_measured"] == "no GPU that larderd sees"
-    assert all((row["device"], row["commit"]) == (report["rows"][0]["device"], "abc1234") for row in report["rows"])
-    assert [goal["id"] for goal in report["goals"]] == ["G1.large_by_events_over_large", "G1.load_of_large"]
+    assert all(
+        (row["device"], row["commit"]) == (report["rows"][0]["device"], "abc1234")
+        for row in report["rows"]
+    )
+    assert [goal["id"] for goal in report["goals"]] == [
+        "G1.large_by_events_over_large",
+        "G1.load_of_large",
+    ]
     assert "G6: not measured: no GPU that larderd sees\n" in capsys.readouterr().out
 
 
@@ -343,4 +456,7 @@ def test_a_later_run_of_one_part_keeps_the_others(bench, without_g6, monkeypatch
         assert bench.main() == 0
     report = json.loads((tmp_path / "gpu_copies.json").read_text())
     assert [row["part"] for row in report["rows"]] == ["G1"] * 9 + ["G6"]
-    assert [goal["id"] for goal in report["goals"]] == ["G1.large_by_events_over_large", "G1.load_of_large"]
+    assert [goal["id"] for goal in report["goals"]] == [
+        "G1.large_by_events_over_large",
+        "G1.load_of_large",
+    ]

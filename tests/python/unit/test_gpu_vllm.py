@@ -25,7 +25,11 @@ def bench(root, monkeypatch):
 
 
 def image(kind, capability, code):
-    return struct.pack("<HHIQQIIQ", kind, 0, 64, len(code), 0, 0, capability, 0) + bytes(64 - 40) + code
+    return (
+        struct.pack("<HHIQQIIQ", kind, 0, 64, len(code), 0, 0, capability, 0)
+        + bytes(64 - 40)
+        + code
+    )
 
 
 def fat_binary(*images):
@@ -47,20 +51,29 @@ MACHINE_CODE, PTX = 2, 1
 
 def test_the_code_of_other_gpus_is_zeroed(trimmer, tmp_path):
     own, old, ptx, oldest = (bytes([number]) * 96 for number in (1, 2, 3, 4))
-    one = fat_binary(image(MACHINE_CODE, 80, old), image(MACHINE_CODE, 90, own), image(PTX, 90, ptx))
+    one = fat_binary(
+        image(MACHINE_CODE, 80, old), image(MACHINE_CODE, 90, own), image(PTX, 90, ptx)
+    )
     without = fat_binary(image(MACHINE_CODE, 75, oldest), image(PTX, 80, ptx))
     library = library_of(tmp_path, one, without)
     before = library.read_bytes()
     trimmer.trim(library, 90)
     after = library.read_bytes()
     assert len(after) == len(before)
-    assert own in after and after.count(ptx) == 1, "for a kernel without code for this GPU, the driver compiles the PTX"
+    assert own in after and after.count(ptx) == 1, (
+        "for a kernel without code for this GPU, the driver compiles the PTX"
+    )
     assert old not in after and oldest not in after
 
 
 def test_a_library_without_gpu_code_stays(trimmer, tmp_path):
     (tmp_path / "plain.c").write_text("int one(void) { return 1; }\n")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", "plain.so", "plain.c"], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-o", "plain.so", "plain.c"],
+        cwd=tmp_path,
+        check=True,
+        timeout=60,
+    )
     before = (tmp_path / "plain.so").read_bytes()
     trimmer.trim(tmp_path / "plain.so", 90)
     assert (tmp_path / "plain.so").read_bytes() == before
@@ -88,7 +101,10 @@ class FakeEngine:
 
 
 def test_an_arm_that_does_not_load_is_no_end_of_the_other(bench, capsys):
-    arms = [bench.Arm("larder", FakeEngine(), lambda: None), bench.Arm("native", FakeEngine(loads=False), lambda: None)]
+    arms = [
+        bench.Arm("larder", FakeEngine(), lambda: None),
+        bench.Arm("native", FakeEngine(loads=False), lambda: None),
+    ]
     for arm in arms:
         arm.wait_ready([1] * 256)
         for number in range(3):
@@ -100,7 +116,10 @@ def test_an_arm_that_does_not_load_is_no_end_of_the_other(bench, capsys):
         bench.show({**row, "tokens": 513, "bytes": 1, "ceiling_s": 0.05})
     assert "V native  FAILED" in capsys.readouterr().out
     goals = bench.judge([{**larder, "ceiling_s": 0.05}, native])
-    assert [(goal["id"], goal["value"]) for goal in goals] == [("V.larder.cold_over_warm", 10.0), ("V.larder.warm_over_ceiling", 2.0)]
+    assert [(goal["id"], goal["value"]) for goal in goals] == [
+        ("V.larder.cold_over_warm", 10.0),
+        ("V.larder.warm_over_ceiling", 2.0),
+    ]
 
 
 def test_without_vllm_or_a_gpu_it_says_so(bench, monkeypatch, capsys):

@@ -44,7 +44,9 @@ class ChunkedLocalAttentionSpec(Fake):
 
 
 def local(span, block_size=32):
-    return ChunkedLocalAttentionSpec(block_size=block_size, page_size_bytes=4096, attention_chunk_size=span)
+    return ChunkedLocalAttentionSpec(
+        block_size=block_size, page_size_bytes=4096, attention_chunk_size=span
+    )
 
 
 def sliding(window, block_size=32):
@@ -53,7 +55,8 @@ def sliding(window, block_size=32):
 
 class TestGeometry:
     @pytest.mark.parametrize(
-        ("window", "kept"), [(1, 1), (2, 1), (33, 1), (34, 2), (64, 2), (128, 4), (256, 8), (257, 8), (4096, 8)]
+        ("window", "kept"),
+        [(1, 1), (2, 1), (33, 1), (34, 2), (64, 2), (128, 4), (256, 8), (257, 8), (4096, 8)],
     )
     def test_of_a_window_the_last_blocks_are_kept_that_a_hit_needs(self, window, kept):
         (found,), chunk = groups_of(caches(sliding(window)), 0)
@@ -77,9 +80,14 @@ class TestGeometry:
         assert half.get_num_new_matched_tokens(Request("r", range(256)), 0) == (128, True)
         assert half.get_num_new_matched_tokens(Request("q", range(257)), 0) == (256, True)
 
-    def test_of_chunked_local_attention_all_blocks_are_kept_and_a_full_hit_up_to_a_span_gives_up_a_chunk(self):
+    def test_of_chunked_local_attention_all_blocks_are_kept_and_a_full_hit_up_to_a_span_gives_up_a_chunk(
+        self,
+    ):
         found, chunk = groups_of(caches(full(), local(1024)), 0)
-        assert chunk == 256 and [(one.blocks, one.forgets) for one in found] == [(8, False), (8, True)]
+        assert chunk == 256 and [(one.blocks, one.forgets) for one in found] == [
+            (8, False),
+            (8, True),
+        ]
         client = Client()
         spans = replace(group(1), local=256)
         half = LarderConnectorScheduler(setup(groups=(group(), spans)), client, NAMED)
@@ -88,24 +96,38 @@ class TestGeometry:
         assert half.get_num_new_matched_tokens(Request("q", range(384)), 0) == (384, True)
         assert half.get_num_new_matched_tokens(Request("p", range(513)), 0) == (512, True)
 
-    @pytest.mark.parametrize(("span", "block_size", "chunk"), [(8192, 16, 256), (384, 32, 192), (96, 32, 96), (128, 128, 128)])
+    @pytest.mark.parametrize(
+        ("span", "block_size", "chunk"),
+        [(8192, 16, 256), (384, 32, 192), (96, 32, 96), (128, 128, 128)],
+    )
     def test_a_chunk_lies_in_one_span_of_chunked_local_attention(self, span, block_size, chunk):
         found, size = groups_of(caches(full(block_size), local(span, block_size)), 0)
         assert size == chunk and found[1].blocks == chunk // block_size
 
-    @pytest.mark.parametrize(("span", "block_size", "chunk_tokens"), [(384, 32, 256), (192, 128, 0), (256, 32, 512)])
-    def test_chunks_over_two_spans_are_refused_with_the_number_to_set(self, span, block_size, chunk_tokens):
-        with pytest.raises(Unsupported, match=f"does not divide the {span} tokens of a span .* to a divisor of {span}"):
+    @pytest.mark.parametrize(
+        ("span", "block_size", "chunk_tokens"), [(384, 32, 256), (192, 128, 0), (256, 32, 512)]
+    )
+    def test_chunks_over_two_spans_are_refused_with_the_number_to_set(
+        self, span, block_size, chunk_tokens
+    ):
+        with pytest.raises(
+            Unsupported,
+            match=f"does not divide the {span} tokens of a span .* to a divisor of {span}",
+        ):
             groups_of(caches(full(block_size), local(span, block_size)), chunk_tokens)
 
     def test_a_stage_may_have_no_layer_of_a_group_and_not_of_all(self):
-        config = caches(full(), SlidingWindowSpec(block_size=32, page_size_bytes=4096, sliding_window=300))
+        config = caches(
+            full(), SlidingWindowSpec(block_size=32, page_size_bytes=4096, sliding_window=300)
+        )
         config.kv_cache_groups[0].layer_names = []
         found, _ = groups_of(config, 0)
         check_sizes(found, Shards(stages=2))
         assert [group.layers for group in found] == [(), ("layer.1",)]
         config.kv_cache_groups[1].layer_names = []
-        with pytest.raises(Unsupported, match="a pipeline stage without a layer that keeps KV is not served yet"):
+        with pytest.raises(
+            Unsupported, match="a pipeline stage without a layer that keeps KV is not served yet"
+        ):
             check_sizes(groups_of(config, 0)[0], Shards(stages=2))
 
     @pytest.mark.parametrize(
@@ -121,7 +143,8 @@ class TestGeometry:
     def test_ranks_with_equal_bytes_are_replicas_of_one_shard(self, sizes, replicas, count, places):
         stages, ranks = sizes
         shards = shards_of(
-            Fake(tensor_parallel_size=ranks, pipeline_parallel_size=stages), caches(full(), kv_tp_replicas=replicas)
+            Fake(tensor_parallel_size=ranks, pipeline_parallel_size=stages),
+            caches(full(), kv_tp_replicas=replicas),
         )
         assert shards == Shards(stages, ranks, replicas) and shards.count == count
         assert {place: shards.of(*place) for place in places} == places
@@ -133,12 +156,19 @@ class TestReplicatedHeads:
     def shards(self, heads, ranks, specs=None, overrides=None, **fields):
         model = Fake(
             model_arch_config=Fake(total_num_kv_heads=heads, per_layer_overrides=overrides),
-            hf_text_config=Fake(to_dict=lambda: {"num_key_value_heads": heads, "num_attention_heads": 8, **fields}),
+            hf_text_config=Fake(
+                to_dict=lambda: {"num_key_value_heads": heads, "num_attention_heads": 8, **fields}
+            ),
         )
         specs = specs or (spec_with(FullAttentionSpec), spec_with(SlidingWindowSpec))
-        return shards_of(Fake(tensor_parallel_size=ranks), caches(*specs, kv_tp_replicas=1), model).replicas
+        return shards_of(
+            Fake(tensor_parallel_size=ranks), caches(*specs, kv_tp_replicas=1), model
+        ).replicas
 
-    @pytest.mark.parametrize(("heads", "ranks", "replicas"), [(1, 2, 2), (1, 4, 4), (2, 4, 2), (2, 2, 1), (8, 2, 1), (3, 4, 1), (1, 1, 1)])
+    @pytest.mark.parametrize(
+        ("heads", "ranks", "replicas"),
+        [(1, 2, 2), (1, 4, 4), (2, 4, 2), (2, 2, 1), (8, 2, 1), (3, 4, 1), (1, 1, 1)],
+    )
     def test_ranks_of_one_head_are_one_shard(self, heads, ranks, replicas):
         assert self.shards(heads, ranks) == replicas
 
@@ -193,7 +223,9 @@ class TestScheduler:
         store_all(client, request)
         found = self.load(half, request, 0, range(70, 80), [0] * 6 + [31, 32, 33])
         assert found[0] == (chunk_keys(request), list(range(70, 78)))
-        assert found[1] == (chunk_keys(request)[1:], [31, 32]), "one call, only the chunk that the window reaches"
+        assert found[1] == (chunk_keys(request)[1:], [31, 32]), (
+            "one call, only the chunk that the window reaches"
+        )
 
     def test_local_blocks_and_null_blocks_inside_one_chunk(self, half, client):
         request = Request("r", range(300))
@@ -204,8 +236,13 @@ class TestScheduler:
 
     def store(self, half, request, *tables, computed=0):
         half.update_state_after_alloc(request, blocks(*tables), 0)
-        work = half.build_connector_meta(step(new=[("r", computed, request.num_tokens - computed)], tables={"r": tables}))
-        return [{p.group: (split(p.hashes, 32), pages(p.pages)) for p in move.parts} for move in work.stores]
+        work = half.build_connector_meta(
+            step(new=[("r", computed, request.num_tokens - computed)], tables={"r": tables})
+        )
+        return [
+            {p.group: (split(p.hashes, 32), pages(p.pages)) for p in move.parts}
+            for move in work.stores
+        ]
 
     def test_every_group_stores_the_same_chunks_in_one_move(self, half):
         request = Request("r", range(300))
@@ -215,8 +252,13 @@ class TestScheduler:
 
     def test_chunks_that_a_window_has_left_behind_are_stored_by_no_group(self, half):
         request = Request("r", range(300))
-        (found,) = self.store(half, request, list(range(1, 11)), [0, 0, 0, 24, *range(25, 31)], computed=160)
-        assert found == {0: (chunk_keys(request)[1:], [5, 6, 7, 8]), 1: (chunk_keys(request)[1:], [27, 28])}
+        (found,) = self.store(
+            half, request, list(range(1, 11)), [0, 0, 0, 24, *range(25, 31)], computed=160
+        )
+        assert found == {
+            0: (chunk_keys(request)[1:], [5, 6, 7, 8]),
+            1: (chunk_keys(request)[1:], [27, 28]),
+        }
         assert self.store(half, Request("r", range(128)), list(range(1, 5)), [0, 0, 0, 24]) == []
 
     def test_blocks_before_the_kept_ones_may_be_gone(self, half):
@@ -253,7 +295,9 @@ class TestWorker:
         half.bind_connector_metadata(StepWork(loads=[Move("a", [part(0, 2, 4), part(1, 1, 2)])]))
         assert client.loads == [(2, 8), (1, 2)]
         client.done = [completion(1, ok=False)]
-        assert half.get_transfer_results() == (set(), set()), "the other part still writes its pages"
+        assert half.get_transfer_results() == (set(), set()), (
+            "the other part still writes its pages"
+        )
         client.done = [completion(2)]
         assert half.get_transfer_results() == ({"a"}, {"a"})
 
@@ -270,22 +314,35 @@ class TestWorker:
     def test_ranks_with_equal_bytes_take_turns_and_store_each_chunk_once(self, replicas):
         """Each by the chunks' names alone, in all groups alike."""
         names = [hashlib.sha256(bytes([i])).digest() for i in range(240)]
-        both = [Part(g, b"".join(names), array("I", range(240 * w)).tobytes()) for g, w in ((0, 4), (1, 2))]
+        both = [
+            Part(g, b"".join(names), array("I", range(240 * w)).tobytes())
+            for g, w in ((0, 4), (1, 2))
+        ]
         taken = []
         for replica in range(replicas):
             client = Recorder()
-            half = LarderConnectorWorker(two_groups(shards=Shards(1, replicas, replicas)), client, 0, replica)
-            half.bind_connector_metadata(StepWork(number=1, stores=[Move("a", both)], computes=True))
+            half = LarderConnectorWorker(
+                two_groups(shards=Shards(1, replicas, replicas)), client, 0, replica
+            )
+            half.bind_connector_metadata(
+                StepWork(number=1, stores=[Move("a", both)], computes=True)
+            )
             taken.append(client.chunks)
-            assert set(client.chunks) == {0, 1} and client.chunks[0].keys() == client.chunks[1].keys()
+            assert (
+                set(client.chunks) == {0, 1} and client.chunks[0].keys() == client.chunks[1].keys()
+            )
             assert len(client.chunks[0]) > 240 / replicas / 2, "no rank's link carries all"
         for g, w in ((0, 4), (1, 2)):
             stored = [(name, blocks) for chunks in taken for name, blocks in chunks[g].items()]
-            assert sorted(stored) == sorted((name, tuple(range(i * w, i * w + w))) for i, name in enumerate(names))
+            assert sorted(stored) == sorted(
+                (name, tuple(range(i * w, i * w + w))) for i, name in enumerate(names)
+            )
 
     def test_a_rank_whose_turn_it_is_not_reports_the_step_all_the_same(self, client):
         half = LarderConnectorWorker(two_groups(shards=Shards(1, 2, 2)), client, 0, 1)
-        half.bind_connector_metadata(StepWork(number=7, stores=[Move("a", [part(0, 1, 4), part(1, 1, 2)])], computes=True))
+        half.bind_connector_metadata(
+            StepWork(number=7, stores=[Move("a", [part(0, 1, 4), part(1, 1, 2)])], computes=True)
+        )
         half.wait_for_save()
         assert client.begun == [] and not client.submitted and half.report().ended == {7: 1}
 
@@ -335,7 +392,9 @@ class TestAdapters:
         assert len(client.namespaces) == 3
         assert all(text.startswith(NAMED.poll() + "adapter: ") for text in client.namespaces[1:])
 
-    def test_moves_name_the_adapter_and_workers_open_its_namespace_once(self, tmp_path, half, client):
+    def test_moves_name_the_adapter_and_workers_open_its_namespace_once(
+        self, tmp_path, half, client
+    ):
         request = self.request("r", self.adapter(tmp_path / "one", b"one" * 100))
         self.answer(half, request)
         half.update_state_after_alloc(request, blocks(range(1, 11), range(21, 31)), 0)
@@ -350,14 +409,18 @@ class TestAdapters:
         assert worker_client.namespaces == client.namespaces
 
     # covers F-089
-    def test_a_worker_moves_nothing_of_an_adapter_whose_files_it_does_not_hold(self, tmp_path, half, client):
+    def test_a_worker_moves_nothing_of_an_adapter_whose_files_it_does_not_hold(
+        self, tmp_path, half, client
+    ):
         one = self.adapter(tmp_path / "one", b"one" * 100)
         request = self.request("r", one)
         self.answer(half, request)
         client.stored.update((1, key) for key in chunk_keys(request))
         external, _ = self.answer(half, request)
         half.update_state_after_alloc(request, blocks(range(1, 11), range(21, 31)), external)
-        work = half.build_connector_meta(step(new=[("r", 256, 44)], tables={"r": (list(range(1, 11)), list(range(21, 31)))}))
+        work = half.build_connector_meta(
+            step(new=[("r", 256, 44)], tables={"r": (list(range(1, 11)), list(range(21, 31)))})
+        )
         self.adapter(tmp_path / "one", b"two" * 101)
         worker = LarderConnectorWorker(two_groups(), WorkerClient())
         worker.bind_connector_metadata(work)
@@ -367,13 +430,21 @@ class TestAdapters:
         assert ended == ({"r"}, {"r"}), "the engine computes the prompt"
         worker.bind_connector_metadata(StepWork(number=1, stores=work.loads))
         worker.wait_for_save()
-        assert not worker.client.begun and not worker.client.submitted and worker.client.namespaces == []
+        assert (
+            not worker.client.begun
+            and not worker.client.submitted
+            and worker.client.namespaces == []
+        )
 
-    def test_an_adapter_that_vllm_loads_from_other_files_within_the_step_is_not_stored(self, tmp_path, half, client):
+    def test_an_adapter_that_vllm_loads_from_other_files_within_the_step_is_not_stored(
+        self, tmp_path, half, client
+    ):
         request = self.request("r", self.adapter(tmp_path / "one", b"one" * 100))
         self.answer(half, request)
         half.update_state_after_alloc(request, blocks(range(1, 11), range(21, 31)), 0)
-        work = half.build_connector_meta(step(new=[("r", 0, 300)], tables={"r": (list(range(1, 11)), list(range(21, 31)))}))
+        work = half.build_connector_meta(
+            step(new=[("r", 0, 300)], tables={"r": (list(range(1, 11)), list(range(21, 31)))})
+        )
         worker = LarderConnectorWorker(two_groups(), WorkerClient())
         worker.bind_connector_metadata(work)
         self.adapter(tmp_path / "one", b"two" * 101)
@@ -382,7 +453,9 @@ class TestAdapters:
 
     @pytest.mark.parametrize("change", ["in place", "nothing there"])
     # covers F-092
-    def test_an_adapter_of_which_nobody_knows_what_it_holds_is_left_alone(self, tmp_path, half, client, change):
+    def test_an_adapter_of_which_nobody_knows_what_it_holds_is_left_alone(
+        self, tmp_path, half, client, change
+    ):
         if change == "in place":
             one = self.adapter(tmp_path / "one", b"one" * 100, load_inplace=True)
         else:

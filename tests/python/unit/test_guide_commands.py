@@ -47,14 +47,18 @@ def env(tmp_path):
 
 
 def follow(command, env, folder):
-    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout
 
 
 def larderd(command, env, folder):
     """The process, which answers larderctl."""
-    process = Process("larderd", ["bash", "-c", f"cd {folder} && exec {command}"], env, folder / "larderd.log")
+    process = Process(
+        "larderd", ["bash", "-c", f"cd {folder} && exec {command}"], env, folder / "larderd.log"
+    )
     try:
         asked = dict(args=["larderctl", "status"], env=env, capture_output=True)
         process.wait_until(lambda: subprocess.run(**asked).returncode == 0, 10)
@@ -91,7 +95,9 @@ def test_a_trace_is_recorded_and_simulated(root, env, tmp_path):
         with subprocess.Popen(["bash", "-c", trace], cwd=tmp_path, env=env) as recording:
             while recording.poll() is None:  # larderd records only meanwhile
                 for chunks in (4, 8, 4):
-                    engine.report_request(chunks * TOKENS, 0, 1000, DECIDED_ABSENT, hashes(chunks), HASH_BYTES)
+                    engine.report_request(
+                        chunks * TOKENS, 0, 1000, DECIDED_ABSENT, hashes(chunks), HASH_BYTES
+                    )
                 time.sleep(0.1)
         assert recording.returncode == 0
     assert '"hash_ids"' in (tmp_path / "trace.jsonl").read_text()
@@ -125,7 +131,9 @@ def test_keys_of_an_old_prefix_are_removed(root, env, tmp_path):
     with server:
         for key in ("models-chat:a", "models-chat:b", "models.chat:a"):
             server.ask(f"SET {key} 1")
-        here = command.replace("NAMESPACE-POOL", "models-chat").replace("redis-cli", f"redis-cli -p {server.port}")
+        here = command.replace("NAMESPACE-POOL", "models-chat").replace(
+            "redis-cli", f"redis-cli -p {server.port}"
+        )
         assert follow(here, env, tmp_path).split() == ["2"]
         assert server.ask("DBSIZE") == ":1" and server.ask("EXISTS models.chat:a") == ":1"
 
@@ -137,19 +145,31 @@ def installed(tmp_path_factory):
     build = Path(os.environ["LARDER_TEST_BIN"]).parent
     if shutil.which("cmake") is None or not (build / "cmake_install.cmake").exists():
         pytest.skip(f"no cmake, or {build} is no build tree")
-    subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, capture_output=True)
+    subprocess.run(
+        ["cmake", "--install", build, "--prefix", prefix], check=True, capture_output=True
+    )
     return prefix
 
 
 @pytest.mark.parametrize("program", ["larderd", "larderctl", "kubectl-larder"])
 def test_installed_programs_run(installed, program):
-    done = subprocess.run([installed / "bin" / program, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [installed / "bin" / program, "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert done.stdout.startswith(program)
 
 
 def test_the_installed_library_and_the_unit_are_there(installed, root):
     symbol = re.search(r"\b(larder_\w+)\(", (installed / "include" / "larder.h").read_text())[1]
     load = f"import ctypes, sys; ctypes.CDLL(sys.argv[1]).{symbol}"
-    subprocess.run([sys.executable, "-c", load, installed / "lib" / "liblarder.so"], check=True, timeout=60)
-    assert "ExecStart=" in (installed / "lib" / "systemd" / "system" / "larderd.service").read_text()
+    subprocess.run(
+        [sys.executable, "-c", load, installed / "lib" / "liblarder.so"], check=True, timeout=60
+    )
+    assert (
+        "ExecStart=" in (installed / "lib" / "systemd" / "system" / "larderd.service").read_text()
+    )
     assert (installed / "share" / "larder" / "larder.yaml").exists()

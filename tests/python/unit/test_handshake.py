@@ -55,7 +55,13 @@ class Name(Naming):
 
     def __init__(self):
         self._facts, self._attention, self._configuration = "engine: test\n", None, ({}, set())
-        self._weights, self._text, self._objection, self._told, self._warn_at = "weights: w\n", None, None, set(), None
+        self._weights, self._text, self._objection, self._told, self._warn_at = (
+            "weights: w\n",
+            None,
+            None,
+            set(),
+            None,
+        )
 
 
 def whole(half):
@@ -103,12 +109,16 @@ def test_other_connectors_words_are_left_alone(scheduler, client):
 
 def test_workers_that_differ_turn_the_cache_off(scheduler):
     scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): said(), (0, 1): said(OTHER)})
-    assert scheduler._half.off.startswith("the workers of this engine differ in the attention of their layers")
+    assert scheduler._half.off.startswith(
+        "the workers of this engine differ in the attention of their layers"
+    )
 
 
 # covers F-260
 def test_a_reason_that_a_worker_alone_found_comes_before_the_first_request(scheduler):
-    scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): said(), (0, 1): Told(WorkerReport(disabled="pages of other sizes"))})
+    scheduler.set_xfer_handshake_metadata_pp_aware(
+        {(0, 0): said(), (0, 1): Told(WorkerReport(disabled="pages of other sizes"))}
+    )
     assert scheduler._half.off == "pages of other sizes"
 
 
@@ -119,8 +129,12 @@ class TestWorker:
         half._registered, half._attention = True, ONE
         half._measured = WorkerReport(ended={7: 1}, attention=frozenset([ONE]))
         word = pickle.loads(pickle.dumps(whole(half).get_handshake_metadata()))
-        assert word == Told(WorkerReport(attention=frozenset([ONE]), places=frozenset([half._place])))
-        assert half.report() == WorkerReport(ended={7: 1}, attention=frozenset([ONE])), "the report is not taken by the handshake"
+        assert word == Told(
+            WorkerReport(attention=frozenset([ONE]), places=frozenset([half._place]))
+        )
+        assert half.report() == WorkerReport(ended={7: 1}, attention=frozenset([ONE])), (
+            "the report is not taken by the handshake"
+        )
 
     def test_it_tells_why_it_is_off(self):
         half = LarderConnectorWorker(setup(), WorkerClient())
@@ -134,7 +148,10 @@ def test_beside_another_connector_a_worker_tells_nothing(make, monkeypatch):  # 
     """A MultiConnector takes the first report as that of all its children."""
     monkeypatch.setattr(Neighbour, "got", [])
     monkeypatch.setitem(KVConnectorFactory._registry, "Neighbour", lambda: Neighbour)
-    outer, _ = make(multi(multi(LARDER), {"kv_connector": "Neighbour", "kv_role": "kv_both"}), KVConnectorRole.WORKER)
+    outer, _ = make(
+        multi(multi(LARDER), {"kv_connector": "Neighbour", "kv_role": "kv_both"}),
+        KVConnectorRole.WORKER,
+    )
     word = outer.get_handshake_metadata()
     assert isinstance(word, Foreign)
     outer.set_xfer_handshake_metadata_pp_aware({(0, 0): word})

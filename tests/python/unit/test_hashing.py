@@ -31,7 +31,12 @@ def vllm_hashes(tokens, block_size, algorithm, cache_salt=None, lora=None):
 def prompt(count, seed=1):
     # Token ids of every CBOR length, small ones too.
     generator = random.Random(seed)
-    return [generator.choice([generator.randrange(24), generator.randrange(256), generator.randrange(152_064)]) for _ in range(count)]
+    return [
+        generator.choice(
+            [generator.randrange(24), generator.randrange(256), generator.randrange(152_064)]
+        )
+        for _ in range(count)
+    ]
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "sha256_cbor"])
@@ -39,7 +44,9 @@ def prompt(count, seed=1):
 def test_hashes_are_vllms(algorithm, block_size):
     for count in (0, block_size - 1, block_size, 7 * block_size + 3):
         tokens = prompt(count)
-        assert hash_tokens(tokens, block_size, algorithm=algorithm) == vllm_hashes(tokens, block_size, algorithm), count
+        assert hash_tokens(tokens, block_size, algorithm=algorithm) == vllm_hashes(
+            tokens, block_size, algorithm
+        ), count
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "sha256_cbor"])
@@ -90,9 +97,16 @@ def test_names_with_a_lookahead_are_the_connectors_keys(algorithm, lookahead):
 
     for count in (0, 63, 64, 64 + lookahead - 1, 64 + lookahead, 16 * 11):
         tokens = prompt(count)
-        request = SimpleNamespace(num_tokens=count, all_token_ids=tokens, block_hashes=vllm_hashes(tokens, 16, algorithm))
+        request = SimpleNamespace(
+            num_tokens=count, all_token_ids=tokens, block_hashes=vllm_hashes(tokens, 16, algorithm)
+        )
         keys = chunk_hashes(setup(16, 64, lookahead=lookahead), request, 0, count // 64, ())
-        assert b"".join(hash_tokens(tokens, 16, chunk_tokens=64, algorithm=algorithm, lookahead=lookahead)) == keys
+        assert (
+            b"".join(
+                hash_tokens(tokens, 16, chunk_tokens=64, algorithm=algorithm, lookahead=lookahead)
+            )
+            == keys
+        )
     with pytest.raises(ValueError, match="lookahead"):
         hash_tokens([], 16, lookahead=-1)
 

@@ -48,7 +48,9 @@ def run_to_exit(last_lines=""):
     """Standard output and error of that process."""
     variables = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     command = [sys.executable, "-c", UNENDED + last_lines]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, env=variables, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

@@ -122,8 +122,14 @@ class TestWaiting:
     # covers F-086
     def test_vllm_is_told_to_ask_again(self, half, goes_on):
         request = one_picture("r")
-        assert half.get_num_new_matched_tokens(request, 0) == half.get_num_new_matched_tokens(request, 0) == LATER
-        assert half.get_num_new_matched_tokens(with_pictures("text"), 0) == MISS, "others do not wait"
+        assert (
+            half.get_num_new_matched_tokens(request, 0)
+            == half.get_num_new_matched_tokens(request, 0)
+            == LATER
+        )
+        assert half.get_num_new_matched_tokens(with_pictures("text"), 0) == MISS, (
+            "others do not wait"
+        )
         goes_on.set()
         assert digested(half, request) == MISS and uncached(half) == []
 
@@ -151,7 +157,10 @@ class TestWaiting:
         assert computed(half, request, range(1, 11)) == [] and uncached(half) == []
 
     def test_an_engine_that_never_loads_stores_when_the_digest_is_there(self, client, goes_on):
-        half, request = LarderConnectorScheduler(setup(loads=False), client, NAMED), one_picture("r", tokens=290)
+        half, request = (
+            LarderConnectorScheduler(setup(loads=False), client, NAMED),
+            one_picture("r", tokens=290),
+        )
         assert computed(half, request, range(1, 11)) == []
         goes_on.set()
         assert len(stored_later(half, request, range(1, 11), 289)) == 2
@@ -203,7 +212,9 @@ class TestUnnamed:
         assert len(computed(half, with_pictures("text"), range(1, 11))) == 2, "text is served"
 
     def test_an_engine_that_never_loads_counts_them_too(self, client):
-        half = LarderConnectorScheduler(setup(loads=False, items_hidden="by a setting"), client, NAMED)
+        half = LarderConnectorScheduler(
+            setup(loads=False, items_hidden="by a setting"), client, NAMED
+        )
         computed(half, one_picture("r"), range(1, 11))
         assert uncached(half) == ["hidden"]
 

@@ -75,39 +75,65 @@ def test_chunks_of_an_engine_with_a_drafter_are_named_with_the_next_token(larder
     ahead = hash_tokens(PROMPT, BLOCK, chunk_tokens=CHUNK, lookahead=1)
     assert len(ahead) == 3 and set(ahead).isdisjoint(hashes())
     with client_with(larderd, ahead) as client:
-        assert client.prefetch(tokens=PROMPT, block_size=BLOCK, chunk_tokens=CHUNK, lookahead=1) == (3, 0, 0)
+        assert client.prefetch(
+            tokens=PROMPT, block_size=BLOCK, chunk_tokens=CHUNK, lookahead=1
+        ) == (3, 0, 0)
         assert client.prefetch(tokens=PROMPT, block_size=BLOCK, chunk_tokens=CHUNK) == (0, 4, 0)
         space = namespace_id(FINGERPRINT)
-        assert ctl(larderd, "prefetch", space, *(one.hex() for one in ahead)).stdout == "prefetched 3 of 3 hashes\n"
-        assert ctl(larderd, "prefetch", space, *(one.hex() for one in hashes())).stdout == "prefetched 0 of 4 hashes, 4 absent\n"
+        assert (
+            ctl(larderd, "prefetch", space, *(one.hex() for one in ahead)).stdout
+            == "prefetched 3 of 3 hashes\n"
+        )
+        assert (
+            ctl(larderd, "prefetch", space, *(one.hex() for one in hashes())).stdout
+            == "prefetched 0 of 4 hashes, 4 absent\n"
+        )
 
 
 def test_states_come_with_the_chunks_that_they_stand_for(larderd):
     """A client with states behind chunks 1, 2 and 3 of four."""
     memory = ctypes.create_string_buffer(4096 * 16)
     with Client(larderd.socket, "hybrid") as client:
-        client.set_namespace(FINGERPRINT, "m", CHUNK, [(4096, 1, CHUNK // BLOCK), (4096, 1, 1)], state_groups=1)
+        client.set_namespace(
+            FINGERPRINT, "m", CHUNK, [(4096, 1, CHUNK // BLOCK), (4096, 1, 1)], state_groups=1
+        )
         for group in (0, 1):
             client.register_pages(group, [(ctypes.addressof(memory), 4096, 4096, 16)])
         assert client.wait_attached(60_000)
         states = client.add_namespace(FINGERPRINT + "chunks: states\n", 5000, states=True)
         chunks, some = b"".join(hashes()[:3]), b"".join(hashes())
-        assert client.store_begin(chunks, 32, b"".join(page.to_bytes(4, "little") for page in range(12)))
-        assert client.store_begin(chunks, 32, b"".join(page.to_bytes(4, "little") for page in range(3)), group=1, ns=states)
+        assert client.store_begin(
+            chunks, 32, b"".join(page.to_bytes(4, "little") for page in range(12))
+        )
+        assert client.store_begin(
+            chunks,
+            32,
+            b"".join(page.to_bytes(4, "little") for page in range(3)),
+            group=1,
+            ns=states,
+        )
         assert client.store_finish(60_000).stored == 6
         deadline = time.monotonic() + 60
         while client.lookup(chunks, 32, states) != 3 or client.lookup(chunks, 32) != 3:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert client.last_reachable(some, 32, states) == client.last_reachable(some, 32) == 3
-        assert client.prefetch(some, 32, states=states) == (4, 1, 0), "three chunks and the last state"
+        assert client.prefetch(some, 32, states=states) == (4, 1, 0), (
+            "three chunks and the last state"
+        )
         assert client.prefetch(some, 32, ns=states) == (1, 3, 0)
         with pytest.raises(LarderError, match="^larder_probe_each: "):
             client.probe_each(some, 32, 100, states)  # this larderd shares no backend
         space = namespace_id(FINGERPRINT)
-        assert ctl(larderd, "pin", space, *[one.hex() for one in hashes()]).stdout == "pinned 3 of 4 hashes, 1 absent\n"
+        assert (
+            ctl(larderd, "pin", space, *[one.hex() for one in hashes()]).stdout
+            == "pinned 3 of 4 hashes, 1 absent\n"
+        )
         assert larderd.wait_settled()["memory"]["slots"]["pinned"] == 4
-        assert ctl(larderd, "unpin", space, *[one.hex() for one in hashes()]).stdout == "unpinned 3 of 4 hashes, 1 absent\n"
+        assert (
+            ctl(larderd, "unpin", space, *[one.hex() for one in hashes()]).stdout
+            == "unpinned 3 of 4 hashes, 1 absent\n"
+        )
         assert ctl(larderd, "drop", space).stdout == "dropped 6 chunks\n"
         assert client.last(some, 32, states) == client.last(some, 32) == 0
 
@@ -130,8 +156,14 @@ def test_larderctl_reads_hashes_from_words_files_and_standard_input(larderd, eng
     assert ctl(larderd, "pin", space, *digits).stdout == "pinned 3 of 4 hashes, 1 absent\n"
     listed = tmp_path / "hashes.txt"
     listed.write_text("# the prompt\n" + "\n".join(digits) + "\n\n")
-    assert ctl(larderd, "prefetch", space, "--hashes", str(listed)).stdout == "prefetched 3 of 4 hashes, 1 absent\n"
-    assert ctl(larderd, "unpin", space, "--hashes", "-", stdin="\n".join(digits[:2])).stdout == "unpinned 2 of 2 hashes\n"
+    assert (
+        ctl(larderd, "prefetch", space, "--hashes", str(listed)).stdout
+        == "prefetched 3 of 4 hashes, 1 absent\n"
+    )
+    assert (
+        ctl(larderd, "unpin", space, "--hashes", "-", stdin="\n".join(digits[:2])).stdout
+        == "unpinned 2 of 2 hashes\n"
+    )
     assert ctl(larderd, "evict", space, digits[0][:32]).stdout == "evicted 1 of 1 hash\n"
     answer = ctl(larderd, "--json", "evict", space, digits[1])
     assert json.loads(answer.stdout) == {"found": 1, "absent": 0, "refused": 0}

@@ -13,7 +13,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
-BUILD = Path(os.environ["LARDER_TEST_BIN"]).parent if "LARDER_TEST_BIN" in os.environ else ROOT / "build" / "dev"
+BUILD = (
+    Path(os.environ["LARDER_TEST_BIN"]).parent
+    if "LARDER_TEST_BIN" in os.environ
+    else ROOT / "build" / "dev"
+)
 FIELDS = {"version", "shortDescription", "description", "caveats", "homepage", "platforms"}
 PLATFORM_FIELDS = {"selector", "uri", "sha256", "bin", "files"}
 ARCHITECTURES = {"amd64", "arm64"}
@@ -21,7 +25,13 @@ MOST_SHORT = 50  # characters, by the index's naming guide
 
 
 def make(out, **env):
-    done = subprocess.run([ROOT / ".ci" / "krew.sh", BUILD, out], env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [ROOT / ".ci" / "krew.sh", BUILD, out],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return out
 
@@ -44,7 +54,10 @@ def platform_faults(platform):
 def faults(manifest, name="larder"):
     """Krew's reasons for a refusal."""
     spec = manifest["spec"]
-    if manifest["apiVersion"] != "krew.googlecontainertools.github.com/v1alpha2" or manifest["kind"] != "Plugin":
+    if (
+        manifest["apiVersion"] != "krew.googlecontainertools.github.com/v1alpha2"
+        or manifest["kind"] != "Plugin"
+    ):
         yield "apiVersion, kind"
     if manifest["metadata"]["name"] != name or not re.fullmatch(r"[\w-]+", name):
         yield "name"
@@ -86,7 +99,9 @@ BREAKS = {
     "no platform": lambda m: m["spec"].update(platforms=[]),
     "no bin": lambda m: m["spec"]["platforms"][0].pop("bin"),
     "sha256 is none": lambda m: m["spec"]["platforms"][0].update(sha256="ABC"),
-    "selector {'os': 'linux'}": lambda m: m["spec"]["platforms"][0]["selector"]["matchLabels"].pop("arch"),
+    "selector {'os': 'linux'}": lambda m: m["spec"]["platforms"][0]["selector"]["matchLabels"].pop(
+        "arch"
+    ),
 }
 
 
@@ -102,15 +117,24 @@ def test_it_runs_from_where_krew_unpacks_it(made, tmp_path):
     """Krew takes only files and folders, from no suspicious path, and links PATH's kubectl-larder
     to `bin`."""
     with tarfile.open(archive_of(made)) as archive:
-        assert [one.name for one in archive if not one.isreg() or ".." in one.name or one.name.startswith("/")] == []
+        assert [
+            one.name
+            for one in archive
+            if not one.isreg() or ".." in one.name or one.name.startswith("/")
+        ] == []
         names = archive.getnames()
         archive.extractall(tmp_path / "store")
-    assert "licenses/larder/LICENSE" in names and len([one for one in names if one.endswith("/copyright")]) > 3
+    assert (
+        "licenses/larder/LICENSE" in names
+        and len([one for one in names if one.endswith("/copyright")]) > 3
+    )
     program = tmp_path / "store" / manifest_of(made)["spec"]["platforms"][0]["bin"]
     linked = tmp_path / "bin" / "kubectl-larder"
     linked.parent.mkdir()
     linked.symlink_to(program)
-    done = subprocess.run([linked, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [linked, "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
     version = manifest_of(made)["spec"]["version"].removeprefix("v")
     assert (done.returncode, done.stdout.split()) == (0, ["kubectl-larder", version]), done.stderr
 

@@ -18,8 +18,16 @@ pytest.importorskip("vllm.v1.kv_cache_layout")
 import torch  # noqa: E402
 from fakes import setup  # noqa: E402
 from vllm.config import VllmConfig, get_current_vllm_config_or_none  # noqa: E402
-from vllm.v1.core.kv_cache_utils import _get_kv_cache_bytes_per_block, get_kv_cache_config_from_groups  # noqa: E402
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheGroupSpec, MLAAttentionSpec, SlidingWindowSpec  # noqa: E402
+from vllm.v1.core.kv_cache_utils import (
+    _get_kv_cache_bytes_per_block,
+    get_kv_cache_config_from_groups,
+)  # noqa: E402
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheGroupSpec,
+    MLAAttentionSpec,
+    SlidingWindowSpec,
+)  # noqa: E402
 from vllm.v1.kv_cache_layout import KVCacheLayout  # noqa: E402
 from vllm.v1.worker.utils import allocate_kv_cache  # noqa: E402
 
@@ -33,22 +41,39 @@ ALL = (*WHOLE, "LHBNC", "BHLNC")
 
 
 def full(block=16, heads=4, head=64, dtype=torch.bfloat16, **more):
-    return FullAttentionSpec(block_size=block, num_kv_heads=heads, head_size=head, dtype=dtype, **more)
+    return FullAttentionSpec(
+        block_size=block, num_kv_heads=heads, head_size=head, dtype=dtype, **more
+    )
 
 
 def window(block=16, heads=4, head=64):
-    return SlidingWindowSpec(block_size=block, num_kv_heads=heads, head_size=head, dtype=torch.bfloat16, sliding_window=64)
+    return SlidingWindowSpec(
+        block_size=block,
+        num_kv_heads=heads,
+        head_size=head,
+        dtype=torch.bfloat16,
+        sliding_window=64,
+    )
 
 
 def mla(block=64, **more):
-    return MLAAttentionSpec(block_size=block, num_kv_heads=1, head_size=576, dtype=torch.bfloat16, **more)
+    return MLAAttentionSpec(
+        block_size=block, num_kv_heads=1, head_size=576, dtype=torch.bfloat16, **more
+    )
 
 
 def allocate(specs, layout, kernel_blocks):
     """(kv_cache_config, tensors) of vLLM's."""
     layout = KVCacheLayout[layout]
-    found = [KVCacheGroupSpec([f"g{g}.l{i}" for i in range(LAYERS)], spec) for g, spec in enumerate(specs)]
-    cache = Fake(get_resolved_kv_cache_layout=lambda: layout, prefix_cache_retention_interval=None, num_gpu_blocks_override=None)
+    found = [
+        KVCacheGroupSpec([f"g{g}.l{i}" for i in range(LAYERS)], spec)
+        for g, spec in enumerate(specs)
+    ]
+    cache = Fake(
+        get_resolved_kv_cache_layout=lambda: layout,
+        prefix_cache_retention_interval=None,
+        num_gpu_blocks_override=None,
+    )
     config = Fake(
         cache_config=cache,
         attention_config=Fake(hisparse_config=None),
@@ -56,9 +81,13 @@ def allocate(specs, layout, kernel_blocks):
         parallel_config=Fake(),
         kv_transfer_config=None,
     )
-    kv_cache_config = get_kv_cache_config_from_groups(config, found, _get_kv_cache_bytes_per_block(found, layout) * BLOCKS)
+    kv_cache_config = get_kv_cache_config_from_groups(
+        config, found, _get_kv_cache_bytes_per_block(found, layout) * BLOCKS
+    )
     assert kv_cache_config.num_blocks == BLOCKS
-    return kv_cache_config, allocate_kv_cache(kv_cache_config, torch.device("cpu"), layout, list(kernel_blocks))
+    return kv_cache_config, allocate_kv_cache(
+        kv_cache_config, torch.device("cpu"), layout, list(kernel_blocks)
+    )
 
 
 def registered(kv_cache_config, tensors, kernel_blocks):
@@ -66,7 +95,9 @@ def registered(kv_cache_config, tensors, kernel_blocks):
     fingerprint."""
     groups, _ = groups_of(kv_cache_config, 0)
     given = []
-    client = Fake(register_pages=lambda number, layers: given.extend(zip(groups[number].layers, layers)))
+    client = Fake(
+        register_pages=lambda number, layers: given.extend(zip(groups[number].layers, layers))
+    )
     found = pages.register(client, setup(groups=groups, blocks=kv_cache_config.num_blocks), tensors)
     assert found == tuple(kernel_blocks[group.table] for group in groups)
     return given
@@ -92,17 +123,32 @@ SERVED = {
     "full attention and windows": ([full(), window()], [16, 16], WHOLE),
     "blocks of 128, kernel blocks of 64 (FlashInfer)": ([full(128)], [64], COMPACT),
     "blocks of 128, kernel blocks of 16": ([full(128)], [16], COMPACT),
-    "blocks of 256, kernel blocks of 128 (FlashAttention 4, heads of 256)": ([full(256, head=256)], [128], COMPACT),
+    "blocks of 256, kernel blocks of 128 (FlashAttention 4, heads of 256)": (
+        [full(256, head=256)],
+        [128],
+        COMPACT,
+    ),
     "MLA, blocks of 128, kernel blocks of 64 (FlashMLA)": ([mla(128)], [64], (*COMPACT, "LHBNC")),
-    "MLA, blocks of 128, kernel blocks of 32 (FlashInfer MLA)": ([mla(128)], [32], (*COMPACT, "LHBNC")),
+    "MLA, blocks of 128, kernel blocks of 32 (FlashInfer MLA)": (
+        [mla(128)],
+        [32],
+        (*COMPACT, "LHBNC"),
+    ),
     "MLA, blocks and kernel blocks of 128 (CUTLASS)": ([mla(128)], [128], ALL),
     "padded pages": ([full(heads=3, page_size_padded=16 * 4 * 128 * 2)], [16], WHOLE),
-    "padded pages of two groups": ([full(heads=3, page_size_padded=16 * 4 * 128 * 2), window()], [16, 16], WHOLE),
+    "padded pages of two groups": (
+        [full(heads=3, page_size_padded=16 * 4 * 128 * 2), window()],
+        [16, 16],
+        WHOLE,
+    ),
     "groups that divide unlike": ([full(128), window(128)], [64, 128], COMPACT),
 }
 
 
-@pytest.mark.parametrize(("name", "layout"), [(name, layout) for name, (*_, layouts) in SERVED.items() for layout in layouts])
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [(name, layout) for name, (*_, layouts) in SERVED.items() for layout in layouts],
+)
 def test_each_page_is_one_run_of_bytes_of_its_block(name, layout):
     specs, kernel_blocks, _ = SERVED[name]
     config, tensors = allocate(specs, layout, kernel_blocks)
@@ -133,14 +179,22 @@ def kernel_blocks_of_vllm():
     """{backend: (whether MLA, kernel block sizes in tokens)} of the backends of this vLLM that
     import here; of a multiple the first two. In a process of its own: the library of a late backend
     (built for another processor) may end the process."""
-    ran = subprocess.run([sys.executable, "-c", BACKENDS], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(
+        [sys.executable, "-c", BACKENDS], capture_output=True, text=True, timeout=120
+    )
     told = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("[")]
     return {name: (is_mla, sizes) for name, is_mla, sizes in told}
 
 
 def test_the_kernel_blocks_of_every_backend_that_imports_here():
     backends = kernel_blocks_of_vllm()
-    assert {"FLASH_ATTN", "TRITON_ATTN", "TRITON_MLA", "FLASHMLA", "TOKENSPEED_MLA"} <= backends.keys()
+    assert {
+        "FLASH_ATTN",
+        "TRITON_ATTN",
+        "TRITON_MLA",
+        "FLASHMLA",
+        "TOKENSPEED_MLA",
+    } <= backends.keys()
     for is_mla, sizes in {(is_mla, tuple(sizes)) for is_mla, sizes in backends.values()}:
         for size in sizes:
             for block in (max(size, 16), 2 * max(size, 16)):
@@ -201,7 +255,14 @@ class TestKernelBlocks:
 
     @pytest.mark.parametrize(
         ("sizes", "block", "kernel"),
-        [((16, 32, 64), 128, 64), ((16, 32, 64), 64, 64), ((-16,), 128, 128), ((64,), 256, 64), ((128,), 256, 128), ((32, 64), 96, 32)],
+        [
+            ((16, 32, 64), 128, 64),
+            ((16, 32, 64), 64, 64),
+            ((-16,), 128, 128),
+            ((64,), 256, 64),
+            ((128,), 256, 128),
+            ((32, 64), 96, 32),
+        ],
     )
     def test_of_layouts_in_which_a_layer_is_compact(self, monkeypatch, sizes, block, kernel):
         assert self.of(monkeypatch, full(block), "LBNHC", *sizes) == kernel
@@ -210,7 +271,9 @@ class TestKernelBlocks:
         """FlashInfer asks for vLLM's current one, which workers have and schedulers do not."""
         of_none, of_one = [16, 32, 64], [16, 32, 64, 128]
         monkeypatch.setattr(
-            Backend, "get_supported_kernel_block_sizes", lambda *_: of_none if get_current_vllm_config_or_none() is None else of_one
+            Backend,
+            "get_supported_kernel_block_sizes",
+            lambda *_: of_none if get_current_vllm_config_or_none() is None else of_one,
         )
         assert self.of(monkeypatch, full(128), "LBNHC") == 128
 

@@ -8,7 +8,9 @@ from larder.larderd_metrics import NotLarderd, Share
 
 
 def test_samples_keep_labels_and_leave_comments_out():
-    found = larderd_metrics.samples('# HELP larder_a b\nlarder_a 1\nlarder_b{m="x y",n="z"} 2.5\nother 3\n')
+    found = larderd_metrics.samples(
+        '# HELP larder_a b\nlarder_a 1\nlarder_b{m="x y",n="z"} 2.5\nother 3\n'
+    )
     assert found == {"larder_a": 1.0, 'larder_b{m="x y",n="z"}': 2.5}
 
 
@@ -39,7 +41,10 @@ def test_it_reads_over_http():
 
 
 def test_what_is_not_larderd_is_named():
-    with serving({"GET /metrics": lambda: "vllm:x 1\n"}) as url, pytest.raises(NotLarderd, match="is not larderd's"):
+    with (
+        serving({"GET /metrics": lambda: "vllm:x 1\n"}) as url,
+        pytest.raises(NotLarderd, match="is not larderd's"),
+    ):
         larderd_metrics.read(url)
     with pytest.raises(NotLarderd, match="http://127.0.0.1:1/metrics cannot be read"):
         larderd_metrics.read("http://127.0.0.1:1")

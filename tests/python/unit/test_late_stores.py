@@ -74,13 +74,23 @@ def config_of(model, blocks, depth, monkeypatch, v2=False):
     return config
 
 
-def run(model, monkeypatch, specs, blocks, depth, seeds, v2=False, change=lambda half: None, **worker):
+def run(
+    model, monkeypatch, specs, blocks, depth, seeds, v2=False, change=lambda half: None, **worker
+):
     """Counts over all seeds."""
     config = config_of(model, blocks, depth, monkeypatch, v2)
     hash_function = get_hash_fn_by_name(config.cache_config.prefix_caching_hash_algo)
     total = None
     for seed in range(seeds):
-        world = World(config, cache_of(specs, blocks), hash_function, random.Random(seed), depth, LATE, **worker)
+        world = World(
+            config,
+            cache_of(specs, blocks),
+            hash_function,
+            random.Random(seed),
+            depth,
+            LATE,
+            **worker,
+        )
         change(world.half)
         counts = world.run(REQUESTS)
         assert counts["bad"] or world.left_over() == (0, 0, False, False)
@@ -121,7 +131,11 @@ def test_the_second_runner_zeroes_no_block_under_a_store(model, monkeypatch, dep
     assert counts["bad"] == 0 and min(counts["stores"], counts["preempted"]) > 5, counts
 
 
-@pytest.mark.parametrize(("specs", "seen"), [([full()], "preempted"), (WINDOWS, "abandoned")], ids=["full attention", "windows"])
+@pytest.mark.parametrize(
+    ("specs", "seen"),
+    [([full()], "preempted"), (WINDOWS, "abandoned")],
+    ids=["full attention", "windows"],
+)
 def test_stores_that_read_from_the_next_step_on(model, monkeypatch, specs, seen):
     """vLLM's first runner on a GPU."""
     counts = run(model, monkeypatch, specs, 60, 2, seeds=4, reads_later=True)
@@ -129,15 +143,44 @@ def test_stores_that_read_from_the_next_step_on(model, monkeypatch, specs, seen)
 
 
 def test_windows_beside_kv_that_the_second_runner_zeroes(model, monkeypatch):
-    counts = run(model, monkeypatch, [full(torch.uint8, heads=8), window(64)], 80, 2, seeds=4, v2=True, zeroes_first=True)
+    counts = run(
+        model,
+        monkeypatch,
+        [full(torch.uint8, heads=8), window(64)],
+        80,
+        2,
+        seeds=4,
+        v2=True,
+        zeroes_first=True,
+    )
     assert counts["bad"] == 0 and min(counts["stores"], counts["preempted"]) > 0, counts
 
 
 CONTROLS = {
-    "the worker does not hear whom a step preempts": ([full()], 60, dict(ignores=("preempted",)), None),
-    "a store that reads later does not hear of the preemption either": ([full()], 60, dict(reads_later=True, ignores=("preempted",)), None),
-    "nor does the store wait for windows": (WINDOWS, 60, dict(reads_later=True, ignores=("rewritten",)), None),
-    "requests that end keep no blocks": ([full()], 60, {}, lambda half: setattr(half._stored._kept, "keeps", lambda _: False)),
+    "the worker does not hear whom a step preempts": (
+        [full()],
+        60,
+        dict(ignores=("preempted",)),
+        None,
+    ),
+    "a store that reads later does not hear of the preemption either": (
+        [full()],
+        60,
+        dict(reads_later=True, ignores=("preempted",)),
+        None,
+    ),
+    "nor does the store wait for windows": (
+        WINDOWS,
+        60,
+        dict(reads_later=True, ignores=("rewritten",)),
+        None,
+    ),
+    "requests that end keep no blocks": (
+        [full()],
+        60,
+        {},
+        lambda half: setattr(half._stored._kept, "keeps", lambda _: False),
+    ),
     "the worker waits for no window": (WINDOWS, 60, dict(ignores=("rewritten",)), None),
     "no block is held under a runner that zeroes": (
         MIXED,
@@ -151,5 +194,14 @@ CONTROLS = {
 @pytest.mark.parametrize("name", CONTROLS)
 def test_without_one_part_blocks_are_written_under_stores(model, monkeypatch, name):
     specs, blocks, worker, change = CONTROLS[name]
-    counts = run(model, monkeypatch, specs, blocks, 2, seeds=4, change=change or (lambda half: None), **worker)
+    counts = run(
+        model,
+        monkeypatch,
+        specs,
+        blocks,
+        2,
+        seeds=4,
+        change=change or (lambda half: None),
+        **worker,
+    )
     assert counts["bad"] > 0, counts

@@ -144,7 +144,10 @@ def test_comments_of_scripts_are_passages():
     "text, faults",
     [
         ("The slot is free. " * 30, []),
-        ("What is free is the slot. ", ['room, headers: a clause as subject: "What is free is the slot."']),
+        (
+            "What is free is the slot. ",
+            ['room, headers: a clause as subject: "What is free is the slot."'],
+        ),
         ("Nobody. " * 9, ["room, headers: nobody/nothing/none: 1000.0 in 1,000 words, at most 2"]),
         ("It is free. " * 9, ["headers: pronouns: 333.3 in 1,000 words, at most 28"]),
     ],
@@ -183,7 +186,11 @@ UNMARKED = "a shell block without 'run by' or 'not run' directly above"
         ([f"run by: {FIRST_HOUR}"], "kubectl -n other get cachepools", None),
         (["run by: make demo, make test"], "make demo\nmake test", None),
         (["not run: a GPU was not at hand"], "larderctl nothing | nowhere", None),
-        ([f"run by: {TOP}", "not run: `docker`: no Docker"], "docker push x && larderctl top", None),
+        (
+            [f"run by: {TOP}", "not run: `docker`: no Docker"],
+            "docker push x && larderctl top",
+            None,
+        ),
         ([], "larderctl top", UNMARKED),
         (["run by: none.py::test_x"], "larderctl top", "none.py does not exist"),
         (
@@ -235,7 +242,11 @@ def test_a_mark_stands_directly_above_a_block(tmp_path):
     mark = f"<!-- run by: {TOP} -->\n"
     page.write_text(f"{mark}\n{BLOCK.format('larderctl top')}\n{mark}")
     stray = "a mark stands above no block"
-    assert guides.check([page]) == [f"{page}:1: {stray}", f"{page}:3: {UNMARKED}", f"{page}:7: {stray}"]
+    assert guides.check([page]) == [
+        f"{page}:1: {stray}",
+        f"{page}:3: {UNMARKED}",
+        f"{page}:7: {stray}",
+    ]
     page.write_text("```\n$ larderctl top\nits screen\n```\n\n```\nlarderctl top\n```\n")
     assert guides.check([page]) == [f"{page}:1: {UNMARKED}"]
     page.write_text("Run:\n\n    larderctl top\n\n- an item\n\n    and its text\n")
@@ -248,7 +259,9 @@ def test_comments_and_docstrings_of_a_test_run_nothing(tmp_path):
     own, imported, strings = code_of_tests.code_of(test)
     assert code_of_tests.has(own, ["larderctl"]) and not code_of_tests.has(own, ["top"])
     assert own in imported and "larderctl" in strings
-    assert code_of_tests.body_of(test.read_text(), "test_x") == "def test_x():\n    run('larderctl')"
+    assert (
+        code_of_tests.body_of(test.read_text(), "test_x") == "def test_x():\n    run('larderctl')"
+    )
 
 
 def test_a_test_of_cc_ends_with_its_brace():
@@ -262,7 +275,10 @@ def test_a_test_of_cc_ends_with_its_brace():
     [
         ("Ask with `larderctl top`, or `make demo MODEL=x`.", None),  # some page names a test of it
         ("`larderctl` alone, a `path/kubectl` and ``kubectl`` are no commands.", None),
-        ("| a | `kubectl frobnicate x` |", "no test has `kubectl frobnicate x`, and no mark says why"),
+        (
+            "| a | `kubectl frobnicate x` |",
+            "no test has `kubectl frobnicate x`, and no mark says why",
+        ),
         ("- `make nowhere`", "no test has `make nowhere`, and no mark says why"),
         ("<!-- not run: `oc`: none at hand -->\n`oc apply x` and `larderctl top`", None),
         ("<!-- run by: make demo -->\nNo command.", "a mark stands above no block"),
@@ -339,7 +355,9 @@ int Other::method() {
 
 
 def test_methods_and_lines_of_a_class_are_counted():
-    found = classes.sizes({Path("room/door.h"): HEADER, Path("room/door.cc"): SOURCE, Path("other/door.cc"): SOURCE})
+    found = classes.sizes(
+        {Path("room/door.h"): HEADER, Path("room/door.cc"): SOURCE, Path("other/door.cc"): SOURCE}
+    )
     door, hinge = found["room", "Door"], found["room", "Hinge"]
     assert (door.methods, hinge.methods) == (3, 1)  # the constructor with a width, all(), ==
     assert (door.lines, hinge.lines) == (12 + 4, 2)
@@ -360,5 +378,9 @@ def test_methods_and_lines_of_a_class_are_counted():
 )
 def test_a_class_that_is_too_large_is_found(methods, lines, allowed, fault):
     key = ("room", "Door")
-    told = list(classes.faults({key: classes.Size(methods, lines)}, {key: classes.Size(*allowed)} if allowed else {}))
+    told = list(
+        classes.faults(
+            {key: classes.Size(methods, lines)}, {key: classes.Size(*allowed)} if allowed else {}
+        )
+    )
     assert [fault in one for one in told] == [True] * bool(fault)

@@ -9,7 +9,9 @@ OLD, NEW = ("old files",), ("new files",)
 
 
 def request(number=1, name="a", path="/adapters/a"):
-    return SimpleNamespace(lora_request=SimpleNamespace(lora_int_id=number, lora_name=name, lora_path=path))
+    return SimpleNamespace(
+        lora_request=SimpleNamespace(lora_int_id=number, lora_name=name, lora_path=path)
+    )
 
 
 def cache(*loads):
@@ -30,7 +32,9 @@ def test_an_adapter_that_is_loaded_again_from_the_same_files_is_as_it_was():
 def test_an_adapter_that_is_loaded_again_from_other_files_is_older_in_vllms_cache():
     made = cache((1, OLD), (1, NEW))
     assert made.may_be_old(request(), NEW)
-    assert not made.may_be_old(request(2, "b"), OLD) and not made.may_be_old(SimpleNamespace(lora_request=None), None)
+    assert not made.may_be_old(request(2, "b"), OLD) and not made.may_be_old(
+        SimpleNamespace(lora_request=None), None
+    )
     made.emptied()
     assert not made.may_be_old(request(), NEW)
 
@@ -51,7 +55,9 @@ def test_files_that_changed_while_they_were_loaded_may_be_anything():
 def test_weights_that_change_make_all_of_it_old():
     made = cache()
     made.weights_change()
-    assert made.may_be_old(request(), OLD) and made.may_be_old(SimpleNamespace(lora_request=None), None)
+    assert made.may_be_old(request(), OLD) and made.may_be_old(
+        SimpleNamespace(lora_request=None), None
+    )
     made.emptied()
     assert not made.may_be_old(SimpleNamespace(lora_request=None), None)
 

@@ -20,18 +20,31 @@ from larder.vllm.engine_metrics import Observed  # noqa: E402
 from larder.vllm.groups import Shards  # noqa: E402
 from larder.vllm.fail_safe import FailSafe  # noqa: E402
 
-LARDER = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}
+LARDER = {
+    "kv_connector": "LarderConnector",
+    "kv_connector_module_path": "larder.vllm",
+    "kv_role": "kv_both",
+}
 
 
 def multi(*children, role="kv_both", **more):
-    return {"kv_connector": "MultiConnector", "kv_role": role, "kv_connector_extra_config": {"connectors": list(children)}, **more}
+    return {
+        "kv_connector": "MultiConnector",
+        "kv_role": role,
+        "kv_connector_extra_config": {"connectors": list(children)},
+        **more,
+    }
 
 
 @pytest.fixture
 def told(monkeypatch):
     lines = []
-    monkeypatch.setattr(connector.surroundings.logger, "warning", lambda text, *args: lines.append(text % args))
-    monkeypatch.setattr(connector.surroundings.logger, "log", lambda level, text, *args: lines.append(text % args))
+    monkeypatch.setattr(
+        connector.surroundings.logger, "warning", lambda text, *args: lines.append(text % args)
+    )
+    monkeypatch.setattr(
+        connector.surroundings.logger, "log", lambda level, text, *args: lines.append(text % args)
+    )
     return lines
 
 
@@ -54,7 +67,9 @@ def make(monkeypatch, told):
     def maker(config, role=KVConnectorRole.SCHEDULER):
         outer = KVTransferConfig(**config)
         vllm_config = SimpleNamespace(
-            kv_transfer_config=outer, scheduler_config=SimpleNamespace(disable_hybrid_kv_cache_manager=True), lora_config=None
+            kv_transfer_config=outer,
+            scheduler_config=SimpleNamespace(disable_hybrid_kv_cache_manager=True),
+            lora_config=None,
         )
         return MultiConnector(vllm_config, role, None), outer
 
@@ -65,7 +80,11 @@ DEEP = multi(multi(multi(LARDER)))
 POLICY = 'kv_load_failure_policy is "recompute" for all connectors of this MultiConnector'
 
 
-@pytest.mark.parametrize("config", [multi(LARDER), DEEP, multi(multi(LARDER, kv_load_failure_policy="recompute"))], ids=["child", "deep", "inner"])
+@pytest.mark.parametrize(
+    "config",
+    [multi(LARDER), DEEP, multi(multi(LARDER, kv_load_failure_policy="recompute"))],
+    ids=["child", "deep", "inner"],
+)
 # covers F-078
 def test_the_policy_in_force_is_the_outermost_ones(config, make, told):
     _, outer = make(config)
@@ -114,22 +133,36 @@ def test_a_worker_leaves_it_to_the_scheduler(make, told):
 # covers F-078
 def test_what_cannot_be_set_is_named_and_there_is_no_cache(make, told, monkeypatch):
     def frozen(self, name, value):
-        if name == "kv_load_failure_policy" and "kv_connector" in self.__dict__ and self.kv_connector == "MultiConnector":
+        if (
+            name == "kv_load_failure_policy"
+            and "kv_connector" in self.__dict__
+            and self.kv_connector == "MultiConnector"
+        ):
             raise AttributeError("frozen")
         object.__setattr__(self, name, value)
 
     made = KVTransferConfig(**multi(LARDER))
     monkeypatch.setattr(KVTransferConfig, "__setattr__", frozen)
     config = SimpleNamespace(
-        kv_transfer_config=made, scheduler_config=SimpleNamespace(disable_hybrid_kv_cache_manager=True), lora_config=None
+        kv_transfer_config=made,
+        scheduler_config=SimpleNamespace(disable_hybrid_kv_cache_manager=True),
+        lora_config=None,
     )
     MultiConnector(config, KVConnectorRole.SCHEDULER, None)
     (line,) = told
-    assert line.startswith("Larder is off") and '"kv_load_failure_policy": "recompute"' in line and "outermost" in line
+    assert (
+        line.startswith("Larder is off")
+        and '"kv_load_failure_policy": "recompute"' in line
+        and "outermost" in line
+    )
 
 
 def test_a_vllm_that_hides_what_others_load_is_refused(make, told, monkeypatch):
-    fields = {name: field for name, field in SchedulerOutput.__dataclass_fields__.items() if name != "has_sync_kv_loads"}
+    fields = {
+        name: field
+        for name, field in SchedulerOutput.__dataclass_fields__.items()
+        if name != "has_sync_kv_loads"
+    }
     monkeypatch.setattr(SchedulerOutput, "__dataclass_fields__", fields)
     make(multi({**LARDER, "kv_role": "kv_producer"}))
     assert "has_sync_kv_loads is missing" in told[0]
@@ -162,9 +195,14 @@ def served(make):
     return outer, found._half
 
 
-@pytest.mark.parametrize("state, field", [(dict(recompute=False), "kv_load_failure_policy"),
-                                          # fmt: skip
-                                          (dict(recompute=True, defers=False), "kv_role")])
+@pytest.mark.parametrize(
+    "state, field",
+    [
+        (dict(recompute=False), "kv_load_failure_policy"),
+        # fmt: skip
+        (dict(recompute=True, defers=False), "kv_role"),
+    ],
+)
 # covers F-078
 def test_a_scheduler_that_does_otherwise_turns_the_cache_off(state, field, served):
     outer, half = served
@@ -172,7 +210,9 @@ def test_a_scheduler_that_does_otherwise_turns_the_cache_off(state, field, serve
     assert f'"{field}"' in half.off
 
 
-@pytest.mark.parametrize("state", [dict(recompute=True), dict(recompute=True, defers=False, batches=1)])
+@pytest.mark.parametrize(
+    "state", [dict(recompute=True), dict(recompute=True, defers=False, batches=1)]
+)
 def test_a_scheduler_that_does_so_is_left_alone(state, served):
     outer, half = served
     Scheduler(outer, **state).schedule(Request("r", range(10)))
@@ -181,7 +221,9 @@ def test_a_scheduler_that_does_so_is_left_alone(state, served):
 
 def test_statistics_come_through_any_number_of_levels():
     inner = MultiConnector.build_kv_connector_stats({"LarderConnector": Observed({"hit": [0.5]})})
-    sent = copy.deepcopy(MultiConnector.build_kv_connector_stats({"MultiConnector": inner}).to_dict())
+    sent = copy.deepcopy(
+        MultiConnector.build_kv_connector_stats({"MultiConnector": inner}).to_dict()
+    )
     assert sent == {"MultiConnector": {"LarderConnector": {"hit": [0.5]}}}
     for _ in range(2):
         back = MultiConnector.build_kv_connector_stats(sent)
@@ -191,7 +233,17 @@ def test_statistics_come_through_any_number_of_levels():
 def test_metrics_of_a_larder_at_several_levels_are_one():
     kinds = (prometheus_client.Gauge, prometheus_client.Counter, prometheus_client.Histogram)
     config = SimpleNamespace(kv_transfer_config=KVTransferConfig(**multi(LARDER, multi(LARDER))))
-    made = MultiConnector.build_prom_metrics(config, {kind: kind for kind in kinds}, ["model_name", "engine"], {0: ["levels", "0"]})
-    made.observe({"LarderConnector": {"hit": [1.0]}, "MultiConnector": {"LarderConnector": {"hit": [2.0]}}}, 0)
+    made = MultiConnector.build_prom_metrics(
+        config, {kind: kind for kind in kinds}, ["model_name", "engine"], {0: ["levels", "0"]}
+    )
+    made.observe(
+        {"LarderConnector": {"hit": [1.0]}, "MultiConnector": {"LarderConnector": {"hit": [2.0]}}},
+        0,
+    )
     labels = {"model_name": "levels", "engine": "0", "cache": "hit"}
-    assert prometheus_client.REGISTRY.get_sample_value("larder_engine_first_token_seconds_count", labels) == 2
+    assert (
+        prometheus_client.REGISTRY.get_sample_value(
+            "larder_engine_first_token_seconds_count", labels
+        )
+        == 2
+    )

@@ -46,7 +46,11 @@ def compiled(root, tmp_path_factory):
     lines.append('printf("NO_PAGE %zu\\n", (size_t)LARDER_NO_PAGE);')
     folder = tmp_path_factory.mktemp("header")
     source = folder / "sizes.c"
-    source.write_text('#include <stdio.h>\n#include "shim/capi/larder.h"\nint main(void) {' + "\n".join(lines) + "return 0;}\n")
+    source.write_text(
+        '#include <stdio.h>\n#include "shim/capi/larder.h"\nint main(void) {'
+        + "\n".join(lines)
+        + "return 0;}\n"
+    )
     subprocess.run(["cc", "-I", root, "-o", folder / "sizes", source], check=True)
     output = subprocess.run([folder / "sizes"], check=True, capture_output=True, text=True).stdout
     return {name: int(number) for name, number in (line.split() for line in output.splitlines())}
@@ -64,10 +68,17 @@ def test_numbers_are_the_headers(compiled):
     for status in STATUSES:
         assert getattr(native, status) == compiled[status], status
     assert native.NO_PAGE == compiled["NO_PAGE"]
-    assert [compiled[f"FETCH_{reason}"] for reason in REASONS] == list(range(len(native.FETCH_REASONS) - 1))
-    assert [compiled[f"PROBE_{reason}"] for reason in PROBE_REASONS] == list(range(len(native.PROBE_REASONS) - 1))
+    assert [compiled[f"FETCH_{reason}"] for reason in REASONS] == list(
+        range(len(native.FETCH_REASONS) - 1)
+    )
+    assert [compiled[f"PROBE_{reason}"] for reason in PROBE_REASONS] == list(
+        range(len(native.PROBE_REASONS) - 1)
+    )
     assert native.PROBE_LATE == compiled["PROBE_LATE"]
-    assert (native.FETCH_LATE, native.FETCH_FAILED) == (compiled["FETCH_LATE"], compiled["FETCH_FAILED"])
+    assert (native.FETCH_LATE, native.FETCH_FAILED) == (
+        compiled["FETCH_LATE"],
+        compiled["FETCH_FAILED"],
+    )
 
 
 def test_every_function_of_the_header_has_a_prototype(root):

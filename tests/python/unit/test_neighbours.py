@@ -40,7 +40,19 @@ def test_an_engine_without_such_loads_stores_all():
 
 # covers F-079
 def test_what_begins_in_such_a_step_with_kv_that_was_there():
-    assert stale([step(new=[("a", 512), ("b", 0)], resumed=[("c", 128)], running=[("d", 512)], sync=True)]) == "ac"
+    assert (
+        stale(
+            [
+                step(
+                    new=[("a", 512), ("b", 0)],
+                    resumed=[("c", 128)],
+                    running=[("d", 512)],
+                    sync=True,
+                )
+            ]
+        )
+        == "ac"
+    )
 
 
 # covers F-079
@@ -56,7 +68,9 @@ def test_a_request_that_is_not_tracked_is_none_of_ours():
 
 def test_blocks_that_failed_are_nobodys():
     tracked = {"a": SimpleNamespace(stale=False)}
-    assert not Neighbours().failed(tracked), "a load between steps: vLLM has not cached its blocks yet"
+    assert not Neighbours().failed(tracked), (
+        "a load between steps: vLLM has not cached its blocks yet"
+    )
     assert tracked["a"].stale
 
 

@@ -25,7 +25,9 @@ def keys_of(request, lookahead, places=(), first=0, last=9):
 
 def stored_at(half, request, computed, count, kind="cached"):
     """The keys that a step stores."""
-    made = step(**{kind: [(request.request_id, computed, count)]}, tables={request.request_id: TABLE})
+    made = step(
+        **{kind: [(request.request_id, computed, count)]}, tables={request.request_id: TABLE}
+    )
     stores = half.build_connector_meta(made).stores
     keys = [key for move in stores for key in split(move.parts[0].hashes, 32)]
     half.client.stored.update(keys)
@@ -36,9 +38,17 @@ class TestKeys:
     @pytest.mark.parametrize(
         ("block_hash", "tokens", "key"),
         [
-            (bytes(range(32)), [7], "9700c2e6c6b9727a62df90501d9ae8d7012c6ae11595f11b5030cc4122fd4fd0"),
+            (
+                bytes(range(32)),
+                [7],
+                "9700c2e6c6b9727a62df90501d9ae8d7012c6ae11595f11b5030cc4122fd4fd0",
+            ),
             (bytes(range(16)), [7], "79036eb4ecc687a9705bcf5d2420ec37"),
-            (bytes(32), [1, 2, 1 << 31], "5629cfdfc9638c8126a3f856ecaab2c6c5b4b61cd8e69be9b95251857c973409"),
+            (
+                bytes(32),
+                [1, 2, 1 << 31],
+                "5629cfdfc9638c8126a3f856ecaab2c6c5b4b61cd8e69be9b95251857c973409",
+            ),
         ],
     )
     def test_golden_bytes(self, block_hash, tokens, key):
@@ -50,12 +60,19 @@ class TestKeys:
         assert keys_of(request, 0) == request.block_hashes[3::4]
 
     def test_a_key_covers_the_next_tokens_and_no_others(self):
-        one, same, other = Request("a", range(300)), Request("b", [*range(129), *range(500, 700)]), Request("c", [*range(128), 999])
+        one, same, other = (
+            Request("a", range(300)),
+            Request("b", [*range(129), *range(500, 700)]),
+            Request("c", [*range(128), 999]),
+        )
         assert keys_of(one, 1)[0] == keys_of(same, 1)[0] == key_behind(one.block_hashes[3], [128])
         assert keys_of(other, 1) == [key_behind(one.block_hashes[3], [999])]
         assert keys_of(one, 2)[0] != keys_of(same, 2)[0]
 
-    @pytest.mark.parametrize(("tokens", "lookahead", "chunks"), [(256, 1, 1), (257, 1, 2), (258, 3, 1), (259, 3, 2), (0, 1, 0)])
+    @pytest.mark.parametrize(
+        ("tokens", "lookahead", "chunks"),
+        [(256, 1, 1), (257, 1, 2), (258, 3, 1), (259, 3, 2), (0, 1, 0)],
+    )
     def test_a_chunk_has_a_key_once_its_next_tokens_are_known(self, tokens, lookahead, chunks):
         assert chunks_known(tokens, 128, lookahead) == chunks
         assert len(keys_of(Request("r", range(tokens)), lookahead)) == chunks
@@ -156,16 +173,24 @@ class TestDraftKv:
         return half_of(1, drafts=Drafts("eagle", 1, longest, 1), **changes)
 
     def test_a_chunk_with_draft_kv_of_other_tokens_is_left_out_and_the_next_one_stored(self):
-        half, one, other = self.half(), Request("R1", [*range(128), 700, 701]), Request("R3", [*range(128), *range(800, 930)])
+        half, one, other = (
+            self.half(),
+            Request("R1", [*range(128), 700, 701]),
+            Request("R3", [*range(128), *range(800, 930)]),
+        )
         half.get_num_new_matched_tokens(one, 0)
         half.update_state_after_alloc(one, blocks(TABLE), 0)
         assert stored_at(half, one, 0, 130, "new") == keys_of(one, 1)
         half.get_num_new_matched_tokens(other, 128)
         table = [*TABLE[:4], *range(20, 30)]
         half.update_state_after_alloc(other, blocks(table), 0)
-        stores = half.build_connector_meta(step(new=[("R3", 128, 122)], tables={"R3": table})).stores
+        stores = half.build_connector_meta(
+            step(new=[("R3", 128, 122)], tables={"R3": table})
+        ).stores
         assert stores == [] and half.off is None
-        stores = half.build_connector_meta(step(cached=[("R3", 250, 8)], tables={"R3": table})).stores
+        stores = half.build_connector_meta(
+            step(cached=[("R3", 250, 8)], tables={"R3": table})
+        ).stores
         assert stores == [], "the step has no drafter"
 
         again = Request("R4", [*range(128), *range(800, 930)])
@@ -179,13 +204,18 @@ class TestDraftKv:
         so that the first chunk is a hole."""
         half, request = self.half(128 * chunks), Request("r", range(128 * chunks + 1))
         looked_up, stored, look_up = [], [], half.client.lookup
-        half.client.lookup = lambda hashes, *more: looked_up.append(split(hashes, 32)) or look_up(hashes, *more)
+        half.client.lookup = lambda hashes, *more: (
+            looked_up.append(split(hashes, 32)) or look_up(hashes, *more)
+        )
         table = list(range(1, 4 * chunks + 2))
         half.get_num_new_matched_tokens(request, 32)
         half.update_state_after_alloc(request, blocks(table), 0)
         looked_up.clear()
         for begin in [32, *range(128, 128 * chunks, 128)]:
-            made = step(**{"new" if begin == 32 else "cached": [("r", begin, 128 - begin % 128)]}, tables={"r": table})
+            made = step(
+                **{"new" if begin == 32 else "cached": [("r", begin, 128 - begin % 128)]},
+                tables={"r": table},
+            )
             for move in half.build_connector_meta(made).stores:
                 stored.append(split(move.parts[0].hashes, 32))
                 half.client.stored.update(stored[-1])
@@ -194,7 +224,9 @@ class TestDraftKv:
     # covers F-300
     def test_chunks_behind_a_hole_are_looked_up_and_stored_once(self):
         half, request, looked_up, stored = self.prefill_behind_a_hole(40)
-        assert sum(stored, []) == keys_of(request, 1, last=40)[1:], "each chunk once, and not the hole"
+        assert sum(stored, []) == keys_of(request, 1, last=40)[1:], (
+            "each chunk once, and not the hole"
+        )
         assert sum(map(len, looked_up)) <= 3 * 40 and half.off is None
 
     # covers F-300
@@ -203,7 +235,9 @@ class TestDraftKv:
         half.client.stored.update(keys_of(request, 1)[1:3])
         half.get_num_new_matched_tokens(request, 32)
         half.update_state_after_alloc(request, blocks(range(1, 18)), 0)
-        stores = half.build_connector_meta(step(new=[("r", 32, 481)], tables={"r": list(range(1, 18))})).stores
+        stores = half.build_connector_meta(
+            step(new=[("r", 32, 481)], tables={"r": list(range(1, 18))})
+        ).stores
         assert [part.hashes for move in stores for part in move.parts] == keys_of(request, 1)[3:]
 
     # covers F-300
@@ -212,8 +246,12 @@ class TestDraftKv:
         half.get_num_new_matched_tokens(request, 0)
         table = list(range(50, 60))
         half.update_state_after_alloc(request, blocks(table), 0)
-        stores = half.build_connector_meta(step(cached=[("r", 0, 250)], tables={"r": table}, resumed=["r"])).stores
-        assert [part.hashes for move in stores for part in move.parts] == keys_of(request, 1, last=1)
+        stores = half.build_connector_meta(
+            step(cached=[("r", 0, 250)], tables={"r": table}, resumed=["r"])
+        ).stores
+        assert [part.hashes for move in stores for part in move.parts] == keys_of(
+            request, 1, last=1
+        )
 
     def test_a_request_that_ends_and_a_reset_are_told(self):
         half, one = self.half(), Request("R1", range(130))

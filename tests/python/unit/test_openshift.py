@@ -16,7 +16,9 @@ def pods(root):
 
 @pytest.fixture(scope="module")
 def namespace(root):
-    documents = yaml.safe_load_all((root / "tests" / "golden" / "inject" / "openshift.in.yaml").read_text())
+    documents = yaml.safe_load_all(
+        (root / "tests" / "golden" / "inject" / "openshift.in.yaml").read_text()
+    )
     return next(one for one in documents if one["kind"] == "Namespace")
 
 
@@ -45,7 +47,9 @@ WRONG = {
     "fsGroup 7": lambda spec, engine: spec["securityContext"].update(fsGroup=7),
     "vllm: privileged": lambda spec, engine: engine.update(privileged=True),
     "vllm: capabilities": lambda spec, engine: engine.update(capabilities={"add": ["SYS_PTRACE"]}),
-    "vllm: seccompProfile": lambda spec, engine: engine.update(seccompProfile={"type": "Unconfined"}),
+    "vllm: seccompProfile": lambda spec, engine: engine.update(
+        seccompProfile={"type": "Unconfined"}
+    ),
     "vllm: runAsUser 1000670000": lambda spec, engine: engine.update(runAsUser=1000670000),
 }
 

@@ -26,10 +26,14 @@ class Cached:
         init_none_hash(sha256)
         self.hasher = get_request_block_hasher(BLOCK, sha256)
         cache = late_world.cache_of([late_world.full()], blocks=40)
-        self.manager = KVCacheManager(cache, max_model_len=4096, scheduler_block_size=BLOCK, hash_block_size=BLOCK)
+        self.manager = KVCacheManager(
+            cache, max_model_len=4096, scheduler_block_size=BLOCK, hash_block_size=BLOCK
+        )
         self.loaded = self.request("loads", MOST)
         self.manager.get_computed_blocks(self.loaded)
-        self.manager.allocate_slots(self.loaded, 0, num_external_computed_tokens=MOST, delay_cache_blocks=True)
+        self.manager.allocate_slots(
+            self.loaded, 0, num_external_computed_tokens=MOST, delay_cache_blocks=True
+        )
         self.blocks = self.manager.get_block_ids(self.loaded.request_id)[0]
         self.manager.cache_blocks(self.loaded, MOST)
 
@@ -48,7 +52,9 @@ def cached():
     return Cached()
 
 
-@pytest.mark.parametrize("tokens", [BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, 4 * BLOCK, 4 * BLOCK + 1, MOST])
+@pytest.mark.parametrize(
+    "tokens", [BLOCK, BLOCK + 1, 2 * BLOCK - 1, 2 * BLOCK, 4 * BLOCK, 4 * BLOCK + 1, MOST]
+)
 # covers F-043
 def test_a_request_waits_for_as_much_as_vllm_would_share(cached, tokens):
     """The last block of a prompt of whole blocks is in vLLM's cache, and vLLM computes the block
@@ -67,7 +73,9 @@ def test_a_block_that_vllm_does_not_share_comes_into_a_block_of_the_requests_own
     request = cached.request("asks for all", MOST)
     blocks, own, *_ = cached.manager.get_computed_blocks(request)
     here = {"num_new_computed_tokens": own, "new_computed_blocks": blocks}
-    cached.manager.allocate_slots(request, 0, **here, num_external_computed_tokens=BLOCK, delay_cache_blocks=True)
+    cached.manager.allocate_slots(
+        request, 0, **here, num_external_computed_tokens=BLOCK, delay_cache_blocks=True
+    )
     try:
         whole = cached.manager.get_block_ids(request.request_id)[0]
         assert whole[:-1] == cached.blocks[:-1] and whole[-1] not in cached.blocks

@@ -45,7 +45,11 @@ def client():
 
 @pytest.fixture
 def half(client):
-    return LarderConnectorScheduler(stages(full=()), client, SimpleNamespace(poll=NAMED.poll, warn_of_silent_workers=lambda: None))
+    return LarderConnectorScheduler(
+        stages(full=()),
+        client,
+        SimpleNamespace(poll=NAMED.poll, warn_of_silent_workers=lambda: None),
+    )
 
 
 # covers F-286
@@ -58,16 +62,23 @@ def test_the_scheduler_opens_its_namespace_once_every_stage_has_told_its_layers(
     half.update_connector_output(told(SECOND))
     assert half.get_num_new_matched_tokens(request, 0) == (256, True)
     assert client.parts == [bytes([0, 1, 1, 1])] and len(client.namespaces) == 1
-    work = pickle.loads(pickle.dumps(half.build_connector_meta(step(new=[("r", 0, 10)], tables={"r": ([1], [2])}))))
+    work = pickle.loads(
+        pickle.dumps(half.build_connector_meta(step(new=[("r", 0, 10)], tables={"r": ([1], [2])})))
+    )
     assert work.places == (FIRST, SECOND)
-    assert half._worth._chunk_bytes == 4096 * 4 * 1 + 4096 * 1 * 5, "of the layers of both stages, not of the first twice"
+    assert half._worth._chunk_bytes == 4096 * 4 * 1 + 4096 * 1 * 5, (
+        "of the layers of both stages, not of the first twice"
+    )
 
 
 def test_reports_of_one_worker_that_differ_turn_the_cache_off(half, caplog):
     half.update_connector_output(told(FIRST))
     with caplog.at_level(logging.WARNING):
         half.update_connector_output(told(Place(0, 0, (1, 3), HERE)))
-    assert half.off == "the workers of this engine differ in the KV layers, or in the larderd, of shard 0"
+    assert (
+        half.off
+        == "the workers of this engine differ in the KV layers, or in the larderd, of shard 0"
+    )
 
 
 def test_without_a_pipeline_nobody_is_waited_for():
@@ -88,13 +99,19 @@ def over_two(ranks=2, replicas=1, **changes):
     """The setup of an engine of two nodes, and the places of its ranks, half of them on the other node."""
     one = setup(shards=Shards(ranks=ranks, replicas=replicas), spread=True, **changes)
     numbers = [one.shards.of(0, rank) for rank in range(ranks)]
-    return one, [Place(*number, (1,), "there" if rank * 2 >= ranks else HERE) for rank, number in enumerate(numbers)]
+    return one, [
+        Place(*number, (1,), "there" if rank * 2 >= ranks else HERE)
+        for rank, number in enumerate(numbers)
+    ]
 
 
 # covers F-288
 def test_each_larderd_keeps_the_parts_of_its_own_ranks():
     one, places = over_two(ranks=4)
-    assert (parts_kept(one, places, HERE), parts_kept(one, places, "there")) == (bytes([1, 1, 0, 0]), bytes([0, 0, 1, 1]))
+    assert (parts_kept(one, places, HERE), parts_kept(one, places, "there")) == (
+        bytes([1, 1, 0, 0]),
+        bytes([0, 0, 1, 1]),
+    )
 
 
 def test_replicas_share_the_stores_of_their_own_larderd():
@@ -107,7 +124,9 @@ def test_a_scheduler_without_the_first_rank_beside_it_has_a_reason():
     one, places = over_two()
     elsewhere = Places(one, "a third larderd")
     elsewhere.hear(places)
-    with pytest.raises(Unsupported, match="the first rank of this engine uses another larderd than its scheduler"):
+    with pytest.raises(
+        Unsupported, match="the first rank of this engine uses another larderd than its scheduler"
+    ):
         elsewhere.all()
 
 

@@ -52,7 +52,10 @@ def pod(name):
             "labels": {"larder.dev/pool": "chat"},
             "annotations": {"larder.dev/pool": "chat", "larder.dev/injected": "0.1.0/chat"},
         },
-        "spec": {"containers": [{"name": "vllm"}], "initContainers": [{"name": "larder-payload"}, {"name": "larder"}]},
+        "spec": {
+            "containers": [{"name": "vllm"}],
+            "initContainers": [{"name": "larder-payload"}, {"name": "larder"}],
+        },
         "status": {
             "phase": "Running",
             "podIP": "10.0.0.1",
@@ -68,7 +71,10 @@ class World:
         (folder / "kubectl").write_text(KUBECTL.format(python=sys.executable))
         (folder / "kubectl").chmod(0o755)
         (folder / "kubectl-larder").symlink_to(BIN / "kubectl-larder")
-        pool = {"metadata": {"name": "chat", "namespace": "models"}, "spec": {"backendRef": {"name": "shared"}}}
+        pool = {
+            "metadata": {"name": "chat", "namespace": "models"},
+            "spec": {"backendRef": {"name": "shared"}},
+        }
         self.state = {"pods": {}, "larderds": {}, "pool": pool}
 
     def add(self, name, larderd):
@@ -79,7 +85,9 @@ class World:
     def why(self, name):
         env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
         command = [str(self.folder / "kubectl-larder"), "why", name, "-n", "models", "-o", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, env=env, check=False
+        )
         assert done.returncode in (0, 1), done.stderr
         return {finding["reason"]: finding for finding in json.loads(done.stdout)["findings"]}
 
@@ -133,7 +141,10 @@ def test_another_hash_seed_is_called_by_its_name(world):
 
 
 def test_the_fields_that_differ_are_named(world):
-    with attach(world, "llm-a", text()), attach(world, "llm-b", text(dtype="float16", chunk_tokens="256")):
+    with (
+        attach(world, "llm-a", text()),
+        attach(world, "llm-b", text(dtype="float16", chunk_tokens="256")),
+    ):
         message = world.wait_for("llm-b", "OtherNamespace")["OtherNamespace"]["message"]
         assert "dtype" in message and "chunk_tokens" in message and "bfloat16 -> float16" in message
 
@@ -151,7 +162,9 @@ def test_prompts_shorter_than_a_chunk_are_told_from_those_that_never_come_again(
         for _ in range(10):
             short.report_request(100, 0, 1000)
             long.report_request(4000, 0, 1000)
-        assert "128 tokens" in world.wait_for("llm-a", "PromptsTooShort")["PromptsTooShort"]["message"]
+        assert (
+            "128 tokens" in world.wait_for("llm-a", "PromptsTooShort")["PromptsTooShort"]["message"]
+        )
         assert "NeverRepeated" in world.wait_for("llm-b", "NeverRepeated")
 
 

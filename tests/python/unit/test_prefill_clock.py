@@ -139,7 +139,15 @@ class TestWorker:
     def test_the_order_for_copies_is_no_part_of_a_pass(self, half, client, gpu):
         """Events stand between the orders: copies queued in bind() come before, saved ones
         after."""
-        half.bind_connector_metadata(StepWork(number=1, loads=[move("l")], stores=[move("a")], prefill_tokens=TOKENS, computes=True))
+        half.bind_connector_metadata(
+            StepWork(
+                number=1,
+                loads=[move("l")],
+                stores=[move("a")],
+                prefill_tokens=TOKENS,
+                computes=True,
+            )
+        )
         gpu.queue(20)
         half.finish_forward()
         gpu.queue(7)  # sampling

@@ -28,10 +28,15 @@ class Engine:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
-                engine.asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+                engine.asked.append(
+                    (self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                )
                 self.send_response(status)
                 self.end_headers()
-                event = {"choices": [{"token_ids": [1], "text": name}], "usage": {"prompt_tokens": 3}}
+                event = {
+                    "choices": [{"token_ids": [1], "text": name}],
+                    "usage": {"prompt_tokens": 3},
+                }
                 self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
 
             def log_message(self, *_):
@@ -39,7 +44,9 @@ class Engine:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
 
     def stop(self):
         self.server.shutdown()
@@ -63,7 +70,9 @@ def start(example):
 
     def starter(prefill, decode):
         server = example.serve(prefill.url, decode.url, 0)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
         running.extend([server.shutdown, server.server_close])
         return f"http://127.0.0.1:{server.server_address[1]}"
 
@@ -105,12 +114,23 @@ def test_the_command_of_the_guide_serves(root, prefill, decode, tmp_path):
     page = (root / "docs" / "guides" / "prefill-decode.md").read_text()
     (command,) = re.findall(r"```sh\n(?:.*\n)*?python (\S+prefill_decode\.py .*)\n", page)
     port = free_port()
-    for guide, here in (("http://localhost:8100", prefill.url), ("http://localhost:8200", decode.url), ("--port 8000", f"--port {port}")):
+    for guide, here in (
+        ("http://localhost:8100", prefill.url),
+        ("http://localhost:8200", decode.url),
+        ("--port 8000", f"--port {port}"),
+    ):
         assert guide in command
         command = command.replace(guide, here)
     env = {**os.environ, "PYTHONPATH": str(root / "shim" / "python")}
-    with Process("proxy", ["bash", "-c", f"cd {root} && exec {sys.executable} {command}"], env, tmp_path / "proxy.log") as proxy:
-        proxy.wait_until(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, 30)
+    with Process(
+        "proxy",
+        ["bash", "-c", f"cd {root} && exec {sys.executable} {command}"],
+        env,
+        tmp_path / "proxy.log",
+    ) as proxy:
+        proxy.wait_until(
+            lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, 30
+        )
         assert ask(f"http://127.0.0.1:{port}") == "decode"
     assert len(prefill.asked) == 1
 

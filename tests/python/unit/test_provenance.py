@@ -179,7 +179,7 @@ class TestPrefixCache:
         assert computed(half, again, [*TABLE[:5], *OTHER], local=160, freed=[NAME]) == []
 
     def test_a_block_that_a_running_request_is_given_in_the_same_step(self, half):
-        """"other" runs, and vLLM schedules it before "again", which hits."""
+        """Request "other" runs, and vLLM schedules it before "again", which hits."""
         computed(half, picture("first", 1.0, tokens=160), TABLE)
         other, again = picture("other", 2.0, tokens=300), picture("again", 1.0)
         digested(half, other)
@@ -211,7 +211,10 @@ class TestPrefixCache:
             new=[("first", 0, 300), ("again", 160, 140), ("other", 160, 140)], tables=tables
         )
         made.scheduled_encoder_inputs = {"first": [0]}
-        assert {move.request_id for move in half.build_connector_meta(made).stores} == {"first", "again"}
+        assert {move.request_id for move in half.build_connector_meta(made).stores} == {
+            "first",
+            "again",
+        }
 
     def test_a_request_that_is_preempted_hits_its_own(self, half):
         request = picture("r", 1.0, tokens=300)
@@ -257,7 +260,12 @@ class TestPrefixCache:
         digested(half, again, 256)
         half.update_state_after_alloc(again, blocks(*hit), 0)
         assert (
-            len(half.build_connector_meta(step(new=[("again", 256, 172)], tables={"again": hit})).stores) == 1
+            len(
+                half.build_connector_meta(
+                    step(new=[("again", 256, 172)], tables={"again": hit})
+                ).stores
+            )
+            == 1
         )
         assert 0 not in half._items._provenance._blocks
 

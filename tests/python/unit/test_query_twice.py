@@ -30,7 +30,9 @@ def test_a_server_that_is_away_is_named(capsys, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     line = told(capsys, f"http://127.0.0.1:{port}", prompt)
-    assert f"http://127.0.0.1:{port}/v1/models" in line and line.endswith("Is a server like `vllm serve` up at --url?")
+    assert f"http://127.0.0.1:{port}/v1/models" in line and line.endswith(
+        "Is a server like `vllm serve` up at --url?"
+    )
 
 
 def test_another_kind_of_server_is_one_line(capsys, tmp_path):
@@ -38,7 +40,9 @@ def test_another_kind_of_server_is_one_line(capsys, tmp_path):
     prompt.write_text("hello")
     for page in ("<html>\n\n<p>It works", '{"data": []}', "[]"):
         with serving({"GET /v1/models": lambda page=page: page}) as url:
-            assert f"{url}/v1/models: the answer lists no models. Is a server" in told(capsys, url, prompt)
+            assert f"{url}/v1/models: the answer lists no models. Is a server" in told(
+                capsys, url, prompt
+            )
     with serving({"GET /v1/models": lambda: '{"data": [{"id": "m"}]}'}) as url:
         assert f"POST {url}/v1/completions: 404 no such path" in told(capsys, url, prompt)
     assert "nonnumeric port" in told(capsys, "http://localhost:port", prompt)
@@ -81,7 +85,9 @@ def shown(capsys, tmp_path, vllm, larderd_url):
     prompt = tmp_path / "p.txt"
     prompt.write_text("hello")
     with serving(vllm.answers) as url:
-        assert query_twice.main(["--url", url, "--file", str(prompt), "--larderd", larderd_url]) == 0
+        assert (
+            query_twice.main(["--url", url, "--file", str(prompt), "--larderd", larderd_url]) == 0
+        )
     return capsys.readouterr().out
 
 
@@ -91,7 +97,10 @@ def test_it_prints_the_demos_lines_with_larders_share(capsys, tmp_path):
         out = shown(capsys, tmp_path, FakeVllm((0, 256), larderd), larderd_url)
     assert "tokens in the prompt   300" in out and "tokens hit in Larder   256" in out
     assert "hit came from          external cache\n" in out
-    assert "Larder's share         6.0 ms of the warm TTFT: look-up 2.00, waiting for the copy 2.0, copying and verifying 2.0" in out
+    assert (
+        "Larder's share         6.0 ms of the warm TTFT: look-up 2.00, waiting for the copy 2.0, copying and verifying 2.0"
+        in out
+    )
     assert "32 tokens that follow  identical in both" in out
     assert "other engine" not in out and "█" in out
 
@@ -103,7 +112,14 @@ def test_the_command_of_the_page_prints_them_too(root, tmp_path):
     with serving(FakeVllm((0, 256)).answers) as url:
         words = [url if word == "http://localhost:8000" else word for word in command.split()]
         env = {**os.environ, "PYTHONPATH": str(root / "shim" / "python")}
-        done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
     assert done.returncode == 0 and "tokens hit in Larder   256" in done.stdout, done.stderr
 
 

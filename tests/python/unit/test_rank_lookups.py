@@ -73,7 +73,9 @@ def test_a_hit_is_what_all_ranks_have(half, client, request_, told, hit):
 
 def test_one_report_may_have_the_answers_of_both(half, request_):
     lookup = asked(half, request_)
-    both = WorkerReport(answers={lookup.number: (1, 4)}).aggregate(WorkerReport(answers={lookup.number: (1, 3), 99: (1, 1)}))
+    both = WorkerReport(answers={lookup.number: (1, 4)}).aggregate(
+        WorkerReport(answers={lookup.number: (1, 3), 99: (1, 1)})
+    )
     assert both.answers == {lookup.number: (2, 3), 99: (1, 1)}
     half.update_connector_output(ended(meta=both))
     assert half.get_num_new_matched_tokens(request_, 0) == (384, True)
@@ -90,7 +92,9 @@ def test_ranks_that_do_not_answer_in_time_make_a_miss(half, request_, monkeypatc
 def test_an_old_answer_is_asked_for_again(half, request_):
     lookup = asked(half, request_)
     answers(half, lookup.number, 4, 4)
-    assert half.get_num_new_matched_tokens(request_, 0) == (512, True), "vLLM may have no blocks yet"
+    assert half.get_num_new_matched_tokens(request_, 0) == (512, True), (
+        "vLLM may have no blocks yet"
+    )
     now = rank_lookups.time.monotonic() + rank_lookups.COUNTS_S
     half._ranks._clock = lambda: now
     assert asked(half, request_).number == lookup.number + 1
@@ -134,7 +138,9 @@ def test_further_requests_wait_while_look_ups_are_open(half, request_, monkeypat
 
 def test_on_one_larderd_nobody_is_asked(client, request_):
     half = LarderConnectorScheduler(spread(), client, NAMED)
-    half.update_connector_output(ended(meta=WorkerReport(places=frozenset([PLACES[0], Place(1, 0, (1,), HERE)]))))
+    half.update_connector_output(
+        ended(meta=WorkerReport(places=frozenset([PLACES[0], Place(1, 0, (1,), HERE)])))
+    )
     assert half.get_num_new_matched_tokens(request_, 0) == (512, True)
 
 
@@ -162,7 +168,9 @@ def test_what_was_loaded_is_not_given_again(half, client, request_):
     half.update_connector_output(ended(["r"]))
     request_.num_computed_tokens = 384
     half.update_state_after_alloc(request_, blocks(range(1, 20)), 0)
-    (move,) = half.build_connector_meta(step(new=[("r", 384, 216)], tables={"r": list(range(1, 20))})).stores
+    (move,) = half.build_connector_meta(
+        step(new=[("r", 384, 216)], tables={"r": list(range(1, 20))})
+    ).stores
     assert move.parts[0].hashes == b"".join(chunk_keys(request_)[3:])
 
 
@@ -175,7 +183,9 @@ class TestWorker:
     def half(self, client):
         half = LarderConnectorWorker(spread(), client, 1)
         half._place = PLACES[1]
-        half.bind_connector_metadata(StepWork(namespace="engine: test\n", larderd=HERE, places=PLACES))
+        half.bind_connector_metadata(
+            StepWork(namespace="engine: test\n", larderd=HERE, places=PLACES)
+        )
         return half
 
     def test_it_answers_for_its_own_larderd(self, half, client):
@@ -186,14 +196,28 @@ class TestWorker:
 
     def test_a_line_that_the_scheduler_has_closed_is_not_opened_again(self, half, client):
         client.present = 2
-        half.bind_connector_metadata(StepWork(closed=[("adapter: a\n", False)], lookups=(RankLookup(7, bytes(96), 32, "adapter: a\n"),)))
+        half.bind_connector_metadata(
+            StepWork(
+                closed=[("adapter: a\n", False)],
+                lookups=(RankLookup(7, bytes(96), 32, "adapter: a\n"),),
+            )
+        )
         assert half.report().answers == {7: (1, 0)} and len(client.namespaces) == 1
 
     # covers F-290
     def test_what_its_memory_lacks_is_fetched_first(self, half, client):
         client.present = 1
-        half.bind_connector_metadata(StepWork(lookups=(RankLookup(7, bytes(range(96)), 32, "", 250), RankLookup(8, bytes(32), 32, "", 250))))
-        assert half.report().answers == {8: (1, 1)} and client.fetched == [(bytes(range(32, 96)), 250, 0)]
+        half.bind_connector_metadata(
+            StepWork(
+                lookups=(
+                    RankLookup(7, bytes(range(96)), 32, "", 250),
+                    RankLookup(8, bytes(32), 32, "", 250),
+                )
+            )
+        )
+        assert half.report().answers == {8: (1, 1)} and client.fetched == [
+            (bytes(range(32, 96)), 250, 0)
+        ]
         half.get_transfer_results()
         assert half.report() is None
         client.present, client.fetch_done = 3, True
@@ -201,7 +225,9 @@ class TestWorker:
 
     def test_before_a_sleep_its_fetches_end(self, half, client):
         client.present, client.copies, client.pages_leave = 1, lambda: 0, lambda *_: None
-        half.bind_connector_metadata(StepWork(lookups=(RankLookup(7, bytes(range(96)), 32, "", 250),)))
+        half.bind_connector_metadata(
+            StepWork(lookups=(RankLookup(7, bytes(range(96)), 32, "", 250),))
+        )
         half.pages_leave()
         assert client.fetch_ends == [1] and half._answers.take() == {7: (1, 1)}
 

@@ -33,7 +33,16 @@ class MambaSpec(Fake):
 
 def mamba(**fields):
     shapes = {"shapes": ((3, 64), (4, 16)), "dtypes": (torch.bfloat16, torch.float32)}
-    return MambaSpec(**{"block_size": 128, "page_size_bytes": 4096, "mamba_cache_mode": "align", "num_speculative_blocks": 0, **shapes, **fields})
+    return MambaSpec(
+        **{
+            "block_size": 128,
+            "page_size_bytes": 4096,
+            "mamba_cache_mode": "align",
+            "num_speculative_blocks": 0,
+            **shapes,
+            **fields,
+        }
+    )
 
 
 def caches(*specs, **fields):
@@ -97,8 +106,12 @@ class TestGroups:
 
 
 class TestHits:
-    @pytest.mark.parametrize(("there", "hit"), [((), 0), ((1,), 128), ((2, 4), 512), ((3,), 384), ((1, 3), 384)])
-    def test_a_hit_ends_with_the_last_state_inside_the_prefix_of_attention(self, half, client, there, hit):
+    @pytest.mark.parametrize(
+        ("there", "hit"), [((), 0), ((1,), 128), ((2, 4), 512), ((3,), 384), ((1, 3), 384)]
+    )
+    def test_a_hit_ends_with_the_last_state_inside_the_prefix_of_attention(
+        self, half, client, there, hit
+    ):
         one = request()
         attention(client, one, 4)
         states(client, one, *there)
@@ -111,7 +124,9 @@ class TestHits:
         assert half.get_num_new_matched_tokens(one, 0) == (256, True)
 
     @pytest.mark.parametrize(("there", "boundary"), [((), 512), ((2,), 512), ((4,), 512)])
-    def test_the_state_of_the_shared_prefix_is_made_or_kept_by_this_request(self, half, client, there, boundary):
+    def test_the_state_of_the_shared_prefix_is_made_or_kept_by_this_request(
+        self, half, client, there, boundary
+    ):
         one = request()
         one.shared_prefix_boundary = 0
         attention(client, one, 4)
@@ -135,13 +150,18 @@ class TestHits:
         half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 11 + [40]), 384)
         (load,) = half.build_connector_meta(step()).loads
         first, state = load.parts
-        assert split(first.hashes, 32) == chunk_keys(one)[:3] and list(pages(first.pages)) == list(range(10, 22))
-        assert (state.group, state.hashes, list(pages(state.pages))) == (1, chunk_keys(one)[2], [40])
+        assert split(first.hashes, 32) == chunk_keys(one)[:3] and list(pages(first.pages)) == list(
+            range(10, 22)
+        )
+        assert (state.group, state.hashes, list(pages(state.pages))) == (
+            1,
+            chunk_keys(one)[2],
+            [40],
+        )
         assert NO not in pages(state.pages)
         assert len(client.holds) == 2
         half.request_finished(one)
         assert not client.holds
-
 
     def test_without_a_page_for_the_state_the_load_fails(self, half, client):
         one = request()
@@ -156,8 +176,19 @@ class TestHits:
 class TestStores:
     def stored(self, half, one, found, count=600):
         half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 0)
-        work = half.build_connector_meta(handed_over({one.request_id: found}, new=[(one.request_id, 0, count)], tables={one.request_id: TABLES}))
-        return [(part.hashes, list(pages(part.pages))) for move in work.stores for part in move.parts if part.group == 1]
+        work = half.build_connector_meta(
+            handed_over(
+                {one.request_id: found},
+                new=[(one.request_id, 0, count)],
+                tables={one.request_id: TABLES},
+            )
+        )
+        return [
+            (part.hashes, list(pages(part.pages)))
+            for move in work.stores
+            for part in move.parts
+            if part.group == 1
+        ]
 
     def test_the_states_that_vllm_hands_over(self, half, client):
         one = request()
@@ -183,7 +214,11 @@ class TestStores:
         assert half.get_num_new_matched_tokens(one, 0) == (512, True)
         half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 512)
         client.stored.clear()  # evicted meanwhile
-        work = half.build_connector_meta(handed_over({"r": [(1, 77, 512), (1, 78, 256)]}, new=[("r", 512, 88)], tables={"r": TABLES}))
+        work = half.build_connector_meta(
+            handed_over(
+                {"r": [(1, 77, 512), (1, 78, 256)]}, new=[("r", 512, 88)], tables={"r": TABLES}
+            )
+        )
         assert [part for move in work.stores for part in move.parts if part.group == 1] == []
 
     def test_the_states_of_all_groups_or_none(self, client):
@@ -193,8 +228,12 @@ class TestStores:
         half.get_num_new_matched_tokens(one, 0)
         half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20, [0] * 20), 0)
         found = {"r": [(1, 77, 512), (1, 70, 256), (2, 71, 256)]}
-        work = half.build_connector_meta(handed_over(found, new=[("r", 0, 600)], tables={"r": TABLES}))
-        assert [list(pages(part.pages)) for move in work.stores for part in move.parts if part.group] == [[70], [71]]
+        work = half.build_connector_meta(
+            handed_over(found, new=[("r", 0, 600)], tables={"r": TABLES})
+        )
+        assert [
+            list(pages(part.pages)) for move in work.stores for part in move.parts if part.group
+        ] == [[70], [71]]
 
     def test_requests_without_the_cache_store_none(self, half, client):
         one = request(name="off")
@@ -208,14 +247,20 @@ class TestStores:
         assert self.stored(half, one, [(1, 77, 512)])
         other = request(200, "other")
         half.update_state_after_alloc(other, blocks([1, 2, 3, 4, 5, 6, 7], [77, 78]), 0)
-        assert half.build_connector_meta(step(new=[("other", 0, 200)], tables={"other": ([1, 2, 3, 4, 5, 6, 7], [77, 78])})).rewritten
+        assert half.build_connector_meta(
+            step(new=[("other", 0, 200)], tables={"other": ([1, 2, 3, 4, 5, 6, 7], [77, 78])})
+        ).rewritten
 
 
 class TestWithMtp:
     """A hybrid whose MTP module is a layer of an attention group, in vLLM's order of groups: states, attention with the module, attention. vLLM
     runs such models on GPUs alone."""
 
-    GROUPS = (group(1, layers=("a.0", "mtp.0")), group(2, layers=("a.1", "a.2")), replace(STATE, table=0))
+    GROUPS = (
+        group(1, layers=("a.0", "mtp.0")),
+        group(2, layers=("a.1", "a.2")),
+        replace(STATE, table=0),
+    )
     SETUP = setup(groups=GROUPS, lookahead=1, drafts=Drafts("mtp", 1, 10**6, None))
     TABLES = ([0] * 20, list(range(10, 30)), list(range(30, 50)))
 
@@ -231,23 +276,38 @@ class TestWithMtp:
         half.get_num_new_matched_tokens(one, local)
         half.update_state_after_alloc(one, blocks(*self.TABLES), 0)
         tables, count = {one.request_id: self.TABLES}, one.num_tokens - local
-        moves = half.build_connector_meta(handed_over({one.request_id: found}, new=[(one.request_id, local, count)], tables=tables)).stores
+        moves = half.build_connector_meta(
+            handed_over(
+                {one.request_id: found}, new=[(one.request_id, local, count)], tables=tables
+            )
+        ).stores
         stored = [(part.group, split(part.hashes, 32)) for move in moves for part in move.parts]
-        half.client.stored.update(key if number < 2 else (SPACE, key) for number, keys in stored for key in keys)
+        half.client.stored.update(
+            key if number < 2 else (SPACE, key) for number, keys in stored for key in keys
+        )
         assert half.off is None
-        return {number: [key for one, keys in stored if one == number for key in keys] for number, _ in stored}
+        return {
+            number: [key for one, keys in stored if one == number for key in keys]
+            for number, _ in stored
+        }
 
     def test_the_kinds_of_its_groups(self):
         found, _ = groups_of(caches(mamba(), FULL, FULL), 0)
         assert [(one.table, one.state) for one in found] == [(1, False), (2, False), (0, True)]
 
     def test_vllms_own_is_refused_until_it_has_run(self):
-        with pytest.raises(Unsupported, match="recurrent states with speculative decoding are not served yet"):
+        with pytest.raises(
+            Unsupported, match="recurrent states with speculative decoding are not served yet"
+        ):
             groups_of(caches(mamba(num_speculative_blocks=1), FULL, FULL), 0)
 
     def test_all_groups_have_keys_with_the_next_token(self, half):
         one = request()
-        assert self.computed(half, one, [(0, 77, 512)]) == {0: self.keys(one), 1: self.keys(one), 2: self.keys(one)[3:]}
+        assert self.computed(half, one, [(0, 77, 512)]) == {
+            0: self.keys(one),
+            1: self.keys(one),
+            2: self.keys(one)[3:],
+        }
         assert set(self.keys(one)).isdisjoint(chunk_keys(one))
 
     def test_a_hit_of_all_groups_and_a_fork_right_behind_a_state(self, half):
@@ -259,14 +319,21 @@ class TestWithMtp:
 
     def test_a_state_in_front_of_an_unknown_token_is_not_stored(self, half):
         one = request(512)
-        assert self.computed(half, one, [(0, 77, 512)]) == {0: self.keys(one)[:3], 1: self.keys(one)[:3]}
+        assert self.computed(half, one, [(0, 77, 512)]) == {
+            0: self.keys(one)[:3],
+            1: self.keys(one)[:3],
+        }
 
     def test_draft_kv_of_another_text_is_stored_in_no_group(self, half):
         """vLLM hits blocks whose draft KV this engine never saw go in. Behind them the module's attention carries the difference on."""
         assert self.computed(half, request(), [(0, 77, 512)], local=256) == {}
 
 
-POOL = Fake(blocks=[Fake(block_id=i) for i in range(100)], touch=lambda held: None, free_blocks=lambda held: None)
+POOL = Fake(
+    blocks=[Fake(block_id=i) for i in range(100)],
+    touch=lambda held: None,
+    free_blocks=lambda held: None,
+)
 
 
 class TestLateStates:
@@ -282,11 +349,24 @@ class TestLateStates:
     def first(self, half, one, found=((1, 77, 512),), **more):
         half.get_num_new_matched_tokens(one, 0)
         half.update_state_after_alloc(one, blocks(list(range(10, 30)), [0] * 20), 0)
-        return self.stored(half, handed_over({one.request_id: list(found)}, new=[(one.request_id, 0, 600)], tables={one.request_id: TABLES}, **more))
+        return self.stored(
+            half,
+            handed_over(
+                {one.request_id: list(found)},
+                new=[(one.request_id, 0, 600)],
+                tables={one.request_id: TABLES},
+                **more,
+            ),
+        )
 
     def stored(self, half, made=None):
         made = made or handed_over({}, cached=[("r", 600, 1)], tables={"r": TABLES})
-        return [list(pages(part.pages)) for move in half.build_connector_meta(made).stores for part in move.parts if part.group == 1]
+        return [
+            list(pages(part.pages))
+            for move in half.build_connector_meta(made).stores
+            for part in move.parts
+            if part.group == 1
+        ]
 
     # covers F-048
     def test_it_is_stored_again_twice_at_most(self, half):
@@ -316,7 +396,11 @@ class TestLateStates:
 
     def test_not_once_a_step_writes_its_block(self, half):
         self.first(half, request())
-        other = step(new=[("other", 0, 200)], cached=[("r", 600, 1)], tables={"r": TABLES, "other": ([1, 2, 3, 4, 5, 6, 7], [77, 78])})
+        other = step(
+            new=[("other", 0, 200)],
+            cached=[("r", 600, 1)],
+            tables={"r": TABLES, "other": ([1, 2, 3, 4, 5, 6, 7], [77, 78])},
+        )
         other.kv_connector_block_state.boundary_state_offloads = {}
         assert self.stored(half, other) == [], "in that step"
         assert self.stored(half) == [], "and in no later one"
@@ -330,7 +414,9 @@ class TestLateStates:
         POOL.blocks[77].block_hash = 77
         assert self.stored(half) == []
 
-    @pytest.mark.parametrize("pool", [None, Fake(blocks=[Fake(block_id=i, block_hash=None) for i in range(100)])])
+    @pytest.mark.parametrize(
+        "pool", [None, Fake(blocks=[Fake(block_id=i, block_hash=None) for i in range(100)])]
+    )
     def test_not_where_vllms_cache_does_not_tell(self, client, pool):
         half = LarderConnectorScheduler(setup(groups=(group(), STATE)), client, NAMED)
         half.bind_gpu_block_pool(pool)
@@ -339,12 +425,16 @@ class TestLateStates:
 
     def test_not_once_a_running_request_gets_its_block(self, half):
         self.first(half, request())
-        grown = handed_over({}, cached=[("r", 600, 1)], added={"r": ([30], [77])}, tables={"r": TABLES})
+        grown = handed_over(
+            {}, cached=[("r", 600, 1)], added={"r": ([30], [77])}, tables={"r": TABLES}
+        )
         assert self.stored(half, grown) == []
 
     def test_not_once_a_load_may_write_its_block(self, half):
         self.first(half, request())
-        half.update_state_after_alloc(Request("other", range(1000, 1200)), blocks([1, 2, 3, 4, 5, 6, 7], [77, 78]), 128)
+        half.update_state_after_alloc(
+            Request("other", range(1000, 1200)), blocks([1, 2, 3, 4, 5, 6, 7], [77, 78]), 128
+        )
         assert self.stored(half) == []
 
     def test_not_behind_the_end_of_its_request(self, half):

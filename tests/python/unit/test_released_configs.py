@@ -38,7 +38,10 @@ COUNTED_VARIABLES = {
 def here():
     """The sources of the installed vLLM."""
     root = Path(vllm.__file__).parents[1]
-    return {str(path.relative_to(root)): path.read_text() for path in [root / "vllm/envs.py", *(root / "vllm/config").rglob("*.py")]}
+    return {
+        str(path.relative_to(root)): path.read_text()
+        for path in [root / "vllm/envs.py", *(root / "vllm/config").rglob("*.py")]
+    }
 
 
 def is_within(path, paths):
@@ -58,20 +61,29 @@ def with_leaf(path, value):
 
 def test_the_releases_are_those_that_are_tested():
     assert set(RECORDS) == {"0.24.0", "0.33.0"}
-    assert all(len(record["fields"]) > 600 and len(record["variables"]) > 200 for record in RECORDS.values())
+    assert all(
+        len(record["fields"]) > 600 and len(record["variables"]) > 200
+        for record in RECORDS.values()
+    )
 
 
 def test_reading_the_source_finds_the_fields_that_running_it_finds():
     """Parts that vLLM's configuration takes from elsewhere end earlier, as one field."""
     read = set(config_fields.fields_of(here()))
     assert [path for path in INSTALLED if not is_within(path, read)] == []
-    assert [path for path in read if path not in INSTALLED and not any(one.startswith(f"{path}.") for one in INSTALLED)] == []
+    assert [
+        path
+        for path in read
+        if path not in INSTALLED and not any(one.startswith(f"{path}.") for one in INSTALLED)
+    ] == []
 
 
 def test_reading_the_source_finds_the_variables_that_running_it_finds():
     from vllm import envs
 
-    assert {name for name in envs.compile_factors() if not name.startswith("RAY_")} == set(config_fields.variables_of(here()))
+    assert {name for name in envs.compile_factors() if not name.startswith("RAY_")} == set(
+        config_fields.variables_of(here())
+    )
 
 
 @pytest.mark.parametrize("release", RECORDS)
@@ -89,7 +101,9 @@ def test_every_field_is_in_the_fingerprint_or_on_the_list(release):
 # covers F-065
 def test_every_field_that_the_installed_vllm_does_not_have_is_sorted(release):
     """An unlisted field costs hits until a person has read its purpose."""
-    known = INSTALLED | {".".join(path.split(".")[:end]) for path in INSTALLED for end in range(1, 6)}
+    known = INSTALLED | {
+        ".".join(path.split(".")[:end]) for path in INSTALLED for end in range(1, 6)
+    }
     new = {path for path in RECORDS[release]["fields"] if path not in known and not is_listed(path)}
     assert new - COUNTED == set()
 
@@ -98,7 +112,11 @@ def test_every_field_that_the_installed_vllm_does_not_have_is_sorted(release):
 def test_every_variable_that_the_installed_vllm_does_not_count_is_sorted(release):
     from vllm import envs
 
-    new = set(RECORDS[release]["variables"]) - set(envs.compile_factors()) - set(engine_variables.HARMLESS)
+    new = (
+        set(RECORDS[release]["variables"])
+        - set(envs.compile_factors())
+        - set(engine_variables.HARMLESS)
+    )
     assert new - COUNTED_VARIABLES == set()
 
 
@@ -106,7 +124,11 @@ def test_the_lists_name_only_what_a_tested_release_has():
     fields = {path for record in RECORDS.values() for path in record["fields"]}
     variables = {name for record in RECORDS.values() for name in record["variables"]}
     assert (COUNTED - fields, COUNTED_VARIABLES - variables) == (set(), set())
-    assert COUNTED & set(engine_config.HARMLESS) == COUNTED_VARIABLES & set(engine_variables.HARMLESS) == set()
+    assert (
+        COUNTED & set(engine_config.HARMLESS)
+        == COUNTED_VARIABLES & set(engine_variables.HARMLESS)
+        == set()
+    )
 
 
 # covers F-065
@@ -117,15 +139,25 @@ def test_a_client_s_key_that_vllm_0_24_counts_neither_separates_nor_is_shown(mon
 
     assert "VLLM_API_KEY" in RECORDS["0.24.0"]["variables"]
     factors = envs.compile_factors()
-    monkeypatch.setattr(envs, "compile_factors", lambda: {**factors, "VLLM_API_KEY": "a-secret", "VLLM_NEWER_API_KEY": "another"})
+    monkeypatch.setattr(
+        envs,
+        "compile_factors",
+        lambda: {**factors, "VLLM_API_KEY": "a-secret", "VLLM_NEWER_API_KEY": "another"},
+    )
     monkeypatch.setenv("VLLM_API_KEY", "a-secret")
     monkeypatch.setenv("VLLM_NEWER_API_KEY", "another")
     config = vllm.config.VllmConfig()
-    config.load_config.model_loader_extra_config = {"s3_secret_access_key": "a-third", "concurrency": 4}
+    config.load_config.model_loader_extra_config = {
+        "s3_secret_access_key": "a-third",
+        "concurrency": 4,
+    }
     monkeypatch.setattr(identity, "_own", lambda model: {})
     fields, shown = identity.configuration_of(config)
     assert "VLLM_API_KEY" not in fields
     assert "load_config.model_loader_extra_config.concurrency" in shown
     text = identity.fingerprint.text("", fields, shown)
     assert not any(secret in text for secret in ("a-secret", "another", "a-third"))
-    assert {"VLLM_NEWER_API_KEY", "load_config.model_loader_extra_config.s3_secret_access_key"} <= set(fields), "a secret counts"
+    assert {
+        "VLLM_NEWER_API_KEY",
+        "load_config.model_loader_extra_config.s3_secret_access_key",
+    } <= set(fields), "a secret counts"

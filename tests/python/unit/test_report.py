@@ -16,18 +16,28 @@ def starting(shown, label):
 def test_the_demo_compares_three_answers():
     share = {"lookup": 0.004, "load_wait": 1.0, "load_copy": 7.0}
     shown = lines(share_ms=share, second_engine_s=0.1)
-    assert starting(shown, "tokens in the prompt") == "4101" and starting(shown, "tokens hit in Larder") == "4096"
+    assert (
+        starting(shown, "tokens in the prompt") == "4101"
+        and starting(shown, "tokens hit in Larder") == "4096"
+    )
     assert starting(shown, "TTFT cold") == "10.000 s"
     assert starting(shown, "TTFT warm") == "0.050 s   200 times faster"
-    assert starting(shown, "TTFT other engine") == "0.100 s   100 times faster, first query of this prompt"
-    assert starting(shown, "Larder's share").startswith("8.0 ms of the warm TTFT: look-up 0.00, waiting for the copy 1.0, ")
+    assert (
+        starting(shown, "TTFT other engine")
+        == "0.100 s   100 times faster, first query of this prompt"
+    )
+    assert starting(shown, "Larder's share").startswith(
+        "8.0 ms of the warm TTFT: look-up 0.00, waiting for the copy 1.0, "
+    )
     assert starting(shown, "32 tokens that follow") == "identical in all three"
     assert not any("hit came from" in line for line in shown)
     assert sum(any(bar in line for bar in "█▏▎▍▌▋▊▉") for line in shown) == 3
 
 
 def test_a_users_server_has_no_other_engine_and_may_have_no_share():
-    shown = lines(no_share="larderd is away", source="external cache", identical=False, hit_tokens=None)
+    shown = lines(
+        no_share="larderd is away", source="external cache", identical=False, hit_tokens=None
+    )
     assert not any("other engine" in line for line in shown)
     assert starting(shown, "hit came from") == "external cache"
     assert starting(shown, "tokens hit in Larder") == "unknown"

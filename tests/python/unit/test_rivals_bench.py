@@ -22,7 +22,10 @@ def by_id(verdict):
 def test_only_parts_that_were_measured_are_judged(_path):
     import rivals_bench
 
-    rows = [{"part": "ttft", "what": "512", "ratio": 0.8}, {"part": "ttft", "what": "4096", "ratio": 1.2}]
+    rows = [
+        {"part": "ttft", "what": "512", "ratio": 0.8},
+        {"part": "ttft", "what": "4096", "ratio": 1.2},
+    ]
     verdict = rivals_bench.judge(rows)
     assert [goal["id"] for goal in verdict] == ["rivals.ttft_ratio"]
     assert verdict[0]["value"] == 1.2 and not verdict[0]["met"]
@@ -37,11 +40,23 @@ def test_a_kill_row(_path):
     import rivals_kill as kill
 
     # The hit at 11.1 still comes from the engine's mapped memory.
-    seen = answers(kill, (9.0, 0.1, 512, ""), (9.95, 0.7, 0, ""), (11.1, 0.1, 512, ""), (11.2, 0.5, 0, ""), (11.7, 0.1, 512, ""))
+    seen = answers(
+        kill,
+        (9.0, 0.1, 512, ""),
+        (9.95, 0.7, 0, ""),
+        (11.1, 0.1, 512, ""),
+        (11.2, 0.5, 0, ""),
+        (11.7, 0.1, 512, ""),
+    )
     row = kill.row_of("larder", 0.5, seen, killed=10.0, back=11.0, stopped=23.0)
-    assert row["slowest_s"] == 0.7 and row["rehit_s"] == pytest.approx(0.8) and row["unanswered"] == ""
+    assert (
+        row["slowest_s"] == 0.7 and row["rehit_s"] == pytest.approx(0.8) and row["unanswered"] == ""
+    )
     verdict = by_id(rivals_bench.judge([row]))
-    assert verdict["rivals.kill_slowest_answer_s"]["met"] and verdict["rivals.kill_slowest_answer_s"]["goal"] == 1.5
+    assert (
+        verdict["rivals.kill_slowest_answer_s"]["met"]
+        and verdict["rivals.kill_slowest_answer_s"]["goal"] == 1.5
+    )
     assert verdict["rivals.kill_rehit_s"]["met"]
 
 
@@ -49,7 +64,9 @@ def test_hits_that_never_stopped_count_from_the_servers_return(_path):
     import rivals_kill as kill
 
     seen = answers(kill, (9.0, 0.1, 512, ""), (10.5, 0.1, 512, ""), (11.3, 0.1, 512, ""))
-    assert kill.row_of("larder", 0.5, seen, killed=10.0, back=11.0, stopped=23.0)["rehit_s"] == pytest.approx(0.4)
+    assert kill.row_of("larder", 0.5, seen, killed=10.0, back=11.0, stopped=23.0)[
+        "rehit_s"
+    ] == pytest.approx(0.4)
 
 
 def test_an_answer_that_never_came_is_a_missed_goal_for_larder_and_a_bound_for_lmcache(_path):
@@ -59,7 +76,10 @@ def test_an_answer_that_never_came_is_a_missed_goal_for_larder_and_a_bound_for_l
     seen = answers(kill, (9.0, 0.1, 512, ""), (9.95, 1.2, 0, "timed out"))
     row = kill.row_of("larder", 0.5, seen, killed=10.0, back=11.0, stopped=70.0)
     verdict = by_id(rivals_bench.judge([row, {**row, "what": "lmcache"}]))
-    assert not verdict["rivals.kill_slowest_answer_s"]["met"] and not verdict["rivals.kill_rehit_s"]["met"]
+    assert (
+        not verdict["rivals.kill_slowest_answer_s"]["met"]
+        and not verdict["rivals.kill_rehit_s"]["met"]
+    )
     assert "goal" not in verdict["rivals.lmcache_kill_slowest_answer_s"]
 
 
@@ -80,7 +100,14 @@ def test_rows_of_other_parts_are_kept(tmp_path):
 
 
 def serve_row(part, what, p50, p99, rate):
-    return {"part": part, "what": what, "ttft_p50_s": p50, "ttft_p99_s": p99, "tokens_per_s": rate, "full": True}
+    return {
+        "part": part,
+        "what": what,
+        "ttft_p50_s": p50,
+        "ttft_p99_s": p99,
+        "tokens_per_s": rate,
+        "full": True,
+    }
 
 
 def test_serve_goals_stand_on_eight_users_and_the_worst_tail(_path):
@@ -88,10 +115,20 @@ def test_serve_goals_stand_on_eight_users_and_the_worst_tail(_path):
 
     eight = {"alone": (8.0, 9.0, 10), "larder": (2.0, 3.0, 18), "lmcache": (2.0, 6.0, 17)}
     one = {"alone": (1.0, 1.0, 10), "larder": (1.0, 1.2, 10), "lmcache": (1.0, 1.0, 10)}
-    rows = [serve_row(part, what, *seen) for part, arms in (("chat-8", eight), ("chat-1", one)) for what, seen in arms.items()]
+    rows = [
+        serve_row(part, what, *seen)
+        for part, arms in (("chat-8", eight), ("chat-1", one))
+        for what, seen in arms.items()
+    ]
     verdict = by_id(serve_bench.judge(rows))
-    assert verdict["serve.ttft_p50_factor"]["value"] == 4 and verdict["serve.tokens_per_s_factor"]["value"] == 1.8
-    assert verdict["serve.vs_lmcache_ttft_p99"]["value"] == 1.2 and not verdict["serve.vs_lmcache_ttft_p99"]["met"]
+    assert (
+        verdict["serve.ttft_p50_factor"]["value"] == 4
+        and verdict["serve.tokens_per_s_factor"]["value"] == 1.8
+    )
+    assert (
+        verdict["serve.vs_lmcache_ttft_p99"]["value"] == 1.2
+        and not verdict["serve.vs_lmcache_ttft_p99"]["met"]
+    )
 
 
 @pytest.mark.parametrize("scenario", ["chat", "document", "system"])
@@ -99,7 +136,9 @@ def test_prompts_are_the_same_for_every_arm_and_of_500_to_2000_tokens(_path, sce
     import serve_load
 
     def ask(number):
-        prompts = serve_load.SCENARIOS[scenario](random.Random(f"seed {number}"), random.Random("seed"))
+        prompts = serve_load.SCENARIOS[scenario](
+            random.Random(f"seed {number}"), random.Random("seed")
+        )
         asked = [next(prompts)]
         asked += [prompts.send([9] * serve_load.ANSWER_TOKENS) for _ in range(30)]
         return asked

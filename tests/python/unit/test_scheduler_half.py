@@ -20,12 +20,16 @@ class TestHits:
     def test_nothing_stored_is_no_hit(self, half):
         assert half.get_num_new_matched_tokens(Request("r", range(500)), 0) == (0, False)
 
-    @pytest.mark.parametrize(("tokens", "hit"), [(127, 0), (128, 128), (129, 128), (255, 128), (256, 256), (500, 384)])
+    @pytest.mark.parametrize(
+        ("tokens", "hit"), [(127, 0), (128, 128), (129, 128), (255, 128), (256, 256), (500, 384)]
+    )
     def test_whole_chunks_hit_and_may_cover_the_whole_prompt(self, half, client, tokens, hit):
         store_all(client, Request("s", range(512)))
         assert half.get_num_new_matched_tokens(Request("r", range(tokens)), 0) == (hit, hit > 0)
 
-    @pytest.mark.parametrize(("local", "external"), [(0, 384), (32, 352), (128, 256), (352, 32), (384, 0), (480, 0)])
+    @pytest.mark.parametrize(
+        ("local", "external"), [(0, 384), (32, 352), (128, 256), (352, 32), (384, 0), (480, 0)]
+    )
     def test_what_the_engine_has_itself_is_not_counted(self, half, client, local, external):
         request = Request("r", range(500))
         store_all(client, request)
@@ -57,7 +61,15 @@ class TestHits:
         assert half.get_num_new_matched_tokens(request, 0) == (0, False)
 
     def test_opted_out_requests_store_nothing_either(self, half):
-        assert run_prefill(half, Request("r", range(300), kv_transfer_params={"larder": "off"}), range(1, 11), 300) == []
+        assert (
+            run_prefill(
+                half,
+                Request("r", range(300), kv_transfer_params={"larder": "off"}),
+                range(1, 11),
+                300,
+            )
+            == []
+        )
 
     def test_short_prompts_are_left_alone(self, client):
         half = LarderConnectorScheduler(setup(min_tokens=300), client, NAMED)
@@ -108,7 +120,9 @@ class TestLoads:
         half.request_finished(request)
         assert client.holds == {}
         half.update_connector_output(ended(["r"], ["r"]))
-        assert half.get_num_new_matched_tokens(request, 0) == (256, True), "a load that fails after an abort is not remembered for ever"
+        assert half.get_num_new_matched_tokens(request, 0) == (256, True), (
+            "a load that fails after an abort is not remembered for ever"
+        )
 
     def test_failed_pages_are_what_the_load_may_write(self, client):
         """For a vLLM that hears of failures by page. Others may share the blocks of vLLM's own
@@ -126,22 +140,32 @@ class TestLoads:
         assert [one.pages for one in loads] == [tuple(range(72, 78)), (85, 86, 87)]
         assert [bool(one.parts) for one in loads] == [True, False]
 
-    def test_a_vllm_that_is_told_by_page_leaves_it_to_the_worker_which_requests_failed(self, half, client):
+    def test_a_vllm_that_is_told_by_page_leaves_it_to_the_worker_which_requests_failed(
+        self, half, client
+    ):
         request = Request("r", range(300))
         store_all(client, request)
         self.load(half, request, 0, range(1, 11))
-        of_old = SimpleNamespace(finished_recving={"r"}, kv_connector_worker_meta=WorkerReport(failed=frozenset("r")))
+        of_old = SimpleNamespace(
+            finished_recving={"r"}, kv_connector_worker_meta=WorkerReport(failed=frozenset("r"))
+        )
         half.update_connector_output(of_old)
         assert client.holds == {}
-        assert half.get_num_new_matched_tokens(request, 0) == (0, False), "the chunk is still there, and was looked up"
+        assert half.get_num_new_matched_tokens(request, 0) == (0, False), (
+            "the chunk is still there, and was looked up"
+        )
 
     # covers F-044
-    def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(self, half, client):
+    def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(
+        self, half, client
+    ):
         request = Request("r", range(300))
         store_all(client, request)
         self.load(half, request, 0, range(1, 11))
         half.update_connector_output(ended(["r"], ["r"]))
-        assert half.get_num_new_matched_tokens(request, 0) == (0, False), "the chunk is still there, and was looked up"
+        assert half.get_num_new_matched_tokens(request, 0) == (0, False), (
+            "the chunk is still there, and was looked up"
+        )
         client.stored.discard(chunk_keys(request)[0])  # BAD
         stored = run_prefill(half, request, range(20, 30), 300)
         assert [key for key, _ in stored] == chunk_keys(request)
@@ -154,11 +178,12 @@ class TestLoads:
         store_all(client, request)
         self.load(half, request, 64, range(1, 11))
         assert ("request", 300 - 64, 256 - 64) in client.calls
-        assert client.reported == [(native.DECIDED_LOAD, chunk_keys(request), 0)], "also the partly hit block"
+        assert client.reported == [(native.DECIDED_LOAD, chunk_keys(request), 0)], (
+            "also the partly hit block"
+        )
         # vLLM's second call, after the load
         half.update_state_after_alloc(request, blocks(range(1, 11)), 0)
         assert [c for c in client.calls if c[0] == "request"] == [("request", 236, 192)]
-
 
     def test_what_is_missing_is_reported_as_well(self, half, client):
         request = Request("r", range(300))
@@ -183,7 +208,9 @@ class TestLoads:
 class TestQuietSteps:
     """Nearly every step of a running engine has this form: the step must cost next to no time."""
 
-    def test_running_requests_are_not_looked_at_before_their_next_chunk_can_be_full(self, half, client):
+    def test_running_requests_are_not_looked_at_before_their_next_chunk_can_be_full(
+        self, half, client
+    ):
         request = Request("r", range(200))
         table = list(range(1, 21))
         run_prefill(half, request, table, 200)
@@ -196,7 +223,9 @@ class TestQuietSteps:
         half._tracked["r"].request = request
         request.tokens += range(7000, 7056)
         client.fail = None
-        (move,) = half.build_connector_meta(step(cached=[("r", 255, 1)], tables={"r": table})).stores
+        (move,) = half.build_connector_meta(
+            step(cached=[("r", 255, 1)], tables={"r": table})
+        ).stores
         assert split(move.parts[0].hashes, 32) == chunk_keys(request)[1:2]
 
     def test_a_step_without_work_is_one_of_two_shared_objects(self, half):

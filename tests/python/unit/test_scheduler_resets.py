@@ -24,7 +24,10 @@ def test_pages_older_than_a_reset_are_not_stored(half, client):
     assert half.reset_cache() is True
     # like vLLM's second call after the end of an asynchronous load
     half.update_state_after_alloc(old, blocks(table), 0)
-    assert half.build_connector_meta(step(cached=[("old", 200, 312)], tables={"old": table})).stores == []
+    assert (
+        half.build_connector_meta(step(cached=[("old", 200, 312)], tables={"old": table})).stores
+        == []
+    )
     half.request_finished(old)
     half.prefix_cache_emptied()
     assert len(run_prefill(half, Request("new", range(512)), table, 512)) == 4
@@ -42,7 +45,9 @@ def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half
     assert half.reset_cache() is True
     half.update_connector_output(ended(["old"], ["old"]))
     half.update_state_after_alloc(old, blocks(table), 0)
-    assert half.build_connector_meta(step(new=[("old", 128, 384)], tables={"old": table})).stores == []
+    assert (
+        half.build_connector_meta(step(new=[("old", 128, 384)], tables={"old": table})).stores == []
+    )
 
 
 # covers F-075
@@ -76,7 +81,9 @@ class TestWhatVllmsOwnCacheKeeps:
         request, table = Request(name, range(512)), list(range(1, 17))
         half.get_num_new_matched_tokens(request, local)
         half.update_state_after_alloc(request, blocks(table), 0)
-        work = half.build_connector_meta(step(new=[(name, local, 512 - local)], tables={name: table}))
+        work = half.build_connector_meta(
+            step(new=[(name, local, 512 - local)], tables={name: table})
+        )
         half.request_finished(request)
         return bool(work.stores)
 
@@ -99,7 +106,9 @@ class TestAfterAReset:
         half.get_num_new_matched_tokens(request, 0)
         half.update_state_after_alloc(request, blocks(range(1, 17)), 0)
         name = request.request_id
-        work = half.build_connector_meta(step(new=[(name, 0, request.num_tokens)], tables={name: list(range(1, 17))}))
+        work = half.build_connector_meta(
+            step(new=[(name, 0, request.num_tokens)], tables={name: list(range(1, 17))})
+        )
         return {move.line for move in work.stores}
 
     # covers F-075
@@ -108,7 +117,9 @@ class TestAfterAReset:
         others = [LarderConnectorScheduler(setup(), Client(), NAMED) for _ in range(2)]
         for one in (half, *others):
             assert one.reset_cache() is True
-        lines = [self.stored_lines(one, Request("after", range(300))).pop() for one in (half, *others)]
+        lines = [
+            self.stored_lines(one, Request("after", range(300))).pop() for one in (half, *others)
+        ]
         assert len({*lines, ""}) == 4
         assert client.namespaces == [NAMED.poll(), NAMED.poll() + lines[0]]
 
@@ -120,7 +131,9 @@ class TestAfterAReset:
         assert half.get_num_new_matched_tokens(Request("r", range(300)), 0) == (256, True)
 
     # covers F-075
-    def test_a_load_that_fails_after_it_stores_nothing_where_the_old_weights_did(self, half, client):
+    def test_a_load_that_fails_after_it_stores_nothing_where_the_old_weights_did(
+        self, half, client
+    ):
         request = Request("r", range(300))
         store_all(client, request)
         external, _ = half.get_num_new_matched_tokens(request, 0)
@@ -138,7 +151,9 @@ class TestAfterAReset:
             half.get_num_new_matched_tokens(Request(f"r{number}", range(300)), 0)
         assert len(set(client.namespaces)) == 4 and client.closed == [(1, True), (2, True)]
         closed = half.build_connector_meta(step()).closed
-        assert [drop for _, drop in closed] == [True, True] and {line for line, _ in closed} < {n.removeprefix(NAMED.poll()) for n in client.namespaces}
+        assert [drop for _, drop in closed] == [True, True] and {line for line, _ in closed} < {
+            n.removeprefix(NAMED.poll()) for n in client.namespaces
+        }
         assert half.build_connector_meta(step()).closed == []
 
     # covers F-074
@@ -184,7 +199,9 @@ def test_weights_that_cannot_be_named_turn_the_cache_off(client):
     assert half.off == "set weights_id"
 
 
-def test_an_engine_whose_weights_came_from_running_ones_is_private_from_the_start(client, monkeypatch):
+def test_an_engine_whose_weights_came_from_running_ones_is_private_from_the_start(
+    client, monkeypatch
+):
     monkeypatch.setenv("VLLM_ELASTIC_EP_SCALE_UP_LAUNCH", "1")
     half = LarderConnectorScheduler(setup(), client, NAMED)
     half.begin()

@@ -23,12 +23,19 @@ class TestBlocksUnderCopies:
     def stored_by(self, half, request):
         """A step that fills and stores the whole request: the step's number."""
         half.update_state_after_alloc(request, blocks(self.TABLE), 0)
-        work = half.build_connector_meta(step(new=[(request.request_id, 0, request.num_tokens)], tables={request.request_id: self.TABLE}))
+        work = half.build_connector_meta(
+            step(
+                new=[(request.request_id, 0, request.num_tokens)],
+                tables={request.request_id: self.TABLE},
+            )
+        )
         assert work.stores
         return work.number
 
     def hears(self, half, *ended_steps, sent=()):
-        half.update_connector_output(ended(meta=WorkerReport(ended=dict.fromkeys(ended_steps, 1)), sent=sent))
+        half.update_connector_output(
+            ended(meta=WorkerReport(ended=dict.fromkeys(ended_steps, 1)), sent=sent)
+        )
 
     # covers F-049
     def test_a_request_that_ends_keeps_them_until_its_copies_have_ended(self, half):
@@ -50,7 +57,10 @@ class TestBlocksUnderCopies:
     def test_one_that_stored_nothing_keeps_none(self, half):
         request = Request("r", range(100))
         half.update_state_after_alloc(request, blocks(self.TABLE), 0)
-        assert half.build_connector_meta(step(new=[("r", 0, 100)], tables={"r": self.TABLE})).number == 0
+        assert (
+            half.build_connector_meta(step(new=[("r", 0, 100)], tables={"r": self.TABLE})).number
+            == 0
+        )
         assert half.request_finished(request) is False
 
     def test_each_worker_is_waited_for(self, client):
@@ -62,13 +72,17 @@ class TestBlocksUnderCopies:
         half.update_connector_output(ended(meta=WorkerReport(ended={number: 1})))
         assert half.request_finished(request) is False
 
-    def test_a_preempted_request_keeps_none_and_workers_are_told_before_its_blocks_are_written(self, half):
+    def test_a_preempted_request_keeps_none_and_workers_are_told_before_its_blocks_are_written(
+        self, half
+    ):
         request, other = Request("r", range(256)), Request("s", range(300, 556))
         self.stored_by(half, request)
         self.stored_by(half, other)
         work = half.build_connector_meta(step(preempted=("r", "x")))
         assert work.preempted == ("r",), "x has no store"
-        assert half.request_finished(request) is False, "vLLM frees blocks that belong to the next load by then"
+        assert half.request_finished(request) is False, (
+            "vLLM frees blocks that belong to the next load by then"
+        )
         assert half.request_finished(other) is True
 
     def test_a_cache_that_went_off_keeps_them_too(self, half):
@@ -155,9 +169,13 @@ class TestWindowBlocks:
 
     @pytest.fixture
     def half(self, client):
-        half = LarderConnectorScheduler(setup(groups=(group(), group(1, window=65, layers=("layer.1",)))), client, NAMED)
+        half = LarderConnectorScheduler(
+            setup(groups=(group(), group(1, window=65, layers=("layer.1",)))), client, NAMED
+        )
         half.update_state_after_alloc(Request("r", range(256)), blocks(self.FULL, self.WINDOW), 0)
-        work = half.build_connector_meta(step(new=[("r", 0, 256)], tables={"r": (self.FULL, self.WINDOW)}))
+        work = half.build_connector_meta(
+            step(new=[("r", 0, 256)], tables={"r": (self.FULL, self.WINDOW)})
+        )
         assert work.number == 1 and work.rewritten == ()
         return half  # of the window blocks 13, 14, 17 and 18 are being stored
 
@@ -172,13 +190,21 @@ class TestWindowBlocks:
             # a hit of vLLM's own is not written
             (dict(new=[("s", 64, 64)], tables={"s": ([21, 22, 23], [0, 17, 24])}), ()),
             (dict(new=[("s", 64, 64)], tables={"s": ([21, 22, 23], [0, 25, 18])}), (1,)),
-            (dict(cached=[("s", 64, 64)], added={"s": ([1, 2, 3], [13, 14, 26])}, resumed=["s"]), ()),
-            (dict(cached=[("s", 0, 64)], added={"s": ([1, 2, 3], [13, 14, 26])}, resumed=["s"]), (1,)),
+            (
+                dict(cached=[("s", 64, 64)], added={"s": ([1, 2, 3], [13, 14, 26])}, resumed=["s"]),
+                (),
+            ),
+            (
+                dict(cached=[("s", 0, 64)], added={"s": ([1, 2, 3], [13, 14, 26])}, resumed=["s"]),
+                (1,),
+            ),
         ],
     )
     def test_blocks_that_a_step_hands_out(self, half, does, rewritten):
         assert half.build_connector_meta(step(**does)).rewritten == rewritten
-        assert half.build_connector_meta(step(**does)).rewritten == (), "the workers have waited for the stores"
+        assert half.build_connector_meta(step(**does)).rewritten == (), (
+            "the workers have waited for the stores"
+        )
 
     def test_blocks_that_a_load_of_any_connector_writes(self, half):
         half.update_state_after_alloc(Request("s", range(256)), blocks([31, 32], [33, 18]), 0)
@@ -188,13 +214,17 @@ class TestWindowBlocks:
         request = Request("s", range(300))
         store_all(client, request)
         assert half.get_num_new_matched_tokens(request, 128) == (128, True)
-        half.update_state_after_alloc(request, blocks([1, 2, 3, 4, 35, 36, 37, 38], [11, 12, 13, 14, 39, 40, 41, 42]), 128)
+        half.update_state_after_alloc(
+            request, blocks([1, 2, 3, 4, 35, 36, 37, 38], [11, 12, 13, 14, 39, 40, 41, 42]), 128
+        )
         assert half.build_connector_meta(step()).rewritten == ()
 
     def test_nor_where_larder_looks_nothing_up(self, half):
         half._failed.add("s")
         assert half.get_num_new_matched_tokens(Request("s", range(300)), 128) == (0, False)
-        half.update_state_after_alloc(Request("s", range(300)), blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
+        half.update_state_after_alloc(
+            Request("s", range(300)), blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0
+        )
         assert half.build_connector_meta(step()).rewritten == ()
 
     def test_nor_those_of_a_load_that_has_ended(self, half):
@@ -216,7 +246,12 @@ class TestWindowBlocks:
 
     def test_stores_that_have_ended_are_not_waited_for(self, half):
         half.update_connector_output(ended(meta=WorkerReport(ended={1: 1})))
-        assert half.build_connector_meta(step(new=[("s", 0, 64)], tables={"s": ([21, 22], [17, 23])})).rewritten == ()
+        assert (
+            half.build_connector_meta(
+                step(new=[("s", 0, 64)], tables={"s": ([21, 22], [17, 23])})
+            ).rewritten
+            == ()
+        )
 
     def test_where_it_cannot_be_told_all_are_waited_for(self, half):
         unlike = step(new=[("s", 0, 64)], tables={"s": ([21, 22], [27, 23])})
@@ -229,7 +264,9 @@ class TestStores:
     def test_prefill_in_steps_stores_each_chunk_once(self, half, step_tokens):
         request = Request("r", range(400))
         stored = run_prefill(half, request, list(range(50, 70)), step_tokens)
-        assert stored == list(zip(chunk_keys(request), [(50, 51, 52, 53), (54, 55, 56, 57), (58, 59, 60, 61)]))
+        assert stored == list(
+            zip(chunk_keys(request), [(50, 51, 52, 53), (54, 55, 56, 57), (58, 59, 60, 61)])
+        )
 
     def test_what_is_stored_is_not_announced_again(self, half, client):
         request = Request("r", range(400))
@@ -257,7 +294,12 @@ class TestStores:
         asked = []
         for computed in (0, 299, 300, 301, 302):
             kind = "new" if computed == 0 else "cached"
-            work = half.build_connector_meta(step(**{kind: [("r", computed, 299 if computed == 0 else 1)]}, tables={"r": list(range(1, 21))}))
+            work = half.build_connector_meta(
+                step(
+                    **{kind: [("r", computed, 299 if computed == 0 else 1)]},
+                    tables={"r": list(range(1, 21))},
+                )
+            )
             asked.append([len(split(move.parts[0].hashes, 32)) for move in work.stores])
             client.stored.add(chunk_keys(request)[0])  # only the first chunk was granted
         assert asked == [[2], [1], [1], [], []]
@@ -285,5 +327,11 @@ class TestStores:
         assert half.build_connector_meta(step(new=[("unknown", 0, 300)])).stores == []
 
     def test_prefill_tokens_are_told_only_where_the_step_is_prefill(self, half):
-        assert half.build_connector_meta(step(new=[("a", 0, 96)], cached=[("b", 9, 1)])).prefill_tokens == 96
-        assert half.build_connector_meta(step(new=[("a", 0, 4)], cached=[("b", 9, 1)])).prefill_tokens == 0
+        assert (
+            half.build_connector_meta(step(new=[("a", 0, 96)], cached=[("b", 9, 1)])).prefill_tokens
+            == 96
+        )
+        assert (
+            half.build_connector_meta(step(new=[("a", 0, 4)], cached=[("b", 9, 1)])).prefill_tokens
+            == 0
+        )

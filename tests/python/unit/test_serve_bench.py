@@ -28,7 +28,11 @@ class Fake:
 
     def serving(self):
         return http_fakes.serving(
-            {"POST /v1/completions": self._complete, "POST /reset_prefix_cache": self._reset, "GET /metrics": self._metrics}
+            {
+                "POST /v1/completions": self._complete,
+                "POST /reset_prefix_cache": self._reset,
+                "GET /metrics": self._metrics,
+            }
         )
 
     def _complete(self):
@@ -53,7 +57,10 @@ def served(bench, monkeypatch):
     with contextlib.ExitStack() as stack:
 
         def start(**fakes):
-            return {name: SimpleNamespace(name=name, url=stack.enter_context(fake.serving())) for name, fake in fakes.items()}
+            return {
+                name: SimpleNamespace(name=name, url=stack.enter_context(fake.serving()))
+                for name, fake in fakes.items()
+            }
 
         yield start
 

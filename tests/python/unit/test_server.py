@@ -32,7 +32,9 @@ def file(tmp_path):
 
 
 def asked(url, file, *arguments):
-    return query_twice.main(["--url", url, "--file", str(file), "--larderd", "http://127.0.0.1:1", *arguments])
+    return query_twice.main(
+        ["--url", url, "--file", str(file), "--larderd", "http://127.0.0.1:1", *arguments]
+    )
 
 
 def told(capsys, *arguments):
@@ -46,7 +48,9 @@ def told(capsys, *arguments):
 
 class TestKeys:
     @pytest.mark.parametrize("variable", [None, *KEY_VARIABLES])
-    def test_a_server_that_asks_for_a_key_is_asked_with_it(self, capsys, file, monkeypatch, variable):
+    def test_a_server_that_asks_for_a_key_is_asked_with_it(
+        self, capsys, file, monkeypatch, variable
+    ):
         if variable:
             monkeypatch.setenv(variable, "secret")
         with serving(FakeVllm((0, 256)).answers, key="secret") as url:
@@ -67,11 +71,17 @@ class TestKeys:
     def test_without_a_key_the_ways_to_give_one_are_named(self, capsys, file):
         with serving(MODELS, key="secret") as url:
             line = told(capsys, url, file)
-        assert line.endswith('/v1/models: 401 {"error":"Unauthorized"}. The server asks for a key: --api-key KEY, VLLM_API_KEY or OPENAI_API_KEY gives it')
+        assert line.endswith(
+            '/v1/models: 401 {"error":"Unauthorized"}. The server asks for a key: --api-key KEY, VLLM_API_KEY or OPENAI_API_KEY gives it'
+        )
         assert "vllm serve" not in line, "a server is up"
 
-    @pytest.mark.parametrize(("arguments", "named"), [(["--api-key", "wrong"], "--api-key"), ([], "OPENAI_API_KEY")])
-    def test_a_wrong_key_is_named_by_its_place_and_not_shown(self, capsys, file, monkeypatch, arguments, named):
+    @pytest.mark.parametrize(
+        ("arguments", "named"), [(["--api-key", "wrong"], "--api-key"), ([], "OPENAI_API_KEY")]
+    )
+    def test_a_wrong_key_is_named_by_its_place_and_not_shown(
+        self, capsys, file, monkeypatch, arguments, named
+    ):
         monkeypatch.setenv("OPENAI_API_KEY", "wrong")
         with serving(MODELS, key="secret") as url:
             line = told(capsys, url, file, *arguments)
@@ -80,7 +90,9 @@ class TestKeys:
     @pytest.mark.parametrize("key", ["two words", "ключ", "sec\nret", "sec\r\nX-Other: b"])
     def test_a_key_that_no_header_can_carry_is_named_and_not_shown(self, capsys, file, key):
         line = told(capsys, "http://127.0.0.1:1", file, "--api-key", key)
-        assert "the key of --api-key" in line and key.split()[0] not in line.replace("--api-key", "")
+        assert "the key of --api-key" in line and key.split()[0] not in line.replace(
+            "--api-key", ""
+        )
 
     def test_without_any_key_no_header_is_sent(self):
         assert "Authorization" not in Server("http://x")._headers
@@ -107,7 +119,11 @@ class TestTls:
     def test_an_unknown_authority_is_told_with_the_remedy(self, capsys, file, tls):
         with serving(MODELS, certificate=tls[1]) as url:
             line = told(capsys, url, file)
-        assert line.endswith("; --cacert FILE names the authority to trust") and "/v1/models" in line and "_ssl.c" not in line
+        assert (
+            line.endswith("; --cacert FILE names the authority to trust")
+            and "/v1/models" in line
+            and "_ssl.c" not in line
+        )
 
     def test_the_key_is_not_sent_to_a_server_that_is_not_trusted(self, capsys, file, tls):
         seen = []
@@ -119,7 +135,9 @@ class TestTls:
         authority, certificate = certificate_of(tmp_path, "DNS:vllm.example")
         with serving(MODELS, certificate=certificate) as url:
             line = told(capsys, url, file, "--cacert", str(authority))
-        assert "127.0.0.1" in line and line.endswith("; use a name in --url for which the certificate is made")
+        assert "127.0.0.1" in line and line.endswith(
+            "; use a name in --url for which the certificate is made"
+        )
 
     @pytest.mark.parametrize("content", [None, "", "no PEM"])
     def test_a_file_that_is_no_authority_is_named(self, capsys, file, tmp_path, content):
@@ -127,10 +145,14 @@ class TestTls:
         if content is not None:
             path.write_text(content)
         line = told(capsys, "https://127.0.0.1:1", file, "--cacert", str(path))
-        assert f"--cacert {path}: " in line and line.endswith("; give a PEM file of the server's authority")
+        assert f"--cacert {path}: " in line and line.endswith(
+            "; give a PEM file of the server's authority"
+        )
 
     def test_an_authority_without_https_is_a_mistake(self, capsys, file, tls):
-        assert "--cacert is for https://, and http://x is not" in told(capsys, "http://x", file, "--cacert", str(tls[0]))
+        assert "--cacert is for https://, and http://x is not" in told(
+            capsys, "http://x", file, "--cacert", str(tls[0])
+        )
 
     def test_https_where_the_server_has_none(self, capsys, file):
         with serving(MODELS) as url:
@@ -142,7 +164,9 @@ class TestTls:
             url = f"http://127.0.0.1:{server.getsockname()[1]}"
             thread = threading.Thread(target=lambda: server.accept()[0].close())
             thread.start()
-            with pytest.raises(NoServer, match="; the URL of a server with TLS begins with https://$"):
+            with pytest.raises(
+                NoServer, match="; the URL of a server with TLS begins with https://$"
+            ):
                 completions.first_model(url)
             thread.join(5)
 
@@ -158,7 +182,9 @@ class TestUrls:
             assert completions.first_model(f"{url}/openai") == "m"
             assert completions.first_model(f"{url.removeprefix('http://')}/openai/v1") == "m"
 
-    @pytest.mark.parametrize("url", ["ftp://x", "unix:///x", "http://", "http://[::1", "http://user:word@x"])
+    @pytest.mark.parametrize(
+        "url", ["ftp://x", "unix:///x", "http://", "http://[::1", "http://user:word@x"]
+    )
     def test_what_is_no_url_of_a_server(self, url):
         with pytest.raises(NotUsable) as refused:
             Server(url)

@@ -46,14 +46,30 @@ def caches(*specs):
 
 
 def config(extra=None, **sizes):
-    hf = Fake(num_hidden_layers=4, to_dict=lambda: {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256})
-    parallel = dict(tensor_parallel_size=1, pipeline_parallel_size=1, prefill_context_parallel_size=1, decode_context_parallel_size=1)
+    hf = Fake(
+        num_hidden_layers=4,
+        to_dict=lambda: {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_size": 256,
+        },
+    )
+    parallel = dict(
+        tensor_parallel_size=1,
+        pipeline_parallel_size=1,
+        prefill_context_parallel_size=1,
+        decode_context_parallel_size=1,
+    )
     return Fake(
-        kv_transfer_config=Fake(kv_connector_extra_config=extra or {}, is_kv_producer=True, is_kv_consumer=True),
+        kv_transfer_config=Fake(
+            kv_connector_extra_config=extra or {}, is_kv_producer=True, is_kv_consumer=True
+        ),
         parallel_config=Fake(**{**parallel, **sizes}),
         speculative_config=None,
         load_config=Fake(load_format="auto"),
-        cache_config=Fake(cache_dtype="auto", prefix_caching_hash_algo="sha256", enable_prefix_caching=True),
+        cache_config=Fake(
+            cache_dtype="auto", prefix_caching_hash_algo="sha256", enable_prefix_caching=True
+        ),
         model_config=Fake(
             model="/nowhere/model",
             served_model_name=None,
@@ -78,7 +94,14 @@ def named(**extra):
 
 @pytest.mark.parametrize(
     ("block_size", "extra", "chunk"),
-    [(16, {}, 256), (32, {}, 256), (128, {}, 128), (256, {}, 256), (32, {"chunk_tokens": 64}, 64), (128, {"chunk_tokens": 512}, 512)],
+    [
+        (16, {}, 256),
+        (32, {}, 256),
+        (128, {}, 128),
+        (256, {}, 256),
+        (32, {"chunk_tokens": 64}, 64),
+        (128, {"chunk_tokens": 512}, 512),
+    ],
 )
 def test_chunks(block_size, extra, chunk):
     setup = setup_of(config(named(**extra)), caches(spec(block_size=block_size)))
@@ -101,7 +124,10 @@ def test_the_served_name_falls_back_to_the_folder():
         ({"weights_id": 5}, "weights_id in kv_connector_extra_config must be a text, not 5"),
         ({"weights_id": " "}, "weights_id in kv_connector_extra_config must be a text"),
         (named(socket=5), "socket in kv_connector_extra_config must be a text, not 5"),
-        (named(socket="/run/" + "x" * 103), "socket in kv_connector_extra_config is no path of a Unix socket, which has 107 bytes at most: '/run/xxx"),
+        (
+            named(socket="/run/" + "x" * 103),
+            "socket in kv_connector_extra_config is no path of a Unix socket, which has 107 bytes at most: '/run/xxx",
+        ),
         (named(socket="/run/" + "ü" * 52), "107 bytes at most"),
         (named(socket="/run/\0"), "is no path of a Unix socket"),
     ],
@@ -121,7 +147,10 @@ def test_drafts_beside_kv_that_vllm_computes_anew_are_refused(monkeypatch):
     monkeypatch.setattr("larder.vllm.setup.drafts_of", lambda _: Drafts("mtp", 1, 4096, None))
     assert setup_of(config(named()), caches(spec())).lookahead == 1
     monkeypatch.setattr("larder.vllm.setup.is_rebuilt", lambda _: True)
-    with pytest.raises(Unsupported, match="speculative decoding by mtp with KV that vLLM computes anew behind a hit is not served yet"):
+    with pytest.raises(
+        Unsupported,
+        match="speculative decoding by mtp with KV that vLLM computes anew behind a hit is not served yet",
+    ):
         setup_of(config(named()), caches(spec()))
 
 
@@ -146,9 +175,15 @@ def on(monkeypatch, device):
     from vllm import platforms
     from vllm.v1.attention import selector
 
-    platform = Fake(device_type=device, is_cpu=lambda: device == "cpu", is_cuda=lambda: device == "cuda")
+    platform = Fake(
+        device_type=device, is_cpu=lambda: device == "cpu", is_cuda=lambda: device == "cuda"
+    )
     monkeypatch.setattr(platforms, "current_platform", platform)
-    monkeypatch.setattr(selector, "get_attn_backend", lambda *_, use_mla, **__: Fake(get_name=lambda: "MLA" if use_mla else "FLASH_ATTN"))
+    monkeypatch.setattr(
+        selector,
+        "get_attn_backend",
+        lambda *_, use_mla, **__: Fake(get_name=lambda: "MLA" if use_mla else "FLASH_ATTN"),
+    )
     monkeypatch.setattr("vllm.config.set_current_vllm_config", lambda _: nullcontext())
 
 
@@ -159,13 +194,18 @@ def test_pages_on_a_cuda_device_are_served_and_shared_with_those_of_its_backend_
     assert (of_cuda.chunk_tokens, of_cuda.groups[0].blocks) == (256, 16)
     assert "attention_backend: FLASH_ATTN\n" in of_cuda.attention.text()
     same_block = setup_of(config(named()), caches(spec()))
-    assert differing_fields(of_cpu, same_block.attention.text()) == ["attention_backend", "attention_kernel"]
+    assert differing_fields(of_cpu, same_block.attention.text()) == [
+        "attention_backend",
+        "attention_kernel",
+    ]
 
 
 @pytest.mark.parametrize("device", ["rocm", "xpu", "tpu"])
 def test_pages_on_other_devices_are_refused(monkeypatch, device):
     on(monkeypatch, device)
-    with pytest.raises(Unsupported, match=f"KV pages on {device} are not served yet, only on cpu and cuda"):
+    with pytest.raises(
+        Unsupported, match=f"KV pages on {device} are not served yet, only on cpu and cuda"
+    ):
         setup_of(config(named()), caches(spec()))
 
 
@@ -195,7 +235,10 @@ def test_layouts_that_take_a_block_apart_are_refused(layout):
 # covers F-055
 def test_ranks_with_a_scheduler_each_are_refused():
     with pytest.raises(Unsupported, match="an external_launcher starts have a scheduler each"):
-        setup_of(config(named(), distributed_executor_backend="external_launcher", world_size=2), caches(spec()))
+        setup_of(
+            config(named(), distributed_executor_backend="external_launcher", world_size=2),
+            caches(spec()),
+        )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +256,9 @@ def test_ranks_of_one_scheduler_are_served(fields):
     assert setup.spread == ("tensor_parallel_size" in fields)
 
 
-@pytest.mark.parametrize(("v2", "zeroing", "zeroes"), [(True, True, True), (True, False, False), (False, True, False)])
+@pytest.mark.parametrize(
+    ("v2", "zeroing", "zeroes"), [(True, True, True), (True, False, False), (False, True, False)]
+)
 def test_blocks_are_held_where_the_second_runner_zeroes_them(v2, zeroing, zeroes):
     vllm_config, found = config(named()), caches(spec())
     vllm_config.use_v2_model_runner, found.needs_kv_cache_zeroing = v2, zeroing
@@ -233,28 +278,43 @@ def test_the_layouts_are_those_of_this_vllm():
 
     from larder.vllm import setup
 
-    assert {layout.name for layout in KVCacheLayout if layout.is_block_compact} == set(setup._LAYOUTS)
+    assert {layout.name for layout in KVCacheLayout if layout.is_block_compact} == set(
+        setup._LAYOUTS
+    )
 
 
 def test_an_engine_that_may_sleep_has_the_namespace_of_one_that_may_not():
     found = []
     for asleep in (False, True):
         vllm_config = config(named())
-        vllm_config.model_config.enable_sleep_mode, vllm_config.model_config.sleep_mode_backend = asleep, "cumem"
+        vllm_config.model_config.enable_sleep_mode, vllm_config.model_config.sleep_mode_backend = (
+            asleep,
+            "cumem",
+        )
         found.append(setup_of(vllm_config, caches(spec())))
     assert found[0] == found[1]
 
 
 def test_sleep_by_another_backend_is_refused():
     vllm_config = config(named())
-    vllm_config.model_config.enable_sleep_mode, vllm_config.model_config.sleep_mode_backend = True, "criu"
+    vllm_config.model_config.enable_sleep_mode, vllm_config.model_config.sleep_mode_backend = (
+        True,
+        "criu",
+    )
     with pytest.raises(Unsupported, match="sleep mode by the backend criu"):
         setup_of(vllm_config, caches(spec()))
 
 
-@pytest.mark.parametrize("dtype", ["int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "fp8"])
-@pytest.mark.parametrize(("v2", "warms_up", "fills_late"), [(False, True, True), (True, False, True), (True, True, False)])
-def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, models, dtype, v2, warms_up, fills_late):
+@pytest.mark.parametrize(
+    "dtype", ["int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "fp8"]
+)
+@pytest.mark.parametrize(
+    ("v2", "warms_up", "fills_late"),
+    [(False, True, True), (True, False, True), (True, True, False)],
+)
+def test_scales_that_the_first_pass_overwrites_are_refused(
+    monkeypatch, models, dtype, v2, warms_up, fills_late
+):
     """vLLM's own configuration. vLLM's Triton kernels set the scales of all tokens to 1 at the
     first pass that sees the cache. Without a warm-up this is a request's pass behind its load."""
     from vllm.config import vllm as of_engine
@@ -264,10 +324,24 @@ def test_scales_that_the_first_pass_overwrites_are_refused(monkeypatch, models, 
 
     monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", str(int(v2)))
     monkeypatch.setattr(of_engine, "HAS_TRITON", True)
-    vllm_config = EngineArgs(model=str(models("llama")), kv_cache_dtype=dtype, enforce_eager=not warms_up).create_engine_config()
-    of_layer = Spec(block_size=16, num_kv_heads=4, head_size=32, dtype=torch.int8, kv_quant_mode=get_kv_quant_mode(dtype))
-    found = KVCacheConfig(num_blocks=8, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer.0"], of_layer)])
-    refused = pytest.raises(Unsupported, match=f"KV scales of {dtype} are set to 1") if fills_late and dtype != "fp8" else nullcontext()
+    vllm_config = EngineArgs(
+        model=str(models("llama")), kv_cache_dtype=dtype, enforce_eager=not warms_up
+    ).create_engine_config()
+    of_layer = Spec(
+        block_size=16,
+        num_kv_heads=4,
+        head_size=32,
+        dtype=torch.int8,
+        kv_quant_mode=get_kv_quant_mode(dtype),
+    )
+    found = KVCacheConfig(
+        num_blocks=8, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer.0"], of_layer)]
+    )
+    refused = (
+        pytest.raises(Unsupported, match=f"KV scales of {dtype} are set to 1")
+        if fills_late and dtype != "fp8"
+        else nullcontext()
+    )
     with refused:
         check_scales(vllm_config, found)
 
@@ -310,7 +384,10 @@ def test_stages_of_a_pipeline_reach_one_fingerprint_although_each_knows_its_own_
             group.layer_names = names
         return setup_of(config(named(), **sizes), found).facts
 
-    one, other = text(["l.0"], ["l.1"], pipeline_parallel_size=2), text(["l.2", "l.4"], ["l.3"], pipeline_parallel_size=2)
+    one, other = (
+        text(["l.0"], ["l.1"], pipeline_parallel_size=2),
+        text(["l.2", "l.4"], ["l.3"], pipeline_parallel_size=2),
+    )
     assert one == other and "stage 1 layers 2 to 4" in one
     assert text(["l.0"], ["l.1"]) != text(["l.2"], ["l.3"])
 
@@ -326,7 +403,10 @@ def test_speculation_other_than_ngram_is_refused():
 
 def test_weak_hashes_are_refused_unless_allowed_and_reproducible(monkeypatch):
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
-    for extra, reason in ((named(), "allow_weak_hash"), (named(allow_weak_hash=True), "PYTHONHASHSEED")):
+    for extra, reason in (
+        (named(), "allow_weak_hash"),
+        (named(allow_weak_hash=True), "PYTHONHASHSEED"),
+    ):
         vllm_config = config(extra)
         vllm_config.cache_config.prefix_caching_hash_algo = "xxhash"
         with pytest.raises(Unsupported, match=reason):
@@ -346,7 +426,9 @@ def test_a_vllm_that_would_start_its_hash_chain_at_random_is_given_a_seed(monkey
     assert setup_of(config(named()), caches(spec())).facts == given
     monkeypatch.delenv("PYTHONHASHSEED")
     monkeypatch.setattr(kv_cache_utils, "NONE_HASH", b"random", raising=False)
-    with pytest.raises(Unsupported, match="has started its hash chain at random; set PYTHONHASHSEED"):
+    with pytest.raises(
+        Unsupported, match="has started its hash chain at random; set PYTHONHASHSEED"
+    ):
         setup_of(config(named()), caches(spec()))
 
 
@@ -376,7 +458,14 @@ def engine(**model):
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        ({"is_prefix_caching_supported": False, "runner_type": "pooling", "pooler_config": Fake(seq_pooling_type="MEAN")}, "pooled by MEAN"),
+        (
+            {
+                "is_prefix_caching_supported": False,
+                "runner_type": "pooling",
+                "pooler_config": Fake(seq_pooling_type="MEAN"),
+            },
+            "pooled by MEAN",
+        ),
         ({"is_prefix_caching_supported": False, "attn_type": "encoder_decoder"}, "encoder_decoder"),
         ({"is_prefix_caching_supported": None}, "is_prefix_caching_supported is missing"),
         ({"is_diffusion": True}, "diffusion"),
@@ -392,7 +481,11 @@ def test_a_prefix_that_vllm_does_not_reuse_is_refused_with_the_reason(model, rea
 def test_prefix_caching_that_is_off_is_served_only_where_the_reason_is_harmless():
     """The user's own flag on a decoder that generates text, and MLA on a CPU, leave the KV of a
     prefix unchanged."""
-    for model, served in (({}, True), ({"runner_type": "pooling"}, False), ({"attn_type": "encoder_only"}, False)):
+    for model, served in (
+        ({}, True),
+        ({"runner_type": "pooling"}, False),
+        ({"attn_type": "encoder_only"}, False),
+    ):
         made = engine(**model)
         made.cache_config.enable_prefix_caching = False
         if served:
@@ -402,7 +495,9 @@ def test_prefix_caching_that_is_off_is_served_only_where_the_reason_is_harmless(
                 setup_of(made, caches(spec()))
 
 
-def test_prefix_caching_that_vllm_switches_off_for_one_architecture_is_off_for_larder_too(monkeypatch):
+def test_prefix_caching_that_vllm_switches_off_for_one_architecture_is_off_for_larder_too(
+    monkeypatch,
+):
     """Unlimited-OCR: the KV of a generated token is not that of the same token in a prompt."""
     served = []
     for architecture in ("UnlimitedOCRForCausalLM", "GptOssForCausalLM", "LlamaForCausalLM"):
@@ -439,8 +534,13 @@ def test_a_socket_of_the_environment_that_is_too_long_is_named(monkeypatch):
 
 def test_a_model_without_kv_is_refused_as_such():
     """BERT: vLLM gives no KV group."""
-    encoder = engine(is_prefix_caching_supported=False, runner_type="pooling", attn_type="encoder_only")
-    with pytest.raises(Unsupported, match="^this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store"):
+    encoder = engine(
+        is_prefix_caching_supported=False, runner_type="pooling", attn_type="encoder_only"
+    )
+    with pytest.raises(
+        Unsupported,
+        match="^this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store",
+    ):
         setup_of(encoder, Fake(kv_cache_groups=[], kv_cache_layout=None))
 
 
@@ -455,10 +555,26 @@ def large(page_bytes, block_size=128, kind=FullAttentionSpec, layers=1, count=1)
 @pytest.mark.parametrize(
     ("found", "extra", "reason"),
     [
-        (large(64 << 20, layers=17), {}, "a chunk of 128 tokens has 1088 MiB on one rank, and Larder serves 1024 MiB at most: set a smaller --block-size"),
-        (large(1 << 20, 16, layers=80), {}, "a chunk of 256 tokens has 1280 MiB .*: set chunk_tokens in kv_connector_extra_config to 192 or less"),
-        (large(1 << 20, layers=8), {"chunk_tokens": 1 << 40}, "set chunk_tokens in kv_connector_extra_config to 16384 or less"),
-        (large((64 << 20) + 1), {}, "a block of one layer has 65 MiB, and Larder serves 64 MiB at most: set a smaller --block-size"),
+        (
+            large(64 << 20, layers=17),
+            {},
+            "a chunk of 128 tokens has 1088 MiB on one rank, and Larder serves 1024 MiB at most: set a smaller --block-size",
+        ),
+        (
+            large(1 << 20, 16, layers=80),
+            {},
+            "a chunk of 256 tokens has 1280 MiB .*: set chunk_tokens in kv_connector_extra_config to 192 or less",
+        ),
+        (
+            large(1 << 20, layers=8),
+            {"chunk_tokens": 1 << 40},
+            "set chunk_tokens in kv_connector_extra_config to 16384 or less",
+        ),
+        (
+            large((64 << 20) + 1),
+            {},
+            "a block of one layer has 65 MiB, and Larder serves 64 MiB at most: set a smaller --block-size",
+        ),
         (large(4096, count=17), {}, "the model has 17 KV groups, and Larder serves 16 at most"),
     ],
 )
@@ -467,7 +583,15 @@ def test_a_chunk_above_larders_limits_is_refused_with_the_figure_to_set(found, e
         setup_of(config(named(**extra)), found)
 
 
-@pytest.mark.parametrize(("found", "extra"), [(large(64 << 20, layers=16), {}), (large(1 << 20, 16, layers=80), {"chunk_tokens": 192}), (large(64 << 20), {}), (large(4096, count=16), {})])
+@pytest.mark.parametrize(
+    ("found", "extra"),
+    [
+        (large(64 << 20, layers=16), {}),
+        (large(1 << 20, 16, layers=80), {"chunk_tokens": 192}),
+        (large(64 << 20), {}),
+        (large(4096, count=16), {}),
+    ],
+)
 def test_a_chunk_at_larders_limits_is_served(found, extra):
     setup_of(config(named(**extra)), found)
 
@@ -494,5 +618,8 @@ def test_a_fingerprint_that_larderd_does_not_take_is_named():
 
     most = "x" * naming.MOST_FINGERPRINT_BYTES
     assert naming._checked(most) == most
-    with pytest.raises(Unsupported, match="^the engine's fingerprint has 49154 bytes, and larderd takes 49152 at most: please report"):
+    with pytest.raises(
+        Unsupported,
+        match="^the engine's fingerprint has 49154 bytes, and larderd takes 49152 at most: please report",
+    ):
         naming._checked(most[:-1] + "€")

@@ -8,7 +8,21 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import FAST, LATER, NAMED, Client, Request, blocks, chunk_keys, ended, group, measured_half, setup, split, step  # noqa: E402
+from fakes import (
+    FAST,
+    LATER,
+    NAMED,
+    Client,
+    Request,
+    blocks,
+    chunk_keys,
+    ended,
+    group,
+    measured_half,
+    setup,
+    split,
+    step,
+)  # noqa: E402
 from scheduler_fakes import store_all  # noqa: E402
 
 from larder.vllm import shared_loads  # noqa: E402
@@ -70,7 +84,12 @@ def loads(half, preempted=()):
 
 def nothing_left(half):
     shared = half._shared
-    return (shared._under_way, shared._by_key, shared._waits, shared._in_vain) == ({}, {}, {}, set())
+    return (shared._under_way, shared._by_key, shared._waits, shared._in_vain) == (
+        {},
+        {},
+        {},
+        set(),
+    )
 
 
 class TestOneLoadsForAll:
@@ -102,7 +121,9 @@ class TestOneLoadsForAll:
             half.request_finished(request)
         assert nothing_left(half)
 
-    @pytest.mark.parametrize(("tokens", "waits"), [(128, False), (129, True), (256, True), (300, True)])
+    @pytest.mark.parametrize(
+        ("tokens", "waits"), [(128, False), (129, True), (256, True), (300, True)]
+    )
     # covers F-043
     def test_a_prompt_whose_blocks_vllm_would_not_share_loads(self, client, tokens, waits):
         """vLLM computes the last token, and shares whole blocks."""
@@ -118,7 +139,9 @@ class TestOneLoadsForAll:
         admit(half, first)
         assert [admit(half, other) for other in others] == [LATER] * 2
         half.update_connector_output(ended(["r0"]))
-        assert [admit(half, other, 352) for other in others] == [(32, True)] * 2, "waiting once more would bring no chunk"
+        assert [admit(half, other, 352) for other in others] == [(32, True)] * 2, (
+            "waiting once more would bring no chunk"
+        )
 
     # covers F-043
     def test_a_load_that_begins_behind_vllms_own_hit_is_waited_for(self, half, client):
@@ -154,7 +177,10 @@ class TestWhoHasMore:
 
     # covers F-043
     def test_a_prompt_with_another_end_loads_at_once(self, half, client):
-        one, two = Request("a", [*range(256), *range(5000, 5300)]), Request("b", [*range(256), *range(7000, 7300)])
+        one, two = (
+            Request("a", [*range(256), *range(5000, 5300)]),
+            Request("b", [*range(256), *range(7000, 7300)]),
+        )
         store_all(client, one)
         store_all(client, two)
         assert [admit(half, one), admit(half, two)] == [(512, True)] * 2
@@ -174,7 +200,6 @@ class TestWhoHasMore:
         half.update_connector_output(ended(["short", "a"]))
         assert admit(half, long[1], 512) == (0, False)
 
-
     # covers F-043
     def test_a_prompt_that_a_reset_preempted_loads_for_all(self, half, client):
         """vLLM reports the preemption in the step that begins the load anew."""
@@ -190,7 +215,14 @@ class TestWindows:
 
     @pytest.mark.parametrize(
         ("loads", "asks", "waits"),
-        [(400, 400, True), (400, 385, True), (384, 384, False), (400, 384, False), (400, 300, False), (400, 129, False)],
+        [
+            (400, 400, True),
+            (400, 385, True),
+            (384, 384, False),
+            (400, 384, False),
+            (400, 300, False),
+            (400, 129, False),
+        ],
     )
     # covers F-043
     def test_waits_only_for_a_load_that_ends_where_its_own_would(self, client, loads, asks, waits):
@@ -437,7 +469,9 @@ class TestFetches:
         for request in requests:
             admit(half, request)
         client.arrive(client.the_fetch(), 0, "late", 0.2)
-        assert [admit(half, request) for request in requests] == [(0, False)] * 12, "after a loss all is computed for a while"
+        assert [admit(half, request) for request in requests] == [(0, False)] * 12, (
+            "after a loss all is computed for a while"
+        )
 
     # covers F-043
     def test_its_request_was_aborted(self, half, client, requests):

@@ -34,7 +34,12 @@ SHARES = {
     "reasoning_parser": {"reasoning_parser": ""},
     "shutdown_timeout": {"shutdown_timeout": 9},
     "speculative_config": {
-        "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+        "speculative_config": {
+            "method": "ngram",
+            "num_speculative_tokens": 3,
+            "prompt_lookup_max": 3,
+            "prompt_lookup_min": 1,
+        }
     },
     "data_parallel_rpc_port": {"data_parallel_rpc_port": 30000},
     "master_addr": {"master_addr": "10.0.0.1"},
@@ -44,12 +49,18 @@ SHARES = {
 SEPARATES = {
     "dtype": ("float32", "model_config.dtype"),
     "quantization": ("fp8", "model_config.quantization"),
-    "hf_overrides": ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, "model_config.hf_config.rope_parameters.rope_theta"),
+    "hf_overrides": (
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
+        "model_config.hf_config.rope_parameters.rope_theta",
+    ),
     "disable_sliding_window": (True, "model_config.disable_sliding_window"),
     "compilation_config": ({"mode": 2, "backend": "eager"}, "compilation_config.backend"),
     "kernel_config": ({"linear_backend": "torch"}, "kernel_config.linear_backend"),
     "attention_backend": ("CPU_ATTN", "attention_config.backend"),
-    "model_loader_extra_config": ({"concurrency": 4}, "load_config.model_loader_extra_config.concurrency"),
+    "model_loader_extra_config": (
+        {"concurrency": 4},
+        "load_config.model_loader_extra_config.concurrency",
+    ),
     "additional_config": ({"a_plugin": 1}, "additional_config.a_plugin"),
 }
 
@@ -65,7 +76,9 @@ def text(models):
         unknown = set(flags) - set(known)
         if unknown:
             pytest.fail(f"this vLLM has no flag {sorted(unknown)[0]}")
-        return text_of("engine: vllm\n", EngineArgs(model=model, **{**BASE, **flags}).create_engine_config())
+        return text_of(
+            "engine: vllm\n", EngineArgs(model=model, **{**BASE, **flags}).create_engine_config()
+        )
 
     made.model = model
     return made
@@ -89,12 +102,21 @@ def of_server(text):
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     parser = make_arg_parser(FlexibleArgumentParser())
-    always = ["--model", text.model, "--max-model-len", "2048", "--skip-tokenizer-init", "--enforce-eager"]
+    always = [
+        "--model",
+        text.model,
+        "--max-model-len",
+        "2048",
+        "--skip-tokenizer-init",
+        "--enforce-eager",
+    ]
 
     def made(*flags):
         arguments = parser.parse_args([*always, *flags])
         validate_parsed_serve_args(arguments)
-        return text_of("engine: vllm\n", AsyncEngineArgs.from_cli_args(arguments).create_engine_config())
+        return text_of(
+            "engine: vllm\n", AsyncEngineArgs.from_cli_args(arguments).create_engine_config()
+        )
 
     return made
 
@@ -118,7 +140,9 @@ def test_what_may_decide_kv_separates_and_is_named(text, base, flag):
         other = text(**{flag: value})
     except (ValueError, TypeError) as refused:
         pytest.fail(f"{flag}: {refused}")
-    assert line in differing_fields(base, other) and "configuration" in differing_fields(base, other)
+    assert line in differing_fields(base, other) and "configuration" in differing_fields(
+        base, other
+    )
 
 
 @pytest.fixture(scope="module")
@@ -129,14 +153,20 @@ def of_pictures(tmp_path_factory):
 
     model = shapes.make_image_model(tmp_path_factory.mktemp("pictures"))
     base = {"max_model_len": 2048, "enforce_eager": True}
-    return lambda **flags: text_of("engine: vllm\n", EngineArgs(model=str(model), **base, **flags).create_engine_config())
+    return lambda **flags: text_of(
+        "engine: vllm\n", EngineArgs(model=str(model), **base, **flags).create_engine_config()
+    )
 
 
 @pytest.mark.parametrize(
     "flag, value, line",
     [
         ("mm_processor_kwargs", {"do_normalize": False}, "mm_processor_kwargs.do_normalize"),
-        ("media_io_kwargs", {"image": {"rgba_background_color": [0, 0, 0]}}, "media_io_kwargs.image"),
+        (
+            "media_io_kwargs",
+            {"image": {"rgba_background_color": [0, 0, 0]}},
+            "media_io_kwargs.image",
+        ),
     ],
 )
 # covers F-064
@@ -150,20 +180,36 @@ def test_the_name_of_the_folder_is_nothing(text, base, tmp_path):
 
     link = tmp_path / "elsewhere"
     os.symlink(text.model, link)
-    assert text_of("engine: vllm\n", EngineArgs(model=str(link), **BASE).create_engine_config()) == base
+    assert (
+        text_of("engine: vllm\n", EngineArgs(model=str(link), **BASE).create_engine_config())
+        == base
+    )
 
 
 def test_the_greatest_length_separates_where_rope_depends_on_it(text):
-    rope = {"hf_overrides": {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}}
-    assert differing_fields(text(**rope), text(**rope, max_model_len=1024)) == ["configuration", "rope_max_model_len"]
+    rope = {
+        "hf_overrides": {
+            "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
+        }
+    }
+    assert differing_fields(text(**rope), text(**rope, max_model_len=1024)) == [
+        "configuration",
+        "rope_max_model_len",
+    ]
 
 
-@pytest.mark.parametrize("more", [{"max_model_len": 65536}, {"override_generation_config": {"attn_temperature_tuning": True}}])
+@pytest.mark.parametrize(
+    "more",
+    [{"max_model_len": 65536}, {"override_generation_config": {"attn_temperature_tuning": True}}],
+)
 def test_what_llama_4_takes_from_other_fields_separates(text, more):
     llama4 = {"hf_overrides": {"model_type": "llama4_text", "max_position_embeddings": 131072}}
     short, longer = text(**llama4, max_model_len=16384), text(**llama4, max_model_len=32768)
     assert differing_fields(short, longer) == []
-    assert differing_fields(short, text(**{**llama4, "max_model_len": 16384, **more})) == ["configuration", "attn_temperature_tuning"]
+    assert differing_fields(short, text(**{**llama4, "max_model_len": 16384, **more})) == [
+        "configuration",
+        "attn_temperature_tuning",
+    ]
 
 
 def test_a_plug_ins_own_class_for_a_model_separates(text, base):
@@ -199,5 +245,9 @@ def test_a_variable_that_decides_a_kernel_separates_and_a_port_does_not(text, ba
 
 def test_the_text_is_small_and_a_users_long_configuration_does_not_grow_it(text, base):
     assert len(base) < 8000
-    long = {"hf_overrides": {f"a_list_of_{i}": ["model.layers.%d.mlp" % j for j in range(400)] for i in range(20)}}
+    long = {
+        "hf_overrides": {
+            f"a_list_of_{i}": ["model.layers.%d.mlp" % j for j in range(400)] for i in range(20)
+        }
+    }
     assert len(text(**long)) < 45_000

@@ -119,11 +119,15 @@ def backend(half, allocator):
     """As made by vLLM's worker at the first sleep."""
     config = configuration()
     sleep_mode.take_part(config)
-    return Worker.sleep_mode_backend.fget(Fake(_sleep_mode_backend=None, vllm_config=Fake(model_config=config)))
+    return Worker.sleep_mode_backend.fget(
+        Fake(_sleep_mode_backend=None, vllm_config=Fake(model_config=config))
+    )
 
 
 class TestOrder:
-    def test_pages_go_when_nothing_is_copied_and_copies_come_when_they_are_back(self, backend, calls, client):
+    def test_pages_go_when_nothing_is_copied_and_copies_come_when_they_are_back(
+        self, backend, calls, client
+    ):
         client.running = [(1, 2), (0, 1), (0, 0)]
         backend.suspend(1)
         assert calls == ["abandon", "1 2", "0 1", "leave", "sleep"]
@@ -208,10 +212,15 @@ class TestToldByVllm:
 
 class TestRefusals:
     # covers F-026
-    def test_copies_that_do_not_end_keep_the_engine_awake(self, backend, half, client, calls, monkeypatch):
+    def test_copies_that_do_not_end_keep_the_engine_awake(
+        self, backend, half, client, calls, monkeypatch
+    ):
         monkeypatch.setattr(worker, "SLEEP_WAIT_S", 0.02)
         client.running = [(1, 1)]
-        with pytest.raises(RuntimeError, match="2 copies of Larder from and to KV pages have not ended in 0.02 s: .* cannot fall asleep now"):
+        with pytest.raises(
+            RuntimeError,
+            match="2 copies of Larder from and to KV pages have not ended in 0.02 s: .* cannot fall asleep now",
+        ):
             backend.suspend(1)
         assert "sleep" not in calls and "leave" not in calls and backend.state() == "RUNNING"
         half.bind_connector_metadata(StepWork(loads=[move()]))
@@ -226,7 +235,9 @@ class TestRefusals:
         stuck.client.running = [(0, 1)]
         with pytest.raises(RuntimeError):
             backend.suspend(1)
-        assert calls.count("leave") == calls.count("back") and not any(one._away for one in sleep_mode._ON_PAGES)
+        assert calls.count("leave") == calls.count("back") and not any(
+            one._away for one in sleep_mode._ON_PAGES
+        )
 
     # covers F-026
     def test_a_larderd_that_does_not_let_go_keeps_nobody_awake(self, backend, client, calls):
@@ -247,7 +258,9 @@ class TestRefusals:
         backend.suspend(1)
         assert calls == ["abandon", "1 0", "leave", "sleep"]
 
-    def test_where_vllm_itself_fails_to_sleep_nothing_is_copied_until_it_has_woken_up(self, backend, half, allocator, client):
+    def test_where_vllm_itself_fails_to_sleep_nothing_is_copied_until_it_has_woken_up(
+        self, backend, half, allocator, client
+    ):
         allocator.fails = True
         with pytest.raises(MemoryError):
             backend.suspend(1)
@@ -260,9 +273,13 @@ class TestRefusals:
 
 class TestAway:
     # covers F-026
-    def test_what_is_asked_meanwhile_is_computed_or_left_out_and_reported(self, backend, half, client):
+    def test_what_is_asked_meanwhile_is_computed_or_left_out_and_reported(
+        self, backend, half, client
+    ):
         backend.suspend(1)
-        half.bind_connector_metadata(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))
+        half.bind_connector_metadata(
+            StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True)
+        )
         half.wait_for_save()
         assert not client.loads and not client.begun and not client.submitted
         assert half.get_transfer_results() == ({"l"}, {"l"})
@@ -272,7 +289,9 @@ class TestAway:
         backend.suspend(2)
         half.bind_connector_metadata(RESTS)
         backend.resume()
-        half.bind_connector_metadata(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))
+        half.bind_connector_metadata(
+            StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True)
+        )
         half.wait_for_save()
         assert client.loads and client.submitted
         client.done = [completion(1)]
@@ -285,13 +304,17 @@ class TestConfiguration:
         assert SleepModeBackendFactory.get_backend_class("cumem").__name__ == "CuMemBackend"
 
     def test_engines_that_never_sleep_are_left_alone(self):
-        config = Fake(enable_sleep_mode=False, enable_cumem_allocator=False, sleep_mode_backend="cumem")
+        config = Fake(
+            enable_sleep_mode=False, enable_cumem_allocator=False, sleep_mode_backend="cumem"
+        )
         sleep_mode.check(config)
         sleep_mode.take_part(config)
         assert config.sleep_mode_backend == "cumem"
 
     def test_the_allocator_alone_suffices_to_sleep(self):
-        config = Fake(enable_sleep_mode=False, enable_cumem_allocator=True, sleep_mode_backend="cumem")
+        config = Fake(
+            enable_sleep_mode=False, enable_cumem_allocator=True, sleep_mode_backend="cumem"
+        )
         sleep_mode.take_part(config)
         assert config.sleep_mode_backend == "larder"
         sleep_mode.check(config)  # in the same process the scheduler finds the worker's entry
@@ -302,7 +325,9 @@ class TestConfiguration:
 
         assert not hasattr(EngineArgs, "sleep_mode_backend")
 
-    @pytest.mark.parametrize(("refusal", "backend"), [(None, "larder"), (Unsupported("a reason"), "cumem")])
+    @pytest.mark.parametrize(
+        ("refusal", "backend"), [(None, "larder"), (Unsupported("a reason"), "cumem")]
+    )
     def test_a_worker_that_takes_part_puts_it_there(self, refusal, backend, monkeypatch):
         def setup_of(*_):
             if refusal:
@@ -312,15 +337,24 @@ class TestConfiguration:
         monkeypatch.setattr(connector, "setup_of", setup_of)
         config = configuration()
         vllm_config = Fake(kv_transfer_config=Fake(), model_config=config)
-        for role, expected in (KVConnectorRole.SCHEDULER, "cumem"), (KVConnectorRole.WORKER, backend):
+        for role, expected in (
+            (KVConnectorRole.SCHEDULER, "cumem"),
+            (KVConnectorRole.WORKER, backend),
+        ):
             connector.LarderConnector(vllm_config, role, None).shutdown()
             assert config.sleep_mode_backend == expected
 
     @pytest.mark.parametrize(
         ("more", "words"),
         [
-            ({"sleep_mode_backend": "criu"}, "sleep mode by the backend criu takes KV pages away while they may be copied"),
-            ({"sleep_mode_offload_cudagraph": True}, "sleep_mode_offload_cudagraph needs the sleep backend cumem itself"),
+            (
+                {"sleep_mode_backend": "criu"},
+                "sleep mode by the backend criu takes KV pages away while they may be copied",
+            ),
+            (
+                {"sleep_mode_offload_cudagraph": True},
+                "sleep_mode_offload_cudagraph needs the sleep backend cumem itself",
+            ),
         ],
     )
     def test_what_is_refused(self, more, words):

@@ -64,11 +64,15 @@ def test_the_engines_own_is_open_from_the_start(spaces, client):
 def test_twenty_thousand_adapters_through_one_engine(spaces, client):
     for number in range(20_000):
         request = f"r{number}"
-        assert spaces.of(request, f"adapter: {number}\n") == spaces.of(request, f"adapter: {number}\n")
+        assert spaces.of(request, f"adapter: {number}\n") == spaces.of(
+            request, f"adapter: {number}\n"
+        )
         spaces.forget(request)
         spaces.take_closed()
     assert len(client.namespaces) - len(client.closed) == 1 + 62
-    assert [number for number, _ in client.closed] == list(range(1, 20_000 - 61)), "the least recently used first"
+    assert [number for number, _ in client.closed] == list(range(1, 20_000 - 61)), (
+        "the least recently used first"
+    )
 
 
 # covers F-094

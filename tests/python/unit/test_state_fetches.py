@@ -47,7 +47,9 @@ def client():
 def half(client):
     """Of an engine that computes 400 tokens a second."""
     half = LarderConnectorScheduler(setup(groups=(group(), STATE)), client, NAMED)
-    half.update_connector_output(ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000)))
+    half.update_connector_output(
+        ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000))
+    )
     return half
 
 
@@ -105,7 +107,9 @@ class TestFetches:
         attention(client.stored, one, 4)
         states(client.on_disk, one, 4)
         assert half.get_num_new_matched_tokens(one, 0) == LATER
-        assert asked(client) == ([4], [(SPACE, chunk_keys(one)[3])]), "the chunks in memory must stay there"
+        assert asked(client) == ([4], [(SPACE, chunk_keys(one)[3])]), (
+            "the chunks in memory must stay there"
+        )
         arrive(client)
         assert half.get_num_new_matched_tokens(one, 0) == (512, True)
 
@@ -153,7 +157,9 @@ class TestFetches:
         other = Request("s", range(1000, 1600))
         attention(client.on_disk, other, 4)
         states(client.on_disk, other, 4)
-        assert half.get_num_new_matched_tokens(other, 0) == (0, False), "after a loss there is a pause"
+        assert half.get_num_new_matched_tokens(other, 0) == (0, False), (
+            "after a loss there is a pause"
+        )
 
     @pytest.mark.parametrize("absent", ["tokens", "state"])
     def test_the_half_that_came_short_ends_the_wait(self, half, client, one, absent):
@@ -167,7 +173,9 @@ class TestFetches:
         assert client.fetches == {}
 
     # covers F-258
-    def test_with_room_for_one_fetch_alone_it_fetches_neither_and_may_ask_later(self, half, client, one):
+    def test_with_room_for_one_fetch_alone_it_fetches_neither_and_may_ask_later(
+        self, half, client, one
+    ):
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         client.fail = "second fetch"
@@ -189,7 +197,9 @@ class TestFetches:
         assert one.shared_prefix_boundary == 512
 
     def test_nothing_is_fetched_where_that_is_turned_off(self, client, one):
-        half = LarderConnectorScheduler(setup(groups=(group(), STATE), fetches=False), client, NAMED)
+        half = LarderConnectorScheduler(
+            setup(groups=(group(), STATE), fetches=False), client, NAMED
+        )
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         assert half.get_num_new_matched_tokens(one, 0) == (0, False)
@@ -231,7 +241,9 @@ class TestFetches:
         client.tier = LowerTiers(True, 1_000_000, 1000)
         assert half.get_num_new_matched_tokens(two, 0) == (0, False)
 
-    def test_no_state_behind_the_bound_of_one_fetch_is_fetched(self, half, client, one, monkeypatch):
+    def test_no_state_behind_the_bound_of_one_fetch_is_fetched(
+        self, half, client, one, monkeypatch
+    ):
         monkeypatch.setattr(state_fetches, "MOST_CHUNKS", 3)
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 2, 4)
@@ -368,7 +380,9 @@ class TestProbes:
         """larderd asks the backend about the given number of keys, the first of the tokens and the
         last of the states."""
         monkeypatch.setattr(tier_probes, "MOST_KEYS", 4)
-        half = LarderConnectorScheduler(setup(groups=(group(), STATE), shards=Shards(ranks=2)), client, NAMED)
+        half = LarderConnectorScheduler(
+            setup(groups=(group(), STATE), shards=Shards(ranks=2)), client, NAMED
+        )
         client.tier = SHARED
         attention(client.stored, one, here)
         half.get_num_new_matched_tokens(one, 0)
@@ -378,7 +392,9 @@ class TestProbes:
 class TestEnds:
     def ends(self, client, one, first=0, reach=4, beyond=0, told=None):
         hashes = b"".join(chunk_keys(one)[first:])
-        return StateReach(client).ends(hashes, 32, Space(0, states=SPACE), first, reach, beyond, told)
+        return StateReach(client).ends(
+            hashes, 32, Space(0, states=SPACE), first, reach, beyond, told
+        )
 
     def test_the_last_first_and_whether_memory_has_it(self, client, one):
         states(client.on_disk, one, 1, 4)
@@ -390,14 +406,31 @@ class TestEnds:
 
     def test_a_probe_adds_those_of_the_backend(self, client, one):
         states(client.on_disk, one, 1)
-        assert self.ends(client, one, told=Told(0, 0b1010)) == [End(4, False), End(2, False), End(1, False)]
-        assert self.ends(client, one, reach=3, told=Told(0, 0b1010)) == [End(2, False), End(1, False)]
+        assert self.ends(client, one, told=Told(0, 0b1010)) == [
+            End(4, False),
+            End(2, False),
+            End(1, False),
+        ]
+        assert self.ends(client, one, reach=3, told=Told(0, 0b1010)) == [
+            End(2, False),
+            End(1, False),
+        ]
 
     def test_the_filter_is_searched_only_behind_what_a_probe_found(self, client, one, monkeypatch):
         searched, last = [], client.last_reachable
-        monkeypatch.setattr(client, "last_reachable", lambda hashes, stride, ns: searched.append(len(hashes) // stride) or last(hashes, stride, ns))
+        monkeypatch.setattr(
+            client,
+            "last_reachable",
+            lambda hashes, stride, ns: (
+                searched.append(len(hashes) // stride) or last(hashes, stride, ns)
+            ),
+        )
         states(client.on_disk, one, 1)
-        assert self.ends(client, one, told=Told(0, 0b0110)) == [End(3, False), End(2, False), End(1, False)]
+        assert self.ends(client, one, told=Told(0, 0b0110)) == [
+            End(3, False),
+            End(2, False),
+            End(1, False),
+        ]
         assert searched == [1, 1], "chunk 4, and the first one"
 
     def test_a_probe_that_began_before_vllms_own_hit(self, client, one):
@@ -407,4 +440,6 @@ class TestEnds:
     def test_not_more_than_so_many(self, client):
         long = Request("l", range(128 * 20))
         states(client.on_disk, long, *range(1, 21))
-        assert [end.chunks for end in self.ends(client, long, reach=20)] == list(range(20, 20 - MOST_ENDS, -1))
+        assert [end.chunks for end in self.ends(client, long, reach=20)] == list(
+            range(20, 20 - MOST_ENDS, -1)
+        )

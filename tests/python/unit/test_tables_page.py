@@ -13,7 +13,22 @@ UNITS = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20}
 @pytest.fixture(scope="module")
 def values(root):
     """By name, all numeric values of a C++ constant of that name."""
-    files = subprocess.run(["git", "ls-files", "shim/*.h", "shim/*.cc", "sidecar/*.h", "sidecar/*.cc", "cuda/*.h", "cuda/*.cc"], cwd=root, capture_output=True, text=True, timeout=60)
+    files = subprocess.run(
+        [
+            "git",
+            "ls-files",
+            "shim/*.h",
+            "shim/*.cc",
+            "sidecar/*.h",
+            "sidecar/*.cc",
+            "cuda/*.h",
+            "cuda/*.cc",
+        ],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     found = {}
     for path in files.stdout.split():
         for one in DEFINITION.finditer((root / path).read_text()):
@@ -32,7 +47,9 @@ def number_of(text):
 
 
 def test_numbers_of_the_code_are_read():
-    assert [number_of(text) for text in ("1 << 16", "64 * 1024", "60'000", "256ULL << 10", "kOther * 2")] == [65536, 65536, 60000, 262144, None]
+    assert [
+        number_of(text) for text in ("1 << 16", "64 * 1024", "60'000", "256ULL << 10", "kOther * 2")
+    ] == [65536, 65536, 60000, 262144, None]
 
 
 def bounds(root):
@@ -47,5 +64,9 @@ def test_each_bound_has_the_value_of_the_code(root, values):
     assert len(told) > 20, "the page names the constants"
     # of other constants: protocol/index_layout.h
     told.remove(("kLastNamespaceGeneration", (1 << 22) - 2))
-    other = [f"{name}: {value} on the page, {sorted(values.get(name, ()))} in the code" for name, value in told if value not in values.get(name, ())]
+    other = [
+        f"{name}: {value} on the page, {sorted(values.get(name, ()))} in the code"
+        for name, value in told
+        if value not in values.get(name, ())
+    ]
     assert other == []

@@ -62,7 +62,9 @@ def test_a_chunk_is_announced_when_it_is_there(world):
     world.client.stored.add(request.block_hashes[3])
     (stored,) = world.later()
     assert isinstance(stored, BlockStored)
-    assert stored.block_hashes == shown(request.block_hashes[:4]) and stored.parent_block_hash is None
+    assert (
+        stored.block_hashes == shown(request.block_hashes[:4]) and stored.parent_block_hash is None
+    )
     assert stored.token_ids == request.tokens[:128] and stored.block_size == 32
     assert (stored.medium, stored.ownership, stored.locality) == (MEDIUM_CPU, "larder", "LOCAL")
     world.client.stored.add(request.block_hashes[7])
@@ -81,7 +83,10 @@ def test_what_is_evicted_is_reported_removed_once(world):
     world.client.stored -= {keys[1], keys[3]}
     gone = world.later()
     assert all(isinstance(event, BlockRemoved) for event in gone)
-    assert [event.block_hashes for event in gone] == [shown(request.block_hashes[4:8]), shown(request.block_hashes[12:16])]
+    assert [event.block_hashes for event in gone] == [
+        shown(request.block_hashes[4:8]),
+        shown(request.block_hashes[12:16]),
+    ]
     assert {(event.medium, event.ownership) for event in gone} == {(MEDIUM_CPU, "larder")}
     assert world.later() == []
     world.client.stored.add(keys[1])
@@ -114,7 +119,10 @@ def test_what_is_forgotten_for_room_is_reported_removed(world, monkeypatch):
     world.events.note(request, SPACE, 0, keys_of(request, 4))
     events = world.later()
     assert [type(event) for event in events] == [BlockStored] * 4 + [BlockRemoved] * 2
-    assert [event.block_hashes for event in events[4:]] == [shown(request.block_hashes[:4]), shown(request.block_hashes[4:8])]
+    assert [event.block_hashes for event in events[4:]] == [
+        shown(request.block_hashes[:4]),
+        shown(request.block_hashes[4:8]),
+    ]
 
 
 def test_what_waits_is_bounded(world, monkeypatch):
@@ -146,7 +154,9 @@ def test_steps_that_follow_at_once_cost_nothing(world):
 
 
 def test_only_an_engine_that_publishes_events_has_them():
-    asked = types.SimpleNamespace(kv_events_config=types.SimpleNamespace(enable_kv_cache_events=True))
+    asked = types.SimpleNamespace(
+        kv_events_config=types.SimpleNamespace(enable_kv_cache_events=True)
+    )
     assert tier_events.wanted(asked)
     asked.kv_events_config.enable_kv_cache_events = False
     assert not tier_events.wanted(asked)

@@ -44,7 +44,9 @@ def request_shared(client):
 
 
 @pytest.mark.parametrize("tier", [SHARED, FAST_AND_SHARED])
-def test_what_the_backend_has_is_looked_for_then_fetched_and_hit(half, client, request_shared, tier):
+def test_what_the_backend_has_is_looked_for_then_fetched_and_hit(
+    half, client, request_shared, tier
+):
     client.tier = tier
     assert half.get_num_new_matched_tokens(request_shared, 0) == LATER
     asked, deadline_ms = client.probes[client.the_probe()]
@@ -172,7 +174,9 @@ def test_it_can_be_turned_off(client, request_shared):
     assert client.calls == []
 
 
-def test_after_a_late_fetch_from_the_backend_nobody_looks_but_the_disk_is_read(half, client, request_shared):
+def test_after_a_late_fetch_from_the_backend_nobody_looks_but_the_disk_is_read(
+    half, client, request_shared
+):
     client.tier = FAST_AND_SHARED
     half.get_num_new_matched_tokens(request_shared, 0)
     client.answer_look(client.the_probe())
@@ -258,7 +262,9 @@ class TestAwaited:
                 probed += 1
             clock.now += 0.01
         assert 0.25 <= clock.now - began <= 0.30 and probed > 5
-        assert client.fetches[client.the_fetch()][0] == chunk_keys(awaiting)[:1], "the chunks there by then"
+        assert client.fetches[client.the_fetch()][0] == chunk_keys(awaiting)[:1], (
+            "the chunks there by then"
+        )
 
     def test_what_did_not_come_is_not_waited_for_again(self, half, client, clock, awaiting):
         self.test_a_quarter_of_computing_and_no_longer(half, client, clock, awaiting)

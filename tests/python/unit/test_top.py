@@ -31,8 +31,17 @@ def world(tmp_path):
         command = ctl
 
         def start(self):
-            running.append(Process("larderd", [f"{binaries}/larderd", "--config", str(config)], env, tmp_path / "log"))
-            running[-1].wait_until(lambda: subprocess.run([*ctl, "status"], capture_output=True).returncode == 0, 10)
+            running.append(
+                Process(
+                    "larderd",
+                    [f"{binaries}/larderd", "--config", str(config)],
+                    env,
+                    tmp_path / "log",
+                )
+            )
+            running[-1].wait_until(
+                lambda: subprocess.run([*ctl, "status"], capture_output=True).returncode == 0, 10
+            )
             return running[-1]
 
     yield World()
@@ -81,7 +90,12 @@ def end_of(pid, master):
 
 def test_once_prints_one_screen_with_rates(world):
     world.start()
-    done = subprocess.run([*world.command, "top", "--once", "--interval", "0.1"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [*world.command, "top", "--once", "--interval", "0.1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("hit ratio") == 1 and "\x1b" not in done.stdout
     assert re.search(r"tokens asked +0\.0/s", done.stdout)
@@ -94,7 +108,10 @@ def test_waits_for_larderd_and_goes_on_when_it_is_back(world):
     try:
         read_until(top.stdout.fileno(), rb"hit ratio")
         first.kill()
-        read_until(top.stdout.fileno(), rb"waiting for larderd: no larderd answers on .*\nlast seen: larderd ")
+        read_until(
+            top.stdout.fileno(),
+            rb"waiting for larderd: no larderd answers on .*\nlast seen: larderd ",
+        )
         world.start()
         read_until(top.stdout.fileno(), rb"hit ratio +- ")
         read_until(top.stdout.fileno(), rb"tokens asked +0\.0/s")
@@ -104,7 +121,12 @@ def test_waits_for_larderd_and_goes_on_when_it_is_back(world):
 
 
 def test_says_when_the_last_screen_had_no_larderd(world):
-    done = subprocess.run([*world.command, "top", "--iterations", "2", "--interval", "0.1"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [*world.command, "top", "--iterations", "2", "--interval", "0.1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 1
     assert done.stdout.count("waiting for larderd") == 2
     assert done.stderr.startswith("larderctl: no larderd answers on ")

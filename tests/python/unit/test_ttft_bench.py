@@ -16,7 +16,9 @@ from larder import larderd_metrics
 def bench(root):
     sys.path.insert(0, str(root / "tests" / "bench"))
     try:
-        spec = importlib.util.spec_from_file_location("ttft_bench", root / "tests" / "bench" / "ttft_bench.py")
+        spec = importlib.util.spec_from_file_location(
+            "ttft_bench", root / "tests" / "bench" / "ttft_bench.py"
+        )
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     finally:
@@ -54,7 +56,10 @@ def test_any_other_round_voids_the_row(bench, loads):
     warm = bench.Warm(larderd, "here", PROMPTS)
     for tokens in loads:
         larderd.fake.load(tokens)
-    with pytest.raises(bench.Void, match=f"here: in a warm round {sum(loads)} of 384 tokens hit, and {len(loads)} of 2 loads"):
+    with pytest.raises(
+        bench.Void,
+        match=f"here: in a warm round {sum(loads)} of 384 tokens hit, and {len(loads)} of 2 loads",
+    ):
         warm.check(timeout_s=0.2)
 
 
@@ -69,24 +74,46 @@ def test_a_round_waits_for_what_the_cold_one_stored(bench):
 
 def test_larders_share_is_that_of_the_worst_row(bench):
     row = {"what": "4097 tokens", "larder_ms": 3.0, "speedup": 200, "warm_s": 0.05}
-    goals = {g["id"]: g for g in bench.judge([{**row, "what": "other", "larder_ms": 13.0}, row], floor_s=0.03, second_s=0.1, hybrid=1.1)}
+    goals = {
+        g["id"]: g
+        for g in bench.judge(
+            [{**row, "what": "other", "larder_ms": 13.0}, row],
+            floor_s=0.03,
+            second_s=0.1,
+            hybrid=1.1,
+        )
+    }
     assert goals["ttft.larder_ms"]["value"] == 13.0 and not goals["ttft.larder_ms"]["met"]
     assert goals["ttft.hybrid_vs_llama"]["value"] == 1.1 and goals["ttft.hybrid_vs_llama"]["met"]
-    assert goals["ttft.speedup_4k"]["value"] == 200 and goals["ttft.over_one_token_ms"]["value"] == 20
+    assert (
+        goals["ttft.speedup_4k"]["value"] == 200 and goals["ttft.over_one_token_ms"]["value"] == 20
+    )
 
 
-@pytest.mark.parametrize(("llama", "hybrid", "equal"), [(48, 49.5, True), (48, 47, False), (48, 60, False)])
+@pytest.mark.parametrize(
+    ("llama", "hybrid", "equal"), [(48, 49.5, True), (48, 47, False), (48, 60, False)]
+)
 def test_loads_of_unlike_sizes_are_not_compared(bench, llama, hybrid, equal):
     check = bench.hybrid_turns.check_bytes
     if equal:
         return check(llama * 2**20, hybrid * 2**20)
-    with pytest.raises(bench.Void, match=f"a warm load brings {hybrid:.1f} MiB, and {llama:.1f} MiB in the Llama"):
+    with pytest.raises(
+        bench.Void, match=f"a warm load brings {hybrid:.1f} MiB, and {llama:.1f} MiB in the Llama"
+    ):
         check(llama * 2**20, hybrid * 2**20)
 
 
-@pytest.mark.parametrize("larderd, told", [("/bin/false", "larderd ended with status 1; its log "), ("/nonexistent", "No such file")])
+@pytest.mark.parametrize(
+    "larderd, told",
+    [("/bin/false", "larderd ended with status 1; its log "), ("/nonexistent", "No such file")],
+)
 def test_it_ends_with_one_line_where_larderd_does_not_start(root, larderd, told):
-    env = {**os.environ, "PYTHONPATH": f"{root}/shim/python:{root}/e2e", "LARDERD": larderd, "MODEL": "none"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{root}/shim/python:{root}/e2e",
+        "LARDERD": larderd,
+        "MODEL": "none",
+    }
     command = [sys.executable, root / "tests" / "bench" / "ttft_bench.py"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
     (line,) = done.stderr.splitlines()

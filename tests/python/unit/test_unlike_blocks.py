@@ -23,7 +23,12 @@ def unlike(table, name, **more):
 
 
 # Two groups over table 1, and two windows over table 0.
-GROUPS = (unlike(1, "full.a"), unlike(1, "full.b"), unlike(0, "window.a", window=WINDOW), unlike(0, "window.b", window=WINDOW))
+GROUPS = (
+    unlike(1, "full.a"),
+    unlike(1, "full.b"),
+    unlike(0, "window.a", window=WINDOW),
+    unlike(0, "window.b", window=WINDOW),
+)
 
 
 @pytest.fixture
@@ -63,25 +68,45 @@ def test_a_store_reads_the_same_blocks_in_each_group_of_a_table(half):
 def test_a_states_boundary_is_stored_when_each_table_has_it(client):
     """Two groups over one table and one over another: one block for each table, one part for each
     group."""
-    states = [replace(group(table, layers=(f"s.{i}",)), blocks=1, state=True) for i, table in enumerate((1, 1, 2))]
+    states = [
+        replace(group(table, layers=(f"s.{i}",)), blocks=1, state=True)
+        for i, table in enumerate((1, 1, 2))
+    ]
     half = LarderConnectorScheduler(setup(groups=(group(), *states)), client, NAMED)
     request, tables = Request("r", range(600)), (list(range(10, 30)), [0] * 20, [0] * 20)
     half.update_state_after_alloc(request, blocks(*tables), 0)
     work = step(new=[("r", 0, 512)], tables={"r": tables})
-    work.kv_connector_block_state.boundary_state_offloads = {"r": [(1, 7, 256), (1, 8, 512), (2, 9, 512)]}
+    work.kv_connector_block_state.boundary_state_offloads = {
+        "r": [(1, 7, 256), (1, 8, 512), (2, 9, 512)]
+    }
     moves = [parts(move) for move in half.build_connector_meta(work).stores]
     key = [chunk_keys(request)[3]]
-    assert moves[1:] == [{1: (key, [8]), 2: (key, [8]), 3: (key, [9])}], "the state at 256 lacks a table"
+    assert moves[1:] == [{1: (key, [8]), 2: (key, [8]), 3: (key, [9])}], (
+        "the state at 256 lacks a table"
+    )
 
 
 def test_blocks_that_are_handed_out_are_counted_in_the_blocks_of_their_table():
     """Of two hit tokens' tables, the second has blocks four times as long: the table's second block
     is new."""
-    found = WindowBlocks((unlike(0, "a", window=WINDOW), unlike(0, "b", window=WINDOW), group(1, block_size=128, window=WINDOW)))
+    found = WindowBlocks(
+        (
+            unlike(0, "a", window=WINDOW),
+            unlike(0, "b", window=WINDOW),
+            group(1, block_size=128, window=WINDOW),
+        )
+    )
     found._stored = {1: {32}, 2: {42}}
     found.allocated(blocks([31, 32], [41, 42]), 64)
-    nothing = Fake(scheduled_new_reqs=[], scheduled_cached_reqs=Fake(req_ids=[], num_computed_tokens=[], new_block_ids=[], resumed_req_ids=set()))
-    assert found.rewritten(nothing) == (2,), "64 tokens are two blocks of the first table, and no block of the second"
+    nothing = Fake(
+        scheduled_new_reqs=[],
+        scheduled_cached_reqs=Fake(
+            req_ids=[], num_computed_tokens=[], new_block_ids=[], resumed_req_ids=set()
+        ),
+    )
+    assert found.rewritten(nothing) == (2,), (
+        "64 tokens are two blocks of the first table, and no block of the second"
+    )
 
 
 def test_each_block_of_a_table_that_larder_does_not_serve_may_be_written():
@@ -89,7 +114,12 @@ def test_each_block_of_a_table_that_larder_does_not_serve_may_be_written():
     found = WindowBlocks((group(1, window=WINDOW),))
     found._stored = {1: {31}, 2: {42}, 3: {51}}
     found.allocated(blocks([31], [41, 42], [52]), 64)
-    nothing = Fake(scheduled_new_reqs=[], scheduled_cached_reqs=Fake(req_ids=[], num_computed_tokens=[], new_block_ids=[], resumed_req_ids=set()))
+    nothing = Fake(
+        scheduled_new_reqs=[],
+        scheduled_cached_reqs=Fake(
+            req_ids=[], num_computed_tokens=[], new_block_ids=[], resumed_req_ids=set()
+        ),
+    )
     assert found.rewritten(nothing) == (1,)
 
 

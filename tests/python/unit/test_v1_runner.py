@@ -30,7 +30,9 @@ class Runner:
     def step(self, work, passes=lambda: None, drafts=lambda: None):
         self.connector.handle_preemptions(work)
         mixin = runner.KVConnectorModelRunnerMixin
-        with mixin.maybe_get_kv_connector_output(output_of(work), defer_finalize=self.speculates) as output:
+        with mixin.maybe_get_kv_connector_output(
+            output_of(work), defer_finalize=self.speculates
+        ) as output:
             passes()
         if self.speculates and self.last_stage:
             drafts()
@@ -49,7 +51,9 @@ def connector(half, client, monkeypatch):
 
 class TestSpeculation:
     # covers F-053
-    def test_a_stage_that_is_not_the_last_never_saves_and_stores_with_the_next_step(self, connector, half, client):
+    def test_a_stage_that_is_not_the_last_never_saves_and_stores_with_the_next_step(
+        self, connector, half, client
+    ):
         stage = Runner(connector, speculates=True, last_stage=False)
         stage.step(store(1, "a"))
         assert client.begun and not client.submitted
@@ -87,7 +91,9 @@ class TestOnAGpu:
 
     def test_stores_come_behind_sampling(self, stage, half, client):
         stage.step(store(1, "a"))
-        assert not client.submitted and client.streams == [], "the sampled tokens are not on their way yet"
+        assert not client.submitted and client.streams == [], (
+            "the sampled tokens are not on their way yet"
+        )
         stage.step(COMPUTES)
         assert client.submitted and client.streams == [(77, 0, 0)]
 
@@ -99,7 +105,9 @@ class TestOnAGpu:
         client.ended = [1]
         assert stage.step(RESTS).finished_sending == {"a"}
 
-    @pytest.mark.parametrize("work", [StepWork(computes=True, preempted=("a",)), StepWork(computes=True, rewritten=(1,))])
+    @pytest.mark.parametrize(
+        "work", [StepWork(computes=True, preempted=("a",)), StepWork(computes=True, rewritten=(1,))]
+    )
     def test_blocks_that_the_next_step_writes_are_not_read(self, stage, half, client, work):
         stage.step(store(1, "a", "b"))
         output = stage.step(work)

@@ -54,7 +54,16 @@ def calls(half, monkeypatch):
 
         monkeypatch.setattr(half, name, call)
 
-    for name in ("handle_preemptions", "bind_connector_metadata", "_order", "_store", "finish_forward", "wait_for_save", "get_transfer_results", "report"):
+    for name in (
+        "handle_preemptions",
+        "bind_connector_metadata",
+        "_order",
+        "_store",
+        "finish_forward",
+        "wait_for_save",
+        "get_transfer_results",
+        "report",
+    ):
         note(name, getattr(half, name))
     return seen
 
@@ -70,9 +79,20 @@ def step(active, work, gpu=None, takes=0, samples=0):
 
 
 def test_loads_come_behind_earlier_steps_and_stores_behind_sampling(active, half, client, calls):
-    step(active, StepWork(number=1, stores=[move("a")], loads=[move("b")], prefill_tokens=8192, computes=True))
+    step(
+        active,
+        StepWork(
+            number=1, stores=[move("a")], loads=[move("b")], prefill_tokens=8192, computes=True
+        ),
+    )
     assert calls == [
-        *("handle_preemptions", "bind_connector_metadata", "handle_preemptions", "_order", "_store"),
+        *(
+            "handle_preemptions",
+            "bind_connector_metadata",
+            "handle_preemptions",
+            "_order",
+            "_store",
+        ),
         *("finish_forward", "wait_for_save", "_order", "get_transfer_results", "report"),
     ]
     assert client.streams == [(77, 0, 0), (77, 1, 0)] and len(client.submitted) == 1

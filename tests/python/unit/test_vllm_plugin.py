@@ -67,8 +67,14 @@ def logged(root, tmp_path_factory):
     script = f". <(sed -n '/^copy_entry_points() {{/,/^}}/p' .ci/image/rootfs.sh); copy_entry_points {source}/pyproject.toml {beside}"
     subprocess.run(["bash", "-euc", script], cwd=root, check=True)
     (beside / "larder").symlink_to(source / "larder")
-    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VLLM_PLUGINS")}
-    done = subprocess.run([sys.executable, "-c", LOGGER, beside, source], env=env, capture_output=True, text=True)
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VLLM_PLUGINS")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", LOGGER, beside, source], env=env, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 

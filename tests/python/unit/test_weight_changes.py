@@ -38,7 +38,9 @@ def core(model_config=None):
     """An EngineCore whose workers answer with the request."""
     made = object.__new__(EngineCore)
     made.vllm_config = types.SimpleNamespace(model_config=model_config)
-    made.model_executor = types.SimpleNamespace(collective_rpc=lambda method, timeout, args, kwargs: [(method, timeout, args, kwargs)])
+    made.model_executor = types.SimpleNamespace(
+        collective_rpc=lambda method, timeout, args, kwargs: [(method, timeout, args, kwargs)]
+    )
     return made
 
 
@@ -62,7 +64,16 @@ def test_a_function_may_do_anything(half):
     assert half.calls == ["profile"], "a known name makes no known function"
 
 
-@pytest.mark.parametrize("call", ["update_max_model_len", "synchronize_device", "compute_weight_checksums", "profile", "get_model_inspection"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "update_max_model_len",
+        "synchronize_device",
+        "compute_weight_checksums",
+        "profile",
+        "get_model_inspection",
+    ],
+)
 def test_a_call_that_leaves_the_weights_alone_is_not_told(half, call):
     core().collective_rpc(call)
     assert half.calls == []
@@ -76,7 +87,9 @@ def test_a_trainer_that_loads_weights_into_the_model_itself_is_told(half, monkey
         def load_weights(self, weights):
             return set(weights)
 
-    monkeypatch.setattr("vllm.model_executor.model_loader.utils.get_model_cls", lambda config: Model)
+    monkeypatch.setattr(
+        "vllm.model_executor.model_loader.utils.get_model_cls", lambda config: Model
+    )
     for _ in range(2):
         weight_changes.watch_model(types.SimpleNamespace(model_config=None))
     assert Model().load_weights(["a"]) == {"a"}
@@ -100,7 +113,9 @@ def test_what_is_done_to_another_engine_of_the_process_is_not_told(half):
     made.scheduler = types.SimpleNamespace(reset_prefix_cache=lambda running, connector: True)
     made.collective_rpc("reload_weights")
     made.reset_prefix_cache()
-    assert (half.calls, other.calls) == ([], ["reload_weights", "emptied"]), "KV that is old would be stored, or hits be lost"
+    assert (half.calls, other.calls) == ([], ["reload_weights", "emptied"]), (
+        "KV that is old would be stored, or hits be lost"
+    )
 
 
 def test_another_engine_that_starts_changes_no_weights(half, monkeypatch):
@@ -124,7 +139,9 @@ def test_another_engine_that_starts_changes_no_weights(half, monkeypatch):
         def load_model(self):
             self.load_weights(Model(), None)
 
-    monkeypatch.setattr("vllm.model_executor.model_loader.utils.get_model_cls", lambda config: Model)
+    monkeypatch.setattr(
+        "vllm.model_executor.model_loader.utils.get_model_cls", lambda config: Model
+    )
     weight_changes.watch_model(types.SimpleNamespace(model_config=None))
     Loader().load_model()
     assert half.calls == []
@@ -148,5 +165,11 @@ def test_a_vllm_without_that_call_is_refused(monkeypatch):
 def test_every_call_that_this_vllm_makes_itself_is_known_one_way_or_the_other():
     """The names in vLLM's sources that change weights must not be on the list of harmless ones."""
     changing = ("weight", "load", "restore", "reset_weights", "apply")
-    harmless = {"compute_weight_checksums", "init_weight_transfer_engine", "shutdown_weight_transfer_engine"}
-    assert {name for name in weight_changes._HARMLESS if any(word in name for word in changing)} == harmless
+    harmless = {
+        "compute_weight_checksums",
+        "init_weight_transfer_engine",
+        "shutdown_weight_transfer_engine",
+    }
+    assert {
+        name for name in weight_changes._HARMLESS if any(word in name for word in changing)
+    } == harmless

@@ -202,7 +202,13 @@ def lines(folder, *formats, **fields):
 @pytest.mark.parametrize("own_class", [True, False])
 def test_formats_that_read_other_files_of_one_folder_are_other_weights(tmp_path, own_class):
     """Files of two models with names that every format reads."""
-    folder = write(tmp_path / "m", "config.json", "one.safetensors", "two.pt", "model-rank-0-part-0.safetensors")
+    folder = write(
+        tmp_path / "m",
+        "config.json",
+        "one.safetensors",
+        "two.pt",
+        "model-rank-0-part-0.safetensors",
+    )
     formats = ("safetensors", "pt", "sharded_state", "npcache")
     assert len(lines(folder, *formats, own_class=own_class)) == len(formats)
     usual = ("auto", "hf", "safetensors", "fastsafetensors", "instanttensor")

@@ -117,14 +117,26 @@ def test_pip_installs_the_wheel_of_make(root, tmp_path):
     """`make wheel`, of this build, and `pip install build/wheel/larder-*.whl` into a folder."""
     script = root / ".ci" / "wheel.sh"
     wheel = subprocess.run(
-        ["bash", "-c", ". ./paths.sh && echo $wheel"], cwd=script.parent, capture_output=True, text=True
+        ["bash", "-c", ". ./paths.sh && echo $wheel"],
+        cwd=script.parent,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     if not os.path.exists(f"{wheel}/bin/python"):
         pytest.skip(f"no {wheel} (make deps-wheel)")
     build = os.path.dirname(os.environ["LARDER_TEST_BIN"])
     subprocess.run([script, build, tmp_path / "wheel"], check=True)
     (built,) = (tmp_path / "wheel").glob("larder-*.whl")
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--target", tmp_path / "site"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-index",
+        "--target",
+        tmp_path / "site",
+    ]
     subprocess.run([*pip, built], check=True)
     env = {k: v for k, v in os.environ.items() if not k.startswith("LARDER_")}
     env["PYTHONPATH"] = str(tmp_path / "site")

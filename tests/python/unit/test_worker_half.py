@@ -35,7 +35,9 @@ class TestPages:
 
     def test_layers_side_by_side_in_each_block(self, half):
         storage = torch.zeros(10, 3, 4096, dtype=torch.uint8)
-        assert self.pages_of(half, storage[:, 2]) == [(storage.data_ptr() + 8192, 3 * 4096, 4096, 10)]
+        assert self.pages_of(half, storage[:, 2]) == [
+            (storage.data_ptr() + 8192, 3 * 4096, 4096, 10)
+        ]
 
     def test_dimensions_in_another_order_are_still_one_run_of_bytes(self, half):
         tensor = torch.zeros(10, 8, 4, 64, dtype=torch.bfloat16).permute(0, 2, 1, 3)
@@ -57,7 +59,9 @@ class TestPages:
         assert half.report().disabled == half.off
         assert half.report() is None
 
-    @pytest.mark.parametrize("error", [IndexError("of torch"), RuntimeError("of torch"), TypeError("of Larder")])
+    @pytest.mark.parametrize(
+        "error", [IndexError("of torch"), RuntimeError("of torch"), TypeError("of Larder")]
+    )
     def test_no_other_exception_leaves_it_either(self, half, monkeypatch, error):
         """vLLM would not start."""
 
@@ -96,7 +100,9 @@ class TestStream:
         half.wait_for_save()
         assert client.streams == []
 
-    @pytest.mark.parametrize("work", [StepWork(loads=[move("a")]), StepWork(number=1, stores=[move("a")], computes=True)])
+    @pytest.mark.parametrize(
+        "work", [StepWork(loads=[move("a")]), StepWork(number=1, stores=[move("a")], computes=True)]
+    )
     # covers F-025
     def test_copies_that_have_ended_turn_the_cache_off(self, half, client, work):
         client.fail = "after_stream"
@@ -113,10 +119,14 @@ class TestStream:
         assert half.get_transfer_results() == ({"a"}, {"a"}), "the engine computes the prompt"
         half.bind_connector_metadata(StepWork(number=1, stores=[move("b")], computes=True))
         half.wait_for_save()
-        assert half.report().ended == {1: 1} and not client.submitted, "no chunk of it is stored, and no chunk is read"
+        assert half.report().ended == {1: 1} and not client.submitted, (
+            "no chunk of it is stored, and no chunk is read"
+        )
         assert half.off is None
         client.fail = None
-        half.bind_connector_metadata(StepWork(number=2, stores=[move("c")], loads=[move("d")], computes=True))
+        half.bind_connector_metadata(
+            StepWork(number=2, stores=[move("c")], loads=[move("d")], computes=True)
+        )
         half.wait_for_save()
         assert len(client.loads) == 1 and len(client.submitted) == 1
 
@@ -124,12 +134,20 @@ class TestStream:
     def test_workers_on_another_machine_than_the_scheduler_go_off(self, client):
         """Ray may place workers there: their larderd is another one."""
         half = LarderConnectorWorker(setup(), client)
-        half.bind_connector_metadata(StepWork(namespace="engine: test\n", larderd="another kernel's boot"))
-        assert half.off.startswith("its workers use another larderd than its scheduler") and client.namespaces == []
+        half.bind_connector_metadata(
+            StepWork(namespace="engine: test\n", larderd="another kernel's boot")
+        )
+        assert (
+            half.off.startswith("its workers use another larderd than its scheduler")
+            and client.namespaces == []
+        )
         assert half.report().disabled == half.off
 
     def test_workers_on_the_same_machine_do_not(self, client):
-        half, scheduler = LarderConnectorWorker(setup(), client), LarderConnectorScheduler(setup(), SchedulerClient(), NAMED)
+        half, scheduler = (
+            LarderConnectorWorker(setup(), client),
+            LarderConnectorScheduler(setup(), SchedulerClient(), NAMED),
+        )
         scheduler.begin()
         work = scheduler.build_connector_meta(step(new=[("r", 0, 1)]))
         assert work.larderd
@@ -138,7 +156,9 @@ class TestStream:
 
     def test_only_tensors_on_a_gpu_have_one(self):
         assert stream_of([torch.zeros(1), []]) is None
-        assert stream_of([torch.zeros(1), SimpleNamespace(is_cuda=True, device="cuda:0")]) is not None
+        assert (
+            stream_of([torch.zeros(1), SimpleNamespace(is_cuda=True, device="cuda:0")]) is not None
+        )
 
 
 class TestLoads:
@@ -179,7 +199,9 @@ class TestLoads:
 
     def test_a_vllm_that_is_told_by_page_is_told_once_of_all_of_a_failed_load(self, client):
         half = LarderConnectorWorker(setup(fails_by_page=True), client)
-        good, bad = (replace(move(name), pages=given) for name, given in (("good", (1, 2)), ("bad", (3, 4))))
+        good, bad = (
+            replace(move(name), pages=given) for name, given in (("good", (1, 2)), ("bad", (3, 4)))
+        )
         half.bind_connector_metadata(StepWork(loads=[good, bad, Move("empty", pages=(5,))]))
         client.done = [completion(1), completion(2, ok=False)]
         half.get_transfer_results()
@@ -242,7 +264,9 @@ def test_without_a_client_every_hook_answers():
     half.bind_connector_metadata(StepWork(loads=[move("a")], stores=[move("b")], prefill_tokens=5))
     half.wait_for_save()
     assert half.get_transfer_results() == ({"a"}, {"a"})
-    half.bind_connector_metadata(StepWork(number=1, stores=[move("b")], preempted=("c",), kept=("b",)))
+    half.bind_connector_metadata(
+        StepWork(number=1, stores=[move("b")], preempted=("c",), kept=("b",))
+    )
     half.wait_for_save()
     half.get_transfer_results()
     assert half.free_requests() == {"b"}
@@ -261,8 +285,12 @@ def test_pages_of_a_second_engine_of_the_process_end_the_cache_of_both(half, mon
     one_process.check()
     for _ in range(2):
         half.register_kv_caches({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
-    assert len(half.client.groups) == 1, "the first engine's loads must not go to the second's pages"
-    half.bind_connector_metadata(StepWork(namespace="engine: test\n", loads=[move("r")], computes=True))
+    assert len(half.client.groups) == 1, (
+        "the first engine's loads must not go to the second's pages"
+    )
+    half.bind_connector_metadata(
+        StepWork(namespace="engine: test\n", loads=[move("r")], computes=True)
+    )
     assert half.get_transfer_results() == ({"r"}, {"r"}) and half.client.loads == []
     for _ in range(2):  # whichever engine steps next
         assert "VLLM_ENABLE_V1_MULTIPROCESSING" in half.report().disabled

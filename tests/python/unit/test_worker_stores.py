@@ -18,7 +18,9 @@ from larder.vllm.worker import IDLE_WAIT_MS, LarderConnectorWorker  # noqa: E402
 
 class TestStores:
     def test_one_call_and_one_finish_a_step(self, half, client):
-        half.bind_connector_metadata(StepWork(number=1, stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True))
+        half.bind_connector_metadata(
+            StepWork(number=1, stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True)
+        )
         assert client.begun == [(5, 20)]
         half.wait_for_save()
         half.bind_connector_metadata(StepWork())
@@ -28,7 +30,10 @@ class TestStores:
 
     def test_groups_and_namespaces_have_calls_of_their_own(self, client):
         half = LarderConnectorWorker(setup(groups=(group(0), group(1, window=33))), client)
-        both, other = Move("a", [part(0, 2, 4), part(1, 2, 1)]), Move("b", [part(0, 1, 4)], "adapter: x\n")
+        both, other = (
+            Move("a", [part(0, 2, 4), part(1, 2, 1)]),
+            Move("b", [part(0, 1, 4)], "adapter: x\n"),
+        )
         half.bind_connector_metadata(StepWork(number=1, stores=[both, other, both], computes=True))
         assert client.begun == [(4, 16), (4, 4), (1, 4)]
 
@@ -82,11 +87,17 @@ class TestStores:
         the facts are compared."""
         half = LarderConnectorWorker(setup(), client)
         told = "engine: test\nrope: yarn\n"
-        half.bind_connector_metadata(StepWork(namespace=told, loads=[move("a")], stores=[move("b")], number=1))
+        half.bind_connector_metadata(
+            StepWork(namespace=told, loads=[move("a")], stores=[move("b")], number=1)
+        )
         assert half.off is None and client.namespaces == [told]
-        assert client.spaces == [0, 0], "load and store are in the namespace that the scheduler looks up"
+        assert client.spaces == [0, 0], (
+            "load and store are in the namespace that the scheduler looks up"
+        )
         half.wait_for_save()
-        half.bind_connector_metadata(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")]))
+        half.bind_connector_metadata(
+            StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")])
+        )
         half.wait_for_save()
         assert client.namespaces == [told, told + "adapter: x\n"]
 
@@ -94,17 +105,24 @@ class TestStores:
         half = named(LarderConnectorWorker(setup(), client))
         line = "adapter: x\n"
         for _ in range(2):
-            half.bind_connector_metadata(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line=line)]))
+            half.bind_connector_metadata(
+                StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line=line)])
+            )
             half.wait_for_save()
             half.bind_connector_metadata(StepWork(closed=[(line, True)]))
-        assert client.namespaces == ["engine: test\n", *["engine: test\n" + line] * 2] and client.closed == [(1, True), (2, True)]
+        assert client.namespaces == [
+            "engine: test\n",
+            *["engine: test\n" + line] * 2,
+        ] and client.closed == [(1, True), (2, True)]
 
 
 class TestStoresUnderWay:
     """Copies go on after their step: vLLM must not give their blocks to others meanwhile."""
 
     def store(self, half, number=1, *names):
-        half.bind_connector_metadata(StepWork(number=number, stores=[move(name) for name in names or ("a",)], computes=True))
+        half.bind_connector_metadata(
+            StepWork(number=number, stores=[move(name) for name in names or ("a",)], computes=True)
+        )
         half.wait_for_save()
 
     def step(self, half, **work):
@@ -148,7 +166,9 @@ class TestStoresUnderWay:
         self.step(half, computes=False)
         assert client.store_waits == [0, IDLE_WAIT_MS]
 
-    def test_what_a_preempted_request_stores_is_overtaken_before_its_blocks_are_written(self, half, client):
+    def test_what_a_preempted_request_stores_is_overtaken_before_its_blocks_are_written(
+        self, half, client
+    ):
         self.store(half, 1, "a")
         self.store(half, 2, "b")
         half.handle_preemptions(("b", "c"))
@@ -161,11 +181,17 @@ class TestStoresUnderWay:
         return LarderConnectorWorker(setup(groups=(group(0), group(1, window=33))), client)
 
     def store_window(self, half, number):
-        half.bind_connector_metadata(StepWork(number=number, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
+        half.bind_connector_metadata(
+            StepWork(
+                number=number, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True
+            )
+        )
         half.wait_for_save()
 
     # covers F-052
-    def test_blocks_of_a_window_that_a_step_writes_are_waited_for_and_then_taken(self, windows, client):
+    def test_blocks_of_a_window_that_a_step_writes_are_waited_for_and_then_taken(
+        self, windows, client
+    ):
         self.store_window(windows, 1)
         self.store_window(windows, 2)
         assert client.submitted == [WINDOW_ANSWER_WAIT_MS] * 2
@@ -173,9 +199,13 @@ class TestStoresUnderWay:
         windows.handle_preemptions(rewritten=(1,))
         assert client.store_waits == [WINDOW_COPY_WAIT_MS] and client.overtaken == []
         windows.handle_preemptions(rewritten=(2,))
-        assert client.store_waits == [WINDOW_COPY_WAIT_MS] * 2 and client.overtaken == [2], "in vain, so no effect may be seen"
+        assert client.store_waits == [WINDOW_COPY_WAIT_MS] * 2 and client.overtaken == [2], (
+            "in vain, so no effect may be seen"
+        )
         windows.bind_connector_metadata(StepWork(computes=True, rewritten=(2,)))
-        assert len(client.store_waits) == 2, "no effect can be seen any more: the store is waited for once"
+        assert len(client.store_waits) == 2, (
+            "no effect can be seen any more: the store is waited for once"
+        )
 
     def test_a_step_that_writes_none_of_them_waits_for_nothing(self, windows, client):
         self.store_window(windows, 1)
@@ -189,7 +219,10 @@ class TestStoresUnderWay:
         for number in (1, 2, 3):
             self.store_window(windows, number)
         ends = iter(([1], [3], [2]))
-        client.store_poll, wait = lambda wait_ms: [(ticket, Stored(1, 0, 0, 1, 1)) for ticket in next(ends)], client.store_poll
+        client.store_poll, wait = (
+            lambda wait_ms: [(ticket, Stored(1, 0, 0, 1, 1)) for ticket in next(ends)],
+            client.store_poll,
+        )
         windows.handle_preemptions(rewritten=(2,))
         assert next(ends, None) is None and client.overtaken == []
         client.store_poll = wait

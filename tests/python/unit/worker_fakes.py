@@ -108,7 +108,9 @@ class Client:
 
     def after_stream(self, stream):
         if self.fail in ("after_stream", "captured"):
-            raise LarderError("larder_after_stream", 6 if self.fail == "after_stream" else FAILED_PRECONDITION)
+            raise LarderError(
+                "larder_after_stream", 6 if self.fail == "after_stream" else FAILED_PRECONDITION
+            )
         self.streams.append((stream, len(self.loads), len(self.submitted)))
 
     def store_abandon(self):

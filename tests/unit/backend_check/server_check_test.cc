@@ -30,14 +30,19 @@ class ServerCheckTest : public testing::Test {
  protected:
   ServerCheckTest() { options_.unix_path = server_.socket(); }
   ServerFacts check() {
-    return check_server(options_, {remote::Kind::kStandalone, {"", 0, options_.unix_path}, {}, clock_.now_ns() + 20'000'000'000},
+    return check_server(options_,
+                        {remote::Kind::kStandalone,
+                         {"", 0, options_.unix_path},
+                         {},
+                         clock_.now_ns() + 20'000'000'000},
                         clock_);
   }
   // The result of the check if one command gets this answer.
   ServerFacts check_with(const std::string& command, const std::string& answer) {
-    const HookScope hooked(server_, [command, answer](const FakeServer::Words& words) -> std::optional<std::string> {
-      return words[0] == command ? std::optional(answer) : std::nullopt;
-    });
+    const HookScope hooked(
+        server_, [command, answer](const FakeServer::Words& words) -> std::optional<std::string> {
+          return words[0] == command ? std::optional(answer) : std::nullopt;
+        });
     return check();
   }
 
@@ -81,10 +86,12 @@ TEST_F(ServerCheckTest, AServerThatTakesNoWritesIsNotWrittenTo) {
 TEST_F(ServerCheckTest, OtherBytesThanWereStoredAreNoRate) {
   const std::string value(remote::kPartBytes, 'x');
   bool first = true;  // the test asks while the server is not there
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] != "GET" || std::exchange(first, false)) return std::nullopt;
-    return "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
-  });
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                           if (words[0] != "GET" || std::exchange(first, false))
+                             return std::nullopt;
+                           return "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
+                         });
   const ServerFacts facts = check();
   EXPECT_GT(facts.set_bytes_per_s, 0U);
   EXPECT_EQ(facts.get_bytes_per_s, 0U);
@@ -92,38 +99,46 @@ TEST_F(ServerCheckTest, OtherBytesThanWereStoredAreNoRate) {
 }
 
 TEST_F(ServerCheckTest, ARefusedGreetingEndsIt) {
-  EXPECT_EQ(check_with("HELLO", "-NOAUTH HELLO must be called authenticated\r\n").ended, Step::kGreet);
+  EXPECT_EQ(check_with("HELLO", "-NOAUTH HELLO must be called authenticated\r\n").ended,
+            Step::kGreet);
   const ServerFacts wrong_pass = check_with("HELLO", "-WRONGPASS hunter2\r\n");
   EXPECT_THAT(wrong_pass.failure.text(), HasSubstr("(WRONGPASS)"));
   EXPECT_THAT(wrong_pass.failure.text(), testing::Not(HasSubstr("hunter2")));
-  EXPECT_THAT(check_with("HELLO", "-ERR unknown command\r\n").failure.text(), HasSubstr("does not know HELLO"));
+  EXPECT_THAT(check_with("HELLO", "-ERR unknown command\r\n").failure.text(),
+              HasSubstr("does not know HELLO"));
   options_.password_file = "/nonexistent";
   EXPECT_THAT(check().failure.text(), HasSubstr("backend.password_file: /nonexistent"));
 }
 
 // Names of other servers are shown: the names could be the server's own input.
 TEST(ServerCheckOfOthersTest, APasswordThatIsSentBackIsNoName) {
-  const std::string file = testing::TempDir() + "/server_check_password." + std::to_string(::getpid());
+  const std::string file =
+      testing::TempDir() + "/server_check_password." + std::to_string(::getpid());
   std::ofstream(file) << "hunter2\n";
   const base::MonotonicClock clock;
   remote::RemoteOptions options;
   options.password_file = options.sentinel_password_file = file;
   options.sentinel_master = "pool";
-  const auto check = [&](FakeServer& server, remote::Kind kind, const std::string& command, const std::string& host) {
+  const auto check = [&](FakeServer& server, remote::Kind kind, const std::string& command,
+                         const std::string& host) {
     const std::string bulk = "$" + std::to_string(host.size()) + "\r\n" + host + "\r\n";
-    const std::string named = "*2\r\n" + bulk + "$1\r\n1\r\n", map = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk + ":1\r\n";
+    const std::string named = "*2\r\n" + bulk + "$1\r\n1\r\n",
+                      map = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk + ":1\r\n";
     const HookScope hooked(server, [=](const FakeServer::Words& words) {
       return words[0] == command ? std::optional(command == "CLUSTER" ? map : named) : std::nullopt;
     });
-    return check_server(options, {kind, {"127.0.0.1", server.port()}, {}, clock.now_ns() + 10'000'000'000}, clock);
+    return check_server(
+        options, {kind, {"127.0.0.1", server.port()}, {}, clock.now_ns() + 10'000'000'000}, clock);
   };
   FakeServer node({}, FakeServer::Kind::kCluster), sentinel({}, FakeServer::Kind::kSentinel);
   const ServerFacts map = check(node, remote::Kind::kNode, "CLUSTER", "node.example");
   ASSERT_TRUE(map.failure.ok()) << map.failure.text();
   EXPECT_EQ(map.map->front().master, (remote::Endpoint{"node.example", 1}));
-  EXPECT_EQ(check(sentinel, remote::Kind::kSentinel, "SENTINEL", "node.example").named, (remote::Endpoint{"node.example", 1}));
+  EXPECT_EQ(check(sentinel, remote::Kind::kSentinel, "SENTINEL", "node.example").named,
+            (remote::Endpoint{"node.example", 1}));
   for (const char* host : {"hunter2", "a.hunter2.b"}) {
-    EXPECT_THAT(check(node, remote::Kind::kNode, "CLUSTER", host).failure.text(), HasSubstr("sends our password back"));
+    EXPECT_THAT(check(node, remote::Kind::kNode, "CLUSTER", host).failure.text(),
+                HasSubstr("sends our password back"));
     const ServerFacts facts = check(sentinel, remote::Kind::kSentinel, "SENTINEL", host);
     EXPECT_THAT(facts.failure.text(), HasSubstr("sends our password back"));
     EXPECT_FALSE(facts.named);
@@ -132,7 +147,8 @@ TEST(ServerCheckOfOthersTest, APasswordThatIsSentBackIsNoName) {
 }
 
 TEST_F(ServerCheckTest, NonsenseEndsIt) {
-  for (const char* nonsense : {"HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", ":1\r\n", "$-2\r\n"}) {
+  for (const char* nonsense : {"HTTP/1.1 400 Bad Request\r\n\r\n",
+                               "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", ":1\r\n", "$-2\r\n"}) {
     const ServerFacts facts = check_with("HELLO", nonsense);
     EXPECT_EQ(facts.ended, Step::kGreet) << nonsense;
     EXPECT_THAT(facts.failure.text(), HasSubstr("broke the protocol")) << nonsense;
@@ -159,8 +175,9 @@ TEST_F(ServerCheckTest, AStopCutsItShort) {
     while (server_.connections == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     stop.request_stop();
   });
-  const ServerToCheck server{
-      .endpoint = {"", 0, options_.unix_path}, .end_ns = clock_.now_ns() + 20'000'000'000, .stop = stop.get_token()};
+  const ServerToCheck server{.endpoint = {"", 0, options_.unix_path},
+                             .end_ns = clock_.now_ns() + 20'000'000'000,
+                             .stop = stop.get_token()};
   const ServerFacts facts = check_server(options_, server, clock_);
   EXPECT_EQ(facts.ended, Step::kGreet);
   EXPECT_EQ(facts.failure.to_string(), Status(Code::kUnavailable, "stopping").to_string());
@@ -169,7 +186,8 @@ TEST_F(ServerCheckTest, AStopCutsItShort) {
 TEST_F(ServerCheckTest, NobodyIsAskedAfterTheStop) {
   std::stop_source stop;
   stop.request_stop();
-  const InstallationFacts facts = check_installation(options_, clock_, Measured::kAnswersAlone, stop.get_token());
+  const InstallationFacts facts =
+      check_installation(options_, clock_, Measured::kAnswersAlone, stop.get_token());
   ASSERT_EQ(facts.servers.size(), 1U);
   EXPECT_EQ(facts.servers.front().facts.failure.code(), Code::kUnavailable);
   EXPECT_EQ(server_.connections, 0U);

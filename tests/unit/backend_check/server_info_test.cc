@@ -18,17 +18,26 @@ remote::Reply list(std::vector<std::string> words) {
 
 TEST(ServerInfoTest, AValkeyIsNotTheRedisThatItIsCompatibleWith) {
   ServerFacts facts;
-  take_info("# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nserver_mode:standalone\r\n", facts);
+  take_info(
+      "# "
+      "Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nserver_mode:"
+      "standalone\r\n",
+      facts);
   EXPECT_EQ(facts.product + " " + facts.version + " " + facts.mode, "Valkey 8.0.1 standalone");
   facts = {};
-  take_info("# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\n# Replication\r\nrole:slave\r\n", facts);
-  EXPECT_EQ(facts.product + " " + facts.version + " " + facts.mode + " " + facts.role, "Redis 7.0.15 cluster replica");
+  take_info(
+      "# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\n# Replication\r\nrole:slave\r\n",
+      facts);
+  EXPECT_EQ(facts.product + " " + facts.version + " " + facts.mode + " " + facts.role,
+            "Redis 7.0.15 cluster replica");
 }
 
 TEST(ServerInfoTest, NumbersAndSettings) {
   ServerFacts facts;
   take_info(
-      "# Memory\r\nused_memory:123\r\nused_memory_human:1K\r\ntotal_system_memory:99\r\nmaxmemory:0\r\n"
+      "# "
+      "Memory\r\nused_memory:123\r\nused_memory_human:1K\r\ntotal_system_memory:99\r\nmaxmemory:"
+      "0\r\n"
       "maxmemory_policy:allkeys-lru\r\n# Persistence\r\naof_enabled:1\r\n",
       facts);
   EXPECT_EQ(facts.used_bytes, 123U);
@@ -46,11 +55,12 @@ TEST(ServerInfoTest, NumbersAndSettings) {
 }
 
 TEST(ServerInfoTest, ASentinelTellsHowItWatches) {
-  const remote::Reply masters{remote::Reply::Kind::kArray,
-                              "",
-                              0,
-                              {list({"name", "x", "quorum", "9", "num-slaves", "9"}),
-                               list({"name", "kv", "quorum", "2", "num-slaves", "1", "num-other-sentinels", "3"})}};
+  const remote::Reply masters{
+      remote::Reply::Kind::kArray,
+      "",
+      0,
+      {list({"name", "x", "quorum", "9", "num-slaves", "9"}),
+       list({"name", "kv", "quorum", "2", "num-slaves", "1", "num-other-sentinels", "3"})}};
   ServerFacts facts;
   take_masters(masters, "nobody", facts);
   EXPECT_FALSE(facts.quorum || facts.replicas || facts.other_sentinels);
@@ -63,14 +73,18 @@ TEST(ServerInfoTest, ASentinelTellsHowItWatches) {
 // The server got the password, and repeats the password wherever possible.
 TEST(ServerInfoTest, AHostileServerHasNoWordOfItsOwnHere) {
   ServerFacts facts;
-  take_hello(list({"server", "hunter2", "version", "hunter2", "mode", "hunter2", "role", "hunter2"}), facts);
+  take_hello(
+      list({"server", "hunter2", "version", "hunter2", "mode", "hunter2", "role", "hunter2"}),
+      facts);
   take_info(
-      "\nredis_version:hunter2\r\nvalkey_version:hunter2\r\nredis_mode:hunter2\r\nserver_mode:hunter2\r\nrole:hunter2\r\n"
+      "\nredis_version:hunter2\r\nvalkey_version:hunter2\r\nredis_mode:hunter2\r\nserver_mode:"
+      "hunter2\r\nrole:hunter2\r\n"
       "maxmemory:hunter2\r\nmaxmemory_policy:hunter2\r\naof_enabled:hunter2\r\n",
       facts);
   take_config(list({"databases", "hunter2"}), facts);
   take_config(list({"io-threads", "hunter2"}), facts);
-  take_masters({remote::Reply::Kind::kArray, "", 0, {list({"name", "kv", "quorum", "hunter2"})}}, "kv", facts);
+  take_masters({remote::Reply::Kind::kArray, "", 0, {list({"name", "kv", "quorum", "hunter2"})}},
+               "kv", facts);
   EXPECT_EQ(facts.product + facts.version + facts.mode + facts.role + facts.policy, "");
   EXPECT_FALSE(facts.quorum);
   EXPECT_FALSE(facts.max_bytes || facts.append_only || facts.databases || facts.io_threads);

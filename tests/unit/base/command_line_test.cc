@@ -36,7 +36,8 @@ constexpr Option<Arguments> kOptions[] = {
     {"--skip", "true or false", note},
 };
 
-Result<Arguments> parse(const Words& words, const Grammar<Arguments>& grammar, Arguments defaults = {}) {
+Result<Arguments> parse(const Words& words, const Grammar<Arguments>& grammar,
+                        Arguments defaults = {}) {
   return parse_command_line<Arguments>(kOptions, grammar, words, std::move(defaults));
 }
 std::vector<std::string> log_of(const Words& words, const Grammar<Arguments>& grammar) {
@@ -44,13 +45,18 @@ std::vector<std::string> log_of(const Words& words, const Grammar<Arguments>& gr
   return arguments.ok() ? arguments->log : std::vector<std::string>{arguments.status().text()};
 }
 
-constexpr Grammar<Arguments> kAnywhere{.unknown = "is unknown", .operands = &Arguments::words, .rest = &Arguments::rest};
-constexpr Grammar<Arguments> kStrict{
-    .unknown = "is unknown", .option_is_no_value = true, .empty_is_missing = true, .quotes_word = true};
-constexpr Grammar<Arguments> kLetters{.unknown = "is unknown", .operands = &Arguments::words, .letters = true};
+constexpr Grammar<Arguments> kAnywhere{
+    .unknown = "is unknown", .operands = &Arguments::words, .rest = &Arguments::rest};
+constexpr Grammar<Arguments> kStrict{.unknown = "is unknown",
+                                     .option_is_no_value = true,
+                                     .empty_is_missing = true,
+                                     .quotes_word = true};
+constexpr Grammar<Arguments> kLetters{
+    .unknown = "is unknown", .operands = &Arguments::words, .letters = true};
 
 TEST(CommandLineParserTest, OptionsStandBetweenOperandsUntilTwoDashes) {
-  const Result<Arguments> arguments = parse({"get", "--name", "x", "--json", "it", "--name=y=z", "--", "--json", "-"}, kAnywhere);
+  const Result<Arguments> arguments =
+      parse({"get", "--name", "x", "--json", "it", "--name=y=z", "--", "--json", "-"}, kAnywhere);
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
   EXPECT_THAT(arguments->log, ElementsAre("--name=x", "--name=y=z"));
   EXPECT_TRUE(arguments->json);
@@ -79,7 +85,8 @@ TEST(CommandLineParserTest, AMissingOrBadValueIsNamedByItsOption) {
   EXPECT_THAT(log_of({"--name=bad"}, kAnywhere), ElementsAre("'--name' needs a name"));
   EXPECT_THAT(log_of({"--name="}, kAnywhere), ElementsAre("--name="));
   EXPECT_THAT(log_of({"--name", "--json"}, kAnywhere), ElementsAre("--name=--json"));
-  const Grammar<Arguments> hinting{.unknown = "is unknown", .hint = " (see --help)", .empty_is_missing = true};
+  const Grammar<Arguments> hinting{
+      .unknown = "is unknown", .hint = " (see --help)", .empty_is_missing = true};
   EXPECT_THAT(log_of({"--name"}, hinting), ElementsAre("'--name' needs a name (see --help)"));
   EXPECT_THAT(log_of({"--name="}, hinting), ElementsAre("'--name' needs a name (see --help)"));
   EXPECT_THAT(log_of({"--name", ""}, hinting), ElementsAre("'--name' needs a name (see --help)"));
@@ -102,7 +109,8 @@ TEST(CommandLineParserTest, AValueMayJoinALetter) {
 }
 
 TEST(CommandLineParserTest, AFlagMayAlsoBeAnOptionWithAValue) {
-  EXPECT_THAT(log_of({"--skip", "--skip=false", "--skip="}, kAnywhere), ElementsAre("--skip", "--skip=false", "--skip="));
+  EXPECT_THAT(log_of({"--skip", "--skip=false", "--skip="}, kAnywhere),
+              ElementsAre("--skip", "--skip=false", "--skip="));
   EXPECT_EQ(parse({"--skip", "false"}, kAnywhere)->words, std::vector<std::string>{"false"});
 }
 

@@ -18,12 +18,14 @@ TEST(FileLimitTest, AFileOverTheLimitNamesFileLimitAndRemedy) {
   const test::FileSizeLimit limit(1'024'000);
   const Status status = file_failure(EFBIG, "ftruncate /dev/shm/x.arena to 64 MiB");
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
-  EXPECT_THAT(status.text(), AllOf(HasSubstr("/dev/shm/x.arena"), HasSubstr("1000 KiB"), HasSubstr("ulimit -f unlimited")));
+  EXPECT_THAT(status.text(), AllOf(HasSubstr("/dev/shm/x.arena"), HasSubstr("1000 KiB"),
+                                   HasSubstr("ulimit -f unlimited")));
 }
 
 // covers F-108
 TEST(FileLimitTest, OtherFailuresAreAsTheyWere) {
-  EXPECT_EQ(file_failure(ENOSPC, "fallocate").to_string(), Status::from_errno(ENOSPC, "fallocate").to_string());
+  EXPECT_EQ(file_failure(ENOSPC, "fallocate").to_string(),
+            Status::from_errno(ENOSPC, "fallocate").to_string());
 }
 
 }  // namespace

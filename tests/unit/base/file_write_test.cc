@@ -30,7 +30,8 @@ class FileWriteTest : public testing::Test {
   }
   static void expect_limit_named(const Status& status) {
     EXPECT_EQ(status.code(), Code::kResourceExhausted);
-    EXPECT_THAT(status.text(), AllOf(HasSubstr("write x: "), HasSubstr("no file over 64 KiB"), HasSubstr("ulimit -f unlimited")));
+    EXPECT_THAT(status.text(), AllOf(HasSubstr("write x: "), HasSubstr("no file over 64 KiB"),
+                                     HasSubstr("ulimit -f unlimited")));
   }
 
   Fd file_{::memfd_create("larder-test", MFD_CLOEXEC)};

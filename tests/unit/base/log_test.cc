@@ -13,14 +13,17 @@ namespace {
 constexpr std::string_view kTime = "2026-11-22T11:00:00.000Z";
 
 TEST(LogTest, TextHasFieldsBehindIt) {
-  EXPECT_EQ(log_line(LogFormat::kText, kTime, LogLevel::kInfo, "applied", {{"namespace", "ml"}, {"name", "chat"}}),
+  EXPECT_EQ(log_line(LogFormat::kText, kTime, LogLevel::kInfo, "applied",
+                     {{"namespace", "ml"}, {"name", "chat"}}),
             "2026-11-22T11:00:00.000Z info applied namespace=ml name=chat");
 }
 
 TEST(LogTest, NothingForgesALine) {
-  const std::string line = log_line(LogFormat::kText, kTime, LogLevel::kError, "a\nb", {{"k", "c\r\nd"}});
+  const std::string line =
+      log_line(LogFormat::kText, kTime, LogLevel::kError, "a\nb", {{"k", "c\r\nd"}});
   EXPECT_EQ(line.find_first_of("\r\n"), std::string::npos);
-  const std::string json = log_line(LogFormat::kJson, kTime, LogLevel::kError, "a\nb\",\"level\":\"info", {{"k", "c\r\nd"}});
+  const std::string json = log_line(LogFormat::kJson, kTime, LogLevel::kError,
+                                    "a\nb\",\"level\":\"info", {{"k", "c\r\nd"}});
   EXPECT_EQ(json.find_first_of("\r\n"), std::string::npos);
   const auto parsed = nlohmann::json::parse(json);
   EXPECT_EQ(parsed["level"], "error");
@@ -55,7 +58,8 @@ TEST(LogTest, WhateverTheBytesItIsJson) {
 }
 
 TEST(LogTest, ValidTextStaysAsItIs) {
-  for (const std::string text : {"plain", "größe", "日本", "\xf0\x9f\x98\x80", "tab\tquote\"back\\slash"})
+  for (const std::string text :
+       {"plain", "größe", "日本", "\xf0\x9f\x98\x80", "tab\tquote\"back\\slash"})
     EXPECT_EQ(nlohmann::json::parse(json_text(text)), text);
   // overlong
   EXPECT_EQ(nlohmann::json::parse(json_text("a\xc0\xaf")), "a\xef\xbf\xbd\xef\xbf\xbd");

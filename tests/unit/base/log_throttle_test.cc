@@ -71,7 +71,8 @@ TEST_F(LogThrottleTest, ARefusalIsToldOnceAndCountedOnceAMinute) {
   std::string log;
   for (int s = 0; s < 300; ++s) {
     log += lines_of([&] {
-      for (int process = 0; process < 9; ++process) refusals.log("uid 1000, no", LogLevel::kWarning, "refused");
+      for (int process = 0; process < 9; ++process)
+        refusals.log("uid 1000, no", LogLevel::kWarning, "refused");
       refusals.tell();
     });
     clock_.advance_ms(1000);
@@ -84,26 +85,31 @@ TEST_F(LogThrottleTest, ARefusalIsToldOnceAndCountedOnceAMinute) {
 TEST_F(LogThrottleTest, EachCauseHasItsLineAndNumbersMakeNone) {
   const std::string log = lines_of([] {
     for (int i = 0; i < 50; ++i) {
-      log_refusal("uid 7", "all " + std::to_string(i) + " sessions are taken", LogLevel::kWarning, "full " + std::to_string(i));
+      log_refusal("uid 7", "all " + std::to_string(i) + " sessions are taken", LogLevel::kWarning,
+                  "full " + std::to_string(i));
       log_refusal("uid 7", "version " + std::to_string(i), LogLevel::kWarning, "other version");
     }
   });
   EXPECT_EQ(count(log), 2) << log;
   EXPECT_THAT(log, HasSubstr("full 0\n"));
-  EXPECT_THAT(lines_of([] { tell_all_left_out(); }), HasSubstr("left out: 49 more lines of uid 7: all # sessions are taken\n"));
+  EXPECT_THAT(lines_of([] { tell_all_left_out(); }),
+              HasSubstr("left out: 49 more lines of uid 7: all # sessions are taken\n"));
 }
 
 // A stranger sends namespaces of random ids: these once took every place of the table, a line each.
 TEST_F(LogThrottleTest, IdsOfARefusalMakeNoCause) {
   const std::string log = lines_of([] {
     for (int i = 0; i < 200; ++i) {
-      const std::string id = std::string(20, "abcdef"[i % 6]) + std::to_string(10'000'000 + i) + "beef";
-      log_refusal("uid 7", "namespace id " + id + " is not the hash", LogLevel::kWarning, "refused");
+      const std::string id =
+          std::string(20, "abcdef"[i % 6]) + std::to_string(10'000'000 + i) + "beef";
+      log_refusal("uid 7", "namespace id " + id + " is not the hash", LogLevel::kWarning,
+                  "refused");
     }
     log_refusal("uid 8", "a bad face", LogLevel::kWarning, "another user");
   });
   EXPECT_EQ(count(log), 2) << log;
-  EXPECT_THAT(lines_of([] { tell_all_left_out(); }), HasSubstr("199 more lines of uid 7: namespace id # is not the hash\n"));
+  EXPECT_THAT(lines_of([] { tell_all_left_out(); }),
+              HasSubstr("199 more lines of uid 7: namespace id # is not the hash\n"));
 }
 
 TEST_F(LogThrottleTest, AQuietSourceLeavesTheTable) {
@@ -120,14 +126,16 @@ TEST_F(LogThrottleTest, AQuietSourceLeavesTheTable) {
 // covers F-105
 TEST_F(LogThrottleTest, MoreSourcesThanPlacesShareOne) {
   const std::string lines = lines_of([&] {
-    for (int i = 0; i < 100'000; ++i) throttle_.log("stranger " + std::to_string(i), LogLevel::kWarning, "bad");
+    for (int i = 0; i < 100'000; ++i)
+      throttle_.log("stranger " + std::to_string(i), LogLevel::kWarning, "bad");
   });
   constexpr auto kMost = static_cast<std::ptrdiff_t>(LogThrottle::kMostSources);
   EXPECT_EQ(count(lines), kMost + 1);
   EXPECT_EQ(throttle_.sources(), LogThrottle::kMostSources + 1);
   clock_.advance_ms(1000);
-  EXPECT_THAT(lines_of([&] { throttle_.tell(); }),
-              HasSubstr("left out: " + std::to_string(100'000 - kMost - 1) + " more lines of others"));
+  EXPECT_THAT(
+      lines_of([&] { throttle_.tell(); }),
+      HasSubstr("left out: " + std::to_string(100'000 - kMost - 1) + " more lines of others"));
   clock_.advance_ms(4000);
   throttle_.tell();
   EXPECT_EQ(throttle_.sources(), 0U);

@@ -18,7 +18,8 @@ bool is_valid(std::string_view text) {
 }
 
 TEST(Utf8Test, ValidTextPasses) {
-  for (const std::string text : {"", "plain", "größe", "日本語", "עברית", "🙂", "tab-less \\ \" ?"})
+  for (const std::string text :
+       {"", "plain", "größe", "日本語", "עברית", "🙂", "tab-less \\ \" ?"})
     EXPECT_EQ(clean_text(text), text);
 }
 

@@ -36,7 +36,8 @@ class CapiTest : public testing::Test {
     return larder_set_namespace(client_, &ns);
   }
   larder_status register_pages() {
-    const larder_pages layers[] = {{pages_.data(), 4096, 4096, 4}, {pages_.data() + 16384, 4096, 4096, 4}};
+    const larder_pages layers[] = {{pages_.data(), 4096, 4096, 4},
+                                   {pages_.data() + 16384, 4096, 4096, 4}};
     return larder_register_pages(client_, 0, layers, 2);
   }
   larder_transfer transfer() {
@@ -101,7 +102,8 @@ TEST(Capi, AFileIsHashedWithoutAClient) {
   ::close(fd);
   larder_file_hash file{};
   char why[16];
-  EXPECT_EQ(larder_hash_file(path, nullptr, &file, why, sizeof(why)), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  EXPECT_EQ(larder_hash_file(path, nullptr, &file, why, sizeof(why)), LARDER_INVALID_ARGUMENT)
+      << "no struct_bytes";
   file.struct_bytes = sizeof(file);
   ASSERT_EQ(larder_hash_file(path, nullptr, &file, nullptr, 0), LARDER_OK);
   EXPECT_EQ(file.digest[0], 0x06);  // printf abc | xxh128sum
@@ -125,7 +127,8 @@ TEST_F(CapiTest, OrderOfSetUp) {
   EXPECT_EQ(set_namespace(), LARDER_FAILED_PRECONDITION);
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_FAILED_PRECONDITION);
   EXPECT_EQ(register_pages(), LARDER_OK);
-  EXPECT_EQ(larder_after_stream(client_, nullptr), LARDER_OK) << "pages in host memory have no stream";
+  EXPECT_EQ(larder_after_stream(client_, nullptr), LARDER_OK)
+      << "pages in host memory have no stream";
   EXPECT_EQ(larder_pages_leave(client_, 0), LARDER_OK) << "no larderd has the namespaces open";
   EXPECT_EQ(larder_pages_are_back(client_), LARDER_OK);
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_UNAVAILABLE);
@@ -194,7 +197,8 @@ TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   ASSERT_EQ(larder_store_poll(client_, ended, 2, 1000), 1U);
   EXPECT_EQ(ended[0].ticket, ticket);
   EXPECT_EQ(ended[0].refused, 1U);
-  const larder_request request{sizeof(larder_request), LARDER_DECIDED_ABSENT, 16, 0, 100, nullptr, 1, 0};
+  const larder_request request{
+      sizeof(larder_request), LARDER_DECIDED_ABSENT, 16, 0, 100, nullptr, 1, 0};
   larder_report_request(client_, &request);
   larder_report_prefill(client_, 16, 100);
   EXPECT_EQ(larder_wait_attached(client_, 1), LARDER_DEADLINE_EXCEEDED);
@@ -214,7 +218,8 @@ TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
 TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
   const larder_hashes hashes{hash_, 16, 1, 0, 0};
   std::uint64_t ticket = 7;
-  EXPECT_EQ(larder_fetch(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION) << "no namespace yet";
+  EXPECT_EQ(larder_fetch(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION)
+      << "no namespace yet";
   ASSERT_EQ(set_namespace(), LARDER_OK);
   larder_lower_tiers below{};
   EXPECT_EQ(larder_get_lower_tiers(client_, &below), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
@@ -230,7 +235,8 @@ TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
   EXPECT_EQ(larder_fetch(client_, &hashes, 100, &ticket), LARDER_UNAVAILABLE);
   EXPECT_EQ(ticket, 0U);
   larder_fetch_result result{};
-  EXPECT_EQ(larder_fetch_poll(client_, 1, 1000, &result), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  EXPECT_EQ(larder_fetch_poll(client_, 1, 1000, &result), LARDER_INVALID_ARGUMENT)
+      << "no struct_bytes";
   result.struct_bytes = sizeof(result);
   EXPECT_EQ(larder_fetch_poll(client_, 1, 1000, &result), LARDER_NOT_FOUND);
   larder_fetch_end(client_, 1);
@@ -239,7 +245,8 @@ TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
 TEST_F(CapiTest, WithoutLarderdNothingIsAskedOfABackend) {
   const larder_hashes hashes{hash_, 16, 1, 0, 0};
   std::uint64_t ticket = 7;
-  EXPECT_EQ(larder_probe(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION) << "no namespace yet";
+  EXPECT_EQ(larder_probe(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION)
+      << "no namespace yet";
   ASSERT_EQ(set_namespace(), LARDER_OK);
   EXPECT_EQ(larder_probe(client_, &hashes, 100, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_probe(client_, nullptr, 100, &ticket), LARDER_INVALID_ARGUMENT);
@@ -247,7 +254,8 @@ TEST_F(CapiTest, WithoutLarderdNothingIsAskedOfABackend) {
   EXPECT_EQ(larder_probe_each(client_, &hashes, 100, &ticket), LARDER_UNAVAILABLE);
   EXPECT_EQ(ticket, 0U);
   larder_probe_result result{};
-  EXPECT_EQ(larder_probe_poll(client_, 1, 1000, &result), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  EXPECT_EQ(larder_probe_poll(client_, 1, 1000, &result), LARDER_INVALID_ARGUMENT)
+      << "no struct_bytes";
   result.struct_bytes = sizeof(result);
   EXPECT_EQ(larder_probe_poll(client_, 1, 1000, &result), LARDER_NOT_FOUND);
   larder_probe_end(client_, 1);
@@ -273,10 +281,11 @@ TEST_F(CapiTest, AForkedChildIsRefusedAndMayClose) {
     larder_state state{};
     state.struct_bytes = sizeof(state);
     std::uint64_t ticket = 0;
-    const bool refused = larder_get_state(client_, &state) == LARDER_FAILED_PRECONDITION &&
-                         larder_lookup(client_, &hashes) == 0 && larder_reachable(client_, &hashes) == 0 &&
-                         larder_fetch(client_, &hashes, 100, &ticket) == LARDER_FAILED_PRECONDITION &&
-                         larder_probe(client_, &hashes, 100, &ticket) == LARDER_FAILED_PRECONDITION;
+    const bool refused =
+        larder_get_state(client_, &state) == LARDER_FAILED_PRECONDITION &&
+        larder_lookup(client_, &hashes) == 0 && larder_reachable(client_, &hashes) == 0 &&
+        larder_fetch(client_, &hashes, 100, &ticket) == LARDER_FAILED_PRECONDITION &&
+        larder_probe(client_, &hashes, 100, &ticket) == LARDER_FAILED_PRECONDITION;
     larder_close(client_);
     ::_exit(refused ? 0 : 1);
   }

@@ -30,7 +30,8 @@ class ActsTest : public testing::Test {
   // The next ACT, answered as if all but `absent` hashes were there. Returns the number of hashes.
   std::size_t answer(std::uint32_t absent = 0) {
     std::uint32_t request = 0;
-    const auto hashes = session_.receive<protocol::Act, protocol::BlockHash>(protocol::MessageType::kAct, &request);
+    const auto hashes =
+        session_.receive<protocol::Act, protocol::BlockHash>(protocol::MessageType::kAct, &request);
     acts_.acted(request, {2, static_cast<std::uint32_t>(hashes.size()) - absent, absent, 1});
     return hashes.size();
   }
@@ -45,7 +46,8 @@ TEST_F(ActsTest, ManyHashesAreAskedInMessagesAndTheirCountsSummed) {
   std::thread larderd([&] {
     for (const std::uint32_t absent : {0U, 10U, 5U}) asked += answer(absent);
   });
-  const Result<protocol::ActCounts> counts = acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 5000);
+  const Result<protocol::ActCounts> counts =
+      acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 5000);
   larderd.join();
   ASSERT_TRUE(counts.ok()) << counts.status().to_string();
   EXPECT_EQ(asked, 2500U);
@@ -54,9 +56,11 @@ TEST_F(ActsTest, ManyHashesAreAskedInMessagesAndTheirCountsSummed) {
   EXPECT_EQ(counts->refused, 3U);
 }
 
-Verb sent_verb(FakeSession& session, std::vector<protocol::BlockHash>& hashes, std::uint32_t* request = nullptr) {
+Verb sent_verb(FakeSession& session, std::vector<protocol::BlockHash>& hashes,
+               std::uint32_t* request = nullptr) {
   protocol::Act head{};
-  hashes = session.receive<protocol::Act, protocol::BlockHash>(protocol::MessageType::kAct, request, &head);
+  hashes = session.receive<protocol::Act, protocol::BlockHash>(protocol::MessageType::kAct, request,
+                                                               &head);
   return static_cast<Verb>(head.verb);
 }
 
@@ -80,7 +84,8 @@ TEST_F(ActsTest, TheLastOfManyHashesIsAskedForOnce) {
     EXPECT_EQ(sent_verb(session, sent, &request), Verb::kPrefetchLast);
     acts_.acted(request, {5, 1, 1023, 0});
   });
-  const Result<protocol::ActCounts> counts = acts_.run(session.attachment, Verb::kPrefetchLast, hashes_of(hashes), 5000);
+  const Result<protocol::ActCounts> counts =
+      acts_.run(session.attachment, Verb::kPrefetchLast, hashes_of(hashes), 5000);
   larderd.join();
   ASSERT_TRUE(counts.ok()) << counts.status().to_string();
   EXPECT_EQ(sent, std::vector(hashes.end() - 1024, hashes.end()));
@@ -97,9 +102,11 @@ TEST_F(ActsTest, WhereNobodyWaitsTheMessageIsSentAllTheSame) {
 
 TEST_F(ActsTest, NoAnswerEndsByTheDeadlineAndALateOneIsNothing) {
   const auto hashes = some_hashes(3);
-  EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 1).status().code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 1).status().code(),
+            Code::kDeadlineExceeded);
   EXPECT_EQ(answer(), 3U);
-  EXPECT_EQ(acts_.run(nullptr, Verb::kPin, hashes_of(hashes), 1).status().code(), Code::kUnavailable);
+  EXPECT_EQ(acts_.run(nullptr, Verb::kPin, hashes_of(hashes), 1).status().code(),
+            Code::kUnavailable);
 }
 
 TEST_F(ActsTest, ALostSessionEndsTheWait) {
@@ -108,7 +115,8 @@ TEST_F(ActsTest, ALostSessionEndsTheWait) {
     session_.receive<protocol::Act, protocol::BlockHash>(protocol::MessageType::kAct);
     acts_.lost(session_.attachment);
   });
-  EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 10'000).status().code(), Code::kUnavailable);
+  EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 10'000).status().code(),
+            Code::kUnavailable);
   loser.join();
 }
 
@@ -116,18 +124,21 @@ TEST_F(ActsTest, WhatWaitsIsBounded) {
   const auto one = some_hashes(1);
   for (std::size_t i = 0; i < Acts::kMaxWaiting; ++i)
     ASSERT_TRUE(acts_.run(session_.attachment, Verb::kPin, hashes_of(one), 0).ok());
-  EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(one), 0).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(one), 0).status().code(),
+            Code::kResourceExhausted);
   answer();
   EXPECT_TRUE(acts_.run(session_.attachment, Verb::kPin, hashes_of(one), 0).ok());
   const auto many = some_hashes(Acts::kMaxWaiting * protocol::kMaxKeysPerAct + 1);
-  EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(many), 0).status().code(), Code::kOutOfRange);
+  EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(many), 0).status().code(),
+            Code::kOutOfRange);
 }
 
 TEST(ActsOfAnOlderSidecar, AreNotAskedFor) {
   FakeSession old(0);
   Acts acts;
   const auto hashes = some_hashes(1);
-  EXPECT_EQ(acts.run(old.attachment, Verb::kPin, hashes_of(hashes), 1000).status().code(), Code::kUnsupported);
+  EXPECT_EQ(acts.run(old.attachment, Verb::kPin, hashes_of(hashes), 1000).status().code(),
+            Code::kUnsupported);
   EXPECT_TRUE(old.silent());
 }
 
@@ -143,7 +154,8 @@ TEST_F(ClientActsTest, PinnedChunksStayAndEvictedOnesGo) {
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   const auto act = [&](Verb verb, std::uint64_t first, std::uint32_t count) {
     const Transfer chunks = engine.transfer(first, count);
-    const Result<protocol::ActCounts> counts = engine.client->act(verb, hashes_of(chunks.hashes), 5000);
+    const Result<protocol::ActCounts> counts =
+        engine.client->act(verb, hashes_of(chunks.hashes), 5000);
     EXPECT_TRUE(counts.ok()) << counts.status().to_string();
     return counts.ok() ? *counts : protocol::ActCounts{};
   };

@@ -26,7 +26,8 @@ TEST_F(AskedTest, EveryHashOfARequestArrivesAndMakesTheEstimate) {
   const Transfer chunks = engine.transfer(0, 7);  // not a multiple of the hashes in an event
   const Hashes hashes = testing_support::hashes_of(chunks.hashes);
   const std::uint64_t tokens = 7 * 10'000;
-  for (int i = 0; i < 4; ++i) engine.client->report_request(hashes, {tokens, 0, 1000, protocol::Decision::kRecompute});
+  for (int i = 0; i < 4; ++i)
+    engine.client->report_request(hashes, {tokens, 0, 1000, protocol::Decision::kRecompute});
   ASSERT_TRUE(wait([&] { return stats().estimate.chunks_asked == 28; }));
   const stats::TracePage page = sidecar_->trace(0);
   ASSERT_EQ(page.requests.size(), 4U);
@@ -47,7 +48,8 @@ TEST_F(AskedTest, SaltedRequestsAreCountedAndNoOther) {
   for (std::uint64_t i = 0; i < rounds; ++i) {
     for (std::uint64_t n = 0; n < half; ++n)
       engine.client->report_request({}, {256, 0, 1000, protocol::Decision::kAbsent, i < 2});
-    ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].requests == (i + 1) * half; }));
+    ASSERT_TRUE(wait(
+        [&] { return !stats().models.empty() && stats().models[0].requests == (i + 1) * half; }));
   }
   EXPECT_EQ(stats().models[0].requests_salted, 2 * half);
 }

@@ -68,7 +68,8 @@ TEST_F(BelowTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   EXPECT_EQ(engine.client->lookups().reachable(hashes), 4U);
   EXPECT_EQ(engine.client->lookups().last_reachable(hashes), 4U);
   const Transfer behind = engine.transfer(2, 2);
-  std::vector<protocol::BlockHash> gap{hash_of(100), behind.hashes[0], hash_of(101), behind.hashes[1], hash_of(102)};
+  std::vector<protocol::BlockHash> gap{hash_of(100), behind.hashes[0], hash_of(101),
+                                       behind.hashes[1], hash_of(102)};
   EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(gap)), 4U) << "each chunk by itself";
   gap.resize(1);
   EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(gap)), 0U);
@@ -97,7 +98,8 @@ TEST_F(BelowTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
-  const Result<std::uint32_t> adapter = engine.client->add_namespace("engine: made-up\nadapter: x\n", "");
+  const Result<std::uint32_t> adapter =
+      engine.client->add_namespace("engine: made-up\nadapter: x\n", "");
   ASSERT_TRUE(adapter.ok() && engine.client->wait_namespace(*adapter, 5000).ok());
   const Transfer chunks = engine.transfer(0, 2);
   Hashes hashes = hashes_of(chunks.hashes);
@@ -116,7 +118,8 @@ TEST_F(BelowTest, AfterADropNothingIsReachable) {
       << "at once, whether larderd has heard of it or not";
   EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(chunks.hashes)), 0U);
   ASSERT_TRUE(engine.client->wait_namespace(0, 5000).ok());
-  EXPECT_TRUE(wait([&] { return engine.client->lookups().reachable(hashes_of(chunks.hashes)) == 0; }));
+  EXPECT_TRUE(
+      wait([&] { return engine.client->lookups().reachable(hashes_of(chunks.hashes)) == 0; }));
 }
 
 TEST_F(BelowTest, WithoutADiskThereIsNothing) {
@@ -129,7 +132,8 @@ TEST_F(BelowTest, WithoutADiskThereIsNothing) {
   EXPECT_FALSE(engine.client->below().has_value());
   EXPECT_EQ(engine.client->lookups().reachable(hashes_of(chunks.hashes)), 2U);
   EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(chunks.hashes)), 2U) << "as last()";
-  EXPECT_EQ(engine.client->fetch(hashes_of(chunks.hashes), 100).status().code(), Code::kUnsupported);
+  EXPECT_EQ(engine.client->fetch(hashes_of(chunks.hashes), 100).status().code(),
+            Code::kUnsupported);
 }
 
 }  // namespace

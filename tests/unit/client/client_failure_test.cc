@@ -25,7 +25,8 @@ const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 // Lets the test stop the copies of chosen chunks, or fail the copies.
 class GatedEngine final : public testing_support::HostCopies {
  public:
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const copy::PieceList& to) const override {
     if (gate.enter() == fail_turn) return {Code::kDataLoss, "told to"};
     gate.pass();
     return HostCopies::load(slot, root, to);
@@ -43,7 +44,8 @@ class ClientFailureTest : public loop::testing_support::SidecarTest {
   }
 
   // The sidecar, and an engine that has stored the chunks 0 to `chunks` - 1.
-  void start_with_stored(std::uint32_t chunks, const copy::CopyEngine& copies = copy::host_copy_engine()) {
+  void start_with_stored(std::uint32_t chunks,
+                         const copy::CopyEngine& copies = copy::host_copy_engine()) {
     start();
     engine_.emplace(config_.socket, kLayout, copies);
     ASSERT_TRUE(engine_->client->wait_attached(5000).ok());
@@ -102,7 +104,8 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
   EXPECT_TRUE(engine_->present(0, 2)) << "a new life starts warm";
   engine_->engine.wipe();
   gated_.gate.open();
-  EXPECT_EQ(engine_->await(*ticket).status, Code::kOk) << "the old mapping lives as long as its copies";
+  EXPECT_EQ(engine_->await(*ticket).status, Code::kOk)
+      << "the old mapping lives as long as its copies";
   EXPECT_TRUE(engine_->holds(0, 2));
   EXPECT_EQ(engine_->store(7, 1).stored, 1U);
 }
@@ -209,7 +212,8 @@ TEST_F(ClientFailureTest, ALoadThatCannotStartInTimeFails) {
 
 TEST_F(ClientFailureTest, ClosingWithQueuedLoadsEndsThem) {
   start_with_stored(2, gated_);
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(engine_->client->load(engine_->transfer(0, 2), 5000).ok());
+  for (int i = 0; i < 20; ++i)
+    ASSERT_TRUE(engine_->client->load(engine_->transfer(0, 2), 5000).ok());
   ASSERT_TRUE(gated_.gate.await_entered(2));
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -224,7 +228,8 @@ TEST_F(ClientFailureTest, AGrantThatComesTooLateIsGivenBack) {
   start(gated_clock_);
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; })) << "memory is touched: requests are granted";
+  EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; }))
+      << "memory is touched: requests are granted";
   {
     const std::lock_guard asleep(gated_clock_.gate);
     EXPECT_TRUE(engine.client->store_begin(engine.transfer(1, 1)).ok());

@@ -80,7 +80,9 @@ TEST_F(ClientTest, LookupCountsFromTheFirstChunkOn) {
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   engine.store(0, 3);
   ASSERT_TRUE(engine.await_present(0, 3));
-  EXPECT_EQ(engine.client->lookups().present(hashes_of({hash_of(0), hash_of(1), hash_of(99), hash_of(2)})), 2U);
+  EXPECT_EQ(engine.client->lookups().present(
+                hashes_of({hash_of(0), hash_of(1), hash_of(99), hash_of(2)})),
+            2U);
   EXPECT_EQ(engine.client->lookups().present(hashes_of({hash_of(99), hash_of(0)})), 0U);
   EXPECT_EQ(engine.client->lookups().present(hashes_of({})), 0U);
 }
@@ -138,7 +140,8 @@ TEST_F(ClientTest, WrongUseIsRefusedByName) {
   transfer.group = 0;
   transfer.pages.pop_back();
   EXPECT_EQ(engine.client->load(transfer, 0).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(engine.client->register_pages(0, engine.engine.pages()).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(engine.client->register_pages(0, engine.engine.pages()).code(),
+            Code::kFailedPrecondition);
   EXPECT_EQ(engine.client->set_namespace({}).code(), Code::kOutOfRange);
 }
 

@@ -21,7 +21,8 @@ class ClientThreadsTest : public loop::testing_support::SidecarTest {};
 
 // One engine a thread pair: a prober beside a thread that stores and loads bytes derived from the
 // key alone.
-void churn(EngineClient& engine, std::uint32_t seed, std::atomic<std::uint64_t>& loaded, std::atomic<std::uint64_t>& wrong) {
+void churn(EngineClient& engine, std::uint32_t seed, std::atomic<std::uint64_t>& loaded,
+           std::atomic<std::uint64_t>& wrong) {
   std::mt19937 random(seed);
   for (int round = 0; round < 150; ++round) {
     const std::uint64_t first = random() % 40;

@@ -13,13 +13,16 @@ namespace larder::client::testing_support {
 class HostCopies : public copy::CopyEngine {
  public:
   const char* name() const override { return "host, disturbed"; }
-  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+  Result<std::uint64_t> store(const copy::PieceList& from,
+                              std::span<std::byte> slot) const override {
     return copy::host_copy_engine().store(from, slot);
   }
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const copy::PieceList& to) const override {
     return copy::host_copy_engine().load(slot, root, to);
   }
-  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes, const copy::Fence* after) const override {
+  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes,
+                    const copy::Fence* after) const override {
     return copy::host_copy_engine().load_parts(parts, piece_bytes, after);
   }
 };

@@ -12,7 +12,8 @@ namespace {
 
 class CountingJob final : public CopyJob {
  public:
-  CountingJob(std::size_t parts, std::size_t fail_at) : CopyJob(parts), seen_(parts), fail_at_(fail_at) {}
+  CountingJob(std::size_t parts, std::size_t fail_at)
+      : CopyJob(parts), seen_(parts), fail_at_(fail_at) {}
   bool copy(std::size_t part) override {
     ++running_;
     ++seen_[part];
@@ -138,7 +139,8 @@ TEST(CopyPool, WhatNobodyWaitsForComesLast) {
     for (const char store : {'s', 't'})
       ASSERT_TRUE(pool.submit(std::make_shared<NotingJob>(store, order, ended, Urgency::kYields)));
     for (const char load : {'a', 'b'})
-      ASSERT_TRUE(pool.submit(std::make_shared<NotingJob>(load, order, ended, Urgency::kWaitedFor)));
+      ASSERT_TRUE(
+          pool.submit(std::make_shared<NotingJob>(load, order, ended, Urgency::kWaitedFor)));
     first->go_ = true;
     while (ended < 4) std::this_thread::yield();
   }

@@ -46,13 +46,15 @@ struct PageMemory {
 class Engine {
  public:
   // Without `memory`, pages are vectors of the engine's own.
-  explicit Engine(const PageLayout& layout, PageMemory memory = {}) : layout_(layout), elsewhere_(memory) {
+  explicit Engine(const PageLayout& layout, PageMemory memory = {})
+      : layout_(layout), elsewhere_(memory) {
     const std::uint64_t step = layout.piece_bytes + layout.gap_bytes;
     const std::uint64_t per_layer = step * kPages + layout.offset_bytes;
     const std::uint64_t each = per_layer * (layout.one_storage ? layout.layers : 1);
     for (std::uint32_t i = 0; i < (layout.one_storage ? 1 : layout.layers); ++i) {
       if (memory.allocate == nullptr) own_.emplace_back(each);
-      storages_.emplace_back(memory.allocate == nullptr ? own_.back().data() : memory.allocate(each), each);
+      storages_.emplace_back(
+          memory.allocate == nullptr ? own_.back().data() : memory.allocate(each), each);
       std::fill_n(seen(storages_.back().data()), each, std::byte{0xcd});
     }
     for (std::uint32_t layer = 0; layer < layout.layers; ++layer) {
@@ -60,8 +62,8 @@ class Engine {
       pages.page_bytes = layout.piece_bytes;
       pages.page_count = kPages;
       pages.stride_bytes = layout.one_storage ? step * layout.layers : step;
-      pages.base =
-          storages_[layout.one_storage ? 0 : layer].data() + layout.offset_bytes + (layout.one_storage ? step * layer : 0);
+      pages.base = storages_[layout.one_storage ? 0 : layer].data() + layout.offset_bytes +
+                   (layout.one_storage ? step * layer : 0);
       pages_.push_back(pages);
     }
   }
@@ -87,7 +89,9 @@ class Engine {
   }
   bool holds(std::uint32_t place, const protocol::BlockHash& hash) {
     bool equal = true;
-    each_byte(place, [&](std::byte& byte, std::uint64_t at) { equal = equal && byte == expected(hash, at); });
+    each_byte(place, [&](std::byte& byte, std::uint64_t at) {
+      equal = equal && byte == expected(hash, at);
+    });
     return equal;
   }
   bool gaps_untouched() const {
@@ -95,25 +99,30 @@ class Engine {
     for (const std::span<std::byte> storage : storages_) {
       gaps += storage.size();
       const std::byte* const bytes = seen(storage.data());
-      untouched += static_cast<std::uint64_t>(std::count(bytes, bytes + storage.size(), std::byte{0xcd}));
+      untouched +=
+          static_cast<std::uint64_t>(std::count(bytes, bytes + storage.size(), std::byte{0xcd}));
     }
     gaps -= layout_.piece_bytes * kPages * layout_.layers;
     return untouched >= gaps;
   }
 
   static std::byte expected(const protocol::BlockHash& hash, std::uint64_t at) {
-    return static_cast<std::byte>(((hash.lo + at / 8 + 1) * 0x9e3779b97f4a7c15ULL) >> (8 * (at % 8)));
+    return static_cast<std::byte>(((hash.lo + at / 8 + 1) * 0x9e3779b97f4a7c15ULL) >>
+                                  (8 * (at % 8)));
   }
 
  private:
-  std::byte* seen(std::byte* page) const { return elsewhere_.view != nullptr ? elsewhere_.view(page) : page; }
+  std::byte* seen(std::byte* page) const {
+    return elsewhere_.view != nullptr ? elsewhere_.view(page) : page;
+  }
   template <typename Visit>
   void each_byte(std::uint32_t place, const Visit& visit) {
     std::uint64_t at = 0;
     const std::vector<std::uint32_t> pages = chunk_pages(place);
     for (const LayerPages& layer : pages_)
       for (const std::uint32_t page : pages)
-        for (std::uint64_t i = 0; i < layout_.piece_bytes; ++i) visit(seen(layer.base + page * layer.stride_bytes)[i], at++);
+        for (std::uint64_t i = 0; i < layout_.piece_bytes; ++i)
+          visit(seen(layer.base + page * layer.stride_bytes)[i], at++);
   }
 
   const PageLayout layout_;
@@ -128,15 +137,18 @@ inline protocol::BlockHash hash_of(std::uint64_t number) {
 }
 
 inline Hashes hashes_of(const std::vector<protocol::BlockHash>& hashes) {
-  return {reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(protocol::BlockHash), hashes.size()};
+  return {reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(protocol::BlockHash),
+          hashes.size()};
 }
 
 // A client of a made-up engine, set up as an engine would.
 class EngineClient {
  public:
-  EngineClient(const std::string& socket, const PageLayout& layout, const copy::CopyEngine& copies = copy::host_copy_engine(),
+  EngineClient(const std::string& socket, const PageLayout& layout,
+               const copy::CopyEngine& copies = copy::host_copy_engine(),
                const std::string& fingerprint = "engine: made-up\n", PageMemory memory = {})
-      : engine(layout, memory), client(std::make_unique<Client>(Options{socket, "made-up " + layout.name, 2}, copies)) {
+      : engine(layout, memory),
+        client(std::make_unique<Client>(Options{socket, "made-up " + layout.name, 2}, copies)) {
     NamespaceSpec spec;
     spec.fingerprint = fingerprint + "layout: " + layout.name + "\n";
     spec.model = "made-up";
@@ -186,7 +198,8 @@ class EngineClient {
     return client->lookups().present(hashes_of(t.hashes)) == count;
   }
   bool await_present(std::uint64_t first, std::uint32_t count) const {
-    for (int i = 0; i < 10000 && !present(first, count); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 10000 && !present(first, count); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return present(first, count);
   }
   bool holds(std::uint64_t first, std::uint32_t count) {

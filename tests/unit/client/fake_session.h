@@ -23,7 +23,8 @@ class FakeSession {
  public:
   static constexpr std::uint64_t kArenaBytes = 4 << 20;
 
-  explicit FakeSession(std::uint64_t capabilities = protocol::kCapabilityAct, std::uint32_t version_minor = 0) {
+  explicit FakeSession(std::uint64_t capabilities = protocol::kCapabilityAct,
+                       std::uint32_t version_minor = 0) {
     const store::IndexShape shape{64, store::IndexShape::buckets_for(64), kArenaBytes, 1, 1};
     std::vector<Fd> fds;
     fds.push_back(memory(kArenaBytes));
@@ -31,7 +32,8 @@ class FakeSession {
     fds.push_back(memory(sizeof(protocol::SessionRegion)));
     index_ = *Mapping::map_shared(fds[1], shape.bytes(), PROT_READ | PROT_WRITE, "index");
     writer_.emplace(index_.data(), shape);
-    region_ = *Mapping::map_shared(fds[2], sizeof(protocol::SessionRegion), PROT_READ, "session region");
+    region_ =
+        *Mapping::map_shared(fds[2], sizeof(protocol::SessionRegion), PROT_READ, "session region");
     char name[] = "/tmp/larder-fake-lock-XXXXXX";
     fds.emplace_back(::mkstemp(name));
     ::unlink(name);
@@ -49,7 +51,8 @@ class FakeSession {
     if ((capabilities & protocol::kCapabilityResidency) != 0) {
       welcome.residency_bytes = protocol::residency_bytes(protocol::kLeastResidencyBuckets);
       fds.push_back(memory(welcome.residency_bytes));
-      below_ = *Mapping::map_shared(fds[4], welcome.residency_bytes, PROT_READ | PROT_WRITE, "residency filter");
+      below_ = *Mapping::map_shared(fds[4], welcome.residency_bytes, PROT_READ | PROT_WRITE,
+                                    "residency filter");
       residency_header().magic = protocol::kResidencyMagic;
       residency_header().version_major = protocol::kVersionMajor;
       residency_header().bucket_count = protocol::kLeastResidencyBuckets;
@@ -65,7 +68,8 @@ class FakeSession {
   // The next packet from the client, which must be of this type; its list of records. Empty after 5
   // s.
   template <typename Head, typename Record>
-  std::vector<Record> receive(protocol::MessageType type, std::uint32_t* request = nullptr, Head* told = nullptr) {
+  std::vector<Record> receive(protocol::MessageType type, std::uint32_t* request = nullptr,
+                              Head* told = nullptr) {
     std::vector<Record> records;
     pollfd waited{peer_.get(), POLLIN, 0};
     const bool came = ::poll(&waited, 1, 5000) == 1;
@@ -105,16 +109,22 @@ class FakeSession {
   // As many grants as keys, of slots of their own; generation is slot + 100.
   static std::vector<protocol::Grant> grants(std::size_t count, std::uint64_t slot_bytes) {
     std::vector<protocol::Grant> grants;
-    for (std::uint32_t slot = 0; slot < count; ++slot) grants.push_back({0, slot, slot + 100U, slot * slot_bytes});
+    for (std::uint32_t slot = 0; slot < count; ++slot)
+      grants.push_back({0, slot, slot + 100U, slot * slot_bytes});
     return grants;
   }
   Fd& peer() { return peer_; }
   // REQUIRES: made with kCapabilityResidency, as is the next.
-  protocol::ResidencyHeader& residency_header() { return *reinterpret_cast<protocol::ResidencyHeader*>(below_.data()); }
+  protocol::ResidencyHeader& residency_header() {
+    return *reinterpret_cast<protocol::ResidencyHeader*>(below_.data());
+  }
   // Shows a chunk in the residency filter.
-  void show_below(const protocol::NamespaceId& id, const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) {
-    const protocol::ResidencyPlace place = protocol::residency_place(id, hash, shard, group, protocol::kLeastResidencyBuckets);
-    auto* buckets = reinterpret_cast<protocol::ResidencyBucket*>(below_.data() + sizeof(protocol::ResidencyHeader));
+  void show_below(const protocol::NamespaceId& id, const protocol::BlockHash& hash,
+                  std::uint16_t shard, std::uint16_t group) {
+    const protocol::ResidencyPlace place =
+        protocol::residency_place(id, hash, shard, group, protocol::kLeastResidencyBuckets);
+    auto* buckets = reinterpret_cast<protocol::ResidencyBucket*>(below_.data() +
+                                                                 sizeof(protocol::ResidencyHeader));
     for (protocol::AtomicU64& word : buckets[place.bucket[0]].words) {
       if (word != 0) continue;
       word = place.tag;
@@ -122,7 +132,9 @@ class FakeSession {
     }
     ADD_FAILURE() << "the bucket is full";
   }
-  std::uint64_t heartbeat() const { return reinterpret_cast<const protocol::SessionRegion*>(region_.data())->heartbeat; }
+  std::uint64_t heartbeat() const {
+    return reinterpret_cast<const protocol::SessionRegion*>(region_.data())->heartbeat;
+  }
 
   std::shared_ptr<Attachment> attachment;
 

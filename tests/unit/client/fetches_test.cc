@@ -29,13 +29,15 @@ class FetchesTest : public testing::Test {
   // The ticket of a fetch that larderd has been asked for.
   std::uint64_t start(std::uint64_t count) {
     const auto hashes = some_hashes(count);
-    const Result<std::uint64_t> ticket = fetches_.start(session_.attachment, hashes_of(hashes), 60'000);
+    const Result<std::uint64_t> ticket =
+        fetches_.start(session_.attachment, hashes_of(hashes), 60'000);
     EXPECT_TRUE(ticket.ok()) << ticket.status().to_string();
     asked_ = session_.receive<protocol::Fetch, protocol::BlockHash>(MessageType::kFetch, &request_);
     return ticket.ok() ? *ticket : 0;
   }
   void answer(std::uint32_t families, FetchEnd reason) {
-    fetches_.answered(session_.attachment, request_, {families, static_cast<std::uint32_t>(reason), 4096, 7, 0});
+    fetches_.answered(session_.attachment, request_,
+                      {families, static_cast<std::uint32_t>(reason), 4096, 7, 0});
   }
 
   FakeSession session_{kTier};
@@ -83,7 +85,8 @@ TEST(FetchesOfASidecarWithoutATier, AreNotAskedFor) {
   FakeSession old;
   Fetches fetches;
   const auto hashes = some_hashes(1);
-  EXPECT_EQ(fetches.start(old.attachment, hashes_of(hashes), 1000).status().code(), Code::kUnsupported);
+  EXPECT_EQ(fetches.start(old.attachment, hashes_of(hashes), 1000).status().code(),
+            Code::kUnsupported);
   EXPECT_TRUE(old.silent());
 }
 
@@ -97,7 +100,8 @@ class ReachableTest : public testing::Test {
   }
   void show(std::uint64_t number, int parts) {
     for (int part = 0; part < parts; ++part)
-      session_.show_below(spec_.id, hash_of(number), static_cast<std::uint16_t>(part / 2), static_cast<std::uint16_t>(part % 2));
+      session_.show_below(spec_.id, hash_of(number), static_cast<std::uint16_t>(part / 2),
+                          static_cast<std::uint16_t>(part % 2));
   }
 
   FakeSession session_{kTier};

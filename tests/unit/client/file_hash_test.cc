@@ -25,7 +25,8 @@ constexpr std::size_t kMiB = 1 << 20;
 // Not the same byte everywhere, and different in every MiB.
 std::string content(std::size_t bytes) {
   std::string text(bytes, '\0');
-  for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>((i * 131 + i / kMiB * 7) >> 3);
+  for (std::size_t i = 0; i < bytes; ++i)
+    text[i] = static_cast<char>((i * 131 + i / kMiB * 7) >> 3);
   return text;
 }
 
@@ -42,7 +43,9 @@ std::string hex(const std::array<std::uint8_t, 16>& digest) {
 class FileHashTest : public testing::Test {
  protected:
   // Not in /dev/shm or a tmpfs /tmp: the page cache of a real file can be emptied.
-  FileHashTest() : folder_("file_hash_test." + std::to_string(::getpid())) { std::filesystem::create_directory(folder_); }
+  FileHashTest() : folder_("file_hash_test." + std::to_string(::getpid())) {
+    std::filesystem::create_directory(folder_);
+  }
   ~FileHashTest() override { std::filesystem::remove_all(folder_); }
 
   std::string write(const std::string& name, const std::string& text) {
@@ -65,8 +68,10 @@ class FileHashTest : public testing::Test {
 
 TEST_F(FileHashTest, TheDigestIsThatOfXxh128sum) {
   // printf abc | xxh128sum; an empty file.
-  EXPECT_EQ(hex(hash_file(write("abc", "abc").c_str(), {})->digest), "06b05ab6733a618578af5f94892f3950");
-  EXPECT_EQ(hex(hash_file(write("empty", "").c_str(), {})->digest), "99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(hex(hash_file(write("abc", "abc").c_str(), {})->digest),
+            "06b05ab6733a618578af5f94892f3950");
+  EXPECT_EQ(hex(hash_file(write("empty", "").c_str(), {})->digest),
+            "99aa06d3014798d86001c324468d497f");
 }
 
 TEST(StreamHashTest, EveryInstructionSetGivesTheSameDigestHoweverTheBytesCome) {
@@ -75,7 +80,8 @@ TEST(StreamHashTest, EveryInstructionSetGivesTheSameDigestHoweverTheBytesCome) {
   portable.update(text.data(), text.size());
   for (const std::size_t piece : {std::size_t{1000}, std::size_t{4096}, text.size()}) {
     StreamHash best;
-    for (std::size_t at = 0; at < text.size(); at += piece) best.update(&text[at], std::min(piece, text.size() - at));
+    for (std::size_t at = 0; at < text.size(); at += piece)
+      best.update(&text[at], std::min(piece, text.size() - at));
     EXPECT_EQ(best.digest(), portable.digest()) << piece;
   }
 }
@@ -92,7 +98,8 @@ TEST_F(FileHashTest, EveryByteCountsAcrossReads) {
   EXPECT_EQ(first->stamp.size_bytes, text.size());
   for (const std::size_t at : {std::size_t{0}, kMiB - 1, kMiB, 2 * kMiB + 12345, text.size() - 1}) {
     text[at] = static_cast<char>(text[at] ^ 1);
-    EXPECT_NE(hash_file(write("weights", text).c_str(), {})->digest, first->digest) << "byte " << at;
+    EXPECT_NE(hash_file(write("weights", text).c_str(), {})->digest, first->digest)
+        << "byte " << at;
     text[at] = static_cast<char>(text[at] ^ 1);
   }
   EXPECT_EQ(hash_file(write("weights", text).c_str(), {})->digest, first->digest);
@@ -117,7 +124,8 @@ TEST_F(FileHashTest, WhatIsNoRegularFileIsRefusedAndNothingWaits) {
   EXPECT_EQ(hash_file(fifo.c_str(), {}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(hash_file(folder_.c_str(), {}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(hash_file((folder_ + "/absent").c_str(), {}).status().code(), Code::kNotFound);
-  EXPECT_EQ(hash_file((write("file", "x") + "/below").c_str(), {}).status().code(), Code::kNotFound);
+  EXPECT_EQ(hash_file((write("file", "x") + "/below").c_str(), {}).status().code(),
+            Code::kNotFound);
 }
 
 TEST_F(FileHashTest, AStopEndsTheCall) {
@@ -158,8 +166,10 @@ TEST_F(FileHashTest, BytesBeyondThePageCacheCountAgainstTheLimitBeforeAnythingIs
   if (!drop_from_page_cache(path)) GTEST_SKIP() << "this file system keeps its pages";
   const Result<FileDigest> over = hash_file(path.c_str(), {kMiB, true});
   EXPECT_EQ(over.status().code(), Code::kOutOfRange) << over.status().to_string();
-  EXPECT_NE(over.status().text().find("8388608 bytes of " + path), std::string::npos) << over.status().text();
-  EXPECT_EQ(hash_file(path.c_str(), {kMiB, true}).status().code(), Code::kOutOfRange) << "the first call read no byte";
+  EXPECT_NE(over.status().text().find("8388608 bytes of " + path), std::string::npos)
+      << over.status().text();
+  EXPECT_EQ(hash_file(path.c_str(), {kMiB, true}).status().code(), Code::kOutOfRange)
+      << "the first call read no byte";
   const Result<FileDigest> within = hash_file(path.c_str(), {8 * kMiB, true});
   ASSERT_TRUE(within.ok()) << within.status().to_string();
   EXPECT_EQ(within->uncached_bytes, 8 * kMiB);
@@ -175,12 +185,14 @@ TEST_F(FileHashTest, EveryByteCountsForAProcessThatNeitherOwnsNorWritesTheFile) 
   const std::string path = write("weights", content(2 * kMiB));
   std::filesystem::permissions(path, std::filesystem::perms(0644));
   std::filesystem::permissions(folder_, std::filesystem::perms(0755));
-  ASSERT_EQ(hash_file(path.c_str(), {0, true})->uncached_bytes, 0U) << "root is told that all is cached";
+  ASSERT_EQ(hash_file(path.c_str(), {0, true})->uncached_bytes, 0U)
+      << "root is told that all is cached";
   ASSERT_EQ(::seteuid(65534), 0);
   const Result<FileDigest> other = hash_file(path.c_str(), {0, true});
   ASSERT_EQ(::seteuid(0), 0);
   EXPECT_EQ(other.status().code(), Code::kOutOfRange) << other.status().to_string();
-  EXPECT_NE(other.status().text().find("2097152 bytes"), std::string::npos) << other.status().text();
+  EXPECT_NE(other.status().text().find("2097152 bytes"), std::string::npos)
+      << other.status().text();
 }
 
 TEST_F(FileHashTest, AFileSystemThatIsNotKnownToBeLocalIsNot) {
@@ -193,7 +205,8 @@ TEST_F(FileHashTest, ALocalFileHasNoLimit) {
   const std::string path = write("weights", content(2 * kMiB));
   const Result<FileDigest> file = hash_file(path.c_str(), {});
   ASSERT_TRUE(file.ok());
-  if (!file->local) GTEST_SKIP() << "the build does not lie on a file system that is known to be local";
+  if (!file->local)
+    GTEST_SKIP() << "the build does not lie on a file system that is known to be local";
   drop_from_page_cache(path);
   const Result<FileDigest> again = hash_file(path.c_str(), {0, false});
   ASSERT_TRUE(again.ok()) << again.status().to_string();

@@ -43,7 +43,8 @@ TEST_F(StoresTest, WhatIsBegunAndWhatIsBeingWrittenIsSaidToBeWritten) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::vector<SlotRef> refs = granted(stores, 2);
   stores.asked(session_.attachment, refs);
-  EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 2U) << "finish() may still come";
+  EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 2U)
+      << "finish() may still come";
 
   std::thread finisher([&] { EXPECT_EQ(stores.finish(0).stored, 2U); });
   ASSERT_TRUE(gated_.gate.await_entered(1));
@@ -51,9 +52,12 @@ TEST_F(StoresTest, WhatIsBegunAndWhatIsBeingWrittenIsSaidToBeWritten) {
   EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 2U);
   gated_.gate.open();
   finisher.join();
-  EXPECT_EQ((session_.receive<protocol::SlotList, protocol::CommitRecord>(MessageType::kCommit).size()), 2U);
+  EXPECT_EQ(
+      (session_.receive<protocol::SlotList, protocol::CommitRecord>(MessageType::kCommit).size()),
+      2U);
   stores.asked(session_.attachment, refs);
-  EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 2U) << "no thread writes them any more";
+  EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 2U)
+      << "no thread writes them any more";
   EXPECT_TRUE(session_.silent());
 }
 
@@ -154,7 +158,8 @@ class ClientGrantsTest : public loop::testing_support::SidecarTest {
   void lose_session(EngineClient& engine) {
     const std::lock_guard asleep(gated_clock_.gate);
     ASSERT_TRUE(wait([&] {
-      for (std::uint64_t n = 1000; n < 1100; ++n) engine.status = engine.client->store_begin(engine.transfer(n, 1));
+      for (std::uint64_t n = 1000; n < 1100; ++n)
+        engine.status = engine.client->store_begin(engine.transfer(n, 1));
       return !engine.client->state().attached;
     }));
   }
@@ -184,8 +189,10 @@ TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
   std::thread finisher([&] { engine.client->store_finish(5000); });
   ASSERT_TRUE(gated.gate.await_entered(1));
   lose_session(engine);
-  EXPECT_TRUE(wait([&] { return engine.client->state().attachments == 2 && stats().slots_quarantined == 1; }))
-      << stats().slots_quarantined << " quarantined";
+  EXPECT_TRUE(wait([&] {
+    return engine.client->state().attachments == 2 && stats().slots_quarantined == 1;
+  })) << stats().slots_quarantined
+      << " quarantined";
   EXPECT_GT(stats().grants_reclaimed, 0U);
   gated.gate.open();
   finisher.join();

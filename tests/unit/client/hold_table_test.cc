@@ -29,7 +29,8 @@ class HoldTableTest : public testing::Test {
     set_word(1, protocol::SlotState::kCommitted, 7);
   }
   void set_word(std::uint32_t slot, protocol::SlotState state, std::uint64_t generation) {
-    auto* entries = reinterpret_cast<protocol::IndexEntry*>(index_.get() + protocol::index_sizes(4, 2).entries_offset);
+    auto* entries = reinterpret_cast<protocol::IndexEntry*>(
+        index_.get() + protocol::index_sizes(4, 2).entries_offset);
     entries[slot].word = protocol::make_word(state, generation);
   }
 
@@ -64,7 +65,8 @@ TEST_F(HoldTableTest, ASlotThatIsNotThereAnyMoreIsNotHeld) {
 // covers F-008
 TEST_F(HoldTableTest, NothingIsHeldInAnIndexThatIsSuperseded) {
   HoldTable holds(*region_);
-  reinterpret_cast<protocol::IndexHeader*>(index_.get())->dead = static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded);
+  reinterpret_cast<protocol::IndexHeader*>(index_.get())->dead =
+      static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded);
   EXPECT_FALSE(holds.acquire(reader_, 1, 7));
   EXPECT_EQ(region_->holds[0].load(), 0U);
 }
@@ -85,7 +87,8 @@ TEST_F(HoldTableTest, AFullTableIsAMiss) {
 TEST_F(HoldTableTest, HoldsAreGivenBackAlsoWithoutMemory) {
   HoldTable holds(*region_);
   std::vector<std::uint32_t> places;
-  for (std::uint32_t i = 0; i < protocol::kMaxHolds; ++i) places.push_back(holds.acquire(reader_, 1, 7).value());
+  for (std::uint32_t i = 0; i < protocol::kMaxHolds; ++i)
+    places.push_back(holds.acquire(reader_, 1, 7).value());
   testing_support::set_no_memory(true);
   for (const std::uint32_t place : places) holds.release(place);
   testing_support::set_no_memory(false);
@@ -93,12 +96,15 @@ TEST_F(HoldTableTest, HoldsAreGivenBackAlsoWithoutMemory) {
 }
 
 TEST_F(HoldTableTest, WhatIsCarriedOverIsHeldInTheNextTableTooUntilItIsReleased) {
-  auto next_region = std::make_unique<protocol::SessionRegion>(), last_region = std::make_unique<protocol::SessionRegion>();
+  auto next_region = std::make_unique<protocol::SessionRegion>(),
+       last_region = std::make_unique<protocol::SessionRegion>();
   HoldTable holds(*region_);
-  const auto next = std::make_shared<HoldTable>(*next_region), last = std::make_shared<HoldTable>(*last_region);
+  const auto next = std::make_shared<HoldTable>(*next_region),
+             last = std::make_shared<HoldTable>(*last_region);
   const auto held_in = [](const protocol::SessionRegion& region) {
     std::size_t count = 0;
-    for (std::uint64_t place = 0; place < region.holds_used; ++place) count += region.holds[place] == protocol::make_hold(1, 7);
+    for (std::uint64_t place = 0; place < region.holds_used; ++place)
+      count += region.holds[place] == protocol::make_hold(1, 7);
     return count;
   };
   const auto before = holds.acquire(reader_, 1, 7);
@@ -118,9 +124,11 @@ TEST_F(HoldTableTest, WhatIsCarriedOverIsHeldInTheNextTableTooUntilItIsReleased)
 }
 
 TEST_F(HoldTableTest, AHoldInTheFirstOfThreeSessionsIsHeldInTheThird) {
-  auto next_region = std::make_unique<protocol::SessionRegion>(), last_region = std::make_unique<protocol::SessionRegion>();
+  auto next_region = std::make_unique<protocol::SessionRegion>(),
+       last_region = std::make_unique<protocol::SessionRegion>();
   HoldTable holds(*region_);
-  const auto next = std::make_shared<HoldTable>(*next_region), last = std::make_shared<HoldTable>(*last_region);
+  const auto next = std::make_shared<HoldTable>(*next_region),
+             last = std::make_shared<HoldTable>(*last_region);
   holds.carry_over(next);
   next->carry_over(last);
   const auto place = holds.acquire(reader_, 1, 7);

@@ -27,11 +27,13 @@ constexpr std::uint64_t kChunkBytes = 2 * 4 * 16384;
 class JoiningEngine final : public testing_support::HostCopies {
  public:
   std::uint64_t joined_bytes() const override { return joined; }
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const copy::PieceList& to) const override {
     ++alone;
     return HostCopies::load(slot, root, to);
   }
-  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes, const copy::Fence* after) const override {
+  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes,
+                    const copy::Fence* after) const override {
     {
       const std::lock_guard lock(mutex);
       together.push_back(parts.size());
@@ -94,8 +96,10 @@ TEST_F(JoinedLoadsTest, BytesAndTouchesCountAsOfChunksAlone) {
   EXPECT_EQ(done.bytes, 5 * kChunkBytes);
   // A chunk unused since its store goes first. Events are read in their order, some time later.
   engine_->client->report(protocol::EventKind::kPrefill, 1, 1, 0);
-  ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 1; }));
-  for (std::uint64_t next = 10; next < 300 && engine_->present(0, 10); ++next) engine_->store(next, 1);
+  ASSERT_TRUE(
+      wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 1; }));
+  for (std::uint64_t next = 10; next < 300 && engine_->present(0, 10); ++next)
+    engine_->store(next, 1);
   EXPECT_TRUE(engine_->present(0, 5));
   EXPECT_FALSE(engine_->present(5, 1));
 }
@@ -106,7 +110,8 @@ TEST_F(JoinedLoadsTest, OneBadChunkOfSeveralIsTheOneThatIsReported) {
   const std::string path = directory_ + "/" + config_.memory.shm_name + ".arena";
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   std::string start(64, '\0'), page(4096, '\0');
-  for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<char>(testing_support::Engine::expected(hash_of(2), i));
+  for (std::size_t i = 0; i < start.size(); ++i)
+    start[i] = static_cast<char>(testing_support::Engine::expected(hash_of(2), i));
   bool damaged = false;
   for (std::uint64_t at = 0; at < config_.memory.size_bytes && !damaged; at += page.size()) {
     file.seekg(static_cast<std::streamoff>(at));

@@ -23,7 +23,8 @@ const PageLayout kLayout{"plain", 4, 4, 16384, 0, false, 0};
 // Lets the test stop the copies from some layer on, or fail one.
 class GatedParts final : public testing_support::HostCopies {
  public:
-  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes, const copy::Fence* after) const override {
+  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes,
+                    const copy::Fence* after) const override {
     gate.enter();
     const int layer = layer_of(parts.front().pieces.front());
     if (layer >= stop_layer) gate.pass();
@@ -33,7 +34,8 @@ class GatedParts final : public testing_support::HostCopies {
   // REQUIRES: each layer's pages are memory of their own.
   int layer_of(const std::byte* piece) const {
     for (std::size_t i = 0; i < pages.size(); ++i)
-      if (piece >= pages[i].base && piece < pages[i].base + pages[i].stride_bytes * pages[i].page_count)
+      if (piece >= pages[i].base &&
+          piece < pages[i].base + pages[i].stride_bytes * pages[i].page_count)
         return static_cast<int>(i);
     return -1;
   }
@@ -58,7 +60,9 @@ class LayerLoadTest : public loop::testing_support::SidecarTest {
     engine_->engine.wipe();
     copies_.pages = engine_->engine.pages();
   }
-  std::uint64_t load(std::uint32_t chunks) { return engine_->client->load(engine_->transfer(0, chunks), 5000, true).value(); }
+  std::uint64_t load(std::uint32_t chunks) {
+    return engine_->client->load(engine_->transfer(0, chunks), 5000, true).value();
+  }
   Code wait(std::uint64_t ticket, std::uint32_t layer, std::uint32_t ms = kLong) {
     return engine_->client->wait_layer(ticket, layer, ms).code();
   }
@@ -70,7 +74,10 @@ class LayerLoadTest : public loop::testing_support::SidecarTest {
       std::uint64_t at = layer * kLayout.blocks_per_chunk * kLayout.piece_bytes;
       for (const std::uint32_t page : engine_->engine.chunk_pages(place))
         for (std::uint64_t i = 0; i < kLayout.piece_bytes; ++i, ++at, ++all)
-          right += pages.base[page * pages.stride_bytes + i] == testing_support::Engine::expected(hash_of(place), at) ? 1 : 0;
+          right += pages.base[page * pages.stride_bytes + i] ==
+                           testing_support::Engine::expected(hash_of(place), at)
+                       ? 1
+                       : 0;
     }
     return static_cast<double>(right) / static_cast<double>(all);
   }
@@ -83,7 +90,8 @@ TEST_F(LayerLoadTest, EveryLayoutIsLoadedLayerByLayer) {
     SCOPED_TRACE(layout.name);
     start_with_stored(2, layout);
     const std::uint64_t ticket = load(2);
-    for (std::uint32_t layer = 0; layer < layout.layers; ++layer) EXPECT_EQ(wait(ticket, layer), Code::kOk);
+    for (std::uint32_t layer = 0; layer < layout.layers; ++layer)
+      EXPECT_EQ(wait(ticket, layer), Code::kOk);
     const Completion done = engine_->await(ticket);
     EXPECT_EQ(done.status, Code::kOk);
     EXPECT_EQ(done.bytes, 2 * engine_->engine.group().payload_bytes());
@@ -126,9 +134,11 @@ TEST_F(LayerLoadTest, AFailedLoadEndsAllThatWait) {
 
 TEST_F(LayerLoadTest, AByteThatRottedFailsItAndIsReported) {
   start_with_stored(3);
-  std::fstream file(directory_ + "/" + config_.memory.shm_name + ".arena", std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(directory_ + "/" + config_.memory.shm_name + ".arena",
+                    std::ios::in | std::ios::out | std::ios::binary);
   std::string start(64, '\0'), page(4096, '\0');
-  for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<char>(testing_support::Engine::expected(hash_of(1), i));
+  for (std::size_t i = 0; i < start.size(); ++i)
+    start[i] = static_cast<char>(testing_support::Engine::expected(hash_of(1), i));
   bool found = false;
   for (std::uint64_t at = 0; at < config_.memory.size_bytes && !found; at += page.size()) {
     file.seekg(static_cast<std::streamoff>(at));
@@ -143,7 +153,8 @@ TEST_F(LayerLoadTest, AByteThatRottedFailsItAndIsReported) {
   const std::uint64_t ticket = load(3);
   EXPECT_EQ(wait(ticket, 3), Code::kDataLoss);
   EXPECT_EQ(engine_->await(ticket).status, Code::kDataLoss);
-  EXPECT_TRUE(SidecarTest::wait([this] { return !engine_->present(1, 1); })) << "larderd looked for itself, and dropped it";
+  EXPECT_TRUE(SidecarTest::wait([this] { return !engine_->present(1, 1); }))
+      << "larderd looked for itself, and dropped it";
   EXPECT_TRUE(engine_->present(0, 1));
   EXPECT_TRUE(engine_->present(2, 1));
 }
@@ -165,7 +176,8 @@ TEST_F(LayerLoadTest, ClosingEndsIt) {
   load(2);
   ASSERT_TRUE(copies_.gate.await_entered(1));
   std::future<void> closed = std::async(std::launch::async, [&] { engine_->client.reset(); });
-  EXPECT_EQ(closed.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << "while a thread writes pages";
+  EXPECT_EQ(closed.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout)
+      << "while a thread writes pages";
   copies_.gate.open();
   closed.get();
 }

@@ -26,7 +26,8 @@ class Pass final : public copy::Fence {
   }
 
  private:
-  const std::chrono::steady_clock::time_point ends_ = std::chrono::steady_clock::now() + kForwardPass;
+  const std::chrono::steady_clock::time_point ends_ =
+      std::chrono::steady_clock::now() + kForwardPass;
   const bool fails_;
 };
 
@@ -36,7 +37,8 @@ class BehindAPass final : public testing_support::HostCopies {
     return std::shared_ptr<const copy::Fence>(std::make_shared<const Pass>(fails));
   }
   // As an engine that copies behind the fence by itself.
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const copy::PieceList& to) const override {
     if (to.after != nullptr)
       if (Status status = to.after->wait(); !status.ok()) return status;
     return HostCopies::load(slot, root, to);
@@ -49,7 +51,8 @@ class LoadClockTest : public loop::testing_support::SidecarTest {
   LoadClockTest() { config_.memory.size_bytes = 32 << 20; }
   void SetUp() override {
     start();
-    engine_.emplace(config_.socket, testing_support::PageLayout{"plain", 4, 4, 16384, 0, false, 0}, copies_);
+    engine_.emplace(config_.socket, testing_support::PageLayout{"plain", 4, 4, 16384, 0, false, 0},
+                    copies_);
     ASSERT_TRUE(engine_->client->wait_attached(5000).ok());
     engine_->store(0, 3);
     ASSERT_TRUE(engine_->await_present(0, 3));
@@ -59,7 +62,9 @@ class LoadClockTest : public loop::testing_support::SidecarTest {
     engine_.reset();
     stop();
   }
-  Completion load() { return engine_->await(engine_->client->load(engine_->transfer(0, 3), 5000).value()); }
+  Completion load() {
+    return engine_->await(engine_->client->load(engine_->transfer(0, 3), 5000).value());
+  }
   BehindAPass copies_;
   std::optional<EngineClient> engine_;
 };
@@ -83,7 +88,8 @@ TEST_F(LoadClockTest, AnErrorOfTheEnginesWorkFailsTheLoadAsACopysOwn) {
 TEST_F(LoadClockTest, WithoutAFenceItBeginsWithItsThread) {
   const Completion done = load();
   EXPECT_EQ(done.status, Code::kOk);
-  EXPECT_LT(done.wait_ns + done.copy_ns, static_cast<std::uint64_t>(std::chrono::nanoseconds(milliseconds(4000)).count()));
+  EXPECT_LT(done.wait_ns + done.copy_ns,
+            static_cast<std::uint64_t>(std::chrono::nanoseconds(milliseconds(4000)).count()));
   EXPECT_GT(done.copy_ns, 0U);
 }
 

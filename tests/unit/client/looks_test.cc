@@ -19,9 +19,12 @@ class TierProbeTest : public testing::Test {
   std::uint64_t start(std::uint64_t count) {
     std::vector<protocol::BlockHash> hashes;
     for (std::uint64_t n = 0; n < count; ++n) hashes.push_back(hash_of(n));
-    const Result<std::uint64_t> ticket = tier_probes_.start(session_.attachment, hashes_of(hashes), 60'000);
+    const Result<std::uint64_t> ticket =
+        tier_probes_.start(session_.attachment, hashes_of(hashes), 60'000);
     EXPECT_TRUE(ticket.ok()) << ticket.status().to_string();
-    EXPECT_EQ((session_.receive<protocol::Probe, protocol::BlockHash>(MessageType::kProbe, &request_)), hashes);
+    EXPECT_EQ(
+        (session_.receive<protocol::Probe, protocol::BlockHash>(MessageType::kProbe, &request_)),
+        hashes);
     return ticket.ok() ? *ticket : 0;
   }
 
@@ -32,7 +35,8 @@ class TierProbeTest : public testing::Test {
 
 TEST_F(TierProbeTest, WhatIsAskedIsToldAndNothingMoreIsSaid) {
   const std::uint64_t ticket = start(5);
-  tier_probes_.answered(session_.attachment, request_, {{4, 3, 1000, 2000, 7, static_cast<std::uint32_t>(ProbeEnd::kBound)}, {}});
+  tier_probes_.answered(session_.attachment, request_,
+                        {{4, 3, 1000, 2000, 7, static_cast<std::uint32_t>(ProbeEnd::kBound)}, {}});
   const Result<ProbeState> done = tier_probes_.poll(ticket, 5000);
   ASSERT_TRUE(done.ok() && !done->running);
   EXPECT_EQ(done->chunks, 4U);
@@ -63,18 +67,22 @@ class ProbeEachTest : public testing::Test {
     for (std::uint64_t n = 0; n < count; ++n) hashes.push_back(hash_of(n));
     return hashes;
   }
-  static constexpr std::uint64_t kShared = protocol::kCapabilityResidency | protocol::kCapabilityShared;
+  static constexpr std::uint64_t kShared =
+      protocol::kCapabilityResidency | protocol::kCapabilityShared;
   TierProbes tier_probes_;
 };
 
 TEST_F(ProbeEachTest, EachChunkIsToldByItself) {
   FakeSession session(kShared, 7);
   const auto hashes = some(70);
-  const Result<std::uint64_t> ticket = tier_probes_.start(session.attachment, hashes_of(hashes), 60'000, protocol::kProbeEach);
+  const Result<std::uint64_t> ticket =
+      tier_probes_.start(session.attachment, hashes_of(hashes), 60'000, protocol::kProbeEach);
   ASSERT_TRUE(ticket.ok()) << ticket.status().to_string();
   std::uint32_t request = 0;
   protocol::Probe head{};
-  EXPECT_EQ((session.receive<protocol::Probe, protocol::BlockHash>(MessageType::kProbe, &request, &head)), hashes);
+  EXPECT_EQ(
+      (session.receive<protocol::Probe, protocol::BlockHash>(MessageType::kProbe, &request, &head)),
+      hashes);
   EXPECT_EQ(head.flags, protocol::kProbeEach);
   ProbeAnswer answer{{66, 1, 1000, 2000, 7, 0}, {}};
   answer.each.there = {1, 0b10, ~std::uint64_t{0}};
@@ -82,16 +90,20 @@ TEST_F(ProbeEachTest, EachChunkIsToldByItself) {
   const Result<ProbeState> done = tier_probes_.poll(*ticket, 5000);
   ASSERT_TRUE(done.ok() && !done->running);
   EXPECT_EQ(done->chunks, 66U);
-  EXPECT_EQ(done->there, (std::array<std::uint64_t, 16>{1, 0b10})) << "no bit of a chunk that was not asked about";
+  EXPECT_EQ(done->there, (std::array<std::uint64_t, 16>{1, 0b10}))
+      << "no bit of a chunk that was not asked about";
 }
 
 TEST_F(ProbeEachTest, AnOlderLarderdIsNotAsked) {
   FakeSession session(kShared, 6);
   const auto hashes = some(2);
-  EXPECT_EQ(tier_probes_.start(session.attachment, hashes_of(hashes), 60'000, protocol::kProbeEach).status().code(),
+  EXPECT_EQ(tier_probes_.start(session.attachment, hashes_of(hashes), 60'000, protocol::kProbeEach)
+                .status()
+                .code(),
             Code::kUnsupported);
   EXPECT_TRUE(session.silent());
-  EXPECT_TRUE(tier_probes_.start(session.attachment, hashes_of(hashes), 60'000).ok()) << "the other question is older";
+  EXPECT_TRUE(tier_probes_.start(session.attachment, hashes_of(hashes), 60'000).ok())
+      << "the other question is older";
 }
 
 // However little time larderd reports.
@@ -104,11 +116,13 @@ TEST_F(TierProbeTest, WhatItTookIsCountedHere) {
 
 TEST(LooksOfASidecarThatSharesNothing, AreNotAskedFor) {
   const std::vector<protocol::BlockHash> hashes{hash_of(0)};
-  for (const std::uint64_t capabilities : {protocol::kCapabilityResidency, protocol::kCapabilityShared}) {
+  for (const std::uint64_t capabilities :
+       {protocol::kCapabilityResidency, protocol::kCapabilityShared}) {
     FakeSession session(capabilities);
     TierProbes probes;
     EXPECT_FALSE(ProbeKind::shares(*session.attachment));
-    EXPECT_EQ(probes.start(session.attachment, hashes_of(hashes), 1000).status().code(), Code::kUnsupported);
+    EXPECT_EQ(probes.start(session.attachment, hashes_of(hashes), 1000).status().code(),
+              Code::kUnsupported);
     EXPECT_TRUE(session.silent());
   }
 }

@@ -26,7 +26,8 @@ class MappingTest : public loop::testing_support::SidecarTest {
   std::size_t arenas() const {
     std::ifstream maps("/proc/self/maps");
     std::size_t count = 0;
-    for (std::string line; std::getline(maps, line);) count += line.find(directory_ + "/larder.arena") != std::string::npos;
+    for (std::string line; std::getline(maps, line);)
+      count += line.find(directory_ + "/larder.arena") != std::string::npos;
     return count;
   }
   static void store_and_hold_two(EngineClient& engine, std::uint64_t& hold) {
@@ -105,7 +106,8 @@ TEST_F(MappingTest, ThreadsLookUpHoldAndLoadWhileSidecarsComeAndGo) {
   }
   threads.clear();  // stops and joins the threads
   EXPECT_EQ(right, 4U);
-  EXPECT_TRUE(wait([&] { return arenas() == 2; })) << "no old arena is left, but there are " << arenas();
+  EXPECT_TRUE(wait([&] { return arenas() == 2; }))
+      << "no old arena is left, but there are " << arenas();
 }
 
 }  // namespace

@@ -25,9 +25,12 @@ const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};
 
 // One process of an engine with two KV groups, the second of which keeps one block of each chunk.
 struct Process {
-  Process(const std::string& socket, std::uint32_t shards, std::uint32_t layout_shard = 0, const PageLayout& first = kFull,
-          const std::string& fingerprint = "engine: made-up\n", std::uint32_t state_groups = 0)
-      : full(first), window(kWindow), client(std::make_unique<Client>(Options{socket, "process", 1}, copy::host_copy_engine())) {
+  Process(const std::string& socket, std::uint32_t shards, std::uint32_t layout_shard = 0,
+          const PageLayout& first = kFull, const std::string& fingerprint = "engine: made-up\n",
+          std::uint32_t state_groups = 0)
+      : full(first),
+        window(kWindow),
+        client(std::make_unique<Client>(Options{socket, "process", 1}, copy::host_copy_engine())) {
     NamespaceSpec spec;
     spec.fingerprint = fingerprint;
     spec.shard_count = shards;
@@ -42,14 +45,16 @@ struct Process {
 
   Engine& engine(std::uint16_t group) { return group == 0 ? full : window; }
 
-  Transfer transfer(std::uint64_t hash, std::uint16_t shard, std::uint16_t group, std::uint32_t ns) {
+  Transfer transfer(std::uint64_t hash, std::uint16_t shard, std::uint16_t group,
+                    std::uint32_t ns) {
     return {ns, shard, group, 0, {hash_of(hash)}, engine(group).chunk_pages(0)};
   }
   // Stored bytes differ by shard and group, as in engines.
   static protocol::BlockHash content(std::uint64_t hash, std::uint16_t shard, std::uint16_t group) {
     return hash_of(hash * 100 + shard * 10U + group);
   }
-  std::uint64_t store(std::uint64_t hash, std::uint16_t shard, std::uint16_t group, std::uint32_t ns = 0) {
+  std::uint64_t store(std::uint64_t hash, std::uint16_t shard, std::uint16_t group,
+                      std::uint32_t ns = 0) {
     engine(group).fill(0, content(hash, shard, group));
     EXPECT_TRUE(client->store_begin(transfer(hash, shard, group, ns)).ok());
     return client->store_finish(2000).stored;
@@ -91,26 +96,32 @@ TEST_F(NamespacesTest, AChunkIsThereWhenEveryShardAndGroupIs) {
   ASSERT_TRUE(one.status.ok()) << one.status.to_string();
   ASSERT_TRUE(one.client->wait_attached(5000).ok() && other.client->wait_attached(5000).ok());
   EXPECT_EQ(one.store(1, 0, 0) + one.store(1, 0, 1) + other.store(1, 1, 0), 3U);
-  EXPECT_EQ(one.store(2, 0, 0) + one.store(2, 0, 1) + other.store(2, 1, 0) + other.store(2, 1, 1), 4U);
+  EXPECT_EQ(one.store(2, 0, 0) + one.store(2, 0, 1) + other.store(2, 1, 0) + other.store(2, 1, 1),
+            4U);
   ASSERT_TRUE(wait([&] { return one.present(2); }));
   EXPECT_FALSE(one.present(1)) << "a part is missing";
   const std::vector<protocol::BlockHash> first{hash_of(1)}, second{hash_of(2)};
   EXPECT_EQ(one.client->hold(hashes_of(first)).second, 0U);
   EXPECT_EQ(one.client->hold(hashes_of(second)).second, 1U);
-  for (const std::uint16_t group : kGroups) EXPECT_TRUE(one.load(2, 0, group) && other.load(2, 1, group)) << group;
+  for (const std::uint16_t group : kGroups)
+    EXPECT_TRUE(one.load(2, 0, group) && other.load(2, 1, group)) << group;
 }
 
 TEST_F(NamespacesTest, ShardsOfAPipelineHaveLayersOfTheirOwn) {
   start();
   PageLayout longer = kFull;
   longer.layers = 5;
-  Process first(config_.socket, 2, 1), second(config_.socket, 2, 2, longer), scheduler(config_.socket, 2, 1);
+  Process first(config_.socket, 2, 1), second(config_.socket, 2, 2, longer),
+      scheduler(config_.socket, 2, 1);
   ASSERT_TRUE(first.client->wait_attached(5000).ok() && second.client->wait_attached(5000).ok());
   ASSERT_TRUE(scheduler.client->wait_attached(5000).ok());
-  for (const std::uint16_t group : kGroups) EXPECT_EQ(first.store(1, 0, group) + second.store(1, 1, group), 2U);
+  for (const std::uint16_t group : kGroups)
+    EXPECT_EQ(first.store(1, 0, group) + second.store(1, 1, group), 2U);
   EXPECT_TRUE(wait([&] { return scheduler.present(1); }));
-  for (const std::uint16_t group : kGroups) EXPECT_TRUE(first.load(1, 0, group) && second.load(1, 1, group)) << group;
-  EXPECT_EQ(first.client->store_begin(first.transfer(2, 1, 0, 0)).code(), Code::kInvalidArgument) << "another's shard";
+  for (const std::uint16_t group : kGroups)
+    EXPECT_TRUE(first.load(1, 0, group) && second.load(1, 1, group)) << group;
+  EXPECT_EQ(first.client->store_begin(first.transfer(2, 1, 0, 0)).code(), Code::kInvalidArgument)
+      << "another's shard";
 }
 
 TEST_F(NamespacesTest, AddedNamespacesAreApartAndOpenedAgainAfterARestart) {
@@ -121,7 +132,8 @@ TEST_F(NamespacesTest, AddedNamespacesAreApartAndOpenedAgainAfterARestart) {
   EXPECT_EQ(*process.client->add_namespace("engine: made-up\nadapter: a\n", "again"), 1U);
   EXPECT_EQ(*process.client->add_namespace("engine: made-up\n", ""), 0U);
   ASSERT_TRUE(process.client->wait_attached(5000).ok());
-  ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, adapter) == 1; })) << "opened while the session runs";
+  ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, adapter) == 1; }))
+      << "opened while the session runs";
   EXPECT_EQ(process.store(1, 0, 1, adapter), 1U);
   ASSERT_TRUE(wait([&] { return process.present(1, adapter); }));
   EXPECT_FALSE(process.present(1, 0));
@@ -145,15 +157,21 @@ TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
   const std::string text = "engine: made-up\nchunks: states\n";
   const std::uint32_t states = *process.client->add_namespace(text, "", NamespaceKind::kStates);
   EXPECT_EQ(*process.client->add_namespace(text, "", NamespaceKind::kStates), states);
-  EXPECT_EQ(process.client->add_namespace(text, "").status().code(), Code::kInvalidArgument) << "open with the other groups";
-  ASSERT_TRUE(process.client->wait_attached(5000).ok() && process.client->wait_namespace(states, 5000).ok());
+  EXPECT_EQ(process.client->add_namespace(text, "").status().code(), Code::kInvalidArgument)
+      << "open with the other groups";
+  ASSERT_TRUE(process.client->wait_attached(5000).ok() &&
+              process.client->wait_namespace(states, 5000).ok());
 
   for (const std::uint64_t hash : {1, 2, 3, 4}) EXPECT_EQ(process.store(hash, 0, 0), 1U);
   EXPECT_EQ(process.store(3, 0, 1, states), 1U);
-  EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 1, 0)).code(), Code::kInvalidArgument) << "no group of tokens";
-  EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 0, states)).code(), Code::kInvalidArgument)
+  EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 1, 0)).code(),
+            Code::kInvalidArgument)
+      << "no group of tokens";
+  EXPECT_EQ(process.client->store_begin(process.transfer(4, 0, 0, states)).code(),
+            Code::kInvalidArgument)
       << "no group of states";
-  ASSERT_TRUE(wait([&] { return process.present(4) && process.present(3, states); })) << "each is whole with its own groups";
+  ASSERT_TRUE(wait([&] { return process.present(4) && process.present(3, states); }))
+      << "each is whole with its own groups";
   EXPECT_FALSE(process.present(1, states));
 
   const std::vector<protocol::BlockHash> prompt{hash_of(1), hash_of(2), hash_of(3), hash_of(4)};
@@ -168,7 +186,8 @@ TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
   ASSERT_EQ(process.store(1, 0, 1, states), 1U);
   ASSERT_TRUE(wait([&] { return process.present(1, states); }));
   hashes.count = 4;
-  const Result<protocol::ActCounts> last = process.client->act(protocol::Verb::kPrefetch, hashes, 5000);
+  const Result<protocol::ActCounts> last =
+      process.client->act(protocol::Verb::kPrefetch, hashes, 5000);
   ASSERT_TRUE(last.ok()) << last.status().to_string();
   EXPECT_EQ(last->found, 1U) << "a prefetch of states is of the last one";
   hashes.ns = 0;
@@ -178,15 +197,20 @@ TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
   stop();
   start();
   ASSERT_TRUE(wait([&] { return process.client->state().attachments > attachments; }));
-  EXPECT_TRUE(wait([&] { return process.present(3, states) || process.store(3, 0, 1, states) == 1; })) << "opened again";
+  EXPECT_TRUE(wait([&] {
+    return process.present(3, states) || process.store(3, 0, 1, states) == 1;
+  })) << "opened again";
   EXPECT_TRUE(process.load(3, 0, 1, states));
 }
 
 TEST_F(NamespacesTest, AClientOfStatesAloneIsRefused) {
   start();
-  EXPECT_EQ(Process(config_.socket, 1, 0, kFull, "engine: made-up\n", 2).status.code(), Code::kOutOfRange);
+  EXPECT_EQ(Process(config_.socket, 1, 0, kFull, "engine: made-up\n", 2).status.code(),
+            Code::kOutOfRange);
   Process tokens(config_.socket, 1);
-  EXPECT_EQ(tokens.client->add_namespace("chunks: states\n", "", NamespaceKind::kStates).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(
+      tokens.client->add_namespace("chunks: states\n", "", NamespaceKind::kStates).status().code(),
+      Code::kInvalidArgument);
 }
 
 TEST_F(NamespacesTest, AClientAttachesBeforeItsFingerprintIsKnown) {
@@ -198,7 +222,10 @@ TEST_F(NamespacesTest, AClientAttachesBeforeItsFingerprintIsKnown) {
   EXPECT_EQ(process.store(1, 0, 0), 0U);
   const std::uint32_t own = *process.client->add_namespace("engine: made-up\n", "");
   EXPECT_NE(own, 0U);
-  ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, own) + process.store(1, 0, 1, own) == 2 || process.present(1, own); }));
+  ASSERT_TRUE(wait([&] {
+    return process.store(1, 0, 0, own) + process.store(1, 0, 1, own) == 2 ||
+           process.present(1, own);
+  }));
   EXPECT_TRUE(process.load(1, 0, 0, own) && process.load(1, 0, 1, own));
 
   const std::uint32_t attachments = process.client->state().attachments;
@@ -223,10 +250,12 @@ TEST_F(NamespacesTest, ADropReachesWhatIsAddedLaterToo) {
   EXPECT_FALSE(process.present(1));
   const std::uint32_t added = *process.client->add_namespace(text, "");
   EXPECT_FALSE(process.present(1, added));
-  EXPECT_TRUE(wait([&] { return !old.present(1) && !old.present(1, adapter); })) << "dropped in larderd, not only hidden";
+  EXPECT_TRUE(wait([&] { return !old.present(1) && !old.present(1, adapter); }))
+      << "dropped in larderd, not only hidden";
   ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, added) == 1; }));
   EXPECT_EQ(process.store(1, 0, 1, added), 1U);
-  EXPECT_TRUE(wait([&] { return process.present(1, added); })) << "a chunk stored after the drop is found";
+  EXPECT_TRUE(wait([&] { return process.present(1, added); }))
+      << "a chunk stored after the drop is found";
 }
 
 // In the next packet; kError: no packet came.
@@ -265,7 +294,8 @@ TEST_F(NamespacesTest, NothingIsLoadedThatIsStillToBeDropped) {
     EXPECT_FALSE(process.load(1, 0, 0));
   }
   EXPECT_TRUE(wait([&] { return process.store(1, 0, 0) == 1; }));
-  EXPECT_TRUE(wait([&] { return process.load(1, 0, 0); })) << "and a chunk stored after the drop is";
+  EXPECT_TRUE(wait([&] { return process.load(1, 0, 0); }))
+      << "and a chunk stored after the drop is";
 }
 
 TEST_F(NamespacesTest, TheyAreBoundedUntilOneIsClosed) {

@@ -49,11 +49,11 @@ class NoCacheTest : public loop::testing_support::SidecarTest {
 
 // covers F-001
 TEST_F(NoCacheTest, NoLarderdIsAskedAfter) {
-  EXPECT_EQ(
-      first_line(directory_ + "/absent.sock"),
-      "warning " + std::string(kStart) + "connect to " + directory_ +
-          "/absent.sock: No such file or directory. Is larderd running? LARDER_SOCKET, or the engine's option socket, names "
-          "another socket");
+  EXPECT_EQ(first_line(directory_ + "/absent.sock"),
+            "warning " + std::string(kStart) + "connect to " + directory_ +
+                "/absent.sock: No such file or directory. Is larderd running? LARDER_SOCKET, or "
+                "the engine's option socket, names "
+                "another socket");
 }
 
 // covers F-001

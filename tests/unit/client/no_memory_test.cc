@@ -21,7 +21,8 @@ void set_no_memory(bool none) {
 
 #ifndef LARDER_SANITIZED  // a sanitizer has its own allocator: there these tests run with memory
 void* operator new(std::size_t size) {
-  void* memory = larder::client::testing_support::no_memory ? nullptr : std::malloc(size == 0 ? 1 : size);
+  void* memory =
+      larder::client::testing_support::no_memory ? nullptr : std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -45,7 +46,8 @@ using testing_support::PageLayout;
 // Copies, and from then on this copying thread has no memory.
 class LastCopyEngine final : public testing_support::HostCopies {
  public:
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const copy::PieceList& to) const override {
     Status status = HostCopies::load(slot, root, to);
     testing_support::set_no_memory(true);
     return status;
@@ -55,7 +57,9 @@ class LastCopyEngine final : public testing_support::HostCopies {
 // Has no memory for its tables.
 class PoorCopyEngine final : public testing_support::HostCopies {
  public:
-  Status load(std::span<const std::byte>, std::uint64_t, const copy::PieceList&) const override { throw std::bad_alloc(); }
+  Status load(std::span<const std::byte>, std::uint64_t, const copy::PieceList&) const override {
+    throw std::bad_alloc();
+  }
 };
 
 class NoMemoryTest : public loop::testing_support::SidecarTest {};

@@ -39,8 +39,8 @@ Group without_layers(Group group) {
 
 // One process of an engine with two groups: full attention, and windows.
 struct Stage {
-  Stage(const std::string& socket, std::uint32_t layout_shard, bool has_full, const std::vector<std::uint8_t>& kept,
-        std::uint32_t shards = 2)
+  Stage(const std::string& socket, std::uint32_t layout_shard, bool has_full,
+        const std::vector<std::uint8_t>& kept, std::uint32_t shards = 2)
       : client(std::make_unique<Client>(Options{socket, "stage", 1}, copy::host_copy_engine())) {
     const Group first = has_full ? full.group() : without_layers(full.group());
     status = client->set_namespace(spec_of(shards, layout_shard, {first, window.group()}));
@@ -53,7 +53,9 @@ struct Stage {
     if (added.ok()) ns = *added;
   }
 
-  bool await_open() const { return client->wait_attached(5000).ok() && client->wait_namespace(ns, 5000).ok(); }
+  bool await_open() const {
+    return client->wait_attached(5000).ok() && client->wait_namespace(ns, 5000).ok();
+  }
   Transfer transfer(std::uint64_t hash, std::uint16_t shard, std::uint16_t group) {
     return {ns, shard, group, 0, {hash_of(hash)}, engine(group).chunk_pages(0)};
   }
@@ -68,7 +70,8 @@ struct Stage {
     const Result<std::uint64_t> ticket = client->load(transfer(hash, shard, group), 5000);
     for (int i = 0; ticket.ok() && i < 10000; ++i) {
       for (const Completion& done : client->poll(1))
-        return done.status == Code::kOk && engine(group).holds(0, hash_of(hash * 100 + shard * 10U + group));
+        return done.status == Code::kOk &&
+               engine(group).holds(0, hash_of(hash * 100 + shard * 10U + group));
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return false;
@@ -94,37 +97,45 @@ class PartsTest : public loop::testing_support::SidecarTest {
 // covers F-286
 TEST_F(PartsTest, AStageWithoutALayerOfAGroupHasNoPartInAChunk) {
   start();
-  Stage scheduler(config_.socket, 1, false, kNoFullInFirst), first(config_.socket, 1, false, kNoFullInFirst),
+  Stage scheduler(config_.socket, 1, false, kNoFullInFirst),
+      first(config_.socket, 1, false, kNoFullInFirst),
       second(config_.socket, 2, true, kNoFullInFirst);
   for (const Stage* stage : {&scheduler, &first, &second}) {
     ASSERT_TRUE(stage->status.ok()) << stage->status.to_string();
     ASSERT_TRUE(stage->await_open());
   }
-  EXPECT_EQ(first.client->store_begin(first.transfer(1, 0, 0)).code(), Code::kInvalidArgument) << "a part that is left out";
+  EXPECT_EQ(first.client->store_begin(first.transfer(1, 0, 0)).code(), Code::kInvalidArgument)
+      << "a part that is left out";
   EXPECT_EQ(first.store(1, 0, 1) + second.store(1, 1, 0) + second.store(1, 1, 1), 3U);
   EXPECT_EQ(first.store(2, 0, 1) + second.store(2, 1, 0), 2U);
   ASSERT_TRUE(wait([&] { return scheduler.present(1); }));
-  EXPECT_EQ(scheduler.present({hash_of(1), hash_of(2)}), 1U) << "the window of the second stage is missing";
+  EXPECT_EQ(scheduler.present({hash_of(1), hash_of(2)}), 1U)
+      << "the window of the second stage is missing";
   const std::vector<protocol::BlockHash> prompt{hash_of(1), hash_of(2)};
   Hashes hashes = hashes_of(prompt);
   hashes.ns = scheduler.ns;
   EXPECT_EQ(scheduler.client->hold(hashes).second, 1U);
   EXPECT_EQ(scheduler.client->lookups().last(hashes), 1U);
-  EXPECT_EQ(scheduler.client->act(protocol::Verb::kPrefetch, hashes, 5000)->found, 1U) << "larderd knows a whole one too";
+  EXPECT_EQ(scheduler.client->act(protocol::Verb::kPrefetch, hashes, 5000)->found, 1U)
+      << "larderd knows a whole one too";
   EXPECT_EQ(scheduler.client->act(protocol::Verb::kPin, hashes, 5000)->absent, 1U);
   EXPECT_TRUE(first.load(1, 0, 1) && second.load(1, 1, 0) && second.load(1, 1, 1));
 
   const std::uint32_t attachments = scheduler.client->state().attachments;
   stop();
   start();
-  ASSERT_TRUE(wait([&] { return scheduler.client->state().attachments > attachments && scheduler.await_open(); }));
-  EXPECT_TRUE(wait([&] { return scheduler.present(1); })) << "the next life of larderd knows the parts too";
+  ASSERT_TRUE(wait([&] {
+    return scheduler.client->state().attachments > attachments && scheduler.await_open();
+  }));
+  EXPECT_TRUE(wait([&] { return scheduler.present(1); }))
+      << "the next life of larderd knows the parts too";
 }
 
 // covers F-286
 TEST_F(PartsTest, ADropEndsWhereTheFirstPartIsLeftOut) {
   start();
-  Stage first(config_.socket, 1, false, kNoFullInFirst), second(config_.socket, 2, true, kNoFullInFirst);
+  Stage first(config_.socket, 1, false, kNoFullInFirst),
+      second(config_.socket, 2, true, kNoFullInFirst);
   ASSERT_TRUE(first.await_open() && second.await_open());
   EXPECT_EQ(first.store(1, 0, 1) + second.store(1, 1, 0) + second.store(1, 1, 1), 3U);
   ASSERT_TRUE(wait([&] { return first.present(1); }));
@@ -153,19 +164,31 @@ TEST_F(PartsTest, AShardOfAnotherLarderdIsNotAskedForHere) {
 // covers F-286
 TEST_F(PartsTest, ContradictionsAreRefusedByName) {
   start();
-  EXPECT_NE(Stage(config_.socket, 1, false, {0, 0, 0, 0}).status.text().find("group 1 has 3 layers in shard 0"),
+  EXPECT_NE(Stage(config_.socket, 1, false, {0, 0, 0, 0})
+                .status.text()
+                .find("group 1 has 3 layers in shard 0"),
             std::string::npos);
-  EXPECT_NE(Stage(config_.socket, 0, true, {0, 0, 0, 0}).status.text().find("no part of a chunk is left"), std::string::npos);
-  EXPECT_NE(Stage(config_.socket, 1, true, kNoFullInFirst).status.text().find("group 0 has 2 layers"), std::string::npos);
-  EXPECT_NE(Stage(config_.socket, 1, false, {1, 1, 1}).status.text().find("4 shards and groups, got parts for 3"),
+  EXPECT_NE(
+      Stage(config_.socket, 0, true, {0, 0, 0, 0}).status.text().find("no part of a chunk is left"),
+      std::string::npos);
+  EXPECT_NE(
+      Stage(config_.socket, 1, true, kNoFullInFirst).status.text().find("group 0 has 2 layers"),
+      std::string::npos);
+  EXPECT_NE(Stage(config_.socket, 1, false, {1, 1, 1})
+                .status.text()
+                .find("4 shards and groups, got parts for 3"),
             std::string::npos);
-  EXPECT_EQ(Stage(config_.socket, 1, false, {}).status.code(), Code::kFailedPrecondition) << "nobody told the parts";
-  EXPECT_EQ(Stage(config_.socket, 0, false, {}).status.code(), Code::kOutOfRange) << "without a pipeline every shard has layers";
+  EXPECT_EQ(Stage(config_.socket, 1, false, {}).status.code(), Code::kFailedPrecondition)
+      << "nobody told the parts";
+  EXPECT_EQ(Stage(config_.socket, 0, false, {}).status.code(), Code::kOutOfRange)
+      << "without a pipeline every shard has layers";
   Stage told(config_.socket, 1, false, kNoFullInFirst);
   EXPECT_EQ(told.client->set_parts(kNoFullInFirst).code(), Code::kFailedPrecondition);
   Client none({config_.socket, "none", 1}, copy::host_copy_engine());
   const Group full = Engine(kFull).group(), window = Engine(kWindow).group();
-  EXPECT_EQ(none.set_namespace(spec_of(2, 1, {without_layers(full), without_layers(window)})).code(), Code::kOutOfRange);
+  EXPECT_EQ(
+      none.set_namespace(spec_of(2, 1, {without_layers(full), without_layers(window)})).code(),
+      Code::kOutOfRange);
   EXPECT_EQ(none.set_parts(kNoFullInFirst).code(), Code::kFailedPrecondition);
 }
 
@@ -175,13 +198,16 @@ TEST_F(PartsTest, StatesHavePartsOfTheirOwn) {
   const Group full = Engine(kFull).group(), state = Engine(kWindow).group();
   ASSERT_TRUE(client.set_namespace(spec_of(2, 1, {full, without_layers(state)}, 1)).ok());
   ASSERT_TRUE(client.set_parts(std::vector<std::uint8_t>{1, 0, 1, 1}).ok());
-  const Result<std::uint32_t> states = client.add_namespace(kText + "chunks: states\n", "", NamespaceKind::kStates);
+  const Result<std::uint32_t> states =
+      client.add_namespace(kText + "chunks: states\n", "", NamespaceKind::kStates);
   ASSERT_TRUE(states.ok()) << states.status().to_string();
-  ASSERT_TRUE(client.wait_attached(5000).ok() && client.wait_namespace(*states, 5000).ok()) << "the other shard has states";
+  ASSERT_TRUE(client.wait_attached(5000).ok() && client.wait_namespace(*states, 5000).ok())
+      << "the other shard has states";
   Client alone({config_.socket, "no states here", 1}, copy::host_copy_engine());
   ASSERT_TRUE(alone.set_namespace(spec_of(2, 1, {full, without_layers(state)}, 1)).ok());
   ASSERT_TRUE(alone.set_parts(std::vector<std::uint8_t>{1, 0, 1, 0}).ok());
-  EXPECT_EQ(alone.add_namespace(kText, "", NamespaceKind::kStates).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(alone.add_namespace(kText, "", NamespaceKind::kStates).status().code(),
+            Code::kInvalidArgument);
 }
 
 bool is_silent(FakeSession& session) {

@@ -20,7 +20,8 @@ class PrefaultTest : public ::testing::Test {
   PrefaultTest() {
     const int fd = ::memfd_create("prefault", MFD_CLOEXEC);
     EXPECT_EQ(::ftruncate(fd, kArena), 0);
-    data_ = static_cast<std::byte*>(::mmap(nullptr, kArena, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    data_ =
+        static_cast<std::byte*>(::mmap(nullptr, kArena, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     ::close(fd);
   }
   ~PrefaultTest() override { ::munmap(data_, kArena); }
@@ -29,7 +30,8 @@ class PrefaultTest : public ::testing::Test {
   std::size_t present(std::size_t offset, std::size_t bytes) const {
     const int fd = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     std::vector<std::uint64_t> entries(bytes / kPage);
-    const auto place = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(data_ + offset) / kPage * sizeof(std::uint64_t));
+    const auto place = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(data_ + offset) / kPage *
+                                          sizeof(std::uint64_t));
     EXPECT_EQ(::pread(fd, entries.data(), entries.size() * sizeof(std::uint64_t), place),
               static_cast<ssize_t>(entries.size() * sizeof(std::uint64_t)));
     ::close(fd);
@@ -76,7 +78,8 @@ TEST_F(PrefaultTest, WhatOthersHaveFilledIsPresentBeforeItIsLoaded) {
   GTEST_SKIP() << "no MADV_POPULATE_WRITE";
 #endif
   constexpr std::uint32_t kOurs = 3, kPayload = 128 * 1024, kSlot = 192 * 1024;
-  const store::IndexShape shape{Prefault::kEntriesAhead + 8, store::IndexShape::buckets_for(Prefault::kEntriesAhead + 8), kArena,
+  const store::IndexShape shape{Prefault::kEntriesAhead + 8,
+                                store::IndexShape::buckets_for(Prefault::kEntriesAhead + 8), kArena,
                                 1, 1};
   std::vector<std::byte> memory(shape.bytes() + kPage);
   auto* index = memory.data() + kPage - reinterpret_cast<std::uintptr_t>(memory.data()) % kPage;

@@ -17,7 +17,8 @@ using testing_support::FakeSession;
 using testing_support::hash_of;
 using testing_support::hashes_of;
 
-constexpr std::uint64_t kAll = protocol::kCapabilityAct | protocol::kCapabilityResidency | protocol::kCapabilityShared;
+constexpr std::uint64_t kAll =
+    protocol::kCapabilityAct | protocol::kCapabilityResidency | protocol::kCapabilityShared;
 
 std::uint32_t& families_of(protocol::Fetched& answer) {
   return answer.families;
@@ -141,7 +142,8 @@ TYPED_TEST(RequestsTest, WithoutHashesOrADeadlineNothingIsAsked) {
   const auto hashes = this->some_hashes(1);
   EXPECT_EQ(this->try_start(1, 0).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(this->try_start(0, 1).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(this->requests_.start(nullptr, hashes_of(hashes), 1).status().code(), Code::kUnavailable);
+  EXPECT_EQ(this->requests_.start(nullptr, hashes_of(hashes), 1).status().code(),
+            Code::kUnavailable);
   this->session_.attachment->set_namespace_handle(0, Attachment::kNoHandle);
   EXPECT_EQ(this->try_start(1, 1).status().code(), Code::kUnavailable);
   EXPECT_TRUE(this->session_.silent());

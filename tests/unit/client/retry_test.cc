@@ -33,7 +33,8 @@ const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 TEST(RetryTest, ALarderdThatIsAwayIsTriedInQuickSuccession) {
   Retry retry(1);
   for (int i = 0; i < 1000; ++i)
-    EXPECT_LE(retry.next_ms(i % 2 == 0 ? Code::kUnavailable : Code::kDeadlineExceeded), Retry::kLastMs);
+    EXPECT_LE(retry.next_ms(i % 2 == 0 ? Code::kUnavailable : Code::kDeadlineExceeded),
+              Retry::kLastMs);
 }
 
 // covers F-106
@@ -49,7 +50,8 @@ TEST(RetryTest, ARefusalIsTriedMoreAndMoreSeldomUpToAMinute) {
     EXPECT_GE(ms, Retry::kLastRefusedMs * 3 / 4 - 1);
   }
   EXPECT_LE(retry.next_ms(Code::kUnavailable), Retry::kLastMs) << "larderd is started anew";
-  EXPECT_GT(retry.next_ms(Code::kResourceExhausted), Retry::kLastRefusedMs / 2) << "and refuses still";
+  EXPECT_GT(retry.next_ms(Code::kResourceExhausted), Retry::kLastRefusedMs / 2)
+      << "and refuses still";
   retry.attached();
   EXPECT_LE(retry.next_ms(Code::kResourceExhausted), Retry::kFirstRefusedMs);
 }
@@ -134,9 +136,11 @@ class AsNobody {
  public:
   AsNobody()
       : groups_(groups()),
-        changed_(::geteuid() == 0 && ::setgroups(0, nullptr) == 0 && ::setegid(kNobody) == 0 && ::seteuid(kNobody) == 0) {}
+        changed_(::geteuid() == 0 && ::setgroups(0, nullptr) == 0 && ::setegid(kNobody) == 0 &&
+                 ::seteuid(kNobody) == 0) {}
   ~AsNobody() {
-    EXPECT_TRUE(!changed_ || (::seteuid(0) == 0 && ::setegid(0) == 0 && ::setgroups(groups_.size(), groups_.data()) == 0));
+    EXPECT_TRUE(!changed_ || (::seteuid(0) == 0 && ::setegid(0) == 0 &&
+                              ::setgroups(groups_.size(), groups_.data()) == 0));
   }
   bool changed() const { return changed_; }
 
@@ -165,7 +169,8 @@ TEST_F(RefusalTest, ASocketOfAnotherUserNamesItsModeAndGroupAndIsUsedOnceTheyAll
     EXPECT_FALSE(engine->client->wait_attached(300).ok());
   }
   const std::string log = log_of(*engine->client);
-  for (const char* words : {"permission denied", "runs as uid 65534", "for uid 0 and the group 0 (mode 0660)", "socket_mode"})
+  for (const char* words : {"permission denied", "runs as uid 65534",
+                            "for uid 0 and the group 0 (mode 0660)", "socket_mode"})
     EXPECT_NE(log.find(words), std::string::npos) << words << " in: " << log;
   std::filesystem::permissions(config_.socket, std::filesystem::perms{0666});
   EXPECT_TRUE(engine->client->wait_attached(1000).ok()) << "in the midst of a pause";

@@ -34,7 +34,8 @@ constexpr std::uint64_t kPageBytes = 4096, kPages = 4;
 // The engine's own: copies, and digests its pages, which may have become others' meanwhile.
 class OwnCopies final : public testing_support::HostCopies {
  public:
-  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+  Result<std::uint64_t> store(const copy::PieceList& from,
+                              std::span<std::byte> slot) const override {
     ++stores;
     return HostCopies::store(from, slot);
   }
@@ -83,7 +84,9 @@ class CopyingSession {
 
   // Answers an EXPORT.
   void open(SidecarCopies& copies) {
-    ASSERT_EQ((session_.receive<protocol::Export, protocol::ExportedRange>(MessageType::kExport).size()), 1U);
+    ASSERT_EQ(
+        (session_.receive<protocol::Export, protocol::ExportedRange>(MessageType::kExport).size()),
+        1U);
     Encoder answer(MessageType::kExported, 0);
     answer.append(protocol::Exported{0, 0, TransferMemory::size_bytes()});
     Result<protocol::Decoder> decoder = protocol::Decoder::open(answer.packet());
@@ -111,11 +114,15 @@ class CopyingSession {
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
     protocol::Copy asked{};
     std::vector<std::uint64_t> named;
-    if (decoder->type() != MessageType::kCopy || !decoder->read(asked) || !decoder->read_all(asked.count, kPages, named)) return;
+    if (decoder->type() != MessageType::kCopy || !decoder->read(asked) ||
+        !decoder->read_all(asked.count, kPages, named))
+      return;
     if (!region_.take(asked.flag)) return;
     std::vector<std::byte*> pieces;
-    for (const std::uint64_t piece : named) pieces.push_back(pages_ + protocol::piece_offset(piece));
-    const Result<std::uint64_t> root = copy::host_copy_engine().store({pieces, kPageBytes, nullptr}, slot_);
+    for (const std::uint64_t piece : named)
+      pieces.push_back(pages_ + protocol::piece_offset(piece));
+    const Result<std::uint64_t> root =
+        copy::host_copy_engine().store({pieces, kPageBytes, nullptr}, slot_);
     ++copied;
     region_.end(asked.flag, root.status().code(), root.ok() ? *root : 0);
   }
@@ -130,7 +137,8 @@ class CopyingSession {
 class SidecarCopiesTest : public testing::Test {
  protected:
   SidecarCopiesTest() {
-    for (std::size_t i = 0; i < kPages * kPageBytes; ++i) pages_.get()[i] = static_cast<std::byte>(i * 7 + i / 251);
+    for (std::size_t i = 0; i < kPages * kPageBytes; ++i)
+      pages_.get()[i] = static_cast<std::byte>(i * 7 + i / 251);
   }
   std::unique_ptr<CopyingSession> begin() {
     auto session = std::make_unique<CopyingSession>(pages_.get(), slot());
@@ -145,7 +153,8 @@ class SidecarCopiesTest : public testing::Test {
   bool store(CopyingSession& session) {
     std::vector<std::byte*> pieces;
     for (std::size_t i = 0; i < kPages; ++i) pieces.push_back(pages_.get() + i * kPageBytes);
-    return copies_.store(*session.attachment(), {1, 0, 5}, {pieces, kPageBytes, nullptr}, slot()).ok();
+    return copies_.store(*session.attachment(), {1, 0, 5}, {pieces, kPageBytes, nullptr}, slot())
+        .ok();
   }
   std::vector<std::string> said() {
     std::vector<std::string> lines;
@@ -286,7 +295,8 @@ TEST_F(SidecarCopiesTest, AnEndForGoodIsSaidOnce) {
   const auto session = begin();
   own_.others = true;
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(store(*session));
-  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("error "), HasSubstr("not_verified"), Not(HasSubstr("for now")))));
+  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("error "), HasSubstr("not_verified"),
+                                                 Not(HasSubstr("for now")))));
 }
 
 TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
@@ -294,7 +304,8 @@ TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
   exporter_.gone = {Code::kNotFound, "another is there"};
   EXPECT_TRUE(store(*session));
   EXPECT_FALSE(copies_.open());
-  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("info "), HasSubstr("not_verified"), HasSubstr("for now"))));
+  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("info "), HasSubstr("not_verified"),
+                                                 HasSubstr("for now"))));
 }
 
 // "The driver does not say" is no "for now": a new question at each beat would get the same answer.
@@ -305,7 +316,8 @@ TEST_F(SidecarCopiesTest, ADriverThatDoesNotSayWhetherTheMemoryIsThereEndsItForG
   EXPECT_TRUE(store(*session));
   EXPECT_FALSE(copies_.open());
   EXPECT_EQ(session->copied, 0);
-  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("error "), HasSubstr("INVALID_CONTEXT"), Not(HasSubstr("for now")))));
+  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("error "), HasSubstr("INVALID_CONTEXT"),
+                                                 Not(HasSubstr("for now")))));
 }
 
 #ifndef LARDER_SANITIZED

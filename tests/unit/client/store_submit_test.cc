@@ -19,7 +19,9 @@ class StoreSubmitTest : public testing_support::StoresTest {
     EXPECT_EQ(done.size(), 1U);
     return done.empty() ? StoreCompletion() : done.front();
   }
-  std::vector<CommitRecord> committed() { return session_.receive<SlotList, CommitRecord>(MessageType::kCommit); }
+  std::vector<CommitRecord> committed() {
+    return session_.receive<SlotList, CommitRecord>(MessageType::kCommit);
+  }
 };
 
 TEST_F(StoreSubmitTest, ItHasNotEndedWhileItsPagesAreRead) {

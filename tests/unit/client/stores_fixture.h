@@ -17,7 +17,8 @@ inline const PageLayout kPlainLayout{"plain", 2, 4, 16384, 0, false, 0};
 // Stores wait at the gate until it is open, but for the first `free_turns`.
 class GatedStores final : public HostCopies {
  public:
-  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+  Result<std::uint64_t> store(const copy::PieceList& from,
+                              std::span<std::byte> slot) const override {
     if (gate.enter() >= free_turns) gate.pass();
     return HostCopies::store(from, slot);
   }
@@ -51,7 +52,10 @@ class StoresTest : public testing::Test {
   std::uint32_t begun(Stores& stores, std::uint32_t count) {
     stores.begin(session_.attachment, transfer(count), true);
     std::uint32_t request = 0;
-    EXPECT_EQ((session_.receive<protocol::Reserve, protocol::BlockHash>(protocol::MessageType::kReserve, &request).size()),
+    EXPECT_EQ((session_
+                   .receive<protocol::Reserve, protocol::BlockHash>(protocol::MessageType::kReserve,
+                                                                    &request)
+                   .size()),
               count);
     return request;
   }

@@ -18,7 +18,8 @@ using testing::HasSubstr;
 class LoaderTest : public testing::Test {
  protected:
   LoaderTest()
-      : file_(testing::TempDir() + "larder_loader_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml") {}
+      : file_(testing::TempDir() + "larder_loader_" +
+              testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml") {}
   ~LoaderTest() override { std::filesystem::remove(file_); }
 
   Result<Config> load_text(const std::string& yaml, const Environment& environment = {}) {
@@ -48,10 +49,12 @@ TEST_F(LoaderTest, DefaultsAlone) {
 TEST_F(LoaderTest, EveryKeyOfTheFile) {
   const Result<Config> config = load_text(
       "pool: a\nsocket: /s/x.sock\nsocket_mode: 0666\ntransfer: sidecar\nlog_level: debug\n"
-      "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  hugepage_directory: /h\n  numa: 3\n"
+      "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  "
+      "hugepage_directory: /h\n  numa: 3\n"
       "  keep_on_exit: false\n  on_mismatch: replace\n"
       "disk:\n  path: /disk\n  size: 7GiB\n  write: through\n  ttl: 12h\n  admit_after: 2\n"
-      "backend:\n  url: rediss://u@h:7000/3\n  password_file: /b/p\n  ca_file: /b/ca\n  cert_file: /b/cert\n  key_file: /b/key\n"
+      "backend:\n  url: rediss://u@h:7000/3\n  password_file: /b/p\n  ca_file: /b/ca\n  cert_file: "
+      "/b/cert\n  key_file: /b/key\n"
       "  server_name: kv.example\n  prefix: kv\n  ttl: 2d\n  write: popular\n  write_rate: 200MiB\n"
       "http:\n  listen: 0.0.0.0:1\n  hosts: n1.example, *.gpu.example\n  admin_socket: /s/adm\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
@@ -151,7 +154,8 @@ TEST_F(LoaderTest, TheShippedFileIsTheDefaults) {
   std::string text;
   std::ifstream file(SHIPPED_FILE);
   for (std::string line; std::getline(file, line); text += line + "\n")
-    for (const char* key : {"# socket: ", "# shm_name: ", "# memory.shm_name: ", "# admin_socket: ", "# http.admin_socket: "})
+    for (const char* key : {"# socket: ", "# shm_name: ", "# memory.shm_name: ", "# admin_socket: ",
+                            "# http.admin_socket: "})
       if (const std::size_t at = line.find(key); at != std::string::npos) line.erase(at, 2);
   const Result<Config> all = load_text(text);
   ASSERT_TRUE(all.ok()) << all.status().text();
@@ -159,7 +163,8 @@ TEST_F(LoaderTest, TheShippedFileIsTheDefaults) {
 }
 
 TEST_F(LoaderTest, TheEnvironmentWins) {
-  const Result<Config> config = load_text("memory: {size: 1G}\nlog_level: error\n", {{"LARDER_MEMORY_SIZE", "2G"}});
+  const Result<Config> config =
+      load_text("memory: {size: 1G}\nlog_level: error\n", {{"LARDER_MEMORY_SIZE", "2G"}});
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->memory.size_bytes, 2ULL << 30);
   EXPECT_EQ(config->log_level, "error");
@@ -168,7 +173,8 @@ TEST_F(LoaderTest, TheEnvironmentWins) {
 TEST_F(LoaderTest, TheFileCanComeFromTheEnvironment) {
   std::ofstream(file_) << "pool: from-file\n";
   EXPECT_EQ(load(std::nullopt, {{"LARDER_CONFIG_FILE", file_}})->pool, "from-file");
-  EXPECT_THAT(load(std::nullopt, {{"LARDER_CONFIG_FILE", "/nonexistent"}}).status().text(), HasSubstr("/nonexistent"));
+  EXPECT_THAT(load(std::nullopt, {{"LARDER_CONFIG_FILE", "/nonexistent"}}).status().text(),
+              HasSubstr("/nonexistent"));
   EXPECT_EQ(load(file_, {{"LARDER_CONFIG_FILE", "/nonexistent"}})->pool, "from-file");
 }
 
@@ -177,85 +183,109 @@ TEST_F(LoaderTest, PathsFollowThePool) {
   EXPECT_EQ(config->socket, "/run/larder/blue.sock");
   EXPECT_EQ(config->http.admin_socket, "/run/larder/blue.admin");
   EXPECT_EQ(config->memory.shm_name, "larder-blue");
-  EXPECT_EQ(load(std::nullopt, {{"LARDER_POOL", "blue"}, {"LARDER_SOCKET", "/x/y"}})->http.admin_socket, "/x/y.admin");
+  EXPECT_EQ(
+      load(std::nullopt, {{"LARDER_POOL", "blue"}, {"LARDER_SOCKET", "/x/y"}})->http.admin_socket,
+      "/x/y.admin");
 }
 
 TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
-  EXPECT_EQ(
-      why("\nsise: 5G\n"),
-      ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, transfer, log_level, memory, disk, backend, peers, http");
+  EXPECT_EQ(why("\nsise: 5G\n"),
+            ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, transfer, log_level, "
+            "memory, disk, backend, peers, http");
   EXPECT_EQ(why("memory:\n  sise: 5G\n"),
-            ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, "
+            ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, "
+            "directory, hugepages, "
             "hugepage_directory, numa, keep_on_exit, on_mismatch");
-  EXPECT_EQ(
-      why("\nmem:\n  size: 5G\n"),
-      ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, transfer, log_level, memory, disk, backend, peers, http");
-  EXPECT_EQ(
-      why("memory: 5G\n"),
-      ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa, keep_on_exit, on_mismatch");
+  EXPECT_EQ(why("\nmem:\n  size: 5G\n"),
+            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, transfer, log_level, "
+            "memory, disk, backend, peers, http");
+  EXPECT_EQ(why("memory: 5G\n"),
+            ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, "
+            "numa, keep_on_exit, on_mismatch");
   EXPECT_EQ(why("pool:\n  name: x\n"), ":1: 'pool' takes one value and is no section");
 }
 
 // covers F-119
 TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
   EXPECT_EQ(why("memory:\n  size: 0\n"), ":2: memory.size '0' is out of range: 1MiB to 16TiB");
-  EXPECT_EQ(why("memory:\n  size: 0GiB\n"), ":2: memory.size '0GiB' is out of range: 1MiB to 16TiB");
-  EXPECT_EQ(why("memory:\n  size: 17TiB\n"), ":2: memory.size '17TiB' is out of range: 1MiB to 16TiB");
-  EXPECT_THAT(why("memory:\n  size: 5GB\n"), HasSubstr(":2: memory.size '5GB' has unknown unit 'GB'"));
-  EXPECT_EQ(why("memory:\n  size: 1.5GiB\n"), ":2: memory.size '1.5GiB' is no whole number: take a smaller unit, e.g. 1536MiB");
+  EXPECT_EQ(why("memory:\n  size: 0GiB\n"),
+            ":2: memory.size '0GiB' is out of range: 1MiB to 16TiB");
+  EXPECT_EQ(why("memory:\n  size: 17TiB\n"),
+            ":2: memory.size '17TiB' is out of range: 1MiB to 16TiB");
+  EXPECT_THAT(why("memory:\n  size: 5GB\n"),
+              HasSubstr(":2: memory.size '5GB' has unknown unit 'GB'"));
+  EXPECT_EQ(why("memory:\n  size: 1.5GiB\n"),
+            ":2: memory.size '1.5GiB' is no whole number: take a smaller unit, e.g. 1536MiB");
   EXPECT_THAT(why("memory:\n  size: five\n"), HasSubstr(":2: memory.size 'five' is no size"));
-  EXPECT_EQ(why("memory:\n  hugepages: 1G\n"), ":2: memory.hugepages '1G' is not one of: none, 2Mi, 1Gi, prefer");
+  EXPECT_EQ(why("memory:\n  hugepages: 1G\n"),
+            ":2: memory.hugepages '1G' is not one of: none, 2Mi, 1Gi, prefer");
   for (const char* numa : {"all", "-1", "0,1", "12345", "''"})
     EXPECT_THAT(why(std::string("memory:\n  numa: ") + numa + "\n"),
                 HasSubstr("is not one of: none, auto, the number of a node"));
-  EXPECT_THAT(why("memory:\n  directory: shm\n"), HasSubstr(":2: memory.directory 'shm' is no absolute path"));
+  EXPECT_THAT(why("memory:\n  directory: shm\n"),
+              HasSubstr(":2: memory.directory 'shm' is no absolute path"));
   EXPECT_THAT(why("memory:\n  hugepage_directory: ''\n"), HasSubstr("is no absolute path"));
   EXPECT_THAT(why("memory:\n  shm_name: a/b\n"), HasSubstr(":2: memory.shm_name 'a/b' is no name"));
   EXPECT_THAT(why("pool: a b\n"), HasSubstr(":1: pool 'a b' is no name"));
   EXPECT_THAT(why("socket: x\n"), HasSubstr(":1: socket 'x' is no absolute path"));
   EXPECT_THAT(why("socket_mode: 7\n"), HasSubstr(":1: socket_mode '7' is no file mode"));
   EXPECT_EQ(why("transfer: both\n"), ":1: transfer 'both' is not one of: shim, sidecar");
-  EXPECT_EQ(why("log_level: loud\n"), ":1: log_level 'loud' is not one of: debug, info, warning, error");
-  EXPECT_THAT(why("http: {listen: 9464}\n"), HasSubstr(":1: http.listen '9464' is no address to listen on"));
-  EXPECT_THAT(why("http: {admin_socket: x}\n"), HasSubstr(":1: http.admin_socket 'x' is no absolute path"));
-  EXPECT_EQ(why("socket: /a/b\nhttp: {admin_socket: /a/b}\n"), "http.admin_socket and socket are the same path: /a/b");
+  EXPECT_EQ(why("log_level: loud\n"),
+            ":1: log_level 'loud' is not one of: debug, info, warning, error");
+  EXPECT_THAT(why("http: {listen: 9464}\n"),
+              HasSubstr(":1: http.listen '9464' is no address to listen on"));
+  EXPECT_THAT(why("http: {admin_socket: x}\n"),
+              HasSubstr(":1: http.admin_socket 'x' is no absolute path"));
+  EXPECT_EQ(why("socket: /a/b\nhttp: {admin_socket: /a/b}\n"),
+            "http.admin_socket and socket are the same path: /a/b");
   EXPECT_THAT(why("socket: /" + std::string(102, 'x') + "\n"),
-              EndsWith("xx.admin', which follows socket, is too long for a Unix socket: at most 107 bytes; set either of them"));
+              EndsWith("xx.admin', which follows socket, is too long for a Unix socket: at most "
+                       "107 bytes; set either of them"));
 }
 
 // covers F-119
 TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
   EXPECT_TRUE(load(std::nullopt, {})->disk.path.empty()) << "not present unless asked for";
   EXPECT_TRUE(load_text("disk: {path: /d, size: 4GiB}\n").ok());
-  EXPECT_EQ(why("disk: {path: /d}\n"),
-            ":1: disk.path is /d and disk.size is not set: set both or neither, e.g. disk.size: 100GiB");
+  EXPECT_EQ(
+      why("disk: {path: /d}\n"),
+      ":1: disk.path is /d and disk.size is not set: set both or neither, e.g. disk.size: 100GiB");
   EXPECT_EQ(why_environment("LARDER_DISK_SIZE", "4G"),
             "environment: disk.size is 4GiB and disk.path is not set: set both or neither");
   EXPECT_THAT(why("disk:\n  path: d\n"), HasSubstr(":2: disk.path 'd' is no absolute path"));
   EXPECT_EQ(why("disk:\n  size: 65TiB\n"), ":2: disk.size '65TiB' is out of range: at most 64TiB");
   EXPECT_EQ(why("disk:\n  write: never\n"), ":2: disk.write 'never' is not one of: back, through");
-  EXPECT_THAT(why("disk:\n  ttl: 12\n"), HasSubstr(":2: disk.ttl '12' has no unit of s, m, h or d"));
+  EXPECT_THAT(why("disk:\n  ttl: 12\n"),
+              HasSubstr(":2: disk.ttl '12' has no unit of s, m, h or d"));
   for (const char* sights : {"0", "16", "-1", "many", "''"})
-    EXPECT_THAT(why(std::string("disk:\n  admit_after: ") + sights + "\n"), HasSubstr("is out of range: 1 to 15")) << sights;
+    EXPECT_THAT(why(std::string("disk:\n  admit_after: ") + sights + "\n"),
+                HasSubstr("is out of range: 1 to 15"))
+        << sights;
 }
 
 TEST_F(LoaderTest, ABackendIsWhatItsUrlSays) {
   const Result<Config> none = load(std::nullopt, {});
-  EXPECT_TRUE(none->backend.url.empty() && none->backend.prefix.empty()) << "not present unless asked for";
-  const Result<Config> config = load_text("backend: {url: 'unix:///run/redis.sock', write: evicted}\n");
+  EXPECT_TRUE(none->backend.url.empty() && none->backend.prefix.empty())
+      << "not present unless asked for";
+  const Result<Config> config =
+      load_text("backend: {url: 'unix:///run/redis.sock', write: evicted}\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->backend.unix_path, "/run/redis.sock");
   EXPECT_TRUE(config->backend.hosts.empty());
   EXPECT_EQ(config->backend.write, BackendWrite::kEvicted);
-  EXPECT_EQ(load(std::nullopt, {{"LARDER_BACKEND_URL", "redis://h"}})->backend.hosts.front().host, "h");
-  const Result<Config> taken_back = load_text("backend: {url: 'rediss://u@h/3'}\n", {{"LARDER_BACKEND_URL", ""}});
+  EXPECT_EQ(load(std::nullopt, {{"LARDER_BACKEND_URL", "redis://h"}})->backend.hosts.front().host,
+            "h");
+  const Result<Config> taken_back =
+      load_text("backend: {url: 'rediss://u@h/3'}\n", {{"LARDER_BACKEND_URL", ""}});
   ASSERT_TRUE(taken_back.ok()) << taken_back.status().text();
-  EXPECT_TRUE(taken_back->backend.hosts.empty() && taken_back->backend.user.empty() && !taken_back->backend.tls);
+  EXPECT_TRUE(taken_back->backend.hosts.empty() && taken_back->backend.user.empty() &&
+              !taken_back->backend.tls);
 }
 
 TEST_F(LoaderTest, ABackendWithSentinels) {
   const Result<Config> config = load_text(
-      "backend:\n  url: redis-sentinel://me@s1,s2:7000/kv/2\n  password_file: /b/p\n  sentinel_user: watcher\n"
+      "backend:\n  url: redis-sentinel://me@s1,s2:7000/kv/2\n  password_file: /b/p\n  "
+      "sentinel_user: watcher\n"
       "  sentinel_password_file: /b/s\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->backend.mode, BackendMode::kSentinel);
@@ -271,24 +301,27 @@ TEST_F(LoaderTest, KeysOfABackendFollowThePool) {
   EXPECT_EQ(load_text("pool: larder\n", url)->backend.prefix, "larder");
   EXPECT_EQ(load_text("pool: blue\n", url)->backend.prefix, "larder-blue");
   EXPECT_EQ(load_text("pool: blue\nbackend: {prefix: kv}\n", url)->backend.prefix, "kv");
-  EXPECT_TRUE(load_text("pool: blue\n")->backend.prefix.empty()) << "the printed text must come back";
+  EXPECT_TRUE(load_text("pool: blue\n")->backend.prefix.empty())
+      << "the printed text must come back";
   const std::string longest(63, 'x');
   EXPECT_EQ(load_text("pool: " + longest + "\n", url)->backend.prefix, "larder-" + longest);
 }
 
 // covers F-203
 TEST_F(LoaderTest, WhatABackendDoesNotTake) {
-  EXPECT_EQ(
-      why("backend:\n  url: http://h\n"),
-      ":2: backend.url begins with 'http://', which is not one of: redis://, rediss://, valkey://, valkeys://, unix://, and for "
-      "Sentinels or a Cluster redis-sentinel://, redis-cluster:// and their like");
+  EXPECT_EQ(why("backend:\n  url: http://h\n"),
+            ":2: backend.url begins with 'http://', which is not one of: redis://, rediss://, "
+            "valkey://, valkeys://, unix://, and for "
+            "Sentinels or a Cluster redis-sentinel://, redis-cluster:// and their like");
   EXPECT_EQ(why("backend:\n  prefix: kv\n"),
             ":2: backend.prefix is kv and backend.url is not set: set it, e.g. redis://host:6379");
-  EXPECT_EQ(why_environment("LARDER_BACKEND_TTL", "12h"),
-            "environment: backend.ttl is 12h and backend.url is not set: set it, e.g. redis://host:6379");
+  EXPECT_EQ(
+      why_environment("LARDER_BACKEND_TTL", "12h"),
+      "environment: backend.ttl is 12h and backend.url is not set: set it, e.g. redis://host:6379");
   for (const char* key : {"ca_file", "cert_file", "key_file", "server_name"})
     EXPECT_THAT(why("backend:\n  url: redis://h\n  " + std::string(key) + ": /x\n"),
-                testing::AnyOf(HasSubstr(":3: backend." + std::string(key) + " is /x and backend.url is without TLS"),
+                testing::AnyOf(HasSubstr(":3: backend." + std::string(key) +
+                                         " is /x and backend.url is without TLS"),
                                HasSubstr("is neither a host's name")))
         << key;
   EXPECT_EQ(why("backend:\n  url: redis://h\n  server_name: kv\n"),
@@ -297,26 +330,37 @@ TEST_F(LoaderTest, WhatABackendDoesNotTake) {
             ":3: backend.cert_file is set and backend.key_file is not: set both or neither");
   EXPECT_EQ(why("backend:\n  url: rediss://h\n  key_file: /x\n"),
             ":3: backend.key_file is set and backend.cert_file is not: set both or neither");
-  EXPECT_EQ(why("backend:\n  url: redis://u@h\n"), ":2: backend.url names a user and backend.password_file is not set");
+  EXPECT_EQ(why("backend:\n  url: redis://u@h\n"),
+            ":2: backend.url names a user and backend.password_file is not set");
   EXPECT_EQ(why("backend:\n  url: redis-cluster://h1,h2\n  ca_file: /x\n"),
             ":3: backend.ca_file is /x and backend.url is without TLS: make it rediss-cluster://");
-  EXPECT_EQ(why("backend:\n  url: redis-cluster://h1,h2/3\n"), ":2: backend.url names a database: a Cluster has 0 alone");
+  EXPECT_EQ(why("backend:\n  url: redis-cluster://h1,h2/3\n"),
+            ":2: backend.url names a database: a Cluster has 0 alone");
   EXPECT_EQ(why("backend:\n  url: redis://h\n  sentinel_user: me\n"),
-            ":3: backend.sentinel_user is me and backend.url names no Sentinels: make it redis-sentinel://host:port,.../MASTER");
+            ":3: backend.sentinel_user is me and backend.url names no Sentinels: make it "
+            "redis-sentinel://host:port,.../MASTER");
   EXPECT_EQ(why("backend:\n  url: redis-sentinel://h/m\n  sentinel_user: me\n"),
             ":3: backend.sentinel_user is set and backend.sentinel_password_file is not");
   EXPECT_EQ(why("backend:\n  url: redis://h\n  read_replicas: true\n"),
-            ":3: backend.read_replicas is true and backend.url names no Cluster: make it redis-cluster://");
+            ":3: backend.read_replicas is true and backend.url names no Cluster: make it "
+            "redis-cluster://");
   EXPECT_THAT(why("backend:\n  read_replicas: 1\n"), HasSubstr("is not one of: true, false"));
-  EXPECT_TRUE(load_text("backend:\n  url: redis-cluster://h\n  read_replicas: true\n")->backend.read_replicas);
-  EXPECT_THAT(why("backend:\n  sentinel_user: 'a b'\n"), HasSubstr(":2: backend.sentinel_user 'a b' is no user's name"));
-  EXPECT_THAT(why("backend:\n  password_file: p\n"), HasSubstr(":2: backend.password_file 'p' is no absolute path"));
-  EXPECT_THAT(why("backend:\n  server_name: a/b\n"), HasSubstr(":2: backend.server_name 'a/b' is neither a host's name nor"));
+  EXPECT_TRUE(load_text("backend:\n  url: redis-cluster://h\n  read_replicas: true\n")
+                  ->backend.read_replicas);
+  EXPECT_THAT(why("backend:\n  sentinel_user: 'a b'\n"),
+              HasSubstr(":2: backend.sentinel_user 'a b' is no user's name"));
+  EXPECT_THAT(why("backend:\n  password_file: p\n"),
+              HasSubstr(":2: backend.password_file 'p' is no absolute path"));
+  EXPECT_THAT(why("backend:\n  server_name: a/b\n"),
+              HasSubstr(":2: backend.server_name 'a/b' is neither a host's name nor"));
   EXPECT_THAT(why("backend:\n  prefix: a:b\n"), HasSubstr(":2: backend.prefix 'a:b' is no name"));
-  EXPECT_THAT(why("backend:\n  ttl: 12\n"), HasSubstr(":2: backend.ttl '12' has no unit of s, m, h or d"));
-  EXPECT_EQ(why("backend:\n  write: never\n"), ":2: backend.write 'never' is not one of: all, evicted, popular");
+  EXPECT_THAT(why("backend:\n  ttl: 12\n"),
+              HasSubstr(":2: backend.ttl '12' has no unit of s, m, h or d"));
+  EXPECT_EQ(why("backend:\n  write: never\n"),
+            ":2: backend.write 'never' is not one of: all, evicted, popular");
   for (const char* rate : {"200K", "1023K", "2TiB"})
-    EXPECT_THAT(why(std::string("backend:\n  write_rate: ") + rate + "\n"), HasSubstr("is out of range: 0, or 1MiB to 1TiB"))
+    EXPECT_THAT(why(std::string("backend:\n  write_rate: ") + rate + "\n"),
+                HasSubstr("is out of range: 0, or 1MiB to 1TiB"))
         << rate;
   EXPECT_THAT(why("backend:\n  write_rate: 200\n"), HasSubstr("has no unit"));
 }
@@ -324,25 +368,35 @@ TEST_F(LoaderTest, WhatABackendDoesNotTake) {
 // Neither in an error message nor in printed output.
 // covers F-204
 TEST_F(LoaderTest, APasswordIsNeverRepeated) {
-  for (const char* url : {"redis://u:hunter2@h", "redis:/u:hunter2@h", "redis://u:hunter2", "hunter2", "redis://h?hunter2"}) {
-    const std::string said = why("backend:\n  url: \"" + std::string(url) + "\"\n") + why_environment("LARDER_BACKEND_URL", url);
+  for (const char* url : {"redis://u:hunter2@h", "redis:/u:hunter2@h", "redis://u:hunter2",
+                          "hunter2", "redis://h?hunter2"}) {
+    const std::string said = why("backend:\n  url: \"" + std::string(url) + "\"\n") +
+                             why_environment("LARDER_BACKEND_URL", url);
     EXPECT_THAT(said, testing::Not(HasSubstr("hunter2"))) << url;
     EXPECT_THAT(said, HasSubstr(":2: backend.url ")) << url;
     EXPECT_THAT(said, HasSubstr("environment: LARDER_BACKEND_URL ")) << url;
   }
-  const std::string said = why("backend:\n  password: hunter2\n") + why_environment("LARDER_BACKEND_PASSWORD", "hunter2");
-  EXPECT_THAT(said, HasSubstr("unknown key 'backend.password'; allowed in section 'backend': url, password_file, "));
+  const std::string said = why("backend:\n  password: hunter2\n") +
+                           why_environment("LARDER_BACKEND_PASSWORD", "hunter2");
+  EXPECT_THAT(
+      said,
+      HasSubstr(
+          "unknown key 'backend.password'; allowed in section 'backend': url, password_file, "));
   EXPECT_THAT(said, testing::Not(HasSubstr("hunter2")));
 }
 
 TEST_F(LoaderTest, VariablesAreAsStrict) {
-  EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"), "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
-  EXPECT_THAT(
-      why_environment("LARDER_MEMORY_SISE", "5G"),
-      HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_BACKEND_CA_FILE, LARDER_BACKEND_CERT_FILE, "));
-  EXPECT_THAT(why_environment("LARDER_DISK_SISE", "5G"), HasSubstr("unknown variable LARDER_DISK_SISE"));
-  EXPECT_THAT(why_environment("LARDER_HTTP_PORT", "9464"), HasSubstr("unknown variable LARDER_HTTP_PORT"));
-  EXPECT_THAT(why_environment("LARDER_BACKEND_URI", "redis://h"), HasSubstr("unknown variable LARDER_BACKEND_URI"));
+  EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"),
+            "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
+  EXPECT_THAT(why_environment("LARDER_MEMORY_SISE", "5G"),
+              HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: "
+                        "LARDER_BACKEND_CA_FILE, LARDER_BACKEND_CERT_FILE, "));
+  EXPECT_THAT(why_environment("LARDER_DISK_SISE", "5G"),
+              HasSubstr("unknown variable LARDER_DISK_SISE"));
+  EXPECT_THAT(why_environment("LARDER_HTTP_PORT", "9464"),
+              HasSubstr("unknown variable LARDER_HTTP_PORT"));
+  EXPECT_THAT(why_environment("LARDER_BACKEND_URI", "redis://h"),
+              HasSubstr("unknown variable LARDER_BACKEND_URI"));
 }
 
 TEST_F(LoaderTest, VariablesOfOthersAreLeftAlone) {
@@ -354,7 +408,8 @@ TEST_F(LoaderTest, VariablesOfOthersAreLeftAlone) {
                                 {"LARDER_HTTP_PORT_9464_TCP_PROTO", "tcp"},
                                 {"LARDER_BACKEND_SERVICE_PORT", "6379"},
                                 {"LARDER_BACKEND_PORT", "tcp://10.0.0.1:6379"}};
-  EXPECT_TRUE(load(std::nullopt, environment).ok()) << load(std::nullopt, environment).status().text();
+  EXPECT_TRUE(load(std::nullopt, environment).ok())
+      << load(std::nullopt, environment).status().text();
 }
 
 TEST_F(LoaderTest, MisspeltVariablesAreNamed) {
@@ -371,7 +426,8 @@ TEST_F(LoaderTest, MisspeltVariablesAreNamed) {
                                 {"LARDER_BENCH_PROMPTS", "x"},
                                 {"LARDER_SERVICE_HOST", "10.0.0.1"},
                                 {"LARDER_PORT", "tcp://10.0.0.1:9464"}};
-  EXPECT_THAT(unknown_variables(environment), testing::ElementsAre("LARDER_LOG_LEVLE", "LARDER_POOOL"));
+  EXPECT_THAT(unknown_variables(environment),
+              testing::ElementsAre("LARDER_LOG_LEVLE", "LARDER_POOOL"));
   EXPECT_TRUE(load(std::nullopt, environment).ok());
 }
 

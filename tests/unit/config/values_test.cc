@@ -47,7 +47,8 @@ TEST(ValuesTest, Durations) {
   for (const char* text : {"12", "12 h", "12w", "12hh", "1.5h"})
     EXPECT_THAT(parse_duration_s(text).status().text(), HasSubstr("has no unit")) << text;
   EXPECT_THAT(parse_duration_s("49711d").status().text(), HasSubstr("too long"));
-  for (const char* text : {"0", "90s", "90m", "12h", "30d"}) EXPECT_EQ(print_duration_s(*parse_duration_s(text)), text);
+  for (const char* text : {"0", "90s", "90m", "12h", "30d"})
+    EXPECT_EQ(print_duration_s(*parse_duration_s(text)), text);
 }
 
 TEST(ValuesTest, ModesAreOctal) {
@@ -60,17 +61,21 @@ TEST(ValuesTest, ModesAreOctal) {
 }
 
 TEST(ValuesTest, Names) {
-  for (const char* text : {"larder", "a", "Pool_1.x-y", "_"}) EXPECT_TRUE(check_name(text).ok()) << text;
+  for (const char* text : {"larder", "a", "Pool_1.x-y", "_"})
+    EXPECT_TRUE(check_name(text).ok()) << text;
   EXPECT_TRUE(check_prefix(std::string(127, 'a')).ok());
-  EXPECT_THAT(check_prefix(std::string(128, 'a')).text(), HasSubstr("is no name: 1 to 127 letters"));
-  for (const std::string& text : {std::string(), std::string("a/b"), std::string(".."), std::string("-x"), std::string(64, 'a')})
+  EXPECT_THAT(check_prefix(std::string(128, 'a')).text(),
+              HasSubstr("is no name: 1 to 127 letters"));
+  for (const std::string& text : {std::string(), std::string("a/b"), std::string(".."),
+                                  std::string("-x"), std::string(64, 'a')})
     EXPECT_THAT(check_name(text).text(), HasSubstr("is no name")) << text;
 }
 
 TEST(ValuesTest, Paths) {
   EXPECT_TRUE(check_socket_path("/run/larder/larder.sock").ok());
   EXPECT_THAT(check_socket_path("larder.sock").text(), HasSubstr("must begin with '/'"));
-  EXPECT_THAT(check_socket_path("/" + std::string(107, 'x')).text(), HasSubstr("at most 107 bytes"));
+  EXPECT_THAT(check_socket_path("/" + std::string(107, 'x')).text(),
+              HasSubstr("at most 107 bytes"));
   EXPECT_TRUE(check_socket_path("/" + std::string(106, 'x')).ok());
 }
 
@@ -82,9 +87,10 @@ TEST(ValuesTest, ListenAddresses) {
   EXPECT_EQ(host("my-host_1.example:9464"), "my-host_1.example");
   EXPECT_EQ(host(":0"), "");
   EXPECT_EQ(parse_listen("localhost:65535")->port, 65535);
-  for (const char* text :
-       {"9464", "host:", "host:65536", "host:-1", "host:http", ":", "foo bar:94", "a/b:94", "[::1 ]:94", "[a-b]:94"})
-    EXPECT_THAT(parse_listen(text).status().text(), HasSubstr("is no address to listen on")) << text;
+  for (const char* text : {"9464", "host:", "host:65536", "host:-1", "host:http", ":", "foo bar:94",
+                           "a/b:94", "[::1 ]:94", "[a-b]:94"})
+    EXPECT_THAT(parse_listen(text).status().text(), HasSubstr("is no address to listen on"))
+        << text;
   EXPECT_THAT(parse_listen("::1:9464").status().text(), HasSubstr("without brackets"));
 }
 

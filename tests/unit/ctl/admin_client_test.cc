@@ -24,7 +24,8 @@ class AdminClientTest : public testing::Test {
  protected:
   AdminClientTest() {
     config_.http.listen = "";
-    config_.http.admin_socket = testing::TempDir() + "larder_ctl_test." + std::to_string(::getpid()) + ".admin";
+    config_.http.admin_socket =
+        testing::TempDir() + "larder_ctl_test." + std::to_string(::getpid()) + ".admin";
     std::filesystem::remove(config_.http.admin_socket);
   }
   void start() {
@@ -32,7 +33,9 @@ class AdminClientTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status().text();
     server_ = std::move(*server);
   }
-  Result<std::string> ask(Verb verb, const std::string& path) { return ask_larderd(config_.http.admin_socket, verb, path); }
+  Result<std::string> ask(Verb verb, const std::string& path) {
+    return ask_larderd(config_.http.admin_socket, verb, path);
+  }
 
   config::Config config_;
   pages::FakeControl control_;
@@ -45,18 +48,21 @@ TEST_F(AdminClientTest, AsksTheRealServer) {
   ASSERT_TRUE(status.ok()) << status.status().text();
   EXPECT_TRUE(read_snapshot(*status).ok());
   EXPECT_EQ(*dropped_report(*ask(Verb::kPost, "/v1/clear")), "dropped 11 chunks\n");
-  EXPECT_EQ(*dropped_report(*ask(Verb::kPost, "/v1/drop?namespace=" + percent_encoded("a b/ü&c"))), "dropped 7 chunks\n");
+  EXPECT_EQ(*dropped_report(*ask(Verb::kPost, "/v1/drop?namespace=" + percent_encoded("a b/ü&c"))),
+            "dropped 7 chunks\n");
   EXPECT_THAT(control_.dropped(), ElementsAre("a b/ü&c"));
 }
 
 TEST_F(AdminClientTest, SaysWhatLarderdSays) {
   start();
-  EXPECT_THAT(ask(Verb::kPost, "/v1/drop?namespace=beef").status().text(), HasSubstr("no namespace beef"));
+  EXPECT_THAT(ask(Verb::kPost, "/v1/drop?namespace=beef").status().text(),
+              HasSubstr("no namespace beef"));
 }
 
 TEST_F(AdminClientTest, SaysThatNoneAnswers) {
   const std::string text = ask(Verb::kGet, "/v1/status").status().text();
-  EXPECT_THAT(text, AllOf(HasSubstr("no larderd answers on " + config_.http.admin_socket), HasSubstr("Is larderd running?")));
+  EXPECT_THAT(text, AllOf(HasSubstr("no larderd answers on " + config_.http.admin_socket),
+                          HasSubstr("Is larderd running?")));
 }
 
 TEST_F(AdminClientTest, SaysWhoMayAsk) {

@@ -20,7 +20,8 @@ std::string why(const std::vector<std::string_view>& words) {
 }
 
 TEST(ArgumentsTest, OptionsStandAnywhere) {
-  const Result<Arguments> arguments = parse({"--socket=/a", "top", "--interval", "0.5", "--json", "--iterations=3"});
+  const Result<Arguments> arguments =
+      parse({"--socket=/a", "top", "--interval", "0.5", "--json", "--iterations=3"});
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
   EXPECT_EQ(arguments->socket, "/a");
   EXPECT_EQ(arguments->interval_seconds, 0.5);
@@ -37,25 +38,31 @@ TEST(ArgumentsTest, WrongOptionsAreNamed) {
   EXPECT_EQ(why({"status", "--socket"}), "'--socket' needs a path");
   EXPECT_EQ(why({"--socket="}), "'--socket' needs a path");
   for (const char* number : {"0", "0.09", "3601", "-1", "nan", "inf", "", "1s", "x"})
-    EXPECT_EQ(why({"--interval", number}), "'--interval' needs a number of seconds, 0.1 to 3600") << number;
+    EXPECT_EQ(why({"--interval", number}), "'--interval' needs a number of seconds, 0.1 to 3600")
+        << number;
   for (const char* number : {"0", "-1", "1.5", "", "1000000001"})
-    EXPECT_EQ(why({"--iterations", number}), "'--iterations' needs a whole number of at least 1") << number;
+    EXPECT_EQ(why({"--iterations", number}), "'--iterations' needs a whole number of at least 1")
+        << number;
 }
 
 TEST(ArgumentsTest, ACommandLineBehindTwoDashesIsOfImportLmcacheAlone) {
-  const Result<Arguments> arguments = parse({"import-lmcache", "--", "lmcache", "server", "--json", "--l1-size-gb", "1"});
+  const Result<Arguments> arguments =
+      parse({"import-lmcache", "--", "lmcache", "server", "--json", "--l1-size-gb", "1"});
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
-  EXPECT_THAT(arguments->command_line, ElementsAre("lmcache", "server", "--json", "--l1-size-gb", "1"));
+  EXPECT_THAT(arguments->command_line,
+              ElementsAre("lmcache", "server", "--json", "--l1-size-gb", "1"));
   EXPECT_FALSE(arguments->json);
   EXPECT_TRUE(find_command(*arguments).ok());
-  EXPECT_EQ(why({"status", "--", "x"}), "'--' is of import-lmcache: 'status' takes no command line");
+  EXPECT_EQ(why({"status", "--", "x"}),
+            "'--' is of import-lmcache: 'status' takes no command line");
 }
 
 TEST(ArgumentsTest, EveryCommandIsInTheHelpAndChecksItsOperands) {
   for (const Command& command : commands()) {
     EXPECT_THAT(usage(true), HasSubstr("\n  " + std::string(command.name)));
     const std::vector<std::string_view> too_many(command.most + 2, command.name);
-    EXPECT_EQ(why(too_many), "'" + std::string(command.name) + "' is too much for '" + std::string(command.name) + "'");
+    EXPECT_EQ(why(too_many), "'" + std::string(command.name) + "' is too much for '" +
+                                 std::string(command.name) + "'");
     if (command.least == 0) continue;
     EXPECT_EQ(why({command.name}), command.missing);
     EXPECT_FALSE(command.missing.empty());
@@ -63,7 +70,8 @@ TEST(ArgumentsTest, EveryCommandIsInTheHelpAndChecksItsOperands) {
 }
 
 TEST(ArgumentsTest, TheHelpDescribesCommandsForPodsWithAllAlone) {
-  EXPECT_THAT(usage(), HasSubstr("\n  for pods: ready, alive, started, install-payload, init-volumes\n"));
+  EXPECT_THAT(usage(),
+              HasSubstr("\n  for pods: ready, alive, started, install-payload, init-volumes\n"));
   for (const Command& command : commands()) {
     const bool is_described = usage().find(command.help.substr(0, 40)) != std::string::npos;
     EXPECT_EQ(is_described, !command.for_pods) << command.name;

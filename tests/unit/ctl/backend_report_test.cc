@@ -72,15 +72,20 @@ backend_check::ServerFacts failed(backend_check::ServerFacts::Step step, const s
   return facts;
 }
 
-std::vector<std::string> ids(const config::BackendConfig& of, const backend_check::InstallationFacts& facts) {
+std::vector<std::string> ids(const config::BackendConfig& of,
+                             const backend_check::InstallationFacts& facts) {
   std::vector<std::string> ids;
-  for (const backend_check::Diagnostic& finding : backend_check::findings_of(of, facts, 4)) ids.push_back(finding.id);
+  for (const backend_check::Diagnostic& finding : backend_check::findings_of(of, facts, 4))
+    ids.push_back(finding.id);
   return ids;
 }
 
-std::vector<std::string> ids(const config::BackendConfig& of, const backend_check::ServerFacts& facts, unsigned processors = 4) {
+std::vector<std::string> ids(const config::BackendConfig& of,
+                             const backend_check::ServerFacts& facts, unsigned processors = 4) {
   std::vector<std::string> ids;
-  for (const backend_check::Diagnostic& finding : backend_check::findings_of({of, facts, processors})) ids.push_back(finding.id);
+  for (const backend_check::Diagnostic& finding :
+       backend_check::findings_of({of, facts, processors}))
+    ids.push_back(finding.id);
   return ids;
 }
 
@@ -90,13 +95,15 @@ backend_check::InstallationFacts alone(const backend_check::ServerFacts& facts) 
   return all;
 }
 
-void expect_screens(const std::string& name, const config::BackendConfig& of, const backend_check::InstallationFacts& facts) {
+void expect_screens(const std::string& name, const config::BackendConfig& of,
+                    const backend_check::InstallationFacts& facts) {
   const std::vector<backend_check::Diagnostic> findings = backend_check::findings_of(of, facts, 16);
   expect_golden("backend_" + name, backend_screen(of, facts, findings));
   expect_golden("backend_" + name + "_json", backend_json(of, facts, findings));
 }
 
-const std::vector<config::Value> kPassword{{"backend.password_file", "/etc/larder/password", "--password-file"}};
+const std::vector<config::Value> kPassword{
+    {"backend.password_file", "/etc/larder/password", "--password-file"}};
 
 TEST(BackendReportTest, Well) {
   expect_screens("well", backend("rediss://larder@cache.example/2", kPassword), alone(good()));
@@ -106,16 +113,21 @@ TEST(BackendReportTest, AsItComes) {
 }
 TEST(BackendReportTest, ARightIsMissing) {
   backend_check::ServerFacts facts = good();
-  facts.max_bytes = facts.used_bytes = facts.machine_bytes = facts.io_threads = facts.databases = std::nullopt;
+  facts.max_bytes = facts.used_bytes = facts.machine_bytes = facts.io_threads = facts.databases =
+      std::nullopt;
   facts.append_only = facts.snapshots = std::nullopt;
   facts.policy.clear();
   facts.missing = {"GETRANGE", "SET"};
   facts.set_bytes_per_s = facts.get_bytes_per_s = 0;
-  expect_screens("rights", backend("redis://kv@10.0.0.1/3", {{"backend.prefix", "kv", "--prefix"}, kPassword[0]}), alone(facts));
+  expect_screens(
+      "rights",
+      backend("redis://kv@10.0.0.1/3", {{"backend.prefix", "kv", "--prefix"}, kPassword[0]}),
+      alone(facts));
 }
 TEST(BackendReportTest, NotReached) {
   expect_screens("not_reached", backend("unix:///run/redis/redis.sock"),
-                 alone(failed(backend_check::ServerFacts::Step::kConnect, "connect: No such file or directory")));
+                 alone(failed(backend_check::ServerFacts::Step::kConnect,
+                              "connect: No such file or directory")));
 }
 TEST(BackendReportTest, ASentinel) {
   backend_check::ServerFacts facts =
@@ -146,25 +158,33 @@ TEST(BackendReportTest, SentinelsOfWhichOneIsAway) {
   const remote::Endpoint master{"10.0.0.7", 6379};
   backend_check::InstallationFacts facts;
   facts.mode = Mode::kSentinel;
-  facts.sentinels = {{{"s1", 26'379}, sentinel_facts(master)},
-                     {{"s2", 26'379}, failed(backend_check::ServerFacts::Step::kConnect, "connect: Connection refused")},
-                     {{"s3", 26'379}, sentinel_facts(master)}};
+  facts.sentinels = {
+      {{"s1", 26'379}, sentinel_facts(master)},
+      {{"s2", 26'379},
+       failed(backend_check::ServerFacts::Step::kConnect, "connect: Connection refused")},
+      {{"s3", 26'379}, sentinel_facts(master)}};
   facts.servers = {{master, good()}};
   facts.servers[0].facts.replicas = 1;
   expect_screens("sentinels", backend("redis-sentinel://larder@s1,s2,s3/kv", kPassword), facts);
   facts.servers.clear();
   for (backend_check::CheckedServer& sentinel : facts.sentinels)
-    sentinel.facts = failed(backend_check::ServerFacts::Step::kMode, "the Sentinel knows no master kv");
-  EXPECT_THAT(ids(backend("redis-sentinel://s1,s2,s3/kv"), facts), ElementsAre("sentinel-master")) << "said once of all";
+    sentinel.facts =
+        failed(backend_check::ServerFacts::Step::kMode, "the Sentinel knows no master kv");
+  EXPECT_THAT(ids(backend("redis-sentinel://s1,s2,s3/kv"), facts), ElementsAre("sentinel-master"))
+      << "said once of all";
 }
 
 TEST(BackendReportTest, AClusterOfWhichOneMasterIsAwayAndOneIsSetWrongly) {
   backend_check::InstallationFacts facts;
   facts.mode = Mode::kCluster;
-  facts.mute_nodes = {{{"h0", 6379}, failed(backend_check::ServerFacts::Step::kConnect, "h0 has no address")}};
-  facts.servers = {{{"10.0.0.1", 6379}, good(), 5461},
-                   {{"10.0.0.2", 6379}, good(), 5461},
-                   {{"10.0.0.3", 6379}, failed(backend_check::ServerFacts::Step::kConnect, "connect: Connection refused"), 5461}};
+  facts.mute_nodes = {
+      {{"h0", 6379}, failed(backend_check::ServerFacts::Step::kConnect, "h0 has no address")}};
+  facts.servers = {
+      {{"10.0.0.1", 6379}, good(), 5461},
+      {{"10.0.0.2", 6379}, good(), 5461},
+      {{"10.0.0.3", 6379},
+       failed(backend_check::ServerFacts::Step::kConnect, "connect: Connection refused"),
+       5461}};
   for (std::size_t i : {0U, 1U}) {
     facts.servers[i].facts.mode = "cluster";
     facts.servers[i].facts.replicas = i;
@@ -183,7 +203,8 @@ TEST(BackendFindingsTest, NothingIsWrongWithAServerThatIsSetUpAsDocumented) {
 // covers F-205
 TEST(BackendFindingsTest, EachIsNamed) {
   const config::BackendConfig of = backend("rediss://larder@h", kPassword);
-  const auto with = [&of](const std::function<void(backend_check::ServerFacts&)>& change, unsigned processors = 4) {
+  const auto with = [&of](const std::function<void(backend_check::ServerFacts&)>& change,
+                          unsigned processors = 4) {
     backend_check::ServerFacts facts = good();
     change(facts);
     return ids(of, facts, processors);
@@ -191,27 +212,39 @@ TEST(BackendFindingsTest, EachIsNamed) {
   EXPECT_THAT(with([](auto& f) { f.policy = "noeviction"; }), ElementsAre("noeviction"));
   EXPECT_THAT(with([](auto& f) { f.max_bytes = 0; }), ElementsAre("no-maxmemory"));
   EXPECT_THAT(with([](auto& f) { f.max_bytes = 100 << 20; }), ElementsAre("little-memory"));
-  EXPECT_THAT(with([](auto& f) { f.max_bytes = *f.machine_bytes; }), ElementsAre("too-much-memory"));
+  EXPECT_THAT(with([](auto& f) { f.max_bytes = *f.machine_bytes; }),
+              ElementsAre("too-much-memory"));
   EXPECT_THAT(with([](auto& f) { f.missing = {"READONLY"}; }), ElementsAre("rights"));
   EXPECT_THAT(with([](auto& f) { f.policy = "volatile-ttl"; }), ElementsAre("volatile"));
   EXPECT_THAT(with([](auto& f) { f.append_only = true; }), ElementsAre("appendonly"));
   EXPECT_THAT(with([](auto& f) { f.snapshots = true; }), ElementsAre("save"));
   EXPECT_THAT(with([](auto& f) { f.role = "replica"; }), ElementsAre("replica"));
-  EXPECT_THAT(with([](auto& f) { f.io_threads = 1; }), ElementsAre("io-threads")) << "a note: its machine is not known";
+  EXPECT_THAT(with([](auto& f) { f.io_threads = 1; }), ElementsAre("io-threads"))
+      << "a note: its machine is not known";
   EXPECT_THAT(with([](auto& f) { f.io_threads = 1, f.local = true; }, 4), IsEmpty());
-  EXPECT_THAT(with([](auto& f) { f.io_threads = 1, f.local = true; }, 8), ElementsAre("io-threads"));
+  EXPECT_THAT(with([](auto& f) { f.io_threads = 1, f.local = true; }, 8),
+              ElementsAre("io-threads"));
   EXPECT_THAT(with([](auto& f) { f.connect_ns = 600'000'000; }), ElementsAre("slow-connect"));
   EXPECT_THAT(with([](auto& f) { f.pings.p50_ns = 30'000'000; }), ElementsAre("latency"));
   EXPECT_THAT(with([](auto& f) { f.get_bytes_per_s = 100 << 20; }), ElementsAre("rate"));
   EXPECT_THAT(with([](auto& f) { f.snapshots = std::nullopt; }), ElementsAre("not-told"));
   EXPECT_THAT(with([](auto& f) { f.missing = {"SCAN"}; }), ElementsAre("rights"));
-  EXPECT_THAT(with([](auto& f) { f.writes = {Code::kUnavailable, "... (OOM)"}; }), ElementsAre("full"));
+  EXPECT_THAT(with([](auto& f) {
+                f.writes = {Code::kUnavailable, "... (OOM)"};
+              }),
+              ElementsAre("full"));
   EXPECT_THAT(with([](auto& f) {
                 f.role = "replica", f.writes = {Code::kUnavailable, "... (READONLY)"};
               }),
               ElementsAre("replica"));
-  EXPECT_THAT(with([](auto& f) { f.writes = {Code::kUnavailable, "... (MISCONF)"}; }), ElementsAre("misconf"));
-  EXPECT_THAT(with([](auto& f) { f.writes = {Code::kUnavailable, "... (NOREPLICAS)"}; }), ElementsAre("no-writes"));
+  EXPECT_THAT(with([](auto& f) {
+                f.writes = {Code::kUnavailable, "... (MISCONF)"};
+              }),
+              ElementsAre("misconf"));
+  EXPECT_THAT(with([](auto& f) {
+                f.writes = {Code::kUnavailable, "... (NOREPLICAS)"};
+              }),
+              ElementsAre("no-writes"));
   EXPECT_THAT(ids(backend("redis://larder@h", kPassword), good()), ElementsAre("no-tls"));
   EXPECT_THAT(ids(backend("rediss://h"), good()), ElementsAre("open"));
   EXPECT_THAT(ids(backend("rediss://larder@h", {kPassword[0], {"backend.ttl", "1d", ""}}),
@@ -228,7 +261,8 @@ TEST(BackendFindingsTest, TheHeaviestComesFirst) {
   facts.writes = {Code::kUnavailable, "(OOM)"};
   const config::BackendConfig of = backend("redis://h");
   std::vector<backend_check::Weight> weights;
-  for (const backend_check::Diagnostic& finding : backend_check::findings_of({of, facts, 16})) weights.push_back(finding.weight);
+  for (const backend_check::Diagnostic& finding : backend_check::findings_of({of, facts, 16}))
+    weights.push_back(finding.weight);
   EXPECT_TRUE(std::ranges::is_sorted(weights));
   EXPECT_EQ(weights.front(), backend_check::Weight::kUnusable);
   EXPECT_EQ(weights.back(), backend_check::Weight::kNote);
@@ -236,8 +270,10 @@ TEST(BackendFindingsTest, TheHeaviestComesFirst) {
 
 TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
   const config::BackendConfig of = backend("redis://h");
-  EXPECT_THAT(ids(of, failed(backend_check::ServerFacts::Step::kUse, "something new")), ElementsAre("failed"));
-  EXPECT_THAT(ids(of, failed(backend_check::ServerFacts::Step::kConnect, "something new")), ElementsAre("unreachable"));
+  EXPECT_THAT(ids(of, failed(backend_check::ServerFacts::Step::kUse, "something new")),
+              ElementsAre("failed"));
+  EXPECT_THAT(ids(of, failed(backend_check::ServerFacts::Step::kConnect, "something new")),
+              ElementsAre("unreachable"));
 }
 
 // A port that greets and hangs up at a value is no port for TLS.
@@ -253,10 +289,13 @@ TEST(BackendFindingsTest, WhyItHungUpDependsOnWhen) {
 }
 
 TEST(BackendFindingsTest, TheLeastRightsAreOfThisPrefixAndUser) {
-  EXPECT_EQ(backend_check::least_rights(backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
-            "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set +getdel +unlink +scan");
+  EXPECT_EQ(backend_check::least_rights(
+                backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
+            "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set "
+            "+getdel +unlink +scan");
   EXPECT_EQ(backend_check::least_rights(backend("redis-cluster://kv@h", kPassword)),
-            "ACL SETUSER kv on >PASSWORD ~larder:* +hello +ping +info +get +getrange +set +getdel +unlink +scan +cluster|slots "
+            "ACL SETUSER kv on >PASSWORD ~larder:* +hello +ping +info +get +getrange +set +getdel "
+            "+unlink +scan +cluster|slots "
             "+asking");
 }
 

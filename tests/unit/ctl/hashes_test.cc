@@ -12,7 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kOne = "00112233445566778899aabbccddeeff", kTwo = "ffeeddccbbaa99887766554433221100";
+const std::string kOne = "00112233445566778899aabbccddeeff",
+                  kTwo = "ffeeddccbbaa99887766554433221100";
 
 Result<std::vector<std::string>> words(std::vector<std::string> given) {
   return read_hashes(given, std::nullopt);
@@ -30,7 +31,8 @@ TEST(HashesTest, OfLongHashesTheKeyCounts) {
 }
 
 TEST(HashesTest, LinesMayBeEmptyOrCommented) {
-  EXPECT_THAT(*file("# the prompt\n" + kOne + "\n\n  " + kTwo + kTwo + " # chunk 2\r\n"), ElementsAre(kOne, kTwo));
+  EXPECT_THAT(*file("# the prompt\n" + kOne + "\n\n  " + kTwo + kTwo + " # chunk 2\r\n"),
+              ElementsAre(kOne, kTwo));
 }
 
 TEST(HashesTest, WordsComeBeforeTheFile) {
@@ -46,9 +48,11 @@ TEST(HashesTest, WhatIsNoHashIsNamed) {
   EXPECT_THAT(words({kOne.substr(1)}).status().text(), HasSubstr("is no hash"));
   EXPECT_THAT(file(kOne + "\nno\x1bpe\n").status().text(), HasSubstr(":2: 'no\\x1bpe' is no hash"));
   EXPECT_THAT(words({}).status().text(), HasSubstr("which hashes?"));
-  EXPECT_THAT(read_hashes({}, "/nonexistent/hashes").status().text(), HasSubstr("/nonexistent/hashes: No such file"));
+  EXPECT_THAT(read_hashes({}, "/nonexistent/hashes").status().text(),
+              HasSubstr("/nonexistent/hashes: No such file"));
   EXPECT_EQ(read_hashes({}, "/dev").status().text(), "/dev: Is a directory");
-  EXPECT_THAT(file("# none yet\n").status().text(), HasSubstr(" holds no hash: 32 hex digits or more, one a line"));
+  EXPECT_THAT(file("# none yet\n").status().text(),
+              HasSubstr(" holds no hash: 32 hex digits or more, one a line"));
 }
 
 }  // namespace

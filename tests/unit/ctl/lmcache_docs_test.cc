@@ -33,7 +33,8 @@ config::Environment read_environment(const fs::path& file) {
 
 // By the file's name alone, so that no path stands in the golden files.
 Result<std::vector<LmcacheSetting>> read_settings(const fs::path& file) {
-  if (file.extension() == ".env") return read_lmcache_settings(std::nullopt, read_environment(file));
+  if (file.extension() == ".env")
+    return read_lmcache_settings(std::nullopt, read_environment(file));
   fs::current_path(file.parent_path());
   return read_lmcache_settings(file.filename(), {});
 }
@@ -45,7 +46,8 @@ Result<ImportedLmcache> import_file(const fs::path& file) {
 }
 
 void expect_that_larderd_takes(const std::string& yaml) {
-  const fs::path file = fs::path(testing::TempDir()) / ("larder_lmcache." + std::to_string(::getpid()) + ".yaml");
+  const fs::path file =
+      fs::path(testing::TempDir()) / ("larder_lmcache." + std::to_string(::getpid()) + ".yaml");
   std::ofstream(file) << yaml;
   const Result<config::Config> config = config::load(file, {});
   EXPECT_TRUE(config.ok()) << config.status().text();
@@ -58,7 +60,8 @@ class LmcacheDocsTest : public testing::TestWithParam<std::string> {};
 TEST_P(LmcacheDocsTest, IsImported) {
   const Result<ImportedLmcache> imported = import_file(fs::path(LMCACHE_FOLDER) / GetParam());
   if (imported.ok()) expect_that_larderd_takes(imported->yaml);
-  const std::string text = imported.ok() ? imported->yaml : "larderctl: " + imported.status().text() + "\n";
+  const std::string text =
+      imported.ok() ? imported->yaml : "larderctl: " + imported.status().text() + "\n";
   const fs::path golden = fs::path(GOLDEN_FOLDER) / "lmcache" / (GetParam() + ".txt");
   if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr) std::ofstream(golden) << text;
   EXPECT_EQ(text, test::text_of(golden));
@@ -73,11 +76,12 @@ std::vector<std::string> documented() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, LmcacheDocsTest, testing::ValuesIn(documented()), [](const auto& page) {
-  std::string name = page.param;
-  std::ranges::replace(name, '.', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Pages, LmcacheDocsTest, testing::ValuesIn(documented()),
+                         [](const auto& page) {
+                           std::string name = page.param;
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
 
 // docs/guides/from-lmcache.md. tests/python/unit/test_from_lmcache.py runs its other tables.
 struct Row {
@@ -97,7 +101,8 @@ std::vector<Row> rows_of(const std::string& heading) {
     if (!inside || !std::regex_match(line, cells, kRow)) continue;
     const std::string left = cells[1];
     Row& row = rows.emplace_back(Row{{}, cells[2]});
-    for (auto at = std::sregex_iterator(left.begin(), left.end(), kCode); at != std::sregex_iterator(); ++at)
+    for (auto at = std::sregex_iterator(left.begin(), left.end(), kCode);
+         at != std::sregex_iterator(); ++at)
       row.theirs.push_back((*at)[1]);
   }
   return rows;
@@ -114,18 +119,21 @@ TEST(LmcachePageTest, EveryConvertedSettingIsConvertedAsThePageSays) {
     const LmcacheSetting given{setting.substr(0, colon), setting.substr(colon + 2), "page"};
     const Result<ImportedLmcache> imported = import_lmcache({&given, 1});
     const bool refused = row.ours.starts_with("refused: ");
-    const std::string words = row.ours.substr(refused ? 10 : 1, row.ours.size() - (refused ? 11 : 2));
+    const std::string words =
+        row.ours.substr(refused ? 10 : 1, row.ours.size() - (refused ? 11 : 2));
     EXPECT_EQ(imported.ok(), !refused) << setting;
-    EXPECT_NE((imported.ok() ? imported->yaml : imported.status().text()).find(words), std::string::npos)
+    EXPECT_NE((imported.ok() ? imported->yaml : imported.status().text()).find(words),
+              std::string::npos)
         << setting << ": " << words;
   }
   for (const LmcacheKey& key : lmcache_keys())
-    EXPECT_EQ(seen.contains(std::string(key.key)), key.counterpart == Counterpart::kConverted) << key.key;
+    EXPECT_EQ(seen.contains(std::string(key.key)), key.counterpart == Counterpart::kConverted)
+        << key.key;
 }
 
 TEST(LmcachePageTest, EveryOtherSettingIsSaidAsThePageSays) {
-  static const std::map<Counterpart, std::string> kTitles{{Counterpart::kAlways, "No setting needed"},
-                                                          {Counterpart::kNone, "No counterpart"}};
+  static const std::map<Counterpart, std::string> kTitles{
+      {Counterpart::kAlways, "No setting needed"}, {Counterpart::kNone, "No counterpart"}};
   std::map<std::string, std::string, std::less<>> page;
   for (const Row& row : rows_of("All other settings"))
     for (const std::string& key : row.theirs) page[key] = row.ours;
@@ -135,9 +143,13 @@ TEST(LmcachePageTest, EveryOtherSettingIsSaidAsThePageSays) {
     const LmcacheSetting given{std::string(key.key), "x", "page"};
     const Result<ImportedLmcache> imported = import_lmcache({&given, 1});
     ASSERT_TRUE(imported.ok()) << key.key;
-    EXPECT_NE(imported->yaml.find("#   " + std::string(key.key) + " (page): " + std::string(key.words) + "\n"), std::string::npos)
+    EXPECT_NE(imported->yaml.find("#   " + std::string(key.key) +
+                                  " (page): " + std::string(key.words) + "\n"),
+              std::string::npos)
         << key.key;
-    EXPECT_EQ(page[std::string(key.key)], kTitles.at(key.counterpart) + ": " + std::string(key.words)) << key.key;
+    EXPECT_EQ(page[std::string(key.key)],
+              kTitles.at(key.counterpart) + ": " + std::string(key.words))
+        << key.key;
     ++found;
   }
   EXPECT_EQ(page.size(), found) << "the page has a key that larderctl does not know";

@@ -22,15 +22,20 @@ std::string import(const Words& words, const std::map<std::string, std::string>&
 }
 
 // The server with one adapter.
-std::string with(const std::string& adapter, const std::map<std::string, std::string>& environment = {}) {
-  return import({"lmcache", "server", "--l1-size-gb", "20", "--eviction-policy", "LRU", "--l2-adapter", adapter}, environment);
+std::string with(const std::string& adapter,
+                 const std::map<std::string, std::string>& environment = {}) {
+  return import({"lmcache", "server", "--l1-size-gb", "20", "--eviction-policy", "LRU",
+                 "--l2-adapter", adapter},
+                environment);
 }
 
 TEST(LmcacheServerTest, MemoryAndChunksAreThoseOfTheFile) {
-  const std::string yaml = import({"lmcache", "server", "--host", "0.0.0.0", "--port=6555", "--chunk-size", "512",
-                                   "--l1-size-gb=100", "--l1-use-hugepages", "--http-port", "9000", "--max-workers", "4"});
-  EXPECT_THAT(yaml, AllOf(HasSubstr("  size: 100GiB\n"), HasSubstr("  hugepages: 2Mi\n"), HasSubstr("\"chunk_tokens\":512"),
-                          HasSubstr("listen: 127.0.0.1:9000"), HasSubstr("--max-workers (command line): one event loop")));
+  const std::string yaml = import({"lmcache", "server", "--host", "0.0.0.0", "--port=6555",
+                                   "--chunk-size", "512", "--l1-size-gb=100", "--l1-use-hugepages",
+                                   "--http-port", "9000", "--max-workers", "4"});
+  EXPECT_THAT(yaml, AllOf(HasSubstr("  size: 100GiB\n"), HasSubstr("  hugepages: 2Mi\n"),
+                          HasSubstr("\"chunk_tokens\":512"), HasSubstr("listen: 127.0.0.1:9000"),
+                          HasSubstr("--max-workers (command line): one event loop")));
 }
 
 TEST(LmcacheServerTest, ARedisIsABackend) {
@@ -38,8 +43,10 @@ TEST(LmcacheServerTest, ARedisIsABackend) {
   EXPECT_THAT(plain, HasSubstr("  url: redis://127.0.0.1:6379\n"));
   const std::string full = with(
       R"({"type": "resp", "host": "redis.internal", "port": 6379, "username": "lmcache", "password": "hunter2", "num_workers": 16, "max_capacity_gb": 50})");
-  EXPECT_THAT(full, AllOf(HasSubstr("url: redis://lmcache@redis.internal:6379"), HasSubstr("password_file: "),
-                          HasSubstr("set maxmemory and an eviction policy at the server"), Not(HasSubstr("hunter2"))));
+  EXPECT_THAT(full, AllOf(HasSubstr("url: redis://lmcache@redis.internal:6379"),
+                          HasSubstr("password_file: "),
+                          HasSubstr("set maxmemory and an eviction policy at the server"),
+                          Not(HasSubstr("hunter2"))));
 }
 
 TEST(LmcacheServerTest, WhatAnAdapterDoesNotSayItsVariablesSay) {
@@ -51,10 +58,14 @@ TEST(LmcacheServerTest, WhatAnAdapterDoesNotSayItsVariablesSay) {
 }
 
 TEST(LmcacheServerTest, AValkeyOfEachKindIsABackend) {
-  EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "127.0.0.1:6379"})"), HasSubstr("url: valkey://127.0.0.1:6379\n"));
-  EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "a:6379,b:6379", "database_id": 2, "ttl_seconds": 3600})"),
-              AllOf(HasSubstr("url: valkey://a:6379/2\n"), HasSubstr("ttl: 3600s")));
-  EXPECT_THAT(with(R"({
+  EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "127.0.0.1:6379"})"),
+              HasSubstr("url: valkey://127.0.0.1:6379\n"));
+  EXPECT_THAT(
+      with(
+          R"({"type": "valkey", "startup_nodes": "a:6379,b:6379", "database_id": 2, "ttl_seconds": 3600})"),
+      AllOf(HasSubstr("url: valkey://a:6379/2\n"), HasSubstr("ttl: 3600s")));
+  EXPECT_THAT(
+      with(R"({
         "type": "valkey",
         "cluster_mode": true,
         "startup_nodes": "seed1.example.com:6379,seed2.example.com:6379",
@@ -63,44 +74,56 @@ TEST(LmcacheServerTest, AValkeyOfEachKindIsABackend) {
         "tls_enable": true,
         "num_workers": 16
     })"),
-              AllOf(HasSubstr("url: valkeys-cluster://lmcache@seed1.example.com:6379,seed2.example.com:6379"),
-                    Not(HasSubstr("hunter2"))));
+      AllOf(
+          HasSubstr("url: valkeys-cluster://lmcache@seed1.example.com:6379,seed2.example.com:6379"),
+          Not(HasSubstr("hunter2"))));
   EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "one:7000", "cluster_mode": true})"),
               HasSubstr("url: valkey-cluster://one:7000\n"));
 }
 
 TEST(LmcacheServerTest, FilesAreADiskOfTheirCapacity) {
   EXPECT_THAT(
-      with(R"({"type": "fs_native", "base_path": "/data/l2", "num_workers": 32, "use_odirect": true, "max_capacity_gb": 100})"),
+      with(
+          R"({"type": "fs_native", "base_path": "/data/l2", "num_workers": 32, "use_odirect": true, "max_capacity_gb": 100})"),
       AllOf(HasSubstr("  path: /data/l2\n"), HasSubstr("  size: 100GiB\n")));
   for (const char* capacity : {"", R"(, "max_capacity_gb": 0)", R"(, "max_capacity_gb": 0.0)"})
     EXPECT_THAT(with(R"({"type": "fs", "base_path": "/data/l2")" + std::string(capacity) + "}"),
-                AllOf(HasSubstr("set disk.path to /data/l2 and choose disk.size"), Not(HasSubstr("\ndisk:"))))
+                AllOf(HasSubstr("set disk.path to /data/l2 and choose disk.size"),
+                      Not(HasSubstr("\ndisk:"))))
         << capacity;
 }
 
 TEST(LmcacheServerTest, OtherAdaptersAreNamed) {
-  for (const char* type : {"nixl_store", "s3", "mooncake_store", "raw_block", "aerospike", "dax", "plugin", "of_the_future"})
+  for (const char* type : {"nixl_store", "s3", "mooncake_store", "raw_block", "aerospike", "dax",
+                           "plugin", "of_the_future"})
     EXPECT_THAT(
-        with(R"({"type": ")" + std::string(type) + R"(", "backend_params": {"file_path": "/x"}, "pool_size": 64})"),
-        HasSubstr("# Without counterpart:\n#   --l2-adapter (--l2-adapter): larderd has no tier for " + std::string(type)))
+        with(R"({"type": ")" + std::string(type) +
+             R"(", "backend_params": {"file_path": "/x"}, "pool_size": 64})"),
+        HasSubstr(
+            "# Without counterpart:\n#   --l2-adapter (--l2-adapter): larderd has no tier for " +
+            std::string(type)))
         << type;
 }
 
 // Two of one kind, and one of each.
 TEST(LmcacheServerTest, OneDiskAndOneBackendAreTaken) {
-  const std::string yaml = import({"--l1-size-gb", "1", "--l2-adapter", R"({"type":"fs","base_path":"/a","max_capacity_gb":10})",
-                                   "--l2-adapter", R"({"type":"fs","base_path":"/b","max_capacity_gb":20})", "--l2-adapter",
-                                   R"({"type":"resp","host":"h","port":1})", "--l2-adapter", R"({"type":"s3"})"});
-  EXPECT_THAT(yaml, AllOf(HasSubstr("path: /a\n"), HasSubstr("size: 10GiB"), HasSubstr("url: redis://h:1"),
-                          HasSubstr("larderd has no tier for a second disk or backend: fs"),
-                          HasSubstr("larderd has no tier for s3"), Not(HasSubstr("/b\n"))));
+  const std::string yaml =
+      import({"--l1-size-gb", "1", "--l2-adapter",
+              R"({"type":"fs","base_path":"/a","max_capacity_gb":10})", "--l2-adapter",
+              R"({"type":"fs","base_path":"/b","max_capacity_gb":20})", "--l2-adapter",
+              R"({"type":"resp","host":"h","port":1})", "--l2-adapter", R"({"type":"s3"})"});
+  EXPECT_THAT(
+      yaml, AllOf(HasSubstr("path: /a\n"), HasSubstr("size: 10GiB"), HasSubstr("url: redis://h:1"),
+                  HasSubstr("larderd has no tier for a second disk or backend: fs"),
+                  HasSubstr("larderd has no tier for s3"), Not(HasSubstr("/b\n"))));
 }
 
 TEST(LmcacheServerTest, MapsInsideAnAdapterAreNamedOnce) {
   EXPECT_THAT(
-      with(R"({"type": "resp", "host": "h", "port": 1, "eviction": {"eviction_policy": "LRU", "eviction_ratio": 0.1}})"),
-      AllOf(HasSubstr("--l2-adapter.eviction (--l2-adapter): a full tier evicts by itself"), Not(HasSubstr("eviction_ratio"))));
+      with(
+          R"({"type": "resp", "host": "h", "port": 1, "eviction": {"eviction_policy": "LRU", "eviction_ratio": 0.1}})"),
+      AllOf(HasSubstr("--l2-adapter.eviction (--l2-adapter): a full tier evicts by itself"),
+            Not(HasSubstr("eviction_ratio"))));
 }
 
 TEST(LmcacheServerTest, WhatIsNoAdapterIsRefusedAndNamed) {
@@ -111,7 +134,8 @@ TEST(LmcacheServerTest, WhatIsNoAdapterIsRefusedAndNamed) {
 
 TEST(LmcacheServerTest, NamesThatLarderdDoesNotTakeAreSaid) {
   EXPECT_THAT(import({"--instance-id", "A/B", "--shm-name", "../x", "--no-such-option", "7"}),
-              AllOf(HasSubstr("is no name of a pool"), HasSubstr("is not allowed as memory.shm_name; the default follows pool"),
+              AllOf(HasSubstr("is no name of a pool"),
+                    HasSubstr("is not allowed as memory.shm_name; the default follows pool"),
                     HasSubstr("--no-such-option")));
 }
 

@@ -29,7 +29,9 @@ class PayloadTest : public testing::Test {
 
   std::string from() const { return folder_ + "/from"; }
   std::string to() const { return folder_ + "/to"; }
-  static void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+  static void write(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
   static std::string read(const std::string& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -42,7 +44,8 @@ class PayloadTest : public testing::Test {
   std::vector<std::string> left_over() const {
     std::vector<std::string> names;
     for (const fs::directory_entry& entry : fs::directory_iterator(to()))
-      if (entry.path().filename().string().starts_with(".")) names.push_back(entry.path().filename());
+      if (entry.path().filename().string().starts_with("."))
+        names.push_back(entry.path().filename());
     return names;
   }
 
@@ -84,16 +87,20 @@ TEST_F(PayloadTest, OneThatFailsLeavesTheEarlierOne) {
   fs::create_directories(to() + "/python");
   write(to() + "/python/old", "old");
   fs::create_symlink("/etc/passwd", from() + "/python/larder/link");
-  EXPECT_THAT(install_payload(from(), to()).text(), HasSubstr("link is neither a file nor a folder"));
+  EXPECT_THAT(install_payload(from(), to()).text(),
+              HasSubstr("link is neither a file nor a folder"));
   EXPECT_EQ(read(to() + "/python/old"), "old");
   EXPECT_FALSE(fs::exists(to() + "/python/larder"));
   EXPECT_THAT(left_over(), IsEmpty());
 }
 
 TEST_F(PayloadTest, FoldersThatAreNotThereAreNamed) {
-  EXPECT_THAT(install_payload(folder_ + "/none", to()).text(), HasSubstr(folder_ + "/none: No such file"));
-  EXPECT_THAT(install_payload(from(), folder_ + "/none").text(), HasSubstr(folder_ + "/none: No such file"));
-  EXPECT_THAT(install_payload(from(), from() + "/python/larder/__init__.py").text(), HasSubstr("Not a directory"));
+  EXPECT_THAT(install_payload(folder_ + "/none", to()).text(),
+              HasSubstr(folder_ + "/none: No such file"));
+  EXPECT_THAT(install_payload(from(), folder_ + "/none").text(),
+              HasSubstr(folder_ + "/none: No such file"));
+  EXPECT_THAT(install_payload(from(), from() + "/python/larder/__init__.py").text(),
+              HasSubstr("Not a directory"));
   fs::create_directories(folder_ + "/empty");
   EXPECT_THAT(install_payload(folder_ + "/empty", to()).text(), HasSubstr("payload is empty"));
 }

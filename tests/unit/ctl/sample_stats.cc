@@ -39,15 +39,18 @@ stats::Stats busy_stats() {
   stats.sessions_opened = 5;
   stats.estimate.chunks_asked = 16'000;
   for (stats::EstimatedHit& hit : stats.estimate.hits) hit.ratio = 0.9 + hit.factor / 100;
-  stats.models = {{"demo", 2000, 1500, 4'096'000, 3'840'000, 47ULL << 30, 3ULL << 30, 256'000, 1'000'000'000'000},
+  stats.models = {{"demo", 2000, 1500, 4'096'000, 3'840'000, 47ULL << 30, 3ULL << 30, 256'000,
+                   1'000'000'000'000},
                   {"a-model-with-a-rather-long-served-name-v2", 1, 0, 512, 0, 0, 0, 0, 0}};
   stats.models[0].requests_salted = 12;
-  stats.namespaces = {
-      {"0123456789abcdef0123456789abcdef", "demo", std::make_shared<const std::string>("engine: vllm\n"), 250, 768ULL << 20, 2}};
+  stats.namespaces = {{"0123456789abcdef0123456789abcdef", "demo",
+                       std::make_shared<const std::string>("engine: vllm\n"), 250, 768ULL << 20,
+                       2}};
   stats.sessions = {{1, "vllm 0.32.0 scheduler", stats.namespaces[0].id, false, 16, 0},
                     {2, "vllm 0.32.0 worker 0", stats.namespaces[0].id, true, 0, 1}};
-  stats.fallbacks = {{"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"},
-                     {"engines", "an engine is refused and runs without the cache: raise memory.size", 3}};
+  stats.fallbacks = {
+      {"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"},
+      {"engines", "an engine is refused and runs without the cache: raise memory.size", 3}};
   return stats;
 }
 
@@ -78,16 +81,18 @@ Snapshot snapshot_of(const stats::Stats& stats, bool healthy, bool ready) {
 
 Snapshot snapshot_with_backend(const std::string& reason) {
   nlohmann::json status = nlohmann::json::parse(pages::status_json(stats_with_disk(), true, true));
-  status["backend"] = {{"url", "rediss://cache.example:6379"},
-                       {"mode", "TLS"},
-                       {"reason", reason},
-                       {"capacity_bytes", 0},
-                       {"used_bytes", 7ULL << 30},
-                       {"chunks", 2345},
-                       {"write_queue", 6},
-                       {"puts", {{"ok", 2000}, {"bytes", 6ULL << 30}, {"failed", 3}}},
-                       {"gets", {{"ok", 345}, {"bytes", 1ULL << 30}, {"failed", 4}}},
-                       {"probes", {{"asked", 500}, {"late", 2}, {"failed", 1}, {"families", 9000}, {"shared", 345}}}};
+  status["backend"] = {
+      {"url", "rediss://cache.example:6379"},
+      {"mode", "TLS"},
+      {"reason", reason},
+      {"capacity_bytes", 0},
+      {"used_bytes", 7ULL << 30},
+      {"chunks", 2345},
+      {"write_queue", 6},
+      {"puts", {{"ok", 2000}, {"bytes", 6ULL << 30}, {"failed", 3}}},
+      {"gets", {{"ok", 345}, {"bytes", 1ULL << 30}, {"failed", 4}}},
+      {"probes",
+       {{"asked", 500}, {"late", 2}, {"failed", 1}, {"families", 9000}, {"shared", 345}}}};
   const Result<Snapshot> snapshot = read_snapshot(status.dump());
   EXPECT_TRUE(snapshot.ok()) << snapshot.status().text();
   return snapshot.ok() ? *snapshot : Snapshot();

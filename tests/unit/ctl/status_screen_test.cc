@@ -22,7 +22,9 @@ TEST(StatusScreenTest, WithDisk) {
 TEST(StatusScreenTest, WithBackend) {
   expect_golden("backend", status_screen(snapshot_with_backend()));
   const std::string degraded = status_screen(snapshot_with_backend("the server is full"));
-  EXPECT_NE(degraded.find("\nBackend         rediss://cache.example:6379, DEGRADED: the server is full\n"), std::string::npos);
+  EXPECT_NE(degraded.find(
+                "\nBackend         rediss://cache.example:6379, DEGRADED: the server is full\n"),
+            std::string::npos);
 }
 TEST(StatusScreenTest, Unhealthy) {
   expect_golden("unhealthy", status_screen(snapshot_of(busy_stats(), false, false)));
@@ -43,7 +45,8 @@ TEST(StatusScreenTest, AnAnswerThatIsNoneIsQuotedHarmlessly) {
       "{\"trust\":\x7f\xc2\x9b"
       "31m");
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.status().text().find_first_of("\x7f\x9b"), std::string::npos) << refused.status().text();
+  EXPECT_EQ(refused.status().text().find_first_of("\x7f\x9b"), std::string::npos)
+      << refused.status().text();
 }
 
 TEST(StatusScreenTest, CountsAreWholeNumbers) {

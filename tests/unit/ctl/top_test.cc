@@ -38,18 +38,15 @@ TEST(TopTest, RatesAreDifferencesByLarderdsClock) {
 
 TEST(TopTest, TheDiskHasALineWhereThereIsOne) {
   const std::string screen = top_screen(snapshot_of(stats_with_disk()), std::nullopt);
-  EXPECT_THAT(
-      screen,
-      HasSubstr(
-          "disk            [########......................] 25.0 GiB of 100.0 GiB (25.0%), 8,333 chunks, DEGRADED: writes fail"));
+  EXPECT_THAT(screen, HasSubstr("disk            [########......................] 25.0 GiB of "
+                                "100.0 GiB (25.0%), 8,333 chunks, DEGRADED: writes fail"));
   EXPECT_THAT(top_screen(snapshot_of(busy_stats()), std::nullopt), Not(HasSubstr("disk")));
 }
 
 TEST(TopTest, SoHasTheBackend) {
-  EXPECT_THAT(
-      top_screen(snapshot_with_backend("the server is full"), std::nullopt),
-      HasSubstr(
-          "\nbackend         rediss://cache.example:6379, 6.0 GiB written, 1.0 GiB brought up, DEGRADED: the server is full\n"));
+  EXPECT_THAT(top_screen(snapshot_with_backend("the server is full"), std::nullopt),
+              HasSubstr("\nbackend         rediss://cache.example:6379, 6.0 GiB written, 1.0 GiB "
+                        "brought up, DEGRADED: the server is full\n"));
   EXPECT_THAT(top_screen(snapshot_of(stats_with_disk()), std::nullopt), Not(HasSubstr("backend")));
 }
 
@@ -58,14 +55,16 @@ TEST(TopTest, NothingHappening) {
   const Snapshot before = snapshot_of(stats);
   stats.uptime_ms += 1000;
   const std::string screen = top_screen(snapshot_of(stats), before);
-  EXPECT_THAT(screen, AllOf(HasSubstr("tokens asked    0.0/s"), HasSubstr("loaded          0 bytes/s"), HasSubstr("0 attached")));
+  EXPECT_THAT(screen, AllOf(HasSubstr("tokens asked    0.0/s"),
+                            HasSubstr("loaded          0 bytes/s"), HasSubstr("0 attached")));
 }
 
 // The counters of a larderd that was started again begin at zero: their difference is no rate.
 TEST(TopTest, ARestartedLarderdHasNoRatesYet) {
   stats::Stats restarted = later_stats();
   restarted.epoch = 9;
-  EXPECT_EQ(top_screen(snapshot_of(restarted), snapshot_of(busy_stats())), top_screen(snapshot_of(restarted), std::nullopt));
+  EXPECT_EQ(top_screen(snapshot_of(restarted), snapshot_of(busy_stats())),
+            top_screen(snapshot_of(restarted), std::nullopt));
   const Snapshot same = snapshot_of(busy_stats());
   EXPECT_EQ(top_screen(same, same), top_screen(same, std::nullopt));
 }
@@ -74,20 +73,23 @@ TEST(TopTest, ARestartedLarderdHasNoRatesYet) {
 TEST(TopTest, ShrinkingCountsAreNoRates) {
   stats::Stats stats = later_stats();
   stats.models.erase(stats.models.begin());
-  EXPECT_THAT(top_screen(snapshot_of(stats), snapshot_of(busy_stats())), HasSubstr("tokens found    0.0/s"));
+  EXPECT_THAT(top_screen(snapshot_of(stats), snapshot_of(busy_stats())),
+              HasSubstr("tokens found    0.0/s"));
 }
 
 TEST(TopTest, WaitingSaysWhyAndWhatWasKnown) {
   EXPECT_EQ(waiting_screen("nobody there", std::nullopt), "waiting for larderd: nobody there\n");
   EXPECT_EQ(waiting_screen("nobody there", snapshot_of(busy_stats())),
-            "waiting for larderd: nobody there\nlast seen: larderd 0.1.0, pool larder, up 2 h 14 min: ready\n");
+            "waiting for larderd: nobody there\nlast seen: larderd 0.1.0, pool larder, up 2 h 14 "
+            "min: ready\n");
 }
 
 TEST(TopTest, HostileNamesAreHarmless) {
   stats::Stats stats = busy_stats();
   stats.sessions[0].engine = "x\x1b]0;owned\x07\n";
   stats.models[0].model = "m\x1b[2J";
-  EXPECT_THAT(top_screen(snapshot_of(stats), std::nullopt), AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\x07"))));
+  EXPECT_THAT(top_screen(snapshot_of(stats), std::nullopt),
+              AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\x07"))));
 }
 
 TEST(SnapshotTest, AnswersThatAreNotUnderstood) {

@@ -23,11 +23,13 @@ class TraceTest : public testing::Test {
     for (const std::string& file : files_) std::remove(file.c_str());
   }
   std::string file(const std::string& text) {
-    files_.push_back(testing::TempDir() + "trace_" + std::to_string(::getpid()) + "_" + std::to_string(files_.size()));
+    files_.push_back(testing::TempDir() + "trace_" + std::to_string(::getpid()) + "_" +
+                     std::to_string(files_.size()));
     std::ofstream(files_.back()) << text;
     return files_.back();
   }
-  Result<std::string> simulated(const std::string& trace, const std::string& sizes, const std::string& policies = "lru",
+  Result<std::string> simulated(const std::string& trace, const std::string& sizes,
+                                const std::string& policies = "lru",
                                 const std::string& output = "") {
     Arguments arguments;
     arguments.words = {"simulate", file(trace)};
@@ -48,7 +50,8 @@ constexpr const char* kMooncake =
 TEST_F(TraceTest, MooncakesFormatIsReadAndFilesAreMergedByTime) {
   const std::vector<std::string> files{
       file(kMooncake),
-      file(R"({"timestamp": 1000, "input_length": 256, "hash_ids": [9], "block_tokens": 256, "block_bytes": 77})")};
+      file(
+          R"({"timestamp": 1000, "input_length": 256, "hash_ids": [9], "block_tokens": 256, "block_bytes": 77})")};
   const Result<std::vector<sizing::TracedRequest>> trace = read_traces(files, 5);
   ASSERT_TRUE(trace.ok()) << trace.status().to_string();
   ASSERT_EQ(trace->size(), 3U);
@@ -70,10 +73,13 @@ TEST_F(TraceTest, WhatIsWrongIsNamedByFileAndLine) {
   EXPECT_THAT(error(std::string(kMooncake) + "{\n"), HasSubstr(":3: not {\"timestamp\""));
   EXPECT_THAT(error("{\"input_length\": 5}\n"), HasSubstr(":1: not {"));
   EXPECT_THAT(error("{\"input_length\": 5, \"hash_ids\": [\"x\"]}\n"), HasSubstr(":1: not {"));
-  EXPECT_THAT(error(kMooncake, 0), HasSubstr(":1: the trace does not say how much memory a block takes: --block-bytes SIZE"));
+  EXPECT_THAT(
+      error(kMooncake, 0),
+      HasSubstr(":1: the trace does not say how much memory a block takes: --block-bytes SIZE"));
   EXPECT_EQ(error("\n\n"), "there is no request in the trace");
   const std::vector<std::string> missing{"/nonexistent/trace"};
-  EXPECT_EQ(read_traces(missing, 1).status().text(), "trace /nonexistent/trace: No such file or directory");
+  EXPECT_EQ(read_traces(missing, 1).status().text(),
+            "trace /nonexistent/trace: No such file or directory");
 }
 
 TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {
@@ -84,7 +90,8 @@ TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {
             "found          1.0 MiB     4.0 MiB\n"
             "lru               0.0%       25.3%\n"
             "optimal          25.3%       25.3%\n\n"
-            "found: of the tokens asked for. larderd's policy is lru; optimal knows the future, and is the upper bound.\n");
+            "found: of the tokens asked for. larderd's policy is lru; optimal knows the future, "
+            "and is the upper bound.\n");
   const Result<std::string> json = simulated(kMooncake, "4MiB", "lru", "json");
   EXPECT_THAT(*json, HasSubstr("\"tokens_hit\": 512"));
   EXPECT_THAT(*json, HasSubstr("\"size_bytes\": 4194304"));
@@ -93,13 +100,16 @@ TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {
 
 TEST_F(TraceTest, SimulateRefusesByName) {
   EXPECT_THAT(simulated(kMooncake, "1GB").status().text(), HasSubstr("--sizes: "));
-  EXPECT_EQ(simulated(kMooncake, "1MiB", "mru").status().text(), "--policies: 'mru' is no policy: lru, fifo, s3-fifo, optimal");
+  EXPECT_EQ(simulated(kMooncake, "1MiB", "mru").status().text(),
+            "--policies: 'mru' is no policy: lru, fifo, s3-fifo, optimal");
   EXPECT_EQ(simulated(kMooncake, "1MiB", ",").status().text(), "--policies names no policy");
-  EXPECT_THAT(simulated(kMooncake, "1MiB", "lru", "yaml").status().text(), HasSubstr("table or json, not 'yaml'"));
+  EXPECT_THAT(simulated(kMooncake, "1MiB", "lru", "yaml").status().text(),
+              HasSubstr("table or json, not 'yaml'"));
 }
 
 TEST_F(TraceTest, WhatLarderdAnswersBecomesALineThatSimulateReads) {
-  const stats::TracePage page{5000, 12, 3, {{4000, "llama\033[2J", 600, 256, 256, 4096, {7, (1ULL << 53) - 1}}}};
+  const stats::TracePage page{
+      5000, 12, 3, {{4000, "llama\033[2J", 600, 256, 256, 4096, {7, (1ULL << 53) - 1}}}};
   const Result<TraceLines> lines = trace_lines(pages::trace_json(page), 1'700'000'000'000);
   ASSERT_TRUE(lines.ok()) << lines.status().to_string();
   EXPECT_EQ(lines->next, 12U);

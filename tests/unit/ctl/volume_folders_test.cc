@@ -18,7 +18,8 @@ using testing::HasSubstr;
 // rules hold.
 class VolumeFoldersTest : public testing::Test {
  protected:
-  VolumeFoldersTest() : folder_(testing::TempDir() + "larder_folders." + std::to_string(::getpid())) {
+  VolumeFoldersTest()
+      : folder_(testing::TempDir() + "larder_folders." + std::to_string(::getpid())) {
     fs::remove_all(folder_);
     fs::create_directories(mine() + "/deep");
     for (const std::string& file : {mine() + "/deep/arena", theirs()}) std::ofstream(file) << "x";
@@ -43,7 +44,8 @@ class VolumeFoldersTest : public testing::Test {
 TEST_F(VolumeFoldersTest, AllInThemIsGivenAndNothingThatALinkLeadsTo) {
   const Status done = own();
   ASSERT_TRUE(done.ok()) << done.text();
-  for (const char* path : {"", "/deep", "/deep/arena", "/link"}) EXPECT_TRUE(owned(mine() + path, user_, group_)) << path;
+  for (const char* path : {"", "/deep", "/deep/arena", "/link"})
+    EXPECT_TRUE(owned(mine() + path, user_, group_)) << path;
   EXPECT_TRUE(owned(theirs(), ::geteuid(), ::getegid()));
   struct stat deep {};
   ASSERT_EQ(::lstat((mine() + "/deep").c_str(), &deep), 0);
@@ -59,16 +61,21 @@ TEST_F(VolumeFoldersTest, AFolderThatIsTheirsIsNotLookedInto) {
 
 // covers F-217
 TEST_F(VolumeFoldersTest, WhatIsNoFolderIsNamed) {
-  EXPECT_THAT(init_volumes(user_, group_, std::vector{folder_ + "/none"}).text(), HasSubstr(folder_ + "/none: No such file"));
-  EXPECT_THAT(init_volumes(user_, group_, std::vector{theirs()}).text(), HasSubstr(theirs() + ": Not a directory"));
-  EXPECT_THAT(init_volumes(user_, group_, std::vector{mine() + "/link"}).text(), HasSubstr("Not a directory"));
+  EXPECT_THAT(init_volumes(user_, group_, std::vector{folder_ + "/none"}).text(),
+              HasSubstr(folder_ + "/none: No such file"));
+  EXPECT_THAT(init_volumes(user_, group_, std::vector{theirs()}).text(),
+              HasSubstr(theirs() + ": Not a directory"));
+  EXPECT_THAT(init_volumes(user_, group_, std::vector{mine() + "/link"}).text(),
+              HasSubstr("Not a directory"));
 }
 
 TEST_F(VolumeFoldersTest, AnOwnerIsTwoNumbers) {
   for (const char* owner : {"", "7", "7:", ":7", "x:7", "7:x", "-1:7", "7:4294967295"}) {
     Arguments arguments;
     arguments.words = {"init-volumes", owner, mine()};
-    EXPECT_THAT(init_volumes_command(arguments).status().text(), HasSubstr("is no owner: write UID:GID")) << owner;
+    EXPECT_THAT(init_volumes_command(arguments).status().text(),
+                HasSubstr("is no owner: write UID:GID"))
+        << owner;
   }
   Arguments arguments;
   arguments.words = {"init-volumes", std::to_string(user_) + ":" + std::to_string(group_), mine()};

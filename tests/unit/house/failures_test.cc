@@ -40,8 +40,10 @@ void read_page(const std::string& page, Coverage& into) {
   for (const std::string& line : lines_of(page)) {
     std::smatch id;
     if (line.starts_with("| id |") || line.starts_with("|--")) continue;
-    if (line.starts_with("|") && !std::regex_match(line, id, row)) into.faults.push_back("a row without an id: " + line);
-    if (line.starts_with("- F-") && !std::regex_match(line, id, reason)) into.faults.push_back("no reason: " + line);
+    if (line.starts_with("|") && !std::regex_match(line, id, row))
+      into.faults.push_back("a row without an id: " + line);
+    if (line.starts_with("- F-") && !std::regex_match(line, id, reason))
+      into.faults.push_back("no reason: " + line);
     if (id.empty()) continue;
     if (!(line.starts_with("|") ? into.rows : into.untested).insert(id[1]).second)
       into.faults.push_back("stands twice: " + id[1].str());
@@ -59,9 +61,12 @@ void read_comments(const std::string& name, const std::string& text, Coverage& i
     const std::string& line = lines[at];
     if (line.find("F-") == std::string::npos && line.find("f-") == std::string::npos) continue;
     if (!std::regex_search(line, like_one)) continue;
-    if (!std::regex_match(line, comment) || at + 1 == lines.size() || !std::regex_match(lines[at + 1], test))
-      into.faults.push_back(name + ":" + std::to_string(at + 1) + ": not `covers F-001, F-002` on the line before a test");
-    for (auto next = std::sregex_iterator(line.begin(), line.end(), id); next != std::sregex_iterator(); ++next)
+    if (!std::regex_match(line, comment) || at + 1 == lines.size() ||
+        !std::regex_match(lines[at + 1], test))
+      into.faults.push_back(name + ":" + std::to_string(at + 1) +
+                            ": not `covers F-001, F-002` on the line before a test");
+    for (auto next = std::sregex_iterator(line.begin(), line.end(), id);
+         next != std::sregex_iterator(); ++next)
       into.covered.insert(next->str());
   }
 }
@@ -69,9 +74,11 @@ void read_comments(const std::string& name, const std::string& text, Coverage& i
 std::vector<std::string> faults_of(const Coverage& both) {
   std::vector<std::string> faults = both.faults;
   for (const std::string& id : both.rows)
-    if (!both.covered.contains(id) && !both.untested.contains(id)) faults.push_back(id + " has no test and no reason");
+    if (!both.covered.contains(id) && !both.untested.contains(id))
+      faults.push_back(id + " has no test and no reason");
   for (const std::string& id : both.untested)
-    if (!both.rows.contains(id) || both.covered.contains(id)) faults.push_back(id + " is no row, or has a test all the same");
+    if (!both.rows.contains(id) || both.covered.contains(id))
+      faults.push_back(id + " is no row, or has a test all the same");
   for (const std::string& id : both.covered)
     if (!both.rows.contains(id)) faults.push_back(id + " is covered by a test and is no row");
   return faults;
@@ -93,14 +100,16 @@ TEST(FailuresPageTest, EveryRowHasATestAndEveryCommentHasARow) {
       const fs::path& path = entry.path();
       // has faulty comments of its own
       if (path == kRoot / "tests/unit/house/failures_test.cc") continue;
-      if (path.extension() == ".cc" || path.extension() == ".py") read_comments(path.string(), test::text_of(path), both);
+      if (path.extension() == ".cc" || path.extension() == ".py")
+        read_comments(path.string(), test::text_of(path), both);
     }
   }
   EXPECT_THAT(faults_of(both), IsEmpty());
 }
 
 TEST(FailuresPageTest, TheCheckBites) {
-  const std::string page = "| id | fault |\n|---|---|\n| F-001 | a |\n| F-002 | b |\n\n- F-002: not tested: rare\n";
+  const std::string page =
+      "| id | fault |\n|---|---|\n| F-001 | a |\n| F-002 | b |\n\n- F-002: not tested: rare\n";
   const std::string source = "// covers F-001\nTEST(A, B) {\n";
   EXPECT_THAT(faults_of(page, source), IsEmpty());
   EXPECT_THAT(faults_of(page, "    # covers F-001\n    def test_it(world):\n"), IsEmpty());
@@ -111,15 +120,19 @@ TEST(FailuresPageTest, TheCheckBites) {
   EXPECT_THAT(faults_of(page + "- F-009: not tested: gone\n", source).size(), 1U);
   EXPECT_THAT(faults_of(page + "- F-001: rare\n", source).size(), 1U);
   EXPECT_THAT(faults_of(page + "| F-001 | again |\n", source), ElementsAre("stands twice: F-001"));
-  EXPECT_THAT(faults_of(page + "| c | d |\n", source), ElementsAre("a row without an id: | c | d |"));
+  EXPECT_THAT(faults_of(page + "| c | d |\n", source),
+              ElementsAre("a row without an id: | c | d |"));
 }
 
 TEST(FailuresPageTest, ACommentThatIsNoneIsNamed) {
-  for (const char* source : {"// covers F-001\n\nTEST(A, B) {\n", "// covers F-001", "// Covers: F-001\nTEST(A, B) {\n",
-                             "// covers F-001 F-002\nTEST(A, B) {\n", "int x;  // covers F-001\nTEST(A, B) {\n"}) {
+  for (const char* source :
+       {"// covers F-001\n\nTEST(A, B) {\n", "// covers F-001", "// Covers: F-001\nTEST(A, B) {\n",
+        "// covers F-001 F-002\nTEST(A, B) {\n", "int x;  // covers F-001\nTEST(A, B) {\n"}) {
     Coverage both;
     read_comments("a_test.cc", source, both);
-    EXPECT_THAT(both.faults, ElementsAre("a_test.cc:1: not `covers F-001, F-002` on the line before a test")) << source;
+    EXPECT_THAT(both.faults,
+                ElementsAre("a_test.cc:1: not `covers F-001, F-002` on the line before a test"))
+        << source;
   }
 }
 

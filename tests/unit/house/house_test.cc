@@ -35,12 +35,15 @@ TEST(HouseTest, EveryIncludeGoesThroughADoor) {
   const std::vector<fs::path> files = sources();
   EXPECT_GT(files.size(), 50U);
   for (const fs::path& file : files)
-    for (const std::string& wrong : check_source(fs::relative(file, kRoot).string(), test::text_of(file))) ADD_FAILURE() << wrong;
+    for (const std::string& wrong :
+         check_source(fs::relative(file, kRoot).string(), test::text_of(file)))
+      ADD_FAILURE() << wrong;
 }
 
 TEST(HouseTest, EveryRoomHasAShortReadme) {
   std::vector<fs::path> folders;
-  for (const char* name : {"cuda", "operator", "charts", "manifests", "tests", "e2e", "sidecar/tiers", "shim/python"})
+  for (const char* name :
+       {"cuda", "operator", "charts", "manifests", "tests", "e2e", "sidecar/tiers", "shim/python"})
     folders.push_back(kRoot / name);
   for (const Room& room : rooms())
     if (fs::exists(kRoot / room.path)) folders.push_back(kRoot / room.path);
@@ -83,7 +86,8 @@ TEST(HouseTest, TopLevelIsAsDesigned) {
                                          "CODE_OF_CONDUCT.md"};
   for (const fs::directory_entry& entry : fs::directory_iterator(kRoot)) {
     const std::string name = entry.path().filename();
-    EXPECT_TRUE(name.starts_with(".") || std::ranges::find(allowed, name) != allowed.end()) << name << " at the top level";
+    EXPECT_TRUE(name.starts_with(".") || std::ranges::find(allowed, name) != allowed.end())
+        << name << " at the top level";
   }
 }
 
@@ -92,33 +96,46 @@ TEST(HouseTest, TheRulesBite) {
   const auto check = [](std::string_view path, const std::string& include) {
     return check_source(path, "#pragma once\n" + include + "\n");
   };
-  EXPECT_THAT(check("shim/protocol/a.h", "#include \"sidecar/base/log.h\""),
-              ElementsAre("shim/protocol/a.h:2: shim/protocol/ has no door to \"sidecar/base/log.h\""));
-  EXPECT_THAT(check("sidecar/session/a.cc", "#include \"shim/client/client.h\""),
-              ElementsAre("sidecar/session/a.cc:2: sidecar/session/ has no door to \"shim/client/client.h\""));
+  EXPECT_THAT(
+      check("shim/protocol/a.h", "#include \"sidecar/base/log.h\""),
+      ElementsAre("shim/protocol/a.h:2: shim/protocol/ has no door to \"sidecar/base/log.h\""));
+  EXPECT_THAT(
+      check("sidecar/session/a.cc", "#include \"shim/client/client.h\""),
+      ElementsAre(
+          "sidecar/session/a.cc:2: sidecar/session/ has no door to \"shim/client/client.h\""));
   EXPECT_THAT(check("sidecar/store/a.cc", "#include <chrono>"),
               ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see chrono"));
   EXPECT_THAT(check("sidecar/store/a.cc", "#include \"shim/base/fd.h\""),
               ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see shim/base/fd.h"));
-  EXPECT_THAT(check("sidecar/tiers/a.cc", "#include \"sidecar/loop/sidecar.h\""),
-              ElementsAre("sidecar/tiers/a.cc:2: sidecar/tiers/ has no door to \"sidecar/loop/sidecar.h\""));
-  EXPECT_THAT(check("sidecar/tiers/disk/a.cc", "#include \"sidecar/tiers/remote/topology/links.h\""),
-              ElementsAre("sidecar/tiers/disk/a.cc:2: sidecar/tiers/ may not see sidecar/tiers/remote/topology/links.h"));
-  EXPECT_THAT(check("sidecar/tiers/remote/a.cc", "#include \"sidecar/tiers/disk/health.h\""),
-              ElementsAre("sidecar/tiers/remote/a.cc:2: sidecar/tiers/remote/ has no door to \"sidecar/tiers/disk/health.h\""));
   EXPECT_THAT(
-      check("sidecar/tiers/remote/topology/links.cc", "#include <hiredis/hiredis.h>"),
-      ElementsAre("sidecar/tiers/remote/topology/links.cc:2: <hiredis/hiredis.h> belongs into sidecar/net/resp.cc alone"));
-  EXPECT_THAT(check("sidecar/app/a.cc", "#include <httplib.h>"),
-              ElementsAre("sidecar/app/a.cc:2: <httplib.h> belongs into sidecar/pages/routes.cc alone"));
-  EXPECT_THAT(check("sidecar/session/a.cc", "#include <boost/asio.hpp>"),
-              ElementsAre("sidecar/session/a.cc:2: <boost/asio.hpp> is of a library that rules.cc does not know"));
+      check("sidecar/tiers/a.cc", "#include \"sidecar/loop/sidecar.h\""),
+      ElementsAre(
+          "sidecar/tiers/a.cc:2: sidecar/tiers/ has no door to \"sidecar/loop/sidecar.h\""));
+  EXPECT_THAT(
+      check("sidecar/tiers/disk/a.cc", "#include \"sidecar/tiers/remote/topology/links.h\""),
+      ElementsAre("sidecar/tiers/disk/a.cc:2: sidecar/tiers/ may not see "
+                  "sidecar/tiers/remote/topology/links.h"));
+  EXPECT_THAT(check("sidecar/tiers/remote/a.cc", "#include \"sidecar/tiers/disk/health.h\""),
+              ElementsAre("sidecar/tiers/remote/a.cc:2: sidecar/tiers/remote/ has no door to "
+                          "\"sidecar/tiers/disk/health.h\""));
+  EXPECT_THAT(check("sidecar/tiers/remote/topology/links.cc", "#include <hiredis/hiredis.h>"),
+              ElementsAre("sidecar/tiers/remote/topology/links.cc:2: <hiredis/hiredis.h> belongs "
+                          "into sidecar/net/resp.cc alone"));
+  EXPECT_THAT(
+      check("sidecar/app/a.cc", "#include <httplib.h>"),
+      ElementsAre("sidecar/app/a.cc:2: <httplib.h> belongs into sidecar/pages/routes.cc alone"));
+  EXPECT_THAT(
+      check("sidecar/session/a.cc", "#include <boost/asio.hpp>"),
+      ElementsAre(
+          "sidecar/session/a.cc:2: <boost/asio.hpp> is of a library that rules.cc does not know"));
   EXPECT_THAT(check("sidecar/newroom/a.cc", "#include <string>"),
               ElementsAre("sidecar/newroom/a.cc:1: no room of the house (rules.cc lists them)"));
-  EXPECT_THAT(check_source("cuda/a.h", std::string(601, '\n')), ElementsAre("cuda/a.h:601: longer than 600 lines"));
+  EXPECT_THAT(check_source("cuda/a.h", std::string(601, '\n')),
+              ElementsAre("cuda/a.h:601: longer than 600 lines"));
   EXPECT_THAT(check("sidecar/store/a.cc", "#include <vector>"), IsEmpty());
-  EXPECT_THAT(check("cuda/kernels.cu", "#include <cuda.h>"),
-              ElementsAre("cuda/kernels.cu:2: <cuda.h> belongs into cuda/driver_abi_check.cc alone"));
+  EXPECT_THAT(
+      check("cuda/kernels.cu", "#include <cuda.h>"),
+      ElementsAre("cuda/kernels.cu:2: <cuda.h> belongs into cuda/driver_abi_check.cc alone"));
 }
 
 }  // namespace

@@ -34,8 +34,10 @@ inline Fd connect_tcp(Fd socket, const std::string& address, unsigned char from 
   sockaddr_in peer{};
   peer.sin_family = AF_INET;
   peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  peer.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&peer), sizeof(peer)) != 0) socket.reset();
+  peer.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&peer), sizeof(peer)) != 0)
+    socket.reset();
   return socket;
 }
 inline Fd connect_tcp(const std::string& address, unsigned char from = 1) {
@@ -47,7 +49,8 @@ inline Fd connect_unix(const std::string& path) {
   sockaddr_un peer{};
   peer.sun_family = AF_UNIX;
   std::memcpy(peer.sun_path, path.c_str(), path.size() + 1);
-  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&peer), sizeof(peer)) != 0) socket.reset();
+  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&peer), sizeof(peer)) != 0)
+    socket.reset();
   return socket;
 }
 
@@ -67,9 +70,12 @@ inline std::string receive_all(const Fd& socket) {
   std::string bytes;
   std::array<char, 65536> buffer{};
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          end - std::chrono::steady_clock::now())
+                          .count();
     pollfd polled{socket.get(), POLLIN, 0};
-    if (left <= 0 || ::poll(&polled, 1, static_cast<int>(left)) <= 0) return bytes + "(no end within 10 s)";
+    if (left <= 0 || ::poll(&polled, 1, static_cast<int>(left)) <= 0)
+      return bytes + "(no end within 10 s)";
     const ssize_t got = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
     if (got <= 0) return bytes;
     bytes.append(buffer.data(), static_cast<std::size_t>(got));

@@ -25,13 +25,15 @@ class EndpointTest : public testing::Test {
  protected:
   void start(Limits limits, std::size_t answer_bytes = 10) {
     start(limits, [answer_bytes](const Request& request, const Reply& reply) {
-      reply({whole_answer(200, "text/plain", std::string(answer_bytes, 'a'), request.keep_alive), false});
+      reply({whole_answer(200, "text/plain", std::string(answer_bytes, 'a'), request.keep_alive),
+             false});
     });
   }
   void start(Limits limits, Endpoint::Handle handle) {
     Result<Listener> listener = listen_tcp({"127.0.0.1", 0});
     ASSERT_TRUE(listener.ok()) << listener.status().text();
-    endpoint_ = std::make_unique<Endpoint>(std::move(*listener), limits, std::move(handle), clock_, counters_);
+    endpoint_ = std::make_unique<Endpoint>(std::move(*listener), limits, std::move(handle), clock_,
+                                           counters_);
   }
   Fd connect(unsigned char from = 1) { return connect_tcp(endpoint_->address(), from); }
   // Each answer earns its client a place.
@@ -71,7 +73,8 @@ TEST_F(EndpointTest, SilentClientsStallNobody) {
   start({});
   std::vector<Fd> silent;
   for (int i = 0; i < 200; ++i) silent.push_back(connect());
-  const std::uint64_t ms = elapsed_ms([&] { EXPECT_THAT(ask(connect(), kGet), HasSubstr("aaaaaaaaaa")); });
+  const std::uint64_t ms =
+      elapsed_ms([&] { EXPECT_THAT(ask(connect(), kGet), HasSubstr("aaaaaaaaaa")); });
   EXPECT_LT(ms, Limits().deadline_ms / 2U);
   EXPECT_GE(counters_.crowded_out, 200U - Limits().strangers);
 }
@@ -106,19 +109,25 @@ TEST_F(EndpointTest, ClientsThatDoNotReadEndByTheDeadline) {
   start({.deadline_ms = 300}, 16 << 20);
   const Fd deaf = connect();
   ASSERT_TRUE(send_all(deaf, kGet));
-  EXPECT_THAT(ask(connect(), "GET"), "") << "the endpoint goes on meanwhile, until this one's own deadline";
+  EXPECT_THAT(ask(connect(), "GET"), "")
+      << "the endpoint goes on meanwhile, until this one's own deadline";
   EXPECT_EQ(counters_.timed_out, 2U);
 }
 
 TEST_F(EndpointTest, RefusesByName) {
   start({});
   EXPECT_THAT(ask(connect(), std::string(17 * 1024, 'x')), StartsWith("HTTP/1.1 431 "));
-  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nHost: localhost\r\nA: " + std::string(20 * 1024, 'x') + "\r\n\r\n"),
+  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nHost: localhost\r\nA: " +
+                                 std::string(20 * 1024, 'x') + "\r\n\r\n"),
               StartsWith("HTTP/1.1 431 "));
-  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + std::string(1000000, 'x')),
-              StartsWith("HTTP/1.1 413 "));
-  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
-              StartsWith("HTTP/1.1 411 "));
+  EXPECT_THAT(
+      ask(connect(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" +
+                         std::string(1000000, 'x')),
+      StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(
+      ask(connect(),
+          "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+      StartsWith("HTTP/1.1 411 "));
   EXPECT_EQ(counters_.refused, 4U);
   EXPECT_EQ(counters_.requests, 0U);
 }
@@ -141,17 +150,22 @@ TEST_F(EndpointTest, KeepsAConnectionForAsManyRequestsAsItMay) {
     ASSERT_TRUE(send_all(client, kGet));
     EXPECT_THAT(receive_answer(client), Not(HasSubstr("Connection: close")));
   }
-  EXPECT_THAT(ask(client, kGet), AllOf(HasSubstr("Connection: close"), EndsWith("aaaaaaaaaa"))) << "and it ends";
-  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nHost: localhost\r\nconnection: Close\r\n\r\n"), HasSubstr("Connection: close"));
+  EXPECT_THAT(ask(client, kGet), AllOf(HasSubstr("Connection: close"), EndsWith("aaaaaaaaaa")))
+      << "and it ends";
+  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nHost: localhost\r\nconnection: Close\r\n\r\n"),
+              HasSubstr("Connection: close"));
   EXPECT_THAT(ask(connect(), "GET / HTTP/1.0\r\n\r\n"), HasSubstr("Connection: close"));
 }
 
 TEST_F(EndpointTest, AnswersRequestsThatCameTogetherOneByOne) {
   start({.chunked = true, .requests = 100, .idle_ms = 200});
-  const std::string chunked = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  const std::string chunked =
+      "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
   const std::string answers = ask(connect(), std::string(kGet) + chunked + std::string(kGet));
   std::size_t count = 0;
-  for (std::size_t at = 0; (at = answers.find("HTTP/1.1 200", at)) != std::string::npos; ++at) ++count;
+  for (std::size_t at = 0; (at = answers.find("HTTP/1.1 200", at)) != std::string::npos; ++at)
+    ++count;
   EXPECT_EQ(count, 3U) << answers;
   EXPECT_EQ(counters_.timed_out, 0U) << "an idle connection that ends is no failure";
 }
@@ -165,8 +179,11 @@ TEST_F(EndpointTest, AnswersLaterAndFromAnyThread) {
     });
   });
   const Fd slow = connect();
-  ASSERT_TRUE(send_all(slow, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nslow"));
-  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nquick"), HasSubstr("quick"));
+  ASSERT_TRUE(
+      send_all(slow, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nslow"));
+  EXPECT_THAT(
+      ask(connect(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nquick"),
+      HasSubstr("quick"));
   EXPECT_THAT(receive_all(slow), HasSubstr("slow"));
 }
 
@@ -264,7 +281,8 @@ TEST_F(EndpointTest, WhatIsHeldIsBoundedTheLargestGoes) {
   std::vector<Fd> large;
   for (int i = 0; i < 4; ++i) {
     large.push_back(connect());
-    send_all(large.back(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + std::string(500'000, 'x'));
+    send_all(large.back(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" +
+                               std::string(500'000, 'x'));
   }
   EXPECT_GE(crowded_out(2), 2U);
   EXPECT_THAT(ask(small, "al"), HasSubstr("aaaaaaaaaa"));

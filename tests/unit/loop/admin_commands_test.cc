@@ -25,8 +25,9 @@ class AdminDropTest : public testing::Test {
     auto tier = std::make_unique<ScriptedTier>();
     tier_ = tier.get();
     std::vector<tiering::OpenTier> tiers;
-    tiers.push_back({std::make_unique<tiering::TierLink>(tiering::TierKind::kDisk, std::move(tier), "/a place"),
-                     *tiering::ResidencyFilter::create(0)});
+    tiers.push_back(
+        {std::make_unique<tiering::TierLink>(tiering::TierKind::kDisk, std::move(tier), "/a place"),
+         *tiering::ResidencyFilter::create(0)});
     below_.emplace(std::move(tiers), config_, store_, box_.stats(), clock_,
                    std::span(box_.arena(), kSlots * StoreBox::kSlotBytes));
     admin_.emplace(store_, tracker_, &*below_, loop_stats_, clock_, [] {});
@@ -47,7 +48,9 @@ class AdminDropTest : public testing::Test {
     caller.join();
     return *dropped;
   }
-  protocol::Key key(std::uint32_t handle, std::uint64_t n = 1) const { return {box_.key(n).hash, handle, 0, 0}; }
+  protocol::Key key(std::uint32_t handle, std::uint64_t n = 1) const {
+    return {box_.key(n).hash, handle, 0, 0};
+  }
   std::uint32_t open_with_chunk(const std::string& text) {
     const std::uint32_t handle = box_.open(text);
     EXPECT_EQ(box_.put(1, key(handle)).status, 0U);
@@ -70,11 +73,13 @@ TEST_F(AdminDropTest, StatesThatOnlyLowerTiersHaveGoWithTheirNamespace) {
   const Result<std::uint64_t> dropped = drop("a: 1\n", [] {});
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
   EXPECT_THAT(tier_->drops,
-              testing::UnorderedElementsAre(protocol::namespace_id("a: 1\n"), protocol::namespace_id("a: 1\nchunks: states\n")));
+              testing::UnorderedElementsAre(protocol::namespace_id("a: 1\n"),
+                                            protocol::namespace_id("a: 1\nchunks: states\n")));
   tier_->drops.clear();
   open_with_chunk("a: 2\nchunks: states\n");
   ASSERT_TRUE(drop("a: 2\nchunks: states\n", [] {}).ok());
-  EXPECT_THAT(tier_->drops, testing::ElementsAre(protocol::namespace_id("a: 2\nchunks: states\n"))) << "a drop of states alone";
+  EXPECT_THAT(tier_->drops, testing::ElementsAre(protocol::namespace_id("a: 2\nchunks: states\n")))
+      << "a drop of states alone";
 }
 
 TEST_F(AdminDropTest, NoPlaceServesAnotherNamespaceBeforeTheLastSlice) {
@@ -92,7 +97,8 @@ TEST_F(AdminDropTest, NoPlaceServesAnotherNamespaceBeforeTheLastSlice) {
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
   EXPECT_TRUE(box_.has(key(other)));
   EXPECT_THAT(tier_->drops,
-              testing::UnorderedElementsAre(protocol::namespace_id("a: 1\n"), protocol::namespace_id("a: 1\nchunks: states\n")));
+              testing::UnorderedElementsAre(protocol::namespace_id("a: 1\n"),
+                                            protocol::namespace_id("a: 1\nchunks: states\n")));
   EXPECT_FALSE(store_.namespaces().is_open(states)) << "the drop keeps no namespace open";
 }
 

@@ -18,7 +18,8 @@ class ChunkEngine : public Client {
   static constexpr std::uint64_t kPayloadBytes = 8192, kPieceBytes = 4096, kSlotBytes = 12'288;
 
   // Attached, with the namespace open.
-  ChunkEngine(const std::string& socket, const std::string& fingerprint, std::uint64_t told = protocol::kCapabilityResidency)
+  ChunkEngine(const std::string& socket, const std::string& fingerprint,
+              std::uint64_t told = protocol::kCapabilityResidency)
       : Client(socket), fingerprint_(fingerprint) {
     capabilities = told;
     attach();
@@ -56,7 +57,9 @@ class ChunkEngine : public Client {
     std::memcpy(slot + protocol::digest_table_offset(kPayloadBytes), digests, sizeof(digests));
     commit(grants[0], protocol::root_digest(digests, 2));
   }
-  std::optional<protocol::EntryView> find(std::uint64_t n) { return index().find({hash(n), handle_, 0, 0}); }
+  std::optional<protocol::EntryView> find(std::uint64_t n) {
+    return index().find({hash(n), handle_, 0, 0});
+  }
   // In memory, with the chunk's bytes.
   bool right(std::uint64_t n) {
     const auto view = find(n);
@@ -74,7 +77,8 @@ class ChunkEngine : public Client {
     send_probe(kProbeRequest, handle_, hashes(from, to), deadline_ms);
     return receive_probed(kProbeRequest);
   }
-  protocol::Fetched fetch(std::uint32_t request, std::uint64_t from, std::uint64_t to, std::uint32_t deadline_ms = 5000) {
+  protocol::Fetched fetch(std::uint32_t request, std::uint64_t from, std::uint64_t to,
+                          std::uint32_t deadline_ms = 5000) {
     send_fetch(request, handle_, hashes(from, to), deadline_ms);
     return receive_fetched(request);
   }

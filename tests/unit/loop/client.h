@@ -30,14 +30,17 @@ class Client {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
-    connected_ = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    connected_ =
+        ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   }
 
   bool connected() const { return connected_; }
   int socket() const { return socket_.get(); }
   void close() { socket_.reset(); }
 
-  Status send(protocol::Encoder& encoder, std::span<const int> fds = {}) { return send_raw(encoder.packet(), fds); }
+  Status send(protocol::Encoder& encoder, std::span<const int> fds = {}) {
+    return send_raw(encoder.packet(), fds);
+  }
   Status send_raw(std::span<const std::byte> bytes, std::span<const int> fds = {}) {
     return protocol::send_packet(socket_.get(), bytes, fds);
   }
@@ -45,7 +48,8 @@ class Client {
   // The next packet; kDeadlineExceeded after 5 s.
   Result<protocol::Packet> receive() {
     pollfd waited{socket_.get(), POLLIN, 0};
-    if (::poll(&waited, 1, 5000) != 1) return Status(Code::kDeadlineExceeded, "no packet came for 5 s");
+    if (::poll(&waited, 1, 5000) != 1)
+      return Status(Code::kDeadlineExceeded, "no packet came for 5 s");
     return protocol::receive_packet(socket_.get());
   }
 
@@ -62,7 +66,8 @@ class Client {
       if (decoder->type() != MessageType::kError) continue;
       protocol::Error error{};
       std::string text;
-      if (!decoder->read(error) || !decoder->read_text(error.text_bytes, 8192, text)) return {Code::kDataLoss, "torn ERROR"};
+      if (!decoder->read(error) || !decoder->read_text(error.text_bytes, 8192, text))
+        return {Code::kDataLoss, "torn ERROR"};
       return {static_cast<Code>(error.code), text};
     }
   }
@@ -97,7 +102,8 @@ class Client {
     ASSERT_TRUE(decoder.ok());
     ASSERT_EQ(decoder->type(), MessageType::kWelcome);
     ASSERT_TRUE(decoder->read(welcome_));
-    const bool with_residency = (capabilities & welcome_.capabilities & protocol::kCapabilityResidency) != 0;
+    const bool with_residency =
+        (capabilities & welcome_.capabilities & protocol::kCapabilityResidency) != 0;
     ASSERT_EQ(packet->fds.size(), with_residency ? 5U : 4U);
     if (with_residency) below_ = map(packet->fds[4], welcome_.residency_bytes, PROT_READ);
     arena_ = map(packet->fds[0], welcome_.arena_bytes, PROT_READ | PROT_WRITE);
@@ -124,8 +130,8 @@ class Client {
     ASSERT_EQ(::fcntl(lock_.get(), F_SETLK, &lock), 0);
   }
 
-  Status send_open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096, std::uint32_t request = 2,
-                             const std::string& model = "test-model") {
+  Status send_open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096,
+                             std::uint32_t request = 2, const std::string& model = "test-model") {
     protocol::OpenNamespace open{};
     open.id = protocol::namespace_id(fingerprint);
     open.group_count = 1;
@@ -134,7 +140,9 @@ class Client {
     open.text_bytes = static_cast<std::uint32_t>(fingerprint.size());
     open.model = protocol::make_short_text(model);
     protocol::Encoder encoder(MessageType::kOpenNamespace, request);
-    return send(encoder.append(open).append(protocol::GroupLayout{piece_bytes, 2, 0}).append_text(fingerprint));
+    return send(encoder.append(open)
+                    .append(protocol::GroupLayout{piece_bytes, 2, 0})
+                    .append_text(fingerprint));
   }
   // Returns the handle; `difference` gets the text.
   std::uint32_t open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096,
@@ -146,7 +154,8 @@ class Client {
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
     protocol::Namespace answer{};
     std::string text;
-    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kNamespace && decoder->read(answer));
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kNamespace &&
+                decoder->read(answer));
     EXPECT_TRUE(decoder->read_text(answer.text_bytes, 8192, text));
     if (difference != nullptr) *difference = text;
     return answer.handle;
@@ -158,9 +167,11 @@ class Client {
     ASSERT_TRUE(send(encoder.append(protocol::CloseNamespace{request, flags})).ok());
   }
 
-  std::vector<protocol::Grant> reserve(std::uint32_t handle, const std::vector<protocol::BlockHash>& hashes) {
+  std::vector<protocol::Grant> reserve(std::uint32_t handle,
+                                       const std::vector<protocol::BlockHash>& hashes) {
     protocol::Encoder encoder(MessageType::kReserve, 3);
-    encoder.append(protocol::Reserve{handle, 0, 0, static_cast<std::uint32_t>(hashes.size()), 0}).append_all(std::span(hashes));
+    encoder.append(protocol::Reserve{handle, 0, 0, static_cast<std::uint32_t>(hashes.size()), 0})
+        .append_all(std::span(hashes));
     EXPECT_TRUE(send(encoder).ok());
     Result<protocol::Packet> packet = receive();
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();
@@ -168,14 +179,16 @@ class Client {
     if (!packet.ok()) return grants;
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
     protocol::Granted granted{};
-    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kGranted && decoder->request() == 3 && decoder->read(granted));
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kGranted &&
+                decoder->request() == 3 && decoder->read(granted));
     EXPECT_TRUE(decoder->read_all(granted.count, protocol::kMaxKeysPerReserve, grants));
     return grants;
   }
 
   void commit(const protocol::Grant& grant, std::uint64_t root) {
     protocol::Encoder encoder(MessageType::kCommit, 0);
-    encoder.append(protocol::SlotList{1, 0}).append(protocol::CommitRecord{grant.slot, 0, grant.generation, root});
+    encoder.append(protocol::SlotList{1, 0})
+        .append(protocol::CommitRecord{grant.slot, 0, grant.generation, root});
     ASSERT_TRUE(send(encoder).ok());
   }
 
@@ -186,9 +199,11 @@ class Client {
   }
 
   // The answer to ACT, or zeros.
-  protocol::Acted act(std::uint32_t handle, protocol::Verb verb, const std::vector<protocol::BlockHash>& hashes) {
+  protocol::Acted act(std::uint32_t handle, protocol::Verb verb,
+                      const std::vector<protocol::BlockHash>& hashes) {
     protocol::Encoder encoder(MessageType::kAct, 4);
-    encoder.append(protocol::Act{handle, static_cast<std::uint32_t>(verb), static_cast<std::uint32_t>(hashes.size()), 0});
+    encoder.append(protocol::Act{handle, static_cast<std::uint32_t>(verb),
+                                 static_cast<std::uint32_t>(hashes.size()), 0});
     encoder.append_all(std::span(hashes));
     EXPECT_TRUE(send(encoder).ok());
     protocol::Acted acted{};
@@ -196,14 +211,17 @@ class Client {
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();
     if (!packet.ok()) return acted;
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
-    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kActed && decoder->request() == 4 && decoder->read(acted));
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kActed && decoder->request() == 4 &&
+                decoder->read(acted));
     return acted;
   }
 
-  void send_fetch(std::uint32_t request, std::uint32_t handle, const std::vector<protocol::BlockHash>& hashes,
+  void send_fetch(std::uint32_t request, std::uint32_t handle,
+                  const std::vector<protocol::BlockHash>& hashes,
                   std::uint32_t deadline_ms = 5000) {
     protocol::Encoder encoder(MessageType::kFetch, request);
-    encoder.append(protocol::Fetch{handle, deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0});
+    encoder.append(
+        protocol::Fetch{handle, deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0});
     encoder.append_all(std::span(hashes));
     ASSERT_TRUE(send(encoder).ok());
   }
@@ -214,14 +232,16 @@ class Client {
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();
     if (!packet.ok()) return fetched;
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
-    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kFetched && decoder->request() == request &&
-                decoder->read(fetched));
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kFetched &&
+                decoder->request() == request && decoder->read(fetched));
     return fetched;
   }
-  void send_probe(std::uint32_t request, std::uint32_t handle, const std::vector<protocol::BlockHash>& hashes,
+  void send_probe(std::uint32_t request, std::uint32_t handle,
+                  const std::vector<protocol::BlockHash>& hashes,
                   std::uint32_t deadline_ms = 5000) {
     protocol::Encoder encoder(MessageType::kProbe, request);
-    encoder.append(protocol::Probe{handle, deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0});
+    encoder.append(
+        protocol::Probe{handle, deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0});
     encoder.append_all(std::span(hashes));
     ASSERT_TRUE(send(encoder).ok());
   }
@@ -232,8 +252,8 @@ class Client {
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();
     if (!packet.ok()) return probed;
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
-    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kProbed && decoder->request() == request &&
-                decoder->read(probed));
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kProbed &&
+                decoder->request() == request && decoder->read(probed));
     return probed;
   }
   void end_fetch(std::uint32_t request) {
@@ -254,11 +274,17 @@ class Client {
     return slots;
   }
 
-  protocol::SessionRegion& region() { return *reinterpret_cast<protocol::SessionRegion*>(session_.data()); }
+  protocol::SessionRegion& region() {
+    return *reinterpret_cast<protocol::SessionRegion*>(session_.data());
+  }
   std::byte* arena() { return arena_.data(); }
-  protocol::IndexReader index() { return *protocol::IndexReader::open(index_.data(), index_.size()); }
+  protocol::IndexReader index() {
+    return *protocol::IndexReader::open(index_.data(), index_.size());
+  }
   const protocol::Welcome& welcome() const { return welcome_; }
-  protocol::ResidencyReader below() { return *protocol::ResidencyReader::open(below_.data(), below_.size()); }
+  protocol::ResidencyReader below() {
+    return *protocol::ResidencyReader::open(below_.data(), below_.size());
+  }
   void beat() { region().heartbeat.fetch_add(1); }
 
   std::uint64_t capabilities = 0;  // that HELLO tells

@@ -6,8 +6,9 @@ namespace {
 
 using protocol::EventKind;
 
-void write_event(protocol::SessionRegion& region, EventKind kind, std::uint32_t slot, std::uint64_t generation, std::uint64_t a,
-                 std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0, std::uint64_t flags = 0) {
+void write_event(protocol::SessionRegion& region, EventKind kind, std::uint32_t slot,
+                 std::uint64_t generation, std::uint64_t a, std::uint64_t b = 0,
+                 std::uint64_t c = 0, std::uint64_t d = 0, std::uint64_t flags = 0) {
   const std::uint64_t position = region.event_head.load();
   protocol::Event& event = region.events[position % protocol::kEventSlots];
   event.sequence = 0;
@@ -68,7 +69,8 @@ TEST_F(ControlTest, ABurstOfRequestsIsAnsweredInOrder) {
     protocol::Encoder encoder(MessageType::kReserve, request);
     encoder.append(protocol::Reserve{handle_, 0, 0, 1, 0}).append(protocol::BlockHash{request, 1});
     Status sent;
-    ASSERT_TRUE(wait([&] { return (sent = client_->send(encoder)).code() != Code::kResourceExhausted; }));
+    ASSERT_TRUE(
+        wait([&] { return (sent = client_->send(encoder)).code() != Code::kResourceExhausted; }));
     ASSERT_TRUE(sent.ok()) << sent.to_string();
   }
   EXPECT_TRUE(wait([&] { return stats().reserve.total() == kRequests; }));
@@ -95,7 +97,8 @@ TEST_F(ControlTest, DropTakesAPrefixAndClearEverything) {
   put(1);
   ASSERT_TRUE(wait([&] { return has(1); }));
   EXPECT_EQ(sidecar_->drop_namespace("zz", 1000).status().code(), Code::kInvalidArgument);
-  const Result<std::uint64_t> dropped = sidecar_->drop_namespace(protocol::namespace_id("a: 1\n").to_hex().substr(0, 6), 1000);
+  const Result<std::uint64_t> dropped =
+      sidecar_->drop_namespace(protocol::namespace_id("a: 1\n").to_hex().substr(0, 6), 1000);
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
   EXPECT_EQ(*dropped, 1U);
   EXPECT_FALSE(has(1));
@@ -141,7 +144,8 @@ TEST_F(ControlTest, AnEngineEvictsPinsAndPrefetchesByHash) {
   EXPECT_EQ(client_->act(handle_, Verb::kPrefetch, {{1, 1}, {2, 2}}).found, 1U);
   EXPECT_TRUE(wait([&] {
     const stats::Stats now = stats();
-    return now.asked_to_pin == 3 && now.asked_to_evict == 1 && now.asked_to_unpin == 2 && now.asked_to_prefetch == 2;
+    return now.asked_to_pin == 3 && now.asked_to_evict == 1 && now.asked_to_unpin == 2 &&
+           now.asked_to_prefetch == 2;
   }));
 }
 
@@ -150,7 +154,8 @@ TEST_F(ControlTest, PeopleDoTheSameByTheNamespacesId) {
   put(1);
   ASSERT_TRUE(wait([&] { return has(1); }));
   const std::string id = protocol::namespace_id("a: 1\n").to_hex();
-  const Result<protocol::ActCounts> evicted = sidecar_->act(Verb::kEvict, id.substr(0, 8), {{1, 1}, {2, 2}}, 1000);
+  const Result<protocol::ActCounts> evicted =
+      sidecar_->act(Verb::kEvict, id.substr(0, 8), {{1, 1}, {2, 2}}, 1000);
   ASSERT_TRUE(evicted.ok()) << evicted.status().to_string();
   EXPECT_EQ(evicted->found, 1U);
   EXPECT_EQ(evicted->absent, 1U);
@@ -169,7 +174,9 @@ class StatesTest : public ControlTest {
     client_->commit(grants.at(0), n);
     ASSERT_TRUE(wait([&] { return has_state(n); }));
   }
-  bool has_state(std::uint64_t n) { return client_->index().find({{n, n}, states_, 0, 0}).has_value(); }
+  bool has_state(std::uint64_t n) {
+    return client_->index().find({{n, n}, states_, 0, 0}).has_value();
+  }
 
   const std::string id_ = protocol::namespace_id("a: 1\n").to_hex();
   std::uint32_t states_ = 0;
@@ -186,7 +193,9 @@ TEST_F(StatesTest, StatesGoWithTheirNamespace) {
   EXPECT_FALSE(has(1) || has_state(1) || has_state(2));
   put(1);
   put_state(1);
-  ASSERT_TRUE(sidecar_->drop_namespace(protocol::namespace_id("a: 1\nchunks: states\n").to_hex(), 1000).ok());
+  ASSERT_TRUE(
+      sidecar_->drop_namespace(protocol::namespace_id("a: 1\nchunks: states\n").to_hex(), 1000)
+          .ok());
   EXPECT_FALSE(has_state(1));
   EXPECT_TRUE(has(1)) << "a drop of states alone";
 }
@@ -217,13 +226,16 @@ TEST_F(StatesTest, PeopleKeepNoStateBehindAMissingChunk) {
   EXPECT_EQ(sidecar_->act(Verb::kPin, id_, {{1, 1}, {2, 2}, {3, 3}}, 1000)->found, 2U);
   EXPECT_TRUE(wait([&] { return stats().slots_pinned == 3; }));
   EXPECT_EQ(sidecar_->act(Verb::kUnpin, id_, {{1, 1}}, 1000)->found, 1U);
-  EXPECT_TRUE(wait([&] { return stats().slots_pinned == 1; })) << "the first state was pinned, not the last";
+  EXPECT_TRUE(wait([&] { return stats().slots_pinned == 1; }))
+      << "the first state was pinned, not the last";
 }
 
 TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
   std::string difference;
   client_->open_namespace("a: 2\n", 4096, &difference);
-  EXPECT_EQ(difference, "differs from namespace " + protocol::namespace_id("a: 1\n").to_hex().substr(0, 8) + " in: a: 1 -> 2");
+  EXPECT_EQ(difference, "differs from namespace " +
+                            protocol::namespace_id("a: 1\n").to_hex().substr(0, 8) +
+                            " in: a: 1 -> 2");
 }
 
 TEST_F(ControlTest, EventsBecomeStatistics) {
@@ -236,7 +248,8 @@ TEST_F(ControlTest, EventsBecomeStatistics) {
   write_event(region, EventKind::kLoadFailed, 0, 0, 1);
   write_event(region, EventKind::kPrefill, 0, 0, 256, 1'000'000);
   write_event(region, static_cast<EventKind>(77), 0, 0, 1);  // of a later minor version
-  ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 256; }));
+  ASSERT_TRUE(
+      wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 256; }));
   const stats::Stats now = stats();
   const stats::ModelStats& model = now.models[0];
   EXPECT_EQ(model.model, "test-model");
@@ -258,15 +271,19 @@ TEST_F(ControlTest, EventsBecomeStatistics) {
 }
 
 // As a client of 1.4 tells of a request: the hashes, then the request.
-void ask(protocol::SessionRegion& region, std::uint32_t handle, const std::vector<std::uint64_t>& hashes, std::uint64_t hit = 0,
+void ask(protocol::SessionRegion& region, std::uint32_t handle,
+         const std::vector<std::uint64_t>& hashes, std::uint64_t hit = 0,
          std::uint64_t decision = 4) {
   for (std::uint32_t i = 0; i < hashes.size(); i += 4) {
-    std::vector<std::uint64_t> part(hashes.begin() + i, hashes.begin() + std::min<std::size_t>(hashes.size(), i + 4));
+    std::vector<std::uint64_t> part(hashes.begin() + i,
+                                    hashes.begin() + std::min<std::size_t>(hashes.size(), i + 4));
     const auto count = static_cast<std::uint32_t>(part.size());
     part.resize(4);
-    write_event(region, EventKind::kAsked, handle, protocol::pack_halves(i, count), part[0], part[1], part[2], part[3]);
+    write_event(region, EventKind::kAsked, handle, protocol::pack_halves(i, count), part[0],
+                part[1], part[2], part[3]);
   }
-  write_event(region, EventKind::kRequest, handle, hashes.size(), hashes.size() * 256, hit, 1000, decision);
+  write_event(region, EventKind::kRequest, handle, hashes.size(), hashes.size() * 256, hit, 1000,
+              decision);
 }
 
 TEST_F(ControlTest, WhatIsAskedForBecomesTheEstimateAndTheTrace) {
@@ -276,7 +293,8 @@ TEST_F(ControlTest, WhatIsAskedForBecomesTheEstimateAndTheTrace) {
   ask(region, handle_, {1, 2, 3, 4, 5, 6}, 6 * 256, 1);
   ASSERT_TRUE(wait([&] { return stats().estimate.chunks_asked == 12; }));
   const stats::Stats now = stats();
-  for (const stats::EstimatedHit& hit : now.estimate.hits) EXPECT_NEAR(hit.ratio, 0.5, 0.01) << hit.size;
+  for (const stats::EstimatedHit& hit : now.estimate.hits)
+    EXPECT_NEAR(hit.ratio, 0.5, 0.01) << hit.size;
   EXPECT_EQ(now.decisions[0], 1U) << "load";
   EXPECT_EQ(now.decisions[3], 1U) << "absent";
   const stats::TracePage page = sidecar_->trace(0);
@@ -310,7 +328,8 @@ TEST_F(ControlTest, TheEstimateHearsOfDropsOfPeopleAndOfEngines) {
   put(9);  // is answered when the drop is done
   ask_again();
   ask_again();
-  for (const stats::EstimatedHit& hit : stats().estimate.hits) EXPECT_NEAR(hit.ratio, 2.0 / 6, 0.001) << hit.size;
+  for (const stats::EstimatedHit& hit : stats().estimate.hits)
+    EXPECT_NEAR(hit.ratio, 2.0 / 6, 0.001) << hit.size;
 }
 
 // Each of these would falsify the estimate for all.
@@ -344,7 +363,8 @@ TEST_F(ControlTest, TouchesReachTheEvictionPolicy) {
   const auto oldest = client_->index().find({{1, 1}, handle_, 0, 0});
   write_event(client_->region(), EventKind::kTouch, oldest->slot, oldest->generation, 0);
   write_event(client_->region(), EventKind::kPrefill, 0, 0, 1, 1);
-  ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 1; }));
+  ASSERT_TRUE(
+      wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 1; }));
   put(slots + 1);
   ASSERT_TRUE(wait([&] { return has(slots + 1); }));
   EXPECT_TRUE(has(1));

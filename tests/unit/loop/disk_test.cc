@@ -25,21 +25,26 @@ class DiskTest : public SidecarWithDiskTest {
     std::filesystem::create_directory(directory_);
     start(real_);
   }
-  bool fallback(const std::string& kind) const { return std::ranges::count(stats().fallbacks, kind, &stats::Fallback::kind) > 0; }
+  bool fallback(const std::string& kind) const {
+    return std::ranges::count(stats().fallbacks, kind, &stats::Fallback::kind) > 0;
+  }
   std::string id() const { return protocol::namespace_id(fingerprint_).to_hex(); }
   // The index of a larderd that was killed while its only chunk was promoted from the disk.
   void leave_a_read() const {
     for (const auto& file : std::filesystem::directory_iterator(directory_)) {
       if (!file.path().filename().string().starts_with("larder.index.")) continue;
       const Fd fd(::open(file.path().c_str(), O_RDWR | O_CLOEXEC));
-      Result<Mapping> mapping = Mapping::map_shared(fd, file.file_size(), PROT_READ | PROT_WRITE, "index");
+      Result<Mapping> mapping =
+          Mapping::map_shared(fd, file.file_size(), PROT_READ | PROT_WRITE, "index");
       ASSERT_TRUE(mapping.ok());
       const auto* header = reinterpret_cast<const protocol::IndexHeader*>(mapping->data());
-      auto* entries = reinterpret_cast<protocol::IndexEntry*>(mapping->data() + header->entries_offset);
+      auto* entries =
+          reinterpret_cast<protocol::IndexEntry*>(mapping->data() + header->entries_offset);
       for (std::uint64_t i = 0; i < header->entry_count; ++i) {
         const std::uint64_t word = entries[i].word, origin = entries[i].origin;
         if (protocol::word_state(word) != protocol::SlotState::kCommitted) continue;
-        entries[i].word = protocol::make_word(protocol::SlotState::kGranted, protocol::word_generation(word));
+        entries[i].word =
+            protocol::make_word(protocol::SlotState::kGranted, protocol::word_generation(word));
         entries[i].origin = protocol::pack_halves(store::kOwnSession, protocol::high_half(origin));
       }
     }
@@ -94,7 +99,8 @@ TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
   EXPECT_GE(stats().disk.chunks, more);
   EXPECT_LT(stats().disk.chunks, more + slots() / 2) << "warm chunks are not written";
   EXPECT_EQ(stats().disk.place, disk_);
-  EXPECT_TRUE(stats().disk.mode == "io_uring" || stats().disk.mode == "threads") << stats().disk.mode;
+  EXPECT_TRUE(stats().disk.mode == "io_uring" || stats().disk.mode == "threads")
+      << stats().disk.mode;
   restart_without_memory();  // a stop writes the rest
   EXPECT_EQ(stats().disk.chunks, slots() + more);
 }
@@ -146,7 +152,8 @@ TEST_F(DiskTest, AnEvictReachesTheDisk) {
   attach();
   for (std::uint64_t n = 1; n <= 5; ++n) ASSERT_TRUE(store(n));
   ASSERT_TRUE(wait([&] { return stats().disk.chunks == 5; }));
-  const Result<protocol::ActCounts> counts = sidecar_->act(protocol::Verb::kEvict, id(), {{1, 1}, {3, 3}, {9, 9}}, 5000);
+  const Result<protocol::ActCounts> counts =
+      sidecar_->act(protocol::Verb::kEvict, id(), {{1, 1}, {3, 3}, {9, 9}}, 5000);
   ASSERT_TRUE(counts.ok()) << counts.status().to_string();
   EXPECT_EQ(counts->found, 2U);
   EXPECT_EQ(counts->absent, 1U);
@@ -185,7 +192,8 @@ TEST_F(DiskTest, ADirectoryThatVanishesCostsTheDiskAloneAndIsUsedAgain) {
   EXPECT_TRUE(store(2)) << "memory goes on";
   std::filesystem::rename(disk_ + ".away", disk_);
   ASSERT_TRUE(wait([&] { return !fallback("disk"); }));
-  EXPECT_TRUE(wait([&] { return stats().disk.chunks == 2; })) << "earlier chunks are found, later ones are written";
+  EXPECT_TRUE(wait([&] { return stats().disk.chunks == 2; }))
+      << "earlier chunks are found, later ones are written";
 }
 
 // covers F-145
@@ -203,17 +211,20 @@ TEST_F(DiskTest, WhatWasOnADiskThatComesBackEmptyIsWrittenAgainFromMemory) {
 // covers F-128
 TEST_F(DiskTest, WhatIsWrongWithItIsSaidByItsField) {
   config_.disk.path = disk_ + "/nothing";
-  EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.path: " + disk_ + "/nothing"), std::string::npos);
+  EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.path: " + disk_ + "/nothing"),
+            std::string::npos);
   config_.disk.path = disk_;
   config_.disk.size_bytes = 1 << 20;
-  EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.size: 1 MiB is too small"), std::string::npos);
+  EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.size: 1 MiB is too small"),
+            std::string::npos);
   config_.disk.size_bytes = 34 << 20;
   start(real_);
   config::Config other = config_;
   other.memory.shm_name = "other";
   other.socket = directory_ + "/run/other.sock";
   const Status refused = Sidecar::start(other, real_).status();
-  EXPECT_NE(refused.text().find("is in use by larderd of pool larder"), std::string::npos) << refused.text();
+  EXPECT_NE(refused.text().find("is in use by larderd of pool larder"), std::string::npos)
+      << refused.text();
 }
 
 }  // namespace

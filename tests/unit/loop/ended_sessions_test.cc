@@ -36,7 +36,9 @@ class EndedSessionsTest : public testing::Test {
     facts.epoch = kEpoch;
     return facts;
   }
-  std::string path_of(std::uint32_t number) const { return directory_ + "/lock-" + std::to_string(number); }
+  std::string path_of(std::uint32_t number) const {
+    return directory_ + "/lock-" + std::to_string(number);
+  }
   memory::LockFile make_lock(std::uint32_t number) const {
     Result<memory::LockFile> lock = memory::LockFile::create(path_of(number));
     EXPECT_TRUE(lock->write({number, kEpoch}).ok());
@@ -67,15 +69,20 @@ class EndedSessionsTest : public testing::Test {
     return slots;
   }
   // An engine that lost session `earlier`, attaches as `number`, and still writes `slots`.
-  void attach_anew(std::uint32_t number, std::uint32_t earlier, const std::vector<protocol::SlotRef>& slots) {
+  void attach_anew(std::uint32_t number, std::uint32_t earlier,
+                   const std::vector<protocol::SlotRef>& slots) {
     protocol::SessionRegion& region = box_.add_session(number);
     session::SessionProtocol session(
-        facts_of(number), region, {.store = box_.store(), .stats = loop_stats_.counters(), .clock = clock_}, [] { return true; });
+        facts_of(number), region,
+        {.store = box_.store(), .stats = loop_stats_.counters(), .clock = clock_},
+        [] { return true; });
     protocol::Hello hello{};
     hello.version_major = 1;
     hello.previous_session = earlier;
     hello.previous_epoch = kEpoch;
-    ASSERT_TRUE(session.handle(protocol::Encoder(protocol::MessageType::kHello, 1).append(hello).packet()).ok());
+    ASSERT_TRUE(
+        session.handle(protocol::Encoder(protocol::MessageType::kHello, 1).append(hello).packet())
+            .ok());
     protocol::Encoder attached(protocol::MessageType::kAttached, 0);
     attached.append(protocol::Attached{static_cast<std::uint32_t>(slots.size()), 0});
     for (const protocol::SlotRef& slot : slots) attached.append(slot);
@@ -177,7 +184,8 @@ TEST_F(EndedSessionsTest, AStopLeavesTheLockFilesOfPossibleWriters) {
   base::ManualClock clock;
   {
     EndedSessions ended(box_.store(), nullptr, loop_stats_, clock);
-    for (const std::uint32_t number : {1U, 2U, 3U}) ended.add(facts_of(number), make_lock(number), Fd());
+    for (const std::uint32_t number : {1U, 2U, 3U})
+      ended.add(facts_of(number), make_lock(number), Fd());
     const std::uint8_t yes = 1;
     const Fd engine = hold_lock(1), gpu(::open(path_of(2).c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::pwrite(gpu.get(), &yes, 1, protocol::kDeviceWritesOffset), 1);

@@ -17,14 +17,17 @@ using Drop = std::promise<Status>;
 
 class FenceQueueTest : public testing::Test {
  protected:
-  static tiering::PendingDrop pending(Drop& drop, bool shared = false) { return {drop.get_future().share(), shared}; }
+  static tiering::PendingDrop pending(Drop& drop, bool shared = false) {
+    return {drop.get_future().share(), shared};
+  }
   Status hold(std::uint32_t session, std::size_t bytes, std::vector<tiering::PendingDrop> drops) {
     return queue_.hold(session, std::vector<std::byte>(bytes), std::move(drops), 0);
   }
   // The sizes of the packets name the packets.
   std::vector<std::size_t> done_at(std::uint64_t now_ms) {
     std::vector<std::size_t> sizes;
-    for (const FenceQueue::Answer& answer : queue_.take_done(now_ms)) sizes.push_back(answer.packet.size());
+    for (const FenceQueue::Answer& answer : queue_.take_done(now_ms))
+      sizes.push_back(answer.packet.size());
     return sizes;
   }
 

@@ -8,7 +8,9 @@ class FetchTest : public SidecarWithDiskTest {
  protected:
   FetchTest() { config_.disk.write = config::DiskWrite::kThrough; }
 
-  static std::vector<protocol::BlockHash> hashes(std::uint64_t from, std::uint64_t to) { return ChunkEngine::hashes(from, to); }
+  static std::vector<protocol::BlockHash> hashes(std::uint64_t from, std::uint64_t to) {
+    return ChunkEngine::hashes(from, to);
+  }
   void store(std::uint64_t n) { client_->store(n); }
   void store_and_write(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t n = from; n <= to; ++n) store(n);
@@ -39,7 +41,8 @@ class FetchTest : public SidecarWithDiskTest {
 TEST_F(FetchTest, WhatWasEvictedComesBackWithItsBytes) {
   start(real_);
   attach();
-  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityResidency, protocol::kCapabilityResidency);
+  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityResidency,
+            protocol::kCapabilityResidency);
   store_and_write(1, 5);
   for (std::uint64_t n = 1; n <= 5; ++n) EXPECT_TRUE(below(n)) << n;
   EXPECT_FALSE(below(6));
@@ -61,7 +64,8 @@ TEST_F(FetchTest, TenTimesTheMemoryGoesThrough) {
   start(real_);
   attach();
   const std::uint64_t slots = config_.memory.size_bytes / 12'288, all = 10 * slots;
-  for (std::uint64_t from = 1; from <= all; from += slots / 2) store_and_write(from, std::min(all, from + slots / 2 - 1));
+  for (std::uint64_t from = 1; from <= all; from += slots / 2)
+    store_and_write(from, std::min(all, from + slots / 2 - 1));
   const std::uint64_t step = slots / 8;
   std::uint32_t request = 0;
   for (std::uint64_t from = 1; from <= all; from += step) {
@@ -178,8 +182,9 @@ TEST_F(FetchTest, ABackendThatIsNotThereIsNoErrorAndALookSaysSo) {
   config_.backend.unix_path = directory_ + "/nowhere";
   start(real_);
   attach();
-  EXPECT_EQ(client_->welcome().capabilities,
-            protocol::kCapabilityAct | protocol::kCapabilityResidency | protocol::kCapabilityShared);
+  EXPECT_EQ(client_->welcome().capabilities, protocol::kCapabilityAct |
+                                                 protocol::kCapabilityResidency |
+                                                 protocol::kCapabilityShared);
   EXPECT_FALSE(client_->below().speed().serving);
   ASSERT_TRUE(wait([&] { return !stats().backend.takes_gets; }));
   store(1);
@@ -194,7 +199,9 @@ TEST_F(FetchTest, ABackendThatIsNotThereIsNoErrorAndALookSaysSo) {
   EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
   attach();
   protocol::Encoder torn(MessageType::kProbe, 1);
-  ASSERT_TRUE(client_->send(torn.append(protocol::Probe{handle_, 1, 2, 0}).append(ChunkEngine::hash(1))).ok());
+  ASSERT_TRUE(
+      client_->send(torn.append(protocol::Probe{handle_, 1, 2, 0}).append(ChunkEngine::hash(1)))
+          .ok());
   EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
 }
 
@@ -205,7 +212,9 @@ TEST_F(FetchTest, AnUnknownNamespaceOrATornMessageEndsTheSession) {
   EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
   attach();
   protocol::Encoder torn(MessageType::kFetch, 1);
-  ASSERT_TRUE(client_->send(torn.append(protocol::Fetch{handle_, 1, 2, 0}).append(ChunkEngine::hash(1))).ok());
+  ASSERT_TRUE(
+      client_->send(torn.append(protocol::Fetch{handle_, 1, 2, 0}).append(ChunkEngine::hash(1)))
+          .ok());
   EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
 }
 

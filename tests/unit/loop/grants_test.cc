@@ -57,7 +57,8 @@ class GrantInquiryTest : public testing::Test {
       EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kAskGrants);
       protocol::SlotList list{};
       std::vector<SlotRef> part;
-      EXPECT_TRUE(decoder->read(list) && decoder->read_all(list.count, protocol::kMaxGrantsPerMessage, part));
+      EXPECT_TRUE(decoder->read(list) &&
+                  decoder->read_all(list.count, protocol::kMaxGrantsPerMessage, part));
       asked.insert(asked.end(), part.begin(), part.end());
     }
     return asked;
@@ -136,7 +137,8 @@ class GrantsTest : public SidecarTest {
     client_->attach();
     grants_ = client_->reserve(client_->open_namespace("a: 1"), {{1, 1}, {2, 2}, {3, 3}});
     client_->close();
-    ASSERT_TRUE(wait([&] { return stats().sessions_ended == 1 && stats().slots_quarantined == 3; }));
+    ASSERT_TRUE(
+        wait([&] { return stats().sessions_ended == 1 && stats().slots_quarantined == 3; }));
   }
 
   std::optional<Client> client_;
@@ -181,7 +183,8 @@ TEST_F(GrantsTest, WhatIsStillWrittenComesBackWithTheOldLock) {
   ASSERT_TRUE(wait([&] { return stats().slots_quarantined == 1; }));
   next.close();
   ASSERT_TRUE(wait([&] { return stats().sessions_ended == 2; }));
-  EXPECT_EQ(stats().slots_quarantined, 1U) << "the end of the next session says no word about the first one's writers";
+  EXPECT_EQ(stats().slots_quarantined, 1U)
+      << "the end of the next session says no word about the first one's writers";
   client_->drop_lock();
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
 }
@@ -204,22 +207,26 @@ TEST_F(GrantsTest, AnEngineThatNeverLearntOfItsLastSessionIsKnownByTheOneBefore)
   for (std::uint64_t opened = 2; opened <= 4; ++opened) {
     Client unheard(config_.socket);
     unheard.attach_after(&*client_, {ref_of(grants_[1])});
-    ASSERT_TRUE(wait([&] { return stats().sessions_opened == opened && stats().slots_quarantined == 1; }));
+    ASSERT_TRUE(
+        wait([&] { return stats().sessions_opened == opened && stats().slots_quarantined == 1; }));
   }
   ASSERT_TRUE(wait([&] { return stats().sessions_ended == 4; }));
   Client next(config_.socket);
   next.attach_after(&*client_, {ref_of(grants_[1])});
   next.send_slot(MessageType::kDisown, grants_[1].slot, grants_[1].generation);
-  EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; })) << "the lock of the first one is still held";
+  EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }))
+      << "the lock of the first one is still held";
 }
 
 TEST_F(GrantsTest, AFullListMayHaveBeenCutAndFreesNothing) {
   lose_session();
   Client next(config_.socket);
-  next.attach_after(&*client_, std::vector<SlotRef>(protocol::kMaxGrantsPerMessage, SlotRef{0, 0, 1}));
+  next.attach_after(&*client_,
+                    std::vector<SlotRef>(protocol::kMaxGrantsPerMessage, SlotRef{0, 0, 1}));
   ASSERT_TRUE(wait([&] { return stats().sessions_opened == 2; }));
   EXPECT_EQ(stats().slots_quarantined, 3U);
-  for (const protocol::Grant& grant : grants_) next.send_slot(MessageType::kDisown, grant.slot, grant.generation);
+  for (const protocol::Grant& grant : grants_)
+    next.send_slot(MessageType::kDisown, grant.slot, grant.generation);
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
 }
 

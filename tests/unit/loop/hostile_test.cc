@@ -53,7 +53,8 @@ TEST_F(HostileTest, AMessageShorterThanItsHeader) {
 // covers F-104
 TEST_F(HostileTest, APacketOverTheLimit) {
   const std::vector<std::byte> large(protocol::kMaxPacketBytes + 1);
-  ASSERT_EQ(::send(hostile_->socket(), large.data(), large.size(), MSG_NOSIGNAL), static_cast<ssize_t>(large.size()));
+  ASSERT_EQ(::send(hostile_->socket(), large.data(), large.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(large.size()));
   expect_ended(Code::kInvalidArgument, "over its limit");
 }
 
@@ -146,7 +147,8 @@ TEST_F(HostileTest, AVerbOnANamespaceOfOthers) {
 TEST_F(HostileTest, AVerbOnMoreHashesThanThereAre) {
   hostile_->attach();
   Encoder encoder(MessageType::kAct, 1);
-  encoder.append(protocol::Act{hostile_->open_namespace("a: 1"), 1, 2, 0}).append(protocol::BlockHash{1, 1});
+  encoder.append(protocol::Act{hostile_->open_namespace("a: 1"), 1, 2, 0})
+      .append(protocol::BlockHash{1, 1});
   ASSERT_TRUE(hostile_->send(encoder).ok());
   expect_ended(Code::kInvalidArgument, "count 2 is over the limit or the packet");
 }
@@ -157,7 +159,8 @@ TEST_F(HostileTest, MoreGrantsStillWrittenThanTheLimit) {
   Encoder encoder(MessageType::kStillWriting, 0);
   encoder.append(protocol::SlotList{0xffffffff, 0});
   ASSERT_TRUE(hostile_->send(encoder).ok());
-  expect_ended(Code::kInvalidArgument, "STILL_WRITING: count 4294967295 is over the limit or the packet");
+  expect_ended(Code::kInvalidArgument,
+               "STILL_WRITING: count 4294967295 is over the limit or the packet");
 }
 
 // covers F-104
@@ -191,8 +194,10 @@ TEST_F(HostileTest, NoiseInEveryMessage) {
     Client noisy(config_.socket);
     if (random() % 4 != 0) noisy.attach();
     for (int message = 0; message < 20; ++message) {
-      Encoder encoder(static_cast<MessageType>(random() % 20), static_cast<std::uint32_t>(random()));
-      for (std::uint64_t words = random() % 64; words > 0; --words) encoder.append(random() >> (random() % 64));
+      Encoder encoder(static_cast<MessageType>(random() % 20),
+                      static_cast<std::uint32_t>(random()));
+      for (std::uint64_t words = random() % 64; words > 0; --words)
+        encoder.append(random() >> (random() % 64));
       if (!noisy.send(encoder).ok()) break;
     }
     const std::vector<std::byte> garbage(3, std::byte{0});
@@ -200,7 +205,8 @@ TEST_F(HostileTest, NoiseInEveryMessage) {
     Status ended = noisy.receive_error();
     // unread messages are reported first
     if (ended.code() == Code::kUnavailable) ended = noisy.receive_error();
-    EXPECT_NE(ended.code(), Code::kUnavailable) << "seed " << kSeed << " round " << round << ": " << ended.to_string();
+    EXPECT_NE(ended.code(), Code::kUnavailable)
+        << "seed " << kSeed << " round " << round << ": " << ended.to_string();
     EXPECT_FALSE(ended.text().empty());
   }
   EXPECT_EQ(bystander_->reserve(handle_, {{9, 9}}).size(), 1U);
@@ -215,7 +221,8 @@ TEST_F(HostileTest, ASessionRegionThatIsNoise) {
   std::thread writer([&] {
     std::mt19937_64 random(1);
     auto* const words = reinterpret_cast<protocol::AtomicU64*>(&hostile_->region());
-    while (!stop) words[random() % (sizeof(protocol::SessionRegion) / 8)] = random() >> (random() % 64);
+    while (!stop)
+      words[random() % (sizeof(protocol::SessionRegion) / 8)] = random() >> (random() % 64);
   });
   for (std::uint64_t n = 0; n < 300; ++n) {  // more than fits, so that holds are scanned
     const auto grants = bystander_->reserve(handle_, {{n + 1, n + 1}});
@@ -240,7 +247,8 @@ TEST_F(HostileTest, AnEngineThatNeverReadsItsAnswers) {
   const std::vector<protocol::BlockHash> hashes(protocol::kMaxKeysPerReserve);
   for (int i = 0; i < 10'000; ++i) {
     Encoder encoder(MessageType::kReserve, 0);
-    encoder.append(protocol::Reserve{handle, 0, 0, protocol::kMaxKeysPerReserve, 0}).append_all(std::span(hashes));
+    encoder.append(protocol::Reserve{handle, 0, 0, protocol::kMaxKeysPerReserve, 0})
+        .append_all(std::span(hashes));
     const Status sent = hostile_->send(encoder);
     if (sent.code() == Code::kUnavailable) break;
   }
@@ -251,7 +259,8 @@ TEST_F(HostileTest, AnEngineThatNeverReadsItsAnswers) {
 // covers F-104
 TEST_F(HostileTest, MoreSessionsThanTheLimit) {
   std::vector<std::unique_ptr<Client>> many;
-  for (std::uint32_t i = 0; i < protocol::kMaxSessions - 2; ++i) many.push_back(std::make_unique<Client>(config_.socket));
+  for (std::uint32_t i = 0; i < protocol::kMaxSessions - 2; ++i)
+    many.push_back(std::make_unique<Client>(config_.socket));
   Client last(config_.socket);
   const Status status = last.receive_error();
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
@@ -270,17 +279,21 @@ TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
   hostile_.reset();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const auto knows_pidfds = [&] { return std::ranges::count(stats().fallbacks, "pidfd", &stats::Fallback::kind) == 0; };
+  const auto knows_pidfds = [&] {
+    return std::ranges::count(stats().fallbacks, "pidfd", &stats::Fallback::kind) == 0;
+  };
   if (!knows_pidfds()) GTEST_SKIP() << "this kernel gives no pidfd for a peer";
   for (rlim_t spare = 1; spare <= 8; ++spare) {
     const std::uint64_t refused = stats().sessions_refused;
     rlimit tight = before;
-    tight.rlim_cur = static_cast<rlim_t>(Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get()) + spare;
+    tight.rlim_cur =
+        static_cast<rlim_t>(Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get()) + spare;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
     Client client(config_.socket);
     [[maybe_unused]] const Status sent = client.hello();  // the socket may be refused already
     pollfd answer{client.socket(), POLLIN, 0};
-    const bool decided = wait([&] { return ::poll(&answer, 1, 0) == 1 || stats().sessions_refused > refused; });
+    const bool decided =
+        wait([&] { return ::poll(&answer, 1, 0) == 1 || stats().sessions_refused > refused; });
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_TRUE(decided) << spare;
   }

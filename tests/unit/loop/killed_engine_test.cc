@@ -69,7 +69,9 @@ TEST_F(KilledEngineTest, ItsGrantComesBackAndItsChunkStays) {
   wait_ready();
   ASSERT_TRUE(wait([&] { return stats().slots_committed == 1 && stats().slots_granted == 1; }));
   kill_and_reap(engine);
-  EXPECT_TRUE(wait([&] { return stats().sessions.empty() && stats().slots_granted == 0 && stats().slots_quarantined == 0; }));
+  EXPECT_TRUE(wait([&] {
+    return stats().sessions.empty() && stats().slots_granted == 0 && stats().slots_quarantined == 0;
+  }));
   EXPECT_EQ(stats().slots_committed, 1U);
   Client client(config_.socket);
   client.attach();
@@ -90,7 +92,9 @@ TEST_F(KilledEngineTest, AForkedChildThatKeepsTheSocketDoesNotHideIt) {
   ASSERT_TRUE(wait([&] { return stats().slots_granted == 1; }));
   kill_and_reap(engine);
   // The clock of this test stands still: the pidfd tells, not the heartbeat.
-  EXPECT_TRUE(wait([&] { return stats().sessions.empty() && stats().slots_quarantined == 0 && stats().slots_granted == 0; }));
+  EXPECT_TRUE(wait([&] {
+    return stats().sessions.empty() && stats().slots_quarantined == 0 && stats().slots_granted == 0;
+  }));
 }
 
 // covers F-041

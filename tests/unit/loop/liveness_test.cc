@@ -83,7 +83,8 @@ TEST_F(LivenessTest, QuarantineLastsUntilTheLockIsGone) {
   Client client(config_.socket);
   client.attach();
   client.reserve(client.open_namespace("a: 1"), {{1, 1}, {2, 2}});
-  const std::string lock_file = directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
+  const std::string lock_file =
+      directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
   client.close();
   ASSERT_TRUE(wait([&] { return stats().sessions_ended == 1 && stats().slots_quarantined == 2; }));
   const std::uint64_t uptime = stats().uptime_ms;
@@ -103,7 +104,8 @@ bool say_device_writes(const std::string& lock_file) {
   for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
     if (std::filesystem::read_symlink(open.path(), gone) == lock_file)
-      return ::pwrite(std::stoi(open.path().filename().string()), &yes, 1, protocol::kDeviceWritesOffset) == 1;
+      return ::pwrite(std::stoi(open.path().filename().string()), &yes, 1,
+                      protocol::kDeviceWritesOffset) == 1;
   }
   return false;
 }
@@ -118,13 +120,16 @@ TEST_F(LivenessTest, WhatAGpuMayStillWriteComesBackAWhileAfterTheLock) {
     client.attach();
     other.attach();
     client.reserve(client.open_namespace("a: 1"), {{1, 1}, {2, 2}});
-    const std::string lock_file = directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
+    const std::string lock_file =
+        directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
     ASSERT_TRUE(say_device_writes(lock_file));
-    ASSERT_TRUE(say_device_writes(directory_ + "/larder.lock." + std::to_string(other.welcome().session_number)));
+    ASSERT_TRUE(say_device_writes(directory_ + "/larder.lock." +
+                                  std::to_string(other.welcome().session_number)));
     const std::uint64_t ended = stats().sessions_ended;
     if (lock_first) client.drop_lock();
     client.close();
-    ASSERT_TRUE(wait([&] { return stats().sessions_ended == ended + 1 && stats().slots_quarantined == 2; }));
+    ASSERT_TRUE(wait(
+        [&] { return stats().sessions_ended == ended + 1 && stats().slots_quarantined == 2; }));
     if (!lock_first) {
       pass_ms(5000, {&other});
       EXPECT_EQ(stats().slots_quarantined, 2U) << "its process lives";
@@ -132,7 +137,8 @@ TEST_F(LivenessTest, WhatAGpuMayStillWriteComesBackAWhileAfterTheLock) {
     }
     pass_ms(2500, {&other});
     EXPECT_EQ(stats().slots_quarantined, 2U) << "its GPU may be at it";
-    EXPECT_EQ(other.reserve(other.open_namespace("a: 1"), {{1, 1}}).at(0).status, 0U) << "its key is free for others";
+    EXPECT_EQ(other.reserve(other.open_namespace("a: 1"), {{1, 1}}).at(0).status, 0U)
+        << "its key is free for others";
     pass_ms(1500, {&other});
     EXPECT_EQ(stats().slots_quarantined, 0U);
     EXPECT_FALSE(std::filesystem::exists(lock_file));
@@ -148,7 +154,8 @@ TEST_F(LivenessTest, ASessionWithNothingInQuarantineLeavesNoFile) {
   start();
   Client client(config_.socket);
   client.attach();
-  const std::string lock_file = directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
+  const std::string lock_file =
+      directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
   EXPECT_TRUE(std::filesystem::exists(lock_file));
   client.close();
   EXPECT_TRUE(wait([&] { return !std::filesystem::exists(lock_file); }));

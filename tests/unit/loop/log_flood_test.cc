@@ -25,7 +25,9 @@ class LogFloodTest : public SidecarTest {
     std::this_thread::sleep_for(std::chrono::milliseconds(1200));
     base::tell_all_left_out();
     const std::string log = testing::internal::GetCapturedStderr();
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+    const auto seconds =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin)
+            .count();
     const auto lines = std::ranges::count_if(log | std::views::split('\n'), [&](const auto& line) {
       return std::string_view(line.begin(), line.end()).find(text) != std::string_view::npos;
     });
@@ -99,7 +101,8 @@ TEST_F(LogFloodTest, EnginesThatAreRefusedTheirNamespace) {
   EXPECT_NE(refusals.find("OPEN_NAMESPACE: "), std::string::npos) << refusals;
   testing::internal::CaptureStderr();
   base::tell_all_left_out();
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("left out: 59 more lines of uid "), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("left out: 59 more lines of uid "),
+            std::string::npos);
 }
 
 }  // namespace

@@ -26,24 +26,29 @@ class LongWorkTest : public SidecarTest {
     open.text_bytes = static_cast<std::uint32_t>(text.size());
     protocol::Encoder encoder(MessageType::kOpenNamespace, 0);
     encoder.append(open);
-    for (std::uint32_t group = 0; group < protocol::kMaxGroups; ++group) encoder.append(protocol::GroupLayout{4096, 1, 0});
+    for (std::uint32_t group = 0; group < protocol::kMaxGroups; ++group)
+      encoder.append(protocol::GroupLayout{4096, 1, 0});
     EXPECT_TRUE(client.send(encoder.append_text(text)).ok());
     const Result<protocol::Packet> packet = client.receive();
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
     protocol::Namespace opened{};
-    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kNamespace && decoder->read(opened));
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kNamespace &&
+                decoder->read(opened));
     return opened.handle;
   }
   static void send_act(Client& client, std::uint32_t handle, Verb verb = Verb::kPrefetch) {
     protocol::Encoder encoder(MessageType::kAct, 9);
-    encoder.append(protocol::Act{handle, static_cast<std::uint32_t>(verb), protocol::kMaxKeysPerAct, 0});
-    for (std::uint64_t n = 0; n < protocol::kMaxKeysPerAct; ++n) encoder.append(protocol::BlockHash{n, n});
+    encoder.append(
+        protocol::Act{handle, static_cast<std::uint32_t>(verb), protocol::kMaxKeysPerAct, 0});
+    for (std::uint64_t n = 0; n < protocol::kMaxKeysPerAct; ++n)
+      encoder.append(protocol::BlockHash{n, n});
     ASSERT_TRUE(client.send(encoder).ok());
   }
   static MessageType next_type(Client& client) {
     const Result<protocol::Packet> packet = client.receive();
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();
-    const Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.ok() ? packet->bytes : std::vector<std::byte>());
+    const Result<protocol::Decoder> decoder =
+        protocol::Decoder::open(packet.ok() ? packet->bytes : std::vector<std::byte>());
     return decoder.ok() ? decoder->type() : MessageType::kError;
   }
 };
@@ -58,10 +63,13 @@ TEST_F(LongWorkTest, OthersAreAnsweredMeanwhile) {
   const std::uint32_t large_handle = open_large(large), handle = other.open_namespace("a: 1\n");
   constexpr std::uint64_t kLast = protocol::kMaxKeysPerAct - 1;
   const protocol::IndexReader index = large.index();
-  const auto has = [&](std::uint64_t n) { return index.find({{n, n}, large_handle, 0, 0}).has_value(); };
+  const auto has = [&](std::uint64_t n) {
+    return index.find({{n, n}, large_handle, 0, 0}).has_value();
+  };
   bool other_first = false;
   for (int i = 0; i < 20 && !other_first; ++i) {
-    for (const protocol::Grant& grant : large.reserve(large_handle, {{0, 0}, {kLast, kLast}})) large.commit(grant, 1);
+    for (const protocol::Grant& grant : large.reserve(large_handle, {{0, 0}, {kLast, kLast}}))
+      large.commit(grant, 1);
     EXPECT_EQ(large.reserve(large_handle, {}).size(), 0U);
     ASSERT_TRUE(has(0) && has(kLast));
     send_act(large, large_handle, Verb::kEvict);
@@ -107,7 +115,8 @@ TEST_F(LongWorkTest, AStopInTheMidstOfItFinishesIt) {
     Client large(config_.socket);
     large.attach();
     const std::uint32_t handle = open_large(large);
-    for (const protocol::Grant& grant : large.reserve(handle, {{0, 0}, {kLast, kLast}})) large.commit(grant, 1);
+    for (const protocol::Grant& grant : large.reserve(handle, {{0, 0}, {kLast, kLast}}))
+      large.commit(grant, 1);
     EXPECT_EQ(large.reserve(handle, {}).size(), 0U);
     const protocol::IndexReader index = large.index();
     send_act(large, handle, Verb::kEvict);
@@ -129,11 +138,15 @@ TEST_F(LongWorkTest, WhatADeadProcessAskedForIsFinished) {
     large.attach();
     const std::uint32_t handle = open_large(large);
     std::vector<protocol::Grant> grants;
-    if (!wait([&] { return (grants = large.reserve(handle, {{0, 0}, {kLast, kLast}})).at(1).status == 0; })) ::_exit(2);
+    if (!wait([&] {
+          return (grants = large.reserve(handle, {{0, 0}, {kLast, kLast}})).at(1).status == 0;
+        }))
+      ::_exit(2);
     for (const protocol::Grant& grant : grants) large.commit(grant, 1);
     large.reserve(handle, {});
     const protocol::IndexReader index = large.index();
-    const bool stored = index.find({{0, 0}, handle, 0, 0}) && index.find({{kLast, kLast}, handle, 0, 0});
+    const bool stored =
+        index.find({{0, 0}, handle, 0, 0}) && index.find({{kLast, kLast}, handle, 0, 0});
     send_act(large, handle, Verb::kEvict);
     ::_exit(stored ? 0 : 3);
   }
@@ -170,7 +183,9 @@ TEST(ControlQueue, OneSliceATime) {
 TEST(ControlQueue, WhatWasNotBegunInTimeIsNotDone) {
   ControlQueue queue([] {});
   int slices = 0;
-  const auto command = [&]() -> std::optional<Result<std::uint64_t>> { return ++slices, Result<std::uint64_t>(1); };
+  const auto command = [&]() -> std::optional<Result<std::uint64_t>> {
+    return ++slices, Result<std::uint64_t>(1);
+  };
   EXPECT_EQ(queue.call(command, 1).status().code(), Code::kDeadlineExceeded);
   EXPECT_FALSE(queue.go_on());
   EXPECT_EQ(slices, 0);

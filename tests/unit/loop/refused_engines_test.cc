@@ -19,7 +19,8 @@ using testing::StartsWith;
 auto told(const std::string& why, std::uint64_t times = 1) {
   return AllOf(
       Field(&stats::Fallback::kind, "engines"),
-      Field(&stats::Fallback::why, AllOf(StartsWith("an engine is refused and runs without the cache: "), HasSubstr(why))),
+      Field(&stats::Fallback::why,
+            AllOf(StartsWith("an engine is refused and runs without the cache: "), HasSubstr(why))),
       Field(&stats::Fallback::times, times));
 }
 
@@ -35,8 +36,10 @@ TEST(RefusedEnginesTest, AReasonIsToldWhileEnginesMeetIt) {
   refused.note("a chunk needs 10 bytes", 1000);
   refused.note("version 9 is not spoken here", 2000);
   refused.note("a chunk needs 20 bytes", 60'000);
-  EXPECT_THAT(at(refused, 60'000).fallbacks, ElementsAre(told("a chunk needs 20 bytes", 2), told("version 9")));
-  EXPECT_THAT(at(refused, 2001 + RefusedEngines::kInForceMs).fallbacks, ElementsAre(told("a chunk needs 20 bytes", 2)));
+  EXPECT_THAT(at(refused, 60'000).fallbacks,
+              ElementsAre(told("a chunk needs 20 bytes", 2), told("version 9")));
+  EXPECT_THAT(at(refused, 2001 + RefusedEngines::kInForceMs).fallbacks,
+              ElementsAre(told("a chunk needs 20 bytes", 2)));
   EXPECT_THAT(at(refused, 60'001 + RefusedEngines::kInForceMs).fallbacks, IsEmpty());
 }
 
@@ -58,7 +61,8 @@ TEST_F(SidecarRefusedEngines, OneWhoseChunkIsLargerThanMemoryIsInTheStatus) {
   ASSERT_TRUE(engine.send_open_namespace("too: large", 1 << 20).ok());
   EXPECT_EQ(engine.receive_error().code(), Code::kOutOfRange);
   EXPECT_TRUE(wait([&] { return !stats().fallbacks.empty(); }));
-  EXPECT_THAT(stats().fallbacks, ElementsAre(told("raise memory.size or use a smaller chunk_tokens")));
+  EXPECT_THAT(stats().fallbacks,
+              ElementsAre(told("raise memory.size or use a smaller chunk_tokens")));
 }
 
 TEST_F(SidecarRefusedEngines, AMessageThatNoEngineSendsIsNoReason) {

@@ -55,7 +55,8 @@ class RestartTest : public SidecarTest {
   std::vector<std::string> files(const std::string& kind) const {
     std::vector<std::string> paths;
     for (const auto& entry : fs::directory_iterator(directory_))
-      if (entry.path().filename().string().starts_with("larder." + kind)) paths.push_back(entry.path());
+      if (entry.path().filename().string().starts_with("larder." + kind))
+        paths.push_back(entry.path());
     return paths;
   }
   // Stores under these keys and stops.
@@ -85,7 +86,8 @@ class RestartTest : public SidecarTest {
   // Changes the header of the index that was left.
   void change(const std::function<void(protocol::IndexHeader&)>& make) {
     const Fd fd(::open(files("index.").at(0).c_str(), O_RDWR | O_CLOEXEC));
-    Result<Mapping> mapping = Mapping::map_shared(fd, sizeof(protocol::IndexHeader), PROT_READ | PROT_WRITE, "index");
+    Result<Mapping> mapping =
+        Mapping::map_shared(fd, sizeof(protocol::IndexHeader), PROT_READ | PROT_WRITE, "index");
     ASSERT_TRUE(mapping.ok());
     make(*reinterpret_cast<protocol::IndexHeader*>(mapping->data()));
   }
@@ -94,7 +96,8 @@ class RestartTest : public SidecarTest {
     const Status status = refused();
     EXPECT_EQ(status.code(), Code::kFailedPrecondition) << status.to_string();
     EXPECT_NE(status.text().find(part_of_why), std::string::npos) << status.text();
-    EXPECT_NE(status.text().find("memory.on_mismatch: replace"), std::string::npos) << status.text();
+    EXPECT_NE(status.text().find("memory.on_mismatch: replace"), std::string::npos)
+        << status.text();
     EXPECT_EQ(files("index.").size(), 1U) << "it was touched";
     config_.memory.on_mismatch = config::OnMismatch::kReplace;
     start();
@@ -164,7 +167,8 @@ TEST_F(RestartTest, AnotherSizeIsRefusedAlwaysWhileAnEngineUsesIt) {
   config_.memory.size_bytes = 2 << 20;
   config_.memory.on_mismatch = config::OnMismatch::kReplace;
   EXPECT_EQ(refused().text(), directory_ +
-                                  "/larder.arena has 1 MiB and memory.size asks for 2 MiB, while engines use it (sessions 7): "
+                                  "/larder.arena has 1 MiB and memory.size asks for 2 MiB, while "
+                                  "engines use it (sessions 7): "
                                   "set memory.size back, or stop these engines first");
   engine.end();
   start();
@@ -181,22 +185,25 @@ TEST_F(RestartTest, AFormatOfTheFutureIsRefusedUnlessTold) {
 // covers F-010
 TEST_F(RestartTest, AnIndexOfAnotherOwnerIsRefusedUnlessTold) {
   live_with({{1, 1}});
-  if (::chown(files("index.").at(0).c_str(), 65534, 65534) != 0) GTEST_SKIP() << "needs the right to give a file away";
+  if (::chown(files("index.").at(0).c_str(), 65534, 65534) != 0)
+    GTEST_SKIP() << "needs the right to give a file away";
   refused_unless_told("belongs to the user of id 65534");
 }
 
 TEST_F(RestartTest, AnArenaOfAnotherOwnerIsRefusedUnlessTold) {
   live_with({{1, 1}});
-  if (::chown((directory_ + "/larder.arena").c_str(), 65534, 65534) != 0) GTEST_SKIP() << "needs the right to give a file away";
+  if (::chown((directory_ + "/larder.arena").c_str(), 65534, 65534) != 0)
+    GTEST_SKIP() << "needs the right to give a file away";
   refused_unless_told("belongs to the user of id 65534");
 }
 
 // covers F-011
 TEST_F(RestartTest, WhatCannotBeReadIsAColdStart) {
   for (const auto& damage : std::vector<std::function<void(protocol::IndexHeader&)>>{
-           [](auto& header) { header.entry_count = 1ULL << 40; }, [](auto& header) { header.magic = 0; },
-           [](auto& header) { header.arena_bytes *= 2; }, [](auto& header) { header.restart_format = 0; },
-           [](auto& header) { header.dead = 1; }, [](auto& header) { header.generation_high_water = 0; }}) {
+           [](auto& header) { header.entry_count = 1ULL << 40; },
+           [](auto& header) { header.magic = 0; }, [](auto& header) { header.arena_bytes *= 2; },
+           [](auto& header) { header.restart_format = 0; }, [](auto& header) { header.dead = 1; },
+           [](auto& header) { header.generation_high_water = 0; }}) {
     live_with({{1, 1}});
     change(damage);
     start();
@@ -228,7 +235,8 @@ TEST_F(RestartTest, ANamespaceThatIsNotWrittenDownIsNotCarriedOver) {
 TEST_F(RestartTest, WhereThereIsNoRoomForASecondIndexTheStartIsCold) {
   const std::string small = directory_ + "/small";
   fs::create_directory(small);
-  if (::mount("none", small.c_str(), "tmpfs", 0, "size=1128K") != 0) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (::mount("none", small.c_str(), "tmpfs", 0, "size=1128K") != 0)
+    GTEST_SKIP() << "needs the right to mount a tmpfs";
   config_.memory.directory = small;
   start();
   stop();
@@ -257,7 +265,8 @@ TEST_F(RestartTest, AnArenaThatIsNotAllThereIsAColdStart) {
 TEST_F(RestartTest, AFullDirectoryKeepsNoEngineOut) {
   const std::string small = directory_ + "/small";
   fs::create_directory(small);
-  if (::mount("none", small.c_str(), "tmpfs", 0, "size=2M") != 0) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (::mount("none", small.c_str(), "tmpfs", 0, "size=2M") != 0)
+    GTEST_SKIP() << "needs the right to mount a tmpfs";
   config_.memory.directory = small;
   start();
   {
@@ -266,7 +275,8 @@ TEST_F(RestartTest, AFullDirectoryKeepsNoEngineOut) {
     }
     Client client(config_.socket);
     client.attach();
-    const std::vector<protocol::Grant> grants = client.reserve(client.open_namespace("a: 1"), {{1, 1}});
+    const std::vector<protocol::Grant> grants =
+        client.reserve(client.open_namespace("a: 1"), {{1, 1}});
     EXPECT_TRUE(grants.size() == 1 && grants[0].status == 0);
   }
   stop();
@@ -313,7 +323,8 @@ TEST_F(RestartTest, TheLockFileOfTheDeadGoesAtOnce) {
   EXPECT_FALSE(fs::exists(directory_ + "/larder.lock.8"));
   engine.end();
   EXPECT_TRUE(wait([&] { return !engine.known(); }));
-  EXPECT_TRUE(wait([&] { return files("index.").size() == 1; })) << "no engine is waited for any more";
+  EXPECT_TRUE(wait([&] { return files("index.").size() == 1; }))
+      << "no engine is waited for any more";
 }
 
 // The last larderd ended between ATTACHED and the answer about the engine's session there.
@@ -352,7 +363,8 @@ TEST_F(RestartTest, TheLockFileOfAnEngineThatHasComeBackStaysWhileItIsHeld) {
   past.had(1, 2);
   client.attach_after(&past, {});
   ASSERT_TRUE(wait([&] { return files("index.").size() == 1; }));
-  EXPECT_TRUE(engine.known()) << "it may never learn that it has come back, and the next larderd must await it";
+  EXPECT_TRUE(engine.known())
+      << "it may never learn that it has come back, and the next larderd must await it";
   engine.end();
   EXPECT_TRUE(wait([&] { return !engine.known(); }));
 }
@@ -422,7 +434,8 @@ TEST_F(RestartTest, WhatEveryFormatWroteIsOpenedOrNamed) {
     ASSERT_TRUE(fs::exists(folder)) << "a format without its fixture";
     for (const auto& file : fs::directory_iterator(folder)) fs::copy(file.path(), directory_);
     const std::string arena = directory_ + "/larder.arena";
-    std::ofstream(arena, std::ios::binary | std::ios::app) << std::string((1 << 20) - fs::file_size(arena), '\0');
+    std::ofstream(arena, std::ios::binary | std::ios::app)
+        << std::string((1 << 20) - fs::file_size(arena), '\0');
     start();
     const bool warm = format >= 1;
     EXPECT_EQ(stats().restored_chunks, warm ? 2U : 0U);
@@ -440,10 +453,12 @@ TEST_F(RestartTest, EachLayoutOfATextFindsItsOwnChunks) {
   {
     Client gone(config_.socket), one(config_.socket), other(config_.socket);
     for (Client* client : {&gone, &one, &other}) client->attach();
-    for (int i = 0; i < 3; ++i) gone.open_namespace("gone: " + std::to_string(i), 4096, nullptr, 10 + i);
+    for (int i = 0; i < 3; ++i)
+      gone.open_namespace("gone: " + std::to_string(i), 4096, nullptr, 10 + i);
     for (int i = 0; i < 3; ++i) gone.close_namespace(10 + i);
     gone.open_namespace("a: 2");  // in a place that had others
-    const std::uint32_t small = one.open_namespace("a: 1", 512), large = other.open_namespace("a: 1");
+    const std::uint32_t small = one.open_namespace("a: 1", 512),
+                        large = other.open_namespace("a: 1");
     EXPECT_NE(protocol::namespace_generation(small), 0U);
     one.commit(one.reserve(small, {{1, 1}}).at(0), 7);
     other.commit(other.reserve(large, {{2, 2}}).at(0), 8);

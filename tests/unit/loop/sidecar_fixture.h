@@ -35,7 +35,9 @@ class SidecarTest : public testing::Test {
     sidecar_ = std::move(*sidecar);
     loop_ = std::thread([this] { loop_status_ = sidecar_->run(); });
     // To clear one page of 1 GiB takes a busy machine seconds.
-    ASSERT_TRUE(wait([&] { return sidecar_->snapshot().touched_bytes == sidecar_->snapshot().arena_bytes; }, 60));
+    ASSERT_TRUE(
+        wait([&] { return sidecar_->snapshot().touched_bytes == sidecar_->snapshot().arena_bytes; },
+             60));
   }
   void stop() {
     if (!loop_.joinable()) return;

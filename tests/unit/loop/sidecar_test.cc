@@ -26,14 +26,16 @@ TEST_F(SidecarTest, AnEngineAttachesStoresAndFinds) {
 // So many sessions with as many namespaces as one may have fill the table.
 class FullTable : public SidecarTest {
  protected:
-  static constexpr std::uint32_t kEach = protocol::kMaxClientNamespaces, kEngines = protocol::kMaxNamespaces / kEach;
+  static constexpr std::uint32_t kEach = protocol::kMaxClientNamespaces,
+                                 kEngines = protocol::kMaxNamespaces / kEach;
 
   void fill() {
     start();
     for (std::uint32_t engine = 0; engine < kEngines; ++engine) {
       engines_.push_back(attached());
       for (std::uint32_t i = 0; i < kEach; ++i)
-        ASSERT_NE(engines_.back()->open_namespace(text(engine, i), 4096, nullptr, 100 + i), protocol::kNoNamespace);
+        ASSERT_NE(engines_.back()->open_namespace(text(engine, i), 4096, nullptr, 100 + i),
+                  protocol::kNoNamespace);
     }
   }
   static std::string text(std::uint32_t engine, std::uint32_t i) {
@@ -74,13 +76,15 @@ TEST_F(FullTable, OneSessionMayNotHaveThemAll) {
   start();
   const auto client = attached();
   const std::uint32_t handle = client->open_namespace(text(0, 0));
-  for (std::uint32_t i = 1; i < kEach; ++i) client->open_namespace(text(0, i), 4096, nullptr, 100 + i);
+  for (std::uint32_t i = 1; i < kEach; ++i)
+    client->open_namespace(text(0, i), 4096, nullptr, 100 + i);
   std::string why;
   EXPECT_EQ(client->open_namespace("one more", 4096, &why), protocol::kNoNamespace);
   EXPECT_NE(why.find("close one"), std::string::npos) << why;
   EXPECT_EQ(client->reserve(handle, {{1, 1}}).at(0).status, 0U) << "an adapter costs no session";
   client->close_namespace(101);
-  EXPECT_NE(client->open_namespace("one more", 4096, &why), protocol::kNoNamespace) << "the remedy of the message helps";
+  EXPECT_NE(client->open_namespace("one more", 4096, &why), protocol::kNoNamespace)
+      << "the remedy of the message helps";
   EXPECT_TRUE(wait([&] { return stats().namespaces_refused == 1; }));
 }
 
@@ -103,7 +107,8 @@ TEST_F(FullTable, OfSessionsRefusesOneMoreAndWhatItSaysHelps) {
 TEST_F(FullTable, WhatNoSessionHasGivesItsPlaceTheLeastUsedFirst) {
   fill();
   const auto store = [&](std::uint32_t engine, std::uint32_t i, std::uint64_t n) {
-    const std::uint32_t handle = engines_[engine]->open_namespace(text(engine, i), 4096, nullptr, 100 + i);
+    const std::uint32_t handle =
+        engines_[engine]->open_namespace(text(engine, i), 4096, nullptr, 100 + i);
     engines_[engine]->commit(engines_[engine]->reserve(handle, {{n, n}}).at(0), n);
     return handle;
   };
@@ -131,20 +136,23 @@ TEST_F(SidecarTest, AMessageUnderAClosedNamespaceIsAMissAndCostsNoSession) {
   const std::uint32_t handle = client.open_namespace("a: 2", 4096, nullptr, 7);
   const auto late = client.reserve(handle, {{1, 1}});
   client.close_namespace(7);
-  EXPECT_EQ(client.reserve(handle, {{1, 1}, {2, 2}}).at(1).status, static_cast<std::uint32_t>(protocol::GrantStatus::kRefused));
+  EXPECT_EQ(client.reserve(handle, {{1, 1}, {2, 2}}).at(1).status,
+            static_cast<std::uint32_t>(protocol::GrantStatus::kRefused));
   EXPECT_EQ(client.act(handle, protocol::Verb::kPrefetch, {{1, 1}}).absent, 1U);
   client.commit(late.at(0), 7);  // a store that was begun is committed
   ASSERT_TRUE(wait([&] { return client.index().find({{1, 1}, handle, 0, 0}).has_value(); }));
   EXPECT_EQ(client.open_namespace("a: 2", 4096, nullptr, 8), handle) << "it has a chunk";
   client.open_namespace("a: 2", 4096, nullptr, 9);
   client.close_namespace(9, protocol::kCloseDrop);
-  EXPECT_EQ(client.reserve(handle, {{3, 3}}).at(0).status, 0U) << "another request of this session has it open";
+  EXPECT_EQ(client.reserve(handle, {{3, 3}}).at(0).status, 0U)
+      << "another request of this session has it open";
   EXPECT_TRUE(client.index().find({{1, 1}, handle, 0, 0}));
   client.close_namespace(8, protocol::kCloseDrop);
   ASSERT_TRUE(wait([&] { return !client.index().find({{1, 1}, handle, 0, 0}).has_value(); }));
   EXPECT_TRUE(wait([&] { return stats().namespaces.size() == 1; }));
   client.close_namespace(99);
-  EXPECT_EQ(client.reserve(0, {{4, 4}}).at(0).status, 0U) << "a request without a namespace is ignored";
+  EXPECT_EQ(client.reserve(0, {{4, 4}}).at(0).status, 0U)
+      << "a request without a namespace is ignored";
 }
 
 // The last of two sessions that closes the namespace.
@@ -157,7 +165,8 @@ TEST_F(SidecarTest, ASessionThatClosesANamespaceLeavesItToTheOthers) {
   ASSERT_EQ(other.open_namespace("a: 1", 4096, nullptr, 7), handle);
   one.commit(one.reserve(handle, {{1, 1}}).at(0), 7);
   one.close_namespace(7, protocol::kCloseDrop);
-  EXPECT_EQ(one.reserve(handle, {{2, 2}}).at(0).status, static_cast<std::uint32_t>(protocol::GrantStatus::kRefused));
+  EXPECT_EQ(one.reserve(handle, {{2, 2}}).at(0).status,
+            static_cast<std::uint32_t>(protocol::GrantStatus::kRefused));
   EXPECT_TRUE(other.index().find({{1, 1}, handle, 0, 0}));
   other.close_namespace(7, protocol::kCloseDrop);
   EXPECT_TRUE(wait([&] { return stats().namespaces.empty() && stats().slots_committed == 0; }));
@@ -184,7 +193,8 @@ TEST_F(SidecarTest, AnotherLayoutOfATextCostsItsOpenerAlone) {
   Client late(config_.socket);
   late.attach();
   EXPECT_EQ(late.open_namespace(kFingerprint), right);
-  EXPECT_EQ(*sidecar_->drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 5000), 2U) << "people name the text";
+  EXPECT_EQ(*sidecar_->drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 5000), 2U)
+      << "people name the text";
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ inline void pack_file(const std::filesystem::path& from, const std::filesystem::
   constexpr std::size_t kGap = 32;  // zeroes that end a run
   const std::string bytes = file_bytes(from);
   std::ofstream packed(to, std::ios::binary);
-  const auto put = [&packed](std::uint64_t word) { packed.write(reinterpret_cast<const char*>(&word), sizeof(word)); };
+  const auto put = [&packed](std::uint64_t word) {
+    packed.write(reinterpret_cast<const char*>(&word), sizeof(word));
+  };
   put(bytes.size());
   std::size_t begin = bytes.find_first_not_of('\0');
   while (begin != std::string::npos) {

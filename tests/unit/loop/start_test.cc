@@ -17,12 +17,14 @@ namespace {
 
 std::vector<std::string> files_in(const std::string& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename());
   return names;
 }
 
 bool any_starts_with(const std::vector<std::string>& names, const std::string& start) {
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return name.starts_with(start); });
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return name.starts_with(start); });
 }
 
 class StartTest : public SidecarTest {
@@ -73,7 +75,8 @@ TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
 TEST_F(StartTest, SpaceThatEnginesAreAboutToGiveBackIsWaitedFor) {
   const std::string small = directory_ + "/small";
   std::filesystem::create_directory(small);
-  if (::mount("none", small.c_str(), "tmpfs", 0, "size=3M") != 0) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (::mount("none", small.c_str(), "tmpfs", 0, "size=3M") != 0)
+    GTEST_SKIP() << "needs the right to mount a tmpfs";
   config_.memory.directory = small;
   config_.memory.size_bytes = 2 << 20;
   std::ofstream(small + "/full") << std::string(2 << 20, 'x');
@@ -89,8 +92,9 @@ TEST_F(StartTest, SpaceThatEnginesAreAboutToGiveBackIsWaitedFor) {
 
 TEST_F(StartTest, AMissingDirectoryIsNamed) {
   config_.memory.directory = directory_ + "/absent";
-  EXPECT_EQ(refused().text(), "memory.directory " + config_.memory.directory +
-                                  " must be a folder that larderd may write in: No such file or directory");
+  EXPECT_EQ(refused().text(),
+            "memory.directory " + config_.memory.directory +
+                " must be a folder that larderd may write in: No such file or directory");
 }
 
 // Two users of one machine, both with the defaults.
@@ -103,8 +107,9 @@ TEST_F(StartTest, ANameThatBelongsToAnotherUserIsSaidToDoSo) {
   const int before = ::setfsuid(65534);
   const Status status = refused();
   ::setfsuid(static_cast<uid_t>(before));
-  EXPECT_EQ(status.text(),
-            owner + " belongs to another user's larderd: give this one another pool, or memory.shm_name and socket");
+  EXPECT_EQ(status.text(), owner +
+                               " belongs to another user's larderd: give this one another pool, or "
+                               "memory.shm_name and socket");
 }
 
 // covers F-113
@@ -126,18 +131,22 @@ class HugePages {
  public:
   HugePages(std::string directory, const std::string& size, std::uint64_t more)
       : directory_(std::move(directory)),
-        pool_("/sys/kernel/mm/hugepages/hugepages-" + std::string(size == "1G" ? "1048576kB/" : "2048kB/")),
+        pool_("/sys/kernel/mm/hugepages/hugepages-" +
+              std::string(size == "1G" ? "1048576kB/" : "2048kB/")),
         before_(read("nr_hugepages")) {
     std::filesystem::create_directories(directory_);
     if (more != 0) std::ofstream(pool_ + "nr_hugepages") << before_ + more;
-    mounted_ = ::mount("none", directory_.c_str(), "hugetlbfs", 0, ("pagesize=" + size).c_str()) == 0;
+    mounted_ =
+        ::mount("none", directory_.c_str(), "hugetlbfs", 0, ("pagesize=" + size).c_str()) == 0;
   }
   ~HugePages() {
     if (mounted_) ::umount2(directory_.c_str(), MNT_DETACH);
     std::ofstream(pool_ + "nr_hugepages") << before_;
   }
   bool mounted() const { return mounted_; }
-  std::uint64_t free() const { return mounted_ ? read("free_hugepages") - read("resv_hugepages") : 0; }
+  std::uint64_t free() const {
+    return mounted_ ? read("free_hugepages") - read("resv_hugepages") : 0;
+  }
 
  private:
   std::uint64_t read(const char* file) const {
@@ -162,10 +171,12 @@ TEST_F(StartTest, HugePages) {
   config_.memory.shm_name = "larder-test-" + std::to_string(::getpid());
   config_.memory.size_bytes = (free_pages + 1) << 21;
   EXPECT_NE(refused().text().find("sysctl vm.nr_hugepages="), std::string::npos);
-  EXPECT_NE(refused().text().find(", or memory.hugepages: prefer to start without them"), std::string::npos);
+  EXPECT_NE(refused().text().find(", or memory.hugepages: prefer to start without them"),
+            std::string::npos);
   config_.memory.hugepages = config::Hugepages::kPrefer2Mi;
   start();
-  EXPECT_EQ(stats().fallbacks.at(0).why.find("prefer"), std::string::npos) << "to who prefers already";
+  EXPECT_EQ(stats().fallbacks.at(0).why.find("prefer"), std::string::npos)
+      << "to who prefers already";
   stop();
   config_.memory.hugepages = config::Hugepages::k2Mi;
   config_.memory.size_bytes = (free_pages << 21) - 4096;  // rounded up to whole pages
@@ -184,15 +195,19 @@ TEST_F(StartTest, PagesOfOneGibibyteThatAreMissingAreSaidWithFiguresAndTheBootLi
   config_.memory.hugepages = config::Hugepages::k1Gi;
   config_.memory.hugepage_directory = directory_;
   const std::string no_mount = refused().text();
-  if (no_mount.find("this machine has no huge pages of 1 GiB") != std::string::npos) GTEST_SKIP() << no_mount;
-  EXPECT_NE(no_mount.find("is no hugetlbfs of 1 GiB pages: mkdir -p "), std::string::npos) << no_mount;
-  EXPECT_NE(no_mount.find("mount -t hugetlbfs -o pagesize=1G none "), std::string::npos) << no_mount;
+  if (no_mount.find("this machine has no huge pages of 1 GiB") != std::string::npos)
+    GTEST_SKIP() << no_mount;
+  EXPECT_NE(no_mount.find("is no hugetlbfs of 1 GiB pages: mkdir -p "), std::string::npos)
+      << no_mount;
+  EXPECT_NE(no_mount.find("mount -t hugetlbfs -o pagesize=1G none "), std::string::npos)
+      << no_mount;
 
   config_.memory.hugepage_directory = directory_ + "/small";
   const HugePages small(config_.memory.hugepage_directory, "2M", 0);
   if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a hugetlbfs";
   const std::string other_size = refused().text();
-  EXPECT_NE(other_size.find("is no hugetlbfs of 1 GiB pages (its pages have 2 MiB): mkdir -p " + directory_ + "/small-1G"),
+  EXPECT_NE(other_size.find("is no hugetlbfs of 1 GiB pages (its pages have 2 MiB): mkdir -p " +
+                            directory_ + "/small-1G"),
             std::string::npos)
       << other_size;
 
@@ -202,16 +217,22 @@ TEST_F(StartTest, PagesOfOneGibibyteThatAreMissingAreSaidWithFiguresAndTheBootLi
   config_.memory.size_bytes = (free + 1) << 30;
   const Status too_few = refused();
   EXPECT_EQ(too_few.code(), Code::kResourceExhausted);
-  const std::string figures = std::to_string(free) + " of " + std::to_string(free + 1) + " huge pages of 1 GiB are free: ";
+  const std::string figures =
+      std::to_string(free) + " of " + std::to_string(free + 1) + " huge pages of 1 GiB are free: ";
   EXPECT_TRUE(too_few.text().starts_with(figures)) << too_few.text();
-  EXPECT_NE(too_few.text().find("kernel command line: hugepagesz=1G hugepages="), std::string::npos) << too_few.text();
+  EXPECT_NE(too_few.text().find("kernel command line: hugepagesz=1G hugepages="), std::string::npos)
+      << too_few.text();
   EXPECT_FALSE(any_starts_with(files_in(config_.memory.hugepage_directory), "larder.arena"));
 
   const memory::NumaFacts facts = memory::read_numa_facts("");
-  if (facts.with_memory.empty() || memory::memory_of_nodes({facts.with_memory.front()}) < config_.memory.size_bytes) return;
+  if (facts.with_memory.empty() ||
+      memory::memory_of_nodes({facts.with_memory.front()}) < config_.memory.size_bytes)
+    return;
   config_.memory.numa = std::to_string(facts.with_memory.front());
   const std::string of_node = refused().text();
-  EXPECT_NE(of_node.find("kernel command line: hugepagesz=1G hugepages=" + config_.memory.numa + ":"), std::string::npos)
+  EXPECT_NE(
+      of_node.find("kernel command line: hugepagesz=1G hugepages=" + config_.memory.numa + ":"),
+      std::string::npos)
       << of_node;
 }
 
@@ -220,7 +241,9 @@ TEST_F(StartTest, ANodeThatCannotHoldTheMemoryIsSaidToBeTooSmall) {
   if (facts.with_memory.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";
   config_.memory.numa = std::to_string(facts.with_memory.front());
   config_.memory.size_bytes = 1ULL << 44;
-  EXPECT_NE(refused().text().find("the cache needs 16777216 MiB: lower memory.size, or memory.numa: none"), std::string::npos)
+  EXPECT_NE(refused().text().find(
+                "the cache needs 16777216 MiB: lower memory.size, or memory.numa: none"),
+            std::string::npos)
       << refused().text();
 }
 
@@ -244,7 +267,8 @@ TEST_F(StartTest, ANumaNodeThatIsNotThereIsRefusedByName) {
   config_.memory.numa = "999";
   const Status status = refused();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_TRUE(status.text().starts_with("memory.numa 999: this machine has no such node with memory; nodes with memory here: "))
+  EXPECT_TRUE(status.text().starts_with(
+      "memory.numa 999: this machine has no such node with memory; nodes with memory here: "))
       << status.text();
   EXPECT_FALSE(any_starts_with(files_in(directory_), "larder.arena"));
 }
@@ -256,14 +280,17 @@ TEST_F(StartTest, TheArenaIsBoundToItsNumaNode) {
   if (facts.with_memory.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";
   const unsigned node = facts.with_memory.front();
   config_.memory.numa = std::to_string(node);
-  if (const Status status = refused(); status.code() == Code::kPermissionDenied) GTEST_SKIP() << status.text();
+  if (const Status status = refused(); status.code() == Code::kPermissionDenied)
+    GTEST_SKIP() << status.text();
   start();
   EXPECT_EQ(stats().arena_numa, "node " + std::to_string(node));
   Client client(config_.socket);
   client.attach();
   int mode = -1;
   unsigned long nodes[16] = {};
-  ASSERT_EQ(::syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof(nodes), client.arena(), MPOL_F_ADDR), 0);
+  ASSERT_EQ(
+      ::syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof(nodes), client.arena(), MPOL_F_ADDR),
+      0);
   EXPECT_EQ(mode, MPOL_BIND);
   EXPECT_EQ(nodes[node / 64], 1UL << (node % 64));
 }
@@ -306,7 +333,9 @@ TEST_F(StartTest, AFileInTheSocketsPlaceIsLeftAlone) {
   std::ofstream(config_.socket) << "data";
   const Status status = refused();
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
-  EXPECT_NE(status.text().find("a file that is no socket stands there; remove it or choose another"), std::string::npos);
+  EXPECT_NE(
+      status.text().find("a file that is no socket stands there; remove it or choose another"),
+      std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(config_.socket));
 }
 
@@ -319,12 +348,15 @@ TEST_F(StartTest, ASocketOfAnotherKindIsLeftAlone) {
   ASSERT_EQ(::bind(admin.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(::listen(admin.get(), 1), 0);
   EXPECT_EQ(refused().text(), "socket " + config_.socket +
-                                  ": somebody else's socket stands there; choose another socket: Protocol wrong type for socket");
+                                  ": somebody else's socket stands there; choose another socket: "
+                                  "Protocol wrong type for socket");
 }
 
 TEST_F(StartTest, ASocketThatCannotBeMadeNamesTheVariable) {
   config_.socket = "/proc/larder.sock";
-  EXPECT_NE(refused().text().find("cannot be made (set LARDER_SOCKET for larderd and engines to another): "), std::string::npos);
+  EXPECT_NE(refused().text().find(
+                "cannot be made (set LARDER_SOCKET for larderd and engines to another): "),
+            std::string::npos);
 }
 
 TEST_F(StartTest, AColdStartRetiresWhatAKilledSidecarLeft) {
@@ -335,7 +367,8 @@ TEST_F(StartTest, AColdStartRetiresWhatAKilledSidecarLeft) {
     auto* header = reinterpret_cast<protocol::IndexHeader*>(bytes.data());
     header->magic = protocol::kIndexMagic;
     header->generation_high_water = 1ULL << 59;  // above this machine's clock
-    std::ofstream(old_index, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(old_index, std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
   std::ofstream(directory_ + "/larder.arena") << "old";
   std::ofstream(directory_ + "/larder.lock.5");
@@ -344,7 +377,8 @@ TEST_F(StartTest, AColdStartRetiresWhatAKilledSidecarLeft) {
 
   start();
   protocol::IndexHeader header{};
-  ASSERT_EQ(::pread(mapped.get(), static_cast<void*>(&header), sizeof(header), 0), static_cast<ssize_t>(sizeof(header)));
+  ASSERT_EQ(::pread(mapped.get(), static_cast<void*>(&header), sizeof(header), 0),
+            static_cast<ssize_t>(sizeof(header)));
   EXPECT_EQ(header.dead.load(), 1U);
   const auto names = files_in(directory_);
   EXPECT_FALSE(any_starts_with(names, "larder.index.17"));

@@ -73,13 +73,16 @@ class UpgradeTest : public SidecarTest {
   // In memory, with bytes, digests and root.
   bool right(std::uint64_t n) {
     const auto view = client_->index().find({hash(n), handle_, 0, 0});
-    if (!view || view->payload_bytes != kPayloadBytes || view->piece_bytes != kPieceBytes) return false;
+    if (!view || view->payload_bytes != kPayloadBytes || view->piece_bytes != kPieceBytes)
+      return false;
     const std::byte* slot = client_->arena() + view->offset_bytes;
     std::uint64_t table[2];
     const std::vector<std::byte> bytes = payload(n);
-    return view->root == digests(bytes, table) && view->record == protocol::record_checksum(*view) &&
+    return view->root == digests(bytes, table) &&
+           view->record == protocol::record_checksum(*view) &&
            std::memcmp(slot, bytes.data(), bytes.size()) == 0 &&
-           std::memcmp(slot + protocol::digest_table_offset(kPayloadBytes), table, sizeof(table)) == 0;
+           std::memcmp(slot + protocol::digest_table_offset(kPayloadBytes), table, sizeof(table)) ==
+               0;
   }
   std::uint64_t all_right() {
     std::uint64_t count = 0;
@@ -113,7 +116,8 @@ class UpgradeTest : public SidecarTest {
     return {};
   }
   // The 16-bit words at these places are this version.
-  static void set_version(const fs::path& path, std::initializer_list<std::uint64_t> places, std::uint16_t version) {
+  static void set_version(const fs::path& path, std::initializer_list<std::uint64_t> places,
+                          std::uint16_t version) {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     for (const std::uint64_t place : places) {
       file.seekp(static_cast<std::streamoff>(place));
@@ -151,7 +155,8 @@ void UpgradeTest::write_fixture(const fs::path& folder) {
 
 // covers F-009
 TEST_F(UpgradeTest, WhatEveryLarderdLeftInMemoryIsThereWithItsBytes) {
-  if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr && !fs::exists(fixture(kFixtures))) write_fixture(fixture(kFixtures));
+  if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr && !fs::exists(fixture(kFixtures)))
+    write_fixture(fixture(kFixtures));
   for (int number = 1; number <= kFixtures; ++number) {
     SCOPED_TRACE(number);
     put_memory(number);
@@ -189,19 +194,21 @@ TEST_F(UpgradeTest, MemoryOfAnotherVersionIsRefusedByNameOrAColdStart) {
     std::uint16_t version;
     std::string refusal;
   };
-  for (const Other& other : {Other{offsetof(protocol::IndexHeader, restart_format), protocol::kRestartFormat + 1,
-                                   "restart format " + std::to_string(protocol::kRestartFormat + 1)},
-                             Other{offsetof(protocol::IndexHeader, version_major), protocol::kVersionMajor + 1,
-                                   "version " + std::to_string(protocol::kVersionMajor + 1) + "."},
-                             Other{offsetof(protocol::IndexHeader, restart_format), 0, ""},
-                             Other{offsetof(protocol::IndexHeader, version_major), 0, ""}}) {
+  for (const Other& other :
+       {Other{offsetof(protocol::IndexHeader, restart_format), protocol::kRestartFormat + 1,
+              "restart format " + std::to_string(protocol::kRestartFormat + 1)},
+        Other{offsetof(protocol::IndexHeader, version_major), protocol::kVersionMajor + 1,
+              "version " + std::to_string(protocol::kVersionMajor + 1) + "."},
+        Other{offsetof(protocol::IndexHeader, restart_format), 0, ""},
+        Other{offsetof(protocol::IndexHeader, version_major), 0, ""}}) {
     SCOPED_TRACE(other.refusal);
     put_memory(kFixtures);
     set_version(index(), {other.place}, other.version);
     if (!other.refusal.empty()) {
       const Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, real_);
       EXPECT_EQ(sidecar.status().code(), Code::kFailedPrecondition);
-      EXPECT_NE(sidecar.status().text().find(other.refusal), std::string::npos) << sidecar.status().text();
+      EXPECT_NE(sidecar.status().text().find(other.refusal), std::string::npos)
+          << sidecar.status().text();
       EXPECT_TRUE(Sidecar::free_memory(config_).ok());
       continue;
     }
@@ -225,7 +232,8 @@ TEST_F(UpgradeTest, ADiskOfAnotherVersionStartsEmptyAndSaysSo) {
     testing::internal::CaptureStderr();
     start(real_);
     const std::string log = testing::internal::GetCapturedStderr();
-    EXPECT_NE(log.find("starts empty: its file is of another format version"), std::string::npos) << log;
+    EXPECT_NE(log.find("starts empty: its file is of another format version"), std::string::npos)
+        << log;
     EXPECT_EQ(stats().disk.chunks, 0U);
     attach();
     store(1);

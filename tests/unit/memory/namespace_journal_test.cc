@@ -67,8 +67,10 @@ TEST_F(NamespaceJournalTest, ForgetsWhatIsGivenBack) {
   EXPECT_LT(most, 512U << 10);
   EXPECT_EQ(fs::file_size(path), journal->bytes());
   std::map<std::uint32_t, std::string> read;
-  for (const NamespaceJournal::Record& record : NamespaceJournal::read(path)) read[*record.handle] = *record.spec.fingerprint;
-  for (const std::uint32_t handle : {3U, 1998U, 1999U}) EXPECT_EQ(read[handle], "number: " + std::to_string(handle) + padding);
+  for (const NamespaceJournal::Record& record : NamespaceJournal::read(path))
+    read[*record.handle] = *record.spec.fingerprint;
+  for (const std::uint32_t handle : {3U, 1998U, 1999U})
+    EXPECT_EQ(read[handle], "number: " + std::to_string(handle) + padding);
   EXPECT_FALSE(fs::exists(directory_ / "larder.fresh.7"));
 }
 
@@ -81,8 +83,9 @@ TEST_F(NamespaceJournalTest, KeepsThePartsOfChunks) {
   for (const std::uint32_t words : {0U, 2U, protocol::kMaxPartWords}) {
     std::vector<std::byte> packet = packet_of(text);
     protocol::Encoder encoder(protocol::MessageType::kOpenNamespace, 2);
-    encoder.append_text({reinterpret_cast<const char*>(packet.data()) + sizeof(protocol::MessageHeader),
-                         packet.size() - sizeof(protocol::MessageHeader)});
+    encoder.append_text(
+        {reinterpret_cast<const char*>(packet.data()) + sizeof(protocol::MessageHeader),
+         packet.size() - sizeof(protocol::MessageHeader)});
     encoder.append(protocol::NamespaceShards{1, words})
         .append_all(std::span<const std::uint64_t>(std::vector<std::uint64_t>(words, 7)));
     ASSERT_TRUE(journal->add(encoder.packet(), handle++, 1).ok());
@@ -106,7 +109,8 @@ TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {
     const test::FileSizeLimit limit(12'288);
     const Status status = journal->add(packet_of("number: 2" + padding), 2, 0);
     EXPECT_EQ(status.code(), Code::kResourceExhausted);
-    EXPECT_THAT(status.text(), testing::AllOf(testing::HasSubstr(path), testing::HasSubstr("ulimit -f unlimited")));
+    EXPECT_THAT(status.text(), testing::AllOf(testing::HasSubstr(path),
+                                              testing::HasSubstr("ulimit -f unlimited")));
   }
   EXPECT_TRUE(journal->add(packet_of("number: 3" + padding), 3, 0).ok());
   const std::vector<NamespaceJournal::Record> read = NamespaceJournal::read(path);
@@ -144,7 +148,8 @@ TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedByALockFileToo) {
   ASSERT_TRUE(lock.ok());
   const test::FileSizeLimit limit(20);
   for (const Status& status : {lock->write({1, 2, 3, 4}), lock->note_sidecar_writes()})
-    EXPECT_THAT(status.text(), testing::AllOf(testing::HasSubstr("larder.lock.1"), testing::HasSubstr("ulimit -f unlimited")));
+    EXPECT_THAT(status.text(), testing::AllOf(testing::HasSubstr("larder.lock.1"),
+                                              testing::HasSubstr("ulimit -f unlimited")));
 }
 
 }  // namespace

@@ -38,18 +38,21 @@ TEST(NumaTest, AutoTakesTheNodeOfTheProcessorsOrAllOfThem) {
   EXPECT_EQ(planned("auto", {{0}, {0}, {0}}), "none") << "a machine with one node needs no binding";
   EXPECT_EQ(planned("auto", {}), "none") << "a kernel without nodes";
   EXPECT_EQ(planned("auto", {{0, 1, 2}, {1, 2}, {0, 1}}), "node 1") << "node 0 is not allowed";
-  EXPECT_EQ(planned("auto", {{0, 1}, {0, 1}, {2}}), "nodes 0-1 interleaved") << "processors on a node without memory";
+  EXPECT_EQ(planned("auto", {{0, 1}, {0, 1}, {2}}), "nodes 0-1 interleaved")
+      << "processors on a node without memory";
 }
 
 // covers F-115
 TEST(NumaTest, ANodeThatCannotBeUsedIsNamedWithThoseThatCan) {
   EXPECT_EQ(planned("1", two_sockets({0})), "node 1");
   EXPECT_EQ(planned("7", two_sockets({0})),
-            "invalid argument: memory.numa 7: this machine has no such node with memory; nodes with memory here: 0-1; "
+            "invalid argument: memory.numa 7: this machine has no such node with memory; nodes "
+            "with memory here: 0-1; "
             "memory.numa: auto "
             "lets larderd choose");
   EXPECT_EQ(planned("1", {{0, 1}, {0}, {0}}),
-            "invalid argument: memory.numa 1: this process may not use that node (cpuset); allowed here: 0; memory.numa: auto "
+            "invalid argument: memory.numa 1: this process may not use that node (cpuset); allowed "
+            "here: 0; memory.numa: auto "
             "lets larderd "
             "choose");
   EXPECT_NE(planned("0", {}).find("nodes with memory here: none"), std::string::npos);
@@ -61,7 +64,8 @@ TEST(NumaTest, MemoryOnOtherNodesIsFound) {
   const NumaNodes all = read_numa_facts("").with_memory;
   if (all.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";
   constexpr std::size_t kBytes = 1 << 20;
-  void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   const std::span<std::byte> pages(static_cast<std::byte*>(memory), kBytes);
   EXPECT_TRUE(other_nodes(all, pages).empty());

@@ -62,7 +62,8 @@ TEST(PrefaulterTest, WhatCannotBeTouchedEndsIt) {
   ASSERT_EQ(::munmap(mapping.data() + (32U << 20), 4096), 0);
   const Prefaulter toucher({mapping.data(), mapping.size()}, 4096);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (toucher.problem() == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  while (toucher.problem() == 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
   EXPECT_NE(toucher.problem(), 0);
   EXPECT_LE(toucher.touched_bytes(), 32U << 20);
 }

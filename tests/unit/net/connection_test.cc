@@ -16,8 +16,8 @@ class ConnectionTest : public testing::Test {
     Reply reply;
     int times = 0;
   };
-  std::size_t ask(const char* types, std::span<std::byte> target = {}, std::span<const std::byte> body = {},
-                  std::uint64_t owner = 1) {
+  std::size_t ask(const char* types, std::span<std::byte> target = {},
+                  std::span<const std::byte> body = {}, std::uint64_t owner = 1) {
     const std::size_t number = seen_.size();
     seen_.emplace_back();
     Request request;
@@ -38,7 +38,8 @@ class ConnectionTest : public testing::Test {
     Status status;
     bool more = true;
     // At least as often as there are bytes to send one at a time.
-    for (int i = 0; status.ok() && (i < 100 || more || !wire_->to_us.empty()); ++i) status = connection_.pump(0, more);
+    for (int i = 0; status.ok() && (i < 100 || more || !wire_->to_us.empty()); ++i)
+      status = connection_.pump(0, more);
     return status;
   }
 
@@ -95,9 +96,10 @@ TEST_F(ConnectionTest, AnErrorToWhatIsHalfSentIsItsAnswerAndEndsIt) {
 // covers F-168
 TEST_F(ConnectionTest, WhatIsNotTheReplyThatWasAskedForEndsIt) {
   const std::string bulk = "$" + std::to_string(kMaxBulkBytes + 1) + "\r\n";
-  for (const std::string& reply : {std::string("+OK\r\n"), std::string("*1\r\n+x\r\n"), std::string(":1\r\n"),
-                                   std::string("HTTP/1.1 400\r\n"), std::string("$-3\r\n"), std::string("$x\r\n"),
-                                   std::string("$123456789012345678901234\r\n"), bulk, std::string("$2\r\nabX\r\n")}) {
+  for (const std::string& reply :
+       {std::string("+OK\r\n"), std::string("*1\r\n+x\r\n"), std::string(":1\r\n"),
+        std::string("HTTP/1.1 400\r\n"), std::string("$-3\r\n"), std::string("$x\r\n"),
+        std::string("$123456789012345678901234\r\n"), bulk, std::string("$2\r\nabX\r\n")}) {
     auto wire = std::make_shared<Wire>();
     Connection connection(std::make_unique<ScriptedStream>(wire));
     int lost = 0, answered = 0;
@@ -172,12 +174,14 @@ TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
   EXPECT_EQ(wire_->from_us, "<1><2>");
   ASSERT_TRUE(hear("\r\n").ok());
   EXPECT_EQ(wire_->from_us, "<1><2><3><4>");
-  const std::string second = "$2097152\r\n" + std::string(kPart, 'b') + "\r\n", third = "$1\r\nc\r\n";
+  const std::string second = "$2097152\r\n" + std::string(kPart, 'b') + "\r\n",
+                    third = "$1\r\nc\r\n";
   ASSERT_TRUE(hear(second + third + ":7\r\n").ok());
   EXPECT_EQ(slot_[2 * kPart], std::byte{'c'});
   EXPECT_EQ(seen_[4].reply.integer, 7);
   // Commands that are held back can be taken back.
-  for (std::size_t i = 0; i < 3; ++i) ask("$", std::span(slot_).subspan(i * kPart, kPart), {}, 5 + i);
+  for (std::size_t i = 0; i < 3; ++i)
+    ask("$", std::span(slot_).subspan(i * kPart, kPart), {}, 5 + i);
   ASSERT_TRUE(hear("").ok());
   EXPECT_TRUE(connection_.cancel(7));
   ASSERT_TRUE(hear(third + third).ok());
@@ -202,7 +206,8 @@ TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot
     EXPECT_EQ(wire_->from_us, number(0) + first + ">" + number(1));
     EXPECT_FALSE(connection_.has_unsent()) << "no later call is needed for the bytes";
     EXPECT_FALSE(connection_.wants_write());
-    EXPECT_EQ(connection_.bytes(), first.size() + second.size()) << "a sent and unanswered command counts";
+    EXPECT_EQ(connection_.bytes(), first.size() + second.size())
+        << "a sent and unanswered command counts";
     EXPECT_FALSE(connection_.cancel(6)) << "its length is there";
     ASSERT_TRUE(hear("+OK\r\n").ok());
     EXPECT_EQ(wire_->from_us, number(0) + first + ">" + number(1) + second + ">" + number(2) + ">");
@@ -282,7 +287,8 @@ TEST_F(ConnectionTest, WhatTheWindowLetsIsAskedForBeforeTheRestHasCome) {
   for (std::size_t i = 0; i < 3; ++i) ask("$", std::span(slot_).subspan(i * kPart, kPart));
   ASSERT_TRUE(hear("").ok());
   EXPECT_EQ(wire_->from_us, "<1><2>");
-  wire_->to_us = "$2097152\r\n" + std::string(kPart, 'a') + "\r\n$2097152\r\n" + std::string(kPart / 2, 'b');
+  wire_->to_us =
+      "$2097152\r\n" + std::string(kPart, 'a') + "\r\n$2097152\r\n" + std::string(kPart / 2, 'b');
   bool more = false;
   ASSERT_TRUE(connection_.pump(0, more).ok());
   EXPECT_EQ(seen_[1].times, 1);

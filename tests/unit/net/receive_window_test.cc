@@ -10,7 +10,8 @@ constexpr std::uint64_t kMs = 1'000'000, kPart = 2 << 20;
 
 // A link of a given rate and delay, always asked for as much as the window allows; the final
 // window.
-std::uint64_t settled(ReceiveWindow& window, double rate, std::uint64_t round_trip_ns, std::uint64_t for_ns) {
+std::uint64_t settled(ReceiveWindow& window, double rate, std::uint64_t round_trip_ns,
+                      std::uint64_t for_ns) {
   std::uint64_t now = kMs;
   for (const std::uint64_t end = now + for_ns; now < end;) {
     window.held_back();

@@ -56,7 +56,8 @@ TEST(ResolverTest, WithoutAThreadANameIsNotResolvedAndIsAskedForAgain) {
 TEST(ResolverTest, AddressesAndPathsNeedNoThread) {
   const Fd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const NoThreads none;
-  for (const Endpoint& endpoint : {Endpoint{"127.0.0.1"}, Endpoint{"::1"}, Endpoint{"", 0, "/run/a.sock"}}) {
+  for (const Endpoint& endpoint :
+       {Endpoint{"127.0.0.1"}, Endpoint{"::1"}, Endpoint{"", 0, "/run/a.sock"}}) {
     Resolver resolver(endpoint, ready);
     const Found found = resolver.poll();
     ASSERT_TRUE(found.has_value());

@@ -60,9 +60,11 @@ class ScriptedStream final : public Stream {
   Moved send_records(std::span<const std::span<const std::byte>> parts) {
     Moved moved;
     std::string all;
-    for (const std::span<const std::byte>& part : parts) all.append(reinterpret_cast<const char*>(part.data()), part.size());
+    for (const std::span<const std::byte>& part : parts)
+      all.append(reinterpret_cast<const char*>(part.data()), part.size());
     while (moved.bytes < all.size()) {
-      if (record_.empty()) record_ = all.substr(moved.bytes, std::max<std::size_t>(wire_->record_bytes, 1));
+      if (record_.empty())
+        record_ = all.substr(moved.bytes, std::max<std::size_t>(wire_->record_bytes, 1));
       if (wire_->blocked) return moved;
       wire_->from_us += record_;
       moved.bytes += record_.size();

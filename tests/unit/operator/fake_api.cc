@@ -28,11 +28,14 @@ auto FakeApi::through(const Call& call, const Act& act) -> decltype(act()) {
   return answer;
 }
 
-Result<Object> FakeApi::get(const Resource& resource, const std::string& ns, const std::string& name) {
-  return through({"get", resource.plural, ns, name, ""}, [&] { return store_.get(resource, ns, name); });
+Result<Object> FakeApi::get(const Resource& resource, const std::string& ns,
+                            const std::string& name) {
+  return through({"get", resource.plural, ns, name, ""},
+                 [&] { return store_.get(resource, ns, name); });
 }
 Result<k8s::List> FakeApi::list(const Resource& resource, const Selector& selector) {
-  return through({"list", resource.plural, selector.ns, "", ""}, [&] { return store_.list(resource, selector); });
+  return through({"list", resource.plural, selector.ns, "", ""},
+                 [&] { return store_.list(resource, selector); });
 }
 Result<Object> FakeApi::create(const Resource& resource, const Object& object) {
   return through({"create", resource.plural, api::namespace_of(object), api::name_of(object), ""},
@@ -42,17 +45,24 @@ Result<Object> FakeApi::replace(const Resource& resource, const Object& object) 
   return through({"replace", resource.plural, api::namespace_of(object), api::name_of(object), ""},
                  [&] { return store_.replace(resource, object); });
 }
-Result<Object> FakeApi::apply(const Resource& resource, const Object& object, const std::string& subresource) {
-  return through({"apply", resource.plural, api::namespace_of(object), api::name_of(object), subresource},
-                 [&] { return store_.apply(resource, object, subresource); });
+Result<Object> FakeApi::apply(const Resource& resource, const Object& object,
+                              const std::string& subresource) {
+  return through(
+      {"apply", resource.plural, api::namespace_of(object), api::name_of(object), subresource},
+      [&] { return store_.apply(resource, object, subresource); });
 }
-Result<Object> FakeApi::merge(const Resource& resource, const std::string& ns, const std::string& name, const Object& patch) {
-  return through({"merge", resource.plural, ns, name, ""}, [&] { return store_.merge(resource, ns, name, patch); });
+Result<Object> FakeApi::merge(const Resource& resource, const std::string& ns,
+                              const std::string& name, const Object& patch) {
+  return through({"merge", resource.plural, ns, name, ""},
+                 [&] { return store_.merge(resource, ns, name, patch); });
 }
-Status FakeApi::remove(const Resource& resource, const std::string& ns, const std::string& name, const std::string& uid) {
-  return through({"remove", resource.plural, ns, name, ""}, [&] { return store_.remove(resource, ns, name, uid); });
+Status FakeApi::remove(const Resource& resource, const std::string& ns, const std::string& name,
+                       const std::string& uid) {
+  return through({"remove", resource.plural, ns, name, ""},
+                 [&] { return store_.remove(resource, ns, name, uid); });
 }
-Status FakeApi::watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
+Status FakeApi::watch(const Resource& resource, const Selector& selector,
+                      const std::string& version, std::stop_token stop,
                       const std::function<void(k8s::WatchEvent)>& on_event) {
   return through({"watch", resource.plural, selector.ns, "", ""},
                  [&] { return store_.watch(resource, selector, version, stop, on_event); });
@@ -69,7 +79,8 @@ Result<Object> FakeApi::get_path(const std::string& path) {
 Object FakeApi::as_user(const Resource& resource, const Object& object) {
   return store_.as_user(resource, object);
 }
-void FakeApi::delete_as_user(const Resource& resource, const std::string& ns, const std::string& name) {
+void FakeApi::delete_as_user(const Resource& resource, const std::string& ns,
+                             const std::string& name) {
   store_.delete_as_user(resource, ns, name);
 }
 std::size_t FakeApi::collect_garbage() {
@@ -84,7 +95,8 @@ void FakeApi::cut_watches() {
 void FakeApi::forget_versions() {
   store_.forget_versions();
 }
-std::optional<Object> FakeApi::find(const Resource& resource, const std::string& ns, const std::string& name) const {
+std::optional<Object> FakeApi::find(const Resource& resource, const std::string& ns,
+                                    const std::string& name) const {
   return store_.find(resource, ns, name);
 }
 std::vector<Object> FakeApi::all(const Resource& resource, const std::string& ns) const {

@@ -19,24 +19,28 @@ class FakeApi final : public k8s::ApiClient {
   struct Call {
     std::string verb;  // get, list, create, replace, apply, merge, remove, watch, get_path
     std::string plural, ns, name, subresource;
-    bool writes() const { return verb != "get" && verb != "list" && verb != "watch" && verb != "get_path"; }
+    bool writes() const {
+      return verb != "get" && verb != "list" && verb != "watch" && verb != "get_path";
+    }
   };
   struct Failure {
     Status status;
     bool done = false;  // true: the call is done, and its answer lost
   };
 
-  Result<api::Object> get(const k8s::Resource& resource, const std::string& ns, const std::string& name) override;
+  Result<api::Object> get(const k8s::Resource& resource, const std::string& ns,
+                          const std::string& name) override;
   Result<k8s::List> list(const k8s::Resource& resource, const k8s::Selector& selector) override;
   Result<api::Object> create(const k8s::Resource& resource, const api::Object& object) override;
   Result<api::Object> replace(const k8s::Resource& resource, const api::Object& object) override;
   Result<api::Object> apply(const k8s::Resource& resource, const api::Object& object,
                             const std::string& subresource = "") override;
-  Result<api::Object> merge(const k8s::Resource& resource, const std::string& ns, const std::string& name,
-                            const api::Object& patch) override;
+  Result<api::Object> merge(const k8s::Resource& resource, const std::string& ns,
+                            const std::string& name, const api::Object& patch) override;
   Status remove(const k8s::Resource& resource, const std::string& ns, const std::string& name,
                 const std::string& uid = "") override;
-  Status watch(const k8s::Resource& resource, const k8s::Selector& selector, const std::string& version, std::stop_token stop,
+  Status watch(const k8s::Resource& resource, const k8s::Selector& selector,
+               const std::string& version, std::stop_token stop,
                const std::function<void(k8s::WatchEvent)>& on_event) override;
   Result<api::Object> get_path(const std::string& path) override;
 
@@ -44,7 +48,8 @@ class FakeApi final : public k8s::ApiClient {
   // present one; "status" too), or deletes the object (an object with finalizers waits for these).
   // The client owns the changed fields. The answer is the present object.
   api::Object as_user(const k8s::Resource& resource, const api::Object& object);
-  void delete_as_user(const k8s::Resource& resource, const std::string& ns, const std::string& name);
+  void delete_as_user(const k8s::Resource& resource, const std::string& ns,
+                      const std::string& name);
   // Like the garbage collector: objects go whose owners are all gone. Returns the number of removed
   // objects.
   std::size_t collect_garbage();
@@ -63,7 +68,8 @@ class FakeApi final : public k8s::ApiClient {
   std::vector<Call> calls() const;
   void forget_calls();
   std::size_t writes() const;  // among calls()
-  std::optional<api::Object> find(const k8s::Resource& resource, const std::string& ns, const std::string& name) const;
+  std::optional<api::Object> find(const k8s::Resource& resource, const std::string& ns,
+                                  const std::string& name) const;
   std::vector<api::Object> all(const k8s::Resource& resource, const std::string& ns = "") const;
 
  private:

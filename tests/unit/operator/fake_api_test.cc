@@ -16,7 +16,8 @@ Object daemon_set(const std::string& image) {
   return {{"apiVersion", "apps/v1"},
           {"kind", "DaemonSet"},
           {"metadata", {{"name", "a"}, {"namespace", "n"}, {"labels", {{"ours", "yes"}}}}},
-          {"spec", {{"template", {{"spec", {{"containers", {{{"name", "larder"}, {"image", image}}}}}}}}}}};
+          {"spec",
+           {{"template", {{"spec", {{"containers", {{{"name", "larder"}, {"image", image}}}}}}}}}}};
 }
 
 TEST(FakeApiTest, WhatChangesNothingIsNoNewVersion) {
@@ -35,17 +36,20 @@ TEST(FakeApiTest, WhatChangesNothingIsNoNewVersion) {
 TEST(FakeApiTest, ApplyTakesBackWhatItOwnedAndLeavesWhatOthersDid) {
   FakeApi api;
   Object wanted = daemon_set("one");
-  wanted["spec"]["template"]["spec"]["containers"][0]["env"] = {{{"name", "A"}, {"value", "1"}}, {{"name", "B"}, {"value", "2"}}};
+  wanted["spec"]["template"]["spec"]["containers"][0]["env"] = {{{"name", "A"}, {"value", "1"}},
+                                                                {{"name", "B"}, {"value", "2"}}};
   ASSERT_TRUE(api.apply(resources::kDaemonSets, wanted).ok());
-  Object foreign = {{"metadata", {{"name", "a"}, {"namespace", "n"}, {"annotations", {{"theirs", "1"}}}}},
-                    {"spec", {{"paused", true}}}};
+  Object foreign = {
+      {"metadata", {{"name", "a"}, {"namespace", "n"}, {"annotations", {{"theirs", "1"}}}}},
+      {"spec", {{"paused", true}}}};
   api.as_user(resources::kDaemonSets, foreign);
 
   wanted["spec"]["template"]["spec"]["containers"][0]["env"].erase(0);
   wanted["metadata"].erase("labels");
   const Result<Object> now = api.apply(resources::kDaemonSets, wanted);
   ASSERT_TRUE(now.ok());
-  EXPECT_EQ((*now)["spec"]["template"]["spec"]["containers"][0]["env"], Object::parse(R"([{"name": "B", "value": "2"}])"));
+  EXPECT_EQ((*now)["spec"]["template"]["spec"]["containers"][0]["env"],
+            Object::parse(R"([{"name": "B", "value": "2"}])"));
   EXPECT_FALSE((*now)["metadata"].contains("labels"));
   EXPECT_EQ((*now)["metadata"]["annotations"]["theirs"], "1");
   EXPECT_EQ((*now)["spec"]["paused"], true);
@@ -69,7 +73,9 @@ TEST(FakeApiTest, ContainersOfOthersStayAndThoseNotWantedGo) {
 
 TEST(FakeApiTest, StatusIsAThingOfItsOwn) {
   FakeApi api;
-  Object pool = {{"metadata", {{"name", "p"}, {"namespace", "n"}}}, {"spec", {{"a", 1}}}, {"status", {{"lost", true}}}};
+  Object pool = {{"metadata", {{"name", "p"}, {"namespace", "n"}}},
+                 {"spec", {{"a", 1}}},
+                 {"status", {{"lost", true}}}};
   ASSERT_TRUE(api.create(resources::kPools, pool).ok());
   EXPECT_FALSE(api.find(resources::kPools, "n", "p")->contains("status"));
   pool["spec"]["a"] = 2;
@@ -79,13 +85,18 @@ TEST(FakeApiTest, StatusIsAThingOfItsOwn) {
   EXPECT_EQ((*now)["spec"]["a"], 1);
   EXPECT_EQ((*now)["status"]["pods"], 3);
   EXPECT_EQ((*now)["metadata"]["generation"], 1);
-  EXPECT_EQ(api.apply(resources::kPools, {{"metadata", {{"name", "q"}, {"namespace", "n"}}}}, "status").status().code(),
-            Code::kNotFound);
+  EXPECT_EQ(
+      api.apply(resources::kPools, {{"metadata", {{"name", "q"}, {"namespace", "n"}}}}, "status")
+          .status()
+          .code(),
+      Code::kNotFound);
 }
 
 TEST(FakeApiTest, OldVersionsAreRefused) {
   FakeApi api;
-  const Object old = *api.create(resources::kLeases, {{"metadata", {{"name", "l"}, {"namespace", "n"}}}, {"spec", {{"a", 1}}}});
+  const Object old =
+      *api.create(resources::kLeases,
+                  {{"metadata", {{"name", "l"}, {"namespace", "n"}}}, {"spec", {{"a", 1}}}});
   Object next = old;
   next["spec"]["a"] = 2;
   ASSERT_TRUE(api.replace(resources::kLeases, next).ok());
@@ -98,7 +109,8 @@ TEST(FakeApiTest, OldVersionsAreRefused) {
 
 TEST(FakeApiTest, AWatchTellsWhatTheSelectorSees) {
   FakeApi api;
-  Object object = {{"metadata", {{"name", "c"}, {"namespace", "n"}, {"labels", {{"ours", "yes"}}}}}, {"data", {{"a", "1"}}}};
+  Object object = {{"metadata", {{"name", "c"}, {"namespace", "n"}, {"labels", {{"ours", "yes"}}}}},
+                   {"data", {{"a", "1"}}}};
   const std::string version = api.list(resources::kConfigMaps, {})->version;
   api.as_user(resources::kConfigMaps, object);
   object["data"]["a"] = "2";
@@ -107,14 +119,17 @@ TEST(FakeApiTest, AWatchTellsWhatTheSelectorSees) {
   api.as_user(resources::kConfigMaps, object);
   std::vector<WatchEvent::Type> types;
   std::stop_source stop;
-  const Status ended = api.watch(resources::kConfigMaps, {"n", "ours=yes", ""}, version, stop.get_token(), [&](WatchEvent event) {
-    types.push_back(event.type);
-    if (types.size() == 3) stop.request_stop();
-  });
+  const Status ended = api.watch(resources::kConfigMaps, {"n", "ours=yes", ""}, version,
+                                 stop.get_token(), [&](WatchEvent event) {
+                                   types.push_back(event.type);
+                                   if (types.size() == 3) stop.request_stop();
+                                 });
   EXPECT_TRUE(ended.ok());
-  EXPECT_EQ(types, (std::vector{WatchEvent::Type::kAdded, WatchEvent::Type::kModified, WatchEvent::Type::kDeleted}));
+  EXPECT_EQ(types, (std::vector{WatchEvent::Type::kAdded, WatchEvent::Type::kModified,
+                                WatchEvent::Type::kDeleted}));
   api.forget_versions();
-  EXPECT_EQ(api.watch(resources::kConfigMaps, {}, version, {}, [](const WatchEvent&) {}).code(), Code::kOutOfRange);
+  EXPECT_EQ(api.watch(resources::kConfigMaps, {}, version, {}, [](const WatchEvent&) {}).code(),
+            Code::kOutOfRange);
 }
 
 TEST(FakeApiTest, AWatchWaitsForNewsAndEndsWhenCut) {
@@ -122,7 +137,8 @@ TEST(FakeApiTest, AWatchWaitsForNewsAndEndsWhenCut) {
   const std::string version = api.list(resources::kPods, {})->version;
   std::atomic<int> seen{0};
   std::jthread watcher([&](std::stop_token stop) {
-    EXPECT_TRUE(api.watch(resources::kPods, {}, version, stop, [&](const WatchEvent&) { ++seen; }).ok());
+    EXPECT_TRUE(
+        api.watch(resources::kPods, {}, version, stop, [&](const WatchEvent&) { ++seen; }).ok());
   });
   api.as_user(resources::kPods, {{"metadata", {{"name", "p"}, {"namespace", "n"}}}});
   while (seen == 0) std::this_thread::yield();
@@ -133,7 +149,8 @@ TEST(FakeApiTest, AWatchWaitsForNewsAndEndsWhenCut) {
 
 TEST(FakeApiTest, GarbageGoesWithItsLastOwner) {
   FakeApi api;
-  const Object owner = api.as_user(resources::kPools, {{"metadata", {{"name", "p"}, {"namespace", "n"}}}});
+  const Object owner =
+      api.as_user(resources::kPools, {{"metadata", {{"name", "p"}, {"namespace", "n"}}}});
   Object child = daemon_set("one");
   child["metadata"]["ownerReferences"] = {{{"uid", owner["metadata"]["uid"]}, {"name", "p"}}};
   ASSERT_TRUE(api.apply(resources::kDaemonSets, child).ok());

@@ -17,8 +17,12 @@ namespace larder::operator_test {
 class FakeCache final : public k8s::Cache {
  public:
   // `label`: "key" or "key=value" that objects must have; empty: all.
-  FakeCache(const FakeApi& api, k8s::Resource resource, std::string label = "", std::function<void(api::Object&)> trim = nullptr)
-      : api_(api), resource_(std::move(resource)), label_(std::move(label)), trim_(std::move(trim)) {}
+  FakeCache(const FakeApi& api, k8s::Resource resource, std::string label = "",
+            std::function<void(api::Object&)> trim = nullptr)
+      : api_(api),
+        resource_(std::move(resource)),
+        label_(std::move(label)),
+        trim_(std::move(trim)) {}
 
   k8s::ObjectPtr find(const std::string& ns, const std::string& name) const override {
     for (const k8s::ObjectPtr& one : all(ns))
@@ -43,7 +47,9 @@ class FakeCache final : public k8s::Cache {
     const std::size_t equal = label_.find('=');
     for (api::Object object : api_.all(resource_)) {
       const std::optional<std::string> value = api::label(object, label_.substr(0, equal));
-      if (!label_.empty() && (!value || (equal != std::string::npos && *value != label_.substr(equal + 1)))) continue;
+      if (!label_.empty() &&
+          (!value || (equal != std::string::npos && *value != label_.substr(equal + 1))))
+        continue;
       if (trim_) trim_(object);
       found.push_back(std::make_shared<const api::Object>(std::move(object)));
     }

@@ -21,8 +21,9 @@ std::string meta(const Object& object, const char* key) {
 }
 
 bool has_status(const Resource& resource) {
-  return resource.plural != "configmaps" && resource.plural != "secrets" && resource.plural != "events" &&
-         resource.plural != "leases" && resource.plural != "networkpolicies";
+  return resource.plural != "configmaps" && resource.plural != "secrets" &&
+         resource.plural != "events" && resource.plural != "leases" &&
+         resource.plural != "networkpolicies";
 }
 
 // "a=b,c,!d" of labels.
@@ -36,7 +37,8 @@ bool labels_match(const Object& object, const std::string& selector) {
     const bool absent = term.starts_with("!");
     const std::string key = absent ? term.substr(1) : term.substr(0, equal);
     if (labels.contains(key) == absent) return false;
-    if (!absent && equal != std::string::npos && labels[key] != term.substr(term[equal + 1] == '=' ? equal + 2 : equal + 1))
+    if (!absent && equal != std::string::npos &&
+        labels[key] != term.substr(term[equal + 1] == '=' ? equal + 2 : equal + 1))
       return false;
   }
   return true;
@@ -56,8 +58,8 @@ bool fields_match(const Object& object, const std::string& selector) {
 }
 
 bool matches(const Object& object, const Selector& selector) {
-  return (selector.ns.empty() || meta(object, "namespace") == selector.ns) && labels_match(object, selector.labels) &&
-         fields_match(object, selector.fields);
+  return (selector.ns.empty() || meta(object, "namespace") == selector.ns) &&
+         labels_match(object, selector.labels) && fields_match(object, selector.fields);
 }
 
 // Without the fields that each write changes by itself.
@@ -73,7 +75,8 @@ Object spec_of(Object object) {
 }
 // The fields that only the server decides.
 void keep_server_fields(Object& next, const Object& live) {
-  for (const char* key : {"uid", "resourceVersion", "generation", "creationTimestamp", "name", "namespace"}) {
+  for (const char* key :
+       {"uid", "resourceVersion", "generation", "creationTimestamp", "name", "namespace"}) {
     next["metadata"].erase(key);
     if (live["metadata"].contains(key)) next["metadata"][key] = live["metadata"][key];
   }
@@ -94,14 +97,16 @@ Status not_found(const Resource& resource, const std::string& name) {
 
 }  // namespace
 
-ObjectStore::Place ObjectStore::place_of(const Resource& resource, const std::string& ns, const std::string& name) {
+ObjectStore::Place ObjectStore::place_of(const Resource& resource, const std::string& ns,
+                                         const std::string& name) {
   return {resource.group, resource.plural, resource.namespaced ? ns : "", name};
 }
 ObjectStore::Place ObjectStore::place_of(const Resource& resource, const Object& object) {
   return place_of(resource, meta(object, "namespace"), meta(object, "name"));
 }
 
-void ObjectStore::record(const Place& place, std::optional<Object> before, std::optional<Object> after) {
+void ObjectStore::record(const Place& place, std::optional<Object> before,
+                         std::optional<Object> after) {
   changes_.push_back({version_, place, std::move(before), std::move(after)});
   changed_.notify_all();
 }
@@ -114,7 +119,8 @@ Object ObjectStore::add(const Resource& resource, Object object, Stored stored) 
   object["metadata"]["generation"] = 1;
   object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z";
   object["metadata"]["resourceVersion"] = std::to_string(++version_);
-  object["apiVersion"] = resource.group.empty() ? resource.version : resource.group + "/" + resource.version;
+  object["apiVersion"] =
+      resource.group.empty() ? resource.version : resource.group + "/" + resource.version;
   object["kind"] = resource.kind;
   if (defaulting_) defaulting_(object);
   stored.object = object;
@@ -159,7 +165,8 @@ void ObjectStore::erase(const Place& place) {
   record(place, std::move(last), std::nullopt);
 }
 
-Result<Object> ObjectStore::get(const Resource& resource, const std::string& ns, const std::string& name) const {
+Result<Object> ObjectStore::get(const Resource& resource, const std::string& ns,
+                                const std::string& name) const {
   const std::optional<Object> found = find(resource, ns, name);
   return found ? Result<Object>(*found) : Result<Object>(not_found(resource, name));
 }
@@ -168,7 +175,8 @@ Result<k8s::List> ObjectStore::list(const Resource& resource, const Selector& se
   const std::lock_guard lock(mutex_);
   k8s::List list{{}, std::to_string(version_)};
   for (const auto& [place, stored] : objects_)
-    if (std::get<0>(place) == resource.group && std::get<1>(place) == resource.plural && matches(stored.object, selector))
+    if (std::get<0>(place) == resource.group && std::get<1>(place) == resource.plural &&
+        matches(stored.object, selector))
       list.items.push_back(stored.object);
   return list;
 }
@@ -176,7 +184,8 @@ Result<k8s::List> ObjectStore::list(const Resource& resource, const Selector& se
 Result<Object> ObjectStore::create(const Resource& resource, const Object& object) {
   const std::lock_guard lock(mutex_);
   if (objects_.contains(place_of(resource, object)))
-    return Status(Code::kAlreadyExists, resource.plural + " \"" + meta(object, "name") + "\" already exists");
+    return Status(Code::kAlreadyExists,
+                  resource.plural + " \"" + meta(object, "name") + "\" already exists");
   Stored stored;
   stored.owners.note_update(Object::object(), object, kUs + "/Update");
   Object made = object;
@@ -191,7 +200,8 @@ Result<Object> ObjectStore::replace(const Resource& resource, const Object& obje
   if (found == objects_.end()) return not_found(resource, meta(object, "name"));
   const std::string version = meta(object, "resourceVersion");
   if (!version.empty() && version != meta(found->second.object, "resourceVersion"))
-    return Status(Code::kFailedPrecondition, "the object has been modified; please apply your changes to the latest version");
+    return Status(Code::kFailedPrecondition,
+                  "the object has been modified; please apply your changes to the latest version");
   Object next = object;
   keep_server_fields(next, found->second.object);
   keep_status(resource, next, found->second.object);
@@ -199,12 +209,14 @@ Result<Object> ObjectStore::replace(const Resource& resource, const Object& obje
   return settle(place, found->second, std::move(next));
 }
 
-Result<Object> ObjectStore::apply(const Resource& resource, const Object& object, const std::string& subresource) {
+Result<Object> ObjectStore::apply(const Resource& resource, const Object& object,
+                                  const std::string& subresource) {
   const std::lock_guard lock(mutex_);
   const Place place = place_of(resource, object);
   const auto found = objects_.find(place);
   Object wanted = object;
-  for (const char* key : {"uid", "resourceVersion", "generation", "managedFields"}) wanted["metadata"].erase(key);
+  for (const char* key : {"uid", "resourceVersion", "generation", "managedFields"})
+    wanted["metadata"].erase(key);
   if (subresource.empty() && has_status(resource)) wanted.erase("status");
   if (!subresource.empty()) wanted = Object{{"status", object.value("status", Object::object())}};
   if (found == objects_.end()) {
@@ -220,7 +232,8 @@ Result<Object> ObjectStore::apply(const Resource& resource, const Object& object
   return settle(place, found->second, std::move(next));
 }
 
-Result<Object> ObjectStore::merge(const Resource& resource, const std::string& ns, const std::string& name, const Object& patch) {
+Result<Object> ObjectStore::merge(const Resource& resource, const std::string& ns,
+                                  const std::string& name, const Object& patch) {
   const std::lock_guard lock(mutex_);
   const Place place = place_of(resource, ns, name);
   const auto found = objects_.find(place);
@@ -228,7 +241,8 @@ Result<Object> ObjectStore::merge(const Resource& resource, const std::string& n
   const std::string version = meta(patch, "resourceVersion"), uid = meta(patch, "uid");
   if ((!version.empty() && version != meta(found->second.object, "resourceVersion")) ||
       (!uid.empty() && uid != meta(found->second.object, "uid")))
-    return Status(Code::kFailedPrecondition, "the object has been modified; please apply your changes to the latest version");
+    return Status(Code::kFailedPrecondition,
+                  "the object has been modified; please apply your changes to the latest version");
   Object next = found->second.object;
   next.merge_patch(patch);
   keep_server_fields(next, found->second.object);
@@ -237,7 +251,8 @@ Result<Object> ObjectStore::merge(const Resource& resource, const std::string& n
   return settle(place, found->second, std::move(next));
 }
 
-Status ObjectStore::remove(const Resource& resource, const std::string& ns, const std::string& name, const std::string& uid) {
+Status ObjectStore::remove(const Resource& resource, const std::string& ns, const std::string& name,
+                           const std::string& uid) {
   const std::lock_guard lock(mutex_);
   const Place place = place_of(resource, ns, name);
   const auto found = objects_.find(place);
@@ -248,16 +263,21 @@ Status ObjectStore::remove(const Resource& resource, const std::string& ns, cons
   return {};
 }
 
-std::vector<WatchEvent> ObjectStore::events_since(const Resource& resource, const Selector& selector,
+std::vector<WatchEvent> ObjectStore::events_since(const Resource& resource,
+                                                  const Selector& selector,
                                                   std::uint64_t& version) const {
   std::vector<WatchEvent> events;
   const auto first = std::ranges::upper_bound(changes_, version, {}, &Change::version);
   for (auto change = first; change != changes_.end(); ++change) {
     version = change->version;
-    if (std::get<0>(change->place) != resource.group || std::get<1>(change->place) != resource.plural) continue;
+    if (std::get<0>(change->place) != resource.group ||
+        std::get<1>(change->place) != resource.plural)
+      continue;
     const bool was = change->before && matches(*change->before, selector);
     const bool is = change->after && matches(*change->after, selector);
-    if (is) events.push_back({was ? WatchEvent::Type::kModified : WatchEvent::Type::kAdded, *change->after});
+    if (is)
+      events.push_back(
+          {was ? WatchEvent::Type::kModified : WatchEvent::Type::kAdded, *change->after});
     if (!was || is) continue;
     Object last = change->after ? *change->after : *change->before;
     last["metadata"]["resourceVersion"] = std::to_string(change->version);
@@ -266,7 +286,8 @@ std::vector<WatchEvent> ObjectStore::events_since(const Resource& resource, cons
   return events;
 }
 
-Status ObjectStore::watch(const Resource& resource, const Selector& selector, const std::string& from, std::stop_token stop,
+Status ObjectStore::watch(const Resource& resource, const Selector& selector,
+                          const std::string& from, std::stop_token stop,
                           const std::function<void(WatchEvent)>& on_event) {
   std::unique_lock lock(mutex_);
   std::uint64_t version = from.empty() ? version_ : std::stoull(from);
@@ -277,7 +298,9 @@ Status ObjectStore::watch(const Resource& resource, const Selector& selector, co
     lock.unlock();
     for (const WatchEvent& event : events) on_event(event);
     lock.lock();
-    const auto news = [&] { return cuts != cuts_ || (!changes_.empty() && changes_.back().version > version); };
+    const auto news = [&] {
+      return cuts != cuts_ || (!changes_.empty() && changes_.back().version > version);
+    };
     changed_.wait(lock, stop, news);
   }
   return {};
@@ -301,7 +324,8 @@ Object ObjectStore::as_user(const Resource& resource, const Object& object) {
   return settle(place, found->second, std::move(next));
 }
 
-void ObjectStore::delete_as_user(const Resource& resource, const std::string& ns, const std::string& name) {
+void ObjectStore::delete_as_user(const Resource& resource, const std::string& ns,
+                                 const std::string& name) {
   const std::lock_guard lock(mutex_);
   end(place_of(resource, ns, name));
 }
@@ -309,8 +333,9 @@ void ObjectStore::delete_as_user(const Resource& resource, const std::string& ns
 std::size_t ObjectStore::collect_garbage() {
   const std::lock_guard lock(mutex_);
   const auto lives = [this](const Object& reference) {
-    return std::ranges::any_of(objects_,
-                               [&](const auto& one) { return meta(one.second.object, "uid") == reference.value("uid", ""); });
+    return std::ranges::any_of(objects_, [&](const auto& one) {
+      return meta(one.second.object, "uid") == reference.value("uid", "");
+    });
   };
   std::size_t gone = 0;
   for (bool again = true; again;) {
@@ -343,7 +368,8 @@ void ObjectStore::forget_versions() {
   changed_.notify_all();
 }
 
-std::optional<Object> ObjectStore::find(const Resource& resource, const std::string& ns, const std::string& name) const {
+std::optional<Object> ObjectStore::find(const Resource& resource, const std::string& ns,
+                                        const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto found = objects_.find(place_of(resource, ns, name));
   return found == objects_.end() ? std::nullopt : std::optional(found->second.object);
@@ -352,7 +378,8 @@ std::vector<Object> ObjectStore::all(const Resource& resource, const std::string
   const std::lock_guard lock(mutex_);
   std::vector<Object> objects;
   for (const auto& [place, stored] : objects_)
-    if (std::get<0>(place) == resource.group && std::get<1>(place) == resource.plural && (ns.empty() || std::get<2>(place) == ns))
+    if (std::get<0>(place) == resource.group && std::get<1>(place) == resource.plural &&
+        (ns.empty() || std::get<2>(place) == ns))
       objects.push_back(stored.object);
   return objects;
 }

@@ -9,16 +9,17 @@ using api::Object;
 
 // The fields by which the items of a list are told apart; empty: the list is one value.
 std::vector<std::string> keys_of(const std::string& list) {
-  static const std::map<std::string, std::vector<std::string>> kKeys{{"conditions", {"type"}},
-                                                                     {"containers", {"name"}},
-                                                                     {"initContainers", {"name"}},
-                                                                     {"volumes", {"name"}},
-                                                                     {"env", {"name"}},
-                                                                     {"imagePullSecrets", {"name"}},
-                                                                     {"volumeMounts", {"mountPath"}},
-                                                                     {"ownerReferences", {"uid"}},
-                                                                     {"webhooks", {"name"}},
-                                                                     {"ports", {"containerPort", "port", "protocol"}}};
+  static const std::map<std::string, std::vector<std::string>> kKeys{
+      {"conditions", {"type"}},
+      {"containers", {"name"}},
+      {"initContainers", {"name"}},
+      {"volumes", {"name"}},
+      {"env", {"name"}},
+      {"imagePullSecrets", {"name"}},
+      {"volumeMounts", {"mountPath"}},
+      {"ownerReferences", {"uid"}},
+      {"webhooks", {"name"}},
+      {"ports", {"containerPort", "port", "protocol"}}};
   const auto found = kKeys.find(list);
   return found == kKeys.end() ? std::vector<std::string>{} : found->second;
 }
@@ -37,7 +38,8 @@ std::string item_step(const std::string& list, const Object& item) {
 
 bool is_keyed(const std::string& list, const Object& value) {
   return value.is_array() && !keys_of(list).empty() &&
-         std::ranges::all_of(value, [&](const Object& item) { return !item_step(list, item).empty(); });
+         std::ranges::all_of(value,
+                             [&](const Object& item) { return !item_step(list, item).empty(); });
 }
 
 Object* item_of(Object& list, const std::string& name, const std::string& step) {
@@ -109,7 +111,8 @@ const Object* find(const Object& value, const FieldPath& path) {
   for (std::size_t at = 0; at < path.size(); ++at) {
     const std::string& step = path[at];
     if (here->is_array() && at > 0) {
-      const auto item = std::ranges::find_if(*here, [&](const Object& one) { return item_step(path[at - 1], one) == step; });
+      const auto item = std::ranges::find_if(
+          *here, [&](const Object& one) { return item_step(path[at - 1], one) == step; });
       if (item == here->end()) return nullptr;
       here = &*item;
     } else if (here->is_object() && here->contains(step)) {
@@ -125,7 +128,8 @@ const Object* find(const Object& value, const FieldPath& path) {
 bool is_key(const FieldPath& path) {
   if (path.size() < 2 || !path[path.size() - 2].starts_with("[")) return false;
   const std::string& item = path[path.size() - 2];
-  return item.starts_with("[" + path.back() + "=") || item.find("," + path.back() + "=") != std::string::npos;
+  return item.starts_with("[" + path.back() + "=") ||
+         item.find("," + path.back() + "=") != std::string::npos;
 }
 
 bool begins_with(const FieldPath& path, const FieldPath& with) {

@@ -26,11 +26,13 @@ class FakeControl final : public stats::Control {
     if (!is_healthy) return Status(Code::kDeadlineExceeded, "the event loop did not answer");
     return std::uint64_t{11};
   }
-  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
+  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id,
+                                  const std::vector<protocol::BlockHash>& hashes,
                                   std::uint32_t) override {
     const std::lock_guard lock(mutex_);
     acted_.push_back(std::to_string(static_cast<unsigned>(verb)) + " " + id);
-    for (const protocol::BlockHash& hash : hashes) acted_.back() += " " + std::to_string(hash.lo) + ":" + std::to_string(hash.hi);
+    for (const protocol::BlockHash& hash : hashes)
+      acted_.back() += " " + std::to_string(hash.lo) + ":" + std::to_string(hash.hi);
     if (id == "beef") return Status(Code::kNotFound, "no namespace beef");
     return protocol::ActCounts{hashes.size(), 1, 2};
   }

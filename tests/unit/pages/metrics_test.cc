@@ -30,7 +30,8 @@ std::set<std::string> series(const std::string& text) {
 TEST(MetricsTest, EverythingIsThereFromTheStart) {
   const std::string empty = text_of({});
   EXPECT_THAT(empty, HasSubstr("larder_tokens_hit_total{model=\"other\"} 0"));
-  for (const char* kind : {"backend", "disk", "engines", "hugepages", "memory", "numa", "peers", "pidfd"})
+  for (const char* kind :
+       {"backend", "disk", "engines", "hugepages", "memory", "numa", "peers", "pidfd"})
     EXPECT_THAT(empty, HasSubstr(std::string("larder_fallback{kind=\"") + kind + "\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_evictions_total{tier=\"dram\",reason=\"bad\"} 0"));
@@ -52,7 +53,8 @@ TEST(MetricsTest, EverythingIsThereFromTheStart) {
   busy.estimate.reuse_distance.record(1 << 30);
   busy.disk.put_time.record(1000);
   busy.disk.puts = busy.disk.gets_missed = busy.disk.evicted_expired = 1;
-  EXPECT_EQ(series(text_of(busy)), series(empty)) << "a series that only appears with its first event breaks rate()";
+  EXPECT_EQ(series(text_of(busy)), series(empty))
+      << "a series that only appears with its first event breaks rate()";
 }
 
 TEST(MetricsTest, WhatMoreMemoryWouldBring) {
@@ -78,7 +80,8 @@ TEST(MetricsTest, WhatMoreMemoryWouldBring) {
   EXPECT_THAT(text, HasSubstr("larder_prefill_saved_seconds_total{model=\"llama\"} 7\n"));
   EXPECT_THAT(text, HasSubstr("larder_arena_held_ratio 0.25\n"));
   EXPECT_THAT(text, HasSubstr("larder_tier_bytes_total{tier=\"dram\",operation=\"get\"} 100\n"));
-  EXPECT_THAT(text, HasSubstr("larder_tier_operation_seconds_sum{tier=\"backend\",operation=\"get\"} 2\n"));
+  EXPECT_THAT(
+      text, HasSubstr("larder_tier_operation_seconds_sum{tier=\"backend\",operation=\"get\"} 2\n"));
 }
 
 TEST(MetricsTest, CountsAndUnits) {
@@ -121,8 +124,12 @@ TEST(MetricsTest, TheDiskTier) {
   EXPECT_THAT(text, HasSubstr("larder_tier_capacity_bytes{tier=\"disk\"} 1073741824"));
   EXPECT_THAT(text, HasSubstr("larder_tier_chunks{tier=\"disk\"} 5"));
   EXPECT_THAT(text, HasSubstr("larder_tier_bytes_total{tier=\"disk\",operation=\"put\"} 6"));
-  EXPECT_THAT(text, HasSubstr("larder_tier_device_bytes_total{tier=\"disk\",direction=\"write\"} 7"));
-  EXPECT_THAT(text, HasSubstr("larder_tier_operations_total{tier=\"disk\",operation=\"get\",result=\"missed\"} 8"));
+  EXPECT_THAT(text,
+              HasSubstr("larder_tier_device_bytes_total{tier=\"disk\",direction=\"write\"} 7"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "larder_tier_operations_total{tier=\"disk\",operation=\"get\",result=\"missed\"} 8"));
   EXPECT_THAT(text, HasSubstr("larder_evictions_total{tier=\"disk\",reason=\"capacity\"} 9"));
   EXPECT_THAT(text, HasSubstr("larder_evicted_unwritten_total 4"));
   EXPECT_THAT(text, HasSubstr("larder_evicted_unwanted_total 5"));
@@ -146,8 +153,12 @@ TEST(MetricsTest, TheBackend) {
   stats.probe_hits_shared = 10;
   stats.probe.record(2000);
   const std::string text = text_of(stats);
-  EXPECT_THAT(text, HasSubstr("larder_tier_operations_total{tier=\"backend\",operation=\"get\",result=\"ok\"} 5"));
-  EXPECT_THAT(text, HasSubstr("larder_tier_device_bytes_total{tier=\"backend\",direction=\"read\"} 6"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "larder_tier_operations_total{tier=\"backend\",operation=\"get\",result=\"ok\"} 5"));
+  EXPECT_THAT(text,
+              HasSubstr("larder_tier_device_bytes_total{tier=\"backend\",direction=\"read\"} 6"));
   EXPECT_THAT(text, HasSubstr("larder_tier_degraded{tier=\"backend\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_tier_serving{tier=\"backend\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_tier_serving{tier=\"disk\"} 0"));
@@ -166,27 +177,33 @@ TEST(MetricsTest, HistogramsAreCumulative) {
   stats.lookup.record(3000);        // <= 4 us
   stats.lookup.record(1ULL << 40);  // above the last bound
   const std::string text = text_of(stats);
-  EXPECT_THAT(text, HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"1e-06\"} 1"));
-  EXPECT_THAT(text, HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"4e-06\"} 2"));
-  EXPECT_THAT(text, HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"+Inf\"} 3"));
+  EXPECT_THAT(text,
+              HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"1e-06\"} 1"));
+  EXPECT_THAT(text,
+              HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"4e-06\"} 2"));
+  EXPECT_THAT(text,
+              HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"+Inf\"} 3"));
   EXPECT_THAT(text, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 3"));
 }
 
 // An engine chooses its model's name, and must not be able to spoil the scrape.
 TEST(MetricsTest, HostileModelNames) {
   stats::Stats stats;
-  stats.models = {
-      {"a\"} 1\nlarder_fake 1", 1, 0, 0, 0, 0, 0, 0, 0}, {"\xff", 2, 0, 0, 0, 0, 0, 0, 0}, {"\xfe", 3, 0, 0, 0, 0, 0, 0, 0}};
+  stats.models = {{"a\"} 1\nlarder_fake 1", 1, 0, 0, 0, 0, 0, 0, 0},
+                  {"\xff", 2, 0, 0, 0, 0, 0, 0, 0},
+                  {"\xfe", 3, 0, 0, 0, 0, 0, 0, 0}};
   const std::string text = text_of(stats);
   EXPECT_THAT(text, Not(HasSubstr("\nlarder_fake")));
   EXPECT_THAT(text, Not(HasSubstr("\xff")));
-  EXPECT_THAT(text, HasSubstr("larder_requests_total{model=\"\xEF\xBF\xBD\"} 5")) << "names that become equal are one series";
+  EXPECT_THAT(text, HasSubstr("larder_requests_total{model=\"\xEF\xBF\xBD\"} 5"))
+      << "names that become equal are one series";
   series(text);
 }
 
 TEST(MetricsTest, NamespacesAndSessionsAreNoLabels) {
   stats::Stats stats;
-  stats.namespaces = {{"0123456789abcdef0123456789abcdef", "m", std::make_shared<const std::string>("text"), 1, 1, 1}};
+  stats.namespaces = {{"0123456789abcdef0123456789abcdef", "m",
+                       std::make_shared<const std::string>("text"), 1, 1, 1}};
   stats.sessions = {{1, "vllm worker", "0123456789abcdef0123456789abcdef", false, 0, 0}};
   EXPECT_THAT(text_of(stats), Not(HasSubstr("0123456789abcdef")));
   EXPECT_THAT(text_of(stats), Not(HasSubstr("vllm worker")));

@@ -32,7 +32,8 @@ class ServerTest : public testing::Test {
  protected:
   ServerTest() {
     config_.http.listen = "127.0.0.1:0";
-    config_.http.admin_socket = testing::TempDir() + "larder_http_test." + std::to_string(::getpid()) + ".admin";
+    config_.http.admin_socket =
+        testing::TempDir() + "larder_http_test." + std::to_string(::getpid()) + ".admin";
     std::filesystem::remove(config_.http.admin_socket);
   }
   void start() {
@@ -41,13 +42,17 @@ class ServerTest : public testing::Test {
     server_ = std::move(*server);
   }
   std::string tcp(const std::string& line, const std::string& headers = "") {
-    return ask(connect_tcp(server_->address()), line + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
+    return ask(connect_tcp(server_->address()),
+               line + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
   }
   std::string admin(const std::string& line, const std::string& body = "") {
     return ask(connect_unix(config_.http.admin_socket),
-               line + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+               line + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                   std::to_string(body.size()) + "\r\n\r\n" + body);
   }
-  static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
+  static std::string body(const std::string& answer) {
+    return answer.substr(answer.find("\r\n\r\n") + 4);
+  }
 
   config::Config config_;
   FakeControl control_;
@@ -67,12 +72,15 @@ TEST_F(ServerTest, HealthAndReadinessFollowTheLoop) {
 
 TEST_F(ServerTest, MetricsAndStatus) {
   control_.stats.models = {{"llama\xff", 1, 1, 100, 60, 0, 0, 0, 0}};
-  control_.stats.fallbacks = {{"hugepages", "3 of 5 are free"}, {"engines", "a chunk is too large", 7}};
+  control_.stats.fallbacks = {{"hugepages", "3 of 5 are free"},
+                              {"engines", "a chunk is too large", 7}};
   start();
-  EXPECT_THAT(tcp("GET /metrics"), AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"), HasSubstr("larder_ready 1")));
+  EXPECT_THAT(tcp("GET /metrics"), AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"),
+                                         HasSubstr("larder_ready 1")));
   const auto status = nlohmann::json::parse(body(tcp("GET /v1/status")));
   EXPECT_EQ(status["models"][0]["tokens_hit"], 60);
-  EXPECT_EQ(status["fallbacks"], nlohmann::json::parse(R"([{"kind": "hugepages", "why": "3 of 5 are free"},
+  EXPECT_EQ(status["fallbacks"],
+            nlohmann::json::parse(R"([{"kind": "hugepages", "why": "3 of 5 are free"},
                                                           {"kind": "engines", "why": "a chunk is too large", "times": 7}])"));
   EXPECT_EQ(nlohmann::json::parse(body(admin("GET /v1/status"))), status);
   EXPECT_TRUE(status["disk"].is_null());
@@ -118,22 +126,28 @@ TEST_F(ServerTest, StatusTellsOfTheDiskWhereThereIsOne) {
 TEST_F(ServerTest, AdminVerbs) {
   start();
   EXPECT_THAT(admin("POST /v1/drop?namespace=abcd1234"),
-              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 7"), HasSubstr("\"shared\": false")));
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 7"),
+                    HasSubstr("\"shared\": false")));
   control_.stats.backend.place = "redis://r";
   EXPECT_THAT(admin("POST /v1/drop?namespace=abcd1234"), HasSubstr("\"shared\": true"));
-  EXPECT_THAT(admin("POST /v1/drop?namespace=beef"), AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("no namespace beef")));
+  EXPECT_THAT(admin("POST /v1/drop?namespace=beef"),
+              AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("no namespace beef")));
   EXPECT_THAT(admin("POST /v1/drop"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("which one?")));
   EXPECT_THAT(control_.dropped(), ElementsAre("abcd1234", "abcd1234", "beef"));
-  EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 11")));
-  EXPECT_THAT(tcp("GET /v1/clear"), AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: POST\r\n"), HasSubstr("POST /v1/drop")))
+  EXPECT_THAT(tcp("POST /v1/clear"),
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 11")));
+  EXPECT_THAT(tcp("GET /v1/clear"), AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: POST\r\n"),
+                                          HasSubstr("POST /v1/drop")))
       << "a verb is never a GET";
-  EXPECT_THAT(tcp("POST /metrics"), AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD\r\n")));
+  EXPECT_THAT(tcp("POST /metrics"),
+              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD\r\n")));
   EXPECT_THAT(tcp("HEAD /metrics"), StartsWith("HTTP/1.1 200 "));
   for (const char* line : {"GET /v1", "POST /v1/clear/", "DELETE /metric"})
     EXPECT_THAT(tcp(line), StartsWith("HTTP/1.1 404 ")) << line;
   EXPECT_THAT(tcp("POST /v1/clear", "Origin: http://evil\r\n"), StartsWith("HTTP/1.1 403 "));
   control_.is_healthy = false;
-  EXPECT_THAT(admin("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("did not answer")));
+  EXPECT_THAT(admin("POST /v1/clear"),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("did not answer")));
 }
 
 TEST_F(ServerTest, ChunksArePrefetchedPinnedUnpinnedAndEvictedByHash) {
@@ -141,15 +155,18 @@ TEST_F(ServerTest, ChunksArePrefetchedPinnedUnpinnedAndEvictedByHash) {
   const std::string hash =
       "0100000000000000"
       "0200000000000000";
-  const std::string body = R"({"namespace": "abcd", "hashes": [")" + hash + R"(", ")" + hash + hash + R"("]})";
+  const std::string body =
+      R"({"namespace": "abcd", "hashes": [")" + hash + R"(", ")" + hash + hash + R"("]})";
   for (const char* verb : {"prefetch", "pin", "unpin", "evict"}) {
     const std::string answer = admin(std::string("POST /v1/") + verb, body);
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 ")) << verb;
     EXPECT_EQ(nlohmann::json::parse(ServerTest::body(answer)),
               nlohmann::json::parse(R"({"found": 2, "absent": 1, "refused": 2})"));
   }
-  EXPECT_THAT(control_.acted(), ElementsAre("1 abcd 1:2 1:2", "2 abcd 1:2 1:2", "3 abcd 1:2 1:2", "4 abcd 1:2 1:2"));
-  EXPECT_THAT(admin("POST /v1/pin", R"({"namespace": "beef", "hashes": []})"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(control_.acted(),
+              ElementsAre("1 abcd 1:2 1:2", "2 abcd 1:2 1:2", "3 abcd 1:2 1:2", "4 abcd 1:2 1:2"));
+  EXPECT_THAT(admin("POST /v1/pin", R"({"namespace": "beef", "hashes": []})"),
+              StartsWith("HTTP/1.1 404 "));
 }
 
 TEST_F(ServerTest, WhatIsNoListOfHashesIsRefused) {
@@ -162,25 +179,31 @@ TEST_F(ServerTest, WhatIsNoListOfHashesIsRefused) {
       {R"({"namespace": 7, "hashes": []})", "namespace must be a text"},
       {R"({"namespace": "ab", "hashes": "x"})", "hashes must be a list"},
       {R"({"namespace": "ab", "hashes": [7]})", "hash 1 must have 32 hex digits or more"},
-      {R"({"namespace": "ab", "hashes": ["00112233445566778899aabbccddeef"]})", "hash 1 must have 32"},
-      {R"({"namespace": "ab", "hashes": ["00112233445566778899aabbccddeefg"]})", "hash 1 must have 32"},
+      {R"({"namespace": "ab", "hashes": ["00112233445566778899aabbccddeef"]})",
+       "hash 1 must have 32"},
+      {R"({"namespace": "ab", "hashes": ["00112233445566778899aabbccddeefg"]})",
+       "hash 1 must have 32"},
   };
   for (const auto& [body, why] : wrong)
-    EXPECT_THAT(admin("POST /v1/evict", body), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr(why))) << body.substr(0, 60);
+    EXPECT_THAT(admin("POST /v1/evict", body), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr(why)))
+        << body.substr(0, 60);
   std::string many = R"({"namespace": "ab", "hashes": [)";
   for (int i = 0; i < 1025; ++i) many += (i == 0 ? "0" : ",0");
-  EXPECT_THAT(admin("POST /v1/evict", many + "]}"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("at most 1024 hashes")));
+  EXPECT_THAT(admin("POST /v1/evict", many + "]}"),
+              AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("at most 1024 hashes")));
   EXPECT_TRUE(control_.acted().empty());
 }
 
 TEST_F(ServerTest, WhatEnginesAskForIsGivenPageByPage) {
   start();
-  EXPECT_THAT(admin("POST /v1/trace"), HasSubstr(R"({"now_ms":1000,"next":5,"lost":0,"requests":[]})"));
+  EXPECT_THAT(admin("POST /v1/trace"),
+              HasSubstr(R"({"now_ms":1000,"next":5,"lost":0,"requests":[]})"));
   EXPECT_THAT(
       admin("POST /v1/trace?from=5"),
       HasSubstr(
           R"({"at_ms":1500,"model":"llama","tokens":600,"tokens_hit":256,"block_tokens":256,"block_bytes":4096,"hash_ids":[7,8]})"));
-  EXPECT_THAT(admin("POST /v1/trace?from=x"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("from is the number")));
+  EXPECT_THAT(admin("POST /v1/trace?from=x"),
+              AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("from is the number")));
   EXPECT_THAT(admin("GET /v1/trace"), StartsWith("HTTP/1.1 405 "));
 }
 
@@ -199,11 +222,13 @@ TEST_F(ServerTest, AdminVerbsAreRefusedOnOtherAddresses) {
 TEST_F(ServerTest, HostileRequestsAreAnswered) {
   start();
   EXPECT_THAT(ask(connect_tcp(server_->address()), "\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
-  EXPECT_THAT(ask(connect_tcp(server_->address()), std::string("\0\x01\xff\r\n\r\n", 7)), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(ask(connect_tcp(server_->address()), std::string("\0\x01\xff\r\n\r\n", 7)),
+              StartsWith("HTTP/1.1 400 "));
   EXPECT_THAT(tcp("GET /" + std::string(9000, 'a')), StartsWith("HTTP/1.1 414 "));
   EXPECT_THAT(tcp("GET /%%%zz?a=%"), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(tcp("DELETE /v1/clear"), StartsWith("HTTP/1.1 "));
-  EXPECT_THAT(tcp("GET /healthz", "Range: bytes=" + std::string(8000, '1') + "-\r\n"), StartsWith("HTTP/1.1 "));
+  EXPECT_THAT(tcp("GET /healthz", "Range: bytes=" + std::string(8000, '1') + "-\r\n"),
+              StartsWith("HTTP/1.1 "));
   EXPECT_THAT(tcp("GET /healthz", "Expect: 100-continue\r\n"), HasSubstr("HTTP/1.1 200 "));
   EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 ")) << "and the server goes on";
 }
@@ -236,20 +261,24 @@ TEST_F(ServerTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
 
 TEST_F(ServerTest, AnAdminSocketThatCannotBeMadeNamesItsKey) {
   const std::string path = config_.http.admin_socket;
-  const auto why = [](const std::string& at) { return http::listen_unix(at, 0600).status().text(); };
+  const auto why = [](const std::string& at) {
+    return http::listen_unix(at, 0600).status().text();
+  };
   EXPECT_EQ(why("/nonexistent/x.admin"),
-            "http.admin_socket /nonexistent/x.admin cannot be made (the folder must exist and be writable, or set another): "
+            "http.admin_socket /nonexistent/x.admin cannot be made (the folder must exist and be "
+            "writable, or set another): "
             "No such file or directory");
-  EXPECT_THAT(why("/etc/passwd"), HasSubstr("stands there; remove it or set another http.admin_socket"));
+  EXPECT_THAT(why("/etc/passwd"),
+              HasSubstr("stands there; remove it or set another http.admin_socket"));
   const Fd engines(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   ASSERT_EQ(::bind(engines.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(::listen(engines.get(), 1), 0);
-  EXPECT_EQ(why(path),
-            "http.admin_socket " + path +
-                ": somebody else's socket stands there; set another http.admin_socket: Protocol wrong type for socket");
+  EXPECT_EQ(why(path), "http.admin_socket " + path +
+                           ": somebody else's socket stands there; set another http.admin_socket: "
+                           "Protocol wrong type for socket");
   std::filesystem::remove(path);
 }
 
@@ -263,7 +292,8 @@ TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
   peer.sin6_family = AF_INET6;
   peer.sin6_addr = in6addr_loopback;
   const std::string address = server_->address();
-  peer.sin6_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  peer.sin6_port =
+      htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
   const bool there = six.valid() && [] {  // a machine may have no ::1
     const Fd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in6 loopback{};
@@ -272,8 +302,10 @@ TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
     return ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&loopback), sizeof(loopback)) == 0;
   }();
   if (!there) GTEST_SKIP() << "no IPv6 on this machine";
-  ASSERT_EQ(::connect(six.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0) << address;
-  EXPECT_THAT(ask(six, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+  ASSERT_EQ(::connect(six.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0)
+      << address;
+  EXPECT_THAT(ask(six, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "));
 }
 
 // A page that has this machine's address for its own name (DNS rebinding) reads no byte.
@@ -281,14 +313,17 @@ TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
 TEST_F(ServerTest, AForeignHostIsRefused) {
   start();
   const auto of = [this](const std::string& host) {
-    return ask(connect_tcp(server_->address()), "GET /v1/status HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+    return ask(connect_tcp(server_->address()),
+               "GET /v1/status HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
   };
-  EXPECT_THAT(of("evil.example:9464"),
-              AllOf(StartsWith("HTTP/1.1 421 Misdirected Request\r\n"), HasSubstr("http.hosts"), Not(HasSubstr("sessions"))));
+  EXPECT_THAT(of("evil.example:9464"), AllOf(StartsWith("HTTP/1.1 421 Misdirected Request\r\n"),
+                                             HasSubstr("http.hosts"), Not(HasSubstr("sessions"))));
   EXPECT_THAT(of(server_->address()), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(of("localhost:9464"), StartsWith("HTTP/1.1 200 "));
-  EXPECT_THAT(ask(connect_tcp(server_->address()), "GET /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
-  EXPECT_THAT(ask(connect_unix(config_.http.admin_socket), "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+  EXPECT_THAT(ask(connect_tcp(server_->address()), "GET /metrics HTTP/1.1\r\n\r\n"),
+              StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(ask(connect_unix(config_.http.admin_socket),
+                  "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
               StartsWith("HTTP/1.1 200 "))
       << "no page reaches a Unix socket";
 }
@@ -296,7 +331,8 @@ TEST_F(ServerTest, AForeignHostIsRefused) {
 TEST_F(ServerTest, NamesThatAreConfiguredAreAnswered) {
   config_.http.hosts = {"*.gpu.example"};
   start();
-  EXPECT_THAT(ask(connect_tcp(server_->address()), "GET /healthz HTTP/1.1\r\nHost: n1.gpu.example:9464\r\n\r\n"),
+  EXPECT_THAT(ask(connect_tcp(server_->address()),
+                  "GET /healthz HTTP/1.1\r\nHost: n1.gpu.example:9464\r\n\r\n"),
               StartsWith("HTTP/1.1 200 "));
 }
 

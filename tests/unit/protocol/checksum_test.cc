@@ -9,7 +9,8 @@ namespace {
 
 std::vector<std::byte> counting_bytes(std::size_t size_bytes) {
   std::vector<std::byte> bytes(size_bytes);
-  for (std::size_t i = 0; i < size_bytes; ++i) bytes[i] = static_cast<std::byte>(i * 131 + (i >> 8));
+  for (std::size_t i = 0; i < size_bytes; ++i)
+    bytes[i] = static_cast<std::byte>(i * 131 + (i >> 8));
   return bytes;
 }
 

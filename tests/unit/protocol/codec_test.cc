@@ -63,8 +63,8 @@ TEST(Codec, TheTailOfANewerMinorVersionIsIgnored) {
 TEST(Codec, NamespaceIdsAreReadAsTheyAreWritten) {
   const NamespaceId id = namespace_id("engine: a\n");
   EXPECT_EQ(NamespaceId::from_hex(id.to_hex()), id);
-  for (const std::string& text :
-       {std::string(), std::string(31, 'a'), std::string(33, 'a'), std::string(32, 'g'), std::string(32, 'A')})
+  for (const std::string& text : {std::string(), std::string(31, 'a'), std::string(33, 'a'),
+                                  std::string(32, 'g'), std::string(32, 'A')})
     EXPECT_FALSE(NamespaceId::from_hex(text)) << text;
 }
 
@@ -75,10 +75,12 @@ TEST(Codec, ShortTextsAreCutAndCleaned) {
   EXPECT_EQ(short_text(make_short_text("\x1b[31m\xc2\x9b\xff")), "\\x1b[31m\\xc2\\x9b\\xff");
   std::string long_name;
   for (int i = 0; i < 50; ++i) long_name += "模";
-  EXPECT_EQ(short_text(make_short_text(long_name)), long_name.substr(0, kMaxNameBytes / 3 * 3)) << "cut between characters";
+  EXPECT_EQ(short_text(make_short_text(long_name)), long_name.substr(0, kMaxNameBytes / 3 * 3))
+      << "cut between characters";
   ShortText hostile = make_short_text("x");
   hostile.bytes = 0xffffffff;
-  EXPECT_EQ(short_text(hostile).size(), 1 + (kMaxNameBytes - 1) / 4 * 4) << "zeros are four characters each";
+  EXPECT_EQ(short_text(hostile).size(), 1 + (kMaxNameBytes - 1) / 4 * 4)
+      << "zeros are four characters each";
 }
 
 }  // namespace

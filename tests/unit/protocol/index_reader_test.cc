@@ -12,7 +12,8 @@ namespace {
 class IndexReaderTest : public testing::Test {
  protected:
   IndexReaderTest()
-      : sizes_(index_sizes(8, 2)), bytes_(static_cast<std::byte*>(std::aligned_alloc(4096, rounded())), &std::free) {
+      : sizes_(index_sizes(8, 2)),
+        bytes_(static_cast<std::byte*>(std::aligned_alloc(4096, rounded())), &std::free) {
     std::memset(bytes_.get(), 0, rounded());
     IndexHeader& h = header();
     h.magic = kIndexMagic;
@@ -27,11 +28,16 @@ class IndexReaderTest : public testing::Test {
 
   std::size_t rounded() const { return (sizes_.total_bytes + 4095) / 4096 * 4096; }
   IndexHeader& header() { return *reinterpret_cast<IndexHeader*>(bytes_.get()); }
-  IndexEntry& entry(std::uint32_t slot) { return reinterpret_cast<IndexEntry*>(bytes_.get() + sizes_.entries_offset)[slot]; }
+  IndexEntry& entry(std::uint32_t slot) {
+    return reinterpret_cast<IndexEntry*>(bytes_.get() + sizes_.entries_offset)[slot];
+  }
 
-  Bucket& bucket(std::uint64_t number) { return reinterpret_cast<Bucket*>(bytes_.get() + sizes_.buckets_offset)[number]; }
+  Bucket& bucket(std::uint64_t number) {
+    return reinterpret_cast<Bucket*>(bytes_.get() + sizes_.buckets_offset)[number];
+  }
 
-  void put(const Key& key, std::uint32_t slot, SlotState state, std::uint64_t generation, std::uint32_t offset_pages = 0) {
+  void put(const Key& key, std::uint32_t slot, SlotState state, std::uint64_t generation,
+           std::uint32_t offset_pages = 0) {
     IndexEntry& e = entry(slot);
     e.hash_lo = key.hash.lo;
     e.hash_hi = key.hash.hi;
@@ -100,7 +106,8 @@ TEST_F(IndexReaderTest, ProbesInABatchFindWhatFindFinds) {
 }
 
 TEST_F(IndexReaderTest, OnlyCommittedEntriesAreVisible) {
-  for (const SlotState state : {SlotState::kFree, SlotState::kGranted, SlotState::kDying, SlotState::kQuarantined}) {
+  for (const SlotState state :
+       {SlotState::kFree, SlotState::kGranted, SlotState::kDying, SlotState::kQuarantined}) {
     put(kKey, 1, state, 9);
     EXPECT_FALSE(open()->find(kKey)) << static_cast<int>(state);
   }

@@ -37,9 +37,12 @@ std::vector<Bytes> conversation(std::uint64_t first_generation) {
   Encoder e3(MessageType::kOpenNamespace, 2);
   add(e3.append(open).append(protocol::GroupLayout{4096, 1, 0}).append_text(text));
   Encoder e4(MessageType::kReserve, 3);
-  add(e4.append(protocol::Reserve{1, 0, 0, 2, 0}).append(protocol::BlockHash{1, 1}).append(protocol::BlockHash{2, 2}));
+  add(e4.append(protocol::Reserve{1, 0, 0, 2, 0})
+          .append(protocol::BlockHash{1, 1})
+          .append(protocol::BlockHash{2, 2}));
   Encoder e5(MessageType::kCommit, 0);
-  add(e5.append(protocol::SlotList{1, 0}).append(protocol::CommitRecord{0, 0, first_generation + 1, 5}));
+  add(e5.append(protocol::SlotList{1, 0})
+          .append(protocol::CommitRecord{0, 0, first_generation + 1, 5}));
   Encoder e6(MessageType::kDisown, 0);
   add(e6.append(protocol::SlotList{1, 0}).append(protocol::SlotRef{1, 0, first_generation + 2}));
   Encoder e7(MessageType::kBad, 0);
@@ -59,7 +62,8 @@ std::vector<Bytes> conversation(std::uint64_t first_generation) {
 
 class SessionProtocolTest : public testing::Test {
  protected:
-  SessionProtocolTest() : box_(8), region_(store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion))) {}
+  SessionProtocolTest()
+      : box_(8), region_(store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion))) {}
 
   SessionProtocol make(std::uint32_t number) {
     SessionFacts facts;
@@ -68,7 +72,8 @@ class SessionProtocolTest : public testing::Test {
     facts.peer.process = testing::UnitTest::GetInstance()->current_test_info()->name();
     facts.arena_bytes = 8 * store::testing_support::StoreBox::kSlotBytes;
     return SessionProtocol(facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()),
-                           {.store = box_.store(), .stats = box_.stats(), .clock = clock_}, [] { return true; });
+                           {.store = box_.store(), .stats = box_.stats(), .clock = clock_},
+                           [] { return true; });
   }
   void end(const SessionProtocol& session) {
     if (session.state() != SessionProtocol::State::kAttached) return;
@@ -89,7 +94,8 @@ TEST_F(SessionProtocolTest, TheWholeConversationIsUnderstood) {
     ASSERT_TRUE(reply.ok()) << reply.status().to_string();
     answered.push_back(!reply->packet.empty());
   }
-  EXPECT_EQ(answered, (std::vector<bool>{true, false, true, true, false, false, false, false, false, true, false}));
+  EXPECT_EQ(answered, (std::vector<bool>{true, false, true, true, false, false, false, false, false,
+                                         true, false}));
   EXPECT_EQ(box_.stats().chunks_committed, 1U);
   EXPECT_EQ(box_.stats().disowned, 1U);
   EXPECT_EQ(box_.stats().evicted_bad, 1U);
@@ -99,13 +105,16 @@ TEST_F(SessionProtocolTest, ManyBadReportsAreOneLineASecond) {
   SessionProtocol session = make(1);
   const std::vector<Bytes> messages = conversation(1000);
   const Bytes& bad = messages[6];
-  for (const Bytes& message : {messages[0], messages[1], messages[2]}) ASSERT_TRUE(session.handle(message).ok());
+  for (const Bytes& message : {messages[0], messages[1], messages[2]})
+    ASSERT_TRUE(session.handle(message).ok());
   const base::MonotonicClock clock;
   const std::uint64_t begin_ms = clock.now_ms();
   testing::internal::CaptureStderr();
   for (int i = 0; i < 300; ++i) EXPECT_TRUE(session.handle(bad).ok());
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_LE(std::count(log.begin(), log.end(), '\n'), static_cast<std::ptrdiff_t>((clock.now_ms() - begin_ms) / 1000 + 4)) << log;
+  EXPECT_LE(std::count(log.begin(), log.end(), '\n'),
+            static_cast<std::ptrdiff_t>((clock.now_ms() - begin_ms) / 1000 + 4))
+      << log;
   EXPECT_NE(log.find("session 1: 1 chunks did not match their checksum"), std::string::npos) << log;
   EXPECT_EQ(box_.stats().bad_reported, 300U);
   end(session);
@@ -117,13 +126,15 @@ TEST_F(SessionProtocolTest, EveryTruncationIsAnError) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     for (std::size_t size = 0; size < messages[i].size(); ++size) {
       SessionProtocol session = make(number++);
-      for (std::size_t before = 0; before < i; ++before) ASSERT_TRUE(session.handle(messages[before]).ok());
+      for (std::size_t before = 0; before < i; ++before)
+        ASSERT_TRUE(session.handle(messages[before]).ok());
       Bytes cut(messages[i].begin(), messages[i].begin() + static_cast<long>(size));
       ASSERT_FALSE(session.handle(cut).ok()) << "message " << i << " cut to " << size;
       // A length field that agrees with the cut does not help.
       if (size >= sizeof(protocol::MessageHeader)) {
         const auto body = static_cast<std::uint32_t>(size - sizeof(protocol::MessageHeader));
-        std::memcpy(cut.data() + offsetof(protocol::MessageHeader, body_bytes), &body, sizeof(body));
+        std::memcpy(cut.data() + offsetof(protocol::MessageHeader, body_bytes), &body,
+                    sizeof(body));
         ASSERT_FALSE(session.handle(cut).ok()) << "message " << i << " cut to " << size;
       }
       end(session);

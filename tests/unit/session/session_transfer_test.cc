@@ -27,12 +27,15 @@ constexpr std::uint64_t kPieceBytes = 4096;
 
 class SessionTransferTest : public testing::Test {
  protected:
-  SessionTransferTest() : box_(8), region_(store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion))) {
+  SessionTransferTest()
+      : box_(8), region_(store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion))) {
     SessionFacts facts;
     facts.number = 1;
     facts.arena_bytes = 8 * StoreBox::kSlotBytes;
-    const SessionServices services{.store = box_.store(), .stats = box_.stats(), .clock = clock_, .transfers = &transfers_};
-    session_.emplace(facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()), services, [] { return true; });
+    const SessionServices services{
+        .store = box_.store(), .stats = box_.stats(), .clock = clock_, .transfers = &transfers_};
+    session_.emplace(facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()), services,
+                     [] { return true; });
     protocol::Hello hello{};
     hello.version_major = 1;
     EXPECT_TRUE(send(Encoder(MessageType::kHello, 1).append(hello)).ok());
@@ -46,12 +49,16 @@ class SessionTransferTest : public testing::Test {
     box_.store().sessions().release_quarantine(1);
   }
 
-  Result<Reply> send(Encoder& message, std::vector<Fd> fds = {}) { return session_->handle(message.packet(), std::move(fds)); }
+  Result<Reply> send(Encoder& message, std::vector<Fd> fds = {}) {
+    return session_->handle(message.packet(), std::move(fds));
+  }
   Result<Reply> send_export(std::uint32_t kind, int files, std::uint64_t bytes = 4 * kPieceBytes) {
     std::vector<Fd> fds;
     for (int i = 0; i < files; ++i) fds.push_back(memory_file(4 * kPieceBytes));
     const protocol::ExportedRange range{kind, 0, bytes, {}};
-    return send(Encoder(MessageType::kExport, 9).append(protocol::Export{1, 0, 0, 0, {}}).append(range), std::move(fds));
+    return send(
+        Encoder(MessageType::kExport, 9).append(protocol::Export{1, 0, 0, 0, {}}).append(range),
+        std::move(fds));
   }
   protocol::SlotRef granted(std::uint64_t number = 1) {
     const std::string text = "a: 1\n";
@@ -64,9 +71,10 @@ class SessionTransferTest : public testing::Test {
                          .append(protocol::GroupLayout{kPieceBytes, 1, 0})
                          .append_text(text))
                     .ok());
-    const Result<Reply> reply = send(Encoder(MessageType::kReserve, 3)
-                                         .append(protocol::Reserve{session_->namespaces().back(), 0, 0, 1, 0})
-                                         .append(protocol::BlockHash{number, 1}));
+    const Result<Reply> reply =
+        send(Encoder(MessageType::kReserve, 3)
+                 .append(protocol::Reserve{session_->namespaces().back(), 0, 0, 1, 0})
+                 .append(protocol::BlockHash{number, 1}));
     protocol::Granted head{};
     protocol::Grant grant{};
     Result<protocol::Decoder> decoder = protocol::Decoder::open(reply->packet);
@@ -76,13 +84,15 @@ class SessionTransferTest : public testing::Test {
   void open() {
     ASSERT_TRUE(send_export(2, 1).ok());
     ASSERT_TRUE(eventually([this] { return !transfers_.take_answers().empty(); }, 10'000));
-    flags_ = *client::CopyFlags::open(Fd(::dup(transfers_.region_fd(1))), transfer::TransferMemory::size_bytes());
+    flags_ = *client::CopyFlags::open(Fd(::dup(transfers_.region_fd(1))),
+                                      transfer::TransferMemory::size_bytes());
   }
-  Result<Reply> send_copy(std::uint32_t flag, const protocol::SlotRef& slot, std::uint64_t piece = 0) {
-    return send(
-        Encoder(MessageType::kCopy, 0)
-            .append(protocol::Copy{static_cast<std::uint32_t>(protocol::CopyVerb::kStore), flag, slot.slot, 1, slot.generation})
-            .append(piece));
+  Result<Reply> send_copy(std::uint32_t flag, const protocol::SlotRef& slot,
+                          std::uint64_t piece = 0) {
+    return send(Encoder(MessageType::kCopy, 0)
+                    .append(protocol::Copy{static_cast<std::uint32_t>(protocol::CopyVerb::kStore),
+                                           flag, slot.slot, 1, slot.generation})
+                    .append(piece));
   }
   Result<Reply> commit(const protocol::SlotRef& slot, std::uint64_t root) {
     return send(Encoder(MessageType::kCommit, 0)
@@ -95,7 +105,8 @@ class SessionTransferTest : public testing::Test {
   // Both threads copy until the gate opens.
   void hold_threads() {
     device_->gated = true;
-    for (const std::uint64_t number : {101, 102}) ASSERT_TRUE(send_copy(*flags_->take(), granted(number)).ok());
+    for (const std::uint64_t number : {101, 102})
+      ASSERT_TRUE(send_copy(*flags_->take(), granted(number)).ok());
     ASSERT_TRUE(device_->gate.await_entered(2));
   }
   // A copy of pages of zeros that waits in larderd, and that its engine has taken back to write the
@@ -115,19 +126,25 @@ class SessionTransferTest : public testing::Test {
   }
   protocol::CopyFlag& flag_at(std::uint32_t flag) {
     if (mapping_.data() == nullptr)
-      mapping_ = *Mapping::map_shared(Fd(::dup(transfers_.region_fd(1))), transfer::TransferMemory::size_bytes(),
+      mapping_ = *Mapping::map_shared(Fd(::dup(transfers_.region_fd(1))),
+                                      transfer::TransferMemory::size_bytes(),
                                       PROT_READ | PROT_WRITE, "transfer region");
     return reinterpret_cast<protocol::TransferRegion*>(mapping_.data())->flags[flag];
   }
   bool await_ended(std::uint32_t flag) {
-    return eventually([&] { return flag_at(flag).state == static_cast<std::uint32_t>(protocol::CopyState::kEnded); }, 10'000);
+    return eventually(
+        [&] {
+          return flag_at(flag).state == static_cast<std::uint32_t>(protocol::CopyState::kEnded);
+        },
+        10'000);
   }
 
   StoreBox box_;
   store::testing_support::Memory region_;
   base::ManualClock clock_;
   std::shared_ptr<HostDevice> device_ = std::make_shared<HostDevice>();
-  transfer::Transfers transfers_{std::make_unique<HostImporter>(device_), {box_.arena(), 8 * StoreBox::kSlotBytes}, [] {}};
+  transfer::Transfers transfers_{
+      std::make_unique<HostImporter>(device_), {box_.arena(), 8 * StoreBox::kSlotBytes}, [] {}};
   std::optional<SessionProtocol> session_;
   std::unique_ptr<client::CopyFlags> flags_;
   Mapping mapping_;                 // of the flags, as in a hostile engine
@@ -193,7 +210,8 @@ TEST_F(SessionTransferTest, AGrantThatIsNotItsOwnIsNotWritten) {
   open();
   const protocol::SlotRef slot = granted();
   const std::uint32_t flag = *flags_->take();
-  ASSERT_TRUE(send_copy(flag, {slot.slot, 0, slot.generation + 1}).ok()) << "it may have moved on: no fault";
+  ASSERT_TRUE(send_copy(flag, {slot.slot, 0, slot.generation + 1}).ok())
+      << "it may have moved on: no fault";
   EXPECT_EQ(flags_->wait(flag).status().code(), Code::kNotFound);
   EXPECT_EQ(transfers_.counts().stores, 0U);
   EXPECT_EQ(send_copy(0, slot, protocol::make_piece(3, 0)).status().code(), Code::kInvalidArgument);
@@ -201,20 +219,26 @@ TEST_F(SessionTransferTest, AGrantThatIsNotItsOwnIsNotWritten) {
 
 TEST_F(SessionTransferTest, WhatIsMalformedEndsTheSessionByName) {
   EXPECT_EQ(send_export(2, 0).status().text(), "EXPORT: a descriptor is missing");
-  EXPECT_EQ(send_export(1, 1).status().text(), "EXPORT: a descriptor that belongs to no allocation");
+  EXPECT_EQ(send_export(1, 1).status().text(),
+            "EXPORT: a descriptor that belongs to no allocation");
   EXPECT_EQ(send_export(7, 0).status().text(), "EXPORT: memory of kind 7 is unknown");
   EXPECT_EQ(send_export(1, 0, 0).status().text(), "EXPORT: 0 bytes are no allocation");
   EXPECT_EQ(send_export(1, 0, std::uint64_t{1} << 48).status().code(), Code::kInvalidArgument);
   std::vector<Fd> fds;
   fds.push_back(memory_file(1));
-  EXPECT_EQ(send(Encoder(MessageType::kWithdraw, 0).append(protocol::Withdraw{}), std::move(fds)).status().text(),
+  EXPECT_EQ(send(Encoder(MessageType::kWithdraw, 0).append(protocol::Withdraw{}), std::move(fds))
+                .status()
+                .text(),
             "engines may send descriptors only with EXPORT");
   EXPECT_EQ(send(Encoder(MessageType::kWithdraw, 0).append(protocol::Withdraw{})).status().text(),
             "WITHDRAW: nothing is exported");
 }
 
 TEST_F(SessionTransferTest, AnEngineMaySayWhyItCopiesByItself) {
-  ASSERT_TRUE(send(Encoder(MessageType::kExport, 0).append(protocol::Export{0, 6, 0, 4, {}}).append_text("a\nMI")).ok());
+  ASSERT_TRUE(send(Encoder(MessageType::kExport, 0)
+                       .append(protocol::Export{0, 6, 0, 4, {}})
+                       .append_text("a\nMI"))
+                  .ok());
   EXPECT_EQ(transfers_.way(1).refusal.reason, protocol::TransferReason::kMig);
   EXPECT_EQ(transfers_.way(1).refusal.text, "a\\x0aMI");
 }

@@ -14,7 +14,8 @@ constexpr std::uint64_t kMiB = 1 << 20;
 void ask(ReuseCurve& curve, const TracedRequest& request) {
   for (const std::uint64_t chunk : request.chunks)
     curve.asked(chunk, request.chunk_bytes, static_cast<double>(request.chunk_tokens));
-  curve.asked_in_vain(static_cast<double>(request.tokens - request.chunks.size() * request.chunk_tokens));
+  curve.asked_in_vain(
+      static_cast<double>(request.tokens - request.chunks.size() * request.chunk_tokens));
 }
 
 TEST(ReuseCurveTest, NothingAskedIsNoHit) {
@@ -35,7 +36,8 @@ TEST(ReuseCurveTest, ALoopIsFoundWhereItFits) {
   EXPECT_NEAR(curve.hit_ratio(4), 0.99, 1e-9);
   stats::Estimate estimate;
   curve.fill(estimate);
-  EXPECT_EQ(estimate.reuse_distance.count(stats::DistanceHistogram::kBuckets), 10U) << "asked for the first time";
+  EXPECT_EQ(estimate.reuse_distance.count(stats::DistanceHistogram::kBuckets), 10U)
+      << "asked for the first time";
   EXPECT_EQ(estimate.reuse_distance.sum(), 990 * 9 * kMiB) << "nine others between two uses";
 }
 
@@ -116,18 +118,22 @@ TEST_P(AgainstExactTest, WithinTwoPoints) {
   shape.documents = 1200;
   const testing_support::GeneratedTrace trace(shape);
   const std::uint64_t distinct = distinct_bytes(trace.requests());
-  const auto memory = static_cast<std::uint64_t>(static_cast<double>(distinct) * GetParam().of_distinct);
-  ASSERT_GT(distinct / shape.chunk_bytes, 2 * ReuseCurve::kMaxTracked) << "else no chunk would be sampled";
+  const auto memory =
+      static_cast<std::uint64_t>(static_cast<double>(distinct) * GetParam().of_distinct);
+  ASSERT_GT(distinct / shape.chunk_bytes, 2 * ReuseCurve::kMaxTracked)
+      << "else no chunk would be sampled";
   ReuseCurve curve(memory);
   for (const TracedRequest& request : trace.requests()) ask(curve, request);
   for (const double factor : {0.5, 1.0, 2.0, 4.0}) {
     const auto size = static_cast<std::uint64_t>(static_cast<double>(memory) * factor);
-    EXPECT_NEAR(curve.hit_ratio(factor), simulate(trace.requests(), "lru", size)->hit_ratio(), 0.02) << factor;
+    EXPECT_NEAR(curve.hit_ratio(factor), simulate(trace.requests(), "lru", size)->hit_ratio(), 0.02)
+        << factor;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, AgainstExactTest,
-                         testing::Values(Fraction{"Tight", 0.02}, Fraction{"Middling", 0.1}, Fraction{"Ample", 0.5}),
+                         testing::Values(Fraction{"Tight", 0.02}, Fraction{"Middling", 0.1},
+                                         Fraction{"Ample", 0.5}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace {
 // One request a letter, of one chunk of 1 byte and one token.
 std::vector<TracedRequest> trace_of(std::string_view letters) {
   std::vector<TracedRequest> trace;
-  for (const char letter : letters) trace.push_back({{static_cast<std::uint64_t>(letter)}, 1, 1, 1});
+  for (const char letter : letters)
+    trace.push_back({{static_cast<std::uint64_t>(letter)}, 1, 1, 1});
   return trace;
 }
 std::uint64_t hits(std::string_view letters, std::string_view policy, std::uint64_t size) {
@@ -37,7 +38,8 @@ TEST(SimulationTest, S3FifoKeepsWhatIsUsedThroughAScan) {
 }
 
 TEST(SimulationTest, ARequestFindsWhatComesBeforeTheFirstMissing) {
-  const std::vector<TracedRequest> trace{{{1, 2, 3}, 1, 25, 10}, {{1, 9, 3}, 1, 30, 10}, {{1, 2, 3}, 1, 25, 10}};
+  const std::vector<TracedRequest> trace{
+      {{1, 2, 3}, 1, 25, 10}, {{1, 9, 3}, 1, 30, 10}, {{1, 2, 3}, 1, 25, 10}};
   const Simulated all = *simulate(trace, "lru", 100);
   EXPECT_EQ(all.chunks, 9U);
   EXPECT_EQ(all.chunks_hit, 1U + 3);

@@ -23,7 +23,9 @@ class Below : public testing::Test {
     for (std::uint64_t n = 1; n <= chunks; ++n) grants.push_back(box_.put(1, n));
     return grants;
   }
-  void mark(const protocol::Grant& grant) { box_.store().tiers().mark_written(0, grant.slot, grant.generation); }
+  void mark(const protocol::Grant& grant) {
+    box_.store().tiers().mark_written(0, grant.slot, grant.generation);
+  }
 
   StoreBox box_{16};
   Told told_;
@@ -34,7 +36,8 @@ TEST_F(Below, NothingIsNextWhileThereIsRoom) {
   EXPECT_TRUE(next_to_go().empty());
 }
 
-std::vector<std::uint32_t> slots_of(const std::vector<protocol::Grant>& grants, std::size_t first, std::size_t count) {
+std::vector<std::uint32_t> slots_of(const std::vector<protocol::Grant>& grants, std::size_t first,
+                                    std::size_t count) {
   std::vector<std::uint32_t> slots;
   for (std::size_t i = first; i < first + count; ++i) slots.push_back(grants[i].slot);
   return slots;
@@ -142,8 +145,10 @@ TEST_F(Below, EachTierHasMarksOfItsOwn) {
 // covers F-153
 TEST_F(Below, WhatIsEvictedByNameIsAlsoToGoBelowWhereverItIs) {
   box_.put(1, 1);
-  const std::vector<protocol::BlockHash> hashes{box_.key(1).hash, box_.key(2).hash, box_.key(3).hash, box_.key(4).hash};
-  told_.below = {{box_.key(2).hash.lo, EvictedBelow::kGone}, {box_.key(4).hash.lo, EvictedBelow::kRefused}};
+  const std::vector<protocol::BlockHash> hashes{box_.key(1).hash, box_.key(2).hash,
+                                                box_.key(3).hash, box_.key(4).hash};
+  told_.below = {{box_.key(2).hash.lo, EvictedBelow::kGone},
+                 {box_.key(4).hash.lo, EvictedBelow::kRefused}};
   const protocol::ActCounts counts = box_.store().families().evict(box_.handle(), hashes);
   EXPECT_EQ(counts.found, 2U) << "one here, one below";
   EXPECT_EQ(counts.absent, 1U);

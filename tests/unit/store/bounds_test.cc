@@ -36,14 +36,17 @@ class BoundsTest : public testing::Test {
 };
 
 TEST_F(BoundsTest, VerbsAreDoneInSlices) {
-  using Verb = protocol::ActCounts (FamilyVerbs::*)(std::uint32_t, std::span<const protocol::BlockHash>);
+  using Verb =
+      protocol::ActCounts (FamilyVerbs::*)(std::uint32_t, std::span<const protocol::BlockHash>);
   const std::vector<protocol::BlockHash> asked = hashes(protocol::kMaxKeysPerAct);
-  for (const Verb verb : {&FamilyVerbs::prefetch, &FamilyVerbs::pin, &FamilyVerbs::unpin, &FamilyVerbs::evict}) {
+  for (const Verb verb :
+       {&FamilyVerbs::prefetch, &FamilyVerbs::pin, &FamilyVerbs::unpin, &FamilyVerbs::evict}) {
     std::uint64_t slices = 0;
     protocol::ActCounts counts;
     for (; counts.all() < asked.size() && slices < asked.size(); ++slices)
-      expect_effort(Store::kSliceEffort + kFamily,
-                    [&] { counts += (box_.store().families().*verb)(handle_, std::span(asked).subspan(counts.all())); });
+      expect_effort(Store::kSliceEffort + kFamily, [&] {
+        counts += (box_.store().families().*verb)(handle_, std::span(asked).subspan(counts.all()));
+      });
     EXPECT_EQ(counts.absent, asked.size());
     EXPECT_EQ(slices, asked.size() * kFamily / Store::kSliceEffort);
   }
@@ -59,8 +62,10 @@ TEST_F(BoundsTest, TheSearchForRoomGivesUp) {
     ASSERT_EQ(box_.put(1, key).status, 0U);
   }
   std::vector<protocol::BlockHash> others;
-  for (std::uint64_t n = 10'000; others.size() < grants.size(); ++n) others.push_back(box_.key(n).hash);
-  expect_effort(grants.size() + Store::kReserveEffort + kFamily, [&] { box_.store().reserve(1, key, others, grants); });
+  for (std::uint64_t n = 10'000; others.size() < grants.size(); ++n)
+    others.push_back(box_.key(n).hash);
+  expect_effort(grants.size() + Store::kReserveEffort + kFamily,
+                [&] { box_.store().reserve(1, key, others, grants); });
   EXPECT_EQ(grants.front().status, status_of(protocol::GrantStatus::kGranted));
   EXPECT_EQ(grants.back().status, status_of(protocol::GrantStatus::kNoSpace));
 }

@@ -24,7 +24,8 @@ TEST(Caps, GrantedBytesOfOneSessionAreCappedUntilItCommitsOrGivesBack) {
   const protocol::Grant second = box.reserve(1, 2);
   EXPECT_EQ(box.reserve(1, 3).status, status_of(GrantStatus::kRefused));
   EXPECT_EQ(box.stats().refused_cap, 1U);
-  EXPECT_EQ(box.reserve(2, 3).status, status_of(GrantStatus::kGranted)) << "it is that session's cap alone";
+  EXPECT_EQ(box.reserve(2, 3).status, status_of(GrantStatus::kGranted))
+      << "it is that session's cap alone";
   EXPECT_EQ(box.filled().granted_bytes, 3 * kSlot);
   box.store().commit(1, {first.slot, 0, first.generation, 1});
   EXPECT_EQ(box.reserve(1, 4).status, status_of(GrantStatus::kGranted));
@@ -108,7 +109,8 @@ TEST_F(Holds, OfOneSlotAreOne) {
 TEST_F(Holds, AnnouncedBeforeTheirSlotsHadTheGenerationAreCappedAsWell) {
   hold(0, kSlot);
   const std::uint64_t next = box_.store().last_generation() + 1;
-  for (std::uint32_t n = 0; n < 3; ++n) StoreBox::hold(*region_, n, {0, grants_[n].slot, next + n, 0});
+  for (std::uint32_t n = 0; n < 3; ++n)
+    StoreBox::hold(*region_, n, {0, grants_[n].slot, next + n, 0});
   box_.store().sessions().watch_holds(0, false);
   for (std::uint32_t n = 0; n < 3; ++n) {
     const protocol::Grant grant = box_.put(2, 200 + n);
@@ -159,7 +161,8 @@ TEST(HoldsOfMany, AreLookedAtInSlices) {
   }
   const auto seen = [&box] {
     std::uint64_t places = 0;
-    for (std::uint32_t number = 1; number <= kSessions; ++number) places += box.store().sessions().use_of(number).holds;
+    for (std::uint32_t number = 1; number <= kSessions; ++number)
+      places += box.store().sessions().use_of(number).holds;
     return places;
   };
   std::uint64_t before = 0;
@@ -175,7 +178,8 @@ TEST(HoldsOfMany, AreLookedAtInSlices) {
   EXPECT_EQ(before - seen(), SessionBook::kPlacesATick) << "the next round begins at once";
   box.store().sessions().end(1);
   for (int tick = 6; tick < 11; ++tick) box.store().sessions().watch_holds(100 * tick, false);
-  for (std::uint32_t number = 2; number <= kSessions; ++number) EXPECT_EQ(box.store().sessions().use_of(number).holds, 0U);
+  for (std::uint32_t number = 2; number <= kSessions; ++number)
+    EXPECT_EQ(box.store().sessions().use_of(number).holds, 0U);
 }
 
 // A session with three grants that ended, and the next one of its engine.
@@ -198,7 +202,8 @@ TEST_F(Reattach, WhatIsNotListedComesBackAtOnce) {
   EXPECT_EQ(box_.filled().slots_quarantined, 1U);
   EXPECT_EQ(box_.free_slots(), 3U);
   box_.store().disown(2, listed);
-  EXPECT_EQ(box_.filled().slots_quarantined, 0U) << "the new session says that the writer has stopped";
+  EXPECT_EQ(box_.filled().slots_quarantined, 0U)
+      << "the new session says that the writer has stopped";
   box_.store().sessions().release_quarantine(1);
 }
 

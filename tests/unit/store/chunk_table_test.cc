@@ -62,10 +62,12 @@ class ChunkTableModel : public testing::Test {
     chunks_.free_slot(slot);
   }
   std::uint32_t count(Stage stage) const {
-    return static_cast<std::uint32_t>(std::ranges::count_if(stages_, [&](const auto& one) { return one.second == stage; }));
+    return static_cast<std::uint32_t>(
+        std::ranges::count_if(stages_, [&](const auto& one) { return one.second == stage; }));
   }
   void expect_agreement() {
-    const std::uint32_t pinned = count(Stage::kPinned), committed = count(Stage::kCommitted) + pinned;
+    const std::uint32_t pinned = count(Stage::kPinned),
+                        committed = count(Stage::kCommitted) + pinned;
     const stats::Stats stats = box_.filled();
     ASSERT_EQ(stats.slots_committed, committed);
     ASSERT_EQ(chunks_.committed(), committed);

@@ -27,8 +27,8 @@ struct ReaderResult {
   std::atomic<std::uint64_t> wrong{0};
 };
 
-void read_for_ever(StoreBox& box, protocol::SessionRegion& region, std::uint64_t seed, const std::atomic<bool>& stop,
-                   ReaderResult& result) {
+void read_for_ever(StoreBox& box, protocol::SessionRegion& region, std::uint64_t seed,
+                   const std::atomic<bool>& stop, ReaderResult& result) {
   std::mt19937_64 random(seed);
   // the hold is the first one scanned: a long scan behind it gives the race its chance
   region.holds_used = 1024;
@@ -37,11 +37,14 @@ void read_for_ever(StoreBox& box, protocol::SessionRegion& region, std::uint64_t
     const auto view = box.find(key);
     if (!view) continue;
     result.wrong += view->root != expected(key, view->generation);
-    region.holds[0].exchange(protocol::make_hold(view->slot, view->generation), std::memory_order_seq_cst);
+    region.holds[0].exchange(protocol::make_hold(view->slot, view->generation),
+                             std::memory_order_seq_cst);
     if (box.reader().still_committed(view->slot, view->generation)) {
       if (random() % 16 == 0) std::this_thread::yield();  // a copy takes its time
       const std::uint64_t* payload = words(box, view->offset_bytes);
-      for (int i = 0; i < 8; ++i) result.wrong += payload[i] != expected(key, view->generation) + static_cast<std::uint64_t>(i);
+      for (int i = 0; i < 8; ++i)
+        result.wrong +=
+            payload[i] != expected(key, view->generation) + static_cast<std::uint64_t>(i);
       ++result.read;
     }
     region.holds[0].exchange(0, std::memory_order_seq_cst);
@@ -70,12 +73,14 @@ TEST(StoreConcurrency, ReadersNeverSeeAWrongRootOrByte) {
   std::vector<std::thread> readers;
   for (SessionNumber i = 0; i < 2; ++i) {
     protocol::SessionRegion& region = box.add_session(2 + i);
-    readers.emplace_back([&box, &region, i, &stop, &results] { read_for_ever(box, region, i, stop, results[i]); });
+    readers.emplace_back(
+        [&box, &region, i, &stop, &results] { read_for_ever(box, region, i, stop, results[i]); });
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   do {
     store_many(box, 50'000);
-  } while ((results[0].read < 1000 || results[1].read < 1000) && std::chrono::steady_clock::now() < end);
+  } while ((results[0].read < 1000 || results[1].read < 1000) &&
+           std::chrono::steady_clock::now() < end);
   stop = true;
   for (std::thread& reader : readers) reader.join();
   for (const ReaderResult& result : results) {

@@ -46,7 +46,8 @@ TEST_F(DrainTest, TheColdestContentGoes) {
   for (std::uint64_t n = 0; n < 64; ++n)
     if (n < 30 || n >= 33) box_.store().touch(grants[n].slot, grants[n].generation);
   box_.put(1, large(100));
-  for (std::uint64_t n = 0; n < 64; ++n) EXPECT_EQ(box_.find(n).has_value(), n < 30 || n >= 33) << n;
+  for (std::uint64_t n = 0; n < 64; ++n)
+    EXPECT_EQ(box_.find(n).has_value(), n < 30 || n >= 33) << n;
 }
 
 TEST_F(DrainTest, WhatIsHeldOrPinnedIsPassedOver) {
@@ -71,7 +72,8 @@ TEST_F(DrainTest, AHeldChunkInEveryWindowMeansNoSpaceUntilItIsLetGo) {
   std::vector<protocol::Grant> grants;
   for (std::uint64_t n = 0; n < 64; ++n) grants.push_back(box_.put(1, n));
   for (std::uint32_t n = 0; n < 64; n += 2) StoreBox::hold(region_, n, grants[n]);
-  for (int i = 0; i < 10; ++i) ASSERT_EQ(box_.reserve(1, large(100)).status, status_of(GrantStatus::kNoSpace));
+  for (int i = 0; i < 10; ++i)
+    ASSERT_EQ(box_.reserve(1, large(100)).status, status_of(GrantStatus::kNoSpace));
   for (std::uint32_t n = 0; n < 64; n += 2) EXPECT_TRUE(box_.find(n)) << "held";
   for (auto& hold : region_.holds) hold = 0;
   box_.store().sweep();
@@ -108,7 +110,8 @@ TEST_F(DrainTest, PinningWhatIsBeingDrainedEndsTheDrain) {
 
 TEST_F(DrainTest, ASizeWhoseChunksAreYoungTakesRoomFromAnIdleOne) {
   for (std::uint64_t n = 0; n < 64; ++n) box_.put(1, n);
-  for (std::uint64_t n = 100; n < 400; ++n) ASSERT_EQ(box_.put(1, large(n)).status, status_of(GrantStatus::kGranted));
+  for (std::uint64_t n = 100; n < 400; ++n)
+    ASSERT_EQ(box_.put(1, large(n)).status, status_of(GrantStatus::kGranted));
   const stats::Stats stats = box_.filled();
   EXPECT_GE(stats.slots_committed, 25U - 2) << "all but the idle size's room is used";
   std::uint64_t idle = 0;
@@ -134,7 +137,8 @@ TEST_F(DrainTest, GenerationsNeverRepeatWhereExtentsAreCutAnew) {
 TEST(SlotNumbers, WhenTheyAreUsedUpTheColdestChunkGoes) {
   StoreBox box(64, 1000, 16);
   box.add_session(1);
-  for (std::uint64_t n = 0; n < 40; ++n) ASSERT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted)) << n;
+  for (std::uint64_t n = 0; n < 40; ++n)
+    ASSERT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted)) << n;
   for (std::uint64_t n = 0; n < 40; ++n) EXPECT_EQ(box.find(n).has_value(), n >= 24) << n;
 }
 

@@ -71,9 +71,11 @@ TEST_F(EvictorTest, AFamilyThatIsBeingWrittenStays) {
 TEST_F(EvictorTest, APinnedFamilyStays) {
   fill();
   for (std::uint64_t n = 1; n <= 4; ++n)
-    for (std::uint16_t shard = 0; shard < 2; ++shard) box_.chunks().pin(box_.chunks().index().find(box_.key(n, shard)));
+    for (std::uint16_t shard = 0; shard < 2; ++shard)
+      box_.chunks().pin(box_.chunks().index().find(box_.key(n, shard)));
   EXPECT_FALSE(room());
-  box_.chunks().unpin_all(std::vector{box_.chunks().index().find(box_.key(3, 0)), box_.chunks().index().find(box_.key(3, 1))});
+  box_.chunks().unpin_all(std::vector{box_.chunks().index().find(box_.key(3, 0)),
+                                      box_.chunks().index().find(box_.key(3, 1))});
   EXPECT_TRUE(room());
   EXPECT_FALSE(box_.has(3));
 }

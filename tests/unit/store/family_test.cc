@@ -11,7 +11,8 @@ void put_family(StoreBox& box, std::uint64_t n) {
   box.put(1, box.key(n));
   box.put(1, box.sibling(n));
 }
-std::vector<protocol::BlockHash> hashes(const StoreBox& box, std::initializer_list<std::uint64_t> numbers) {
+std::vector<protocol::BlockHash> hashes(const StoreBox& box,
+                                        std::initializer_list<std::uint64_t> numbers) {
   std::vector<protocol::BlockHash> list;
   for (const std::uint64_t n : numbers) list.push_back(box.key(n).hash);
   return list;
@@ -78,7 +79,8 @@ TEST(Family, OfGroupsOfTwoSizesLeavesTogether) {
     ASSERT_EQ(box.put(1, member(n, 1)).status, status_of(GrantStatus::kGranted));
     whole = 0;
     for (std::uint64_t known = 0; known <= n; ++known) {
-      ASSERT_EQ(box.has(member(known, 0)), box.has(member(known, 1))) << "half a family: " << known << " after " << n;
+      ASSERT_EQ(box.has(member(known, 0)), box.has(member(known, 1)))
+          << "half a family: " << known << " after " << n;
       whole += box.has(member(known, 0));
     }
   }
@@ -104,7 +106,8 @@ TEST(Family, IsWholeWithoutThePartsThatAreNotKept) {
   const protocol::ActCounts kept = box.store().families().pin(handle, hashes(box, {1, 2}));
   EXPECT_EQ(kept.found, 1U);
   EXPECT_EQ(kept.absent, 1U);
-  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {2, 3})).found, 1U) << "one shard of two is no family";
+  EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {2, 3})).found, 1U)
+      << "one shard of two is no family";
 }
 
 TEST(Family, ABadChunkLeavesTheOthersForTheNextStore) {
@@ -122,10 +125,12 @@ TEST(Pins, AreNotEvictedForRoom) {
   StoreBox box(8);
   box.add_session(1);
   for (std::uint64_t n = 1; n <= 4; ++n) put_family(box, n);
-  const protocol::ActCounts counts = box.store().families().pin(box.handle(), hashes(box, {1, 2, 9}));
+  const protocol::ActCounts counts =
+      box.store().families().pin(box.handle(), hashes(box, {1, 2, 9}));
   EXPECT_EQ(counts.found, 2U);
   EXPECT_EQ(counts.absent, 1U);
-  for (std::uint64_t n = 10; n < 40; ++n) ASSERT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted));
+  for (std::uint64_t n = 10; n < 40; ++n)
+    ASSERT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted));
   for (const std::uint64_t n : {1, 2}) {
     EXPECT_TRUE(box.has(box.key(n)));
     EXPECT_TRUE(box.has(box.sibling(n)));
@@ -148,7 +153,8 @@ TEST(Pins, TakeAShareOfTheArenaAtMostAndTwiceIsOnce) {
   EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {1, 2})).found, 2U);
   EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {3})).refused, 1U);
   EXPECT_EQ(box.filled().slots_pinned, 8U / protocol::kPinnedShare);
-  for (std::uint64_t n = 10; n < 20; ++n) EXPECT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted));
+  for (std::uint64_t n = 10; n < 20; ++n)
+    EXPECT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted));
 }
 
 TEST(Pins, AFamilyThatIsNotWholeIsNotPinned) {
@@ -187,7 +193,8 @@ TEST(Verbs, EvictTakesAFamilyOutOfSightAndRefusesWhatIsBeingWritten) {
   StoreBox::hold(region, 0, box.put(1, box.key(1)));
   const protocol::Grant writing = box.reserve(1, box.sibling(1));
   put_family(box, 2);
-  const protocol::ActCounts counts = box.store().families().evict(box.handle(), hashes(box, {1, 7}));
+  const protocol::ActCounts counts =
+      box.store().families().evict(box.handle(), hashes(box, {1, 7}));
   EXPECT_EQ(counts.found, 1U);
   EXPECT_EQ(counts.absent, 1U);
   EXPECT_FALSE(box.has(box.key(1)));
@@ -205,7 +212,8 @@ TEST(Verbs, PrefetchCountsAsUse) {
   box.add_session(1);
   put_family(box, 1);
   put_family(box, 2);
-  const protocol::ActCounts counts = box.store().families().prefetch(box.handle(), hashes(box, {1, 8}));
+  const protocol::ActCounts counts =
+      box.store().families().prefetch(box.handle(), hashes(box, {1, 8}));
   EXPECT_EQ(counts.found, 1U);
   EXPECT_EQ(counts.absent, 1U);
   box.put(1, 3);

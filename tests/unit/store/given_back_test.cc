@@ -21,7 +21,9 @@ class GivenBack : public testing::Test {
     store_.join_namespace(handle);
     return handle;
   }
-  static protocol::Key key(std::uint32_t handle, std::uint64_t n = 1) { return {{n, n}, handle, 0, 0}; }
+  static protocol::Key key(std::uint32_t handle, std::uint64_t n = 1) {
+    return {{n, n}, handle, 0, 0};
+  }
   bool is_open(std::uint32_t handle) const { return store_.namespaces().is_open(handle); }
   bool dropped(std::uint32_t handle) {
     Drop drop{handle, true};
@@ -72,7 +74,8 @@ TEST_F(GivenBack, EvictionForRoomGivesItBack) {
 
 TEST_F(GivenBack, AGrantKeepsItUntilItsWriterHasCommittedOrGivenBack) {
   const std::uint32_t handle = open("a: 1");
-  const protocol::Grant one = box_.reserve(kWriter, key(handle, 1)), two = box_.reserve(kWriter, key(handle, 2));
+  const protocol::Grant one = box_.reserve(kWriter, key(handle, 1)),
+                        two = box_.reserve(kWriter, key(handle, 2));
   store_.leave_namespace(handle);
   store_.disown(kWriter, {one.slot, 0, one.generation});
   ASSERT_TRUE(is_open(handle));
@@ -84,7 +87,8 @@ TEST_F(GivenBack, AGrantKeepsItUntilItsWriterHasCommittedOrGivenBack) {
 
 TEST_F(GivenBack, WhatIsStillWrittenOrReadDoesNotKeepIt) {
   const std::uint32_t handle = open("a: 1");
-  const protocol::Grant written = box_.reserve(kWriter, key(handle, 1)), read = box_.put(kWriter, key(handle, 2));
+  const protocol::Grant written = box_.reserve(kWriter, key(handle, 1)),
+                        read = box_.put(kWriter, key(handle, 2));
   StoreBox::hold(box_.region(kWriter), 0, read);
   const std::uint64_t free = box_.free_slots();
   store_.leave_namespace(handle);
@@ -136,7 +140,8 @@ TEST_F(GivenBack, ATierThatBringsUpAChunkOfAnOldHandleIsRefused) {
   store_.leave_namespace(handle);
   ASSERT_TRUE(is_open(handle)) << "it is on its way";
   ASSERT_TRUE(dropped(handle));
-  EXPECT_EQ(store_.promote(key(handle, 2), 4096, 4096).status, status_of(protocol::GrantStatus::kRefused));
+  EXPECT_EQ(store_.promote(key(handle, 2), 4096, 4096).status,
+            status_of(protocol::GrantStatus::kRefused));
   std::vector<Member> members;
   store_.families().look_at(handle, {1, 1}, members);
   EXPECT_TRUE(members.empty());
@@ -181,12 +186,15 @@ TEST_F(GivenBack, AtRandomTheTableAgreesWithTheIndex) {
     }
     if (!grants.empty() && pick(2) == 0) {
       const protocol::Grant grant = grants[pick(grants.size())];
-      if (grant.status == 0 && pick(3) != 0) store_.commit(kWriter, {grant.slot, 0, grant.generation, 7});
+      if (grant.status == 0 && pick(3) != 0)
+        store_.commit(kWriter, {grant.slot, 0, grant.generation, 7});
       if (grant.status == 0 && pick(3) == 0) store_.report_bad({grant.slot, 0, grant.generation});
-      if (grant.status == 0 && pick(4) == 0) store_.disown(kWriter, {grant.slot, 0, grant.generation});
+      if (grant.status == 0 && pick(4) == 0)
+        store_.disown(kWriter, {grant.slot, 0, grant.generation});
     }
     if (pick(8) == 0) store_.verify_next();
-    if (pick(50) == 0) store_.sessions().set_silent(kWriter, true), store_.sessions().set_silent(kWriter, false);
+    if (pick(50) == 0)
+      store_.sessions().set_silent(kWriter, true), store_.sessions().set_silent(kWriter, false);
     store_.sweep();
     std::uint64_t chunks = 0;
     for (const std::uint32_t handle : store_.namespaces().handles()) {

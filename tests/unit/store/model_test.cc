@@ -65,10 +65,13 @@ class Reference {
     ASSERT_EQ(stats.slots_committed, order_.size());
     ASSERT_EQ(stats.slots_granted, granted_.size());
     ASSERT_EQ(stats.slots_quarantined, quarantined_.size());
-    ASSERT_EQ(stats.slots_pinned, std::count_if(order_.begin(), order_.end(), [](const Chunk& chunk) { return chunk.pinned; }));
+    ASSERT_EQ(stats.slots_pinned, std::count_if(order_.begin(), order_.end(),
+                                                [](const Chunk& chunk) { return chunk.pinned; }));
     ASSERT_EQ(stats.pinned_bytes, stats.slots_pinned * StoreBox::kSlotBytes);
     // Every slot in one place, every byte in a free span or an extent.
-    ASSERT_EQ(box_.free_slots() + order_.size() + granted_.size() + quarantined_.size() + doomed_.size(), kSlots);
+    ASSERT_EQ(
+        box_.free_slots() + order_.size() + granted_.size() + quarantined_.size() + doomed_.size(),
+        kSlots);
     std::uint64_t slots = 0, used = 0;
     for (const stats::SlotSizeStats& size : stats.slot_sizes) {
       slots += size.slots;
@@ -90,13 +93,16 @@ class Reference {
   };
 
   std::uint64_t pick(std::uint64_t bound) { return random_() % bound; }
-  SessionNumber any_session() { return std::next(sessions_.begin(), static_cast<long>(pick(sessions_.size())))->first; }
+  SessionNumber any_session() {
+    return std::next(sessions_.begin(), static_cast<long>(pick(sessions_.size())))->first;
+  }
   void add_session(SessionNumber number) {
     box_.add_session(number);
     sessions_[number];
   }
   std::list<Chunk>::iterator committed(std::uint64_t key) {
-    return std::find_if(order_.begin(), order_.end(), [&](const Chunk& chunk) { return chunk.key == key; });
+    return std::find_if(order_.begin(), order_.end(),
+                        [&](const Chunk& chunk) { return chunk.key == key; });
   }
   bool held(const protocol::Grant& grant) const {
     for (const auto& [number, session] : sessions_) {
@@ -107,9 +113,12 @@ class Reference {
     return false;
   }
 
-  protocol::Key name(std::uint64_t key) const { return key % 2 == 0 ? box_.key(key / 2) : box_.sibling(key / 2); }
+  protocol::Key name(std::uint64_t key) const {
+    return key % 2 == 0 ? box_.key(key / 2) : box_.sibling(key / 2);
+  }
   bool writing(std::uint64_t key) const {
-    return std::any_of(granted_.begin(), granted_.end(), [&](const Writing& w) { return w.key == key; });
+    return std::any_of(granted_.begin(), granted_.end(),
+                       [&](const Writing& w) { return w.key == key; });
   }
   std::vector<std::list<Chunk>::iterator> family(std::uint64_t key) {
     std::vector<std::list<Chunk>::iterator> found;
@@ -125,7 +134,8 @@ class Reference {
   // is held, pinned or being written; such families count as used, and twice as many are looked at
   // next.
   bool make_room() {
-    if (order_.size() + granted_.size() + quarantined_.size() + doomed_.size() < kSlots) return true;
+    if (order_.size() + granted_.size() + quarantined_.size() + doomed_.size() < kSlots)
+      return true;
     std::size_t left = kSlots;
     for (std::size_t batch = 1; left > 0; batch *= 2) {
       std::vector<std::uint64_t> victims;
@@ -144,7 +154,8 @@ class Reference {
       const auto members = family(key);
       if (committed(key) == order_.end()) continue;
       const bool stays = writing(key / 2 * 2) || writing(key / 2 * 2 + 1) ||
-                         std::any_of(members.begin(), members.end(), [](const auto& chunk) { return chunk->pinned; });
+                         std::any_of(members.begin(), members.end(),
+                                     [](const auto& chunk) { return chunk->pinned; });
       for (const auto& chunk : members) {
         if (stays) {
           use(chunk);
@@ -158,7 +169,8 @@ class Reference {
       const std::uint64_t family_of = claimed.front().key / 2;
       auto end = claimed.begin();
       bool is_held = false;
-      for (; end != claimed.end() && end->key / 2 == family_of; ++end) is_held = is_held || held(end->grant);
+      for (; end != claimed.end() && end->key / 2 == family_of; ++end)
+        is_held = is_held || held(end->grant);
       if (is_held) {
         order_.splice(order_.end(), claimed, claimed.begin(), end);
       } else {
@@ -185,7 +197,8 @@ class Reference {
       ASSERT_GT(grant.generation, last_generation_);
       last_generation_ = grant.generation;
       for (const auto* list : {&granted_, &quarantined_})
-        for (const Writing& other : *list) ASSERT_NE(other.grant.slot, grant.slot) << "two writers of one slot";
+        for (const Writing& other : *list)
+          ASSERT_NE(other.grant.slot, grant.slot) << "two writers of one slot";
       for (const Chunk& chunk : order_) ASSERT_NE(chunk.grant.slot, grant.slot);
       for (const protocol::Grant& doomed : doomed_) ASSERT_NE(doomed.slot, grant.slot);
       granted_.push_back({session, key, grant});
@@ -198,7 +211,8 @@ class Reference {
     const Writing writing = granted_[i];
     const std::uint64_t root = box_.write(writing.grant, writing.key);
     if (pick(10) == 0) {  // another session tries
-      box_.store().commit(writing.session + 1000, {writing.grant.slot, 0, writing.grant.generation, root});
+      box_.store().commit(writing.session + 1000,
+                          {writing.grant.slot, 0, writing.grant.generation, root});
       return;
     }
     box_.store().commit(writing.session, {writing.grant.slot, 0, writing.grant.generation, root});
@@ -236,7 +250,8 @@ class Reference {
     std::size_t pinned = 0;
     for (const Chunk& chunk : order_) pinned += chunk.pinned;
     for (const auto& chunk : members) pinned += !chunk->pinned;
-    const protocol::ActCounts counts = box_.store().families().pin(box_.handle(), std::span(&hash, 1));
+    const protocol::ActCounts counts =
+        box_.store().families().pin(box_.handle(), std::span(&hash, 1));
     ASSERT_EQ(counts.absent, members.size() != 2);
     ASSERT_EQ(counts.found, members.size() == 2 && pinned <= kSlots / protocol::kPinnedShare);
     if (counts.found == 0) return;
@@ -261,8 +276,9 @@ class Reference {
     const SessionNumber number = any_session();
     const std::uint32_t place = static_cast<std::uint32_t>(pick(kHoldPlaces));
     protocol::Grant& mine = sessions_[number].holds[place];
-    mine = order_.empty() || pick(2) == 0 ? protocol::Grant{}
-                                          : std::next(order_.begin(), static_cast<long>(pick(order_.size())))->grant;
+    mine = order_.empty() || pick(2) == 0
+               ? protocol::Grant{}
+               : std::next(order_.begin(), static_cast<long>(pick(order_.size())))->grant;
     if (mine.generation == 0) {
       box_.region(number).holds[place] = 0;
     } else {
@@ -308,7 +324,8 @@ class Reference {
   void end_session() {
     const SessionNumber number = any_session();
     to_quarantine(number);
-    const bool any = std::any_of(quarantined_.begin(), quarantined_.end(), [&](const Writing& w) { return w.session == number; });
+    const bool any = std::any_of(quarantined_.begin(), quarantined_.end(),
+                                 [&](const Writing& w) { return w.session == number; });
     ASSERT_EQ(box_.store().sessions().end(number), any);
     sessions_.erase(number);
     ended_.insert(number);
@@ -325,7 +342,8 @@ class Reference {
       const SessionNumber number = *ended_.begin();
       ended_.erase(number);
       box_.store().sessions().release_quarantine(number);
-      std::erase_if(quarantined_, [&](const Writing& writing) { return writing.session == number; });
+      std::erase_if(quarantined_,
+                    [&](const Writing& writing) { return writing.session == number; });
     }
   }
 

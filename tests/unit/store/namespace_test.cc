@@ -6,7 +6,8 @@ namespace {
 
 // covers F-064
 TEST(FingerprintDiff, NamesTheFieldAndBothValues) {
-  const auto difference = diff_fingerprints("engine: vllm\ndtype: bfloat16\n", "engine: vllm\ndtype: float16\n");
+  const auto difference =
+      diff_fingerprints("engine: vllm\ndtype: bfloat16\n", "engine: vllm\ndtype: float16\n");
   EXPECT_EQ(difference.fields, 1U);
   EXPECT_EQ(difference.text, "dtype: bfloat16 -> float16");
 }
@@ -20,25 +21,32 @@ TEST(FingerprintDiff, AFieldThatOneSideLacks) {
 // value than its default.
 TEST(FingerprintDiff, NamesTheDefaultOfAField) {
   const std::string plain = "chunk_tokens: 16\nconfiguration: aa\nmodel.dtype: bfloat16\n";
-  const std::string window = "chunk_tokens: 16\nconfiguration: bb\nmodel.dtype: bfloat16\nmodel.window: 128\n";
+  const std::string window =
+      "chunk_tokens: 16\nconfiguration: bb\nmodel.dtype: bfloat16\nmodel.window: 128\n";
   EXPECT_EQ(diff_fingerprints(plain, window).text, "model.window: (the default) -> 128");
   EXPECT_EQ(diff_fingerprints(window, plain).text, "model.window: 128 -> (the default)");
-  EXPECT_EQ(diff_fingerprints(plain, "shard: 1\n" + window).text, "model.window: (the default) -> 128; shard: (none) -> 1")
+  EXPECT_EQ(diff_fingerprints(plain, "shard: 1\n" + window).text,
+            "model.window: (the default) -> 128; shard: (none) -> 1")
       << "a fact has no default";
   const std::string cut = "chunk_tokens: 16\nconfiguration: cc\nfurther_fields: 2 dd\n";
   EXPECT_EQ(diff_fingerprints(cut, window).text,
-            "further_fields: 2 dd -> (none); model.dtype: (not shown) -> bfloat16; model.window: (not shown) -> 128");
-  const std::string folded = "chunk_tokens: 16\nconfiguration: cc\nfolded_fields: true\nmodel: {1}\n";
+            "further_fields: 2 dd -> (none); model.dtype: (not shown) -> bfloat16; model.window: "
+            "(not shown) -> 128");
+  const std::string folded =
+      "chunk_tokens: 16\nconfiguration: cc\nfolded_fields: true\nmodel: {1}\n";
   EXPECT_EQ(diff_fingerprints(window, folded).text,
-            "model: (not shown) -> {1}; model.dtype: bfloat16 -> (not shown); model.window: 128 -> (not shown)");
+            "model: (not shown) -> {1}; model.dtype: bfloat16 -> (not shown); model.window: 128 -> "
+            "(not shown)");
 }
 
 // One of two fingerprints may have less room for the same value.
 TEST(FingerprintDiff, AValueThatIsCutInOneTextAloneIsEqualByItsDigest) {
   const std::string digest = " (812 characters, 0123456789abcdef0123456789abcdef)";
-  const std::string whole = "overrides: aaaabbbb" + digest + "\n", cut = "overrides: aaaa[4-8 12345678]" + digest + "\n";
+  const std::string whole = "overrides: aaaabbbb" + digest + "\n",
+                    cut = "overrides: aaaa[4-8 12345678]" + digest + "\n";
   EXPECT_EQ(diff_fingerprints(whole + "seed: 1\n", cut + "seed: 2\n").text, "seed: 1 -> 2");
-  const std::string other = "overrides: aaaabbbb (812 characters, 0123456789abcdef0123456789abcde0)\n";
+  const std::string other =
+      "overrides: aaaabbbb (812 characters, 0123456789abcdef0123456789abcde0)\n";
   EXPECT_EQ(diff_fingerprints(whole, other).fields, 1U);
   const std::string no_digest = " (812 characters, ...)\n";
   EXPECT_EQ(diff_fingerprints("a: b" + no_digest, "a: c" + no_digest).fields, 1U);
@@ -47,7 +55,8 @@ TEST(FingerprintDiff, AValueThatIsCutInOneTextAloneIsEqualByItsDigest) {
 TEST(FingerprintDiff, TheDigestOfAllIsNamedWhereNothingElseDiffers) {
   const std::string one = "configuration: ab\ndtype: a\n";
   EXPECT_EQ(diff_fingerprints(one, "configuration: cd\ndtype: b\n").text, "dtype: a -> b");
-  EXPECT_EQ(diff_fingerprints(one, "configuration: cd\ndtype: a\n").text, "configuration: ab -> cd");
+  EXPECT_EQ(diff_fingerprints(one, "configuration: cd\ndtype: a\n").text,
+            "configuration: ab -> cd");
 }
 
 TEST(FingerprintDiff, IsBounded) {
@@ -108,7 +117,9 @@ TEST(Namespaces, TheLargestChunkAndFamilyAreKnown) {
 TEST(Namespaces, ContradictionsAreRefusedByName) {
   NamespaceTable table;
   std::string difference;
-  const auto refused = [&](const NamespaceSpec& spec) { return table.open(spec, 1 << 20, &difference).status(); };
+  const auto refused = [&](const NamespaceSpec& spec) {
+    return table.open(spec, 1 << 20, &difference).status();
+  };
   NamespaceSpec spec = make_spec("a: 1");
   spec.id.lo ^= 1;
   EXPECT_NE(refused(spec).text().find("not the hash"), std::string::npos);
@@ -131,14 +142,17 @@ TEST(Namespaces, ContradictionsAreRefusedByName) {
 TEST(Namespaces, AnotherLayoutOfTheSameTextIsAnotherNamespace) {
   NamespaceTable table;
   std::string difference;
-  const auto open = [&](const NamespaceSpec& spec) { return *table.open(spec, 1 << 20, &difference); };
+  const auto open = [&](const NamespaceSpec& spec) {
+    return *table.open(spec, 1 << 20, &difference);
+  };
   NamespaceSpec more_shards = make_spec("a: 1");
   more_shards.shard_count = 3;
   EXPECT_EQ(open(make_spec("a: 1")), 0U);
   EXPECT_EQ(open(make_spec("a: 1", 4096, 2)), 1U);
   EXPECT_NE(difference.find("the chunk layout alone"), std::string::npos) << difference;
   EXPECT_EQ(open(more_shards), 2U);
-  EXPECT_EQ(open(make_spec("a: 1")), 0U) << "an engine that agrees with an opener shares its chunks";
+  EXPECT_EQ(open(make_spec("a: 1")), 0U)
+      << "an engine that agrees with an opener shares its chunks";
   EXPECT_EQ(open(make_spec("a: 1", 4096, 2)), 1U);
   table.at(1).chunks = 5;
   EXPECT_EQ(*table.by_prefix(table.at(0).spec.id.to_hex()), (std::vector<std::uint32_t>{1, 0, 2}));
@@ -185,12 +199,17 @@ TEST(Namespaces, PartsThatAreNotKeptHaveNoLayout) {
   EXPECT_EQ(*table.open(second, 1 << 20, &difference), handle);
   EXPECT_EQ(table.largest_family_bytes(), 20'480U + 8192U + 12'288U);
   second.parts = {};
-  EXPECT_NE(*table.open(second, 1 << 20, &difference), handle) << "other parts are another namespace";
+  EXPECT_NE(*table.open(second, 1 << 20, &difference), handle)
+      << "other parts are another namespace";
 
-  const auto refused = [&](const NamespaceSpec& one) { return table.open(one, 1 << 20, &difference).status().text(); };
+  const auto refused = [&](const NamespaceSpec& one) {
+    return table.open(one, 1 << 20, &difference).status().text();
+  };
   NamespaceSpec wrong = spec;
   wrong.parts = {0b1111};
-  EXPECT_NE(refused(wrong).find("pieces_per_chunk of group 0 is 0, and the part is kept"), std::string::npos) << refused(wrong);
+  EXPECT_NE(refused(wrong).find("pieces_per_chunk of group 0 is 0, and the part is kept"),
+            std::string::npos)
+      << refused(wrong);
   wrong = spec;
   wrong.groups[0].pieces_per_chunk = 1;
   EXPECT_NE(refused(wrong).find("and the part is left out"), std::string::npos) << refused(wrong);
@@ -200,7 +219,8 @@ TEST(Namespaces, PartsThatAreNotKeptHaveNoLayout) {
   EXPECT_NE(refused(wrong).find("no part of a chunk is left"), std::string::npos) << refused(wrong);
   wrong = spec;
   wrong.parts = {0b11110};
-  EXPECT_NE(refused(wrong).find("behind the last shard and group"), std::string::npos) << refused(wrong);
+  EXPECT_NE(refused(wrong).find("behind the last shard and group"), std::string::npos)
+      << refused(wrong);
   wrong.parts = {1, 1};
   EXPECT_NE(refused(wrong).find("part_words 2"), std::string::npos) << refused(wrong);
 }
@@ -231,7 +251,8 @@ TEST(Namespaces, TheTableIsBounded) {
   std::string difference;
   for (std::uint32_t i = 0; i < protocol::kMaxNamespaces; ++i)
     ASSERT_TRUE(table.open(make_spec("a: " + std::to_string(i)), 1 << 20, &difference).ok());
-  EXPECT_EQ(table.open(make_spec("a: x"), 1 << 20, &difference).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(table.open(make_spec("a: x"), 1 << 20, &difference).status().code(),
+            Code::kResourceExhausted);
   table.join(77);
   EXPECT_FALSE(table.give_back(77)) << "a session has it open";
   table.leave(77);
@@ -266,7 +287,8 @@ TEST(Namespaces, APlaceEndsWithItsLastGeneration) {
 TEST(Namespaces, TheLeastUsedIsOneThatSessionsHaveLeftAndHasNoPins) {
   NamespaceTable table;
   std::string difference;
-  for (std::uint32_t i = 0; i < 4; ++i) table.join(*table.open(make_spec("a: " + std::to_string(i)), 1 << 20, &difference));
+  for (std::uint32_t i = 0; i < 4; ++i)
+    table.join(*table.open(make_spec("a: " + std::to_string(i)), 1 << 20, &difference));
   EXPECT_EQ(table.least_used(), std::nullopt);
   for (const std::uint32_t handle : {2U, 1U, 3U}) table.leave(handle);
   EXPECT_EQ(table.least_used(), 2U);

@@ -31,7 +31,8 @@ class ChunkBox {
   }
   // Grants this slot. The slot is in no list: the test enters the slot.
   void grant(const SlotArena::Slot& slot, const protocol::Key& key, SessionNumber session = 1) {
-    chunks_.index().grant(slot.number, key, {slot.offset_bytes, kPayloadBytes, kPayloadBytes}, session);
+    chunks_.index().grant(slot.number, key, {slot.offset_bytes, kPayloadBytes, kPayloadBytes},
+                          session);
     chunks_.enter_namespace(slot.number);
   }
   // A free slot, or kNoSlot.
@@ -86,8 +87,12 @@ class ChunkBox {
 struct PartsBox {
   explicit PartsBox(std::uint64_t slots) : box(slots) { sessions.add(1, region()); }
 
-  protocol::SessionRegion& region() { return *reinterpret_cast<protocol::SessionRegion*>(memory.get()); }
-  void hold(std::uint32_t slot) { StoreBox::hold(region(), 0, {0, slot, box.chunks().index().generation(slot), 0}); }
+  protocol::SessionRegion& region() {
+    return *reinterpret_cast<protocol::SessionRegion*>(memory.get());
+  }
+  void hold(std::uint32_t slot) {
+    StoreBox::hold(region(), 0, {0, slot, box.chunks().index().generation(slot), 0});
+  }
   void let_go() { region().holds[0].exchange(0); }
 
   ChunkBox box;

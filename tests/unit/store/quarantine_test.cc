@@ -13,7 +13,8 @@ TEST(Quarantine, AnEndedSessionsGrantsWaitForItsLock) {
   const protocol::Grant left = box.reserve(1, 7);
   EXPECT_TRUE(box.store().sessions().end(1));
   const protocol::Grant again = box.reserve(2, 7);
-  EXPECT_EQ(again.status, status_of(GrantStatus::kGranted)) << "a quarantined slot does not block its key";
+  EXPECT_EQ(again.status, status_of(GrantStatus::kGranted))
+      << "a quarantined slot does not block its key";
   EXPECT_NE(again.slot, left.slot);
   EXPECT_EQ(box.reserve(2, 8).status, status_of(GrantStatus::kNoSpace)) << "and is not handed on";
   EXPECT_EQ(box.filled().slots_quarantined, 1U);

@@ -16,7 +16,8 @@ class RemovalsTest : public testing::Test {
  protected:
   PartsBox parts_{64};
   ChunkBox& box_ = parts_.box;
-  Removals removals_{box_.chunks(), parts_.grace, parts_.listeners, parts_.sessions, parts_.readers, parts_.stats};
+  Removals removals_{box_.chunks(),   parts_.grace,   parts_.listeners,
+                     parts_.sessions, parts_.readers, parts_.stats};
 };
 
 TEST_F(RemovalsTest, ADoomedSlotWaitsForItsReader) {
@@ -99,7 +100,8 @@ TEST_F(RemovalsTest, AtRandomExactlyTheSlotsWithoutAReaderAreFreed) {
     parts_.hold(held);
     for (const std::uint32_t slot : slots) removals_.doom(slot);
     removals_.free_doomed();
-    for (const std::uint32_t slot : slots) ASSERT_EQ(box_.state(slot), slot == held ? SlotState::kDying : SlotState::kFree);
+    for (const std::uint32_t slot : slots)
+      ASSERT_EQ(box_.state(slot), slot == held ? SlotState::kDying : SlotState::kFree);
     ASSERT_EQ(box_.free_slots(), 63U);
     ASSERT_EQ(box_.chunks().committed(), 0U);
     parts_.let_go();

@@ -19,7 +19,9 @@ constexpr SessionNumber kWriter = 1, kNew = 9;
 // One life: an index of its own over an arena that all share.
 struct Life {
   Life(std::byte* arena, std::uint64_t first_generation, std::uint64_t tier = 0)
-      : shape{kSlots * 2, IndexShape::buckets_for(kSlots * 2), kSlots * kSlotBytes, first_generation, first_generation, tier},
+      : shape{kSlots * 2,          IndexShape::buckets_for(kSlots * 2),
+              kSlots * kSlotBytes, first_generation,
+              first_generation,    tier},
         index(zeroed_pages(shape.bytes())),
         region(zeroed_pages(sizeof(protocol::SessionRegion))),
         store(shape, index.get(), arena, stats),
@@ -42,7 +44,8 @@ struct Life {
   }
   protocol::Grant put(SessionNumber session, const protocol::Key& key) {
     const protocol::Grant grant = reserve(session, key);
-    if (grant.status == 0) store.commit(session, {grant.slot, 0, grant.generation, key.hash.lo ^ 7});
+    if (grant.status == 0)
+      store.commit(session, {grant.slot, 0, grant.generation, key.hash.lo ^ 7});
     return grant;
   }
   void clear() {
@@ -56,7 +59,8 @@ struct Life {
   }
   // The words of an entry in memory.
   protocol::IndexEntry& entry(std::uint32_t slot) {
-    return reinterpret_cast<protocol::IndexEntry*>(index.get() + sizeof(protocol::IndexHeader))[slot];
+    return reinterpret_cast<protocol::IndexEntry*>(index.get() +
+                                                   sizeof(protocol::IndexHeader))[slot];
   }
   PreviousIndex as_earlier() { return *PreviousIndex::open(index.get(), shape.bytes()); }
   protocol::IndexHeader& header() { return *reinterpret_cast<protocol::IndexHeader*>(index.get()); }
@@ -83,7 +87,9 @@ class Restore : public testing::Test {
     handle_ = first_.open(names_[0].spec);
     small_ = first_.open(names_[2].spec);
   }
-  protocol::Key key(std::uint64_t n, std::uint32_t handle) const { return {{n * 0x9e3779b97f4a7c15ULL, n + 1}, handle, 0, 0}; }
+  protocol::Key key(std::uint64_t n, std::uint32_t handle) const {
+    return {{n * 0x9e3779b97f4a7c15ULL, n + 1}, handle, 0, 0};
+  }
   protocol::Key key(std::uint64_t n) const { return key(n, handle_); }
   Store::Restored restore(std::vector<SessionNumber> alive = {}) {
     second_.emplace(arena_.get(), 5000);
@@ -93,7 +99,8 @@ class Restore : public testing::Test {
   protocol::Key again(std::uint64_t n) { return key(n, second_->open(names_[0].spec)); }
   bool kept(std::uint64_t n) { return second_->reader.find(again(n)).has_value(); }
 
-  const std::vector<EarlierName> names_{{one_shard("a\n")}, {one_shard("b\n")}, {one_shard("c\n", 512)}};
+  const std::vector<EarlierName> names_{
+      {one_shard("a\n")}, {one_shard("b\n")}, {one_shard("c\n", 512)}};
   Memory arena_ = zeroed_pages(kSlots * kSlotBytes);
   Life first_{arena_.get(), 1000};
   std::uint32_t handle_ = 0, small_ = 0;
@@ -144,7 +151,8 @@ TEST_F(Restore, WhatTheLivingWereGrantedIsQuarantinedAndTheOthersIsFree) {
   for (std::uint64_t n = 10; n < 10 + 2 * kSlots; ++n) {
     const protocol::Grant grant = second_->reserve(kNew, again(n));
     given += grant.status == 0;
-    EXPECT_TRUE(grant.status != 0 || grant.offset_bytes != living.offset_bytes) << "its writer may still write";
+    EXPECT_TRUE(grant.status != 0 || grant.offset_bytes != living.offset_bytes)
+        << "its writer may still write";
   }
   EXPECT_EQ(given, kSlots - 1);
   EXPECT_EQ(second_->reserve(kNew, again(1)).status, status_of(protocol::GrantStatus::kNoSpace))
@@ -256,9 +264,12 @@ TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
   const protocol::BlockHash hash = key(3).hash;
-  EXPECT_EQ(second_->store.families().evict(second_->open(names_[0].spec), std::span(&hash, 1)).found, 1U);
+  EXPECT_EQ(
+      second_->store.families().evict(second_->open(names_[0].spec), std::span(&hash, 1)).found,
+      1U);
   second_->clear();
-  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "a hold is still to be announced";
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U)
+      << "a hold is still to be announced";
   protocol::SessionRegion& region = second_->add_session(kNew);
   StoreBox::hold(region, 0, grants[3]);
   second_->store.settled();
@@ -289,7 +300,8 @@ TEST_F(Restore, WhatIsNotCarriedOverIsNotHandedOnUntilItIsSettled) {
   for (std::uint64_t n = 1; n < kSlots; ++n) first_.put(kWriter, key(n));
   second_.emplace(arena_.get(), 5000);
   const std::vector<SessionNumber> alive{kWriter};
-  const Store::Restored restored = second_->store.restore(first_.as_earlier(), std::span(names_).first(1), alive);
+  const Store::Restored restored =
+      second_->store.restore(first_.as_earlier(), std::span(names_).first(1), alive);
   EXPECT_EQ(restored.kept, kSlots - 1);
   EXPECT_EQ(restored.dropped, 1U);
   protocol::SessionRegion& region = second_->add_session(kNew);
@@ -297,7 +309,8 @@ TEST_F(Restore, WhatIsNotCarriedOverIsNotHandedOnUntilItIsSettled) {
   StoreBox::hold(region, 0, lost);
   second_->store.settled();
   second_->store.sweep();
-  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "it is held";
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U)
+      << "it is held";
   region.holds[0] = 0;
   second_->store.sweep();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 1U);
@@ -339,18 +352,25 @@ TEST_F(Restore, WhatIsOddIsDropped) {
       {"another hash", [](auto& e) { e.hash_lo ^= 1; }, false},
       {"another record", [](auto& e) { e.record ^= 1ULL << 40; }, false},
       {"another root", [](auto& e) { e.root ^= 1; }, false},
-      {"outside the arena", [](auto& e) { e.place = protocol::pack_halves(0x7fffffff, 4096); }, true},
-      {"half outside", [](auto& e) { e.place = protocol::pack_halves(kSlots * 2 - 1, 4096); }, true},
-      {"on top of an older one", [](auto& e) { e.place = protocol::pack_halves(protocol::low_half(e.place) - 1, 4096); }, true},
-      {"of another size", [](auto& e) { e.place = protocol::pack_halves(protocol::low_half(e.place), 2048); }, true},
+      {"outside the arena", [](auto& e) { e.place = protocol::pack_halves(0x7fffffff, 4096); },
+       true},
+      {"half outside", [](auto& e) { e.place = protocol::pack_halves(kSlots * 2 - 1, 4096); },
+       true},
+      {"on top of an older one",
+       [](auto& e) { e.place = protocol::pack_halves(protocol::low_half(e.place) - 1, 4096); },
+       true},
+      {"of another size",
+       [](auto& e) { e.place = protocol::pack_halves(protocol::low_half(e.place), 2048); }, true},
       {"of other pieces", [](auto& e) { e.origin = protocol::pack_halves(kWriter, 2048); }, true},
       {"of no pieces", [](auto& e) { e.origin = protocol::pack_halves(kWriter, 0); }, true},
       {"of an unknown namespace", [](auto& e) { e.scope = 1023; }, true},
       {"of a namespace beyond the table", [](auto& e) { e.scope = 0xfffffff0; }, true},
       {"of a shard that there is not", [](auto& e) { e.scope |= 5ULL << 32; }, true},
       {"of a group that there is not", [](auto& e) { e.scope |= 5ULL << 48; }, true},
-      {"of the future", [](auto& e) { e.word = protocol::make_word(SlotState::kCommitted, 1ULL << 50); }, true},
-      {"of no generation", [](auto& e) { e.word = protocol::make_word(SlotState::kCommitted, 0); }, true},
+      {"of the future",
+       [](auto& e) { e.word = protocol::make_word(SlotState::kCommitted, 1ULL << 50); }, true},
+      {"of no generation", [](auto& e) { e.word = protocol::make_word(SlotState::kCommitted, 0); },
+       true},
       {"of no state", [](auto& e) { e.word |= 7; }, true},
   };
   std::vector<protocol::Grant> grants;
@@ -382,18 +402,21 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
   const std::size_t entries = sizeof(protocol::IndexHeader) / 8, entry_words = kSlots * 2 * 8;
   for (int round = 0; round < 3000; ++round) {
     for (int i = 0; i < 6; ++i) {
-      const std::size_t at = random() % 8 == 0 ? random() % words : entries + random() % entry_words;
+      const std::size_t at =
+          random() % 8 == 0 ? random() % words : entries + random() % entry_words;
       const std::uint64_t from = memory[entries + random() % entry_words];
       memory[at] = random() % 3 == 0 ? from : memory[at] ^ (1ULL << random() % 64);
       const auto slot = static_cast<std::uint32_t>(random() % (kSlots * 2));
       if (random() % 2 == 0) {  // a liar that can compute a checksum
         protocol::EntryView view;
-        const Result<PreviousIndex> earlier = PreviousIndex::open(first_.index.get(), first_.shape.bytes());
+        const Result<PreviousIndex> earlier =
+            PreviousIndex::open(first_.index.get(), first_.shape.bytes());
         if (earlier.ok() && earlier->entry_count() == kSlots * 2)
           first_.entry(slot).record = protocol::record_checksum(earlier->read(slot).view);
       }
     }
-    const Result<PreviousIndex> earlier = PreviousIndex::open(first_.index.get(), first_.shape.bytes());
+    const Result<PreviousIndex> earlier =
+        PreviousIndex::open(first_.index.get(), first_.shape.bytes());
     if (earlier.ok()) {
       second_.emplace(arena_.get(), 5000);
       const std::vector<SessionNumber> alive{kWriter, 77};
@@ -418,7 +441,9 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
 TEST(EarlierIndexTest, SaysWhatItCannotReadByName) {
   Memory arena = zeroed_pages(kSlots * kSlotBytes);
   Life life(arena.get(), 1000);
-  const auto why = [&] { return PreviousIndex::open(life.index.get(), life.shape.bytes()).status(); };
+  const auto why = [&] {
+    return PreviousIndex::open(life.index.get(), life.shape.bytes()).status();
+  };
   EXPECT_TRUE(why().ok());
   life.header().version_major = 9;
   EXPECT_EQ(why().code(), Code::kUnsupported);

@@ -42,7 +42,8 @@ TEST_F(SessionBookTest, FromTheGrantToTheEndOfTheQuarantine) {
   EXPECT_TRUE(book_.end(1)) << "a grant is left";
   EXPECT_EQ(box_.state(slot), SlotState::kQuarantined);
   EXPECT_FALSE(book_.granted_chunk(1, box_.ref(slot)));
-  EXPECT_EQ(box_.chunks().index().find(box_.key(keys_)), kNoSlot) << "the key is free for other sessions";
+  EXPECT_EQ(box_.chunks().index().find(box_.key(keys_)), kNoSlot)
+      << "the key is free for other sessions";
   EXPECT_EQ(filled().slots_granted, 0U);
   EXPECT_EQ(filled().slots_quarantined, 1U);
   book_.release_quarantine(1);
@@ -88,7 +89,8 @@ TEST_F(SessionBookTest, AfterRandomMovesTheSumsAgree) {
     if (slots.size() < 32 && random() % 2 == 0) {
       slots[grant(1)] = false;
     } else if (!slots.empty()) {
-      const auto one = std::next(slots.begin(), static_cast<std::ptrdiff_t>(random() % slots.size()));
+      const auto one =
+          std::next(slots.begin(), static_cast<std::ptrdiff_t>(random() % slots.size()));
       SessionBook::Session* session = owner(1, one->first);
       ASSERT_NE(session, nullptr);
       if (!one->second && random() % 2 == 0) {
@@ -99,8 +101,8 @@ TEST_F(SessionBookTest, AfterRandomMovesTheSumsAgree) {
         slots.erase(one);
       }
     }
-    const auto quarantined =
-        static_cast<std::uint64_t>(std::ranges::count_if(slots, [](const auto& slot) { return slot.second; }));
+    const auto quarantined = static_cast<std::uint64_t>(
+        std::ranges::count_if(slots, [](const auto& slot) { return slot.second; }));
     ASSERT_EQ(filled().slots_quarantined, quarantined);
     ASSERT_EQ(filled().slots_granted, slots.size() - quarantined);
     ASSERT_EQ(book_.use_of(1).granted_bytes, slots.size() * ChunkBox::kSlotBytes);

@@ -22,7 +22,8 @@ struct Place {
 
 class ArenaModel {
  public:
-  ArenaModel(std::uint64_t pages, std::uint64_t numbers) : pages_(pages), table_(numbers), arena_(pages * kPage, table_) {}
+  ArenaModel(std::uint64_t pages, std::uint64_t numbers)
+      : pages_(pages), table_(numbers), arena_(pages * kPage, table_) {}
 
   void touch_pages(std::uint64_t pages) {
     touched_ = std::max(touched_, pages);
@@ -119,7 +120,8 @@ TEST(SlotArena, AnEmptyExtentServesAnotherSize) {
   ArenaModel model(100, 200);
   model.touch_pages(100);
   std::vector<std::uint32_t> slots;
-  for (std::uint32_t slot = model.take(3); slot != kNoSlot; slot = model.take(3)) slots.push_back(slot);
+  for (std::uint32_t slot = model.take(3); slot != kNoSlot; slot = model.take(3))
+    slots.push_back(slot);
   EXPECT_EQ(slots.size(), 33U);
   EXPECT_EQ(model.take(50), kNoSlot);
   for (const std::uint32_t slot : slots) model.give(slot);
@@ -133,7 +135,8 @@ TEST(SlotArena, PlacesThatWereNeverGivenOutAreTakenBack) {
   ArenaModel model(128 * 32, 10'000);  // long extents have 32 pages
   model.touch_pages(10 * 32);
   std::uint64_t sizes = 0;
-  for (const std::uint64_t size : {1, 2, 4, 8, 16, 32, 31, 30, 29, 28}) sizes += model.take(size) != kNoSlot;
+  for (const std::uint64_t size : {1, 2, 4, 8, 16, 32, 31, 30, 29, 28})
+    sizes += model.take(size) != kNoSlot;
   EXPECT_EQ(sizes, 10U);
   EXPECT_LT(model.arena().unused_bytes(), 20 * kPage);
   EXPECT_NE(model.take(20), kNoSlot) << "an extent kept unused slots";
@@ -231,7 +234,8 @@ void random_step(ArenaModel& model, std::mt19937_64& random) {
     return;
   }
   const std::uint32_t size = model.arena().size_class(kSizes[random() % 6] * kPage);
-  auto window = random() % 2 == 0 ? model.arena().coldest_window(size, 100) : model.arena().scattered_window(size);
+  auto window = random() % 2 == 0 ? model.arena().coldest_window(size, 100)
+                                  : model.arena().scattered_window(size);
   if (!window) return;
   std::vector<std::uint32_t> slots(1000);
   slots.resize(model.arena().slots_in(window->range, slots));

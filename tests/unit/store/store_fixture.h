@@ -27,7 +27,8 @@ inline Memory zeroed_pages(std::size_t bytes) {
 }
 
 // Two shards of one group: a family has two chunks.
-inline NamespaceSpec make_spec(const std::string& fingerprint, std::uint64_t piece_bytes = 4096, std::uint32_t pieces = 1) {
+inline NamespaceSpec make_spec(const std::string& fingerprint, std::uint64_t piece_bytes = 4096,
+                               std::uint32_t pieces = 1) {
   NamespaceSpec spec;
   spec.id = protocol::namespace_id(fingerprint);
   spec.fingerprint = std::make_shared<const std::string>(fingerprint);
@@ -44,8 +45,10 @@ class StoreBox {
  public:
   static constexpr std::uint64_t kSlotBytes = 8192;
 
-  explicit StoreBox(std::uint64_t slots, std::uint64_t first_generation = 1000, std::uint64_t entries = 0)
-      : shape_{entries != 0 ? entries : slots * 2, IndexShape::buckets_for(slots * 2), slots * kSlotBytes, 1, first_generation},
+  explicit StoreBox(std::uint64_t slots, std::uint64_t first_generation = 1000,
+                    std::uint64_t entries = 0)
+      : shape_{entries != 0 ? entries : slots * 2, IndexShape::buckets_for(slots * 2),
+               slots * kSlotBytes, 1, first_generation},
         index_(zeroed_pages(shape_.bytes())),
         arena_(zeroed_pages(shape_.arena_bytes)),
         store_(shape_, index_.get(), arena_.get(), stats_),
@@ -68,13 +71,17 @@ class StoreBox {
     return *reinterpret_cast<protocol::SessionRegion*>(regions_.at(number).get());
   }
 
-  protocol::Key key(std::uint64_t n) const { return {{n * 0x9e3779b97f4a7c15ULL, n * 0xc2b2ae3d27d4eb4fULL + 1}, handle_, 0, 0}; }
+  protocol::Key key(std::uint64_t n) const {
+    return {{n * 0x9e3779b97f4a7c15ULL, n * 0xc2b2ae3d27d4eb4fULL + 1}, handle_, 0, 0};
+  }
   protocol::Grant reserve(SessionNumber session, const protocol::Key& wanted) {
     protocol::Grant grant{};
     store_.reserve(session, wanted, std::span(&wanted.hash, 1), std::span(&grant, 1));
     return grant;
   }
-  protocol::Grant reserve(SessionNumber session, std::uint64_t n) { return reserve(session, key(n)); }
+  protocol::Grant reserve(SessionNumber session, std::uint64_t n) {
+    return reserve(session, key(n));
+  }
   // Writes payload and table of one piece as an engine does. Returns the root.
   std::uint64_t write(const protocol::Grant& grant, std::uint64_t value) {
     std::byte* slot = arena_.get() + grant.offset_bytes;
@@ -86,7 +93,8 @@ class StoreBox {
   }
   protocol::Grant put(SessionNumber session, std::uint64_t n) {
     const protocol::Grant grant = reserve(session, n);
-    if (grant.status == 0) store_.commit(session, {grant.slot, 0, grant.generation, write(grant, n)});
+    if (grant.status == 0)
+      store_.commit(session, {grant.slot, 0, grant.generation, write(grant, n)});
     return grant;
   }
   std::optional<protocol::EntryView> find(std::uint64_t n) const { return reader_.find(key(n)); }
@@ -113,7 +121,8 @@ class StoreBox {
     const stats::Stats stats = filled();
     return stats.slots_free + stats.unused_bytes / kSlotBytes;
   }
-  static void hold(protocol::SessionRegion& region, std::uint32_t place, const protocol::Grant& grant) {
+  static void hold(protocol::SessionRegion& region, std::uint32_t place,
+                   const protocol::Grant& grant) {
     if (region.holds_used.load() <= place) region.holds_used.store(place + 1);
     region.holds[place].exchange(protocol::make_hold(grant.slot, grant.generation));
   }

@@ -163,7 +163,8 @@ TEST(Store, AHoldOfAnEarlierGenerationDoesNotCount) {
 TEST(Store, GrantsOfOneSessionAreCapped) {
   StoreBox box(protocol::kMaxGrants + 1);
   box.add_session(1);
-  for (std::uint64_t n = 0; n < protocol::kMaxGrants; ++n) ASSERT_EQ(box.reserve(1, n).status, status_of(GrantStatus::kGranted));
+  for (std::uint64_t n = 0; n < protocol::kMaxGrants; ++n)
+    ASSERT_EQ(box.reserve(1, n).status, status_of(GrantStatus::kGranted));
   EXPECT_EQ(box.reserve(1, 1'000'000).status, status_of(GrantStatus::kRefused));
   EXPECT_EQ(box.stats().refused_cap, 1U);
 }
@@ -186,7 +187,8 @@ TEST(Store, ACommittedRecordCarriesItsChecksum) {
   StoreBox box(2);
   box.add_session(1);
   const protocol::Grant grant = box.put(1, 1);
-  const auto* entries = reinterpret_cast<const protocol::IndexEntry*>(box.index() + sizeof(protocol::IndexHeader));
+  const auto* entries =
+      reinterpret_cast<const protocol::IndexEntry*>(box.index() + sizeof(protocol::IndexHeader));
   EXPECT_EQ(entries[grant.slot].record.load(), protocol::record_checksum(*box.find(1)));
 }
 
@@ -211,7 +213,8 @@ TEST(Store, ABadChunkGoesWhetherOrNotTheBytesAreBad) {
   EXPECT_EQ(box.stats().bad_confirmed, 1U);
   box.store().sweep();
   EXPECT_EQ(box.reserve(1, 3).slot, torn.slot);
-  EXPECT_EQ(box.reserve(1, 4).status, status_of(GrantStatus::kNoSpace)) << "the good one is still being read";
+  EXPECT_EQ(box.reserve(1, 4).status, status_of(GrantStatus::kNoSpace))
+      << "the good one is still being read";
   region.holds[0] = 0;
   box.store().sweep();
   EXPECT_EQ(box.reserve(1, 4).slot, good.slot);
@@ -234,7 +237,8 @@ TEST(Store, DroppingANamespaceSparesTheOthersAndRefusesWhatIsBeingWritten) {
   EXPECT_FALSE(box.find(2));
   EXPECT_TRUE(box.reader().find(spared));
   EXPECT_FALSE(box.reader().still_committed(held.slot, held.generation));
-  EXPECT_EQ(box.reserve(1, 3).status, status_of(GrantStatus::kGranted)) << "a doomed grant does not block its key";
+  EXPECT_EQ(box.reserve(1, 3).status, status_of(GrantStatus::kGranted))
+      << "a doomed grant does not block its key";
   box.store().commit(1, {writing.slot, 0, writing.generation, 5});
   EXPECT_FALSE(box.find(3));
   EXPECT_EQ(box.stats().refused_commit, 1U);

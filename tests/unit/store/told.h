@@ -13,10 +13,16 @@ namespace larder::store::testing_support {
 
 class Told final : public ChunkListener {
  public:
-  void committed(const protocol::EntryView& chunk) override { committed_roots.push_back(chunk.root); }
+  void committed(const protocol::EntryView& chunk) override {
+    committed_roots.push_back(chunk.root);
+  }
   void used(const protocol::EntryView& chunk) override { used_roots.push_back(chunk.root); }
-  void came_up(const protocol::EntryView& chunk, std::uint32_t) override { came_up_keys.push_back(chunk.key); }
-  bool wants(const protocol::EntryView& chunk) const override { return !unwanted.contains(chunk.key.hash.lo); }
+  void came_up(const protocol::EntryView& chunk, std::uint32_t) override {
+    came_up_keys.push_back(chunk.key);
+  }
+  bool wants(const protocol::EntryView& chunk) const override {
+    return !unwanted.contains(chunk.key.hash.lo);
+  }
   EvictedBelow evicted(const protocol::Key& key) override {
     evicted_keys.push_back(key);
     return below.contains(key.hash.lo) ? below.at(key.hash.lo) : EvictedBelow::kAbsent;

@@ -26,7 +26,8 @@ TEST(UseAgesTest, AWeekIsToldCoarsely) {
   constexpr std::uint64_t kTicks = 7ULL * 24 * 3600;
   for (std::uint64_t tick = 0; tick <= kTicks; ++tick) ages.tick(1000 * tick, tick);
   for (const std::uint64_t stamp : {kTicks / 100, kTicks / 2, kTicks - kTicks / 20, kTicks}) {
-    const double age = 1000.0 * static_cast<double>(kTicks - stamp), told = static_cast<double>(*ages.age_ms(stamp));
+    const double age = 1000.0 * static_cast<double>(kTicks - stamp),
+                 told = static_cast<double>(*ages.age_ms(stamp));
     EXPECT_NEAR(told, age, 1000.0 * kTicks / 200) << stamp;
   }
 }

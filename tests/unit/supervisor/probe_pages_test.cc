@@ -28,8 +28,8 @@ TEST(ProbePages, AnEngineWaitsForTheGraceOfAStartAndNoLonger) {
   clock.advance_ms(19'999);
   EXPECT_THAT(get(state, "/startupz"), StartsWith(kNo));
   clock.advance_ms(1);
-  EXPECT_THAT(get(state, "/startupz"),
-              AllOf(StartsWith(kYes), HasSubstr("without its cache"), HasSubstr("memory.size is missing")));
+  EXPECT_THAT(get(state, "/startupz"), AllOf(StartsWith(kYes), HasSubstr("without its cache"),
+                                             HasSubstr("memory.size is missing")));
   EXPECT_THAT(get(state, "/readyz"), AllOf(StartsWith(kNo), HasSubstr("memory.size is missing")));
 }
 
@@ -57,7 +57,8 @@ TEST(ProbePages, TellsTheOperatorWhy) {
   ProbePages state(clock, 20'000);
   state.started();
   state.down("said \"no\"", true);
-  EXPECT_THAT(get(state, "/v1/supervisor"), HasSubstr(R"({"ready":false,"why":"said \"no\"","starts":1,"out_of_memory":true})"));
+  EXPECT_THAT(get(state, "/v1/supervisor"),
+              HasSubstr(R"({"ready":false,"why":"said \"no\"","starts":1,"out_of_memory":true})"));
   EXPECT_THAT(get(state, "/metrics"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(state.answer("POST /healthz HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 404"));
 }

@@ -42,9 +42,10 @@ class SupervisorTest : public testing::Test {
   ~SupervisorTest() override { fs::remove_all(folder_); }
 
   // Runs the shell's `script`; ends by SIGTERM as soon as `enough` is true.
-  int keep(const std::string& script, Supervisor::Ask ask, const std::function<bool(Supervisor&)>& enough,
-           const SupervisorTimes& times = kFast) {
-    const std::vector<std::string> command{"/bin/sh", "-c", "echo x >> " + (folder_ / "runs").string() + "; " + script};
+  int keep(const std::string& script, Supervisor::Ask ask,
+           const std::function<bool(Supervisor&)>& enough, const SupervisorTimes& times = kFast) {
+    const std::vector<std::string> command{
+        "/bin/sh", "-c", "echo x >> " + (folder_ / "runs").string() + "; " + script};
     Supervisor supervisor(command, std::move(ask), signals_, clock_, times);
     return run(supervisor, enough);
   }
@@ -74,11 +75,12 @@ class SupervisorTest : public testing::Test {
 // covers F-210, F-213
 TEST_F(SupervisorTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
   std::string why;
-  const int status = keep("echo memory.size is wrong >&2; exit 2", not_there, [&](Supervisor& supervisor) {
-    if (runs() < 5) return false;
-    why = page(supervisor, "/readyz");  // of the runs before this one
-    return true;
-  });
+  const int status =
+      keep("echo memory.size is wrong >&2; exit 2", not_there, [&](Supervisor& supervisor) {
+        if (runs() < 5) return false;
+        why = page(supervisor, "/readyz");  // of the runs before this one
+        return true;
+      });
   // No program ran, or the program ended by itself or by the forwarded SIGTERM: if one was just
   // running either may be first.
   EXPECT_THAT(status, AnyOf(0, 2, 128 + SIGTERM));
@@ -88,7 +90,8 @@ TEST_F(SupervisorTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
 // A child of the program that lives on holds its standard error open.
 TEST_F(SupervisorTest, WhatItLeavesBehindKeepsNobodyWaiting) {
   const auto began = clock_.now_ms();
-  keep("sleep 60 & echo $! > " + (folder_ / "left").string() + "; exit 1", not_there, [&](Supervisor&) { return runs() >= 2; });
+  keep("sleep 60 & echo $! > " + (folder_ / "left").string() + "; exit 1", not_there,
+       [&](Supervisor&) { return runs() >= 2; });
   EXPECT_LT(clock_.now_ms() - began, 50'000U);
   pid_t left = 0;
   std::ifstream(folder_ / "left") >> left;
@@ -120,8 +123,11 @@ TEST_F(SupervisorTest, AProgramThatIsNotThereEndsNothing) {
 TEST_F(SupervisorTest, OneThatIsReadyIsLeftAloneAndStoppedByItsSignal) {
   const std::string up = (folder_ / "up").string();
   const int status = keep(
-      "trap 'exit 7' TERM; echo up > " + up + "; while :; do sleep 0.01; done", [] { return Status(); },
-      [&](Supervisor& supervisor) { return fs::exists(up) && page(supervisor, "/readyz").find("200") != std::string::npos; });
+      "trap 'exit 7' TERM; echo up > " + up + "; while :; do sleep 0.01; done",
+      [] { return Status(); },
+      [&](Supervisor& supervisor) {
+        return fs::exists(up) && page(supervisor, "/readyz").find("200") != std::string::npos;
+      });
   EXPECT_EQ(status, 7);
   EXPECT_EQ(runs(), 1U);
 }
@@ -130,7 +136,9 @@ TEST_F(SupervisorTest, OneThatIsReadyIsLeftAloneAndStoppedByItsSignal) {
 // covers F-211
 TEST_F(SupervisorTest, OneThatHangsIsKilledAndRunAgain) {
   std::atomic<int> asked = 0;
-  const auto ask = [&asked] { return ++asked == 1 ? Status() : Status(Code::kDeadlineExceeded, "took it and gave no answer"); };
+  const auto ask = [&asked] {
+    return ++asked == 1 ? Status() : Status(Code::kDeadlineExceeded, "took it and gave no answer");
+  };
   keep("exec sleep 600", ask, [&](Supervisor&) { return runs() >= 2; });
   EXPECT_GE(runs(), 2U);
 }
@@ -159,7 +167,8 @@ TEST_F(SupervisorTest, SighupIsPassedOn) {
   const std::string heard = (folder_ / "heard").string();
   bool sent = false;
   keep(
-      "trap 'echo x > " + heard + "' HUP; trap 'exit 0' TERM; echo up > " + heard + ".up; while :; do sleep 0.01; done",
+      "trap 'echo x > " + heard + "' HUP; trap 'exit 0' TERM; echo up > " + heard +
+          ".up; while :; do sleep 0.01; done",
       [] { return Status(); },
       [&](Supervisor&) {
         if (!sent && fs::exists(heard + ".up")) sent = ::kill(::getpid(), SIGHUP) == 0;

@@ -21,7 +21,8 @@ class HeldTier final : public tiers::Tier {
     std::uint64_t deadline_ns = 0;
   };
 
-  void store(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::vector<std::byte> bytes) {
+  void store(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
+             std::vector<std::byte> bytes) {
     chunks_[order(key)] = {facts, std::move(bytes)};
   }
   void lose(const tiers::ChunkKey& key) { chunks_.erase(order(key)); }
@@ -33,7 +34,12 @@ class HeldTier final : public tiers::Tier {
   void finish_one(Status status = {}, bool busy = false) {
     const Get get = waiting_.front();
     waiting_.pop_front();
-    tiers::Message message{tiers::Message::Kind::kDone, tiers::Operation::kGet, busy, get.ticket, std::move(status), {}};
+    tiers::Message message{tiers::Message::Kind::kDone,
+                           tiers::Operation::kGet,
+                           busy,
+                           get.ticket,
+                           std::move(status),
+                           {}};
     const auto found = chunks_.find(order(get.key));
     if (message.status.ok() && found == chunks_.end()) message.status = {Code::kNotFound, ""};
     if (message.status.ok()) {
@@ -49,7 +55,8 @@ class HeldTier final : public tiers::Tier {
   void release() {
     for (const Get& get : std::exchange(busy_, {})) {
       std::memset(get.slot.data(), 0x5a, get.slot.size());  // until now the device wrote
-      messages_.push_back({tiers::Message::Kind::kReleased, tiers::Operation::kGet, false, get.ticket, {}, {}});
+      messages_.push_back(
+          {tiers::Message::Kind::kReleased, tiers::Operation::kGet, false, get.ticket, {}, {}});
     }
   }
   void degrade() { state_ = {false, false, "test"}; }
@@ -70,23 +77,27 @@ class HeldTier final : public tiers::Tier {
   }
   std::size_t most_probes = 16;
 
-  Status put(tiers::Ticket, const tiers::ChunkKey&, const tiers::ChunkFacts&, std::span<const std::byte>,
-             std::uint64_t) override {
+  Status put(tiers::Ticket, const tiers::ChunkKey&, const tiers::ChunkFacts&,
+             std::span<const std::byte>, std::uint64_t) override {
     return {Code::kUnavailable, "not here"};
   }
-  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
+  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot,
+             std::uint64_t deadline_ns) override {
     if (!state_.takes_gets) return {Code::kUnavailable, state_.reason};
     ++gets_;
     waiting_.push_back({ticket, key, slot, deadline_ns});
     return {};
   }
-  Status probe(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
+  Status probe(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys,
+               std::uint64_t) override {
     if (!state_.takes_gets) return {Code::kUnavailable, state_.reason};
     if (tier_probes_.size() >= most_probes) return {Code::kResourceExhausted, "too many looks"};
     tier_probes_.push_back({ticket, {keys.begin(), keys.end()}});
     return {};
   }
-  Status drop_namespace(tiers::Ticket, const protocol::NamespaceId&, std::uint64_t) override { return {}; }
+  Status drop_namespace(tiers::Ticket, const protocol::NamespaceId&, std::uint64_t) override {
+    return {};
+  }
   Status clear(tiers::Ticket, std::uint64_t) override { return {}; }
   Status flush(tiers::Ticket, std::uint64_t) override { return {}; }
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
@@ -95,15 +106,19 @@ class HeldTier final : public tiers::Tier {
   }
   void forget(const tiers::ChunkKey& key, std::uint64_t) override { lose(key); }
   int message_fd() const override { return -1; }
-  void take_messages(std::vector<tiers::Message>& out) override { out = std::exchange(messages_, {}); }
+  void take_messages(std::vector<tiers::Message>& out) override {
+    out = std::exchange(messages_, {});
+  }
   tiers::TierState state() const override { return state_; }
   tiers::TierCounters counters() const override { return {}; }
   bool close(std::uint64_t) override { return true; }
 
  private:
-  using Order = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint16_t, std::uint16_t>;
+  using Order = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+                           std::uint16_t, std::uint16_t>;
   static Order order(const tiers::ChunkKey& key) {
-    return {key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi, key.shard, key.group};
+    return {key.namespace_id.lo, key.namespace_id.hi, key.hash.lo,
+            key.hash.hi,         key.shard,           key.group};
   }
   struct Chunk {
     tiers::ChunkFacts facts;

@@ -28,17 +28,20 @@ class LowerTiersTest : public testing::Test {
   Kind& add(TierKind kind) {
     auto tier = std::make_unique<Kind>();
     Kind& added = *tier;
-    tiers_.push_back({std::make_unique<TierLink>(kind, std::move(tier), "/a place"), *ResidencyFilter::create(0)});
+    tiers_.push_back({std::make_unique<TierLink>(kind, std::move(tier), "/a place"),
+                      *ResidencyFilter::create(0)});
     return added;
   }
   LowerTiers& open() {
-    below_ = std::make_unique<LowerTiers>(std::move(tiers_), config_, box_.store(), box_.stats(), clock_,
-                                          std::span(box_.arena(), kSlots * StoreBox::kSlotBytes));
+    below_ =
+        std::make_unique<LowerTiers>(std::move(tiers_), config_, box_.store(), box_.stats(), clock_,
+                                     std::span(box_.arena(), kSlots * StoreBox::kSlotBytes));
     return *below_;
   }
   void probe(std::uint32_t request, std::uint32_t deadline_ms = 1000) {
     const std::vector hashes{box_.key(1).hash};
-    ASSERT_TRUE(below_->probes()->probe(1, request, {box_.handle(), deadline_ms, 1, 0}, hashes).ok());
+    ASSERT_TRUE(
+        below_->probes()->probe(1, request, {box_.handle(), deadline_ms, 1, 0}, hashes).ok());
     while (below_->go_on()) {
     }
   }
@@ -72,7 +75,8 @@ TEST_F(LowerTiersTest, PeersAndTheBackendAreAskedSideBySide) {
   const auto put = [&](HeldTier& tier, std::uint64_t n) {
     const protocol::NamespaceId id = box_.store().namespaces().at(box_.handle()).spec.id;
     for (const protocol::Key& key : {box_.key(n), box_.sibling(n)})
-      tier.store({id, key.hash, key.shard, key.group}, {n, 4096, 4096, n}, std::vector<std::byte>(StoreBox::kSlotBytes));
+      tier.store({id, key.hash, key.shard, key.group}, {n, 4096, 4096, n},
+                 std::vector<std::byte>(StoreBox::kSlotBytes));
   };
   put(peers, 1);
   put(backend, 1);
@@ -196,8 +200,8 @@ TEST_F(LowerTiersTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
   EXPECT_EQ(said(), "");
   // 20 KiB for each of two shards; a quarter of memory has 32
   const std::uint32_t large = box_.open("field: large\n", 16'384);
-  EXPECT_THAT(said(),
-              testing::AllOf(testing::HasSubstr("memory.size: "), testing::HasSubstr("Set memory.size to at least 1 MiB")));
+  EXPECT_THAT(said(), testing::AllOf(testing::HasSubstr("memory.size: "),
+                                     testing::HasSubstr("Set memory.size to at least 1 MiB")));
   box_.store().join_namespace(large);
   box_.store().leave_namespace(large);
   EXPECT_EQ(said(), "") << "it is closed, and no chunk of it is left";
@@ -260,8 +264,8 @@ TEST_F(LowerTiersTest, WhoIsNotWellIsNamed) {
   view = {};
   below_->fill(view);
   EXPECT_TRUE(view.disk.serving && !view.backend.serving);
-  EXPECT_THAT(view.fallbacks,
-              ElementsAre(AllOf(Field(&stats::Fallback::kind, "backend"), Field(&stats::Fallback::why, "no connection"))));
+  EXPECT_THAT(view.fallbacks, ElementsAre(AllOf(Field(&stats::Fallback::kind, "backend"),
+                                                Field(&stats::Fallback::why, "no connection"))));
 }
 
 }  // namespace

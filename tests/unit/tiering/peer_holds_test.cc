@@ -22,10 +22,14 @@ class PeerHoldsTest : public testing::Test {
     EXPECT_TRUE(server.ok()) << server.status().to_string();
     exchange_ = &(*server)->exchange();
     (*server)->stop();  // its thread takes no reply from the test
-    holds_ = std::make_unique<PeerHolds>(*std::move(server), box_.store(), kSlots * StoreBox::kSlotBytes);
+    holds_ = std::make_unique<PeerHolds>(*std::move(server), box_.store(),
+                                         kSlots * StoreBox::kSlotBytes);
   }
-  tiers::ChunkKey chunk(std::uint64_t n) { return {box_.store().namespaces().at(box_.handle()).spec.id, box_.key(n).hash, 0, 0}; }
-  std::vector<std::optional<peer::HeldChunk>> ask(const std::vector<tiers::ChunkKey>& keys, bool hold = true) {
+  tiers::ChunkKey chunk(std::uint64_t n) {
+    return {box_.store().namespaces().at(box_.handle()).spec.id, box_.key(n).hash, 0, 0};
+  }
+  std::vector<std::optional<peer::HeldChunk>> ask(const std::vector<tiers::ChunkKey>& keys,
+                                                  bool hold = true) {
     exchange_->ask({7, keys, hold});
     holds_->deliver();
     while (holds_->go_on()) {

@@ -22,13 +22,17 @@ class PromoterBox {
         source(link, *below, clock),
         backend_region(*ResidencyFilter::create(0)),
         backend_source(backend_link, *backend_region, clock),
-        promotions(sources, memory.store(), memory.stats(), clock, std::span(memory.arena(), slots * kSlotBytes)),
+        promotions(sources, memory.store(), memory.stats(), clock,
+                   std::span(memory.arena(), slots * kSlotBytes)),
         probes(shared, sources, promotions, memory.store(), memory.stats(), clock) {}
 
   tiers::ChunkKey chunk(const protocol::Key& key) {
-    return {memory.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
+    return {memory.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard,
+            key.group};
   }
-  std::vector<protocol::Key> family(std::uint64_t n) const { return {memory.key(n), memory.sibling(n)}; }
+  std::vector<protocol::Key> family(std::uint64_t n) const {
+    return {memory.key(n), memory.sibling(n)};
+  }
   // Every byte of the family's chunks is its number.
   void put_below(std::uint64_t n) {
     for (const protocol::Key& key : family(n)) put_into(tier, *below, key, n);
@@ -37,15 +41,18 @@ class PromoterBox {
   void put_into_backend(std::uint64_t n) {
     for (const protocol::Key& key : family(n)) put_into(backend, *backend_region, key, n);
   }
-  void put_into(HeldTier& where, ResidencyFilter& region, const protocol::Key& key, std::uint64_t n) {
-    where.store(chunk(key), {n, 4096, 4096, n}, std::vector<std::byte>(kSlotBytes, static_cast<std::byte>(n)));
+  void put_into(HeldTier& where, ResidencyFilter& region, const protocol::Key& key,
+                std::uint64_t n) {
+    where.store(chunk(key), {n, 4096, 4096, n},
+                std::vector<std::byte>(kSlotBytes, static_cast<std::byte>(n)));
     region.added(chunk(key));
   }
-  void fetch(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000,
-             store::SessionNumber session = 1) {
+  void fetch(std::uint32_t request, const std::vector<std::uint64_t>& numbers,
+             std::uint32_t deadline_ms = 1000, store::SessionNumber session = 1) {
     std::vector<protocol::BlockHash> hashes;
     for (const std::uint64_t n : numbers) hashes.push_back(memory.key(n).hash);
-    const protocol::Fetch asked{memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0};
+    const protocol::Fetch asked{memory.handle(), deadline_ms,
+                                static_cast<std::uint32_t>(hashes.size()), 0};
     EXPECT_TRUE(promotions.fetch(session, request, asked, hashes).ok());
     turn();
   }
@@ -82,13 +89,14 @@ class PromoterBox {
       turn();
     }
   }
-  void probe(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000,
-             store::SessionNumber session = 1) {
+  void probe(std::uint32_t request, const std::vector<std::uint64_t>& numbers,
+             std::uint32_t deadline_ms = 1000, store::SessionNumber session = 1) {
     EXPECT_TRUE(try_probe(request, numbers, deadline_ms, session).ok());
     turn();
   }
   // With kProbeEach.
-  void probe_each(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000) {
+  void probe_each(std::uint32_t request, const std::vector<std::uint64_t>& numbers,
+                  std::uint32_t deadline_ms = 1000) {
     EXPECT_TRUE(try_probe(request, numbers, deadline_ms, 1, protocol::kProbeEach).ok());
     turn();
   }
@@ -102,18 +110,21 @@ class PromoterBox {
     return places;
   }
   bool tells_each(std::uint32_t request) const { return each_.at({1, request}).has_value(); }
-  Status try_probe(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms,
-                   store::SessionNumber session, std::uint32_t flags = 0) {
+  Status try_probe(std::uint32_t request, const std::vector<std::uint64_t>& numbers,
+                   std::uint32_t deadline_ms, store::SessionNumber session,
+                   std::uint32_t flags = 0) {
     std::vector<protocol::BlockHash> hashes;
     for (const std::uint64_t n : numbers) hashes.push_back(memory.key(n).hash);
-    return probes.probe(session, request, {memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), flags},
-                        hashes);
+    return probes.probe(
+        session, request,
+        {memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), flags}, hashes);
   }
   void finish_probe(Status status = {}) {
     backend.finish_probe(std::move(status));
     turn();
   }
-  std::optional<protocol::Probed> probed(std::uint32_t request, store::SessionNumber session = 1) const {
+  std::optional<protocol::Probed> probed(std::uint32_t request,
+                                         store::SessionNumber session = 1) const {
     const auto found = probed_.find({session, request});
     return found == probed_.end() ? std::nullopt : std::optional(found->second);
   }
@@ -122,9 +133,11 @@ class PromoterBox {
     const std::optional<protocol::Probed> probed = this->probed(request, session);
     if (!probed) return "nothing";
     static constexpr std::string_view kReasons[] = {"all", "late", "failed", "bound"};
-    return std::to_string(probed->families) + " " + std::to_string(probed->shared) + " " + std::string(kReasons[probed->reason]);
+    return std::to_string(probed->families) + " " + std::to_string(probed->shared) + " " +
+           std::string(kReasons[probed->reason]);
   }
-  std::optional<protocol::Fetched> answer(std::uint32_t request, store::SessionNumber session = 1) const {
+  std::optional<protocol::Fetched> answer(std::uint32_t request,
+                                          store::SessionNumber session = 1) const {
     const auto found = answers_.find({session, request});
     return found == answers_.end() ? std::nullopt : std::optional(found->second);
   }
@@ -132,7 +145,8 @@ class PromoterBox {
   std::string told(std::uint32_t request, store::SessionNumber session = 1) const {
     const std::optional<protocol::Fetched> fetched = answer(request, session);
     if (!fetched) return "nothing";
-    static constexpr std::string_view kReasons[] = {"all", "absent", "late", "no room", "failed", "bound"};
+    static constexpr std::string_view kReasons[] = {"all",     "absent", "late",
+                                                    "no room", "failed", "bound"};
     return std::to_string(fetched->families) + " " + std::string(kReasons[fetched->reason]);
   }
   bool in_memory(std::uint64_t n) const {
@@ -143,7 +157,8 @@ class PromoterBox {
   // Grants that a stranger gets out of so many asked for: how much may be evicted.
   std::uint64_t grants(std::uint64_t asked) {
     std::uint64_t granted = 0;
-    for (std::uint64_t i = 0; i < asked; ++i) granted += memory.reserve(stranger_, next_stranger_++).status == 0;
+    for (std::uint64_t i = 0; i < asked; ++i)
+      granted += memory.reserve(stranger_, next_stranger_++).status == 0;
     return granted;
   }
   void add_stranger(store::SessionNumber number) {
@@ -171,7 +186,8 @@ class PromoterBox {
   std::uint64_t next_stranger_ = 1'000'000;
   std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Fetched> answers_;
   std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Probed> probed_;
-  std::map<std::pair<store::SessionNumber, std::uint32_t>, std::optional<protocol::ProbedEach>> each_;
+  std::map<std::pair<store::SessionNumber, std::uint32_t>, std::optional<protocol::ProbedEach>>
+      each_;
 };
 
 }  // namespace larder::tiering::testing_support

@@ -19,7 +19,11 @@ class PromoterTest : public testing::Test {
     }
   }
   // The engines' view.
-  bool serving() const { return protocol::ResidencyReader::open(box_.below->data(), box_.below->bytes())->speed().serving; }
+  bool serving() const {
+    return protocol::ResidencyReader::open(box_.below->data(), box_.below->bytes())
+        ->speed()
+        .serving;
+  }
 
   PromoterBox box_{kSlots};
 };
@@ -68,7 +72,8 @@ TEST_F(PromoterTest, AChunkOfAnotherLayoutBelowIsAbsent) {
   box_.put_below(1);
   const protocol::Key key = box_.memory.key(2);
   for (const protocol::Key& one : box_.family(2))
-    box_.tier.store(box_.chunk(one), {2, 2048, 2048, 2}, std::vector<std::byte>(PromoterBox::kSlotBytes));
+    box_.tier.store(box_.chunk(one), {2, 2048, 2048, 2},
+                    std::vector<std::byte>(PromoterBox::kSlotBytes));
   box_.fetch(7, {1, 2});
   EXPECT_EQ(box_.tier.gets(), 2U) << "it is not read";
   box_.finish_reads();
@@ -149,13 +154,18 @@ TEST_F(PromoterTest, WhatIsBeingDroppedBelowIsNotRead) {
   box_.put_below(1);
   box_.put_below(2);
   bool dropping = true;
-  box_.source.set_hidden(
-      [&](const protocol::NamespaceId& id) { return dropping && id == box_.chunk(box_.memory.key(1)).namespace_id; });
+  box_.source.set_hidden([&](const protocol::NamespaceId& id) {
+    return dropping && id == box_.chunk(box_.memory.key(1)).namespace_id;
+  });
   box_.fetch(7, {1});
   EXPECT_EQ(box_.told(7), "0 absent");
-  EXPECT_EQ(box_.promotions.prefetch(box_.memory.handle(), std::vector{box_.memory.key(1).hash}).absent, 1U);
+  EXPECT_EQ(
+      box_.promotions.prefetch(box_.memory.handle(), std::vector{box_.memory.key(1).hash}).absent,
+      1U);
   dropping = false;
-  EXPECT_EQ(box_.promotions.prefetch(box_.memory.handle(), std::vector{box_.memory.key(2).hash}).found, 1U);
+  EXPECT_EQ(
+      box_.promotions.prefetch(box_.memory.handle(), std::vector{box_.memory.key(2).hash}).found,
+      1U);
   dropping = true;  // before its read began
   box_.turn();
   EXPECT_EQ(box_.tier.gets(), 0U);
@@ -281,7 +291,8 @@ TEST_F(PromoterTest, FetchesOfASessionAreBounded) {
   box.fetch(1000, {1});
   EXPECT_EQ(box.told(1000), "nothing");
   const protocol::Fetch asked{box.memory.handle(), 1, 0, 0};
-  EXPECT_EQ(box.promotions.fetch(4, 1, asked, {}).code(), Code::kInvalidArgument) << "it runs already";
+  EXPECT_EQ(box.promotions.fetch(4, 1, asked, {}).code(), Code::kInvalidArgument)
+      << "it runs already";
   box.finish_reads();
   EXPECT_EQ(box.told(1000), "1 all");
 }
@@ -335,7 +346,8 @@ TEST_F(PromoterTest, WhatNobodyEndsIsLetGoByAge) {
 TEST_F(PromoterTest, PrefetchBringsUpAndKeepsNothing) {
   box_.put_below(1);
   for (const protocol::Key& key : box_.family(2)) box_.memory.put(2, key);
-  const std::vector<protocol::BlockHash> hashes{box_.memory.key(1).hash, box_.memory.key(2).hash, box_.memory.key(3).hash};
+  const std::vector<protocol::BlockHash> hashes{box_.memory.key(1).hash, box_.memory.key(2).hash,
+                                                box_.memory.key(3).hash};
   protocol::ActCounts counts;
   counts += box_.promotions.prefetch(box_.memory.handle(), hashes);
   EXPECT_EQ(counts.found, 2U) << "there, or on its way";

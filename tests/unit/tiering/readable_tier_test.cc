@@ -20,7 +20,8 @@ TEST_F(ReadableTierTest, WhoRefusesAReadServesNobodyFromThenOn) {
   ASSERT_TRUE(source_.in_time());
   tier_.degrade();
   std::vector<std::byte> slot(4096);
-  EXPECT_EQ(source_.read(source_.next_ticket(), chunk(1), slot, UINT64_MAX).code(), Code::kUnavailable);
+  EXPECT_EQ(source_.read(source_.next_ticket(), chunk(1), slot, UINT64_MAX).code(),
+            Code::kUnavailable);
   EXPECT_FALSE(source_.in_time());
 }
 

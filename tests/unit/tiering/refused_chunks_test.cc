@@ -66,7 +66,8 @@ TEST_F(RefusedChunksTest, TheReasonStaysWhileOneWaits) {
 // covers F-144
 TEST_F(RefusedChunksTest, OneThatIsStoredLetsTheOthersGo) {
   chunks_.refused(chunk(1), kFull, 0, kSecond);
-  for (std::uint32_t slot = 2; slot < 10; ++slot) chunks_.refused(chunk(slot), kFull, 6 * kSecond, kSecond);
+  for (std::uint32_t slot = 2; slot < 10; ++slot)
+    chunks_.refused(chunk(slot), kFull, 6 * kSecond, kSecond);
   chunks_.stored(chunk(1), 2 * kSecond);
   EXPECT_EQ(pause_s(chunk(5), 2 * kSecond), 0U);
   EXPECT_EQ(chunks_.reason(), "");
@@ -74,11 +75,14 @@ TEST_F(RefusedChunksTest, OneThatIsStoredLetsTheOthersGo) {
 
 // covers F-144
 TEST_F(RefusedChunksTest, WhatLeftMemoryIsGivenBack) {
-  for (std::uint32_t slot = 0; slot < 10'000; ++slot) chunks_.refused(chunk(slot), kFull, 0, kSecond);
+  for (std::uint32_t slot = 0; slot < 10'000; ++slot)
+    chunks_.refused(chunk(slot), kFull, 0, kSecond);
   EXPECT_EQ(chunks_.size(), 10'000U);
-  for (int i = 0; i < 10; ++i) chunks_.give_back([](std::uint32_t slot, std::uint64_t) { return slot % 2 == 0; }, 2 * kSecond);
+  for (int i = 0; i < 10; ++i)
+    chunks_.give_back([](std::uint32_t slot, std::uint64_t) { return slot % 2 == 0; }, 2 * kSecond);
   EXPECT_EQ(chunks_.size(), 5000U);
-  for (int i = 0; i < 10; ++i) chunks_.give_back([](std::uint32_t, std::uint64_t) { return true; }, 900 * kSecond);
+  for (int i = 0; i < 10; ++i)
+    chunks_.give_back([](std::uint32_t, std::uint64_t) { return true; }, 900 * kSecond);
   EXPECT_TRUE(chunks_.empty()) << "the chunk is offered no more";
   EXPECT_EQ(chunks_.reason(), "");
 }
@@ -86,7 +90,8 @@ TEST_F(RefusedChunksTest, WhatLeftMemoryIsGivenBack) {
 // covers F-144
 TEST_F(RefusedChunksTest, TheTableIsBoundedAndAFullOneHammersNobody) {
   const auto most = static_cast<std::uint32_t>(RefusedChunks::kMost);
-  for (std::uint32_t slot = 0; slot < most + 100; ++slot) chunks_.refused(chunk(slot), kFull, 0, kSecond);
+  for (std::uint32_t slot = 0; slot < most + 100; ++slot)
+    chunks_.refused(chunk(slot), kFull, 0, kSecond);
   EXPECT_EQ(chunks_.size(), RefusedChunks::kMost);
   EXPECT_EQ(pause_s(chunk(most + 50), kSecond), 5U);
 }
@@ -104,7 +109,8 @@ TEST_F(RefusedChunksTest, MoreCausesThanPlacesShareTheLast) {
 TEST_F(RefusedChunksTest, LinesOfACauseComeOnceAMinute) {
   testing::internal::CaptureStderr();
   for (std::uint64_t s = 1; s <= 180; ++s)
-    for (std::uint32_t slot = 0; slot < 20; ++slot) chunks_.refused(chunk(slot), kFull, 0, s * kSecond);
+    for (std::uint32_t slot = 0; slot < 20; ++slot)
+      chunks_.refused(chunk(slot), kFull, 0, s * kSecond);
   for (std::uint32_t slot = 0; slot < 20; ++slot) chunks_.stored(chunk(slot), 181 * kSecond);
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;

@@ -66,13 +66,16 @@ TEST_F(ResidencyFilterTest, HalfFullItShowsAll) {
 
 TEST_F(ResidencyFilterTest, EnginesCanOnlyReadIt) {
   const Fd theirs(::fcntl(region_->fd(), F_DUPFD_CLOEXEC, 0));
-  EXPECT_EQ(::mmap(nullptr, region_->bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, theirs.get(), 0), MAP_FAILED);
+  EXPECT_EQ(::mmap(nullptr, region_->bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, theirs.get(), 0),
+            MAP_FAILED);
   const Result<Mapping> mapping = Mapping::map_shared(theirs, region_->bytes(), PROT_READ, "test");
   ASSERT_TRUE(mapping.ok());
   EXPECT_NE(::mprotect(mapping->data(), region_->bytes(), PROT_READ | PROT_WRITE), 0);
-  const Fd again(::open(("/proc/self/fd/" + std::to_string(region_->fd())).c_str(), O_RDWR | O_CLOEXEC));
+  const Fd again(
+      ::open(("/proc/self/fd/" + std::to_string(region_->fd())).c_str(), O_RDWR | O_CLOEXEC));
   if (again.valid()) {  // as root
-    EXPECT_EQ(::mmap(nullptr, region_->bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, again.get(), 0), MAP_FAILED);
+    EXPECT_EQ(::mmap(nullptr, region_->bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, again.get(), 0),
+              MAP_FAILED);
     EXPECT_NE(::ftruncate(again.get(), 0), 0);
   }
 }
@@ -85,7 +88,9 @@ TEST_F(ResidencyFilterTest, ItsHeaderIsChecked) {
   std::vector<std::uint64_t> copy(region_->bytes() / 8);
   std::memcpy(copy.data(), region_->data(), region_->bytes());
   const auto open = [&](std::size_t bytes) {
-    return protocol::ResidencyReader::open(reinterpret_cast<const std::byte*>(copy.data()), bytes).status().code();
+    return protocol::ResidencyReader::open(reinterpret_cast<const std::byte*>(copy.data()), bytes)
+        .status()
+        .code();
   };
   EXPECT_EQ(open(region_->bytes()), Code::kOk);
   EXPECT_EQ(open(region_->bytes() - 8), Code::kDataLoss);

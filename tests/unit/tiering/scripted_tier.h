@@ -50,14 +50,20 @@ class ScriptedTier final : public tiers::Tier {
   // As a device that does not let go: the deadline has come, the slot comes back later.
   void miss_deadlines() {
     for (const Held& held : held_)
-      say({Message::Kind::kDone, held.operation, true, held.ticket, {Code::kDeadlineExceeded, "disk"}, {}});
+      say({Message::Kind::kDone,
+           held.operation,
+           true,
+           held.ticket,
+           {Code::kDeadlineExceeded, "disk"},
+           {}});
   }
   void release_held() {
-    for (const Held& held : std::exchange(held_, {})) say({Message::Kind::kReleased, held.operation, false, held.ticket, {}, {}});
+    for (const Held& held : std::exchange(held_, {}))
+      say({Message::Kind::kReleased, held.operation, false, held.ticket, {}, {}});
   }
 
-  Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
-             std::uint64_t) override {
+  Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
+             std::span<const std::byte> slot, std::uint64_t) override {
     if (slot.size() != facts.slot_bytes()) return {Code::kInvalidArgument, "slot"};
     return take({Operation::kPut, ticket, key, facts, slot}, &ScriptedTier::puts);
   }
@@ -67,7 +73,8 @@ class ScriptedTier final : public tiers::Tier {
   Status probe(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
     return {Code::kUnavailable, "no looks here"};
   }
-  Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id, std::uint64_t) override {
+  Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id,
+                        std::uint64_t) override {
     if (refusal.ok()) drops.emplace_back(id);
     return take({Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}}, nullptr);
   }
@@ -126,7 +133,13 @@ class ScriptedTier final : public tiers::Tier {
   void answer(const Held& one) {
     if (one.operation == Operation::kPut && outcome.ok())
       stored.push_back({one.key, one.facts, {one.slot.begin(), one.slot.end()}});
-    say({Message::Kind::kDone, one.operation, false, one.ticket, outcome, {}, one.operation == Operation::kDrop ? dropped : 0});
+    say({Message::Kind::kDone,
+         one.operation,
+         false,
+         one.ticket,
+         outcome,
+         {},
+         one.operation == Operation::kDrop ? dropped : 0});
   }
   void say(Message message) {
     messages_.push_back(std::move(message));

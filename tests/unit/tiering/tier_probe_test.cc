@@ -92,8 +92,8 @@ TEST_F(TierProbeTest, TheSpeedIsThatOfTheMix) {
   ASSERT_EQ(box_.told_of_probe(7), "3 2 all");
   EXPECT_EQ(box_.probed(7)->read_latency_ns, disk.read_latency_ns + backend.read_latency_ns);
   const double bytes = 2 * PromoterBox::kSlotBytes;
-  const double seconds =
-      bytes / static_cast<double>(disk.read_bytes_per_s) + 2 * bytes / static_cast<double>(backend.read_bytes_per_s);
+  const double seconds = bytes / static_cast<double>(disk.read_bytes_per_s) +
+                         2 * bytes / static_cast<double>(backend.read_bytes_per_s);
   EXPECT_NEAR(static_cast<double>(box_.probed(7)->read_bytes_per_s), 3 * bytes / seconds, 2);
 }
 
@@ -170,7 +170,8 @@ TEST_F(TierProbeTest, ItIsAnsweredByItsDeadline) {
   box_.finish_probe();  // too late for anybody
   EXPECT_EQ(box_.memory.stats().probes_late, 1U);
   box_.probe(8, {1, 2}, protocol::kMaxProbeMs + 1000);
-  EXPECT_EQ(box_.probes.next_deadline_ns(), box_.clock.now_ns() + std::uint64_t{protocol::kMaxProbeMs} * 1'000'000);
+  EXPECT_EQ(box_.probes.next_deadline_ns(),
+            box_.clock.now_ns() + std::uint64_t{protocol::kMaxProbeMs} * 1'000'000);
 }
 
 TEST_F(TierProbeTest, WhatTheTierSaysOfItsDeadlineIsLateToo) {
@@ -183,7 +184,8 @@ TEST_F(TierProbeTest, OneSessionMayHaveSoManyAtOnce) {
   put_into_memory(1);
   box_.put_into_backend(2);
   box_.backend.most_probes = 1000;
-  for (std::uint32_t request = 1; request <= protocol::kMaxProbes; ++request) box_.probe(request, {1, 2});
+  for (std::uint32_t request = 1; request <= protocol::kMaxProbes; ++request)
+    box_.probe(request, {1, 2});
   box_.probe(1000, {1, 2});
   EXPECT_EQ(box_.told_of_probe(1000), "1 0 bound") << "at once";
   box_.probe(1, {1, 2}, 1000, 2);
@@ -206,7 +208,8 @@ TEST_F(TierProbeTest, OneLookAsksAboutSoManyKeys) {
   ASSERT_EQ(box_.backend.probes().size(), 1U);
   EXPECT_EQ(box_.backend.probes().front().keys.size(), protocol::kMaxKeysPerProbe);
   box_.finish_probe();
-  EXPECT_EQ(box_.told_of_probe(7), std::to_string(families + 1) + " " + std::to_string(families) + " bound");
+  EXPECT_EQ(box_.told_of_probe(7),
+            std::to_string(families + 1) + " " + std::to_string(families) + " bound");
 }
 
 TEST_F(TierProbeTest, ANumberThatRunsIsNotTakenTwice) {
@@ -234,7 +237,8 @@ TEST_F(TierProbeTest, AnEndedSessionIsToldNothing) {
 TEST_F(TierProbeTest, WhereTheBackendHasTooManyItWaitsForOneToEnd) {
   box_.put_into_backend(1);
   box_.backend.most_probes = 1;
-  for (const std::uint32_t request : {1, 2, 3, 4}) box_.probe(request, {1}, request == 3 ? 5 : 1000);
+  for (const std::uint32_t request : {1, 2, 3, 4})
+    box_.probe(request, {1}, request == 3 ? 5 : 1000);
   EXPECT_EQ(box_.backend.probes().size(), 1U);
   box_.clock.advance_ms(5);
   box_.turn();
@@ -263,7 +267,8 @@ TEST_F(TierProbeTest, WhereTheBackendHasTooMuchElseItIsAskedAtTheNextTick) {
 TEST_F(TierProbeTest, ItEndsAtWhatAnEngineIsWriting) {
   box_.put_into_backend(1);
   box_.put_into_backend(2);
-  ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status, status_of(protocol::GrantStatus::kGranted));
+  ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status,
+            status_of(protocol::GrantStatus::kGranted));
   box_.probe(7, {1, 2, 1});
   EXPECT_EQ(box_.backend.probes().front().keys.size(), 2U) << "no part of an incomplete family";
   box_.finish_probe();
@@ -339,13 +344,15 @@ TEST_F(TierProbeTest, OfEachFamilyItIsToldWhetherAFetchFindsIt) {
   for (const std::uint64_t n : {5, 4, 2})
     for (const protocol::Key& key : box_.family(n)) asked.push_back(box_.chunk(key));
   ASSERT_EQ(box_.backend.probes().size(), 1U);
-  EXPECT_EQ(box_.backend.probes().front().keys, asked) << "from the last on, behind each that is missing too";
+  EXPECT_EQ(box_.backend.probes().front().keys, asked)
+      << "from the last on, behind each that is missing too";
   box_.finish_probe();
   EXPECT_EQ(box_.each(7), (Places{0, 2, 3}));
   EXPECT_EQ(box_.told_of_probe(7), "4 1 all") << "the last family, and whether the backend has it";
   EXPECT_EQ(box_.memory.stats().probe_hits, 3U);
   EXPECT_EQ(box_.memory.stats().probe_hits_shared, 1U);
-  EXPECT_EQ(box_.probed(7)->read_bytes_per_s, box_.backend_source.speed().read_bytes_per_s) << "of that family alone";
+  EXPECT_EQ(box_.probed(7)->read_bytes_per_s, box_.backend_source.speed().read_bytes_per_s)
+      << "of that family alone";
   box_.probe(8, {1});
   EXPECT_FALSE(box_.tells_each(8)) << "an older engine gets the answer that it knows";
 }
@@ -376,7 +383,8 @@ TEST_F(TierProbeTest, OfAFamilyInPartsEachPartCounts) {
 
 TEST_F(TierProbeTest, AFamilyThatAnEngineWritesHidesNoOther) {
   box_.put_into_backend(1);
-  ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status, status_of(protocol::GrantStatus::kGranted));
+  ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status,
+            status_of(protocol::GrantStatus::kGranted));
   box_.probe_each(7, {1, 2, 1});
   EXPECT_EQ(box_.backend.probes().front().keys.size(), 4U) << "no part of an incomplete family";
   box_.finish_probe();

@@ -66,8 +66,8 @@ TEST_F(TierSpeedTest, SingleReadsAreForetold) {
   mb_per_s_ = 10;
   for (int i = 0; i < 12; ++i) read(1, 2 * kMiB);
   const protocol::ResidencySpeed view = speed_.view(true);
-  const double foretold =
-      static_cast<double>(view.read_latency_ns) + 2.0 * kMiB / static_cast<double>(view.read_bytes_per_s) * 1e9;
+  const double foretold = static_cast<double>(view.read_latency_ns) +
+                          2.0 * kMiB / static_cast<double>(view.read_bytes_per_s) * 1e9;
   EXPECT_NEAR(foretold / (200e3 + 2.0 * kMiB * 100), 1, 0.1);
 }
 

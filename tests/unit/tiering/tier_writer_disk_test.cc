@@ -26,7 +26,8 @@ class TierWriterDiskTest : public testing::Test {
     link_ = std::make_unique<TierLink>(TierKind::kDisk, std::move(*tier), options_.path);
     config::DiskConfig config;
     config.write = config::DiskWrite::kThrough;
-    down_ = std::make_unique<TierWriter>(*link_, box_.store(), clock_, rules_for(config), 32 * StoreBox::kSlotBytes);
+    down_ = std::make_unique<TierWriter>(*link_, box_.store(), clock_, rules_for(config),
+                                         32 * StoreBox::kSlotBytes);
   }
   ~TierWriterDiskTest() override {
     env_.faults.stalled = false;
@@ -43,7 +44,9 @@ class TierWriterDiskTest : public testing::Test {
   }
   bool is_below(std::uint64_t n) const {
     const protocol::Key key = box_.key(n);
-    return link_->tier().probe({protocol::namespace_id("field: a\n"), key.hash, key.shard, key.group}).has_value();
+    return link_->tier()
+        .probe({protocol::namespace_id("field: a\n"), key.hash, key.shard, key.group})
+        .has_value();
   }
   std::uint64_t below(std::uint64_t from, std::uint64_t to) const {
     std::uint64_t count = 0;

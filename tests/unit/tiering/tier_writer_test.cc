@@ -23,7 +23,8 @@ class TierWriterTest : public testing::Test {
     auto tier = std::make_unique<ScriptedTier>();
     tier_ = tier.get();
     link_ = std::make_unique<TierLink>(TierKind::kDisk, std::move(tier), "/scripted");
-    down_ = std::make_unique<TierWriter>(*link_, box_->store(), clock(), rules_for(config), slots * StoreBox::kSlotBytes);
+    down_ = std::make_unique<TierWriter>(*link_, box_->store(), clock(), rules_for(config),
+                                         slots * StoreBox::kSlotBytes);
   }
   static config::DiskConfig through(std::uint32_t admit_after = 1) {
     config::DiskConfig config;
@@ -44,7 +45,8 @@ class TierWriterTest : public testing::Test {
   }
   tiers::ChunkKey below(std::uint64_t n) const {
     const protocol::Key key = box_->key(n);
-    return {box_->store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
+    return {box_->store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard,
+            key.group};
   }
   bool is_below(std::uint64_t n) const { return tier_->probe(below(n)).has_value(); }
 
@@ -143,7 +145,8 @@ TEST_F(TierWriterTest, WhatTheTierHasLostSinceIsWrittenAgain) {
 
 TEST_F(TierWriterTest, WhatIsBelowUnderAnotherGenerationIsNotWrittenTwice) {
   fill();
-  for (std::uint64_t n = 1; n <= 8; ++n) tier_->stored.push_back({below(n), {5, 4096, 4096, box_->find(n)->root}, {}});
+  for (std::uint64_t n = 1; n <= 8; ++n)
+    tier_->stored.push_back({below(n), {5, 4096, 4096, box_->find(n)->root}, {}});
   down_->tick();
   settle();
   EXPECT_EQ(tier_->puts, 0U);
@@ -258,7 +261,8 @@ TEST_F(TierWriterTest, ADropThatTheTierHasNoRoomForIsAskedForAgain) {
 // Until the tier has the drop, the tier finds the chunks to drop: a promoted chunk would be found
 // in memory after the drop was done.
 TEST_F(TierWriterTest, WhileADropWaitsNothingOfItsNamespaceMayBeRead) {
-  const protocol::NamespaceId id = below(1).namespace_id, other = protocol::namespace_id("other: 1\n");
+  const protocol::NamespaceId id = below(1).namespace_id,
+                              other = protocol::namespace_id("other: 1\n");
   EXPECT_FALSE(down_->waits_for_drop(id));
   tier_->refusal = {Code::kResourceExhausted, "too much"};
   box_->drop(box_->handle());
@@ -359,7 +363,8 @@ TEST_F(TierWriterTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore)
   EXPECT_EQ(box_->store().families().evict(box_->handle(), absent).absent, 1U);
   EXPECT_EQ(tier_->forgotten.size(), 2U);
   tier_->away = true;
-  EXPECT_EQ(box_->store().families().evict(box_->handle(), absent).refused, 1U) << "it may have it when it is back";
+  EXPECT_EQ(box_->store().families().evict(box_->handle(), absent).refused, 1U)
+      << "it may have it when it is back";
 }
 
 // Refused chunks, on a clock in the test's hands.
@@ -417,7 +422,8 @@ TEST_F(WriteDownRefusedTest, WhatLeftMemoryIsNoReasonAnyMore) {
 TEST_F(WriteDownRefusedTest, WhatTheTierNeverTakesIsSaidWithTheSettingToChange) {
   tier_->never = {Code::kOutOfRange, "disk.size: set it to at least 1024 MiB"};
   down_->tick();
-  EXPECT_EQ(reason(), "disk.size: set it to at least 1024 MiB") << "of a namespace that is open, or came back at a start";
+  EXPECT_EQ(reason(), "disk.size: set it to at least 1024 MiB")
+      << "of a namespace that is open, or came back at a start";
   fill(1, 16);
   pass_s(5);
   EXPECT_EQ(tier_->puts, 0U);
@@ -442,7 +448,9 @@ class WriteDownTtlTest : public TierWriterTest {
     }
     settle();
   }
-  static std::uint32_t now_s() { return static_cast<std::uint32_t>(ChunkAge::unix_ns() / 1'000'000'000); }
+  static std::uint32_t now_s() {
+    return static_cast<std::uint32_t>(ChunkAge::unix_ns() / 1'000'000'000);
+  }
 
   base::ManualClock time_;
 };

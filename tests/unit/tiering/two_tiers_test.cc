@@ -47,7 +47,8 @@ TEST_F(TwoSourcesTest, AFamilyMayComeFromBoth) {
 TEST_F(TwoSourcesTest, PrefetchReadsFromBoth) {
   box_.put_below(1);
   box_.put_into_backend(2);
-  const std::vector hashes{box_.memory.key(1).hash, box_.memory.key(2).hash, box_.memory.key(3).hash};
+  const std::vector hashes{box_.memory.key(1).hash, box_.memory.key(2).hash,
+                           box_.memory.key(3).hash};
   const protocol::ActCounts counts = box_.promotions.prefetch(box_.memory.handle(), hashes);
   EXPECT_EQ(counts.found, 2U);
   EXPECT_EQ(counts.absent, 1U);
@@ -78,7 +79,8 @@ TEST_F(TwoSourcesTest, ASlowOneKeepsNobodyFromTheOther) {
   std::uint32_t request = 0;
   for (std::size_t i = 0; i < all.size(); i += 256) {
     const std::size_t end = std::min(all.size(), i + 256);
-    large.fetch(++request, {all.begin() + static_cast<long>(i), all.begin() + static_cast<long>(end)});
+    large.fetch(++request,
+                {all.begin() + static_cast<long>(i), all.begin() + static_cast<long>(end)});
   }
   ASSERT_EQ(large.backend.waiting().size(), 2 * fills) << "and no more";
   large.put_below(1'000'000);
@@ -126,7 +128,8 @@ TEST_F(TwoSourcesTest, WhatWasStoredAnewInAnotherLayoutIsAMiss) {
   box_.put_into_backend(1);
   box_.fetch(7, {1});
   for (const protocol::Key& key : box_.family(1))
-    box_.backend.store(box_.chunk(key), {9, 2048, 2048, 9}, std::vector<std::byte>(PromoterBox::kSlotBytes));
+    box_.backend.store(box_.chunk(key), {9, 2048, 2048, 9},
+                       std::vector<std::byte>(PromoterBox::kSlotBytes));
   box_.finish_reads();
   EXPECT_EQ(box_.told(7), "0 absent");
   EXPECT_FALSE(box_.in_memory(1));
@@ -144,8 +147,10 @@ class TwoWaysDownTest : public testing::Test {
     return std::make_unique<TierLink>(kind, std::make_unique<ScriptedTier>(), "/scripted");
   }
   void begin(const WriteRules& disk, const WriteRules& backend) {
-    down_[0] = std::make_unique<TierWriter>(*links_[0], box_.store(), clock_, disk, kSlots * StoreBox::kSlotBytes);
-    down_[1] = std::make_unique<TierWriter>(*links_[1], box_.store(), clock_, backend, kSlots * StoreBox::kSlotBytes);
+    down_[0] = std::make_unique<TierWriter>(*links_[0], box_.store(), clock_, disk,
+                                            kSlots * StoreBox::kSlotBytes);
+    down_[1] = std::make_unique<TierWriter>(*links_[1], box_.store(), clock_, backend,
+                                            kSlots * StoreBox::kSlotBytes);
   }
   void settle() {
     for (int i = 0; i < 20; ++i) {
@@ -162,7 +167,9 @@ class TwoWaysDownTest : public testing::Test {
     config.write_bytes_per_s = bytes_per_s;
     return rules_for(config);
   }
-  tiers::ChunkKey chunk(std::uint64_t n) { return {protocol::namespace_id("field: a\n"), box_.key(n).hash, 0, 0}; }
+  tiers::ChunkKey chunk(std::uint64_t n) {
+    return {protocol::namespace_id("field: a\n"), box_.key(n).hash, 0, 0};
+  }
 
   base::ManualClock clock_;
   StoreBox box_{kSlots};
@@ -187,7 +194,8 @@ TEST_F(TwoWaysDownTest, WhatTheBackendRefusesIsOnTheDisk) {
   for (std::uint64_t n = 1; n <= 3; ++n) box_.put(1, n);
   settle();
   EXPECT_EQ(tiers_[0]->puts, 3U);
-  for (std::uint64_t n = 4; n <= 3 * kSlots; ++n) EXPECT_EQ(box_.put(1, n).status, 0U) << "memory does not wait";
+  for (std::uint64_t n = 4; n <= 3 * kSlots; ++n)
+    EXPECT_EQ(box_.put(1, n).status, 0U) << "memory does not wait";
   tiers_[1]->refusal = {};
   settle();
   EXPECT_TRUE(tiers_[1]->probe(chunk(3 * kSlots)));
@@ -285,7 +293,8 @@ TEST_F(TwoWaysDownTest, WhatCameUpKeepsItsTimeInTheOtherTier) {
   std::uint64_t n = 50;
   for (const std::uint32_t since_s : {now_s - 900, now_s - 2000, 0U}) {
     const protocol::Grant grant = box_.store().promote(box_.key(++n), 4096, 4096);
-    ASSERT_TRUE(box_.store().promoted({grant.slot, 0, grant.generation}, n, links_[0]->number(), since_s));
+    ASSERT_TRUE(
+        box_.store().promoted({grant.slot, 0, grant.generation}, n, links_[0]->number(), since_s));
   }
   settle();
   ASSERT_TRUE(tiers_[1]->probe(chunk(51)));

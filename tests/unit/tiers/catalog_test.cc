@@ -17,7 +17,10 @@ namespace larder::disk {
 namespace {
 
 tiers::ChunkKey key_of(std::uint64_t number) {
-  return {{number % 3, 0}, {number * 0x9e3779b97f4a7c15ULL, number}, static_cast<std::uint16_t>(number % 2), 0};
+  return {{number % 3, 0},
+          {number * 0x9e3779b97f4a7c15ULL, number},
+          static_cast<std::uint16_t>(number % 2),
+          0};
 }
 
 Record record_of(std::uint64_t number, std::uint32_t block) {
@@ -41,15 +44,18 @@ TEST(CatalogTest, IsAMapOfItsKeys) {
     } else if (what < 950) {
       const auto at = expected.find(number);
       const bool there = at != expected.end();
-      EXPECT_FALSE(there && catalog.erase(key_of(number), at->second.first, at->second.second + 1)) << "another place";
+      EXPECT_FALSE(there && catalog.erase(key_of(number), at->second.first, at->second.second + 1))
+          << "another place";
       EXPECT_EQ(there && catalog.erase(key_of(number), at->second.first, at->second.second), there);
       if (there) expected.erase(at);
     } else if (what < 955) {
-      const std::uint64_t gone = std::erase_if(expected, [&](const auto& e) { return e.second.first == region; });
+      const std::uint64_t gone =
+          std::erase_if(expected, [&](const auto& e) { return e.second.first == region; });
       EXPECT_EQ(catalog.erase_region(region), gone);
     } else if (what < 957) {
       const std::uint64_t space = number % 3;
-      const std::uint64_t gone = std::erase_if(expected, [&](const auto& e) { return e.first % 3 == space; });
+      const std::uint64_t gone =
+          std::erase_if(expected, [&](const auto& e) { return e.first % 3 == space; });
       EXPECT_EQ(catalog.erase_namespace({space, 0}), gone);
     }
     ASSERT_EQ(catalog.chunks(), expected.size());
@@ -57,7 +63,8 @@ TEST(CatalogTest, IsAMapOfItsKeys) {
     const std::optional<Located> found = catalog.find(key_of(probe));
     const auto at = expected.find(probe);
     ASSERT_EQ(found.has_value(), at != expected.end());
-    ASSERT_TRUE(!found || (found->region == at->second.first && found->record.block == at->second.second));
+    ASSERT_TRUE(!found ||
+                (found->region == at->second.first && found->record.block == at->second.second));
   }
   EXPECT_EQ(catalog.slot_bytes(), expected.size() * 8192);
 }
@@ -70,7 +77,8 @@ TEST(CatalogTest, OfTwoOfAKeyTheLaterAppendStays) {
   Catalog catalog(3);
   const auto of = [](std::uint64_t from, std::uint64_t to, std::uint32_t block) {
     std::vector<Record> records;
-    for (std::uint64_t number = from; number < to; ++number) records.push_back(record_of(number, block));
+    for (std::uint64_t number = from; number < to; ++number)
+      records.push_back(record_of(number, block));
     return records;
   };
   const auto at = [&](std::uint64_t number) {
@@ -141,7 +149,8 @@ TEST(CatalogTest, IsWholeForReadersWhileItGrows) {
   writer.join();
   EXPECT_GT(found, 0U);
   EXPECT_EQ(catalog.chunks(), kChunks);
-  for (std::uint32_t i = 0; i < kChunks; i += 997) ASSERT_TRUE(catalog.find(key_of(i)).has_value()) << i;
+  for (std::uint32_t i = 0; i < kChunks; i += 997)
+    ASSERT_TRUE(catalog.find(key_of(i)).has_value()) << i;
 }
 
 // Keys whose words are multiples of one another once found themselves in one place: the time grew
@@ -181,7 +190,8 @@ TEST(CatalogTest, ReadersSeeWholeRecordsWhileItChanges) {
   });
   for (std::uint64_t i = 0; i < 100'000; ++i) {
     const std::optional<Located> found = catalog.find(key_of(i % 512));
-    ASSERT_TRUE(!found || (found->record.key == key_of(i % 512) && found->record.facts.root == i % 512));
+    ASSERT_TRUE(!found ||
+                (found->record.key == key_of(i % 512) && found->record.facts.root == i % 512));
   }
 }
 

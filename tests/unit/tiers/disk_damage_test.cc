@@ -94,12 +94,14 @@ TEST_F(DiskDamageTest, OneBrokenLabelCostsNothingAndBothEverything) {
 
 // covers F-138
 TEST_F(DiskDamageTest, ATruncatedFileLosesWhatIsCutOff) {
-  for (const std::uint64_t keep : {kHeadBytes + 2 * kRegionBytes + 12345, kHeadBytes, 70'000UL, 1UL, 0UL}) {
+  for (const std::uint64_t keep :
+       {kHeadBytes + 2 * kRegionBytes + 12345, kHeadBytes, 70'000UL, 1UL, 0UL}) {
     fill_up();
     std::filesystem::resize_file(file(), keep);
     ASSERT_TRUE(open().ok()) << keep;
     const Found found = probe();
-    EXPECT_EQ(found.right + found.caught_by_engine, keep > kHeadBytes ? 2 * kChunksARegion : 0) << keep;
+    EXPECT_EQ(found.right + found.caught_by_engine, keep > kHeadBytes ? 2 * kChunksARegion : 0)
+        << keep;
     EXPECT_EQ(found.caught_by_engine, 0U);
     EXPECT_LE(disk_usage(), options_.size_bytes);
     close();
@@ -148,12 +150,14 @@ TEST_F(DiskDamageTest, ATornTailOfAnOpenRegionIsNotFound) {
     for (std::uint64_t i = 0; i < 8; ++i) {
       std::fseek(opened, static_cast<long>(offset_of(i, kRegionBlocks - 1)), SEEK_SET);
       ASSERT_EQ(std::fread(trailer.span().data(), 1, kBlockBytes, opened), kBlockBytes);
-      const std::optional<Trailer> read = decode_trailer(volume, static_cast<std::uint32_t>(i), trailer.span());
+      const std::optional<Trailer> read =
+          decode_trailer(volume, static_cast<std::uint32_t>(i), trailer.span());
       if (!read || !read->closed || read->id.sequence < newest) continue;
       newest = read->id.sequence;
       region = i;
     }
-    encode_trailer({{volume, newest, static_cast<std::uint32_t>(region)}, false, 0, 0}, trailer.span());
+    encode_trailer({{volume, newest, static_cast<std::uint32_t>(region)}, false, 0, 0},
+                   trailer.span());
     std::fseek(opened, static_cast<long>(offset_of(region, kRegionBlocks - 1)), SEEK_SET);
     std::fwrite(trailer.span().data(), 1, kBlockBytes, opened);
     std::fclose(opened);
@@ -178,7 +182,8 @@ TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
   tier_->forget(key_of(1), 1);
   ASSERT_TRUE(loop_->flush().ok());
   // As after a kill: no footer is written.
-  ASSERT_TRUE(await([&] { return tier_->counters().written_bytes > (19U << 20) + 2 * kBlockBytes; }));
+  ASSERT_TRUE(
+      await([&] { return tier_->counters().written_bytes > (19U << 20) + 2 * kBlockBytes; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   env_.faults.all_writes_fail = true;
   close();
@@ -200,9 +205,10 @@ TEST_F(DiskDamageTest, RandomDamageIsAMissOrShowsInTheRoot) {
     for (int fault = 0; fault < 40; ++fault) {
       const std::uint64_t region = random() % 6;
       // The important places as often as any: headers, footers, trailers, labels.
-      const std::uint64_t places[] = {random() % (kHeadBytes + 6 * kRegionBytes), offset_of(region, 0) + random() % 112,
-                                      offset_of(region, kRegionBlocks - 2) + random() % 300,
-                                      offset_of(region, kRegionBlocks - 1) + random() % 48, random() % 200};
+      const std::uint64_t places[] = {
+          random() % (kHeadBytes + 6 * kRegionBytes), offset_of(region, 0) + random() % 112,
+          offset_of(region, kRegionBlocks - 2) + random() % 300,
+          offset_of(region, kRegionBlocks - 1) + random() % 48, random() % 200};
       const std::uint64_t pick = random() % (fault % 8 == 0 ? 5 : 3);
       const std::uint64_t length = random() % 4 == 0 ? random() % 600 : 1;
       damage(places[pick], length, static_cast<unsigned char>(1U << random() % 8));
@@ -218,7 +224,8 @@ TEST_F(DiskDamageTest, RandomDamageIsAMissOrShowsInTheRoot) {
   }
   std::printf("seed %llu: %llu of %llu chunks lost, %llu of them left to the engine's checksum\n",
               static_cast<unsigned long long>(seed), static_cast<unsigned long long>(lost),
-              static_cast<unsigned long long>(12 * kChunks), static_cast<unsigned long long>(caught));
+              static_cast<unsigned long long>(12 * kChunks),
+              static_cast<unsigned long long>(caught));
   EXPECT_GT(lost, 12U);
 }
 

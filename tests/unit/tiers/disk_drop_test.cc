@@ -26,7 +26,8 @@ TEST_F(DiskDropTest, OutlivesARestartWhereverTheChunksStood) {
   for (std::uint64_t i = 12; i < 15; ++i) ASSERT_TRUE(loop_->put(i, 1, i % 3).ok());
   for (int life = 0; life < 2; ++life) {
     ASSERT_TRUE(open().ok());
-    for (std::uint64_t i = 0; i < 15; ++i) EXPECT_EQ(loop_->get(i, i % 3).ok(), i % 3 != 0 || i >= 12) << i;
+    for (std::uint64_t i = 0; i < 15; ++i)
+      EXPECT_EQ(loop_->get(i, i % 3).ok(), i % 3 != 0 || i >= 12) << i;
   }
 }
 
@@ -166,7 +167,8 @@ TEST_F(DiskDropTest, APutOfWhatIsThereWritesNothing) {
 TEST_F(DiskDropTest, WriteAmplificationStaysNearOne) {
   for (std::uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(loop_->put(i).ok());
   const tiers::TierCounters counters = tier_->counters();
-  EXPECT_LE(static_cast<double>(counters.written_bytes), 1.02 * static_cast<double>(counters.put_bytes));
+  EXPECT_LE(static_cast<double>(counters.written_bytes),
+            1.02 * static_cast<double>(counters.put_bytes));
   EXPECT_GE(counters.written_bytes, counters.put_bytes);
 }
 
@@ -179,7 +181,8 @@ TEST_F(DiskDropTest, CloseEndsWhatIsInFlightAndLeavesAFooter) {
   EXPECT_TRUE(tier_->close(10'000));
   EXPECT_TRUE(loop_->ended(put).ok());
   ASSERT_TRUE(open().ok());
-  EXPECT_LT(tier_->counters().read_bytes, 17U << 20) << "no region was read through but the one opened ahead";
+  EXPECT_LT(tier_->counters().read_bytes, 17U << 20)
+      << "no region was read through but the one opened ahead";
   EXPECT_TRUE(loop_->get(1).ok());
 }
 

@@ -20,7 +20,8 @@ TEST_F(DiskEvictTest, WhatIsGoneCountsAsDroppedAndIsNotFoundByTheNextLife) {
   EXPECT_EQ(tier_->counters().chunks_dropped, 3U);
   EXPECT_EQ(tier_->counters().records_corrupt, 0U);
   for (int life = 0; life < 2; ++life) {
-    for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(loop_->get(i).ok(), i != 0 && i != 4 && i != 7) << i;
+    for (std::uint64_t i = 0; i < 8; ++i)
+      EXPECT_EQ(loop_->get(i).ok(), i != 0 && i != 4 && i != 7) << i;
     ASSERT_TRUE(open().ok());
   }
 }
@@ -32,7 +33,8 @@ TEST_F(DiskEvictTest, ManyAtOnceAreAllWrittenOver) {
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, 4096).ok());
   for (std::uint64_t i = 0; i < kChunks; i += 2) ASSERT_TRUE(tier_->evict(key_of(i)).ok());
   ASSERT_TRUE(open().ok());
-  for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(loop_->get(i, 1, 4096).ok(), i % 2 == 1) << i;
+  for (std::uint64_t i = 0; i < kChunks; ++i)
+    ASSERT_EQ(loop_->get(i, 1, 4096).ok(), i % 2 == 1) << i;
 }
 
 // covers F-153
@@ -77,7 +79,8 @@ TEST_F(DiskEvictTest, WhatCouldNotBeWrittenOverIsOnceWritesWork) {
   ASSERT_TRUE(quiet());
   env_.faults.fail_call = env_.faults.calls.load();
   ASSERT_TRUE(tier_->evict(key_of(0)).ok());
-  ASSERT_TRUE(await([&] { return tier_->counters().times_degraded == 1 && !tier_->state().degraded(); }));
+  ASSERT_TRUE(
+      await([&] { return tier_->counters().times_degraded == 1 && !tier_->state().degraded(); }));
   ASSERT_TRUE(quiet());
   ASSERT_TRUE(open().ok());
   EXPECT_FALSE(loop_->get(0).ok());
@@ -109,7 +112,8 @@ TEST_F(DiskEvictTest, WhatIsStillToBeNotedDoesNotKeepRegionsFromBeingOpened) {
     for (; next < 2 * kRegions * kChunksARegion; ++next) ASSERT_TRUE(loop_->put(next).ok());
     ASSERT_TRUE(quiet());
     env_.faults.writes_fail_from = env_.faults.calls + nth;
-    for (int i = 0; i < 100 && tier_->state().takes_puts; ++i) static_cast<void>(loop_->put(next++));
+    for (int i = 0; i < 100 && tier_->state().takes_puts; ++i)
+      static_cast<void>(loop_->put(next++));
     for (std::uint64_t i = 0; i < next; ++i) static_cast<void>(tier_->evict(key_of(i)));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_TRUE(tier_->state().degraded()) << "call " << nth;

@@ -53,7 +53,8 @@ TEST_F(DiskFaultsTest, ALimitOfFileSizeIsNamed) {
     const test::FileSizeLimit limit(8192);
     EXPECT_FALSE(loop_->put(2).ok());
     ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
-    EXPECT_THAT(tier_->state().reason, testing::AllOf(HasSubstr("writes fail: "), HasSubstr("ulimit -f unlimited")));
+    EXPECT_THAT(tier_->state().reason,
+                testing::AllOf(HasSubstr("writes fail: "), HasSubstr("ulimit -f unlimited")));
   }
   ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
   EXPECT_TRUE(loop_->put(2).ok());
@@ -69,12 +70,14 @@ TEST_F(DiskFaultsTest, LinesThatDifferInNumbersAreOfOneKind) {
   }
   const std::string log = testing::internal::GetCapturedStderr();
   std::size_t lines = 0;
-  for (std::size_t at = log.find("chunks found again"); at != std::string::npos; at = log.find("chunks found again", at + 1))
+  for (std::size_t at = log.find("chunks found again"); at != std::string::npos;
+       at = log.find("chunks found again", at + 1))
     ++lines;
   EXPECT_EQ(lines, 1U) << log;
   testing::internal::CaptureStderr();
   base::tell_all_left_out();
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("left out: 5 more lines of disk tier, found again"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("left out: 5 more lines of disk tier, found again"));
 }
 
 // covers F-134
@@ -111,7 +114,8 @@ TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
   EXPECT_EQ(tier_->counters().in_flight_bytes, 2 * slot.span().size()) << "the slots are not free";
   ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
   EXPECT_THAT(tier_->state().reason, HasSubstr("has not answered for 200 ms"));
-  EXPECT_EQ(loop_->get(1).code(), Code::kUnavailable) << "no caller waits for the device a second time";
+  EXPECT_EQ(loop_->get(1).code(), Code::kUnavailable)
+      << "no caller waits for the device a second time";
   env_.faults.stalled = false;
   EXPECT_TRUE(loop_->done(get, Message::Kind::kReleased).has_value());
   EXPECT_TRUE(loop_->done(put, Message::Kind::kReleased).has_value());
@@ -193,7 +197,8 @@ TEST_F(DiskFaultsTest, ADirectoryThatVanishesIsNamedAndUsedAgainWhenItIsBack) {
   std::filesystem::rename(options_.path + "/larder", away);
   ASSERT_TRUE(await([&] { return tier_->counters().times_degraded == 1; }));
   EXPECT_FALSE(loop_->get(1).ok());
-  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); })) << "a new one is made where the old one was";
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }))
+      << "a new one is made where the old one was";
   EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
   ASSERT_TRUE(loop_->put(2).ok());
   EXPECT_TRUE(loop_->get(2).ok());
@@ -234,7 +239,8 @@ TEST_F(DiskFaultsTest, ADropWhileTheVolumeIsAwayHoldsOnceItIsBack) {
     if (label_fails) (void)loop_->drop(1);
     const std::string away = options_.path + ".away";
     std::filesystem::rename(options_.path, away);
-    ASSERT_TRUE(await([&] { return tier_->state().reason.find("went away") != std::string::npos; }));
+    ASSERT_TRUE(
+        await([&] { return tier_->state().reason.find("went away") != std::string::npos; }));
     EXPECT_FALSE(label_fails ? false : loop_->drop(1).ok()) << "it may be there after a restart";
     env_.faults.all_writes_fail = false;
     std::filesystem::rename(away, options_.path);
@@ -301,7 +307,8 @@ TEST_P(EveryCallTest, OfAScenarioMayFail) {
       for (std::uint64_t i = 0; i < kChunks; ++i) {
         const Status status = loop_->get(i, 1);
         ASSERT_NE(status.text(), "WRONG BYTES") << "call " << call;
-        ASSERT_FALSE(status.ok() && !stored[i]) << "chunk " << i << " was said to have failed, call " << call << " life " << life;
+        ASSERT_FALSE(status.ok() && !stored[i])
+            << "chunk " << i << " was said to have failed, call " << call << " life " << life;
       }
       ASSERT_TRUE(life != 0 || open().ok());
     }

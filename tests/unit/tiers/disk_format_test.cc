@@ -65,7 +65,8 @@ TEST(DiskFormatTest, GoldenFooter) {
             "0900000000000000"
             "02000000"
             "01000000");  // count
-  const std::optional<Trailer> trailer = decode_trailer(kId.volume, kId.region, footer.span().last(kBlockBytes));
+  const std::optional<Trailer> trailer =
+      decode_trailer(kId.volume, kId.region, footer.span().last(kBlockBytes));
   ASSERT_TRUE(trailer && trailer->closed && trailer->id == kId);
   std::vector<Record> records;
   ASSERT_TRUE(decode_entries(*trailer, footer.span().first(kBlockBytes), records));
@@ -103,10 +104,13 @@ TEST(DiskFormatTest, EveryFlippedBitIsNothing) {
     EXPECT_EQ(decode_record(kId, record.span()), std::nullopt) << bit;
     record.span()[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
   }
-  const std::optional<Trailer> trailer = decode_trailer(kId.volume, kId.region, footer.span().last(kBlockBytes));
+  const std::optional<Trailer> trailer =
+      decode_trailer(kId.volume, kId.region, footer.span().last(kBlockBytes));
   for (std::size_t bit = 0; bit < 48 * 8; ++bit) {
     footer.span()[kBlockBytes + bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
-    EXPECT_FALSE(decode_trailer(kId.volume, kId.region, footer.span().last(kBlockBytes)).has_value()) << bit;
+    EXPECT_FALSE(
+        decode_trailer(kId.volume, kId.region, footer.span().last(kBlockBytes)).has_value())
+        << bit;
     footer.span()[kBlockBytes + bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
   }
   std::vector<Record> records;
@@ -120,7 +124,8 @@ TEST(DiskFormatTest, EveryFlippedBitIsNothing) {
 TEST(DiskFormatTest, AnotherLifePlaceOrVolumeIsNothing) {
   AlignedBytes record(kBlockBytes);
   encode_record(kId, kRecord, record.span());
-  for (const RegionId& other : {RegionId{kId.volume + 1, 9, 2}, RegionId{kId.volume, 8, 2}, RegionId{kId.volume, 9, 3}})
+  for (const RegionId& other :
+       {RegionId{kId.volume + 1, 9, 2}, RegionId{kId.volume, 8, 2}, RegionId{kId.volume, 9, 3}})
     EXPECT_EQ(decode_record(other, record.span()), std::nullopt);
 }
 

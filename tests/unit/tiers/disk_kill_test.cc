@@ -39,15 +39,17 @@ class DiskKillTest : public testing::Test {
   ~DiskKillTest() override { std::filesystem::remove_all(options_.path); }
 
   // The acknowledged chunks, in order: number and generation.
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> write_and_kill(std::uint64_t seed, int after_ms) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> write_and_kill(std::uint64_t seed,
+                                                                      int after_ms) {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
     const pid_t child = ::fork();
     if (child == 0) {
       ::dup2(ends[1], 1);
       ::close(ends[0]);
-      ::execl(DISK_WRITER_PATH, "disk_writer", options_.path.c_str(), std::to_string(kSizeBytes).c_str(),
-              std::to_string(kRegionBytes).c_str(), std::to_string(seed).c_str(), nullptr);
+      ::execl(DISK_WRITER_PATH, "disk_writer", options_.path.c_str(),
+              std::to_string(kSizeBytes).c_str(), std::to_string(kRegionBytes).c_str(),
+              std::to_string(seed).c_str(), nullptr);
       ::_exit(3);
     }
     ::close(ends[1]);
@@ -62,7 +64,8 @@ class DiskKillTest : public testing::Test {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> acknowledged;
     while (std::fgets(line, sizeof(line), lines) != nullptr) {
       unsigned long long number = 0, generation = 0;
-      if (std::sscanf(line, "%llu %llu\n", &number, &generation) == 2) acknowledged.emplace_back(number, generation);
+      if (std::sscanf(line, "%llu %llu\n", &number, &generation) == 2)
+        acknowledged.emplace_back(number, generation);
     }
     std::fclose(lines);
     int status = 0;
@@ -105,14 +108,16 @@ TEST_F(DiskKillTest, NothingWrongIsFoundAndTheSizeStays) {
     for (std::size_t i = told_ok.size() > 16 ? told_ok.size() - 16 : 0; i < told_ok.size(); ++i)
       last[told_ok[i].first] = told_ok[i].second;
     for (const auto& [number, generation] : last) {
-      const std::optional<tiers::ChunkFacts> facts = (*tier)->probe(tiers::testing_support::key_of(number));
+      const std::optional<tiers::ChunkFacts> facts =
+          (*tier)->probe(tiers::testing_support::key_of(number));
       ++recent;
       recent_found += facts && facts->generation >= generation ? 1 : 0;
     }
     ASSERT_TRUE((*tier)->close(10'000));
   }
   std::printf(
-      "%d kills, seed %llu: %llu puts acknowledged, %llu chunks found and right, %llu of the %llu last acknowledged there\n",
+      "%d kills, seed %llu: %llu puts acknowledged, %llu chunks found and right, %llu of the %llu "
+      "last acknowledged there\n",
       kills, static_cast<unsigned long long>(seed), static_cast<unsigned long long>(acknowledged),
       static_cast<unsigned long long>(found), static_cast<unsigned long long>(recent_found),
       static_cast<unsigned long long>(recent));

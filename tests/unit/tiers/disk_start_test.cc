@@ -44,8 +44,10 @@ TEST_F(DiskStartTest, ADirectoryThatCannotBeWrittenIsNamed) {
 // covers F-128
 TEST_F(DiskStartTest, ASizeThatIsTooSmallSaysHowMuchItTakes) {
   options_.size_bytes = 8 << 20;
-  EXPECT_THAT(open().text(), HasSubstr("disk.size: 8 MiB is too small, the disk tier needs at least 16.2 MiB"));
-  EXPECT_FALSE(std::filesystem::exists(options_.path + "/larder")) << "no file is made for the tier";
+  EXPECT_THAT(open().text(),
+              HasSubstr("disk.size: 8 MiB is too small, the disk tier needs at least 16.2 MiB"));
+  EXPECT_FALSE(std::filesystem::exists(options_.path + "/larder"))
+      << "no file is made for the tier";
 }
 
 TEST_F(DiskStartTest, AFileSystemWithoutRoomIsNamed) {
@@ -67,8 +69,9 @@ TEST_F(DiskStartTest, ASecondOneIsRefusedByTheNameOfTheFirst) {
   const Result<std::unique_ptr<tiers::Tier>> second = open_disk_tier(other_env, clock_, options_);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), Code::kAlreadyExists);
-  EXPECT_EQ(second.status().text(),
-            "disk.path: " + options_.path + "/larder is in use by larderd of pool llama, process " + std::to_string(::getpid()));
+  EXPECT_EQ(second.status().text(), "disk.path: " + options_.path +
+                                        "/larder is in use by larderd of pool llama, process " +
+                                        std::to_string(::getpid()));
   ASSERT_TRUE(loop_->put(1).ok()) << "the first goes on";
   EXPECT_TRUE(loop_->get(1).ok());
   EXPECT_TRUE(open().ok()) << "after its end there is no lock left";
@@ -90,7 +93,8 @@ TEST_F(DiskStartTest, TheFolderIsForNobodyElse) {
 
 TEST_F(DiskStartTest, ALinkInPlaceOfTheFolderIsRefused) {
   std::filesystem::create_directory(options_.path + "/elsewhere");
-  std::filesystem::create_directory_symlink(options_.path + "/elsewhere", options_.path + "/larder");
+  std::filesystem::create_directory_symlink(options_.path + "/elsewhere",
+                                            options_.path + "/larder");
   EXPECT_THAT(open().text(), HasSubstr("is not a directory"));
 }
 
@@ -142,7 +146,9 @@ struct HungEnv final : Env {
       env.changed.notify_all();
     }
     void submit(const IoRequest&) override {}
-    void wait(std::uint64_t, std::vector<IoResult>&) override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+    void wait(std::uint64_t, std::vector<IoResult>&) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     void wake() override {}
     const char* name() const override { return "hung"; }
     HungEnv& env;
@@ -158,7 +164,8 @@ TEST_F(DiskStartTest, ADeviceThatNeverAnswersIsAnErrorNotAStartWithoutEnd) {
   close();
   HungEnv hung;
   HurriedClock hurried;
-  std::future<Status> start = std::async(std::launch::async, [&] { return open_disk_tier(hung, hurried, options_).status(); });
+  std::future<Status> start = std::async(
+      std::launch::async, [&] { return open_disk_tier(hung, hurried, options_).status(); });
   const bool answered = start.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
   {
     std::unique_lock lock(hung.mutex);

@@ -44,9 +44,14 @@ int main(int argc, char** argv) {
     const std::uint64_t number = random() % 200;
     const std::uint64_t payload = (1 + random() % 4) * 128 * 1024;
     const std::uint64_t piece = 64 * 1024;
-    Put put{loop.next(), number, generation, std::make_unique<Slot>(protocol::slot_bytes(payload, piece))};
-    const tiers::ChunkFacts facts = tiers::testing_support::fill(put.slot->span(), number, generation, payload, piece);
-    if ((*tier)->put(put.ticket, tiers::testing_support::key_of(number), facts, put.slot->span(), loop.in_ms(60'000)).ok())
+    Put put{loop.next(), number, generation,
+            std::make_unique<Slot>(protocol::slot_bytes(payload, piece))};
+    const tiers::ChunkFacts facts =
+        tiers::testing_support::fill(put.slot->span(), number, generation, payload, piece);
+    if ((*tier)
+            ->put(put.ticket, tiers::testing_support::key_of(number), facts, put.slot->span(),
+                  loop.in_ms(60'000))
+            .ok())
       puts.push_back(std::move(put));
     while (puts.size() > 6) {
       if (loop.ended(puts.front().ticket).ok())

@@ -30,7 +30,9 @@ class ScriptedEnv final : public Env {
    public:
     explicit Queue(ScriptedEnv& env) : env_(env) {}
     void submit(const IoRequest& request) override { env_.requests.push_back(request); }
-    void wait(std::uint64_t, std::vector<IoResult>& results) override { results = std::exchange(env_.results, {}); }
+    void wait(std::uint64_t, std::vector<IoResult>& results) override {
+      results = std::exchange(env_.results, {});
+    }
     void wake() override {}
     const char* name() const override { return "scripted"; }
 
@@ -71,7 +73,8 @@ class EngineParts : public testing::Test {
   }
   // A record of three blocks, in the catalog.
   Record stored(std::uint64_t number, std::uint32_t region, std::uint32_t block) {
-    const Record record{key_of(number), {1, kBlockBytes, kBlockBytes, number}, block, 1'700'000'000};
+    const Record record{
+        key_of(number), {1, kBlockBytes, kBlockBytes, number}, block, 1'700'000'000};
     catalog_.insert(record, region);
     table_[region].records.push_back(record);
     return record;

@@ -11,16 +11,21 @@ namespace {
 
 class FaultyQueue final : public IoQueue {
  public:
-  FaultyQueue(Faults& faults, std::unique_ptr<IoQueue> real) : faults_(faults), real_(std::move(real)) {}
+  FaultyQueue(Faults& faults, std::unique_ptr<IoQueue> real)
+      : faults_(faults), real_(std::move(real)) {}
 
   void submit(const IoRequest& request) override {
     const bool reads = request.kind == IoRequest::Kind::kRead;
-    const bool bad = request.kind == IoRequest::Kind::kWrite && static_cast<std::int64_t>(request.offset) == faults_.bad_offset;
-    const bool writes_fail = bad || faults_.all_writes_fail || faults_.calls >= faults_.writes_fail_from;
+    const bool bad = request.kind == IoRequest::Kind::kWrite &&
+                     static_cast<std::int64_t>(request.offset) == faults_.bad_offset;
+    const bool writes_fail =
+        bad || faults_.all_writes_fail || faults_.calls >= faults_.writes_fail_from;
     const bool all_fail = reads ? faults_.all_reads_fail.load() : writes_fail;
-    if (!faults_.fails_now() && !all_fail) return reads && faults_.hold_reads ? kept_.push_back(request) : real_->submit(request);
+    if (!faults_.fails_now() && !all_fail)
+      return reads && faults_.hold_reads ? kept_.push_back(request) : real_->submit(request);
     failed_.push_back({request.tag, faults_.error.load()});
-    if (request.kind != IoRequest::Kind::kWrite || (!faults_.tear_writes && !faults_.land_writes)) return;
+    if (request.kind != IoRequest::Kind::kWrite || (!faults_.tear_writes && !faults_.land_writes))
+      return;
     IoRequest half = request;
     half.tag = kTornTag;
     if (!faults_.land_writes) {
@@ -44,7 +49,8 @@ class FaultyQueue final : public IoQueue {
     std::vector<IoResult> now = std::exchange(failed_, {});
     real_->wait(now.empty() ? std::min<std::uint64_t>(timeout_ns, 20'000'000) : 0, now);
     std::vector<IoResult>& to = faults_.stalled ? held_ : results;
-    if (!faults_.stalled && faults_.newest_first) std::ranges::sort(held_, std::ranges::greater(), &IoResult::tag);
+    if (!faults_.stalled && faults_.newest_first)
+      std::ranges::sort(held_, std::ranges::greater(), &IoResult::tag);
     if (!faults_.stalled) results.insert(results.end(), held_.begin(), held_.end());
     if (!faults_.stalled) held_.clear();
     to.insert(to.end(), now.begin(), now.end());

@@ -41,9 +41,13 @@ class FaultyEnv final : public Env {
   Result<Fd> open(const std::string& path, int flags, std::uint32_t mode) override;
   Status lock(const Fd& file) override;
   Status reserve(const Fd& file, std::uint64_t bytes) override;
-  bool set_direct(const Fd& file) override { return !faults.refuse_direct && Env::set_direct(file); }
+  bool set_direct(const Fd& file) override {
+    return !faults.refuse_direct && Env::set_direct(file);
+  }
   OpenedQueue open_queue(const IoMemory& memory) override;
-  std::uint32_t unix_s() const override { return static_cast<std::uint32_t>(Env::unix_s() + faults.clock_offset_s.load()); }
+  std::uint32_t unix_s() const override {
+    return static_cast<std::uint32_t>(Env::unix_s() + faults.clock_offset_s.load());
+  }
 };
 
 }  // namespace larder::disk::testing_support

@@ -19,11 +19,14 @@ class SlowDevice {
   double bytes_per_s;
 
   // Requests of so many bytes, as many as the window lets through, for so long.
-  void run(FlightWindow& window, std::uint64_t request_bytes, double seconds, std::size_t most_requests = SIZE_MAX) {
+  void run(FlightWindow& window, std::uint64_t request_bytes, double seconds,
+           std::size_t most_requests = SIZE_MAX) {
     const std::uint64_t end = now_ns_ + static_cast<std::uint64_t>(seconds * 1e9);
     while (now_ns_ < end) {
-      while (going_.size() < most_requests && window.lets(going_.size() * request_bytes, request_bytes)) {
-        const auto takes = static_cast<std::uint64_t>(static_cast<double>(request_bytes) / bytes_per_s * 1e9);
+      while (going_.size() < most_requests &&
+             window.lets(going_.size() * request_bytes, request_bytes)) {
+        const auto takes =
+            static_cast<std::uint64_t>(static_cast<double>(request_bytes) / bytes_per_s * 1e9);
         free_ns_ = std::max(free_ns_, now_ns_) + takes;
         going_.push_back({now_ns_, free_ns_ + kLatencyNs});
       }
@@ -38,7 +41,8 @@ class SlowDevice {
   double used(FlightWindow& window, std::uint64_t request_bytes, double seconds) {
     const std::uint64_t before = moved_, from = now_ns_;
     run(window, request_bytes, seconds);
-    return static_cast<double>(moved_ - before) / (static_cast<double>(now_ns_ - from) / 1e9) / bytes_per_s;
+    return static_cast<double>(moved_ - before) / (static_cast<double>(now_ns_ - from) / 1e9) /
+           bytes_per_s;
   }
 
  private:
@@ -65,7 +69,8 @@ TEST(FlightWindowTest, ASlowOneHasWhatItMovesInTheTargetTimeAndIsUsedWhollyAllTh
     device.run(window, 256 << 10, 3);
     const double target = bytes_per_s * FlightWindow::kTargetNs / 1e9;
     EXPECT_GT(static_cast<double>(window.bytes()), 0.7 * target) << bytes_per_s;
-    EXPECT_LT(static_cast<double>(window.bytes()), 1.5 * target + 2 * FlightWindow::kBeyondBytes) << bytes_per_s;
+    EXPECT_LT(static_cast<double>(window.bytes()), 1.5 * target + 2 * FlightWindow::kBeyondBytes)
+        << bytes_per_s;
     EXPECT_GT(device.used(window, 256 << 10, 2), 0.95) << bytes_per_s;
   }
 }

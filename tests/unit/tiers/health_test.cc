@@ -29,7 +29,8 @@ TEST(HealthTest, TheGravestCauseIsTheReasonAndRetriesSpread) {
   EXPECT_EQ(health.state().reason, "writes");
   EXPECT_EQ(health.times(), 2U);
   std::uint64_t now = 1'000'000'000, tries = 0;
-  for (const std::uint64_t end = now + 10'000'000'000; now < end; now += 1'000'000) tries += health.retry(now) ? 1 : 0;
+  for (const std::uint64_t end = now + 10'000'000'000; now < end; now += 1'000'000)
+    tries += health.retry(now) ? 1 : 0;
   EXPECT_GT(tries, 20U);
   EXPECT_LT(tries, 40U) << "10 ms, 20, 40, then every 500";
 }

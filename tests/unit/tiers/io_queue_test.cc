@@ -39,13 +39,16 @@ class IoQueueTest : public testing::TestWithParam<Kind> {
       queue_ = make_pool_queue();
       return;
     }
-    Result<OpenedUring> opened = open_uring_queue(GetParam().registered ? memory_.span() : std::span<std::byte>{});
+    Result<OpenedUring> opened =
+        open_uring_queue(GetParam().registered ? memory_.span() : std::span<std::byte>{});
     if (!opened.ok()) GTEST_SKIP() << opened.status().to_string();
-    if (GetParam().registered && !opened->unregistered.empty()) GTEST_SKIP() << opened->unregistered;
+    if (GetParam().registered && !opened->unregistered.empty())
+      GTEST_SKIP() << opened->unregistered;
     queue_ = std::move(opened->queue);
   }
   // The request's errno.
-  int run(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> first, std::span<std::byte> second = {}) {
+  int run(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> first,
+          std::span<std::byte> second = {}) {
     queue_->submit({kind, file_.get(), offset, {first, second}, ++tag_});
     std::vector<IoResult> results;
     for (int i = 0; i < 100 && results.empty(); ++i) queue_->wait(100'000'000, results);
@@ -73,7 +76,9 @@ TEST_P(IoQueueTest, MovesBothPartsAndSyncs) {
 }
 
 TEST_P(IoQueueTest, WhatLiesBehindTheEndIsAnError) {
-  EXPECT_EQ(run(IoRequest::Kind::kRead, (1 << 20) - 4096, memory_.span().first(4096), memory_.span().last(4096)), EIO);
+  EXPECT_EQ(run(IoRequest::Kind::kRead, (1 << 20) - 4096, memory_.span().first(4096),
+                memory_.span().last(4096)),
+            EIO);
   EXPECT_EQ(run(IoRequest::Kind::kRead, (1 << 20) - 4096, memory_.span().first(8192)), EIO);
 }
 
@@ -84,9 +89,14 @@ TEST_P(IoQueueTest, AnErrorIsItsErrno) {
 
 TEST_P(IoQueueTest, ManyInFlightAllEnd) {
   for (std::uint64_t i = 0; i < kMaxIoInFlight; ++i)
-    queue_->submit({IoRequest::Kind::kWrite, file_.get(), i % 200 * 4096, {memory_.span().first(4096), {}}, i});
+    queue_->submit({IoRequest::Kind::kWrite,
+                    file_.get(),
+                    i % 200 * 4096,
+                    {memory_.span().first(4096), {}},
+                    i});
   std::vector<IoResult> results;
-  for (int i = 0; i < 1000 && results.size() < kMaxIoInFlight; ++i) queue_->wait(10'000'000, results);
+  for (int i = 0; i < 1000 && results.size() < kMaxIoInFlight; ++i)
+    queue_->wait(10'000'000, results);
   ASSERT_EQ(results.size(), kMaxIoInFlight);
   for (const IoResult& result : results) EXPECT_EQ(result.error, 0);
 }
@@ -107,18 +117,21 @@ TEST_P(IoQueueTest, AWakeEndsAWaitAndTimeEndsItToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, IoQueueTest,
-                         testing::Values(Kind{"io_uring", true, false}, Kind{"io_uring_registered", true, true},
+                         testing::Values(Kind{"io_uring", true, false},
+                                         Kind{"io_uring_registered", true, true},
                                          Kind{"threads", false, false}),
                          [](const auto& kind) { return kind.param.name; });
 
 // Of this thread alone, until the thread's end. False: the machine has no such filters.
 bool refuse_system_call(unsigned number, int error) {
-  std::array<sock_filter, 4> filter{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-                                     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
-                                     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+  std::array<sock_filter, 4> filter{
+      {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
   const sock_fprog program{filter.size(), filter.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 // Some profiles of containers let a ring be made and not be entered.

@@ -37,7 +37,9 @@ class TierFrontTest : public testing::Test {
   Code pushed(Operation operation, std::size_t blocks = 0) {
     return front_.push(command(operation, blocks), kHideNothing).code();
   }
-  void publish(TierFront::View view = {}, std::vector<Outcome> outcomes = {}) { front_.publish(outcomes, std::move(view)); }
+  void publish(TierFront::View view = {}, std::vector<Outcome> outcomes = {}) {
+    front_.publish(outcomes, std::move(view));
+  }
   static TierFront::View degraded(bool puts, bool gets) {
     TierFront::View view;
     view.state = {puts, gets, "the device is away", "threads"};
@@ -108,7 +110,9 @@ TEST_F(TierFrontTest, ASlotThatTheDeviceStillUsesStaysHeld) {
 
 TEST_F(TierFrontTest, AnAcceptedCommandIsHiddenBeforeTheEngineSeesIt) {
   int hidden = 0;
-  const auto hide = [&](const Command& command) { hidden += command.operation == Operation::kDrop && wakes_ == 0 ? 1 : 0; };
+  const auto hide = [&](const Command& command) {
+    hidden += command.operation == Operation::kDrop && wakes_ == 0 ? 1 : 0;
+  };
   EXPECT_TRUE(front_.push(command(Operation::kDrop), hide).ok());
   EXPECT_EQ(hidden, 1);
   EXPECT_EQ(wakes_, 1);

@@ -58,7 +58,8 @@ struct HostDevice {
 
 class HostMemory final : public copy::ImportedMemory {
  public:
-  HostMemory(std::shared_ptr<HostDevice> device, Mapping mapping) : device_(std::move(device)), mapping_(std::move(mapping)) {
+  HostMemory(std::shared_ptr<HostDevice> device, Mapping mapping)
+      : device_(std::move(device)), mapping_(std::move(mapping)) {
     ++device_->open;
     ++device_->opened;
   }
@@ -79,16 +80,20 @@ class HostMemory final : public copy::ImportedMemory {
 class GatedCopies final : public client::testing_support::HostCopies {
  public:
   explicit GatedCopies(std::shared_ptr<HostDevice> device) : device_(std::move(device)) {}
-  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+  Result<std::uint64_t> store(const copy::PieceList& from,
+                              std::span<std::byte> slot) const override {
     if (Status status = pass(); !status.ok()) return status;
     return HostCopies::store(from, slot);
   }
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+  Status load(std::span<const std::byte> slot, std::uint64_t root,
+              const copy::PieceList& to) const override {
     if (Status status = pass(); !status.ok()) return status;
     return HostCopies::load(slot, root, to);
   }
-  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory, int file) const override {
-    if (device_->without_threads) throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory,
+                                                int file) const override {
+    if (device_->without_threads)
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
     return HostCopies::make_ready(memory, file);
   }
 
@@ -118,12 +123,14 @@ class HostImporter final : public copy::MemoryImporter {
       return {protocol::TransferReason::kNotOpened, "no descriptor"};
     if (static_cast<std::uint64_t>(file.st_size) < handle.size_bytes)
       return {protocol::TransferReason::kSize, "smaller than said"};
-    Result<Mapping> mapping = Mapping::map_shared(handle.fd, handle.size_bytes, PROT_READ | PROT_WRITE, "exported memory");
+    Result<Mapping> mapping = Mapping::map_shared(handle.fd, handle.size_bytes,
+                                                  PROT_READ | PROT_WRITE, "exported memory");
     if (!mapping.ok()) return {protocol::TransferReason::kNotOpened, mapping.status().text()};
     opened = std::make_unique<HostMemory>(device_, std::move(*mapping));
     return {};
   }
-  Result<std::unique_ptr<copy::CopyEngine>> engine(const copy::ImportedMemory&, copy::Log) override {
+  Result<std::unique_ptr<copy::CopyEngine>> engine(const copy::ImportedMemory&,
+                                                   copy::Log) override {
     if (device_->without_memory) throw std::bad_alloc();
     ++device_->engines;
     return std::unique_ptr<copy::CopyEngine>(std::make_unique<GatedCopies>(device_));

@@ -31,7 +31,8 @@ class TransfersTest : public testing::Test {
  protected:
   TransfersTest() : file_(memory_file(kPageBytes * kPages)) {
     pages_ = *Mapping::map_shared(file_, kPageBytes * kPages, PROT_READ | PROT_WRITE, "pages");
-    for (std::size_t i = 0; i < kPageBytes * kPages; ++i) pages_.data()[i] = static_cast<std::byte>(i * 7 + i / 251);
+    for (std::size_t i = 0; i < kPageBytes * kPages; ++i)
+      pages_.data()[i] = static_cast<std::byte>(i * 7 + i / 251);
   }
   std::vector<copy::MemoryHandle> handles(std::uint64_t bytes = kPageBytes * kPages) {
     std::vector<copy::MemoryHandle> handles;
@@ -67,14 +68,16 @@ class TransfersTest : public testing::Test {
     made.offset_bytes = 4096;
     made.piece_bytes = kPageBytes;
     made.root = root;
-    for (const std::uint64_t page : {3, 0, 5}) made.pieces.push_back(protocol::make_piece(0, page * kPageBytes));
+    for (const std::uint64_t page : {3, 0, 5})
+      made.pieces.push_back(protocol::make_piece(0, page * kPageBytes));
     return made;
   }
 
   Fd file_;
   Mapping pages_;
   std::vector<std::byte> arena_ = std::vector<std::byte>(kArenaBytes + 4096);
-  std::byte* const start_ = arena_.data() + (4096 - reinterpret_cast<std::uintptr_t>(arena_.data()) % 4096);
+  std::byte* const start_ =
+      arena_.data() + (4096 - reinterpret_cast<std::uintptr_t>(arena_.data()) % 4096);
   std::shared_ptr<HostDevice> device_ = std::make_shared<HostDevice>();
   Transfers transfers_{std::make_unique<HostImporter>(device_), {start_, kArenaBytes}, [] {}};
   std::unique_ptr<CopyFlags> flags_;
@@ -94,9 +97,11 @@ TEST_F(TransfersTest, StoresAndLoadsWhatLiesInTheEnginesMemory) {
   ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kLoad, next, *root)).ok());
   EXPECT_TRUE(flags_->wait(next).ok());
   for (const std::size_t page : {3, 0, 5})
-    EXPECT_EQ(std::memcmp(pages_.data() + page * kPageBytes, before.data() + page * kPageBytes, kPageBytes), 0);
-  EXPECT_TRUE(
-      std::all_of(pages_.data() + kPageBytes, pages_.data() + 3 * kPageBytes, [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_EQ(std::memcmp(pages_.data() + page * kPageBytes, before.data() + page * kPageBytes,
+                          kPageBytes),
+              0);
+  EXPECT_TRUE(std::all_of(pages_.data() + kPageBytes, pages_.data() + 3 * kPageBytes,
+                          [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_EQ(transfers_.counts().stores, 1U);
   EXPECT_EQ(transfers_.counts().loads, 1U);
   EXPECT_EQ(device_->opened, 1) << "once a session";
@@ -110,7 +115,8 @@ TEST_F(TransfersTest, TheMemoryOfSeveralExportsIsNumberedAsItCame) {
   std::vector<copy::MemoryHandle> second;
   second.push_back(handle_of(memory_file(kPageBytes), kPageBytes));
   ASSERT_TRUE(transfers_.open(1, 2, kEngine, {}, std::move(second)).ok());
-  EXPECT_FALSE(eventually([&] { return device_->open != 0; }, 300)) << "the second has overtaken the first";
+  EXPECT_FALSE(eventually([&] { return device_->open != 0; }, 300))
+      << "the second has overtaken the first";
   device_->opening.open();
   for (const std::uint32_t request : {1U, 2U}) {
     const Answer got = answer();
@@ -120,7 +126,8 @@ TEST_F(TransfersTest, TheMemoryOfSeveralExportsIsNumberedAsItCame) {
   EXPECT_EQ(device_->open, 2);
   CopyOrder beyond = order(CopyVerb::kStore, 0);
   beyond.pieces = {protocol::make_piece(1, kPageBytes)};
-  EXPECT_EQ(transfers_.copy(1, std::move(beyond)).code(), Code::kInvalidArgument) << "the second allocation is the small one";
+  EXPECT_EQ(transfers_.copy(1, std::move(beyond)).code(), Code::kInvalidArgument)
+      << "the second allocation is the small one";
   CopyOrder within = order(CopyVerb::kStore, 0);
   within.pieces = {protocol::make_piece(0, kPageBytes * (kPages - 1)), protocol::make_piece(1, 0)};
   EXPECT_TRUE(transfers_.copy(1, std::move(within)).ok());
@@ -156,14 +163,16 @@ TEST_F(TransfersTest, BehindARefusalNothingIsOpenUntilAllIsWithdrawn) {
 
 TEST_F(TransfersTest, AForgedPieceIsTheSessionsFault) {
   open(1);
-  const std::vector<std::uint64_t> forged{protocol::make_piece(1, 0), protocol::make_piece(0, kPageBytes * kPages),
-                                          protocol::make_piece(0, kPageBytes * (kPages - 1) + 1), protocol::kNoPiece};
+  const std::vector<std::uint64_t> forged{
+      protocol::make_piece(1, 0), protocol::make_piece(0, kPageBytes * kPages),
+      protocol::make_piece(0, kPageBytes * (kPages - 1) + 1), protocol::kNoPiece};
   for (const std::uint64_t piece : forged) {
     CopyOrder made = order(CopyVerb::kStore, 0);
     made.pieces[1] = piece;
     EXPECT_EQ(transfers_.copy(1, std::move(made)).code(), Code::kInvalidArgument);
   }
-  EXPECT_EQ(transfers_.copy(1, order(CopyVerb::kStore, protocol::kMaxCopies)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(transfers_.copy(1, order(CopyVerb::kStore, protocol::kMaxCopies)).code(),
+            Code::kInvalidArgument);
   EXPECT_EQ(transfers_.copy(2, order(CopyVerb::kStore, 0)).code(), Code::kFailedPrecondition);
   EXPECT_TRUE(transfers_.release(77));
 }
@@ -173,14 +182,16 @@ TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
   open(1);
   device_->gated = true;
   const std::uint32_t first = *flags_->take(), second = *flags_->take(), third = *flags_->take();
-  for (const std::uint32_t flag : {first, second, third}) ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
+  for (const std::uint32_t flag : {first, second, third})
+    ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
   ASSERT_TRUE(device_->gate.await_entered(2));  // as many as there are threads
   transfers_.end_session(1);
   EXPECT_TRUE(transfers_.busy(1));
   EXPECT_FALSE(transfers_.release(77));
   EXPECT_EQ(device_->open, 1) << "not closed under a copy";
   device_->gate.open();
-  EXPECT_TRUE(flags_->wait(first).ok()) << "the copy that had begun has ended, and its engine may know";
+  EXPECT_TRUE(flags_->wait(first).ok())
+      << "the copy that had begun has ended, and its engine may know";
   EXPECT_TRUE(flags_->wait(second).ok());
   EXPECT_EQ(flags_->wait(third).status().code(), Code::kNotFound) << "the third never began";
   EXPECT_TRUE(eventually([&] { return !transfers_.busy(1); }, 10'000));
@@ -198,7 +209,8 @@ TEST_F(TransfersTest, AFlagIsAskedForAgainAsSoonAsItHasEnded) {
   ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, first)).ok());
   ASSERT_TRUE(device_->gate.await_entered(1));
   ASSERT_TRUE(transfers_.open(1, 2, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
-  ASSERT_EQ(answer().refusal.reason, TransferReason::kSize) << "so that the copy has its memory for itself";
+  ASSERT_EQ(answer().refusal.reason, TransferReason::kSize)
+      << "so that the copy has its memory for itself";
   device_->opens_slowly = true;
   ASSERT_TRUE(transfers_.open(2, 1, kEngine, {}, handles()).ok());
   ASSERT_TRUE(device_->opening.await_entered(1));
@@ -209,10 +221,12 @@ TEST_F(TransfersTest, AFlagIsAskedForAgainAsSoonAsItHasEnded) {
   for (std::uint32_t i = 0; i < protocol::kMaxCopies; ++i) {
     const std::optional<std::uint32_t> flag = flags_->take();
     ASSERT_TRUE(flag) << i;
-    ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, *flag)).ok()) << i << " are asked for, as many as there are flags";
+    ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, *flag)).ok())
+        << i << " are asked for, as many as there are flags";
   }
   Status beyond;
-  for (unsigned i = 0; i < Transfers::kThreads; ++i) beyond = transfers_.copy(1, order(CopyVerb::kStore, 0));
+  for (unsigned i = 0; i < Transfers::kThreads; ++i)
+    beyond = transfers_.copy(1, order(CopyVerb::kStore, 0));
   EXPECT_EQ(beyond.code(), Code::kResourceExhausted) << "no engine has so many flags";
   device_->opening.open();
   device_->closing.open();
@@ -236,7 +250,8 @@ TEST_F(TransfersTest, AWithdrawalWaitsForTheCopies) {
   EXPECT_EQ(got.request, 5U);
   EXPECT_EQ(device_->open, 0);
   const std::uint32_t late = *flags_->take();
-  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, late)).ok()) << "it may have met the withdrawal on its way";
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, late)).ok())
+      << "it may have met the withdrawal on its way";
   EXPECT_EQ(flags_->wait(late).status().code(), Code::kNotFound);
   ASSERT_TRUE(transfers_.open(1, 8, kEngine, {}, handles()).ok()) << "awake again";
   EXPECT_FALSE(answer().refusal.refused());
@@ -284,7 +299,8 @@ TEST_F(TransfersTest, AnExceptionFailsTheJobAlone) {
   device->throws = true;
   for (int kind = 1; kind <= 2; ++kind) {  // each of the two exceptions
     const Transfers other(std::make_unique<HostImporter>(device), {start_, kArenaBytes}, [] {});
-    EXPECT_TRUE(eventually([&] { return device->thrown == kind; }, 10'000)) << "prepare() was not called";
+    EXPECT_TRUE(eventually([&] { return device->thrown == kind; }, 10'000))
+        << "prepare() was not called";
   }
   device_->throws = true;
   for (const std::uint32_t session : {1U, 2U}) {

@@ -21,7 +21,11 @@ def files_of(folder):
     """(File, ...) in the order of their names."""
     try:
         with os.scandir(folder) as entries:
-            paths = sorted(entry.path for entry in entries if not entry.name.lower().endswith(_NOT_READ) and entry.is_file())
+            paths = sorted(
+                entry.path
+                for entry in entries
+                if not entry.name.lower().endswith(_NOT_READ) and entry.is_file()
+            )
         found = tuple(_file(path) for path in paths)
     except OSError as error:
         raise FilesUnknown(f"the files cannot be read: {error}") from None

@@ -75,8 +75,14 @@ class Adapters:
         if self._is_due(request.lora_int_id, adapter):
             self._read(request, adapter)
         if adapter.identity:
-            return f"adapter: {adapter.identity}\nadapter_settings: {self._settings}{_more(request)}\n"
-        if adapter.reading is not None and not adapter.why_not and self._clock() < adapter.read_at + READ_WAIT_S:
+            return (
+                f"adapter: {adapter.identity}\nadapter_settings: {self._settings}{_more(request)}\n"
+            )
+        if (
+            adapter.reading is not None
+            and not adapter.why_not
+            and self._clock() < adapter.read_at + READ_WAIT_S
+        ):
             raise NotYet
         raise Unserved(adapter.why_not or "the files are still being read")
 
@@ -96,7 +102,11 @@ class Adapters:
         """For a step without computation: leaves the processor to a reading thread for a moment.
         False: no request waits for a reading."""
         due = self._clock() - READ_WAIT_S
-        self._awaited = [one for one in self._awaited if one.reading is not None and one.reading.result is None and one.read_at > due]
+        self._awaited = [
+            one
+            for one in self._awaited
+            if one.reading is not None and one.reading.result is None and one.read_at > due
+        ]
         if not self._awaited:
             return False
         time.sleep(_REST_S)
@@ -141,7 +151,11 @@ def _named(path, held):
     try:
         files = files_of(path)
         if held is not None and files != held:
-            return held, "", "the folder has other files than vLLM loaded: load the adapter under another name"
+            return (
+                held,
+                "",
+                "the folder has other files than vLLM loaded: load the adapter under another name",
+            )
         identity = files_identity([file.path for file in files])
         if files_of(path) != files:
             return (), "", "the files change during the read"

@@ -41,18 +41,26 @@ def attention_of(vllm_config, kv_cache_config, groups):
     kernels = _kernels(vllm_config, groups)
     try:
         backends = [_backends(vllm_config, group) for group in groups]
-        blocks = tuple(_kernel_block(vllm_config, kv_cache_config, *one) for one in zip(groups, backends))
+        blocks = tuple(
+            _kernel_block(vllm_config, kv_cache_config, *one) for one in zip(groups, backends)
+        )
     # vLLM's own selection, which may raise any exception; vLLM's layers pass more than is known
     # here
     except Exception as error:
-        logger.debug("Larder: the attention backend is not known before the workers tell it: %s", error)
+        logger.debug(
+            "Larder: the attention backend is not known before the workers tell it: %s", error
+        )
         return None
     return Attention(_names(backends), kernels, blocks)
 
 
 def attention_of_worker(vllm_config, groups, blocks):
     """Attention of the layers of this process. blocks: of the groups, as found in the tensors."""
-    return Attention(_names(_backends(vllm_config, group) for group in groups), _kernels(vllm_config, groups), blocks)
+    return Attention(
+        _names(_backends(vllm_config, group) for group in groups),
+        _kernels(vllm_config, groups),
+        blocks,
+    )
 
 
 def _names(backends):
@@ -121,7 +129,10 @@ def _by_machine(spec):
 def _backends(vllm_config, group):
     """The backends of the group's layers, each once. A process without layers takes a layer like
     these."""
-    known = getattr(getattr(vllm_config, "compilation_config", None), "static_forward_context", None) or {}
+    known = (
+        getattr(getattr(vllm_config, "compilation_config", None), "static_forward_context", None)
+        or {}
+    )
     layers = [known[name] for name in group.layers if hasattr(known.get(name), "get_attn_backend")]
     if layers:
         return list(dict.fromkeys(layer.get_attn_backend() for layer in layers))
@@ -141,7 +152,11 @@ def _backend_like(vllm_config, spec):
     model, cache = vllm_config.model_config, vllm_config.cache_config
     text = getattr(model, "hf_text_config", None)
     if _is_mla(spec):
-        passed = {"use_mla": True, "use_sparse": hasattr(text, "index_topk"), "num_heads": _heads(vllm_config)}
+        passed = {
+            "use_mla": True,
+            "use_sparse": hasattr(text, "index_topk"),
+            "num_heads": _heads(vllm_config),
+        }
     else:
         passed = {
             "use_mla": False,

@@ -31,7 +31,10 @@ class AwaitedAdapters:
 
     def close(self, lines):
         """The scheduler has closed these namespaces, by Move.line: no load opens one again."""
-        self._waiting = [(replace(move, parts=[]) if move.line in lines else move, until) for move, until in self._waiting]
+        self._waiting = [
+            (replace(move, parts=[]) if move.line in lines else move, until)
+            for move, until in self._waiting
+        ]
 
     def wait(self, seconds):
         """For a step without computation: leaves the processor to the thread that looks."""

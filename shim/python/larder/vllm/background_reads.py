@@ -41,7 +41,9 @@ class BackgroundReads:
             self.running += 1
         read = Read()
         try:
-            threading.Thread(target=self._run, args=(read, function, args), name="larder-adapter", daemon=True).start()
+            threading.Thread(
+                target=self._run, args=(read, function, args), name="larder-adapter", daemon=True
+            ).start()
         except RuntimeError:  # the process has reached its limit of threads
             self._leave()
             return None

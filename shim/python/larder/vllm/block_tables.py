@@ -51,7 +51,9 @@ def _tables_of_manager(state):
     """Tables without a copy. The state's own function copies whole tables: 60,000 numbers of a long
     request, while a chunk needs sixteen. The function is a method of vLLM's KVCacheManager, whose
     get_blocks() does not copy. None: this vLLM has another manager."""
-    get_blocks = getattr(getattr(getattr(state, "resolve_block_ids", None), "__self__", None), "get_blocks", None)
+    get_blocks = getattr(
+        getattr(getattr(state, "resolve_block_ids", None), "__self__", None), "get_blocks", None
+    )
     if get_blocks is None:
         return None
     return lambda request_id: tuple(LiveTable(blocks) for blocks in get_blocks(request_id).blocks)

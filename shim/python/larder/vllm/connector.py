@@ -7,11 +7,23 @@ import time
 import weakref
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorRole,
+    SupportsHMA,
+)
 
 from larder import vllm_plugin
 from larder.client import Client, await_copies
-from larder.vllm import handshake, loaded_adapters, one_process, sleep_mode, surroundings, weight_changes, words
+from larder.vllm import (
+    handshake,
+    loaded_adapters,
+    one_process,
+    sleep_mode,
+    surroundings,
+    weight_changes,
+    words,
+)
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.fail_safe import LogPump, logger
 from larder.vllm.messages import StepWork
@@ -47,7 +59,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         setup, off, level = None, None, logging.WARNING
         shard, replica = 0, 0
         try:
-            self._tells = handshake.IS_HEARD and surroundings.alone(self)  # mutation: handshake-alone
+            self._tells = handshake.IS_HEARD and surroundings.alone(
+                self
+            )  # mutation: handshake-alone
             setup = setup_of(vllm_config, kv_cache_config)
             one_process.check()
             if is_scheduler:
@@ -56,7 +70,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 shard, replica = setup.shards.of(*_stage_and_rank(setup.shards))
             if getattr(vllm_config, "lora_config", None) is not None:
                 loaded_adapters.watch()
-            self._client = _open(setup, shard, "scheduler" if is_scheduler else f"worker of shard {shard}")
+            self._client = _open(
+                setup, shard, "scheduler" if is_scheduler else f"worker of shard {shard}"
+            )
             self._pump = LogPump(self._client)
             if is_scheduler:
                 self._naming = Naming(setup, vllm_config)
@@ -71,10 +87,16 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         except Exception as error:
             off = words.of_error(error)
         if is_scheduler:
-            events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
-            self._half = LarderConnectorScheduler(setup, self._client, self._naming, vllm_config, events)
+            events = (
+                TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
+            )
+            self._half = LarderConnectorScheduler(
+                setup, self._client, self._naming, vllm_config, events
+            )
         else:
-            self._half = LarderConnectorWorker(setup, self._client, shard, replica, getattr(vllm_config, "lora_config", None))
+            self._half = LarderConnectorWorker(
+                setup, self._client, shard, replica, getattr(vllm_config, "lora_config", None)
+            )
         if off is not None:
             self._half.turn_off(off, level)
         elif is_scheduler:
@@ -96,7 +118,11 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def _look_around(self):
         """Runs at the first request, when vLLM has made its scheduler."""
         self._looked_around = True
-        if self._half.off is None and self._half.setup.loads and (reason := surroundings.objection()):
+        if (
+            self._half.off is None
+            and self._half.setup.loads
+            and (reason := surroundings.objection())
+        ):
             self._half.turn_off(reason)
 
     def update_state_after_alloc(self, request, blocks, num_external_tokens, **kwargs):
@@ -166,7 +192,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         # vLLM 0.15 names the argument preempted_req_ids, with requests that bind_connector_metadata
         # has too.
         if isinstance(kv_connector_metadata, StepWork):
-            self._half.handle_preemptions(kv_connector_metadata.preempted, kv_connector_metadata.rewritten)
+            self._half.handle_preemptions(
+                kv_connector_metadata.preempted, kv_connector_metadata.rewritten
+            )
 
     def bind_connector_metadata(self, connector_metadata):
         """Keeps no metadata: without metadata (has_connector_metadata) vLLM skips the empty hooks
@@ -193,7 +221,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def get_transfer_results(self, finished_req_ids):
         ended, failed = self._half.get_transfer_results()
         free = self._half.free_requests()
-        return base.KVConnectorTransferResults(finished_sending=free, finished_recving=ended, failed_recving=failed)
+        return base.KVConnectorTransferResults(
+            finished_sending=free, finished_recving=ended, failed_recving=failed
+        )
 
     def get_finished(self, finished_req_ids):
         """Called by vLLM 0.29 and older, which hears of failed loads by page."""
@@ -219,7 +249,10 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             if self._client is not None:
                 self._half.off = self._half.off or "vLLM shuts down"
                 if until is not None and (running := await_copies(self._client, until)):
-                    logger.warning("Larder: %d copies from and to KV pages have not ended, and the process ends without them", running)
+                    logger.warning(
+                        "Larder: %d copies from and to KV pages have not ended, and the process ends without them",
+                        running,
+                    )
                 else:
                     self._client.close()
         except Exception:

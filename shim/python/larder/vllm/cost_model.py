@@ -145,9 +145,13 @@ class LoadOrRecompute:
             deadline = max(PROBE_DEADLINE_SHARE * compute, LEAST_PROBE_DEADLINE_S)
             if longest < LEAST_DEADLINE_S:
                 return None
-        plan = ProbePlan(deadline, worth, longest if awaited and not self._await_pause.lasts() else 0.0)
+        plan = ProbePlan(
+            deadline, worth, longest if awaited and not self._await_pause.lasts() else 0.0
+        )
         usual = self._usual_look_s
-        if self._pauses[True].lasts() or (usual is not None and usual > plan.worth_s and self._probe_pause.lasts()):
+        if self._pauses[True].lasts() or (
+            usual is not None and usual > plan.worth_s and self._probe_pause.lasts()
+        ):
             return None
         return plan
 
@@ -199,14 +203,24 @@ class LoadOrRecompute:
         `there` chunks. state_there: memory has the state."""
         chunks_bytes = max(end - there, 0) * self._chunk_bytes
         load_bytes = (end - hits) * self._chunk_bytes + self._state_bytes
-        return Offer(end, (end - hits) * self.chunk_tokens, chunks_bytes + (0 if state_there else self._state_bytes), load_bytes)
+        return Offer(
+            end,
+            (end - hits) * self.chunk_tokens,
+            chunks_bytes + (0 if state_there else self._state_bytes),
+            load_bytes,
+        )
 
     def plan_ends(self, below, offers, lacking_tokens, waiting_bytes=0, shared=False):
         """The Plan of the offer with the largest gain among the offers that are worth their time
         and arrive within the deadline. None: compute. An offer is never cut: chunks without the
         state are no hit. The other arguments are those of plan()."""
         longest = self.longest(lacking_tokens)
-        if below is None or not below.serving or self._pauses[shared].lasts() or longest < LEAST_DEADLINE_S:
+        if (
+            below is None
+            or not below.serving
+            or self._pauses[shared].lasts()
+            or longest < LEAST_DEADLINE_S
+        ):
             return None
         rate, tokens_per_s = below.read_bytes_per_s, self._prefill.value()
         for offer in sorted(offers, key=lambda one: one.gain_tokens, reverse=True):
@@ -217,17 +231,30 @@ class LoadOrRecompute:
             worth = compute is None or read + load <= WORTH_SHARE * compute  # mutation: ends-worth
             if worth and estimate <= DEADLINE_FILLED * longest:  # mutation: ends-in-time
                 chunks = offer.gain_tokens // self.chunk_tokens
-                return Plan(chunks, self._deadline(below, estimate, longest), estimate, compute, shared, offer)
+                return Plan(
+                    chunks,
+                    self._deadline(below, estimate, longest),
+                    estimate,
+                    compute,
+                    shared,
+                    offer,
+                )
         return None
 
     def longest(self, lacking_tokens):
         """The longest deadline, in seconds, of a fetch for a request without these tokens."""
         tokens_per_s = self._prefill.value()
-        return UNKNOWN_DEADLINE_S if tokens_per_s is None else DEADLINE_SHARE * lacking_tokens / tokens_per_s
+        return (
+            UNKNOWN_DEADLINE_S
+            if tokens_per_s is None
+            else DEADLINE_SHARE * lacking_tokens / tokens_per_s
+        )
 
     @staticmethod
     def _deadline(below, estimate, longest):
-        return min(SLACK * estimate + SLACK_S, longest) if below.read_bytes_per_s else longest  # mutation: fetch-cap
+        return (
+            min(SLACK * estimate + SLACK_S, longest) if below.read_bytes_per_s else longest
+        )  # mutation: fetch-cap
 
     def ended(self, plan, chunks, elapsed_s, late):
         """A fetch brought `chunks` of the planned chunks. A late fetch with a gain below its wait

@@ -34,7 +34,9 @@ class Life:
     loads: tuple | None  # (local tokens, tokens of Larder's load), until the request computes
     noted: int = 0  # tokens whose blocks are decided
     due: float = 0  # a step that ends before this token decides no block, and writes no block that has an old entry
-    bad: bytearray = field(default_factory=bytearray)  # by unit of tokens: 1 where the draft KV is other
+    bad: bytearray = field(
+        default_factory=bytearray
+    )  # by unit of tokens: 1 where the draft KV is other
     bad_from: float = math.inf  # ... and the first token from which on all draft KV is other
 
 
@@ -49,7 +51,11 @@ class DraftKv:
         self._admitted = {}  # by request id, since the last step: the block tables
         if drafts is None:
             return
-        self._lookahead, self._longest, self._carries = drafts.lookahead, drafts.longest, drafts.layers != 1
+        self._lookahead, self._longest, self._carries = (
+            drafts.lookahead,
+            drafts.longest,
+            drafts.layers != 1,
+        )
         self._shares = setup.own_cache  # else vLLM hits no block
         self._groups, self._chunk = setup.token_groups, setup.chunk_tokens
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
@@ -71,7 +77,9 @@ class DraftKv:
         if not self._watches:
             return True
         life = self._lives.get(request_id)
-        return life is not None and self._is_good(life, chunk * self._chunk, (chunk + 1) * self._chunk)
+        return life is not None and self._is_good(
+            life, chunk * self._chunk, (chunk + 1) * self._chunk
+        )
 
     def first(self, request_id):
         """The first token from which on all draft KV of the request is other, or None."""
@@ -100,13 +108,17 @@ class DraftKv:
         admitted, self._admitted = self._admitted, {}
         for (name, begin), end in zip(begins.items(), ends):
             life = self._lives.get(name)
-            if name not in admitted and not (drafted and life and life.noted <= begin and end < life.due):
+            if name not in admitted and not (
+                drafted and life and life.noted <= begin and end < life.due
+            ):
                 self._compute(life, begin, end, drafted, name, tables_of)
         for name, tables in admitted.items():
             life = self._lives[name]
             self._hit(life, tables)
             if name in begins:
-                self._compute(life, begins[name], begins[name] + scheduled[name], drafted, name, tables_of)
+                self._compute(
+                    life, begins[name], begins[name] + scheduled[name], drafted, name, tables_of
+                )
 
     def _hit(self, life, tables):
         """Checks the blocks of vLLM's own hit. The other blocks lose their entries: a load may fill
@@ -117,7 +129,11 @@ class DraftKv:
             whole, hit = local // size, -(-local // size)
             known = map(self._blocks.get, table[:whole], repeat(0))
             wanted = chain(self._contents(life.request, size, 0, whole), repeat(None))
-            bad = [i for i, (block, one, other) in enumerate(zip(table[:whole], known, wanted)) if block and one != other]
+            bad = [
+                i
+                for i, (block, one, other) in enumerate(zip(table[:whole], known, wanted))
+                if block and one != other
+            ]
             bad += [i for i in range(whole, hit) if table[i]]
             for i in bad[:1] if self._carries else bad:
                 self._spoil(life, i * size, (i + 1) * size)  # mutation: draft-hit
@@ -150,7 +166,10 @@ class DraftKv:
         request = life.request
         # vLLM hits no block behind this token
         hashed = len(request.block_hashes) * self._hash_block
-        known = max(min(end - max(self._lookahead - 1, 0), request.num_tokens - self._lookahead, hashed), life.noted)
+        known = max(
+            min(end - max(self._lookahead - 1, 0), request.num_tokens - self._lookahead, hashed),
+            life.noted,
+        )
         # else vLLM's encoder cache may have given a drafter another item
         own = self._items.are_own(request)
         touched = []
@@ -160,13 +179,19 @@ class DraftKv:
             blocks = table[first:last]
             filled = zip(blocks, self._contents(request, size, first, known // size) if own else ())
             if life.bad or life.bad_from < end:
-                filled = [one for i, one in enumerate(filled, first) if self._is_good(life, i * size, (i + 1) * size)]
+                filled = [
+                    one
+                    for i, one in enumerate(filled, first)
+                    if self._is_good(life, i * size, (i + 1) * size)
+                ]
             self._drop(blocks)  # mutation: draft-old-entry
             self._blocks.update(filled)
             touched.append(last * size)
         self._blocks.pop(0, None)  # block 0 stands for blocks behind a window
         life.noted, due = known, (known // self._unit + 1) * self._unit
-        if request.num_tokens - self._lookahead < due:  # a step that decodes tells the next tokens so much later
+        if (
+            request.num_tokens - self._lookahead < due
+        ):  # a step that decodes tells the next tokens so much later
             due += self._lookahead
         life.due = min(due, min(touched) + 1)
 
@@ -183,8 +208,13 @@ class DraftKv:
             return []
         step, ends = size // self._hash_block, range((first + 1) * size, (last + 1) * size, size)
         hashes = request.block_hashes[(first + 1) * step - 1 : last * step : step]
-        behind = (request.all_token_ids[ends.start + i : ends.stop + i : size] for i in range(self._lookahead))
-        names = names_before(places, ends, self._lookahead) if places else repeat(b"")  # mutation: draft-hit-item
+        behind = (
+            request.all_token_ids[ends.start + i : ends.stop + i : size]
+            for i in range(self._lookahead)
+        )
+        names = (
+            names_before(places, ends, self._lookahead) if places else repeat(b"")
+        )  # mutation: draft-hit-item
         return list(zip(hashes, names, *behind))
 
     def _spoil(self, life, begin, end):
@@ -197,4 +227,7 @@ class DraftKv:
         life.bad[first:last] = b"\1" * (last - first)
 
     def _is_good(self, life, begin, end):
-        return end <= life.bad_from and life.bad.find(1, begin // self._unit, -(-end // self._unit)) < 0
+        return (
+            end <= life.bad_from
+            and life.bad.find(1, begin // self._unit, -(-end // self._unit)) < 0
+        )

@@ -36,32 +36,58 @@ def drafts_of(vllm_config):
         return None
     _check(speculative, vllm_config)
     draft, method = speculative.draft_model_config, speculative.method
-    limits = [one for one in (draft.max_model_len, vllm_config.model_config.max_model_len) if one is not None]
+    limits = [
+        one
+        for one in (draft.max_model_len, vllm_config.model_config.max_model_len)
+        if one is not None
+    ]
     # One token less than vLLM's own rule: the counts of a step may be behind by a token.
     longest = min(limits) - speculative.num_speculative_tokens - 1
-    return Drafts(method, vllm_config.num_prefill_lookahead_tokens, longest, None if method == "mtp" else getattr(draft.hf_text_config, "num_hidden_layers", None))
+    return Drafts(
+        method,
+        vllm_config.num_prefill_lookahead_tokens,
+        longest,
+        None if method == "mtp" else getattr(draft.hf_text_config, "num_hidden_layers", None),
+    )
 
 
 def _check(speculative, vllm_config):
     method, parallel = speculative.method, vllm_config.parallel_config
-    shares = any(getattr(speculative, name, bool)() for name in ("use_gemma4_mtp", "use_step3p5_mtp"))
+    shares = any(
+        getattr(speculative, name, bool)() for name in ("use_gemma4_mtp", "use_step3p5_mtp")
+    )
     if method not in _WITH_KV or shares:
         kind = f"{method} with layers that share the target's KV" if shares else method
-        raise Unsupported(f"speculative decoding by {kind} is not served yet, only {', '.join(_WITHOUT_KV + _WITH_KV)}")
+        raise Unsupported(
+            f"speculative decoding by {kind} is not served yet, only {', '.join(_WITHOUT_KV + _WITH_KV)}"
+        )
     if not hasattr(vllm_config, "num_prefill_lookahead_tokens"):
-        raise Unsupported("speculative decoding: this vLLM does not tell how many tokens a drafter reads ahead (num_prefill_lookahead_tokens)")
+        raise Unsupported(
+            "speculative decoding: this vLLM does not tell how many tokens a drafter reads ahead (num_prefill_lookahead_tokens)"
+        )
     # vLLM's first model runner leaves the pages of all modules but one unwritten
     if getattr(speculative, "use_multi_module_mtp", bool)():
-        raise Unsupported(f"speculative decoding by {method} with several modules is not served yet")
+        raise Unsupported(
+            f"speculative decoding by {method} with several modules is not served yet"
+        )
     for name in ("num_speculative_tokens_per_batch_size", "use_heterogeneous_vocab"):
         if getattr(speculative, name, None):
             raise Unsupported(f"speculative decoding by {method} with {name} is not served yet")
     stages = getattr(parallel, "pipeline_parallel_size", 1)
     if stages > 1:
-        raise Unsupported(f"speculative decoding by {method} with pipeline_parallel_size {stages} is not served yet: the last stage alone has the drafter")
+        raise Unsupported(
+            f"speculative decoding by {method} with pipeline_parallel_size {stages} is not served yet: the last stage alone has the drafter"
+        )
     load = speculative.draft_load_config
     if load is not None and load.load_format == "dummy" != vllm_config.load_config.load_format:
-        raise Unsupported(f"speculative decoding by {method} with dummy weights in the draft model alone is not served")
-    ranks, own = parallel.tensor_parallel_size, speculative.draft_parallel_config.tensor_parallel_size
+        raise Unsupported(
+            f"speculative decoding by {method} with dummy weights in the draft model alone is not served"
+        )
+    ranks, own = (
+        parallel.tensor_parallel_size,
+        speculative.draft_parallel_config.tensor_parallel_size,
+    )
     if ranks != own:
-        raise Unsupported(f"speculative decoding by {method} with draft_tensor_parallel_size {own} beside tensor_parallel_size {ranks} is not served yet")
+        raise Unsupported(
+            f"speculative decoding by {method} with draft_tensor_parallel_size {own} beside tensor_parallel_size {ranks} is not served yet"
+        )

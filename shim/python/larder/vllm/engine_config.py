@@ -156,22 +156,60 @@ HARMLESS = {
     **{
         f"parallel_config.{name}": _SPREAD
         for name in (
-            "data_parallel_size", "data_parallel_size_local", "data_parallel_rank", "data_parallel_rank_local", "data_parallel_index",
-            "dp_sync_interval", "enable_expert_parallel", "enable_ep_weight_filter", "enable_eplb", "eplb_config",
-            "expert_placement_strategy", "enable_elastic_ep", "elastic_ep_max_dp_size", "world_size", "rank", "node_rank", "nnodes",
-            "enable_dbo", "ubatch_size", "dbo_decode_token_threshold", "dbo_prefill_token_threshold", "enable_batch_sharded_sampling",
-            "enable_fault_tolerance", "fault_tolerance_config",
+            "data_parallel_size",
+            "data_parallel_size_local",
+            "data_parallel_rank",
+            "data_parallel_rank_local",
+            "data_parallel_index",
+            "dp_sync_interval",
+            "enable_expert_parallel",
+            "enable_ep_weight_filter",
+            "enable_eplb",
+            "eplb_config",
+            "expert_placement_strategy",
+            "enable_elastic_ep",
+            "elastic_ep_max_dp_size",
+            "world_size",
+            "rank",
+            "node_rank",
+            "nnodes",
+            "enable_dbo",
+            "ubatch_size",
+            "dbo_decode_token_threshold",
+            "dbo_prefill_token_threshold",
+            "enable_batch_sharded_sampling",
+            "enable_fault_tolerance",
+            "fault_tolerance_config",
         )
     },
     **{
         f"parallel_config.{name}": _PLACE
         for name in (
-            "data_parallel_master_ip", "data_parallel_rpc_port", "data_parallel_master_port", "data_parallel_backend",
-            "data_parallel_external_lb", "data_parallel_hybrid_lb", "_data_parallel_master_port_list", "_coord_store_port",
-            "_api_process_count", "_api_process_rank", "_allow_auto_resolve_cp_interleave_size", "master_addr", "master_port",
-            "distributed_executor_backend", "ray_workers_use_nsight", "ray_runtime_env", "placement_group", "numa_bind",
-            "numa_bind_nodes", "numa_bind_cpus", "assigned_physical_gpu_ids", "distributed_timeout_seconds",
-            "cpu_distributed_timeout_seconds", "max_parallel_loading_workers", "enable_shm_tensor_arena",
+            "data_parallel_master_ip",
+            "data_parallel_rpc_port",
+            "data_parallel_master_port",
+            "data_parallel_backend",
+            "data_parallel_external_lb",
+            "data_parallel_hybrid_lb",
+            "_data_parallel_master_port_list",
+            "_coord_store_port",
+            "_api_process_count",
+            "_api_process_rank",
+            "_allow_auto_resolve_cp_interleave_size",
+            "master_addr",
+            "master_port",
+            "distributed_executor_backend",
+            "ray_workers_use_nsight",
+            "ray_runtime_env",
+            "placement_group",
+            "numa_bind",
+            "numa_bind_nodes",
+            "numa_bind_cpus",
+            "assigned_physical_gpu_ids",
+            "distributed_timeout_seconds",
+            "cpu_distributed_timeout_seconds",
+            "max_parallel_loading_workers",
+            "enable_shm_tensor_arena",
             "disable_nccl_for_dp_synchronization",
         )
     },
@@ -179,18 +217,39 @@ HARMLESS = {
     **{
         f"compilation_config.{name}": _GRAPHS
         for name in (
-            "cudagraph_mode", "cudagraph_num_of_warmups", "cudagraph_capture_sizes", "max_cudagraph_capture_size",
-            "cudagraph_copy_inputs", "cudagraph_specialize_lora", "cudagraph_mm_encoder", "cudagraph_decoder_replay",
-            "decoder_replay_cudagraph_capture_sizes", "decoder_replay_trim_threshold", "encoder_cudagraph_token_budgets",
-            "encoder_cudagraph_max_vision_items_per_batch", "encoder_cudagraph_max_frames_per_batch", "compile_sizes",
-            "compile_ranges_endpoints", "splitting_ops", "use_inductor_graph_partition",
+            "cudagraph_mode",
+            "cudagraph_num_of_warmups",
+            "cudagraph_capture_sizes",
+            "max_cudagraph_capture_size",
+            "cudagraph_copy_inputs",
+            "cudagraph_specialize_lora",
+            "cudagraph_mm_encoder",
+            "cudagraph_decoder_replay",
+            "decoder_replay_cudagraph_capture_sizes",
+            "decoder_replay_trim_threshold",
+            "encoder_cudagraph_token_budgets",
+            "encoder_cudagraph_max_vision_items_per_batch",
+            "encoder_cudagraph_max_frames_per_batch",
+            "compile_sizes",
+            "compile_ranges_endpoints",
+            "splitting_ops",
+            "use_inductor_graph_partition",
         )
     },
     **{
         f"compilation_config.{name}": _START
         for name in (
-            "debug_dump_path", "cache_dir", "local_cache_dir", "compile_cache_save_format", "fast_moe_cold_start", "traced_files",
-            "compilation_time", "encoder_compilation_time", "enabled_custom_ops", "disabled_custom_ops", "static_forward_context",
+            "debug_dump_path",
+            "cache_dir",
+            "local_cache_dir",
+            "compile_cache_save_format",
+            "fast_moe_cold_start",
+            "traced_files",
+            "compilation_time",
+            "encoder_compilation_time",
+            "enabled_custom_ops",
+            "disabled_custom_ops",
+            "static_forward_context",
             "static_all_moe_layers",
         )
     },
@@ -207,11 +266,25 @@ HARMLESS.update(
     {
         f"{_DRAFTS}.{name}": _PROPOSED
         for name in (
-            "num_speculative_tokens", "num_speculative_tokens_per_batch_size", "prompt_lookup_max", "prompt_lookup_min",
-            "suffix_decoding_max_tree_depth", "suffix_decoding_max_cached_requests", "suffix_decoding_max_spec_factor",
-            "suffix_decoding_min_token_prob", "rejection_sample_method", "synthetic_acceptance_rates", "synthetic_acceptance_length",
-            "draft_sample_method", "fly_window_size", "fly_entropy_threshold", "fly_entropy_top_k", "use_local_argmax_reduction",
-            "draft_lm_head_quantization", "enable_adaptive_verification", "disable_padded_drafter_batch",
+            "num_speculative_tokens",
+            "num_speculative_tokens_per_batch_size",
+            "prompt_lookup_max",
+            "prompt_lookup_min",
+            "suffix_decoding_max_tree_depth",
+            "suffix_decoding_max_cached_requests",
+            "suffix_decoding_max_spec_factor",
+            "suffix_decoding_min_token_prob",
+            "rejection_sample_method",
+            "synthetic_acceptance_rates",
+            "synthetic_acceptance_length",
+            "draft_sample_method",
+            "fly_window_size",
+            "fly_entropy_threshold",
+            "fly_entropy_top_k",
+            "use_local_argmax_reduction",
+            "draft_lm_head_quantization",
+            "enable_adaptive_verification",
+            "disable_padded_drafter_batch",
         )
     }
 )
@@ -234,17 +307,24 @@ HARMLESS.update(
     {
         f"{_DRAFTS}.draft_{path}": reason
         for path, reason in tuple(HARMLESS.items())
-        if path.startswith(("model_config.", "load_config.", "parallel_config.")) and path not in _COUNTS_OF_DRAFTS
+        if path.startswith(("model_config.", "load_config.", "parallel_config."))
+        and path not in _COUNTS_OF_DRAFTS
     }
 )
-_WITHOUT_DRAFT_KV = {**HARMLESS, _DRAFTS: "proposals by a method without KV; rejected ones are never stored"}
+_WITHOUT_DRAFT_KV = {
+    **HARMLESS,
+    _DRAFTS: "proposals by a method without KV; rejected ones are never stored",
+}
 
 # Fields of a Hugging Face configuration that differ between equal models.
 _OF_NO_MODEL = {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash"}
 _MAX_DEPTH = 12
 # Ends of names of secrets. vLLM's loaders take keys of object stores, and a newer vLLM may count a
 # variable with a key.
-_SECRET = re.compile(r"(key|key_id|secret|password|credentials?|(auth|access|api|bearer|hf|session)_token|^[A-Z_]*_TOKEN)$", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(key|key_id|secret|password|credentials?|(auth|access|api|bearer|hf|session)_token|^[A-Z_]*_TOKEN)$",
+    re.IGNORECASE,
+)
 
 
 def harmless_of(vllm_config):
@@ -294,7 +374,9 @@ def _walk(value, path, found, depth, harmless):
 
 def _is_part(value):
     """A part of the configuration, with members that are fields themselves."""
-    return not isinstance(value, type) and (dataclasses.is_dataclass(value) or hasattr(value, "to_dict"))
+    return not isinstance(value, type) and (
+        dataclasses.is_dataclass(value) or hasattr(value, "to_dict")
+    )
 
 
 def _members(part):
@@ -309,7 +391,11 @@ def _attributes(part):
     out: the other fields decide the value. Only a process that has asked for the property has the
     memory."""
     kind = type(part)
-    return {name: value for name, value in vars(part).items() if not name.startswith("_") and not hasattr(kind, name)}
+    return {
+        name: value
+        for name, value in vars(part).items()
+        if not name.startswith("_") and not hasattr(kind, name)
+    }
 
 
 def _differing(part, path, chosen, harmless):
@@ -357,5 +443,9 @@ def plain(value, depth=0):
     shown = str(value)
     if " at 0x" not in shown:
         return shown
-    members = {key: one for key, one in vars(value).items() if not key.startswith("_")} if hasattr(value, "__dict__") else {}
+    members = (
+        {key: one for key, one in vars(value).items() if not key.startswith("_")}
+        if hasattr(value, "__dict__")
+        else {}
+    )
     return {"class": type(value).__qualname__, **plain(members, depth + 1)}

@@ -8,7 +8,10 @@ import os
 from dataclasses import dataclass, field
 
 import prometheus_client
-from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
+from vllm.distributed.kv_transfer.kv_connector.v1.metrics import (
+    KVConnectorPromMetrics,
+    KVConnectorStats,
+)
 
 from larder.vllm.fail_safe import logger
 
@@ -17,7 +20,27 @@ from larder.vllm.fail_safe import logger
 CACHES = ("hit", "own", "miss")
 # Why a request with multi-modal items runs without the cache: items.WORDS.
 UNNAMED = ("form", "hidden", "late", "mixed", "other")
-BUCKETS_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160)
+BUCKETS_S = (
+    0.005,
+    0.01,
+    0.02,
+    0.04,
+    0.08,
+    0.15,
+    0.25,
+    0.5,
+    0.75,
+    1,
+    1.5,
+    2.5,
+    5,
+    7.5,
+    10,
+    20,
+    40,
+    80,
+    160,
+)
 # Observations kept between two reports; vLLM reports once a step.
 MOST_OBSERVED = 4096
 
@@ -76,7 +99,11 @@ class Exported(KVConnectorPromMetrics):
         try:
             self._make(labelnames, per_engine_labelvalues)
         except Exception as error:
-            logger.warning("Larder: vLLM's /metrics has no series of Larder: %s: %s", type(error).__name__, error)
+            logger.warning(
+                "Larder: vLLM's /metrics has no series of Larder: %s: %s",
+                type(error).__name__,
+                error,
+            )
 
     def _make(self, labelnames, per_engine_labelvalues):
         seconds = only_one(
@@ -105,8 +132,12 @@ class Exported(KVConnectorPromMetrics):
             info.labels(*values, os.environ.get("LARDER_POOL", "")).set(1)
         # All series start at zero: a rate needs a value before the first event.
         engines = per_engine_labelvalues.items()
-        self._seconds = {(e, c): seconds.labels(*values, c) for e, values in engines for c in CACHES}
-        self._unnamed = {(e, r): unnamed.labels(*values, r) for e, values in engines for r in UNNAMED}
+        self._seconds = {
+            (e, c): seconds.labels(*values, c) for e, values in engines for c in CACHES
+        }
+        self._unnamed = {
+            (e, r): unnamed.labels(*values, r) for e, values in engines for r in UNNAMED
+        }
 
     def observe(self, transfer_stats_data, engine_idx=0):
         for cache in CACHES:
@@ -139,4 +170,11 @@ def _registered(name):
     """The registered collector, or None. prometheus_client has no call for this; vLLM unregisters
     its own collectors by the same table."""
     name = name.removesuffix("_total")  # a Counter keeps its name without _total
-    return next((one for one in tuple(prometheus_client.REGISTRY._collector_to_names) if getattr(one, "_name", "") == name), None)
+    return next(
+        (
+            one
+            for one in tuple(prometheus_client.REGISTRY._collector_to_names)
+            if getattr(one, "_name", "") == name
+        ),
+        None,
+    )

@@ -106,7 +106,9 @@ def variables():
     """{name: value} of the variables that are not harmless, set or not."""
     from vllm import envs
 
-    return {name: plain(value) for name, value in envs.compile_factors().items() if name not in HARMLESS}
+    return {
+        name: plain(value) for name, value in envs.compile_factors().items() if name not in HARMLESS
+    }
 
 
 def variables_set():

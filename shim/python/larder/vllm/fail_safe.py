@@ -56,7 +56,9 @@ def _log_is_open():
     closed = []
     node = logger
     while node is not None:
-        closed += [getattr(getattr(handler, "stream", None), "closed", False) for handler in node.handlers]
+        closed += [
+            getattr(getattr(handler, "stream", None), "closed", False) for handler in node.handlers
+        ]
         node = node.parent if node.propagate else None
     return not closed or not all(closed)
 
@@ -123,7 +125,9 @@ class LogPump:
         while (line := self._client.next_log()) is not None:
             level, text = line
             # The caller gets the same as an exception, and reports the error in a user's words.
-            write = logger.debug if text.startswith("larder_") else self._LEVELS.get(level, logger.info)
+            write = (
+                logger.debug if text.startswith("larder_") else self._LEVELS.get(level, logger.info)
+            )
             write("Larder: %s", text)
 
     def stop(self):

@@ -59,31 +59,46 @@ class Fetches:
         in memory. local_tokens: the tokens of the prompt in vLLM's own cache."""
         if request.request_id in self._decided:  # mutation: fetch-once
             return False
-        lacking_tokens = request.num_tokens - max((first + there) * self._worth.chunk_tokens, local_tokens)
+        lacking_tokens = request.num_tokens - max(
+            (first + there) * self._worth.chunk_tokens, local_tokens
+        )
         below = self._client.lower_tiers()
         stride = stride_of(request)
-        reachable = self._client.reachable(hashes, stride, space.number) if below is not None and below.serving else there
+        reachable = (
+            self._client.reachable(hashes, stride, space.number)
+            if below is not None and below.serving
+            else there
+        )
         found = None
         if below is not None and below.shared and reachable < len(hashes) // stride:
             if self._probes.begin(request, space, first, hashes, lacking_tokens):
                 return True
             found = self._probes.found(request.request_id, first + there)
         end = there + found[0] if found else reachable
-        if end > there and self._shared.join(request, space, hashes[: end * stride], stride, first + end, local_tokens, fetches=True):
+        if end > there and self._shared.join(
+            request, space, hashes[: end * stride], stride, first + end, local_tokens, fetches=True
+        ):
             return True
         plan = None if found is None else self._shared_plan(*found, lacking_tokens)
         if plan is None:
-            plan = self._worth.plan(below, reachable - there, lacking_tokens, self._waiting_chunks())
+            plan = self._worth.plan(
+                below, reachable - there, lacking_tokens, self._waiting_chunks()
+            )
         self._decided.add(request.request_id)
         if plan is None and reachable > there:
             self._recomputed.add(request.request_id)
-        return plan is not None and self._ask(  # mutation: ask-again-fetch
-            request, space, hashes[: (there + plan.chunks) * stride], there, plan
+        return (
+            plan is not None
+            and self._ask(  # mutation: ask-again-fetch
+                request, space, hashes[: (there + plan.chunks) * stride], there, plan
+            )
         )
 
     def _shared_plan(self, chunks, answer, lacking_tokens):
         """The Plan for the chunks that a probe has found, some in the backend, or None."""
-        speed = LowerTiers(answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s)
+        speed = LowerTiers(
+            answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s
+        )
         return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
 
     def decision(self, request_id, loads):
@@ -129,7 +144,12 @@ class Fetches:
         states = [] if space.states is None else [(hashes[-stride:], space.states)]
         for asked, number in [(hashes, space.number), *states]:
             try:
-                tickets.append((self._client.fetch(asked, stride, plan.deadline_ms, number), len(asked) // stride))
+                tickets.append(
+                    (
+                        self._client.fetch(asked, stride, plan.deadline_ms, number),
+                        len(asked) // stride,
+                    )
+                )
             except LarderError as refused:
                 self._end(tickets)  # mutation: fetch-both
                 # tries again when other fetches have ended
@@ -163,7 +183,9 @@ class Fetches:
         fetch.ended = True
         brought = 0 if short else self._brought(fetch, done)  # mutation: fetch-whole
         elapsed_s = max(one.elapsed_s for one in told)
-        self._worth.ended(fetch.plan, brought, elapsed_s, short or any(one.late for one in told))  # mutation: fetch-short-loss
+        self._worth.ended(
+            fetch.plan, brought, elapsed_s, short or any(one.late for one in told)
+        )  # mutation: fetch-short-loss
         if brought:
             self._shared.came(request_id)
         else:

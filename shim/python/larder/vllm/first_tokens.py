@@ -20,7 +20,13 @@ class FirstTokens:
     def begin(self, request, local_tokens, external_tokens):
         """vLLM has blocks for the request. A preempted request comes again; the first call
         counts."""
-        cache = "hit" if external_tokens else "own" if local_tokens * 2 >= request.num_prompt_tokens else "miss"
+        cache = (
+            "hit"
+            if external_tokens
+            else "own"
+            if local_tokens * 2 >= request.num_prompt_tokens
+            else "miss"
+        )
         self._waiting.setdefault(request.request_id, Waiting(request, cache))
 
     def missed(self, request_id):
@@ -32,11 +38,15 @@ class FirstTokens:
         """Call this after a step."""
         if not self._waiting:
             return
-        for request_id in [name for name, waiting in self._waiting.items() if waiting.request.num_output_tokens]:
+        for request_id in [
+            name for name, waiting in self._waiting.items() if waiting.request.num_output_tokens
+        ]:
             self.end(request_id)
 
     def end(self, request_id):
         """The request has a first token, or ends without a token."""
         waiting = self._waiting.pop(request_id, None)
         if waiting is not None and waiting.request.num_output_tokens:
-            self._observed.first_token(waiting.cache, max(self._clock() - waiting.request.arrival_time, 0.0))
+            self._observed.first_token(
+                waiting.cache, max(self._clock() - waiting.request.arrival_time, 0.0)
+            )

@@ -63,12 +63,16 @@ class ForeignKv:
             starts = _starts(output)
             loads_within = getattr(output, "has_sync_kv_loads", True)
             for request_id, (local, external, blocks) in admitted.items():
-                self._begin(request_id, local, external, blocks, starts.get(request_id), loads_within)
+                self._begin(
+                    request_id, local, external, blocks, starts.get(request_id), loads_within
+                )
 
     def _go_on(self, output, admitted):
         """Requests that run, and requests whose load has ended."""
         cached = output.scheduled_cached_reqs
-        for request_id, computed, added in zip(cached.req_ids, cached.num_computed_tokens, cached.new_block_ids):
+        for request_id, computed, added in zip(
+            cached.req_ids, cached.num_computed_tokens, cached.new_block_ids
+        ):
             if added is None or request_id in admitted:
                 continue
             if request_id in cached.resumed_req_ids:
@@ -117,7 +121,9 @@ class ForeignKv:
         found = []
         for group in self._groups:
             hit = tables[group.table][: -(-local // group.block_size)]
-            found += [i * group.block_size for i, block in enumerate(hit) if block in self._blocks][:1]
+            found += [i * group.block_size for i, block in enumerate(hit) if block in self._blocks][
+                :1
+            ]
         return min(found, default=None)
 
     def _behind(self, tables, token):

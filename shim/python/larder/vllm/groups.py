@@ -25,13 +25,21 @@ DEFAULT_CHUNK_TOKENS = 256
 # As in shim/protocol/limits.h: kMaxGroups, kMaxShards, kMaxPieceBytes, kMaxPayloadBytes.
 MOST_GROUPS, MOST_SHARDS, MOST_PAGE_BYTES, MOST_PART_BYTES = 16, 256, 64 << 20, 1 << 30
 _WINDOWS = ("SlidingWindowSpec", "SlidingWindowMLASpec")
-_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", *_WINDOWS, "ChunkedLocalAttentionSpec", "MambaSpec")
+_KINDS = (
+    "FullAttentionSpec",
+    "MLAAttentionSpec",
+    *_WINDOWS,
+    "ChunkedLocalAttentionSpec",
+    "MambaSpec",
+)
 # Kinds that vLLM may keep out of its own prefix cache too. vLLM computes the KV of these kinds anew
 # behind a hit, from the other groups' KV.
 _REBUILT = ("CircularBufferSpec", "SlidingWindowMLASpec")
 
 
-_UNLIKE_STAGES = "layers of one KV group with pages of several sizes are not served with a pipeline yet"
+_UNLIKE_STAGES = (
+    "layers of one KV group with pages of several sizes are not served with a pipeline yet"
+)
 
 
 class Unsupported(Exception):
@@ -106,15 +114,21 @@ def groups_of(kv_cache_config, chunk_tokens):
     chunk_tokens 0: the default."""
     found = kv_cache_config.kv_cache_groups
     if not found:
-        raise Unsupported("this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store for it")
+        raise Unsupported(
+            "this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store for it"
+        )
     for group in found:
         _check_group(group)
     kept = [(table, group) for table, group in enumerate(found) if not is_rebuilt(group)]
     if not kept:
-        raise Unsupported("vLLM computes all KV of this model anew behind a hit: no prefix can be reused")
+        raise Unsupported(
+            "vLLM computes all KV of this model anew behind a hit: no prefix can be reused"
+        )
     specs = [inner_specs(group.kv_cache_spec)[0] for _, group in kept]
     if all(_is_state(spec) for spec in specs):
-        raise Unsupported("a model whose layers all keep a recurrent state is not served yet, only those with attention layers besides")
+        raise Unsupported(
+            "a model whose layers all keep a recurrent state is not served yet, only those with attention layers besides"
+        )
     least = math.lcm(*(spec.block_size for spec in specs))
     if chunk_tokens % least:
         raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of the block size {least}")
@@ -138,15 +152,22 @@ def _default_chunk(least, span):
 def check_sizes(groups, shards):
     """Unsupported: larderd would refuse the engine."""
     if len(groups) > MOST_GROUPS:
-        raise Unsupported(f"the model has {len(groups)} KV groups, and Larder serves {MOST_GROUPS} at most")
+        raise Unsupported(
+            f"the model has {len(groups)} KV groups, and Larder serves {MOST_GROUPS} at most"
+        )
     if shards.stages > 1 and any(group.unlike for group in groups):
         raise Unsupported(_UNLIKE_STAGES)
     if not any(group.layers for group in groups):
         raise Unsupported("a pipeline stage without a layer that keeps KV is not served yet")
     if shards.count > MOST_SHARDS:
-        raise Unsupported(f"{shards.count} ranks hold parts of the KV (pipeline times tensor parallel), and Larder serves {MOST_SHARDS} at most")
+        raise Unsupported(
+            f"{shards.count} ranks hold parts of the KV (pipeline times tensor parallel), and Larder serves {MOST_SHARDS} at most"
+        )
     for group in groups:
-        if group.state and (group.page_bytes > MOST_PAGE_BYTES or group.page_bytes * len(group.layers) > MOST_PART_BYTES):
+        if group.state and (
+            group.page_bytes > MOST_PAGE_BYTES
+            or group.page_bytes * len(group.layers) > MOST_PART_BYTES
+        ):
             raise Unsupported(
                 f"a recurrent state has {_mib(group.page_bytes)} MiB in each of {len(group.layers)} layers, and Larder serves "
                 f"{_mib(MOST_PAGE_BYTES)} MiB in a layer and {_mib(MOST_PART_BYTES)} MiB on one rank at most: set a larger --tensor-parallel-size"
@@ -166,7 +187,11 @@ def _check_part(group, least):
     if block * group.blocks <= MOST_PART_BYTES:
         return
     most = MOST_PART_BYTES // block * group.block_size // least * least
-    remedy = f"set chunk_tokens in kv_connector_extra_config to {most} or less" if most else "set a smaller --block-size"
+    remedy = (
+        f"set chunk_tokens in kv_connector_extra_config to {most} or less"
+        if most
+        else "set a smaller --block-size"
+    )
     raise Unsupported(
         f"a chunk of {tokens} tokens has {_mib(block * group.blocks)} MiB on one rank, and Larder serves {_mib(MOST_PART_BYTES)} MiB at most: {remedy}"
     )
@@ -179,7 +204,10 @@ def _mib(size):
 def is_rebuilt(group):
     """Whether vLLM computes the KV of this group anew behind a hit. Larder stores no such KV."""
     specs = inner_specs(group.kv_cache_spec)
-    return all(type(spec).__name__ in _REBUILT and not getattr(spec, "prefix_cacheable", True) for spec in specs)
+    return all(
+        type(spec).__name__ in _REBUILT and not getattr(spec, "prefix_cacheable", True)
+        for spec in specs
+    )
 
 
 def _check_group(group):
@@ -198,7 +226,9 @@ def _check_spec(spec):
     if kind == "MambaSpec":
         _check_states(spec)
     if getattr(spec, "non_causal", False):
-        raise Unsupported("layers attend in both directions (non_causal): the KV of a prefix depends on the tokens behind it")
+        raise Unsupported(
+            "layers attend in both directions (non_causal): the KV of a prefix depends on the tokens behind it"
+        )
 
 
 def _groups(kv_cache_config, table, group, chunk_tokens):
@@ -206,16 +236,23 @@ def _groups(kv_cache_config, table, group, chunk_tokens):
     spec = inner_specs(group.kv_cache_spec)[0]
     span = chunk_tokens // spec.block_size
     window = spec.sliding_window if type(spec).__name__ in _WINDOWS else None
-    blocks = span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
+    blocks = (
+        span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
+    )
     if _is_state(spec):
         blocks = 1
     shape = spec.block_size, span, blocks, window, _local_of(spec), _is_state(spec)
     tensors = unlike_tensors(kv_cache_config, group)
     if not tensors and len(inner_specs(group.kv_cache_spec)) > 1:
-        raise Unsupported("this vLLM does not tell the pages of a KV group with layers of several kinds (layers of kv_cache_tensors are missing)")
+        raise Unsupported(
+            "this vLLM does not tell the pages of a KV group with layers of several kinds (layers of kv_cache_tensors are missing)"
+        )
     if not tensors:
         return [Group(table, spec, tuple(group.layer_names), _content_bytes(spec), *shape)]
-    return [Group(table, _own_spec(group, one) or spec, tuple(one.layers), page_of(one), *shape, spec) for one in tensors]
+    return [
+        Group(table, _own_spec(group, one) or spec, tuple(one.layers), page_of(one), *shape, spec)
+        for one in tensors
+    ]
 
 
 def _own_spec(group, tensor):
@@ -226,13 +263,17 @@ def _own_spec(group, tensor):
         return None
     found = list(dict.fromkeys(known[name] for name in tensor.layers))
     if len(found) > 1 or not fits(found[0], page_of(tensor)):
-        raise Unsupported(f"vLLM has pages of {page_of(tensor)} bytes for the layer {tensor.layers[0]}, and its specification has other pages")
+        raise Unsupported(
+            f"vLLM has pages of {page_of(tensor)} bytes for the layer {tensor.layers[0]}, and its specification has other pages"
+        )
     return found[0]
 
 
 def _check_states(spec):
     if spec.mamba_cache_mode != "align":
-        raise Unsupported("vLLM keeps recurrent states at the ends of blocks with prefix caching alone (mamba_cache_mode align)")
+        raise Unsupported(
+            "vLLM keeps recurrent states at the ends of blocks with prefix caching alone (mamba_cache_mode align)"
+        )
     if spec.num_speculative_blocks:
         raise Unsupported("recurrent states with speculative decoding are not served yet")
 
@@ -241,7 +282,9 @@ def _content_bytes(spec):
     """vLLM may pad pages to equal sizes in all groups. The padding has no content and is not
     stored."""
     if _is_state(spec):
-        return sum(math.prod(shape) * dtype.itemsize for shape, dtype in zip(spec.shapes, spec.dtypes))
+        return sum(
+            math.prod(shape) * dtype.itemsize for shape, dtype in zip(spec.shapes, spec.dtypes)
+        )
     return getattr(spec, "unpadded_page_size_bytes", spec.page_size_bytes)
 
 
@@ -261,8 +304,15 @@ def shards_of(parallel_config, kv_cache_config, model_config=None):
     ranks = sizes["tensor_parallel_size"]
     # vLLM reports replicas for MLA. Where neither vLLM nor the configuration has replicas, each
     # rank is a shard.
-    replicas = max(getattr(kv_cache_config, "kv_tp_replicas", 1), _head_replicas(model_config, kv_cache_config, ranks))
-    if any(_is_state(spec) for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)):
+    replicas = max(
+        getattr(kv_cache_config, "kv_tp_replicas", 1),
+        _head_replicas(model_config, kv_cache_config, ranks),
+    )
+    if any(
+        _is_state(spec)
+        for group in kv_cache_config.kv_cache_groups
+        for spec in inner_specs(group.kv_cache_spec)
+    ):
         replicas = 1  # states differ from rank to rank, also where the KV does not
     return Shards(sizes["pipeline_parallel_size"], ranks, replicas if ranks % replicas == 0 else 1)
 
@@ -276,12 +326,25 @@ def _head_replicas(model_config, kv_cache_config, ranks):
     taken for equal would give wrong bytes."""
     arch = getattr(model_config, "model_arch_config", None)
     heads = getattr(arch, "total_num_kv_heads", None)
-    specs = [spec for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)]
+    specs = [
+        spec
+        for group in kv_cache_config.kv_cache_groups
+        for spec in inner_specs(group.kv_cache_spec)
+    ]
     if any(unlike_tensors(kv_cache_config, group) for group in kv_cache_config.kv_cache_groups):
         return 1  # the scheduler does not know the heads of all layers
-    if not heads or ranks <= heads or ranks % heads or getattr(arch, "per_layer_overrides", True) is not None:
+    if (
+        not heads
+        or ranks <= heads
+        or ranks % heads
+        or getattr(arch, "per_layer_overrides", True) is not None
+    ):
         return 1
-    if any(type(spec).__name__ not in ("FullAttentionSpec", "SlidingWindowSpec") or spec.num_kv_heads != 1 for spec in specs):
+    if any(
+        type(spec).__name__ not in ("FullAttentionSpec", "SlidingWindowSpec")
+        or spec.num_kv_heads != 1
+        for spec in specs
+    ):
         return 1
     config = model_config.hf_text_config.to_dict()
     if any(_names_heads(value) for value in config.values()):  # mutation: nested-heads
@@ -301,5 +364,10 @@ def _names_heads(value):
 
 
 def parallel_sizes(config):
-    names = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "decode_context_parallel_size")
+    names = (
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "prefill_context_parallel_size",
+        "decode_context_parallel_size",
+    )
     return {name: getattr(config, name, 1) for name in names}

@@ -26,7 +26,7 @@ def _read(path):
 
 
 def _kernels(path, read):
-    """"-": the kernel does not tell."""
+    """Answers "-": the kernel does not tell."""
     try:
         return read(path)
     except OSError:
@@ -38,5 +38,7 @@ def are_spread(parallel_config):
     the engine runs. Unsupported: the scheduler could not ask them."""
     launcher = getattr(parallel_config, "distributed_executor_backend", None)
     if launcher == "external_launcher" and getattr(parallel_config, "world_size", 1) > 1:
-        raise Unsupported("ranks that an external_launcher starts have a scheduler each, which hears of its own worker alone: they are not served")
+        raise Unsupported(
+            "ranks that an external_launcher starts have a scheduler each, which hears of its own worker alone: they are not served"
+        )
     return getattr(parallel_config, "nnodes_within_dp", 1) > 1

@@ -29,7 +29,9 @@ _SHOWN = (
 _FIXED_ROPE = {None, "default", "linear", "llama3", "yarn", "mrope"}
 
 
-def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, drafts=None):
+def facts_of(
+    vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, drafts=None
+):
     """The first part of the text: the shape of the KV and of its keys. Equal in the scheduler and
     in every worker. The lines of the attention follow (attention_kernels.Attention)."""
     from vllm.version import __version__
@@ -43,14 +45,21 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
             "dtype": str(model.dtype),
             "kv_cache_dtype": str(cache.cache_dtype),
             "kv_cache_layout": str(getattr(kv_cache_config, "kv_cache_layout", None)),
-            "parallel": {**parallel_sizes(vllm_config.parallel_config), "kv_replicas": shards.replicas},
+            "parallel": {
+                **parallel_sizes(vllm_config.parallel_config),
+                "kv_replicas": shards.replicas,
+            },
             "block_size": _one(group.block_size for group in groups),
             "hash_block_size": hash_block,
             "chunk_tokens": chunk_tokens,
             "hash_algorithm": cache.prefix_caching_hash_algo,
             "none_hash": _none_hash(cache, options),
             "layers": _layer_lines(model, groups, shards),
-            **({"drafts": {"method": drafts.method, "lookahead": drafts.lookahead}} if drafts else {}),
+            **(
+                {"drafts": {"method": drafts.method, "lookahead": drafts.lookahead}}
+                if drafts
+                else {}
+            ),
         }
     )
 
@@ -62,16 +71,23 @@ def text_of(facts, vllm_config):
 
 def configuration_of(vllm_config):
     """({path: value} of all fields that may decide KV, the paths with a line for people)."""
-    fields, variables = engine_config.fields_of(vllm_config, engine_config.harmless_of(vllm_config)), engine_variables.variables()
+    fields, variables = (
+        engine_config.fields_of(vllm_config, engine_config.harmless_of(vllm_config)),
+        engine_variables.variables(),
+    )
     own = _own(vllm_config.model_config)
     speculative = getattr(vllm_config, "speculative_config", None)
     if has_kv(speculative):
-        own.update({f"draft_{name}": value for name, value in _own(speculative.draft_model_config).items()})
+        own.update(
+            {f"draft_{name}": value for name, value in _own(speculative.draft_model_config).items()}
+        )
     fields.update(own)
     by_hand = tuple(engine_config.set_by_hand(vllm_config))
     shown = {path for path in fields if path.startswith(by_hand)} | set(own)
     shown |= engine_variables.variables_set()
-    return {**fields, **variables}, {path for path in shown if not engine_config.may_be_secret(path)}
+    return {**fields, **variables}, {
+        path for path in shown if not engine_config.may_be_secret(path)
+    }
 
 
 def _own(model):
@@ -95,7 +111,10 @@ def _layer_lines(model, groups, shards):
     of layers of each stage."""
     lines = [_spec_line(group) for group in groups]
     if shards.stages == 1:
-        named = [f"layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for group in groups]
+        named = [
+            f"layers={len(group.layers)} names={fingerprint.digest(group.layers)}"
+            for group in groups
+        ]
         pages = [f" page={group.page_bytes}" if group.unlike else "" for group in groups]
         return [f"{line}{page} {names}" for line, page, names in zip(lines, pages, named)]
     from vllm.distributed.utils import get_pp_indices
@@ -162,7 +181,9 @@ def _none_hash(cache_config, options):
 
     name = cache_config.prefix_caching_hash_algo
     if name in _WEAK_HASHES and not options.get("allow_weak_hash"):
-        raise Unsupported(f"prefix caching hashes by {name}, which is not cryptographic; set allow_weak_hash to accept that")
+        raise Unsupported(
+            f"prefix caching hashes by {name}, which is not cryptographic; set allow_weak_hash to accept that"
+        )
     seed = os.environ.get("PYTHONHASHSEED")
     if seed is None and name in _WEAK_HASHES:
         raise Unsupported(f"with {name} every start of vLLM hashes differently; set PYTHONHASHSEED")

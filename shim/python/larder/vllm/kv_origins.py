@@ -31,7 +31,11 @@ class KvOrigins:
     def first(self, request_id):
         """The first token from which on no KV of the request may be stored, or None. Of a request
         in the last step()."""
-        found = [one for one in (self._foreign.first(request_id), self._drafts.first(request_id)) if one is not None]
+        found = [
+            one
+            for one in (self._foreign.first(request_id), self._drafts.first(request_id))
+            if one is not None
+        ]
         return min(found, default=None)
 
     def may_store(self, request_id, chunk):

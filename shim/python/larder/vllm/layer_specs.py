@@ -26,7 +26,9 @@ def unlike_tensors(kv_cache_config, group):
     in all processes of the engine; else ()."""
     names = set(group.layer_names)
     tensors = getattr(kv_cache_config, "kv_cache_tensors", None) or ()
-    found = tuple(tensor for tensor in tensors if not names.isdisjoint(getattr(tensor, "layers", ())))
+    found = tuple(
+        tensor for tensor in tensors if not names.isdisjoint(getattr(tensor, "layers", ()))
+    )
     return found if len(found) > 1 else ()
 
 

@@ -51,13 +51,17 @@ class LoadPlan:
                 # the last state stands for all tokens before the state
                 if group.state and chunk + 1 < lookup.hit_chunks:
                     continue
-                pages = load_pages(group, tables[group.table], chunk, lookup.local_tokens // group.block_size)
+                pages = load_pages(
+                    group, tables[group.table], chunk, lookup.local_tokens // group.block_size
+                )
                 if pages is not None:
                     part.hashes += hashes[i * stride : (i + 1) * stride]
                     part.pages += pages
             if part.hashes:
                 move.parts.append(part)
-        if lookup.space.states is not None and not any(setup.groups[part.group].state for part in move.parts):
+        if lookup.space.states is not None and not any(
+            setup.groups[part.group].state for part in move.parts
+        ):
             return failed, hashes  # vLLM has no page for the state
         holds = [self._client.hold(hashes, stride, lookup.space.number)[0]]
         if lookup.space.states is not None:
@@ -72,7 +76,11 @@ class LoadPlan:
             return ()
         (table,) = blocks.get_block_ids()
         size = self._setup.groups[0].block_size
-        return tuple(table[lookup.local_tokens // size : lookup.hit_chunks * self._setup.chunk_tokens // size])
+        return tuple(
+            table[
+                lookup.local_tokens // size : lookup.hit_chunks * self._setup.chunk_tokens // size
+            ]
+        )
 
     def release(self, request_id):
         """The load or the request has ended."""

@@ -80,7 +80,11 @@ class LoadedAdapters:
         """A manager of an unknown engine counts for each engine: KV of other files is worse than a
         miss."""
         own = self.lora_config
-        return [(manager, record) for manager, record in tuple(_records.items()) if record.lora_config is None or record.lora_config is own]
+        return [
+            (manager, record)
+            for manager, record in tuple(_records.items())
+            if record.lora_config is None or record.lora_config is own
+        ]
 
 
 def watch():
@@ -91,7 +95,9 @@ def watch():
 
         original = WorkerLoRAManager._load_adapter
     except (ImportError, AttributeError):
-        raise Unsupported("this vLLM does not tell which adapter it loads (WorkerLoRAManager._load_adapter is missing)") from None
+        raise Unsupported(
+            "this vLLM does not tell which adapter it loads (WorkerLoRAManager._load_adapter is missing)"
+        ) from None
     if not hasattr(original, "larder_original"):
         WorkerLoRAManager._load_adapter = _noted(original)
 
@@ -118,5 +124,7 @@ def _noted(original):
 def _record_of(manager):
     if manager not in _records:
         config = getattr(manager, "lora_config", None)
-        _records[manager] = _Record(config if any(one.lora_config is config for one in tuple(_engines)) else None)
+        _records[manager] = _Record(
+            config if any(one.lora_config is config for one in tuple(_engines)) else None
+        )
     return _records[manager]

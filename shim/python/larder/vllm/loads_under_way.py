@@ -26,7 +26,9 @@ class LoadsUnderWay:
     def __init__(self, client):
         self._client = client
         self._tickets: dict[int, Load] = {}
-        self._at_once: list[Load] = []  # failed before anything was started, or without a part of this worker's
+        self._at_once: list[
+            Load
+        ] = []  # failed before anything was started, or without a part of this worker's
 
     def __bool__(self):
         return bool(self._tickets or self._at_once)

@@ -119,7 +119,9 @@ class WorkerReport(KVConnectorWorkerMetadata):
     adapters: dict[int, tuple] = field(default_factory=dict)
     attention: frozenset = frozenset()  # attention_kernels.Attention of the layers, once
     places: frozenset = frozenset()  # places.Place of the worker, once
-    answers: dict[int, tuple] = field(default_factory=dict)  # {RankLookup.number: (workers, chunks that all of them have)}
+    answers: dict[int, tuple] = field(
+        default_factory=dict
+    )  # {RankLookup.number: (workers, chunks that all of them have)}
 
     def aggregate(self, other):
         """The sum of two reports. The prefill time is that of the slowest worker, because the ranks
@@ -142,7 +144,10 @@ class WorkerReport(KVConnectorWorkerMetadata):
 def _least(one, other):
     """Answers of workers of both."""
     both = one.keys() & other.keys()
-    return {number: (one[number][0] + other[number][0], min(one[number][1], other[number][1])) for number in both}
+    return {
+        number: (one[number][0] + other[number][0], min(one[number][1], other[number][1]))
+        for number in both
+    }
 
 
 def _unlike(one, other):

@@ -24,8 +24,14 @@ def draft_source(vllm_config):
     if not has_kv(speculative):
         return None
     target = _source(vllm_config.model_config, vllm_config.load_config)
-    draft = _source(speculative.draft_model_config, speculative.draft_load_config or vllm_config.load_config)
-    own = (draft.model, draft.revision, draft.load_format) != (target.model, target.revision, target.load_format)
+    draft = _source(
+        speculative.draft_model_config, speculative.draft_load_config or vllm_config.load_config
+    )
+    own = (draft.model, draft.revision, draft.load_format) != (
+        target.model,
+        target.revision,
+        target.load_format,
+    )
     return draft if own else None
 
 
@@ -41,7 +47,12 @@ def _source(model, load, drafter=()):
         quantization=model.quantization,
         dummy=f"device {_device()}" if load_format == "dummy" else "",
         own_class=own_class,
-        others=(*_settings(model), *_code(model), *_towers(model, load_format, own_class), *drafter),
+        others=(
+            *_settings(model),
+            *_code(model),
+            *_towers(model, load_format, own_class),
+            *drafter,
+        ),
     )
 
 

@@ -91,7 +91,10 @@ class Naming:
         if self._told == {self._attention}:
             return False
         if self._attention is not None:
-            logger.info("Larder: the layers' attention is not what vLLM's configuration lets expect: %s", self._attention)
+            logger.info(
+                "Larder: the layers' attention is not what vLLM's configuration lets expect: %s",
+                self._attention,
+            )
         if len(self._told) > 1:
             self._objection = f"the workers of this engine differ in the attention of their layers: {', '.join(sorted(map(str, self._told)))}"
         self._attention, self._text = next(iter(told)), None

@@ -62,11 +62,19 @@ class OfferedStates:
             self._states.pop(number, None)
         now, moves = time.monotonic(), []
         for number, state in tuple(self._states.items()):
-            lives = tracked.get(state.move.request_id) is state.tracked and not state.tracked.stale and self._cached(state)
+            lives = (
+                tracked.get(state.move.request_id) is state.tracked
+                and not state.tracked.stale
+                and self._cached(state)
+            )
             if lives and now < state.given_at + RETRY_AFTER_S:
                 continue
             key = state.move.parts[0].hashes
-            if not lives or self._client.last(key, len(key), state.tracked.space.states) or not state.retries:
+            if (
+                not lives
+                or self._client.last(key, len(key), state.tracked.space.states)
+                or not state.retries
+            ):
                 self._forget(number)
                 continue
             state.retries, state.given_at = state.retries - 1, now
@@ -78,4 +86,6 @@ class OfferedStates:
         del self._states[number]
 
     def _cached(self, state):
-        return all(self._pool.blocks[page].block_hash == known for page, known in state.hashes.items())  # mutation: state-cached
+        return all(
+            self._pool.blocks[page].block_hash == known for page, known in state.hashes.items()
+        )  # mutation: state-cached

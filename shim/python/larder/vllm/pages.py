@@ -13,21 +13,27 @@ def register(client, setup, kv_caches):
     for number, group in enumerate(setup.groups):
         if not group.layers:
             if not group.state:
-                blocks.append(setup.attention.blocks[len(blocks)] if setup.attention else group.block_size)
+                blocks.append(
+                    setup.attention.blocks[len(blocks)] if setup.attention else group.block_size
+                )
             continue
         found, sizes = [], {}
         for name in group.layers:
             if name not in kv_caches:
                 raise Unsupported(f"vLLM has no pages for the layer {name!r}")
             try:
-                found.append(pages_of(name, kv_caches[name], group.page_bytes, setup.blocks, group.unlike))
+                found.append(
+                    pages_of(name, kv_caches[name], group.page_bytes, setup.blocks, group.unlike)
+                )
             except ValueError as error:
                 raise Unsupported(str(error)) from None
             if not group.state:
                 sizes.setdefault(_kernel_block(setup, group, kv_caches[name].shape[0]), name)
         if len(sizes) > 1:
             told = ", ".join(f"{name} {size}" for size, name in sizes.items())
-            raise Unsupported(f"layers of one KV group have kernel blocks of different sizes, in tokens: {told}")
+            raise Unsupported(
+                f"layers of one KV group have kernel blocks of different sizes, in tokens: {told}"
+            )
         blocks += sizes
         client.register_pages(number, found)
     return tuple(blocks)

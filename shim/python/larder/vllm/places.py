@@ -35,7 +35,11 @@ def parts_kept(setup, places, larderd):
 
 def writer_of(places, mine):
     """(number, count) among the workers of the shard with one larderd, which take turns to store."""
-    peers = sorted(place.replica for place in places if (place.shard, place.larderd) == (mine.shard, mine.larderd))
+    peers = sorted(
+        place.replica
+        for place in places
+        if (place.shard, place.larderd) == (mine.shard, mine.larderd)
+    )
     return peers.index(mine.replica), len(peers)
 
 
@@ -63,7 +67,9 @@ class Places:
         """places: of WorkerReport. Unsupported: two reports of one worker differ."""
         for place in places:
             if self._told.setdefault((place.shard, place.replica), place) != place:
-                raise Unsupported(f"the workers of this engine differ in the KV layers, or in the larderd, of shard {place.shard}")
+                raise Unsupported(
+                    f"the workers of this engine differ in the KV layers, or in the larderd, of shard {place.shard}"
+                )
 
     def all(self):
         """The places of all workers; () where they do not matter; None as long as a worker has not
@@ -90,9 +96,15 @@ class Places:
         if not self._setup.spread:
             raise Unsupported(OTHER_LARDERD)
         if self._setup.states:
-            raise Unsupported("recurrent states of an engine on several machines are not served yet")
-        if not any(place.shard == 0 and place.larderd == self._larderd for place in self._told.values()):
-            raise Unsupported("the first rank of this engine uses another larderd than its scheduler: give both the same socket on one machine")
+            raise Unsupported(
+                "recurrent states of an engine on several machines are not served yet"
+            )
+        if not any(
+            place.shard == 0 and place.larderd == self._larderd for place in self._told.values()
+        ):
+            raise Unsupported(
+                "the first rank of this engine uses another larderd than its scheduler: give both the same socket on one machine"
+            )
 
     def bytes_of(self, groups):
         """Of these groups, by their numbers: the bytes of a chunk in all shards, as far as workers
@@ -100,5 +112,7 @@ class Places:
         one = [group.page_bytes * group.blocks for group in self._setup.groups]
         layers = {place.shard: place.layers for place in self._told.values()}
         if not self.matter:
-            layers = dict.fromkeys(range(self._setup.shards.count), [len(group.layers) for group in self._setup.groups])
+            layers = dict.fromkeys(
+                range(self._setup.shards.count), [len(group.layers) for group in self._setup.groups]
+            )
         return sum(one[number] * counts[number] for counts in layers.values() for number in groups)

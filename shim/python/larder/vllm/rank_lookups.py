@@ -47,8 +47,12 @@ class RankLookups:
                 return None
             self._number += 1
             chunks, until = len(hashes) // stride, self._clock() + fetch_s + ANSWER_WAIT_S
-            asked = self._asked[request_id] = Asked(self._number, (space.number, first), until, chunks=chunks)
-            self._to_send.append(RankLookup(self._number, hashes, stride, space.line, int(fetch_s * 1e3)))
+            asked = self._asked[request_id] = Asked(
+                self._number, (space.number, first), until, chunks=chunks
+            )
+            self._to_send.append(
+                RankLookup(self._number, hashes, stride, space.line, int(fetch_s * 1e3))
+            )
         if asked.workers < self._workers:
             return None if self._clock() < asked.until else first  # mutation: rank-silent
         # This larderd may have evicted chunks since the question.

@@ -12,17 +12,27 @@ from larder.vllm.groups import Unsupported
 def check(vllm_config):
     """Unsupported: vLLM does not reuse prefixes in this engine, or for an unknown reason."""
     model = vllm_config.model_config
-    if getattr(vllm_config, "diffusion_config", None) is not None or getattr(model, "is_diffusion", False):
-        raise Unsupported("a diffusion model computes the KV of a block several times: no prefix can be reused")
+    if getattr(vllm_config, "diffusion_config", None) is not None or getattr(
+        model, "is_diffusion", False
+    ):
+        raise Unsupported(
+            "a diffusion model computes the KV of a block several times: no prefix can be reused"
+        )
     if getattr(vllm_config, "is_mm_encoder_only", False):
         raise Unsupported("this engine runs a multi-modal encoder alone, which has no KV cache")
     supported = getattr(model, "is_prefix_caching_supported", None)
     if supported is None:
-        raise Unsupported("this vLLM does not tell whether a prefix can be reused (is_prefix_caching_supported is missing)")
+        raise Unsupported(
+            "this vLLM does not tell whether a prefix can be reused (is_prefix_caching_supported is missing)"
+        )
     if not supported:
-        raise Unsupported(f"vLLM does not reuse prefixes of {_kind(model)}: a hit would give a wrong answer or end the engine")
+        raise Unsupported(
+            f"vLLM does not reuse prefixes of {_kind(model)}: a hit would give a wrong answer or end the engine"
+        )
     if not vllm_config.cache_config.enable_prefix_caching and not _switched_off_by_hand(model):
-        raise Unsupported(f"vLLM has switched prefix caching off, and Larder cannot tell whether the reason is harmless for {_kind(model)}")
+        raise Unsupported(
+            f"vLLM has switched prefix caching off, and Larder cannot tell whether the reason is harmless for {_kind(model)}"
+        )
 
 
 def _switched_off_by_hand(model):

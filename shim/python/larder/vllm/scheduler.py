@@ -66,7 +66,9 @@ class LarderConnectorScheduler(FailSafe):
             chunk_keys = setup.shards.count * len(setup.token_groups)
         self._first_tokens = FirstTokens(self._observed)
         self._shared = SharedLoads(setup)
-        self._fetches = (StateFetches if self._states else Fetches)(client, self._worth, self._shared, chunk_keys)
+        self._fetches = (StateFetches if self._states else Fetches)(
+            client, self._worth, self._shared, chunk_keys
+        )
         self._loads = LoadPlan(setup, client, self._items)
         self._lookups: dict[str, Lookup] = {}
         self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until the request has blocks
@@ -102,7 +104,11 @@ class LarderConnectorScheduler(FailSafe):
             return None, False
         if space is None:
             return 0, False
-        if may_load is None or self._fetches.runs(request.request_id) or self._shared.waits(request.request_id, local_tokens):
+        if (
+            may_load is None
+            or self._fetches.runs(request.request_id)
+            or self._shared.waits(request.request_id, local_tokens)
+        ):
             return None, False
         begin = time.perf_counter_ns()
         chunk = self.setup.chunk_tokens
@@ -111,20 +117,31 @@ class LarderConnectorScheduler(FailSafe):
         stride = stride_of(request) if hashes else 0
         hits = first + self.client.lookup(hashes, stride, space.number) if hashes else first
         attention, hits = hits, self._states.reach(space, first, hashes, stride, hits)
-        if hashes and hits < last and self.setup.fetches and self._fetches.begin(request, space, first, hashes, attention - first, local_tokens):
+        if (
+            hashes
+            and hits < last
+            and self.setup.fetches
+            and self._fetches.begin(request, space, first, hashes, attention - first, local_tokens)
+        ):
             return None, False
         if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
         if hits > first and self._places.several:
             fetch_s = self._worth.longest((hits - first) * chunk) if self.setup.fetches else 0
-            hits = self._ranks.reach(request.request_id, space, first, hashes[: (hits - first) * stride], stride, fetch_s)
+            hits = self._ranks.reach(
+                request.request_id, space, first, hashes[: (hits - first) * stride], stride, fetch_s
+            )
             if hits is None:
                 return None, False
-        if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
+        if hits > first and self._shared.join(
+            request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens
+        ):
             return None, False
         self._states.ask_boundary(request, first, attention)
         external = max(hits * chunk - local_tokens, 0)
-        self._lookups[request.request_id] = Lookup(space, local_tokens, hits, time.perf_counter_ns() - begin)
+        self._lookups[request.request_id] = Lookup(
+            space, local_tokens, hits, time.perf_counter_ns() - begin
+        )
         return external, external > 0
 
     def update_state_after_alloc(self, request, blocks, external_tokens):
@@ -134,18 +151,27 @@ class LarderConnectorScheduler(FailSafe):
         self._ranks.forget(request.request_id)
         self._hand_out(request, blocks, external_tokens)
         # Empty: the worker reports the load as failed.
-        load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
+        load = Move(
+            request.request_id,
+            pages=self._pages_at_stake(blocks, lookup) if external_tokens else (),
+        )
         try:
             wanted = self._is_named() and self._wanted(request)
-            uses = self.off is None and self._items.admitted(request, blocks, external_tokens, wanted)
+            uses = self.off is None and self._items.admitted(
+                request, blocks, external_tokens, wanted
+            )
             space = self._names.of(request) if uses else None
             if space is not None:
                 self._track(request, space, lookup)
-                self._first_tokens.begin(request, lookup.local_tokens if lookup else 0, external_tokens)
+                self._first_tokens.begin(
+                    request, lookup.local_tokens if lookup else 0, external_tokens
+                )
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
                 if external_tokens:
-                    self._tracked[request.request_id].loaded_tokens = lookup.local_tokens + external_tokens
+                    self._tracked[request.request_id].loaded_tokens = (
+                        lookup.local_tokens + external_tokens
+                    )
                     load = self._fill(load, request, blocks, lookup)
                     if self._events is not None:
                         self._note_hit(request, lookup)
@@ -172,7 +198,9 @@ class LarderConnectorScheduler(FailSafe):
                 self._tracked[request.request_id].admitted_anew()
 
     def _fill(self, load, request, blocks, lookup):
-        load, hashes = self._loads.fill(load, request, blocks, lookup, self._names.adapter_of(request))
+        load, hashes = self._loads.fill(
+            load, request, blocks, lookup, self._names.adapter_of(request)
+        )
         self._shared.begin(request.request_id, lookup.space, hashes, stride_of(request))
         return load
 
@@ -281,19 +309,46 @@ class LarderConnectorScheduler(FailSafe):
             self._rest()
         # a step may begin the load of a request that a reset preempts
         if scheduler_output.preempted_req_ids:
-            for request_id in set(scheduler_output.preempted_req_ids) - {move.request_id for move in loads}:
+            for request_id in set(scheduler_output.preempted_req_ids) - {
+                move.request_id for move in loads
+            }:
                 self._shared.end(request_id)
         if stores and not self._hold(stores):
             stores = []
         rewritten = self._rewritten(scheduler_output)
         if rewritten is None:
             rewritten = self._stored.all_of_windows()
-        number, preempted, kept = self._stored.step(scheduler_output.preempted_req_ids or (), stores)
+        number, preempted, kept = self._stored.step(
+            scheduler_output.preempted_req_ids or (), stores
+        )
         closed = self._spaces.take_closed()
         lookups = self._ranks.take()
-        if loads or namespace or stores or prefill_tokens or preempted or kept or closed or rewritten or lookups:
+        if (
+            loads
+            or namespace
+            or stores
+            or prefill_tokens
+            or preempted
+            or kept
+            or closed
+            or rewritten
+            or lookups
+        ):
             more = (larderd_of(self.setup), self._places.all()) if namespace else ("", ())
-            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, *more, lookups)
+            return StepWork(
+                namespace,
+                loads,
+                stores,
+                prefill_tokens,
+                computes,
+                number,
+                preempted,
+                kept,
+                closed,
+                rewritten,
+                *more,
+                lookups,
+            )
         return COMPUTES if computes else RESTS
 
     @guarded(lambda: False)
@@ -319,7 +374,11 @@ class LarderConnectorScheduler(FailSafe):
         self._neighbours.step(scheduler_output, self._tracked)
         self._origins.step(scheduler_output)
         may_store = scheduled and self.setup.stores and self._stored.may_store()
-        stores = self._stores.of_step(scheduler_output) + self._states.stores(scheduler_output) if may_store else []
+        stores = (
+            self._stores.of_step(scheduler_output) + self._states.stores(scheduler_output)
+            if may_store
+            else []
+        )
         namespace = "" if self._announced else self._text
         self._announced = self._text != ""
         total, prefill = scheduler_output.total_num_scheduled_tokens, 0
@@ -332,7 +391,11 @@ class LarderConnectorScheduler(FailSafe):
     @guarded(lambda: None)
     def update_connector_output(self, output):
         self._stored.free(getattr(output, "finished_sending", None) or ())
-        if getattr(output, "invalid_block_ids", None) and self.setup is not None and not self.setup.fails_by_page:
+        if (
+            getattr(output, "invalid_block_ids", None)
+            and self.setup is not None
+            and not self.setup.fails_by_page
+        ):
             if self._neighbours.failed(self._tracked):
                 self._local.blocks_are_bad()
         report = getattr(output, "kv_connector_worker_meta", None)
@@ -341,14 +404,18 @@ class LarderConnectorScheduler(FailSafe):
         for request_id in output.finished_recving or ():
             self._loads.release(request_id)
             self._shared.end(request_id)
-        for request_id in getattr(output, "failed_recving", None) or (report.failed if report is not None else ()):
+        for request_id in getattr(output, "failed_recving", None) or (
+            report.failed if report is not None else ()
+        ):
             if request_id in self._tracked:  # otherwise the request was aborted meanwhile
                 self._failed.add(request_id)  # mutation: failed-once
                 self._first_tokens.missed(request_id)
                 old = self._tracked[request_id]
                 # The computed chunks are stored again, but not across a reset: their namespace
                 # belongs to the old weights.
-                self._tracked[request_id] = Tracked(old.request, old.space, old.adapter, stale=old.stale)
+                self._tracked[request_id] = Tracked(
+                    old.request, old.space, old.adapter, stale=old.stale
+                )
 
     @guarded(lambda: None)
     def hear(self, report):
@@ -369,7 +436,9 @@ class LarderConnectorScheduler(FailSafe):
             self._adapters.loaded(report.adapters)
             self._local.loaded(report.adapters)
         if self._worth is not None:
-            self._worth.measured(report.prefill_tokens, report.prefill_ns, report.load_bytes, report.load_ns)
+            self._worth.measured(
+                report.prefill_tokens, report.prefill_ns, report.load_bytes, report.load_ns
+            )
 
     def _name_anew(self):
         """Takes the attention of the layers from the workers; this half may have had to guess.

@@ -17,7 +17,16 @@ from larder.vllm.items import items_hidden
 from larder.vllm.layer_specs import inner_specs
 
 MOST_SOCKET_BYTES = 107  # sockaddr_un
-_OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads", "fetch", "trust_other_connectors")
+_OPTIONS = (
+    "socket",
+    "chunk_tokens",
+    "min_tokens",
+    "weights_id",
+    "allow_weak_hash",
+    "copy_threads",
+    "fetch",
+    "trust_other_connectors",
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,9 @@ class Setup:
 
     def needs_more(self, tokens):
         """Whether a hit of a whole prompt of so many tokens has to give up a chunk."""
-        return self.rebuilds or any(group.needs_more(tokens) for group in self.groups)  # mutation: rebuilt-hit
+        return self.rebuilds or any(
+            group.needs_more(tokens) for group in self.groups
+        )  # mutation: rebuilt-hit
 
 
 def setup_of(vllm_config, kv_cache_config):
@@ -77,7 +88,9 @@ def setup_of(vllm_config, kv_cache_config):
     options = dict(vllm_config.kv_transfer_config.kv_connector_extra_config or {})
     unknown = set(options) - set(_OPTIONS)
     if unknown:
-        raise Unsupported(f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: {', '.join(_OPTIONS)}")
+        raise Unsupported(
+            f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: {', '.join(_OPTIONS)}"
+        )
     socket = _socket(options)
     drafts = None
     if kv_cache_config.kv_cache_groups:  # else groups_of() has the better reason
@@ -87,27 +100,44 @@ def setup_of(vllm_config, kv_cache_config):
         check_scales(vllm_config, kv_cache_config)
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
     # The draft layers may have other heads than the model's configuration says.
-    shards = shards_of(vllm_config.parallel_config, kv_cache_config, None if drafts else vllm_config.model_config)
+    shards = shards_of(
+        vllm_config.parallel_config, kv_cache_config, None if drafts else vllm_config.model_config
+    )
     check_sizes(groups, shards)
     rebuilds = any(map(is_rebuilt, kv_cache_config.kv_cache_groups))
     if drafts and rebuilds:
-        raise Unsupported(f"speculative decoding by {drafts.method} with KV that vLLM computes anew behind a hit is not served yet")
-    if any(group.state for group in groups) and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0:
-        raise Unsupported("recurrent states with a prefix_cache_retention_interval are not served yet; leave the interval at 0")
+        raise Unsupported(
+            f"speculative decoding by {drafts.method} with KV that vLLM computes anew behind a hit is not served yet"
+        )
+    if (
+        any(group.state for group in groups)
+        and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0
+    ):
+        raise Unsupported(
+            "recurrent states with a prefix_cache_retention_interval are not served yet; leave the interval at 0"
+        )
     v2_runner = bool(getattr(vllm_config, "use_v2_model_runner", False))
-    hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(group.block_size for group in groups)
+    hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(
+        group.block_size for group in groups
+    )
     if chunk_tokens % hash_block:
-        raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of vLLM's hash block of {hash_block} tokens")
+        raise Unsupported(
+            f"chunk_tokens {chunk_tokens} is no multiple of vLLM's hash block of {hash_block} tokens"
+        )
     transfer = vllm_config.kv_transfer_config
     fails_by_page = _fails_by_page()
     if fails_by_page and len(kv_cache_config.kv_cache_groups) > 1:
-        raise Unsupported("this vLLM cannot be told of failed loads of several KV groups (get_transfer_results is missing)")
+        raise Unsupported(
+            "this vLLM cannot be told of failed loads of several KV groups (get_transfer_results is missing)"
+        )
     return Setup(
         chunk_tokens=chunk_tokens,
         hashes_per_chunk=chunk_tokens // hash_block,
         groups=groups,
         shards=shards,
-        facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, drafts),
+        facts=facts_of(
+            vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block, drafts
+        ),
         weights_id=_text(options, "weights_id"),
         model=_served_name(vllm_config.model_config),
         socket=socket,
@@ -120,7 +150,9 @@ def setup_of(vllm_config, kv_cache_config):
         fails_by_page=fails_by_page,
         items_hidden=items_hidden(vllm_config),
         blocks=getattr(kv_cache_config, "num_blocks", None),
-        attention=_attention(vllm_config, kv_cache_config, [group for group in groups if not group.state]),
+        attention=_attention(
+            vllm_config, kv_cache_config, [group for group in groups if not group.state]
+        ),
         data_parallel=getattr(vllm_config.parallel_config, "data_parallel_size", 1) > 1,
         spread=hosts.are_spread(vllm_config.parallel_config),
         v2_runner=v2_runner,
@@ -134,7 +166,11 @@ def setup_of(vllm_config, kv_cache_config):
 
 def _attention(vllm_config, kv_cache_config, groups):
     """None: only the layers know. The specifications of unlike layers are the workers'."""
-    return None if any(group.unlike for group in groups) else attention_of(vllm_config, kv_cache_config, groups)
+    return (
+        None
+        if any(group.unlike for group in groups)
+        else attention_of(vllm_config, kv_cache_config, groups)
+    )
 
 
 def _check_engine(vllm_config):
@@ -143,23 +179,35 @@ def _check_engine(vllm_config):
     from vllm.v1.core.sched.output import SchedulerOutput
 
     if not hasattr(base, "KVConnectorWorkerMetadata"):
-        raise Unsupported("this vLLM does not carry the reports of workers (build_connector_worker_meta is missing)")
+        raise Unsupported(
+            "this vLLM does not carry the reports of workers (build_connector_worker_meta is missing)"
+        )
     if "preempted_req_ids" not in SchedulerOutput.__dataclass_fields__:
-        raise Unsupported("this vLLM does not tell which requests it preempts, whose blocks stores may still read (preempted_req_ids is missing)")
+        raise Unsupported(
+            "this vLLM does not tell which requests it preempts, whose blocks stores may still read (preempted_req_ids is missing)"
+        )
     if not current_platform.is_cpu() and not current_platform.is_cuda():
-        raise Unsupported(f"KV pages on {current_platform.device_type} are not served yet, only on cpu and cuda")
+        raise Unsupported(
+            f"KV pages on {current_platform.device_type} are not served yet, only on cpu and cuda"
+        )
     if getattr(vllm_config.cache_config, "use_replayssm", False):
         raise Unsupported("recurrent states that vLLM replays (use_replayssm) are not served yet")
     reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
-        raise Unsupported("KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served")
+        raise Unsupported(
+            "KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served"
+        )
 
 
 def check_scales(vllm_config, kv_cache_config):
     """Unsupported: scales in the pages would be lost. vLLM's Triton kernels set the scales of all
     tokens to 1 at the first forward pass that sees the cache. The second runner makes this pass
     before serving, unless the runner does not warm up."""
-    modes = [getattr(spec, "kv_quant_mode", None) for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)]
+    modes = [
+        getattr(spec, "kv_quant_mode", None)
+        for group in kv_cache_config.kv_cache_groups
+        for spec in inner_specs(group.kv_cache_spec)
+    ]
     if not any(getattr(mode, "is_per_token_head", False) for mode in modes):
         return
     warms_up = getattr(getattr(vllm_config, "kernel_config", None), "enable_jit_warmup", False)
@@ -181,10 +229,16 @@ def _check_pages(vllm_config, kv_cache_config):
     # an older vLLM does not tell, but the tensors will (larder.kv_pages)
     layout = getattr(kv_cache_config, "kv_cache_layout", None)
     name = getattr(layout, "name", layout)
-    heads = {getattr(spec, "num_heads", None) for group in kv_cache_config.kv_cache_groups for spec in inner_specs(group.kv_cache_spec)}
+    heads = {
+        getattr(spec, "num_heads", None)
+        for group in kv_cache_config.kv_cache_groups
+        for spec in inner_specs(group.kv_cache_spec)
+    }
     served = _LAYOUTS + _LAYOUTS_OF_ONE_HEAD if heads == {1} else _LAYOUTS
     if name is not None and name not in served:
-        raise Unsupported(f"the KV layout {name} takes a block apart; set VLLM_KV_CACHE_LAYOUT to one of {', '.join(_LAYOUTS)}")
+        raise Unsupported(
+            f"the KV layout {name} takes a block apart; set VLLM_KV_CACHE_LAYOUT to one of {', '.join(_LAYOUTS)}"
+        )
     sleep_mode.check(vllm_config.model_config)
 
 
@@ -198,7 +252,9 @@ def _fails_by_page():
 def _count(options, name):
     value = options.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise Unsupported(f"{name} in kv_connector_extra_config must be a whole number of at least 0, not {value!r}")
+        raise Unsupported(
+            f"{name} in kv_connector_extra_config must be a whole number of at least 0, not {value!r}"
+        )
     return value
 
 
@@ -216,14 +272,18 @@ def _socket(options):
     path = socket or os.environ.get("LARDER_SOCKET") or ""
     if len(os.fsencode(path)) > MOST_SOCKET_BYTES or "\0" in path:
         place = "socket in kv_connector_extra_config" if socket else "LARDER_SOCKET"
-        raise Unsupported(f"{place} is no path of a Unix socket, which has {MOST_SOCKET_BYTES} bytes at most: {path!r}")
+        raise Unsupported(
+            f"{place} is no path of a Unix socket, which has {MOST_SOCKET_BYTES} bytes at most: {path!r}"
+        )
     return socket
 
 
 def _switch(options, name, default):
     value = options.get(name, default)
     if not isinstance(value, bool):
-        raise Unsupported(f"{name} in kv_connector_extra_config must be true or false, not {value!r}")
+        raise Unsupported(
+            f"{name} in kv_connector_extra_config must be true or false, not {value!r}"
+        )
     return value
 
 

@@ -55,7 +55,9 @@ class SharedLoads:
 
     # ---- loading requests
 
-    def begin(self, request_id, space, hashes, stride, within_s=LOAD_BEGINS_WITHIN_S, fetched=False):
+    def begin(
+        self, request_id, space, hashes, stride, within_s=LOAD_BEGINS_WITHIN_S, fetched=False
+    ):
         """The request loads these chunks, or has the chunks fetched."""
         if not self._setup.own_cache:
             return
@@ -88,7 +90,11 @@ class SharedLoads:
         """Whether the request waits from now on. hashes: of the chunks to load, or to fetch with
         `fetches`. end_chunk: the number of the chunk behind the last one. local_tokens: vLLM's own
         hit for the prompt."""
-        if not self._by_key or request.request_id in self._in_vain or len(self._waits) >= MOST_WAITING:
+        if (
+            not self._by_key
+            or request.request_id in self._in_vain
+            or len(self._waits) >= MOST_WAITING
+        ):
             return False
         other, place = self._by_key.get((space.number, hashes[-stride:]), (request.request_id, 0))
         if other == request.request_id or other in self._waits:
@@ -99,7 +105,10 @@ class SharedLoads:
             return False
         # Keys are chained: a load that brings the last chunk brings the chunks before, as far back
         # as the load goes.
-        if place + 1 < len(hashes) // stride or self._shareable(request, end_chunk, ends_with_it) <= local_tokens:
+        if (
+            place + 1 < len(hashes) // stride
+            or self._shareable(request, end_chunk, ends_with_it) <= local_tokens
+        ):
             return False
         self._waits[request.request_id] = Wait(other, load, local_tokens)
         return True
@@ -115,7 +124,11 @@ class SharedLoads:
         # such a prompt therefore loads that one block into a block of its own.
         most = (request.num_tokens - 1) // block * block
         # For drafters that read ahead, vLLM drops the last block of its hit, too.
-        return 0 if self._windows and (self._setup.lookahead or not ends_with_it or end > most) else min(end, most)
+        return (
+            0
+            if self._windows and (self._setup.lookahead or not ends_with_it or end > most)
+            else min(end, most)
+        )
 
     def waits(self, request_id, local_tokens):
         """Whether the request waits. local_tokens: vLLM's own hit for the prompt by now."""

@@ -36,7 +36,9 @@ def open_space(client, setup, text, line=""):
     if not setup.states:
         return Space(number, line)
     try:
-        return Space(number, line, client.add_namespace(text + line + _STATES, OPEN_WAIT_MS, states=True))
+        return Space(
+            number, line, client.add_namespace(text + line + _STATES, OPEN_WAIT_MS, states=True)
+        )
     except LarderError:
         client.close_namespace(number)
         raise
@@ -109,7 +111,9 @@ class Spaces:
         used = {space.line for space in self._users.values()}
         unused = next((line for line in self._open if line not in used), None)
         if unused is None:
-            raise NoSpace(f"requests use all {self._most} namespaces that this engine may have open")
+            raise NoSpace(
+                f"requests use all {self._most} namespaces that this engine may have open"
+            )
         self._close(unused)
 
     def _close(self, line, drop=False):

@@ -31,23 +31,47 @@ class StateFetches(Fetches):
             reach = first + self._client.reachable(hashes, stride, space.number)
             ends = self._reach.ends(hashes, stride, space, first, reach, hits)
         ways = [(below, ends, False)]
-        if below is not None and below.shared and not (ends and ends[0].chunks == first + len(hashes) // stride):
+        if (
+            below is not None
+            and below.shared
+            and not (ends and ends[0].chunks == first + len(hashes) // stride)
+        ):
             if self._probes.begin(request, space, first, hashes, lacking_tokens):
                 return True
             found = self._probes.found_states(request.request_id, first)
             if found is not None:
-                ways.insert(0, (found.speed, self._reach.ends(hashes, stride, space, first, found.reach, hits, found.told), True))
-        offers = [([self._offer(end, hits, first, there) for end in ends], speed, shared) for speed, ends, shared in ways]
+                ways.insert(
+                    0,
+                    (
+                        found.speed,
+                        self._reach.ends(
+                            hashes, stride, space, first, found.reach, hits, found.told
+                        ),
+                        True,
+                    ),
+                )
+        offers = [
+            ([self._offer(end, hits, first, there) for end in ends], speed, shared)
+            for speed, ends, shared in ways
+        ]
         # Of a fetch that another request makes, the bytes count for no wait of this one.
         joined = self._plan(offers, lacking_tokens, 0)
         if joined is not None and self._shared.join(
-            request, space, self._chunks(hashes, stride, first, joined), stride, joined.offer.end, local_tokens, fetches=True
+            request,
+            space,
+            self._chunks(hashes, stride, first, joined),
+            stride,
+            joined.offer.end,
+            local_tokens,
+            fetches=True,
         ):
             return True
         self._decided.add(request.request_id)
         plan = self._plan(offers, lacking_tokens, self._waiting_bytes())
         if plan is not None:
-            return self._ask(request, space, self._chunks(hashes, stride, first, plan), hits - first, plan)
+            return self._ask(
+                request, space, self._chunks(hashes, stride, first, plan), hits - first, plan
+            )
         if any(some for some, _, _ in offers):
             self._recomputed.add(request.request_id)
         return False
@@ -56,7 +80,10 @@ class StateFetches(Fetches):
         return self._worth.offer(end.chunks, hits, first + there, end.in_memory)
 
     def _plan(self, offers, lacking_tokens, waiting_bytes):
-        plans = (self._worth.plan_ends(speed, some, lacking_tokens, waiting_bytes, shared) for some, speed, shared in offers)
+        plans = (
+            self._worth.plan_ends(speed, some, lacking_tokens, waiting_bytes, shared)
+            for some, speed, shared in offers
+        )
         return next((plan for plan in plans if plan is not None), None)
 
     @staticmethod
@@ -65,4 +92,6 @@ class StateFetches(Fetches):
         return hashes[: (plan.offer.end - first) * stride]
 
     def _waiting_bytes(self):
-        return sum(fetch.plan.offer.read_bytes for fetch in self._fetches.values() if not fetch.ended)
+        return sum(
+            fetch.plan.offer.read_bytes for fetch in self._fetches.values() if not fetch.ended
+        )

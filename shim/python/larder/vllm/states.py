@@ -50,7 +50,9 @@ class States:
         prefix need no load of their own."""
         if self and hits > first:
             boundary = hits * self._setup.chunk_tokens
-            request.shared_prefix_boundary = max(getattr(request, "shared_prefix_boundary", 0), boundary)
+            request.shared_prefix_boundary = max(
+                getattr(request, "shared_prefix_boundary", 0), boundary
+            )
 
     def bind_gpu_block_pool(self, pool):
         """See OfferedStates."""
@@ -67,7 +69,10 @@ class States:
         moves = self._offered.again(scheduler_output, self._tracked) if self else []
         if not self or scheduler_output.kv_connector_block_state is None:
             return moves
-        for request_id, entries in scheduler_output.kv_connector_block_state.boundary_state_offloads.items():
+        for (
+            request_id,
+            entries,
+        ) in scheduler_output.kv_connector_block_state.boundary_state_offloads.items():
             tracked = self._tracked.get(request_id)
             if tracked is not None and not tracked.stale:
                 moves += self._of_request(request_id, tracked, entries)
@@ -86,7 +91,10 @@ class States:
             if not key or self._client.last(key, len(key), tracked.space.states):
                 continue
             late.info("Storing the state behind %d tokens for request %s", tokens, request_id)
-            parts = [Part(number, key, array("I", [blocks[table]]).tobytes()) for number, table in self._groups.items()]
+            parts = [
+                Part(number, key, array("I", [blocks[table]]).tobytes())
+                for number, table in self._groups.items()
+            ]
             move = Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
             self._offered.given(tracked, move)
             yield move

@@ -67,19 +67,25 @@ class StorePlan:
     def of_step(self, scheduler_output):
         """The stores of a step. Each step has all running requests, and a chunk fills in few of the
         requests: the others must cost next to no time."""
-        scheduled, cached = scheduler_output.num_scheduled_tokens, scheduler_output.scheduled_cached_reqs
+        scheduled, cached = (
+            scheduler_output.num_scheduled_tokens,
+            scheduler_output.scheduled_cached_reqs,
+        )
         new = scheduler_output.scheduled_new_reqs
         tables_of = self._tables.of_step(scheduler_output)
         self._items.step(scheduler_output, tables_of)
         self._origins.computes(scheduler_output, tables_of)
         stores = []
         for request_id, computed in chain(
-            ((one.req_id, one.num_computed_tokens) for one in new), zip(cached.req_ids, cached.num_computed_tokens)
+            ((one.req_id, one.num_computed_tokens) for one in new),
+            zip(cached.req_ids, cached.num_computed_tokens),
         ):
             tracked = self._tracked.get(request_id)
             if tracked is None or computed + scheduled[request_id] < tracked.due_tokens:
                 continue
-            move = self._of_request(request_id, tracked, computed + scheduled[request_id], tables_of)
+            move = self._of_request(
+                request_id, tracked, computed + scheduled[request_id], tables_of
+            )
             if move is not None:
                 stores.append(move)
             waits = tracked.retries and tracked.asked_chunks > tracked.stored_chunks
@@ -101,10 +107,15 @@ class StorePlan:
             if space is None:
                 del self._tracked[request_id]
             else:
-                self._tracked[request_id] = Tracked(old.request, space, old.adapter, stale=old.stale)
+                self._tracked[request_id] = Tracked(
+                    old.request, space, old.adapter, stale=old.stale
+                )
 
     def _next_due(self, request_id, asked_chunks):
-        foreign, end = self._origins.first(request_id), (asked_chunks + 1) * self._setup.chunk_tokens
+        foreign, end = (
+            self._origins.first(request_id),
+            (asked_chunks + 1) * self._setup.chunk_tokens,
+        )
         # until the request is admitted anew
         return end if foreign is None or end <= foreign else math.inf
 
@@ -120,7 +131,11 @@ class StorePlan:
             full = min(full, foreign // self._setup.chunk_tokens)
         if full > tracked.asked_chunks:
             tracked.retries = STORE_RETRIES
-        elif full > tracked.stored_chunks and tracked.retries and time.monotonic() >= tracked.asked_at + RETRY_AFTER_S:
+        elif (
+            full > tracked.stored_chunks
+            and tracked.retries
+            and time.monotonic() >= tracked.asked_at + RETRY_AFTER_S
+        ):
             tracked.retries -= 1
         else:
             return None
@@ -135,8 +150,17 @@ class StorePlan:
         if not absent:
             return None
         if self._note is not None:
-            self._note(request, tracked.space, absent[0].number, hashes[(absent[0].number - begin) * stride :])
-        late.info("Storing %d out of %d tokens for request %s", *(n * self._setup.chunk_tokens for n in (len(absent), full)), request_id)
+            self._note(
+                request,
+                tracked.space,
+                absent[0].number,
+                hashes[(absent[0].number - begin) * stride :],
+            )
+        late.info(
+            "Storing %d out of %d tokens for request %s",
+            *(n * self._setup.chunk_tokens for n in (len(absent), full)),
+            request_id,
+        )
         return self._move(request_id, tracked, absent)
 
     def _absent(self, request_id, tracked, present, hashes, stride, tables_of):
@@ -146,9 +170,13 @@ class StorePlan:
         hashes = hashes[present * stride :]
         end = first + len(hashes) // stride
         absent = self._chunks(request_id, first, end, hashes, stride, tables_of) if hashes else []
-        if self.index_tells and absent and absent[0].number > first:  # chunks behind a hole may be in the index
+        if (
+            self.index_tells and absent and absent[0].number > first
+        ):  # chunks behind a hole may be in the index
             keys = b"".join(chunk.key for chunk in absent)
-            absent = absent[self._client.lookup(keys, stride, tracked.space.number) :]  # mutation: hole-passed
+            absent = absent[
+                self._client.lookup(keys, stride, tracked.space.number) :
+            ]  # mutation: hole-passed
         tracked.stored_chunks = absent[0].number if absent else end
         return absent
 
@@ -175,15 +203,25 @@ class StorePlan:
         """The computed chunks with keys. Several drafting modules write the last positions before
         `lookahead` once more, with the tokens accepted since."""
         setup = self._setup
-        full = min(computed_after // setup.chunk_tokens, len(request.block_hashes) // setup.hashes_per_chunk)
+        full = min(
+            computed_after // setup.chunk_tokens,
+            len(request.block_hashes) // setup.hashes_per_chunk,
+        )
         if not setup.lookahead:
             return full
-        computed = chunks_known(computed_after, setup.chunk_tokens, setup.lookahead - 1)  # mutation: draft-modules
-        return min(full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead))
+        computed = chunks_known(
+            computed_after, setup.chunk_tokens, setup.lookahead - 1
+        )  # mutation: draft-modules
+        return min(
+            full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead)
+        )
 
     def _move(self, request_id, tracked, chunks):
         """All parts of the chunks."""
         hashes = b"".join(chunk.key for chunk in chunks)
-        pages = (b"".join(chunk.pages[i].tobytes() for chunk in chunks) for i in range(len(self._setup.token_groups)))
+        pages = (
+            b"".join(chunk.pages[i].tobytes() for chunk in chunks)
+            for i in range(len(self._setup.token_groups))
+        )
         parts = [Part(number, hashes, kept) for number, kept in enumerate(pages)]
         return Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)

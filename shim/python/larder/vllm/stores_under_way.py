@@ -38,7 +38,9 @@ class StoresUnderWay:
     def submit(self, step):
         """The begun stores are copied from here on. REQUIRES: a store was begun. LarderError: no
         chunk is copied."""
-        ticket = self._client.store_submit(WINDOW_ANSWER_WAIT_MS if self._windows else ANSWER_WAIT_MS)
+        ticket = self._client.store_submit(
+            WINDOW_ANSWER_WAIT_MS if self._windows else ANSWER_WAIT_MS
+        )
         self._tickets[ticket] = step
 
     def nothing_of(self, number):
@@ -66,7 +68,11 @@ class StoresUnderWay:
 
     def _running(self, numbers):
         """Tickets of these steps that may still commit chunks."""
-        return [ticket for ticket, step in self._tickets.items() if step.number in numbers and ticket not in self._overtaken]
+        return [
+            ticket
+            for ticket, step in self._tickets.items()
+            if step.number in numbers and ticket not in self._overtaken
+        ]
 
     def overtake(self):
         """Chunks that are not read by now are given back. Each store still ends in poll()."""

@@ -66,7 +66,11 @@ class TierEvents:
         return out
 
     def _pending_of(self, request, space, chunk, key, now):
-        tokens, step, adapter = self._setup.chunk_tokens, self._setup.hashes_per_chunk, request.lora_request
+        tokens, step, adapter = (
+            self._setup.chunk_tokens,
+            self._setup.hashes_per_chunk,
+            request.lora_request,
+        )
         hashes = request.block_hashes[chunk * step : (chunk + 1) * step]
         parent = request.block_hashes[chunk * step - 1] if chunk else None
         shown = [_shown(one) for one in hashes]
@@ -98,10 +102,15 @@ class TierEvents:
     def _look_at_announced(self):
         """Checks announced chunks in turn. One call of the client covers a run of present
         chunks."""
-        turn = [self._announced.popitem(last=False)[1] for _ in range(min(LOOKED_AT, len(self._announced)))]
+        turn = [
+            self._announced.popitem(last=False)[1]
+            for _ in range(min(LOOKED_AT, len(self._announced)))
+        ]
         while turn:
             run = [chunk for chunk in turn if chunk.space == turn[0].space]
-            there = self._client.lookup(b"".join(chunk.key for chunk in run), len(run[0].key), run[0].space)
+            there = self._client.lookup(
+                b"".join(chunk.key for chunk in run), len(run[0].key), run[0].space
+            )
             for chunk in run[:there]:
                 self._announced[chunk.space, chunk.key] = chunk
             if there < len(run):

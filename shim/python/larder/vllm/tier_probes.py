@@ -47,7 +47,9 @@ class Probe:
         one."""
         tokens, *states = self.answers
         found = tokens.chunks == self.chunks
-        return found and (not self.needs_last or all(answer.chunks == self.chunks for answer in states))
+        return found and (
+            not self.needs_last or all(answer.chunks == self.chunks for answer in states)
+        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,11 @@ class TierProbes:
         """(the chunks that a fetch finds from number `first` on, the answer); None if the backend
         has no such chunk."""
         probe = self._answered(request_id, first)
-        return None if probe is None else (probe.first + probe.answers[0].chunks - first, probe.answers[0])
+        return (
+            None
+            if probe is None
+            else (probe.first + probe.answers[0].chunks - first, probe.answers[0])
+        )
 
     def found_states(self, request_id, first):
         """FoundStates; None if the backend has neither chunks nor states."""
@@ -180,9 +186,17 @@ class TierProbes:
                 return False
         self._end_tickets(probe)
         probe.answers = tuple(answers)
-        self._worth.probed(probe.plan, max(answer.elapsed_s for answer in answers), any(answer.late for answer in answers))
+        self._worth.probed(
+            probe.plan,
+            max(answer.elapsed_s for answer in answers),
+            any(answer.late for answer in answers),
+        )
         now = self._clock()
-        if not probe.whole and all(answer.reason == "done" for answer in answers) and now < probe.until:
+        if (
+            not probe.whole
+            and all(answer.reason == "done" for answer in answers)
+            and now < probe.until
+        ):
             probe.again_at = now + AGAIN_S
             return False
         return self._end(request_id, probe)

@@ -93,14 +93,20 @@ def _engine_core():
 
         EngineCore.collective_rpc, EngineCore.reset_prefix_cache
     except (ImportError, AttributeError):
-        raise Unsupported("this vLLM does not tell when weights change in place (EngineCore.collective_rpc is missing)") from None
+        raise Unsupported(
+            "this vLLM does not tell when weights change in place (EngineCore.collective_rpc is missing)"
+        ) from None
     return EngineCore
 
 
 def _watched(original):
     @functools.wraps(original)
     def collective_rpc(self, method, *args, **kwargs):
-        name = method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
+        name = (
+            method
+            if isinstance(method, str)
+            else getattr(method, "__name__", type(method).__name__)
+        )
         if not isinstance(method, str) or name not in _HARMLESS:
             _tell_halves(name, _halves_of(self) or halves())
         return original(self, method, *args, **kwargs)
@@ -136,7 +142,9 @@ def _emptying(original):
 def _halves_of(core):
     """The halves of that EngineCore."""
     config = getattr(getattr(core, "vllm_config", None), "model_config", None)
-    return tuple(half for half, own in tuple(_HALVES.items()) if config is not None and own is config)
+    return tuple(
+        half for half, own in tuple(_HALVES.items()) if config is not None and own is config
+    )
 
 
 def _model_is_built():
@@ -148,7 +156,9 @@ def _model_is_built():
         return False
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "load_model" and isinstance(frame.f_locals.get("self"), BaseModelLoader):
+        if frame.f_code.co_name == "load_model" and isinstance(
+            frame.f_locals.get("self"), BaseModelLoader
+        ):
             return True
         frame = frame.f_back
     return False
@@ -160,4 +170,7 @@ def _tell_halves(name, told):
 
 
 def tell(name):
-    logger.warning("Larder: the call %s may change the weights: this engine uses a private namespace until it is restarted", name)
+    logger.warning(
+        "Larder: the call %s may change the weights: this engine uses a private namespace until it is restarted",
+        name,
+    )

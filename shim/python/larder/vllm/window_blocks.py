@@ -42,7 +42,9 @@ class WindowBlocks:
             self._hand_out(new.block_ids, new.num_computed_tokens)  # mutation: window-handed-out
         cached = scheduler_output.scheduled_cached_reqs
         computed_tokens = cached.num_computed_tokens
-        for request_id, computed, added in zip(cached.req_ids, computed_tokens, cached.new_block_ids):
+        for request_id, computed, added in zip(
+            cached.req_ids, computed_tokens, cached.new_block_ids
+        ):
             if added is not None:
                 self._hand_out(added, computed if request_id in cached.resumed_req_ids else 0)
         handed_out, self._handed_out = self._handed_out, set()

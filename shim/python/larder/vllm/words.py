@@ -7,7 +7,9 @@ from larder import _native as native
 from larder.client import LarderError
 
 _REPORT = "this is a fault of Larder: please report this line"
-_RELEASES = "liblarder.so and the Python package larder do not fit together: install both from one release"
+_RELEASES = (
+    "liblarder.so and the Python package larder do not fit together: install both from one release"
+)
 
 # The texts for calls that the library refused without a text.
 _REFUSED = {

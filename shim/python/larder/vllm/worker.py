@@ -52,7 +52,12 @@ class LarderConnectorWorker(FailSafe):
         self._awaited = AwaitedAdapters(self._loaded)
         self._shard = shard
         groups = setup.groups if setup is not None else ()
-        self._place = Place(shard, replica, tuple(len(group.layers) for group in groups), larderd_of(setup) if setup is not None else "")
+        self._place = Place(
+            shard,
+            replica,
+            tuple(len(group.layers) for group in groups),
+            larderd_of(setup) if setup is not None else "",
+        )
         self._writer = replica, setup.shards.replicas if setup is not None else 1
         self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
@@ -143,7 +148,9 @@ class LarderConnectorWorker(FailSafe):
             self.client.pages_leave(CLOSE_WAIT_MS)
         except LarderError as error:
             if error.status == DEADLINE_EXCEEDED:
-                logger.warning("Larder: this engine falls asleep, and larderd may keep its KV memory for a while")
+                logger.warning(
+                    "Larder: this engine falls asleep, and larderd may keep its KV memory for a while"
+                )
 
     def pages_are_back(self):
         self._away = False
@@ -156,7 +163,9 @@ class LarderConnectorWorker(FailSafe):
         """Call this first in a step: blocks may be written from here on. preempted, rewritten: of
         StepWork."""
         step = self._step
-        if step is not None and (step.number in rewritten or not step.requests.isdisjoint(preempted)):
+        if step is not None and (
+            step.number in rewritten or not step.requests.isdisjoint(preempted)
+        ):
             self._abandon()
         self._under_way.make_way(preempted, rewritten)
 
@@ -211,8 +220,12 @@ class LarderConnectorWorker(FailSafe):
         except LarderError as error:
             # a capture is under way: refused for this step alone
             if error.status == FAILED_PRECONDITION:
-                return logger.debug("Larder: nothing is copied in this step: %s", words.of_error(error))
-            self.turn_off("copies from and to the GPU have ended: a CUDA error has stopped the copies until the engine restarts")
+                return logger.debug(
+                    "Larder: nothing is copied in this step: %s", words.of_error(error)
+                )
+            self.turn_off(
+                "copies from and to the GPU have ended: a CUDA error has stopped the copies until the engine restarts"
+            )
 
     @guarded(lambda: None)
     def _name(self, work):
@@ -226,11 +239,21 @@ class LarderConnectorWorker(FailSafe):
             return self.turn_off(OTHER_LARDERD)
         if not text.startswith(self.setup.facts):
             mine = {line.split(": ")[0] for line in self.setup.facts.splitlines()}
-            lines = [name for name in fingerprint.differing_fields(text, self.setup.facts) if name in mine]
-            raise ValueError(f"scheduler and worker derived different fingerprints: {', '.join(lines)}")
-        self._misnamed = self._attention is not None and not text.startswith(self.setup.facts + self._attention.text())
+            lines = [
+                name
+                for name in fingerprint.differing_fields(text, self.setup.facts)
+                if name in mine
+            ]
+            raise ValueError(
+                f"scheduler and worker derived different fingerprints: {', '.join(lines)}"
+            )
+        self._misnamed = self._attention is not None and not text.startswith(
+            self.setup.facts + self._attention.text()
+        )
         if self._misnamed:
-            return logger.debug("Larder: the scheduler does not know the attention of the layers yet")
+            return logger.debug(
+                "Larder: the scheduler does not know the attention of the layers yet"
+            )
         if work.places and not self._parts_told:
             self.client.set_parts(parts_kept(self.setup, work.places, self._place.larderd))
             self._writer = writer_of(work.places, self._place)
@@ -262,15 +285,28 @@ class LarderConnectorWorker(FailSafe):
         if self._misnamed:
             raise LookupError("the scheduler does not know the attention of the layers yet")
         if self.off is not None or self._away or not move.parts:
-            raise LookupError(self.off or ("the KV pages are away" if self._away else "nothing to load"))
+            raise LookupError(
+                self.off or ("the KV pages are away" if self._away else "nothing to load")
+            )
         holds = self._holds(move)
         if not holds:
-            raise LookupError("the files of its adapter are not known yet" if holds is None else "vLLM holds other files of its adapter")
+            raise LookupError(
+                "the files of its adapter are not known yet"
+                if holds is None
+                else "vLLM holds other files of its adapter"
+            )
         space = self._space_of(move)
         for part in move.parts:
             group = self.setup.groups[part.group]
             if group.layers:  # mutation: stage-without-layers
-                yield part.hashes, self._stride(part), part.pages, part.group, self._shard, space.of_group(group)
+                yield (
+                    part.hashes,
+                    self._stride(part),
+                    part.pages,
+                    part.group,
+                    self._shard,
+                    space.of_group(group),
+                )
 
     def _space_of(self, move):
         if move.line not in self._spaces:
@@ -289,10 +325,16 @@ class LarderConnectorWorker(FailSafe):
         begun, may_store = False, self.off is None and not self._away and not self._misnamed
         # A line that the scheduler has closed, of a reloaded adapter, must not be opened once more.
         # This step loads an adapter that is not loaded yet: _end_pass() looks again.
-        stores = [move for move in work.stores if self._holds(move) is not False] if may_store else ()
+        stores = (
+            [move for move in work.stores if self._holds(move) is not False] if may_store else ()
+        )
         for (space, group), parts in self._by_call(stores).items():
-            hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
-            begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
+            hashes, pages = (
+                b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts))
+            )
+            begun |= self.client.store_begin(
+                hashes, self._stride(parts[0]), pages, group, self._shard, space
+            )
         if not begun:
             self._nothing_of_step()
 
@@ -341,7 +383,9 @@ class LarderConnectorWorker(FailSafe):
             return
         self._passed = True
         if not all(self._loaded.computed(*adapter) for adapter in self._adapters):
-            logger.warning("Larder: nothing of a step is stored: vLLM holds other files of an adapter than those that were read")
+            logger.warning(
+                "Larder: nothing of a step is stored: vLLM holds other files of an adapter than those that were read"
+            )
             self._abandon()
 
     def _submit(self):
@@ -396,7 +440,9 @@ class LarderConnectorWorker(FailSafe):
             if not load.failure and self._tells_speed():
                 self._measured.load_bytes += load.bytes
                 self._measured.load_ns += load.copy_ns
-        return {load.request_id for load in ended}, self._note([load for load in ended if load.failure])
+        return {load.request_id for load in ended}, self._note(
+            [load for load in ended if load.failure]
+        )
 
     @guarded(lambda: None)
     def _end_step(self):
@@ -419,11 +465,17 @@ class LarderConnectorWorker(FailSafe):
     def _idle_wait_ms(self):
         """0 for a GPU, whose copies need no processor, and with data parallelism, where other ranks
         would wait for this one."""
-        return 0 if self._stream is not None or self.setup is None or self.setup.data_parallel else IDLE_WAIT_MS
+        return (
+            0
+            if self._stream is not None or self.setup is None or self.setup.data_parallel
+            else IDLE_WAIT_MS
+        )
 
     @guarded(lambda: None)
     def _poll_stores(self):
-        rests = not self._computes and self._under_way.keeps and not self._loads and not self._awaited
+        rests = (
+            not self._computes and self._under_way.keeps and not self._loads and not self._awaited
+        )
         self._under_way.poll(self._idle_wait_ms() if rests else 0)
 
     def free_requests(self):

@@ -27,7 +27,8 @@ void BackendHealth::maintain() {
   follow(Health::kReads, troubles.reads);
   if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
   if (part_.empty() && !troubles.part.empty()) say(options_, "some masters", troubles.part);
-  if (!part_.empty() && troubles.part.empty()) say(options_, "all masters", "all masters are well again");
+  if (!part_.empty() && troubles.part.empty())
+    say(options_, "all masters", "all masters are well again");
   part_ = std::move(troubles.part);
   refused_chunks_ = std::move(troubles.chunks);
 }
@@ -53,8 +54,12 @@ tiers::TierState BackendHealth::state() const {
   tiers::TierState state = health_.state();
   if (state.reason.empty()) state.reason = part_;
   if (state.reason.empty()) state.reason = refused_chunks_;
-  const char* const mode = options_.mode == Mode::kCluster ? "Cluster, " : options_.mode == Mode::kSentinel ? "Sentinel, " : "";
-  state.mode = std::string(mode) + (!options_.unix_path.empty() ? "Unix socket" : options_.tls.enabled ? "TLS" : "TCP");
+  const char* const mode = options_.mode == Mode::kCluster    ? "Cluster, "
+                           : options_.mode == Mode::kSentinel ? "Sentinel, "
+                                                              : "";
+  state.mode = std::string(mode) + (!options_.unix_path.empty() ? "Unix socket"
+                                    : options_.tls.enabled      ? "TLS"
+                                                                : "TCP");
   return state;
 }
 

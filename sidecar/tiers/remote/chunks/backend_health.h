@@ -26,7 +26,8 @@ class BackendHealth {
   };
 
   // All references outlive this object.
-  BackendHealth(const base::Clock& clock, const RemoteOptions& options, const Backend& backend, Listener listener)
+  BackendHealth(const base::Clock& clock, const RemoteOptions& options, const Backend& backend,
+                Listener listener)
       : clock_(clock),
         options_(options),
         backend_(backend),

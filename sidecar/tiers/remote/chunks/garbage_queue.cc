@@ -43,9 +43,11 @@ void GarbageQueue::evict(const tiers::ChunkKey& key) {
   known_.erase(key);
   for (const OpPtr& op : operations_.all()) {
     const Operation operation = op->command.operation;
-    if (operation == Operation::kProbe && std::ranges::find(op->command.keys, key) != op->command.keys.end())
+    if (operation == Operation::kProbe &&
+        std::ranges::find(op->command.keys, key) != op->command.keys.end())
       op->evicted.push_back(key);
-    if ((operation != Operation::kPut && operation != Operation::kGet) || op->command.key != key) continue;
+    if ((operation != Operation::kPut && operation != Operation::kGet) || op->command.key != key)
+      continue;
     op->cancelled = true;
     if (!op->started) operations_.finish(op, {Code::kNotFound, "evicted meanwhile"});
   }
@@ -58,7 +60,8 @@ void GarbageQueue::leave_behind(const Record& record) {
 
 bool GarbageQueue::was_forgotten(const Record& record) const {
   return std::ranges::any_of(garbage_, [&](const Unwanted& one) {
-    return one.what != Unwanted::What::kParts && one.record.key == record.key && is_meant(one, record);
+    return one.what != Unwanted::What::kParts && one.record.key == record.key &&
+           is_meant(one, record);
   });
 }
 
@@ -74,7 +77,8 @@ bool GarbageQueue::is_meant(const Unwanted& one, const Record& record) {
 
 const GarbageQueue::Unwanted* GarbageQueue::before(const Op& put) const {
   const auto found = std::ranges::find_if(garbage_, [&](const Unwanted& one) {
-    return one.what != Unwanted::What::kParts && one.serial < put.serial && one.record.key == put.command.key;
+    return one.what != Unwanted::What::kParts && one.serial < put.serial &&
+           one.record.key == put.command.key;
   });
   return found == garbage_.end() ? nullptr : &*found;
 }
@@ -85,16 +89,20 @@ const GarbageQueue::Unwanted* GarbageQueue::before(const Op& put) const {
 bool GarbageQueue::put_before(const Unwanted& one) const {
   const bool parts = one.what == Unwanted::What::kParts;
   const auto before = [&](const OpPtr& op) {
-    return op->command.operation == Operation::kPut && op->command.key == one.record.key && op->serial < one.serial;
+    return op->command.operation == Operation::kPut && op->command.key == one.record.key &&
+           op->serial < one.serial;
   };
   if (!parts && std::ranges::any_of(operations_.live(), before)) return true;
   return std::ranges::any_of(operations_.recording(), [&](const OpPtr& op) {
-    return before(op) && (!parts || op->record.writing == one.record.writing);  // mutation: late-record-first
+    return before(op) &&
+           (!parts || op->record.writing == one.record.writing);  // mutation: late-record-first
   });
 }
 
 bool GarbageQueue::removing(std::uint64_t before_serial) const {
-  return std::ranges::any_of(garbage_, [&](const Unwanted& one) { return one.serial < before_serial && one.waited_for(); });
+  return std::ranges::any_of(garbage_, [&](const Unwanted& one) {
+    return one.serial < before_serial && one.waited_for();
+  });
 }
 
 void GarbageQueue::maintain(bool reads_fail) {
@@ -108,11 +116,12 @@ void GarbageQueue::maintain(bool reads_fail) {
     if (++asked > kAtOnce) return;
     if (one.asked) continue;
     const std::string key = record_key(options_.prefix, one.record.key);
-    one.asked =
-        commands_
-            .ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
-                 [this, serial = one.serial](const Status& lost, const Reply& reply) { garbage_came(serial, lost, reply); })
-            .ok();
+    one.asked = commands_
+                    .ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
+                         [this, serial = one.serial](const Status& lost, const Reply& reply) {
+                           garbage_came(serial, lost, reply);
+                         })
+                    .ok();
     one.away = !one.asked;
     if (one.asked) continue;
     one.next_ns = now + kLeastWaitNs;  // other removals go first
@@ -128,8 +137,10 @@ void GarbageQueue::garbage_came(std::uint64_t serial, const Status& lost, const 
   const std::optional<Record> record = decode_record(one->record.key, reply.text);
   const bool meant = record && is_meant(*one, *record);
   switch (one->what) {
-    case Unwanted::What::kParts: return meant ? unlink_unwanted(*one, {}) : unlink_unwanted(*one, part_keys(*one));
-    case Unwanted::What::kWriting: return meant ? take_record(*one) : unlink_unwanted(*one, part_keys(*one));
+    case Unwanted::What::kParts:
+      return meant ? unlink_unwanted(*one, {}) : unlink_unwanted(*one, part_keys(*one));
+    case Unwanted::What::kWriting:
+      return meant ? take_record(*one) : unlink_unwanted(*one, part_keys(*one));
     default: break;
   }
   if (meant) {
@@ -139,7 +150,8 @@ void GarbageQueue::garbage_came(std::uint64_t serial, const Status& lost, const 
     return take_record(*one);
   }
   const bool garbage = one->what != Unwanted::What::kGeneration && is_garbage(reply, record);
-  unlink_unwanted(*one, garbage ? std::vector{record_key(options_.prefix, one->record.key)} : std::vector<std::string>());
+  unlink_unwanted(*one, garbage ? std::vector{record_key(options_.prefix, one->record.key)}
+                                : std::vector<std::string>());
 }
 
 // GETDEL returns the removed record: another larderd may have put a new record since the read,
@@ -148,7 +160,9 @@ void GarbageQueue::take_record(Unwanted& one) {
   const std::string key = record_key(options_.prefix, one.record.key);
   one.asked = commands_
                   .ask(Lane::kWrites, nullptr, {"GETDEL", key}, "$",
-                       [this, serial = one.serial](const Status& lost, const Reply& reply) { record_taken(serial, lost, reply); })
+                       [this, serial = one.serial](const Status& lost, const Reply& reply) {
+                         record_taken(serial, lost, reply);
+                       })
                   .ok();
 }
 
@@ -168,30 +182,34 @@ void GarbageQueue::give_back(const Record& record) {
   std::vector<std::string_view> words{"SET", key, bytes, "NX"};  // mutation: give-back-yields
   if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   const auto given = [this, record](const Status& lost, const Reply& reply) {
-    if (!lost.ok() || reply.kind != Reply::Kind::kStatus) leave_behind(record);  // its parts, unless the record exists after all
+    if (!lost.ok() || reply.kind != Reply::Kind::kStatus)
+      leave_behind(record);  // its parts, unless the record exists after all
   };
-  if (const Status asked = commands_.ask(Lane::kWrites, nullptr, words, "+$", given); !asked.ok()) leave_behind(record);
+  if (const Status asked = commands_.ask(Lane::kWrites, nullptr, words, "+$", given); !asked.ok())
+    leave_behind(record);
 }
 
 // The last step of a removal. Without keys the removal is done.
 void GarbageQueue::unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys) {
   const std::uint64_t serial = one.serial;
   if (keys.empty())
-    return static_cast<void>(std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
+    return static_cast<void>(
+        std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
   one.asked = true;
   // A part in flight may be on any write connection.
-  commands_.unlink(keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
-                   [this, serial](const Status& gone, const Reply& unlinked) {
-                     const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
-                     at->asked = false;
-                     if (!gone.ok()) {  // the server of a part may be away, and the server of the record not
-                       at->away = true;
-                       at->next_ns = clock_.now_ns() + kLeastWaitNs;
-                       return;
-                     }
-                     if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
-                     garbage_.erase(at);
-                   });
+  commands_.unlink(
+      keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
+      [this, serial](const Status& gone, const Reply& unlinked) {
+        const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
+        at->asked = false;
+        if (!gone.ok()) {  // the server of a part may be away, and the server of the record not
+          at->away = true;
+          at->next_ns = clock_.now_ns() + kLeastWaitNs;
+          return;
+        }
+        if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
+        garbage_.erase(at);
+      });
 }
 
 std::vector<std::string> GarbageQueue::part_keys(const Unwanted& one) const {

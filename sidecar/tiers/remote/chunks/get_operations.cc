@@ -36,7 +36,8 @@ void GetOperations::ask_record(const OpPtr& op) {
   op->missing = false;
   op->failed = {};
   const Status asked = commands_.read_record(
-      op, op->command.key, [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
+      op, op->command.key,
+      [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
   if (!asked.ok()) finish(op, asked);
 }
 
@@ -50,13 +51,15 @@ void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply
     operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     return finish(op, {Code::kNotFound, ""});
   }
-  if (answer && record && garbage_.was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
+  if (answer && record && garbage_.was_forgotten(*record))
+    return finish(op, {Code::kNotFound, "found bad before"});
   if (answer && record && record->writing == op->partial) {  // mutation: missing-part-again
     operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     garbage_.remove(GarbageQueue::Unwanted::What::kWriting, *record);
     return finish(op, {Code::kNotFound, "a part is not there"});
   }
-  if (answer && !record) op->failed = {Code::kDataLoss, "the value under the chunk's key is not the chunk's record"};
+  if (answer && !record)
+    op->failed = {Code::kDataLoss, "the value under the chunk's key is not the chunk's record"};
   if (!op->failed.ok()) {
     if (op->failed.code() == Code::kDataLoss && lost.ok()) {
       ++operations_.counters().records_corrupt;
@@ -74,7 +77,8 @@ void GetOperations::ask_parts(const OpPtr& op) {
   const Record& record = op->record;
   if (op->command.slot.size() < record.facts.slot_bytes())
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than the stored chunk"});
-  if (Status why = commands_.refusal_of(record, Lane::kReads); !why.ok()) return finish(op, why);  // mutation: bad-node-gets
+  if (Status why = commands_.refusal_of(record, Lane::kReads); !why.ok())
+    return finish(op, why);  // mutation: bad-node-gets
   op->waiting = record.parts();
   operations_.moves(op, record.facts.slot_bytes());
   for (std::uint32_t number = 0; number < record.parts(); ++number) {
@@ -85,9 +89,12 @@ void GetOperations::ask_parts(const OpPtr& op) {
     request.expect = {"$", bytes, op->command.slot.subspan(record.part_offset(number), bytes)};
     request.owner = op->serial;
     request.tells = Lane::kReads;
-    request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_came(op, bytes, lost, reply); };
+    request.then = [this, op, bytes](const Status& lost, const Reply& reply) {
+      part_came(op, bytes, lost, reply);
+    };
     // Every other part: master and replica send in parallel.
-    if (options_.read_replicas && !op->masters && number % 2 == op->serial % 2 && backend_.ask_replica(key, request)) {
+    if (options_.read_replicas && !op->masters && number % 2 == op->serial % 2 &&
+        backend_.ask_replica(key, request)) {
       op->by_replica = true;
       continue;
     }
@@ -96,25 +103,30 @@ void GetOperations::ask_parts(const OpPtr& op) {
   }
 }
 
-void GetOperations::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
+void GetOperations::part_came(const OpPtr& op, std::size_t wanted, const Status& lost,
+                              const Reply& reply) {
   if (op->done) return;
   operations_.moves(op, op->moving - wanted);  // mutation: get-overlap
   const bool answer = ServerCommands::answered(op, lost, reply);
   // A short or missing part makes the chunk a miss.
-  if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
+  if (answer &&
+      (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted))
+    op->missing = true;
   if (--op->waiting == 0) parts_came(op);
 }
 
 void GetOperations::parts_came(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   // A replica may lack new parts, or may have lost its role: ask the masters.
-  if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {  // mutation: replica-fallback
+  if (std::exchange(op->by_replica, false) &&
+      (op->missing || !op->failed.ok())) {  // mutation: replica-fallback
     op->masters = true;
     op->missing = false;
     op->failed = {};
     return ask_parts(op);
   }
-  if (op->failed.code() == Code::kDataLoss) op->missing = true;  // another type under the key of a part
+  if (op->failed.code() == Code::kDataLoss)
+    op->missing = true;  // another type under the key of a part
   if (!op->failed.ok() && !op->missing) return finish(op, op->failed);
   if (!op->missing) return finish(op, {}, op->record.facts);
   // The known record may be old, or another larderd may have just put the chunk again: read the
@@ -130,12 +142,15 @@ void GetOperations::start_probe(const OpPtr& op) {
   op->waiting = keys.size();
   for (std::size_t number = 0; number < keys.size() && !op->done; ++number) {
     const Status asked = commands_.read_record(
-        op, keys[number], [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
+        op, keys[number], [this, op, number](const Status& lost, const Reply& reply) {
+          key_looked_at(op, number, lost, reply);
+        });
     if (!asked.ok()) key_looked_at(op, number, asked, {});
   }
 }
 
-void GetOperations::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+void GetOperations::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost,
+                                  const Reply& reply) {
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.keys[number];
   const bool answer = ServerCommands::answered(op, lost, reply);
@@ -143,14 +158,16 @@ void GetOperations::key_looked_at(const OpPtr& op, std::size_t number, const Sta
   if (answer && !op->cancelled) {
     const std::optional<Record> record = decode_record(key, reply.text);
     const bool evicted = std::ranges::find(op->evicted, key) != op->evicted.end();
-    if (record && !evicted && !garbage_.was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
+    if (record && !evicted && !garbage_.was_forgotten(*record) &&
+        !known_.hidden(key.namespace_id)) {
       commands_.know(*record, commands_.left_ms(*record));
       op->there[number] = true;
     } else {
       known_.erase(key);
     }
   }
-  if (op->failed.code() == Code::kDataLoss && lost.ok()) op->failed = {};  // another type under the key: absent
+  if (op->failed.code() == Code::kDataLoss && lost.ok())
+    op->failed = {};  // another type under the key: absent
   if (--op->waiting != 0) return;
   // Keys of unreachable nodes of a Cluster count as absent; the replies of the other nodes count.
   if (op->answered && options_.mode == Mode::kCluster) op->failed = {};

@@ -18,8 +18,8 @@ namespace larder::remote {
 class GetOperations {
  public:
   // All arguments outlive this object.
-  GetOperations(const EngineServices& services, ServerCommands& commands, const BackendHealth& health, OperationTable& operations,
-                GarbageQueue& garbage)
+  GetOperations(const EngineServices& services, ServerCommands& commands,
+                const BackendHealth& health, OperationTable& operations, GarbageQueue& garbage)
       : clock_(services.clock),
         options_(services.options),
         known_(services.known),

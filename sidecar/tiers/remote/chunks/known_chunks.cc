@@ -25,7 +25,9 @@ bool KnownChunks::hidden_locked(const protocol::NamespaceId& id) const {
 std::optional<Record> KnownChunks::find(const tiers::ChunkKey& key, std::uint64_t now_ns) const {
   const std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
-  if (found == by_key_.end() || hidden_locked(key.namespace_id) || found->second->until_ns <= now_ns) return std::nullopt;
+  if (found == by_key_.end() || hidden_locked(key.namespace_id) ||
+      found->second->until_ns <= now_ns)
+    return std::nullopt;
   return found->second->record;
 }
 

@@ -30,12 +30,14 @@ void NamespaceDrops::begin(const OpPtr& op) {
   const auto meant = [&](const tiers::ChunkKey& key) { return all || key.namespace_id == id; };
   for (const OpPtr& other : operations_.all()) {
     const Operation operation = other->command.operation;
-    const bool concerned = operation == Operation::kProbe ? std::ranges::any_of(other->command.keys, meant)
-                           : operation == Operation::kPut || operation == Operation::kGet ? meant(other->command.key)
-                                                                                          : false;
+    const bool concerned =
+        operation == Operation::kProbe ? std::ranges::any_of(other->command.keys, meant)
+        : operation == Operation::kPut || operation == Operation::kGet ? meant(other->command.key)
+                                                                       : false;
     if (!concerned) continue;
     other->cancelled = true;
-    if (!other->started && operation != Operation::kProbe) operations_.finish(other, {Code::kNotFound, "dropped meanwhile"});
+    if (!other->started && operation != Operation::kProbe)
+      operations_.finish(other, {Code::kNotFound, "dropped meanwhile"});
   }
   all ? known_.erase_all() : known_.erase_namespace(id);  // the residents hear of the drop now
   Drop drop;
@@ -46,7 +48,8 @@ void NamespaceDrops::begin(const OpPtr& op) {
 
 const NamespaceDrops::Drop* NamespaceDrops::of(const protocol::NamespaceId& id) const {
   const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) {
-    return drop.op->command.operation == Operation::kClear || drop.op->command.key.namespace_id == id;
+    return drop.op->command.operation == Operation::kClear ||
+           drop.op->command.key.namespace_id == id;
   });
   return found == drops_.end() ? nullptr : &*found;
 }
@@ -62,20 +65,23 @@ void NamespaceDrops::maintain() {
     return op->started && op->command.operation == Operation::kPut && op->serial < drop.serial;
   };
   if (std::ranges::any_of(operations_.live(), in_the_way)) return;
-  if (std::ranges::any_of(operations_.recording(), in_the_way)) return;  // mutation: drop-after-record
+  if (std::ranges::any_of(operations_.recording(), in_the_way))
+    return;  // mutation: drop-after-record
   const bool all = drop.op->command.operation == Operation::kClear;
   const std::string pattern =
-      all ? prefix_pattern(options_.prefix) : namespace_pattern(options_.prefix, drop.op->command.key.namespace_id);
+      all ? prefix_pattern(options_.prefix)
+          : namespace_pattern(options_.prefix, drop.op->command.key.namespace_id);
   if (std::exchange(drop.version, backend_.version()) != backend_.version()) {
     drop.cursor = "0";
     drop.master = 0;
   }
   drop.step_ns = now;
   drop.asked = true;
-  const Status asked =
-      backend_.ask_master(drop.master, Lane::kWrites,
-                          commands_.request_of(nullptr, {"SCAN", drop.cursor, "MATCH", pattern, "COUNT", kKeysAStep}, "*",
-                                               [this](const Status& lost, const Reply& reply) { scanned(lost, reply); }));
+  const Status asked = backend_.ask_master(
+      drop.master, Lane::kWrites,
+      commands_.request_of(
+          nullptr, {"SCAN", drop.cursor, "MATCH", pattern, "COUNT", kKeysAStep}, "*",
+          [this](const Status& lost, const Reply& reply) { scanned(lost, reply); }));
   if (!asked.ok()) drop_failed(asked);
 }
 
@@ -99,13 +105,15 @@ void NamespaceDrops::scanned(const Status& lost, const Reply& reply) {
   });
 }
 
-void NamespaceDrops::drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then) {
+void NamespaceDrops::drop_keys(const std::vector<std::string>& keys,
+                               const std::function<void(std::uint64_t gone)>& then) {
   if (keys.empty()) return then(0);
-  commands_.unlink(keys, 1, [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
-    if (!lost.ok()) return drop_failed(lost);
-    if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
-    then(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(reply.integer)));
-  });
+  commands_.unlink(keys, 1,
+                   [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
+                     if (!lost.ok()) return drop_failed(lost);
+                     if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
+                     then(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(reply.integer)));
+                   });
 }
 
 void NamespaceDrops::scan_on(const std::string& cursor) {
@@ -122,7 +130,8 @@ void NamespaceDrops::scan_on(const std::string& cursor) {
 void NamespaceDrops::drop_refused(const Reply& reply) {
   const ErrorMeaning& meaning = meaning_of(reply.text);
   std::string& refused = drops_.front().refused;
-  if (std::exchange(refused, meaning.text) != meaning.text) say(options_, "a drop waits", "a drop waits: " + refused);
+  if (std::exchange(refused, meaning.text) != meaning.text)
+    say(options_, "a drop waits", "a drop waits: " + refused);
   drop_failed(status_of(meaning));
 }
 
@@ -141,7 +150,8 @@ void NamespaceDrops::drop_done() {
   const OpPtr op = drops_.front().op;
   drops_.pop_front();
   operations_.counters().chunks_dropped += op->dropped;
-  op->command.operation == Operation::kClear ? known_.show_all() : known_.show(op->command.key.namespace_id);
+  op->command.operation == Operation::kClear ? known_.show_all()
+                                             : known_.show(op->command.key.namespace_id);
   next_scan_ns_ = 0;
   operations_.finish(op, {});
 }

@@ -19,7 +19,8 @@ namespace larder::remote {
 
 class NamespaceDrops {
  public:
-  static constexpr std::size_t kMost = 1024;  // drops that the servers have not done; the caller refuses others
+  static constexpr std::size_t kMost =
+      1024;  // drops that the servers have not done; the caller refuses others
 
   struct Drop {
     OpPtr op;
@@ -34,7 +35,8 @@ class NamespaceDrops {
   };
 
   // All arguments outlive this object.
-  NamespaceDrops(const EngineServices& services, ServerCommands& commands, OperationTable& operations)
+  NamespaceDrops(const EngineServices& services, ServerCommands& commands,
+                 OperationTable& operations)
       : clock_(services.clock),
         options_(services.options),
         known_(services.known),
@@ -58,7 +60,8 @@ class NamespaceDrops {
 
  private:
   void scanned(const Status& lost, const Reply& reply);
-  void drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then);
+  void drop_keys(const std::vector<std::string>& keys,
+                 const std::function<void(std::uint64_t gone)>& then);
   void scan_on(const std::string& cursor);
   void drop_refused(const Reply& reply);
   void drop_failed(const Status& why);

@@ -27,13 +27,16 @@ void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFa
     if (ok) counters_.put_bytes += command.slot.size();
     put_ended_(op, status);
   } else if (command.operation == Operation::kGet) {
-    ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
+    ++(ok                                 ? counters_.gets
+       : status.code() == Code::kNotFound ? counters_.gets_missed
+                                          : counters_.gets_failed);
     if (ok) counters_.get_bytes += facts.slot_bytes();
   }
   if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
   moves(op, 0);
   Outcome outcome;
-  outcome.message = {Message::Kind::kDone, command.operation, false, command.ticket, std::move(status), facts};
+  outcome.message = {Message::Kind::kDone, command.operation, false,
+                     command.ticket,       std::move(status), facts};
   if (ok && command.operation == Operation::kProbe) outcome.message.there = std::move(op->there);
   if (ok) outcome.message.dropped = op->dropped;
   outcome.message.again_ns = op->again_ns;
@@ -67,7 +70,8 @@ void OperationTable::abandon(const Status& why) {
 }
 
 void OperationTable::take_outcomes(std::vector<Outcome>& out) {
-  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
+  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()),
+             std::make_move_iterator(outcomes_.end()));
   outcomes_.clear();
 }
 

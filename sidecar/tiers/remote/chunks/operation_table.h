@@ -19,7 +19,8 @@ class OperationTable {
   // Called in finish() for each put, after the put is counted and before the put has an answer.
   using PutEnded = std::function<void(const OpPtr& op, const Status& status)>;
 
-  OperationTable(const base::Clock& clock, PutEnded put_ended) : clock_(clock), put_ended_(std::move(put_ended)) {}
+  OperationTable(const base::Clock& clock, PutEnded put_ended)
+      : clock_(clock), put_ended_(std::move(put_ended)) {}
   OperationTable(const OperationTable&) = delete;
   OperationTable& operator=(const OperationTable&) = delete;
 

@@ -14,12 +14,15 @@ using tiers::Operation;
 
 namespace {
 
-constexpr std::size_t kPutsAhead = 128;  // puts that read the earlier record ahead, so that the read costs no time
+constexpr std::size_t kPutsAhead =
+    128;  // puts that read the earlier record ahead, so that the read costs no time
 
 // A random number that no other put of any larderd has. 0: the system has no random number.
 std::uint64_t draw_writing() {
   std::uint64_t number = 0;
-  return ::getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;  // mutation: part-key-random
+  return ::getrandom(&number, sizeof(number), 0) == sizeof(number)
+             ? number
+             : 0;  // mutation: part-key-random
 }
 
 }  // namespace
@@ -32,7 +35,8 @@ void PutOperations::pump() {
     const Command& command = op->command;
     // Puts of one key end in their order.
     const auto same_key = [&](const OpPtr& other) {
-      return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
+      return other->started && other->command.operation == Operation::kPut &&
+             other->command.key == command.key;
     };
     if (!op->done && std::ranges::any_of(operations_.live(), same_key)) return;
     const GarbageQueue::Unwanted* unwanted = op->done ? nullptr : garbage_.before(*op);
@@ -44,7 +48,8 @@ void PutOperations::pump() {
       continue;
     }
     if (const NamespaceDrops::Drop* drop = drops_.of(command.key.namespace_id)) {
-      finish(op, {Code::kUnavailable, "its namespace is being dropped" + (drop->refused.empty() ? "" : ": " + drop->refused)});
+      finish(op, {Code::kUnavailable, "its namespace is being dropped" +
+                                          (drop->refused.empty() ? "" : ": " + drop->refused)});
       continue;
     }
     const std::optional<Record> known = known_.find(command.key, clock_.now_ns());
@@ -65,7 +70,8 @@ void PutOperations::fail_waiting(const Status& why) {
 void PutOperations::ended(const OpPtr& op, const Status& status) {
   if (op->started && !op->probed) --looking_;
   if (op->record.writing != 0) tell_gates(op, status);
-  if (op->record.writing != 0 && !status.ok()) garbage_.leave_behind(op->record);  // mutation: abandoned-parts
+  if (op->record.writing != 0 && !status.ok())
+    garbage_.leave_behind(op->record);  // mutation: abandoned-parts
 }
 
 // Reads the record first: another larderd, or an earlier run, may have put the same bytes.
@@ -74,16 +80,19 @@ void PutOperations::start_put(const OpPtr& op) {
   std::uint32_t& since_s = op->record.facts.since_s;
   const std::uint64_t age_ms = since_s == 0 ? 0 : age_ms_of(since_s);
   if (since_s == 0) since_s = unix_s();
-  if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms) return finish(op, {Code::kNotFound, "the chunk's time to live is over"});
+  if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms)
+    return finish(op, {Code::kNotFound, "the chunk's time to live is over"});
   op->ttl_ms = options_.ttl_ms - std::min(age_ms, options_.ttl_ms);
   const std::string key = record_key(options_.prefix, op->record.key);
-  if (Status refused = backend_.refusal(key, Lane::kWrites); !refused.ok()) return finish(op, refused);
+  if (Status refused = backend_.refusal(key, Lane::kWrites); !refused.ok())
+    return finish(op, refused);
   if (refuses(op, {key})) return;
   op->started = true;
   ++looking_;
   // Uses a read connection: on a write connection the read would wait for the writes before.
-  const Status asked = commands_.read_record(op, op->record.key,
-                                             [this, op](const Status& lost, const Reply& reply) { put_probed(op, lost, reply); });
+  const Status asked = commands_.read_record(
+      op, op->record.key,
+      [this, op](const Status& lost, const Reply& reply) { put_probed(op, lost, reply); });
   if (!asked.ok()) put_probed(op, asked, {});
 }
 
@@ -93,7 +102,8 @@ void PutOperations::put_probed(const OpPtr& op, const Status& lost, const Reply&
   op->probed = true;
   if (!lost.ok()) return finish(op, lost);
   const std::optional<Record> there = decode_record(op->record.key, reply.text);
-  if (there && !op->cancelled && !garbage_.was_forgotten(*there) && same_bytes(there->facts, op->record.facts)) {
+  if (there && !op->cancelled && !garbage_.was_forgotten(*there) &&
+      same_bytes(there->facts, op->record.facts)) {
     ++operations_.counters().puts_present;
     commands_.know(*there, commands_.left_ms(*there));
     return finish(op, {});
@@ -101,7 +111,8 @@ void PutOperations::put_probed(const OpPtr& op, const Status& lost, const Reply&
   if (!health_.takes_puts()) return finish(op, health_.why());
   // A foreign value must go first: SET ... GET returns the old value, which could have any length
   // or type.
-  if (GarbageQueue::is_garbage(reply, there)) commands_.unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
+  if (GarbageQueue::is_garbage(reply, there))
+    commands_.unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
   probed_.push_back(op);
 }
 
@@ -123,8 +134,10 @@ void PutOperations::send_probed() {
 void PutOperations::send_parts(const OpPtr& op) {
   Record record = op->record;
   record.writing = draw_writing();
-  if (record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
-  if (Status why = commands_.refusal_of(record, Lane::kWrites); !why.ok()) return finish(op, why);  // mutation: bad-node-puts
+  if (record.writing == 0)
+    return finish(op, {Code::kUnavailable, "the system has no random number"});
+  if (Status why = commands_.refusal_of(record, Lane::kWrites); !why.ok())
+    return finish(op, why);  // mutation: bad-node-puts
   const std::vector<std::string> keys = gate_keys(record);
   if (refuses(op, keys)) return;
   op->record = record;
@@ -144,7 +157,8 @@ void PutOperations::send_parts(const OpPtr& op) {
 void PutOperations::send_part(const OpPtr& op, std::size_t number) {
   const auto part = static_cast<std::uint32_t>(number);
   const std::size_t bytes = op->record.part_size(part);
-  const std::string name = part_key(options_.prefix, op->record, part), ttl = std::to_string(op->ttl_ms);
+  const std::string name = part_key(options_.prefix, op->record, part),
+                    ttl = std::to_string(op->ttl_ms);
   std::vector<std::string_view> after;
   if (op->ttl_ms != 0) after = {"PX", ttl};
   Request request;
@@ -153,21 +167,25 @@ void PutOperations::send_part(const OpPtr& op, std::size_t number) {
   request.expect.types = "+";
   request.owner = op->serial;
   request.tells = Lane::kWrites;
-  request.then = [this, op, number](const Status& lost, const Reply& reply) { part_stored(op, number, lost, reply); };
+  request.then = [this, op, number](const Status& lost, const Reply& reply) {
+    part_stored(op, number, lost, reply);
+  };
   if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok()) {
     op->unsent = true;
     part_stored(op, number, refused, {});
   }
 }
 
-void PutOperations::part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+void PutOperations::part_stored(const OpPtr& op, std::size_t number, const Status& lost,
+                                const Reply& reply) {
   if (op->done) return;
   const auto part = static_cast<std::uint32_t>(number);
   operations_.moves(op, op->moving - op->record.part_size(part));  // mutation: put-overlap
   note_failure(op, part_key(options_.prefix, op->record, part), lost, reply);
   if (--op->waiting != 0) return;
   const std::optional<std::size_t> tried = std::exchange(op->trial, std::nullopt);
-  if (!tried || op->cancelled || !op->failed.ok() || op->record.parts() == 1) return parts_stored(op);
+  if (!tried || op->cancelled || !op->failed.ok() || op->record.parts() == 1)
+    return parts_stored(op);
   op->waiting = op->record.parts() - 1;
   for (std::uint32_t other = 0; other < op->record.parts(); ++other)
     if (other != *tried) send_part(op, other);
@@ -176,17 +194,19 @@ void PutOperations::part_stored(const OpPtr& op, std::size_t number, const Statu
 void PutOperations::parts_stored(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (!op->failed.ok()) return finish(op, op->failed);
-  const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(op->ttl_ms),
-                    record = encode_record(op->record);
+  const std::string key = record_key(options_.prefix, op->record.key),
+                    ttl = std::to_string(op->ttl_ms), record = encode_record(op->record);
   std::vector<std::string_view> words{"SET", key, record, "GET"};
   if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
-  Request request = commands_.request_of(op, words, "$",
-                                         [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
+  Request request = commands_.request_of(
+      op, words, "$",
+      [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
   // A deadline does not take the request back: the reply names the replaced record, whose parts
   // must go.
   request.owner = 0;  // mutation: late-put-owner
   operations_.begin_record(op);
-  if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok()) record_stored(op, asked, {});
+  if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok())
+    record_stored(op, asked, {});
 }
 
 void PutOperations::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
@@ -205,7 +225,8 @@ void PutOperations::record_stored(const OpPtr& op, const Status& lost, const Rep
 std::vector<std::string> PutOperations::gate_keys(const Record& record) const {
   std::vector<std::string> keys{record_key(options_.prefix, record.key)};
   if (options_.mode != Mode::kCluster) return keys;
-  for (std::uint32_t number = 0; number < record.parts(); ++number) keys.push_back(part_key(options_.prefix, record, number));
+  for (std::uint32_t number = 0; number < record.parts(); ++number)
+    keys.push_back(part_key(options_.prefix, record, number));
   return keys;
 }
 
@@ -226,7 +247,8 @@ void PutOperations::tell_gates(const OpPtr& op, const Status& status) {
   // Only with a single server the late server is known. A shorter deadline says nothing about the
   // server.
   constexpr std::uint64_t kLateNs = 1'000'000'000;
-  const bool late = op->failed_key.empty() && status.code() == Code::kDeadlineExceeded && options_.mode != Mode::kCluster &&
+  const bool late = op->failed_key.empty() && status.code() == Code::kDeadlineExceeded &&
+                    options_.mode != Mode::kCluster &&
                     clock_.now_ns() >= op->put.begun_ns + kLateNs;
   if (status.ok())
     backend_.chunk_stored(keys, op->put);
@@ -238,9 +260,12 @@ void PutOperations::tell_gates(const OpPtr& op, const Status& status) {
 }
 
 // Notes the first failure; an error reply replaces a lost connection, because it says more.
-void PutOperations::note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply) {
+void PutOperations::note_failure(const OpPtr& op, const std::string& key, const Status& lost,
+                                 const Reply& reply) {
   const bool refused = lost.ok() && reply.kind == Reply::Kind::kError;
-  if (ServerCommands::answered(op, lost, reply) || (!op->failed_key.empty() && (!refused || op->refused))) return;
+  if (ServerCommands::answered(op, lost, reply) ||
+      (!op->failed_key.empty() && (!refused || op->refused)))
+    return;
   op->failed_key = key;
   if (!refused) return;
   op->refused = meaning_of(reply.text);

@@ -22,8 +22,9 @@ namespace larder::remote {
 class PutOperations {
  public:
   // All arguments outlive this object.
-  PutOperations(const EngineServices& services, ServerCommands& commands, const BackendHealth& health, OperationTable& operations,
-                GarbageQueue& garbage, const NamespaceDrops& drops)
+  PutOperations(const EngineServices& services, ServerCommands& commands,
+                const BackendHealth& health, OperationTable& operations, GarbageQueue& garbage,
+                const NamespaceDrops& drops)
       : clock_(services.clock),
         options_(services.options),
         known_(services.known),
@@ -55,7 +56,8 @@ class PutOperations {
   void part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
   void parts_stored(const OpPtr& op);
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
-  void note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply);
+  void note_failure(const OpPtr& op, const std::string& key, const Status& lost,
+                    const Reply& reply);
   std::vector<std::string> gate_keys(const Record& record) const;
   bool refuses(const OpPtr& op, const std::vector<std::string>& keys);
   void tell_gates(const OpPtr& op, const Status& status);

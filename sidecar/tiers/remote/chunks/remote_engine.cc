@@ -7,22 +7,26 @@ namespace larder::remote {
 
 using tiers::Operation;
 
-RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& options, KnownChunks& known)
+RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& options,
+                           KnownChunks& known)
     : clock_(clock),
       known_(known),
       backend_(options, clock, {[this] { drops_.scan_now(); }, [this] { known_.erase_all(); }}),
       services_{clock, options, known, backend_},
       health_(clock, options, backend_,
-              {[this](bool puts, bool gets) { fail_waiting(puts, gets); }, [this](const Status& why) { fail_awaiting(why); }}),
+              {[this](bool puts, bool gets) { fail_waiting(puts, gets); },
+               [this](const Status& why) { fail_awaiting(why); }}),
       commands_(services_),
-      operations_(clock, [this](const OpPtr& op, const Status& status) { puts_.ended(op, status); }),
+      operations_(clock,
+                  [this](const OpPtr& op, const Status& status) { puts_.ended(op, status); }),
       garbage_(services_, commands_, operations_),
       drops_(services_, commands_, operations_),
       gets_(services_, commands_, health_, operations_, garbage_),
       puts_(services_, commands_, health_, operations_, garbage_, drops_) {}
 
 void RemoteEngine::accept(Command command) {
-  if (command.kind == Command::Kind::kForget) return garbage_.forget(command.key, command.facts.generation);
+  if (command.kind == Command::Kind::kForget)
+    return garbage_.forget(command.key, command.facts.generation);
   if (command.kind == Command::Kind::kEvict) return garbage_.evict(command.key);
   const OpPtr op = operations_.add(std::move(command));
   // The tier may have become degraded since the caller checked.
@@ -46,7 +50,8 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   garbage_.maintain(health_.reads_fail());  // includes leftovers of late operations
   maintain_flushes();
   backend_.flush();
-  health_.maintain();  // replies during flush() are reported together with the health that they show
+  health_
+      .maintain();  // replies during flush() are reported together with the health that they show
 }
 
 std::uint64_t RemoteEngine::next_turn_ns() const {
@@ -62,7 +67,9 @@ void RemoteEngine::maintain_flushes() {
   if (std::ranges::none_of(operations_.live(), is_flush)) return;
   for (const OpPtr& flush : operations_.all()) {
     if (!is_flush(flush)) continue;
-    const auto before = [&](const OpPtr& op) { return op->command.operation == Operation::kPut && op->serial < flush->serial; };
+    const auto before = [&](const OpPtr& op) {
+      return op->command.operation == Operation::kPut && op->serial < flush->serial;
+    };
     const bool puts = std::ranges::any_of(operations_.live(), before);
     if (!puts && !garbage_.removing(flush->serial)) finish(flush, {});
   }
@@ -79,7 +86,8 @@ void RemoteEngine::fail_waiting(bool puts, bool gets) {
 // is done when the server is back.
 void RemoteEngine::fail_awaiting(const Status& why) {
   const auto awaits_it = [](Operation operation) {
-    return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
+    return operation == Operation::kFlush || operation == Operation::kDrop ||
+           operation == Operation::kClear;
   };
   for (const OpPtr& op : operations_.all())
     if (awaits_it(op->command.operation)) finish(op, why);

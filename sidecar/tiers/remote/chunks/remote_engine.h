@@ -41,7 +41,9 @@ class RemoteEngine {
   void wake() const { backend_.wake(); }  // thread-safe
 
   // Whether all work is done, as far as the server allows.
-  bool idle() const { return operations_.live().empty() && (!backend_.ready() || !garbage_.removing(UINT64_MAX)); }
+  bool idle() const {
+    return operations_.live().empty() && (!backend_.ready() || !garbage_.removing(UINT64_MAX));
+  }
   // Answers all open operations; no slot is touched afterwards.
   void abandon(const Status& why);
 

@@ -25,11 +25,13 @@ constexpr std::size_t kMostProbes = 16;  // at once: a probe has up to 1,024 com
 constexpr std::size_t kMostEndpoints = 32;
 
 Status too_large(std::uint64_t slot_bytes, std::uint64_t most_bytes) {
-  return {Code::kOutOfRange, "a chunk of " + base::mib(slot_bytes) + " is more than a backend is sent at once (" +
+  return {Code::kOutOfRange, "a chunk of " + base::mib(slot_bytes) +
+                                 " is more than a backend is sent at once (" +
                                  base::mib(most_bytes) + "): set chunk_tokens smaller"};
 }
 
-constexpr TierFront::Words kWords{"the backend is closed", "too many operations on their way to and from the server",
+constexpr TierFront::Words kWords{"the backend is closed",
+                                  "too many operations on their way to and from the server",
                                   "too many to evict from the server at once", too_large};
 
 Status wrong(const std::string& text) {
@@ -39,25 +41,31 @@ Status wrong(const std::string& text) {
 // Checks the endpoints of each mode.
 Status check_endpoints(const RemoteOptions& options) {
   const bool sentinel = options.mode == Mode::kSentinel;
-  if (!sentinel && !options.sentinel_master.empty()) return wrong("backend.sentinel_master: the mode is not sentinel");
+  if (!sentinel && !options.sentinel_master.empty())
+    return wrong("backend.sentinel_master: the mode is not sentinel");
   if (!sentinel && (!options.sentinel_user.empty() || !options.sentinel_password_file.empty()))
     return wrong("backend.sentinel_password_file: the mode is not sentinel");
   if (options.mode == Mode::kStandalone) {
-    if (!options.endpoints.empty()) return wrong("backend.endpoints: a standalone server has backend.host or backend.unix_path");
+    if (!options.endpoints.empty())
+      return wrong("backend.endpoints: a standalone server has backend.host or backend.unix_path");
     if (options.host.empty() == options.unix_path.empty())
       return wrong("backend.host: a host or backend.unix_path, one of the two");
     return {};
   }
   if (!options.host.empty() || !options.unix_path.empty())
-    return wrong("backend.host: it is backend.endpoints that names Sentinels, or nodes of a Cluster");
-  if (options.endpoints.empty() || options.endpoints.size() > kMostEndpoints) return wrong("backend.endpoints: 1 to 32 of them");
+    return wrong(
+        "backend.host: it is backend.endpoints that names Sentinels, or nodes of a Cluster");
+  if (options.endpoints.empty() || options.endpoints.size() > kMostEndpoints)
+    return wrong("backend.endpoints: 1 to 32 of them");
   for (const Endpoint& endpoint : options.endpoints)
     if (endpoint.host.empty() || endpoint.port == 0 || !endpoint.unix_path.empty())
       return wrong("backend.endpoints: each a host and a port");
-  if (sentinel && options.sentinel_master.empty()) return wrong("backend.sentinel_master: the name of the master is missing");
+  if (sentinel && options.sentinel_master.empty())
+    return wrong("backend.sentinel_master: the name of the master is missing");
   if (!options.sentinel_user.empty() && options.sentinel_password_file.empty())
     return wrong("backend.sentinel_password_file: a user needs one");
-  if (options.mode == Mode::kCluster && options.database != 0) return wrong("backend.database: a Cluster has none but 0");
+  if (options.mode == Mode::kCluster && options.database != 0)
+    return wrong("backend.database: a Cluster has none but 0");
   return {};
 }
 
@@ -68,13 +76,17 @@ Status check_options(const RemoteOptions& options) {
     if (const Result<Address> address = unix_address(options.unix_path); !address.ok())
       return wrong("backend." + address.status().text());
     if (options.tls.enabled && options.tls.server_name.empty())
-      return wrong("backend.server_name: over a Unix socket it must say whom the certificate names");
+      return wrong(
+          "backend.server_name: over a Unix socket it must say whom the certificate names");
   }
-  if (!valid_prefix(options.prefix)) return wrong("backend.prefix: 1 to 127 letters, digits, \"_\", \".\" and \"-\"");
-  if (options.connections < 1 || options.connections > Links::kMost) return wrong("backend.connections: 1 to 4");
+  if (!valid_prefix(options.prefix))
+    return wrong("backend.prefix: 1 to 127 letters, digits, \"_\", \".\" and \"-\"");
+  if (options.connections < 1 || options.connections > Links::kMost)
+    return wrong("backend.connections: 1 to 4");
   if (options.tls.cert_file.empty() != options.tls.key_file.empty())
     return wrong("backend.cert_file: with backend.key_file, or neither");
-  if (!options.user.empty() && options.password_file.empty()) return wrong("backend.password_file: a user needs one");
+  if (!options.user.empty() && options.password_file.empty())
+    return wrong("backend.password_file: a user needs one");
   return {};
 }
 
@@ -104,26 +116,33 @@ class RemoteTier final : public tiers::Tier {
     return {};
   }
 
-  Status put(Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
-             std::uint64_t deadline_ns) override {
+  Status put(Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
+             std::span<const std::byte> slot, std::uint64_t deadline_ns) override {
     if (!tiers::plausible(facts) || slot.size() != facts.slot_bytes() || !tiers::aligned(slot))
       return front_.refuse(tiers::malformed_slot());
-    Command command{Command::Kind::kOperation, Operation::kPut, ticket, key, facts, {}, deadline_ns};
-    command.slot = {const_cast<std::byte*>(slot.data()), slot.size()};  // only read: Command has one type for both directions
+    Command command{
+        Command::Kind::kOperation, Operation::kPut, ticket, key, facts, {}, deadline_ns};
+    command.slot = {const_cast<std::byte*>(slot.data()),
+                    slot.size()};  // only read: Command has one type for both directions
     return push(std::move(command));
   }
-  Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
+  Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot,
+             std::uint64_t deadline_ns) override {
     if (slot.empty() || !tiers::aligned(slot)) return front_.refuse(tiers::malformed_slot());
     return push({Command::Kind::kOperation, Operation::kGet, ticket, key, {}, slot, deadline_ns});
   }
-  Status probe(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns) override {
-    if (Status status = tiers::check_probe(keys.size()); !status.ok()) return front_.refuse(std::move(status));
+  Status probe(Ticket ticket, std::span<const tiers::ChunkKey> keys,
+               std::uint64_t deadline_ns) override {
+    if (Status status = tiers::check_probe(keys.size()); !status.ok())
+      return front_.refuse(std::move(status));
     Command command{Command::Kind::kOperation, Operation::kProbe, ticket, {}, {}, {}, deadline_ns};
     command.keys.assign(keys.begin(), keys.end());
     return push(std::move(command));
   }
-  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override {
-    return push({Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
+  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id,
+                        std::uint64_t deadline_ns) override {
+    return push(
+        {Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
   }
   Status clear(Ticket ticket, std::uint64_t deadline_ns) override {
     return push({Command::Kind::kOperation, Operation::kClear, ticket, {}, {}, {}, deadline_ns});
@@ -133,13 +152,16 @@ class RemoteTier final : public tiers::Tier {
   }
 
   Status takes(std::uint64_t slot_bytes) const override {
-    return slot_bytes <= options_.accepted_bytes ? Status() : too_large(slot_bytes, options_.accepted_bytes);
+    return slot_bytes <= options_.accepted_bytes ? Status()
+                                                 : too_large(slot_bytes, options_.accepted_bytes);
   }
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
     const std::optional<Record> record = known_.find(key, clock_.now_ns());
     return record ? std::optional(record->facts) : std::nullopt;
   }
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { front_.forget(key, generation); }
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
+    front_.forget(key, generation);
+  }
   Status evict(const tiers::ChunkKey& key) override { return front_.evict(key); }
 
   int message_fd() const override { return front_.message_fd(); }
@@ -159,7 +181,8 @@ class RemoteTier final : public tiers::Tier {
     sigset_t broken_pipe;
     sigemptyset(&broken_pipe);
     sigaddset(&broken_pipe, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // OpenSSL writes to closed sockets without MSG_NOSIGNAL
+    ::pthread_sigmask(SIG_BLOCK, &broken_pipe,
+                      nullptr);  // OpenSSL writes to closed sockets without MSG_NOSIGNAL
     std::vector<Command> commands;
     while (!exchange(commands)) {
       const bool busy = !commands.empty();
@@ -211,7 +234,8 @@ class RemoteTier final : public tiers::Tier {
 
 }  // namespace
 
-Result<std::unique_ptr<tiers::Tier>> open_remote_tier(const base::Clock& clock, const RemoteOptions& options) {
+Result<std::unique_ptr<tiers::Tier>> open_remote_tier(const base::Clock& clock,
+                                                      const RemoteOptions& options) {
   if (Status status = check_options(options); !status.ok()) return status;
   auto tier = std::make_unique<RemoteTier>(clock, options);
   if (Status status = tier->start(); !status.ok()) return status;

@@ -14,6 +14,7 @@ namespace larder::remote {
 // Errors name the field of a wrong option. An unreachable server is no error: the tier is degraded
 // until the server is reachable. The clock outlives the tier. The destructor closes the tier within
 // a second.
-Result<std::unique_ptr<tiers::Tier>> open_remote_tier(const base::Clock& clock, const RemoteOptions& options);
+Result<std::unique_ptr<tiers::Tier>> open_remote_tier(const base::Clock& clock,
+                                                      const RemoteOptions& options);
 
 }  // namespace larder::remote

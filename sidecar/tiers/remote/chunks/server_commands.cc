@@ -9,18 +9,20 @@ namespace larder::remote {
 
 using tiers::Operation;
 
-Request ServerCommands::request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types,
-                                   Then then) const {
+Request ServerCommands::request_of(const OpPtr& op, const std::vector<std::string_view>& words,
+                                   const char* types, Then then) const {
   Request request;
   request.around.before = format_command(words);
   request.expect.types = types;
   request.owner = op == nullptr ? 0 : op->serial;
-  if (op != nullptr) request.tells = op->command.operation == Operation::kPut ? Lane::kWrites : Lane::kReads;
+  if (op != nullptr)
+    request.tells = op->command.operation == Operation::kPut ? Lane::kWrites : Lane::kReads;
   request.then = std::move(then);
   return request;
 }
 
-Status ServerCommands::ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) {
+Status ServerCommands::ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words,
+                           const char* types, Then then) {
   return backend_.ask(lane, words[1], request_of(op, words, types, std::move(then)));
 }
 
@@ -36,8 +38,10 @@ void ServerCommands::unlink(const std::vector<std::string>& keys, std::size_t wr
   sum->then = std::move(then);
   const auto came = [sum](const Status& lost, const Reply& reply) {
     if (sum->lost.ok()) sum->lost = lost;
-    if (lost.ok() && reply.kind == Reply::Kind::kError && sum->reply.kind != Reply::Kind::kError) sum->reply = reply;
-    if (lost.ok() && sum->reply.kind == Reply::Kind::kInteger) sum->reply.integer += std::max<std::int64_t>(reply.integer, 0);
+    if (lost.ok() && reply.kind == Reply::Kind::kError && sum->reply.kind != Reply::Kind::kError)
+      sum->reply = reply;
+    if (lost.ok() && sum->reply.kind == Reply::Kind::kInteger)
+      sum->reply.integer += std::max<std::int64_t>(reply.integer, 0);
     if (--sum->waiting == 0 && sum->then) sum->then(sum->lost, sum->reply);
   };
   for (const std::vector<std::string_view>& together : backend_.together(keys)) {
@@ -47,7 +51,9 @@ void ServerCommands::unlink(const std::vector<std::string>& keys, std::size_t wr
       ++sum->waiting;
       Request request = request_of(nullptr, words, ":", came);
       request.writer = writer;
-      if (const Status asked = backend_.ask(Lane::kWrites, words[1], std::move(request)); !asked.ok()) came(asked, {});
+      if (const Status asked = backend_.ask(Lane::kWrites, words[1], std::move(request));
+          !asked.ok())
+        came(asked, {});
     }
   }
   Reply none;

@@ -26,15 +26,20 @@ struct EngineServices {
 class ServerCommands {
  public:
   explicit ServerCommands(const EngineServices& services)
-      : clock_(services.clock), options_(services.options), known_(services.known), backend_(services.backend) {}
+      : clock_(services.clock),
+        options_(services.options),
+        known_(services.known),
+        backend_(services.backend) {}
   ServerCommands(const ServerCommands&) = delete;
   ServerCommands& operator=(const ServerCommands&) = delete;
 
   // A command of an operation, or of maintenance (`op` is null).
-  Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
+  Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types,
+                     Then then) const;
   // Sends a command to the server of its key, the second word. An error: no connection, and `then`
   // is not called.
-  Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then);
+  Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words,
+             const char* types, Then then);
   // Unlinks the keys, one command for each group of keys, behind the commands in flight on `writers`
   // of the write connections. Calls `then` once, maybe before this function returns, with the number
   // of removed keys, or with the first failure.

@@ -21,12 +21,14 @@ Result<std::string> read_password(const std::string& option, const std::string& 
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return Status::from_errno(errno, what);
   struct stat facts {};
-  if (::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return Status(Code::kFailedPrecondition, what + " is no file");
+  if (::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
+    return Status(Code::kFailedPrecondition, what + " is no file");
   std::string text(kMaxPasswordBytes + 1, '\0');
   const ssize_t got = ::read(file.get(), text.data(), text.size());
   if (got < 0) return Status::from_errno(errno, what);
   text.resize(static_cast<std::size_t>(got));
-  if (text.size() > kMaxPasswordBytes) return Status(Code::kFailedPrecondition, what + " is too long");
+  if (text.size() > kMaxPasswordBytes)
+    return Status(Code::kFailedPrecondition, what + " is too long");
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
   if (text.empty()) return Status(Code::kFailedPrecondition, what + " is empty");
   return text;
@@ -35,25 +37,37 @@ Result<std::string> read_password(const std::string& option, const std::string& 
 Status refusal_of(const Reply& hello) {
   if (hello.kind != Reply::Kind::kError) return {};
   if (hello.text.starts_with("ERR unknown command"))
-    return {Code::kUnsupported, "the server does not know HELLO: Larder needs Redis 6.2 or newer, or Valkey"};
-  if (hello.text.starts_with("ERR max number of clients")) return {Code::kResourceExhausted, "the server has reached maxclients"};
+    return {Code::kUnsupported,
+            "the server does not know HELLO: Larder needs Redis 6.2 or newer, or Valkey"};
+  if (hello.text.starts_with("ERR max number of clients"))
+    return {Code::kResourceExhausted, "the server has reached maxclients"};
   return status_of(meaning_of(hello.text));
 }
 
 Status role_mismatch(Kind kind, std::string_view mode, std::string_view role) {
   const bool cluster = mode == "cluster", sentinel = mode == "sentinel";
-  const auto wrong = [](const std::string& text) { return Status(Code::kFailedPrecondition, text); };
+  const auto wrong = [](const std::string& text) {
+    return Status(Code::kFailedPrecondition, text);
+  };
   if (kind == Kind::kSentinel && !sentinel)
-    return wrong(std::string("the server is no Sentinel but ") + (cluster ? "a node of a Cluster: backend.url is redis-cluster://"
-                                                                          : "one that keeps data: backend.url is redis://"));
+    return wrong(std::string("the server is no Sentinel but ") +
+                 (cluster ? "a node of a Cluster: backend.url is redis-cluster://"
+                          : "one that keeps data: backend.url is redis://"));
   if (kind == Kind::kSentinel) return {};
-  if (sentinel) return wrong("the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
+  if (sentinel)
+    return wrong(
+        "the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
   if (of_cluster(kind) && !cluster)
-    return wrong("the server is a standalone one, not a node of a Cluster: backend.url is redis://");
-  if (kind == Kind::kReplica && role != "replica") return wrong("the server is no replica any more");
+    return wrong(
+        "the server is a standalone one, not a node of a Cluster: backend.url is redis://");
+  if (kind == Kind::kReplica && role != "replica")
+    return wrong("the server is no replica any more");
   if (of_cluster(kind)) return {};
-  if (cluster) return wrong("the server is a node of a Cluster, not a standalone one: backend.url is redis-cluster://");
-  if (kind == Kind::kMaster && role != "master") return wrong("whom the Sentinels name is a replica: no other is master yet");
+  if (cluster)
+    return wrong(
+        "the server is a node of a Cluster, not a standalone one: backend.url is redis-cluster://");
+  if (kind == Kind::kMaster && role != "master")
+    return wrong("whom the Sentinels name is a replica: no other is master yet");
   return {};
 }
 

@@ -17,12 +17,16 @@ Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listene
       listener_(std::move(listener)),
       nodes_(options, clock, poller_,
              {listener_.ready, listener_.other_life,
-              [this](Node& node, Lane lane, const Reply& reply, bool chunk) { health_.answered(node, lane, reply, chunk); }}),
+              [this](Node& node, Lane lane, const Reply& reply, bool chunk) {
+                health_.answered(node, lane, reply, chunk);
+              }}),
       health_(options, clock, nodes_, slots_, [this] { doubt(); }),
       gates_(options, clock, nodes_, slots_, health_),
       routing_(options, clock, nodes_, slots_, listener_.other_life) {
-  if (options.mode == Mode::kSentinel) master_.emplace(options, clock, poller_, nodes_, listener_.other_life);
-  if (options.mode == Mode::kStandalone) nodes_.add(Kind::kStandalone, {options.host, options.port, options.unix_path});
+  if (options.mode == Mode::kSentinel)
+    master_.emplace(options, clock, poller_, nodes_, listener_.other_life);
+  if (options.mode == Mode::kStandalone)
+    nodes_.add(Kind::kStandalone, {options.host, options.port, options.unix_path});
 }
 
 void Backend::turn(std::uint64_t timeout_ns) {
@@ -65,7 +69,8 @@ Status Backend::failure() const {
 
 std::size_t Backend::masters() const {
   if (!cluster()) return nodes_.size();
-  return static_cast<std::size_t>(std::ranges::count_if(nodes_, [](const std::unique_ptr<Node>& node) { return node->serves; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      nodes_, [](const std::unique_ptr<Node>& node) { return node->serves; }));
 }
 
 Status Backend::ask(Lane lane, std::string_view key, Request request) {
@@ -76,7 +81,8 @@ Status Backend::ask(Lane lane, std::string_view key, Request request) {
 bool Backend::ask_replica(std::string_view key, Request& request) {
   if (!cluster()) return false;
   Node* const node = slots_.replica(slot_of(key));
-  if (node == nullptr || !node->links->ready() || !node->health.well()) return false;  // mutation: replica-refused
+  if (node == nullptr || !node->links->ready() || !node->health.well())
+    return false;  // mutation: replica-refused
   node->used_ns = clock_.now_ns();
   return node->links->ask(Lane::kReads, std::move(request)).ok();
 }
@@ -87,7 +93,8 @@ Status Backend::ask_master(std::size_t number, Lane lane, Request request) {
   return {Code::kUnavailable, "no connection to the server"};
 }
 
-std::vector<std::vector<std::string_view>> Backend::together(const std::vector<std::string>& keys) const {
+std::vector<std::vector<std::string_view>> Backend::together(
+    const std::vector<std::string>& keys) const {
   std::map<std::uint16_t, std::vector<std::string_view>> groups;
   for (const std::string& key : keys) groups[cluster() ? slot_of(key) : 0].push_back(key);
   std::vector<std::vector<std::string_view>> all;

@@ -44,8 +44,10 @@ class Backend {
   std::uint64_t next_turn_ns() const;
   void wake() const { poller_.wake(); }  // thread-safe
 
-  bool ready() const { return nodes_.ready(); }  // whether commands are possible, for some keys at least
-  Status failure() const;                        // why not ready; ok before the end of the first attempt
+  bool ready() const {
+    return nodes_.ready();
+  }                        // whether commands are possible, for some keys at least
+  Status failure() const;  // why not ready; ok before the end of the first attempt
   // Sends a command to the server of this key, and follows redirections. During the first connect
   // of the server the command waits, `answer_ms` at most. kUnavailable: the server is away, and no
   // reply follows.
@@ -69,14 +71,20 @@ class Backend {
   ChunkRefusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const {
     return gates_.chunk_refusal(keys, bytes);
   }
-  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
+  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes,
+                                         std::uint64_t of) {
     return gates_.begin_chunk(keys, bytes, of);
   }
-  void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put) { gates_.chunk_stored(keys, put); }
-  void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning) {
+  void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put) {
+    gates_.chunk_stored(keys, put);
+  }
+  void chunk_refused(const std::string& key, const WriteGate::Put& put,
+                     const ErrorMeaning& meaning) {
     gates_.chunk_refused(key, put, meaning);
   }
-  void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) { gates_.chunk_lost(key, put, why); }
+  void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why) {
+    gates_.chunk_lost(key, put, why);
+  }
   void end_trials(std::uint64_t of) { gates_.end_trials(of); }
 
   // A sign that the known roles are wrong: asks for the roles again soon.

@@ -10,14 +10,16 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kCalmNs = 5'000'000'000;    // between two requests for the map without a fault
-constexpr std::uint64_t kAgainNs = 20'000'000;      // before a command is sent again after TRYAGAIN
-constexpr std::uint64_t kUnusedNs = 5'000'000'000;  // an unused node without slots is removed after this time
+constexpr std::uint64_t kCalmNs =
+    5'000'000'000;                              // between two requests for the map without a fault
+constexpr std::uint64_t kAgainNs = 20'000'000;  // before a command is sent again after TRYAGAIN
+constexpr std::uint64_t kUnusedNs =
+    5'000'000'000;  // an unused node without slots is removed after this time
 
 }  // namespace
 
-ClusterRouting::ClusterRouting(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes, SlotMap& slots,
-                               std::function<void()> other_life)
+ClusterRouting::ClusterRouting(const RemoteOptions& options, const base::Clock& clock,
+                               NodeSet& nodes, SlotMap& slots, std::function<void()> other_life)
     : options_(options),
       clock_(clock),
       nodes_(nodes),
@@ -30,7 +32,8 @@ Status ClusterRouting::ask(Lane lane, std::string_view key, Request request) {
   routed->lane = lane;
   routed->slot = slot_of(key);
   routed->request = std::move(request);
-  if (Node* const node = slots_.master(routed->slot); node != nullptr) return send(routed, *node, false);
+  if (Node* const node = slots_.master(routed->slot); node != nullptr)
+    return send(routed, *node, false);
   doubt();
   return {Code::kUnavailable, "no node of the Cluster serves this key"};
 }
@@ -40,7 +43,8 @@ void ClusterRouting::doubt() {
 }
 
 void ClusterRouting::cancel(std::uint64_t owner) {
-  std::erase_if(parked_, [owner](const Parked& parked) { return parked.routed->request.owner == owner; });
+  std::erase_if(parked_,
+                [owner](const Parked& parked) { return parked.routed->request.owner == owner; });
 }
 
 void ClusterRouting::restart(const Status& why) {
@@ -52,7 +56,8 @@ std::uint64_t ClusterRouting::next_ns(std::uint64_t now_ns) const {
   std::uint64_t next = UINT64_MAX;
   const auto up = [](const std::unique_ptr<Node>& node) { return node->links->ready(); };
   if (!map_asked_ && std::ranges::any_of(nodes_, up)) next = std::min(next, map_due_ns_);
-  for (const Parked& parked : parked_) next = std::min(next, std::max(parked.from_ns, now_ns + kNsPerMs));
+  for (const Parked& parked : parked_)
+    next = std::min(next, std::max(parked.from_ns, now_ns + kNsPerMs));
   return next;
 }
 
@@ -73,7 +78,9 @@ Status ClusterRouting::send(const RoutedPtr& routed, Node& node, bool asking) {
   request.owner = routed->request.owner;
   request.tells = routed->request.tells;
   request.writer = routed->request.writer;
-  request.then = [this, routed](const Status& lost, Reply reply) { came(routed, lost, std::move(reply)); };
+  request.then = [this, routed](const Status& lost, Reply reply) {
+    came(routed, lost, std::move(reply));
+  };
   return node.links->ask(routed->lane, std::move(request), asking);
 }
 
@@ -101,8 +108,9 @@ bool ClusterRouting::redirected(const RoutedPtr& routed, const std::string& erro
       node->serves = true;
       nodes_.changed();
     }
-    failed = node == nullptr ? Status(Code::kUnavailable, "the Cluster redirects a command to an unknown node")
-                             : send(routed, *node, redirection.what == What::kAsk);
+    failed = node == nullptr
+                 ? Status(Code::kUnavailable, "the Cluster redirects a command to an unknown node")
+                 : send(routed, *node, redirection.what == What::kAsk);
   }
   if (!failed.ok() && routed->request.then) routed->request.then(failed, {});
   return true;
@@ -132,7 +140,9 @@ void ClusterRouting::maintain(std::uint64_t now_ns) {
   // No known node is reachable: the configured names may have other addresses now.
   if (!nodes_.ready())
     for (const Endpoint& seed : options_.endpoints) nodes_.at(seed);
-  if (std::ranges::any_of(nodes_, [](const std::unique_ptr<Node>& node) { return node->serves && !node->links->ready(); }))
+  if (std::ranges::any_of(nodes_, [](const std::unique_ptr<Node>& node) {
+        return node->serves && !node->links->ready();
+      }))
     doubt();
   if (!map_asked_ && now_ns >= map_due_ns_) ask_map(now_ns);
   send_parked(now_ns);
@@ -227,7 +237,8 @@ void ClusterRouting::retire_nodes(std::uint64_t now_ns) {
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     const Node* const node = nodes_[i].get();
     if (node->serves || node->stands_by || now_ns < node->used_ns + kUnusedNs) continue;
-    if (std::ranges::none_of(parked_, [node](const Parked& parked) { return parked.routed->node == node; }))
+    if (std::ranges::none_of(parked_,
+                             [node](const Parked& parked) { return parked.routed->node == node; }))
       nodes_.remove(i, {Code::kUnavailable, "the node serves no slots any more"});
   }
 }

@@ -20,11 +20,12 @@ namespace larder::remote {
 
 class ClusterRouting {
  public:
-  static constexpr std::uint32_t kMostHops = 5;  // redirections of one command, then the command fails
+  static constexpr std::uint32_t kMostHops =
+      5;  // redirections of one command, then the command fails
 
   // All references outlive this object. `other_life`: a replica took over, and may lack known chunks.
-  ClusterRouting(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes, SlotMap& slots,
-                 std::function<void()> other_life);
+  ClusterRouting(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes,
+                 SlotMap& slots, std::function<void()> other_life);
   ClusterRouting(const ClusterRouting&) = delete;
   ClusterRouting& operator=(const ClusterRouting&) = delete;
 
@@ -41,7 +42,9 @@ class ClusterRouting {
   void restart(const Status& why);   // answers waiting commands
 
   bool map_known() const { return map_known_; }
-  const Status& map_failure() const { return map_failure_; }  // why no map is known; ok: none was asked for
+  const Status& map_failure() const {
+    return map_failure_;
+  }  // why no map is known; ok: none was asked for
 
  private:
   // A command to a node of a Cluster, kept until its reply: a redirection sends the command to

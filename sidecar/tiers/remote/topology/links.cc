@@ -12,12 +12,13 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kSettledNs = 1'000'000'000;  // a connection that worked for so long counts as settled
+constexpr std::uint64_t kSettledNs =
+    1'000'000'000;  // a connection that worked for so long counts as settled
 
 }  // namespace
 
-Links::Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind, Endpoint endpoint,
-             Listener listener)
+Links::Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind,
+             Endpoint endpoint, Listener listener)
     : options_(options),
       clock_(clock),
       poller_(poller),
@@ -25,7 +26,8 @@ Links::Links(const RemoteOptions& options, const base::Clock& clock, Poller& pol
       endpoint_(std::move(endpoint)),
       listener_(std::move(listener)),
       resolver_(endpoint_, poller.wake_fd()),
-      breaker_(options.retry_ms, options.most_retry_ms, clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)),
+      breaker_(options.retry_ms, options.most_retry_ms,
+               clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)),
       links_(wanted()) {}
 
 void Links::turn() {
@@ -72,7 +74,8 @@ std::uint64_t Links::limit_ns(const Link& link) const {
   switch (link.state) {
     case Link::State::kNone: return UINT64_MAX;
     case Link::State::kConnecting:
-      return link.since_ns + (options_.tls.enabled ? options_.greet_ms : options_.connect_ms) * kNsPerMs;
+      return link.since_ns +
+             (options_.tls.enabled ? options_.greet_ms : options_.connect_ms) * kNsPerMs;
     case Link::State::kGreeting: return link.since_ns + options_.greet_ms * kNsPerMs;
     case Link::State::kReady: break;
   }
@@ -85,11 +88,12 @@ std::uint64_t Links::limit_ns(const Link& link) const {
 void Links::note_progress(Link& link, std::uint64_t now_ns) const {
   Connection& connection = *link.connection;
   Link::Wait& wait = link.wait;
-  const std::uint64_t since = connection.waiting_since_ns(), moved = connection.sent_bytes + connection.received_bytes;
+  const std::uint64_t since = connection.waiting_since_ns(),
+                      moved = connection.sent_bytes + connection.received_bytes;
   const bool same = since == wait.since_ns;
   if (same && moved < wait.moved_bytes + kLeastProgress && now_ns < limit_ns(link)) return;
-  const std::int64_t arrived =
-      static_cast<std::int64_t>(moved) - static_cast<std::int64_t>(waiting_bytes(connection.stream().fd()));
+  const std::int64_t arrived = static_cast<std::int64_t>(moved) -
+                               static_cast<std::int64_t>(waiting_bytes(connection.stream().fd()));
   if (same && arrived < wait.arrived_bytes + static_cast<std::int64_t>(kLeastProgress)) return;
   wait = {since, same ? now_ns : since, moved, arrived};
 }
@@ -110,13 +114,15 @@ std::uint64_t Links::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t next = answered_ ? now : now + options_.ping_ms * kNsPerMs;
   for (const Link& link : links_) {
-    if (link.more || (link.state >= Link::State::kGreeting && link.connection->has_unsent())) return 0;
+    if (link.more || (link.state >= Link::State::kGreeting && link.connection->has_unsent()))
+      return 0;
     next = std::min(next, limit_ns(link));
     if (link.state == Link::State::kReady && link.connection->commands() == 0)
       next = std::min(next, link.used_ns + options_.ping_ms * kNsPerMs);
     // A connection in progress has a limit of its own; the end of a name resolution wakes the
     // thread.
-    if (link.state == Link::State::kNone && breaker_.may_try(std::max(now, breaker_.next_ns())) && !resolving_)
+    if (link.state == Link::State::kNone && breaker_.may_try(std::max(now, breaker_.next_ns())) &&
+        !resolving_)
       next = std::min(next, breaker_.next_ns());
   }
   return next <= now ? 0 : next - now;
@@ -133,14 +139,17 @@ void Links::connect(Link& link) {
     if (!found->ok()) return attempt_failed(found->status());
     addresses_ = *std::move(*found);
     next_address_ = 0;
-    if (addresses_.empty()) return attempt_failed({Code::kUnavailable, endpoint_.host + " has no address"});
+    if (addresses_.empty())
+      return attempt_failed({Code::kUnavailable, endpoint_.host + " has no address"});
   }
   breaker_.tried();
   Result<std::unique_ptr<Stream>> stream = open_stream(addresses_[next_address_++]);
   if (!stream.ok()) return attempt_failed(stream.status());
   link = Link();
   link.connection = std::make_unique<Connection>(*std::move(stream));
-  link.connection->on_error = [this](Lane lane, const Reply& error) { listener_.answered(lane, error, true); };
+  link.connection->on_error = [this](Lane lane, const Reply& error) {
+    listener_.answered(lane, error, true);
+  };
   link.state = Link::State::kConnecting;
   link.since_ns = clock_.now_ns();
   pump(link);
@@ -166,7 +175,8 @@ void Links::fail(Link& link, Status why) {
   // A server that closes an idle connection is alive: reconnect at once; operations wait for the
   // connect.
   const std::uint64_t now = clock_.now_ns();
-  const bool idle = !attempt && link.connection->commands() == 0 && now >= link.since_ns + kSettledNs;
+  const bool idle =
+      !attempt && link.connection->commands() == 0 && now >= link.since_ns + kSettledNs;
   if (link.events != 0) poller_.forget(link.connection->stream().fd());
   std::unique_ptr<Connection> gone = std::move(link.connection);
   link = Link();
@@ -180,7 +190,8 @@ void Links::fail(Link& link, Status why) {
     breaker_.failed(now);
     // The cause may affect the other connections too: a ping finds out soon.
     for (Link& other : links_)
-      if (!idle && other.state == Link::State::kReady && other.connection->commands() == 0) ping(other);
+      if (!idle && other.state == Link::State::kReady && other.connection->commands() == 0)
+        ping(other);
   }
   gone->close(why);
 }
@@ -191,7 +202,8 @@ void Links::restart(const Status& why) {
 }
 
 bool Links::ready() const {
-  return std::ranges::any_of(links_, [](const Link& link) { return link.state == Link::State::kReady; });
+  return std::ranges::any_of(links_,
+                             [](const Link& link) { return link.state == Link::State::kReady; });
 }
 
 // The last connections are for writes.
@@ -215,7 +227,9 @@ Status Links::ask(Lane lane, Request request, bool asking) {
     if (link.state != Link::State::kReady) continue;
     const int suits = this->suits(i, lane, request);
     if (best != nullptr && best_suits < suits) continue;
-    const auto load = [](const Link& one) { return std::pair(one.connection->bytes(), one.connection->commands()); };
+    const auto load = [](const Link& one) {
+      return std::pair(one.connection->bytes(), one.connection->commands());
+    };
     if (best == nullptr || suits < best_suits || load(link) < load(*best)) {
       best = &link;
       best_suits = suits;
@@ -241,19 +255,22 @@ Status Links::ask(Lane lane, Request request, bool asking) {
 void Links::cancel(std::uint64_t owner) {
   const auto is_ready = [](const Link& link) { return link.state == Link::State::kReady; };
   for (Link& link : links_)
-    if (is_ready(link) && !link.connection->cancel(owner, std::ranges::count_if(links_, is_ready) == 1))
+    if (is_ready(link) &&
+        !link.connection->cancel(owner, std::ranges::count_if(links_, is_ready) == 1))
       fail(link, {Code::kDeadlineExceeded, "a deadline passed in the middle of a payload"});
 }
 
 std::uint64_t Links::sent_bytes() const {
   std::uint64_t bytes = past_sent_bytes_;
-  for (const Link& link : links_) bytes += link.connection != nullptr ? link.connection->sent_bytes : 0;
+  for (const Link& link : links_)
+    bytes += link.connection != nullptr ? link.connection->sent_bytes : 0;
   return bytes;
 }
 
 std::uint64_t Links::received_bytes() const {
   std::uint64_t bytes = past_received_bytes_;
-  for (const Link& link : links_) bytes += link.connection != nullptr ? link.connection->received_bytes : 0;
+  for (const Link& link : links_)
+    bytes += link.connection != nullptr ? link.connection->received_bytes : 0;
   return bytes;
 }
 

@@ -44,7 +44,8 @@ class Links {
     std::function<void(Lane lane, const Reply& reply, bool chunk)> answered;
   };
   // All arguments except `endpoint` and `listener` outlive this object.
-  Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind, Endpoint endpoint, Listener listener);
+  Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind,
+        Endpoint endpoint, Listener listener);
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
@@ -55,8 +56,10 @@ class Links {
   // The longest allowed time until the next turn.
   std::uint64_t next_turn_ns() const;
 
-  bool ready() const;                                 // whether commands are possible
-  const Status& failure() const { return failure_; }  // why not ready; ok before the end of the first attempt
+  bool ready() const;  // whether commands are possible
+  const Status& failure() const {
+    return failure_;
+  }  // why not ready; ok before the end of the first attempt
   const Endpoint& endpoint() const { return endpoint_; }
   // kUnavailable: no connection, and no reply follows. `asking`: sends ASKING before, as a node of
   // a Cluster needs for a slot that is moving to it.
@@ -91,7 +94,9 @@ class Links {
     } wait;
   };
 
-  std::uint32_t wanted() const { return kind_ == Kind::kSentinel || kind_ == Kind::kReplica ? 1 : options_.connections; }
+  std::uint32_t wanted() const {
+    return kind_ == Kind::kSentinel || kind_ == Kind::kReplica ? 1 : options_.connections;
+  }
   std::size_t count() const { return links_.size(); }
   bool of_lane(std::size_t number, Lane lane) const;
   int suits(std::size_t number, Lane lane, const Request& request) const;

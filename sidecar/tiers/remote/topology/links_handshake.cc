@@ -28,12 +28,13 @@ void Links::handshake(Link& link) {
   link.state = Link::State::kGreeting;
   link.since_ns = link.used_ns = clock_.now_ns();
   const bool sentinel = kind_ == Kind::kSentinel;
-  const std::string& password_file = sentinel ? options_.sentinel_password_file : options_.password_file;
+  const std::string& password_file =
+      sentinel ? options_.sentinel_password_file : options_.password_file;
   const std::string& named = sentinel ? options_.sentinel_user : options_.user;
   std::string password;
   if (!password_file.empty()) {
-    Result<std::string> read =
-        read_password(sentinel ? "backend.sentinel_password_file" : "backend.password_file", password_file);
+    Result<std::string> read = read_password(
+        sentinel ? "backend.sentinel_password_file" : "backend.password_file", password_file);
     if (!read.ok()) {
       link.handshaken = read.status();
       return;
@@ -44,7 +45,8 @@ void Links::handshake(Link& link) {
   const auto note = [handshaken](const Status& status) {
     if (handshaken->handshaken.ok()) handshaken->handshaken = status;
   };
-  const std::string user = named.empty() ? "default" : named, database = std::to_string(options_.database),
+  const std::string user = named.empty() ? "default" : named,
+                    database = std::to_string(options_.database),
                     probe = probe_key(options_.prefix);
   std::vector<std::string_view> hello{"HELLO", "2"};
   if (!password.empty()) hello.insert(hello.end(), {"AUTH", user, password});
@@ -53,31 +55,38 @@ void Links::handshake(Link& link) {
     if (lost.ok()) note(check_hello(kind, reply));
   });
   if (options_.database != 0 && !sentinel)
-    ask_greeting(link, {"SELECT", database}, "+", [note, database](const Status& lost, const Reply& reply) {
-      if (lost.ok() && reply.kind == Reply::Kind::kError)
-        note({Code::kFailedPrecondition, "backend.database: the server refuses to select " + database});
-    });
+    ask_greeting(link, {"SELECT", database}, "+",
+                 [note, database](const Status& lost, const Reply& reply) {
+                   if (lost.ok() && reply.kind == Reply::Kind::kError)
+                     note({Code::kFailedPrecondition,
+                           "backend.database: the server refuses to select " + database});
+                 });
   ask_greeting(link, {"INFO", "server"}, "$", [handshaken](const Status& lost, const Reply& reply) {
-    if (lost.ok() && reply.kind == Reply::Kind::kBulk) handshaken->run = info_value(reply.text, "run_id");
+    if (lost.ok() && reply.kind == Reply::Kind::kBulk)
+      handshaken->run = info_value(reply.text, "run_id");
   });
   if (kind_ == Kind::kReplica)  // mutation: replica-readonly
     ask_greeting(link, {"READONLY"}, "+", [note](const Status& lost, const Reply& reply) {
       if (lost.ok() && reply.kind == Reply::Kind::kError) note(status_of(meaning_of(reply.text)));
     });
   const std::vector<std::string_view> read =
-      sentinel ? std::vector<std::string_view>{"PING"} : std::vector<std::string_view>{"GETRANGE", probe, "0", "0"};
-  ask_greeting(link, read, sentinel ? "+" : "$", [this, handshaken, note](const Status& lost, const Reply& reply) {
-    if (!lost.ok()) return;
-    note(check_read(kind_, reply));
-    if (!handshaken->handshaken.ok()) return;
-    served(*handshaken);
-    if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply, false);
-  });
+      sentinel ? std::vector<std::string_view>{"PING"}
+               : std::vector<std::string_view>{"GETRANGE", probe, "0", "0"};
+  ask_greeting(link, read, sentinel ? "+" : "$",
+               [this, handshaken, note](const Status& lost, const Reply& reply) {
+                 if (!lost.ok()) return;
+                 note(check_read(kind_, reply));
+                 if (!handshaken->handshaken.ok()) return;
+                 served(*handshaken);
+                 if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply, false);
+               });
   const bool writes = of_lane(static_cast<std::size_t>(handshaken - links_.data()), Lane::kWrites);
   if (writes && !sentinel && !of_cluster(kind_))
-    ask_greeting(link, {"SET", probe, "1", "PX", "1000"}, "+", [this, handshaken](const Status& lost, const Reply& reply) {
-      if (lost.ok() && handshaken->state == Link::State::kReady) listener_.answered(Lane::kWrites, reply, false);
-    });
+    ask_greeting(link, {"SET", probe, "1", "PX", "1000"}, "+",
+                 [this, handshaken](const Status& lost, const Reply& reply) {
+                   if (lost.ok() && handshaken->state == Link::State::kReady)
+                     listener_.answered(Lane::kWrites, reply, false);
+                 });
 }
 
 // Without a known run_id, any gap may have been a restart of the server.
@@ -94,7 +103,8 @@ void Links::served(Link& link) {
   listener_.ready();
 }
 
-void Links::ask_greeting(Link& link, std::vector<std::string_view> words, const char* types, Then then) {
+void Links::ask_greeting(Link& link, std::vector<std::string_view> words, const char* types,
+                         Then then) {
   Request request;
   request.around.before = format_command(words);
   request.expect.types = types;

@@ -44,7 +44,8 @@ void MasterFollower::follow(const Endpoint& master) {
   const bool other = !nodes_.empty();
   if (other) nodes_.remove(0, {Code::kUnavailable, "another server is the master now"});
   if (other)
-    base::log_from("backend, master", base::LogLevel::kInfo, "backend: " + text_of(master) + " is named as the master now");
+    base::log_from("backend, master", base::LogLevel::kInfo,
+                   "backend: " + text_of(master) + " is named as the master now");
   nodes_.add(Kind::kMaster, master);
   nodes_.changed();
   followed_ns_ = clock_.now_ns();

@@ -18,9 +18,13 @@ class MasterFollower {
  public:
   // All references outlive this object. `other_life`: another server is the master now, and may lack
   // known chunks.
-  MasterFollower(const RemoteOptions& options, const base::Clock& clock, Poller& poller, NodeSet& nodes,
-                 std::function<void()> other_life)
-      : options_(options), clock_(clock), nodes_(nodes), other_life_(std::move(other_life)), sentinels_(options, clock, poller) {}
+  MasterFollower(const RemoteOptions& options, const base::Clock& clock, Poller& poller,
+                 NodeSet& nodes, std::function<void()> other_life)
+      : options_(options),
+        clock_(clock),
+        nodes_(nodes),
+        other_life_(std::move(other_life)),
+        sentinels_(options, clock, poller) {}
   MasterFollower(const MasterFollower&) = delete;
   MasterFollower& operator=(const MasterFollower&) = delete;
 

@@ -4,24 +4,34 @@
 
 namespace larder::remote {
 
-NodeSet::NodeSet(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Listener listener)
-    : options_(options), clock_(clock), poller_(poller), listener_(std::move(listener)), gate_seed_(clock.now_ns()) {}
+NodeSet::NodeSet(const RemoteOptions& options, const base::Clock& clock, Poller& poller,
+                 Listener listener)
+    : options_(options),
+      clock_(clock),
+      poller_(poller),
+      listener_(std::move(listener)),
+      gate_seed_(clock.now_ns()) {}
 
 Node& NodeSet::add(Kind kind, const Endpoint& endpoint) {
-  const WriteGate::Pauses pauses{options_.refused_ms, options_.most_refused_ms, options_.trial_bytes_per_s};
-  auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms), WriteGate(pauses, gate_seed_++));
+  const WriteGate::Pauses pauses{options_.refused_ms, options_.most_refused_ms,
+                                 options_.trial_bytes_per_s};
+  auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms),
+                                     WriteGate(pauses, gate_seed_++));
   Node* const one = node.get();
   const auto ready = [this, one] {
     one->denied = false;
     listener_.ready();
   };
-  const auto heard = [this, one](Lane lane, const Reply& reply, bool chunk) { listener_.answered(*one, lane, reply, chunk); };
+  const auto heard = [this, one](Lane lane, const Reply& reply, bool chunk) {
+    listener_.answered(*one, lane, reply, chunk);
+  };
   // A restart of a replica loses no chunk: the master sends its data again.
   const auto other_life = [this, one, pauses, kind] {
     one->gate = WriteGate(pauses, gate_seed_++);
     if (kind != Kind::kReplica) listener_.other_life();
   };
-  node->links = std::make_unique<Links>(options_, clock_, poller_, kind, endpoint, Links::Listener{ready, other_life, heard});
+  node->links = std::make_unique<Links>(options_, clock_, poller_, kind, endpoint,
+                                        Links::Listener{ready, other_life, heard});
   node->replica = kind == Kind::kReplica;
   node->used_ns = clock_.now_ns();
   nodes_.push_back(std::move(node));
@@ -30,7 +40,8 @@ Node& NodeSet::add(Kind kind, const Endpoint& endpoint) {
 
 Node* NodeSet::at(const Endpoint& endpoint, Kind kind) {
   for (const std::unique_ptr<Node>& node : nodes_)
-    if (node->replica == (kind == Kind::kReplica) && node->links->endpoint() == endpoint) return node.get();
+    if (node->replica == (kind == Kind::kReplica) && node->links->endpoint() == endpoint)
+      return node.get();
   return nodes_.size() < kMost ? &add(kind, endpoint) : nullptr;
 }
 
@@ -43,7 +54,9 @@ void NodeSet::remove(std::size_t number, const Status& why) {
 }
 
 bool NodeSet::ready() const {
-  return std::ranges::any_of(nodes_, [this](const std::unique_ptr<Node>& node) { return counts(*node) && node->links->ready(); });
+  return std::ranges::any_of(nodes_, [this](const std::unique_ptr<Node>& node) {
+    return counts(*node) && node->links->ready();
+  });
 }
 
 void NodeSet::turn() {
@@ -56,7 +69,8 @@ void NodeSet::flush() {
 
 std::uint64_t NodeSet::next_turn_ns() const {
   std::uint64_t wait = UINT64_MAX;
-  for (const std::unique_ptr<Node>& node : nodes_) wait = std::min(wait, node->links->next_turn_ns());
+  for (const std::unique_ptr<Node>& node : nodes_)
+    wait = std::min(wait, node->links->next_turn_ns());
   return wait;
 }
 

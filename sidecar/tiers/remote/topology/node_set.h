@@ -29,7 +29,8 @@ class NodeSet {
     std::function<void(Node& node, Lane lane, const Reply& reply, bool chunk)> answered;
   };
   // All arguments except `listener` outlive this object.
-  NodeSet(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Listener listener);
+  NodeSet(const RemoteOptions& options, const base::Clock& clock, Poller& poller,
+          Listener listener);
   NodeSet(const NodeSet&) = delete;
   NodeSet& operator=(const NodeSet&) = delete;
 

@@ -19,8 +19,9 @@ SentinelWatch::SentinelWatch(const RemoteOptions& options, const base::Clock& cl
   const auto nothing = [] {};
   const auto unread = [](Lane, const Reply&, bool) {};
   for (std::size_t i = 0; i < sentinels_.size(); ++i)
-    sentinels_[i].links = std::make_unique<Links>(options, clock, poller, Kind::kSentinel, options.endpoints[i],
-                                                  Links::Listener{nothing, nothing, unread});
+    sentinels_[i].links =
+        std::make_unique<Links>(options, clock, poller, Kind::kSentinel, options.endpoints[i],
+                                Links::Listener{nothing, nothing, unread});
 }
 
 void SentinelWatch::turn(bool hurry) {
@@ -40,8 +41,8 @@ void SentinelWatch::turn(bool hurry) {
 
 void SentinelWatch::ask(Sentinel& sentinel) {
   Request request;
-  request.around.before =
-      format_command(std::array<std::string_view, 3>{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", options_.sentinel_master});
+  request.around.before = format_command(std::array<std::string_view, 3>{
+      "SENTINEL", "GET-MASTER-ADDR-BY-NAME", options_.sentinel_master});
   request.expect.types = "*";
   request.then = [this, &sentinel](const Status& lost, const Reply& reply) {
     sentinel.asked = false;
@@ -69,7 +70,8 @@ std::uint64_t SentinelWatch::next_turn_ns() const {
   std::uint64_t next = now + kPauseNs;
   for (const Sentinel& sentinel : sentinels_) {
     next = std::min(next, now + sentinel.links->next_turn_ns());
-    if (sentinel.links->ready() && !sentinel.asked) next = std::min(next, sentinel.asked_ns + pause_ns_);
+    if (sentinel.links->ready() && !sentinel.asked)
+      next = std::min(next, sentinel.asked_ns + pause_ns_);
   }
   return next <= now ? 0 : next - now;
 }
@@ -95,7 +97,8 @@ std::size_t SentinelWatch::answering() const {
 Status SentinelWatch::failure() const {
   if (!named().empty()) return {};
   if (answering() != 0)
-    return {Code::kFailedPrecondition, "backend.url: the Sentinels know no master " + options_.sentinel_master};
+    return {Code::kFailedPrecondition,
+            "backend.url: the Sentinels know no master " + options_.sentinel_master};
   const auto trying = [](const Sentinel& sentinel) { return sentinel.links->failure().ok(); };
   if (std::ranges::any_of(sentinels_, trying)) return {};
   const Status& why = sentinels_.front().links->failure();

@@ -23,7 +23,8 @@ void ServerHealth::answered(Node& node, Lane lane, const Reply& reply, bool chun
 void ServerHealth::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
   if (meaning.trouble == Trouble::kNone) return;
   if (meaning.code == "READONLY" || meaning.code == "MASTERDOWN") doubt_();
-  const bool redirection = meaning.code == "MOVED" || meaning.code == "ASK" || meaning.code == "CROSSSLOT";
+  const bool redirection =
+      meaning.code == "MOVED" || meaning.code == "ASK" || meaning.code == "CROSSSLOT";
   if (cluster() && redirection) return;
   const bool login = meaning.trouble == Trouble::kDenied || meaning.trouble == Trouble::kWrongMode;
   node.denied = node.denied || login;
@@ -45,7 +46,8 @@ void ServerHealth::maintain(std::uint64_t now_ns) {
 }
 
 bool ServerHealth::awaits_probe(const Node& node) const {
-  return !node.health.well() && !node.probing && (nodes_.counts(node) || node.stands_by) && node.links->ready();
+  return !node.health.well() && !node.probing && (nodes_.counts(node) || node.stands_by) &&
+         node.links->ready();
 }
 
 // Probes reads first: if reads fail, writes fail too.
@@ -55,12 +57,15 @@ void ServerHealth::probe(Node& node) {
   const Lane lane = node.health.is(Health::kReads) ? Lane::kReads : Lane::kWrites;
   const bool write = lane == Lane::kWrites;
   Request request;
-  request.around.before = write ? format_command(std::array<std::string_view, 5>{"SET", *key, "1", "PX", "1000"})
-                                : format_command(std::array<std::string_view, 4>{"GETRANGE", *key, "0", "0"});
+  request.around.before =
+      write ? format_command(std::array<std::string_view, 5>{"SET", *key, "1", "PX", "1000"})
+            : format_command(std::array<std::string_view, 4>{"GETRANGE", *key, "0", "0"});
   request.expect.types = write ? "+" : "$";
   request.then = [this, &node, lane](const Status& lost, const Reply& reply) {
     node.probing = false;
-    if (lost.ok()) answered(node, lane, reply, false);  // a lost connection reports itself; a redirection says nothing
+    if (lost.ok())
+      answered(node, lane, reply,
+               false);  // a lost connection reports itself; a redirection says nothing
   };
   node.probing = node.links->ask(lane, std::move(request)).ok();
 }
@@ -71,13 +76,15 @@ std::optional<std::string> ServerHealth::probe_key_of(const Node& node) const {
   if (!cluster()) return probe_key(options_.prefix);
   constexpr unsigned kMostTries = 1 << 15;
   for (unsigned number = 0; number < kMostTries; ++number)
-    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number); slots_.leads_to(node, slot_of(key)))
+    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number);
+        slots_.leads_to(node, slot_of(key)))
       return key;
   return std::nullopt;
 }
 
 std::string ServerHealth::trouble_of(const Node& node, Lane lane) const {
-  if (!node.links->ready() && !node.links->failure().ok()) return "no connection: " + node.links->failure().to_string();
+  if (!node.links->ready() && !node.links->failure().ok())
+    return "no connection: " + node.links->failure().to_string();
   if (node.health.is(Health::kReads)) return node.health.reason(Health::kReads);
   return lane == Lane::kWrites ? node.health.reason(Health::kWrites) : "";
 }
@@ -87,7 +94,8 @@ Status ServerHealth::refusal(std::string_view key, Lane lane) const {
   const Node* const node = slots_.master(slot_of(key));
   if (node == nullptr) return {Code::kUnavailable, "no node of the Cluster serves this key"};
   const std::string why = trouble_of(*node, lane);
-  return why.empty() ? Status() : Status(Code::kUnavailable, "the key's node of the Cluster: " + why);
+  return why.empty() ? Status()
+                     : Status(Code::kUnavailable, "the key's node of the Cluster: " + why);
 }
 
 std::uint64_t ServerHealth::next_ns(std::uint64_t now_ns) const {
@@ -119,12 +127,14 @@ ServerHealth::Troubles ServerHealth::troubles() const {
   Troubles troubles;
   if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];  // mutation: cluster-one-bad
   if (bad[1] != 0 && bad[1] == all) troubles.writes = why[1];
-  for (const Lane lane : {Lane::kReads, Lane::kWrites}) {  // a partial fault of writes replaces one of reads
+  for (const Lane lane :
+       {Lane::kReads, Lane::kWrites}) {  // a partial fault of writes replaces one of reads
     const std::size_t some = bad[static_cast<std::size_t>(lane)];
     if (some == 0 || some == all) continue;
-    troubles.part = std::to_string(some) + " of " + std::to_string(all) + " masters of the Cluster" +
-                    (bad[0] == 0 ? " take no writes, " : " are away, ") + text_of(first->links->endpoint()) + ": " +
-                    trouble_of(*first, lane);
+    troubles.part = std::to_string(some) + " of " + std::to_string(all) +
+                    " masters of the Cluster" +
+                    (bad[0] == 0 ? " take no writes, " : " are away, ") +
+                    text_of(first->links->endpoint()) + ": " + trouble_of(*first, lane);
   }
   return troubles;
 }

@@ -27,8 +27,8 @@ class ServerHealth {
   };
 
   // All references outlive this object. `doubt`: the known roles may be wrong.
-  ServerHealth(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes, const SlotMap& slots,
-               std::function<void()> doubt)
+  ServerHealth(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes,
+               const SlotMap& slots, std::function<void()> doubt)
       : options_(options), clock_(clock), nodes_(nodes), slots_(slots), doubt_(std::move(doubt)) {}
   ServerHealth(const ServerHealth&) = delete;
   ServerHealth& operator=(const ServerHealth&) = delete;
@@ -38,7 +38,8 @@ class ServerHealth {
   void answered(Node& node, Lane lane, const Reply& reply, bool chunk);
   // Probes sick servers, each after a pause.
   void maintain(std::uint64_t now_ns);
-  std::uint64_t next_ns(std::uint64_t now_ns) const;  // the time of the next probe, at least `now_ns`
+  std::uint64_t next_ns(
+      std::uint64_t now_ns) const;  // the time of the next probe, at least `now_ns`
   // Asks the server now whether it works.
   void probe(Node& node);
 

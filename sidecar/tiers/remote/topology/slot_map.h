@@ -23,10 +23,14 @@ class SlotMap {
   Node* master(std::uint16_t slot) const { return slots_[slot]; }
   Node* replica(std::uint16_t slot) const { return replicas_[slot]; }
   // Whether commands for keys of the slot go to the node, in its role.
-  bool leads_to(const Node& node, std::uint16_t slot) const { return (node.replica ? replicas_ : slots_)[slot] == &node; }
+  bool leads_to(const Node& node, std::uint16_t slot) const {
+    return (node.replica ? replicas_ : slots_)[slot] == &node;
+  }
 
   // Both return whether the masters changed.
-  bool move(std::uint16_t slot, Node* master) { return std::exchange(slots_[slot], master) != master; }
+  bool move(std::uint16_t slot, Node* master) {
+    return std::exchange(slots_[slot], master) != master;
+  }
   bool replace(const Slots& masters) { return std::exchange(slots_, masters) != masters; }
 
   void clear_replicas() { replicas_ = {}; }

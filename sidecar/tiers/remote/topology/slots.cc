@@ -23,13 +23,15 @@ constexpr std::array<std::uint16_t, 256> kCrc = [] {
 // Whether the text has only letters, digits and other characters of names and addresses.
 bool host_like(std::string_view host) {
   return host.size() <= kMostHost && std::ranges::all_of(host, [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == ':' ||
-                  c == '-' || c == '_' || c == '%';
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '.' || c == ':' || c == '-' || c == '_' || c == '%';
          });
 }
 
 std::optional<std::uint16_t> slot_number(const Reply& reply) {
-  if (reply.kind != Reply::Kind::kInteger || reply.integer < 0 || reply.integer >= static_cast<std::int64_t>(kSlots)) return {};
+  if (reply.kind != Reply::Kind::kInteger || reply.integer < 0 ||
+      reply.integer >= static_cast<std::int64_t>(kSlots))
+    return {};
   return static_cast<std::uint16_t>(reply.integer);
 }
 
@@ -50,7 +52,8 @@ Endpoint parse_target(std::string_view text, const std::string& asked) {
   const std::string_view host = text.substr(0, colon), digits = text.substr(colon + 1);
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size() || port == 0 || !host_like(host)) return none;
+  if (error != std::errc() || end != digits.data() + digits.size() || port == 0 || !host_like(host))
+    return none;
   return {host.empty() ? asked : std::string(host), port};
 }
 
@@ -58,7 +61,8 @@ Endpoint parse_target(std::string_view text, const std::string& asked) {
 
 std::uint16_t slot_of(std::string_view key) {
   std::uint32_t crc = 0;
-  for (const char c : key) crc = ((crc << 8) ^ kCrc[((crc >> 8) ^ static_cast<unsigned char>(c)) & 0xffU]) & 0xffffU;
+  for (const char c : key)
+    crc = ((crc << 8) ^ kCrc[((crc >> 8) ^ static_cast<unsigned char>(c)) & 0xffU]) & 0xffffU;
   return static_cast<std::uint16_t>(crc % kSlots);
 }
 
@@ -67,14 +71,16 @@ std::optional<std::vector<SlotRange>> parse_slots(const Reply& reply, const std:
   std::vector<SlotRange> ranges;
   for (const Reply& range : reply.elements) {
     if (range.elements.size() < 3) return {};
-    const std::optional<std::uint16_t> first = slot_number(range.elements[0]), last = slot_number(range.elements[1]);
+    const std::optional<std::uint16_t> first = slot_number(range.elements[0]),
+                                       last = slot_number(range.elements[1]);
     if (!first || !last || *first > *last) return {};
     // A master with an unknown name ("?") is unreachable: its slots have no master.
     const std::optional<Endpoint> master = node(range.elements[2], asked);
     if (!master) continue;
     ranges.push_back({*first, *last, *master});
     for (std::size_t i = 3; i < range.elements.size(); ++i)
-      if (const std::optional<Endpoint> replica = node(range.elements[i], asked)) ranges.back().replicas.push_back(*replica);
+      if (const std::optional<Endpoint> replica = node(range.elements[i], asked))
+        ranges.back().replicas.push_back(*replica);
   }
   return ranges;
 }
@@ -92,7 +98,8 @@ Redirection parse_redirection(std::string_view error, const std::string& asked) 
   if (word != "MOVED" && word != "ASK") return {};
   const std::size_t last = error.rfind(' ');
   const bool three = last != std::string_view::npos && last > word.size() + 1;
-  return {word == "MOVED" ? What::kMoved : What::kAsk, three ? parse_target(error.substr(last + 1), asked) : Endpoint{{}, 0}};
+  return {word == "MOVED" ? What::kMoved : What::kAsk,
+          three ? parse_target(error.substr(last + 1), asked) : Endpoint{{}, 0}};
 }
 
 }  // namespace larder::remote

@@ -48,7 +48,9 @@ void WriteGate::stored(const Put& put) {
   if (full_ && free_bytes_ && *free_bytes_ < kAmpleBytes) {
     const std::uint64_t left = *free_bytes_ - std::min(*free_bytes_, put.bytes);
     free_when_refused_ = free_bytes_ = left;
-    next_ns_ = fits(closed_from_, left) ? put.begun_ns : std::max(next_ns_, put.begun_ns + pauses_.most_ms * kNsPerMs);
+    next_ns_ = fits(closed_from_, left)
+                   ? put.begun_ns
+                   : std::max(next_ns_, put.begun_ns + pauses_.most_ms * kNsPerMs);
     return;
   }
   if (full_ && free_bytes_) forget_largest();  // ample room
@@ -67,7 +69,8 @@ void WriteGate::refused(const Put& put, const std::string& reason, Why why, std:
   free_bytes_.reset();
   const std::uint64_t most_ns = pauses_.most_ms * kNsPerMs;
   const bool at_once = pauses_.trial_bytes_per_s == 0 || unknown_ == 1;
-  const std::uint64_t cost_ns = at_once ? 0 : put.sent_bytes * kNsPerMs / pauses_.trial_bytes_per_s * 1000;
+  const std::uint64_t cost_ns =
+      at_once ? 0 : put.sent_bytes * kNsPerMs / pauses_.trial_bytes_per_s * 1000;
   wait_ns_ = std::min(std::max({2 * wait_ns_, pauses_.least_ms * kNsPerMs, cost_ns}), most_ns);
   closed_ns_ = now_ns;
   next_ns_ = now_ns + wait_ns_ + random_() % (wait_ns_ / 4 + 1);
@@ -97,21 +100,28 @@ void WriteGate::has_room(std::uint64_t free_bytes, std::uint64_t now_ns) {
   if (!full()) return;
   if (!free_when_refused_) free_when_refused_ = free_bytes;
   free_bytes_ = free_bytes;
-  if (!fits(closed_from_, free_bytes) || free_bytes - closed_from_ < *free_when_refused_ || now_ns < early_ns_) return;
-  early_wait_ns_ = std::min(std::max(2 * early_wait_ns_, kLeastEarlyNs), pauses_.most_ms * kNsPerMs);
+  if (!fits(closed_from_, free_bytes) || free_bytes - closed_from_ < *free_when_refused_ ||
+      now_ns < early_ns_)
+    return;
+  early_wait_ns_ =
+      std::min(std::max(2 * early_wait_ns_, kLeastEarlyNs), pauses_.most_ms * kNsPerMs);
   early_ns_ = now_ns + early_wait_ns_;
   next_ns_ = std::min(next_ns_, now_ns);
-  if (largest_refused_ != UINT64_MAX && fits(largest_refused_, free_bytes)) largest_next_ns_ = std::min(largest_next_ns_, now_ns);
+  if (largest_refused_ != UINT64_MAX && fits(largest_refused_, free_bytes))
+    largest_next_ns_ = std::min(largest_next_ns_, now_ns);
 }
 
 void WriteGate::tick(std::uint64_t now_ns) {
-  if (now_ns >= largest_next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_) forget_largest();
-  if (closed() && now_ns >= next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_) open();
+  if (now_ns >= largest_next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_)
+    forget_largest();
+  if (closed() && now_ns >= next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_)
+    open();
 }
 
 std::uint64_t WriteGate::again_ns(std::uint64_t now_ns) const {
   const std::uint64_t largest_ns = largest_refused_ == UINT64_MAX ? 0 : largest_next_ns_;
-  return std::clamp(std::max({next_ns_, trial_until_ns_, largest_ns}), now_ns + kLeastOfferNs, now_ns + kOfferNs);
+  return std::clamp(std::max({next_ns_, trial_until_ns_, largest_ns}), now_ns + kLeastOfferNs,
+                    now_ns + kOfferNs);
 }
 
 }  // namespace larder::remote

@@ -36,7 +36,8 @@ class WriteGate {
       : pauses_(pauses), random_(static_cast<std::minstd_rand::result_type>(seed | 1)) {}
 
   bool lets(std::uint64_t bytes, std::uint64_t now_ns) const {
-    if (bytes >= largest_refused_ && (now_ns < largest_next_ns_ || now_ns < trial_until_ns_)) return false;
+    if (bytes >= largest_refused_ && (now_ns < largest_next_ns_ || now_ns < trial_until_ns_))
+      return false;
     return !closed() || bytes < closed_from_ || (now_ns >= next_ns_ && now_ns >= trial_until_ns_);
   }
   // A chunk that passes is sent now. True: the chunk is the trial; end_trial(), stored(), refused()
@@ -61,8 +62,10 @@ class WriteGate {
   // Opens the gate if a pause ended long ago without a chunk to try.
   void tick(std::uint64_t now_ns);
   bool closed() const { return closed_from_ != UINT64_MAX; }
-  std::uint64_t closed_from() const { return std::min(closed_from_, largest_refused_); }  // bytes; UINT64_MAX: open
-  const std::string& reason() const { return closed() ? reason_ : largest_reason_; }      // empty: open
+  std::uint64_t closed_from() const {
+    return std::min(closed_from_, largest_refused_);
+  }  // bytes; UINT64_MAX: open
+  const std::string& reason() const { return closed() ? reason_ : largest_reason_; }  // empty: open
   // The time of the next offer of a chunk that does not pass now. Offers are frequent, because they
   // cost no traffic.
   std::uint64_t again_ns(std::uint64_t now_ns) const;

@@ -19,7 +19,8 @@ std::optional<std::uint64_t> number_in(std::string_view info, std::string_view n
   const std::string_view text = info_value(info, name);
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number)
+                                                                  : std::nullopt;
 }
 
 // The free bytes of a server, from its INFO. Empty: INFO does not say.
@@ -41,7 +42,8 @@ Node* WriteGates::writer_of(std::string_view key) const {
   return nodes_.empty() ? nullptr : nodes_.front().get();
 }
 
-WriteGates::Refusal WriteGates::chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const {
+WriteGates::Refusal WriteGates::chunk_refusal(const std::vector<std::string>& keys,
+                                              std::uint64_t bytes) const {
   const std::uint64_t now = clock_.now_ns();
   for (const std::string& key : keys) {
     const Node* const node = writer_of(key);
@@ -52,11 +54,13 @@ WriteGates::Refusal WriteGates::chunk_refusal(const std::vector<std::string>& ke
 }
 
 // Prefers the key of a part over the record (the first key), because the record is sent last.
-std::optional<std::size_t> WriteGates::begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
+std::optional<std::size_t> WriteGates::begin_chunk(const std::vector<std::string>& keys,
+                                                   std::uint64_t bytes, std::uint64_t of) {
   std::optional<std::size_t> tried;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Node* const node = writer_of(keys[i]);
-    if (node != nullptr && node->gate.begin(bytes, clock_.now_ns(), of) && tried.value_or(0) == 0) tried = i;
+    if (node != nullptr && node->gate.begin(bytes, clock_.now_ns(), of) && tried.value_or(0) == 0)
+      tried = i;
   }
   return tried;
 }
@@ -70,7 +74,8 @@ void WriteGates::chunk_stored(const std::vector<std::string>& keys, const WriteG
   }
 }
 
-void WriteGates::chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning) {
+void WriteGates::chunk_refused(const std::string& key, const WriteGate::Put& put,
+                               const ErrorMeaning& meaning) {
   Node* const node = writer_of(key);
   if (node == nullptr || !refuses_chunk(meaning)) return;
   const bool full = meaning.code == "OOM";
@@ -115,15 +120,18 @@ void WriteGates::ask_room(Node& node, std::uint64_t now_ns) {
   request.then = [this, &node](const Status& lost, const Reply& reply) {
     node.asking_room = false;
     if (!lost.ok() || reply.kind != Reply::Kind::kBulk) return;
-    if (const auto free_bytes = free_bytes_in(reply.text)) node.gate.has_room(*free_bytes, clock_.now_ns());
+    if (const auto free_bytes = free_bytes_in(reply.text))
+      node.gate.has_room(*free_bytes, clock_.now_ns());
   };
   node.asking_room = node.links->ask(Lane::kReads, std::move(request)).ok();
 }
 
 std::string WriteGates::refused_chunks() const {
   for (const std::unique_ptr<Node>& node : nodes_) {
-    if (!nodes_.counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns())) continue;  // the next chunk passes
-    return (cluster() ? text_of(node->links->endpoint()) + " takes no chunks of " : "takes no chunks of ") +
+    if (!nodes_.counts(*node) || node->gate.lets(node->gate.closed_from(), clock_.now_ns()))
+      continue;  // the next chunk passes
+    return (cluster() ? text_of(node->links->endpoint()) + " takes no chunks of "
+                      : "takes no chunks of ") +
            size_text(node->gate.closed_from()) + " and more: " + node->gate.reason();
   }
   return "";

@@ -21,7 +21,8 @@ namespace larder::remote {
 class WriteGates {
  public:
   // All arguments outlive this object.
-  WriteGates(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes, const SlotMap& slots, ServerHealth& health)
+  WriteGates(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes,
+             const SlotMap& slots, ServerHealth& health)
       : options_(options), clock_(clock), nodes_(nodes), slots_(slots), health_(health) {}
   WriteGates(const WriteGates&) = delete;
   WriteGates& operator=(const WriteGates&) = delete;
@@ -35,10 +36,12 @@ class WriteGates {
   Refusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const;
   // The chunk is sent now. Returns the number of the key of a server that takes the chunk as a
   // trial: the part of this key goes first. Empty: all parts may go. `of`: the number of the put.
-  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of);
+  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes,
+                                         std::uint64_t of);
   // The end of the put: stored, refused by a server, or lost with a connection.
   void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put);
-  void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning);
+  void chunk_refused(const std::string& key, const WriteGate::Put& put,
+                     const ErrorMeaning& meaning);
   void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why);
   // Call after every put: slots may have moved, so the keys do not give the server of the trial.
   void end_trials(std::uint64_t of);
@@ -47,12 +50,15 @@ class WriteGates {
   std::string refused_chunks() const;
   // Asks full servers for the amount of free memory.
   void maintain(std::uint64_t now_ns);
-  std::uint64_t next_ns(std::uint64_t now_ns) const;  // the time of the next question, at least `now_ns`
+  std::uint64_t next_ns(
+      std::uint64_t now_ns) const;  // the time of the next question, at least `now_ns`
 
  private:
   bool cluster() const { return options_.mode == Mode::kCluster; }
   Node* writer_of(std::string_view key) const;
-  bool awaits_room(const Node& node) const { return node.gate.full() && !node.asking_room && node.links->ready(); }
+  bool awaits_room(const Node& node) const {
+    return node.gate.full() && !node.asking_room && node.links->ready();
+  }
   void ask_room(Node& node, std::uint64_t now_ns);
 
   const RemoteOptions& options_;

@@ -10,11 +10,13 @@ namespace {
 using testing::StartsWith;
 
 Result<CacheBackend> parse(const std::string& spec) {
-  return parse_backend(test::from_yaml("metadata: {namespace: chat, name: b}\nspec: " + spec).at(0));
+  return parse_backend(
+      test::from_yaml("metadata: {namespace: chat, name: b}\nspec: " + spec).at(0));
 }
 
 TEST(ParseBackend, TheSmallestGetsEveryDefault) {
-  const Result<CacheBackend> backend = parse("{endpoints: ['redis:6379'], password: {name: s}, tls: {caSecret: ca}}");
+  const Result<CacheBackend> backend =
+      parse("{endpoints: ['redis:6379'], password: {name: s}, tls: {caSecret: ca}}");
   ASSERT_TRUE(backend.ok()) << backend.status().text();
   EXPECT_EQ(backend->spec.mode, BackendMode::kStandalone);
   EXPECT_EQ(backend->spec.password->key, "password");
@@ -33,9 +35,12 @@ TEST(ParseBackend, TheSmallestGetsEveryDefault) {
 TEST(ParseBackend, WhatIsWrongIsNamed) {
   const std::pair<const char*, const char*> bad[] = {
       {"{}", "spec.endpoints: is missing: write HOST:PORT of the server"},
-      {"{endpoints: ['a:1'], managed: {memory: 1Gi}}", "spec.endpoints: is not for a managed backend"},
-      {"{endpoints: ['a:1', 'b:1']}", "spec.endpoints: has several items: mode Standalone takes one"},
-      {"{endpoints: ['redis://a:1']}", "spec.endpoints: 'redis://a:1' is not an endpoint: write HOST:PORT"},
+      {"{endpoints: ['a:1'], managed: {memory: 1Gi}}",
+       "spec.endpoints: is not for a managed backend"},
+      {"{endpoints: ['a:1', 'b:1']}",
+       "spec.endpoints: has several items: mode Standalone takes one"},
+      {"{endpoints: ['redis://a:1']}",
+       "spec.endpoints: 'redis://a:1' is not an endpoint: write HOST:PORT"},
       {"{endpoints: ['a']}", "spec.endpoints: 'a' is not an endpoint: write HOST:PORT"},
       {"{endpoints: ['a:0']}", "spec.endpoints: 'a:0' is not an endpoint"},
       {"{endpoints: ['a:65536']}", "spec.endpoints: 'a:65536' is not an endpoint"},
@@ -43,17 +48,20 @@ TEST(ParseBackend, WhatIsWrongIsNamed) {
       {"{endpoints: ['::1:6379']}", "spec.endpoints: '::1:6379' is not an endpoint"},
       {"{endpoints: [7]}", "spec.endpoints: holds number: must be strings"},
       {"{endpoints: a}", "spec.endpoints: is string: must be array"},
-      {"{mode: sentinel, endpoints: ['a:1']}", "spec.mode: 'sentinel' is not one of: Standalone, Sentinel, Cluster"},
+      {"{mode: sentinel, endpoints: ['a:1']}",
+       "spec.mode: 'sentinel' is not one of: Standalone, Sentinel, Cluster"},
       {"{mode: Sentinel, endpoints: ['a:1']}", "spec.master: is missing"},
       {"{mode: Cluster, endpoints: ['a:1'], database: 3}", "spec.database: must be 0"},
       {"{endpoints: ['a:1'], database: -1}", "spec.database: -1 is out of range"},
       {"{endpoints: ['a:1'], password: {key: k}}", "spec.password.name: is missing"},
       {"{endpoints: ['a:1'], user: 'a b'}", "spec.user: 'a b' holds a space"},
       {"{endpoints: ['a:1'], user: u}", "spec.password: is missing: spec.user needs a password"},
-      {"{mode: Sentinel, master: m, endpoints: ['a:1'], sentinelUser: u}", "spec.sentinelPassword: is missing"},
+      {"{mode: Sentinel, master: m, endpoints: ['a:1'], sentinelUser: u}",
+       "spec.sentinelPassword: is missing"},
       {"{managed: {}}", "spec.managed.memory: is missing"},
       {"{managed: {memory: 100Mi}}", "spec.managed.memory: '100Mi' is out of range: 256Mi to"},
-      {"{managed: {memory: 1Gi, policy: noeviction}}", "spec.managed.policy: 'noeviction' is not one of"}};
+      {"{managed: {memory: 1Gi, policy: noeviction}}",
+       "spec.managed.policy: 'noeviction' is not one of"}};
   for (const auto& [spec, why] : bad) {
     const Result<CacheBackend> backend = parse(spec);
     ASSERT_FALSE(backend.ok()) << spec;
@@ -65,10 +73,13 @@ TEST(BackendUrl, IsLarderdsOwnForm) {
   const std::pair<const char*, const char*> urls[] = {
       {"{endpoints: ['redis:6379']}", "redis://redis:6379"},
       {"{endpoints: ['[fd00::7]:6379'], database: 2}", "redis://[fd00::7]:6379/2"},
-      {"{endpoints: ['r:6379'], user: larder, password: {name: s}, tls: {}}", "rediss://larder@r:6379"},
+      {"{endpoints: ['r:6379'], user: larder, password: {name: s}, tls: {}}",
+       "rediss://larder@r:6379"},
       {"{endpoints: ['r:1'], user: 'a@b/c:d', password: {name: s}}", "redis://a%40b%2Fc%3Ad@r:1"},
-      {"{mode: Cluster, endpoints: ['h1:6379', 'h2:6379'], tls: {}}", "rediss-cluster://h1:6379,h2:6379"},
-      {"{mode: Sentinel, master: m, endpoints: ['s1:1', 's2:2'], database: 1}", "redis-sentinel://s1:1,s2:2/m/1"},
+      {"{mode: Cluster, endpoints: ['h1:6379', 'h2:6379'], tls: {}}",
+       "rediss-cluster://h1:6379,h2:6379"},
+      {"{mode: Sentinel, master: m, endpoints: ['s1:1', 's2:2'], database: 1}",
+       "redis-sentinel://s1:1,s2:2/m/1"},
       {"{managed: {memory: 1Gi}}", "redis://larder-b.chat.svc:6379"}};
   for (const auto& [spec, url] : urls) {
     const Result<CacheBackend> backend = parse(spec);

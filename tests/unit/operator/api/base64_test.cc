@@ -28,7 +28,8 @@ TEST(Base64Test, EveryByteComesBack) {
 }
 
 TEST(Base64Test, WhatIsNoneIsNothing) {
-  for (const char* text : {"Z", "Zg", "Zg=", "Zg===", "====", "Zg==Zg==", "Z g=", "Zh==", "Zm9=", "Zm9v\n", "Zm-_"})
+  for (const char* text :
+       {"Z", "Zg", "Zg=", "Zg===", "====", "Zg==Zg==", "Z g=", "Zh==", "Zm9=", "Zm9v\n", "Zm-_"})
     EXPECT_EQ(from_base64(text), std::nullopt) << text;
 }
 

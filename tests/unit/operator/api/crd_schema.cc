@@ -20,27 +20,32 @@ void collect(const Object& schema, const std::string& path, const std::set<std::
   const Object& properties = api::child(schema, "properties");
   const std::string type = api::text_at(schema, "type");
   if (type == "object" && properties.is_object() && !whole.contains(path)) {
-    for (const auto& [name, property] : properties.items()) collect(property, path + "." + name, whole, fields);
+    for (const auto& [name, property] : properties.items())
+      collect(property, path + "." + name, whole, fields);
     return;
   }
   const bool quantity = api::truth_at(schema, "x-kubernetes-int-or-string");
-  api::SpecField field{path, quantity ? "quantity" : type, text_of(api::child(schema, "default")), {}};
+  api::SpecField field{
+      path, quantity ? "quantity" : type, text_of(api::child(schema, "default")), {}};
   for (const Object& one : api::child(schema, "enum")) field.allowed.push_back(text_of(one));
   fields.push_back(std::move(field));
 }
 
-void look_for_words(const Object& schema, const std::string& path, std::vector<std::string>& without) {
+void look_for_words(const Object& schema, const std::string& path,
+                    std::vector<std::string>& without) {
   if (api::text_at(schema, "description").empty()) without.push_back(path + ": has no description");
   for (const auto& [name, property] : api::child(schema, "properties").items())
     look_for_words(property, path + "." + name, without);
   const Object& items = api::at(schema, "items.properties");
-  for (const auto& [name, property] : items.items()) look_for_words(property, path + "[]." + name, without);
+  for (const auto& [name, property] : items.items())
+    look_for_words(property, path + "[]." + name, without);
 }
 
 }  // namespace
 
 Object read_crd(const std::string& plural) {
-  std::ifstream file(std::string(REPOSITORY_ROOT) + "/charts/larder/files/crds/larder.dev_" + plural + ".yaml");
+  std::ifstream file(std::string(REPOSITORY_ROOT) + "/charts/larder/files/crds/larder.dev_" +
+                     plural + ".yaml");
   std::stringstream text;
   text << file.rdbuf();
   return from_yaml(text.str()).at(0);
@@ -59,7 +64,8 @@ std::vector<api::SpecField> fields_of(const Object& schema, const std::set<std::
 
 std::vector<std::string> undescribed(const Object& schema) {
   std::vector<std::string> without;
-  for (const char* part : {"spec", "status"}) look_for_words(api::at(schema, std::string("properties.") + part), part, without);
+  for (const char* part : {"spec", "status"})
+    look_for_words(api::at(schema, std::string("properties.") + part), part, without);
   return without;
 }
 

@@ -18,7 +18,8 @@ const api::Object& schema_of(const api::Object& crd);
 
 // Every field of spec, without fields below those in `whole`, which the parser hands on unchanged.
 // By path.
-std::vector<api::SpecField> fields_of(const api::Object& schema, const std::set<std::string>& whole);
+std::vector<api::SpecField> fields_of(const api::Object& schema,
+                                      const std::set<std::string>& whole);
 
 // "PATH: has no description" for each field without a text for kubectl explain.
 std::vector<std::string> undescribed(const api::Object& schema);

@@ -49,31 +49,32 @@ TEST(Accessors, GiveEmptyValuesWhereSomethingElseStands) {
 }
 
 TEST(Quantity, IsReadAsKubernetesReadsIt) {
-  const std::pair<const char*, std::uint64_t> good[] = {{"0", 0},
-                                                        {"-0", 0},
-                                                        {"1", 1},
-                                                        {"8Gi", 8ULL << 30},
-                                                        {"0.5Gi", 1ULL << 29},
-                                                        {".5Gi", 1ULL << 29},
-                                                        {"1.Gi", 1ULL << 30},
-                                                        {"+1Gi", 1ULL << 30},
-                                                        {"0008Gi", 8ULL << 30},
-                                                        {"500M", 500'000'000},
-                                                        {"1k", 1000},
-                                                        {"3000m", 3},
-                                                        {"4000000u", 4},
-                                                        {"5000000000n", 5},
-                                                        {"1e9", 1'000'000'000},
-                                                        {"1E9", 1'000'000'000},
-                                                        {"1e+09", 1'000'000'000},
-                                                        {"1.5e3", 1500},
-                                                        {"12e-1", 2},
-                                                        {"0.5Ti", 1ULL << 39},
-                                                        {"1.5Ti", 3ULL << 39},
-                                                        {"1E", 1'000'000'000'000'000'000},
-                                                        {"7Ei", 7ULL << 60},
-                                                        {"8589934592000000000n", 8'589'934'592},
-                                                        {"9223372036854775807", 9'223'372'036'854'775'807}};
+  const std::pair<const char*, std::uint64_t> good[] = {
+      {"0", 0},
+      {"-0", 0},
+      {"1", 1},
+      {"8Gi", 8ULL << 30},
+      {"0.5Gi", 1ULL << 29},
+      {".5Gi", 1ULL << 29},
+      {"1.Gi", 1ULL << 30},
+      {"+1Gi", 1ULL << 30},
+      {"0008Gi", 8ULL << 30},
+      {"500M", 500'000'000},
+      {"1k", 1000},
+      {"3000m", 3},
+      {"4000000u", 4},
+      {"5000000000n", 5},
+      {"1e9", 1'000'000'000},
+      {"1E9", 1'000'000'000},
+      {"1e+09", 1'000'000'000},
+      {"1.5e3", 1500},
+      {"12e-1", 2},
+      {"0.5Ti", 1ULL << 39},
+      {"1.5Ti", 3ULL << 39},
+      {"1E", 1'000'000'000'000'000'000},
+      {"7Ei", 7ULL << 60},
+      {"8589934592000000000n", 8'589'934'592},
+      {"9223372036854775807", 9'223'372'036'854'775'807}};
   for (const auto& [text, bytes] : good) {
     ASSERT_TRUE(quantity_bytes(text).ok()) << text << quantity_bytes(text).status().text();
     EXPECT_EQ(*quantity_bytes(text), bytes) << text;
@@ -96,17 +97,21 @@ TEST(Quantity, MayBeANumber) {
   EXPECT_EQ(quantity_text(*parse_json("8589934592")), "8589934592");
   EXPECT_EQ(*quantity_bytes(quantity_text(*parse_json("1e9"))), 1'000'000'000U);
   EXPECT_EQ(quantity_text(*parse_json("\"8Gi\"")), "8Gi");
-  for (const char* other : {"null", "true", "{}", "[]"}) EXPECT_EQ(quantity_text(*parse_json(other)), "") << other;
+  for (const char* other : {"null", "true", "{}", "[]"})
+    EXPECT_EQ(quantity_text(*parse_json(other)), "") << other;
 }
 
 TEST(Quantity, WhatIsNoneIsRefusedInWords) {
   const std::pair<const char*, const char*> bad[] = {
-      {"8GB", "'8GB' is no size"},   {"", "is no size"},      {"Gi", "is no size"},
-      {"-1Gi", "is negative"},       {"1.2.3", "is no size"}, {"8 Gi", "is no size"},
-      {"9999999999Ei", "too large"}, {"8Ei", "is too large"}, {".", "is no size"},
-      {"+", "is no size"},           {"+-1", "is no size"},   {"1e", "is no size"},
-      {"1e+-3", "is no size"},       {"1e9Ki", "is no size"}, {"1e999", "is no size"},
-      {"1e99", "is too large"},      {"1ki", "is no size"},   {"123456789012345678901", "too many digits"}};
+      {"8GB", "'8GB' is no size"},   {"", "is no size"},
+      {"Gi", "is no size"},          {"-1Gi", "is negative"},
+      {"1.2.3", "is no size"},       {"8 Gi", "is no size"},
+      {"9999999999Ei", "too large"}, {"8Ei", "is too large"},
+      {".", "is no size"},           {"+", "is no size"},
+      {"+-1", "is no size"},         {"1e", "is no size"},
+      {"1e+-3", "is no size"},       {"1e9Ki", "is no size"},
+      {"1e999", "is no size"},       {"1e99", "is too large"},
+      {"1ki", "is no size"},         {"123456789012345678901", "too many digits"}};
   for (const auto& [text, why] : bad) {
     EXPECT_EQ(quantity_bytes(text).status().code(), Code::kInvalidArgument) << text;
     EXPECT_THAT(quantity_bytes(text).status().text(), HasSubstr(why)) << text;

@@ -11,7 +11,10 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Object smallest() {
-  return test::from_yaml("metadata: {namespace: chat, name: main, uid: u-1, generation: 3}\nspec: {memory: {size: 8Gi}}").at(0);
+  return test::from_yaml(
+             "metadata: {namespace: chat, name: main, uid: u-1, generation: 3}\nspec: {memory: "
+             "{size: 8Gi}}")
+      .at(0);
 }
 
 Object with_spec(const std::string& yaml) {
@@ -38,12 +41,15 @@ TEST(ParsePool, TheSmallestGetsEveryDefault) {
 }
 
 TEST(ParsePool, TakesOverWhatIsWritten) {
-  const Result<CachePool> pool = parse_pool(with_spec(
-      "{placement: Node, memory: {size: 4Gi, hugepages: 1Gi, numa: '1'}, disk: {size: 100Gi, volume: hostPath, hostPath: /mnt/d, "
-      "ttl: 12h, "
-      "admitAfter: 3, write: through}, backendRef: {name: b, prefix: p}, backendWrite: {policy: popular, rate: 200Mi, ttl: 7d}, "
-      "chunkTokens: 512, image: i:1, node: {nodeSelector: {gpu: 'yes'}, tolerations: [{operator: Exists}]}, engine: {flags: "
-      "false}}"));
+  const Result<CachePool> pool =
+      parse_pool(with_spec("{placement: Node, memory: {size: 4Gi, hugepages: 1Gi, numa: '1'}, "
+                           "disk: {size: 100Gi, volume: hostPath, hostPath: /mnt/d, "
+                           "ttl: 12h, "
+                           "admitAfter: 3, write: through}, backendRef: {name: b, prefix: p}, "
+                           "backendWrite: {policy: popular, rate: 200Mi, ttl: 7d}, "
+                           "chunkTokens: 512, image: i:1, node: {nodeSelector: {gpu: 'yes'}, "
+                           "tolerations: [{operator: Exists}]}, engine: {flags: "
+                           "false}}"));
   ASSERT_TRUE(pool.ok()) << pool.status().text();
   EXPECT_EQ(pool->spec.placement, Placement::kNode);
   EXPECT_EQ(pool->spec.memory.hugepages, Hugepages::k1Gi);
@@ -64,21 +70,28 @@ TEST(ParsePool, TakesOverWhatIsWritten) {
 // The field as the user writes it, the fault, and the remedy.
 TEST(ParsePool, WhatIsWrongIsNamed) {
   const std::pair<const char*, const char*> bad[] = {
-      {"{memory: {size: 8GB}}", "spec.memory.size: '8GB' is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi or 1.5Gi"},
+      {"{memory: {size: 8GB}}",
+       "spec.memory.size: '8GB' is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi or "
+       "1.5Gi"},
       {"{memory: {size: null}}", "spec.memory.size: is missing: write a size"},
       {"{memory: {size: 7}}", "spec.memory.size: '7' is out of range: 16Mi to 16384Gi"},
       {"{memory: {size: true}}", "spec.memory.size: is boolean: must be quantity"},
-      {"{memory: {size: 1.1Gi, hugepages: 2Mi}}", "spec.memory.size: '1.1Gi' is no multiple of memory.hugepages"},
+      {"{memory: {size: 1.1Gi, hugepages: 2Mi}}",
+       "spec.memory.size: '1.1Gi' is no multiple of memory.hugepages"},
       {"{memory: {size: 1Mi}}", "spec.memory.size: '1Mi' is out of range: 16Mi to 16384Gi"},
-      {"{memory: {size: 1025Mi, hugepages: 2Mi}}", "spec.memory.size: '1025Mi' is no multiple of memory.hugepages"},
+      {"{memory: {size: 1025Mi, hugepages: 2Mi}}",
+       "spec.memory.size: '1025Mi' is no multiple of memory.hugepages"},
       {"{memory: {hugepages: 4Ki}}", "spec.memory.hugepages: '4Ki' is not one of: none, 2Mi, 1Gi"},
       {"{memory: {numa: all}}", "spec.memory.numa: 'all' is not one of"},
       {"{memory: 8Gi}", "spec.memory.size: is missing"},
       {"{placement: node}", "spec.placement: 'node' is not one of: Sidecar, Node"},
       {"{disk: {size: 10Mi}}", "spec.disk.size: '10Mi' is out of range"},
-      {"{disk: {size: 10Gi, volume: hostPath, hostPath: mnt}}", "spec.disk.hostPath: must be an absolute path"},
-      {"{disk: {size: 10Gi, volume: hostPath, hostPath: /mnt}}", "spec.disk.volume: hostPath is for placement Node"},
-      {"{placement: Node, disk: {size: 10Gi, volume: ephemeral}}", "spec.disk.volume: ephemeral is for placement Sidecar"},
+      {"{disk: {size: 10Gi, volume: hostPath, hostPath: mnt}}",
+       "spec.disk.hostPath: must be an absolute path"},
+      {"{disk: {size: 10Gi, volume: hostPath, hostPath: /mnt}}",
+       "spec.disk.volume: hostPath is for placement Node"},
+      {"{placement: Node, disk: {size: 10Gi, volume: ephemeral}}",
+       "spec.disk.volume: ephemeral is for placement Sidecar"},
       {"{disk: {size: 10Gi, ttl: 12}}", "spec.disk.ttl: is number: must be string"},
       {"{disk: {size: 10Gi, ttl: 12w}}", "spec.disk.ttl: '12w' is no duration"},
       {"{disk: {size: 10Gi, ttl: 99999d}}", "spec.disk.ttl: '99999d' is no duration"},
@@ -91,11 +104,14 @@ TEST(ParsePool, WhatIsWrongIsNamed) {
       {"{node: {tolerations: {}}}", "spec.node.tolerations: is object: must be array"},
       {"{image: \"a\\nb\"}", "spec.image: holds a control character"},
       {"{resources: {limits: {memory: 8Gi}}}",
-       "spec.resources.limits.memory: '8Gi' is below the need of memory.size: remove the limit, or set at least 8576Mi"},
+       "spec.resources.limits.memory: '8Gi' is below the need of memory.size: remove the limit, or "
+       "set at least 8576Mi"},
       {"{resources: {limits: {memory: 20Gi}, requests: {memory: 21Gi}}}",
        "spec.resources.requests.memory: '21Gi' is above the limit, 20Gi"},
-      {"{resources: {requests: {memory: 9Gi}}}", "spec.resources.requests.memory: '9Gi' is above the limit"},
-      {"{resources: {limits: {cpu: 500m}, requests: {cpu: 1}}}", "spec.resources.requests.cpu: '1' is above the limit, 500m"},
+      {"{resources: {requests: {memory: 9Gi}}}",
+       "spec.resources.requests.memory: '9Gi' is above the limit"},
+      {"{resources: {limits: {cpu: 500m}, requests: {cpu: 1}}}",
+       "spec.resources.requests.cpu: '1' is above the limit, 500m"},
       {"{resources: {limits: {cpu: many}}}", "spec.resources.limits.cpu: 'many' is no size"}};
   for (const auto& [spec, why] : bad) {
     const Result<CachePool> pool = parse_pool(with_spec(spec));
@@ -106,9 +122,10 @@ TEST(ParsePool, WhatIsWrongIsNamed) {
 }
 
 TEST(ParsePool, TakesOverWhatPodsAreGiven) {
-  const Result<CachePool> pool = parse_pool(with_spec(
-      "{injection: {userIds: Platform, payloadResources: {limits: {memory: 96Mi}}, labels: {example.com/team: chat, empty: ''}, "
-      "annotations: {a: 'b c'}}}"));
+  const Result<CachePool> pool =
+      parse_pool(with_spec("{injection: {userIds: Platform, payloadResources: {limits: {memory: "
+                           "96Mi}}, labels: {example.com/team: chat, empty: ''}, "
+                           "annotations: {a: 'b c'}}}"));
   ASSERT_TRUE(pool.ok()) << pool.status().text();
   EXPECT_EQ(pool->spec.injection.user_ids, UserIdSource::kPlatform);
   EXPECT_EQ(pool->spec.injection.payload_resources["limits"]["memory"], "96Mi");
@@ -126,18 +143,22 @@ TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
       {"{labels: {a/b/c: d}}", "spec.injection.labels.a/b/c: is no key"},
       {"{labels: {-a: d}}", "spec.injection.labels.-a: is no key"},
       {"{labels: {A.example/b: d}}", "spec.injection.labels.A.example/b: is no key"},
-      {"{labels: {larder.dev/pool: d}}", "spec.injection.labels.larder.dev/pool: is a key of Larder's own"},
+      {"{labels: {larder.dev/pool: d}}",
+       "spec.injection.labels.larder.dev/pool: is a key of Larder's own"},
       {"{labels: {a: 7}}", "spec.injection.labels.a: must be text"},
       {"{labels: {a: 'b c'}}", "spec.injection.labels.a: has a value that no label can have"},
-      {"{annotations: {larder.dev/config: d}}", "spec.injection.annotations.larder.dev/config: is a key of Larder's own"},
+      {"{annotations: {larder.dev/config: d}}",
+       "spec.injection.annotations.larder.dev/config: is a key of Larder's own"},
       {"{annotations: []}", "spec.injection.annotations: is array: must be object"},
       {"{payloadResources: {limits: {memory: 16Mi}}}",
-       "spec.injection.payloadResources.limits.memory: '16Mi' is below the need of the copy: remove the limit, or set at least "
+       "spec.injection.payloadResources.limits.memory: '16Mi' is below the need of the copy: "
+       "remove the limit, or set at least "
        "32Mi"},
       {"{payloadResources: {requests: {cpu: 2}, limits: {cpu: 1}}}",
        "spec.injection.payloadResources.requests.cpu: '2' is above the limit, 1"}};
   for (const auto& [injection, why] : bad) {
-    const Result<CachePool> pool = parse_pool(with_spec(std::string("{injection: ") + injection + "}"));
+    const Result<CachePool> pool =
+        parse_pool(with_spec(std::string("{injection: ") + injection + "}"));
     ASSERT_FALSE(pool.ok()) << injection;
     EXPECT_THAT(pool.status().text(), StartsWith(why)) << injection;
   }
@@ -145,19 +166,21 @@ TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
 
 TEST(ParsePool, WhateverStandsInItNothingIsThrown) {
   for (const char* text :
-       {"null", "[]", "{}", "{\"spec\":[]}", "{\"spec\":{\"memory\":[]}}", "{\"spec\":{\"memory\":{\"size\":{}}}}",
+       {"null", "[]", "{}", "{\"spec\":[]}", "{\"spec\":{\"memory\":[]}}",
+        "{\"spec\":{\"memory\":{\"size\":{}}}}",
         "{\"metadata\":7,\"spec\":{\"memory\":{\"size\":\"1Gi\"},\"resources\":{\"limits\":[]}}}"})
     static_cast<void>(parse_pool(*parse_json(text)));
 }
 
 TEST(ParsePool, SizesAreQuantities) {
-  const std::pair<const char*, std::uint64_t> good[] = {{"1.5Gi", 3ULL << 29},      {"0.5Ti", 1ULL << 39},
-                                                        {"8589934592", 8ULL << 30}, {"'8589934592'", 8ULL << 30},
-                                                        {"2e9", 2'000'000'000},     {"4G", 4'000'000'000}};
+  const std::pair<const char*, std::uint64_t> good[] = {
+      {"1.5Gi", 3ULL << 29},        {"0.5Ti", 1ULL << 39},  {"8589934592", 8ULL << 30},
+      {"'8589934592'", 8ULL << 30}, {"2e9", 2'000'000'000}, {"4G", 4'000'000'000}};
   for (const auto& [written, bytes] : good) {
     const std::string size = written;
     const Result<CachePool> pool =
-        parse_pool(with_spec("{memory: {size: " + size + "}, disk: {size: " + size + "}, backendWrite: {rate: " + size + "}}"));
+        parse_pool(with_spec("{memory: {size: " + size + "}, disk: {size: " + size +
+                             "}, backendWrite: {rate: " + size + "}}"));
     ASSERT_TRUE(pool.ok()) << size << pool.status().text();
     EXPECT_EQ(pool->spec.memory.size_bytes, bytes) << size;
     EXPECT_EQ(pool->spec.disk->size_bytes, bytes) << size;
@@ -173,10 +196,12 @@ TEST(ParsePool, AMemoryLimitMayBeANumber) {
 TEST(OwnMemory, HugePagesAreNotOfTheMemoryLimit) {
   const CachePool small = *parse_pool(smallest());
   const CachePool huge = *parse_pool(with_spec("{memory: {hugepages: 2Mi}}"));
-  EXPECT_EQ(least_memory_limit(small.spec) - least_memory_limit(huge.spec), small.spec.memory.size_bytes);
+  EXPECT_EQ(least_memory_limit(small.spec) - least_memory_limit(huge.spec),
+            small.spec.memory.size_bytes);
   EXPECT_GE(least_memory_limit(huge.spec), own_memory_bytes(huge.spec));
   EXPECT_EQ(least_memory_limit(huge.spec) % (1 << 20), 0U);
-  EXPECT_GT(own_memory_bytes(parse_pool(with_spec("{disk: {size: 1Ti}}"))->spec), own_memory_bytes(small.spec));
+  EXPECT_GT(own_memory_bytes(parse_pool(with_spec("{disk: {size: 1Ti}}"))->spec),
+            own_memory_bytes(small.spec));
 }
 
 }  // namespace

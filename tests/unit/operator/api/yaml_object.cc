@@ -46,7 +46,9 @@ bool is_plain(const std::string& text) {
 
 std::string quoted(const std::string& text) {
   bool simple = true;
-  for (const char c : text) simple = simple && static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7F;
+  for (const char c : text)
+    simple =
+        simple && static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7F;
   if (!simple) return Object(text).dump();
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
@@ -57,14 +59,17 @@ std::string quoted(const std::string& text) {
 // takes stack for each character.
 bool has_only_lines(const std::string& text) {
   if (text.empty() || text.front() == ' ' || text.front() == '\n') return false;
-  if (!std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); })) return false;
+  if (!std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }))
+    return false;
   const std::size_t second = std::min(text.find('\n'), text.size());
-  return text.find(" \n", second) == std::string::npos && (second == text.size() || text.back() != ' ');
+  return text.find(" \n", second) == std::string::npos &&
+         (second == text.size() || text.back() != ' ');
 }
 
 // As a block, if a block can have the text: such lines, at most one newline at the end.
 std::string block(const std::string& text, const std::string& indent) {
-  if (text.find('\n') == std::string::npos || !has_only_lines(text) || text.ends_with("\n\n")) return "";
+  if (text.find('\n') == std::string::npos || !has_only_lines(text) || text.ends_with("\n\n"))
+    return "";
   std::string lines = text.ends_with('\n') ? "|\n" : "|-\n";
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -82,13 +87,15 @@ std::string inline_scalar(const Object& object) {
 
 // In one line; "" where a text has several.
 std::string in_one_line(const Object& object) {
-  if (object.is_string() && object.get_ref<const std::string&>().find('\n') != std::string::npos) return "";
+  if (object.is_string() && object.get_ref<const std::string&>().find('\n') != std::string::npos)
+    return "";
   if (!object.is_structured()) return inline_scalar(object);
   std::string line;
   for (const auto& [key, value] : object.items()) {
     const std::string element = in_one_line(value);
     if (element.empty()) return "";
-    line += (line.empty() ? "" : ", ") + (object.is_object() ? inline_scalar(key) + ": " : "") + element;
+    line += (line.empty() ? "" : ", ") + (object.is_object() ? inline_scalar(key) + ": " : "") +
+            element;
   }
   return object.is_object() ? "{" + line + "}" : "[" + line + "]";
 }
@@ -103,7 +110,8 @@ bool fits(const Object& object, std::size_t columns, std::string& yaml) {
 }
 
 // `columns`: see to_yaml().
-void write(const Object& object, const std::string& indent, bool in_list, std::size_t columns, std::string& yaml) {
+void write(const Object& object, const std::string& indent, bool in_list, std::size_t columns,
+           std::string& yaml) {
   if (object.is_object() && !object.empty()) {
     bool first = in_list;
     for (const auto& [key, value] : object.items()) {

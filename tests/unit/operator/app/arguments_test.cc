@@ -8,7 +8,8 @@ namespace larder::app {
 namespace {
 
 using Words = std::vector<std::string_view>;
-const std::map<std::string, std::string> kPod{{"POD_NAMESPACE", "larder"}, {"POD_NAME", "larder-operator-1"}};
+const std::map<std::string, std::string> kPod{{"POD_NAMESPACE", "larder"},
+                                              {"POD_NAME", "larder-operator-1"}};
 
 TEST(ArgumentsTest, DefaultsAndThePodsOwnNames) {
   const Result<Arguments> arguments = parse_arguments(Words{"--image=larder:1"}, kPod);
@@ -22,8 +23,10 @@ TEST(ArgumentsTest, DefaultsAndThePodsOwnNames) {
 }
 
 TEST(ArgumentsTest, BothFormsOfAValue) {
-  const Result<Arguments> arguments = parse_arguments(
-      Words{"--image", "larder:1", "--namespace=a", "--leader-elect=false", "--log-level", "debug", "--identity", "x"}, kPod);
+  const Result<Arguments> arguments =
+      parse_arguments(Words{"--image", "larder:1", "--namespace=a", "--leader-elect=false",
+                            "--log-level", "debug", "--identity", "x"},
+                      kPod);
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
   EXPECT_EQ(arguments->image + " " + arguments->ns + " " + arguments->identity, "larder:1 a x");
   EXPECT_FALSE(arguments->leader_elect);
@@ -32,11 +35,14 @@ TEST(ArgumentsTest, BothFormsOfAValue) {
 
 TEST(ArgumentsTest, ARegistryForOtherImages) {
   EXPECT_EQ(parse_arguments(Words{"--image=larder:1"}, kPod)->image_registry, "");
-  EXPECT_EQ(parse_arguments(Words{"--image=larder:1", "--image-registry=m:5000/a"}, kPod)->image_registry, "m:5000/a");
+  EXPECT_EQ(
+      parse_arguments(Words{"--image=larder:1", "--image-registry=m:5000/a"}, kPod)->image_registry,
+      "m:5000/a");
 }
 
 TEST(ArgumentsTest, SecretsForPullingAreAList) {
-  const Result<Arguments> arguments = parse_arguments(Words{"--image=larder:1", "--image-pull-secrets=one,two"}, kPod);
+  const Result<Arguments> arguments =
+      parse_arguments(Words{"--image=larder:1", "--image-pull-secrets=one,two"}, kPod);
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
   EXPECT_EQ(arguments->image_pull_secrets, (std::vector<std::string>{"one", "two"}));
 }
@@ -52,20 +58,24 @@ TEST(ArgumentsTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(refusal({"--image"}), "'--image' needs IMAGE");
   EXPECT_EQ(refusal({"--image=", "--namespace=a"}), "'--image=' needs IMAGE");
   EXPECT_EQ(refusal({"--image", "--namespace=a"}), "'--image' needs IMAGE");
-  EXPECT_EQ(refusal({"--leader-elect=maybe"}), "'--leader-elect=maybe' takes true|false, not 'maybe'");
+  EXPECT_EQ(refusal({"--leader-elect=maybe"}),
+            "'--leader-elect=maybe' takes true|false, not 'maybe'");
   EXPECT_EQ(refusal({"--log-level=loud"}), "'--log-level=loud' takes LEVEL, not 'loud'");
-  EXPECT_EQ(refusal({"--image-pull-secrets=a,,b"}), "'--image-pull-secrets=a,,b' takes NAME,..., not 'a,,b'");
+  EXPECT_EQ(refusal({"--image-pull-secrets=a,,b"}),
+            "'--image-pull-secrets=a,,b' takes NAME,..., not 'a,,b'");
   EXPECT_NE(refusal({}).find("--image is missing"), std::string::npos);
-  EXPECT_NE(parse_arguments(Words{"--image=x"}, {}).status().text().find("POD_NAMESPACE"), std::string::npos);
+  EXPECT_NE(parse_arguments(Words{"--image=x"}, {}).status().text().find("POD_NAMESPACE"),
+            std::string::npos);
 }
 
 TEST(ArgumentsTest, HelpNamesEveryFlag) {
   EXPECT_TRUE(parse_arguments(Words{"--help"}, {})->help);
   EXPECT_TRUE(parse_arguments(Words{"--version"}, {})->version);
   for (const char* flag :
-       {"--namespace", "--image", "--image-pull-secrets", "--kubeconfig", "--leader-elect", "--lease-name", "--identity",
-        "--metrics-address", "--health-address", "--webhook-address", "--webhook-service", "--webhook-configuration",
-        "--certificate-secret", "--certificate-directory", "--log-level", "--version", "--help"})
+       {"--namespace", "--image", "--image-pull-secrets", "--kubeconfig", "--leader-elect",
+        "--lease-name", "--identity", "--metrics-address", "--health-address", "--webhook-address",
+        "--webhook-service", "--webhook-configuration", "--certificate-secret",
+        "--certificate-directory", "--log-level", "--version", "--help"})
     EXPECT_NE(help_text().find(flag), std::string::npos) << flag;
 }
 

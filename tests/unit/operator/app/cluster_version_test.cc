@@ -14,11 +14,14 @@ constexpr std::chrono::milliseconds kAtOnce{1};
 class ClusterVersionTest : public testing::Test {
  protected:
   std::optional<bool> asked() { return await_native_sidecars(api_, stop_.get_token(), kAtOnce); }
-  void is(const char* major, const char* minor) { api_.set_path("/version", {{"major", major}, {"minor", minor}}); }
+  void is(const char* major, const char* minor) {
+    api_.set_path("/version", {{"major", major}, {"minor", minor}});
+  }
   // The first `times` questions end so.
   void fail(int times, Code code) {
     const auto left = std::make_shared<int>(times);
-    api_.set_failures([left, code](const operator_test::FakeApi::Call&) -> std::optional<operator_test::FakeApi::Failure> {
+    api_.set_failures([left, code](const operator_test::FakeApi::Call&)
+                          -> std::optional<operator_test::FakeApi::Failure> {
       if ((*left)-- <= 0) return {};
       return operator_test::FakeApi::Failure{Status(code, "made up")};
     });
@@ -29,7 +32,8 @@ class ClusterVersionTest : public testing::Test {
 };
 
 TEST_F(ClusterVersionTest, NativeSidecarsAreOnFrom129On) {
-  for (const auto& [minor, known] : {std::pair{"28", false}, {"28+", false}, {"29", true}, {"34", true}}) {
+  for (const auto& [minor, known] :
+       {std::pair{"28", false}, {"28+", false}, {"29", true}, {"34", true}}) {
     is("1", minor);
     EXPECT_EQ(asked(), known) << minor;
   }
@@ -42,7 +46,8 @@ TEST_F(ClusterVersionTest, NativeSidecarsAreOnFrom129On) {
 // covers F-234
 TEST_F(ClusterVersionTest, AServerThatDoesNotAnswerYetIsAskedAgain) {
   is("1", "28");
-  for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted, Code::kInternal}) {
+  for (const Code code :
+       {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted, Code::kInternal}) {
     fail(3, code);
     EXPECT_EQ(asked(), false) << code_name(code);
   }

@@ -10,11 +10,13 @@
 namespace larder::app {
 namespace {
 
-std::string get(const std::string& address, const std::string& path, const std::string& host = "localhost") {
+std::string get(const std::string& address, const std::string& path,
+                const std::string& host = "localhost") {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  to.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) return "";
   const std::string request = "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n";
@@ -40,7 +42,8 @@ TEST(PagesTest, HealthIsWhatTheChecksSay) {
   const base::MonotonicClock clock;
   k8s::HealthChecks health;
   bool good = true;
-  health.add(k8s::HealthChecks::Kind::kReady, "mood", [&] { return good ? Status() : Status(Code::kUnavailable, "bad"); });
+  health.add(k8s::HealthChecks::Kind::kReady, "mood",
+             [&] { return good ? Status() : Status(Code::kUnavailable, "bad"); });
   const auto pages = HttpPages::health_at("127.0.0.1:0", health, clock);
   ASSERT_TRUE(pages.ok()) << pages.status().text();
   EXPECT_TRUE(get((*pages)->address(), "/readyz").starts_with("HTTP/1.1 200"));
@@ -57,8 +60,10 @@ TEST(PagesTest, AForeignHostIsRefused) {
   const auto pages = HttpPages::metrics_at(":0", metrics, clock);
   ASSERT_TRUE(pages.ok()) << pages.status().text();
   EXPECT_TRUE(get((*pages)->address(), "/metrics", "evil.example").starts_with("HTTP/1.1 421"));
-  EXPECT_TRUE(get((*pages)->address(), "/metrics", "10.0.0.7:8080").starts_with("HTTP/1.1 200")) << "Prometheus, the kubelet";
-  EXPECT_TRUE(get((*pages)->address(), "/metrics", "larder-metrics.larder-system.svc:8080").starts_with("HTTP/1.1 200"));
+  EXPECT_TRUE(get((*pages)->address(), "/metrics", "10.0.0.7:8080").starts_with("HTTP/1.1 200"))
+      << "Prometheus, the kubelet";
+  EXPECT_TRUE(get((*pages)->address(), "/metrics", "larder-metrics.larder-system.svc:8080")
+                  .starts_with("HTTP/1.1 200"));
 }
 
 TEST(PagesTest, AnAddressThatCannotBeNamesItsFlag) {
@@ -67,7 +72,8 @@ TEST(PagesTest, AnAddressThatCannotBeNamesItsFlag) {
   const auto wrong = HttpPages::metrics_at("nowhere", metrics, clock);
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.status().text(),
-            "--metrics-address 'nowhere' is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464");
+            "--metrics-address 'nowhere' is no address to listen on: HOST:PORT with a port up to "
+            "65535, e.g. 127.0.0.1:9464");
   const auto first = HttpPages::metrics_at("127.0.0.1:0", metrics, clock);
   ASSERT_TRUE(first.ok());
   const auto second = HttpPages::metrics_at((*first)->address(), metrics, clock);

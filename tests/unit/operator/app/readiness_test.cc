@@ -16,7 +16,8 @@ class ReadinessTest : public testing::Test {
  protected:
   // Every list of this kind fails so until the fault is mended.
   void fail(const k8s::Resource& resource, const Status& status) {
-    api_.set_failures([plural = resource.plural, status](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
+    api_.set_failures([plural = resource.plural,
+                       status](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
       if (call.plural != plural) return std::nullopt;
       return FakeApi::Failure{status};
     });
@@ -48,8 +49,9 @@ TEST_F(ReadinessTest, AReplicaThatKnowsItsClusterIsReady) {
 // A pod that is reviewed now would be fitted without these.
 // covers F-224
 TEST_F(ReadinessTest, NoReplicaIsReadyBeforeItHasListedWhatBearsOnAPod) {
-  for (const k8s::Resource* resource : {&k8s::resources::kPools, &k8s::resources::kBackends, &k8s::resources::kNamespaces,
-                                        &k8s::resources::kLimitRanges, &k8s::resources::kQuotas}) {
+  for (const k8s::Resource* resource :
+       {&k8s::resources::kPools, &k8s::resources::kBackends, &k8s::resources::kNamespaces,
+        &k8s::resources::kLimitRanges, &k8s::resources::kQuotas}) {
     fail(*resource, Status(Code::kUnavailable, "503"));
     start();
     EXPECT_TRUE(test::eventually([&] {
@@ -66,7 +68,8 @@ TEST_F(ReadinessTest, NoReplicaIsReadyBeforeItHasListedWhatBearsOnAPod) {
 // The chart was not upgraded with the operator.
 // covers F-223
 TEST_F(ReadinessTest, AnOlderRoleKeepsNoReplicaFromReviews) {
-  for (const k8s::Resource* resource : {&k8s::resources::kNamespaces, &k8s::resources::kLimitRanges, &k8s::resources::kQuotas}) {
+  for (const k8s::Resource* resource :
+       {&k8s::resources::kNamespaces, &k8s::resources::kLimitRanges, &k8s::resources::kQuotas}) {
     fail(*resource, Status(Code::kPermissionDenied, "403"));
     start();
     EXPECT_TRUE(soon_ready()) << resource->plural << ": " << readyz();

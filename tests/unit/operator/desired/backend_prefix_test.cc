@@ -23,7 +23,8 @@ TEST(BackendPrefix, IsOfOnePoolAlone) {
   const std::string words[] = {"a", "b", "a-b", "b-a", "a-b-a", "b-a-b", "a--b"};
   std::set<std::string> seen;
   for (const std::string& ns : words)
-    for (const std::string& name : words) EXPECT_TRUE(seen.insert(prefix(ns, name)).second) << ns << " " << name;
+    for (const std::string& name : words)
+      EXPECT_TRUE(seen.insert(prefix(ns, name)).second) << ns << " " << name;
 }
 
 // No name is cut: two long names with one beginning stay two.

@@ -40,13 +40,17 @@ TEST(Charging, ArenaIsBelowSizeLimitIsBelowContainersLimit) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 300; ++i) {
     const std::uint64_t mib = 16 + random() % (1ULL << (10 + i % 14));
-    const test::PoolCase one = test::pool_case_of("{memory: {size: " + std::to_string(mib) + "Mi}}");
+    const test::PoolCase one =
+        test::pool_case_of("{memory: {size: " + std::to_string(mib) + "Mi}}");
     const Object container = larderd_container(*one.pool, {}, one.defaults);
-    const std::uint64_t arena = mib << 20, limit = bytes_at(container["resources"], "limits.memory");
-    const std::uint64_t size_limit = bytes_at(volume(one, api::kMemoryVolume), "emptyDir.sizeLimit");
+    const std::uint64_t arena = mib << 20,
+                        limit = bytes_at(container["resources"], "limits.memory");
+    const std::uint64_t size_limit =
+        bytes_at(volume(one, api::kMemoryVolume), "emptyDir.sizeLimit");
     EXPECT_GE(size_limit, arena + two_indexes(arena)) << mib;
     EXPECT_GE(limit, size_limit + (128ULL << 20)) << mib << ": no room for larderd itself";
-    EXPECT_EQ(container["resources"]["requests"]["memory"], container["resources"]["limits"]["memory"]);
+    EXPECT_EQ(container["resources"]["requests"]["memory"],
+              container["resources"]["limits"]["memory"]);
   }
 }
 
@@ -56,13 +60,14 @@ TEST(Charging, HugePagesAreAResourceAndOfTheLimitOnlyWhatIsBeside) {
   EXPECT_EQ(resources["limits"]["hugepages-2Mi"], "4Gi");
   EXPECT_EQ(resources["requests"]["hugepages-2Mi"], "4Gi");
   EXPECT_LT(bytes_at(resources, "limits.memory"), 1ULL << 30);
-  EXPECT_GT(bytes_at(resources, "limits.memory"), bytes_at(volume(one, api::kMemoryVolume), "emptyDir.sizeLimit"));
+  EXPECT_GT(bytes_at(resources, "limits.memory"),
+            bytes_at(volume(one, api::kMemoryVolume), "emptyDir.sizeLimit"));
   EXPECT_EQ(volume(one, api::kHugepagesVolume)["emptyDir"]["medium"], "HugePages-2Mi");
 }
 
 TEST(Charging, WhatAUserGivesStaysAndTheRestIsAdded) {
-  const test::PoolCase one =
-      test::pool_case_of("{memory: {size: 1Gi}, resources: {requests: {cpu: 2}, limits: {cpu: 3, memory: 2Gi}}}");
+  const test::PoolCase one = test::pool_case_of(
+      "{memory: {size: 1Gi}, resources: {requests: {cpu: 2}, limits: {cpu: 3, memory: 2Gi}}}");
   const Object resources = larderd_container(*one.pool, {}, one.defaults)["resources"];
   EXPECT_EQ(resources["limits"], (Object{{"cpu", 3}, {"memory", "2Gi"}}));
   EXPECT_EQ(resources["requests"], (Object{{"cpu", 2}, {"memory", "2Gi"}}));

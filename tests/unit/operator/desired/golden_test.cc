@@ -23,15 +23,21 @@ std::string golden(const std::string& name, const char* which) {
 
 // The error of `larderd --check-config`; empty: larderd would start with the configuration.
 std::string refused_by_larderd(const std::string& config) {
-  const std::string file = testing::TempDir() + "/larder_golden." + std::to_string(::getpid()) + ".yaml";
+  const std::string file =
+      testing::TempDir() + "/larder_golden." + std::to_string(::getpid()) + ".yaml";
   std::ofstream(file) << config;
-  FILE* pipe = ::popen((std::string("env -i ") + LARDERD_PATH + " --config " + file + " --check-config 2>&1").c_str(), "r");
+  FILE* pipe =
+      ::popen((std::string("env -i ") + LARDERD_PATH + " --config " + file + " --check-config 2>&1")
+                  .c_str(),
+              "r");
   std::string said;
   char line[512];
   while (std::fgets(line, sizeof(line), pipe) != nullptr) said += line;
   const int status = ::pclose(pipe);
   std::filesystem::remove(file);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "" : said + "(status " + std::to_string(status) + ")";
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0
+             ? ""
+             : said + "(status " + std::to_string(status) + ")";
 }
 
 class GoldenTest : public testing::TestWithParam<std::string> {};
@@ -61,11 +67,12 @@ TEST_P(GoldenTest, LarderdTakesItsConfiguration) {
   EXPECT_EQ(refused_by_larderd(larderd_config(*one.pool, one.backend, one.engine)), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Inputs, GoldenTest, testing::ValuesIn(test::golden_names()), [](const auto& input) {
-  std::string name = input.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Inputs, GoldenTest, testing::ValuesIn(test::golden_names()),
+                         [](const auto& input) {
+                           std::string name = input.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 TEST(CheckConfig, RefusesWhatLarderdWouldNotTake) {
   EXPECT_THAT(refused_by_larderd("memory:\n  size: 8GB\n"), testing::HasSubstr("8GB"));
@@ -74,8 +81,8 @@ TEST(CheckConfig, RefusesWhatLarderdWouldNotTake) {
 // Names are as long, and texts as odd, as the API server allows.
 TEST(CheckConfig, OddNamesAreTakenToo) {
   const test::PoolCase odd = test::pool_case(
-      "{kind: CachePool, metadata: {name: " + std::string(45, 'p') + ", namespace: " + std::string(63, 'n') +
-      "}, spec: {memory: {size: 100M}, backendRef: {name: b}}}\n---\n" +
+      "{kind: CachePool, metadata: {name: " + std::string(45, 'p') + ", namespace: " +
+      std::string(63, 'n') + "}, spec: {memory: {size: 100M}, backendRef: {name: b}}}\n---\n" +
       R"({kind: CacheBackend, metadata: {name: b}, spec: {mode: Sentinel, master: M-1_.x, endpoints: ["[fd00::7]:1", "a_b:2"],
                                                  user: "q\"\\%@:/ü", password: {name: s}, sentinelUser: "\"\\'#:{", sentinelPassword: {name: s}, database: 7, tls: {serverName: "fd00::7"}}})");
   EXPECT_EQ(refused_by_larderd(larderd_config(*odd.pool, odd.backend)), "");

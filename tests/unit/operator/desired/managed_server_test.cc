@@ -43,8 +43,9 @@ class Managed {
  public:
   Managed(const std::string& engine, const std::string& program, const std::string& password) {
     const std::string secret = password.empty() ? "" : ", password: {name: s}";
-    const test::PoolCase one = test::pool_case("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {engine: " + engine +
-                                               ", memory: 1Gi}" + secret + "}}");
+    const test::PoolCase one = test::pool_case(
+        "{kind: CacheBackend, metadata: {name: m}, spec: {managed: {engine: " + engine +
+        ", memory: 1Gi}" + secret + "}}");
     fs::create_directories(folder_ + "/server-auth");
     fs::create_directories(folder_ + "/server");
     set_password(password);
@@ -65,7 +66,9 @@ class Managed {
     std::ofstream(file + ".new") << password << "\n";
     fs::rename(file + ".new", file);
   }
-  std::string ask(const std::string& words) const { return said("redis-cli -p " + port_ + " " + words); }
+  std::string ask(const std::string& words) const {
+    return said("redis-cli -p " + port_ + " " + words);
+  }
   // Whether SIGTERM ends the server in time: Kubernetes knows the server's process, not a shell
   // before it.
   bool ends() {
@@ -76,10 +79,14 @@ class Managed {
     }
     return false;
   }
-  std::string arguments() const { return said("tr '\\0' ' ' < /proc/" + std::to_string(pid_) + "/cmdline"); }
+  std::string arguments() const {
+    return said("tr '\\0' ' ' < /proc/" + std::to_string(pid_) + "/cmdline");
+  }
   int probe() const {
     const std::string script = container_["readinessProbe"]["exec"]["command"][2];
-    const std::string client = container_["command"].dump().find("valkey") != std::string::npos ? "valkey-cli" : "redis-cli";
+    const std::string client = container_["command"].dump().find("valkey") != std::string::npos
+                                   ? "valkey-cli"
+                                   : "redis-cli";
     return std::system(replaced(script, client, "redis-cli -p " + port_).c_str());
   }
 
@@ -87,7 +94,8 @@ class Managed {
   std::string here(std::string text) const {
     text = replaced(text, "/etc/server", folder_ + "/server");
     // The server's own client is not on every machine, and the kubelet takes a minute.
-    text = replaced(replaced(text, "valkey-cli -p 6379", "redis-cli -p " + port_), "redis-cli -p 6379", "redis-cli -p " + port_);
+    text = replaced(replaced(text, "valkey-cli -p 6379", "redis-cli -p " + port_),
+                    "redis-cli -p 6379", "redis-cli -p " + port_);
     text = replaced(text, "sleep 5", "sleep 0.1");
     return replaced(replaced(text, "port 6379", "port " + port_), "dir /data", "dir " + folder_);
   }
@@ -124,8 +132,10 @@ class ManagedServerTest : public testing::TestWithParam<const char*> {
 // The API server drops an empty field, and the wanted object would differ from the present one for
 // ever.
 TEST(ManagedServer, WhatIsLeftOutIsInNoObject) {
-  const test::PoolCase one = test::pool_case("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {memory: 1Gi}}}");
-  EXPECT_EQ(stateful_set(*one.backend, one.defaults).dump().find("imagePullPolicy"), std::string::npos);
+  const test::PoolCase one =
+      test::pool_case("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {memory: 1Gi}}}");
+  EXPECT_EQ(stateful_set(*one.backend, one.defaults).dump().find("imagePullPolicy"),
+            std::string::npos);
 }
 
 TEST_P(ManagedServerTest, RunsWithItsConfiguration) {
@@ -134,7 +144,8 @@ TEST_P(ManagedServerTest, RunsWithItsConfiguration) {
   EXPECT_THAT(server.ask("ping"), HasSubstr("PONG"));
   EXPECT_EQ(server.probe(), 0);
   // 9/10 of 1 GiB, less 64 MiB.
-  EXPECT_THAT(server.ask("config get maxmemory"), HasSubstr("899258774")) << server.ask("config get maxmemory");
+  EXPECT_THAT(server.ask("config get maxmemory"), HasSubstr("899258774"))
+      << server.ask("config get maxmemory");
   EXPECT_THAT(server.ask("config get maxmemory-policy"), HasSubstr("allkeys-lru"));
   EXPECT_EQ(server.ask("config get save"), "save\n\n");
   EXPECT_THAT(server.ask("config get protected-mode"), HasSubstr("no"));
@@ -150,7 +161,8 @@ TEST_P(ManagedServerTest, WantsThePasswordAndShowsItNowhere) {
   ::setenv("REDISCLI_AUTH", password.c_str(), 1);
   EXPECT_THAT(server.ask("ping"), HasSubstr("PONG"));
   ::unsetenv("REDISCLI_AUTH");
-  EXPECT_THAT(server.arguments(), testing::AllOf(HasSubstr(GetParam()), testing::Not(HasSubstr("o'd"))));
+  EXPECT_THAT(server.arguments(),
+              testing::AllOf(HasSubstr(GetParam()), testing::Not(HasSubstr("o'd"))));
   EXPECT_TRUE(server.ends());
 }
 
@@ -166,7 +178,8 @@ TEST_P(ManagedServerTest, TakesAChangedPassword) {
     EXPECT_THAT(server.ask("ping"), HasSubstr("NOAUTH"));
     server.set_password(password);
     ::setenv("REDISCLI_AUTH", password.c_str(), 1);
-    for (int tries = 0; tries < 500 && server.ask("ping").find("PONG") == std::string::npos; ++tries)
+    for (int tries = 0; tries < 500 && server.ask("ping").find("PONG") == std::string::npos;
+         ++tries)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_THAT(server.ask("get key"), testing::StrEq("value\n")) << "cached keys stay";
     ::unsetenv("REDISCLI_AUTH");

@@ -32,14 +32,16 @@ void add_pool(const PoolCase& one, std::string& text) {
     text += "--- # larderd's configuration\n|\n";
     std::istringstream lines(desired::larderd_config(pool, one.backend, one.engine));
     for (std::string line; std::getline(lines, line);) text += "  " + line + "\n";
-    add("larderd's container", desired::larderd_container(pool, one.backend, one.defaults, one.engine), text);
+    add("larderd's container",
+        desired::larderd_container(pool, one.backend, one.defaults, one.engine), text);
   }
   add("payload's container", desired::payload_container(pool, one.defaults), text);
-  add(node ? "engine's volumes" : "volumes", node ? desired::engine_volumes(pool) : desired::larderd_volumes(pool, one.backend),
-      text);
+  add(node ? "engine's volumes" : "volumes",
+      node ? desired::engine_volumes(pool) : desired::larderd_volumes(pool, one.backend), text);
   add("engine's mounts", desired::engine_mounts(pool), text);
   add("engine's pod", desired::engine_pod_security(pool), text);
-  for (const Object& object : desired::pool_objects(pool, one.backend, one.defaults)) add(object.at("kind"), object, text);
+  for (const Object& object : desired::pool_objects(pool, one.backend, one.defaults))
+    add(object.at("kind"), object, text);
   if (!node) return;
   for (const Object& object : desired::freeing_objects(pool, one.defaults))
     add(object.at("kind").get<std::string>() + ", once the pool is deleted", object, text);
@@ -63,7 +65,8 @@ PoolCase pool_case(const std::string& yaml) {
 
 PoolCase pool_case_of(const std::string& pool_spec, const std::string& backend_spec) {
   std::string yaml = "{kind: CachePool, metadata: {name: main}, spec: " + pool_spec + "}\n";
-  if (!backend_spec.empty()) yaml += "---\n{kind: CacheBackend, metadata: {name: shared}, spec: " + backend_spec + "}\n";
+  if (!backend_spec.empty())
+    yaml += "---\n{kind: CacheBackend, metadata: {name: shared}, spec: " + backend_spec + "}\n";
   return pool_case(yaml);
 }
 
@@ -71,23 +74,30 @@ Object pod_of(const PoolCase& one) {
   const api::CachePool& pool = *one.pool;
   if (pool.spec.placement == api::Placement::kNode) {
     const Object set = desired::daemon_set(pool, one.backend, one.defaults);
-    Object pod{
-        {"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"name", "node-pod"}}}, {"spec", set["spec"]["template"]["spec"]}};
+    Object pod{{"apiVersion", "v1"},
+               {"kind", "Pod"},
+               {"metadata", {{"name", "node-pod"}}},
+               {"spec", set["spec"]["template"]["spec"]}};
     return pod;
   }
   Object security = desired::engine_pod_security(pool);
-  security.update({{"runAsNonRoot", true}, {"runAsUser", 1000}, {"seccompProfile", {{"type", "RuntimeDefault"}}}});
-  const Object engine_security{{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", Object::array({"ALL"})}}}};
+  security.update({{"runAsNonRoot", true},
+                   {"runAsUser", 1000},
+                   {"seccompProfile", {{"type", "RuntimeDefault"}}}});
+  const Object engine_security{{"allowPrivilegeEscalation", false},
+                               {"capabilities", {{"drop", Object::array({"ALL"})}}}};
   const Object engine{{"name", "vllm"},
                       {"image", "vllm:1"},
                       {"securityContext", engine_security},
                       {"volumeMounts", desired::engine_mounts(pool)}};
-  Object spec{{"securityContext", security},
-              {"hostNetwork", one.engine.host_network},
-              {"containers", Object::array({engine})},
-              {"initContainers", Object::array({desired::payload_container(pool, one.defaults),
-                                                desired::larderd_container(pool, one.backend, one.defaults, one.engine)})},
-              {"volumes", desired::larderd_volumes(pool, one.backend)}};
+  Object spec{
+      {"securityContext", security},
+      {"hostNetwork", one.engine.host_network},
+      {"containers", Object::array({engine})},
+      {"initContainers",
+       Object::array({desired::payload_container(pool, one.defaults),
+                      desired::larderd_container(pool, one.backend, one.defaults, one.engine)})},
+      {"volumes", desired::larderd_volumes(pool, one.backend)}};
   const std::string config = desired::larderd_config(pool, one.backend, one.engine);
   const Object annotations{{std::string(api::kConfigAnnotation), config}};
   return Object{{"apiVersion", "v1"},
@@ -100,7 +110,8 @@ std::string built(const PoolCase& one) {
   std::string text;
   if (one.pool) add_pool(one, text);
   if (one.backend && !one.pool)
-    for (const Object& object : desired::backend_objects(*one.backend, one.defaults)) add(object.at("kind"), object, text);
+    for (const Object& object : desired::backend_objects(*one.backend, one.defaults))
+      add(object.at("kind"), object, text);
   return text;
 }
 

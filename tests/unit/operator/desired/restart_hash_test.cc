@@ -14,10 +14,12 @@ namespace larder::desired {
 namespace {
 
 constexpr const char* kBackend = "{endpoints: ['r:6379'], password: {name: s}}";
-constexpr const char* kPool = "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared}}";
+constexpr const char* kPool =
+    "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared}}";
 
 config::Config loaded(const test::PoolCase& one) {
-  const std::string file = testing::TempDir() + "/larder_hash." + std::to_string(::getpid()) + ".yaml";
+  const std::string file =
+      testing::TempDir() + "/larder_hash." + std::to_string(::getpid()) + ".yaml";
   std::ofstream(file) << larderd_config(*one.pool, one.backend);
   const Result<config::Config> config = config::load(file, {});
   std::filesystem::remove(file);
@@ -31,16 +33,17 @@ std::string hash(const test::PoolCase& one) {
 
 TEST(RestartHash, IsOfWhatLarderdDoesNotTakeOverWhileItRuns) {
   const std::string head = "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared}, ";
-  const std::string pools[] = {head + "backendWrite: {policy: popular}}",
-                               head + "backendWrite: {rate: 200Mi}}",
-                               head + "backendWrite: {ttl: 7d}}",
-                               "{memory: {size: 1Gi}, disk: {size: 10Gi, write: through}, backendRef: {name: shared}}",
-                               "{memory: {size: 1Gi}, disk: {size: 10Gi, admitAfter: 2}, backendRef: {name: shared}}",
-                               "{memory: {size: 1Gi}, disk: {size: 10Gi, ttl: 1h}, backendRef: {name: shared}}",
-                               "{memory: {size: 1Gi}, disk: {size: 11Gi}, backendRef: {name: shared}}",
-                               "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared, prefix: p}}",
-                               "{memory: {size: 2Gi}, disk: {size: 10Gi}, backendRef: {name: shared}}",
-                               "{memory: {size: 1Gi, numa: auto}, disk: {size: 10Gi}, backendRef: {name: shared}}"};
+  const std::string pools[] = {
+      head + "backendWrite: {policy: popular}}",
+      head + "backendWrite: {rate: 200Mi}}",
+      head + "backendWrite: {ttl: 7d}}",
+      "{memory: {size: 1Gi}, disk: {size: 10Gi, write: through}, backendRef: {name: shared}}",
+      "{memory: {size: 1Gi}, disk: {size: 10Gi, admitAfter: 2}, backendRef: {name: shared}}",
+      "{memory: {size: 1Gi}, disk: {size: 10Gi, ttl: 1h}, backendRef: {name: shared}}",
+      "{memory: {size: 1Gi}, disk: {size: 11Gi}, backendRef: {name: shared}}",
+      "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared, prefix: p}}",
+      "{memory: {size: 2Gi}, disk: {size: 10Gi}, backendRef: {name: shared}}",
+      "{memory: {size: 1Gi, numa: auto}, disk: {size: 10Gi}, backendRef: {name: shared}}"};
   const test::PoolCase before = test::pool_case_of(kPool, kBackend);
   int live = 0;
   for (const std::string& spec : pools) {
@@ -56,8 +59,11 @@ TEST(RestartHash, IsOfWhatLarderdDoesNotTakeOverWhileItRuns) {
 TEST(RestartHash, IsOfImageSecretsAndSecurityToo) {
   const test::PoolCase before = test::pool_case_of(kPool, kBackend);
   EXPECT_EQ(hash(before), hash(test::pool_case_of(kPool, kBackend)));
-  EXPECT_NE(hash(before), hash(test::pool_case_of(kPool, "{endpoints: ['r:6379'], password: {name: other}}")));
-  EXPECT_NE(hash(before), hash(test::pool_case_of(kPool, "{endpoints: ['r:6379'], password: {name: s}, tls: {caSecret: c}}")));
+  EXPECT_NE(hash(before),
+            hash(test::pool_case_of(kPool, "{endpoints: ['r:6379'], password: {name: other}}")));
+  EXPECT_NE(hash(before),
+            hash(test::pool_case_of(
+                kPool, "{endpoints: ['r:6379'], password: {name: s}, tls: {caSecret: c}}")));
   EXPECT_NE(hash(before), hash(test::pool_case_of(kPool)));
   test::PoolCase upgraded = before;
   upgraded.defaults.image = "larder:0.2.0";
@@ -78,14 +84,16 @@ TEST(RestartHash, IsOfWhatAnEngineIsGivenWhenItsPodIsMade) {
       const test::PoolCase one = test::pool_case_of(head + more + "}");
       return engine_hash(*one.pool, one.defaults);
     };
-    for (const std::string more : {", chunkTokens: 512", ", engine: {container: main}", ", engine: {flags: false}",
-                                   ", image: other", ", podSecurity: {runAsGroup: 7}"}) {
+    for (const std::string more :
+         {", chunkTokens: 512", ", engine: {container: main}", ", engine: {flags: false}",
+          ", image: other", ", podSecurity: {runAsGroup: 7}"}) {
       EXPECT_NE(hash_of_engine(""), hash_of_engine(more)) << placement << more;
       if (placement == "Node") continue;
       EXPECT_NE(hash(before), hash(test::pool_case_of(head + more + "}"))) << more;
     }
     // Larderd of a node is not rolled for settings of its engines.
-    EXPECT_EQ(hash(before) == hash(test::pool_case_of(head + ", chunkTokens: 512}")), placement == "Node");
+    EXPECT_EQ(hash(before) == hash(test::pool_case_of(head + ", chunkTokens: 512}")),
+              placement == "Node");
     EXPECT_EQ(hash_of_engine(""), hash_of_engine(", backendRef: {name: shared}"));
   }
 }

@@ -25,7 +25,8 @@ TEST(Security, IsRestrictedInASidecarAndOnANode) {
   EXPECT_EQ(sidecar["readOnlyRootFilesystem"], true);
   EXPECT_EQ(sidecar["allowPrivilegeEscalation"], false);
   EXPECT_EQ(sidecar["capabilities"], kNothing);
-  const Object node = container(test::pool_case_of("{placement: Node, memory: {size: 1Gi}}"))["securityContext"];
+  const Object node =
+      container(test::pool_case_of("{placement: Node, memory: {size: 1Gi}}"))["securityContext"];
   EXPECT_EQ(node["runAsNonRoot"], true);
   EXPECT_EQ(node["capabilities"], kNothing);
 }
@@ -43,7 +44,8 @@ TEST(Security, OnANodeEachPoolHasAUserAndAGroupOfItsOwn) {
     EXPECT_LT(who.user, std::int64_t{1} << 31);
     EXPECT_EQ(container(one)["securityContext"]["runAsUser"], who.user);
     EXPECT_EQ(container(one)["securityContext"]["runAsGroup"], who.group);
-    EXPECT_EQ(engine_pod_security(*one.pool), (Object{{"supplementalGroups", Object::array({who.group})}}));
+    EXPECT_EQ(engine_pod_security(*one.pool),
+              (Object{{"supplementalGroups", Object::array({who.group})}}));
     seen.insert(who.group);
     one.pool->ns += "-other";
     seen.insert(larderd_user(*one.pool).group);
@@ -54,22 +56,28 @@ TEST(Security, OnANodeEachPoolHasAUserAndAGroupOfItsOwn) {
 // Root for a moment, with the right to give folders away only; of all folders that larderd writes.
 TEST(Security, OnANodeAnInitContainerGivesLarderdItsFolders) {
   const test::PoolCase one = test::pool_case_of(
-      "{placement: Node, memory: {size: 1Gi, hugepages: 1Gi}, disk: {size: 9Gi}, podSecurity: {runAsUser: 7, capabilities: {}}}");
+      "{placement: Node, memory: {size: 1Gi, hugepages: 1Gi}, disk: {size: 9Gi}, podSecurity: "
+      "{runAsUser: 7, capabilities: {}}}");
   const Object pod = daemon_set(*one.pool, {}, one.defaults)["spec"]["template"]["spec"];
   ASSERT_EQ(pod["initContainers"].size(), 1U);
   const Object& init = pod["initContainers"][0];
   EXPECT_EQ(init["command"],
-            Object::array({"/usr/bin/larderctl", "init-volumes", "7:" + std::to_string(larderd_user(*one.pool).group),
-                           "/run/larder", "/dev/larder", "/dev/larder-huge", "/var/lib/larder"}));
+            Object::array({"/usr/bin/larderctl", "init-volumes",
+                           "7:" + std::to_string(larderd_user(*one.pool).group), "/run/larder",
+                           "/dev/larder", "/dev/larder-huge", "/var/lib/larder"}));
   EXPECT_EQ(init["securityContext"]["runAsUser"], 0);
   EXPECT_EQ(init["securityContext"]["runAsNonRoot"], false);
   EXPECT_EQ(init["securityContext"]["capabilities"]["drop"], kNothing["drop"]);
-  EXPECT_EQ(init["securityContext"]["capabilities"]["add"], Object::array({"CHOWN", "DAC_READ_SEARCH"}));
-  EXPECT_EQ(freeing_daemon_set(*one.pool, one.defaults)["spec"]["template"]["spec"]["initContainers"], pod["initContainers"]);
+  EXPECT_EQ(init["securityContext"]["capabilities"]["add"],
+            Object::array({"CHOWN", "DAC_READ_SEARCH"}));
+  EXPECT_EQ(
+      freeing_daemon_set(*one.pool, one.defaults)["spec"]["template"]["spec"]["initContainers"],
+      pod["initContainers"]);
 }
 
 TEST(Security, AUserMayReplaceFieldsOfIt) {
-  const Object security = container(test::pool_case_of("{memory: {size: 1Gi}, podSecurity: {runAsUser: 7}}"))["securityContext"];
+  const Object security = container(
+      test::pool_case_of("{memory: {size: 1Gi}, podSecurity: {runAsUser: 7}}"))["securityContext"];
   EXPECT_EQ(security["runAsUser"], 7);
   EXPECT_EQ(security["runAsNonRoot"], true);
 }
@@ -77,18 +85,20 @@ TEST(Security, AUserMayReplaceFieldsOfIt) {
 TEST(Security, TheEngineGetsTheGroupOfTheSocketAndAnFsGroupWhereAVolumeIsRoots) {
   const Object usual = engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi}}").pool);
   EXPECT_EQ(usual, (Object{{"supplementalGroups", Object::array({api::kUserGroup})}}));
-  const Object claim =
-      engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi}, disk: {size: 9Gi, volume: ephemeral}}").pool);
+  const Object claim = engine_pod_security(
+      *test::pool_case_of("{memory: {size: 1Gi}, disk: {size: 9Gi, volume: ephemeral}}").pool);
   EXPECT_EQ(claim["fsGroup"], api::kUserGroup);
-  EXPECT_EQ(engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi, hugepages: 2Mi}}").pool), claim);
-  const Object node = engine_pod_security(*test::pool_case_of("{placement: Node, memory: {size: 1Gi, hugepages: 2Mi}}").pool);
+  EXPECT_EQ(engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi, hugepages: 2Mi}}").pool),
+            claim);
+  const Object node = engine_pod_security(
+      *test::pool_case_of("{placement: Node, memory: {size: 1Gi, hugepages: 2Mi}}").pool);
   EXPECT_FALSE(node.contains("fsGroup"));
 }
 
 TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
-  const test::PoolCase one =
-      test::pool_case_of("{memory: {size: 1Gi}, backendRef: {name: shared}}",
-                         "{endpoints: ['r:6379'], password: {name: s}, tls: {caSecret: c, clientSecret: d}}");
+  const test::PoolCase one = test::pool_case_of(
+      "{memory: {size: 1Gi}, backendRef: {name: shared}}",
+      "{endpoints: ['r:6379'], password: {name: s}, tls: {caSecret: c, clientSecret: d}}");
   int sources = 0;
   for (const Object& volume : larderd_volumes(*one.pool, one.backend))
     for (const Object& source : api::at(volume, "projected.sources")) {
@@ -116,10 +126,13 @@ TEST(Probes, OfAnEnginesPodAskTheSupervisorAtItsSocket) {
     const Object larderd = container(one);
     EXPECT_EQ(larderd["startupProbe"]["exec"]["command"], command("started"));
     EXPECT_EQ(larderd["livenessProbe"]["exec"]["command"], command("alive"));
-    EXPECT_FALSE(larderd.contains("readinessProbe")) << "a late answer would take the engine out of its Service";
+    EXPECT_FALSE(larderd.contains("readinessProbe"))
+        << "a late answer would take the engine out of its Service";
     EXPECT_EQ(larderd.contains("ports"), !host_network);
-    EXPECT_EQ(larderd["command"][5], host_network ? "/run/larder/main.supervisor" : ":9465") << "for the operator";
-    EXPECT_EQ(larderd["command"].back(), "/run/larder/main.supervisor") << "the only one that an older larderd takes";
+    EXPECT_EQ(larderd["command"][5], host_network ? "/run/larder/main.supervisor" : ":9465")
+        << "for the operator";
+    EXPECT_EQ(larderd["command"].back(), "/run/larder/main.supervisor")
+        << "the only one that an older larderd takes";
   }
   EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \"\""));
   one.engine.host_network = false;
@@ -129,7 +142,8 @@ TEST(Probes, OfAnEnginesPodAskTheSupervisorAtItsSocket) {
 // A node's pod is larderd alone: its rollout goes by larderd's answers.
 TEST(Probes, OfANodesPodAskLarderd) {
   const test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}");
-  const Object ready = Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.admin", "ready"});
+  const Object ready =
+      Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.admin", "ready"});
   EXPECT_EQ(container(one)["readinessProbe"]["exec"]["command"], ready);
   EXPECT_EQ(container(one)["startupProbe"]["exec"]["command"], ready);
   EXPECT_EQ(container(one)["command"].back(), "--watch-config");
@@ -139,22 +153,27 @@ TEST(Probes, OfANodesPodAskLarderd) {
 TEST(Probes, NoneOfAnythingThatIsMadeForAPodGoesOverTheNetwork) {
   for (const char* spec : {"{memory: {size: 1Gi}}", "{placement: Node, memory: {size: 1Gi}}"}) {
     const std::string text = container(test::pool_case_of(spec)).dump();
-    for (const char* kind : {"httpGet", "tcpSocket", "grpc", "lifecycle"}) EXPECT_EQ(text.find(kind), std::string::npos) << kind;
+    for (const char* kind : {"httpGet", "tcpSocket", "grpc", "lifecycle"})
+      EXPECT_EQ(text.find(kind), std::string::npos) << kind;
   }
 }
 
 TEST(Payload, TakesTheResourcesOfThePool) {
   const auto resources = [](const std::string& wanted, const std::string& more = "") {
-    const test::PoolCase one =
-        test::pool_case_of("{memory: {size: 1Gi}, injection: {payloadResources: " + wanted + "}" + more + "}");
+    const test::PoolCase one = test::pool_case_of(
+        "{memory: {size: 1Gi}, injection: {payloadResources: " + wanted + "}" + more + "}");
     return payload_container(*one.pool, one.defaults)["resources"];
   };
-  EXPECT_EQ(resources("{}"), (Object{{"requests", {{"cpu", "10m"}, {"memory", "64Mi"}}}, {"limits", {{"memory", "64Mi"}}}}));
-  EXPECT_EQ(resources("{requests: {cpu: 1, memory: 128Mi}}"),
-            (Object{{"requests", {{"cpu", 1}, {"memory", "128Mi"}}}, {"limits", {{"memory", "128Mi"}}}}));
+  EXPECT_EQ(resources("{}"), (Object{{"requests", {{"cpu", "10m"}, {"memory", "64Mi"}}},
+                                     {"limits", {{"memory", "64Mi"}}}}));
+  EXPECT_EQ(
+      resources("{requests: {cpu: 1, memory: 128Mi}}"),
+      (Object{{"requests", {{"cpu", 1}, {"memory", "128Mi"}}}, {"limits", {{"memory", "128Mi"}}}}));
   EXPECT_EQ(resources("{limits: {cpu: 5m, memory: 32Mi}}"),
-            (Object{{"requests", {{"cpu", "5m"}, {"memory", "32Mi"}}}, {"limits", {{"cpu", "5m"}, {"memory", "32Mi"}}}}));
-  EXPECT_EQ(resources("{requests: {cpu: 3}}", ", resources: {limits: {cpu: 2}}")["limits"]["cpu"], 3);
+            (Object{{"requests", {{"cpu", "5m"}, {"memory", "32Mi"}}},
+                    {"limits", {{"cpu", "5m"}, {"memory", "32Mi"}}}}));
+  EXPECT_EQ(resources("{requests: {cpu: 3}}", ", resources: {limits: {cpu: 2}}")["limits"]["cpu"],
+            3);
 }
 
 TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {
@@ -166,14 +185,18 @@ TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {
 
 // A registry with authentication: a pod that pulls our images has its Secret.
 TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
-  test::PoolCase one =
-      test::pool_case_of("{placement: Node, memory: {size: 1Gi}, imagePullSecrets: [{name: theirs}, {name: everywhere}]}");
+  test::PoolCase one = test::pool_case_of(
+      "{placement: Node, memory: {size: 1Gi}, imagePullSecrets: [{name: theirs}, {name: "
+      "everywhere}]}");
   one.defaults.pull_secrets = {"everywhere"};
   const Object both = Object::array({Object{{"name", "everywhere"}}, Object{{"name", "theirs"}}});
   EXPECT_EQ(pull_secrets(one.pool->spec.pull_secrets, one.defaults), both);
-  EXPECT_EQ(daemon_set(*one.pool, {}, one.defaults)["spec"]["template"]["spec"]["imagePullSecrets"], both);
+  EXPECT_EQ(daemon_set(*one.pool, {}, one.defaults)["spec"]["template"]["spec"]["imagePullSecrets"],
+            both);
   test::PoolCase managed = test::pool_case_of("{memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
-  const auto of_server = [&] { return stateful_set(*managed.backend, managed.defaults)["spec"]["template"]["spec"]; };
+  const auto of_server = [&] {
+    return stateful_set(*managed.backend, managed.defaults)["spec"]["template"]["spec"];
+  };
   EXPECT_FALSE(of_server().contains("imagePullSecrets"));
   managed.defaults.pull_secrets = {"everywhere"};
   EXPECT_EQ(of_server()["imagePullSecrets"], Object::array({Object{{"name", "everywhere"}}}));
@@ -181,12 +204,16 @@ TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
 
 // Of one namespace, as both may have the model's name.
 TEST(Node, APoolAndAManagedBackendNeverWantOneObject) {
-  test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
+  test::PoolCase one =
+      test::pool_case_of("{placement: Node, memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
   one.backend->ns = one.pool->ns;
   one.backend->name = "chat";
   std::set<std::string> servers;
-  const auto named = [](const Object& object) { return api::text_at(object, "kind") + "/" + api::name_of(object); };
-  for (const Object& object : backend_objects(*one.backend, one.defaults)) EXPECT_TRUE(servers.insert(named(object)).second);
+  const auto named = [](const Object& object) {
+    return api::text_at(object, "kind") + "/" + api::name_of(object);
+  };
+  for (const Object& object : backend_objects(*one.backend, one.defaults))
+    EXPECT_TRUE(servers.insert(named(object)).second);
   for (const char* name : {"chat", "chat-server", "server-chat", "server.chat", "chat.server"}) {
     one.pool->name = name;
     for (const Object& object : pool_objects(*one.pool, one.backend, one.defaults))
@@ -203,27 +230,35 @@ TEST(Node, EachPoolHasFoldersOfItsOwn) {
     return paths;
   };
   const std::string spec =
-      "{placement: Node, memory: {size: 1Gi, hugepages: 2Mi}, disk: {size: 9Gi, volume: hostPath, hostPath: /mnt/d}}";
+      "{placement: Node, memory: {size: 1Gi, hugepages: 2Mi}, disk: {size: 9Gi, volume: hostPath, "
+      "hostPath: /mnt/d}}";
   test::PoolCase one = test::pool_case_of(spec);
-  EXPECT_THAT(folders(one), testing::UnorderedElementsAre("/run/larder/chat/main", "/dev/shm/larder/chat/main",
-                                                          "/dev/hugepages/larder/chat/main", "/mnt/d/chat/main"));
+  EXPECT_THAT(folders(one),
+              testing::UnorderedElementsAre("/run/larder/chat/main", "/dev/shm/larder/chat/main",
+                                            "/dev/hugepages/larder/chat/main", "/mnt/d/chat/main"));
   for (const Object& volume : engine_volumes(*one.pool))
     if (volume["name"] == api::kRunVolume) {
       EXPECT_EQ(volume["hostPath"]["path"], "/run/larder/chat/main");
     }
   test::PoolCase other = one;
   other.pool->ns = "other";
-  for (const std::string& path : folders(other)) EXPECT_THAT(folders(one), testing::Not(testing::Contains(path)));
+  for (const std::string& path : folders(other))
+    EXPECT_THAT(folders(one), testing::Not(testing::Contains(path)));
 }
 
 TEST(Node, OneNodeAfterTheOtherAndNeverTwoOnOne) {
   const auto strategy = [](const std::string& node) {
-    const test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}" + node + "}");
+    const test::PoolCase one =
+        test::pool_case_of("{placement: Node, memory: {size: 1Gi}" + node + "}");
     return daemon_set(*one.pool, {}, one.defaults)["spec"]["updateStrategy"];
   };
-  EXPECT_EQ(strategy(""), (Object{{"type", "RollingUpdate"}, {"rollingUpdate", {{"maxUnavailable", 1}, {"maxSurge", 0}}}}));
-  EXPECT_EQ(strategy(", node: {updateStrategy: {rollingUpdate: {maxUnavailable: 10%}}}")["rollingUpdate"]["maxUnavailable"],
-            "10%");
+  EXPECT_EQ(strategy(""), (Object{{"type", "RollingUpdate"},
+                                  {"rollingUpdate", {{"maxUnavailable", 1}, {"maxSurge", 0}}}}));
+  EXPECT_EQ(
+      strategy(
+          ", node: {updateStrategy: {rollingUpdate: {maxUnavailable: 10%}}}")["rollingUpdate"]
+                                                                             ["maxUnavailable"],
+      "10%");
   EXPECT_EQ(strategy(", node: {updateStrategy: {type: OnDelete}}"), (Object{{"type", "OnDelete"}}));
 }
 

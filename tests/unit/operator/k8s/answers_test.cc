@@ -8,7 +8,8 @@ namespace larder::k8s {
 namespace {
 
 Response answer(int status, const std::string& reason) {
-  return {status, R"({"kind":"Status","reason":")" + reason + R"(","message":"the server's words"})", ""};
+  return {status,
+          R"({"kind":"Status","reason":")" + reason + R"(","message":"the server's words"})", ""};
 }
 
 TEST(AnswersTest, EachHasItsCode) {
@@ -28,11 +29,13 @@ TEST(AnswersTest, EachHasItsCode) {
   }
   // redirects are not followed
   EXPECT_EQ(status_of(answer(302, ""), "get").code(), Code::kUnavailable);
-  for (const int lasting : {400, 401, 403, 404, 409, 410, 422, 501}) EXPECT_FALSE(is_passing(lasting)) << lasting;
+  for (const int lasting : {400, 401, 403, 404, 409, 410, 422, 501})
+    EXPECT_FALSE(is_passing(lasting)) << lasting;
 }
 
 TEST(AnswersTest, TheServersWordsAreKept) {
-  EXPECT_EQ(status_of(answer(422, "Invalid"), "apply CachePool ml/a").text(), "apply CachePool ml/a: the server's words (422)");
+  EXPECT_EQ(status_of(answer(422, "Invalid"), "apply CachePool ml/a").text(),
+            "apply CachePool ml/a: the server's words (422)");
   EXPECT_EQ(status_of(Response{502, "bad gateway", ""}, "get").text(), "get: bad gateway (502)");
   EXPECT_EQ(status_of(Response{502, "", ""}, "get").text(), "get: no reason given (502)");
   EXPECT_LT(status_of(Response{500, std::string(100'000, 'x'), ""}, "get").text().size(), 2000U);
@@ -41,7 +44,8 @@ TEST(AnswersTest, TheServersWordsAreKept) {
 TEST(AnswersTest, RetryAfterIsSecondsAndBounded) {
   EXPECT_EQ(retry_after("7"), std::chrono::seconds(7));
   EXPECT_EQ(retry_after("4000000000"), std::chrono::minutes(10));
-  for (const char* none : {"", "-1", "1.5", "soon", "99999999999999", "Wed, 21 Oct 2026 07:28:00 GMT"})
+  for (const char* none :
+       {"", "-1", "1.5", "soon", "99999999999999", "Wed, 21 Oct 2026 07:28:00 GMT"})
     EXPECT_EQ(retry_after(none), std::nullopt) << none;
 }
 
@@ -60,7 +64,8 @@ TEST(AnswersTest, PausesGrowToFiveSeconds) {
 TEST(PathsTest, AsTheApiServerNamesThem) {
   EXPECT_EQ(path_of(resources::kPods, "ml", "a"), "/api/v1/namespaces/ml/pods/a");
   EXPECT_EQ(path_of(resources::kPods, ""), "/api/v1/pods");
-  EXPECT_EQ(path_of(resources::kPools, "ml", "a", "status"), "/apis/larder.dev/v1alpha1/namespaces/ml/cachepools/a/status");
+  EXPECT_EQ(path_of(resources::kPools, "ml", "a", "status"),
+            "/apis/larder.dev/v1alpha1/namespaces/ml/cachepools/a/status");
   EXPECT_EQ(path_of(resources::kWebhooks, "ml", "larder"),
             "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/larder");
   EXPECT_EQ(path_of(resources::kPods, "a/b", "../c?d"), "/api/v1/namespaces/a%2Fb/pods/..%2Fc%3Fd");

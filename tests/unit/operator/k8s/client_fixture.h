@@ -24,7 +24,9 @@ inline Credentials credentials_of(const ScriptedServer& server, const std::strin
 
 struct ClientFixture {
   explicit ClientFixture(ScriptedServer::Script script, ClientOptions options = {})
-      : server(std::move(script)), credentials(credentials_of(server)), transport(credentials, clock) {
+      : server(std::move(script)),
+        credentials(credentials_of(server)),
+        transport(credentials, clock) {
     options.metrics = &metrics;
     options.pause = [this](std::chrono::milliseconds pause, const std::stop_token&) {
       const std::lock_guard lock(mutex);

@@ -23,7 +23,9 @@ class CredentialsTest : public testing::Test {
   }
   ~CredentialsTest() override { fs::remove_all(folder_); }
 
-  void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
 
   // Like kubelet: a new folder, and a link that points to the folder from one moment to the next.
   void project(const std::string& version, const std::string& token, const std::string& ca) const {
@@ -37,7 +39,8 @@ class CredentialsTest : public testing::Test {
 
   std::string kubeconfig(const std::string& cluster, const std::string& user) const {
     write("config",
-          "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts:\n- name: here\n  context: {cluster: c, user: u}\n"
+          "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts:\n- name: here\n  "
+          "context: {cluster: c, user: u}\n"
           "clusters:\n- name: c\n  cluster:\n    server: https://example:6443/\n" +
               cluster + "users:\n- name: u\n  user:\n" + user);
     return (folder_ / "config").string();
@@ -78,7 +81,8 @@ TEST_F(CredentialsTest, AServiceAccountIsFollowedAsItRotates) {
 
 TEST_F(CredentialsTest, AFileThatComesAndGoesIsOneLine) {
   write("token", "first");
-  auto source = CredentialSource::from_kubeconfig(kubeconfig("", "    tokenFile: " + (folder_ / "token").string() + "\n"));
+  auto source = CredentialSource::from_kubeconfig(
+      kubeconfig("", "    tokenFile: " + (folder_ / "token").string() + "\n"));
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   base::tell_all_left_out();  // of other tests
   testing::internal::CaptureStderr();
@@ -99,7 +103,9 @@ TEST_F(CredentialsTest, OutsideOfAPodItSaysSo) {
   EXPECT_NE(none.status().text().find("--kubeconfig"), std::string::npos);
   ::setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1);
   ::setenv("KUBERNETES_SERVICE_PORT", "443", 1);
-  EXPECT_NE(CredentialSource::in_cluster(folder_).status().text().find("automountServiceAccountToken"), std::string::npos);
+  EXPECT_NE(
+      CredentialSource::in_cluster(folder_).status().text().find("automountServiceAccountToken"),
+      std::string::npos);
   write("token", "t");
   write("ca.crt", "c");
   EXPECT_EQ((*CredentialSource::in_cluster(folder_))->current()->server, "https://[fd00::1]:443");
@@ -107,9 +113,9 @@ TEST_F(CredentialsTest, OutsideOfAPodItSaysSo) {
 
 TEST_F(CredentialsTest, AKubeconfigWithDataAndFiles) {
   write("key.pem", "KEY");
-  const auto source =
-      CredentialSource::from_kubeconfig(kubeconfig("    certificate-authority-data: Q0EgUEVN\n    tls-server-name: kubernetes\n",
-                                                   "    client-certificate-data: Q0VSVA==\n    client-key: key.pem\n"));
+  const auto source = CredentialSource::from_kubeconfig(
+      kubeconfig("    certificate-authority-data: Q0EgUEVN\n    tls-server-name: kubernetes\n",
+                 "    client-certificate-data: Q0VSVA==\n    client-key: key.pem\n"));
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   const auto now = (*source)->current();
   EXPECT_EQ(now->server, "https://example:6443");
@@ -124,8 +130,8 @@ TEST_F(CredentialsTest, AKubeconfigWithDataAndFiles) {
 
 TEST_F(CredentialsTest, ATokenFileIsFollowed) {
   write("token", "one");
-  const auto source =
-      CredentialSource::from_kubeconfig(kubeconfig("    insecure-skip-tls-verify: true\n", "    tokenFile: token\n"));
+  const auto source = CredentialSource::from_kubeconfig(
+      kubeconfig("    insecure-skip-tls-verify: true\n", "    tokenFile: token\n"));
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   EXPECT_EQ((*source)->current()->token, "one");
   EXPECT_FALSE((*source)->current()->verify);
@@ -135,14 +141,18 @@ TEST_F(CredentialsTest, ATokenFileIsFollowed) {
 
 TEST_F(CredentialsTest, WhatIsNotSupportedIsNamed) {
   for (const std::string field : {"exec", "auth-provider", "username", "as"}) {
-    const auto source = CredentialSource::from_kubeconfig(kubeconfig("", "    " + field + ": {command: aws}\n"));
+    const auto source =
+        CredentialSource::from_kubeconfig(kubeconfig("", "    " + field + ": {command: aws}\n"));
     EXPECT_EQ(source.status().code(), Code::kUnsupported) << field;
-    EXPECT_NE(source.status().text().find("user u has '" + field + "'"), std::string::npos) << source.status().text();
+    EXPECT_NE(source.status().text().find("user u has '" + field + "'"), std::string::npos)
+        << source.status().text();
   }
 }
 
 TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
-  const auto why = [&](const std::string& file) { return CredentialSource::from_kubeconfig(file).status().text(); };
+  const auto why = [&](const std::string& file) {
+    return CredentialSource::from_kubeconfig(file).status().text();
+  };
   EXPECT_NE(why((folder_ / "absent").string()).find("absent"), std::string::npos);
   write("empty", "");
   EXPECT_NE(why((folder_ / "empty").string()).find("kubeconfig"), std::string::npos);
@@ -154,9 +164,12 @@ TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
   EXPECT_NE(why((folder_ / "alias").string()).find("not allowed"), std::string::npos);
   write("none", "contexts: []\n");
   EXPECT_NE(why((folder_ / "none").string()).find("there is no context ''"), std::string::npos);
-  EXPECT_NE(why(kubeconfig("    certificate-authority: nowhere.pem\n", "    token: t\n")).find("cluster c.certificate-authority"),
+  EXPECT_NE(why(kubeconfig("    certificate-authority: nowhere.pem\n", "    token: t\n"))
+                .find("cluster c.certificate-authority"),
             std::string::npos);
-  EXPECT_NE(why(kubeconfig("    certificate-authority-data: '*'\n", "    token: t\n")).find("is no base64"), std::string::npos);
+  EXPECT_NE(why(kubeconfig("    certificate-authority-data: '*'\n", "    token: t\n"))
+                .find("is no base64"),
+            std::string::npos);
 }
 
 // The newline would end the header field of the token, and the rest would be another field.
@@ -166,16 +179,21 @@ TEST_F(CredentialsTest, ATokenIsOneLine) {
     const auto source = CredentialSource::from_kubeconfig(kubeconfig("", user));
     return source.ok() ? "taken: " + (*source)->current()->token : source.status().text();
   };
-  EXPECT_NE(why("    token: \"evil\\r\\nX-Header: 1\"\n").find("user u.token holds a line end"), std::string::npos);
-  EXPECT_NE(why("    token: |\n      t\n").find("user u.token holds a line end"), std::string::npos);
+  EXPECT_NE(why("    token: \"evil\\r\\nX-Header: 1\"\n").find("user u.token holds a line end"),
+            std::string::npos);
+  EXPECT_NE(why("    token: |\n      t\n").find("user u.token holds a line end"),
+            std::string::npos);
   EXPECT_EQ(why("    token: |-\n      t\n"), "taken: t");
   write("token", "evil\r\nX-Header: 1\n");
-  EXPECT_NE(why("    tokenFile: token\n").find("a token is one"), std::string::npos) << "never to ask without one";
+  EXPECT_NE(why("    tokenFile: token\n").find("a token is one"), std::string::npos)
+      << "never to ask without one";
 }
 
 TEST_F(CredentialsTest, JsonIsYamlToo) {
-  write("json", R"({"current-context":"a","contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],)"
-                R"("clusters":[{"name":"c","cluster":{"server":"https://x:1"}}],"users":[{"name":"u","user":{"token":"123"}}]})");
+  write(
+      "json",
+      R"({"current-context":"a","contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],)"
+      R"("clusters":[{"name":"c","cluster":{"server":"https://x:1"}}],"users":[{"name":"u","user":{"token":"123"}}]})");
   const auto source = CredentialSource::from_kubeconfig((folder_ / "json").string());
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   EXPECT_EQ((*source)->current()->token, "123");
@@ -188,7 +206,8 @@ TEST_F(CredentialsTest, ARotatedTokenIsSentAndARefusedOneTriedAgain) {
   ScriptedServer server(each_request([&](Peer& peer, const std::string& request) {
     const std::lock_guard lock(mutex);
     const std::size_t at = request.find("Authorization: ");
-    seen.push_back(at == std::string::npos ? "" : request.substr(at + 15, request.find("\r\n", at) - at - 15));
+    seen.push_back(
+        at == std::string::npos ? "" : request.substr(at + 15, request.find("\r\n", at) - at - 15));
     if (seen.back() == "Bearer new") return peer.answer("{}");
     write("token", "new");  // the token rotates in just this moment
     peer.answer("{}", "401 Unauthorized");

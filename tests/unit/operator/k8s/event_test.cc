@@ -16,7 +16,8 @@ TEST(EventFoldingTest, TheSameAgainIsACount) {
   const EventText text{"pod a", "Warning", "NotInjected", "Injecting", "no engine"};
   EXPECT_EQ(folding.take(text, "e1", 0), Decision::kCreate);
   EXPECT_FALSE(folding.next_ms());
-  for (std::uint64_t at_ms = 1; at_ms <= 1'000; ++at_ms) EXPECT_EQ(folding.take(text, "e2", at_ms), Decision::kCounted);
+  for (std::uint64_t at_ms = 1; at_ms <= 1'000; ++at_ms)
+    EXPECT_EQ(folding.take(text, "e2", at_ms), Decision::kCounted);
   EXPECT_TRUE(folding.due(1'001).empty()) << "not yet";
   EXPECT_EQ(folding.next_ms(), EventFolding::kTellCountMs);
   const auto counts = folding.due(EventFolding::kTellCountMs);
@@ -24,17 +25,22 @@ TEST(EventFoldingTest, TheSameAgainIsACount) {
   EXPECT_EQ(counts[0].id, "e1");
   EXPECT_EQ(counts[0].count, 1'001U);
   EXPECT_TRUE(folding.due(10 * EventFolding::kTellCountMs).empty()) << "nothing new";
-  EXPECT_EQ(folding.take(text, "e3", 20 * EventFolding::kSeriesMs), Decision::kCreate) << "another day's";
+  EXPECT_EQ(folding.take(text, "e3", 20 * EventFolding::kSeriesMs), Decision::kCreate)
+      << "another day's";
 }
 
 TEST(EventFoldingTest, OneObjectCannotFloodUs) {
   EventFolding folding;
   unsigned made = 0;
   for (unsigned i = 0; i < 100; ++i)
-    if (folding.take({"pod a", "Warning", "R", "A", std::to_string(i)}, "e", i) == Decision::kCreate) ++made;
+    if (folding.take({"pod a", "Warning", "R", "A", std::to_string(i)}, "e", i) ==
+        Decision::kCreate)
+      ++made;
   EXPECT_EQ(made, EventFolding::kMostOfOne);
-  EXPECT_EQ(folding.take({"pod b", "Warning", "R", "A", "n"}, "e", 100), Decision::kCreate) << "others are heard";
-  EXPECT_EQ(folding.take({"pod a", "Warning", "R", "A", "later"}, "e", EventFolding::kOneMs), Decision::kCreate);
+  EXPECT_EQ(folding.take({"pod b", "Warning", "R", "A", "n"}, "e", 100), Decision::kCreate)
+      << "others are heard";
+  EXPECT_EQ(folding.take({"pod a", "Warning", "R", "A", "later"}, "e", EventFolding::kOneMs),
+            Decision::kCreate);
 }
 
 TEST(EventFoldingTest, ItStaysSmall) {
@@ -48,7 +54,8 @@ TEST(EventFoldingTest, ItStaysSmall) {
 api::Object pool() {
   return {{"apiVersion", "larder.dev/v1alpha1"},
           {"kind", "CachePool"},
-          {"metadata", {{"namespace", "ml"}, {"name", "chat"}, {"uid", "u1"}, {"labels", {{"a", "b"}}}}}};
+          {"metadata",
+           {{"namespace", "ml"}, {"name", "chat"}, {"uid", "u1"}, {"labels", {{"a", "b"}}}}}};
 }
 
 TEST(EventRecorderTest, WritesWhatPeopleSee) {
@@ -56,15 +63,17 @@ TEST(EventRecorderTest, WritesWhatPeopleSee) {
   base::ManualClock clock;
   Metrics metrics;
   EventRecorder recorder(api, "operator-0", clock, metrics);
-  recorder.record({reference_to(pool()), "Warning", "HugepagesMissing", "Reconciling", "reserve 512 pages"});
+  recorder.record(
+      {reference_to(pool()), "Warning", "HugepagesMissing", "Reconciling", "reserve 512 pages"});
   ASSERT_TRUE(recorder.drain(20'000));
   const auto events = api.all(resources::kEvents, "ml");
   ASSERT_EQ(events.size(), 1U);
   const api::Object& event = events[0];
-  EXPECT_EQ(
-      event["regarding"],
-      (api::Object{
-          {"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", "ml"}, {"name", "chat"}, {"uid", "u1"}}));
+  EXPECT_EQ(event["regarding"], (api::Object{{"apiVersion", "larder.dev/v1alpha1"},
+                                             {"kind", "CachePool"},
+                                             {"namespace", "ml"},
+                                             {"name", "chat"},
+                                             {"uid", "u1"}}));
   EXPECT_EQ(event["type"], "Warning");
   EXPECT_EQ(event["reason"], "HugepagesMissing");
   EXPECT_EQ(event["action"], "Reconciling");
@@ -85,7 +94,8 @@ TEST(EventRecorderTest, RepeatsBecomeOneWithACount) {
   EXPECT_EQ(api.writes(), 1U);
   clock.advance_ms(EventFolding::kTellCountMs);
   recorder.record({reference_to(pool()), "Normal", "Other", "A", "wakes the thread"});
-  for (int waited = 0; waited < 2'000 && api.writes() < 3; ++waited) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int waited = 0; waited < 2'000 && api.writes() < 3; ++waited)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   int counted = 0;
   for (const api::Object& found : api.all(resources::kEvents, "ml"))
     counted += static_cast<int>(api::number_at(found, "series.count"));
@@ -106,7 +116,8 @@ TEST(EventRecorderTest, OneThatIsRefusedIsLoggedWithItsKeys) {
   testing::internal::CaptureStderr();
   {
     EventRecorder recorder(api, "operator-0", clock, metrics);
-    recorder.record({reference_to(pool()), "Warning", "HugepagesMissing", "Reconciling", "reserve 512 pages"});
+    recorder.record(
+        {reference_to(pool()), "Warning", "HugepagesMissing", "Reconciling", "reserve 512 pages"});
     EXPECT_TRUE(recorder.drain(20'000));
   }
   const std::string line = testing::internal::GetCapturedStderr();
@@ -114,8 +125,9 @@ TEST(EventRecorderTest, OneThatIsRefusedIsLoggedWithItsKeys) {
   EXPECT_TRUE(refused);
   const Result<api::Object> parsed = api::parse_json(line);
   ASSERT_TRUE(parsed.ok()) << line;
-  for (const auto& [key, value] : {std::pair{"level", "warning"}, std::pair{"kind", "CachePool"}, std::pair{"namespace", "ml"},
-                                   std::pair{"name", "chat"}, std::pair{"reason", "HugepagesMissing"}})
+  for (const auto& [key, value] :
+       {std::pair{"level", "warning"}, std::pair{"kind", "CachePool"}, std::pair{"namespace", "ml"},
+        std::pair{"name", "chat"}, std::pair{"reason", "HugepagesMissing"}})
     EXPECT_EQ(api::text_at(*parsed, key), value) << line;
 }
 
@@ -137,7 +149,8 @@ TEST(EventRecorderTest, NeverWaitsAndNeverGrows) {
   held = false;
   ASSERT_TRUE(recorder.drain(20'000));
   EXPECT_LE(api.all(resources::kEvents).size(), EventRecorder::kMostWaiting + 1);
-  EXPECT_NE(metrics.text().find(R"(larder_operator_events_total{result="dropped"} 1)"), std::string::npos);
+  EXPECT_NE(metrics.text().find(R"(larder_operator_events_total{result="dropped"} 1)"),
+            std::string::npos);
 }
 
 TEST(EventRecorderTest, FitsTheServersLimits) {
@@ -145,10 +158,12 @@ TEST(EventRecorderTest, FitsTheServersLimits) {
   base::ManualClock clock;
   Metrics metrics;
   EventRecorder recorder(api, std::string(300, 'i'), clock, metrics);
-  api::Object node{{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", std::string(253, 'n')}}}};
+  api::Object node{
+      {"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", std::string(253, 'n')}}}};
   std::string note;
   while (note.size() < 3'000) note += "\xc3\xa4";
-  recorder.record({reference_to(node), "Normal", std::string(200, 'R'), std::string(200, 'A'), note});
+  recorder.record(
+      {reference_to(node), "Normal", std::string(200, 'R'), std::string(200, 'A'), note});
   ASSERT_TRUE(recorder.drain(20'000));
   const auto events = api.all(resources::kEvents, "default");
   ASSERT_EQ(events.size(), 1U);

@@ -9,14 +9,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-const std::string kPod = R"({"kind":"Pod","metadata":{"namespace":"ml","name":"a","resourceVersion":"5"}})";
+const std::string kPod =
+    R"({"kind":"Pod","metadata":{"namespace":"ml","name":"a","resourceVersion":"5"}})";
 
 api::Object pod() {
-  return {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"namespace", "ml"}, {"name", "a"}}}};
+  return {
+      {"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", {{"namespace", "ml"}, {"name", "a"}}}};
 }
 
 std::string failure(int code, const std::string& reason) {
-  return R"({"kind":"Status","reason":")" + reason + R"(","message":"words","code":)" + std::to_string(code) + "}";
+  return R"({"kind":"Status","reason":")" + reason + R"(","message":"words","code":)" +
+         std::to_string(code) + "}";
 }
 
 // The requests to the server, in order.
@@ -48,39 +51,49 @@ TEST(HttpClientTest, EachVerbAsTheServerWantsIt) {
   EXPECT_TRUE(client.get_path("/version").ok());
 
   const std::string path = "/api/v1/namespaces/ml/pods", manager = "?fieldManager=larder-operator";
-  const std::vector<std::string> expected{"GET " + path + "/a HTTP/1.1",
-                                          "POST " + path + manager + " HTTP/1.1",
-                                          "PUT " + path + "/a" + manager + " HTTP/1.1",
-                                          "PATCH " + path + "/a" + manager + "&force=true HTTP/1.1",
-                                          "PATCH " + path + "/a/status" + manager + "&force=true HTTP/1.1",
-                                          "PATCH " + path + "/a" + manager + " HTTP/1.1",
-                                          "DELETE " + path + "/a HTTP/1.1",
-                                          "GET /version HTTP/1.1"};
+  const std::vector<std::string> expected{
+      "GET " + path + "/a HTTP/1.1",
+      "POST " + path + manager + " HTTP/1.1",
+      "PUT " + path + "/a" + manager + " HTTP/1.1",
+      "PATCH " + path + "/a" + manager + "&force=true HTTP/1.1",
+      "PATCH " + path + "/a/status" + manager + "&force=true HTTP/1.1",
+      "PATCH " + path + "/a" + manager + " HTTP/1.1",
+      "DELETE " + path + "/a HTTP/1.1",
+      "GET /version HTTP/1.1"};
   ASSERT_EQ(heard.requests.size(), expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(first_line(heard.requests[i]), expected[i]);
-  EXPECT_NE(heard.requests[3].find("Content-Type: application/apply-patch+yaml\r\n"), std::string::npos);
-  EXPECT_NE(heard.requests[5].find("Content-Type: application/merge-patch+json\r\n"), std::string::npos);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(first_line(heard.requests[i]), expected[i]);
+  EXPECT_NE(heard.requests[3].find("Content-Type: application/apply-patch+yaml\r\n"),
+            std::string::npos);
+  EXPECT_NE(heard.requests[5].find("Content-Type: application/merge-patch+json\r\n"),
+            std::string::npos);
   EXPECT_TRUE(heard.requests[5].ends_with(R"({"x":1})"));
   EXPECT_NE(heard.requests[6].find(R"("preconditions":{"uid":"u1"})"), std::string::npos);
   EXPECT_EQ(fixture.server.connections(), 1) << "one connection served them all";
-  EXPECT_NE(fixture.metrics.text().find(R"(rest_client_requests_total{code="200",method="PATCH"} 3)"), std::string::npos);
+  EXPECT_NE(
+      fixture.metrics.text().find(R"(rest_client_requests_total{code="200",method="PATCH"} 3)"),
+      std::string::npos);
 }
 
 TEST(HttpClientTest, WhatIsGoneNeedNoRemoving) {
   int asked = 0;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string&) {
     ++asked;
-    peer.answer(failure(asked == 1 ? 404 : 409, "x"), asked == 1 ? "404 Not Found" : "409 Conflict");
+    peer.answer(failure(asked == 1 ? 404 : 409, "x"),
+                asked == 1 ? "404 Not Found" : "409 Conflict");
   }));
   EXPECT_TRUE(fixture.client->remove(resources::kPods, "ml", "a", "").ok());
   EXPECT_TRUE(fixture.client->remove(resources::kPods, "ml", "a", "of another").ok());
-  EXPECT_EQ(fixture.client->remove(resources::kPods, "ml", "a", "").code(), Code::kFailedPrecondition);
+  EXPECT_EQ(fixture.client->remove(resources::kPods, "ml", "a", "").code(),
+            Code::kFailedPrecondition);
 }
 
 TEST(HttpClientTest, RetryAfterIsWaitedFor) {
   int asked = 0;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string&) {
-    if (++asked <= 2) return peer.answer(failure(429, "TooManyRequests"), "429 Too Many Requests", "retry-after: 3\r\n");
+    if (++asked <= 2)
+      return peer.answer(failure(429, "TooManyRequests"), "429 Too Many Requests",
+                         "retry-after: 3\r\n");
     peer.answer(kPod);
   }));
   EXPECT_TRUE(fixture.client->get(resources::kPods, "ml", "a").ok());
@@ -114,7 +127,8 @@ TEST(HttpClientTest, WhatTheCallerMustSolveIsNotTriedAgain) {
     ++asked;
     peer.answer(failure(409, "Conflict"), "409 Conflict");
   }));
-  EXPECT_EQ(fixture.client->replace(resources::kPods, pod()).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(fixture.client->replace(resources::kPods, pod()).status().code(),
+            Code::kFailedPrecondition);
   EXPECT_EQ(asked, 1);
 }
 
@@ -122,7 +136,8 @@ TEST(HttpClientTest, NobodyThere) {
   auto fixture = std::make_unique<ClientFixture>([](Peer&, int) {});
   CredentialSource nowhere{Credentials{.server = "http://127.0.0.1:1"}};
   CurlTransport transport(nowhere, fixture->clock);
-  HttpClient client(transport, fixture->clock, {.pause = [](milliseconds, const std::stop_token&) {}});
+  HttpClient client(transport, fixture->clock,
+                    {.pause = [](milliseconds, const std::stop_token&) {}});
   EXPECT_EQ(client.get(resources::kPods, "ml", "a").status().code(), Code::kUnavailable);
 }
 
@@ -145,11 +160,13 @@ TEST(HttpClientTest, SlowAnswersEndAtTheDeadline) {
   ClientFixture fixture(
       [](Peer& peer, int) {
         peer.request();
-        peer.send_pieces("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, ' '), 1, 20);
+        peer.send_pieces(
+            "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, ' '), 1, 20);
       },
       {.deadline = milliseconds(400)});
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_EQ(fixture.client->get(resources::kPods, "ml", "a").status().code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(fixture.client->get(resources::kPods, "ml", "a").status().code(),
+            Code::kDeadlineExceeded);
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
@@ -176,9 +193,12 @@ TEST(HttpClientTest, EndlessHeadersAndBodiesAreCut) {
 TEST(HttpClientTest, AnswersThatAreNoObjects) {
   for (const std::string body : {"", "x", "[]", "1", "null", "{\"a\":", "{} {}"}) {
     ClientFixture fixture(each_request([&](Peer& peer, const std::string&) { peer.answer(body); }));
-    EXPECT_EQ(fixture.client->get(resources::kPods, "ml", "a").status().code(), Code::kInvalidArgument) << body;
+    EXPECT_EQ(fixture.client->get(resources::kPods, "ml", "a").status().code(),
+              Code::kInvalidArgument)
+        << body;
   }
-  ClientFixture deep(each_request([&](Peer& peer, const std::string&) { peer.answer(std::string(100'000, '[')); }));
+  ClientFixture deep(each_request(
+      [&](Peer& peer, const std::string&) { peer.answer(std::string(100'000, '[')); }));
   EXPECT_EQ(deep.client->get(resources::kPods, "ml", "a").status().code(), Code::kInvalidArgument);
 }
 
@@ -212,7 +232,8 @@ TEST(HttpClientTest, NamesCannotLeaveTheirPlace) {
     peer.answer(kPod);
   }));
   EXPECT_TRUE(fixture.client->get(resources::kPods, "ml", "../../secrets/x\r\nX-Evil: 1").ok());
-  EXPECT_EQ(line, "GET /api/v1/namespaces/ml/pods/..%2F..%2Fsecrets%2Fx%0D%0AX-Evil%3A%201 HTTP/1.1");
+  EXPECT_EQ(line,
+            "GET /api/v1/namespaces/ml/pods/..%2F..%2Fsecrets%2Fx%0D%0AX-Evil%3A%201 HTTP/1.1");
 }
 
 class ManualFence final : public Fence {
@@ -223,12 +244,14 @@ class ManualFence final : public Fence {
 
 TEST(FencedClientTest, WritesNothingWhenTheFenceIsDown) {
   ManualFence fence;
-  ClientFixture fixture(each_request([](Peer& peer, const std::string&) { peer.answer(kPod); }), {.fence = &fence});
+  ClientFixture fixture(each_request([](Peer& peer, const std::string&) { peer.answer(kPod); }),
+                        {.fence = &fence});
   HttpClient& client = *fixture.client;
   EXPECT_EQ(client.create(resources::kPods, pod()).status().code(), Code::kFailedPrecondition);
   EXPECT_EQ(client.replace(resources::kPods, pod()).status().code(), Code::kFailedPrecondition);
   EXPECT_EQ(client.apply(resources::kPods, pod(), "").status().code(), Code::kFailedPrecondition);
-  EXPECT_EQ(client.merge(resources::kPods, "ml", "a", {}).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(client.merge(resources::kPods, "ml", "a", {}).status().code(),
+            Code::kFailedPrecondition);
   EXPECT_EQ(client.remove(resources::kPods, "ml", "a", "").code(), Code::kFailedPrecondition);
   EXPECT_EQ(client.remove(resources::kPods, "ml", "a", "uid").code(), Code::kFailedPrecondition);
   EXPECT_EQ(fixture.server.connections(), 0);
@@ -245,7 +268,8 @@ TEST(FencedClientTest, TheServerIsToldHowLongItMayTake) {
                         }),
                         {.fence = &fence});
   EXPECT_TRUE(fixture.client->create(resources::kPods, pod()).ok());
-  EXPECT_EQ(line, "POST /api/v1/namespaces/ml/pods?fieldManager=larder-operator&timeout=7000ms HTTP/1.1");
+  EXPECT_EQ(line,
+            "POST /api/v1/namespaces/ml/pods?fieldManager=larder-operator&timeout=7000ms HTTP/1.1");
 }
 
 TEST(FencedClientTest, AWriteUnderWayIsCutWhenItComesDown) {
@@ -258,7 +282,8 @@ TEST(FencedClientTest, AWriteUnderWayIsCutWhenItComesDown) {
         peer.await_end();
       },
       {.fence = &fence});
-  EXPECT_EQ(fixture.client->create(resources::kPods, pod()).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(fixture.client->create(resources::kPods, pod()).status().code(),
+            Code::kFailedPrecondition);
   EXPECT_EQ(fixture.server.connections(), 1) << "and not tried again";
 }
 

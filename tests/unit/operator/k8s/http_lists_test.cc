@@ -8,25 +8,29 @@ namespace larder::k8s {
 namespace {
 
 std::string item(const std::string& name, std::size_t padding = 0) {
-  return R"({"metadata":{"namespace":"ml","name":")" + name + R"("},"pad":")" + std::string(padding, 'x') + "\"}";
+  return R"({"metadata":{"namespace":"ml","name":")" + name + R"("},"pad":")" +
+         std::string(padding, 'x') + "\"}";
 }
 
-std::string page(const std::string& items, const std::string& next, const std::string& version = "77") {
-  return R"({"kind":"PodList","metadata":{"resourceVersion":")" + version + R"(","continue":")" + next + R"("},"items":[)" +
-         items + "]}";
+std::string page(const std::string& items, const std::string& next,
+                 const std::string& version = "77") {
+  return R"({"kind":"PodList","metadata":{"resourceVersion":")" + version + R"(","continue":")" +
+         next + R"("},"items":[)" + items + "]}";
 }
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-const std::string kExpired = R"({"kind":"Status","code":410,"reason":"Expired","message":"too old"})";
+const std::string kExpired =
+    R"({"kind":"Status","code":410,"reason":"Expired","message":"too old"})";
 
 TEST(HttpListTest, PagesMakeOneList) {
   ClientFixture fixture(each_request([](Peer& peer, const std::string& request) {
                           EXPECT_TRUE(has(first_line(request), "limit=2")) << request;
                           EXPECT_TRUE(has(first_line(request), "labelSelector=a%3Db")) << request;
-                          if (has(request, "continue=t%2F2")) return peer.answer(page(item("c"), ""));
+                          if (has(request, "continue=t%2F2"))
+                            return peer.answer(page(item("c"), ""));
                           peer.answer(page(item("a") + "," + item("b"), "t/2"));
                         }),
                         {.page = 2});
@@ -45,7 +49,8 @@ TEST(HttpListTest, TooOldInTheMiddleBeginsAnew) {
     ++asked;
     if (has(request, "continue=old")) return peer.answer(kExpired, "410 Gone");
     if (has(request, "continue=")) return peer.answer(page(item("d"), ""));
-    peer.answer(asked == 1 ? page(item("deleted meanwhile"), "old", "1") : page(item("c"), "new", "9"));
+    peer.answer(asked == 1 ? page(item("deleted meanwhile"), "old", "1")
+                           : page(item("c"), "new", "9"));
   }));
   const Result<List> list = fixture.client->list(resources::kPods, {});
   ASSERT_TRUE(list.ok()) << list.status().to_string();
@@ -62,7 +67,8 @@ TEST(HttpListTest, AlwaysTooOldEnds) {
 }
 
 TEST(HttpListTest, PagesThatNeverEndAreRefused) {
-  ClientFixture fixture(each_request([&](Peer& peer, const std::string&) { peer.answer(page(item("a"), "same")); }));
+  ClientFixture fixture(
+      each_request([&](Peer& peer, const std::string&) { peer.answer(page(item("a"), "same")); }));
   EXPECT_EQ(fixture.client->list(resources::kPods, {}).status().code(), Code::kInvalidArgument);
 }
 
@@ -85,11 +91,14 @@ TEST(HttpListTest, APageOverTheLimitIsAskedForInSmallerOnes) {
 }
 
 TEST(HttpListTest, WhatIsNoList) {
-  for (const std::string body : {"{}", R"({"items":{}})", R"({"items":[1]})", R"({"items":[[]]})"}) {
+  for (const std::string body :
+       {"{}", R"({"items":{}})", R"({"items":[1]})", R"({"items":[[]]})"}) {
     ClientFixture fixture(each_request([&](Peer& peer, const std::string&) { peer.answer(body); }));
-    EXPECT_EQ(fixture.client->list(resources::kPods, {}).status().code(), Code::kInvalidArgument) << body;
+    EXPECT_EQ(fixture.client->list(resources::kPods, {}).status().code(), Code::kInvalidArgument)
+        << body;
   }
-  ClientFixture none(each_request([&](Peer& peer, const std::string&) { peer.answer(R"({"items":null})"); }));
+  ClientFixture none(
+      each_request([&](Peer& peer, const std::string&) { peer.answer(R"({"items":null})"); }));
   EXPECT_TRUE(none.client->list(resources::kPods, {}).ok());
 }
 
@@ -104,15 +113,17 @@ struct Watched {
 
 Watched watch(HttpClient& client, std::stop_token stop = {}) {
   Watched watched;
-  watched.status = client.watch(resources::kPods, {"ml", "", ""}, "5", std::move(stop),
-                                [&](WatchEvent found) { watched.names.push_back(api::name_of(found.object)); });
+  watched.status =
+      client.watch(resources::kPods, {"ml", "", ""}, "5", std::move(stop),
+                   [&](WatchEvent found) { watched.names.push_back(api::name_of(found.object)); });
   return watched;
 }
 
 TEST(HttpWatchTest, ByteForByte) {
   ClientFixture fixture(each_request([](Peer& peer, const std::string& request) {
     const std::string line = first_line(request);
-    EXPECT_TRUE(has(line, "resourceVersion=5&watch=1&allowWatchBookmarks=true&timeoutSeconds=")) << line;
+    EXPECT_TRUE(has(line, "resourceVersion=5&watch=1&allowWatchBookmarks=true&timeoutSeconds="))
+        << line;
     peer.begin_chunks();
     for (const char c : event("ADDED", "a") + event("DELETED", "b")) peer.chunk(std::string(1, c));
     peer.send("0\r\n\r\n");
@@ -143,7 +154,8 @@ TEST(HttpWatchTest, CutsAreNoEnds) {
 }
 
 TEST(HttpWatchTest, TooOldIsSaidInBothForms) {
-  ClientFixture status(each_request([](Peer& peer, const std::string&) { peer.answer(kExpired, "410 Gone"); }));
+  ClientFixture status(
+      each_request([](Peer& peer, const std::string&) { peer.answer(kExpired, "410 Gone"); }));
   EXPECT_EQ(watch(*status.client).status.code(), Code::kOutOfRange);
   ClientFixture line(each_request([](Peer& peer, const std::string&) {
     peer.begin_chunks();
@@ -158,14 +170,17 @@ TEST(HttpWatchTest, TooOldIsSaidInBothForms) {
 // covers F-236
 TEST(HttpWatchTest, ARetryAfterIsWaitedFor) {
   for (const bool streamed : {false, true}) {
-    ClientFixture fixture(
-        each_request([](Peer& peer, const std::string&) { peer.answer("{}", "429 Too Many Requests", "Retry-After: 7\r\n"); }));
-    const Status status =
-        streamed ? fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}) : watch(*fixture.client).status;
+    ClientFixture fixture(each_request([](Peer& peer, const std::string&) {
+      peer.answer("{}", "429 Too Many Requests", "Retry-After: 7\r\n");
+    }));
+    const Status status = streamed
+                              ? fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {})
+                              : watch(*fixture.client).status;
     EXPECT_EQ(status.code(), Code::kUnavailable) << status.to_string();
     EXPECT_EQ(fixture.pauses, std::vector<std::chrono::milliseconds>{std::chrono::seconds(7)});
   }
-  ClientFixture silent(each_request([](Peer& peer, const std::string&) { peer.answer("{}", "503 Service Unavailable"); }));
+  ClientFixture silent(each_request(
+      [](Peer& peer, const std::string&) { peer.answer("{}", "503 Service Unavailable"); }));
   EXPECT_EQ(watch(*silent.client).status.code(), Code::kUnavailable);
   EXPECT_TRUE(silent.pauses.empty()) << "the informer's own pause is enough";
 }
@@ -191,7 +206,8 @@ TEST(HttpWatchTest, ASilentStreamEnds) {
     peer.await_end();
   });
   const Request request{.path = "/", .silence = std::chrono::milliseconds(100)};
-  const Result<Response> response = fixture.transport.stream(request, [](std::string_view) { return true; });
+  const Result<Response> response =
+      fixture.transport.stream(request, [](std::string_view) { return true; });
   EXPECT_TRUE(response.ok()) << response.status().to_string();
 }
 
@@ -220,13 +236,15 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
     ClientFixture fixture(script);
     return fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code();
   };
-  for (const auto& [status, body] : {std::pair{"422 Unprocessable Entity", kForbidden}, std::pair{"400 Bad Request", kForbidden},
-                                     std::pair{"500 Internal Server Error", kOldEtcd}})
-    EXPECT_EQ(code_for(each_request([&](Peer& peer, const std::string& request) {
-                EXPECT_TRUE(has(request, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
-                peer.answer(body, status);
-              })),
-              Code::kUnsupported)
+  for (const auto& [status, body] :
+       {std::pair{"422 Unprocessable Entity", kForbidden}, std::pair{"400 Bad Request", kForbidden},
+        std::pair{"500 Internal Server Error", kOldEtcd}})
+    EXPECT_EQ(
+        code_for(each_request([&](Peer& peer, const std::string& request) {
+          EXPECT_TRUE(has(request, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
+          peer.answer(body, status);
+        })),
+        Code::kUnsupported)
         << status;
   // As if the API server finds the error behind its first lines.
   EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) {
@@ -242,7 +260,8 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
               peer.send("0\r\n\r\n");
             })),
             Code::kUnsupported);
-  EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) { peer.answer("{}", "403 Forbidden"); })),
+  EXPECT_EQ(code_for(each_request(
+                [](Peer& peer, const std::string&) { peer.answer("{}", "403 Forbidden"); })),
             Code::kPermissionDenied);
   EXPECT_EQ(code_for([](Peer& peer, int) {
               peer.request();
@@ -257,23 +276,29 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
 // server is asked again.
 // covers F-236
 TEST(HttpStreamTest, WhatPassesIsNoWordAboutStreamedLists) {
-  const std::string hiccup = R"({"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: request timed out"})";
+  const std::string hiccup =
+      R"({"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: request timed out"})";
   const auto streamed = [](const ScriptedServer::Script& script) {
     ClientFixture fixture(script);
     return fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code();
   };
-  for (const auto& [status, body, code] : {std::tuple{"429 Too Many Requests", std::string("{}"), Code::kUnavailable},
-                                           std::tuple{"500 Internal Server Error", std::string("{}"), Code::kUnavailable},
-                                           std::tuple{"500 Internal Server Error", hiccup, Code::kUnavailable},
-                                           std::tuple{"502 Bad Gateway", std::string("{}"), Code::kUnavailable},
-                                           std::tuple{"503 Service Unavailable", std::string("{}"), Code::kUnavailable},
-                                           std::tuple{"504 Gateway Timeout", std::string("{}"), Code::kUnavailable},
-                                           std::tuple{"401 Unauthorized", std::string("{}"), Code::kPermissionDenied},
-                                           std::tuple{"410 Gone", kExpired, Code::kOutOfRange}})
-    EXPECT_EQ(streamed(each_request([&](Peer& peer, const std::string&) { peer.answer(body, status); })), code) << status << body;
+  for (const auto& [status, body, code] :
+       {std::tuple{"429 Too Many Requests", std::string("{}"), Code::kUnavailable},
+        std::tuple{"500 Internal Server Error", std::string("{}"), Code::kUnavailable},
+        std::tuple{"500 Internal Server Error", hiccup, Code::kUnavailable},
+        std::tuple{"502 Bad Gateway", std::string("{}"), Code::kUnavailable},
+        std::tuple{"503 Service Unavailable", std::string("{}"), Code::kUnavailable},
+        std::tuple{"504 Gateway Timeout", std::string("{}"), Code::kUnavailable},
+        std::tuple{"401 Unauthorized", std::string("{}"), Code::kPermissionDenied},
+        std::tuple{"410 Gone", kExpired, Code::kOutOfRange}})
+    EXPECT_EQ(
+        streamed(each_request([&](Peer& peer, const std::string&) { peer.answer(body, status); })),
+        code)
+        << status << body;
   for (const auto& [error, code] :
        {std::pair{hiccup, Code::kUnavailable}, std::pair{kExpired, Code::kOutOfRange},
-        std::pair{std::string(R"({"kind":"Status","code":504,"message":"timeout"})"), Code::kUnavailable}})
+        std::pair{std::string(R"({"kind":"Status","code":504,"message":"timeout"})"),
+                  Code::kUnavailable}})
     EXPECT_EQ(streamed(each_request([&](Peer& peer, const std::string&) {
                 peer.begin_chunks();
                 peer.chunk(event("ADDED", "a") + R"({"type":"ERROR","object":)" + error + "}\n");

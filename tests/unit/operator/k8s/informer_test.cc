@@ -24,10 +24,11 @@ bool soon(const std::function<bool()>& holds) {
 }
 
 api::Object pod(const std::string& ns, const std::string& name, int value = 0) {
-  return {{"apiVersion", "v1"},
-          {"kind", "Pod"},
-          {"metadata", {{"namespace", ns}, {"name", name}, {"managedFields", {{{"manager", "x"}}}}}},
-          {"spec", {{"value", value}, {"large", std::string(100, 'x')}}}};
+  return {
+      {"apiVersion", "v1"},
+      {"kind", "Pod"},
+      {"metadata", {{"namespace", ns}, {"name", name}, {"managedFields", {{{"manager", "x"}}}}}},
+      {"spec", {{"value", value}, {"large", std::string(100, 'x')}}}};
 }
 
 // Names with "+", "~" or "-" in front: the informer's changes.
@@ -96,8 +97,9 @@ TEST(InformerTest, CutsAndOldVersionsLoseNothingAndTellNothingTwice) {
       api.forget_versions();
     api.as_user(resources::kPods, pod("ml", "new" + std::to_string(round)));
     api.delete_as_user(resources::kPods, "ml", "p" + std::to_string(round));
-    EXPECT_TRUE(soon([&] { return told.has("+new" + std::to_string(round)) && told.has("-p" + std::to_string(round)); }))
-        << round;
+    EXPECT_TRUE(soon([&] {
+      return told.has("+new" + std::to_string(round)) && told.has("-p" + std::to_string(round));
+    })) << round;
   }
   EXPECT_EQ(told.all().size(), 20U + 6U);
   EXPECT_EQ(informer->all().size(), 20U);
@@ -125,8 +127,9 @@ TEST(InformerTest, NotSyncedBeforeTheServerAnswered) {
 TEST(InformerTest, TheSameFailureIsOneLine) {
   FakeApi api;
   const base::MonotonicClock clock;
-  api.set_failures(
-      [](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kPermissionDenied, "limitranges is forbidden")}; });
+  api.set_failures([](const FakeApi::Call&) {
+    return FakeApi::Failure{Status(Code::kPermissionDenied, "limitranges is forbidden")};
+  });
   base::tell_all_left_out();  // of other tests
   testing::internal::CaptureStderr();
   Told told;
@@ -147,7 +150,8 @@ TEST(InformerTest, AListThatMayComeIsWaitedForAndARefusedOneIsNot) {
   const base::MonotonicClock clock;
   std::atomic<bool> refused = false;
   api.set_failures([&](const FakeApi::Call&) {
-    return FakeApi::Failure{refused ? Status(Code::kPermissionDenied, "403") : Status(Code::kUnavailable, "503")};
+    return FakeApi::Failure{refused ? Status(Code::kPermissionDenied, "403")
+                                    : Status(Code::kUnavailable, "503")};
   });
   base::tell_all_left_out();  // of other tests
   testing::internal::CaptureStderr();
@@ -156,7 +160,9 @@ TEST(InformerTest, AListThatMayComeIsWaitedForAndARefusedOneIsNot) {
   refused = true;
   EXPECT_TRUE(informer->await_settled(kSoonMs));
   EXPECT_FALSE(informer->synced());
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("until then pods are fitted without LimitRanges"), std::string::npos);
+  EXPECT_NE(
+      testing::internal::GetCapturedStderr().find("until then pods are fitted without LimitRanges"),
+      std::string::npos);
   api.set_failures({});
   EXPECT_TRUE(informer->await_sync(kSoonMs)) << "the role was mended";
   EXPECT_TRUE(informer->await_settled(0));
@@ -166,7 +172,8 @@ TEST(InformerTest, AListThatMayComeIsWaitedForAndARefusedOneIsNot) {
 TEST(InformerTest, NoListIsWaitedForLongerThanItsBound) {
   FakeApi api;
   base::ManualClock clock;
-  api.set_failures([](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kUnavailable, "503")}; });
+  api.set_failures(
+      [](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kUnavailable, "503")}; });
   const auto informer = Informer::start(api, limits(), clock);
   clock.advance_ms(Informer::kMostWaitMs - 1);
   EXPECT_FALSE(informer->await_settled(50));
@@ -176,8 +183,8 @@ TEST(InformerTest, NoListIsWaitedForLongerThanItsBound) {
 }
 
 std::string event(const std::string& type, const std::string& name, const std::string& version) {
-  return R"({"type":")" + type + R"(","object":{"metadata":{"namespace":"ml","name":")" + name + R"(","resourceVersion":")" +
-         version + "\"}}}\n";
+  return R"({"type":")" + type + R"(","object":{"metadata":{"namespace":"ml","name":")" + name +
+         R"(","resourceVersion":")" + version + "\"}}}\n";
 }
 
 std::string synced_at(const std::string& version) {
@@ -223,7 +230,8 @@ TEST(InformerTest, GoesOnFromItsBookmarkAndListsAgainWhenThatIsTooOld) {
     }
     if (line.find("sendInitialEvents") != std::string::npos) {
       peer.begin_chunks();
-      peer.chunk(event("ADDED", round == 1 ? "gone" : "a", "3") + synced_at("10") + event("BOOKMARK", "", "15"));
+      peer.chunk(event("ADDED", round == 1 ? "gone" : "a", "3") + synced_at("10") +
+                 event("BOOKMARK", "", "15"));
     } else if (round == 2) {
       peer.begin_chunks();
       peer.chunk(R"({"type":"ERROR","object":{"code":410,"message":"too old"}})"
@@ -246,9 +254,11 @@ TEST(InformerTest, GoesOnFromItsBookmarkAndListsAgainWhenThatIsTooOld) {
 TEST(InformerTest, WithoutStreamedListsItAsksForPages) {
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
     const std::string line = first_line(request);
-    if (line.find("sendInitialEvents") != std::string::npos) return peer.answer("{}", "422 Unprocessable Entity");
+    if (line.find("sendInitialEvents") != std::string::npos)
+      return peer.answer("{}", "422 Unprocessable Entity");
     if (line.find("watch=1") == std::string::npos)
-      return peer.answer(R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"ml","name":"a"}}]})");
+      return peer.answer(
+          R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"ml","name":"a"}}]})");
     EXPECT_NE(line.find("resourceVersion=7"), std::string::npos);
     peer.begin_chunks();
     peer.chunk(event("DELETED", "a", "8"));

@@ -29,13 +29,15 @@ TEST(LeaderElectionTest, AStrangerWhoRewritesTheLeaseFillsNoLog) {
   base::tell_all_left_out();  // of other tests
   testing::internal::CaptureStderr();
   {
-    const LeaderElection election(api, {.ns = "larder", .name = "larder-operator", .identity = "ours", .renew_ms = 1}, monotonic,
-                                  boottime, metrics, [&](bool) { ++changes; });
+    const LeaderElection election(
+        api, {.ns = "larder", .name = "larder-operator", .identity = "ours", .renew_ms = 1},
+        monotonic, boottime, metrics, [&](bool) { ++changes; });
     for (int i = 0; i < 50; ++i) {
       api.as_user(resources::kLeases, lease_of(""));
       EXPECT_TRUE(test::eventually([&] { return election.leads(); }, 10'000, 1));
       const int before = changes;
-      api.as_user(resources::kLeases, lease_of("stranger " + std::string(static_cast<std::size_t>(i % 7), 'x')));
+      api.as_user(resources::kLeases,
+                  lease_of("stranger " + std::string(static_cast<std::size_t>(i % 7), 'x')));
       EXPECT_TRUE(test::eventually([&] { return changes > before; }, 10'000, 1));
     }
   }

@@ -25,7 +25,8 @@ struct Machine {
 
 struct Candidate {
   Candidate(ApiClient& api, const std::string& identity)
-      : lease(api, {.ns = "larder", .name = "larder-operator", .identity = identity}, machine.monotonic, machine.boottime) {}
+      : lease(api, {.ns = "larder", .name = "larder-operator", .identity = identity},
+              machine.monotonic, machine.boottime) {}
   Machine machine;
   LeaderLease lease;
 };
@@ -37,7 +38,8 @@ class LeaseTest : public testing::Test {
     b_.machine.advance_ms(ms);
   }
   std::string holder() const {
-    return api::text_at(*api_.find(resources::kLeases, "larder", "larder-operator"), "spec.holderIdentity");
+    return api::text_at(*api_.find(resources::kLeases, "larder", "larder-operator"),
+                        "spec.holderIdentity");
   }
 
   FakeApi api_;
@@ -72,7 +74,9 @@ TEST_F(LeaseTest, TheOtherTakesOverWithin20sOfADeath) {
   }
   EXPECT_LE(waited_ms, 15'000U);
   EXPECT_EQ(holder(), "b");
-  EXPECT_EQ(api::number_at(*api_.find(resources::kLeases, "larder", "larder-operator"), "spec.leaseTransitions"), 1);
+  EXPECT_EQ(api::number_at(*api_.find(resources::kLeases, "larder", "larder-operator"),
+                           "spec.leaseTransitions"),
+            1);
 }
 
 TEST_F(LeaseTest, WhoWasStoppedMayNotWrite) {
@@ -113,7 +117,8 @@ TEST_F(LeaseTest, ALeaderThatReleasesLetsTheOtherInAtOnce) {
 
 TEST_F(LeaseTest, WithoutTheServerItEndsByItself) {
   a_.lease.step();
-  api_.set_failures([](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kUnavailable, "down")}; });
+  api_.set_failures(
+      [](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kUnavailable, "down")}; });
   for (int i = 0; i < 4; ++i) {
     advance_ms(2'000);
     EXPECT_FALSE(a_.lease.step().status.ok());
@@ -141,8 +146,10 @@ TEST_F(LeaseTest, AnotherHandOnTheLeaseExtendsNothing) {
   a_.lease.step();
   b_.lease.step();
   advance_ms(8'000);
-  api_.as_user(resources::kLeases,
-               {{"metadata", {{"namespace", "larder"}, {"name", "larder-operator"}, {"annotations", {{"x", "y"}}}}}});
+  api_.as_user(
+      resources::kLeases,
+      {{"metadata",
+        {{"namespace", "larder"}, {"name", "larder-operator"}, {"annotations", {{"x", "y"}}}}}});
   b_.lease.step();  // sees another version, counts from now
   advance_ms(1'000);
   const std::uint64_t left_ms = a_.lease.left_ms();
@@ -183,11 +190,13 @@ TEST_F(LeaseTest, AnAnswerThatIsNoLeaseIsAnErrorAndHeldNoLonger) {
 
 TEST_F(LeaseTest, TransitionsBeginAnewBeforeTheyNoLongerFit) {
   const auto transitions_after = [this](std::int64_t before) {
-    api_.as_user(resources::kLeases, {{"metadata", {{"namespace", "larder"}, {"name", "larder-operator"}}},
-                                      {"spec", {{"holderIdentity", ""}, {"leaseTransitions", before}}}});
+    api_.as_user(resources::kLeases,
+                 {{"metadata", {{"namespace", "larder"}, {"name", "larder-operator"}}},
+                  {"spec", {{"holderIdentity", ""}, {"leaseTransitions", before}}}});
     Candidate next{api_, "next"};
     EXPECT_TRUE(next.lease.step().status.ok());
-    return api::number_at(*api_.find(resources::kLeases, "larder", "larder-operator"), "spec.leaseTransitions", -1);
+    return api::number_at(*api_.find(resources::kLeases, "larder", "larder-operator"),
+                          "spec.leaseTransitions", -1);
   };
   EXPECT_EQ(transitions_after(7), 8);
   EXPECT_EQ(transitions_after(std::numeric_limits<std::int32_t>::max()), 0);
@@ -214,7 +223,8 @@ TEST(LeasePropertyTest, NeverTwo) {
       for (Candidate& candidate : candidates) candidate.machine.advance_ms(takes_ms);
       now_ms += takes_ms;
       if (random() % 8 != 0) return std::nullopt;
-      return FakeApi::Failure{Status(Code::kUnavailable, "cut"), call.writes() && random() % 2 == 0};
+      return FakeApi::Failure{Status(Code::kUnavailable, "cut"),
+                              call.writes() && random() % 2 == 0};
     });
     for (int steps = 0; steps < 300; ++steps) {
       const std::uint64_t ms = 100 + random() % 1'000;
@@ -225,7 +235,8 @@ TEST(LeasePropertyTest, NeverTwo) {
         if (stopped[i] || now_ms < next_ms[i]) continue;
         next_ms[i] = now_ms + candidates[i].lease.step().again_ms;
         if (random() % 100 == 0) std::ignore = candidates[i].lease.release();
-        ASSERT_FALSE(candidates[0].lease.held() && candidates[1].lease.held()) << "seed " << seed << " step " << steps;
+        ASSERT_FALSE(candidates[0].lease.held() && candidates[1].lease.held())
+            << "seed " << seed << " step " << steps;
       }
       for (int i = 0; i < 2; ++i) led[i] += candidates[i].lease.held() ? 1 : 0;
     }

@@ -21,8 +21,9 @@ TEST(MetricsTest, HandlesAreTheSameForTheSameLabels) {
   metrics.gauge("g", "help").set(4);
   metrics.histogram("h_seconds", "help", {0.1, 1}).observe(0.5);
   const std::string text = metrics.text();
-  for (const char* line : {"# TYPE c_total counter", R"(c_total{a="1"} 3)", R"(c_total{a="2"} 1)", "g 4",
-                           R"(h_seconds_bucket{le="0.1"} 0)", R"(h_seconds_bucket{le="1"} 1)", "h_seconds_count 1"})
+  for (const char* line :
+       {"# TYPE c_total counter", R"(c_total{a="1"} 3)", R"(c_total{a="2"} 1)", "g 4",
+        R"(h_seconds_bucket{le="0.1"} 0)", R"(h_seconds_bucket{le="1"} 1)", "h_seconds_count 1"})
     EXPECT_TRUE(has(text, line)) << line << "\n" << text;
 }
 
@@ -62,7 +63,8 @@ TEST(MetricsTest, ThreadsMayCountAndReadAtOnce) {
       });
   }
   double sum = 0;
-  for (const char* label : {"0", "1", "2"}) sum += metrics.counter("c_total", "help", {{"a", label}}).value();
+  for (const char* label : {"0", "1", "2"})
+    sum += metrics.counter("c_total", "help", {{"a", label}}).value();
   EXPECT_EQ(sum, 2'000);
 }
 
@@ -77,13 +79,15 @@ TEST(HealthTest, AsKubernetesServersAnswer) {
   EXPECT_EQ(checks.page("/healthz").body, "ok\n");
   const Page bad = checks.page("/readyz");
   EXPECT_EQ(bad.status, 500);
-  EXPECT_EQ(bad.body, "[-]informers failed: unavailable: no list yet\n[+]webhook ok\nreadyz check failed\n");
+  EXPECT_EQ(bad.body,
+            "[-]informers failed: unavailable: no list yet\n[+]webhook ok\nreadyz check failed\n");
   EXPECT_EQ(checks.page("/readyz/webhook").status, 200);
   EXPECT_EQ(checks.page("/readyz/informers").status, 500);
   EXPECT_EQ(checks.page("/readyz/nothing").status, 404);
   synced = true;
   EXPECT_EQ(checks.page("/readyz").body, "ok\n");
-  EXPECT_EQ(checks.page("/readyz?verbose").body, "[+]informers ok\n[+]webhook ok\nreadyz check passed\n");
+  EXPECT_EQ(checks.page("/readyz?verbose").body,
+            "[+]informers ok\n[+]webhook ok\nreadyz check passed\n");
   EXPECT_EQ(checks.page("/").status, 404);
   EXPECT_EQ(checks.page("/readyzzz").status, 404);
   EXPECT_EQ(checks.page("").status, 404);

@@ -32,7 +32,8 @@ class QueueModel {
 
   // Everything that was wanted comes in the end, once each.
   void drain() {
-    for (unsigned rounds = 0; rounds < 10'000 && (order_.queued() + order_.later() + working_.size() > 0); ++rounds) {
+    for (unsigned rounds = 0;
+         rounds < 10'000 && (order_.queued() + order_.later() + working_.size() > 0); ++rounds) {
       if (!working_.empty())
         end(false);
       else if (order_.queued() > 0)
@@ -86,7 +87,8 @@ class QueueModel {
     const Key ended = *std::next(working_.begin(), static_cast<int>(dice(working_.size())));
     working_.erase(ended);
     if (failed) {
-      const std::uint64_t backoff_ms = order_.retry(ended, now_ms_, static_cast<std::uint32_t>(random_()));
+      const std::uint64_t backoff_ms =
+          order_.retry(ended, now_ms_, static_cast<std::uint32_t>(random_()));
       EXPECT_LE(backoff_ms, QueueOrder::kLongestBackoffMs);
       EXPECT_GE(backoff_ms, QueueOrder::kFirstBackoffMs * 3 / 4);
       want_at(ended, now_ms_ + backoff_ms);
@@ -174,7 +176,8 @@ TEST(QueueOrderTest, BackoffDoublesAndBeginsAnew) {
   fresh.done(key(1), 100);
   fresh.add(key(1), 100);
   fresh.take(100);
-  EXPECT_LE(fresh.retry(key(1), 100, 0), QueueOrder::kFirstBackoffMs) << "done() ends a row of failures";
+  EXPECT_LE(fresh.retry(key(1), 100, 0), QueueOrder::kFirstBackoffMs)
+      << "done() ends a row of failures";
 }
 
 }  // namespace

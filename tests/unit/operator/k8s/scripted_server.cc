@@ -29,7 +29,8 @@ std::string Peer::request() {
     const std::size_t head = received_.find("\r\n\r\n");
     if (want == 0 && head != std::string::npos) {
       const std::size_t length = received_.find("Content-Length: ");
-      want = head + 4 + (length < head ? std::strtoul(received_.c_str() + length + 16, nullptr, 10) : 0);
+      want = head + 4 +
+             (length < head ? std::strtoul(received_.c_str() + length + 16, nullptr, 10) : 0);
     }
     if (want != 0 && received_.size() >= want) {
       const std::string request = received_.substr(0, want);
@@ -68,7 +69,8 @@ void Peer::answer(const std::string& body, const std::string& status, const std:
 }
 
 void Peer::begin_chunks(const std::string& fields) {
-  send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + fields + "Transfer-Encoding: chunked\r\n\r\n");
+  send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + fields +
+       "Transfer-Encoding: chunked\r\n\r\n");
 }
 
 void Peer::chunk(std::string_view bytes) {
@@ -89,7 +91,8 @@ ScriptedServer::ScriptedServer(Script script)
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener_.get(), 64) != 0 ||
+  if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      ::listen(listener_.get(), 64) != 0 ||
       ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
     std::abort();
   port_ = ntohs(address.sin_port);
@@ -117,7 +120,8 @@ void ScriptedServer::run() {
 
 ScriptedServer::Script each_request(std::function<void(Peer&, const std::string& request)> answer) {
   return [answer = std::move(answer)](Peer& peer, int) {
-    for (std::string request = peer.request(); !request.empty(); request = peer.request()) answer(peer, request);
+    for (std::string request = peer.request(); !request.empty(); request = peer.request())
+      answer(peer, request);
   };
 }
 

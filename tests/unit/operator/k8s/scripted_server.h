@@ -26,7 +26,8 @@ class Peer {
   bool send(std::string_view bytes);
   // `send`, one piece of `size` bytes at a time.
   bool send_pieces(std::string_view bytes, std::size_t size, unsigned pause_ms = 0);
-  void answer(const std::string& body, const std::string& status = "200 OK", const std::string& fields = "");
+  void answer(const std::string& body, const std::string& status = "200 OK",
+              const std::string& fields = "");
   void begin_chunks(const std::string& fields = "");
   void chunk(std::string_view bytes);
   // Until the client has gone.

@@ -38,17 +38,18 @@ class TlsTest : public testing::Test {
     std::string name = (fs::temp_directory_path() / "larder_tls.XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
     for (const char* ca : {"one", "two"}) {
-      shell("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=" + std::string(ca) +
-            " -days 2 -keyout " + ca + "-ca.key -out " + ca + "-ca.crt");
+      shell("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=" +
+            std::string(ca) + " -days 2 -keyout " + ca + "-ca.key -out " + ca + "-ca.crt");
       shell(
           "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=server -addext "
           "subjectAltName=IP:127.0.0.1,DNS:kubernetes -keyout " +
           std::string(ca) + ".key -out x.csr");
-      shell("openssl x509 -req -in x.csr -copy_extensions copy -days 2 -CA " + std::string(ca) + "-ca.crt -CAkey " + ca +
-            "-ca.key -CAcreateserial -out " + ca + ".crt");
+      shell("openssl x509 -req -in x.csr -copy_extensions copy -days 2 -CA " + std::string(ca) +
+            "-ca.crt -CAkey " + ca + "-ca.key -CAcreateserial -out " + ca + ".crt");
     }
     // s_server -HTTP sends a file as the whole answer.
-    std::ofstream(folder_ / "version") << "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+    std::ofstream(folder_ / "version")
+        << "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
   }
   ~TlsTest() override {
     stop();
@@ -56,7 +57,8 @@ class TlsTest : public testing::Test {
   }
 
   void shell(const std::string& command) const {
-    ASSERT_EQ(std::system(("cd " + folder_.string() + " && " + command + " 2>>log").c_str()), 0) << command;
+    ASSERT_EQ(std::system(("cd " + folder_.string() + " && " + command + " 2>>log").c_str()), 0)
+        << command;
   }
   std::string text(const std::string& name) const {
     std::ostringstream all;
@@ -70,8 +72,10 @@ class TlsTest : public testing::Test {
     pid_ = ::fork();
     if (pid_ == 0) {
       const std::string command =
-          "cd " + folder_.string() + " && exec openssl s_server -quiet -HTTP -accept 127.0.0.1:" + std::to_string(port_) +
-          " -cert " + certificate + ".crt -key " + certificate + ".key " + more + " >>log 2>&1 </dev/null";
+          "cd " + folder_.string() +
+          " && exec openssl s_server -quiet -HTTP -accept 127.0.0.1:" + std::to_string(port_) +
+          " -cert " + certificate + ".crt -key " + certificate + ".key " + more +
+          " >>log 2>&1 </dev/null";
       ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       ::_exit(127);
     }
@@ -81,7 +85,8 @@ class TlsTest : public testing::Test {
       address.sin_family = AF_INET;
       address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
       address.sin_port = htons(static_cast<std::uint16_t>(port_));
-      if (::connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return;
+      if (::connect(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0)
+        return;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     FAIL() << text("log");
@@ -98,7 +103,9 @@ class TlsTest : public testing::Test {
     credentials.ca_pem = ca.empty() ? "" : text(ca + "-ca.crt");
     return credentials;
   }
-  Status ask(CurlTransport& transport) const { return transport.exchange({.path = "/version"}).status(); }
+  Status ask(CurlTransport& transport) const {
+    return transport.exchange({.path = "/version"}).status();
+  }
   Status ask(Credentials credentials) const {
     CredentialSource source(std::move(credentials));
     const base::MonotonicClock clock;
@@ -115,7 +122,8 @@ TEST_F(TlsTest, TrustsItsAuthorityAlone) {
   serve("one");
   EXPECT_TRUE(ask(trusting("one")).ok()) << ask(trusting("one")).to_string();
   EXPECT_EQ(ask(trusting("two")).code(), Code::kPermissionDenied);
-  EXPECT_EQ(ask(trusting("")).code(), Code::kPermissionDenied) << "the image's authorities do not know the server";
+  EXPECT_EQ(ask(trusting("")).code(), Code::kPermissionDenied)
+      << "the image's authorities do not know the server";
   Credentials careless = trusting("");
   careless.verify = false;
   EXPECT_TRUE(ask(careless).ok());

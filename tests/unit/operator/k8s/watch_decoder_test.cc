@@ -7,9 +7,10 @@
 namespace larder::k8s {
 namespace {
 
-std::string event(const std::string& type, const std::string& name, const std::string& version = "1") {
-  return R"({"type":")" + type + R"(","object":{"kind":"Pod","metadata":{"name":")" + name + R"(","resourceVersion":")" +
-         version + "\"}}}\n";
+std::string event(const std::string& type, const std::string& name,
+                  const std::string& version = "1") {
+  return R"({"type":")" + type + R"(","object":{"kind":"Pod","metadata":{"name":")" + name +
+         R"(","resourceVersion":")" + version + "\"}}}\n";
 }
 
 struct Decoded {
@@ -17,9 +18,11 @@ struct Decoded {
   Status status;
 };
 
-Decoded decode(const std::string& bytes, const std::vector<std::size_t>& pieces, std::size_t most = api::kMostBytes) {
+Decoded decode(const std::string& bytes, const std::vector<std::size_t>& pieces,
+               std::size_t most = api::kMostBytes) {
   Decoded decoded;
-  WatchDecoder decoder([&](WatchEvent found) { decoded.names.push_back(api::name_of(found.object)); }, most);
+  WatchDecoder decoder(
+      [&](WatchEvent found) { decoded.names.push_back(api::name_of(found.object)); }, most);
   std::size_t at = 0;
   for (std::size_t i = 0; at < bytes.size(); ++i) {
     decoded.status = decoder.feed(std::string_view(bytes).substr(at, pieces[i % pieces.size()]));
@@ -29,8 +32,8 @@ Decoded decode(const std::string& bytes, const std::vector<std::size_t>& pieces,
 }
 
 TEST(WatchDecoderTest, PiecesDoNotMatter) {
-  const std::string bytes =
-      event("ADDED", "a") + "\r\n\n" + event("MODIFIED", "b ä\\u00e4") + event("DELETED", "c") + event("BOOKMARK", "");
+  const std::string bytes = event("ADDED", "a") + "\r\n\n" + event("MODIFIED", "b ä\\u00e4") +
+                            event("DELETED", "c") + event("BOOKMARK", "");
   const Decoded whole = decode(bytes, {bytes.size()});
   EXPECT_TRUE(whole.status.ok()) << whole.status.to_string();
   EXPECT_EQ(whole.names, (std::vector<std::string>{"a", "b ää", "c", ""}));
@@ -44,19 +47,22 @@ TEST(WatchDecoderTest, PiecesDoNotMatter) {
 }
 
 TEST(WatchDecoderTest, AnErrorEndsIt) {
-  const std::string gone = R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}})";
+  const std::string gone =
+      R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}})";
   const Decoded decoded = decode(event("ADDED", "a") + gone + "\n" + event("ADDED", "b"), {5});
   EXPECT_EQ(decoded.status.code(), Code::kOutOfRange);
   EXPECT_EQ(decoded.status.text(), "watch: too old (410)");
   EXPECT_EQ(decoded.names, std::vector<std::string>{"a"});  // and no byte behind
-  const std::string other = R"({"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}})";
+  const std::string other =
+      R"({"type":"ERROR","object":{"kind":"Status","code":500,"message":"etcd"}})";
   EXPECT_EQ(decode(other + "\n", {100}).status.code(), Code::kUnavailable);
 }
 
 TEST(WatchDecoderTest, WhatIsNoEventIsRefused) {
   for (const std::string line :
-       {"x", "[]", "{}", "1", R"({"type":"ADDED"})", R"({"type":"ADDED","object":[]})", R"({"type":7,"object":{}})",
-        R"({"type":"NEW","object":{}})", R"({"type":"ADDED","object":{}} {})", "\"\\ud800\"", "{\"type\":\xff}"}) {
+       {"x", "[]", "{}", "1", R"({"type":"ADDED"})", R"({"type":"ADDED","object":[]})",
+        R"({"type":7,"object":{}})", R"({"type":"NEW","object":{}})",
+        R"({"type":"ADDED","object":{}} {})", "\"\\ud800\"", "{\"type\":\xff}"}) {
     const Decoded decoded = decode(line + "\n" + event("ADDED", "after"), {3});
     EXPECT_EQ(decoded.status.code(), Code::kInvalidArgument) << line;
     EXPECT_TRUE(decoded.names.empty()) << line;

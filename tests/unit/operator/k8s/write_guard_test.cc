@@ -22,7 +22,9 @@ namespace {
 class TimedFence final : public Fence {
  public:
   explicit TimedFence(std::uint64_t for_ms) : until_ms_(clock_.now_ms() + for_ms) {}
-  std::uint64_t left_ms() const override { return until_ms_ > clock_.now_ms() ? until_ms_ - clock_.now_ms() : 0; }
+  std::uint64_t left_ms() const override {
+    return until_ms_ > clock_.now_ms() ? until_ms_ - clock_.now_ms() : 0;
+  }
 
  private:
   const base::BoottimeClock clock_;

@@ -7,26 +7,30 @@ namespace {
 
 using api::Object;
 
-const Object kBackend{{"metadata", {{"name", "cache"}, {"namespace", "ml"}}},
-                      {"status",
-                       {{"conditions",
-                         {{{"type", "Ready"}, {"status", "True"}, {"reason", "Answers"}, {"message", "Redis 7"}},
-                          {{"type", "CacheServes"},
-                           {"status", "False"},
-                           {"reason", "BackendDegraded"},
-                           {"message", "1 of 1 pods (chat-1): OOM"}}}}}}};
+const Object kBackend{
+    {"metadata", {{"name", "cache"}, {"namespace", "ml"}}},
+    {"status",
+     {{"conditions",
+       {{{"type", "Ready"}, {"status", "True"}, {"reason", "Answers"}, {"message", "Redis 7"}},
+        {{"type", "CacheServes"},
+         {"status", "False"},
+         {"reason", "BackendDegraded"},
+         {"message", "1 of 1 pods (chat-1): OOM"}}}}}}};
 
 // A full Redis: present chunks are found, so the command must not end as if the backend were down.
 TEST(BackendStateTest, OneThatRefusesChunksCanBeUsed) {
-  const BackendState seen = backend_seen(kBackend, {"chat"}, {{"chat-1", "redis://cache:6379", "OOM", true}});
+  const BackendState seen =
+      backend_seen(kBackend, {"chat"}, {{"chat-1", "redis://cache:6379", "OOM", true}});
   EXPECT_FALSE(seen.unusable());
   EXPECT_FALSE(has_problem(seen.findings)) << backend_text(seen);
   EXPECT_NE(backend_text(seen).find("BackendDegraded"), std::string::npos) << backend_text(seen);
-  EXPECT_NE(backend_text(seen).find("1 of 1 larderd read from the backend"), std::string::npos) << backend_text(seen);
+  EXPECT_NE(backend_text(seen).find("1 of 1 larderd read from the backend"), std::string::npos)
+      << backend_text(seen);
 }
 
 TEST(BackendStateTest, OneThatNoPodReachesCannot) {
-  const BackendState seen = backend_seen(kBackend, {"chat"}, {{"chat-1", "redis://cache:6379", "connection refused", false}});
+  const BackendState seen = backend_seen(
+      kBackend, {"chat"}, {{"chat-1", "redis://cache:6379", "connection refused", false}});
   EXPECT_TRUE(seen.unusable());
   EXPECT_NE(backend_text(seen).find("PodsCannotUseIt"), std::string::npos);
 }

@@ -13,14 +13,14 @@ using api::Object;
 using testing::HasSubstr;
 
 PlannedPod planned_of(const std::string& annotations = R"({"larder.dev/pool": "chat"})") {
-  const Object made = {
-      {"apiVersion", "apps/v1"},
-      {"kind", "Deployment"},
-      {"metadata", {{"name", "llm"}, {"namespace", "models"}}},
-      {"spec",
-       {{"replicas", 3},
-        {"template",
-         {{"metadata", {{"annotations", Object::parse(annotations)}}}, {"spec", {{"containers", {{{"name", "vllm"}}}}}}}}}}};
+  const Object made = {{"apiVersion", "apps/v1"},
+                       {"kind", "Deployment"},
+                       {"metadata", {{"name", "llm"}, {"namespace", "models"}}},
+                       {"spec",
+                        {{"replicas", 3},
+                         {"template",
+                          {{"metadata", {{"annotations", Object::parse(annotations)}}},
+                           {"spec", {{"containers", {{{"name", "vllm"}}}}}}}}}}};
   return planned_pods({made}).pods.at(0);
 }
 
@@ -31,14 +31,16 @@ Object stored(Object pod, const std::string& suffix) {
   pod["metadata"]["creationTimestamp"] = "2026-11-25T22:00:00Z";
   pod["status"] = {{"phase", "Pending"}};
   pod["spec"]["volumes"] = {{{"name", "kube-api-access-" + suffix}}};
-  pod["spec"]["containers"][0]["volumeMounts"] = {{{"name", "kube-api-access-" + suffix}, {"mountPath", "/var/run"}}};
+  pod["spec"]["containers"][0]["volumeMounts"] = {
+      {{"name", "kube-api-access-" + suffix}, {"mountPath", "/var/run"}}};
   return pod;
 }
 
 Object injected(Object pod) {
   pod["metadata"]["annotations"]["larder.dev/injected"] = "0.1.0/chat";
   pod["metadata"]["labels"] = {{"larder.dev/pool", "chat"}};
-  pod["spec"]["initContainers"] = {{{"name", "larder-payload"}}, {{"name", "larder"}, {"restartPolicy", "Always"}}};
+  pod["spec"]["initContainers"] = {{{"name", "larder-payload"}},
+                                   {{"name", "larder"}, {"restartPolicy", "Always"}}};
   return pod;
 }
 
@@ -51,7 +53,8 @@ Trial refused(const std::string& words) {
 
 CheckFacts facts_of(Trial with) {
   const PlannedPod planned = planned_of();
-  return {planned, std::move(with), taken(stored(without_larder(planned.pod), "bare1")), {}, {}, {}};
+  return {planned, std::move(with), taken(stored(without_larder(planned.pod), "bare1")), {}, {},
+          {}};
 }
 
 CheckReport report_of(const CheckFacts& facts) {
@@ -63,7 +66,8 @@ std::string reason_of(const Checked& checked) {
 }
 
 TEST(CheckFindings, OnlyWhatLarderChangesIsInTheDiff) {
-  const CheckReport report = report_of(facts_of(taken(injected(stored(planned_of().pod, "with2")))));
+  const CheckReport report =
+      report_of(facts_of(taken(injected(stored(planned_of().pod, "with2")))));
   EXPECT_EQ(report.pods[0].verdict, Verdict::kInjected);
   EXPECT_EQ(check_status(report), 0);
   EXPECT_EQ(check_text(report),
@@ -100,13 +104,18 @@ TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {R"(pods "llm-x" is forbidden: exceeded quota: team, requested: limits.memory=9Gi, used: limits.memory=60Gi, limited: limits.memory=64Gi)",
        "Quota"},
-      {R"(pods "llm-x" is forbidden: failed quota: team: must specify limits.cpu for: larder)", "Quota"},
-      {R"(pods "llm-x" is forbidden: [minimum cpu usage per Container is 100m, but request is 10m])", "LimitRange"},
-      {R"(pods "llm-x" is forbidden: maximum memory usage per Pod is 66Gi, but limit is 70Gi)", "LimitRange"},
-      {R"(pods "llm-x" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes)", "PodSecurity"},
+      {R"(pods "llm-x" is forbidden: failed quota: team: must specify limits.cpu for: larder)",
+       "Quota"},
+      {R"(pods "llm-x" is forbidden: [minimum cpu usage per Container is 100m, but request is 10m])",
+       "LimitRange"},
+      {R"(pods "llm-x" is forbidden: maximum memory usage per Pod is 66Gi, but limit is 70Gi)",
+       "LimitRange"},
+      {R"(pods "llm-x" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes)",
+       "PodSecurity"},
       {R"(pods "llm-x" is forbidden: unable to validate against any security context constraint: [provider restricted-v2: ...])",
        "SecurityContextConstraint"},
-      {R"(admission webhook "policy.example.com" denied the request: no images from there)", "Policy"},
+      {R"(admission webhook "policy.example.com" denied the request: no images from there)",
+       "Policy"},
       {R"(Pod "llm-x" is invalid: spec.containers[0].image: Required value)", "InvalidPod"},
       {R"(something new)", "Refused"}};
   for (const auto& [words, reason] : cases) {
@@ -114,11 +123,13 @@ TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
     Checked checked = check_pod(facts);
     EXPECT_EQ(checked.verdict, Verdict::kRefused);
     EXPECT_EQ(reason_of(checked), reason);
-    EXPECT_EQ(checked.findings[0].what, "the API server refuses the pod because of Larder's additions: " + words);
+    EXPECT_EQ(checked.findings[0].what,
+              "the API server refuses the pod because of Larder's additions: " + words);
     facts.without = refused(words);
     checked = check_pod(facts);
     EXPECT_EQ(reason_of(checked), reason);
-    EXPECT_EQ(checked.findings[0].what, "the API server refuses the pod, with Larder and without: " + words);
+    EXPECT_EQ(checked.findings[0].what,
+              "the API server refuses the pod, with Larder and without: " + words);
     EXPECT_THAT(checked.findings[0].remedy, HasSubstr("without Larder, too"));
     EXPECT_EQ(check_status(report_of(facts)), 1);
   }
@@ -132,9 +143,10 @@ TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
   const std::vector<Case> cases{
       {R"(pods "llm-" is forbidden: error looking up service account models/runner: serviceaccount "runner" not found)",
        "ServiceAccount runner", "create the service account"},
-      {R"(namespaces "models" not found)", "Namespace models", "create the namespace, or name another"},
-      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)", "PriorityClass gpu",
-       "create the PriorityClass"}};
+      {R"(namespaces "models" not found)", "Namespace models",
+       "create the namespace, or name another"},
+      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)",
+       "PriorityClass gpu", "create the PriorityClass"}};
   for (const auto& [words, made, remedy] : cases) {
     CheckFacts facts = facts_of(refused(words));
     facts.without = refused(words);
@@ -143,7 +155,8 @@ TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
     EXPECT_THAT(check_pod(facts).findings.at(0).remedy, HasSubstr("the files create " + made));
   }
   Object pod = stored(planned_of().pod, "x");
-  pod["metadata"]["annotations"]["larder.dev/not-injected"] = R"(there is no CachePool "chat" in namespace "models")";
+  pod["metadata"]["annotations"]["larder.dev/not-injected"] =
+      R"(there is no CachePool "chat" in namespace "models")";
   CheckFacts facts = facts_of(taken(pod));
   EXPECT_EQ(reason_of(check_pod(facts)), "NoSuchPool");
   EXPECT_EQ(check_pod(facts).findings[0].remedy, "");
@@ -160,7 +173,8 @@ TEST(CheckFindings, APodThatIsLeftAloneIsNotWell) {
   EXPECT_EQ(check_status(report), 1);
   EXPECT_EQ(check_text(report),
             "Deployment models/llm: the pods start without a cache.\n"
-            "! LeftAlone: the injector leaves the pod alone: no container of the pod starts vLLM\n\nNo object was created.\n");
+            "! LeftAlone: the injector leaves the pod alone: no container of the pod starts "
+            "vLLM\n\nNo object was created.\n");
 }
 
 TEST(CheckFindings, AnAnnotationBesideTheTemplateIsAMistake) {
@@ -174,7 +188,8 @@ TEST(CheckFindings, AnAnnotationBesideTheTemplateIsAMistake) {
 }
 
 TEST(CheckFindings, APodThatDeclinesAsksForNone) {
-  const PlannedPod planned = planned_of(R"({"larder.dev/pool": "chat", "larder.dev/inject": "false"})");
+  const PlannedPod planned =
+      planned_of(R"({"larder.dev/pool": "chat", "larder.dev/inject": "false"})");
   CheckFacts facts = facts_of(taken(stored(planned.pod, "x")));
   facts.planned = planned;
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
@@ -188,7 +203,8 @@ TEST(CheckFindings, ThatTheInjectorWasNotAskedIsJudgedAsOfAPod) {
   facts.injection->pools = {"chat"};
   facts.injection->planned = true;
   EXPECT_EQ(reason_of(check_pod(facts)), "NoWebhook");
-  facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true, true, "larder-webhook", "larder-system"};
+  facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true,
+                              true, "larder-webhook",       "larder-system"};
   EXPECT_EQ(reason_of(check_pod(facts)), "WebhookNoAnswer");
   for (const Diagnostic& finding : check_pod(facts).findings)
     EXPECT_EQ(finding.remedy.find("recreate the pod"), std::string::npos);
@@ -203,10 +219,12 @@ TEST(CheckFindings, ANamespaceThatAsksIsNamedWhereNothingElseAsks) {
   facts.injection->planned = true;
   facts.injection->namespace_pool = "chat";
   facts.injection->asking = pod_seen(with_pool(facts.with.pod, "chat"));
-  facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true, true, "larder-webhook", "larder-system"};
+  facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true,
+                              true, "larder-webhook",       "larder-system"};
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNoCache);
   EXPECT_EQ(reason_of(check_pod(facts)), "WebhookNoAnswer");
-  EXPECT_THAT(check_text(report_of(facts)), HasSubstr("the namespace asks for caches of pool chat"));
+  EXPECT_THAT(check_text(report_of(facts)),
+              HasSubstr("the namespace asks for caches of pool chat"));
   facts.injection->asking->not_injected = "no container of the pod starts vLLM";
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
   EXPECT_EQ(reason_of(check_pod(facts)), "NotSeenAsEngine");
@@ -237,20 +255,23 @@ TEST(CheckFindings, WhatElseIsSaidOfAPodThatIsTaken) {
   const Checked checked = check_pod(facts);
   EXPECT_EQ(checked.verdict, Verdict::kInjected);
   std::string said;
-  for (const Diagnostic& one : checked.findings) said += std::to_string(static_cast<int>(one.weight)) + one.reason + " ";
+  for (const Diagnostic& one : checked.findings)
+    said += std::to_string(static_cast<int>(one.weight)) + one.reason + " ";
   EXPECT_EQ(said, "1Warning 2Warning 2SecurityContextConstraint 2OneOfMany ");
   EXPECT_FALSE(has_problem(checked.findings));
 }
 
 TEST(CheckFindings, AsYamlAndJson) {
-  const CheckReport report{
-      {check_pod(facts_of(taken(injected(stored(planned_of().pod, "x"))))), check_pod(facts_of(refused("exceeded quota: team")))},
-      {"InferenceService models/i"},
-      ""};
+  const CheckReport report{{check_pod(facts_of(taken(injected(stored(planned_of().pod, "x"))))),
+                            check_pod(facts_of(refused("exceeded quota: team")))},
+                           {"InferenceService models/i"},
+                           ""};
+  EXPECT_THAT(check_yaml(report),
+              testing::StartsWith("# Deployment models/llm, spec.template: the pods get a cache of "
+                                  "pool chat.\napiVersion: v1\n"));
   EXPECT_THAT(
       check_yaml(report),
-      testing::StartsWith("# Deployment models/llm, spec.template: the pods get a cache of pool chat.\napiVersion: v1\n"));
-  EXPECT_THAT(check_yaml(report), HasSubstr("---\n# Deployment models/llm, spec.template: the pods are refused.\n# ! Quota: "));
+      HasSubstr("---\n# Deployment models/llm, spec.template: the pods are refused.\n# ! Quota: "));
   const Object json = Object::parse(check_json(report));
   EXPECT_EQ(json["well"], false);
   EXPECT_EQ(json["checked"][0]["verdict"], "injected");

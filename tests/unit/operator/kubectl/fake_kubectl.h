@@ -39,8 +39,12 @@ class FakeKubectl {
     std::ofstream(program()) << "#!/bin/sh\n" << body;
     std::filesystem::permissions(program(), std::filesystem::perms::owner_all);
   }
-  void serve(const std::string& words, const std::string& answer) const { std::ofstream(file_of(words)) << answer; }
-  void refuse(const std::string& words, const std::string& error) const { std::ofstream(file_of(words) + ".error") << error; }
+  void serve(const std::string& words, const std::string& answer) const {
+    std::ofstream(file_of(words)) << answer;
+  }
+  void refuse(const std::string& words, const std::string& error) const {
+    std::ofstream(file_of(words) + ".error") << error;
+  }
   // Every call's words, a line each.
   std::string calls() const {
     std::stringstream text;

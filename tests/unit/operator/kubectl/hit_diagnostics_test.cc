@@ -34,7 +34,13 @@ Snapshot cold() {
   Snapshot now;
   now.sessions.attached = {{"vllm", 0, 0, false, "aaaa0000"}};
   now.sessions.opened = 2;
-  now.all = {.name = "m", .requests = 100, .requests_hit = 0, .asked = 100'000, .hit = 0, .loaded = 0, .stored = 1000};
+  now.all = {.name = "m",
+             .requests = 100,
+             .requests_hit = 0,
+             .asked = 100'000,
+             .hit = 0,
+             .loaded = 0,
+             .stored = 1000};
   now.memory.chunks = 50;
   now.namespaces = {space("aaaa0000", "dtype: bfloat16\nchunk_tokens: 256\nnone_hash: 11\n")};
   return now;
@@ -64,9 +70,13 @@ std::string first(const HitFacts& facts) {
 TEST(HitFindings, WhyLarderdDoesNotRun) {
   const Snapshot now;
   const auto why = [&](const Object& more) { return first(facts_of(pod(more), now)); };
-  EXPECT_EQ(why(with_larderd({{"name", "larder"}, {"ready", false}, {"lastState", {{"terminated", {{"reason", "OOMKilled"}}}}}})),
+  EXPECT_EQ(why(with_larderd({{"name", "larder"},
+                              {"ready", false},
+                              {"lastState", {{"terminated", {{"reason", "OOMKilled"}}}}}})),
             "LarderdOutOfMemory");
-  EXPECT_EQ(why(with_larderd({{"name", "larder"}, {"ready", false}, {"state", {{"waiting", {{"reason", "ImagePullBackOff"}}}}}})),
+  EXPECT_EQ(why(with_larderd({{"name", "larder"},
+                              {"ready", false},
+                              {"state", {{"waiting", {{"reason", "ImagePullBackOff"}}}}}})),
             "ImageNotPulled");
   EXPECT_EQ(why(with_larderd({{"name", "larder"}, {"ready", false}})), "LarderdStarting");
   EXPECT_EQ(why(with_larderd({{"name", "larder"},
@@ -75,7 +85,8 @@ TEST(HitFindings, WhyLarderdDoesNotRun) {
                               {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}})),
             "LarderdDown");
   Object pending = with_larderd({{"name", "larder"}, {"ready", false}});
-  pending["status"]["conditions"] = Object::parse(R"([{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}])");
+  pending["status"]["conditions"] =
+      Object::parse(R"([{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}])");
   EXPECT_EQ(why(pending), "NotScheduled");
 }
 
@@ -91,8 +102,8 @@ TEST(HitFindings, AnAnswerThatDoesNotComeIsNoVerdict) {
   facts.not_asked = Status(Code::kPermissionDenied, "pods/proxy is forbidden");
   EXPECT_EQ(first(facts), "LarderdNotAsked");
   EXPECT_NE(why_no_hits(facts)[0].what.find("pods/proxy is forbidden"), std::string::npos);
-  EXPECT_NE(why_no_hits(facts)[0].remedy.find(
-                "kubectl exec llm-1 -n models -c larder -- larderctl --socket /run/larder/chat.admin status"),
+  EXPECT_NE(why_no_hits(facts)[0].remedy.find("kubectl exec llm-1 -n models -c larder -- larderctl "
+                                              "--socket /run/larder/chat.admin status"),
             std::string::npos);
 }
 
@@ -113,12 +124,15 @@ TEST(HitFindings, WhyNoEngineIsAttached) {
   EXPECT_EQ(first(facts_of(pod(), now)), "EngineGone");
   now.fallbacks.push_back({"engines", "raise memory.size"});
   EXPECT_EQ(first(facts_of(pod(), now)), "EngineRefused");
-  EXPECT_NE(why_no_hits(facts_of(pod(), now)).front().what.find("raise memory.size"), std::string::npos);
+  EXPECT_NE(why_no_hits(facts_of(pod(), now)).front().what.find("raise memory.size"),
+            std::string::npos);
   const auto with_engine = [&](const Object& status) {
     return facts_of(pod({{"status", {{"containerStatuses", Object::array({status})}}}}), now);
   };
   EXPECT_EQ(first(with_engine({{"name", "vllm"}, {"ready", false}})), "EngineStarting");
-  EXPECT_EQ(first(with_engine({{"name", "vllm"}, {"ready", false}, {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}})),
+  EXPECT_EQ(first(with_engine({{"name", "vllm"},
+                               {"ready", false},
+                               {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}})),
             "EngineNotRunning");
 }
 
@@ -155,7 +169,8 @@ TEST(HitFindings, SaltsAreToldWhetherItHitsOrNot) {
   EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Salted", "NeverRepeated"}));
   const Diagnostic finding = why_no_hits(facts_of(pod(), now))[0];
   EXPECT_EQ(finding.what,
-            "90 of 100 requests carried a cache_salt: such requests hit only KV that was computed with the same salt");
+            "90 of 100 requests carried a cache_salt: such requests hit only KV that was computed "
+            "with the same salt");
   EXPECT_FALSE(has_problem({finding})) << "equal salts hit each other";
   now.all.hit = 42'000;
   EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Hits", "Salted"}));
@@ -248,7 +263,8 @@ TEST(HitFindings, AnAttachedEngineWithoutANamespaceReadsItsWeightsOrIsOff) {
   HitFacts facts = facts_of(pod(), now);
   EXPECT_EQ(first(facts), "WeightsBeingRead");
   EXPECT_FALSE(has_problem(why_no_hits(facts)));
-  facts.engine_says = "the weights of m are in an object store; set weights_id in kv_connector_extra_config";
+  facts.engine_says =
+      "the weights of m are in an object store; set weights_id in kv_connector_extra_config";
   EXPECT_EQ(first(facts), "EngineOff");
   EXPECT_NE(why_no_hits(facts)[0].what.find("weights_id"), std::string::npos);
 }
@@ -263,7 +279,8 @@ TEST(HitFindings, AFingerprintCannotWriteToTheTerminal) {
 }
 
 TEST(HitFindings, TheLastWordOfTheShimCounts) {
-  EXPECT_EQ(why_off("a\nWARNING Larder is off for this engine: first\nb\nWARNING Larder is off for this engine: second\nc"),
+  EXPECT_EQ(why_off("a\nWARNING Larder is off for this engine: first\nb\nWARNING Larder is off for "
+                    "this engine: second\nc"),
             "second");
   EXPECT_EQ(why_off("Larder is on"), "");
 }

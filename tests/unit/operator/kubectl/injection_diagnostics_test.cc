@@ -22,7 +22,8 @@ WebhookState working() {
 }
 
 InjectionFacts facts_of(PodState pod) {
-  return {.pod = std::move(pod), .pools = {"chat", "code"}, .webhook = working(), .serving = {1, 9443}};
+  return {
+      .pod = std::move(pod), .pools = {"chat", "code"}, .webhook = working(), .serving = {1, 9443}};
 }
 
 std::string first_reason(const InjectionFacts& facts) {
@@ -40,7 +41,8 @@ TEST(InjectionFindings, WithoutTheAnnotationThePoolsAreNamed) {
   EXPECT_EQ(first_reason(facts), "NoAnnotation");
   EXPECT_NE(why_not_injected(facts)[0].what.find("chat, code"), std::string::npos);
   facts.workload = {"Deployment", "llm", {}, {}};
-  EXPECT_NE(why_not_injected(facts)[0].remedy.find("kubectl patch deployment llm -n models"), std::string::npos);
+  EXPECT_NE(why_not_injected(facts)[0].remedy.find("kubectl patch deployment llm -n models"),
+            std::string::npos);
   facts.workload.own_annotation = "chat";
   EXPECT_EQ(first_reason(facts), "AnnotationNotOnTemplate");
   facts.workload.template_annotation = "chat";
@@ -57,10 +59,13 @@ TEST(InjectionFindings, TheInjectorsOwnWordsComeFirst) {
   const auto with = [](const std::string& why) {
     return annotated({{"metadata", {{"annotations", {{"larder.dev/not-injected", why}}}}}});
   };
-  InjectionFacts facts = facts_of(with("no container of the pod (main) starts vLLM in a known way; write `vllm serve`"));
+  InjectionFacts facts = facts_of(
+      with("no container of the pod (main) starts vLLM in a known way; write `vllm serve`"));
   EXPECT_EQ(first_reason(facts), "LeftAlone");
-  EXPECT_NE(why_not_injected(facts)[0].what.find("no container of the pod (main)"), std::string::npos);
-  facts.pod = with("there is no CachePool \"chat\" in namespace \"models\"; create it, then start the pod anew");
+  EXPECT_NE(why_not_injected(facts)[0].what.find("no container of the pod (main)"),
+            std::string::npos);
+  facts.pod = with(
+      "there is no CachePool \"chat\" in namespace \"models\"; create it, then start the pod anew");
   EXPECT_EQ(first_reason(facts), "PoolMadeLater");
   facts.pools = {"code"};
   EXPECT_EQ(first_reason(facts), "LeftAlone");
@@ -72,9 +77,11 @@ TEST(InjectionFindings, WhatTheNamespaceAskedForIsJudgedToo) {
     PodState seen = annotated({{"metadata", {{"annotations", more}}}});
     return seen;
   };
-  InjectionFacts facts = facts_of(without({{"larder.dev/pool", nullptr}, {"larder.dev/not-injected", "no room; raise it"}}));
+  InjectionFacts facts = facts_of(
+      without({{"larder.dev/pool", nullptr}, {"larder.dev/not-injected", "no room; raise it"}}));
   EXPECT_EQ(first_reason(facts), "LeftAlone");
-  facts.pod = without({{"larder.dev/pool", nullptr}, {"larder.dev/not-injected", "there is no CachePool \"chat\"; create it"}});
+  facts.pod = without({{"larder.dev/pool", nullptr},
+                       {"larder.dev/not-injected", "there is no CachePool \"chat\"; create it"}});
   EXPECT_EQ(first_reason(facts), "LeftAlone");
   facts.pod = without({{"larder.dev/pool", nullptr}});
   facts.namespace_pool = "code";
@@ -83,7 +90,8 @@ TEST(InjectionFindings, WhatTheNamespaceAskedForIsJudgedToo) {
 }
 
 TEST(InjectionFindings, WhoDeclinesIsToldSo) {
-  const PodState pod = annotated({{"metadata", {{"annotations", {{"larder.dev/inject", "false"}}}}}});
+  const PodState pod =
+      annotated({{"metadata", {{"annotations", {{"larder.dev/inject", "false"}}}}}});
   EXPECT_FALSE(pod.wanted_pool);
   EXPECT_EQ(first_reason(facts_of(pod)), "Declined");
 }
@@ -129,12 +137,15 @@ TEST(InjectionFindings, ThePortAndTheOperatorAreThoseOfTheCluster) {
   EXPECT_NE(remedy().find("port 10260 of the operator's pods"), std::string::npos) << remedy();
   facts.planned = true;
   EXPECT_NE(remedy().find("port 10260 of the operator's pods"), std::string::npos) << remedy();
-  EXPECT_NE(remedy().find("kubectl logs -n larder-system deployment/team-larder-operator"), std::string::npos) << remedy();
+  EXPECT_NE(remedy().find("kubectl logs -n larder-system deployment/team-larder-operator"),
+            std::string::npos)
+      << remedy();
   facts.serving.port = 0;
   EXPECT_NE(remedy().find("the port ports.webhook of the chart"), std::string::npos) << remedy();
   EXPECT_EQ(remedy().find("9443"), std::string::npos) << remedy();
   facts.webhook = {true, "", true, true, "", "", "https://10.0.0.7:8443/mutate-v1-pod"};
-  EXPECT_NE(remedy().find("reach https://10.0.0.7:8443/mutate-v1-pod"), std::string::npos) << remedy();
+  EXPECT_NE(remedy().find("reach https://10.0.0.7:8443/mutate-v1-pod"), std::string::npos)
+      << remedy();
   EXPECT_EQ(remedy().find("kubectl logs -n  "), std::string::npos) << remedy();
 }
 
@@ -167,7 +178,8 @@ TEST(InjectionFindings, APodOfSomethingElseIsNoTroubleWhereTheNamespaceAsks) {
   InjectionFacts facts = facts_of(unannotated());
   facts.namespace_pool = "chat";
   facts.planned = true;
-  facts.asking = annotated({{"metadata", {{"annotations", {{"larder.dev/not-injected", "no container starts vLLM"}}}}}});
+  facts.asking = annotated(
+      {{"metadata", {{"annotations", {{"larder.dev/not-injected", "no container starts vLLM"}}}}}});
   const Findings findings = why_not_injected(facts);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].reason, "NotSeenAsEngine");
@@ -181,7 +193,8 @@ TEST(InjectionFindings, APodOfSomethingElseIsNoTroubleWhereTheNamespaceAsks) {
 }
 
 TEST(ServingSeenTest, ThePortIsOfTheSlicesElseOfTheService) {
-  const Object slice = Object::parse(R"({"ports": [{"port": 10260}], "endpoints": [{"conditions": {"ready": true}}, {}]})");
+  const Object slice = Object::parse(
+      R"({"ports": [{"port": 10260}], "endpoints": [{"conditions": {"ready": true}}, {}]})");
   EXPECT_EQ(serving_seen({slice}, Object()).port, 10260);
   EXPECT_EQ(serving_seen({slice}, Object()).ready, 1);
   const auto service = [](const Object& target) {
@@ -189,18 +202,23 @@ TEST(ServingSeenTest, ThePortIsOfTheSlicesElseOfTheService) {
   };
   EXPECT_EQ(serving_seen({}, service(8443)).port, 8443);
   EXPECT_EQ(serving_seen({}, service("webhook")).port, 0) << "without pods a name is unknown";
-  EXPECT_EQ(serving_seen({Object::parse(R"({"ports": null, "endpoints": "x"})")}, Object()).port, 0);
+  EXPECT_EQ(serving_seen({Object::parse(R"({"ports": null, "endpoints": "x"})")}, Object()).port,
+            0);
 }
 
 TEST(WebhookSeenTest, ReadsTheSelectorAsTheApiServerDoes) {
   const Object selector = Object::parse(
       R"({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "kube-public"]}]})");
-  const auto space = [](const char* name) { return Object{{"metadata", {{"labels", {{"kubernetes.io/metadata.name", name}}}}}}; };
+  const auto space = [](const char* name) {
+    return Object{{"metadata", {{"labels", {{"kubernetes.io/metadata.name", name}}}}}};
+  };
   EXPECT_TRUE(selects(selector, space("models")));
   EXPECT_FALSE(selects(selector, space("kube-system")));
   EXPECT_TRUE(selects(Object(), space("models")));
   EXPECT_FALSE(selects(Object::parse(R"({"matchLabels": {"team": "a"}})"), space("models")));
-  EXPECT_FALSE(selects(Object::parse(R"({"matchExpressions": [{"key": "x", "operator": "Exists"}]})"), space("models")));
+  EXPECT_FALSE(
+      selects(Object::parse(R"({"matchExpressions": [{"key": "x", "operator": "Exists"}]})"),
+              space("models")));
 }
 
 TEST(WebhookSeenTest, FindsOursAmongOthers) {
@@ -210,7 +228,8 @@ TEST(WebhookSeenTest, FindsOursAmongOthers) {
       "webhooks": [{"name": "pods.larder.dev",
                     "clientConfig": {"caBundle": "eA==", "service": {"name": "larder-webhook", "namespace": "ls"}}}]})");
   EXPECT_FALSE(webhook_seen({other}, Object()).there);
-  EXPECT_FALSE(webhook_seen({other, ours}, Object(), kNamespaceWebhookName).there) << "a chart of before namespaces asked";
+  EXPECT_FALSE(webhook_seen({other, ours}, Object(), kNamespaceWebhookName).there)
+      << "a chart of before namespaces asked";
   const WebhookState seen = webhook_seen({other, ours}, Object());
   EXPECT_TRUE(seen.there && seen.has_authority && seen.takes_namespace);
   EXPECT_EQ(seen.service, "larder-webhook");

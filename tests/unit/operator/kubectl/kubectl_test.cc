@@ -45,8 +45,11 @@ TEST_F(KubectlTest, ItsRefusalsAreToldApart) {
 // As without a cluster: kubectl's library logs the same line five times before.
 TEST_F(KubectlTest, OfWhatItSaysItsOwnSentenceIsShown) {
   const std::string logged =
-      "E1122 19:23:03.023237   24547 memcache.go:265] \"Unhandled Error\" err=\"couldn't get current server API group list\"\n";
-  const std::string own = "The connection to the server localhost:8080 was refused - did you specify the right host or port?";
+      "E1122 19:23:03.023237   24547 memcache.go:265] \"Unhandled Error\" err=\"couldn't get "
+      "current server API group list\"\n";
+  const std::string own =
+      "The connection to the server localhost:8080 was refused - did you specify the right host or "
+      "port?";
   const Kubectl kubectl({}, fake_.program());
   fake_.refuse("get x", logged + logged + logged + logged + logged + own);
   const auto answer = kubectl.ask({"get", "x"});
@@ -63,7 +66,8 @@ TEST_F(KubectlTest, TheDeadlineEndsItAndWhatItBegan) {
   const auto begin = std::chrono::steady_clock::now();
   const auto answer = Kubectl({}, fake_.program(), milliseconds(300)).ask({"get", "pods"});
   EXPECT_EQ(answer.status().code(), Code::kDeadlineExceeded);
-  EXPECT_NE(answer.status().text().find("waiting for a login"), std::string::npos) << answer.status().text();
+  EXPECT_NE(answer.status().text().find("waiting for a login"), std::string::npos)
+      << answer.status().text();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
@@ -77,7 +81,8 @@ TEST_F(KubectlTest, WhatIsShownEndsByItsDeadlineToo) {
   fake_.script("exec sleep 20\n");
   const Status shown = Kubectl({}, fake_.program()).show({"exec", "llm"}, milliseconds(300));
   EXPECT_EQ(shown.code(), Code::kDeadlineExceeded);
-  EXPECT_EQ(Kubectl({}, fake_.program() + "-not").show({"exec", "llm"}, milliseconds(300)).code(), Code::kUnavailable);
+  EXPECT_EQ(Kubectl({}, fake_.program() + "-not").show({"exec", "llm"}, milliseconds(300)).code(),
+            Code::kUnavailable);
 }
 
 TEST_F(KubectlTest, AnEndlessAnswerIsBounded) {

@@ -17,7 +17,8 @@ constexpr const char* kTemplate =
 
 // An object of this kind with the spec, in which TEMPLATE stands for a pod template.
 Object object_of(const std::string& version, const std::string& kind, std::string spec) {
-  for (std::size_t at = 0; (at = spec.find("TEMPLATE")) != std::string::npos;) spec.replace(at, 8, kTemplate);
+  for (std::size_t at = 0; (at = spec.find("TEMPLATE")) != std::string::npos;)
+    spec.replace(at, 8, kTemplate);
   return {{"apiVersion", version},
           {"kind", kind},
           {"metadata", {{"name", "llm"}, {"namespace", "models"}}},
@@ -31,23 +32,30 @@ std::vector<std::string> paths_in(const Object& object) {
 }
 
 TEST(PlannedPods, ATemplateIsFoundWhateverTheKind) {
-  EXPECT_THAT(paths_in(object_of("apps/v1", "Deployment", R"({"replicas": 3, "template": TEMPLATE})")),
-              ElementsAre("spec.template"));
-  EXPECT_THAT(paths_in(object_of("batch/v1", "CronJob", R"({"jobTemplate": {"spec": {"template": TEMPLATE}}})")),
-              ElementsAre("spec.jobTemplate.spec.template"));
-  EXPECT_THAT(paths_in(object_of("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet",
-                                 R"({"leaderWorkerTemplate": {"leaderTemplate": TEMPLATE, "workerTemplate": TEMPLATE}})")),
-              ElementsAre("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"));
-  EXPECT_THAT(paths_in(object_of("jobset.x-k8s.io/v1alpha2", "JobSet",
-                                 R"({"replicatedJobs": [{"template": {"spec": {"template": TEMPLATE}}}]})")),
-              ElementsAre("spec.replicatedJobs[0].template.spec.template"));
   EXPECT_THAT(
-      paths_in(object_of("kubeflow.org/v1", "PyTorchJob", R"({"pytorchReplicaSpecs": {"Worker": {"template": TEMPLATE}}})")),
-      ElementsAre("spec.pytorchReplicaSpecs.Worker.template"));
+      paths_in(object_of("apps/v1", "Deployment", R"({"replicas": 3, "template": TEMPLATE})")),
+      ElementsAre("spec.template"));
+  EXPECT_THAT(paths_in(object_of("batch/v1", "CronJob",
+                                 R"({"jobTemplate": {"spec": {"template": TEMPLATE}}})")),
+              ElementsAre("spec.jobTemplate.spec.template"));
+  EXPECT_THAT(
+      paths_in(object_of(
+          "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet",
+          R"({"leaderWorkerTemplate": {"leaderTemplate": TEMPLATE, "workerTemplate": TEMPLATE}})")),
+      ElementsAre("spec.leaderWorkerTemplate.leaderTemplate",
+                  "spec.leaderWorkerTemplate.workerTemplate"));
+  EXPECT_THAT(paths_in(object_of(
+                  "jobset.x-k8s.io/v1alpha2", "JobSet",
+                  R"({"replicatedJobs": [{"template": {"spec": {"template": TEMPLATE}}}]})")),
+              ElementsAre("spec.replicatedJobs[0].template.spec.template"));
+  EXPECT_THAT(paths_in(object_of("kubeflow.org/v1", "PyTorchJob",
+                                 R"({"pytorchReplicaSpecs": {"Worker": {"template": TEMPLATE}}})")),
+              ElementsAre("spec.pytorchReplicaSpecs.Worker.template"));
 }
 
 TEST(PlannedPods, APodIsTriedUnderAGeneratedNameInItsNamespace) {
-  const Planned planned = planned_pods({object_of("apps/v1", "Deployment", R"({"replicas": 3, "template": TEMPLATE})")});
+  const Planned planned = planned_pods(
+      {object_of("apps/v1", "Deployment", R"({"replicas": 3, "template": TEMPLATE})")});
   ASSERT_EQ(planned.pods.size(), 1U);
   const PlannedPod& one = planned.pods[0];
   EXPECT_EQ(one.title(true), "Deployment models/llm, spec.template");
@@ -71,12 +79,15 @@ TEST(PlannedPods, APodThatLivesIsTriedAsANewOne) {
 
 TEST(PlannedPods, WhatControllersAddIsThere) {
   const Planned set = planned_pods({object_of(
-      "apps/v1", "StatefulSet", R"({"template": TEMPLATE, "volumeClaimTemplates": [{"metadata": {"name": "models"}}]})")});
+      "apps/v1", "StatefulSet",
+      R"({"template": TEMPLATE, "volumeClaimTemplates": [{"metadata": {"name": "models"}}]})")});
   ASSERT_EQ(set.pods.size(), 1U);
   EXPECT_EQ(api::at(set.pods[0].pod, "spec.volumes"),
-            Object::parse(R"([{"name": "models", "persistentVolumeClaim": {"claimName": "models-llm-0"}}])"));
+            Object::parse(
+                R"([{"name": "models", "persistentVolumeClaim": {"claimName": "models-llm-0"}}])"));
   const Planned ray = planned_pods({object_of(
-      "ray.io/v1", "RayCluster", R"({"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"template": TEMPLATE}]})")});
+      "ray.io/v1", "RayCluster",
+      R"({"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"template": TEMPLATE}]})")});
   ASSERT_EQ(ray.pods.size(), 2U);
   EXPECT_EQ(api::label(ray.pods[0].pod, "ray.io/node-type"), "head");
   EXPECT_EQ(api::label(ray.pods[1].pod, "ray.io/node-type"), "worker");
@@ -87,21 +98,29 @@ TEST(PlannedPods, KindsOfOthersWithoutATemplateAreNamed) {
   const Planned planned = planned_pods(
       {object_of("serving.kserve.io/v1beta1", "InferenceService",
                  R"({"predictor": {"containers": [{"name": "kserve-container"}]}})"),
-       object_of("serving.kserve.io/v1alpha1", "LLMInferenceService", R"({"template": {"containers": [{"name": "main"}]}})"),
-       object_of("serving.kserve.io/v1alpha1", "ServingRuntime", R"({"containers": [{"name": "kserve-container"}]})"),
+       object_of("serving.kserve.io/v1alpha1", "LLMInferenceService",
+                 R"({"template": {"containers": [{"name": "main"}]}})"),
+       object_of("serving.kserve.io/v1alpha1", "ServingRuntime",
+                 R"({"containers": [{"name": "kserve-container"}]})"),
        object_of("v1", "Service", "{}"), object_of("networking.k8s.io/v1", "Ingress", "{}"),
        object_of("larder.dev/v1alpha1", "CachePool", "{}")});
   EXPECT_THAT(planned.pods, IsEmpty());
   EXPECT_THAT(planned.without,
-              ElementsAre("InferenceService models/llm", "LLMInferenceService models/llm", "ServingRuntime models/llm"));
+              ElementsAre("InferenceService models/llm", "LLMInferenceService models/llm",
+                          "ServingRuntime models/llm"));
   EXPECT_THAT(planned.needed, ElementsAre("CachePool llm"));
 }
 
 TEST(PlannedPods, WhateverTheFormIsItEnds) {
-  for (const char* spec : {"{}", R"({"template": []})", R"({"template": {"spec": {"containers": []}}})",
-                           R"({"template": {"spec": {"containers": [3]}}})", R"({"template": {"spec": {"containers": "x"}}})",
-                           R"({"replicas": "three", "template": TEMPLATE})"})
-    EXPECT_LE(planned_pods({object_of("apps/v1", "Deployment", spec), Object(3), Object::array()}).pods.size(), 1U) << spec;
+  for (const char* spec :
+       {"{}", R"({"template": []})", R"({"template": {"spec": {"containers": []}}})",
+        R"({"template": {"spec": {"containers": [3]}}})",
+        R"({"template": {"spec": {"containers": "x"}}})",
+        R"({"replicas": "three", "template": TEMPLATE})"})
+    EXPECT_LE(planned_pods({object_of("apps/v1", "Deployment", spec), Object(3), Object::array()})
+                  .pods.size(),
+              1U)
+        << spec;
   Object deep = Object::parse(kTemplate);
   for (int i = 0; i < 1000; ++i) deep = {{"below", deep}};
   EXPECT_THAT(planned_pods({{{"kind", "Deep"}, {"spec", deep}}}).pods, IsEmpty());

@@ -15,16 +15,22 @@ using nlohmann::json;
 
 constexpr const char* kPools = "get cachepools.larder.dev --output json --namespace models";
 
-constexpr const char* kFellows = "get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool%3Dchat";
+constexpr const char* kFellows =
+    "get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool%3Dchat";
 
 json pod(const std::string& name, const json& annotations, bool injected) {
-  json one = {{"metadata", {{"name", name}, {"namespace", "models"}, {"uid", "uid-" + name}, {"annotations", annotations}}},
+  json one = {{"metadata",
+               {{"name", name},
+                {"namespace", "models"},
+                {"uid", "uid-" + name},
+                {"annotations", annotations}}},
               {"spec", {{"containers", json::parse(R"([{"name": "vllm"}])")}, {"nodeName", "a"}}},
               {"status", {{"phase", "Running"}, {"podIP", "10.0.0.1"}}}};
   if (!injected) return one;
   one["metadata"]["labels"] = {{"larder.dev/pool", "chat"}};
   one["metadata"]["annotations"]["larder.dev/injected"] = "0.1.0/chat";
-  one["spec"]["initContainers"] = json::parse(R"([{"name": "larder-payload"}, {"name": "larder"}])");
+  one["spec"]["initContainers"] =
+      json::parse(R"([{"name": "larder-payload"}, {"name": "larder"}])");
   one["status"]["initContainerStatuses"] = json::parse(R"([{"name": "larder", "ready": true}])");
   return one;
 }
@@ -45,7 +51,9 @@ class PluginCommandsTest : public testing::Test {
           {"engines", 2},
           {"memory", {{"text", "1Gi/16Gi"}}},
           {"hitRatio", "93%"},
-          {"conditions", json::parse(R"([{"type": "Ready", "status": "True", "reason": "AllReady", "message": "well"}])")}}}};
+          {"conditions",
+           json::parse(
+               R"([{"type": "Ready", "status": "True", "reason": "AllReady", "message": "well"}])")}}}};
     fake_.serve(kPools, list(json::array({pool})).dump());
     fake_.serve("get cachepools.larder.dev chat --output json --namespace models", pool.dump());
   }
@@ -53,7 +61,8 @@ class PluginCommandsTest : public testing::Test {
   // Two pages: the answer of a namespace with many pods.
   void serve_pods(const json& first, const json& second) {
     fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250", list(first, "MORE").dump());
-    fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&continue=MORE", list(second).dump());
+    fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&continue=MORE",
+                list(second).dump());
   }
   void serve_larderd(const std::string& name) {
     fake_.serve("get --raw /api/v1/namespaces/models/pods/" + name + ":9464/proxy/v1/status",
@@ -97,10 +106,14 @@ TEST_F(PluginCommandsTest, OfManyPodsSixtyFourLarderdAreAskedAndTheRestAreSaid) 
   ASSERT_TRUE(outcome.ok()) << outcome.status().text();
   const std::string calls = fake_.calls();
   std::size_t asked = 0;
-  for (std::size_t at = calls.find("/proxy/"); at != std::string::npos; at = calls.find("/proxy/", at + 1)) ++asked;
+  for (std::size_t at = calls.find("/proxy/"); at != std::string::npos;
+       at = calls.find("/proxy/", at + 1))
+    ++asked;
   EXPECT_EQ(asked, 64U);
-  EXPECT_NE(outcome->text.find("\nb-499   chat   yes        -          -      -        \n"), std::string::npos);
-  EXPECT_NE(outcome->text.find("\n936 more larderd were not asked; --all asks each.\n"), std::string::npos);
+  EXPECT_NE(outcome->text.find("\nb-499   chat   yes        -          -      -        \n"),
+            std::string::npos);
+  EXPECT_NE(outcome->text.find("\n936 more larderd were not asked; --all asks each.\n"),
+            std::string::npos);
 }
 
 TEST_F(PluginCommandsTest, ForProgramsTheSameAsJson) {
@@ -117,13 +130,15 @@ TEST_F(PluginCommandsTest, ForProgramsTheSameAsJson) {
 
 TEST_F(PluginCommandsTest, StatusSaysWhetherItHelpsAndWhoIsLeftOut) {
   serve_pods(json::array({pod("llm-1", kAsked, true)}),
-             json::array({pod("llm-2", kAsked, false), pod("llm-3", {{"larder.dev/pool", "none"}}, false)}));
+             json::array({pod("llm-2", kAsked, false),
+                          pod("llm-3", {{"larder.dev/pool", "none"}}, false)}));
   const auto outcome = status_of_pools(words({"status"}), cluster_);
   ASSERT_TRUE(outcome.ok()) << outcome.status().text();
   EXPECT_EQ(outcome->exit_status, 1);
   for (const char* part :
-       {"chat   1/2    2         1Gi/16Gi   93%", "Is it helping?  yes: 93%", "1 annotated pods have no cache: llm-2",
-        "kubectl larder why llm-2 -n models", "NoSuchPool: 1 pods name a CachePool that does not exist: models/llm-3"})
+       {"chat   1/2    2         1Gi/16Gi   93%", "Is it helping?  yes: 93%",
+        "1 annotated pods have no cache: llm-2", "kubectl larder why llm-2 -n models",
+        "NoSuchPool: 1 pods name a CachePool that does not exist: models/llm-3"})
     EXPECT_NE(outcome->text.find(part), std::string::npos) << part << "\n" << outcome->text;
 }
 
@@ -135,12 +150,15 @@ TEST_F(PluginCommandsTest, StatusOfAWellPoolEndsWithZero) {
 TEST_F(PluginCommandsTest, APoolThatIsNotThereIsNamedBesideThoseThatAre) {
   const auto outcome = pods_of_pools(words({"pods", "chta"}), cluster_);
   ASSERT_FALSE(outcome.ok());
-  EXPECT_EQ(outcome.status().text(), "there is no CachePool chta in namespace models; there are: chat");
+  EXPECT_EQ(outcome.status().text(),
+            "there is no CachePool chta in namespace models; there are: chat");
 }
 
 TEST_F(PluginCommandsTest, WithoutTheDefinitionsLarderIsNotInstalled) {
   fake_.refuse(kPools, "error: the server doesn't have a resource type \"cachepools\"");
-  EXPECT_NE(status_of_pools(words({"status"}), cluster_).status().text().find("Larder is not installed"), std::string::npos);
+  EXPECT_NE(
+      status_of_pools(words({"status"}), cluster_).status().text().find("Larder is not installed"),
+      std::string::npos);
 }
 
 TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
@@ -151,18 +169,23 @@ TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
   const auto well = why_pod(words({"why", "llm-1"}), cluster_);
   ASSERT_TRUE(well.ok()) << well.status().text();
   EXPECT_EQ(well->exit_status, 0);
-  EXPECT_NE(well->text.find("Pod models/llm-1 has a cache.\n  Hits: the cache has hits: 93%"), std::string::npos) << well->text;
+  EXPECT_NE(well->text.find("Pod models/llm-1 has a cache.\n  Hits: the cache has hits: 93%"),
+            std::string::npos)
+      << well->text;
   EXPECT_EQ(fake_.calls().find("logs"), std::string::npos);
 
   fake_.serve("get --raw /api/v1/namespaces/models/pods/llm-1:9464/proxy/v1/status",
               pages::status_json(ctl::idle_stats(), true, true));
   fake_.serve("logs llm-1 --namespace models --container vllm --limit-bytes 4194304",
-              "INFO start\nWARNING Larder is off for this engine: KV pages on cuda are not served yet, only on cpu\nINFO more\n");
+              "INFO start\nWARNING Larder is off for this engine: KV pages on cuda are not served "
+              "yet, only on cpu\nINFO more\n");
   const auto off = why_pod(words({"why", "llm-1"}), cluster_);
   ASSERT_TRUE(off.ok());
   EXPECT_EQ(off->exit_status, 1);
-  EXPECT_NE(off->text.find("! EngineOff: the engine runs without the cache; the engine's reason: KV pages on cuda"),
-            std::string::npos)
+  EXPECT_NE(
+      off->text.find(
+          "! EngineOff: the engine runs without the cache; the engine's reason: KV pages on cuda"),
+      std::string::npos)
       << off->text;
 }
 
@@ -170,7 +193,10 @@ TEST_F(PluginCommandsTest, TraceIsWhatLarderctlWritesBesideTheLarderdOfThePod) {
   const json one = pod("llm-1", kAsked, true);
   fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
   fake_.serve(kFellows, list(json::array({one})).dump());
-  fake_.serve("exec llm-1 -n models -c larder -- larderctl --socket /run/larder/chat.admin trace --seconds 5", "{a request}\n");
+  fake_.serve(
+      "exec llm-1 -n models -c larder -- larderctl --socket /run/larder/chat.admin trace --seconds "
+      "5",
+      "{a request}\n");
   Arguments arguments = words({"trace", "llm-1"});
   arguments.seconds = 5;
   testing::internal::CaptureStdout();
@@ -193,10 +219,12 @@ TEST_F(PluginCommandsTest, TraceOfAPodThatNoLarderdServesSaysWhereToLook) {
 
 TEST_F(PluginCommandsTest, WhySeesTheWorkloadAboveTheReplicaSet) {
   json one = pod("llm-1", json::object(), false);
-  one["metadata"]["ownerReferences"] = json::parse(R"([{"kind": "ReplicaSet", "name": "llm-5", "controller": true}])");
+  one["metadata"]["ownerReferences"] =
+      json::parse(R"([{"kind": "ReplicaSet", "name": "llm-5", "controller": true}])");
   fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
-  fake_.serve("get ReplicaSet llm-5 --output json --namespace models",
-              R"({"metadata": {"ownerReferences": [{"kind": "Deployment", "name": "llm", "controller": true}]}})");
+  fake_.serve(
+      "get ReplicaSet llm-5 --output json --namespace models",
+      R"({"metadata": {"ownerReferences": [{"kind": "Deployment", "name": "llm", "controller": true}]}})");
   fake_.serve("get Deployment llm --output json --namespace models",
               R"({"metadata": {"annotations": {"larder.dev/pool": "chat"}}})");
   const auto outcome = why_pod(words({"why", "llm-1"}), cluster_);
@@ -208,33 +236,46 @@ TEST_F(PluginCommandsTest, TheBackendIsJudgedByTheOperatorAndByThePods) {
   const json backend = {
       {"metadata", {{"name", "shared"}, {"namespace", "models"}}},
       {"status",
-       {{"server", "Valkey"}, {"version", "8.0.1"}, {"conditions", json::parse(R"([{"type": "Ready", "status": "True"}])")}}}};
-  fake_.serve("get cachebackends.larder.dev shared --output json --namespace models", backend.dump());
+       {{"server", "Valkey"},
+        {"version", "8.0.1"},
+        {"conditions", json::parse(R"([{"type": "Ready", "status": "True"}])")}}}};
+  fake_.serve("get cachebackends.larder.dev shared --output json --namespace models",
+              backend.dump());
   const auto unused = check_backend(words({"backend", "check", "shared"}), cluster_);
   ASSERT_TRUE(unused.ok()) << unused.status().text();
   EXPECT_EQ(unused->exit_status, 0);
-  EXPECT_NE(unused->text.find("CacheBackend models/shared serves: Valkey 8.0.1."), std::string::npos) << unused->text;
+  EXPECT_NE(unused->text.find("CacheBackend models/shared serves: Valkey 8.0.1."),
+            std::string::npos)
+      << unused->text;
 
-  const json pool = {{"metadata", {{"name", "chat"}, {"namespace", "models"}}}, {"spec", {{"backendRef", {{"name", "shared"}}}}}};
+  const json pool = {{"metadata", {{"name", "chat"}, {"namespace", "models"}}},
+                     {"spec", {{"backendRef", {{"name", "shared"}}}}}};
   fake_.serve(kPools, list(json::array({pool})).dump());
-  fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool%20in%20%28chat%29",
-              list(json::array({pod("llm-1", kAsked, true)})).dump());
+  fake_.serve(
+      "get --raw "
+      "/api/v1/namespaces/models/"
+      "pods?limit=250&labelSelector=larder%2Edev%2Fpool%20in%20%28chat%29",
+      list(json::array({pod("llm-1", kAsked, true)})).dump());
   stats::Stats stats = ctl::busy_stats();
   stats.backend.place = "redis://cache:6379";
   stats.backend.reason = "WRONGPASS";
-  fake_.serve("get --raw /api/v1/namespaces/models/pods/llm-1:9464/proxy/v1/status", pages::status_json(stats, true, true));
+  fake_.serve("get --raw /api/v1/namespaces/models/pods/llm-1:9464/proxy/v1/status",
+              pages::status_json(stats, true, true));
   const auto refused = check_backend(words({"backend", "check", "shared"}), cluster_);
   ASSERT_TRUE(refused.ok());
   EXPECT_EQ(refused->exit_status, 2);
-  EXPECT_NE(refused->text.find("1 of 1 larderd cannot use the backend (llm-1): WRONGPASS"), std::string::npos) << refused->text;
+  EXPECT_NE(refused->text.find("1 of 1 larderd cannot use the backend (llm-1): WRONGPASS"),
+            std::string::npos)
+      << refused->text;
 }
 
 TEST_F(PluginCommandsTest, TopHasRatesFromItsFirstScreenOn) {
   const json one = pod("llm-1", kAsked, true);
-  fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool",
-              list(json::array({one})).dump());
-  fake_.script("case \"$*\" in *proxy*) cat " + fake_.program() + ".now;; *) printf '%s' '" + list(json::array({one})).dump() +
-               "';; esac\n");
+  fake_.serve(
+      "get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool",
+      list(json::array({one})).dump());
+  fake_.script("case \"$*\" in *proxy*) cat " + fake_.program() + ".now;; *) printf '%s' '" +
+               list(json::array({one})).dump() + "';; esac\n");
   std::ofstream(fake_.program() + ".now") << pages::status_json(ctl::busy_stats(), true, true);
   Arguments arguments = words({"top"});
   arguments.iterations = 1;

@@ -16,8 +16,8 @@ const k8s::Key kCache{"ml", "cache"};
 
 class FakeCheck final : public BackendCheck {
  public:
-  Result<BackendSeen> check(const api::CacheBackend&, const BackendSecrets& secrets, const std::string& prefix,
-                            const std::stop_token&) override {
+  Result<BackendSeen> check(const api::CacheBackend&, const BackendSecrets& secrets,
+                            const std::string& prefix, const std::stop_token&) override {
     ++asked;
     if (stopped_within) stop.request_stop();
     last_prefix = prefix;
@@ -46,7 +46,8 @@ struct Reconciling : OperatorWorld {
   BackendReconciler reconciler{world, check, [this](const std::vector<PodView>& asked) {
                                  std::map<std::string, LarderdAnswer> found;
                                  for (const PodView& one_pod : asked)
-                                   if (const auto one = answers.find(one_pod.name); one != answers.end())
+                                   if (const auto one = answers.find(one_pod.name);
+                                       one != answers.end())
                                      found[one_pod.uid] = one->second;
                                  return found;
                                }};
@@ -87,8 +88,8 @@ TEST(BackendReconcilerTest, TheSecretIsOfItsNamespaceAndIsReadEachTime) {
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "SecretMissing"), "True NotFound");
   EXPECT_EQ(run.check.asked, 0);
   const auto put = [&](const char* password) {
-    run.api.as_user(resources::kSecrets,
-                    {{"metadata", {{"name", "auth"}, {"namespace", "ml"}}}, {"data", {{"password", password}}}});
+    run.api.as_user(resources::kSecrets, {{"metadata", {{"name", "auth"}, {"namespace", "ml"}}},
+                                          {"data", {{"password", password}}}});
   };
   put("b25l");
   run.once();
@@ -103,10 +104,11 @@ TEST(BackendReconcilerTest, TheSecretIsOfItsNamespaceAndIsReadEachTime) {
 TEST(BackendReconcilerTest, APasswordIsNowhereToBeSeen) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
-  run.api.as_user(resources::kSecrets,
-                  {{"metadata", {{"name", "auth"}, {"namespace", "ml"}}}, {"data", {{"password", "c2VjcmV0"}}}});
+  run.api.as_user(resources::kSecrets, {{"metadata", {{"name", "auth"}, {"namespace", "ml"}}},
+                                        {"data", {{"password", "c2VjcmV0"}}}});
   run.once();
-  for (const k8s::Resource* kind : {&resources::kBackends, &resources::kConfigMaps, &resources::kStatefulSets})
+  for (const k8s::Resource* kind :
+       {&resources::kBackends, &resources::kConfigMaps, &resources::kStatefulSets})
     for (const Object& one : run.api.all(*kind)) {
       EXPECT_EQ(one.dump().find("c2VjcmV0"), std::string::npos);
       EXPECT_EQ(one.dump().find("secret\""), std::string::npos);
@@ -127,7 +129,8 @@ TEST(BackendReconcilerTest, WhereTheSecretMayNotBeReadTheSidecarsSay) {
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   run.api.as_user(resources::kPods, pod({}));
   run.api.set_failures([](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
-    if (call.plural == "secrets") return FakeApi::Failure{Status(Code::kPermissionDenied, "forbidden")};
+    if (call.plural == "secrets")
+      return FakeApi::Failure{Status(Code::kPermissionDenied, "forbidden")};
     return std::nullopt;
   });
   EXPECT_TRUE(run.once().status.ok());
@@ -145,12 +148,14 @@ TEST(BackendReconcilerTest, AFullOneIsReachableAndSaysWhatItRefuses) {
   run.api.as_user(resources::kPods, pod({}));
   run.once();
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "CacheServes"), "Unknown NotAsked");
-  run.answers["chat-1"].backend = LarderdAnswer::Backend{true, "OOM command not allowed when used memory > 'maxmemory'"};
+  run.answers["chat-1"].backend =
+      LarderdAnswer::Backend{true, "OOM command not allowed when used memory > 'maxmemory'"};
   run.once();
   EXPECT_EQ(run.ready(), "True Answers");
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "Reachable"), "True Answers");
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "CacheServes"), "False BackendDegraded");
-  const std::string message = message_of(*run.api.find(resources::kBackends, "ml", "cache"), "CacheServes");
+  const std::string message =
+      message_of(*run.api.find(resources::kBackends, "ml", "cache"), "CacheServes");
   EXPECT_NE(message.find("(chat-1) read from the backend"), std::string::npos) << message;
   EXPECT_NE(message.find("OOM command not allowed"), std::string::npos) << message;
   run.answers["chat-1"].backend->reason.clear();
@@ -162,16 +167,18 @@ TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {
   Reconciling run;
   run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
   EXPECT_TRUE(run.once().status.ok());
-  for (const k8s::Resource* kind : {&resources::kStatefulSets, &resources::kServices, &resources::kConfigMaps,
-                                    &resources::kBudgets, &resources::kNetworkPolicies})
+  for (const k8s::Resource* kind :
+       {&resources::kStatefulSets, &resources::kServices, &resources::kConfigMaps,
+        &resources::kBudgets, &resources::kNetworkPolicies})
     EXPECT_EQ(run.api.all(*kind).size(), 1U) << kind->plural;
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "ObjectsApplied"), "True Applied");
   run.api.forget_calls();
   EXPECT_TRUE(run.once().status.ok());
   EXPECT_EQ(run.api.writes(), 0U);
   // No longer managed: its objects go.
-  run.api.as_user(resources::kBackends, {{"metadata", {{"name", "cache"}, {"namespace", "ml"}}},
-                                         {"spec", {{"managed", nullptr}, {"endpoints", {"redis:6379"}}}}});
+  run.api.as_user(resources::kBackends,
+                  {{"metadata", {{"name", "cache"}, {"namespace", "ml"}}},
+                   {"spec", {{"managed", nullptr}, {"endpoints", {"redis:6379"}}}}});
   EXPECT_TRUE(run.once().status.ok());
   EXPECT_TRUE(run.api.all(resources::kStatefulSets).empty());
   EXPECT_TRUE(run.api.all(resources::kServices).empty());
@@ -181,8 +188,10 @@ TEST(BackendReconcilerTest, OneThatIsGoneOrGoingIsLeftAlone) {
   Reconciling run;
   EXPECT_TRUE(run.once().status.ok());
   run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
-  run.api.as_user(resources::kBackends,
-                  {{"metadata", {{"name", "cache"}, {"namespace", "ml"}, {"deletionTimestamp", "2026-01-01T00:00:00Z"}}}});
+  run.api.as_user(
+      resources::kBackends,
+      {{"metadata",
+        {{"name", "cache"}, {"namespace", "ml"}, {"deletionTimestamp", "2026-01-01T00:00:00Z"}}}});
   EXPECT_TRUE(run.once().status.ok());
   EXPECT_EQ(run.api.writes(), 0U);
 }

@@ -13,7 +13,8 @@ BackendFacts facts_of(const char* spec) {
   BackendFacts facts;
   facts.generation = 1;
   Result<api::CacheBackend> backend =
-      api::parse_backend({{"metadata", {{"name", "cache"}, {"namespace", "ml"}, {"uid", "u"}}}, {"spec", Object::parse(spec)}});
+      api::parse_backend({{"metadata", {{"name", "cache"}, {"namespace", "ml"}, {"uid", "u"}}},
+                          {"spec", Object::parse(spec)}});
   facts.parsed = backend.ok() ? Status() : backend.status();
   if (backend.ok()) facts.backend = *backend;
   return facts;
@@ -54,20 +55,23 @@ TEST(BackendStatusTest, AServerThatAnswers) {
 TEST(BackendStatusTest, WhatIsWrongWithItIsSaidAndKept) {
   BackendFacts facts = facts_of(kRedis);
   BackendSeen seen;
-  seen.findings = {{BackendFinding::Weight::kUnusable, "wrong-password", "WRONGPASS. Look at the Secret"}};
+  seen.findings = {
+      {BackendFinding::Weight::kUnusable, "wrong-password", "WRONGPASS. Look at the Secret"}};
   facts.seen = seen;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False WrongPassword");
   const Object bad = backend_status(facts, Object(), "now");
   EXPECT_EQ(bad["lastError"], "WRONGPASS. Look at the Secret");
   EXPECT_EQ(bad["reachable"], false);
   facts.seen = valkey();
-  EXPECT_EQ(backend_status(facts, {{"status", bad}}, "later")["lastError"], "WRONGPASS. Look at the Secret");
+  EXPECT_EQ(backend_status(facts, {{"status", bad}}, "later")["lastError"],
+            "WRONGPASS. Look at the Secret");
 }
 
 TEST(BackendStatusTest, WarningsLeaveItReady) {
   BackendFacts facts = facts_of(kRedis);
   BackendSeen seen = valkey();
-  seen.findings = {{BackendFinding::Weight::kWarning, "noeviction", "maxmemory-policy is noeviction"}};
+  seen.findings = {
+      {BackendFinding::Weight::kWarning, "noeviction", "maxmemory-policy is noeviction"}};
   facts.seen = seen;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
   EXPECT_EQ(in_short(of_type(facts, "WellSet")), "False Noeviction");
@@ -103,11 +107,14 @@ TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
   facts.sidecars = {3, 2, "no connection to the server: timed out"};
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
   EXPECT_EQ(of_type(facts, "Ready").message,
-            "Valkey 8.0.1. 2 of 3 sidecars use the backend, another cannot: no connection to the server: timed out");
+            "Valkey 8.0.1. 2 of 3 sidecars use the backend, another cannot: no connection to the "
+            "server: timed out");
   facts.sidecars = {3, 0, "no connection to the server: timed out"};
   const Condition ready = of_type(facts, "Ready");
   EXPECT_EQ(in_short(ready), "False NotBySidecars");
-  EXPECT_NE(ready.message.find("none of 3 sidecars: no connection to the server: timed out"), std::string::npos) << ready.message;
+  EXPECT_NE(ready.message.find("none of 3 sidecars: no connection to the server: timed out"),
+            std::string::npos)
+      << ready.message;
   EXPECT_EQ(backend_status(facts, Object(), "now")["reachable"], false);
 }
 
@@ -123,7 +130,8 @@ TEST(BackendStatusTest, OneThatRefusesChunksStaysReachable) {
   facts.sidecars.why_degraded = "OOM command not allowed when used memory > 'maxmemory'";
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False BackendDegraded");
   EXPECT_EQ(of_type(facts, "CacheServes").message,
-            "2 of 3 pods (chat-1, chat-2) read from the backend and cannot use the backend fully: OOM command not allowed when "
+            "2 of 3 pods (chat-1, chat-2) read from the backend and cannot use the backend fully: "
+            "OOM command not allowed when "
             "used memory "
             "> 'maxmemory'");
   EXPECT_EQ(in_short(of_type(facts, "Reachable")), "True Answers");

@@ -13,12 +13,13 @@ class FakeChildren {
  public:
   explicit FakeChildren(const operator_test::FakeApi& api) {
     for (const k8s::Resource& resource : owned_kinds())
-      caches_.push_back(
-          std::make_unique<operator_test::FakeCache>(api, resource, "app.kubernetes.io/managed-by=larder-operator"));
+      caches_.push_back(std::make_unique<operator_test::FakeCache>(
+          api, resource, "app.kubernetes.io/managed-by=larder-operator"));
   }
   ChildCaches caches() const {
     ChildCaches all;
-    for (std::size_t i = 0; i < caches_.size(); ++i) all[owned_kinds()[i].plural] = caches_[i].get();
+    for (std::size_t i = 0; i < caches_.size(); ++i)
+      all[owned_kinds()[i].plural] = caches_[i].get();
     return all;
   }
   void freeze() {

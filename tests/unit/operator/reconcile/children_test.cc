@@ -23,11 +23,13 @@ class Context {
  public:
   explicit Context(unsigned seed) : random_(seed), children_(api_) {
     base::set_log_level(base::LogLevel::kError);
-    const Object pool = api_.as_user(k8s::resources::kPools, {{"metadata", {{"name", "chat"}, {"namespace", "ml"}}}});
+    const Object pool = api_.as_user(k8s::resources::kPools,
+                                     {{"metadata", {{"name", "chat"}, {"namespace", "ml"}}}});
     owner_ = {"CachePool", "ml", "chat", api::text_at(pool, "metadata.uid")};
     // The real server's addition: fields without a request.
     api_.set_defaulting([](Object& object) {
-      if (api::text_at(object, "kind") == "DaemonSet") object["spec"].emplace("revisionHistoryLimit", 10);
+      if (api::text_at(object, "kind") == "DaemonSet")
+        object["spec"].emplace("revisionHistoryLimit", 10);
     });
   }
 
@@ -35,28 +37,32 @@ class Context {
   bool chance(int in) { return number(in) == 0; }
 
   Object wanted(const k8s::Resource& resource, const std::string& name) {
-    Object object = {{"apiVersion", resource.group.empty() ? "v1" : resource.group + "/" + resource.version},
-                     {"kind", resource.kind},
-                     {"metadata",
-                      {{"name", name},
-                       {"namespace", "ml"},
-                       {"labels", {{std::string(api::kManagedByLabel), api::kFieldManager}}},
-                       {"ownerReferences",
-                        {{{"apiVersion", "larder.dev/v1alpha1"},
-                          {"kind", "CachePool"},
-                          {"name", "chat"},
-                          {"uid", owner_.uid},
-                          {"controller", true}}}}}}};
+    Object object = {
+        {"apiVersion", resource.group.empty() ? "v1" : resource.group + "/" + resource.version},
+        {"kind", resource.kind},
+        {"metadata",
+         {{"name", name},
+          {"namespace", "ml"},
+          {"labels", {{std::string(api::kManagedByLabel), api::kFieldManager}}},
+          {"ownerReferences",
+           {{{"apiVersion", "larder.dev/v1alpha1"},
+             {"kind", "CachePool"},
+             {"name", "chat"},
+             {"uid", owner_.uid},
+             {"controller", true}}}}}}};
     if (resource.kind == "ConfigMap") {
-      for (int i = number(4); i > 0; --i) object["data"]["k" + std::to_string(number(6))] = std::to_string(number(3));
+      for (int i = number(4); i > 0; --i)
+        object["data"]["k" + std::to_string(number(6))] = std::to_string(number(3));
       return object;
     }
     object["spec"]["updateStrategy"] = {{"type", chance(2) ? "RollingUpdate" : "OnDelete"}};
     Object& containers = object["spec"]["template"]["spec"]["containers"] = Object::array();
     for (int i = 1 + number(2); i > 0; --i) {
-      Object container = {{"name", "c" + std::to_string(i)}, {"image", "image:" + std::to_string(number(3))}};
+      Object container = {{"name", "c" + std::to_string(i)},
+                          {"image", "image:" + std::to_string(number(3))}};
       for (int j = number(3); j > 0; --j)
-        container["env"].push_back({{"name", "E" + std::to_string(j)}, {"value", std::to_string(number(3))}});
+        container["env"].push_back(
+            {{"name", "E" + std::to_string(j)}, {"value", std::to_string(number(3))}});
       if (chance(2)) container["args"] = {std::to_string(number(3)), "b"};
       containers.push_back(std::move(container));
     }
@@ -71,12 +77,15 @@ class Context {
     return all;
   }
 
-  Brought once(const std::vector<Object>& desired) { return bring(api_, children_.caches(), owner_, desired); }
+  Brought once(const std::vector<Object>& desired) {
+    return bring(api_, children_.caches(), owner_, desired);
+  }
 
   // Like the controller: again until a good end. Returns the number of rounds.
   int settle(const std::vector<Object>& desired) {
     for (int round = 1; round <= kMostRounds; ++round)
-      if (const Brought brought = once(desired); brought.status.ok() && !brought.waiting) return round;
+      if (const Brought brought = once(desired); brought.status.ok() && !brought.waiting)
+        return round;
     return kMostRounds + 1;
   }
 
@@ -85,7 +94,8 @@ class Context {
     std::vector<Object> all;
     for (const k8s::Resource& resource : owned_kinds())
       for (Object object : api_.all(resource)) {
-        for (const char* key : {"uid", "resourceVersion", "generation"}) object["metadata"].erase(key);
+        for (const char* key : {"uid", "resourceVersion", "generation"})
+          object["metadata"].erase(key);
         all.push_back(std::move(object));
       }
     return all;
@@ -144,13 +154,15 @@ TEST(ChildrenTest, ItConvergesFromEveryPartialState) {
       std::size_t left = life / 2;
       world.api().set_failures([&](const FakeApi::Call&) -> std::optional<FakeApi::Failure> {
         if (left == 0) return FakeApi::Failure{Status(Code::kUnavailable, "dead")};
-        return --left == 0 && life % 2 == 1 ? std::optional(FakeApi::Failure{Status(Code::kUnavailable, "dead"), true})
-                                            : std::nullopt;
+        return --left == 0 && life % 2 == 1
+                   ? std::optional(FakeApi::Failure{Status(Code::kUnavailable, "dead"), true})
+                   : std::nullopt;
       });
       world.once(second);
       world.api().set_failures(nullptr);
       ASSERT_LE(world.settle(second), kMostRounds);
-      ASSERT_EQ(world.state(), reference.state()) << "seed " << seed << ", dead after call " << life / 2;
+      ASSERT_EQ(world.state(), reference.state())
+          << "seed " << seed << ", dead after call " << life / 2;
     }
   }
   EXPECT_GT(crashes, 100U);
@@ -179,7 +191,8 @@ TEST(ChildrenTest, DriftIsRepairedAndForeignFieldsSurvive) {
     ASSERT_EQ(world.settle(desired), 1);
     if (desired.empty()) continue;
     const std::vector<Object> before = world.state();
-    const Object& one = desired[static_cast<std::size_t>(world.number(static_cast<int>(desired.size())))];
+    const Object& one =
+        desired[static_cast<std::size_t>(world.number(static_cast<int>(desired.size())))];
     const k8s::Resource& resource = *owned_kind(one);
     const std::string name = api::name_of(one);
     if (world.chance(4)) {
@@ -188,11 +201,15 @@ TEST(ChildrenTest, DriftIsRepairedAndForeignFieldsSurvive) {
       EXPECT_EQ(world.state(), before) << "seed " << seed;
       continue;
     }
-    Object change = {{"metadata", {{"name", name}, {"namespace", "ml"}, {"annotations", {{"theirs.example/note", "kept"}}}}}};
+    Object change = {{"metadata",
+                      {{"name", name},
+                       {"namespace", "ml"},
+                       {"annotations", {{"theirs.example/note", "kept"}}}}}};
     if (one.contains("spec"))
       change["spec"] = {{"updateStrategy", {{"type", "Broken"}}}, {"minReadySeconds", 7}};
     else
-      change["metadata"]["labels"] = {{std::string(api::kManagedByLabel), "larder-operator"}, {"theirs", "kept"}};
+      change["metadata"]["labels"] = {{std::string(api::kManagedByLabel), "larder-operator"},
+                                      {"theirs", "kept"}};
     world.api().as_user(resource, change);
     ASSERT_EQ(world.settle(desired), 1);
     const Object now = *world.api().find(resource, "ml", name);
@@ -211,11 +228,15 @@ TEST(ChildrenTest, DriftIsRepairedAndForeignFieldsSurvive) {
 TEST(ChildrenTest, WhatIsWantedNoMoreIsPrunedAndWhatIsNotOursStays) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Context world(seed);
-    Object theirs = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", "theirs"}, {"namespace", "ml"}}}};
+    Object theirs = {{"apiVersion", "v1"},
+                     {"kind", "ConfigMap"},
+                     {"metadata", {{"name", "theirs"}, {"namespace", "ml"}}}};
     world.api().as_user(k8s::resources::kConfigMaps, theirs);
-    theirs["metadata"] = {
-        {"name", "larder-code"}, {"namespace", "ml"}, {"labels", {{std::string(api::kManagedByLabel), api::kFieldManager}}}};
-    theirs["metadata"]["ownerReferences"] = {{{"kind", "CachePool"}, {"name", "code"}, {"uid", "another"}, {"controller", true}}};
+    theirs["metadata"] = {{"name", "larder-code"},
+                          {"namespace", "ml"},
+                          {"labels", {{std::string(api::kManagedByLabel), api::kFieldManager}}}};
+    theirs["metadata"]["ownerReferences"] = {
+        {{"kind", "CachePool"}, {"name", "code"}, {"uid", "another"}, {"controller", true}}};
     world.api().as_user(k8s::resources::kConfigMaps, theirs);
     ASSERT_EQ(world.settle(world.wish()), 1);
     ASSERT_EQ(world.settle({}), 1);

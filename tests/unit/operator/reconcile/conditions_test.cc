@@ -20,14 +20,18 @@ TEST(ConditionsTest, TheTimeIsThatOfTheLastChangeOfStatus) {
   EXPECT_EQ(two[0]["observedGeneration"], 2);
 
   const std::vector<Condition> ready{{"Ready", Truth::kTrue, "AllReady", ""}};
-  EXPECT_EQ(conditions_json(ready, two, 2, "2026-01-03T00:00:00Z")[0]["lastTransitionTime"], "2026-01-03T00:00:00Z");
+  EXPECT_EQ(conditions_json(ready, two, 2, "2026-01-03T00:00:00Z")[0]["lastTransitionTime"],
+            "2026-01-03T00:00:00Z");
 }
 
 TEST(ConditionsTest, WhatStandsThereMayBeAnything) {
   const std::vector<Condition> one{{"Ready", Truth::kUnknown, "R", ""}};
-  for (const char* before : {"null", "7", "[1, \"x\", {\"type\": 3}]", R"([{"type": "Ready", "status": "Unknown"}])"})
-    EXPECT_EQ(conditions_json(one, Object::parse(before), 1, "now")[0]["lastTransitionTime"], "now") << before;
-  EXPECT_EQ(truth_of(Object::parse(R"({"status": {"conditions": "none"}})"), "Ready"), Truth::kUnknown);
+  for (const char* before :
+       {"null", "7", "[1, \"x\", {\"type\": 3}]", R"([{"type": "Ready", "status": "Unknown"}])"})
+    EXPECT_EQ(conditions_json(one, Object::parse(before), 1, "now")[0]["lastTransitionTime"], "now")
+        << before;
+  EXPECT_EQ(truth_of(Object::parse(R"({"status": {"conditions": "none"}})"), "Ready"),
+            Truth::kUnknown);
 }
 
 TEST(ConditionsTest, MessagesAreBoundedAndStayText) {

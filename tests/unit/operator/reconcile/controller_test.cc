@@ -18,12 +18,13 @@ TEST(ControllerTest, ItsEndStopsTheReconcilesUnderWay) {
   std::latch begun(1);
   bool stopped = false;
   {
-    const Controller controller("controller_test", *queue, metrics, 1, [&](const k8s::Key&, const std::stop_token& stop) {
-      begun.count_down();
-      base::nap(std::chrono::minutes(1), stop);
-      stopped = stop.stop_requested();
-      return Done{};
-    });
+    const Controller controller("controller_test", *queue, metrics, 1,
+                                [&](const k8s::Key&, const std::stop_token& stop) {
+                                  begun.count_down();
+                                  base::nap(std::chrono::minutes(1), stop);
+                                  stopped = stop.stop_requested();
+                                  return Done{};
+                                });
     queue->add({"ml", "one"});
     begun.wait();
   }

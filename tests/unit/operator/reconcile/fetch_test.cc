@@ -20,7 +20,8 @@ namespace {
 // Answers every connection with the same bytes, or with an empty answer.
 class Server {
  public:
-  explicit Server(std::string bytes, bool silent = false) : bytes_(std::move(bytes)), silent_(silent) {
+  explicit Server(std::string bytes, bool silent = false)
+      : bytes_(std::move(bytes)), silent_(silent) {
     socket_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -65,13 +66,15 @@ class Server {
 };
 
 std::string http(const std::string& head, const std::string& body) {
-  return "HTTP/1.1 " + head + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
+  return "HTTP/1.1 " + head + "\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\nConnection: close\r\n\r\n" + body;
 }
 
 Result<std::string> get(const std::string& url, std::size_t most = 1000) {
   Result<std::string> got = Status(Code::kInternal, "never told");
   const std::vector<std::string> urls{url};
-  Fetch::make()->get_all(urls, most, {}, [&](std::size_t, Result<std::string> body) { got = std::move(body); });
+  Fetch::make()->get_all(urls, most, {},
+                         [&](std::size_t, Result<std::string> body) { got = std::move(body); });
   return got;
 }
 
@@ -109,8 +112,9 @@ TEST(FetchTest, ManyAtOnceEachOnce) {
   const Server server(http("200 OK", "hello"));
   const std::vector<std::string> urls(5 * Fetch::kAtOnce, server.url());
   std::map<std::size_t, int> told;
-  Fetch::make()->get_all(urls, 1000, {},
-                         [&](std::size_t index, const Result<std::string>& body) { told[index] += body.ok() ? 1 : 0; });
+  Fetch::make()->get_all(urls, 1000, {}, [&](std::size_t index, const Result<std::string>& body) {
+    told[index] += body.ok() ? 1 : 0;
+  });
   EXPECT_EQ(told.size(), urls.size());
   for (const auto& [index, times] : told) EXPECT_EQ(times, 1) << index;
 }
@@ -135,7 +139,8 @@ TEST(FetchTest, AStopEndsItAtOnce) {
   stop.request_stop();
   int told = 0;
   const std::vector<std::string> urls{silent.url()};
-  Fetch::make()->get_all(urls, 1000, stop.get_token(), [&](std::size_t, const Result<std::string>&) { ++told; });
+  Fetch::make()->get_all(urls, 1000, stop.get_token(),
+                         [&](std::size_t, const Result<std::string>&) { ++told; });
   EXPECT_EQ(told, 0);
 }
 

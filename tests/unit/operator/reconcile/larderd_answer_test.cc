@@ -61,7 +61,8 @@ TEST(LarderdAnswerTest, AReasonIsReadToItsEnd) {
   const std::string reason = std::string(400, 'x') + ": set disk.size to at least 128MiB";
   stats.backend.reason = reason;
   stats.fallbacks.clear();
-  for (const char* kind : {"hugepages", "numa", "restart", "pidfd", "config", "memory", "disk", "backend", "transfer"})
+  for (const char* kind :
+       {"hugepages", "numa", "restart", "pidfd", "config", "memory", "disk", "backend", "transfer"})
     stats.fallbacks.push_back({kind, reason});
   for (int i = 0; i < 4; ++i) stats.fallbacks.push_back({"engines", reason});
   const Result<LarderdAnswer> answer = read_answer(pages::status_json(stats, true, true));
@@ -73,7 +74,8 @@ TEST(LarderdAnswerTest, AReasonIsReadToItsEnd) {
 }
 
 TEST(LarderdAnswerTest, WhatIsNoLarderdIsRefused) {
-  for (const char* body : {"", "{}", "[]", "null", "7", "<html>", R"({"version": "1"})", R"({"memory": {}, "version": 7})"})
+  for (const char* body : {"", "{}", "[]", "null", "7", "<html>", R"({"version": "1"})",
+                           R"({"memory": {}, "version": 7})"})
     EXPECT_FALSE(read_answer(body).ok()) << body;
   EXPECT_FALSE(read_answer(std::string(kMostAnswerBytes + 1, ' ')).ok());
   EXPECT_FALSE(read_answer(std::string(5000, '[')).ok());

@@ -18,11 +18,14 @@ using testing::HasSubstr;
 namespace resources = k8s::resources;
 
 constexpr const char* kNode = R"({"placement": "Node", "memory": {"size": "1Gi"}})";
-constexpr const char* kWithDisk = R"({"placement": "Node", "memory": {"size": "1Gi"}, "disk": {"size": "2Gi"}})";
+constexpr const char* kWithDisk =
+    R"({"placement": "Node", "memory": {"size": "1Gi"}, "disk": {"size": "2Gi"}})";
 
 struct Ending : OperatorWorld {
   Ending() {
-    world.tell = [this](const k8s::Event& event) { notes.push_back(event.reason + ": " + event.note); };
+    world.tell = [this](const k8s::Event& event) {
+      notes.push_back(event.reason + ": " + event.note);
+    };
   }
   // A pool at work on so many nodes, which a user has deleted.
   void deleted_pool(int nodes, const char* spec = kNode) {
@@ -32,9 +35,13 @@ struct Ending : OperatorWorld {
     api.delete_as_user(resources::kPools, "ml", "chat");
   }
   Done once() { return reconciler.reconcile({"ml", "chat"}); }
-  std::optional<Object> daemon_set() const { return api.find(resources::kDaemonSets, "ml", "larder-chat"); }
+  std::optional<Object> daemon_set() const {
+    return api.find(resources::kDaemonSets, "ml", "larder-chat");
+  }
   bool there() const { return api.find(resources::kPools, "ml", "chat").has_value(); }
-  Object finalizers() const { return api::at(*api.find(resources::kPools, "ml", "chat"), "metadata.finalizers"); }
+  Object finalizers() const {
+    return api::at(*api.find(resources::kPools, "ml", "chat"), "metadata.finalizers");
+  }
   std::string restart_hash() const {
     const Object set = *daemon_set();
     return api::annotation(api::at(set, "spec.template"), api::kRestartAnnotation).value_or("");
@@ -45,19 +52,23 @@ struct Ending : OperatorWorld {
     const Object set = *daemon_set();
     api.as_user(resources::kDaemonSets,
                 {{"metadata", {{"name", "larder-chat"}, {"namespace", "ml"}}},
-                 {"status", {{"observedGeneration", set["metadata"]["generation"]}, {"desiredNumberScheduled", nodes}}}});
+                 {"status",
+                  {{"observedGeneration", set["metadata"]["generation"]},
+                   {"desiredNumberScheduled", nodes}}}});
     for (int i = 0; i < working; ++i) put_pod("node-" + std::to_string(i));
   }
   void put_pod(const std::string& node) {
     Object one = reconcile::pod({.name = "larder-on-" + node, .restart_hash = restart_hash()});
     one["spec"]["nodeName"] = node;
     Object& status = one["status"]["initContainerStatuses"][0];
-    if (restart_hash() == desired::kFreeing) status["state"]["terminated"] = {{"exitCode", 0}, {"reason", "Completed"}};
+    if (restart_hash() == desired::kFreeing)
+      status["state"]["terminated"] = {{"exitCode", 0}, {"reason", "Completed"}};
     api.as_user(resources::kPods, one);
   }
   void refuse(const std::string& verb, const std::string& plural, Status with) {
     api.set_failures([=](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
-      if (call.verb == verb && call.plural == plural && call.subresource.empty()) return FakeApi::Failure{with};
+      if (call.verb == verb && call.plural == plural && call.subresource.empty())
+        return FakeApi::Failure{with};
       return std::nullopt;
     });
   }
@@ -69,8 +80,8 @@ struct Ending : OperatorWorld {
 };
 
 TEST(FreedOf, CountsWhatHasEndedWellOnWhatTheControllerHasSeen) {
-  const Object set =
-      Object::parse(R"({"metadata": {"generation": 3}, "status": {"observedGeneration": 3, "desiredNumberScheduled": 2}})");
+  const Object set = Object::parse(
+      R"({"metadata": {"generation": 3}, "status": {"observedGeneration": 3, "desiredNumberScheduled": 2}})");
   PodView done;
   done.node = "a";
   done.restart_hash = desired::kFreeing;
@@ -86,13 +97,15 @@ TEST(FreedOf, CountsWhatHasEndedWellOnWhatTheControllerHasSeen) {
   Object unseen = set;
   unseen["metadata"]["generation"] = 4;
   EXPECT_FALSE(freed_of(unseen, {done, done}).all());
-  EXPECT_FALSE(freed_of(Object::parse(R"({"metadata": {"generation": 1}})"), {}).all()) << "no status yet";
+  EXPECT_FALSE(freed_of(Object::parse(R"({"metadata": {"generation": 1}})"), {}).all())
+      << "no status yet";
 }
 
 TEST(MemoryFreeingTest, APoolOnNodesIsHeldAndOneOfSidecarsIsNot) {
   Ending run;
-  Object pool{{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", {"example.com/theirs"}}}},
-              {"spec", Object::parse(kNode)}};
+  Object pool{
+      {"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", {"example.com/theirs"}}}},
+      {"spec", Object::parse(kNode)}};
   run.api.as_user(resources::kPools, pool);
   run.once();
   EXPECT_EQ(run.finalizers(), Object({"example.com/theirs", api::kMemoryFinalizer}));
@@ -205,10 +218,14 @@ TEST(MemoryFreeingTest, WhoKeepsTheDaemonSetKeepsTheMemory) {
     Object finalizers{api::kMemoryFinalizer};
     // the finalizer of --cascade=orphan; else the collector was first
     if (ours_first) finalizers.push_back("orphan");
-    run.api.as_user(resources::kPools, {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", finalizers}}}});
+    run.api.as_user(
+        resources::kPools,
+        {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", finalizers}}}});
     if (!ours_first)
-      run.api.as_user(resources::kDaemonSets,
-                      {{"metadata", {{"name", "larder-chat"}, {"namespace", "ml"}, {"ownerReferences", Object::array()}}}});
+      run.api.as_user(
+          resources::kDaemonSets,
+          {{"metadata",
+            {{"name", "larder-chat"}, {"namespace", "ml"}, {"ownerReferences", Object::array()}}}});
     run.api.delete_as_user(resources::kPools, "ml", "chat");
     EXPECT_TRUE(run.once().status.ok());
     EXPECT_EQ(run.restart_hash(), hash) << "it goes on as it is";
@@ -220,9 +237,11 @@ TEST(MemoryFreeingTest, WhoKeepsTheDaemonSetKeepsTheMemory) {
 TEST(MemoryFreeingTest, FinalizersOfOthersStay) {
   Ending run;
   run.deleted_pool(0);
-  run.api.as_user(
-      resources::kPools,
-      {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", {api::kMemoryFinalizer, "example.com/theirs"}}}}});
+  run.api.as_user(resources::kPools,
+                  {{"metadata",
+                    {{"name", "chat"},
+                     {"namespace", "ml"},
+                     {"finalizers", {api::kMemoryFinalizer, "example.com/theirs"}}}}});
   run.once();
   run.daemons(0, 0);
   run.once();
@@ -237,8 +256,10 @@ TEST(MemoryFreeingTest, AChangedPoolIsLookedAtAgain) {
   Ending run;
   run.pool("chat", kNode);
   run.pools.freeze();
-  run.api.as_user(resources::kPools,
-                  {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", {"example.com/theirs"}}}}});
+  run.api.as_user(
+      resources::kPools,
+      {{"metadata",
+        {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", {"example.com/theirs"}}}}});
   const Done done = run.once();
   EXPECT_TRUE(done.status.ok());
   EXPECT_EQ(done.again.count(), 1000);
@@ -267,7 +288,8 @@ TEST(MemoryFreeingTest, APoolOfTheSameNameBeginsAnew) {
   run.once();
   ASSERT_FALSE(run.there());
   run.pool("chat", kNode);  // before the collector has seen anything
-  for (int i = 0; i < 4 && (!run.daemon_set() || run.restart_hash() == desired::kFreeing); ++i) run.once();
+  for (int i = 0; i < 4 && (!run.daemon_set() || run.restart_hash() == desired::kFreeing); ++i)
+    run.once();
   ASSERT_TRUE(run.daemon_set());
   EXPECT_NE(run.restart_hash(), desired::kFreeing);
   EXPECT_EQ(run.finalizers(), Object({api::kMemoryFinalizer}));
@@ -295,8 +317,9 @@ TEST(MemoryFreeingTest, ItEndsFromEveryPartialState) {
     std::size_t left = life / 2;
     run.api.set_failures([&](const FakeApi::Call&) -> std::optional<FakeApi::Failure> {
       if (left == 0) return FakeApi::Failure{Status(Code::kUnavailable, "dead")};
-      return --left == 0 && life % 2 == 1 ? std::optional(FakeApi::Failure{Status(Code::kUnavailable, "dead"), true})
-                                          : std::nullopt;
+      return --left == 0 && life % 2 == 1
+                 ? std::optional(FakeApi::Failure{Status(Code::kUnavailable, "dead"), true})
+                 : std::nullopt;
     });
     ends(run);
     run.api.set_failures(nullptr);

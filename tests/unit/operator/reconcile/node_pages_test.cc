@@ -13,7 +13,8 @@ const k8s::Resource kNodes{"", "v1", "nodes", "Node", false};
 constexpr const char* kPage = "hugepages-2Mi";
 
 Object container(const char* bytes, bool sidecar = false) {
-  Object one{{"name", "c"}, {"resources", {{"requests", {{kPage, bytes}}}, {"limits", {{kPage, bytes}}}}}};
+  Object one{{"name", "c"},
+             {"resources", {{"requests", {{kPage, bytes}}}, {"limits", {{kPage, bytes}}}}}};
   if (sidecar) one["restartPolicy"] = "Always";
   return one;
 }
@@ -35,14 +36,16 @@ TEST(NodePagesTest, FreeIsWhatNoPodOfTheNodeAsksFor) {
   const auto said = [&](const char* page) { return text_of(pages_of_nodes(api, page)); };
   EXPECT_EQ(said("2Mi"), "none of 0 has any");
   const auto node = [&](const char* name, const char* bytes) {
-    api.as_user(kNodes, {{"metadata", {{"name", name}}}, {"status", {{"allocatable", {{kPage, bytes}}}}}});
+    api.as_user(kNodes,
+                {{"metadata", {{"name", name}}}, {"status", {{"allocatable", {{kPage, bytes}}}}}});
   };
   node("a", "100Mi");
   node("b", "200Mi");
   node("c", "0");
   const auto pod = [&](const char* name, const char* on, const char* bytes) {
-    api.as_user(k8s::resources::kPods, {{"metadata", {{"name", name}, {"namespace", "theirs"}}},
-                                        {"spec", {{"nodeName", on}, {"containers", Object::array({container(bytes)})}}}});
+    api.as_user(k8s::resources::kPods,
+                {{"metadata", {{"name", name}, {"namespace", "theirs"}}},
+                 {"spec", {{"nodeName", on}, {"containers", Object::array({container(bytes)})}}}});
   };
   pod("one", "b", "20Mi");
   pod("two", "b", "100Mi");
@@ -53,7 +56,9 @@ TEST(NodePagesTest, FreeIsWhatNoPodOfTheNodeAsksFor) {
   EXPECT_TRUE(have_enough(pages_of_nodes(api, "2Mi"), 40));
   EXPECT_EQ(said("1Gi"), "none of 3 has any");
   api.set_failures([](const operator_test::FakeApi::Call& call) {
-    return call.plural == "pods" ? std::optional(operator_test::FakeApi::Failure{{Code::kPermissionDenied, "no"}}) : std::nullopt;
+    return call.plural == "pods"
+               ? std::optional(operator_test::FakeApi::Failure{{Code::kPermissionDenied, "no"}})
+               : std::nullopt;
   });
   EXPECT_EQ(said("2Mi"), "b 100, a 50; 1 without any");
   EXPECT_EQ(totals_for(pages_of_nodes(api, "2Mi"), 60), "");

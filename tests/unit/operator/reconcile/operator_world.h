@@ -19,23 +19,36 @@ struct OperatorWorld {
         pools(api, k8s::resources::kPools),
         backends(api, k8s::resources::kBackends),
         pods(api, k8s::resources::kPods, std::string(api::kPoolLabel), trim_pod),
-        world{api, pools, backends, pods, children.caches(), {.image = "larder:1"}, [this] { return now; }} {
+        world{api,
+              pools,
+              backends,
+              pods,
+              children.caches(),
+              {.image = "larder:1"},
+              [this] { return now; }} {
     base::set_log_level(base::LogLevel::kError);
   }
 
   api::Object put(const k8s::Resource& resource, const std::string& name, const char* spec) {
-    return api.as_user(resource, {{"metadata", {{"name", name}, {"namespace", "ml"}}}, {"spec", api::Object::parse(spec)}});
+    return api.as_user(resource, {{"metadata", {{"name", name}, {"namespace", "ml"}}},
+                                  {"spec", api::Object::parse(spec)}});
   }
-  api::Object pool(const std::string& name, const char* spec) { return put(k8s::resources::kPools, name, spec); }
-  api::Object backend(const std::string& name, const char* spec) { return put(k8s::resources::kBackends, name, spec); }
+  api::Object pool(const std::string& name, const char* spec) {
+    return put(k8s::resources::kPools, name, spec);
+  }
+  api::Object backend(const std::string& name, const char* spec) {
+    return put(k8s::resources::kBackends, name, spec);
+  }
   api::Object status(const k8s::Resource& resource, const std::string& name) const {
     return api::at(*api.find(resource, "ml", name), "status");
   }
   // "False NoSuchBackend".
-  std::string condition(const k8s::Resource& resource, const std::string& name, const std::string& type) const {
+  std::string condition(const k8s::Resource& resource, const std::string& name,
+                        const std::string& type) const {
     const api::Object now_there = status(resource, name);
     for (const api::Object& one : api::at(now_there, "conditions"))
-      if (api::text_at(one, "type") == type) return api::text_at(one, "status") + " " + api::text_at(one, "reason");
+      if (api::text_at(one, "type") == type)
+        return api::text_at(one, "status") + " " + api::text_at(one, "reason");
     return "(none)";
   }
 

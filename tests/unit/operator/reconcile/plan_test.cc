@@ -53,14 +53,17 @@ TEST(PlanTest, WhatIsNotThereIsApplied) {
 TEST(PlanTest, WhatEqualsWhatWasAppliedIsLeftAlone) {
   const Object wanted = config_map("a", "1");
   EXPECT_TRUE(plan(kOwner, {wanted}, {as_applied(wanted)}).empty());
-  const ObjectPtr with_more =
-      live(*as_applied(wanted), Object::parse(R"({"metadata": {"annotations": {"theirs": "x"}}, "data": {"more": "y"}})"));
+  const ObjectPtr with_more = live(
+      *as_applied(wanted),
+      Object::parse(R"({"metadata": {"annotations": {"theirs": "x"}}, "data": {"more": "y"}})"));
   EXPECT_TRUE(plan(kOwner, {wanted}, {with_more}).empty());
 }
 
 TEST(PlanTest, WhatWasChangedIsAppliedAgain) {
   const Object wanted = config_map("a", "1");
-  const Plan drifted = plan(kOwner, {wanted}, {live(*as_applied(wanted), Object::parse(R"({"data": {"larder.yaml": "2"}})"))});
+  const Plan drifted =
+      plan(kOwner, {wanted},
+           {live(*as_applied(wanted), Object::parse(R"({"data": {"larder.yaml": "2"}})"))});
   ASSERT_EQ(drifted.apply.size(), 1U);
   EXPECT_EQ(drifted.apply[0].why, "data.larder.yaml differs");
 }
@@ -82,7 +85,9 @@ TEST(PlanTest, WhatIsWantedNoMoreGoesIfItIsOurs) {
   EXPECT_EQ(plan(kOwner, {}, {ours}).remove.size(), 1U);
   EXPECT_TRUE(plan(kOwner, {}, {live(unlabelled)}).empty());
   EXPECT_TRUE(plan(kOwner, {}, {live(of_another)}).empty());
-  EXPECT_TRUE(plan(kOwner, {}, {live(*ours, Object::parse(R"({"metadata": {"deletionTimestamp": "now"}})"))}).empty());
+  EXPECT_TRUE(plan(kOwner, {},
+                   {live(*ours, Object::parse(R"({"metadata": {"deletionTimestamp": "now"}})"))})
+                  .empty());
 }
 
 TEST(PlanTest, WhatSomebodyElseHasIsNotTouched) {
@@ -93,7 +98,8 @@ TEST(PlanTest, WhatSomebodyElseHasIsNotTouched) {
   EXPECT_TRUE(refused.empty());
   ASSERT_EQ(refused.taken.size(), 1U);
   EXPECT_EQ(refused.taken[0],
-            "ConfigMap a exists already and does not belong to Larder: delete or rename the object, or give this CachePool "
+            "ConfigMap a exists already and does not belong to Larder: delete or rename the "
+            "object, or give this CachePool "
             "another name");
   Object of_another = config_map("a", "1");
   of_another["metadata"]["ownerReferences"] = owned_by({"CachePool", "ml", "code", "uid-3"});
@@ -110,7 +116,8 @@ TEST(PlanTest, WhatAnEarlierOwnerLeftIsTakenOver) {
 }
 
 TEST(PlanTest, WhatIsJustGoingIsWaitedFor) {
-  const ObjectPtr going = live(*as_applied(config_map("a", "1")), Object::parse(R"({"metadata": {"deletionTimestamp": "now"}})"));
+  const ObjectPtr going = live(*as_applied(config_map("a", "1")),
+                               Object::parse(R"({"metadata": {"deletionTimestamp": "now"}})"));
   const Plan waits = plan(kOwner, {config_map("a", "1")}, {going});
   EXPECT_TRUE(waits.empty() && waits.waiting);
   Object earlier = *as_applied(config_map("a", "1"));

@@ -14,7 +14,8 @@ TEST(PodViewTest, WhatIsReadOfAPod) {
   Object seen = pod({});
   seen["metadata"]["uid"] = "u";
   const PodView view = view_of(seen);
-  EXPECT_EQ(view.ns + "/" + view.name + " " + view.uid + " " + view.pool + " " + view.ip, "ml/chat-1 u chat 10.0.0.7");
+  EXPECT_EQ(view.ns + "/" + view.name + " " + view.uid + " " + view.pool + " " + view.ip,
+            "ml/chat-1 u chat 10.0.0.7");
   EXPECT_TRUE(view.has_larderd && view.running && view.ready && !view.over && answers(view));
   EXPECT_EQ(view.config + view.restart_hash, "ch");
 }
@@ -37,10 +38,13 @@ TEST(PodViewTest, WhoDoesNotAnswerIsNotAsked) {
 
 TEST(PodViewTest, TroublesAreFound) {
   Object seen = pod({.phase = "Pending", .ready = false});
-  seen["status"]["initContainerStatuses"][0]["state"]["waiting"] = {{"reason", "ErrImagePull"}, {"message", "not found"}};
-  seen["status"]["initContainerStatuses"][0]["lastState"]["terminated"] = {{"reason", "OOMKilled"}, {"exitCode", 137}};
-  seen["status"]["conditions"] = {
-      {{"type", "PodScheduled"}, {"status", "False"}, {"message", "0/1 nodes: Insufficient hugepages-2Mi"}}};
+  seen["status"]["initContainerStatuses"][0]["state"]["waiting"] = {{"reason", "ErrImagePull"},
+                                                                    {"message", "not found"}};
+  seen["status"]["initContainerStatuses"][0]["lastState"]["terminated"] = {{"reason", "OOMKilled"},
+                                                                           {"exitCode", 137}};
+  seen["status"]["conditions"] = {{{"type", "PodScheduled"},
+                                   {"status", "False"},
+                                   {"message", "0/1 nodes: Insufficient hugepages-2Mi"}}};
   const PodView view = view_of(seen);
   EXPECT_EQ(view.waiting + ": " + view.waiting_text, "ErrImagePull: not found");
   EXPECT_TRUE(view.killed_for_memory);
@@ -58,14 +62,20 @@ TEST(PodViewTest, WhatKeepsAContainerBeforeItIsFound) {
   }
   for (const std::string_view before : {api::kPayloadContainer, api::kFoldersContainer}) {
     Object trouble = seen;
-    Object status = {{"name", before}, {"state", {{"waiting", {{"reason", "ImagePullBackOff"}, {"message", "not found"}}}}}};
+    Object status = {
+        {"name", before},
+        {"state", {{"waiting", {{"reason", "ImagePullBackOff"}, {"message", "not found"}}}}}};
     trouble["status"]["initContainerStatuses"] = Object::array({status, statuses[0]});
     for (int i = 0; i < 2; ++i, trim_pod(trouble)) {
-      EXPECT_EQ(view_of(trouble).waiting + ": " + view_of(trouble).waiting_text, "ImagePullBackOff: not found");
+      EXPECT_EQ(view_of(trouble).waiting + ": " + view_of(trouble).waiting_text,
+                "ImagePullBackOff: not found");
       EXPECT_FALSE(view_of(trouble).ready);
     }
-    status["state"]["waiting"] = {{"reason", "CrashLoopBackOff"}, {"message", "back-off 10s restarting"}};
-    status["lastState"] = {{"terminated", {{"exitCode", 1}, {"message", "larderctl: /dev/larder: Operation not permitted"}}}};
+    status["state"]["waiting"] = {{"reason", "CrashLoopBackOff"},
+                                  {"message", "back-off 10s restarting"}};
+    status["lastState"] = {
+        {"terminated",
+         {{"exitCode", 1}, {"message", "larderctl: /dev/larder: Operation not permitted"}}}};
     trouble["status"]["initContainerStatuses"] = Object::array({status, statuses[0]});
     EXPECT_EQ(view_of(trouble).waiting_text, "larderctl: /dev/larder: Operation not permitted");
   }
@@ -90,15 +100,20 @@ TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
   Object seen = pod({});
   seen["metadata"]["uid"] = "u";
   seen["metadata"]["annotations"][std::string(api::kInjectedAnnotation)] = "1/chat";
-  seen["status"]["initContainerStatuses"][0]["lastState"]["terminated"] = {{"reason", "OOMKilled"}, {"exitCode", 137}};
-  seen["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", "why"}}};
+  seen["status"]["initContainerStatuses"][0]["lastState"]["terminated"] = {{"reason", "OOMKilled"},
+                                                                           {"exitCode", 137}};
+  seen["status"]["conditions"] = {
+      {{"type", "PodScheduled"}, {"status", "False"}, {"message", "why"}}};
   for (int i = 0; i < 30; ++i)
-    seen["spec"]["containers"][0]["env"].push_back({{"name", "E" + std::to_string(i)}, {"value", "v"}});
+    seen["spec"]["containers"][0]["env"].push_back(
+        {{"name", "E" + std::to_string(i)}, {"value", "v"}});
   Object small = seen;
   trim_pod(small);
   const PodView before = view_of(seen), after = view_of(small);
-  EXPECT_EQ(before.name + before.uid + before.pool + before.ip + before.config + before.restart_hash + before.unscheduled,
-            after.name + after.uid + after.pool + after.ip + after.config + after.restart_hash + after.unscheduled);
+  EXPECT_EQ(before.name + before.uid + before.pool + before.ip + before.config +
+                before.restart_hash + before.unscheduled,
+            after.name + after.uid + after.pool + after.ip + after.config + after.restart_hash +
+                after.unscheduled);
   EXPECT_TRUE(after.has_larderd && after.injected && after.ready && after.killed_for_memory);
   EXPECT_LT(small.dump().size(), seen.dump().size() / 2);
   Object twice = small;
@@ -108,7 +123,8 @@ TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
 
 TEST(PodViewTest, AnythingMayStandThere) {
   for (const char* text :
-       {"null", "[]", "7", R"({"spec": [], "status": "x"})", R"({"status": {"containerStatuses": {"a": 1}, "conditions": 3}})",
+       {"null", "[]", "7", R"({"spec": [], "status": "x"})",
+        R"({"status": {"containerStatuses": {"a": 1}, "conditions": 3}})",
         R"({"metadata": {"labels": [], "annotations": 7}, "spec": {"containers": "larder"}})"}) {
     Object strange = Object::parse(text);
     EXPECT_FALSE(view_of(strange).has_larderd) << text;

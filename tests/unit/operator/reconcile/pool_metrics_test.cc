@@ -17,8 +17,14 @@ TEST(PoolMetricsTest, PodsInWhichLarderdDoesNotRunAreCountedByWhy) {
   sums.troubled = {{Trouble::kImageNotPulled, 2}};
   pools.tell({"ml", "chat"}, sums, false);
   EXPECT_THAT(metrics.text(), HasSubstr("larder_pool_pods{namespace=\"ml\",pool=\"chat\"} 3"));
-  EXPECT_THAT(metrics.text(), HasSubstr("larder_pool_pods_failing{namespace=\"ml\",pool=\"chat\",reason=\"ImageNotPulled\"} 2"));
-  EXPECT_THAT(metrics.text(), HasSubstr("larder_pool_pods_failing{namespace=\"ml\",pool=\"chat\",reason=\"OutOfMemory\"} 0"));
+  EXPECT_THAT(
+      metrics.text(),
+      HasSubstr(
+          "larder_pool_pods_failing{namespace=\"ml\",pool=\"chat\",reason=\"ImageNotPulled\"} 2"));
+  EXPECT_THAT(
+      metrics.text(),
+      HasSubstr(
+          "larder_pool_pods_failing{namespace=\"ml\",pool=\"chat\",reason=\"OutOfMemory\"} 0"));
   sums.troubled.clear();
   pools.tell({"ml", "chat"}, sums, true);
   EXPECT_THAT(metrics.text(), HasSubstr("reason=\"ImageNotPulled\"} 0"));

@@ -33,11 +33,12 @@ struct Reconciling : OperatorWorld {
   std::map<std::string, LarderdAnswer> answers;
   std::optional<PoolSums> told;
   base::ManualClock clock;
-  PoolReconciler reconciler{world,
-                            [this](const std::vector<PodView>&) {
-                              return Heard{answers, {}};
-                            },
-                            [this](const k8s::Key&, const std::optional<PoolSums>& sums, bool) { told = sums; }, clock};
+  PoolReconciler reconciler{
+      world,
+      [this](const std::vector<PodView>&) {
+        return Heard{answers, {}};
+      },
+      [this](const k8s::Key&, const std::optional<PoolSums>& sums, bool) { told = sums; }, clock};
 };
 
 TEST(PoolReconcilerTest, APoolOfSidecarsHasNoObjectsAndAStatus) {
@@ -45,7 +46,8 @@ TEST(PoolReconcilerTest, APoolOfSidecarsHasNoObjectsAndAStatus) {
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   ASSERT_EQ(run.settle(), 1);
   EXPECT_EQ(run.ready(), "True NoPods");
-  EXPECT_TRUE(run.api.all(resources::kDaemonSets).empty() && run.api.all(resources::kConfigMaps).empty());
+  EXPECT_TRUE(run.api.all(resources::kDaemonSets).empty() &&
+              run.api.all(resources::kConfigMaps).empty());
   run.api.forget_calls();
   run.now = "2026-02-01T00:00:00Z";
   ASSERT_EQ(run.settle(), 1);
@@ -63,7 +65,9 @@ TEST(PoolReconcilerTest, APoolOnNodesHasItsDaemonSetUntilItGoes) {
   run.api.forget_calls();
   ASSERT_EQ(run.settle(), 1);
   EXPECT_EQ(run.api.writes(), 0U);
-  run.api.as_user(resources::kPools, {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", Object::array()}}}});
+  run.api.as_user(
+      resources::kPools,
+      {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", Object::array()}}}});
   run.api.delete_as_user(resources::kPools, "ml", "chat");
   ASSERT_EQ(run.settle(), 1);
   EXPECT_FALSE(run.told);
@@ -79,7 +83,8 @@ TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
   }
   run.api.as_user(resources::kPods, pod({.name = "other", .pool = "code"}));
   run.api.as_user(resources::kPods, pod({.name = "over", .phase = "Succeeded"}));
-  const std::string uid = api::text_at(*run.api.find(resources::kPods, "ml", "chat-0"), "metadata.uid");
+  const std::string uid =
+      api::text_at(*run.api.find(resources::kPods, "ml", "chat-0"), "metadata.uid");
   run.answers[uid].capacity_bytes = 1ULL << 30;
   run.answers[uid].used_bytes = 1ULL << 29;
   ASSERT_EQ(run.settle(), 1);
@@ -100,7 +105,8 @@ TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
   Reconciling run;
   run.pool("chat", kNode);
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
-  Object engine = pod({.name = "engine", .restart_hash = desired::engine_hash(parsed, run.world.defaults)});
+  Object engine =
+      pod({.name = "engine", .restart_hash = desired::engine_hash(parsed, run.world.defaults)});
   engine["metadata"]["annotations"][std::string(api::kInjectedAnnotation)] = "1/chat";
   engine["spec"].erase("initContainers");
   run.api.as_user(resources::kPods, engine);
@@ -109,7 +115,8 @@ TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
   run.pool("chat", R"({"chunkTokens": 512})");
   ASSERT_EQ(run.settle(), 1);
   EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "False RestartNeeded");
-  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"], Object::parse(R"({"total": 0, "attached": 0, "needRestart": 1})"));
+  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"],
+            Object::parse(R"({"total": 0, "attached": 0, "needRestart": 1})"));
 }
 
 // A backend deleted by mistake, and one stored under an older schema: running pods go on, and are
@@ -125,9 +132,10 @@ TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
     const auto object = run.api.find(resources::kBackends, "ml", "cache");
     std::optional<api::CacheBackend> backend;
     if (object) backend = *api::parse_backend(*object);
-    run.api.as_user(resources::kPods, pod({.name = name,
-                                           .restart_hash = desired::restart_hash(pool, backend, run.world.defaults),
-                                           .config = desired::larderd_config(pool, backend)}));
+    run.api.as_user(resources::kPods,
+                    pod({.name = name,
+                         .restart_hash = desired::restart_hash(pool, backend, run.world.defaults),
+                         .config = desired::larderd_config(pool, backend)}));
   };
   put("with");
   ASSERT_EQ(run.settle(), 1);
@@ -150,15 +158,19 @@ TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
   run.backend("cache", kBackend);
   ASSERT_EQ(run.settle(), 1);
   EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "False RestartNeeded");
-  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1) << "the one that was made without it";
+  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1)
+      << "the one that was made without it";
 }
 
 // covers F-254
 TEST(PoolReconcilerTest, NoNodeIsRolledForABackendThatCannotBeRead) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
   Reconciling run;
-  run.pool("chat", R"({"placement": "Node", "memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
-  const auto pods_wanted = [&] { return api::at(*run.api.find(resources::kDaemonSets, "ml", "larder-chat"), "spec.template"); };
+  run.pool("chat",
+           R"({"placement": "Node", "memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  const auto pods_wanted = [&] {
+    return api::at(*run.api.find(resources::kDaemonSets, "ml", "larder-chat"), "spec.template");
+  };
   ASSERT_EQ(run.settle(), 1);  // it never had its backend: made without, and follows the pool
   const Object first = pods_wanted();
   run.pool("chat", R"({"memory": {"size": "2Gi"}})");
@@ -172,33 +184,41 @@ TEST(PoolReconcilerTest, NoNodeIsRolledForABackendThatCannotBeRead) {
   ASSERT_EQ(run.settle(), 1);
   run.backend("cache", R"({"mode": "Sentinel"})");
   ASSERT_EQ(run.settle(), 1);
-  for (const FakeApi::Call& call : run.api.calls()) EXPECT_NE(call.plural, "daemonsets") << call.verb;
+  for (const FakeApi::Call& call : run.api.calls())
+    EXPECT_NE(call.plural, "daemonsets") << call.verb;
   EXPECT_EQ(run.condition(resources::kPools, "chat", "ObjectsApplied"), "True Kept");
   run.backend("cache", R"({"mode": "Standalone", "endpoints": ["redis:6379"]})");
   ASSERT_EQ(run.settle(), 1);
-  for (const FakeApi::Call& call : run.api.calls()) EXPECT_NE(call.plural, "daemonsets") << call.verb;
+  for (const FakeApi::Call& call : run.api.calls())
+    EXPECT_NE(call.plural, "daemonsets") << call.verb;
   EXPECT_EQ(run.condition(resources::kPools, "chat", "ObjectsApplied"), "True Applied");
 }
 
 // A changed pool reaches running pods as far as larderd takes changes over, and no further.
 TEST(PoolReconcilerTest, RunningPodsGetWhatTheyTakeOver) {
   Reconciling run;
-  const Object pool = run.pool("chat", R"({"memory": {"size": "1Gi"}, "disk": {"size": "2Gi", "write": "back"}})");
+  const Object pool =
+      run.pool("chat", R"({"memory": {"size": "1Gi"}, "disk": {"size": "2Gi", "write": "back"}})");
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
   const std::string hash = desired::restart_hash(parsed, std::nullopt, run.world.defaults);
   const std::string config = desired::larderd_config(parsed, std::nullopt);
   run.api.as_user(resources::kPods, pod({.name = "new", .restart_hash = hash, .config = config}));
-  run.api.as_user(resources::kPods, pod({.name = "old", .restart_hash = "older", .config = "older"}));
+  run.api.as_user(resources::kPods,
+                  pod({.name = "old", .restart_hash = "older", .config = "older"}));
   ASSERT_EQ(run.settle(), 1);
-  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "new"), api::kConfigAnnotation), config);
+  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "new"), api::kConfigAnnotation),
+            config);
 
   run.pool("chat", R"({"disk": {"write": "through"}})");
   run.api.forget_calls();
   ASSERT_EQ(run.settle(), 1);
-  const std::string now = *api::annotation(*run.api.find(resources::kPods, "ml", "new"), api::kConfigAnnotation);
+  const std::string now =
+      *api::annotation(*run.api.find(resources::kPods, "ml", "new"), api::kConfigAnnotation);
   EXPECT_NE(now.find("through"), std::string::npos);
-  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "old"), api::kConfigAnnotation), "older");
-  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "new"), "theirs"), "something long");
+  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "old"), api::kConfigAnnotation),
+            "older");
+  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "new"), "theirs"),
+            "something long");
   std::size_t merges = 0;
   for (const FakeApi::Call& call : run.api.calls()) merges += call.verb == "merge" ? 1 : 0;
   EXPECT_EQ(merges, 1U);
@@ -212,7 +232,9 @@ TEST(PoolReconcilerTest, ManyPodsOfAChangedPoolAreNoLineEach) {
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
   const std::string hash = desired::restart_hash(parsed, std::nullopt, run.world.defaults);
   for (int i = 0; i < 100; ++i)
-    run.api.as_user(resources::kPods, pod({.name = "pod-" + std::to_string(i), .restart_hash = hash, .config = "another"}));
+    run.api.as_user(
+        resources::kPods,
+        pod({.name = "pod-" + std::to_string(i), .restart_hash = hash, .config = "another"}));
   base::set_log_level(base::LogLevel::kInfo);
   base::tell_all_left_out();  // of other tests
   testing::internal::CaptureStderr();
@@ -220,7 +242,8 @@ TEST(PoolReconcilerTest, ManyPodsOfAChangedPoolAreNoLineEach) {
   const std::string log = testing::internal::GetCapturedStderr();
   base::set_log_level(base::LogLevel::kError);
   std::size_t told = 0;
-  for (std::size_t at = 0; (at = log.find("changed configuration", at)) != std::string::npos; ++at) ++told;
+  for (std::size_t at = 0; (at = log.find("changed configuration", at)) != std::string::npos; ++at)
+    ++told;
   EXPECT_EQ(told, 1U) << log;
 }
 
@@ -228,14 +251,17 @@ TEST(PoolReconcilerTest, APodThatIsGoneMeanwhileIsNoFailure) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
-  run.api.as_user(resources::kPods, pod({.restart_hash = desired::restart_hash(parsed, std::nullopt, run.world.defaults)}));
+  run.api.as_user(
+      resources::kPods,
+      pod({.restart_hash = desired::restart_hash(parsed, std::nullopt, run.world.defaults)}));
   run.pods.freeze();
   run.api.delete_as_user(resources::kPods, "ml", "chat-1");
   EXPECT_TRUE(run.once().status.ok());
   run.api.as_user(resources::kPods, pod({.config = "another pod of this name"}));
   EXPECT_TRUE(run.once().status.ok());
-  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "chat-1"), api::kConfigAnnotation),
-            "another pod of this name");
+  EXPECT_EQ(
+      *api::annotation(*run.api.find(resources::kPods, "ml", "chat-1"), api::kConfigAnnotation),
+      "another pod of this name");
 }
 
 TEST(PoolReconcilerTest, WhatIsWrongIsSaid) {
@@ -270,11 +296,13 @@ TEST(PoolReconcilerTest, PodsThatWaitForPagesAreToldWhatTheNodesHave) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
   Object waiting = pod({.ip = "", .phase = "Pending", .ready = false});
-  waiting["status"]["conditions"] = {
-      {{"type", "PodScheduled"}, {"status", "False"}, {"message", "0/1 nodes: Insufficient hugepages-2Mi"}}};
+  waiting["status"]["conditions"] = {{{"type", "PodScheduled"},
+                                      {"status", "False"},
+                                      {"message", "0/1 nodes: Insufficient hugepages-2Mi"}}};
   run.api.as_user(resources::kPods, waiting);
   run.api.as_user({"", "v1", "nodes", "Node", false},
-                  {{"metadata", {{"name", "node-a"}}}, {"status", {{"allocatable", {{"hugepages-2Mi", "64Mi"}}}}}});
+                  {{"metadata", {{"name", "node-a"}}},
+                   {"status", {{"allocatable", {{"hugepages-2Mi", "64Mi"}}}}}});
   const Done done = run.once();
   EXPECT_GT(done.again.count(), 1000);
   EXPECT_EQ(run.condition(resources::kPools, "chat", "HugepagesMissing"), "True NotEnough");
@@ -302,10 +330,11 @@ TEST(PoolReconcilerTest, WhatItDoesIsLoggedWithTheObjectsKeys) {
   for (std::string line; std::getline(lines, line);) {
     const Object record = Object::parse(line);
     const auto word = [&](const char* key) { return api::text_at(record, key); };
-    said.insert(word("kind") + " " + word("namespace") + "/" + word("name") + " of " + word("owner_kind") + " " + word("owner"));
+    said.insert(word("kind") + " " + word("namespace") + "/" + word("name") + " of " +
+                word("owner_kind") + " " + word("owner"));
   }
-  EXPECT_EQ(said,
-            (std::set<std::string>{"ConfigMap ml/larder-chat of CachePool chat", "DaemonSet ml/larder-chat of CachePool chat"}));
+  EXPECT_EQ(said, (std::set<std::string>{"ConfigMap ml/larder-chat of CachePool chat",
+                                         "DaemonSet ml/larder-chat of CachePool chat"}));
 }
 
 // The same properties as children_test.cc, over everything that a reconcile does with a real pool.
@@ -314,7 +343,8 @@ TEST(PoolReconcilerTest, ItConvergesFromEveryPartialState) {
       R"({"placement": "Node", "memory": {"size": "2Gi"}, "node": {"nodeSelector": {"gpu": "yes"}}})";
   const auto state = [](const Reconciling& run) {
     std::vector<Object> all;
-    for (const k8s::Resource* kind : {&resources::kPools, &resources::kDaemonSets, &resources::kConfigMaps})
+    for (const k8s::Resource* kind :
+         {&resources::kPools, &resources::kDaemonSets, &resources::kConfigMaps})
       for (Object one : run.api.all(*kind)) {
         for (const char* key : {"uid", "resourceVersion", "generation"}) one["metadata"].erase(key);
         all.push_back(std::move(one));
@@ -337,8 +367,9 @@ TEST(PoolReconcilerTest, ItConvergesFromEveryPartialState) {
     std::size_t left = life / 2;
     run.api.set_failures([&](const FakeApi::Call&) -> std::optional<FakeApi::Failure> {
       if (left == 0) return FakeApi::Failure{Status(Code::kUnavailable, "dead")};
-      return --left == 0 && life % 2 == 1 ? std::optional(FakeApi::Failure{Status(Code::kUnavailable, "dead"), true})
-                                          : std::nullopt;
+      return --left == 0 && life % 2 == 1
+                 ? std::optional(FakeApi::Failure{Status(Code::kUnavailable, "dead"), true})
+                 : std::nullopt;
     });
     run.once();
     run.api.set_failures(nullptr);

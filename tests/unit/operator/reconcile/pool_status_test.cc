@@ -12,7 +12,8 @@ namespace {
 using api::Object;
 
 Object pool_object(const char* spec) {
-  return {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"uid", "u"}, {"generation", 3}}}, {"spec", Object::parse(spec)}};
+  return {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"uid", "u"}, {"generation", 3}}},
+          {"spec", Object::parse(spec)}};
 }
 
 PoolFacts facts_of(const char* spec) {
@@ -53,27 +54,32 @@ TEST(PoolConditionsTest, ASpecThatCannotBeNamesItsField) {
   EXPECT_EQ(in_short(of_type(wrong, "Ready")), "False Invalid");
   EXPECT_NE(of_type(wrong, "Ready").message.find("spec.memory.size"), std::string::npos);
   EXPECT_EQ(in_short(of_type(wrong, "SizesFit")), "False DoNotFit");
-  const PoolFacts limit = facts_of(R"({"memory": {"size": "8Gi"}, "resources": {"limits": {"memory": "1Gi"}}})");
+  const PoolFacts limit =
+      facts_of(R"({"memory": {"size": "8Gi"}, "resources": {"limits": {"memory": "1Gi"}}})");
   EXPECT_EQ(in_short(of_type(limit, "SizesFit")), "False DoNotFit");
   EXPECT_NE(of_type(limit, "SizesFit").message.find("at least"), std::string::npos);
 }
 
 TEST(PoolConditionsTest, ABackendThatIsNotThere) {
-  const PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  const PoolFacts facts =
+      facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "False NoSuchBackend");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NoSuchBackend");
-  EXPECT_NE(of_type(facts, "Ready").message.find("CacheBackend cache in namespace ml"), std::string::npos);
+  EXPECT_NE(of_type(facts, "Ready").message.find("CacheBackend cache in namespace ml"),
+            std::string::npos);
 }
 
 TEST(PoolConditionsTest, ABackendsTroubleIsThePools) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   const auto with = [&](const char* conditions) {
-    facts.backend = std::make_shared<const Object>(Object{{"status", {{"conditions", Object::parse(conditions)}}}});
+    facts.backend = std::make_shared<const Object>(
+        Object{{"status", {{"conditions", Object::parse(conditions)}}}});
   };
   with("[]");
   EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "Unknown NotChecked");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True NoPods");
-  with(R"([{"type": "Ready", "status": "False", "reason": "WrongPassword", "message": "look at the Secret"}])");
+  with(
+      R"([{"type": "Ready", "status": "False", "reason": "WrongPassword", "message": "look at the Secret"}])");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False WrongPassword");
   EXPECT_EQ(of_type(facts, "Ready").message, "CacheBackend cache: look at the Secret");
   with(R"([{"type": "Ready", "status": "False", "reason": "SecretMissing", "message": "x"},
@@ -87,7 +93,8 @@ TEST(PoolConditionsTest, ABackendsTroubleIsThePools) {
   with(R"([{"type": "Ready", "status": "True", "reason": "BySidecars", "message": "1 of 1 pods"},
            {"type": "SecretMissing", "status": "Unknown", "reason": "NotReadable", "message": "Secret auth may not be read"}])");
   EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "Unknown NotReadable");
-  EXPECT_EQ(of_type(facts, "SecretMissing").message, "CacheBackend cache: Secret auth may not be read");
+  EXPECT_EQ(of_type(facts, "SecretMissing").message,
+            "CacheBackend cache: Secret auth may not be read");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True NoPods");
 }
 
@@ -101,8 +108,8 @@ TEST(PoolConditionsTest, HugepagesThatNoNodeHas) {
   facts.hugepages_of_nodes = {.known = true, .nodes = {{"node-b", 100, 12}}};
   const Condition missing = of_type(facts, "HugepagesMissing");
   EXPECT_EQ(in_short(missing), "True NotEnough");
-  for (const char* part :
-       {"512 free pages of 2Mi", "node-b 12 free of 100", "vm.nr_hugepages=600 on node-b", "kubelet", "1 of 2 pods (chat-2)"})
+  for (const char* part : {"512 free pages of 2Mi", "node-b 12 free of 100",
+                           "vm.nr_hugepages=600 on node-b", "kubelet", "1 of 2 pods (chat-2)"})
     EXPECT_NE(missing.message.find(part), std::string::npos) << part << " in " << missing.message;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NotEnough");
 }
@@ -126,10 +133,12 @@ TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 512, 0}}}), "1024 on a");
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 12}, {"b", 512, 511}}, .without = 1}),
             "1500 on a, 513 on b, 512 on a node without any");
-  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, std::nullopt}}}), "the node's current number plus 512");
+  EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, std::nullopt}}}),
+            "the node's current number plus 512");
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 600}, {"b", 100, 0}}}), "612 on b");
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 600}}}),
-            "The scheduler: 0/3 nodes are available: 3 Insufficient hugepages-2Mi.. The nodes have enough free pages: another "
+            "The scheduler: 0/3 nodes are available: 3 Insufficient hugepages-2Mi.. The nodes have "
+            "enough free pages: another "
             "constraint "
             "keeps the pods from the nodes");
 }
@@ -161,8 +170,10 @@ TEST(PoolConditionsTest, WhatASupervisorSaysOfALarderdThatIsDown) {
   facts.heard.down["uid-2"] = {.why = "larderd ended with exit status 1: too few huge pages"};
   Condition condition = of_type(facts, "Ready");
   EXPECT_EQ(in_short(condition), "False DoesNotRun");
-  for (const char* part : {"1 of 2 pods (chat-2)", "without its cache", "too few huge pages", "kubectl logs chat-2 -c larder"})
-    EXPECT_NE(condition.message.find(part), std::string::npos) << part << " in " << condition.message;
+  for (const char* part : {"1 of 2 pods (chat-2)", "without its cache", "too few huge pages",
+                           "kubectl logs chat-2 -c larder"})
+    EXPECT_NE(condition.message.find(part), std::string::npos)
+        << part << " in " << condition.message;
   facts.heard.down["uid-2"].out_of_memory = true;
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False OutOfMemory");
 }
@@ -170,16 +181,19 @@ TEST(PoolConditionsTest, WhatASupervisorSaysOfALarderdThatIsDown) {
 // covers F-226
 TEST(PoolConditionsTest, AGpuThatLarderdDoesNotSee) {
   EXPECT_EQ(in_short(of_type(facts_of(kSmall), "GpuVisible")), "Unknown (not there)");
-  constexpr const char* kCopies = R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "runtimeClassName": "nvidia"})";
+  constexpr const char* kCopies =
+      R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "runtimeClassName": "nvidia"})";
   PoolFacts facts = facts_of(kCopies);
   facts.pods = {ready_pod(1), ready_pod(2)};
   EXPECT_EQ(in_short(of_type(facts, "GpuVisible")), "True Asked");
   facts.pods[1].notice = "larderd sees no GPU: the pod has no resource claim gpu";
   const Condition condition = of_type(facts, "GpuVisible");
   EXPECT_EQ(in_short(condition), "False NotVisible");
-  EXPECT_NE(condition.message.find("1 of 2 pods (chat-2): larderd sees no GPU"), std::string::npos) << condition.message;
+  EXPECT_NE(condition.message.find("1 of 2 pods (chat-2): larderd sees no GPU"), std::string::npos)
+      << condition.message;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");  // the engine's process copies
-  const PoolFacts node = facts_of(R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "placement": "Node"})");
+  const PoolFacts node =
+      facts_of(R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(node, "GpuVisible")), "False NoRuntimeClass");
 }
 
@@ -198,14 +212,18 @@ TEST(PoolConditionsTest, PodsThatNeedARestart) {
 }
 
 TEST(PoolConditionsTest, WhatARollOfTheNodesCosts) {
-  for (const auto& [pages, word] : {std::pair("none", "keep the chunks"), std::pair("2Mi", "keep the chunks"),
-                                    std::pair("1Gi", "loses the chunks in memory: pages of 1Gi belong to the pod")}) {
+  for (const auto& [pages, word] :
+       {std::pair("none", "keep the chunks"), std::pair("2Mi", "keep the chunks"),
+        std::pair("1Gi", "loses the chunks in memory: pages of 1Gi belong to the pod")}) {
     PoolFacts facts =
-        facts_of((R"({"placement": "Node", "memory": {"size": "1Gi", "hugepages": ")" + std::string(pages) + "\"}}").c_str());
+        facts_of((R"({"placement": "Node", "memory": {"size": "1Gi", "hugepages": ")" +
+                  std::string(pages) + "\"}}")
+                     .c_str());
     facts.pods = {ready_pod(1)};
     facts.pods[0].restart_hash = "older";
     EXPECT_EQ(in_short(of_type(facts, "PodsUpToDate")), "False RollingOut");
-    EXPECT_NE(of_type(facts, "PodsUpToDate").message.find(word), std::string::npos) << of_type(facts, "PodsUpToDate").message;
+    EXPECT_NE(of_type(facts, "PodsUpToDate").message.find(word), std::string::npos)
+        << of_type(facts, "PodsUpToDate").message;
   }
 }
 
@@ -216,7 +234,8 @@ TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
   facts.pods = facts.engines = {ready_pod(1), ready_pod(2)};
   facts.engines[0].has_larderd = facts.engines[1].has_larderd = false;
   facts.wish = {};
-  EXPECT_EQ(pool_status(facts, Object(), "now")["pods"], Object::parse(R"({"total": 2, "attached": 2, "needRestart": 0})"));
+  EXPECT_EQ(pool_status(facts, Object(), "now")["pods"],
+            Object::parse(R"({"total": 2, "attached": 2, "needRestart": 0})"));
 }
 
 TEST(PoolConditionsTest, ObjectsThatCannotBe) {
@@ -243,7 +262,8 @@ TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
   EXPECT_EQ(of_type(facts, "Helping").message, "42% of the looked-up prompt tokens hit");
   facts.heard.answers["uid-1"].engines = 0;
   EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "False NoEngine");
-  EXPECT_NE(of_type(facts, "EnginesAttached").message.find("kubectl larder why chat-1 -n ml"), std::string::npos);
+  EXPECT_NE(of_type(facts, "EnginesAttached").message.find("kubectl larder why chat-1 -n ml"),
+            std::string::npos);
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
 }
 
@@ -255,19 +275,27 @@ TEST(PoolConditionsTest, WhatLarderdHasAgainstItsTiersAndEngines) {
   facts.pods = {ready_pod(0), ready_pod(1), ready_pod(2)};
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
   for (const char* uid : {"uid-0", "uid-1", "uid-2"})
-    facts.heard.answers[uid].fallbacks = {{"hugepages", "none are free"}, {"transfer", "no GPU"}, {"config", "wait"}};
+    facts.heard.answers[uid].fallbacks = {
+        {"hugepages", "none are free"}, {"transfer", "no GPU"}, {"config", "wait"}};
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "True Serves");
   auto& second = facts.heard.answers["uid-1"].fallbacks;
-  second.push_back({"disk", "disk.size: a chunk has 32MiB, and the disk keeps 40MiB: set it to at least 128MiB"});
+  second.push_back(
+      {"disk",
+       "disk.size: a chunk has 32MiB, and the disk keeps 40MiB: set it to at least 128MiB"});
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False DiskDegraded");
   EXPECT_EQ(of_type(facts, "CacheServes").message,
-            "1 of 3 pods (chat-1): disk: disk.size: a chunk has 32MiB, and the disk keeps 40MiB: set it to at least 128MiB");
-  facts.heard.answers["uid-2"].fallbacks.push_back({"backend", "OOM command not allowed when used memory > 'maxmemory'"});
-  facts.heard.answers["uid-0"].fallbacks.push_back({"backend", "OOM command not allowed when used memory > 'maxmemory'"});
+            "1 of 3 pods (chat-1): disk: disk.size: a chunk has 32MiB, and the disk keeps 40MiB: "
+            "set it to at least 128MiB");
+  facts.heard.answers["uid-2"].fallbacks.push_back(
+      {"backend", "OOM command not allowed when used memory > 'maxmemory'"});
+  facts.heard.answers["uid-0"].fallbacks.push_back(
+      {"backend", "OOM command not allowed when used memory > 'maxmemory'"});
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False BackendDegraded");
-  EXPECT_EQ(of_type(facts, "CacheServes").message.substr(0, 85),
-            "2 of 3 pods (chat-0, chat-2): backend: OOM command not allowed when used memory > 'ma");
-  EXPECT_NE(of_type(facts, "CacheServes").message.find(". 1 of 3 pods (chat-1): disk: "), std::string::npos);
+  EXPECT_EQ(
+      of_type(facts, "CacheServes").message.substr(0, 85),
+      "2 of 3 pods (chat-0, chat-2): backend: OOM command not allowed when used memory > 'ma");
+  EXPECT_NE(of_type(facts, "CacheServes").message.find(". 1 of 3 pods (chat-1): disk: "),
+            std::string::npos);
   second.push_back({"memory", "512 MiB of 1 GiB: Cannot allocate memory"});
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False MemoryShort");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
@@ -296,7 +324,8 @@ TEST(PoolConditionsTest, TheReasonOfARefusedEngineIsLarderdsOwn) {
   facts.pods = {ready_pod(0)};
   for (const char* text : {"", "(", " times): ", "the first (2 times): y"}) {
     facts.heard.answers["uid-0"].fallbacks = {{"engines", text}, {"engines", "another"}};
-    EXPECT_EQ(of_type(facts, "CacheServes").message, std::string("1 of 1 pods (chat-0): engines: ") + text);
+    EXPECT_EQ(of_type(facts, "CacheServes").message,
+              std::string("1 of 1 pods (chat-0): engines: ") + text);
   }
 }
 
@@ -308,10 +337,13 @@ TEST(PoolConditionsTest, WhatLarderdSaysIsBounded) {
   for (int i = 0; i < 100; ++i) {
     facts.pods.push_back(ready_pod(i));
     auto& said = facts.heard.answers["uid-" + std::to_string(i)].fallbacks;
-    for (const char* kind : {"engines", "memory", "backend", "disk"}) said.push_back({kind, "x" + words});
+    for (const char* kind : {"engines", "memory", "backend", "disk"})
+      said.push_back({kind, "x" + words});
   }
   const Condition serves = of_type(facts, "CacheServes");
-  EXPECT_NE(serves.message.find("100 of 100 pods (chat-0, chat-1, chat-2, chat-3, chat-4 and 95 more)"), std::string::npos);
+  EXPECT_NE(
+      serves.message.find("100 of 100 pods (chat-0, chat-1, chat-2, chat-3, chat-4 and 95 more)"),
+      std::string::npos);
   EXPECT_NE(serves.message.find("\xa4..."), std::string::npos);
   EXPECT_EQ(serves.message.find("\xc3..."), std::string::npos);
   EXPECT_LE(bounded(serves.message).size(), kMostMessage);

@@ -12,7 +12,8 @@ using api::Object;
 const desired::Defaults kDefaults{.image = "larder:1"};
 
 Object object(const char* name, const char* spec) {
-  return {{"metadata", {{"name", name}, {"namespace", "ml"}, {"uid", "u"}}}, {"spec", Object::parse(spec)}};
+  return {{"metadata", {{"name", name}, {"namespace", "ml"}, {"uid", "u"}}},
+          {"spec", Object::parse(spec)}};
 }
 api::CachePool pool(const char* spec) {
   const Result<api::CachePool> parsed = api::parse_pool(object("chat", spec));
@@ -33,13 +34,16 @@ TEST(PoolWishTest, APodOnTheHostNetworkHasAConfigurationOfItsOwn) {
 TEST(PoolWishTest, APoolOnNodesHasObjectsAndAPoolOfSidecarsHasNone) {
   EXPECT_TRUE(wish_of(pool(R"({"memory": {"size": "1Gi"}})"), {}, kDefaults).objects.empty());
   const api::CachePool on_nodes = pool(R"({"placement": "Node", "memory": {"size": "1Gi"}})");
-  EXPECT_EQ(wish_of(on_nodes, {}, kDefaults).objects, desired::pool_objects(on_nodes, {}, kDefaults));
+  EXPECT_EQ(wish_of(on_nodes, {}, kDefaults).objects,
+            desired::pool_objects(on_nodes, {}, kDefaults));
 }
 
 TEST(PoolWishTest, AReadableBackendIsInEveryPart) {
-  const Result<api::CacheBackend> shared = api::parse_backend(object("shared", R"({"endpoints": ["r:6379"]})"));
+  const Result<api::CacheBackend> shared =
+      api::parse_backend(object("shared", R"({"endpoints": ["r:6379"]})"));
   ASSERT_TRUE(shared.ok()) << shared.status().text();
-  const api::CachePool chat = pool(R"({"placement": "Node", "memory": {"size": "1Gi"}, "backendRef": {"name": "shared"}})");
+  const api::CachePool chat =
+      pool(R"({"placement": "Node", "memory": {"size": "1Gi"}, "backendRef": {"name": "shared"}})");
   const PoolWish with = wish_of(chat, *shared, kDefaults), without = wish_of(chat, {}, kDefaults);
   for (const Wanted PoolWish::*part : {&PoolWish::of_pod, &PoolWish::of_pod_on_host_network}) {
     EXPECT_TRUE(desired::has_backend((with.*part).config));

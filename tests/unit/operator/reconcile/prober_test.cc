@@ -7,16 +7,19 @@
 namespace larder::reconcile {
 namespace {
 
-constexpr const char* kAnswer = R"({"version": "1", "memory": {"capacity_bytes": 10, "used_bytes": 5}})";
+constexpr const char* kAnswer =
+    R"({"version": "1", "memory": {"capacity_bytes": 10, "used_bytes": 5}})";
 
 class FakeFetch final : public Fetch {
  public:
-  void get_all(std::span<const std::string> urls, std::size_t, std::stop_token, const OnAnswer& on_answer) override {
+  void get_all(std::span<const std::string> urls, std::size_t, std::stop_token,
+               const OnAnswer& on_answer) override {
     for (std::size_t i = urls.size(); i-- > 0;) {
       ++asked;
       const auto found = answers.find(urls[i]);
-      on_answer(i, found == answers.end() ? Result<std::string>(Status(Code::kUnavailable, "refused"))
-                                          : Result<std::string>(found->second));
+      on_answer(i, found == answers.end()
+                       ? Result<std::string>(Status(Code::kUnavailable, "refused"))
+                       : Result<std::string>(found->second));
     }
   }
   std::map<std::string, std::string> answers;
@@ -40,7 +43,9 @@ struct Round {
 
 TEST(ProberTest, TheNewestAnswerIsKept) {
   Round round;
-  round.targets = {{{"ml", "chat"}, "a", "http://a"}, {{"ml", "chat"}, "b", "http://b"}, {{"ml", "code"}, "c", "http://c"}};
+  round.targets = {{{"ml", "chat"}, "a", "http://a"},
+                   {{"ml", "chat"}, "b", "http://b"},
+                   {{"ml", "code"}, "c", "http://c"}};
   round.fetch->answers = {{"http://a", kAnswer}, {"http://b", "<html>"}};
   round.prober.round({});
   EXPECT_EQ(round.told, (std::vector<std::string>{"chat", "code"}));
@@ -80,7 +85,8 @@ TEST(ProberTest, TheSupervisorOfWhoIsSilentSaysWhy) {
                    {{"ml", "chat"}, "b", "http://b", "http://b/supervisor"}};
   round.fetch->answers = {
       {"http://b", kAnswer},
-      {"http://a/supervisor", R"({"ready": false, "why": "memory.size", "starts": 3, "out_of_memory": true})"},
+      {"http://a/supervisor",
+       R"({"ready": false, "why": "memory.size", "starts": 3, "out_of_memory": true})"},
       {"http://b/supervisor", R"({"ready": false, "why": "not asked"})"}};
   round.prober.round({});
   Heard heard = round.prober.heard({pod("a"), pod("b")});

@@ -44,7 +44,8 @@ TEST_F(AdmissionServerTest, TakesChunkedBodies) {
 // Go's client offers both, HTTP/2 first.
 TEST_F(AdmissionServerTest, SpeaksHttp11AndSaysSo) {
   serving_.start();
-  TlsClient both(serving_.server->address(), {.bundle = serving_.bundle(), .name = kServerName, .alpn = "\x02h2\x08http/1.1"});
+  TlsClient both(serving_.server->address(),
+                 {.bundle = serving_.bundle(), .name = kServerName, .alpn = "\x02h2\x08http/1.1"});
   ASSERT_TRUE(both.connected()) << both.error();
   EXPECT_EQ(both.protocol(), "http/1.1");
   EXPECT_EQ(both.review("x"), "reviewed 1");
@@ -55,8 +56,11 @@ TEST_F(AdmissionServerTest, SpeaksHttp11AndSaysSo) {
 
 TEST_F(AdmissionServerTest, NoTlsBefore12AndNoRenegotiation) {
   serving_.start();
-  EXPECT_FALSE(TlsClient(serving_.server->address(), {.least = TLS1_VERSION, .most = TLS1_1_VERSION}).connected());
-  TlsClient client(serving_.server->address(), {.bundle = serving_.bundle(), .most = TLS1_2_VERSION});
+  EXPECT_FALSE(
+      TlsClient(serving_.server->address(), {.least = TLS1_VERSION, .most = TLS1_1_VERSION})
+          .connected());
+  TlsClient client(serving_.server->address(),
+                   {.bundle = serving_.bundle(), .most = TLS1_2_VERSION});
   ASSERT_TRUE(client.connected()) << client.error();
   EXPECT_EQ(client.review("x"), "reviewed 1");
   SSL_renegotiate(client.ssl());
@@ -68,10 +72,13 @@ TEST_F(AdmissionServerTest, WhatIsNoReviewIsToldWhereTheyAre) {
   TlsClient client = serving_.connect();
   EXPECT_THAT(client.ask("POST / HTTP/1.1\r\nHost: larder\r\nContent-Length: 0\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("/mutate-v1-pod")));
-  EXPECT_THAT(client.ask("GET /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\n\r\n"), StartsWith("HTTP/1.1 405"));
-  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 9999999\r\n\r\n"),
-              StartsWith("HTTP/1.1 413"));
-  EXPECT_THAT(serving_.connect().ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Encoding: gzip\r\n\r\n"),
+  EXPECT_THAT(client.ask("GET /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\n\r\n"),
+              StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(
+      client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 9999999\r\n\r\n"),
+      StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(serving_.connect().ask(
+                  "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Encoding: gzip\r\n\r\n"),
               StartsWith("HTTP/1.1 415"));
 }
 
@@ -79,10 +86,12 @@ TEST_F(AdmissionServerTest, WhatAReviewRefusesIs400) {
   serving_.serve_leaf();
   serving_.start([](std::string_view, std::string_view) { return Reviewed{400, "no JSON\n"}; });
   TlsClient client = serving_.connect();
-  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx"),
-              AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("no JSON")));
-  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx"),
-              StartsWith("HTTP/1.1 400"))
+  EXPECT_THAT(
+      client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx"),
+      AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("no JSON")));
+  EXPECT_THAT(
+      client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx"),
+      StartsWith("HTTP/1.1 400"))
       << "the connection stays";
 }
 
@@ -110,7 +119,8 @@ TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
         return Reviewed{200, std::string(body)};
       },
       options);
-  const std::string slow = "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 4\r\n\r\nslow";
+  const std::string slow =
+      "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 4\r\n\r\nslow";
   TlsClient first = serving_.connect();
   ASSERT_TRUE(first.send(slow));
   EXPECT_EQ(serving_.connect().review("quick"), "quick");
@@ -121,8 +131,10 @@ TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
     // both threads; the next review waits
     while (at_work < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  while (serving_.server->counters().requests < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_THAT(serving_.connect().ask(slow), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("\r\nRetry-After: 1\r\n")));
+  while (serving_.server->counters().requests < 5)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_THAT(serving_.connect().ask(slow),
+              AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("\r\nRetry-After: 1\r\n")));
   go = true;
   EXPECT_THAT(first.receive(), HasSubstr("slow"));
   for (TlsClient& client : more) EXPECT_THAT(client.receive(), HasSubstr("slow"));
@@ -137,16 +149,20 @@ TEST_F(AdmissionServerTest, EndsWithReviewsUnderWay) {
   std::vector<TlsClient> clients;
   for (int i = 0; i < 20; ++i) {
     clients.push_back(serving_.connect());
-    clients.back().send("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx");
+    clients.back().send(
+        "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx");
   }
   const auto begin = std::chrono::steady_clock::now();
   serving_.server.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "waiting reviews are not done";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5))
+      << "waiting reviews are not done";
 }
 
 TEST_F(AdmissionServerTest, AnAddressThatIsNoneIsNamed) {
   const auto start = [this](const std::string& address) {
-    return AdmissionServer::start({.address = address}, serving_.acceptor, {}, nullptr).status().to_string();
+    return AdmissionServer::start({.address = address}, serving_.acceptor, {}, nullptr)
+        .status()
+        .to_string();
   };
   EXPECT_THAT(start("nonsense"), HasSubstr("--webhook-address 'nonsense'"));
   serving_.start();
@@ -165,10 +181,12 @@ TEST_F(AdmissionServerTest, HalfHellosTakeNobodysPlace) {
   std::vector<Fd> held;
   for (int i = 0; i < 64; ++i) {
     held.push_back(http::connect_tcp(serving_.server->address()));
-    ASSERT_TRUE(http::send_all(held.back(), std::string_view(half).substr(0, static_cast<std::size_t>(i) % 12)));
+    ASSERT_TRUE(http::send_all(held.back(),
+                               std::string_view(half).substr(0, static_cast<std::size_t>(i) % 12)));
   }
   for (int i = 0; i < 20; ++i) EXPECT_EQ(serving_.connect().review("x"), "well");
-  EXPECT_LE(serving_.server->counters().crowded_out, 20U) << "one of the silent at most for each that came";
+  EXPECT_LE(serving_.server->counters().crowded_out, 20U)
+      << "one of the silent at most for each that came";
 }
 
 // This number of descriptors, and no more, is available in this process during the object's life.
@@ -204,7 +222,8 @@ TEST_F(AdmissionServerTest, SilentClientsDoNotUseUpTheDescriptors) {
     ASSERT_TRUE(one.valid());
   }
   EXPECT_EQ(serving_.connect(std::move(honest)).review("x"), "reviewed 1");
-  EXPECT_GE(serving_.server->counters().crowded_out, kSilent - kDescriptors) << "descriptors did not run out";
+  EXPECT_GE(serving_.server->counters().crowded_out, kSilent - kDescriptors)
+      << "descriptors did not run out";
 }
 
 // No client waits behind; with a waiting client the silent one goes long before its deadline.
@@ -217,7 +236,8 @@ TEST_F(AdmissionServerTest, WhoHasTheLastDescriptorCanBegin) {
   ASSERT_TRUE(silent.valid());
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(serving_.connect(std::move(next)).review("x"), "reviewed 1");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(kAdmissionLimits.deadline_ms));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin,
+            std::chrono::milliseconds(kAdmissionLimits.deadline_ms));
 }
 
 TEST_F(AdmissionServerTest, AHelloThatComesByteByByteIsTaken) {
@@ -255,10 +275,13 @@ TEST_F(AdmissionServerTest, RotationUnderLoadFailsNoReview) {
   std::string bundle = serving_.bundle();
   std::atomic<int> done = 0, failed = 0;
   std::vector<std::jthread> clients;
-  const auto review = [&](TlsClient& client) { ++(client.review("x") == "reviewed 1" ? done : failed); };
+  const auto review = [&](TlsClient& client) {
+    ++(client.review("x") == "reviewed 1" ? done : failed);
+  };
   for (int i = 0; i < 2; ++i)
     clients.emplace_back([&](const std::stop_token& stop) {
-      TlsClient kept(serving_.server->address(), {.bundle = serving_.bundle(), .name = kServerName});
+      TlsClient kept(serving_.server->address(),
+                     {.bundle = serving_.bundle(), .name = kServerName});
       while (!stop.stop_requested()) {
         std::unique_lock lock(mutex);
         const std::string trusted = bundle;
@@ -275,7 +298,8 @@ TEST_F(AdmissionServerTest, RotationUnderLoadFailsNoReview) {
       bundle += serving_.bundle();
     }
     const int before = done;
-    while (done < before + 4 && failed == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (done < before + 4 && failed == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     serving_.serve_leaf();
   }
   clients.clear();

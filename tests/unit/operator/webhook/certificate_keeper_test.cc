@@ -26,12 +26,13 @@ using testing::SizeIs;
 class CertificateKeeperTest : public testing::Test {
  protected:
   CertificateKeeperTest() {
-    api_.as_user(k8s::resources::kWebhooks, {{"apiVersion", "admissionregistration.k8s.io/v1"},
-                                             {"kind", "MutatingWebhookConfiguration"},
-                                             {"metadata", {{"name", "larder"}}},
-                                             {"webhooks",
-                                              {{{"name", "a.larder.dev"}, {"clientConfig", {{"url", "x"}}}},
-                                               {{"name", "b.larder.dev"}, {"clientConfig", {{"caBundle", "b2xk"}}}}}}});
+    api_.as_user(k8s::resources::kWebhooks,
+                 {{"apiVersion", "admissionregistration.k8s.io/v1"},
+                  {"kind", "MutatingWebhookConfiguration"},
+                  {"metadata", {{"name", "larder"}}},
+                  {"webhooks",
+                   {{{"name", "a.larder.dev"}, {"clientConfig", {{"url", "x"}}}},
+                    {{"name", "b.larder.dev"}, {"clientConfig", {{"caBundle", "b2xk"}}}}}}});
     api_.forget_calls();
   }
 
@@ -41,8 +42,11 @@ class CertificateKeeperTest : public testing::Test {
   }
   std::vector<std::string> published() {
     const std::optional<api::Object> found = api_.find(k8s::resources::kWebhooks, "", "larder");
-    EXPECT_EQ((*found)["webhooks"][0]["clientConfig"]["caBundle"], (*found)["webhooks"][1]["clientConfig"]["caBundle"]);
-    return split_bundle(api::from_base64((*found)["webhooks"][0]["clientConfig"]["caBundle"].get<std::string>()).value_or(""));
+    EXPECT_EQ((*found)["webhooks"][0]["clientConfig"]["caBundle"],
+              (*found)["webhooks"][1]["clientConfig"]["caBundle"]);
+    return split_bundle(
+        api::from_base64((*found)["webhooks"][0]["clientConfig"]["caBundle"].get<std::string>())
+            .value_or(""));
   }
   KeyPair served() { return {in_secret("tls.crt"), in_secret("tls.key")}; }
   void pass_time(std::int64_t seconds) {
@@ -58,7 +62,11 @@ class CertificateKeeperTest : public testing::Test {
   base::ManualClock clock_;
   std::int64_t now_s_ = 1'760'000'000;
   const KeptCertificates kept_{
-      "sys", "tls", "larder-webhook", "larder", {.authority_s = 9000, .leaf_s = 900, .backdate_s = 10, .settle_s = 60}};
+      "sys",
+      "tls",
+      "larder-webhook",
+      "larder",
+      {.authority_s = 9000, .leaf_s = 900, .backdate_s = 10, .settle_s = 60}};
   CertificateKeeper keeper_{api_, kept_, clock_, [this] { return now_s_; }};
 };
 
@@ -69,7 +77,10 @@ TEST_F(CertificateKeeperTest, MakesEverythingAtFirst) {
   EXPECT_THAT(leaf->names, Contains("larder-webhook.sys.svc"));
   ASSERT_THAT(published(), SizeIs(1));
   EXPECT_TRUE(is_signed_by(served().certificate, published()[0]));
-  EXPECT_EQ((*api_.find(k8s::resources::kWebhooks, "", "larder"))["webhooks"][0]["clientConfig"]["url"], "x") << "the rest stays";
+  EXPECT_EQ(
+      (*api_.find(k8s::resources::kWebhooks, "", "larder"))["webhooks"][0]["clientConfig"]["url"],
+      "x")
+      << "the rest stays";
 }
 
 // With keys for a search of the log: the made certificate, and the failed one.
@@ -83,15 +94,18 @@ TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
     std::istringstream text(testing::internal::GetCapturedStderr());
     std::vector<api::Object> lines;
     for (std::string line; std::getline(text, line);)
-      if (line.find("webhook certificates: ") != std::string::npos) lines.push_back(api::parse_json(line).value());
+      if (line.find("webhook certificates: ") != std::string::npos)
+        lines.push_back(api::parse_json(line).value());
     return lines;
   };
   std::stop_source stop;
   int refused = 0;
-  const auto refuse = [&](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
+  const auto refuse = [&](const operator_test::FakeApi::Call& call)
+      -> std::optional<operator_test::FakeApi::Failure> {
     // not a watch's, which may come first
     if (call.verb == "get" && ++refused == 2) stop.request_stop();
-    return operator_test::FakeApi::Failure{Status(Code::kPermissionDenied, "no right to version " + std::to_string(refused))};
+    return operator_test::FakeApi::Failure{
+        Status(Code::kPermissionDenied, "no right to version " + std::to_string(refused))};
   };
   const std::vector<api::Object> made = lines_of([&] { keep(keeper_); });
   api_.set_failures(refuse);
@@ -101,15 +115,16 @@ TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
   EXPECT_EQ(api::text_at(failed[0], "level"), "warning");
   for (const std::vector<api::Object>& lines : {made, failed})
     for (const api::Object& line : lines)
-      for (const auto& [key, value] :
-           {std::pair{"kind", "Secret"}, std::pair{"namespace", "sys"}, std::pair{"name", "tls"}, std::pair{"webhook", "larder"}})
+      for (const auto& [key, value] : {std::pair{"kind", "Secret"}, std::pair{"namespace", "sys"},
+                                       std::pair{"name", "tls"}, std::pair{"webhook", "larder"}})
         EXPECT_EQ(api::text_at(line, key), value) << line;
 }
 
 // Never a leaf before its authority is in the caBundle.
 TEST_F(CertificateKeeperTest, TheBundleComesBeforeTheLeaf) {
   bool bundle_written = false;
-  api_.set_failures([&](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
+  api_.set_failures([&](const operator_test::FakeApi::Call& call)
+                        -> std::optional<operator_test::FakeApi::Failure> {
     if (call.plural == "mutatingwebhookconfigurations" && call.writes()) {
       EXPECT_EQ(in_secret("tls.crt"), "");
       bundle_written = true;
@@ -143,7 +158,8 @@ TEST_F(CertificateKeeperTest, RotatesWithOverlap) {
     leaf = served().certificate;
     ++leaves;
     EXPECT_TRUE(belong_together(served()));
-    EXPECT_TRUE(std::ranges::any_of(published(), [&](const std::string& one) { return is_signed_by(leaf, one); }));
+    EXPECT_TRUE(std::ranges::any_of(
+        published(), [&](const std::string& one) { return is_signed_by(leaf, one); }));
   }
   EXPECT_THAT(sizes, ElementsAre(1, 2, 1)) << "one, the next beside it, and that one alone";
   EXPECT_NE(published()[0], first_authority);
@@ -153,17 +169,18 @@ TEST_F(CertificateKeeperTest, RotatesWithOverlap) {
 TEST_F(CertificateKeeperTest, WhatSomebodySpoiledIsRepaired) {
   keep(keeper_);
   const KeyPair before = served();
-  api_.as_user(
-      k8s::resources::kWebhooks,
-      {{"metadata", {{"name", "larder"}}},
-       {"webhooks",
-        {{{"name", "a"}, {"clientConfig", {{"caBundle", ""}}}}, {{"name", "b"}, {"clientConfig", api::Object::object()}}}}});
+  api_.as_user(k8s::resources::kWebhooks,
+               {{"metadata", {{"name", "larder"}}},
+                {"webhooks",
+                 {{{"name", "a"}, {"clientConfig", {{"caBundle", ""}}}},
+                  {{"name", "b"}, {"clientConfig", api::Object::object()}}}}});
   keep(keeper_);
   EXPECT_TRUE(is_signed_by(before.certificate, published().at(0)));
   EXPECT_EQ(served(), before);
   for (const char* key : {"tls.crt", "tls.key", "ca.key", "ca.crt"}) {
     for (const char* value : {"", "!", "bm9uc2Vuc2U="}) {
-      api_.as_user(k8s::resources::kSecrets, {{"metadata", {{"name", "tls"}, {"namespace", "sys"}}}, {"data", {{key, value}}}});
+      api_.as_user(k8s::resources::kSecrets, {{"metadata", {{"name", "tls"}, {"namespace", "sys"}}},
+                                              {"data", {{key, value}}}});
       for (int i = 0; i < 8; ++i, pass_time(10)) keep(keeper_);
       EXPECT_TRUE(belong_together(served())) << key;
       EXPECT_TRUE(is_signed_by(served().certificate, published().back())) << key;
@@ -178,19 +195,24 @@ TEST_F(CertificateKeeperTest, WhatIsTakenAwayIsBackAtOnce) {
   using std::chrono::steady_clock;
   const auto within_a_second = [](const auto& holds) {
     const auto end = steady_clock::now() + std::chrono::seconds(1);
-    while (!holds() && steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (!holds() && steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return holds();
   };
   const auto whole = [&] {
     const std::optional<api::Object> found = api_.find(k8s::resources::kWebhooks, "", "larder");
-    const std::string bundle = found ? api::text_at((*found)["webhooks"][0], "clientConfig.caBundle") : "";
-    const std::vector<std::string> authorities = split_bundle(api::from_base64(bundle).value_or(""));
-    return !authorities.empty() && is_signed_by(in_secret("tls.crt"), authorities.back()) && belong_together(served());
+    const std::string bundle =
+        found ? api::text_at((*found)["webhooks"][0], "clientConfig.caBundle") : "";
+    const std::vector<std::string> authorities =
+        split_bundle(api::from_base64(bundle).value_or(""));
+    return !authorities.empty() && is_signed_by(in_secret("tls.crt"), authorities.back()) &&
+           belong_together(served());
   };
-  const api::Object bare{{"apiVersion", "admissionregistration.k8s.io/v1"},
-                         {"kind", "MutatingWebhookConfiguration"},
-                         {"metadata", {{"name", "larder"}}},
-                         {"webhooks", {{{"name", "a.larder.dev"}, {"clientConfig", {{"url", "x"}}}}}}};
+  const api::Object bare{
+      {"apiVersion", "admissionregistration.k8s.io/v1"},
+      {"kind", "MutatingWebhookConfiguration"},
+      {"metadata", {{"name", "larder"}}},
+      {"webhooks", {{{"name", "a.larder.dev"}, {"clientConfig", {{"url", "x"}}}}}}};
   const std::jthread keeping([this](const std::stop_token& stop) { keeper_.keep(stop); });
   ASSERT_TRUE(within_a_second(whole));
   for (int i = 0; i < 3; ++i) {
@@ -207,19 +229,22 @@ TEST_F(CertificateKeeperTest, WhatIsTakenAwayIsBackAtOnce) {
 // A conflict or an API server that is away for a moment does not cost the 10 s of a quiet look.
 TEST_F(CertificateKeeperTest, AFailedLookIsTriedAgainSoon) {
   std::atomic<int> failures = 2;
-  api_.set_failures([&](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
+  api_.set_failures([&](const operator_test::FakeApi::Call& call)
+                        -> std::optional<operator_test::FakeApi::Failure> {
     if (call.verb != "get" || failures-- <= 0) return {};
     return operator_test::FakeApi::Failure{Status(Code::kUnavailable, "away")};
   });
   const std::jthread keeping([this](const std::stop_token& stop) { keeper_.keep(stop); });
-  for (int i = 0; i < 300 && in_secret("tls.crt").empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 300 && in_secret("tls.crt").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(belong_together(served()));
 }
 
 TEST_F(CertificateKeeperTest, AnEmptySecretOfTheChartIsFilled) {
-  api_.as_user(k8s::resources::kSecrets, {{"apiVersion", "v1"},
-                                          {"kind", "Secret"},
-                                          {"metadata", {{"name", "tls"}, {"namespace", "sys"}, {"labels", {{"a", "b"}}}}}});
+  api_.as_user(k8s::resources::kSecrets,
+               {{"apiVersion", "v1"},
+                {"kind", "Secret"},
+                {"metadata", {{"name", "tls"}, {"namespace", "sys"}, {"labels", {{"a", "b"}}}}}});
   keep(keeper_);
   EXPECT_TRUE(belong_together(served()));
   EXPECT_EQ((*api_.find(k8s::resources::kSecrets, "sys", "tls"))["metadata"]["labels"]["a"], "b");

@@ -40,9 +40,12 @@ class CertificateLoaderTest : public testing::Test {
         std::filesystem::create_symlink(std::filesystem::path("..data") / name, folder_ / name);
   }
   static KeyPair leaf(std::int64_t seconds) { return TestAuthority().leaf(kServerName, seconds); }
-  static std::int64_t end_of(const KeyPair& pair) { return read_certificate(pair.certificate)->validity.not_after_s; }
+  static std::int64_t end_of(const KeyPair& pair) {
+    return read_certificate(pair.certificate)->validity.not_after_s;
+  }
 
-  const std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("larder-loader-" + std::to_string(::getpid()));
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("larder-loader-" + std::to_string(::getpid()));
   int mounted_ = 0;
   TlsAcceptor acceptor_;
 };

@@ -14,7 +14,9 @@ inline constexpr const char* kServerName = "larder-webhook.sys.svc";
 
 class TestAuthority {
  public:
-  static Validity now_and(std::int64_t seconds) { return {std::time(nullptr) - 60, std::time(nullptr) + seconds}; }
+  static Validity now_and(std::int64_t seconds) {
+    return {std::time(nullptr) - 60, std::time(nullptr) + seconds};
+  }
 
   TestAuthority() : pair_(make_authority(now_and(86400)).value()) {}
   const std::string& bundle() const { return pair_.certificate; }

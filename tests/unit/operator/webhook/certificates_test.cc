@@ -21,14 +21,16 @@ KeyPair authority() {
   return made.ok() ? *made : KeyPair();
 }
 KeyPair leaf_of(const KeyPair& by) {
-  const Result<KeyPair> made = make_leaf(by, {"larder.sys.svc", "larder"}, {1'700'000'000, 1'800'000'000});
+  const Result<KeyPair> made =
+      make_leaf(by, {"larder.sys.svc", "larder"}, {1'700'000'000, 1'800'000'000});
   EXPECT_TRUE(made.ok()) << made.status().to_string();
   return made.ok() ? *made : KeyPair();
 }
 
 TEST(CertificatesTest, WhatIsMadeReadsAsItWasMeant) {
   const KeyPair ca = authority(), leaf = leaf_of(ca);
-  const Result<CertificateFacts> of_ca = read_certificate(ca.certificate), of_leaf = read_certificate(leaf.certificate);
+  const Result<CertificateFacts> of_ca = read_certificate(ca.certificate),
+                                 of_leaf = read_certificate(leaf.certificate);
   ASSERT_TRUE(of_ca.ok() && of_leaf.ok());
   EXPECT_TRUE(of_ca->authority);
   EXPECT_FALSE(of_leaf->authority);
@@ -40,14 +42,16 @@ TEST(CertificatesTest, WhatIsMadeReadsAsItWasMeant) {
 TEST(CertificatesTest, WhoSignedWhatAndWhoseKeyIsWhose) {
   const KeyPair one = authority(), other = authority(), leaf = leaf_of(one);
   EXPECT_TRUE(is_signed_by(leaf.certificate, one.certificate));
-  EXPECT_FALSE(is_signed_by(leaf.certificate, other.certificate)) << "of the same name, but another";
+  EXPECT_FALSE(is_signed_by(leaf.certificate, other.certificate))
+      << "of the same name, but another";
   EXPECT_TRUE(belong_together(leaf));
   EXPECT_FALSE(belong_together({leaf.certificate, one.key}));
 }
 
 TEST(CertificatesTest, ABundleFallsIntoItsCertificates) {
   const KeyPair one = authority(), other = authority();
-  EXPECT_THAT(split_bundle(one.certificate + "# between\n" + other.certificate), ElementsAre(one.certificate, other.certificate));
+  EXPECT_THAT(split_bundle(one.certificate + "# between\n" + other.certificate),
+              ElementsAre(one.certificate, other.certificate));
   EXPECT_THAT(split_bundle(""), ElementsAre());
   EXPECT_THAT(split_bundle("-----BEGIN CERTIFICATE-----\nnever ends"), ElementsAre());
   std::string many;
@@ -57,7 +61,9 @@ TEST(CertificatesTest, ABundleFallsIntoItsCertificates) {
 
 TEST(CertificatesTest, WhatIsNoneIsSaid) {
   EXPECT_EQ(read_certificate("nonsense").status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(read_certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").status().code(),
+  EXPECT_EQ(read_certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+                .status()
+                .code(),
             Code::kInvalidArgument);
   EXPECT_FALSE(make_leaf({"nonsense", "nonsense"}, {"a"}, kValidity).ok());
   EXPECT_FALSE(make_leaf(authority(), {}, kValidity).ok());
@@ -68,13 +74,14 @@ TEST(CertificatesTest, WhatIsNoneIsSaid) {
 // OpenSSL's own program is stricter than its library: purposes, key identifiers, path lengths.
 TEST(CertificatesTest, OpensslFindsNothingToComplainOf) {
   const KeyPair ca = authority(), leaf = leaf_of(ca);
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("larder-certificates-" + std::to_string(::getpid()));
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                       ("larder-certificates-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "ca") << ca.certificate;
   std::ofstream(folder / "leaf") << leaf.certificate;
   const std::string command =
-      "openssl verify -x509_strict -purpose sslserver -verify_hostname larder.sys.svc -attime 1750000000 -CAfile " +
+      "openssl verify -x509_strict -purpose sslserver -verify_hostname larder.sys.svc -attime "
+      "1750000000 -CAfile " +
       (folder / "ca").string() + " " + (folder / "leaf").string();
   EXPECT_EQ(std::system((command + " >" + (folder / "said").string() + " 2>&1").c_str()), 0)
       << std::ifstream(folder / "said").rdbuf();

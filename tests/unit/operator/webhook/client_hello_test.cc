@@ -8,7 +8,8 @@ namespace larder::webhook {
 namespace {
 
 // A record that begins with a message, both with their announced lengths.
-std::string first_bytes(int type, int version, std::size_t record, int message_type, std::size_t message) {
+std::string first_bytes(int type, int version, std::size_t record, int message_type,
+                        std::size_t message) {
   const auto byte = [](std::size_t value) { return static_cast<char>(value & 0xff); };
   std::string bytes{byte(static_cast<std::size_t>(type)),
                     byte(static_cast<std::size_t>(version)),
@@ -24,10 +25,12 @@ std::string first_bytes(int type, int version, std::size_t record, int message_t
 
 TEST(ClientHelloTest, ItsFirstRecordIsToBeWhole) {
   const std::string start = first_bytes(22, 3, 512, 1, 508);
-  for (std::size_t count = 0; count < kHelloStart; ++count) EXPECT_EQ(hello_bytes(start.substr(0, count)), kHelloStart) << count;
+  for (std::size_t count = 0; count < kHelloStart; ++count)
+    EXPECT_EQ(hello_bytes(start.substr(0, count)), kHelloStart) << count;
   EXPECT_EQ(hello_bytes(start), 517U);
   EXPECT_EQ(hello_bytes(start + std::string(512, 'x')), 517U) << "whatever follows";
-  EXPECT_EQ(hello_bytes(first_bytes(22, 3, 100, 1, 508)), 105U) << "the rest of it is in another record";
+  EXPECT_EQ(hello_bytes(first_bytes(22, 3, 100, 1, 508)), 105U)
+      << "the rest of it is in another record";
 }
 
 TEST(ClientHelloTest, WhatIsNoneIsNotWaitedFor) {
@@ -42,7 +45,8 @@ TEST(ClientHelloTest, WhatIsNoneIsNotWaitedFor) {
 TEST(ClientHelloTest, OnesThatNobodySendsAreTooLong) {
   EXPECT_EQ(hello_bytes(first_bytes(22, 3, kMostHello, 1, kMostHello - 4)), kMostHello + 5);
   EXPECT_EQ(hello_bytes(first_bytes(22, 3, kMostHello + 1, 1, 508)), 0U);
-  EXPECT_EQ(hello_bytes(first_bytes(22, 3, 512, 1, kMostHello + 1)), 0U) << "OpenSSL would make room for all of it at once";
+  EXPECT_EQ(hello_bytes(first_bytes(22, 3, 512, 1, kMostHello + 1)), 0U)
+      << "OpenSSL would make room for all of it at once";
 }
 
 }  // namespace

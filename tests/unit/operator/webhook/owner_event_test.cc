@@ -10,21 +10,30 @@ namespace larder::webhook {
 namespace {
 
 // `why`, "chat" and its uid, of namespace "ml", in review.h's form.
-std::optional<k8s::Event> event_of(const api::Object& pod, const std::string& why = "why", const std::string& pool = "chat",
+std::optional<k8s::Event> event_of(const api::Object& pod, const std::string& why = "why",
+                                   const std::string& pool = "chat",
                                    const std::string& pool_uid = "u-chat") {
   return left_alone_event({pod, "ml", pool, pool_uid, why, Refusal::kPod, "10.0.0.7"});
 }
 
 api::Object owner(const std::string& name, bool controller) {
-  return {{"apiVersion", "apps/v1"}, {"kind", "ReplicaSet"}, {"name", name}, {"uid", "u-" + name}, {"controller", controller}};
+  return {{"apiVersion", "apps/v1"},
+          {"kind", "ReplicaSet"},
+          {"name", name},
+          {"uid", "u-" + name},
+          {"controller", controller}};
 }
 
 TEST(OwnerEventTest, ItIsOnTheController) {
-  const api::Object pod = {{"metadata", {{"ownerReferences", {owner("a", false), owner("b", true)}}}}};
+  const api::Object pod = {
+      {"metadata", {{"ownerReferences", {owner("a", false), owner("b", true)}}}}};
   const std::optional<k8s::Event> event = event_of(pod, "no engine: name it");
   ASSERT_TRUE(event);
-  EXPECT_EQ(event->regarding,
-            (api::Object{{"apiVersion", "apps/v1"}, {"kind", "ReplicaSet"}, {"namespace", "ml"}, {"name", "b"}, {"uid", "u-b"}}));
+  EXPECT_EQ(event->regarding, (api::Object{{"apiVersion", "apps/v1"},
+                                           {"kind", "ReplicaSet"},
+                                           {"namespace", "ml"},
+                                           {"name", "b"},
+                                           {"uid", "u-b"}}));
   EXPECT_EQ(event->type, "Warning");
   EXPECT_EQ(event->reason, "NotInjected");
   EXPECT_EQ(event->note, "no engine: name it");
@@ -41,9 +50,12 @@ TEST(OwnerEventTest, APodOfNobodyIsNamedItself) {
 // A stranger wrote the name.
 TEST(OwnerEventTest, WhatNamesNobodyIsNoEvent) {
   for (const api::Object& owners :
-       {api::Object(nullptr), api::Object("x"), api::Object::array({1, "x", nullptr}), api::Object::array({{{"kind", "A"}}}),
+       {api::Object(nullptr), api::Object("x"), api::Object::array({1, "x", nullptr}),
+        api::Object::array({{{"kind", "A"}}}),
         api::Object::array({owner(std::string(5000, 'x'), true)}), api::Object::object()})
-    EXPECT_FALSE(event_of({{"metadata", {{"ownerReferences", owners}, {"generateName", "x-"}}}}, "why", "")) << owners;
+    EXPECT_FALSE(
+        event_of({{"metadata", {{"ownerReferences", owners}, {"generateName", "x-"}}}}, "why", ""))
+        << owners;
   EXPECT_FALSE(event_of({{"metadata", {{"generateName", "x-"}}}}, "why", std::string(5000, 'x')));
   EXPECT_FALSE(event_of({}, "why", ""));
 }
@@ -54,7 +66,10 @@ TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
   const api::Object pod = {{"metadata", {{"generateName", "vllm-"}}}};
   std::optional<k8s::Event> event = event_of(pod);
   ASSERT_TRUE(event);
-  api::Object pool{{"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", "ml"}, {"name", "chat"}};
+  api::Object pool{{"apiVersion", "larder.dev/v1alpha1"},
+                   {"kind", "CachePool"},
+                   {"namespace", "ml"},
+                   {"name", "chat"}};
   EXPECT_EQ(event->note, "pod vllm-*: why");
   // By its uid `kubectl describe` finds the Event.
   pool["uid"] = "u-chat";
@@ -69,13 +84,20 @@ TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
 TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
   base::set_log_format(base::LogFormat::kJson);
   testing::internal::CaptureStderr();
-  log_left_alone({{{"metadata", {{"generateName", "vllm-"}}}}, "ml", "chat", "u-chat", "why", Refusal::kPod, "10.0.0.7"});
+  log_left_alone({{{"metadata", {{"generateName", "vllm-"}}}},
+                  "ml",
+                  "chat",
+                  "u-chat",
+                  "why",
+                  Refusal::kPod,
+                  "10.0.0.7"});
   const std::string line = testing::internal::GetCapturedStderr();
   base::set_log_format(base::LogFormat::kText);
   const Result<api::Object> parsed = api::parse_json(line);
   ASSERT_TRUE(parsed.ok()) << line;
-  for (const auto& [key, value] : {std::pair{"msg", "not injected: why"}, std::pair{"level", "warning"},
-                                   std::pair{"namespace", "ml"}, std::pair{"pod", "vllm-*"}, std::pair{"cachepool", "chat"}})
+  for (const auto& [key, value] :
+       {std::pair{"msg", "not injected: why"}, std::pair{"level", "warning"},
+        std::pair{"namespace", "ml"}, std::pair{"pod", "vllm-*"}, std::pair{"cachepool", "chat"}})
     EXPECT_EQ(api::text_at(*parsed, key), value) << line;
 }
 
@@ -84,7 +106,8 @@ TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
 TEST(OwnerEventTest, AnAddressFillsNoLog) {
   testing::internal::CaptureStderr();
   const auto log_one = [](const std::string& name, const char* from) {
-    log_left_alone({{{"metadata", {{"name", name}}}}, "ml", "chat", "", "why", Refusal::kPod, from});
+    log_left_alone(
+        {{{"metadata", {{"name", name}}}}, "ml", "chat", "", "why", Refusal::kPod, from});
   };
   for (int i = 0; i < 1000; ++i) log_one("pod-" + std::to_string(i), "10.0.0.8");
   log_one("honest", "10.0.0.9");

@@ -26,7 +26,8 @@ api::Object pool_object(const std::string& name) {
 class PoolLookupTest : public testing::Test {
  protected:
   operator_test::FakeApi seen_;  // the objects that the informers have seen
-  operator_test::FakeCache pools_{seen_, k8s::resources::kPools}, backends_{seen_, k8s::resources::kBackends};
+  operator_test::FakeCache pools_{seen_, k8s::resources::kPools},
+      backends_{seen_, k8s::resources::kBackends};
   operator_test::FakeApi live_;
   CachedPools lookup_{pools_, backends_, live_};
 };
@@ -49,12 +50,15 @@ TEST_F(PoolLookupTest, APoolThatTheInformerHasNotSeenYetIsServed) {
 }
 
 TEST_F(PoolLookupTest, WhatFailsIsSaid) {
-  live_.set_failures([](const auto&) { return operator_test::FakeApi::Failure{Status(Code::kDeadlineExceeded, "1 s"), false}; });
+  live_.set_failures([](const auto&) {
+    return operator_test::FakeApi::Failure{Status(Code::kDeadlineExceeded, "1 s"), false};
+  });
   EXPECT_EQ(lookup_.pool("ml", "chat").status().code(), Code::kDeadlineExceeded);
 }
 
 api::Object namespaced(const std::string& kind, const std::string& name) {
-  return {{"apiVersion", "v1"}, {"kind", kind}, {"metadata", {{"name", name}, {"namespace", "ml"}}}};
+  return {
+      {"apiVersion", "v1"}, {"kind", kind}, {"metadata", {{"name", name}, {"namespace", "ml"}}}};
 }
 api::Object namespace_object(const std::string& name) {
   return {{"apiVersion", "v1"},
@@ -62,7 +66,8 @@ api::Object namespace_object(const std::string& name) {
           {"metadata",
            {{"name", name},
             {"labels", {{"larder.dev/pool", "chat"}, {"other", "x"}}},
-            {"annotations", {{"openshift.io/sa.scc.uid-range", "5/5"}, {"long", std::string(1000, 'x')}}}}}};
+            {"annotations",
+             {{"openshift.io/sa.scc.uid-range", "5/5"}, {"long", std::string(1000, 'x')}}}}}};
 }
 
 // Like the API server's late answers to a new operator.
@@ -72,13 +77,16 @@ TEST_F(PoolLookupTest, APodOfTheFirstMomentHasTheLimitsThatAreBeingListed) {
   live_.as_user(k8s::resources::kLimitRanges, namespaced("LimitRange", "l"));
   live_.as_user(k8s::resources::kQuotas, namespaced("ResourceQuota", "q"));
   live_.as_user(k8s::resources::kNamespaces, namespace_object("ml"));
-  live_.set_failures([](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
+  live_.set_failures([](const operator_test::FakeApi::Call& call)
+                         -> std::optional<operator_test::FakeApi::Failure> {
     if (call.verb == "list") std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return std::nullopt;
   });
-  const auto limits = k8s::Informer::start(live_, {.resource = k8s::resources::kLimitRanges}, clock);
+  const auto limits =
+      k8s::Informer::start(live_, {.resource = k8s::resources::kLimitRanges}, clock);
   const auto quotas = k8s::Informer::start(live_, {.resource = k8s::resources::kQuotas}, clock);
-  const auto namespaces = k8s::Informer::start(live_, {.resource = k8s::resources::kNamespaces}, clock);
+  const auto namespaces =
+      k8s::Informer::start(live_, {.resource = k8s::resources::kNamespaces}, clock);
   CachedPools lookup(pools_, backends_, live_, {namespaces.get(), limits.get(), quotas.get()});
   const Surroundings found = lookup.surroundings("ml", false);
   EXPECT_TRUE(found.ns);
@@ -89,7 +97,8 @@ TEST_F(PoolLookupTest, APodOfTheFirstMomentHasTheLimitsThatAreBeingListed) {
 class SurroundingsTest : public PoolLookupTest {
  protected:
   operator_test::FakeCache namespaces_{seen_, k8s::resources::kNamespaces, "", trim_surroundings};
-  operator_test::FakeCache limit_ranges_{seen_, k8s::resources::kLimitRanges, "", trim_surroundings};
+  operator_test::FakeCache limit_ranges_{seen_, k8s::resources::kLimitRanges, "",
+                                         trim_surroundings};
   operator_test::FakeCache quotas_{seen_, k8s::resources::kQuotas, "", trim_surroundings};
   CachedPools lookup_{pools_, backends_, live_, {&namespaces_, &limit_ranges_, &quotas_}};
 };
@@ -118,14 +127,17 @@ TEST_F(SurroundingsTest, ANamespaceThatDecidesIsAskedForWhereTheInformerHasItNot
   EXPECT_FALSE(lookup_.surroundings("ml", false).ns);
   EXPECT_THAT(live_.calls(), IsEmpty());
   EXPECT_TRUE(lookup_.surroundings("ml", true).ns);
-  live_.set_failures([](const auto&) { return operator_test::FakeApi::Failure{Status(Code::kPermissionDenied, "403"), false}; });
+  live_.set_failures([](const auto&) {
+    return operator_test::FakeApi::Failure{Status(Code::kPermissionDenied, "403"), false};
+  });
   EXPECT_FALSE(lookup_.surroundings("ml", true).ns);
   EXPECT_FALSE(lookup_.surroundings("../x", true).ns);
 }
 
 // An annotation is a stranger's text, which becomes part of a path of the API server's.
 TEST_F(PoolLookupTest, WhatIsNoNameIsAskedOfNobody) {
-  for (const std::string name : {"", "../../../api/v1/secrets", "a/b", "a?b", "A", "a%2f", ".", "..", "-a", "a b"})
+  for (const std::string name :
+       {"", "../../../api/v1/secrets", "a/b", "a?b", "A", "a%2f", ".", "..", "-a", "a b"})
     EXPECT_EQ(lookup_.pool("ml", name).status().code(), Code::kNotFound) << name;
   EXPECT_EQ(lookup_.pool("ml", std::string(300, 'a')).status().code(), Code::kNotFound);
   EXPECT_EQ(lookup_.pool("../x", "chat").status().code(), Code::kNotFound);

@@ -55,7 +55,8 @@ class ReviewTest : public testing::Test {
     const api::Object response = respond(review);
     EXPECT_EQ(api::at(response, "allowed"), true);
     const api::Object patch = response.contains("patch") ? response["patch"] : api::Object::array();
-    for (const api::Object& change : patch) EXPECT_THAT(change["path"].get<std::string>(), StartsWith("/metadata/annotations"));
+    for (const api::Object& change : patch)
+      EXPECT_THAT(change["path"].get<std::string>(), StartsWith("/metadata/annotations"));
     return response.contains("warnings") ? response["warnings"][0].get<std::string>() : "";
   }
 
@@ -131,7 +132,8 @@ TEST_F(ReviewTest, APoolOrBackendThatIsNotThereIsInjectsToJudge) {
 TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
   looked_ = [](const Input&) { FAIL() << "nothing to inject"; };
   pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
-  EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("CachePool chat could not be read: GET took 1 s"));
+  EXPECT_THAT(warning_of(review_of(annotated_pod())),
+              HasSubstr("CachePool chat could not be read: GET took 1 s"));
   EXPECT_THAT(kinds_, ElementsAre(Refusal::kUnreadable));
 }
 
@@ -156,11 +158,14 @@ TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
 TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
   const auto annotation = [](const api::Object& pod, const api::Object& response) {
     EXPECT_TRUE(response.contains("patch")) << response;
-    return response.contains("patch") ? api::annotation(pod.patch(response["patch"]), api::kNotInjectedAnnotation).value_or("")
-                                      : std::string();
+    return response.contains("patch")
+               ? api::annotation(pod.patch(response["patch"]), api::kNotInjectedAnnotation)
+                     .value_or("")
+               : std::string();
   };
   pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
-  EXPECT_THAT(annotation(annotated_pod(), respond(review_of(annotated_pod()))), HasSubstr("CachePool chat could not be read"));
+  EXPECT_THAT(annotation(annotated_pod(), respond(review_of(annotated_pod()))),
+              HasSubstr("CachePool chat could not be read"));
   api::Object injected = annotated_pod();
   injected["metadata"]["annotations"][std::string(api::kInjectedAnnotation)] = "1/chat";
   injected["spec"]["initContainers"] = {{{"name", api::kPayloadContainer}, {"image", "larder:1"}}};
@@ -168,10 +173,12 @@ TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
   EXPECT_EQ(told_.size(), 1U);
   pools_.pools.insert_or_assign("chat", api::CachePool{"ml", "chat", "u", 1, {}});
   looked_ = [](const Input& input) { static_cast<void>(input.pod.at("no such key")); };
-  EXPECT_THAT(annotation(annotated_pod(), respond(review_of(annotated_pod()))), HasSubstr("a defect of larder's injector"));
+  EXPECT_THAT(annotation(annotated_pod(), respond(review_of(annotated_pod()))),
+              HasSubstr("a defect of larder's injector"));
   api::Object formless = annotated_pod();
   formless["metadata"]["annotations"]["odd"] = 7;
-  EXPECT_FALSE(respond(review_of(formless)).contains("patch")) << "no text can be written into an object that is no pod";
+  EXPECT_FALSE(respond(review_of(formless)).contains("patch"))
+      << "no text can be written into an object that is no pod";
 }
 
 TEST_F(ReviewTest, ADefectOfTheInjectorStopsNoPod) {
@@ -199,7 +206,8 @@ TEST_F(ReviewTest, APodWithoutTheAnnotationPassesInSilence) {
   api::Object pod = annotated_pod();
   pod["metadata"].erase("annotations");
   EXPECT_EQ(warning_of(review_of(pod)), "");
-  for (const api::Object& odd : {api::Object(nullptr), api::Object("x"), api::Object({1}), api::Object{{"larder.dev/pool", 7}}}) {
+  for (const api::Object& odd : {api::Object(nullptr), api::Object("x"), api::Object({1}),
+                                 api::Object{{"larder.dev/pool", 7}}}) {
     pod["metadata"]["annotations"] = odd;
     EXPECT_EQ(warning_of(review_of(pod)), "") << odd;
   }
@@ -208,8 +216,8 @@ TEST_F(ReviewTest, APodWithoutTheAnnotationPassesInSilence) {
 
 // The label of its namespace counts like the pod's annotation, which has precedence.
 TEST_F(ReviewTest, ANamespaceMayAskForItsPods) {
-  pools_.around.ns = std::make_shared<const api::Object>(
-      api::Object{{"metadata", {{"name", "ml"}, {"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
+  pools_.around.ns = std::make_shared<const api::Object>(api::Object{
+      {"metadata", {{"name", "ml"}, {"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
   bool by_pod = true;
   looked_ = [&](const Input& input) {
     by_pod = input.by_pod;
@@ -230,8 +238,8 @@ TEST_F(ReviewTest, ANamespaceMayAskForItsPods) {
 
 // Its Event and its line of the log name the pool, which stands in no annotation of the pod.
 TEST_F(ReviewTest, APodWhoseNamespaceAsksIsLeftAloneWithItsPool) {
-  pools_.around.ns =
-      std::make_shared<const api::Object>(api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
+  pools_.around.ns = std::make_shared<const api::Object>(
+      api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
   injection_.refused = "it has no room";
   injection_.kind = Refusal::kPod;
   api::Object pod = annotated_pod();
@@ -252,8 +260,8 @@ TEST_F(ReviewTest, APodThatIsPassedByIsToldOfNowhere) {
 
 // An unreadable pool: reported to pods of vLLM, and to no other pod of a namespace that asks.
 TEST_F(ReviewTest, WhatCannotBeReadIsNoBusinessOfOtherPods) {
-  pools_.around.ns =
-      std::make_shared<const api::Object>(api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
+  pools_.around.ns = std::make_shared<const api::Object>(
+      api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
   pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
   api::Object pod = annotated_pod();
   pod["metadata"].erase("annotations");
@@ -273,11 +281,14 @@ TEST_F(ReviewTest, WhatIsNoReviewIsRefusedWithTheReason) {
   EXPECT_THAT(refused("{\"kind\": "), HasSubstr("no valid JSON"));
   EXPECT_THAT(refused("{\"kind\": \"\xff\"}"), HasSubstr("no valid JSON"));
   EXPECT_THAT(refused(std::string(5000, '[')), HasSubstr("nests deeper"));
-  EXPECT_THAT(refused("[]"), HasSubstr("the webhook accepts only AdmissionReview of admission.k8s.io/v1"));
+  EXPECT_THAT(refused("[]"),
+              HasSubstr("the webhook accepts only AdmissionReview of admission.k8s.io/v1"));
   EXPECT_THAT(refused(R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1"})"),
               HasSubstr("only AdmissionReview"));
-  EXPECT_THAT(refused(R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":7}})"),
-              HasSubstr("no request.uid"));
+  EXPECT_THAT(
+      refused(
+          R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":7}})"),
+      HasSubstr("no request.uid"));
   std::string many = "[0";
   for (int i = 0; i < 200'000; ++i) many += ",0";
   EXPECT_THAT(refused(many + "]"), HasSubstr("more than 100000 values"));

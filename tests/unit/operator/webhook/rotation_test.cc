@@ -44,11 +44,14 @@ TEST(RotationTest, ANewAuthorityComesBesideTheOldOneAndItsLeafLater) {
   EXPECT_TRUE(next_step(held, 6500, later, kLives).make_authority);
   held.authorities.push_back(authority_validity(later, kLives));
   EXPECT_FALSE(next_step(held, {}, later, kLives).changes());
-  EXPECT_FALSE(next_step(held, 59, later + 59, kLives).changes()) << "some API server may not have it yet";
+  EXPECT_FALSE(next_step(held, 59, later + 59, kLives).changes())
+      << "some API server may not have it yet";
   EXPECT_TRUE(next_step(held, 60, later + 60, kLives).make_leaf);
   held.leaf = HeldLeaf{leaf_validity(later + 60, kLives), 1};
-  EXPECT_FALSE(next_step(held, 700, later + 500, kLives).changes()) << "a replica may serve the old leaf on";
-  EXPECT_THAT(next_step(held, 900, later + 900, kLives).drop, ElementsAre(0)) << "no leaf of the authority is valid any more";
+  EXPECT_FALSE(next_step(held, 700, later + 500, kLives).changes())
+      << "a replica may serve the old leaf on";
+  EXPECT_THAT(next_step(held, 900, later + 900, kLives).drop, ElementsAre(0))
+      << "no leaf of the authority is valid any more";
 }
 
 TEST(RotationTest, WhatIsBrokenIsMadeAnew) {
@@ -59,7 +62,8 @@ TEST(RotationTest, WhatIsBrokenIsMadeAnew) {
   Held stranger = fresh();
   stranger.leaf->by.reset();
   EXPECT_TRUE(next_step(stranger, 0, kNow, kLives).make_leaf);
-  EXPECT_TRUE(next_step(fresh(), 0, kNow - 20, kLives).make_authority) << "of the future: the clock was wrong";
+  EXPECT_TRUE(next_step(fresh(), 0, kNow - 20, kLives).make_authority)
+      << "of the future: the clock was wrong";
   EXPECT_TRUE(next_step(fresh(), 0, kNow + 100'000, kLives).make_authority) << "long over";
 }
 
@@ -74,9 +78,11 @@ class Cluster {
     for (int i = 0; i < 4000; ++i, now_s_ += pick(1, 12)) {
       if (now_s_ >= leader_back_s_) lead();
       // Away for up to 200 s, and then there for 150: a third of a leaf's life is 300.
-      if (now_s_ > leader_back_s_ + 150 && pick(0, 100) == 0) leader_back_s_ = now_s_ + pick(1, 200), known_since_s_ = -1;
+      if (now_s_ > leader_back_s_ + 150 && pick(0, 100) == 0)
+        leader_back_s_ = now_s_ + pick(1, 200), known_since_s_ = -1;
       for (Replica& replica : replicas_)
-        if (now_s_ >= replica.looks_s) replica = {held_.leaf ? leaf_ : replica.leaf, now_s_ + pick(1, 20)};
+        if (now_s_ >= replica.looks_s)
+          replica = {held_.leaf ? leaf_ : replica.leaf, now_s_ + pick(1, 20)};
       for (Server& server : servers_) learn(server);
       check();
     }
@@ -98,11 +104,14 @@ class Cluster {
     std::int64_t learns_s = 0;
   };
 
-  std::int64_t pick(std::int64_t least, std::int64_t most) { return std::uniform_int_distribution(least, most)(random_); }
+  std::int64_t pick(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution(least, most)(random_);
+  }
 
   void lead() {
     for (int pass = 0; pass < 4; ++pass) {
-      const bool newest_is_new = !ids_.empty() && (bundle_.empty() || bundle_.back() != ids_.back());
+      const bool newest_is_new =
+          !ids_.empty() && (bundle_.empty() || bundle_.back() != ids_.back());
       bundle_ = ids_;
       if (newest_is_new) known_since_s_ = now_s_;
       // a new leader sees the bundle for the first time

@@ -23,21 +23,26 @@ class Serving {
   }
   void new_authority() { authority_ = TestAuthority(); }
 
-  void start(AdmissionServer::Review review, ServerOptions options = {}, ReviewWatcher* watcher = nullptr) {
+  void start(AdmissionServer::Review review, ServerOptions options = {},
+             ReviewWatcher* watcher = nullptr) {
     options.address = "127.0.0.1:0";
-    Result<std::unique_ptr<AdmissionServer>> started = AdmissionServer::start(options, acceptor, std::move(review), watcher);
+    Result<std::unique_ptr<AdmissionServer>> started =
+        AdmissionServer::start(options, acceptor, std::move(review), watcher);
     ASSERT_TRUE(started.ok()) << started.status().to_string();
     server = *std::move(started);
   }
   void start() {
     serve_leaf();
-    start([](std::string_view body, std::string_view) { return Reviewed{200, "reviewed " + std::to_string(body.size())}; });
+    start([](std::string_view body, std::string_view) {
+      return Reviewed{200, "reviewed " + std::to_string(body.size())};
+    });
   }
 
   const std::string& bundle() const { return authority_.bundle(); }
   TlsClient connect() const { return connect(http::open_tcp()); }
   TlsClient connect(Fd socket) const {
-    return TlsClient(http::connect_tcp(std::move(socket), server->address()), {.bundle = bundle(), .name = kServerName});
+    return TlsClient(http::connect_tcp(std::move(socket), server->address()),
+                     {.bundle = bundle(), .name = kServerName});
   }
 
   TlsAcceptor acceptor;

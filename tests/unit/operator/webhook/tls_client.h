@@ -22,7 +22,8 @@ namespace larder::webhook {
 
 // The first bytes of an OpenSSL client.
 inline std::string client_hello() {
-  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
+                                                                  &SSL_CTX_free);
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
   BIO* const out = BIO_new(BIO_s_mem());
   SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), out);  // and frees both
@@ -43,7 +44,8 @@ class TlsClient {
     unsigned char from = 1;  // the last byte of its own address
   };
 
-  TlsClient(const std::string& address, const Wanted& wanted) : TlsClient(http::connect_tcp(address, wanted.from), wanted) {}
+  TlsClient(const std::string& address, const Wanted& wanted)
+      : TlsClient(http::connect_tcp(address, wanted.from), wanted) {}
   // Of a socket that is connected.
   TlsClient(Fd socket, const Wanted& wanted) : socket_(std::move(socket)) {
     ::signal(SIGPIPE, SIG_IGN);  // a client that is cut off must hear so
@@ -110,9 +112,11 @@ class TlsClient {
   std::string ask(std::string_view request) { return send(request) ? receive() : ""; }
 
   // The body of a review's answer; empty for a status other than 200.
-  std::string review(const std::string& body, const std::string& path = "/mutate-v1-pod?timeout=10s") {
+  std::string review(const std::string& body,
+                     const std::string& path = "/mutate-v1-pod?timeout=10s") {
     const std::string answer =
-        ask("POST " + path + " HTTP/1.1\r\nHost: larder\r\nContent-Type: application/json\r\nContent-Length: " +
+        ask("POST " + path +
+            " HTTP/1.1\r\nHost: larder\r\nContent-Type: application/json\r\nContent-Length: " +
             std::to_string(body.size()) + "\r\n\r\n" + body);
     if (!answer.starts_with("HTTP/1.1 200 ")) return "";
     return answer.substr(answer.find("\r\n\r\n") + 4);
@@ -120,8 +124,8 @@ class TlsClient {
 
  private:
   void trust(const std::string& bundle) {
-    const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new_mem_buf(bundle.data(), static_cast<int>(bundle.size())),
-                                                        &BIO_free);
+    const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
+        BIO_new_mem_buf(bundle.data(), static_cast<int>(bundle.size())), &BIO_free);
     while (X509* one = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
       X509_STORE_add_cert(SSL_CTX_get_cert_store(context_.get()), one);
       X509_free(one);

@@ -20,10 +20,20 @@ TEST(WebhookMetricsTest, EverythingIsThereFromTheStartAtZero) {
   http::Counters counters;
   webhook.watch(metrics, counters);
   const std::string text = metrics.text();
-  EXPECT_THAT(text, HasSubstr("controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/mutate-v1-pod\"} 0"));
-  EXPECT_THAT(text, HasSubstr("controller_runtime_webhook_requests_total{code=\"503\",webhook=\"/mutate-v1-pod\"} 0"));
-  EXPECT_THAT(text, HasSubstr("controller_runtime_webhook_latency_seconds_count{webhook=\"/mutate-v1-pod\"} 0"));
-  EXPECT_THAT(text, HasSubstr("controller_runtime_webhook_requests_in_flight{webhook=\"/mutate-v1-pod\"} 0"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "controller_runtime_webhook_requests_total{code=\"200\",webhook=\"/mutate-v1-pod\"} 0"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "controller_runtime_webhook_requests_total{code=\"503\",webhook=\"/mutate-v1-pod\"} 0"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("controller_runtime_webhook_latency_seconds_count{webhook=\"/mutate-v1-pod\"} 0"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("controller_runtime_webhook_requests_in_flight{webhook=\"/mutate-v1-pod\"} 0"));
   EXPECT_THAT(text, HasSubstr("larder_pods_not_injected_total{reason=\"no_pool\"} 0"));
   EXPECT_THAT(text, HasSubstr("larder_webhook_certificate_expiry_timestamp_seconds 0"));
   EXPECT_THAT(text, HasSubstr("larder_webhook_connections_ended_total{reason=\"crowded_out\"} 0"));
@@ -45,7 +55,11 @@ TEST(WebhookMetricsTest, CountsWhatTheServerDoes) {
   Serving serving;
   serving.serve_leaf();
   WebhookMetrics webhook(metrics, "/mutate-v1-pod", serving.acceptor);
-  serving.start([](std::string_view body, std::string_view) { return Reviewed{body == "bad" ? 400 : 200, "x"}; }, {}, &webhook);
+  serving.start(
+      [](std::string_view body, std::string_view) {
+        return Reviewed{body == "bad" ? 400 : 200, "x"};
+      },
+      {}, &webhook);
   webhook.watch(metrics, serving.server->counters());
   TlsClient client = serving.connect();
   EXPECT_EQ(client.review("good"), "x");
@@ -53,7 +67,8 @@ TEST(WebhookMetricsTest, CountsWhatTheServerDoes) {
   EXPECT_EQ(client.review("good"), "x");
   client.ask("nonsense\r\nContent-Length: 99999999999\r\n\r\n");
   std::string text;
-  for (int i = 0; i < 1000 && text.find("in_flight{webhook=\"/mutate-v1-pod\"} 0") == text.npos; ++i) {
+  for (int i = 0; i < 1000 && text.find("in_flight{webhook=\"/mutate-v1-pod\"} 0") == text.npos;
+       ++i) {
     // an answer is counted after its send
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     text = metrics.text();

@@ -24,9 +24,11 @@ class ChunkHolder {
   explicit ChunkHolder(HoldExchange& exchange)
       : exchange_(exchange), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-  void put(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot) {
+  void put(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts,
+           std::span<const std::byte> slot) {
     const std::lock_guard lock(mutex_);
-    chunks_[key] = {facts, std::make_shared<const std::vector<std::byte>>(slot.begin(), slot.end()), ++last_slot_};
+    chunks_[key] = {facts, std::make_shared<const std::vector<std::byte>>(slot.begin(), slot.end()),
+                    ++last_slot_};
   }
   std::optional<tiers::ChunkFacts> find(const tiers::ChunkKey& key) const {
     const std::lock_guard lock(mutex_);
@@ -49,7 +51,8 @@ class ChunkHolder {
   template <typename Gone>
   std::uint64_t erase_if(const Gone& gone) {
     const std::lock_guard lock(mutex_);
-    return std::erase_if(chunks_, [&](const auto& chunk) { return gone(chunk.first, chunk.second.facts); });
+    return std::erase_if(chunks_,
+                         [&](const auto& chunk) { return gone(chunk.first, chunk.second.facts); });
   }
   std::size_t size() const {
     const std::lock_guard lock(mutex_);
@@ -99,7 +102,8 @@ class ChunkHolder {
       const auto found = chunks_.find(key);
       if (found == chunks_.end()) continue;
       const Chunk& chunk = found->second;
-      reply.chunks.back() = HeldChunk{chunk.facts, *chunk.bytes, chunk.slot, request.hold && !refuses_};
+      reply.chunks.back() =
+          HeldChunk{chunk.facts, *chunk.bytes, chunk.slot, request.hold && !refuses_};
       if (!reply.chunks.back()->held) continue;
       Hold& hold = held_[chunk.slot];
       hold.bytes = chunk.bytes;

@@ -20,7 +20,9 @@ class FakePeer {
   using Answer = std::function<std::string(const Request& request)>;
 
   explicit FakePeer(Answer answer, Instance self = make_instance("chat", 9))
-      : self_(std::move(self)), answer_(std::move(answer)), listener_(*base::listen_tcp("127.0.0.1", 0, "test")) {
+      : self_(std::move(self)),
+        answer_(std::move(answer)),
+        listener_(*base::listen_tcp("127.0.0.1", 0, "test")) {
     accepting_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         pollfd waiting{listener_.socket.get(), POLLIN, 0};
@@ -28,8 +30,8 @@ class FakePeer {
         base::Accepted accepted = base::accept_next(listener_.socket.get());
         if (!accepted.socket.valid()) continue;
         const std::lock_guard lock(mutex_);
-        serving_.emplace_back(
-            [this, fd = std::make_shared<Fd>(std::move(accepted.socket))](const std::stop_token& ended) { serve(*fd, ended); });
+        serving_.emplace_back([this, fd = std::make_shared<Fd>(std::move(accepted.socket))](
+                                  const std::stop_token& ended) { serve(*fd, ended); });
       }
     });
   }
@@ -55,7 +57,8 @@ class FakePeer {
       for (;;) {
         const auto span = std::as_bytes(std::span(buffer.data(), buffer.size()));
         if (buffer.empty() || scanner.scan(span) != net::ReplyScanner::Found::kWhole) break;
-        const Result<Request> request = parse_request(*net::ReplyParser().parse(span.first(scanner.bytes())));
+        const Result<Request> request =
+            parse_request(*net::ReplyParser().parse(span.first(scanner.bytes())));
         buffer.erase(0, scanner.bytes());
         scanner.reset();
         if (!request.ok()) return;
@@ -74,7 +77,8 @@ class FakePeer {
   }
   static void send_all(const Fd& socket, std::string_view bytes, const std::stop_token& stop) {
     while (!bytes.empty() && !stop.stop_requested()) {
-      const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent =
+          ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0 && errno != EAGAIN) return;
       if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
       if (sent < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -35,10 +35,12 @@ class Holder {
     memory = std::make_unique<ChunkHolder>(server->exchange());
   }
   ~Holder() { server->stop(); }
-  void put(std::uint64_t number, std::uint64_t generation = 1, std::uint64_t payload = tiers::testing_support::kPayloadBytes) {
+  void put(std::uint64_t number, std::uint64_t generation = 1,
+           std::uint64_t payload = tiers::testing_support::kPayloadBytes) {
     const std::uint64_t piece = std::min(payload, tiers::testing_support::kPieceBytes);
     tiers::testing_support::Slot slot(protocol::slot_bytes(payload, piece));
-    const tiers::ChunkFacts facts = tiers::testing_support::fill(slot.span(), number, generation, payload, piece);
+    const tiers::ChunkFacts facts =
+        tiers::testing_support::fill(slot.span(), number, generation, payload, piece);
     memory->put(tiers::testing_support::key_of(number), facts, slot.span());
   }
   net::Endpoint endpoint() const { return {"127.0.0.1", port_of(server->address())}; }
@@ -81,13 +83,15 @@ class Asker {
 class RawClient {
  public:
   // `buffer`: how much the kernel receives ahead; 0: as much as it likes.
-  explicit RawClient(std::uint16_t port, int buffer = 0) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit RawClient(std::uint16_t port, int buffer = 0)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (buffer != 0) ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer));
     sockaddr_in where{};
     where.sin_family = AF_INET;
     where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)) == 0;
+    connected_ =
+        ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)) == 0;
     const timeval most{10, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));

@@ -82,7 +82,8 @@ TEST_F(PeerServerTest, AHoldEndsByItsTimeAndWithItsSocket) {
   const auto from = std::chrono::steady_clock::now();
   client.close();
   EXPECT_TRUE(eventually([&] { return holder.memory->held() == 0; }, 1500, 1));
-  EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::milliseconds(1000)) << "not by time";
+  EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::milliseconds(1000))
+      << "not by time";
 }
 
 TEST_F(PeerServerTest, AChunkStaysHeldWhileItIsSent) {
@@ -90,7 +91,8 @@ TEST_F(PeerServerTest, AChunkStaysHeldWhileItIsSent) {
   holder.put(1, 1, 8 << 20);
   RawClient client(port(holder), 4096);
   client.hello();
-  client.send(format_get(key_of(1), 1, 0, kMostPartBytes) + format_get(key_of(1), 1, kMostPartBytes, kMostPartBytes));
+  client.send(format_get(key_of(1), 1, 0, kMostPartBytes) +
+              format_get(key_of(1), 1, kMostPartBytes, kMostPartBytes));
   ASSERT_TRUE(eventually([&] { return holder.memory->held() == 1; }, 5000, 1));
   const tiers::ChunkKey key = key_of(1);
   client.send(format_done({&key, 1}));
@@ -101,7 +103,8 @@ TEST_F(PeerServerTest, AChunkStaysHeldWhileItIsSent) {
     ASSERT_EQ(client.receive(kMostPartBytes + 2).size(), kMostPartBytes + 2);
   }
   EXPECT_EQ(client.line(), "+OK\r\n");
-  EXPECT_TRUE(eventually([&] { return holder.memory->held() == 0; }, 500, 1)) << "DONE was said before";
+  EXPECT_TRUE(eventually([&] { return holder.memory->held() == 0; }, 500, 1))
+      << "DONE was said before";
 }
 
 TEST_F(PeerServerTest, WithoutRoomForAHoldItSaysWhatItHasAllTheSame) {
@@ -122,8 +125,10 @@ TEST_F(PeerServerTest, AnotherGenerationOrPlaceIsAMiss) {
   holder.put(1, 7);
   RawClient client(port(holder));
   client.hello();
-  for (const std::string& get : {format_get(key_of(1), 8, 0, 4096), format_get(key_of(2), 7, 0, 4096),
-                                 format_get(key_of(1), 7, 1ULL << 62, 4096), format_get(key_of(1), 7, 1 << 20, kMostPartBytes)}) {
+  for (const std::string& get :
+       {format_get(key_of(1), 8, 0, 4096), format_get(key_of(2), 7, 0, 4096),
+        format_get(key_of(1), 7, 1ULL << 62, 4096),
+        format_get(key_of(1), 7, 1 << 20, kMostPartBytes)}) {
     client.send(get);
     EXPECT_EQ(client.line(), "$-1\r\n");
   }
@@ -152,8 +157,9 @@ TEST_F(PeerServerTest, WhatIsNoRequestEndsTheConnectionAlone) {
   RawClient good(port(holder));
   good.hello();
   for (const std::string& bytes :
-       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("*1000000\r\n"), std::string("*1\r\n$99999999\r\n"),
-        std::string("*1\r\n:1\r\n:2\r\n"), std::string("\0\0\0\0", 4), std::string("*-1\r\n$5\r\n")}) {
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("*1000000\r\n"),
+        std::string("*1\r\n$99999999\r\n"), std::string("*1\r\n:1\r\n:2\r\n"),
+        std::string("\0\0\0\0", 4), std::string("*-1\r\n$5\r\n")}) {
     RawClient bad(port(holder));
     bad.send(bytes);
     EXPECT_TRUE(eventually([&] { return bad.line().empty(); }, 5000)) << bytes;
@@ -276,14 +282,16 @@ TEST_F(PeerServerTest, TheRateIsABoundOnAllPeers) {
     ASSERT_EQ(client.receive((1 << 20) + 2).size(), (1U << 20) + 2);
   }
   const auto took = std::chrono::steady_clock::now() - from;
-  EXPECT_GT(took, std::chrono::milliseconds(700)) << "12 MiB at 4 MiB a second, a second's burst and the last chunk apart";
+  EXPECT_GT(took, std::chrono::milliseconds(700))
+      << "12 MiB at 4 MiB a second, a second's burst and the last chunk apart";
 }
 
 TEST_F(PeerServerTest, AWrongAddressIsNamed) {
   ServerOptions options;
   options.listen = {"192.0.2.1", 9465};
   options.self = make_instance("chat", 1);
-  EXPECT_THAT(PeerServer::start(clock_, options).status().text(), StartsWith("peers.listen 192.0.2.1:9465"));
+  EXPECT_THAT(PeerServer::start(clock_, options).status().text(),
+              StartsWith("peers.listen 192.0.2.1:9465"));
 }
 
 }  // namespace

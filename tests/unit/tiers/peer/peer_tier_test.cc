@@ -21,8 +21,8 @@ class PeerTierTest : public testing::Test {
  protected:
   // A reply to LOOK by which all keys are there, of the usual size.
   static std::string all_there(const Request& look, std::uint64_t payload = kPayloadBytes) {
-    return look_reply(
-        std::vector<std::optional<tiers::ChunkFacts>>(look.keys.size(), tiers::ChunkFacts{1, payload, kPieceBytes, 7, 0}));
+    return look_reply(std::vector<std::optional<tiers::ChunkFacts>>(
+        look.keys.size(), tiers::ChunkFacts{1, payload, kPieceBytes, 7, 0}));
   }
   // The result of a get, and its duration.
   static std::pair<Status, milliseconds> timed_get(Asker& asker, std::uint64_t number) {
@@ -40,14 +40,16 @@ TEST_F(PeerTierTest, WhatAnotherHasIsFoundAndRead) {
   holder.put(9, 1, 12 << 20);  // three parts
   Asker asker(clock_, client_options({holder.endpoint()}));
   ASSERT_TRUE(asker.reaches(1));
-  EXPECT_EQ(asker.look(1, 10), (std::vector<bool>{true, true, true, true, true, true, true, true, true, false}));
+  EXPECT_EQ(asker.look(1, 10),
+            (std::vector<bool>{true, true, true, true, true, true, true, true, true, false}));
   EXPECT_EQ(asker.tier->probe(key_of(3))->payload_bytes, kPayloadBytes);
   EXPECT_FALSE(asker.tier->probe(key_of(10)).has_value());
   for (std::uint64_t n = 1; n <= 8; ++n) EXPECT_TRUE(asker.loop->get(n).ok()) << n;
   EXPECT_TRUE(asker.loop->get(9, 1, 12 << 20).ok());
   EXPECT_EQ(asker.loop->get(10).code(), Code::kNotFound);
   EXPECT_EQ(asker.tier->counters().gets, 9U);
-  EXPECT_TRUE(eventually([&] { return holder.memory->held() == 0; }, 1500, 2)) << "given back before its time";
+  EXPECT_TRUE(eventually([&] { return holder.memory->held() == 0; }, 1500, 2))
+      << "given back before its time";
 }
 
 // The budget once paid for whole pieces: a slow rate made pauses, and the reader gave up.
@@ -81,7 +83,8 @@ TEST_F(PeerTierTest, ThePartsOfAPromptComeFromAllWhoHaveThem) {
   ASSERT_TRUE(asker.reaches(2));
   EXPECT_EQ(asker.look(1, 10), std::vector<bool>(10, true));
   for (std::uint64_t n = 1; n <= 10; ++n) EXPECT_TRUE(asker.loop->get(n).ok()) << n;
-  EXPECT_TRUE(eventually([&] { return one.server->counters().gets + two.server->counters().gets == 10; }, 5000));
+  EXPECT_TRUE(eventually(
+      [&] { return one.server->counters().gets + two.server->counters().gets == 10; }, 5000));
   EXPECT_EQ(one.server->counters().gets, 5U);
   EXPECT_TRUE(eventually([&] { return one.memory->held() + two.memory->held() == 0; }, 1500, 2));
 }
@@ -150,11 +153,16 @@ TEST_F(PeerTierTest, APeerThatStandsStillCostsItsTimeOnce) {
   for (int i = 0; i < 5; ++i) {
     const auto begun = steady_clock::now();
     EXPECT_EQ(asker.look(1, 2), (std::vector<bool>{false, true}));
-    quickest = std::min(quickest, std::chrono::duration_cast<milliseconds>(steady_clock::now() - begun));
+    quickest =
+        std::min(quickest, std::chrono::duration_cast<milliseconds>(steady_clock::now() - begun));
   }
   EXPECT_LT(quickest, milliseconds(45)) << "nobody waits for it again";
   still.memory->go_on();
-  EXPECT_TRUE(eventually([&] { return asker.look(1, 2) == (std::vector<bool>{true, true}); }, 10'000, 10));
+  EXPECT_TRUE(eventually(
+      [&] {
+        return asker.look(1, 2) == (std::vector<bool>{true, true});
+      },
+      10'000, 10));
 }
 
 // covers F-266
@@ -173,8 +181,9 @@ TEST_F(PeerTierTest, AReadThatStopsInTheMiddleEndsByItself) {
 
 // covers F-265
 TEST_F(PeerTierTest, AConnectionThatEndsInTheMiddleIsAMissAtOnce) {
-  FakePeer peer(
-      [](const Request& request) { return request.kind == Request::Kind::kLook ? all_there(request) : std::string("close"); });
+  FakePeer peer([](const Request& request) {
+    return request.kind == Request::Kind::kLook ? all_there(request) : std::string("close");
+  });
   Asker asker(clock_, client_options({peer.endpoint()}));
   ASSERT_TRUE(asker.reaches(1));
   const auto [status, took] = timed_get(asker, 1);
@@ -204,7 +213,10 @@ TEST_P(LyingPeerTest, IsAMissAndNothingBesideTheSlotIsWritten) {
   tiers::testing_support::Slot memory(bytes + 8192);  // a page before and behind the slot
   for (int i = 0; i < 3; ++i) {
     const tiers::Ticket ticket = asker.loop->next();
-    if (!asker.tier->get(ticket, key_of(1), memory.span().subspan(4096, bytes), asker.loop->in_ms(5000)).ok()) continue;
+    if (!asker.tier
+             ->get(ticket, key_of(1), memory.span().subspan(4096, bytes), asker.loop->in_ms(5000))
+             .ok())
+      continue;
     EXPECT_FALSE(asker.loop->ended(ticket).ok());
   }
   for (std::size_t at = 0; at < 4096; ++at) {
@@ -214,7 +226,8 @@ TEST_P(LyingPeerTest, IsAMissAndNothingBesideTheSlotIsWritten) {
 }
 
 std::string there(const Request& look, std::uint64_t payload, std::uint64_t piece) {
-  return look_reply(std::vector<std::optional<tiers::ChunkFacts>>(look.keys.size(), tiers::ChunkFacts{1, payload, piece, 7, 0}));
+  return look_reply(std::vector<std::optional<tiers::ChunkFacts>>(
+      look.keys.size(), tiers::ChunkFacts{1, payload, piece, 7, 0}));
 }
 bool is_look(const Request& request) {
   return request.kind == Request::Kind::kLook;
@@ -223,21 +236,42 @@ bool is_look(const Request& request) {
 INSTANTIATE_TEST_SUITE_P(
     Lies, LyingPeerTest,
     testing::Values(
-        Lie{"nil", [](const Request& r) { return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "$-1\r\n"; }},
-        Lie{"short_part", [](const Request& r) { return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "$3\r\nabc\r\n"; }},
+        Lie{"nil",
+            [](const Request& r) {
+              return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "$-1\r\n";
+            }},
+        Lie{"short_part",
+            [](const Request& r) {
+              return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "$3\r\nabc\r\n";
+            }},
         Lie{"long_part",
             [](const Request& r) {
               return is_look(r) ? there(r, kPayloadBytes, kPieceBytes)
-                                : "$" + std::to_string(r.length + 1) + "\r\n" + std::string(r.length + 1, 'x') + "\r\n";
+                                : "$" + std::to_string(r.length + 1) + "\r\n" +
+                                      std::string(r.length + 1, 'x') + "\r\n";
             }},
         Lie{"endless_part",
-            [](const Request& r) { return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "$99999999999\r\n"; }},
-        Lie{"error", [](const Request& r) { return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "-ERR no\r\n"; }},
+            [](const Request& r) {
+              return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "$99999999999\r\n";
+            }},
+        Lie{"error",
+            [](const Request& r) {
+              return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "-ERR no\r\n";
+            }},
         Lie{"two_answers",
-            [](const Request& r) { return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "$-1\r\n$-1\r\n$-1\r\n"; }},
-        Lie{"another_type", [](const Request& r) { return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : ":1\r\n"; }},
-        Lie{"too_large", [](const Request& r) { return is_look(r) ? there(r, 64 << 20, kPieceBytes) : "$-1\r\n"; }},
-        Lie{"impossible_size", [](const Request& r) { return is_look(r) ? there(r, 5, 4096) : "$-1\r\n"; }},
+            [](const Request& r) {
+              return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : "$-1\r\n$-1\r\n$-1\r\n";
+            }},
+        Lie{"another_type",
+            [](const Request& r) {
+              return is_look(r) ? there(r, kPayloadBytes, kPieceBytes) : ":1\r\n";
+            }},
+        Lie{"too_large",
+            [](const Request& r) {
+              return is_look(r) ? there(r, 64 << 20, kPieceBytes) : "$-1\r\n";
+            }},
+        Lie{"impossible_size",
+            [](const Request& r) { return is_look(r) ? there(r, 5, 4096) : "$-1\r\n"; }},
         Lie{"look_garbage", [](const Request&) { return std::string("$3\r\nabc\r\n"); }},
         Lie{"look_error", [](const Request&) { return std::string("-ERR no\r\n"); }},
         Lie{"look_array", [](const Request&) { return std::string("*1\r\n$1\r\na\r\n"); }},

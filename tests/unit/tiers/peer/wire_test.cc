@@ -48,7 +48,8 @@ TEST(PeerWire, RepliesComeBackAsTheyWere) {
   const Instance self{"chat", "0123456789abcdef", 42};
   EXPECT_EQ(*parse_hello_reply(parse(hello_reply(self))), self);
   std::vector<std::optional<ChunkFacts>> chunks(1024);
-  for (std::size_t i = 0; i < chunks.size(); i += 3) chunks[i] = ChunkFacts{i + 1, 8192, 4096, i * 7, 5};
+  for (std::size_t i = 0; i < chunks.size(); i += 3)
+    chunks[i] = ChunkFacts{i + 1, 8192, 4096, i * 7, 5};
   const auto told = parse_look_reply(parse(look_reply(chunks)).text, chunks.size());
   ASSERT_TRUE(told.ok());
   EXPECT_EQ(*told, chunks);
@@ -57,9 +58,12 @@ TEST(PeerWire, RepliesComeBackAsTheyWere) {
 
 // covers F-272
 TEST(PeerWire, AnotherPoolOrProtocolIsNamed) {
-  EXPECT_EQ(parse_hello_reply(parse(error_reply("WRONGPOOL x"))).status().code(), Code::kFailedPrecondition);
-  EXPECT_EQ(parse_hello_reply(parse(error_reply("NOPROTO x"))).status().code(), Code::kFailedPrecondition);
-  EXPECT_EQ(parse_hello_reply(parse(error_reply("SECRET"))).status().text().find("SECRET"), std::string::npos);
+  EXPECT_EQ(parse_hello_reply(parse(error_reply("WRONGPOOL x"))).status().code(),
+            Code::kFailedPrecondition);
+  EXPECT_EQ(parse_hello_reply(parse(error_reply("NOPROTO x"))).status().code(),
+            Code::kFailedPrecondition);
+  EXPECT_EQ(parse_hello_reply(parse(error_reply("SECRET"))).status().text().find("SECRET"),
+            std::string::npos);
   EXPECT_EQ(parse_hello_reply(parse("+OK\r\n")).status().code(), Code::kDataLoss);
 }
 
@@ -87,11 +91,14 @@ TEST(PeerWire, RequestsOutOfBoundsAreRefused) {
 
 // covers F-271
 TEST(PeerWire, AReplyToLookThatDoesNotFitIsRefused) {
-  const auto code = [](const std::string& bulk, std::size_t keys) { return parse_look_reply(bulk, keys).status().code(); };
+  const auto code = [](const std::string& bulk, std::size_t keys) {
+    return parse_look_reply(bulk, keys).status().code();
+  };
   EXPECT_EQ(code("", 1), Code::kDataLoss);
   EXPECT_EQ(code(std::string(1, '\1'), 1), Code::kDataLoss) << "the facts are missing";
   EXPECT_EQ(code(std::string(2, '\0'), 1), Code::kDataLoss) << "more than the map";
-  EXPECT_EQ(code("\1" + std::string(kFactsBytes, '\xff'), 1), Code::kDataLoss) << "an impossible size";
+  EXPECT_EQ(code("\1" + std::string(kFactsBytes, '\xff'), 1), Code::kDataLoss)
+      << "an impossible size";
   EXPECT_EQ(code(std::string(1, '\0'), 8), Code::kOk);
   EXPECT_EQ(code(std::string(1, '\0'), 9), Code::kDataLoss);
 }

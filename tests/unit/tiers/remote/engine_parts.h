@@ -23,7 +23,8 @@ class EngineParts : public testing::Test {
   }
   // Rounds of the servers, each with `step`, until the condition holds.
   bool until(const std::function<bool()>& happens, const std::function<void()>& step = {}) {
-    for (const std::uint64_t end = clock_.now_ns() + 30'000'000'000; clock_.now_ns() < end && !happens();) {
+    for (const std::uint64_t end = clock_.now_ns() + 30'000'000'000;
+         clock_.now_ns() < end && !happens();) {
       if (step) step();
       backend_.flush();
       backend_.turn(1'000'000);
@@ -46,9 +47,11 @@ class EngineParts : public testing::Test {
   }
   // Stores the record and its part, like a put, and knows the chunk.
   void store(const Record& record) {
-    const std::string part = part_key(options_.prefix, record, 0), key = record_key(options_.prefix, record.key);
+    const std::string part = part_key(options_.prefix, record, 0),
+                      key = record_key(options_.prefix, record.key);
     int stored = 0;
-    for (const auto& [name, value] : {std::pair(part, std::string("bytes")), std::pair(key, encode_record(record))})
+    for (const auto& [name, value] :
+         {std::pair(part, std::string("bytes")), std::pair(key, encode_record(record))})
       EXPECT_TRUE(commands_
                       .ask(Lane::kWrites, nullptr, {"SET", name, value}, "+",
                            [&](const Status& lost, const Reply& reply) {

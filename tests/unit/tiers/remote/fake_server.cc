@@ -45,7 +45,8 @@ std::optional<FakeServer::Words> take_command(const std::string& bytes, std::siz
 
 }  // namespace
 
-FakeServer::FakeServer(Hook hook, Kind kind) : kind_(kind), hooked_(std::make_shared<Hooked>(std::move(hook))) {
+FakeServer::FakeServer(Hook hook, Kind kind)
+    : kind_(kind), hooked_(std::make_shared<Hooked>(std::move(hook))) {
   char folder[] = "/tmp/larder-fake-XXXXXX";
   directory_ = ::mkdtemp(folder);
   kind == Kind::kStandalone ? listen_at_path() : listen_at_port();
@@ -58,7 +59,8 @@ void FakeServer::listen_at_port() {
   name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(name);
   listener_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 || ::listen(listener_.get(), 64) != 0)
+  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 ||
+      ::listen(listener_.get(), 64) != 0)
     std::abort();
   ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&name), &size);
   port_ = ntohs(name.sin_port);
@@ -69,14 +71,16 @@ void FakeServer::listen_at_path() {
   name.sun_family = AF_UNIX;
   std::strncpy(name.sun_path, socket().c_str(), sizeof(name.sun_path) - 1);
   listener_ = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 || ::listen(listener_.get(), 64) != 0)
+  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 ||
+      ::listen(listener_.get(), 64) != 0)
     std::abort();
 }
 
 std::string FakeServer::slots(const std::vector<std::uint16_t>& ports) {
   std::string all = "*" + std::to_string(ports.size()) + "\r\n";
   for (std::size_t i = 0; i < ports.size(); ++i)
-    all += "*3\r\n:" + std::to_string(i * 16384 / ports.size()) + "\r\n:" + std::to_string((i + 1) * 16384 / ports.size() - 1) +
+    all += "*3\r\n:" + std::to_string(i * 16384 / ports.size()) +
+           "\r\n:" + std::to_string((i + 1) * 16384 / ports.size() - 1) +
            "\r\n*3\r\n$9\r\n127.0.0.1\r\n:" + std::to_string(ports[i]) + "\r\n$2\r\nid\r\n";
   return all;
 }
@@ -91,7 +95,8 @@ FakeServer::~FakeServer() {
 
 void FakeServer::set_hook(Hook hook) {
   std::unique_lock lock(mutex_);
-  const std::shared_ptr<Hooked> former = std::exchange(hooked_, std::make_shared<Hooked>(std::move(hook)));
+  const std::shared_ptr<Hooked> former =
+      std::exchange(hooked_, std::make_shared<Hooked>(std::move(hook)));
   nobody_in_it_.wait(lock, [&] { return former->callers == 0; });
 }
 
@@ -105,7 +110,8 @@ std::vector<std::string> FakeServer::keys() {
 
 std::string FakeServer::part_of(const std::string& record_key, unsigned number) {
   for (const std::string& key : keys())
-    if (key.starts_with(record_key + ":") && key.ends_with(":" + std::to_string(number))) return key;
+    if (key.starts_with(record_key + ":") && key.ends_with(":" + std::to_string(number)))
+      return key;
   return "";
 }
 
@@ -152,7 +158,8 @@ void FakeServer::serve(int fd) {
   bool answers = true;
   std::vector<char> piece(1 << 16);
   for (;;) {
-    const std::size_t most = sips ? std::min<std::size_t>(trickle_bytes, piece.size()) : piece.size();
+    const std::size_t most =
+        sips ? std::min<std::size_t>(trickle_bytes, piece.size()) : piece.size();
     const ssize_t got = ::recv(fd, piece.data(), most, 0);
     if (got <= 0) return;
     if (sips) std::this_thread::sleep_for(std::chrono::milliseconds(trickle_ms));
@@ -173,7 +180,8 @@ void FakeServer::serve(int fd) {
 bool FakeServer::send(int fd, const std::string& bytes) {
   for (std::size_t at = 0; at < bytes.size() && !ending_;) {
     const unsigned wait = trickle_ms;
-    const std::size_t most = wait == 0 ? bytes.size() - at : std::min<std::size_t>(trickle_bytes, bytes.size() - at);
+    const std::size_t most =
+        wait == 0 ? bytes.size() - at : std::min<std::size_t>(trickle_bytes, bytes.size() - at);
     const ssize_t sent = ::send(fd, bytes.data() + at, most, MSG_NOSIGNAL);
     if (sent <= 0) return false;
     at += static_cast<std::size_t>(sent);
@@ -198,7 +206,9 @@ std::string FakeServer::answer(const Words& words) {
 // REQUIRES: the mutex.
 std::string FakeServer::honest(const Words& words) {
   const std::string& verb = words.front();
-  const std::string mode = kind_ == Kind::kStandalone ? "standalone" : kind_ == Kind::kCluster ? "cluster" : "sentinel";
+  const std::string mode = kind_ == Kind::kStandalone ? "standalone"
+                           : kind_ == Kind::kCluster  ? "cluster"
+                                                      : "sentinel";
   if (verb == "HELLO") return "*4\r\n" + bulk("mode") + bulk(mode) + bulk("role") + bulk("master");
   if (verb == "CLUSTER") return slots({port_});
   if (verb == "ASKING") return "+OK\r\n";
@@ -209,7 +219,9 @@ std::string FakeServer::honest(const Words& words) {
   const bool there = found != values_.end();
   const std::string former = there ? bulk(found->second) : "$-1\r\n";
   if (verb == "SET") {
-    const auto says = [&](const char* word) { return std::find(words.begin() + 3, words.end(), word) != words.end(); };
+    const auto says = [&](const char* word) {
+      return std::find(words.begin() + 3, words.end(), word) != words.end();
+    };
     if (there && says("NX")) return "$-1\r\n";
     values_[words[1]] = words[2];
     return says("GET") ? former : "+OK\r\n";
@@ -219,7 +231,8 @@ std::string FakeServer::honest(const Words& words) {
     if (there) values_.erase(found);
     return former;
   }
-  if (verb == "GETRANGE") return bulk(!there ? "" : found->second.substr(0, std::stoul(words[3]) + 1));
+  if (verb == "GETRANGE")
+    return bulk(!there ? "" : found->second.substr(0, std::stoul(words[3]) + 1));
   if (verb == "UNLINK") {
     std::size_t gone = 0;
     for (std::size_t i = 1; i < words.size(); ++i) gone += values_.erase(words[i]);

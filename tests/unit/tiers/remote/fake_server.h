@@ -83,7 +83,9 @@ class FakeServer {
 // A hook for the life of its captures: the server may live longer, and answers until its own end.
 class HookScope {
  public:
-  HookScope(FakeServer& server, FakeServer::Hook hook) : server_(server) { server_.set_hook(std::move(hook)); }
+  HookScope(FakeServer& server, FakeServer::Hook hook) : server_(server) {
+    server_.set_hook(std::move(hook));
+  }
   ~HookScope() { server_.set_hook({}); }
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;

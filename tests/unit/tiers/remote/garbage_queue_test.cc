@@ -81,11 +81,14 @@ TEST_F(GarbageQueueTest, AnEvictionWaitsForTheStartedPutBeforeIt) {
 TEST_F(GarbageQueueTest, ARemovalThatTheServerRefusesHoldsBackNoFlush) {
   store(record_of(1, 7));
   const HookScope hooked(server_, [](const FakeServer::Words& words) -> std::optional<std::string> {
-    return words[0] == "GETDEL" ? std::optional<std::string>("-NOPERM this user\r\n") : std::nullopt;
+    return words[0] == "GETDEL" ? std::optional<std::string>("-NOPERM this user\r\n")
+                                : std::nullopt;
   });
   queue_.forget(key_of(1), 7);
   EXPECT_TRUE(queue_.removing(UINT64_MAX));
-  const auto put_off = [&] { return !queue_.removing(UINT64_MAX) && queue_.next_ns() != UINT64_MAX; };
+  const auto put_off = [&] {
+    return !queue_.removing(UINT64_MAX) && queue_.next_ns() != UINT64_MAX;
+  };
   EXPECT_TRUE(until(put_off, [&] { queue_.maintain(false); }));
   server_.set_hook({});
   EXPECT_TRUE(emptied());

@@ -58,8 +58,9 @@ TEST_F(NamespaceDropsTest, AClearTakesAllNamespaces) {
 }
 
 TEST_F(NamespaceDropsTest, ADropEndsTheOperationsThatHaveNotStarted) {
-  const OpPtr put = add(Operation::kPut, key_of(1)), get = add(Operation::kGet, key_of(1)), probe = add(Operation::kProbe, {}),
-              other = add(Operation::kPut, key_of(1, 2)), started = add(Operation::kGet, key_of(2));
+  const OpPtr put = add(Operation::kPut, key_of(1)), get = add(Operation::kGet, key_of(1)),
+              probe = add(Operation::kProbe, {}), other = add(Operation::kPut, key_of(1, 2)),
+              started = add(Operation::kGet, key_of(2));
   probe->command.keys = {key_of(3, 2), key_of(3, 1)};
   started->started = true;
   begin(Operation::kDrop, 1);
@@ -69,10 +70,11 @@ TEST_F(NamespaceDropsTest, ADropEndsTheOperationsThatHaveNotStarted) {
 
 TEST_F(NamespaceDropsTest, ADropWaitsForAStartedPutAndForItsRecord) {
   std::atomic<int> scans = 0;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    scans += words[0] == "SCAN" ? 1 : 0;
-    return std::nullopt;
-  });
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                           scans += words[0] == "SCAN" ? 1 : 0;
+                           return std::nullopt;
+                         });
   const OpPtr put = add(Operation::kPut, key_of(1, 2));
   put->started = true;
   begin(Operation::kDrop, 1);
@@ -89,7 +91,8 @@ TEST_F(NamespaceDropsTest, ADropWaitsForAStartedPutAndForItsRecord) {
 TEST_F(NamespaceDropsTest, ARefusedDropTellsItsCallerAndIsDoneLater) {
   store(record_of(1, 7));
   const HookScope hooked(server_, [](const FakeServer::Words& words) -> std::optional<std::string> {
-    return words[0] == "SCAN" ? std::optional<std::string>("-NOPERM this user has no right\r\n") : std::nullopt;
+    return words[0] == "SCAN" ? std::optional<std::string>("-NOPERM this user has no right\r\n")
+                              : std::nullopt;
   });
   const std::uint64_t before = clock_.now_ns();
   const OpPtr drop = begin(Operation::kDrop, 1);

@@ -12,7 +12,8 @@ class NodeSetTest : public testing::Test {
  protected:
   NodeSetTest() { EXPECT_TRUE(poller_.open().ok()); }
   bool until(const std::function<bool()>& happens) {
-    for (const std::uint64_t end = clock_.now_ns() + 30'000'000'000; clock_.now_ns() < end && !happens();) {
+    for (const std::uint64_t end = clock_.now_ns() + 30'000'000'000;
+         clock_.now_ns() < end && !happens();) {
       nodes_.flush();
       poller_.wait(1'000'000);
       nodes_.turn();
@@ -26,7 +27,10 @@ class NodeSetTest : public testing::Test {
   RemoteOptions options_;
   Poller poller_;
   int ready_ = 0;
-  NodeSet nodes_{options_, clock_, poller_, {[this] { ++ready_; }, [] {}, [](remote::Node&, Lane, const Reply&, bool) {}}};
+  NodeSet nodes_{options_,
+                 clock_,
+                 poller_,
+                 {[this] { ++ready_; }, [] {}, [](remote::Node&, Lane, const Reply&, bool) {}}};
 };
 
 TEST_F(NodeSetTest, ANodeIsFoundByItsAddressAndRole) {

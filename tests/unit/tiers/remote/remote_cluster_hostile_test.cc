@@ -26,8 +26,9 @@ class RemoteClusterHostileTest : public TierFixture {
   RemoteClusterHostileTest() : TierFixture(FakeServer::Kind::kCluster) {}
   void expect_well() {
     server_.set_hook({});
-    EXPECT_TRUE(eventually([&] { return loop_->put(99, 1, 1, kBytes).ok() && loop_->get(99, 1, kBytes).ok(); }))
-        << tier_->state().reason;
+    EXPECT_TRUE(eventually([&] {
+      return loop_->put(99, 1, 1, kBytes).ok() && loop_->get(99, 1, kBytes).ok();
+    })) << tier_->state().reason;
     EXPECT_FALSE(tier_->state().degraded());
   }
   std::string here() const { return "127.0.0.1:" + std::to_string(server_.port()); }
@@ -38,13 +39,15 @@ TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   for (const std::string& error :
-       {"MOVED 1 " + here(), "ASK 1 " + here(), std::string("TRYAGAIN later"), "MOVED 1 :" + std::to_string(server_.port())}) {
+       {"MOVED 1 " + here(), "ASK 1 " + here(), std::string("TRYAGAIN later"),
+        "MOVED 1 :" + std::to_string(server_.port())}) {
     std::atomic<std::uint32_t> asked = 0;
-    const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-      if (words[0] != "GET") return std::nullopt;
-      ++asked;
-      return "-" + error + "\r\n";
-    });
+    const HookScope hooked(server_,
+                           [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                             if (words[0] != "GET") return std::nullopt;
+                             ++asked;
+                             return "-" + error + "\r\n";
+                           });
     EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kUnavailable) << error;
     EXPECT_EQ(asked, Backend::kMostHops + 1) << error;
     expect_well();
@@ -56,16 +59,19 @@ TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
 TEST_F(RemoteClusterHostileTest, RedirectionsToNowhereCostOneMiss) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
-  for (const std::string error : {"MOVED", "MOVED 1 nothing", "MOVED 1 127.0.0.1:1", "ASK 1 127.0.0.1:1",
-                                  "ASK 99999999999 a b:c:", "MOVED 1 no-such-host.invalid:7000", "ASK 1 192.0.2.1:7000"}) {
-    const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-      return words[0] == "GET" ? std::optional("-" + error + "\r\n") : std::nullopt;
-    });
+  for (const std::string error :
+       {"MOVED", "MOVED 1 nothing", "MOVED 1 127.0.0.1:1", "ASK 1 127.0.0.1:1",
+        "ASK 99999999999 a b:c:", "MOVED 1 no-such-host.invalid:7000", "ASK 1 192.0.2.1:7000"}) {
+    const HookScope hooked(
+        server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
+          return words[0] == "GET" ? std::optional("-" + error + "\r\n") : std::nullopt;
+        });
     const std::uint64_t start = clock_.now_ns();
     EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kUnavailable) << error;
     EXPECT_LT(clock_.now_ns() - start, 1'000'000'000U) << error;
     expect_well();
-    EXPECT_TRUE(eventually([&] { return loop_->get(1, 1, kBytes).ok(); })) << "the map tells whose it is: " << error;
+    EXPECT_TRUE(eventually([&] { return loop_->get(1, 1, kBytes).ok(); }))
+        << "the map tells whose it is: " << error;
   }
 }
 
@@ -74,10 +80,11 @@ TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   std::atomic<unsigned> port = 1;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] != "GETRANGE") return std::nullopt;
-    return "-ASK 1 127.0.0.1:" + std::to_string(port++ % 1000 + 1) + "\r\n";
-  });
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                           if (words[0] != "GETRANGE") return std::nullopt;
+                           return "-ASK 1 127.0.0.1:" + std::to_string(port++ % 1000 + 1) + "\r\n";
+                         });
   std::vector<tiers::ChunkKey> keys;
   for (std::uint64_t i = 0; i < tiers::kMaxProbeKeys; ++i) keys.push_back(key_of(i));
   const std::uint64_t start = clock_.now_ns();
@@ -90,14 +97,17 @@ TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
 TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto node = [](std::uint16_t port) {
-    return "*4\r\n$9\r\n127.0.0.1\r\n:" + std::to_string(port) + "\r\n$40\r\n" + std::string(40, 'a') + "\r\n*0\r\n";
+    return "*4\r\n$9\r\n127.0.0.1\r\n:" + std::to_string(port) + "\r\n$40\r\n" +
+           std::string(40, 'a') + "\r\n*0\r\n";
   };
   std::string map = "*16384\r\n";
   for (std::size_t slot = 0; slot < kSlots; ++slot)
     map += "*4\r\n:" + std::to_string(slot) + "\r\n:" + std::to_string(slot) + "\r\n" +
            node(slot % 2 == 0 ? server_.port() : other.port()) + node(1);
   // A copy of the map: server_ outlives the map.
-  const auto hook = [map](const FakeServer::Words& words) { return words[0] == "CLUSTER" ? std::optional(map) : std::nullopt; };
+  const auto hook = [map](const FakeServer::Words& words) {
+    return words[0] == "CLUSTER" ? std::optional(map) : std::nullopt;
+  };
   const HookScope hooked(server_, hook);
   const HookScope hooked_other(other, hook);
   options_ = test::patient(options_);
@@ -112,11 +122,14 @@ TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
 
 // covers F-193
 TEST_F(RemoteClusterHostileTest, AMapThatIsNoneIsSaidAndAskedForAgain) {
-  for (const char* map : {"*0\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n", "-ERR no\r\n",
-                          "-NOPERM this user has no permissions\r\n", "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\n?\r\n:1\r\n"}) {
-    const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-      return words[0] == "CLUSTER" ? std::optional<std::string>(map) : std::nullopt;
-    });
+  for (const char* map :
+       {"*0\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n",
+        "-ERR no\r\n", "-NOPERM this user has no permissions\r\n",
+        "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\n?\r\n:1\r\n"}) {
+    const HookScope hooked(
+        server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
+          return words[0] == "CLUSTER" ? std::optional<std::string>(map) : std::nullopt;
+        });
     open();
     EXPECT_TRUE(eventually([&] { return tier_->state().degraded(); })) << map;
     EXPECT_FALSE(loop_->put(1, 1, 1, kBytes).ok()) << map;
@@ -130,11 +143,12 @@ TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   std::atomic<unsigned> maps = 0;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] == "CLUSTER") return ++maps, "*1\r\n*1\r\n:5\r\n";
-    if (words[0] == "GET" && maps == 0) return "-CLUSTERDOWN for now\r\n";
-    return std::nullopt;
-  });
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                           if (words[0] == "CLUSTER") return ++maps, "*1\r\n*1\r\n:5\r\n";
+                           if (words[0] == "GET" && maps == 0) return "-CLUSTERDOWN for now\r\n";
+                           return std::nullopt;
+                         });
   EXPECT_FALSE(loop_->get(1, 1, kBytes).ok());
   EXPECT_TRUE(eventually([&] { return maps > 1; }));
   EXPECT_TRUE(eventually([&] { return loop_->get(1, 1, kBytes).ok(); }));
@@ -150,7 +164,9 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
   const auto hook = [&](std::atomic<unsigned>& count) {
     return [&](const FakeServer::Words& words) -> std::optional<std::string> {
       if (words[0] == "GET") ++count;
-      return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
+      return words[0] == "CLUSTER"
+                 ? std::optional(FakeServer::slots({server_.port(), other.port()}))
+                 : std::nullopt;
     };
   };
   const HookScope hooked(server_, hook(asked));
@@ -161,7 +177,8 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
   const auto has_parts = [&](FakeServer& server) {
     const std::vector<std::string> keys = server.keys();
     const std::string start = record_key("larder", key_of(number)) + ":";
-    return std::ranges::any_of(keys, [&](const std::string& key) { return key.starts_with(start); });
+    return std::ranges::any_of(keys,
+                               [&](const std::string& key) { return key.starts_with(start); });
   };
   do {
     ASSERT_EQ(loop_->put(++number, 1, 1, kLarge).to_string(), "ok");
@@ -174,7 +191,8 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
   ASSERT_TRUE(tier_->get(ticket, key_of(number), slot.span(), loop_->in_ms(20'000)).ok());
   ASSERT_TRUE(eventually([&] { return asked > 0 && asked_other > 0; }));
   other.hang_up();
-  ASSERT_TRUE(eventually([&] { return tier_->state().reason.find("1 of 2 masters") != std::string::npos; }));
+  ASSERT_TRUE(eventually(
+      [&] { return tier_->state().reason.find("1 of 2 masters") != std::string::npos; }));
   EXPECT_TRUE(loop_->of(ticket).empty()) << "the first has its parts still to send";
   server_.holds = false;
   EXPECT_EQ(loop_->ended(ticket).code(), Code::kUnavailable);
@@ -192,15 +210,22 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto map = [&] { return FakeServer::slots({server_.port(), other.port()}); };
   std::atomic<bool> loading = false, both = false;
-  const auto answer = [&](const FakeServer::Words& words, bool unwell) -> std::optional<std::string> {
+  const auto answer = [&](const FakeServer::Words& words,
+                          bool unwell) -> std::optional<std::string> {
     if (words[0] == "CLUSTER") return map();
     const bool data = words[0] == "GET" || words[0] == "SET" || words[0] == "GETRANGE";
-    return unwell && data ? std::optional<std::string>("-LOADING Redis is loading the dataset in memory\r\n") : std::nullopt;
+    return unwell && data
+               ? std::optional<std::string>("-LOADING Redis is loading the dataset in memory\r\n")
+               : std::nullopt;
   };
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) { return answer(words, both); });
-  const HookScope hooked_other(other, [&](const FakeServer::Words& words) { return answer(words, loading || both); });
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) { return answer(words, both); });
+  const HookScope hooked_other(
+      other, [&](const FakeServer::Words& words) { return answer(words, loading || both); });
   open();
-  const auto slots_of = [](std::uint64_t number) { return slot_of(record_key("larder", key_of(number))); };
+  const auto slots_of = [](std::uint64_t number) {
+    return slot_of(record_key("larder", key_of(number)));
+  };
   std::vector<tiers::ChunkKey> keys;
   std::vector<bool> all, of_the_first;
   for (std::uint64_t number = 0; number < 40; ++number) {
@@ -213,7 +238,8 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
   loading = true;
   EXPECT_EQ(loop_->probe(keys), of_the_first) << "an answering node is believed";
   ASSERT_TRUE(eventually([&] { return !tier_->state().reason.empty(); }));
-  EXPECT_THAT(tier_->state().reason, testing::AllOf(HasSubstr("1 of 2 masters of the Cluster"), HasSubstr("LOADING")));
+  EXPECT_THAT(tier_->state().reason,
+              testing::AllOf(HasSubstr("1 of 2 masters of the Cluster"), HasSubstr("LOADING")));
   EXPECT_FALSE(tier_->state().degraded());
   unsigned got = 0, put = 0;
   for (std::uint64_t number = 0; number < 40; ++number) {
@@ -228,7 +254,8 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
   ASSERT_TRUE(eventually([&] { return loop_->probe(keys), tier_->state().degraded(); }));
   EXPECT_THAT(tier_->state().reason, testing::StartsWith("the server is loading"));
   both = loading = false;
-  EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }, 1000)) << tier_->state().reason;
+  EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }, 1000))
+      << tier_->state().reason;
   EXPECT_EQ(loop_->probe(keys), all);
 }
 
@@ -238,18 +265,22 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
 TEST_F(RemoteClusterHostileTest, WhatIsToGoFromANodeThatIsAwayKeepsNothingFromTheOthers) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
+    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()}))
+                                 : std::nullopt;
   };
   const HookScope hooked(server_, hook);
   const HookScope hooked_other(other, hook);
   open();
-  const auto upper = [](std::uint64_t number) { return slot_of(record_key("larder", key_of(number))) >= kSlots / 2; };
+  const auto upper = [](std::uint64_t number) {
+    return slot_of(record_key("larder", key_of(number))) >= kSlots / 2;
+  };
   std::uint64_t away = 1;
   while (!upper(away)) ++away;
   ASSERT_EQ(loop_->put(away, 1, 1, kBytes).to_string(), "ok");
   other.mute = true;
   other.hang_up();
-  ASSERT_TRUE(eventually([&] { return tier_->state().reason.find("1 of 2 masters") != std::string::npos; }));
+  ASSERT_TRUE(eventually(
+      [&] { return tier_->state().reason.find("1 of 2 masters") != std::string::npos; }));
   static_cast<void>(tier_->evict(key_of(away)));
   const std::uint64_t start = clock_.now_ns();
   EXPECT_EQ(loop_->put(away, 2, 1, kBytes).code(), Code::kUnavailable);
@@ -267,13 +298,17 @@ TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "CLUSTER") return FakeServer::slots({server_.port(), other.port()});
     if (words[0] == "SCAN") ++scans;
-    if (words[0] == "UNLINK" && moved++ == 0) return "-MOVED 1 127.0.0.1:" + std::to_string(other.port()) + "\r\n";
+    if (words[0] == "UNLINK" && moved++ == 0)
+      return "-MOVED 1 127.0.0.1:" + std::to_string(other.port()) + "\r\n";
     return std::nullopt;
   };
   const HookScope hooked(server_, hook);
-  const HookScope hooked_other(other, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
-  });
+  const HookScope hooked_other(
+      other, [&](const FakeServer::Words& words) -> std::optional<std::string> {
+        return words[0] == "CLUSTER"
+                   ? std::optional(FakeServer::slots({server_.port(), other.port()}))
+                   : std::nullopt;
+      });
   open();
   std::uint64_t number = 0;
   while (slot_of(record_key("larder", key_of(number))) >= kSlots / 2) ++number;
@@ -287,7 +322,8 @@ TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
 TEST_F(RemoteClusterHostileTest, AServerThatRefusedAChunkIsTriedByAPart) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
+    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()}))
+                                 : std::nullopt;
   };
   const HookScope hooked(server_, hook);
   const HookScope hooked_other(other, hook);
@@ -325,7 +361,8 @@ TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
   for (const auto& node : nodes)
     node->set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
       if (words[0] == "CLUSTER") return FakeServer::slots(ports);
-      if (words[0] != "GET" && words[0] != "SET" && words[0] != "GETRANGE" && words[0] != "UNLINK") return std::nullopt;
+      if (words[0] != "GET" && words[0] != "SET" && words[0] != "GETRANGE" && words[0] != "UNLINK")
+        return std::nullopt;
       std::uint64_t random = ++count * 0x9e3779b97f4a7c15ULL;
       random ^= random >> 29;
       const std::string to = "127.0.0.1:" + std::to_string(ports[random / 7 % 3]);
@@ -360,7 +397,8 @@ TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
   }
   EXPECT_GT(good, 300U);
   EXPECT_GT(count, 10'000U);
-  EXPECT_LT(tier->counters().refused, 300U) << "a trial ends with its put, also where a redirection has moved its slot";
+  EXPECT_LT(tier->counters().refused, 300U)
+      << "a trial ends with its put, also where a redirection has moved its slot";
 }
 
 TEST(RemoteModesTest, WhatIsWrongInTheOptionsIsNamed) {
@@ -375,16 +413,31 @@ TEST(RemoteModesTest, WhatIsWrongInTheOptionsIsNamed) {
     change(options);
     return open_remote_tier(clock, options).status().text();
   };
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.clear(); }), HasSubstr("backend.endpoints"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.assign(33, {"a", 1}); }), HasSubstr("backend.endpoints"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].port = 0; }), HasSubstr("backend.endpoints"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].unix_path = "/a"; }), HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.clear(); }),
+              HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster,
+                    [](RemoteOptions& o) {
+                      o.endpoints.assign(33, {"a", 1});
+                    }),
+              HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].port = 0; }),
+              HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].unix_path = "/a"; }),
+              HasSubstr("backend.endpoints"));
   EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.host = "a"; }), HasSubstr("backend.host"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.database = 1; }), HasSubstr("backend.database"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.sentinel_master = "a"; }), HasSubstr("backend.sentinel_master"));
-  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_master.clear(); }), HasSubstr("backend.sentinel_master"));
-  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_user = "u"; }), HasSubstr("backend.sentinel_password_file"));
-  EXPECT_THAT(wrong(alone, [](RemoteOptions& o) { o.endpoints = {{"a", 1}}; }), HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.database = 1; }),
+              HasSubstr("backend.database"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.sentinel_master = "a"; }),
+              HasSubstr("backend.sentinel_master"));
+  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_master.clear(); }),
+              HasSubstr("backend.sentinel_master"));
+  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_user = "u"; }),
+              HasSubstr("backend.sentinel_password_file"));
+  EXPECT_THAT(wrong(alone,
+                    [](RemoteOptions& o) {
+                      o.endpoints = {{"a", 1}};
+                    }),
+              HasSubstr("backend.endpoints"));
   EXPECT_THAT(wrong(alone, [](RemoteOptions& o) { o.sentinel_password_file = "f"; }),
               HasSubstr("backend.sentinel_password_file"));
 }
@@ -401,7 +454,8 @@ TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
   options.mode = Mode::kCluster;
   options.endpoints = {{"127.0.0.1", ports.front()}};
   for (const auto& node : nodes)
-    node->set_hook([&asked, map = FakeServer::slots(ports)](const FakeServer::Words& words) -> std::optional<std::string> {
+    node->set_hook([&asked, map = FakeServer::slots(ports)](
+                       const FakeServer::Words& words) -> std::optional<std::string> {
       // a probe of the server's health reads one byte
       asked += words[0] == "GETRANGE" && words[3] != "0";
       return words[0] == "CLUSTER" ? std::optional(map) : std::nullopt;
@@ -418,7 +472,8 @@ TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
   for (const auto& node : nodes) node->holds = true;
   const tiers::Ticket ticket = loop.next();
   ASSERT_TRUE(tier->probe(ticket, keys, loop.in_ms(20'000)).ok());
-  EXPECT_TRUE(test::eventually([&] { return asked == keys.size(); }, 5000)) << asked << " were asked for before any answer";
+  EXPECT_TRUE(test::eventually([&] { return asked == keys.size(); }, 5000))
+      << asked << " were asked for before any answer";
   for (const auto& node : nodes) node->holds = false;
   const tiers::Message message = loop.done(ticket).value_or(tiers::Message{});
   EXPECT_EQ(asked, keys.size()) << "and no key after that";
@@ -434,11 +489,13 @@ TEST(RemoteSentinelHostileTest, AnswersThatNameNobodyAreNobody) {
   options.endpoints = {{"127.0.0.1", sentinel.port()}};
   options.sentinel_master = "pool";
   for (const char* answer :
-       {"*-1\r\n", "*0\r\n", "*1\r\n$1\r\na\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$0\r\n\r\n$1\r\n1\r\n",
-        "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n70000\r\n", "-ERR No such master\r\n"}) {
-    const HookScope hooked(sentinel, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-      return words[0] == "SENTINEL" ? std::optional<std::string>(answer) : std::nullopt;
-    });
+       {"*-1\r\n", "*0\r\n", "*1\r\n$1\r\na\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n",
+        "*2\r\n$0\r\n\r\n$1\r\n1\r\n", "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n70000\r\n",
+        "-ERR No such master\r\n"}) {
+    const HookScope hooked(
+        sentinel, [&](const FakeServer::Words& words) -> std::optional<std::string> {
+          return words[0] == "SENTINEL" ? std::optional<std::string>(answer) : std::nullopt;
+        });
     const base::MonotonicClock clock;
     const std::unique_ptr<tiers::Tier> tier = *open_remote_tier(clock, options);
     Loop loop(*tier, clock);

@@ -6,7 +6,10 @@
 namespace larder::remote {
 namespace {
 
-const tiers::ChunkKey kKey{{0x1112131415161718, 0x2122232425262728}, {0x3132333435363738, 0x4142434445464748}, 0x5152, 0x6162};
+const tiers::ChunkKey kKey{{0x1112131415161718, 0x2122232425262728},
+                           {0x3132333435363738, 0x4142434445464748},
+                           0x5152,
+                           0x6162};
 
 Record record() {
   return {kKey, {7, 4 << 20, 64 << 10, 0xabcdef, 0x6a210f0e}, kPartBytes, 0x123456789abcdef0};
@@ -38,7 +41,8 @@ TEST(RemoteFormatTest, TheBytesAreThese) {
             "0020400000000000"
             "030000000e0f216a");
   EXPECT_EQ(decode_record(kKey, bytes), record());
-  EXPECT_EQ(decode_record(kKey, bytes)->facts.since_s, 0x6a210f0eU) << "which is no part of its identity";
+  EXPECT_EQ(decode_record(kKey, bytes)->facts.since_s, 0x6a210f0eU)
+      << "which is no part of its identity";
 }
 
 TEST(RemoteFormatTest, KeysNameWhatTheySpeakOf) {
@@ -48,9 +52,11 @@ TEST(RemoteFormatTest, KeysNameWhatTheySpeakOf) {
   EXPECT_EQ(namespace_pattern("pool", kKey.namespace_id), "pool:2:" + ns + ":*");
   EXPECT_EQ(prefix_pattern("pool"), "pool:*");
   EXPECT_TRUE(is_record_key("pool", record_key("pool", kKey)));
-  for (const std::string& other : {part_key("pool", record(), 0), record_key("po", kKey), std::string("pool:probe")})
+  for (const std::string& other :
+       {part_key("pool", record(), 0), record_key("po", kKey), std::string("pool:probe")})
     EXPECT_FALSE(is_record_key("pool", other)) << other;
-  EXPECT_EQ(part_key("pool", record(), 0).find('{'), std::string::npos) << "no hash tag: parts spread over a Cluster";
+  EXPECT_EQ(part_key("pool", record(), 0).find('{'), std::string::npos)
+      << "no hash tag: parts spread over a Cluster";
 }
 
 TEST(RemoteFormatTest, WhateverDiffersIsNoRecord) {
@@ -61,7 +67,8 @@ TEST(RemoteFormatTest, WhateverDiffersIsNoRecord) {
       bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
       EXPECT_FALSE(decode_record(kKey, bad).has_value()) << at;
     }
-  for (std::size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(decode_record(kKey, good.substr(0, size)).has_value());
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(decode_record(kKey, good.substr(0, size)).has_value());
   EXPECT_FALSE(decode_record(kKey, good + "x").has_value());
   tiers::ChunkKey other = kKey;
   other.group ^= 1;
@@ -97,7 +104,8 @@ TEST(RemoteFormatTest, PartsCoverTheSlot) {
 
 TEST(RemoteFormatTest, APrefixHoldsNothingThatScanWouldTakeForAPattern) {
   EXPECT_TRUE(valid_prefix("larder") && valid_prefix("pool-1_a.B"));
-  for (const char* wrong : {"", "a:b", "a*", "a?", "[a]", "a b", "a\n", "{a}", "\\"}) EXPECT_FALSE(valid_prefix(wrong)) << wrong;
+  for (const char* wrong : {"", "a:b", "a*", "a?", "[a]", "a b", "a\n", "{a}", "\\"})
+    EXPECT_FALSE(valid_prefix(wrong)) << wrong;
   EXPECT_TRUE(valid_prefix(std::string(127, 'a')));
   EXPECT_FALSE(valid_prefix(std::string(128, 'a')));
 }

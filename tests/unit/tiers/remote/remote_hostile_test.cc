@@ -28,7 +28,8 @@ class RemoteHostileTest : public TierFixture {
     server_.set_hook({});
     server_.mute = false;
     server_.trickle_ms = 0;
-    EXPECT_TRUE(eventually([&] { return !tier_->state().degraded(); }, 1000)) << tier_->state().reason;
+    EXPECT_TRUE(eventually([&] { return !tier_->state().degraded(); }, 1000))
+        << tier_->state().reason;
     EXPECT_TRUE(eventually([&] { return loop_->put(99, 1, 1, kBytes).ok(); }, 1000));
     EXPECT_EQ(loop_->get(99, 1, kBytes).to_string(), "ok");
   }
@@ -38,8 +39,9 @@ class RemoteHostileTest : public TierFixture {
 TEST_F(RemoteHostileTest, RepliesThatBreakTheProtocolCloseTheConnection) {
   open(1);
   for (const std::string& bytes :
-       {std::string("+OK\r\n"), std::string(":1\r\n"), std::string("*1\r\n$1\r\na\r\n"), std::string("*1\r\n*1\r\n*1\r\n:1\r\n"),
-        std::string("*2000000000\r\n"), std::string("$2000000000\r\n"), std::string("$-5\r\n"), std::string("garbage\r\n"),
+       {std::string("+OK\r\n"), std::string(":1\r\n"), std::string("*1\r\n$1\r\na\r\n"),
+        std::string("*1\r\n*1\r\n*1\r\n:1\r\n"), std::string("*2000000000\r\n"),
+        std::string("$2000000000\r\n"), std::string("$-5\r\n"), std::string("garbage\r\n"),
         std::string("$3\r\nabcde\r\n"), std::string("%1\r\n+a\r\n+b\r\n")}) {
     ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
     const unsigned before = server_.connections;
@@ -81,7 +83,9 @@ TEST_F(RemoteHostileTest, AServerThatAcceptsAndNeverAnswersCostsOneDeadline) {
   EXPECT_LT(clock_.now_ns() - start, 1'000'000'000U);
   EXPECT_TRUE(eventually([&] { return tier_->state().degraded(); }));
   EXPECT_THAT(tier_->state().reason, HasSubstr("does not answer"));
-  EXPECT_EQ(tier_->get(1000, key_of(1), Slot(8192).span(), loop_->in_ms(1000)).code(), Code::kUnavailable) << "at once";
+  EXPECT_EQ(tier_->get(1000, key_of(1), Slot(8192).span(), loop_->in_ms(1000)).code(),
+            Code::kUnavailable)
+      << "at once";
   expect_well();
 }
 
@@ -107,7 +111,8 @@ TEST_F(RemoteHostileTest, ALongAnswerIsInTimeAsLongAsItComes) {
   server_.trickle_ms = 25;
   const std::uint64_t start = clock_.now_ns();
   EXPECT_EQ(loop_->get(1, 1, kLong).to_string(), "ok");
-  EXPECT_GT(clock_.now_ns() - start, 2 * options_.answer_ms * 1'000'000) << "or the test has no meaning";
+  EXPECT_GT(clock_.now_ns() - start, 2 * options_.answer_ms * 1'000'000)
+      << "or the test has no meaning";
   EXPECT_EQ(server_.connections, options_.connections);
   EXPECT_EQ(tier_->counters().times_degraded, 0U);
 }
@@ -123,7 +128,8 @@ TEST_F(RemoteHostileTest, ALongCommandIsInTimeAsLongAsItGoes) {
   server_.sips = true;
   const std::uint64_t start = clock_.now_ns();
   EXPECT_EQ(loop_->put(2, 1, 1, kLong).to_string(), "ok");
-  EXPECT_GT(clock_.now_ns() - start, 2 * options_.answer_ms * 1'000'000) << "or the test has no meaning";
+  EXPECT_GT(clock_.now_ns() - start, 2 * options_.answer_ms * 1'000'000)
+      << "or the test has no meaning";
   EXPECT_EQ(server_.connections, options_.connections);
   EXPECT_EQ(tier_->counters().times_degraded, 0U);
 }
@@ -151,21 +157,29 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
     const char* reason;
   };
   for (const Case& one :
-       {Case{"OOM command not allowed", false, true, "maxmemory"}, Case{"READONLY You can't", false, true, "replica"},
-        Case{"MISCONF Redis is", false, true, "persist"}, Case{"LOADING Redis is loading", false, false, "loading"},
-        Case{"BUSY Redis is busy", false, false, "script"}, Case{"MASTERDOWN Link", false, false, "master"},
-        Case{"CLUSTERDOWN Hash slot", false, false, "down"}, Case{"NOAUTH Authentication required.", false, true, "password"},
+       {Case{"OOM command not allowed", false, true, "maxmemory"},
+        Case{"READONLY You can't", false, true, "replica"},
+        Case{"MISCONF Redis is", false, true, "persist"},
+        Case{"LOADING Redis is loading", false, false, "loading"},
+        Case{"BUSY Redis is busy", false, false, "script"},
+        Case{"MASTERDOWN Link", false, false, "master"},
+        Case{"CLUSTERDOWN Hash slot", false, false, "down"},
+        Case{"NOAUTH Authentication required.", false, true, "password"},
         Case{"NOPERM this user", true, true, "NOPERM"}, Case{"MOVED 1 a:1", false, true, "Cluster"},
-        Case{"ERR out of luck", true, true, "takes no chunks of 12 KiB and more"}, Case{"TRYAGAIN later", true, true, ""}}) {
+        Case{"ERR out of luck", true, true, "takes no chunks of 12 KiB and more"},
+        Case{"TRYAGAIN later", true, true, ""}}) {
     const std::string bytes = std::string("-") + one.error + "\r\n";
-    const HookScope hooked(server_, [bytes](const FakeServer::Words& words) -> std::optional<std::string> {
-      return words[0] == "SET" || (words[0] == "GETRANGE" && (bytes.starts_with("-LOADING") || bytes.starts_with("-BUSY")))
-                 ? std::optional(bytes)
-                 : std::nullopt;
-    });
+    const HookScope hooked(
+        server_, [bytes](const FakeServer::Words& words) -> std::optional<std::string> {
+          return words[0] == "SET" || (words[0] == "GETRANGE" && (bytes.starts_with("-LOADING") ||
+                                                                  bytes.starts_with("-BUSY")))
+                     ? std::optional(bytes)
+                     : std::nullopt;
+        });
     EXPECT_FALSE(loop_->put(2, 1, 1, kBytes).ok()) << one.error;
     const tiers::TierState state = tier_->state();
-    EXPECT_TRUE(eventually([&] { return tier_->state().takes_puts == one.takes_puts; }, 5000)) << one.error;
+    EXPECT_TRUE(eventually([&] { return tier_->state().takes_puts == one.takes_puts; }, 5000))
+        << one.error;
     if (std::string(one.error).starts_with("MOVED") || std::string(one.error).starts_with("NO")) {
       // The tier greets anew, and meanwhile there may be no connection.
     } else {
@@ -173,9 +187,11 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
     }
     EXPECT_THAT(state.reason, HasSubstr(one.reason)) << one.error;
     expect_well();
-    EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }, 5000)) << "the next one is tried: " << one.error;
+    EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }, 5000))
+        << "the next one is tried: " << one.error;
     EXPECT_TRUE(loop_->get(1, 1, kBytes).ok()) << one.error;
-    EXPECT_EQ(loop_->get(2, 1, kBytes).code(), Code::kNotFound) << "a failed put is never found: " << one.error;
+    EXPECT_EQ(loop_->get(2, 1, kBytes).code(), Code::kNotFound)
+        << "a failed put is never found: " << one.error;
   }
 }
 
@@ -183,7 +199,8 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
 TEST_F(RemoteHostileTest, AnotherTypeUnderAKeyIsAMissOfThatChunkAlone) {
   open();
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, kBytes).ok());
-  answer("GET", "-WRONGTYPE Operation against a key\r\n", server_.part_of(record_key("larder", key_of(1))));
+  answer("GET", "-WRONGTYPE Operation against a key\r\n",
+         server_.part_of(record_key("larder", key_of(1))));
   EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
   EXPECT_TRUE(loop_->get(2, 1, kBytes).ok());
   answer("GETRANGE", "-WRONGTYPE Operation against a key\r\n", record_key("larder", key_of(3)));
@@ -200,8 +217,10 @@ TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
   const tiers::ChunkFacts facts = tier_->probe(key_of(1)).value();
   // Another chunk's record under this key, and bytes that are no record.
   for (const std::string& text :
-       {encode_record({key_of(2), facts, kPartBytes, 1}), std::string(112, 'x'), std::string(4, 'x'), std::string(113, 'x')}) {
-    answer("GETRANGE", "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n", record_key("larder", key_of(5)));
+       {encode_record({key_of(2), facts, kPartBytes, 1}), std::string(112, 'x'),
+        std::string(4, 'x'), std::string(113, 'x')}) {
+    answer("GETRANGE", "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n",
+           record_key("larder", key_of(5)));
     EXPECT_EQ(loop_->get(5, 1, kBytes).code(), Code::kDataLoss);
   }
   EXPECT_EQ(tier_->counters().records_corrupt, 4U);
@@ -209,7 +228,8 @@ TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
   answer("GET", "$10\r\n0123456789\r\n");
   EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
   expect_well();
-  EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound) << "an incomplete chunk is found no more";
+  EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound)
+      << "an incomplete chunk is found no more";
 }
 
 // covers F-202
@@ -219,11 +239,12 @@ TEST_F(RemoteHostileTest, NoSecretIsEverSaid) {
   options_.password_file = file;
   options_.user = "larder";
   std::atomic<bool> asked_rightly = false;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] != "HELLO") return std::nullopt;
-    asked_rightly = words.size() >= 5 && words[3] == "larder" && words[4] == "HUNTERTWO";
-    return "-HUNTERTWO is what you said HUNTERTWO\r\n";
-  });
+  const HookScope hooked(
+      server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
+        if (words[0] != "HELLO") return std::nullopt;
+        asked_rightly = words.size() >= 5 && words[3] == "larder" && words[4] == "HUNTERTWO";
+        return "-HUNTERTWO is what you said HUNTERTWO\r\n";
+      });
   testing::internal::CaptureStderr();
   open();
   EXPECT_TRUE(eventually([&] { return tier_->state().degraded(); }));
@@ -240,7 +261,9 @@ TEST_F(RemoteHostileTest, TheWrongModeIsSaid) {
     return std::nullopt;
   });
   open();
-  EXPECT_TRUE(eventually([&] { return tier_->state().reason.find("Sentinel") != std::string::npos; })) << tier_->state().reason;
+  EXPECT_TRUE(eventually([&] {
+    return tier_->state().reason.find("Sentinel") != std::string::npos;
+  })) << tier_->state().reason;
   expect_well();
 }
 
@@ -251,10 +274,13 @@ TEST_F(RemoteHostileTest, ALookIsOneRoundTripWhateverItsLength) {
   open();
   ASSERT_TRUE(loop_->put(7, 1, 1, kBytes).ok());
   std::atomic<std::size_t> commands = 0;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] == "GETRANGE" && !words[1].ends_with(":probe") && ++commands == tiers::kMaxProbeKeys) server_.holds = false;
-    return std::nullopt;
-  });
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                           if (words[0] == "GETRANGE" && !words[1].ends_with(":probe") &&
+                               ++commands == tiers::kMaxProbeKeys)
+                             server_.holds = false;
+                           return std::nullopt;
+                         });
   server_.holds = true;
   std::vector<tiers::ChunkKey> keys;
   for (std::uint64_t i = 0; i < tiers::kMaxProbeKeys; ++i) keys.push_back(key_of(i));
@@ -272,7 +298,8 @@ TEST_F(RemoteHostileTest, ADropWaitsForAServerThatIsAwayAndNothingIsFoundMeanwhi
   EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
   EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
   EXPECT_TRUE(loop_->get(2, 2, kBytes).ok());
-  EXPECT_EQ(loop_->put(1, 1, 1, kBytes).code(), Code::kUnavailable) << "or it would go with the rest";
+  EXPECT_EQ(loop_->put(1, 1, 1, kBytes).code(), Code::kUnavailable)
+      << "or it would go with the rest";
   server_.set_hook({});
   EXPECT_TRUE(eventually([&] { return loop_->put(1, 2, 1, kBytes).ok(); }));
   EXPECT_TRUE(loop_->get(1, 1, kBytes).ok());
@@ -308,8 +335,10 @@ TEST_F(RemoteHostileTest, WhatIsWrongInTheOptionsIsNamed) {
   EXPECT_THAT(wrong([](RemoteOptions& o) { o.prefix = "a:*"; }), HasSubstr("backend.prefix"));
   EXPECT_THAT(wrong([](RemoteOptions& o) { o.connections = 5; }), HasSubstr("backend.connections"));
   EXPECT_THAT(wrong([](RemoteOptions& o) { o.user = "u"; }), HasSubstr("backend.password_file"));
-  EXPECT_THAT(wrong([](RemoteOptions& o) { o.tls.cert_file = "c"; }), HasSubstr("backend.cert_file"));
-  EXPECT_THAT(wrong([](RemoteOptions& o) { o.unix_path = std::string(200, 'a'); }), HasSubstr("backend.unix_path"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.tls.cert_file = "c"; }),
+              HasSubstr("backend.cert_file"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.unix_path = std::string(200, 'a'); }),
+              HasSubstr("backend.unix_path"));
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ class RemoteOverlapTest : public TierFixture {
     return false;
   }
   static bool is_part(const FakeServer::Words& words, std::uint64_t number, char part) {
-    return words[1].starts_with(record_key("larder", key_of(number)) + ":") && words[1].back() == part;
+    return words[1].starts_with(record_key("larder", key_of(number)) + ":") &&
+           words[1].back() == part;
   }
 };
 
@@ -45,20 +46,24 @@ TEST_F(RemoteOverlapTest, AChunkIsAskedForWhileTheLastPartOfAnotherIsAwaited) {
   open();
   ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; }))
       << "behind a part on its own connection it waits";
-  for (std::uint64_t number = 1; number <= 2; ++number) ASSERT_TRUE(loop_->put(number, 1, 1, kTwoParts).ok());
+  for (std::uint64_t number = 1; number <= 2; ++number)
+    ASSERT_TRUE(loop_->put(number, 1, 1, kTwoParts).ok());
   std::atomic<bool> second_asked = false, in_time = false;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] != "GET") return std::nullopt;
-    if (is_part(words, 2, '0')) second_asked = true;
-    if (is_part(words, 1, '1')) in_time = wait_for([&] { return second_asked.load(); });
-    return std::nullopt;
-  });
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                           if (words[0] != "GET") return std::nullopt;
+                           if (is_part(words, 2, '0')) second_asked = true;
+                           if (is_part(words, 1, '1'))
+                             in_time = wait_for([&] { return second_asked.load(); });
+                           return std::nullopt;
+                         });
   std::vector<Slot> slots;
   std::vector<tiers::Ticket> tickets;
   for (std::uint64_t number = 1; number <= 2; ++number) {
     slots.emplace_back(protocol::slot_bytes(kTwoParts, kPieceBytes));
     tickets.push_back(loop_->next());
-    ASSERT_TRUE(tier_->get(tickets.back(), key_of(number), slots.back().span(), loop_->in_ms(20'000)).ok());
+    ASSERT_TRUE(
+        tier_->get(tickets.back(), key_of(number), slots.back().span(), loop_->in_ms(20'000)).ok());
   }
   for (const tiers::Ticket ticket : tickets) EXPECT_EQ(loop_->ended(ticket).to_string(), "ok");
   EXPECT_TRUE(in_time);
@@ -71,19 +76,23 @@ TEST_F(RemoteOverlapTest, AChunkIsSentWhileTheAnswerToTheLastPartOfAnotherIsAwai
   ASSERT_TRUE(loop_->put(9, 1, 1, kBytes).ok());
   const std::uint64_t before = tier_->counters().written_bytes;
   std::atomic<bool> in_time = false;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    // The second one's bytes stand in the socket by then, as far as the socket has room.
-    if (words[0] == "SET" && is_part(words, 1, '1'))
-      in_time = wait_for([&] { return tier_->counters().written_bytes > before + kTwoParts + (32 << 10); });
-    return std::nullopt;
-  });
+  const HookScope hooked(
+      server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
+        // The second one's bytes stand in the socket by then, as far as the socket has room.
+        if (words[0] == "SET" && is_part(words, 1, '1'))
+          in_time = wait_for(
+              [&] { return tier_->counters().written_bytes > before + kTwoParts + (32 << 10); });
+        return std::nullopt;
+      });
   std::vector<Slot> slots;
   std::vector<tiers::Ticket> tickets;
   for (std::uint64_t number = 1; number <= 2; ++number) {
     slots.emplace_back(protocol::slot_bytes(kTwoParts, kPieceBytes));
     const tiers::ChunkFacts facts = fill(slots.back().span(), number, 1, kTwoParts);
     tickets.push_back(loop_->next());
-    ASSERT_TRUE(tier_->put(tickets.back(), key_of(number), facts, slots.back().span(), loop_->in_ms(20'000)).ok());
+    ASSERT_TRUE(
+        tier_->put(tickets.back(), key_of(number), facts, slots.back().span(), loop_->in_ms(20'000))
+            .ok());
   }
   for (const tiers::Ticket ticket : tickets) EXPECT_EQ(loop_->ended(ticket).to_string(), "ok");
   EXPECT_TRUE(in_time);

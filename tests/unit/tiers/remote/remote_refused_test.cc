@@ -43,13 +43,17 @@ TEST_F(RemoteRefusedTest, ALongChunkIsNotSentAgainForMinutesAndShortOnesAre) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   refuse_longer_than(64 << 10, "-ERR max request size exceeded\r\n");
-  EXPECT_EQ(loop_->put(2, 1, 1, kLong).to_string(), "unavailable: the server answered with an error");
-  EXPECT_TRUE(eventually([&] { return !loop_->put(2, 1, 1, kLong).ok() && tier_->counters().puts_failed == 2; }, 5000))
+  EXPECT_EQ(loop_->put(2, 1, 1, kLong).to_string(),
+            "unavailable: the server answered with an error");
+  EXPECT_TRUE(eventually(
+      [&] { return !loop_->put(2, 1, 1, kLong).ok() && tier_->counters().puts_failed == 2; }, 5000))
       << "once more, soon: it might have been over";
-  EXPECT_THAT(tier_->state().reason, HasSubstr("takes no chunks of 260 KiB and more: the server answered with an error"));
+  EXPECT_THAT(tier_->state().reason,
+              HasSubstr("takes no chunks of 260 KiB and more: the server answered with an error"));
   EXPECT_TRUE(tier_->state().takes_puts && tier_->state().takes_gets);
   const std::uint64_t before = sent();
-  for (std::uint64_t n = 2; n < 200; ++n) ASSERT_EQ(loop_->put(n, 1, 1, kLong).code(), Code::kUnavailable);
+  for (std::uint64_t n = 2; n < 200; ++n)
+    ASSERT_EQ(loop_->put(n, 1, 1, kLong).code(), Code::kUnavailable);
   EXPECT_LT(sent() - before, 16U << 10) << "nothing of them";
   EXPECT_EQ(tier_->counters().puts_failed, 2U);
   EXPECT_GE(tier_->counters().refused, 198U);
@@ -63,8 +67,10 @@ TEST_F(RemoteRefusedTest, ItIsSaidWhenToOfferItAgain) {
   open();
   refuse_longer_than(64 << 10, "-ERR no\r\n");
   EXPECT_FALSE(loop_->put(1, 1, 1, kLong).ok());
-  tiers::testing_support::Slot slot(protocol::slot_bytes(kLong, tiers::testing_support::kPieceBytes));
-  const tiers::ChunkFacts facts = tiers::testing_support::fill(slot.span(), 2, 1, kLong, tiers::testing_support::kPieceBytes);
+  tiers::testing_support::Slot slot(
+      protocol::slot_bytes(kLong, tiers::testing_support::kPieceBytes));
+  const tiers::ChunkFacts facts =
+      tiers::testing_support::fill(slot.span(), 2, 1, kLong, tiers::testing_support::kPieceBytes);
   const tiers::Ticket ticket = loop_->next();
   ASSERT_TRUE(tier_->put(ticket, key_of(2), facts, slot.span(), loop_->in_ms(5000)).ok());
   const std::optional<tiers::Message> done = loop_->done(ticket);
@@ -102,7 +108,8 @@ TEST_F(RemoteRefusedTest, ATrialIsOneChunkAndOfItOnePart) {
   }
   EXPECT_GE(trials, 2U);
   server_.set_hook({});
-  EXPECT_TRUE(eventually([&] { return loop_->put(1, 1, 1, kParts).ok(); }, 10'000)) << "and the other parts follow";
+  EXPECT_TRUE(eventually([&] { return loop_->put(1, 1, 1, kParts).ok(); }, 10'000))
+      << "and the other parts follow";
   EXPECT_TRUE(loop_->get(1, 1, kParts).ok());
 }
 
@@ -110,21 +117,24 @@ TEST_F(RemoteRefusedTest, ATrialIsOneChunkAndOfItOnePart) {
 TEST_F(RemoteRefusedTest, AFullServerIsAskedForItsRoomAndSentNothing) {
   open();
   std::atomic<std::uint64_t> used = 100 << 20;
-  const HookScope hooked(server_, [&used](const FakeServer::Words& words) -> std::optional<std::string> {
-    const bool full = used > 90 << 20;
-    if (words[0] == "SET" && words[2].size() > 4096 && full) return "-OOM command not allowed\r\n";
-    if (words[0] != "INFO" || words.size() < 2 || words[1] != "memory") return std::nullopt;
-    const std::string text =
-        "# Memory\r\nused_memory:" + std::to_string(used) + "\r\nmaxmemory:104857600\r\nmaxmemory_policy:noeviction\r\n";
-    return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-  });
+  const HookScope hooked(
+      server_, [&used](const FakeServer::Words& words) -> std::optional<std::string> {
+        const bool full = used > 90 << 20;
+        if (words[0] == "SET" && words[2].size() > 4096 && full)
+          return "-OOM command not allowed\r\n";
+        if (words[0] != "INFO" || words.size() < 2 || words[1] != "memory") return std::nullopt;
+        const std::string text = "# Memory\r\nused_memory:" + std::to_string(used) +
+                                 "\r\nmaxmemory:104857600\r\nmaxmemory_policy:noeviction\r\n";
+        return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+      });
   EXPECT_EQ(loop_->put(1, 1, 1, 4 << 20).code(), Code::kResourceExhausted);
   EXPECT_THAT(tier_->state().reason, HasSubstr("the server is full"));
   const std::uint64_t before = sent();
   EXPECT_FALSE(eventually([&] { return loop_->put(1, 1, 1, 4 << 20).ok(); }, 3000));
   EXPECT_LT(sent() - before, 4096U);
   used = 10 << 20;
-  EXPECT_TRUE(eventually([&] { return loop_->put(1, 1, 1, 4 << 20).ok(); }, 10'000)) << "long before its pause is over";
+  EXPECT_TRUE(eventually([&] { return loop_->put(1, 1, 1, 4 << 20).ok(); }, 10'000))
+      << "long before its pause is over";
   EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }));
 }
 
@@ -139,9 +149,12 @@ TEST_F(RemoteRefusedTest, AUserWhoMayNotWriteReadsOnOverTheSameConnections) {
   });
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
-  ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections && greeted == kWriters; }));
+  ASSERT_TRUE(eventually(
+      [&] { return server_.connections == options_.connections && greeted == kWriters; }));
   server_.set_hook([](const FakeServer::Words& words) -> std::optional<std::string> {
-    return words[0] == "SET" ? std::optional<std::string>("-NOPERM this user has no permissions\r\n") : std::nullopt;
+    return words[0] == "SET"
+               ? std::optional<std::string>("-NOPERM this user has no permissions\r\n")
+               : std::nullopt;
   });
   EXPECT_EQ(loop_->put(2, 1, 1, kBytes).code(), Code::kPermissionDenied);
   for (const std::uint64_t end = clock_.now_ns() + 1500 * kNsPerMs; clock_.now_ns() < end;) {
@@ -160,10 +173,11 @@ TEST_F(RemoteRefusedTest, AnIdleConnectionIsAsked) {
   std::atomic<unsigned> pings = 0;
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
-  const HookScope hooked(server_, [&pings](const FakeServer::Words& words) -> std::optional<std::string> {
-    pings += words[0] == "PING" ? 1U : 0U;
-    return std::nullopt;
-  });
+  const HookScope hooked(server_,
+                         [&pings](const FakeServer::Words& words) -> std::optional<std::string> {
+                           pings += words[0] == "PING" ? 1U : 0U;
+                           return std::nullopt;
+                         });
   loop_->collect(1000);
   EXPECT_GE(pings, 3 * 4U) << "each of the three";
 }

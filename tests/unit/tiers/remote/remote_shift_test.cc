@@ -30,8 +30,12 @@ const int kErrors = test::by_form(kShort, 1'000'000);
 // of every second.
 // covers F-169
 TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
-  const std::vector<std::string> errors{
-      "-OOM command not allowed\r\n", "-LOADING\r\n", "-ERR x\r\n", "-BUSY y z\r\n", "-MOVED 1 a:1\r\n", "-\r\n"};
+  const std::vector<std::string> errors{"-OOM command not allowed\r\n",
+                                        "-LOADING\r\n",
+                                        "-ERR x\r\n",
+                                        "-BUSY y z\r\n",
+                                        "-MOVED 1 a:1\r\n",
+                                        "-\r\n"};
   auto wire = std::make_shared<Wire>();
   Connection connection(std::make_unique<ScriptedStream>(wire));
   std::mt19937_64 random(7);

@@ -30,11 +30,14 @@ class RemoteUnwantedClusterTest : public TierFixture {
   RemoteUnwantedClusterTest() : TierFixture(FakeServer::Kind::kCluster) {}
 };
 
-class RemoteOnItsWayTest : public TierFixture, public testing::WithParamInterface<FakeServer::Kind> {
+class RemoteOnItsWayTest : public TierFixture,
+                           public testing::WithParamInterface<FakeServer::Kind> {
  protected:
   RemoteOnItsWayTest() : TierFixture(GetParam()) {}
 };
-INSTANTIATE_TEST_SUITE_P(Modes, RemoteOnItsWayTest, testing::Values(FakeServer::Kind::kStandalone, FakeServer::Kind::kCluster));
+INSTANTIATE_TEST_SUITE_P(Modes, RemoteOnItsWayTest,
+                         testing::Values(FakeServer::Kind::kStandalone,
+                                         FakeServer::Kind::kCluster));
 
 TEST_F(RemoteUnwantedTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
   Node one(options_), other(options_);
@@ -103,11 +106,13 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
   const std::string record = record_key("larder", key_of(2));
   std::atomic<int> parts = 0;
-  const HookScope hooked(server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
-    parts += words[0] == "SET" && words[1] != record;
-    // never answered
-    return words[0] == "SET" && words[1] == record ? std::optional<std::string>("") : std::nullopt;
-  });
+  const HookScope hooked(
+      server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
+        parts += words[0] == "SET" && words[1] != record;
+        // never answered
+        return words[0] == "SET" && words[1] == record ? std::optional<std::string>("")
+                                                       : std::nullopt;
+      });
   EXPECT_EQ(node.loop.ended(node.put(2, 1, 100)).code(), Code::kDeadlineExceeded);
   const tiers::Ticket cut_off = node.put(2, 2);
   EXPECT_FALSE(node.loop.ended(cut_off).ok());
@@ -125,16 +130,19 @@ TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 2, kBytes).ok());
   EXPECT_EQ(told->there().size(), 2U);
   std::atomic<int> scans = 0;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] != "SCAN") return std::nullopt;
-    ++scans;
-    return "-NOPERM this user\r\n";
-  });
-  ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; })) << "the last may come after the puts";
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                           if (words[0] != "SCAN") return std::nullopt;
+                           ++scans;
+                           return "-NOPERM this user\r\n";
+                         });
+  ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; }))
+      << "the last may come after the puts";
   EXPECT_EQ(node.loop.drop(1).code(), Code::kPermissionDenied);
   EXPECT_EQ(told->there().size(), 1U) << "a reader of the residents need not wait for the server";
   for (const std::uint64_t end = clock_.now_ns() + 1'000'000'000; clock_.now_ns() < end;)
-    ASSERT_TRUE(node.loop.get(2, 2, kBytes).ok() && node.loop.put(3, scans + 1, 2, kBytes).ok()) << node.tier->state().reason;
+    ASSERT_TRUE(node.loop.get(2, 2, kBytes).ok() && node.loop.put(3, scans + 1, 2, kBytes).ok())
+        << node.tier->state().reason;
   EXPECT_EQ(server_.connections, options_.connections);
   EXPECT_LE(scans, 6) << "the wait doubles";
   EXPECT_THAT(node.loop.put(1, 1, 1, kBytes).text(), HasSubstr("NOPERM"));
@@ -146,7 +154,8 @@ TEST_F(RemoteUnwantedTest, ADropTellsHowManyChunksWereThere) {
   Node one(options_), other(options_);
   for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(one.loop.put(i, 1, i < 3 ? 1 : 2, kBytes).ok());
   tiers::Ticket ticket = other.loop.next();
-  ASSERT_TRUE(other.tier->drop_namespace(ticket, key_of(0).namespace_id, other.loop.in_ms(5000)).ok());
+  ASSERT_TRUE(
+      other.tier->drop_namespace(ticket, key_of(0).namespace_id, other.loop.in_ms(5000)).ok());
   EXPECT_EQ(other.loop.done(ticket)->dropped, 3U);
   ticket = other.loop.next();
   ASSERT_TRUE(other.tier->clear(ticket, other.loop.in_ms(5000)).ok());
@@ -159,11 +168,13 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
   Node one(options_), other(options_);
   std::mutex mutex;
   std::set<std::string> kept;
-  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-    const std::lock_guard lock(mutex);
-    if (words[0] == "SET" && !words[1].ends_with(":probe")) kept.insert(*(words.end() - 2) == "PX" ? words.back() : "no PX");
-    return std::nullopt;
-  });
+  const HookScope hooked(server_,
+                         [&](const FakeServer::Words& words) -> std::optional<std::string> {
+                           const std::lock_guard lock(mutex);
+                           if (words[0] == "SET" && !words[1].ends_with(":probe"))
+                             kept.insert(*(words.end() - 2) == "PX" ? words.back() : "no PX");
+                           return std::nullopt;
+                         });
   const auto now_s = static_cast<std::uint32_t>(::time(nullptr));
   ASSERT_TRUE(one.loop.ended(one.put(1, 1, 5000, now_s - 100)).ok());
   {
@@ -179,7 +190,8 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
   ASSERT_TRUE(other.tier->get(get, key_of(1), slot.span(), other.loop.in_ms(5000)).ok());
   EXPECT_EQ(other.loop.done(get)->facts.since_s, now_s - 100);
   ASSERT_TRUE(one.loop.put(2, 1, 1, kBytes).ok());
-  EXPECT_GE(one.tier->probe(key_of(2)).value_or(tiers::ChunkFacts{}).since_s, now_s) << "from now on";
+  EXPECT_GE(one.tier->probe(key_of(2)).value_or(tiers::ChunkFacts{}).since_s, now_s)
+      << "from now on";
   EXPECT_EQ(one.loop.ended(one.put(3, 1, 5000, now_s - 1001)).code(), Code::kNotFound);
   EXPECT_EQ(server_.keys().size(), 4U) << "an ended put is not stored";
 }
@@ -189,11 +201,13 @@ TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
   Node node(test::patient(options_));
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   const std::string part = server_.part_of(record_key("larder", key_of(1)));
-  const HookScope hooked(server_, [&, part](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] != "GET" || words[1] != part) return std::nullopt;
-    return "$3000000\r\n" + std::string(3'000'000, 'x') + "\r\n";
-  });
-  ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; })) << "the last may come after the puts";
+  const HookScope hooked(server_,
+                         [&, part](const FakeServer::Words& words) -> std::optional<std::string> {
+                           if (words[0] != "GET" || words[1] != part) return std::nullopt;
+                           return "$3000000\r\n" + std::string(3'000'000, 'x') + "\r\n";
+                         });
+  ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; }))
+      << "the last may come after the puts";
   EXPECT_EQ(node.loop.get(1, 1, kBytes).code(), Code::kNotFound);
   EXPECT_TRUE(node.loop.get(2, 1, kBytes).ok());
   EXPECT_EQ(server_.connections, options_.connections);
@@ -209,12 +223,15 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
   ASSERT_TRUE(eventually([&] { return server_.connections >= options_.connections; }));
   const std::string record = record_key("larder", key_of(1));
   std::atomic<bool> unlinked = false;
-  const HookScope hooked(server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
-    unlinked = unlinked || words[0] == "UNLINK";
-    if (words[0] != "SET" || !words[1].starts_with(record + ":")) return std::nullopt;
-    for (int i = 0; i < 500 && !unlinked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    return std::nullopt;
-  });
+  const HookScope hooked(server_,
+                         [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
+                           unlinked = unlinked || words[0] == "UNLINK";
+                           if (words[0] != "SET" || !words[1].starts_with(record + ":"))
+                             return std::nullopt;
+                           for (int i = 0; i < 500 && !unlinked; ++i)
+                             std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                           return std::nullopt;
+                         });
   EXPECT_EQ(node.loop.ended(node.put(1, 1, 100)).code(), Code::kDeadlineExceeded);
   EXPECT_TRUE(eventually([&] { return unlinked.load(); }, 500)) << "before the part is stored";
   EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
@@ -232,15 +249,18 @@ TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWas
     const std::string record = record_key("larder", key_of(1));
     std::atomic<bool> go_on = false;
     std::atomic<int> sent = 0;
-    const HookScope hooked(server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
-      if (words[0] != "SET" || words[1] != record || ++sent != 1) return std::nullopt;
-      for (int i = 0; i < 1000 && !go_on; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      return "-TRYAGAIN later\r\n";
-    });
+    const HookScope hooked(
+        server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
+          if (words[0] != "SET" || words[1] != record || ++sent != 1) return std::nullopt;
+          for (int i = 0; i < 1000 && !go_on; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          return "-TRYAGAIN later\r\n";
+        });
     EXPECT_EQ(node.loop.ended(node.put(1, 1, 200)).code(), Code::kDeadlineExceeded);
     const tiers::Ticket drop = node.loop.next();
     if (dropped) {
-      ASSERT_TRUE(node.tier->drop_namespace(drop, key_of(1).namespace_id, node.loop.in_ms(5000)).ok());
+      ASSERT_TRUE(
+          node.tier->drop_namespace(drop, key_of(1).namespace_id, node.loop.in_ms(5000)).ok());
     }
     // until all commands that do not wait are on their way
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -264,10 +284,13 @@ TEST_F(RemoteUnwantedTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {
   };
   for (const Case& one : {Case{"DENIED Redis is running in protected mode", "protected mode"},
                           Case{"ERR max number of clients reached", "maxclients"},
-                          Case{"ERR unknown command `HELLO`", "Redis 6.2"}, Case{"ERR out of luck", "answered with an error"}}) {
-    const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
-      return words[0] == "HELLO" ? std::optional("-" + std::string(one.error) + "\r\n") : std::nullopt;
-    });
+                          Case{"ERR unknown command `HELLO`", "Redis 6.2"},
+                          Case{"ERR out of luck", "answered with an error"}}) {
+    const HookScope hooked(
+        server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
+          return words[0] == "HELLO" ? std::optional("-" + std::string(one.error) + "\r\n")
+                                     : std::nullopt;
+        });
     Node node(options_);
     EXPECT_TRUE(eventually([&] { return node.tier->state().degraded(); }));
     EXPECT_THAT(node.tier->state().reason, HasSubstr(one.reason));

@@ -47,10 +47,13 @@ class TierFixture : public testing::Test {
   }
   // From now on commands of this kind get this answer, except those of probes.
   void answer(const std::string& verb, const std::string& bytes, const std::string& of_key = "") {
-    server_.set_hook([verb, bytes, of_key](const FakeServer::Words& words) -> std::optional<std::string> {
-      if (words[0] != verb || (!of_key.empty() && words[1] != of_key) || words[1].ends_with(":probe")) return std::nullopt;
-      return bytes;
-    });
+    server_.set_hook(
+        [verb, bytes, of_key](const FakeServer::Words& words) -> std::optional<std::string> {
+          if (words[0] != verb || (!of_key.empty() && words[1] != of_key) ||
+              words[1].ends_with(":probe"))
+            return std::nullopt;
+          return bytes;
+        });
   }
 
   base::MonotonicClock clock_;
@@ -62,14 +65,19 @@ class TierFixture : public testing::Test {
 
 // One of several larderd on one server.
 struct Node {
-  explicit Node(const RemoteOptions& options) : tier(*open_remote_tier(clock, options)), loop(*tier, clock) {}
+  explicit Node(const RemoteOptions& options)
+      : tier(*open_remote_tier(clock, options)), loop(*tier, clock) {}
   // A put requested now; its slot is kept until the node is gone.
-  tiers::Ticket put(std::uint64_t number, std::uint64_t generation, std::uint64_t ms = 20'000, std::uint32_t since_s = 0) {
+  tiers::Ticket put(std::uint64_t number, std::uint64_t generation, std::uint64_t ms = 20'000,
+                    std::uint32_t since_s = 0) {
     tiers::testing_support::Slot& slot = slots.emplace_back(protocol::slot_bytes(kBytes, kBytes));
-    tiers::ChunkFacts facts = tiers::testing_support::fill(slot.span(), number, generation, kBytes, kBytes);
+    tiers::ChunkFacts facts =
+        tiers::testing_support::fill(slot.span(), number, generation, kBytes, kBytes);
     facts.since_s = since_s;
     const tiers::Ticket ticket = loop.next();
-    EXPECT_TRUE(tier->put(ticket, tiers::testing_support::key_of(number), facts, slot.span(), loop.in_ms(ms)).ok());
+    EXPECT_TRUE(tier->put(ticket, tiers::testing_support::key_of(number), facts, slot.span(),
+                          loop.in_ms(ms))
+                    .ok());
     return ticket;
   }
   base::MonotonicClock clock;

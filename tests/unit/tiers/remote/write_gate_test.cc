@@ -10,9 +10,12 @@ constexpr std::uint64_t kMib = 1 << 20, kSecond = 1'000'000'000;
 
 class WriteGateTest : public testing::Test {
  protected:
-  WriteGate::Put put(std::uint64_t bytes, std::uint64_t begun_ns) const { return {bytes, std::min(bytes, 2 * kMib), begun_ns}; }
+  WriteGate::Put put(std::uint64_t bytes, std::uint64_t begun_ns) const {
+    return {bytes, std::min(bytes, 2 * kMib), begun_ns};
+  }
   // Sent and refused at this moment.
-  void refuse(std::uint64_t bytes, std::uint64_t now_ns, WriteGate::Why why = WriteGate::Why::kKnown) {
+  void refuse(std::uint64_t bytes, std::uint64_t now_ns,
+              WriteGate::Why why = WriteGate::Why::kKnown) {
     gate_.begin(bytes, now_ns);
     gate_.refused(put(bytes, now_ns), "refused", why, now_ns);
   }
@@ -34,7 +37,8 @@ TEST_F(WriteGateTest, SmallerOnesPassAndLargerOnesDoNot) {
   refuse(3 * kMib, 3 * kSecond);
   EXPECT_FALSE(gate_.lets(3 * kMib, 4 * kSecond));
   gate_.stored(put(kMib, 5 * kSecond));
-  EXPECT_FALSE(gate_.lets(3 * kMib, 6 * kSecond)) << "a stored smaller chunk says no word about the larger";
+  EXPECT_FALSE(gate_.lets(3 * kMib, 6 * kSecond))
+      << "a stored smaller chunk says no word about the larger";
   EXPECT_EQ(gate_.reason(), "refused");
 }
 
@@ -113,7 +117,8 @@ TEST_F(WriteGateTest, ATrialOfWhichNothingIsHeardBlocksNotForEver) {
 
 // covers F-171
 TEST_F(WriteGateTest, PutsThatWereUnderWayTogetherAreOneRefusal) {
-  for (int i = 0; i < 20; ++i) gate_.refused(put(8 << 10, kSecond), "refused", WriteGate::Why::kKnown, 2 * kSecond + i);
+  for (int i = 0; i < 20; ++i)
+    gate_.refused(put(8 << 10, kSecond), "refused", WriteGate::Why::kKnown, 2 * kSecond + i);
   EXPECT_LE(pause_s(8 << 10, 2 * kSecond), 3U);
   gate_.stored(put(kMib, kSecond));
   EXPECT_TRUE(gate_.closed()) << "and an earlier put says no word";

@@ -5,7 +5,8 @@
 
 namespace larder::test {
 
-inline api::DiskSpec disk_of(std::uint64_t gib, api::DiskVolume volume, const std::string& storage_class = "") {
+inline api::DiskSpec disk_of(std::uint64_t gib, api::DiskVolume volume,
+                             const std::string& storage_class = "") {
   api::DiskSpec disk;
   disk.size_bytes = gib << 30;
   disk.size = std::to_string(gib) + "Gi";

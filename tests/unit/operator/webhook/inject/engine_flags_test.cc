@@ -11,7 +11,8 @@ using Form = ConnectorFlag::Form;
 
 std::vector<FlagWord> words(std::initializer_list<const char*> texts) {
   std::vector<FlagWord> all;  // "$X": a variable
-  for (const std::string text : texts) all.push_back(text[0] == '$' ? FlagWord{std::nullopt, true} : FlagWord{text, false});
+  for (const std::string text : texts)
+    all.push_back(text[0] == '$' ? FlagWord{std::nullopt, true} : FlagWord{text, false});
   return all;
 }
 
@@ -31,12 +32,14 @@ TEST(EngineFlags, FindTheConnectorInEveryForm) {
   const ConnectorFlag same = find_connector_flag(words({"--kv-transfer-config={\"a\":\"=\"}"}));
   EXPECT_EQ(same.form, Form::kSameWord);
   EXPECT_EQ(same.value, "{\"a\":\"=\"}");
-  EXPECT_EQ(find_connector_flag(words({"--kv-tr", "{}"})).form, Form::kNextWord) << "argparse takes unique beginnings";
+  EXPECT_EQ(find_connector_flag(words({"--kv-tr", "{}"})).form, Form::kNextWord)
+      << "argparse takes unique beginnings";
 }
 
 TEST(EngineFlags, SayWhatCannotBeRead) {
   for (const auto& unreadable :
-       {words({"--kv-transfer-config"}), words({"--kv-transfer-config", "$X"}), words({"--kv-transfer-config.kv_role", "x"}),
+       {words({"--kv-transfer-config"}), words({"--kv-transfer-config", "$X"}),
+        words({"--kv-transfer-config.kv_role", "x"}),
         words({"--kv-transfer-config={}", "--kv-transfer-config={}"})}) {
     const ConnectorFlag flag = find_connector_flag(unreadable);
     EXPECT_EQ(flag.form, Form::kUnreadable);
@@ -49,7 +52,8 @@ TEST(EngineFlags, PlaceForAnotherOneIsBeforeWhatIsNotKnown) {
   EXPECT_EQ(place_for_flag(words({"m", "--port", "1"})), 3u);
   EXPECT_EQ(place_for_flag(words({"m", "--", "x"})), 1u);
   EXPECT_EQ(place_for_flag(words({"m", "--port", "1", "$X"})), 3u);
-  EXPECT_EQ(place_for_flag(words({"m", "--port", "$PORT", "--x"})), 1u) << "an option and its value stay together";
+  EXPECT_EQ(place_for_flag(words({"m", "--port", "$PORT", "--x"})), 1u)
+      << "an option and its value stay together";
   EXPECT_EQ(place_for_flag(words({"m", "--port=1", "$X", "$Y"})), 2u);
   EXPECT_EQ(place_for_flag(words({"$MODEL", "--port"})), 1u) << "the model stays first";
   EXPECT_EQ(place_for_flag(words({"--port", "$P"})), 0u);

@@ -29,7 +29,8 @@ std::string kind_of(const fs::path& file) {
 std::vector<fs::path> files_in(const fs::path& repository, const std::string& kind) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_in(repository)))
-    if (entry.path().extension() == ".yaml" && kind_of(entry.path()) == kind) files.push_back(entry.path());
+    if (entry.path().extension() == ".yaml" && kind_of(entry.path()) == kind)
+      files.push_back(entry.path());
   return files;
 }
 
@@ -63,21 +64,25 @@ std::vector<std::string> golden_names(const fs::path& repository) {
     const Object rows = rows_of(table);
     for (const auto& [name, row] : rows.items()) names.push_back(name);
   }
-  std::ranges::sort(names, {}, [](const std::string& name) { return std::pair(name != kUsualGolden, name); });
+  std::ranges::sort(names, {},
+                    [](const std::string& name) { return std::pair(name != kUsualGolden, name); });
   return names;
 }
 
 GoldenCase golden_case(const fs::path& repository, const std::string& name) {
-  if (fs::exists(folder_in(repository) / (name + ".in.yaml"))) return case_of_file(folder_in(repository), name);
+  if (fs::exists(folder_in(repository) / (name + ".in.yaml")))
+    return case_of_file(folder_in(repository), name);
   for (const fs::path& table : files_in(repository, ""))
     if (const Object rows = rows_of(table); rows.contains(name))
-      return {name, table, GoldenCase::Form::kRow, case_of_row(rows[name], usual_golden(repository).before)};
+      return {name, table, GoldenCase::Form::kRow,
+              case_of_row(rows[name], usual_golden(repository).before)};
   throw std::runtime_error("no golden case " + name);
 }
 
 UsualPod usual_golden(const fs::path& repository) {
   const std::string path = (folder_in(repository) / kUsualGolden).string();
-  return {from_yaml(text_of(path + ".in.yaml")).at(0), from_yaml(text_of(path + ".out.yaml")).at(0)};
+  return {from_yaml(text_of(path + ".in.yaml")).at(0),
+          from_yaml(text_of(path + ".out.yaml")).at(0)};
 }
 
 Object row_result(const fs::path& table, const std::string& name) {
@@ -95,7 +100,8 @@ void write_row_result(const fs::path& table, const std::string& name, const Obje
     text += before.substr(at, end - at);
     at = end;
   }
-  for (const auto& [key, row] : rows.items()) text += "\n" + key + ":\n" + to_yaml(row, kGoldenColumns, 2);
+  for (const auto& [key, row] : rows.items())
+    text += "\n" + key + ":\n" + to_yaml(row, kGoldenColumns, 2);
   std::ofstream(table) << text;
 }
 

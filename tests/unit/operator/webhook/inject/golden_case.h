@@ -37,6 +37,7 @@ UsualPod usual_golden(const std::filesystem::path& repository);
 // The result in the row `name` of a table; null: no such row.
 api::Object row_result(const std::filesystem::path& table, const std::string& name);
 // Writes the result into the row. Comments at the table's beginning stay.
-void write_row_result(const std::filesystem::path& table, const std::string& name, const api::Object& result);
+void write_row_result(const std::filesystem::path& table, const std::string& name,
+                      const api::Object& result);
 
 }  // namespace larder::test

@@ -17,7 +17,8 @@ namespace {
 using api::Object;
 using Form = GoldenCase::Form;
 
-constexpr const char* kOutOfDate = "LARDER_TEST_WRITE_GOLDEN=1 writes the result anew: read the difference";
+constexpr const char* kOutOfDate =
+    "LARDER_TEST_WRITE_GOLDEN=1 writes the result anew: read the difference";
 
 bool writes() {
   return std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr;
@@ -72,7 +73,8 @@ TEST_P(InjectGolden, SaysWhyItWasLeftAlone) {
     EXPECT_EQ(injection.patch, Object::array());
   }
   if (injection.refused.empty()) return;
-  EXPECT_EQ(injection.refused.starts_with("there is no CachePool"), injection.kind == webhook::Refusal::kNoPool);
+  EXPECT_EQ(injection.refused.starts_with("there is no CachePool"),
+            injection.kind == webhook::Refusal::kNoPool);
   EXPECT_NE(injection.refused.find("; "), std::string::npos) << injection.refused;
   const Object after = patched(golden_.one.pod, injection.patch);
   EXPECT_EQ(api::annotation(after, api::kNotInjectedAnnotation), injection.refused);
@@ -81,17 +83,19 @@ TEST_P(InjectGolden, SaysWhyItWasLeftAlone) {
   EXPECT_EQ(after, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pods, InjectGolden, testing::ValuesIn(golden_names(REPOSITORY_ROOT)), [](const auto& one) {
-  std::string name = one.param;
-  std::ranges::replace_if(
-      name, [](char c) { return c == '-' || c == '.'; }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Pods, InjectGolden, testing::ValuesIn(golden_names(REPOSITORY_ROOT)),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           std::ranges::replace_if(
+                               name, [](char c) { return c == '-' || c == '.'; }, '_');
+                           return name;
+                         });
 
 TEST(InjectGoldens, ThereAreEnough) {
   const std::vector<std::string> all = golden_names(REPOSITORY_ROOT);
   EXPECT_GE(all.size(), 140u);
-  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size()) << "two cases have one name";
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size())
+      << "two cases have one name";
 }
 
 }  // namespace

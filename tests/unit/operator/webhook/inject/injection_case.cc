@@ -24,7 +24,8 @@ void take(const Object& document, InjectionCase& one) {
     one.backend = parsed(api::parse_backend(document));
   } else if (kind == "Namespace") {
     one.ns = api::name_of(document);
-    one.pod_security = api::label(document, "pod-security.kubernetes.io/enforce").value_or(one.pod_security);
+    one.pod_security =
+        api::label(document, "pod-security.kubernetes.io/enforce").value_or(one.pod_security);
     one.surroundings.ns = std::make_shared<const Object>(document);
   } else if (kind == "LimitRange") {
     one.surroundings.limit_ranges.push_back(std::make_shared<const Object>(document));
@@ -33,7 +34,8 @@ void take(const Object& document, InjectionCase& one) {
   } else if (kind == "Defaults") {
     one.defaults.native_sidecars = api::truth_at(document, "nativeSidecars", true);
     if (document.contains("pullSecrets"))
-      for (const Object& secret : document["pullSecrets"]) one.defaults.pull_secrets.push_back(secret);
+      for (const Object& secret : document["pullSecrets"])
+        one.defaults.pull_secrets.push_back(secret);
   } else {
     one.pod = document;
   }
@@ -53,8 +55,9 @@ InjectionCase injection_case(const std::string& yaml) {
 }
 
 InjectionCase container_case(const std::string& container) {
-  InjectionCase one =
-      injection_case("apiVersion: v1\nkind: Pod\nmetadata: {name: engine}\nspec: {containers: [{name: engine}]}\n");
+  InjectionCase one = injection_case(
+      "apiVersion: v1\nkind: Pod\nmetadata: {name: engine}\nspec: {containers: [{name: "
+      "engine}]}\n");
   one.pod["spec"]["containers"][0].update(from_yaml(container).front());
   return one;
 }

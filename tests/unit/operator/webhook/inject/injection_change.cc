@@ -14,7 +14,9 @@ bool is_named(const Object& list) {
   if (!list.is_array()) return false;
   std::set<std::string> names;
   for (const Object& element : list)
-    if (const std::string name = api::text_at(element, "name"); name.empty() || !names.insert(name).second) return false;
+    if (const std::string name = api::text_at(element, "name");
+        name.empty() || !names.insert(name).second)
+      return false;
   return true;
 }
 
@@ -30,12 +32,14 @@ const Object& find(const Object& list, const std::string& name) {
 Object usual_elements(const UsualPod& usual, const std::string& list) {
   const Object& spec = api::child(usual.after, "spec");
   if (list == "containers" || list == "initContainers") return api::child(spec, "initContainers");
-  return list == "volumes" ? api::child(spec, list) : api::child(api::child(spec, "containers").at(0), list);
+  return list == "volumes" ? api::child(spec, list)
+                           : api::child(api::child(spec, "containers").at(0), list);
 }
 
 Object changes(const Object& before, const Object& after, const UsualPod* usual);
 
-Object changed_element(const char* word, const Object& base, const Object& element, const UsualPod* usual) {
+Object changed_element(const char* word, const Object& base, const Object& element,
+                       const UsualPod* usual) {
   const std::string name = api::text_at(element, "name");
   if (base == element) return word + (" " + name);
   Object change = changes(base, element, usual);
@@ -43,7 +47,8 @@ Object changed_element(const char* word, const Object& base, const Object& eleme
   return change;
 }
 
-Object changed_list(const std::string& key, const Object& before, const Object& after, const UsualPod* usual) {
+Object changed_list(const std::string& key, const Object& before, const Object& after,
+                    const UsualPod* usual) {
   const Object ours = usual == nullptr ? Object() : usual_elements(*usual, key);
   Object list = Object::array();
   for (const Object& element : after) {

@@ -22,6 +22,7 @@ struct UsualPod {
 //   has one container. A list of named elements stands there whole. "same NAME": the pod's own
 //   element. "usual NAME": the usual pod's new element. {same: NAME, FIELD: VALUE} and {usual:
 //   NAME, FIELD: VALUE}: that element, with other fields.
-api::Object result_of(const api::Object& before, const webhook::Injection& injection, const UsualPod& usual);
+api::Object result_of(const api::Object& before, const webhook::Injection& injection,
+                      const UsualPod& usual);
 
 }  // namespace larder::test

@@ -8,8 +8,9 @@ namespace {
 
 using api::Object;
 
-const UsualPod kUsual = {Object::parse(R"({"spec": {"containers": [{"name": "engine", "command": ["serve"]}]}})"),
-                         Object::parse(R"({"metadata": {"labels": {"pool": "a"}},
+const UsualPod kUsual = {
+    Object::parse(R"({"spec": {"containers": [{"name": "engine", "command": ["serve"]}]}})"),
+    Object::parse(R"({"metadata": {"labels": {"pool": "a"}},
   "spec": {"containers": [{"name": "engine", "command": ["serve", "--flag"], "env": [{"name": "SOCKET", "value": "s"}]}],
            "initContainers": [{"name": "larder", "image": "i", "ports": [{"name": "metrics", "containerPort": 1}]}]}})")};
 
@@ -43,9 +44,11 @@ TEST(InjectionChange, NamesElementsThatArePresentOrUsual) {
   const Object theirs = {{"name", "theirs"}};
   before["spec"]["initContainers"] = {theirs};
   after["spec"]["initContainers"].push_back(theirs);
-  EXPECT_EQ(result(before, after), pod(R"({"spec": {"initContainers": ["usual larder", "same theirs"]}})"));
+  EXPECT_EQ(result(before, after),
+            pod(R"({"spec": {"initContainers": ["usual larder", "same theirs"]}})"));
   std::swap(after["spec"]["initContainers"][0], after["spec"]["initContainers"][1]);
-  EXPECT_EQ(result(before, after), pod(R"({"spec": {"initContainers": ["same theirs", "usual larder"]}})"));
+  EXPECT_EQ(result(before, after),
+            pod(R"({"spec": {"initContainers": ["same theirs", "usual larder"]}})"));
 }
 
 TEST(InjectionChange, ShowsTheFieldsOfAnElementThatDiffer) {
@@ -60,13 +63,15 @@ TEST(InjectionChange, ShowsAListWhoseNamesAreNotUniqueAsItIs) {
   Object after = kUsual.after;
   const Object twice = pod(R"([{"name": "A"}, {"name": "A"}])");
   after["spec"]["containers"][0]["env"] = twice;
-  EXPECT_EQ(result(kUsual.before, after), pod(R"({"container": {"env": [{"name": "A"}, {"name": "A"}]}})"));
+  EXPECT_EQ(result(kUsual.before, after),
+            pod(R"({"container": {"env": [{"name": "A"}, {"name": "A"}]}})"));
 }
 
 TEST(InjectionChange, OfAPodThatIsLeftAloneIsTheReason) {
   webhook::Injection injection;
   injection.refused = "no room; make some";
-  EXPECT_EQ(result_of(kUsual.before, injection, kUsual), pod(R"({"not injected": "no room; make some"})"));
+  EXPECT_EQ(result_of(kUsual.before, injection, kUsual),
+            pod(R"({"not injected": "no room; make some"})"));
   injection = {};
   injection.passed_by = "asks for nothing";
   EXPECT_EQ(result_of(kUsual.before, injection, kUsual), "passed by");

@@ -30,20 +30,24 @@ TEST(JsonPatch, AddsWhatHasNoParentYetAsAWhole) {
 }
 
 TEST(JsonPatch, EscapesKeys) {
-  expect_patch(R"({"a":{"b":1}})", R"({"a":{"b":1,"c/d~e":2}})", R"([{"op":"add","path":"/a/c~1d~0e","value":2}])");
+  expect_patch(R"({"a":{"b":1}})", R"({"a":{"b":1,"c/d~e":2}})",
+               R"([{"op":"add","path":"/a/c~1d~0e","value":2}])");
 }
 
 TEST(JsonPatch, PutsElementsInFront) {
-  expect_patch(R"([3])", R"([1,2,3])", R"([{"op":"add","path":"/0","value":1},{"op":"add","path":"/1","value":2}])");
+  expect_patch(R"([3])", R"([1,2,3])",
+               R"([{"op":"add","path":"/0","value":1},{"op":"add","path":"/1","value":2}])");
 }
 
 TEST(JsonPatch, ChangesAnElementAndAppends) {
-  expect_patch(R"([{"name":"a"}])", R"([{"name":"a","env":[]},{"name":"b"}])",
-               R"([{"op":"add","path":"/0/env","value":[]},{"op":"add","path":"/1","value":{"name":"b"}}])");
+  expect_patch(
+      R"([{"name":"a"}])", R"([{"name":"a","env":[]},{"name":"b"}])",
+      R"([{"op":"add","path":"/0/env","value":[]},{"op":"add","path":"/1","value":{"name":"b"}}])");
 }
 
 TEST(JsonPatch, RemovesFromTheEnd) {
-  expect_patch(R"([1,2,3,4])", R"([1,4])", R"([{"op":"remove","path":"/2"},{"op":"remove","path":"/1"}])");
+  expect_patch(R"([1,2,3,4])", R"([1,4])",
+               R"([{"op":"remove","path":"/2"},{"op":"remove","path":"/1"}])");
 }
 
 TEST(JsonPatch, ReplacesWhatChangesItsType) {
@@ -60,12 +64,14 @@ Object random_value(std::mt19937_64& random, int depth) {
     case 3: return below(2) == 0;
     case 4: {
       Object list = Object::array();
-      for (std::size_t count = below(5); count-- > 0;) list.push_back(random_value(random, depth - 1));
+      for (std::size_t count = below(5); count-- > 0;)
+        list.push_back(random_value(random, depth - 1));
       return list;
     }
     default: {
       Object map = Object::object();
-      for (std::size_t count = below(5); count-- > 0;) map[std::string(1, "ab/~"[below(4)])] = random_value(random, depth - 1);
+      for (std::size_t count = below(5); count-- > 0;)
+        map[std::string(1, "ab/~"[below(4)])] = random_value(random, depth - 1);
       return map;
     }
   }

@@ -14,18 +14,22 @@ namespace {
 using api::Object;
 using testing::HasSubstr;
 
-InjectionCase engine(const std::string& resources = "{requests: {cpu: 8, memory: 64Gi}, limits: {memory: 64Gi}}") {
-  return container_case("{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m], resources: " + resources + "}");
+InjectionCase engine(
+    const std::string& resources = "{requests: {cpu: 8, memory: 64Gi}, limits: {memory: 64Gi}}") {
+  return container_case(
+      "{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m], resources: " + resources + "}");
 }
 
 void limit(InjectionCase& one, const std::string& limits) {
-  one.surroundings.limit_ranges.push_back(
-      std::make_shared<const Object>(from_yaml("{metadata: {name: team}, spec: {limits: [" + limits + "]}}").at(0)));
+  one.surroundings.limit_ranges.push_back(std::make_shared<const Object>(
+      from_yaml("{metadata: {name: team}, spec: {limits: [" + limits + "]}}").at(0)));
 }
 
-void quota(InjectionCase& one, const std::string& hard, const std::string& used, const std::string& spec = "") {
+void quota(InjectionCase& one, const std::string& hard, const std::string& used,
+           const std::string& spec = "") {
   one.surroundings.quotas.push_back(std::make_shared<const Object>(
-      from_yaml("{metadata: {name: share}, spec: {hard: " + hard + spec + "}, status: {hard: " + hard + ", used: " + used + "}}")
+      from_yaml("{metadata: {name: share}, spec: {hard: " + hard + spec +
+                "}, status: {hard: " + hard + ", used: " + used + "}}")
           .at(0)));
 }
 
@@ -44,7 +48,8 @@ TEST(LimitRange, AMinimumRaisesWhatIsAskedFor) {
   limit(one, "{type: Container, min: {cpu: 200m, memory: 128Mi}}");
   EXPECT_EQ(resources_of(one)["requests"]["cpu"], "200m");
   EXPECT_EQ(resources_of(one, api::kPayloadContainer),
-            (Object{{"requests", {{"cpu", "200m"}, {"memory", "128Mi"}}}, {"limits", {{"memory", "128Mi"}}}}));
+            (Object{{"requests", {{"cpu", "200m"}, {"memory", "128Mi"}}},
+                    {"limits", {{"memory", "128Mi"}}}}));
 }
 
 TEST(LimitRange, ADefaultLimitIsNeverBelowTheRequest) {
@@ -57,7 +62,8 @@ TEST(LimitRange, ADefaultLimitIsNeverBelowTheRequest) {
 // LimitRanger gives each container without limits the default: a GPU for a copy of a few files.
 TEST(LimitRange, ADefaultOfGpusIsNotTaken) {
   InjectionCase one = engine();
-  limit(one, "{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
+  limit(one,
+        "{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
   for (const auto name : {api::kSidecarContainer, api::kPayloadContainer}) {
     EXPECT_EQ(resources_of(one, name)["limits"]["nvidia.com/gpu"], "0");
     EXPECT_EQ(resources_of(one, name)["requests"]["nvidia.com/gpu"], "0");
@@ -70,7 +76,8 @@ TEST(LimitRange, AMaximumOfProcessorsLowersOursAndNotTheUsers) {
   EXPECT_EQ(resources_of(one)["limits"]["cpu"], "50m");
   EXPECT_EQ(resources_of(one)["requests"]["cpu"], "50m");
   one.pool->spec.resources = {{"requests", {{"cpu", "200m"}}}};
-  EXPECT_THAT(one.inject().refused, HasSubstr("LimitRange team allows the container larder at most 50m of cpu"));
+  EXPECT_THAT(one.inject().refused,
+              HasSubstr("LimitRange team allows the container larder at most 50m of cpu"));
   EXPECT_EQ(one.inject().kind, webhook::Refusal::kNamespace);
 }
 
@@ -79,7 +86,8 @@ TEST(LimitRange, ARatioRaisesTheRequest) {
   one.pool->spec.resources = {{"limits", {{"cpu", "4"}}}, {"requests", {{"cpu", "500m"}}}};
   limit(one, "{type: Container, maxLimitRequestRatio: {cpu: 3, memory: 1}}");
   EXPECT_EQ(resources_of(one)["requests"]["cpu"], "1334m");
-  EXPECT_EQ(resources_of(one, api::kPayloadContainer)["requests"]["cpu"], "334m") << "of the limit that follows the pool's";
+  EXPECT_EQ(resources_of(one, api::kPayloadContainer)["requests"]["cpu"], "334m")
+      << "of the limit that follows the pool's";
   InjectionCase without = engine();
   limit(without, "{type: Container, maxLimitRequestRatio: {cpu: 3}}");
   EXPECT_EQ(resources_of(without)["limits"]["cpu"], "100m") << "a ratio wants a limit";
@@ -89,16 +97,20 @@ TEST(LimitRange, MemoryThatLarderdNeedsIsNotLowered) {
   InjectionCase one = engine();
   limit(one, "{type: Container, max: {memory: 4Gi}}");
   const webhook::Injection injection = one.inject();
-  EXPECT_THAT(injection.refused,
-              HasSubstr("LimitRange team allows the container larder at most 4Gi of memory, and with the cache "
-                        "the amount is 4416Mi"));
+  EXPECT_THAT(
+      injection.refused,
+      HasSubstr(
+          "LimitRange team allows the container larder at most 4Gi of memory, and with the cache "
+          "the amount is 4416Mi"));
   EXPECT_EQ(injection.patch.size(), 1U) << "a sentence only";
 }
 
 TEST(LimitRange, OfAPodCountsWhatRunsTogether) {
   InjectionCase one = engine();
   limit(one, "{type: Pod, max: {memory: 66Gi}}");
-  EXPECT_THAT(one.inject().refused, HasSubstr("allows a pod at most 66Gi of memory, and with the cache the amount is 69952Mi"));
+  EXPECT_THAT(
+      one.inject().refused,
+      HasSubstr("allows a pod at most 66Gi of memory, and with the cache the amount is 69952Mi"));
   one.surroundings.limit_ranges.clear();
   limit(one, "{type: Pod, max: {memory: 70Gi}}");
   EXPECT_EQ(one.inject().refused, "") << "the payload has ended when the engine runs";
@@ -114,15 +126,17 @@ TEST(LimitRange, OfAClaimIsThatOfTheDisk) {
   InjectionCase one = engine();
   one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim);
   limit(one, "{type: PersistentVolumeClaim, max: {storage: 5Gi}}");
-  EXPECT_THAT(one.inject().refused, HasSubstr("LimitRange team allows a claim at most 5Gi of storage"));
+  EXPECT_THAT(one.inject().refused,
+              HasSubstr("LimitRange team allows a claim at most 5Gi of storage"));
 }
 
 TEST(ResourceQuota, WithRoomForTheEngineAloneLeavesItAlone) {
   for (const std::string name : {"requests.memory", "memory", "limits.memory"}) {
     InjectionCase one = engine();
     quota(one, "{" + name + ": 100Gi}", "{" + name + ": 34Gi}");
-    EXPECT_THAT(one.inject().refused, HasSubstr("ResourceQuota share has 66Gi of " + name +
-                                                " left, and with a cache the pod requests 69952Mi instead of 64Gi"));
+    EXPECT_THAT(one.inject().refused,
+                HasSubstr("ResourceQuota share has 66Gi of " + name +
+                          " left, and with a cache the pod requests 69952Mi instead of 64Gi"));
     one.surroundings.quotas.clear();
     quota(one, "{" + name + ": 100Gi}", "{" + name + ": 30Gi}");
     EXPECT_EQ(one.inject().refused, "") << name;
@@ -134,7 +148,8 @@ TEST(ResourceQuota, WithRoomForTheEngineAloneLeavesItAlone) {
 
 TEST(ResourceQuota, OfWhatWeDoNotTakeDecidesNothing) {
   InjectionCase one = engine();
-  quota(one, "{pods: 1, count/pods: 1, requests.nvidia.com/gpu: 1, requests.storage: 1Gi, services: 1}",
+  quota(one,
+        "{pods: 1, count/pods: 1, requests.nvidia.com/gpu: 1, requests.storage: 1Gi, services: 1}",
         "{pods: 1, count/pods: 1, requests.nvidia.com/gpu: 1, requests.storage: 1Gi, services: 1}");
   EXPECT_EQ(one.inject().refused, "");
 }
@@ -142,18 +157,20 @@ TEST(ResourceQuota, OfWhatWeDoNotTakeDecidesNothing) {
 TEST(ResourceQuota, OfProcessorsGivesOursALimit) {
   InjectionCase one = engine("{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}");
   one.pod["spec"]["initContainers"] = Object::array({Object{{"name", "download"}, {"image", "x"}}});
-  EXPECT_TRUE(api::at(resources_of(one), "limits.cpu").is_null()) << "an init container has no request, so no quota is in force";
+  EXPECT_TRUE(api::at(resources_of(one), "limits.cpu").is_null())
+      << "an init container has no request, so no quota is in force";
   quota(one, "{limits.cpu: 100}", "{limits.cpu: 0}");
   EXPECT_EQ(resources_of(one)["limits"]["cpu"], "1");
   EXPECT_EQ(resources_of(one, api::kPayloadContainer)["limits"]["cpu"], "1");
 }
 
 TEST(ResourceQuota, OfClaimsIsThatOfTheDisk) {
-  for (const auto& [hard, used] : {std::pair{"{requests.storage: 20Gi}", "{requests.storage: 15Gi}"},
-                                   std::pair{"{persistentvolumeclaims: 1}", "{persistentvolumeclaims: 1}"},
-                                   std::pair{"{count/persistentvolumeclaims: 1}", "{count/persistentvolumeclaims: 1}"},
-                                   std::pair{"{nvme.storageclass.storage.k8s.io/requests.storage: 5Gi}",
-                                             "{nvme.storageclass.storage.k8s.io/requests.storage: 0}"}}) {
+  for (const auto& [hard, used] :
+       {std::pair{"{requests.storage: 20Gi}", "{requests.storage: 15Gi}"},
+        std::pair{"{persistentvolumeclaims: 1}", "{persistentvolumeclaims: 1}"},
+        std::pair{"{count/persistentvolumeclaims: 1}", "{count/persistentvolumeclaims: 1}"},
+        std::pair{"{nvme.storageclass.storage.k8s.io/requests.storage: 5Gi}",
+                  "{nvme.storageclass.storage.k8s.io/requests.storage: 0}"}}) {
     InjectionCase one = engine();
     one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim, "nvme");
     quota(one, hard, used);
@@ -171,7 +188,8 @@ TEST(ResourceQuota, CountsByScope) {
     quota(one, "{requests.memory: 66Gi}", "{requests.memory: 0}", scope);
     return !one.inject().refused.empty();
   };
-  const Object none = Object::object(), ends = {{"activeDeadlineSeconds", 60}}, high = {{"priorityClassName", "high"}};
+  const Object none = Object::object(), ends = {{"activeDeadlineSeconds", 60}},
+               high = {{"priorityClassName", "high"}};
   EXPECT_TRUE(refused("", none));
   EXPECT_FALSE(refused(", scopes: [Terminating]", none));
   EXPECT_TRUE(refused(", scopes: [Terminating]", ends));
@@ -194,12 +212,15 @@ TEST(ResourceQuota, CountsByScope) {
 TEST(ResourceQuota, ThatCountsThePodOnlyWithItsCacheWantsRequestsOfTheEngine) {
   InjectionCase one = engine("{}");
   quota(one, "{requests.memory: 100Gi}", "{requests.memory: 0}", ", scopes: [NotBestEffort]");
-  EXPECT_THAT(one.inject().refused, HasSubstr("counts a pod with a cache, and requires requests.memory of container engine"));
+  EXPECT_THAT(
+      one.inject().refused,
+      HasSubstr("counts a pod with a cache, and requires requests.memory of container engine"));
 }
 
 TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
   for (const char* text :
-       {"null", "[]", "{}", R"({"spec":[]})", R"({"spec":{"limits":7}})", R"({"spec":{"limits":[7,{"type":"Pod","max":[]}]}})",
+       {"null", "[]", "{}", R"({"spec":[]})", R"({"spec":{"limits":7}})",
+        R"({"spec":{"limits":[7,{"type":"Pod","max":[]}]}})",
         R"({"spec":{"limits":[{"type":"Container","max":{"cpu":{}},"min":{"memory":"x"}}]}})",
         R"({"spec":{"hard":[],"scopes":[7]},"status":{"hard":{"cpu":[]},"used":7}})",
         R"({"metadata":{"labels":[],"annotations":7},"status":{"hard":{"cpu":"1"}}})"}) {
@@ -213,14 +234,18 @@ TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
 TEST(PodOverrides, AreOfLarderdAndNamedWhereTheyAreWrong) {
   InjectionCase one = engine();
   Object& annotations = one.pod["metadata"]["annotations"];
-  annotations = {{"larder.dev/requests.cpu", "2"}, {"larder.dev/limits.cpu", "4"}, {"larder.dev/limits.memory", "8Gi"}};
-  EXPECT_EQ(resources_of(one),
-            (Object{{"requests", {{"cpu", "2"}, {"memory", "8Gi"}}}, {"limits", {{"cpu", "4"}, {"memory", "8Gi"}}}}));
-  for (const auto& [key, value] : {std::pair{"larder.dev/limits.memory", "1Gi"}, std::pair{"larder.dev/requests.cpu", "many"},
-                                   std::pair{"larder.dev/requests.cpu", "5"}, std::pair{"larder.dev/limits.cpu", "-1"}}) {
+  annotations = {{"larder.dev/requests.cpu", "2"},
+                 {"larder.dev/limits.cpu", "4"},
+                 {"larder.dev/limits.memory", "8Gi"}};
+  EXPECT_EQ(resources_of(one), (Object{{"requests", {{"cpu", "2"}, {"memory", "8Gi"}}},
+                                       {"limits", {{"cpu", "4"}, {"memory", "8Gi"}}}}));
+  for (const auto& [key, value] :
+       {std::pair{"larder.dev/limits.memory", "1Gi"}, std::pair{"larder.dev/requests.cpu", "many"},
+        std::pair{"larder.dev/requests.cpu", "5"}, std::pair{"larder.dev/limits.cpu", "-1"}}) {
     InjectionCase wrong = one;
     wrong.pod["metadata"]["annotations"][key] = value;
-    EXPECT_THAT(wrong.inject().refused, HasSubstr(std::string("the pod's annotation ") + key)) << value;
+    EXPECT_THAT(wrong.inject().refused, HasSubstr(std::string("the pod's annotation ") + key))
+        << value;
     EXPECT_EQ(wrong.inject().kind, webhook::Refusal::kPod);
   }
 }
@@ -237,14 +262,17 @@ TEST(PodOverrides, AreOfThePayloadUnderItsOwnPrefix) {
   EXPECT_EQ(payload["requests"]["memory"], "80Mi");
   EXPECT_EQ(payload["limits"], (Object{{"memory", "96Mi"}, {"ephemeral-storage", "1Gi"}}));
   EXPECT_EQ(resources_of(one), resources_of(engine()));  // larderd's stay
-  for (const auto& [key, value] :
-       {std::pair{"larder.dev/payload.limits.memory", "1Mi"}, std::pair{"larder.dev/payload.requests.cpu", "many"},
-        std::pair{"larder.dev/payload.requests.memory", "1Gi"}, std::pair{"larder.dev/payload.limits.cpu", "1m"}}) {
+  for (const auto& [key, value] : {std::pair{"larder.dev/payload.limits.memory", "1Mi"},
+                                   std::pair{"larder.dev/payload.requests.cpu", "many"},
+                                   std::pair{"larder.dev/payload.requests.memory", "1Gi"},
+                                   std::pair{"larder.dev/payload.limits.cpu", "1m"}}) {
     InjectionCase wrong = one;
     wrong.pod["metadata"]["annotations"][key] = value;
     const std::string refused = wrong.inject().refused;
-    EXPECT_THAT(refused, HasSubstr("the pod's annotation larder.dev/payload.")) << key << ": " << value;
-    EXPECT_THAT(refused, HasSubstr("gives larder-payload impossible resources")) << key << ": " << value;
+    EXPECT_THAT(refused, HasSubstr("the pod's annotation larder.dev/payload."))
+        << key << ": " << value;
+    EXPECT_THAT(refused, HasSubstr("gives larder-payload impossible resources"))
+        << key << ": " << value;
     EXPECT_EQ(wrong.inject().kind, webhook::Refusal::kPod);
   }
 }
@@ -252,7 +280,8 @@ TEST(PodOverrides, AreOfThePayloadUnderItsOwnPrefix) {
 // A pod's annotation wins over the pool, and its missing fields stay the pool's.
 TEST(PodOverrides, OfThePayloadComeOverThoseOfThePool) {
   InjectionCase one = engine();
-  one.pool->spec.injection.payload_resources = {{"requests", {{"cpu", "20m"}}}, {"limits", {{"cpu", "1"}, {"memory", "96Mi"}}}};
+  one.pool->spec.injection.payload_resources = {{"requests", {{"cpu", "20m"}}},
+                                                {"limits", {{"cpu", "1"}, {"memory", "96Mi"}}}};
   one.pod["metadata"]["annotations"]["larder.dev/payload.limits.memory"] = "128Mi";
   const Object payload = resources_of(one, api::kPayloadContainer);
   EXPECT_EQ(payload["limits"], (Object{{"cpu", "1"}, {"memory", "128Mi"}}));

@@ -12,7 +12,8 @@ using api::Object;
 TEST(Injection, OfAnObjectThatIsNoPodChangesNothing) {
   InjectionCase one = container_case("{command: [vllm, serve, m]}");
   for (const char* text :
-       {"null", "[]", "{}", R"({"spec":{"containers":[]}})", R"({"metadata":[],"spec":{"containers":[{"name":"a"}]}})",
+       {"null", "[]", "{}", R"({"spec":{"containers":[]}})",
+        R"({"metadata":[],"spec":{"containers":[{"name":"a"}]}})",
         R"({"spec":{"containers":[{"name":"a","args":[1]}]}})", R"({"spec":{"containers":["a"]}})",
         R"({"metadata":{"annotations":{"a":1}},"spec":{"containers":[{"name":"a"}]}})"}) {
     const webhook::Injection injection = one.inject(Object::parse(text));
@@ -36,8 +37,10 @@ TEST(Injection, NeverMakesAnnotationsTooLarge) {
 
 TEST(Injection, NeedsThePortsOfLarderdAndItsSupervisor) {
   for (const char* port : {"9464", "9465"}) {
-    InjectionCase one = container_case(std::string("{command: [vllm, serve, m], ports: [{containerPort: ") + port + "}]}");
-    EXPECT_NE(one.inject().refused.find(std::string("has port ") + port), std::string::npos) << one.inject().refused;
+    InjectionCase one = container_case(
+        std::string("{command: [vllm, serve, m], ports: [{containerPort: ") + port + "}]}");
+    EXPECT_NE(one.inject().refused.find(std::string("has port ") + port), std::string::npos)
+        << one.inject().refused;
     one.pod["spec"]["hostNetwork"] = true;
     EXPECT_EQ(one.inject().refused, "");
   }
@@ -58,7 +61,8 @@ TEST(Injection, OfAVeryLongScriptIsRefusedNotRead) {
   InjectionCase one = container_case("{command: [bash, -c, x]}");
   one.pool->spec.engine.container = "engine";
   one.pod["spec"]["containers"][0]["command"][2] = std::string(2u << 20, 'a');
-  EXPECT_NE(one.inject().refused.find("the text is too long"), std::string::npos) << one.inject().refused;
+  EXPECT_NE(one.inject().refused.find("the text is too long"), std::string::npos)
+      << one.inject().refused;
 }
 
 }  // namespace

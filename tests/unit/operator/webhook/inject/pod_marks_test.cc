@@ -30,10 +30,12 @@ TEST(PodMarks, EveryLocalVolumeOfOursMayGoWithItsNode) {
   EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-run,larder-memory,larder-payload");
   one.pool->spec.memory.hugepages = api::Hugepages::k2Mi;
   one.pool->spec.disk = disk_of(1, api::DiskVolume::kEmptyDir);
-  EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-memory,larder-hugepages,larder-disk,larder-payload");
+  EXPECT_EQ(annotations(one)[kMovable],
+            "larder-run,larder-memory,larder-hugepages,larder-disk,larder-payload");
   one.pool->spec.disk->volume = api::DiskVolume::kEphemeralClaim;
   EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-memory,larder-hugepages,larder-payload");
-  EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-run,larder-memory,larder-hugepages,larder-disk,larder-payload");
+  EXPECT_EQ(annotations(one)[kNotBackedUp],
+            "larder-run,larder-memory,larder-hugepages,larder-disk,larder-payload");
 }
 
 TEST(PodMarks, OfPlacementNodeToo) {
@@ -45,7 +47,8 @@ TEST(PodMarks, OfPlacementNodeToo) {
 
 TEST(PodMarks, AUsersVolumeIsNotOursByTheBeginningOfItsName) {
   InjectionCase one = usual();
-  one.pod["spec"]["volumes"] = Object::array({Object{{"name", "larder-notes"}, {"emptyDir", Object::object()}}});
+  one.pod["spec"]["volumes"] =
+      Object::array({Object{{"name", "larder-notes"}, {"emptyDir", Object::object()}}});
   EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-memory,larder-payload");
   EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-run,larder-memory,larder-payload");
 }
@@ -66,9 +69,11 @@ TEST(PodMarks, OfThePoolGoWhereThePodHasNone) {
   one.pool->spec.injection.labels = {{"app", "other"}, {"team", "chat"}};
   one.pool->spec.injection.annotations = {{"example.com/a", "b"}, {kMovable, "of-the-pool"}};
   const Object pod = patched(one.pod, one.inject().patch);
-  EXPECT_EQ(pod["metadata"]["labels"], (Object{{"app", "mine"}, {"team", "chat"}, {"larder.dev/pool", "llama"}}));
+  EXPECT_EQ(pod["metadata"]["labels"],
+            (Object{{"app", "mine"}, {"team", "chat"}, {"larder.dev/pool", "llama"}}));
   EXPECT_EQ(pod["metadata"]["annotations"]["example.com/a"], "b");
-  EXPECT_EQ(pod["metadata"]["annotations"][kMovable], "of-the-pool,larder-run,larder-memory,larder-payload");
+  EXPECT_EQ(pod["metadata"]["annotations"][kMovable],
+            "of-the-pool,larder-run,larder-memory,larder-payload");
 }
 
 }  // namespace

@@ -19,15 +19,18 @@ constexpr const char* kCommands[] = {
     "{command: [sh, -c, vllm serve m]}",
     "{command: [bash, -c], args: [\"a && exec vllm serve 'm' --x \\\"$Y\\\" 2>&1 | tee log\"]}",
     "{command: [bash, -c, \"if a; then\\n vllm serve m \\\\\\n --port 1 $EXTRA\\nfi\"]}",
-    "{command: [bash, -c, 'eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"', --], args: [--seed, '1']}",
+    "{command: [bash, -c, 'eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"', --], args: "
+    "[--seed, '1']}",
     "{command: [bash, -c, \"sh -c 'vllm serve m'; eval vllm serve m $Z\"]}",
     "{command: [bash, -c, \"vllm serve 'm\"]}",
     "{command: [bash, /start.sh]}",
     "{command: [python3, -m, http.server]}",
-    "{command: [vllm, serve, m, --kv-transfer-config, '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}']}",
+    "{command: [vllm, serve, m, --kv-transfer-config, "
+    "'{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}']}",
     "{command: [vllm, serve, m, '--kv_transfer_config={\"kv_connector\":\"LarderConnector\"}']}",
     "{command: [vllm, serve, m, --kv-transfer-config, '{\"kv_connector\":1}']}",
-    "{command: [bash, -c, \"vllm serve m --kv-transfer-config '{\\\"kv_connector\\\":\\\"X\\\"}' --port 1\"]}",
+    "{command: [bash, -c, \"vllm serve m --kv-transfer-config '{\\\"kv_connector\\\":\\\"X\\\"}' "
+    "--port 1\"]}",
     "{command: [vllm, serve, m, --kv-offloading-size, '1']}",
     "{command: [], args: []}",
     "{args: [sleep, infinity]}",
@@ -42,9 +45,11 @@ constexpr const char* kEnvironments[] = {
     "{}",
     "{env: [{name: A, value: b}]}",
     "{env: [{name: PYTHONPATH, value: /x}]}",
-    "{env: [{name: PYTHONPATH, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: B, value: $(PYTHONPATH)}]}",
+    "{env: [{name: PYTHONPATH, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: B, "
+    "value: $(PYTHONPATH)}]}",
     "{envFrom: [{configMapRef: {name: c}}]}",
-    "{env: [{name: VLLM_ADDITIONAL_ARGS, value: \"--kv-transfer-config '{\\\"kv_connector\\\":\\\"X\\\"}'\"}]}",
+    "{env: [{name: VLLM_ADDITIONAL_ARGS, value: \"--kv-transfer-config "
+    "'{\\\"kv_connector\\\":\\\"X\\\"}'\"}]}",
     "{env: [{name: LARDER_SOCKET, value: x}]}",
     "{env: [{name: LARDER_POOL, value: x}]}",
     "{env: null, volumeMounts: null}",
@@ -63,7 +68,8 @@ constexpr const char* kResources[] = {
     "{resources: {limits: {cpu: '4', memory: 8Gi}, requests: {cpu: '4', memory: 8Gi}}}",
     "{resources: {limits: {nvidia.com/gpu: 1}}}",
     "{resources: {claims: [{name: gpu}]}, securityContext: {runAsUser: 1000}}",
-    "{securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}",
+    "{securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false, capabilities: {drop: "
+    "[ALL]}}}",
 };
 constexpr const char* kImages[] = {"{image: 'vllm/vllm-openai:v0.32.0'}", "{image: nginx}", "{}",
                                    "{image: 'a:5/vllm-router@sha256:0'}"};
@@ -79,8 +85,10 @@ constexpr const char* kInit[] = {
     "{}",
     "{initContainers: []}",
     "{initContainers: null, volumes: null}",
-    "{initContainers: [{name: storage-initializer, image: x}], volumes: [{name: dshm, emptyDir: {medium: Memory}}]}",
-    "{initContainers: [{name: istio-init, image: x}, {name: istio-proxy, restartPolicy: Always}, {name: x}]}",
+    "{initContainers: [{name: storage-initializer, image: x}], volumes: [{name: dshm, emptyDir: "
+    "{medium: Memory}}]}",
+    "{initContainers: [{name: istio-init, image: x}, {name: istio-proxy, restartPolicy: Always}, "
+    "{name: x}]}",
     "{initContainers: [{name: larder-payload, image: x}]}",
     "{volumes: [{name: larder-run, emptyDir: {}}]}",
     "{volumes: []}",
@@ -113,29 +121,39 @@ constexpr const char* kPools[] = {
     "{memory: {size: 1Gi}, chunkTokens: 512, backendRef: {name: b}}",
     "{memory: {size: 1Gi}, engine: {container: engine}}",
     "{memory: {size: 1Gi}, engine: {container: c1, flags: false}}",
-    "{memory: {size: 1Gi}, transfer: sidecar, runtimeClassName: nvidia, disk: {size: 1Gi, volume: ephemeral}}",
-    "{memory: {size: 1Gi}, injection: {userIds: Platform, payloadResources: {limits: {cpu: 1}}, annotations: {a: b}, labels: {a: "
+    "{memory: {size: 1Gi}, transfer: sidecar, runtimeClassName: nvidia, disk: {size: 1Gi, volume: "
+    "ephemeral}}",
+    "{memory: {size: 1Gi}, injection: {userIds: Platform, payloadResources: {limits: {cpu: 1}}, "
+    "annotations: {a: b}, labels: {a: "
     "b}}}",
-    "{memory: {size: 1Gi}, podSecurity: {runAsUser: 7}, resources: {limits: {cpu: 2}, requests: {cpu: 1}}}",
+    "{memory: {size: 1Gi}, podSecurity: {runAsUser: 7}, resources: {limits: {cpu: 2}, requests: "
+    "{cpu: 1}}}",
 };
 constexpr const char* kNamespaces[] = {
     "{metadata: {name: models}}",
     "{metadata: {name: models, labels: {larder.dev/pool: llama}}}",
     "{metadata: {name: models, annotations: {openshift.io/sa.scc.uid-range: 1000660000/10000}}}",
-    "{metadata: {annotations: {openshift.io/sa.scc.uid-range: 1000-1001, openshift.io/sa.scc.supplemental-groups: '5/2,9/1'}}}",
+    "{metadata: {annotations: {openshift.io/sa.scc.uid-range: 1000-1001, "
+    "openshift.io/sa.scc.supplemental-groups: '5/2,9/1'}}}",
 };
 constexpr const char* kLimitRanges[] = {
     "{metadata: {name: l}, spec: {limits: []}}",
-    "{metadata: {name: l}, spec: {limits: [{type: Container, min: {cpu: 200m, memory: 128Mi}, default: {cpu: 50m}}]}}",
-    "{metadata: {name: l}, spec: {limits: [{type: Container, max: {cpu: 50m, memory: 1Gi}, maxLimitRequestRatio: {cpu: 2}}]}}",
-    "{metadata: {name: l}, spec: {limits: [{type: Pod, max: {cpu: 20, memory: 70Gi}}, {type: Container, default: {gpu: 1}}]}}",
+    "{metadata: {name: l}, spec: {limits: [{type: Container, min: {cpu: 200m, memory: 128Mi}, "
+    "default: {cpu: 50m}}]}}",
+    "{metadata: {name: l}, spec: {limits: [{type: Container, max: {cpu: 50m, memory: 1Gi}, "
+    "maxLimitRequestRatio: {cpu: 2}}]}}",
+    "{metadata: {name: l}, spec: {limits: [{type: Pod, max: {cpu: 20, memory: 70Gi}}, {type: "
+    "Container, default: {gpu: 1}}]}}",
 };
 constexpr const char* kQuotas[] = {
     "{metadata: {name: q}}",
-    "{metadata: {name: q}, spec: {hard: {limits.cpu: 9}}, status: {hard: {limits.cpu: 9}, used: {limits.cpu: 0}}}",
-    "{metadata: {name: q}, spec: {hard: {memory: 2Gi}, scopes: [NotBestEffort]}, status: {hard: {memory: 2Gi}, used: {memory: "
+    "{metadata: {name: q}, spec: {hard: {limits.cpu: 9}}, status: {hard: {limits.cpu: 9}, used: "
+    "{limits.cpu: 0}}}",
+    "{metadata: {name: q}, spec: {hard: {memory: 2Gi}, scopes: [NotBestEffort]}, status: {hard: "
+    "{memory: 2Gi}, used: {memory: "
     "1Gi}}}",
-    "{metadata: {name: q}, spec: {hard: {requests.storage: 1Gi}}, status: {hard: {requests.storage: 1Gi}, used: "
+    "{metadata: {name: q}, spec: {hard: {requests.storage: 1Gi}}, status: {hard: "
+    "{requests.storage: 1Gi}, used: "
     "{requests.storage: 0}}}",
 };
 
@@ -143,7 +161,8 @@ constexpr const char* kQuotas[] = {
 const Object& read(const char* text) {
   static std::map<const char*, Object> known;
   const auto found = known.find(text);
-  return found != known.end() ? found->second : known.emplace(text, from_yaml(text).front()).first->second;
+  return found != known.end() ? found->second
+                              : known.emplace(text, from_yaml(text).front()).first->second;
 }
 
 }  // namespace
@@ -172,7 +191,8 @@ void RandomPods::fill_spec(Object& spec) {
     shape_ += '.';
   }
   for (const std::span<const char* const> texts :
-       {std::span<const char* const>(kSecurity), std::span<const char* const>(kInit), std::span<const char* const>(kHost)})
+       {std::span<const char* const>(kSecurity), std::span<const char* const>(kInit),
+        std::span<const char* const>(kHost)})
     spec.update(choose(texts));
 }
 
@@ -188,10 +208,11 @@ void RandomPods::choose_pool(InjectionCase& one) {
     return;
   }
   const Object spec = choose(kPools);
-  auto pool = api::parse_pool({{"apiVersion", "larder.dev/v1alpha1"},
-                               {"kind", "CachePool"},
-                               {"metadata", {{"name", "llama"}, {"namespace", "models"}, {"uid", "u"}}},
-                               {"spec", spec}});
+  auto pool =
+      api::parse_pool({{"apiVersion", "larder.dev/v1alpha1"},
+                       {"kind", "CachePool"},
+                       {"metadata", {{"name", "llama"}, {"namespace", "models"}, {"uid", "u"}}},
+                       {"spec", spec}});
   if (pool.ok()) one.pool = *pool;
   one.defaults.native_sidecars = !one_in(8);
   shape_ += one.defaults.native_sidecars ? 'n' : 'o';
@@ -200,7 +221,9 @@ void RandomPods::choose_pool(InjectionCase& one) {
 void RandomPods::choose_namespace(InjectionCase& one) {
   if (!one_in(3)) return;
   one.by_pod = !one_in(4);
-  const auto kept = [this](std::span<const char* const> texts) { return std::make_shared<const Object>(choose(texts)); };
+  const auto kept = [this](std::span<const char* const> texts) {
+    return std::make_shared<const Object>(choose(texts));
+  };
   one.surroundings = {kept(kNamespaces), {kept(kLimitRanges)}, {kept(kQuotas)}};
   if (!one_in(6)) return;
   Object odd = *one.surroundings.quotas[0];

@@ -18,7 +18,8 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 }
 
 TEST(RandomPods, KeepEveryPromise) {
-  const std::uint64_t count = setting("LARDER_TEST_PODS", 10'000), seed = setting("LARDER_TEST_SEED", 20261122);
+  const std::uint64_t count = setting("LARDER_TEST_PODS", 10'000),
+                      seed = setting("LARDER_TEST_SEED", 20261122);
   RandomPods pods(seed);
   std::set<std::string> shapes;
   std::uint64_t injected = 0, damaged = 0;
@@ -30,8 +31,8 @@ TEST(RandomPods, KeepEveryPromise) {
     ASSERT_EQ(broken, "") << "seed " << seed << ", pod " << at << ":\n" << pod.one.pod.dump(1);
     if (pod.one.inject().refused.empty()) ++injected;
   }
-  std::cout << "seed " << seed << ": " << count << " pods of " << shapes.size() << " shapes, " << damaged << " damaged, "
-            << injected << " injected\n";
+  std::cout << "seed " << seed << ": " << count << " pods of " << shapes.size() << " shapes, "
+            << damaged << " damaged, " << injected << " injected\n";
   EXPECT_GE(shapes.size(), std::min<std::uint64_t>(200, count));
   EXPECT_GE(injected, count / 20);
 }

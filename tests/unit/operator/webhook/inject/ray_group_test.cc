@@ -19,23 +19,27 @@ std::string refused(const char* container, const char* metadata = "{}") {
 
 // covers F-240
 TEST(RayGroup, IsLeftAloneByItsCommands) {
-  for (const char* container :
-       {R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh leader --ray_cluster_size=$(LWS_GROUP_SIZE); vllm serve m"]})Y",
-        R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh worker --ray_address=$(LWS_LEADER_ADDRESS)"]})Y",
-        R"Y({command: [bash, -c, "ray start --head --port=6379; vllm serve m --pipeline-parallel-size 2"]})Y",
-        R"Y({command: [bash, -c, "exec /usr/local/bin/ray start --address=x:6379 --block"]})Y",
-        R"Y({command: [ray, start, --block, --address=x]})Y", R"Y({image: "vllm/vllm-openai:1", args: [ray, start, --block]})Y",
-        R"Y({command: [bash, -c, "ulimit -n 65536; $KUBERAY_GEN_RAY_START_CMD; vllm serve m"]})Y",
-        R"Y({command: [bash, -c, "ray symmetric-run --address x -- vllm serve m"]})Y",
-        R"Y({command: [vllm, serve, m, --distributed-executor-backend, ray]})Y",
-        R"Y({command: [vllm, serve, m, --distributed_executor_backend=ray]})Y",
-        R"Y({command: [vllm, serve, m, --distributed-exec, ray]})Y",
-        R"Y({command: [vllm, serve, m, --data-parallel-backend=ray]})Y", R"Y({command: [vllm, serve, m, -dpb, ray]})Y",
-        R"Y({command: [bash, -c, "vllm serve m --distributed-executor-backend \"ray\""]})Y",
-        R"Y({command: [bash, -c, "vllm serve m $X"], env: [{name: X, value: --distributed-executor-backend ray}]})Y",
-        R"Y({command: [vllm, serve, m], env: [{name: RAY_ADDRESS, value: "x:6379"}]})Y",
-        R"Y({command: [bash, -c, "A=(m --distributed-executor-backend=ray); vllm serve \"${A[@]}\""]})Y"})
-    EXPECT_NE(refused(container).find(kWords), std::string::npos) << container << ": " << refused(container);
+  for (
+      const char* container :
+      {R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh leader --ray_cluster_size=$(LWS_GROUP_SIZE); vllm serve m"]})Y",
+       R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh worker --ray_address=$(LWS_LEADER_ADDRESS)"]})Y",
+       R"Y({command: [bash, -c, "ray start --head --port=6379; vllm serve m --pipeline-parallel-size 2"]})Y",
+       R"Y({command: [bash, -c, "exec /usr/local/bin/ray start --address=x:6379 --block"]})Y",
+       R"Y({command: [ray, start, --block, --address=x]})Y",
+       R"Y({image: "vllm/vllm-openai:1", args: [ray, start, --block]})Y",
+       R"Y({command: [bash, -c, "ulimit -n 65536; $KUBERAY_GEN_RAY_START_CMD; vllm serve m"]})Y",
+       R"Y({command: [bash, -c, "ray symmetric-run --address x -- vllm serve m"]})Y",
+       R"Y({command: [vllm, serve, m, --distributed-executor-backend, ray]})Y",
+       R"Y({command: [vllm, serve, m, --distributed_executor_backend=ray]})Y",
+       R"Y({command: [vllm, serve, m, --distributed-exec, ray]})Y",
+       R"Y({command: [vllm, serve, m, --data-parallel-backend=ray]})Y",
+       R"Y({command: [vllm, serve, m, -dpb, ray]})Y",
+       R"Y({command: [bash, -c, "vllm serve m --distributed-executor-backend \"ray\""]})Y",
+       R"Y({command: [bash, -c, "vllm serve m $X"], env: [{name: X, value: --distributed-executor-backend ray}]})Y",
+       R"Y({command: [vllm, serve, m], env: [{name: RAY_ADDRESS, value: "x:6379"}]})Y",
+       R"Y({command: [bash, -c, "A=(m --distributed-executor-backend=ray); vllm serve \"${A[@]}\""]})Y"})
+    EXPECT_NE(refused(container).find(kWords), std::string::npos)
+        << container << ": " << refused(container);
 }
 
 // covers F-240
@@ -43,9 +47,11 @@ TEST(RayGroup, IsLeftAloneByItsLabels) {
   const char* engine = "{command: [vllm, serve, m]}";
   const char* worker = "{command: [sleep, infinity]}";
   for (const char* metadata :
-       {"{labels: {ray.io/cluster: c, ray.io/node-type: head}}", "{labels: {ray.io/is-ray-node: 'yes'}}",
-        "{annotations: {ray.io/ft-enabled: 'false'}}", "{labels: {leaderworkerset.sigs.k8s.io/name: l}}",
-        "{labels: {leaderworkerset.sigs.k8s.io/worker-index: '1'}, annotations: {leaderworkerset.sigs.k8s.io/size: '2'}}"}) {
+       {"{labels: {ray.io/cluster: c, ray.io/node-type: head}}",
+        "{labels: {ray.io/is-ray-node: 'yes'}}", "{annotations: {ray.io/ft-enabled: 'false'}}",
+        "{labels: {leaderworkerset.sigs.k8s.io/name: l}}",
+        "{labels: {leaderworkerset.sigs.k8s.io/worker-index: '1'}, annotations: "
+        "{leaderworkerset.sigs.k8s.io/size: '2'}}"}) {
     EXPECT_NE(refused(engine, metadata).find(kWords), std::string::npos) << metadata;
     EXPECT_EQ(refused(engine, metadata), refused(worker, metadata)) << "one group, one reason";
   }
@@ -53,22 +59,30 @@ TEST(RayGroup, IsLeftAloneByItsLabels) {
 
 // covers F-240
 TEST(RayGroup, OfSeveralPodsWithoutRayIsServed) {
-  const char* group = "{labels: {leaderworkerset.sigs.k8s.io/name: l}, annotations: {leaderworkerset.sigs.k8s.io/size: '2'}}";
+  const char* group =
+      "{labels: {leaderworkerset.sigs.k8s.io/name: l}, annotations: "
+      "{leaderworkerset.sigs.k8s.io/size: '2'}}";
   for (const char* container :
        {"{command: [vllm, serve, m, --headless, --data-parallel-size, '2']}",
-        "{command: [vllm, serve, m, --nnodes, '2', --node-rank, '0', --master-addr, $(LWS_LEADER_ADDRESS)]}",
-        "{command: [bash, -c, 'vllm serve m --data_parallel_address $(LWS_LEADER_ADDRESS) --data-parallel-size-local 8']}"})
+        "{command: [vllm, serve, m, --nnodes, '2', --node-rank, '0', --master-addr, "
+        "$(LWS_LEADER_ADDRESS)]}",
+        "{command: [bash, -c, 'vllm serve m --data_parallel_address $(LWS_LEADER_ADDRESS) "
+        "--data-parallel-size-local 8']}"})
     EXPECT_EQ(refused(container, group), "") << container;
-  const char* alone = "{labels: {leaderworkerset.sigs.k8s.io/name: l}, annotations: {leaderworkerset.sigs.k8s.io/size: '1'}}";
+  const char* alone =
+      "{labels: {leaderworkerset.sigs.k8s.io/name: l}, annotations: "
+      "{leaderworkerset.sigs.k8s.io/size: '1'}}";
   EXPECT_EQ(refused("{command: [vllm, serve, m]}", alone), "") << "a group of one pod";
 }
 
 // covers F-240
 TEST(RayGroup, IsNotSeenWhereRayIsNot) {
-  for (const char* container : {"{command: [vllm, serve, m, --distributed-executor-backend, mp]}",
-                                "{command: [vllm, serve, m, --served-model-name, ray]}", "{command: [vllm, serve, array/start]}",
-                                "{command: [bash, -c, \"# ray start is done elsewhere\\nvllm serve m\"]}",
-                                "{command: [bash, -c, 'echo gray start; vllm serve m']}"})
+  for (const char* container :
+       {"{command: [vllm, serve, m, --distributed-executor-backend, mp]}",
+        "{command: [vllm, serve, m, --served-model-name, ray]}",
+        "{command: [vllm, serve, array/start]}",
+        "{command: [bash, -c, \"# ray start is done elsewhere\\nvllm serve m\"]}",
+        "{command: [bash, -c, 'echo gray start; vllm serve m']}"})
     EXPECT_EQ(refused(container), "") << container;
 }
 

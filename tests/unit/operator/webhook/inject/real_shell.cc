@@ -29,7 +29,8 @@ std::string expanded(const std::string& text, const std::map<std::string, std::s
       out += text[at];
     } else if (text[at + 1] == '$') {
       out += '$', ++at;
-    } else if (const std::size_t end = text.find(')', at); text[at + 1] == '(' && end != std::string::npos) {
+    } else if (const std::size_t end = text.find(')', at);
+               text[at + 1] == '(' && end != std::string::npos) {
       const std::string name = text.substr(at + 2, end - at - 2);
       const auto found = variables.find(name);
       out += found == variables.end() ? text.substr(at, end + 1 - at) : found->second;
@@ -41,7 +42,8 @@ std::string expanded(const std::string& text, const std::map<std::string, std::s
   return out;
 }
 
-std::map<std::string, std::string> environment_of(const Object& container, const std::map<std::string, std::string>& image) {
+std::map<std::string, std::string> environment_of(const Object& container,
+                                                  const std::map<std::string, std::string>& image) {
   std::map<std::string, std::string> own;
   for (const Object& variable : api::at(container, "env"))
     own[api::text_at(variable, "name")] = expanded(api::text_at(variable, "value"), own);
@@ -86,15 +88,18 @@ RealShell::~RealShell() {
   fs::remove_all(folder_);
 }
 
-std::vector<EngineStart> RealShell::run(const Object& container, const std::vector<std::string>& entrypoint,
+std::vector<EngineStart> RealShell::run(const Object& container,
+                                        const std::vector<std::string>& entrypoint,
                                         const std::map<std::string, std::string>& image) {
   const std::string starts = folder_ + "/starts";
   fs::remove(starts);
   auto variables = environment_of(container, image);
   std::vector<std::string> argv;
-  for (const Object& word : api::at(container, "command")) argv.push_back(expanded(word.get<std::string>(), variables));
+  for (const Object& word : api::at(container, "command"))
+    argv.push_back(expanded(word.get<std::string>(), variables));
   if (argv.empty()) argv = entrypoint;
-  for (const Object& word : api::at(container, "args")) argv.push_back(expanded(word.get<std::string>(), variables));
+  for (const Object& word : api::at(container, "args"))
+    argv.push_back(expanded(word.get<std::string>(), variables));
   variables["PATH"] = folder_ + ":/usr/bin:/bin";
   variables["LARDER_TEST_STARTS"] = starts;
   const pid_t child = ::fork();

@@ -24,7 +24,8 @@ class RealShell {
 
   // All engines that the container starts, in order. `entrypoint`: the image's start for a pod
   // without a command. `image`: variables that the image sets.
-  std::vector<EngineStart> run(const api::Object& container, const std::vector<std::string>& entrypoint = {"vllm", "serve"},
+  std::vector<EngineStart> run(const api::Object& container,
+                               const std::vector<std::string>& entrypoint = {"vllm", "serve"},
                                const std::map<std::string, std::string>& image = {});
   bool ended_well() const { return status_ == 0; }
 

@@ -15,28 +15,34 @@ Commands commands_in(std::string_view script) {
   Commands all;
   for (const ShellCommand& command : *read) {
     all.emplace_back();
-    for (const ShellWord& word : command.words) all.back().push_back(word.literal().value_or("?") + (word.many ? "*" : ""));
+    for (const ShellWord& word : command.words)
+      all.back().push_back(word.literal().value_or("?") + (word.many ? "*" : ""));
   }
   return all;
 }
 
 TEST(ShellReader, SplitsCommands) {
-  EXPECT_EQ(commands_in("a b; c && d||e |f & g\nh"), (Commands{{"a", "b"}, {"c"}, {"d"}, {"e"}, {"f"}, {"g"}, {"h"}}));
+  EXPECT_EQ(commands_in("a b; c && d||e |f & g\nh"),
+            (Commands{{"a", "b"}, {"c"}, {"d"}, {"e"}, {"f"}, {"g"}, {"h"}}));
   EXPECT_EQ(commands_in("if a; then b; else c; fi"), (Commands{{"a"}, {"b"}, {"c"}}));
   EXPECT_EQ(commands_in("while ! a; do { b; }; done"), (Commands{{"a"}, {"b"}}));
-  EXPECT_EQ(commands_in("echo then fi"), (Commands{{"echo", "then", "fi"}})) << "reserved only where a command begins";
+  EXPECT_EQ(commands_in("echo then fi"), (Commands{{"echo", "then", "fi"}}))
+      << "reserved only where a command begins";
   EXPECT_EQ(commands_in("'if' a"), (Commands{{"if", "a"}}));
 }
 
 TEST(ShellReader, TakesQuotesAway) {
-  EXPECT_EQ(commands_in(R"(a 'b c' "d e" f\ g h'i'"j" '')"), (Commands{{"a", "b c", "d e", "f g", "hij", ""}}));
+  EXPECT_EQ(commands_in(R"(a 'b c' "d e" f\ g h'i'"j" '')"),
+            (Commands{{"a", "b c", "d e", "f g", "hij", ""}}));
   EXPECT_EQ(commands_in(R"("a\"b\\c\d" 'e\f')"), (Commands{{"a\"b\\c\\d", "e\\f"}}));
   EXPECT_EQ(commands_in("a \\\n b\\\nc"), (Commands{{"a", "bc"}}));
 }
 
 TEST(ShellReader, KnowsWhatItCannotKnow) {
-  EXPECT_EQ(commands_in(R"X($a ${b:-"x y"} $(c "d)" ')') `e` $1x)X"), (Commands{{"?*", "?*", "?*", "?*", "?*"}}));
-  EXPECT_EQ(commands_in(R"X("$a" "${b}" "$(c)" "$@" "${x[@]}")X"), (Commands{{"?", "?", "?", "?*", "?*"}}));
+  EXPECT_EQ(commands_in(R"X($a ${b:-"x y"} $(c "d)" ')') `e` $1x)X"),
+            (Commands{{"?*", "?*", "?*", "?*", "?*"}}));
+  EXPECT_EQ(commands_in(R"X("$a" "${b}" "$(c)" "$@" "${x[@]}")X"),
+            (Commands{{"?", "?", "?", "?*", "?*"}}));
   EXPECT_EQ(commands_in(R"X(a$ "$" $'x\'y')X"), (Commands{{"a$", "$", "?"}}));
   EXPECT_EQ(commands_in(R"X("${a:-it's}" b)X"), (Commands{{"?", "b"}}));
 }
@@ -98,12 +104,14 @@ TEST(ShellReader, KnowsWhatIsRunForCertain) {
 
 TEST(ShellReader, RefusesWhatNoShellReads) {
   for (const char* script : {"a 'b", "a \"b", "a $(b", "a ${b", "a `b"})
-    EXPECT_THAT(commands_in(script), testing::ElementsAre(testing::ElementsAre("refused", testing::HasSubstr("closed"))))
+    EXPECT_THAT(commands_in(script),
+                testing::ElementsAre(testing::ElementsAre("refused", testing::HasSubstr("closed"))))
         << script;
 }
 
 TEST(ShellReader, HasBounds) {
-  EXPECT_EQ(read_shell(shell_text(std::string(kMostShellText + 1, 'a'))).status().code(), Code::kOutOfRange);
+  EXPECT_EQ(read_shell(shell_text(std::string(kMostShellText + 1, 'a'))).status().code(),
+            Code::kOutOfRange);
   std::string deep;
   for (int depth = 0; depth < 100'000; ++depth) deep += "$(";
   EXPECT_EQ(read_shell(shell_text(deep)).status().code(), Code::kOutOfRange);

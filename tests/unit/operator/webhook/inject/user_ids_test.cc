@@ -16,7 +16,8 @@ InjectionCase on_openshift(const std::string& users, const std::string& groups =
   InjectionCase one = container_case("{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m]}");
   Object annotations = {{"openshift.io/sa.scc.uid-range", users}};
   if (!groups.empty()) annotations["openshift.io/sa.scc.supplemental-groups"] = groups;
-  one.surroundings.ns = std::make_shared<const Object>(Object{{"metadata", {{"annotations", annotations}}}});
+  one.surroundings.ns =
+      std::make_shared<const Object>(Object{{"metadata", {{"annotations", annotations}}}});
   return one;
 }
 
@@ -62,7 +63,8 @@ TEST(UserIds, NoContainerOfThePodHasLarderds) {
   one.pod["spec"]["securityContext"]["runAsUser"] = 1002;
   EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 1001);
   one.pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 1001;
-  EXPECT_THAT(one.inject().refused, HasSubstr("no user id is left for larderd, and the namespace allows 1000 to 1002"));
+  EXPECT_THAT(one.inject().refused,
+              HasSubstr("no user id is left for larderd, and the namespace allows 1000 to 1002"));
   EXPECT_EQ(one.inject().kind, webhook::Refusal::kNamespace);
 }
 
@@ -83,8 +85,11 @@ TEST(UserIds, OfThePoolWinInsideTheRangeAndAreNamedOutsideOfIt) {
 }
 
 TEST(UserIds, AnAnnotationThatIsNoRangeDecidesNothing) {
-  for (const std::string range : {"", "1000", "a/b", "1000/", "/10", "5-1", "1000/0", "99999999999/10", "-5/10", "1000/10/10"})
-    EXPECT_EQ(security_of(injected(on_openshift(range)), api::kSidecarContainer)["runAsUser"], api::kUser) << range;
+  for (const std::string range : {"", "1000", "a/b", "1000/", "/10", "5-1", "1000/0",
+                                  "99999999999/10", "-5/10", "1000/10/10"})
+    EXPECT_EQ(security_of(injected(on_openshift(range)), api::kSidecarContainer)["runAsUser"],
+              api::kUser)
+        << range;
 }
 
 TEST(UserIds, OfThePlatformAreLeftOut) {
@@ -102,7 +107,8 @@ TEST(UserIds, OfThePlatformAreLeftOut) {
   one.pool->spec.pod_security = {{"runAsUser", 7}};
   EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 7);
   one.pool->spec.placement = api::Placement::kNode;
-  EXPECT_EQ(injected(one)["spec"]["securityContext"]["supplementalGroups"].size(), 1U) << "larderd's, which is in another pod";
+  EXPECT_EQ(injected(one)["spec"]["securityContext"]["supplementalGroups"].size(), 1U)
+      << "larderd's, which is in another pod";
 }
 
 }  // namespace

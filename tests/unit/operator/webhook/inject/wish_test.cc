@@ -10,7 +10,8 @@ namespace {
 using api::Object;
 
 Surroundings::Kept asking(const char* pool) {
-  return std::make_shared<const Object>(Object{{"metadata", {{"name", "models"}, {"labels", {{"larder.dev/pool", pool}}}}}});
+  return std::make_shared<const Object>(
+      Object{{"metadata", {{"name", "models"}, {"labels", {{"larder.dev/pool", pool}}}}}});
 }
 
 Object pod_with(const Object& annotations) {
@@ -30,18 +31,21 @@ TEST(Wish, OfThePodComesBeforeThatOfItsNamespace) {
 
 TEST(Wish, IsNoneWhereNeitherAsksOrThePodDeclines) {
   EXPECT_FALSE(wish_of(pod_with(Object::object()), nullptr));
-  EXPECT_FALSE(wish_of(pod_with(nullptr), std::make_shared<const Object>(Object{{"metadata", {{"labels", 7}}}})));
+  EXPECT_FALSE(wish_of(pod_with(nullptr),
+                       std::make_shared<const Object>(Object{{"metadata", {{"labels", 7}}}})));
   EXPECT_FALSE(wish_of(pod_with(Object::object()), asking("")));
   EXPECT_FALSE(wish_of(pod_with({{"larder.dev/inject", "false"}}), asking("all")));
-  EXPECT_FALSE(wish_of(pod_with({{"larder.dev/inject", "false"}, {"larder.dev/pool", "own"}}), asking("all")));
+  EXPECT_FALSE(wish_of(pod_with({{"larder.dev/inject", "false"}, {"larder.dev/pool", "own"}}),
+                       asking("all")));
   EXPECT_TRUE(wish_of(pod_with({{"larder.dev/inject", "true"}}), asking("all")));
 }
 
 // Of a namespace that asks: a pod of vLLM gets the reason for any obstacle; any other pod is not
 // touched.
 TEST(NamespaceAsks, OnlyPodsOfVllmAreTouched) {
-  for (const char* container : {"{image: nginx, command: [sleep, '1']}", "{image: redis}", "{image: busybox, args: [server]}",
-                                "{command: [python3, -m, other], image: other}"}) {
+  for (const char* container :
+       {"{image: nginx, command: [sleep, '1']}", "{image: redis}",
+        "{image: busybox, args: [server]}", "{command: [python3, -m, other], image: other}"}) {
     test::InjectionCase one = test::container_case(container);
     one.by_pod = false;
     for (const bool has_pool : {true, false}) {
@@ -52,7 +56,8 @@ TEST(NamespaceAsks, OnlyPodsOfVllmAreTouched) {
       EXPECT_NE(injection.passed_by, "") << container;
     }
   }
-  test::InjectionCase vllm = test::container_case("{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m]}");
+  test::InjectionCase vllm =
+      test::container_case("{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m]}");
   vllm.by_pod = false;
   EXPECT_EQ(vllm.inject().refused, "");
   EXPECT_FALSE(vllm.inject().patch.empty());
@@ -62,7 +67,8 @@ TEST(NamespaceAsks, OnlyPodsOfVllmAreTouched) {
 
 // A flag of vLLM's would end any other program in a container of that name.
 TEST(NamespaceAsks, ANameThatThePoolGivesTheEnginesContainerMakesNoEngine) {
-  for (const char* container : {"{image: prom/prometheus, args: [--config.file=/etc/p.yml]}", "{image: nginx, command: [nginx]}"})
+  for (const char* container : {"{image: prom/prometheus, args: [--config.file=/etc/p.yml]}",
+                                "{image: nginx, command: [nginx]}"})
     for (const bool flags : {true, false}) {
       test::InjectionCase one = test::container_case(container);
       one.pool->spec.engine.container = "engine";
@@ -71,7 +77,8 @@ TEST(NamespaceAsks, ANameThatThePoolGivesTheEnginesContainerMakesNoEngine) {
       EXPECT_EQ(one.inject().patch, Object::array()) << container;
       EXPECT_NE(one.inject().passed_by, "") << container;
     }
-  test::InjectionCase vllm = test::container_case("{image: 'vllm/vllm-openai:v1', args: [--model, m]}");
+  test::InjectionCase vllm =
+      test::container_case("{image: 'vllm/vllm-openai:v1', args: [--model, m]}");
   vllm.pool->spec.engine.container = "engine";
   vllm.by_pod = false;
   EXPECT_EQ(vllm.inject().refused, "");
