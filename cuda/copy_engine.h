@@ -162,7 +162,8 @@ const CopyEngine& host_copy_engine();
 // The engines that a client may choose from. `host` has static lifetime.
 struct CopyEngines {
   using MakeDevice = Result<std::unique_ptr<CopyEngine>> (*)(const void* page, Log log);
-  // NOLINTNEXTLINE(google-explicit-constructor): most clients want the product's engine of a device.
+  // Implicit: most clients want the product's engine of a device.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   CopyEngines(const CopyEngine& host_engine, MakeDevice device_engine = device_copy_engine)
       : host(host_engine), device(device_engine) {}
 

@@ -50,9 +50,9 @@ Status CopyLanes::copy(Direction direction, const CopyList& copies, BatchUse& ba
   return batch.bytes.empty() ? Status() : copy_batch(direction, batch, batches, behind);
 }
 
-// The mutex is held for a batch, so that the batches of several threads may alternate. A wait for an
-// event covers the latest recording before the wait, and the event of the batch that must have ended
-// is recorded anew only by a later batch.
+// The mutex is held for a batch, so that the batches of several threads may alternate. A wait for
+// an event covers the latest recording before the wait, and the event of the batch that must have
+// ended is recorded anew only by a later batch.
 Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& batches,
                              Handle behind) {
   Lane& lane = lanes_[static_cast<std::size_t>(direction)];

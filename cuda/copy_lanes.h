@@ -24,9 +24,9 @@ namespace larder::copy::cuda {
 class CopyLanes {
  public:
   // Bytes of one batch, and the most that are ready in one direction. A piece across a border is
-  // divided. Measured on an H100 (docs/performance/notes/2026-11.md): each wait for the batch before
-  // costs 7 us of the link. 16 MiB copy 2% faster and slow a decoding model by half as much again;
-  // two batches of 4 MiB at once copy slower and slow the model more.
+  // divided. Measured on an H100 (docs/performance/notes/2026-11.md): each wait for the batch
+  // before costs 7 us of the link. 16 MiB copy 2% faster and slow a decoding model by half as much
+  // again; two batches of 4 MiB at once copy slower and slow the model more.
   static constexpr std::uint64_t kBatchBytes = 8 << 20;
 
   static Result<std::unique_ptr<CopyLanes>> make(ContextPtr context);
@@ -35,8 +35,8 @@ class CopyLanes {
   CopyLanes& operator=(const CopyLanes&) = delete;
 
   // Queues all copies. Later work on the stream `behind` comes after them. After a failure the
-  // copies that no work on `behind` waits for have ended. REQUIRES: the copies need not wait for the
-  // engine's work.
+  // copies that no work on `behind` waits for have ended. REQUIRES: the copies need not wait for
+  // the engine's work.
   Status copy(Direction direction, const CopyList& copies, BatchUse& batches, Handle behind);
 
  private:

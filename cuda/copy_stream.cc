@@ -49,7 +49,8 @@ Status CopyStream::copy(Direction direction, CopyList& list) {
                                 : copy_lanes_->copy(direction, list, batches_, queue());
 }
 
-// All chunks of one request share one fence. A fence that one copy has waited for is reached for all.
+// All chunks of one request share one fence. A fence that one copy has waited for is reached for
+// all.
 Status CopyStream::await_fence() {
   const Fence* const behind = std::exchange(behind_, nullptr);
   return behind == nullptr ? Status() : behind->wait();

@@ -1,5 +1,5 @@
-// CopyStream: a CUDA stream that waits for the copies and kernels of one call, with the pinned memory
-// of the call. CopyStreams: the pool of streams.
+// CopyStream: a CUDA stream that waits for the copies and kernels of one call, with the pinned
+// memory of the call. CopyStreams: the pool of streams.
 //
 // One thread at a time owns a stream. REQUIRES of all functions: the context of the stream is
 // current. finish() returns after all queued work has ended, also on failure. A stream goes back to

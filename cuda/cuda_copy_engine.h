@@ -6,8 +6,8 @@
 // `kernel` uses a few multiprocessors and digests on the way. Only small pieces may go by kernels,
 // as measured when the engine is made (strategy_table.h).
 //
-// Each call waits for its fence on the host, queues its work, and returns when all work is done. All
-// copies by the device's copy engines share the lanes of copy_lanes.h, and all kernels those of
+// Each call waits for its fence on the host, queues its work, and returns when all work is done.
+// All copies by the device's copy engines share the lanes of copy_lanes.h, and all kernels those of
 // kernel_lanes.h.
 //
 // Thread-safe. A CUDA error ends all copies of this engine for good, with one line in the log;
@@ -73,8 +73,8 @@ class CudaCopyEngine final : public CopyEngine {
                                           int file = -1) const override;
 
   // Bytes that one call of load_parts() queues at once: one run of copies (in batches, see
-  // CopyLanes), one run of digests, and a wait for each. Beyond this size the cost of another wait is
-  // negligible.
+  // CopyLanes), one run of digests, and a wait for each. Beyond this size the cost of another wait
+  // is negligible.
   static constexpr std::uint64_t kJoinedBytes = 32 << 20;
   // Bytes that one kernel moves; one piece may be larger. A kernel of the model that needs every
   // multiprocessor waits for at most one launch. A kernel moves at the rate of the link.

@@ -61,8 +61,8 @@ void CudaCopyEngine::choose_strategies() {
 // Measures whole copies, digests included, by as many threads as an engine has. The copies use
 // memory of their own and never touch the engine's pages. They also use streams of their own,
 // without the order of CopyLanes: the rate is that of the way alone, and no copy of the engine
-// stands behind a measurement that takes too long. The result is a steady rate: the time of a single
-// copy would mainly show its waits.
+// stands behind a measurement that takes too long. The result is a steady rate: the time of a
+// single copy would mainly show its waits.
 Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) const {
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return scope.status();

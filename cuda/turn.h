@@ -1,9 +1,9 @@
 // Turn: the right of one process on a node to register memory now. Two locks make a turn, because
-// neither file is common to all processes of a node. The kernel releases both when the process dies,
-// the lock on the library when its forked children without an exec have died too.
-// - flock() on the file of NVIDIA's library. Containers get this file from the node, so pods without
-//   any other common file share the lock. An image with a library of its own (CUDA's forward
-//   compatibility) has its own lock.
+// neither file is common to all processes of a node. The kernel releases both when the process
+// dies, the lock on the library when its forked children without an exec have died too.
+// - flock() on the file of NVIDIA's library. Containers get this file from the node, so pods
+//   without any other common file share the lock. An image with a library of its own (CUDA's
+//   forward compatibility) has its own lock.
 // - A record lock on the first byte of the arena's file, which every process with the arena has
 //   open.
 //
@@ -22,15 +22,16 @@ namespace larder::copy::cuda {
 
 class Turn {
  public:
-  // `arena` stays open; -1: no other process has the arena. A library that cannot be opened gives no
-  // lock.
+  // `arena` stays open; -1: no other process has the arena. A library that cannot be opened gives
+  // no lock.
   Turn(int arena, const std::string& library)
       : arena_(arena), library_(::open(library.c_str(), O_RDONLY | O_CLOEXEC)) {}
   ~Turn() { give_back(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // False: another process has the turn. A file system without locks gives the turn to every process.
+  // False: another process has the turn. A file system without locks gives the turn to every
+  // process.
   bool take() {
     taken_ = ::flock(library_.get(), LOCK_EX | LOCK_NB) == 0;
     if (!taken_ && errno == EWOULDBLOCK) return false;

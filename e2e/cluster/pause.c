@@ -15,7 +15,8 @@ static void reap(int number) {
 }
 
 int main(void) {
-  struct sigaction ending = {.sa_handler = end}, reaping = {.sa_handler = reap, .sa_flags = SA_NOCLDSTOP};
+  struct sigaction ending = {.sa_handler = end};
+  struct sigaction reaping = {.sa_handler = reap, .sa_flags = SA_NOCLDSTOP};
   sigaction(SIGINT, &ending, 0);
   sigaction(SIGTERM, &ending, 0);
   sigaction(SIGCHLD, &reaping, 0);

@@ -11,19 +11,19 @@ inline constexpr std::string_view kFieldManager = "larder-operator";
 
 // Annotations of pods.
 inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";  // written by the user
-inline constexpr std::string_view kInjectAnnotation =
-    "larder.dev/inject";  // "false": no cache for the pod
+// "false": no cache for the pod
+inline constexpr std::string_view kInjectAnnotation = "larder.dev/inject";
 inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";  // VERSION/POOL
-inline constexpr std::string_view kNotInjectedAnnotation =
-    "larder.dev/not-injected";  // reason and remedy
-inline constexpr std::string_view kNoticeAnnotation =
-    "larder.dev/notice";  // a missing feature and the remedy
-inline constexpr std::string_view kConfigAnnotation =
-    "larder.dev/config";  // larderd's configuration: YAML, read through the downward API
-inline constexpr std::string_view kRestartAnnotation =
-    "larder.dev/restart-hash";  // desired::restart_hash()
-// Names of volumes, with commas between them. The cluster-autoscaler moves a pod with an emptyDir only
-// if all of the pod's emptyDirs stand here.
+// Reason and remedy.
+inline constexpr std::string_view kNotInjectedAnnotation = "larder.dev/not-injected";
+// A missing feature and the remedy.
+inline constexpr std::string_view kNoticeAnnotation = "larder.dev/notice";
+// larderd's configuration: YAML, read through the downward API
+inline constexpr std::string_view kConfigAnnotation = "larder.dev/config";
+// Desired::restart_hash().
+inline constexpr std::string_view kRestartAnnotation = "larder.dev/restart-hash";
+// Names of volumes, with commas between them. The cluster-autoscaler moves a pod with an emptyDir
+// only if all of the pod's emptyDirs stand here.
 inline constexpr std::string_view kMovableVolumesAnnotation =
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
 
@@ -32,34 +32,34 @@ inline constexpr std::string_view kMovableVolumesAnnotation =
 inline constexpr std::string_view kMemoryFinalizer = "larder.dev/free-memory";
 
 // Labels of the operator's objects.
-inline constexpr std::string_view kManagedByLabel =
-    "app.kubernetes.io/managed-by";  // = kFieldManager
-inline constexpr std::string_view kPoolLabel =
-    "larder.dev/pool";  // on a Namespace: the pool of its engines
+// = kFieldManager
+inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-by";
+// On a Namespace: the pool of its engines.
+inline constexpr std::string_view kPoolLabel = "larder.dev/pool";
 inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
 
 // Parts of an injected pod. All names begin with "larder".
 inline constexpr std::string_view kSidecarContainer = "larder";  // larderd: a native sidecar
-inline constexpr std::string_view kPayloadContainer =
-    "larder-payload";  // init container: copies the shim
+// Init container: copies the shim.
+inline constexpr std::string_view kPayloadContainer = "larder-payload";
 inline constexpr std::string_view kFoldersContainer = "larder-folders";  // init container of a node
-inline constexpr std::string_view kRunVolume =
-    "larder-run";  // /run/larder: sockets; larderd and the engine
-inline constexpr std::string_view kMemoryVolume =
-    "larder-memory";  // /dev/larder: arena, index, locks; only larderd
+// /run/larder: sockets; larderd and the engine
+inline constexpr std::string_view kRunVolume = "larder-run";
+// /dev/larder: arena, index, locks; only larderd
+inline constexpr std::string_view kMemoryVolume = "larder-memory";
 inline constexpr std::string_view kHugepagesVolume = "larder-hugepages";  // /dev/larder-huge
-inline constexpr std::string_view kPayloadVolume =
-    "larder-payload";  // /larder: the Python package with liblarder.so
+// /larder: the Python package with liblarder.so
+inline constexpr std::string_view kPayloadVolume = "larder-payload";
 inline constexpr std::string_view kConfigVolume = "larder-config";  // /etc/larder/larder.yaml
 inline constexpr std::string_view kDiskVolume = "larder-disk";      // /var/lib/larder
-inline constexpr std::string_view kAuthVolume =
-    "larder-backend-auth";  // /etc/larder-auth: passwords
+// /etc/larder-auth: passwords
+inline constexpr std::string_view kAuthVolume = "larder-backend-auth";
 inline constexpr std::string_view kTlsVolume =
     "larder-backend-tls";                  // /etc/larder-tls: ca.crt, tls.crt, tls.key
 inline constexpr int kMetricsPort = 9464;  // larderd: /metrics, /healthz, /readyz, /v1/status
 
-inline constexpr int kSupervisorPort =
-    9465;  // the supervisor of an engine's pod: the operator asks /v1/supervisor, probes use the socket
+// The supervisor of an engine's pod: the operator asks /v1/supervisor, probes use the socket.
+inline constexpr int kSupervisorPort = 9465;
 
 // User and group of larderd in an engine's pod, and of a managed server. Sockets have mode 0660 and
 // larderd's group, so that an engine of any uid with this group may attach.

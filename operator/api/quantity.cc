@@ -33,8 +33,8 @@ constexpr std::array<Suffix, 15> kSuffixes{{{"", 0, 0},
 constexpr Suffix kExbi{"Ei", 60, 0};
 constexpr int kMostDigits = 20;     // with a power of two behind them: below 2^127
 constexpr int kMostExponent = 100;  // of ten: beyond, too large or zero
-constexpr Wide kMost =
-    Wide{std::numeric_limits<std::int64_t>::max()};  // of the answer, as in Kubernetes
+// Of the answer, as in Kubernetes.
+constexpr Wide kMost = Wide{std::numeric_limits<std::int64_t>::max()};
 
 Status refused(std::string_view text, std::string_view why) {
   return {Code::kInvalidArgument, "'" + std::string(text.substr(0, 40)) + "' " + std::string(why)};

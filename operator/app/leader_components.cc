@@ -98,8 +98,8 @@ void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics)
   base::log_refusal("leader", "reconciling begins", base::LogLevel::kInfo, "reconciling begins");
 }
 
-// First the sources of new keys, then the controllers, which end their reconciles; the caches that the
-// reconciles read go last.
+// First the sources of new keys, then the controllers, which end their reconciles; the caches that
+// the reconciles read go last.
 LeaderComponents::~LeaderComponents() {
   beginning_ = {};
   watched_.tell(nullptr);

@@ -65,8 +65,8 @@ std::string metrics_reference() {
   return R"(
 ## larder-operator
 
-Every replica exports the metrics of the webhook, of requests and of Events. Only the leader exports `larder_pool_*` and
-the metrics of work queues and controllers.
+Every replica exports the metrics of the webhook, of requests and of Events. Only the leader exports
+`larder_pool_*` and the metrics of work queues and controllers.
 
 )" + http::metrics_table(exported(), kOpen);
 }

@@ -12,8 +12,8 @@ inline constexpr std::string_view kHugepagesPath = "/dev/larder-huge";  // huget
 inline constexpr std::string_view kDiskPath = "/var/lib/larder";
 inline constexpr std::string_view kConfigPath = "/etc/larder";
 inline constexpr std::string_view kConfigFile = "larder.yaml";
-inline constexpr std::string_view kAuthPath =
-    "/etc/larder-auth";  // beside kConfigPath: a mount inside a read-only mount needs its folder there
+// Beside kConfigPath: a mount inside a read-only mount needs its folder there.
+inline constexpr std::string_view kAuthPath = "/etc/larder-auth";
 inline constexpr std::string_view kPasswordFile = "password",
                                   kSentinelPasswordFile = "sentinel-password";
 inline constexpr std::string_view kTlsPath = "/etc/larder-tls";

@@ -162,8 +162,8 @@ Object pod_spec(const CacheBackend& backend, const Defaults& defaults) {
 
 Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
   const Object labels = pod_labels(backend);
-  // The server reads its configuration once; the hash restarts the pod. It writes nothing to its emptyDir, for which the cluster-autoscaler would
-  // keep the node.
+  // The server reads its configuration once; the hash restarts the pod. It writes nothing to its
+  // emptyDir, for which the cluster-autoscaler would keep the node.
   const Object annotations{
       {std::string(api::kRestartAnnotation), short_hash(server_config(backend))},
       {std::string(api::kMovableVolumesAnnotation), kDataVolume}};

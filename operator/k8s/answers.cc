@@ -51,8 +51,8 @@ Status status_of(const Response& response, const std::string& what) {
 }
 
 std::optional<std::chrono::milliseconds> retry_after(std::string_view header) {
-  constexpr std::uint32_t kMostSeconds =
-      600;  // a wrong header must not stop the operator for a day
+  // A wrong header must not stop the operator for a day.
+  constexpr std::uint32_t kMostSeconds = 600;
   std::uint32_t seconds = 0;
   const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), seconds);
   if (error != std::errc() || end != header.data() + header.size()) return std::nullopt;

@@ -116,8 +116,8 @@ bool ListWatch::await_sync(unsigned timeout_ms) {
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return synced_; });
 }
 
-// Level-based: after any error the next list or watch brings the state of then. Missed events do not
-// matter.
+// Level-based: after any error the next list or watch brings the state of then. Missed events do
+// not matter.
 void ListWatch::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const std::uint64_t began_ms = clock_.now_ms();
@@ -164,8 +164,8 @@ Status ListWatch::follow(const std::stop_token& stop) {
                        [this](WatchEvent event) { take(std::move(event)); });
 }
 
-// WatchList: the server sends all objects as events, then a bookmark (initial_end), then changes. One
-// request instead of a list and a watch, and no large answer in the server's memory.
+// WatchList: the server sends all objects as events, then a bookmark (initial_end), then changes.
+// One request instead of a list and a watch, and no large answer in the server's memory.
 Status ListWatch::fill_and_follow(const std::stop_token& stop) {
   Filling filling;
   return client_.stream(informing_.resource, informing_.selector, stop, [&](WatchEvent event) {

@@ -16,8 +16,8 @@ constexpr const char* kSccAnnotation = "openshift.io/scc";
 constexpr std::string_view kTokenVolume = "kube-api-access-";  // with five random letters
 
 // The author of a refusal, and remedies: `remedy` if the API server accepts the pod without Larder,
-// `cure_of_pod` if not. The API server gives refusals as text only, so words of Kubernetes' messages
-// identify the author; the first match counts.
+// `cure_of_pod` if not. The API server gives refusals as text only, so words of Kubernetes'
+// messages identify the author; the first match counts.
 struct Refuser {
   std::string_view words, reason, remedy;
   std::string_view cure_of_pod =

@@ -35,8 +35,8 @@ struct Checked {
   Verdict verdict = Verdict::kUnknown;
   std::string pool;  // the pool of its cache
   Findings findings;
-  api::Object pod,
-      bare;  // with and without Larder; varying values are replaced by their form; null: refused
+  // With and without Larder; varying values are replaced by their form; null: refused.
+  api::Object pod, bare;
 };
 
 Checked check_pod(const CheckFacts& facts);

@@ -106,9 +106,9 @@ std::string may_it_reach(const InjectionFacts& facts) {
   return "check whether the API server can reach " + port + " of the operator's pods (firewalls)";
 }
 
-// Why the API server did not ask the webhook or got no answer, as far as the cluster shows. The order
-// follows the request: kind of pod, webhook, selector, certificate, age, endpoints. The state of now
-// stands for the state at the creation of the pod, which no object records.
+// Why the API server did not ask the webhook or got no answer, as far as the cluster shows. The
+// order follows the request: kind of pod, webhook, selector, certificate, age, endpoints. The state
+// of now stands for the state at the creation of the pod, which no object records.
 std::optional<Diagnostic> obstacle(const InjectionFacts& facts) {
   const PodState& pod = facts.pod;
   const WebhookState& webhook = facts.webhook;

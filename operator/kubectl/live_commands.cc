@@ -43,7 +43,8 @@ Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster)
     const bool baseline =
         arguments.iterations != 0 && shown == 0;  // so that the first screen has rates
     Result<std::vector<PodState>> pods = cluster.pods(*ns, of_pools(pools));
-    // A live screen survives an outage of the API server; a script with --iterations gets the error.
+    // A live screen survives an outage of the API server;
+    // a script with --iterations gets the error.
     if (!pods.ok() && (arguments.iterations != 0 || before.empty())) return pods.status();
     if (pods.ok()) {
       const Fleet fleet(cluster, *std::move(pods), most_asked(arguments));

@@ -77,8 +77,8 @@ std::vector<NamespaceState> in_use(const Snapshot& larderd) {
   return used;
 }
 
-// The pair of namespaces with the fewest different fields: the user most likely meant that pair to be
-// equal.
+// The pair of namespaces with the fewest different fields: the user most likely meant that pair to
+// be equal.
 struct Nearest {
   store::FingerprintDifference difference;
   std::string id, pod, other_id;

@@ -115,7 +115,8 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   std::vector<PodLine> lines;
   bool well = true;
   for (const PodState& pod : fleet.pods()) {
-    // larderd of placement Node serves other pods and is no user's pod; its answers are in their rows.
+    // larderd of placement Node serves other pods and is no user's pod;
+    // its answers are in their rows.
     if (pod.is_node_larderd()) continue;
     const HitFacts facts = fleet.facts_of(pod, pool_named(*pools, pod));
     lines.push_back({pod, pool_of(pod), pod.injected ? facts.larderd : nullptr,

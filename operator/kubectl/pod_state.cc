@@ -79,7 +79,8 @@ PodState pod_seen(const Object& pod) {
   seen.declined = !by && api::annotation(pod, api::kInjectAnnotation) == "false";
   if (seen.declined) seen.wanted_pool.reset();
   seen.injected_by = base::printable(by.value_or(""));
-  // A user may copy the annotation into a template by hand: only the container proves the injection.
+  // A user may copy the annotation into a template by hand: only the container proves the
+  // injection.
   seen.injected = by ? has_container(pod, "spec.initContainers", api::kPayloadContainer)
                      : seen.is_node_larderd();
   seen.not_injected =

@@ -11,8 +11,8 @@
 namespace larder::kubectl {
 
 inline constexpr const char* kWebhookName = "pods.larder.dev";  // for pods with the annotation
-inline constexpr const char* kNamespaceWebhookName =
-    "namespaces.larder.dev";  // if the namespace asks
+// If the namespace asks.
+inline constexpr const char* kNamespaceWebhookName = "namespaces.larder.dev";
 
 struct WebhookState {
   bool there = false;

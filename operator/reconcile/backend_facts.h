@@ -17,8 +17,8 @@ namespace larder::reconcile {
 struct SidecarsView {
   std::size_t asked = 0, serving = 0;
   std::string why_not;  // reason of a larderd that does not serve
-  std::vector<std::string> degraded =
-      {};  // sorted pods that read from the backend and name a fault, such as refused chunks
+  // Sorted pods that read from the backend and name a fault, such as refused chunks.
+  std::vector<std::string> degraded = {};
   std::string why_degraded = {};  // fault that the first of these pods names
 };
 

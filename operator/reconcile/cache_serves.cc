@@ -11,7 +11,8 @@ struct Kind {
   std::string_view fallback, reason;
 };
 
-// Kinds of larderd's fallbacks that cost hits, the worst first. Other conditions tell of the other kinds, or nothing is lost by them.
+// Kinds of larderd's fallbacks that cost hits, the worst first. Other conditions tell of the other
+// kinds, or nothing is lost by them.
 constexpr std::array<Kind, 4> kKinds{{{"engines", "EngineRefused"},
                                       {"memory", "MemoryShort"},
                                       {"backend", "BackendDegraded"},

@@ -37,7 +37,8 @@ std::string reason_of(const api::Object& object, std::string_view type);
 std::string some_of(const std::vector<std::string>& names);
 // "2 of 7 pods (a, b)".
 std::string of_pods(const std::vector<std::string>& names, std::size_t all);
-// The words of a pod, kubelet or scheduler as part of a message: what follows the first 300 bytes is "...".
+// The words of a pod, kubelet or scheduler as part of a message: what follows the first 300 bytes
+// is "...".
 std::string quoted(const std::string& text);
 
 // Seconds since the epoch as 2026-11-22T11:22:33Z.

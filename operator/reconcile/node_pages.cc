@@ -40,8 +40,8 @@ Result<std::uint64_t> asked_on(k8s::ApiClient& client, const std::string& node,
 
 }  // namespace
 
-// The scheduler's sum: containers together, or the largest init container beside the sidecars started
-// before it.
+// The scheduler's sum: containers together, or the largest init container beside the sidecars
+// started before it.
 std::uint64_t asked_by(const Object& pod, std::string_view resource) {
   const std::string phase = api::text_at(pod, "status.phase");
   if (phase == "Succeeded" || phase == "Failed") return 0;

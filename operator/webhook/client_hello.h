@@ -7,8 +7,8 @@
 
 namespace larder::webhook {
 
-inline constexpr std::size_t kHelloStart =
-    9;  // bytes: the headers of the record and of the message
+// Bytes: the headers of the record and of the message.
+inline constexpr std::size_t kHelloStart = 9;
 inline constexpr std::size_t kMostHello =
     8 * 1024;  // bytes: Go's with a key of ML-KEM has less than 2 KiB; OpenSSL would take 128
 

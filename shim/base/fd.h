@@ -1,6 +1,8 @@
-// Fd: an owned file descriptor, and Mapping: an owned mmap of one. Used by both sides of the socket.
+// Fd: an owned file descriptor, and Mapping: an owned mmap of one.
+// Used by both sides of the socket.
 //
-// Move-only values; thread-compatible. All mappings are MADV_DONTFORK: a forked child of an engine must not write an arena.
+// Move-only values; thread-compatible. All mappings are MADV_DONTFORK: a forked child of an engine
+// must not write an arena.
 #pragma once
 
 #include <fcntl.h>
@@ -42,8 +44,8 @@ class Fd {
   int fd_ = -1;
 };
 
-// Whether somebody else has a record lock on the file; true also where that cannot be told. Its owner may be in another container, where its
-// process number has no meaning: only the type tells.
+// Whether somebody else has a record lock on the file; true also where that cannot be told. Its
+// owner may be in another container, where its process number has no meaning: only the type tells.
 inline bool record_lock_held(const Fd& file) {
   struct flock query {};
   query.l_type = F_WRLCK;
@@ -66,7 +68,8 @@ class Mapping {
   }
   ~Mapping() { reset(); }
 
-  // Maps [0, size_bytes) of fd, shared. `prot` as for mmap. The descriptor may be closed afterwards.
+  // Maps [0, size_bytes) of fd, shared. `prot` as for mmap.
+  // The descriptor may be closed afterwards.
   static Result<Mapping> map_shared(const Fd& fd, std::size_t size_bytes, int prot,
                                     const std::string& what) {
     void* data = ::mmap(nullptr, size_bytes, prot, MAP_SHARED, fd.get(), 0);

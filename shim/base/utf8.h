@@ -1,4 +1,5 @@
-// Names and other texts that the other side, or an engine, chose: fit for a log line, a metric label and a terminal. Pure; thread-safe.
+// Names and other texts that the other side, or an engine, chose: fit for a log line, a metric
+// label and a terminal. Pure; thread-safe.
 #pragma once
 
 #include <array>
@@ -25,8 +26,9 @@ constexpr std::size_t utf8_bytes(std::string_view text) {
   return overlong || beyond ? 0 : bytes;
 }
 
-// Whether a terminal may obey the character at the start of `text` or show the text after it elsewhere: a control character (C0, DEL,
-// C1), a line separator, a change of the direction of writing. REQUIRES: a valid sequence of `bytes`.
+// Whether a terminal may obey the character at the start of `text` or show the text after it
+// elsewhere: a control character (C0, DEL, C1), a line separator, a change of the direction of
+// writing. REQUIRES: a valid sequence of `bytes`.
 constexpr bool is_control(std::string_view text, std::size_t bytes) {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   if (bytes == 1) return byte(0) < ' ' || byte(0) == 0x7f;
@@ -41,15 +43,16 @@ constexpr bool is_control(std::string_view text, std::size_t bytes) {
 constexpr std::string_view cut_text(std::string_view text, std::size_t most_bytes) {
   if (text.size() <= most_bytes) return text;
   std::size_t end = most_bytes;
-  // Back to the start of the character that does not fit. A run of continuation bytes without a start
-  // is cut in place.
+  // Back to the start of the character that does not fit. A run of continuation bytes without a
+  // start is cut in place.
   for (std::size_t back = 0; back < 4 && back <= end; ++back)
     if ((static_cast<std::uint8_t>(text[end - back]) & 0xc0) != 0x80)
       return text.substr(0, end - back);
   return text.substr(0, end);
 }
 
-// `text` with each control character and each byte that is no UTF-8 as "\xHH". The result is cut to `most_bytes`, between characters.
+// `text` with each control character and each byte that is no UTF-8 as "\xHH". The result is cut to
+// `most_bytes`, between characters.
 inline std::string clean_text(std::string_view text, std::size_t most_bytes = std::string::npos) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string clean;

@@ -37,8 +37,8 @@ larder_status guarded(const larder_client* client, Call call) noexcept {
   }
 }
 
-// The code of `status`. Logs the text for a wrong call, since the C ABI returns codes only. An absent
-// or full larderd is a normal state and is not logged.
+// The code of `status`. Logs the text for a wrong call, since the C ABI returns codes only. An
+// absent or full larderd is a normal state and is not logged.
 inline larder_status answered(larder_client* client, std::string_view function,
                               const Status& status) {
   const Code code = status.code();
@@ -48,8 +48,8 @@ inline larder_status answered(larder_client* client, std::string_view function,
   return to_c(code);
 }
 
-// Reads a versioned struct. An older caller has a shorter struct, and the missing fields become 0; of
-// a newer caller only the known fields are read. False: NULL or without a size.
+// Reads a versioned struct. An older caller has a shorter struct, and the missing fields become 0;
+// of a newer caller only the known fields are read. False: NULL or without a size.
 template <typename T>
 bool read_struct(const T* from, T& to) {
   if (from == nullptr || from->struct_bytes < sizeof(from->struct_bytes)) return false;

@@ -1,5 +1,5 @@
-// The copy engines of this library: the product's, or in liblarder_test.so engines that can skip the
-// verification.
+// The copy engines of this library: the product's, or in liblarder_test.so engines that can skip
+// the verification.
 #pragma once
 
 #include "cuda/copy_engine.h"

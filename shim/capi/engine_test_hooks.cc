@@ -1,7 +1,7 @@
 // In liblarder_test.so only, never in the product:
-// - LARDER_TEST_SKIP_VERIFY=1, or =/PATH once the file PATH exists: loads accept any bytes of the slot.
-//   This is the negative control of the tests: a zeroed chunk must change the answer, or the tests
-//   would pass without a verification.
+// - LARDER_TEST_SKIP_VERIFY=1, or =/PATH once the file PATH exists: loads accept any bytes of the
+//   slot. This is the negative control of the tests: a zeroed chunk must change the answer, or the
+//   tests would pass without a verification.
 // - LARDER_TEST_SLOW_STORES_MS=N: a store waits N ms before reading the pages of a chunk.
 // - LARDER_TEST_SLOW_LAYERS_MS=N: a load by layers waits N ms before each part.
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // _dl_find_object for C libraries that lack it (before 2.35).
 //
-// The unwinder of GCC 12's static libgcc calls this function of glibc to find the unwind tables of an
-// address. The definition here is not exported, and keeps the library loadable on glibc 2.34 (RHEL 9).
-// It is slower than glibc's, and runs only when an exception is thrown.
+// The unwinder of GCC 12's static libgcc calls this function of glibc to find the unwind tables of
+// an address. The definition here is not exported, and keeps the library loadable on glibc 2.34
+// (RHEL 9). It is slower than glibc's, and runs only when an exception is thrown.
 #include <link.h>
 
 #include <cstddef>

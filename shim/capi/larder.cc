@@ -209,8 +209,8 @@ larder_status larder_register_pages(larder_client* client, uint32_t group,
       pages.push_back({static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes,
                        layers[i].page_bytes, layers[i].page_count});
     const larder::Status registered = client->impl.register_pages(group, std::move(pages));
-    // answered() does not log kUnsupported. The engine registers once and then runs without the cache,
-    // so this line is the only trace of the reason.
+    // answered() does not log kUnsupported. The engine registers once and then runs without the
+    // cache, so this line is the only trace of the reason.
     if (registered.code() == Code::kUnsupported)
       client->impl.log("error", "larder_register_pages: " + registered.text());
     return answered(client, "larder_register_pages", registered);

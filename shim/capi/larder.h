@@ -72,8 +72,8 @@ LARDER_API void larder_close(larder_client* client);
 
 typedef struct larder_group {
   uint64_t piece_bytes; /* one layer's part of one block */
-  uint32_t
-      layers; /* 0: a stage of a pipeline (layout_of_shard) without a layer of the group; larder_set_parts() */
+  /* 0: a stage of a pipeline (layout_of_shard) without a layer of the group; larder_set_parts() */
+  uint32_t layers;
   uint32_t blocks_per_chunk; /* a chunk is layers * blocks_per_chunk pieces */
 } larder_group;
 
@@ -96,12 +96,15 @@ typedef struct larder_namespace {
  * namespace. */
 LARDER_API larder_status larder_set_namespace(larder_client* client, const larder_namespace* ns);
 
-/* Tells which parts of a chunk this client's larderd keeps, for every namespace. A part is one shard's pieces of one group; kept has a byte
- * for each, part_count of them, kept[shard * group_count + group]: 0 where larderd has none, because the shard's stage has no layer of the
- * group (layers is 0 there), or the shard's rank runs on another node. A hit needs the parts that are kept. Every client of an engine
- * tells its larderd the same. Once, with an empty fingerprint in larder_set_namespace(), before larder_add_namespace(); without this call
- * all parts are kept. A larderd of protocol 1.7 or older opens no namespace where a part is left out (larder_next_log() says so).
- * LARDER_INVALID_ARGUMENT: no part is left, or the parts contradict this shard's layers. LARDER_FAILED_PRECONDITION: too late. */
+/* Tells which parts of a chunk this client's larderd keeps, for every namespace. A part is one
+ * shard's pieces of one group; kept has a byte for each, part_count of them, kept[shard *
+ * group_count + group]: 0 where larderd has none, because the shard's stage has no layer of the
+ * group (layers is 0 there), or the shard's rank runs on another node. A hit needs the parts that
+ * are kept. Every client of an engine tells its larderd the same. Once, with an empty fingerprint
+ * in larder_set_namespace(), before larder_add_namespace(); without this call all parts are kept. A
+ * larderd of protocol 1.7 or older opens no namespace where a part is left out (larder_next_log()
+ * says so). LARDER_INVALID_ARGUMENT: no part is left, or the parts contradict this shard's layers.
+ * LARDER_FAILED_PRECONDITION: too late. */
 LARDER_API larder_status larder_set_parts(larder_client* client, const uint8_t* kept,
                                           size_t part_count);
 
@@ -188,7 +191,8 @@ typedef struct larder_state {
 } larder_state;
 LARDER_API larder_status larder_get_state(larder_client* client, larder_state* state);
 
-/* Waits up to timeout_ms until attached. For tools and tests; an engine need not wait. LARDER_DEADLINE_EXCEEDED if not. */
+/* Waits up to timeout_ms until attached. For tools and tests; an engine need not wait.
+ * LARDER_DEADLINE_EXCEEDED if not. */
 LARDER_API larder_status larder_wait_attached(larder_client* client, uint32_t timeout_ms);
 
 /* Takes the oldest unread log line of the native threads and of refused calls into line,
@@ -199,7 +203,8 @@ LARDER_API size_t larder_next_log(larder_client* client, char* line, size_t line
 
 /* ---- Looking up (the scheduler). No system call, no message, no side effect. ---- */
 
-/* Chunk hashes: the first 16 bytes of each count as key; hash i starts at bytes + i * stride_bytes. */
+/* Chunk hashes: the first 16 bytes of each count as key; hash i starts at bytes + i *
+ * stride_bytes. */
 typedef struct larder_hashes {
   const uint8_t* bytes;
   size_t stride_bytes; /* at least 16 */
@@ -282,8 +287,8 @@ LARDER_API size_t larder_last_reachable(larder_client* client, const larder_hash
 typedef struct larder_fetch_result {
   uint32_t struct_bytes;
   uint32_t running; /* 1: the rest is not yet known */
-  uint64_t
-      chunks; /* from the first on: in memory, and kept there until larder_fetch_end() or for a minute */
+  /* from the first on: in memory, and kept there until larder_fetch_end() or for a minute */
+  uint64_t chunks;
   uint64_t bytes;  /* read for this fetch */
   uint32_t reason; /* LARDER_FETCH_... */
   uint32_t elapsed_us;
@@ -315,8 +320,8 @@ typedef struct larder_probe_result {
   uint32_t running; /* 1: the rest is not yet known */
   uint64_t chunks;  /* from the first on: in memory, or in reach of larder_fetch(); a hint */
   uint64_t shared;  /* of these, only in the backend */
-  uint64_t
-      read_latency_ns; /* of a fetch of the chunks below memory; measured by larderd, as is the next */
+  /* of a fetch of the chunks below memory; measured by larderd, as is the next */
+  uint64_t read_latency_ns;
   uint64_t read_bytes_per_s; /* 0: do not fetch */
   uint32_t reason;           /* LARDER_PROBE_... */
   uint32_t elapsed_us;       /* until the answer was here */
@@ -458,7 +463,8 @@ LARDER_API larder_status larder_drop_namespace(larder_client* client);
 
 /* ---- Chunks kept by hand ---- */
 
-/* Counts of hashes. A hash stands for the chunks of all shards and groups of this client's namespace. */
+/* Counts of hashes. A hash stands for the chunks of all shards and groups of this client's
+ * namespace. */
 typedef struct larder_act_result {
   uint32_t struct_bytes;
   uint32_t reserved;

@@ -1,5 +1,5 @@
-// The calls of larder.h about lower tiers and the shared backend, and the verbs on chunks (prefetch,
-// pin, unpin, evict).
+// The calls of larder.h about lower tiers and the shared backend, and the verbs on chunks
+// (prefetch, pin, unpin, evict).
 #include <algorithm>
 #include <optional>
 

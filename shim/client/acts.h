@@ -20,11 +20,11 @@ class Acts {
   // Messages without an answer, each of up to kMaxKeysPerAct hashes; run() refuses more.
   static constexpr std::size_t kMaxWaiting = 64;
 
-  // kPrefetchLast looks at the last kMaxKeysPerAct hashes alone, and becomes kPrefetch for a larderd
-  // before protocol 1.7. With wait_ms 0 the counts are 0. Errors: kUnavailable, `attachment` is nullptr or the session
-  // is lost; kUnsupported, an older larderd; kOutOfRange, more hashes than kMaxWaiting messages
-  // take; kResourceExhausted, too many messages wait for an answer; kDeadlineExceeded, no answer
-  // yet, and larderd may still do the work.
+  // kPrefetchLast looks at the last kMaxKeysPerAct hashes alone, and becomes kPrefetch for a
+  // larderd before protocol 1.7. With wait_ms 0 the counts are 0. Errors: kUnavailable,
+  // `attachment` is nullptr or the session is lost; kUnsupported, an older larderd; kOutOfRange,
+  // more hashes than kMaxWaiting messages take; kResourceExhausted, too many messages wait for an
+  // answer; kDeadlineExceeded, no answer yet, and larderd may still do the work.
   Result<protocol::ActCounts> run(const std::shared_ptr<Attachment>& attachment,
                                   protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
 
@@ -44,8 +44,8 @@ class Acts {
 
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::uint32_t last_request_ =
-      0;  // numbers of other classes may be equal: ACTED answers ACT alone
+  // Numbers of other classes may be equal: ACTED answers ACT alone.
+  std::uint32_t last_request_ = 0;
   std::unordered_map<std::uint32_t, std::shared_ptr<Call>> waiting_;  // by request
 };
 

@@ -115,8 +115,8 @@ class Attachment {
   const Mapping below_;  // may be empty
   protocol::IndexReader reader_;
   protocol::ResidencyReader residency_reader_;
-  std::array<protocol::AtomicU64, protocol::kMaxClientNamespaces>
-      handles_;  // by place: number (low half) and handle
+  // By place: number (low half) and handle.
+  std::array<protocol::AtomicU64, protocol::kMaxClientNamespaces> handles_;
   HoldTable holds_;
   EventRing events_;
   Outbox outbox_;

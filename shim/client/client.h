@@ -177,7 +177,8 @@ class Client final : public ControlListener {
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const {
     return namespaces_.drop_pending(ns) ? nullptr : current();
   }
-  // Checks the transfer and completes it for its namespace. `blocks_left_out`: pages may be kNoPage.
+  // Checks the transfer and completes it for its namespace.
+  // `blocks_left_out`: pages may be kNoPage.
   Status check(Transfer& transfer, bool blocks_left_out) const;
 
   const Options options_;
@@ -186,8 +187,8 @@ class Client final : public ControlListener {
   NamespaceSpec spec_;
   RegisteredPages pages_{spec_};
   PageCopies copies_;  // outlives all members that copy or hold an arena
-  // Its work may wait for a GPU, which the thread with the heartbeat must not do. False: the pool has no
-  // room now.
+  // Its work may wait for a GPU, which the thread with the heartbeat must not do. False: the pool
+  // has no room now.
   SidecarCopies sidecar_{copies_, log_, [this](std::function<void()> work) {
                            return pool_.submit(std::make_shared<PoolWork>(std::move(work)));
                          }};
@@ -198,8 +199,8 @@ class Client final : public ControlListener {
   std::uint64_t last_hold_ = 0;
   std::unordered_map<std::uint64_t, HoldSet> holds_;
   CopyPool pool_;
-  std::unique_ptr<CopyPool>
-      letting_go_;  // one thread, made by the first let_go() with a GPU; used by the control thread
+  // One thread, made by the first let_go() with a GPU; used by the control thread.
+  std::unique_ptr<CopyPool> letting_go_;
   Loads loads_;
   Stores stores_;
   Acts acts_;

@@ -20,8 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using protocol::MessageType;
 
-constexpr std::uint32_t kLastedMs =
-    60'000;  // after a session of this length, the next attempt has a short pause
+// After a session of this length, the next attempt has a short pause.
+constexpr std::uint32_t kLastedMs = 60'000;
 
 void drain(const Fd& wake) {
   std::uint64_t count = 0;

@@ -36,8 +36,8 @@ struct FileDigest {
   std::array<std::uint8_t, 16> digest{};  // XXH3-128, high byte first, as `xxh128sum` prints it
   FileStamp stamp;
   bool local = false;  // the file system is known to be local: no network behind a read
-  std::uint64_t uncached_bytes =
-      0;  // counted before the first read; 0 where the limit does not hold
+  // Counted before the first read; 0 where the limit does not hold.
+  std::uint64_t uncached_bytes = 0;
 };
 
 // `stop`, where it is not null, is read between two reads of 1 MiB: any value but 0 ends the call.
@@ -45,7 +45,8 @@ struct FileDigest {
 //   kNotFound, kPermissionDenied, kInternal  open() or a read failed
 //   kInvalidArgument                         the path names no regular file
 //   kUnavailable                             the file changed during the read: hash it again
-//   kOutOfRange                              more bytes than `limits` allows are not in the page cache; none was read
+//   kOutOfRange                              more bytes than `limits` allows are not in the page
+//                                            cache; none was read
 //   kDeadlineExceeded                        `stop` was set
 Result<FileDigest> hash_file(const char* path, const HashLimits& limits,
                              const std::int32_t* stop = nullptr);

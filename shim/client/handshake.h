@@ -22,8 +22,8 @@ struct HandshakeInput {
   std::uint64_t previous_epoch = 0;
   std::vector<protocol::SlotRef> still_writing;  // grants of the earlier session
   std::shared_ptr<const Fd> wake;                // readable when `stop` was set
-  std::shared_ptr<Attachment>
-      earlier;  // or nullptr; gives holds and mapping to the new one if the arena is the same
+  // Or nullptr; gives holds and mapping to the new one if the arena is the same.
+  std::shared_ptr<Attachment> earlier;
 };
 
 struct HandshakeOutput {

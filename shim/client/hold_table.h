@@ -45,7 +45,8 @@ class HoldTable {
     return std::nullopt;
   }
 
-  // REQUIRES: `place` came from acquire() and was not released. Never allocates: it runs in destructors.
+  // REQUIRES: `place` came from acquire() and was not released.
+  // Never allocates: it runs in destructors.
   void release(std::uint32_t place) noexcept {
     region_.holds[place].exchange(0, std::memory_order_seq_cst);
     const std::lock_guard lock(mutex_);

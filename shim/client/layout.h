@@ -48,8 +48,8 @@ struct Part {
   std::uint16_t shard = 0, group = 0;
 };
 
-// The parts of a namespace's chunks that larderd keeps, in the order of look-ups. A pipeline stage may
-// have no layer of a group, and a shard on another node is with that node's larderd.
+// The parts of a namespace's chunks that larderd keeps, in the order of look-ups. A pipeline stage
+// may have no layer of a group, and a shard on another node is with that node's larderd.
 struct ChunkParts {
   std::vector<Part> kept;
   std::vector<std::uint64_t>
@@ -67,8 +67,8 @@ struct NamespaceSpec {
   std::string model;
   protocol::NamespaceId id;
   std::uint32_t shard_count = 0;
-  std::uint32_t layout_shard =
-      0;  // 0: `groups` is the layout of every shard; n + 1: of shard n alone (a pipeline)
+  // 0: `groups` is the layout of every shard; n + 1: of shard n alone (a pipeline)
+  std::uint32_t layout_shard = 0;
   std::uint32_t chunk_tokens = 0;
   std::vector<Group> groups;
   std::uint32_t state_groups = 0;  // the last of `groups`: those of namespaces of states

@@ -95,8 +95,8 @@ class LoadJob : public CopyJob {
   const LoadRoom& room_;
   LoadOrder order_;
   const Group& group_;
-  const std::uint32_t
-      handle_;  // at the start of the load; closing the namespace does not end the load
+  // At the start of the load; closing the namespace does not end the load.
+  const std::uint32_t handle_;
   const std::size_t part_count_;
   const Clock::time_point begun_;
   const Clock::time_point deadline_;

@@ -60,8 +60,8 @@ class Loads {
   std::uint64_t last_ticket_ = 0;
   std::size_t outstanding_ = 0;
   std::vector<Completion> completed_;  // oldest first
-  std::unordered_map<std::uint64_t, std::shared_ptr<const LayerLoad>>
-      by_layer_;  // by ticket, until polled
+  // By ticket, until polled.
+  std::unordered_map<std::uint64_t, std::shared_ptr<const LayerLoad>> by_layer_;
 };
 
 }  // namespace larder::client

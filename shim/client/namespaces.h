@@ -46,9 +46,9 @@ class Namespaces {
   // Call again when `spec` is complete, before other calls: all parts are kept.
   void keep_all_parts();
   // Which parts larderd keeps: a byte other than 0 for each shard and group of the client, group by
-  // group inside a shard. Once, before the first namespace. kFailedPrecondition: a namespace is open, or
-  // the parts are told already. kInvalidArgument: no part of tokens is left, or the parts contradict the
-  // client's own layers.
+  // group inside a shard. Once, before the first namespace. kFailedPrecondition: a namespace is
+  // open, or the parts are told already. kInvalidArgument: no part of tokens is left, or the parts
+  // contradict the client's own layers.
   Status set_parts(std::span<const std::uint8_t> kept);
   // The number of this fingerprint; the same text has the same number until closed.
   // kResourceExhausted: all places are taken. kInvalidArgument: the text is open with another kind.
@@ -62,8 +62,8 @@ class Namespaces {
   GroupRange groups(std::uint32_t ns) const { return spec_.range(kind(ns)); }
   bool is_states(std::uint32_t ns) const { return kind(ns) == NamespaceKind::kStates; }
   const ChunkParts& parts(std::uint32_t ns) const { return parts_of(kind(ns)); }
-  // Sets the fields of the transfer that depend on its namespace. kInvalidArgument: no such part, or
-  // one that larderd or this client does not keep.
+  // Sets the fields of the transfer that depend on its namespace. kInvalidArgument: no such part,
+  // or one that larderd or this client does not keep.
   Status place(Transfer& transfer) const;
   // nullopt: the number is unknown or closed.
   std::optional<protocol::NamespaceId> id(std::uint32_t ns) const;
@@ -111,8 +111,8 @@ class Namespaces {
   std::atomic<const ByKind*> parts_{&all_};
   mutable std::mutex mutex_;
   std::condition_variable opened_;
-  std::weak_ptr<Attachment>
-      newest_;  // read under the lock: a copy read before might be a lost session by now
+  // Read under the lock: a copy read before might be a lost session by now.
+  std::weak_ptr<Attachment> newest_;
   std::array<Place, protocol::kMaxClientNamespaces> places_;
   bool dropped_ = false;
   std::uint32_t last_fence_ = 0;

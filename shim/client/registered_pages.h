@@ -1,7 +1,7 @@
 // The KV pages that an engine has registered, by group.
 //
-// Thread-safe, except begin() and add(), which one thread calls at a time. A group is read only after
-// add() has ended. A group without layers (a stage of a pipeline may have one) has no pages.
+// Thread-safe, except begin() and add(), which one thread calls at a time. A group is read only
+// after add() has ended. A group without layers (a stage of a pipeline may have one) has no pages.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@ class RegisteredPages {
   bool any() const;
   bool complete() const;
   const std::vector<GroupPages>& by_group() const { return pages_; }
-  // Whether a transfer can be made. `blocks_left_out`: pages may be kNoPage. kFailedPrecondition: the
-  // group has no pages yet. REQUIRES: the group exists.
+  // Whether a transfer can be made. `blocks_left_out`: pages may be kNoPage. kFailedPrecondition:
+  // the group has no pages yet. REQUIRES: the group exists.
   Status check(const Transfer& transfer, bool blocks_left_out) const;
 
  private:

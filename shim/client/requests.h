@@ -70,8 +70,8 @@ class Requests {
 
   std::mutex mutex_;
   std::condition_variable ended_;
-  std::uint32_t last_request_ =
-      0;  // the ticket; other kinds may use the same number, since an answer's type tells the kind
+  // The ticket; other kinds may use the same number, since an answer's type tells the kind.
+  std::uint32_t last_request_ = 0;
   std::unordered_map<std::uint64_t, Request> requests_;  // by ticket
 };
 

@@ -111,8 +111,8 @@ class Stores {
   std::vector<BatchPtr> submitted_;                            // until polled
   std::vector<JobPtr> writing_;
   std::weak_ptr<Attachment> newest_;
-  std::vector<protocol::SlotRef>
-      stopped_;  // grants of lost sessions, which the next session disowns
+  // Grants of lost sessions, which the next session disowns.
+  std::vector<protocol::SlotRef> stopped_;
 };
 
 }  // namespace larder::client

@@ -12,8 +12,9 @@ struct CopyStrategy {
     kNone = 0,       // not reported, or no GPU
     kChosen = 1,     // by kernels below these sizes, by the copy engines above
     kNoKernels = 2,  // no kernels for this GPU: loads go through staging memory
-    kNotRegistered =
-        3,  // memory cannot be registered on this GPU or in this container: all copies go through staging memory
+    // Memory cannot be registered on this GPU or in this container: all copies go through staging
+    // memory.
+    kNotRegistered = 3,
   };
   Kind kind = Kind::kNone;
   std::uint64_t stores_below = 0,

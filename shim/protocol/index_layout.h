@@ -2,8 +2,8 @@
 //
 //   0                 IndexHeader                          4096 bytes
 //   entries_offset    IndexEntry[entry_count]              64 bytes each, one per slot
-//   buckets_offset    Bucket[bucket_count]                 64 bytes each; bucket_count is a power of two
-//   namespaces_offset NamespaceEntry[kMaxNamespaces]       32 bytes each; a handle names a place in it
+//   buckets_offset    Bucket[bucket_count]                 64 bytes each; the count is a power of 2
+//   namespaces_offset NamespaceEntry[kMaxNamespaces]       32 bytes each; a handle names a place
 //
 // Reading an entry: load the word (acquire); if it is not committed, a miss. Load the fields
 // (acquire each) and the word again; if the word changed, retry at most kProbeRetries times, then a
@@ -42,11 +42,12 @@ struct IndexHeader {
   AtomicU64 dead;                   // a LifeEnd; not 0: stop look-ups here, attach again
   AtomicU64 generation_high_water;  // the highest generation ever given
   AtomicU64 touched_bytes;          // of the arena, from its start, that have pages
-  std::uint32_t
-      restart_format;  // for a later sidecar (sidecar/store/previous_index.h); 0: not readable
+  // For a later sidecar (sidecar/store/previous_index.h); 0: not readable.
+  std::uint32_t restart_format;
   std::uint32_t reserved0;
-  std::uint64_t
-      tier;  // for the sidecar: the tier from which it reads into slots of its own; 0: none, several, or unknown
+  // For the sidecar: the tier from which it reads into slots of its own; 0: none, several,
+  // or unknown.
+  std::uint64_t tier;
   std::uint8_t reserved[3976];
 };
 static_assert(sizeof(IndexHeader) == 4096 && offsetof(IndexHeader, tier) == 112);
@@ -70,8 +71,8 @@ struct IndexEntry {
   AtomicU64 place;   // low 32: arena offset in kSlotAlignBytes; high 32: payload bytes
   AtomicU64 origin;  // low 32: granting session's number; high 32: piece bytes
   AtomicU64 root;    // checksum.h
-  AtomicU64
-      record;  // record_checksum() of the rest, set with the commit; loads and warm restarts check it
+  // record_checksum() of the rest, set with the commit; loads and warm restarts check it.
+  AtomicU64 record;
 };
 static_assert(sizeof(IndexEntry) == 64);
 

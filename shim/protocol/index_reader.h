@@ -1,8 +1,9 @@
-// IndexReader: lock-free look-up in a mapped index. Used by engines and, for its own finds, by the sidecar.
+// IndexReader: lock-free look-up in a mapped index. Used by engines and, for its own finds,
+// by the sidecar.
 //
-// Thread-safe: any number of readers beside the one writer. No allocation, no system call, bounded probes.
-// The mapping belongs to the caller and outlives the reader. The reader checks offsets and sizes
-// from the region against the bounds that open() validated. A torn or hostile entry, an entry
+// Thread-safe: any number of readers beside the one writer. No allocation, no system call, bounded
+// probes. The mapping belongs to the caller and outlives the reader. The reader checks offsets and
+// sizes from the region against the bounds that open() validated. A torn or hostile entry, an entry
 // outside the arena and an entry of another key are therefore misses, never stray accesses.
 #pragma once
 

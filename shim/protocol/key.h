@@ -51,7 +51,8 @@ inline NamespaceId namespace_id(std::string_view fingerprint) {
 
 inline constexpr std::size_t kBlockHashBytes = 16;
 
-// The first 16 bytes of the engine's chained block hash at the chunk's end, as two little-endian words.
+// The first 16 bytes of the engine's chained block hash at the chunk's end,
+// as two little-endian words.
 struct BlockHash {
   std::uint64_t lo = 0;
   std::uint64_t hi = 0;

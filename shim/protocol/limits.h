@@ -19,13 +19,13 @@ inline constexpr std::size_t kMaxPacketFds = 5;
 
 inline constexpr std::uint32_t kMaxSessions = 256;
 inline constexpr std::uint32_t kMaxHolds = 8192;  // per session
-inline constexpr std::uint32_t kMaxGrants =
-    8192;  // per session, granted and not yet committed or disowned
+// Per session, granted and not yet committed or disowned.
+inline constexpr std::uint32_t kMaxGrants = 8192;
 inline constexpr std::uint32_t kMaxKeysPerReserve = 1024;    // 16 bytes each
 inline constexpr std::uint32_t kMaxGrantsPerMessage = 1024;  // COMMIT, DISOWN, BAD, ATTACHED
 inline constexpr std::uint32_t kMaxKeysPerAct = 1024;        // ACT
-inline constexpr std::uint32_t kMaxFetches =
-    64;  // per session, begun and not yet ended by FETCH_END
+// Per session, begun and not yet ended by FETCH_END.
+inline constexpr std::uint32_t kMaxFetches = 64;
 inline constexpr std::uint32_t kMaxKeysPerFetch = 1024;  // FETCH
 inline constexpr std::uint32_t kMaxFetchMs = 60'000;     // a deadline that is longer counts as this
 inline constexpr std::uint32_t kMaxProbes = 64;          // per session, begun and not yet answered
@@ -33,21 +33,21 @@ inline constexpr std::uint32_t kMaxKeysPerProbe = 1024;  // PROBE
 inline constexpr std::uint32_t kMaxProbeMs = 10'000;     // a deadline that is longer counts as this
 // Copies that the sidecar makes itself (transfer_layout.h).
 inline constexpr std::uint32_t kMaxCopies = 256;  // per session, asked for and not yet ended
-inline constexpr std::uint32_t kMaxPiecesPerCopy =
-    8000;  // of one chunk; the engine itself copies a chunk of more
+// Of one chunk; the engine itself copies a chunk of more.
+inline constexpr std::uint32_t kMaxPiecesPerCopy = 8000;
 inline constexpr std::uint32_t kMaxExports = 1024;  // allocations per session
-inline constexpr std::uint32_t kMaxExportsPerMessage =
-    512;  // at most kMaxPacketFds of them descriptors
+// At most kMaxPacketFds of them descriptors.
+inline constexpr std::uint32_t kMaxExportsPerMessage = 512;
 inline constexpr std::uint32_t kMaxTransferTextBytes = 1024;  // the reason of a refusal
-inline constexpr std::uint32_t kCopyTakenMs =
-    1000;  // after this the engine itself makes a copy not yet begun
+// After this the engine itself makes a copy not yet begun.
+inline constexpr std::uint32_t kCopyTakenMs = 1000;
 // How long a GPU may go on with a copy after its process was killed. Queued copies take
 // milliseconds; the driver ends the queues of a dead process within a second or two. The price: the
 // uncommitted grants of one engine stay taken for this time. A guess; see cuda/README.md.
 inline constexpr std::uint32_t kDeviceSettlingMs = 3000;
 inline constexpr std::uint32_t kEventSlots = 4096;  // per session, power of two, lossy
-inline constexpr std::uint32_t kMaxAskedChunks =
-    8192;  // of one request, reported for the estimate of hit ratios
+// Of one request, reported for the estimate of hit ratios.
+inline constexpr std::uint32_t kMaxAskedChunks = 8192;
 
 // Shares of the arena, as one part in so many: granted to one engine process (and not yet committed
 // or given back), held by one, and pinned by all together. Holds of one process beyond its share do
@@ -61,8 +61,8 @@ inline constexpr std::uint64_t kFetchedShare = 4;
 inline constexpr std::uint64_t kFetchedLeftShare = 16;
 
 inline constexpr std::uint32_t kMaxNamespaces = 1024;  // per index
-inline constexpr std::uint32_t kMaxClientNamespaces =
-    64;  // that one engine has open: its own and one for each adapter
+// That one engine has open: its own and one for each adapter.
+inline constexpr std::uint32_t kMaxClientNamespaces = 64;
 inline constexpr std::uint32_t kMaxGroups = 16;   // KV groups of one namespace
 inline constexpr std::uint32_t kMaxShards = 256;  // shards of one namespace
 inline constexpr std::size_t kMaxFingerprintBytes = 48 * 1024;

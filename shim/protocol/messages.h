@@ -22,10 +22,12 @@ inline constexpr std::uint32_t kMessageMagic = 0x3152444c;  // "LDR1"
 
 enum class MessageType : std::uint16_t {
   kHello = 1,  // engine -> sidecar, first
-  kWelcome =
-      2,  // sidecar -> engine, with descriptors: arena, index, session, lock and, by capability, residency filter
-  kAttached =
-      3,  // engine -> sidecar: mapped, lock taken; lists grants of the earlier session that are still being written
+  // sidecar -> engine, with descriptors: arena, index, session, lock and, by capability,
+  // residency filter
+  kWelcome = 2,
+  // engine -> sidecar: mapped, lock taken; lists grants of the earlier session that are still being
+  // written
+  kAttached = 3,
   kOpenNamespace = 4,   // engine -> sidecar
   kNamespace = 5,       // sidecar -> engine
   kReserve = 6,         // engine -> sidecar
@@ -42,21 +44,23 @@ enum class MessageType : std::uint16_t {
       16,     // engine -> sidecar, one way: these grants are; the engine disowns the others
   kAct = 17,  // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
   kActed = 18,  // sidecar -> engine
-  kFetchEnd =
-      19,  // engine -> sidecar, one way: free the kept chunks of a FETCH, or end a running FETCH
-  kProbe =
-      20,  // engine -> sidecar, with capability shared: how much would a FETCH find, also in the shared backend?
+  // engine -> sidecar, one way: free the kept chunks of a FETCH, or end a running FETCH
+  kFetchEnd = 19,
+  // engine -> sidecar, with capability shared: how much would a FETCH find,
+  // also in the shared backend?
+  kProbe = 20,
   kProbed = 21,  // sidecar -> engine: the number of families, and the speed of a FETCH
   // transfer_messages.h, with capability transfer.
-  kExport =
-      22,  // engine -> sidecar, with descriptors: copy in this memory; or the reason why the engine exports none
-  kExported =
-      23,  // sidecar -> engine, with the transfer region: the memory is open; or the reason why not
+  // engine -> sidecar, with descriptors: copy in this memory;
+  // or the reason why the engine exports none
+  kExport = 22,
+  // sidecar -> engine, with the transfer region: the memory is open; or the reason why not
+  kExported = 23,
   kWithdraw = 24,   // engine -> sidecar: close all exported memory, which is about to go
   kWithdrawn = 25,  // sidecar -> engine: no copy uses the memory, and all of it is closed
   kCopy = 26,       // engine -> sidecar: answered by a flag of the transfer region
-  kCloseNamespace =
-      27,  // engine -> sidecar, one way, since 1.6: this session no longer uses the namespace
+  // engine -> sidecar, one way, since 1.6: this session no longer uses the namespace
+  kCloseNamespace = 27,
 };
 
 // Capability bits.
@@ -75,8 +79,8 @@ struct MessageHeader {
   std::uint16_t type;
   std::uint16_t flags;       // 0
   std::uint32_t body_bytes;  // behind the header
-  std::uint32_t
-      request;  // chosen by the engine, echoed in the answer; 0 in a message without an answer
+  // Chosen by the engine, echoed in the answer; 0 in a message without an answer.
+  std::uint32_t request;
 };
 static_assert(sizeof(MessageHeader) == 16);
 
@@ -159,8 +163,8 @@ struct NamespaceShards {
 };
 static_assert(sizeof(NamespaceShards) == 8);
 
-// A part of a chunk is one shard's pieces of one group. The parts that this sidecar keeps, a bit each:
-// a stage may have no layer of a group, and ranks on other nodes have a sidecar of their own.
+// A part of a chunk is one shard's pieces of one group. The parts that this sidecar keeps, a bit
+// each: a stage may have no layer of a group, and ranks on other nodes have a sidecar of their own.
 inline constexpr std::uint32_t kMaxPartWords = kMaxShards * kMaxGroups / 64;
 constexpr std::uint32_t part_words(std::size_t shards, std::size_t groups) {
   return static_cast<std::uint32_t>((shards * groups + 63) / 64);
@@ -216,8 +220,9 @@ struct CommitRecord {
 };
 static_assert(sizeof(CommitRecord) == 24);
 
-struct
-    SlotList {  // COMMIT: followed by CommitRecord[count]; DISOWN, BAD, ASK_GRANTS and STILL_WRITING: by SlotRef[count]
+// COMMIT: followed by CommitRecord[count].
+// DISOWN, BAD, ASK_GRANTS and STILL_WRITING: by SlotRef[count].
+struct SlotList {
   std::uint32_t count;
   std::uint32_t reserved;
 };
@@ -241,8 +246,8 @@ enum class Verb : std::uint32_t {
   kPin = 2,       // keep until unpinned, evicted or dropped
   kUnpin = 3,
   kEvict = 4,  // out of memory, pinned or not
-  // Since 1.7: promote the last hash of which all chunks can be reached, and no other. For recurrent
-  // states, of which a hit needs the last one.
+  // Since 1.7: promote the last hash of which all chunks can be reached, and no other. For
+  // recurrent states, of which a hit needs the last one.
   kPrefetchLast = 5,
 };
 
@@ -290,8 +295,9 @@ struct ActCounts {
   }
 };
 
-struct
-    Fetch {  // followed by BlockHash[count], in the order of the prompt: each means the chunks of all shards and groups
+// Followed by BlockHash[count], in the order of the prompt: each means the chunks of all shards and
+// groups.
+struct Fetch {
   std::uint32_t namespace_handle;
   std::uint32_t deadline_ms;  // from now; the answer counts the chunks that have arrived by then
   std::uint32_t count;
@@ -309,7 +315,8 @@ enum class FetchEnd : std::uint32_t {
   kBound = 5,   // too many fetches of this session, or more bytes than larderd keeps
 };
 
-// From the answer on, until FETCH_END, the session's end or kMaxHoldAgeMs, larderd keeps these families in memory.
+// From the answer on, until FETCH_END, the session's end or kMaxHoldAgeMs,
+// larderd keeps these families in memory.
 struct Fetched {
   std::uint32_t families;    // from the first on: whole in memory
   std::uint32_t reason;      // FetchEnd
@@ -324,8 +331,8 @@ struct EndFetch {         // FETCH_END
   std::uint32_t reserved;
 };
 
-// Flag of PROBE, since 1.7: the answer tells of each hash by itself, in ProbedEach. An older sidecar
-// ignores the flag, so an engine asks this of a sidecar of 1.7 alone.
+// Flag of PROBE, since 1.7: the answer tells of each hash by itself, in ProbedEach. An older
+// sidecar ignores the flag, so an engine asks this of a sidecar of 1.7 alone.
 inline constexpr std::uint32_t kProbeEach = 1;
 
 struct Probe {  // followed by BlockHash[count], as in Fetch
@@ -337,8 +344,8 @@ struct Probe {  // followed by BlockHash[count], as in Fetch
 
 // The reason for the length of a probed prefix.
 enum class ProbeEnd : std::uint32_t {
-  kAll =
-      0,  // the backend was asked about all missing chunks, or all chunks are in memory or on the disk
+  // The backend was asked about all missing chunks, or all chunks are in memory or on the disk.
+  kAll = 0,
   kLate = 1,    // the deadline came first
   kFailed = 2,  // the backend could not be asked, or takes no reads now
   kBound = 3,   // too many probes of this session, or more keys than one probe asks for
@@ -355,12 +362,12 @@ struct Probed {
   std::uint32_t reason;      // ProbeEnd
 };
 
-// Behind Probed, in the answer to a PROBE with kProbeEach. `families` is then the number of the last
-// family that a FETCH finds, counted from 1; `shared` is 1 if the FETCH would read that family from
-// the backend, and the speed is that of a FETCH of that family alone.
+// Behind Probed, in the answer to a PROBE with kProbeEach. `families` is then the number of the
+// last family that a FETCH finds, counted from 1; `shared` is 1 if the FETCH would read that family
+// from the backend, and the speed is that of a FETCH of that family alone.
 struct ProbedEach {
-  std::array<std::uint64_t, kMaxKeysPerProbe / 64>
-      there;  // bit i % 64 of word i / 64: a FETCH finds hash i
+  // Bit i % 64 of word i / 64: a FETCH finds hash i.
+  std::array<std::uint64_t, kMaxKeysPerProbe / 64> there;
 };
 static_assert(sizeof(Probe) == 16 && sizeof(Probed) == 32 && sizeof(ProbedEach) == 128);
 

@@ -30,12 +30,13 @@ enum class EventKind : std::uint32_t {
   // Since 1.4: slot = namespace handle, generation = number of hashes in the kAsked events just
   // before, d = Decision, flags: kRequestSalted
   kRequest = 2,
-  kLoad =
-      3,  // one load succeeded: a = bytes, b = tokens, c = nanoseconds waited, d = nanoseconds of copy and verification
+  // One load succeeded: a = bytes, b = tokens, c = nanoseconds waited,
+  // d = nanoseconds of copy and verification.
+  kLoad = 3,
   kLoadFailed = 4,  // a = 1 checksum, 2 gone, 3 deadline, 4 other
   kStore = 5,       // one store ended: a = bytes, b = tokens, c = nanoseconds of copy
-  kPrefill =
-      6,  // the engine computed: a = tokens, b = nanoseconds. Gives the seconds of prefill saved
+  // The engine computed: a = tokens, b = nanoseconds. Gives the seconds of prefill saved.
+  kPrefill = 6,
   // Since 1.4: hashes of the next kRequest, from its first chunk on: a to d = the first 8 bytes of
   // each block hash, generation = number of the first hash in the request | count << 32, slot =
   // namespace handle
@@ -44,8 +45,8 @@ enum class EventKind : std::uint32_t {
 inline constexpr std::size_t kHashesPerEvent = 4;
 
 // Flags of kRequest. A reader ignores unknown flags.
-inline constexpr std::uint64_t kRequestSalted =
-    1;  // the request carried a salt, and hits only chunks with this salt
+// The request carried a salt, and hits only chunks with this salt.
+inline constexpr std::uint64_t kRequestSalted = 1;
 
 // The engine's decision about a request.
 enum class Decision : std::uint64_t {

@@ -13,25 +13,27 @@ namespace larder::protocol {
 // change; an unknown number is "other".
 enum class TransferReason : std::uint32_t {
   kNone = 0,  // the sidecar copies
-  kSameProcess =
-      1,  // engine and sidecar have the same process number in their containers, which CUDA refuses
+  // Engine and sidecar have the same process number in their containers, which CUDA refuses.
+  kSameProcess = 1,
   kNoDriver = 2,   // no libcuda.so.1 for the sidecar
   kOldDriver = 3,  // the driver is older than CUDA 12.0, or lacks a function
-  kNoDevice =
-      4,  // the sidecar sees no GPU (a device plugin or DRA gave the GPU to the engine alone)
+  // The sidecar sees no GPU (a device plugin or DRA gave the GPU to the engine alone).
+  kNoDevice = 4,
   kOtherDevice =
       5,     // the sidecar sees other GPUs, or the engine has exported memory of another GPU before
   kMig = 6,  // a MIG instance, whose memory cannot be shared
   kNotOpened = 7,  // the driver refused a handle: stale, forged, or of another machine
   kSize = 8,       // the size of an allocation differs from the engine's figure
   kBound = 9,  // more allocations than kMaxExports, or a COPY of more than kMaxPiecesPerCopy pieces
-  kFailed =
-      10,  // copies by the sidecar on this device have ended or cannot begin: an error of CUDA, or no memory
+  // Copies by the sidecar on this device have ended or cannot begin: an error of CUDA,
+  // or no memory.
+  kFailed = 10,
   kHostMemory = 11,  // from the engine: the pages lie in host memory, which needs no export
-  kNotExportable =
-      12,  // from the engine: the driver gives no handle for the memory (sleep mode without shareable memory)
-  kNotVerified =
-      13,  // from the engine: copied bytes differ from the pages, so the sidecar's view is stale
+  // From the engine: the driver gives no handle for the memory (sleep mode without shareable
+  // memory).
+  kNotExportable = 12,
+  // From the engine: copied bytes differ from the pages, so the sidecar's view is stale.
+  kNotVerified = 13,
   kLate = 14,  // from the engine: a copy was not begun in time
 };
 
@@ -59,8 +61,8 @@ constexpr std::string_view transfer_reason_name(TransferReason reason) {
 
 enum class MemoryKind : std::uint32_t {
   kHandle = 1,  // a legacy memory handle, 64 bytes
-  kDescriptor =
-      2,  // memory mapped by hand: a file descriptor in the packet, in the order of the ranges
+  // Memory mapped by hand: a file descriptor in the packet, in the order of the ranges.
+  kDescriptor = 2,
 };
 
 struct ExportedRange {
@@ -75,8 +77,8 @@ static_assert(sizeof(ExportedRange) == 80);
 // over all EXPORTs since the last WITHDRAW.
 struct Export {
   std::uint32_t count;
-  std::uint32_t
-      reason;  // TransferReason; not kNone: the engine copies by itself, count is 0, the text has the reason
+  // TransferReason; not kNone: the engine copies by itself, count is 0, the text has the reason
+  std::uint32_t reason;
   std::uint32_t process_number;  // of the engine, in its own PID namespace
   std::uint32_t text_bytes;
   std::uint8_t device[16];  // the GPU's UUID

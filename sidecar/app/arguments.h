@@ -14,8 +14,8 @@ namespace larder {
 struct Arguments {
   std::optional<std::string> config_file;
   std::vector<std::string> supervise;  // the addresses that answer probes
-  std::optional<int>
-      supervisor_drops;  // an inherited eventfd: the supervisor counts its dropped log lines there
+  // An inherited eventfd: the supervisor counts its dropped log lines there.
+  std::optional<int> supervisor_drops;
   std::vector<std::string> of_child;  // the command line without --supervise
   bool watch_config = false, check_config = false, free_memory = false;
   bool config_reference = false, metrics_reference = false, version = false, help = false;

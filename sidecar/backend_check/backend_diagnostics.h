@@ -22,8 +22,8 @@ struct Diagnostic {
   std::string id;    // for programs: "noeviction"
   std::string what;  // half a sentence
   std::string remedy;
-  std::vector<std::string> where =
-      {};  // addresses of the servers; empty: the only server, or all servers
+  // Addresses of the servers; empty: the only server, or all servers.
+  std::vector<std::string> where = {};
 };
 
 struct Seen {

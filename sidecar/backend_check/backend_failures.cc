@@ -8,9 +8,9 @@ namespace {
 using Step = ServerFacts::Step;
 
 // A reason is recognised by words of the failure's text, since one Status passes through several
-// rooms and libraries. The first match counts, so specific words stand before general words ("TLS: "
-// after the TLS errors). tests/component/backend_check_test.cc gets each text from a real server, and
-// fails if a new version changes the words.
+// rooms and libraries. The first match counts, so specific words stand before general words ("TLS:
+// " after the TLS errors). tests/component/backend_check_test.cc gets each text from a real server,
+// and fails if a new version changes the words.
 struct Reason {
   std::string_view sign, id, remedy;
 };

@@ -1,6 +1,6 @@
 // Dialogue: one blocking connection to one server. Each call waits until its end, its deadline or a
-// stop (kUnavailable). larderd never waits for a server, and drives a Connection from its own thread
-// of the tier. Owned by one thread, which has SIGPIPE blocked or ignored.
+// stop (kUnavailable). larderd never waits for a server, and drives a Connection from its own
+// thread of the tier. Owned by one thread, which has SIGPIPE blocked or ignored.
 #pragma once
 
 #include <cstdint>

@@ -22,11 +22,11 @@ struct CheckedServer {
 struct InstallationFacts {
   remote::Mode mode = remote::Mode::kStandalone;
   std::vector<CheckedServer> sentinels;  // all Sentinels of the configuration
-  // Configured nodes of a Cluster that gave no map. The check ends at the first node with a map, and
-  // later nodes are not asked.
+  // Configured nodes of a Cluster that gave no map. The check ends at the first node with a map,
+  // and later nodes are not asked.
   std::vector<CheckedServer> mute_nodes;
-  std::vector<CheckedServer>
-      servers;  // the standalone server, the master, or the Cluster's masters; empty: no master is known
+  // The standalone server, the master, or the Cluster's masters; empty: no master is known.
+  std::vector<CheckedServer> servers;
   std::size_t unserved_slots = 0;  // slots of a Cluster without a master
 };
 

@@ -31,12 +31,13 @@ class Check {
  public:
   Check(const remote::RemoteOptions& options, const ServerToCheck& server, const base::Clock& clock)
       : options_(options), server_(server), clock_(clock), stop_(server.stop) {
-    // Several larderctl and operators may check one server at once: random names keep the keys apart.
+    // Several larderctl and operators may check one server at once: random names keep the keys
+    // apart.
     std::random_device device;
     std::mt19937_64 random((std::uint64_t{device()} << 32) | device());
     const std::string name = options.prefix + ":check:" + std::to_string(random()) + ":";
-    // A node of a Cluster answers MOVED for keys of other nodes, so keys are tried until four belong
-    // to the node's slots.
+    // A node of a Cluster answers MOVED for keys of other nodes, so keys are tried until four
+    // belong to the node's slots.
     for (std::size_t number = 0; keys_.size() < kValues; ++number)
       if (std::string key = name + std::to_string(number); server.slots.empty() || serves(key))
         keys_.push_back(std::move(key));
@@ -152,7 +153,8 @@ Status Check::greet() {
 }
 
 // A refused or unknown command leaves its facts unknown and is no failure: managed servers often
-// forbid CONFIG. A failed SELECT is reported last, so that the number of databases is known by then.
+// forbid CONFIG. A failed SELECT is reported last,
+// so that the number of databases is known by then.
 Status Check::describe() {
   const std::string database = std::to_string(options_.database);
   const bool select = options_.database != 0 && facts_.mode != "sentinel";
@@ -222,8 +224,8 @@ Status Check::use() {
   return remove_values();
 }
 
-// Runs each command of the tier once, on absent keys. ASKING affects only the command behind it, and
-// a master ignores READONLY, so both do no harm to the measurements that follow.
+// Runs each command of the tier once, on absent keys. ASKING affects only the command behind it,
+// and a master ignores READONLY, so both do no harm to the measurements that follow.
 Status Check::try_commands() {
   const std::string& key = keys_[0];
   const std::string pattern = options_.prefix + ":check:*";

@@ -57,7 +57,8 @@ struct ServerFacts {
 struct ServerToCheck {
   remote::Kind kind = remote::Kind::kStandalone;
   remote::Endpoint endpoint;
-  // Of a node: its slots. A node without slots is asked for its identity and the Cluster's map only.
+  // Of a node: its slots. A node without slots is asked for its identity and the Cluster's map
+  // only.
   std::vector<remote::SlotRange> slots = {};
   std::uint64_t end_ns = 0;   // deadline of the whole check
   std::uint64_t share = 1;    // divisor of the time for measurements

@@ -1,5 +1,5 @@
-// The command line of a program: a table of options, each as `--name value` or `--name=value`. Pure;
-// thread-safe.
+// The command line of a program: a table of options, each as `--name value` or `--name=value`.
+// Pure; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,14 @@ template <class A>
 struct Option {
   std::string_view name;
   std::string_view takes;  // describes the value, for errors and help; empty: a flag
-  // Stores the value. `name`: that of the table. `value`: empty for a flag. False: the value is bad.
+  // Stores the value. `name`: that of the table. `value`: empty for a flag.
+  // False: the value is bad.
   bool (*set)(A& arguments, std::string_view name, std::string_view value);
   std::string_view help = {};  // for the help text of the program
 };
 
-// Setters of a row: `set_flag<&Arguments::json>`, and `set_text<&Arguments::socket>` for a text that
-// must not be empty.
+// Setters of a row: `set_flag<&Arguments::json>`, and `set_text<&Arguments::socket>` for a text
+// that must not be empty.
 template <auto kField, class A>
 bool set_flag(A& arguments, std::string_view, std::string_view) {
   return arguments.*kField = true;
@@ -38,8 +39,8 @@ template <class A>
 struct Grammar {
   std::string_view unknown;    // the end of "'--x' is no option of larderctl"
   std::string_view hint = {};  // the end of "'--config' needs a file (see larderd --help)"
-  std::vector<std::string> A::*operands =
-      nullptr;  // words that are no options; null: such a word is unknown
+  // Words that are no options; null: such a word is unknown.
+  std::vector<std::string> A::*operands = nullptr;
   std::vector<std::string> A::*rest = nullptr;  // words behind `--`; null: `--` is unknown
   bool letters = false;                         // a value may follow a letter: "-njobs", "-n=jobs"
   bool option_is_no_value = false;              // a next word that begins with `--` is no value

@@ -7,7 +7,8 @@
 
 namespace larder::base {
 
-// As Status::from_errno(). EFBIG (kResourceExhausted) also names the limit of this process and the remedy. `what`: the call and its file.
+// As Status::from_errno(). EFBIG (kResourceExhausted) also names the limit of this process and the
+// remedy. `what`: the call and its file.
 // REQUIRES: SIGXFSZ is ignored, else the call ends the process.
 Status file_failure(int err, const std::string& what);
 // The same words without the call.

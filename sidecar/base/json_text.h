@@ -6,7 +6,8 @@
 
 namespace larder::base {
 
-// In quotes, with control characters escaped (as in shim/base/utf8.h); each byte that is no valid UTF-8 becomes U+FFFD.
+// In quotes, with control characters escaped (as in shim/base/utf8.h);
+// each byte that is no valid UTF-8 becomes U+FFFD.
 std::string json_text(std::string_view text);
 
 }  // namespace larder::base

@@ -1,4 +1,5 @@
-// The line of standard error that log() would write now, with its end. For base itself. Thread-safe.
+// The line of standard error that log() would write now, with its end.
+// For base itself. Thread-safe.
 #pragma once
 
 #include <string>

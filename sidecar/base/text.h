@@ -20,7 +20,8 @@ std::string byte_rate_text(double per_second);  // "5.0 MiB/s"
 // A bar of `width` characters.
 std::string bar(double part, double whole, int width);
 
-// With control characters and bytes that are no UTF-8 escaped: engines choose their names, and a terminal obeys escape sequences.
+// With control characters and bytes that are no UTF-8 escaped: engines choose their names, and a
+// terminal obeys escape sequences.
 std::string printable(std::string_view text);
 
 // Characters of a printable text. A wide one of East Asia counts as one.

@@ -33,8 +33,8 @@ struct BackendUrl {
 
   BackendMode mode = BackendMode::kStandalone;
   bool tls = false;
-  std::vector<BackendHost>
-      hosts;  // without duplicates. Standalone: one host, or empty with unix_path
+  // Without duplicates. Standalone: one host, or empty with unix_path.
+  std::vector<BackendHost> hosts;
   std::string unix_path;
   std::string sentinel_master;
   std::string user;

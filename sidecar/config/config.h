@@ -22,14 +22,14 @@ enum class Transfer { kShim, kSidecar };
 struct MemoryConfig {
   std::uint64_t size_bytes = 5ULL << 30;
   std::string shm_name = "larder";  // files are DIRECTORY/shm_name.arena, .index.*, .lock.*
-  std::string directory =
-      "/dev/shm";  // tmpfs; of the index and lock files, and of the arena on normal pages
+  // Tmpfs; of the index and lock files, and of the arena on normal pages.
+  std::string directory = "/dev/shm";
   Hugepages hugepages = Hugepages::kNone;             // none | 2Mi | 1Gi | prefer
   std::string hugepage_directory = "/dev/hugepages";  // a hugetlbfs with pages of that size
   std::string numa = "none";                          // none | auto | the number of a node
   bool keep_on_exit = true;  // the cached chunks stay in memory for the next start
-  OnMismatch on_mismatch =
-      OnMismatch::kRefuse;  // unusable memory of an earlier larderd: refuse | replace
+  // Unusable memory of an earlier larderd: refuse | replace.
+  OnMismatch on_mismatch = OnMismatch::kRefuse;
 };
 
 struct DiskConfig {
@@ -47,7 +47,8 @@ struct BackendConfig : BackendUrl {  // the parts of `url`
   std::string sentinel_user;           // a user of the Sentinels; "": their default user
   std::string sentinel_password_file;  // read at each connect; "": no password
   std::string ca_file, cert_file,
-      key_file;  // PEM, read at each connect; "": system authorities, no client certificate
+      // PEM, read at each connect; "": system authorities, no client certificate
+      key_file;
   std::string server_name;     // the name in the certificate of the server; "": the host
   bool read_replicas = false;  // Cluster only: parts of chunks are also read from replicas
   std::string prefix;          // of all keys; load() derives the default from the pool
@@ -73,11 +74,11 @@ struct PeersConfig {
 };
 
 struct HttpConfig {
-  std::string listen =
-      "127.0.0.1:9464";  // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
+  // Metrics and health; "" for none. Admin verbs only answer on loopback and on the socket.
+  std::string listen = "127.0.0.1:9464";
   std::vector<std::string> hosts = {};  // further allowed values of Host in requests on `listen`
-  std::string admin_socket =
-      "";  // if empty, load() sets the path of `socket` with .admin in place of .sock
+  // If empty, load() sets the path of `socket` with .admin in place of .sock.
+  std::string admin_socket = "";
 };
 
 struct Config {
@@ -85,8 +86,8 @@ struct Config {
   std::string socket = "/run/larder/larder.sock";
   std::uint32_t socket_mode = 0660;
   std::string log_level = "info";  // debug | info | warning | error
-  Transfer transfer =
-      Transfer::kShim;  // the process that copies GPU pages: the engine, or larderd over CUDA IPC
+  // The process that copies GPU pages: the engine, or larderd over CUDA IPC.
+  Transfer transfer = Transfer::kShim;
   MemoryConfig memory;
   DiskConfig disk;
   BackendConfig backend;

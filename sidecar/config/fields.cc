@@ -152,9 +152,9 @@ Status set_hosts(std::string_view text, Config& config) {
   return {};
 }
 
-// The table of all keys. The loader, --help, --check-config, docs/reference/configuration.md and the
-// environment variables come from these rows: a new key of larderd is one row here. The page has the
-// same order.
+// The table of all keys. The loader, --help, --check-config, docs/reference/configuration.md and
+// the environment variables come from these rows: a new key of larderd is one row here. The page
+// has the same order.
 constexpr std::array<Field, 43> kFields{{
     {"pool",
      "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",

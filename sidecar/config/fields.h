@@ -18,8 +18,8 @@ struct Field {
   // ...".
   Status (*parse)(std::string_view text, Config& config);
   std::string (*print)(const Config& config);
-  bool quoted =
-      true;  // whether an error may repeat the text; false for a value that may hold a secret by mistake
+  // Whether an error may repeat the text; false for a value that may hold a secret by mistake.
+  bool quoted = true;
 };
 
 std::span<const Field> fields();

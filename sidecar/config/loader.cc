@@ -15,9 +15,9 @@ namespace larder::config {
 namespace {
 
 using Names = std::set<std::string, std::less<>>;
-using Given =
-    std::map<std::string, std::string,
-             std::less<>>;  // by key, the place where the user set the key: "larder.yaml:7: "
+using Given = std::map<std::string, std::string,
+                       // By key, the place where the user set the key: "larder.yaml:7: ".
+                       std::less<>>;
 
 std::string section_of(std::string_view key) {
   const std::size_t dot = key.find('.');
@@ -108,7 +108,8 @@ Names known_variables() {
 }
 
 // A misspelt variable of a section (LARDER_MEMORY_..., LARDER_DISK_..., LARDER_BACKEND_...,
-// LARDER_PEERS_..., LARDER_HTTP_...) is an error. unknown_variables() lists other misspelt variables for a warning.
+// LARDER_PEERS_..., LARDER_HTTP_...) is an error.
+// unknown_variables() lists other misspelt variables for a warning.
 Status check_names(const Environment& environment) {
   const Names known = known_variables();
   for (const auto& [name, value] : environment) {

@@ -24,7 +24,9 @@ struct YamlEntry {
 
 enum class YamlForm {
   kOwn,
-  kForeign,  // a key without a value has the text "null"; a list, or a map inside a section, is one text: "[1, 2]", "{a, b}"
+  // A key without a value has the text "null"; a list, or a map inside a section,
+  // is one text: "[1, 2]", "{a, b}".
+  kForeign,
 };
 
 Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file,

@@ -36,8 +36,8 @@ bool set_seconds(Arguments& arguments, std::string_view, std::string_view text) 
   return read_number(text, 1.0, kLongestTrace, arguments.seconds);
 }
 
-// Adds the option `--ca-file` of `backend check` as a value of the key backend.ca_file. The field of
-// the key checks the text.
+// Adds the option `--ca-file` of `backend check` as a value of the key backend.ca_file. The field
+// of the key checks the text.
 bool add_text(Arguments& arguments, std::string_view name, std::string_view text) {
   std::string key = "backend." + std::string(name.substr(2));
   std::ranges::replace(key, '-', '_');
@@ -45,8 +45,8 @@ bool add_text(Arguments& arguments, std::string_view name, std::string_view text
   return !text.empty();
 }
 bool add_file(Arguments& arguments, std::string_view name, std::string_view path) {
-  std::error_code
-      error;  // without a working directory the path stays relative, and the field refuses the path
+  // Without a working directory the path stays relative, and the field refuses the path.
+  std::error_code error;
   const std::filesystem::path absolute = path.empty() ? "" : std::filesystem::absolute(path, error);
   return add_text(arguments, name, error ? std::string(path) : absolute.string());
 }

@@ -22,8 +22,8 @@ struct Arguments {
   std::optional<std::string> hashes_file;  // of prefetch, pin, unpin, evict; "-": standard input
   std::optional<std::string> config_file;  // of backend check
   std::optional<std::string> from;         // of install-payload
-  std::vector<config::Value>
-      backend;  // of backend check: options beside the URL; paths are absolute
+  // Of backend check: options beside the URL; paths are absolute.
+  std::vector<config::Value> backend;
   std::string sizes, policies = "lru", block_bytes;  // of simulate
   std::string output;   // of simulate: table or json; of trace: the file
   double seconds = 60;  // of trace

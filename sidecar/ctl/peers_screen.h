@@ -1,5 +1,5 @@
-// The screen of `larderctl peers`: the larderd that this larderd asks, and what it serves to others.
-// Pure; thread-safe.
+// The screen of `larderctl peers`: the larderd that this larderd asks, and what it serves to
+// others. Pure; thread-safe.
 #pragma once
 
 #include <string>

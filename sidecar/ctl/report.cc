@@ -57,8 +57,8 @@ std::string acted_json(const protocol::ActCounts& acted) {
   return answer.dump(2) + "\n";
 }
 
-// larderd's errors are JSON; an error of cpp-httplib or another server may be any text, and only its
-// first line is shown.
+// larderd's errors are JSON; an error of cpp-httplib or another server may be any text, and only
+// its first line is shown.
 std::string error_of(const std::string& body) {
   const json parsed = json::parse(body, nullptr, false);
   if (parsed.is_object() && parsed.contains("error") && parsed["error"].is_string())

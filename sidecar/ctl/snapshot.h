@@ -15,8 +15,8 @@ namespace larder::ctl {
 struct ModelCounts {
   std::string name;
   std::uint64_t requests = 0, requests_hit = 0, asked = 0, hit = 0, loaded = 0, stored = 0;
-  double saved_seconds =
-      0;  // hit tokens times the seconds a token that engines of the model measured; 0 before
+  // Hit tokens times the seconds a token that engines of the model measured; 0 before.
+  double saved_seconds = 0;
   std::uint64_t too_short = 0;  // requests without a hit for less than a chunk
   std::uint64_t salted = 0;     // requests with a cache_salt
 };
@@ -67,8 +67,8 @@ struct ProbeState {
 struct NamespaceState {
   std::string id, model;
   std::uint64_t chunks = 0, bytes = 0, sessions = 0;
-  std::string
-      fingerprint;  // "field: value" lines, unchanged for comparison: use printable() before output
+  // "field: value" lines, unchanged for comparison: use printable() before output
+  std::string fingerprint;
 };
 
 struct SessionState {
@@ -76,11 +76,10 @@ struct SessionState {
   std::uint64_t holds = 0, grants = 0;
   bool silent = false;
   std::string space;  // the id of the namespace; empty before one is open
-  std::string
-      way = {},
-      way_reason = {},
-      way_why =
-          {};  // the copying process, "shim" or "sidecar"; if larderd was to copy, the reason why it does not
+  std::string way = {}, way_reason = {},
+              // The copying process, "shim" or "sidecar"; if larderd was to copy,
+      // the reason why it does not.
+      way_why = {};
   std::string copies_by = {};  // for an engine with pages on a GPU; else empty
   std::uint64_t registered_bytes = 0;
 };

@@ -48,7 +48,8 @@ class Reader {
   }
 
   std::vector<sizing::TracedRequest> requests() {
-    // Files of several larderd are merged by time; stable, so requests of one moment keep their order.
+    // Files of several larderd are merged by time; stable,
+    // so requests of one moment keep their order.
     std::stable_sort(lines_.begin(), lines_.end(),
                      [](const Line& a, const Line& b) { return a.timestamp < b.timestamp; });
     std::vector<sizing::TracedRequest> requests;

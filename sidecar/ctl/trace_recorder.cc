@@ -60,8 +60,9 @@ Result<TraceLines> trace_lines(const std::string& json, std::uint64_t wall_ms) {
     const std::uint64_t now_ms = number_at(page, "now_ms");
     for (const nlohmann::json& request : page.at("requests")) {
       ++lines.requests;
-      // The format of Mooncake's traces with more fields, so that other simulators can read the file.
-      // larderd gives ages of its monotonic clock; wall time lets files of several larderd merge.
+      // The format of Mooncake's traces with more fields, so that other simulators can read the
+      // file. larderd gives ages of its monotonic clock;
+      // wall time lets files of several larderd merge.
       const nlohmann::ordered_json line{
           {"timestamp", wall_ms - std::min(wall_ms, now_ms - number_at(request, "at_ms"))},
           {"input_length", number_at(request, "tokens")},

@@ -8,8 +8,8 @@
 namespace larder::http {
 namespace {
 
-constexpr unsigned kMostTurns =
-    3;  // that count for a stranger: hello, end of the handshake, request
+// That count for a stranger: hello, end of the handshake, request.
+constexpr unsigned kMostTurns = 3;
 
 struct Candidate {
   Connection* connection;

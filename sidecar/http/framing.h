@@ -20,15 +20,17 @@ struct Limits {
   std::size_t head_bytes = 16 * 1024;
   std::size_t body_bytes = 48 * 1024;
   bool chunked = false;  // chunked bodies are allowed
-  std::size_t silent =
-      64;  // connections of an endpoint in kSilent; one more closes one of the class
+  // Connections of an endpoint in kSilent; one more closes one of the class.
+  std::size_t silent = 64;
   std::size_t strangers = 64;  // the same for kStranger
   std::size_t earned = 64;     // the same for kEarned
   std::size_t held_bytes =
       32u
-      << 20;  // of all requests and answers of an endpoint; beyond, the largest connection is closed
+      // Of all requests and answers of an endpoint; beyond, the largest connection is closed.
+      << 20;
   unsigned requests = 1;  // of one connection
-  // From the first byte of a request (the first request: from accept) to the last byte of the answer.
+  // From the first byte of a request (the first request: from accept) to the last byte of the
+  // answer.
   unsigned deadline_ms = 5000;
   unsigned idle_ms = 0;  // between the requests of a connection
 };

@@ -10,8 +10,8 @@
 namespace larder::http {
 namespace {
 
-constexpr std::string_view kOtherHostCharacters =
-    "-._~!$&'()*+,;=%";  // of a reg-name (RFC 3986), besides letters and digits
+// Of a reg-name (RFC 3986), besides letters and digits.
+constexpr std::string_view kOtherHostCharacters = "-._~!$&'()*+,;=%";
 
 bool is_digit(unsigned char c) {
   return std::isdigit(c) != 0;

@@ -1,5 +1,5 @@
-// Hosts: the names under which a server answers. Plain values, pure but for own_host_name(), which of()
-// asks; thread-compatible.
+// Hosts: the names under which a server answers. Plain values, pure but for own_host_name(), which
+// of() asks; thread-compatible.
 //
 // A page of evil.example may point its own name at this machine (DNS rebinding). A browser then
 // sends `Host: evil.example` and lets the page read the answer. A server that refuses unknown names

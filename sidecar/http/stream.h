@@ -16,8 +16,8 @@ class Stream {
  public:
   struct Moved {
     std::size_t bytes = 0;  // the number of bytes moved
-    short awaits =
-        0;  // if no byte was moved: POLLIN or POLLOUT to wait for; 0: the connection is over
+    // If no byte was moved: POLLIN or POLLOUT to wait for; 0: the connection is over.
+    short awaits = 0;
   };
 
   virtual ~Stream() = default;

@@ -47,7 +47,8 @@ Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped,
   return most;
 }
 
-// Drops of one namespace in two layouts are one part of a tier, if the tier has not begun the first.
+// Drops of one namespace in two layouts are one part of a tier,
+// if the tier has not begun the first.
 void add_parts(tiering::LowerTierDrop& below, const tiering::LowerTierDrop& more) {
   for (const tiering::LowerTierDrop::Part& part : more.parts)
     if (std::ranges::find(below.parts, part.chunks, &tiering::LowerTierDrop::Part::chunks) ==
@@ -104,10 +105,12 @@ Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id
   const std::optional<protocol::NamespaceId> states = states_id(handles->front());
   const std::vector<std::uint32_t> beside = open_of(states);
   for (const std::uint32_t handle : beside) drops.push_back({handle});  // mutation: states-dropped
-  // The namespace of states closes with its last state in memory, while lower tiers still have states.
+  // The namespace of states closes with its last state in memory,
+  // while lower tiers still have states.
   if (states && beside.empty() && lower_tiers_ != nullptr)
     add_parts(below, lower_tiers_->drop(*states));  // mutation: states-dropped-below
-  // Keeps the namespaces open: the place of a closed one may serve another namespace before the last slice.
+  // Keeps the namespaces open: the place of a closed one may serve another namespace before the
+  // last slice.
   for (const store::Drop& drop : drops)
     store_.join_namespace(*drop.handle);  // mutation: drop-joins
   return drops;
@@ -174,7 +177,8 @@ Result<protocol::ActCounts> AdminCommands::act(protocol::Verb verb, const std::s
           if (const std::vector<std::uint32_t> states = open_of(states_id(handles->front()));
               !states.empty())
             joined.push_back(states.front());
-          // Keeps the namespaces open: with its last chunk one would close before the eviction in lower tiers.
+          // Keeps the namespaces open: with its last chunk one would close before the eviction in
+          // lower tiers.
           for (const std::uint32_t handle : joined) store_.join_namespace(handle);
         }
         if (!all[done].go_on(store_, stats_,

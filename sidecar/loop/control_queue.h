@@ -39,8 +39,8 @@ class ControlQueue {
   std::function<void()> wake_;
   std::mutex mutex_;
   bool closed_ = false;
-  std::deque<std::shared_ptr<Call>>
-      waiting_;  // shared: the caller may time out before the loop runs the command
+  // Shared: the caller may time out before the loop runs the command.
+  std::deque<std::shared_ptr<Call>> waiting_;
 };
 
 }  // namespace larder::loop

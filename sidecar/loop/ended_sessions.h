@@ -59,10 +59,10 @@ class EndedSessions {
     memory::LockFile lock;
     Fd pidfd;  // still watched: a dying process closes the socket before the lock
     memory::LockFile::Note note;
-    bool previous_instance =
-        false;  // stays until the lock is gone: the engine may not know of a later session yet
-    std::uint64_t free_at_ms =
-        0;  // the end of kDeviceSettlingMs after the lock was gone; 0: not started
+    // Stays until the lock is gone: the engine may not know of a later session yet.
+    bool previous_instance = false;
+    // The end of kDeviceSettlingMs after the lock was gone; 0: not started.
+    std::uint64_t free_at_ms = 0;
   };
   bool may_still_write(std::uint32_t number, Ended& ended) const;
 
@@ -70,10 +70,10 @@ class EndedSessions {
   transfer::Transfers* const transfers_;
   LoopStats& loop_stats_;
   const base::Clock& clock_;
-  std::map<std::uint32_t, Ended>
-      ended_;  // sessions with quarantined grants, or of the previous instance
-  std::set<std::uint32_t>
-      awaited_;  // sessions of `ended_` that have not announced holds and grants again
+  // Sessions with quarantined grants, or of the previous instance.
+  std::map<std::uint32_t, Ended> ended_;
+  // Sessions of `ended_` that have not announced holds and grants again.
+  std::set<std::uint32_t> awaited_;
 };
 
 }  // namespace larder::loop

@@ -14,11 +14,11 @@ namespace larder::loop {
 namespace {
 
 constexpr int kEventsPerTurn = 64;
-constexpr std::uint64_t kAsleepMs =
-    1000;  // a later tick means that larderd was stopped: clocks of engines restart
+// A later tick means that larderd was stopped: clocks of engines restart.
+constexpr std::uint64_t kAsleepMs = 1000;
 constexpr std::uint64_t kHealthyMs = 2000;  // a loop without a turn for longer is unhealthy
-constexpr std::uint64_t kStopMs =
-    20'000;  // for pending writes to lower tiers: a pod has 30 s until SIGKILL
+// For pending writes to lower tiers: a pod has 30 s until SIGKILL.
+constexpr std::uint64_t kStopMs = 20'000;
 
 // The present bytes of the arena, as the previous instance noted in its index.
 std::uint64_t present_bytes(const memory::PreviousInstance& earlier) {
@@ -188,12 +188,14 @@ void EventLoop::handle(const Wakeup& wakeup) {
       tick();
       return;
     case WakeupSource::kControl:
-      clear_wake(parts_.wake);  // work() finds the reason
+      // work() finds the reason.
+      clear_wake(parts_.wake);
       return;
     case WakeupSource::kTier: lower_tiers_->deliver(wakeup.session); return;
     case WakeupSource::kPeers: peer_holds_->deliver(); return;
     case WakeupSource::kPidfd:
-      sessions_.receive(wakeup.session);  // the messages that the engine sent before its death
+      // The messages that the engine sent before its death.
+      sessions_.receive(wakeup.session);
       // A busy session ends later: the pidfd stays readable.
       if (!sessions_.busy(wakeup.session))
         sessions_.process_ended(wakeup.session);  // mutation: death-ends-session

@@ -1,8 +1,8 @@
 // SessionTable: the live sessions of engines. It reads their messages, sends the answers and ends
 // the sessions.
 //
-// A message or a failed send may end a session at any time, so callers keep its number. Owned by the
-// thread of the loop. All arguments of the constructor outlive this object.
+// A message or a failed send may end a session at any time, so callers keep its number. Owned by
+// the thread of the loop. All arguments of the constructor outlive this object.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +60,8 @@ class SessionTable {
   bool busy(std::uint32_t number) const;
   // Sends queued packets while the socket has room.
   void flush(std::uint32_t number);
-  // An answer that comes later than its message. The methods of a session do nothing if it has ended.
+  // An answer that comes later than its message.
+  // The methods of a session do nothing if it has ended.
   void answer_later(std::uint32_t number, std::vector<std::byte> packet);
   void send_transfer(const transfer::Answer& answer);
 
@@ -110,8 +111,8 @@ class SessionTable {
   LoopStats& loop_stats_;
   std::map<std::uint32_t, std::unique_ptr<session::Connection>> connections_;
   session::GrantAges grant_ages_{parts_.grant_age_ms};
-  std::deque<std::uint32_t>
-      busy_;  // sessions in the middle of a message; some may have ended since
+  // Sessions in the middle of a message; some may have ended since.
+  std::deque<std::uint32_t> busy_;
 };
 
 }  // namespace larder::loop

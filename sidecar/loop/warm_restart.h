@@ -1,5 +1,5 @@
-// WarmRestart: takes over the files of the previous instance, waits for its engines, and leaves files
-// for the next instance.
+// WarmRestart: takes over the files of the previous instance, waits for its engines, and leaves
+// files for the next instance.
 //
 // A death at any moment leaves one whole index for the next start. Owned by the thread of the loop.
 // All arguments of the constructor outlive this object.
@@ -24,7 +24,8 @@ class WarmRestart {
   WarmRestart(const WarmRestart&) = delete;
 
   // Takes over the chunks and sessions of the previous instance, of whose arena `touched_bytes` are
-  // present. Returns the highest number of a session; 0 if there is none. REQUIRES: an earlier index.
+  // present. Returns the highest number of a session; 0 if there is none.
+  // REQUIRES: an earlier index.
   std::uint32_t restore(std::uint64_t touched_bytes);
   // Renames the new, whole index to its final name, and ends the previous index only then.
   Status publish_index();

@@ -1,7 +1,9 @@
 // NamespaceJournal: the OPEN_NAMESPACE messages of this larderd, in a file beside its index. The
 // next larderd learns from the journal the layouts and texts behind the namespace ids in the index.
 //
-//   journal := record ...      record := bytes:u32 named:u32 XXH3-64(packet):u64 packet      named := handle + 1, or 0 (before 1.6)
+//   journal := record ...
+//   record := bytes:u32 named:u32 XXH3-64(packet):u64 packet
+//   named := handle + 1, or 0 (before 1.6)
 //
 // A record is written before its namespace can have a chunk; each layout of a namespace once. When
 // closed namespaces take most of the file, the file is rewritten without them under another name,

@@ -15,7 +15,8 @@
 
 namespace larder::memory {
 
-// Engines get the read-only descriptor. O_EXCL and O_NOFOLLOW: the directory may be writable by others.
+// Engines get the read-only descriptor. O_EXCL and O_NOFOLLOW: the directory may be writable by
+// others.
 Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_bytes) {
   IndexFile index;
   const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));

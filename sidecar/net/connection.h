@@ -28,8 +28,8 @@ namespace larder::net {
 // violation.
 struct Expect {
   std::string_view types;  // of "+:$*"
-  std::size_t payload_bytes =
-      0;  // not 0: `$` is a payload of at most this length, received into `target`
+  // Not 0: `$` is a payload of at most this length, received into `target`.
+  std::size_t payload_bytes = 0;
   std::span<std::byte> target = {};  // payload_bytes long
   bool long_reply = false;           // the limits for long replies apply (kMaxLongElements)
 };
@@ -47,8 +47,8 @@ struct Request {
   Expect expect;
   std::uint64_t owner = 0;  // for cancel()
   Then then;
-  std::optional<Lane> tells =
-      {};  // an error reply tells the health of this lane; empty: of the command only
+  // An error reply tells the health of this lane; empty: of the command only.
+  std::optional<Lane> tells = {};
   std::size_t writer = 0;      // a command without a body: the number of the writing connection
   bool with_former = false;    // belongs to the command before: cancel() takes back both or neither
   std::size_t unanswered = 0;  // set by Connection: bytes of a sent body
@@ -92,8 +92,8 @@ class Connection {
   static constexpr std::size_t kLeastBuffer = 16 << 10, kMostKept = 1 << 20;
   static constexpr std::size_t kMostSegments = 60;
   static constexpr std::size_t kSmallBody = 256 << 10;  // never held back: see send_window_
-  static constexpr std::size_t kBesidePayload =
-      256;  // bytes per read before a payload: payload bytes in the buffer are copied
+  // Bytes per read before a payload: payload bytes in the buffer are copied.
+  static constexpr std::size_t kBesidePayload = 256;
   static constexpr std::uint64_t kMostPayload =
       16 << 20;  // a too long payload is discarded up to here; more is a violation
   static constexpr std::uint64_t kMostAtOnce =

@@ -27,8 +27,8 @@ struct TlsOptions {
   std::string ca_file;    // PEM: only these authorities; empty: the authorities of the system
   std::string cert_file;  // of this side, with key_file; both or none
   std::string key_file;   // without a passphrase
-  std::string
-      server_name;  // the name in the certificate of the other side; empty: the host of the connection
+  // The name in the certificate of the other side; empty: the host of the connection.
+  std::string server_name;
   std::string section = "backend";  // the section of the configuration with these files, for errors
 };
 

@@ -19,8 +19,8 @@ class ReceiveWindow {
   // At least two parts of a chunk (the server makes one and sends the other) and the short last
   // part of a chunk.
   static constexpr std::uint64_t kLeast = 5 << 20, kMost = 32 << 20;
-  static constexpr std::uint64_t kAssumedRate =
-      2'000'000'000;  // bytes a second, before the first measurement
+  // Bytes a second, before the first measurement.
+  static constexpr std::uint64_t kAssumedRate = 2'000'000'000;
   static constexpr std::uint64_t kRoundNs = 10'000'000;  // shortest time of a measurement
 
   explicit ReceiveWindow(std::uint64_t least = kLeast) : least_(least) {}

@@ -29,8 +29,9 @@ class Families {
   void add(std::uint64_t value, const Labels& labels = {}) {
     add(static_cast<double>(value), labels);
   }
-  // `parts`: parts of the metric's unit in one unit, for example kNs for a histogram of nanoseconds.
-  // Division by 1e9 rounds once; a multiplication by 1e-9 would round twice and print ugly bounds.
+  // `parts`: parts of the metric's unit in one unit, for example kNs for a histogram of
+  // nanoseconds. Division by 1e9 rounds once; a multiplication by 1e-9 would round twice and print
+  // ugly bounds.
   // REQUIRES: a histogram has begun.
   template <typename Counts>
   void add(const Counts& counts, const Labels& labels, double parts) {

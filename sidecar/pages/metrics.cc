@@ -11,8 +11,8 @@
 namespace larder::pages {
 namespace {
 
-// The known fallbacks, which show 0 while they are not in force. A fallback in force that is missing
-// here shows as well.
+// The known fallbacks, which show 0 while they are not in force. A fallback in force that is
+// missing here shows as well.
 constexpr const char* kFallbackKinds[] = {"backend", "config", "disk",  "engines", "hugepages",
                                           "memory",  "numa",   "peers", "pidfd",   "transfer"};
 
@@ -24,8 +24,8 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   out.gauge("ready", "1 while engines can attach.", ready ? 1 : 0);
   out.begin(MetricType::kGauge, "fallback",
             "1 while larderd runs in this fallback; /v1/status says why.");
-  // A map, so that two fallbacks of one kind make one row: Prometheus refuses a scrape with a double
-  // row.
+  // A map, so that two fallbacks of one kind make one row: Prometheus refuses a scrape with a
+  // double row.
   std::map<std::string, std::uint64_t> kinds;
   for (const char* kind : kFallbackKinds) kinds[kind] = 0;
   for (const stats::Fallback& fallback : stats.fallbacks) kinds[fallback.kind] = 1;
@@ -322,11 +322,12 @@ std::string metrics_reference() {
   example.slot_sizes.emplace_back();
   return R"(# Metrics
 
-The metrics of `GET /metrics` at larderd and larder-operator. Each metric is present from the start of the program, at
-zero. `(larderd --metrics-reference && larder-operator --metrics-reference)` prints this page from the same code, and
-tests compare the page with running programs. Units are base units (seconds, bytes). A counter ends in `_total`; a
-histogram has `_bucket`, `_sum` and `_count`. The values of every label are bounded: no label names a namespace of the
-cache, a session, a request or a key.
+The metrics of `GET /metrics` at larderd and larder-operator. Each metric is present from the start
+of the program, at zero. `(larderd --metrics-reference && larder-operator --metrics-reference)`
+prints this page from the same code, and tests compare the page with running programs. Units are
+base units (seconds, bytes). A counter ends in `_total`; a histogram has `_bucket`, `_sum` and
+`_count`. The values of every label are bounded: no label names a namespace of the cache, a session,
+a request or a key.
 
 ## larderd
 

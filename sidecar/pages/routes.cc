@@ -14,8 +14,8 @@
 namespace larder::pages {
 namespace {
 
-// The longest wait of an admin verb for the event loop. Other clients of the endpoint wait meanwhile,
-// since one thread answers all.
+// The longest wait of an admin verb for the event loop. Other clients of the endpoint wait
+// meanwhile, since one thread answers all.
 constexpr std::uint32_t kVerbDeadlineMs = 1000;
 
 constexpr const char* kPaths =
@@ -174,8 +174,8 @@ class Routes::MemoryServer final : public httplib::Server {
         return answer_text(
             response, 403,
             "admin verbs answer on the admin socket and on a loopback http.listen only");
-      // A browser sends Origin with each POST of a page. A page that the user visits could otherwise
-      // drop the cache through loopback (CSRF).
+      // A browser sends Origin with each POST of a page. A page that the user visits could
+      // otherwise drop the cache through loopback (CSRF).
       if (request.has_header("Origin"))
         return answer_text(response, 403, "admin verbs are not for web pages (Origin)");
       answer_verb(response, act(request));

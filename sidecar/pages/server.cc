@@ -35,8 +35,8 @@ class Server final : public HttpServer {
                 "http.listen " + config.http.listen + " " + address.status().text()};
       Result<http::Listener> tcp = http::listen_tcp(*address);
       if (!tcp.ok()) return tcp.status();
-      // The Host header is checked against DNS rebinding: a web page's own name could resolve to this
-      // address.
+      // The Host header is checked against DNS rebinding: a web page's own name could resolve to
+      // this address.
       tcp->hosts = http::Hosts::of(*address, tcp->loopback, config.http.hosts);
       const Routes::Admin admin = tcp->loopback ? Routes::Admin::kAllowed : Routes::Admin::kRefused;
       serve(tcp_, std::move(*tcp), admin);

@@ -21,7 +21,8 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready);
 std::string dropped_json(std::uint64_t chunks, bool shared);
 std::string acted_json(const protocol::ActCounts& acted);
 std::string error_json(const std::string& text);
-// {"now_ms": N, "next": N, "lost": N, "requests": [{"at_ms", "model", "tokens", "tokens_hit", "block_tokens", "block_bytes", "hash_ids"}]}
+// {"now_ms": N, "next": N, "lost": N, "requests": [{"at_ms", "model", "tokens", "tokens_hit",
+// "block_tokens", "block_bytes", "hash_ids"}]}
 std::string trace_json(const stats::TracePage& page);
 
 // {"namespace": ID, "hashes": [HEX, ...]}, at most kMaxKeysPerAct hashes. An error names the wrong

@@ -114,7 +114,8 @@ void add_tiers(Families& out, const stats::Stats& stats) {
 
 void add_below(Families& out, const stats::Stats& stats) {
   add_below_operations(out, stats);
-  // `value`: a function, since some rows derive from several fields (degraded: puts or gets refused).
+  // `value`: a function, since some rows derive from several fields (degraded: puts or gets
+  // refused).
   const auto each = [&](MetricType type, const char* name, const char* help, const auto& value) {
     out.begin(type, name, help);
     for (const Below& tier : below(stats)) out.add(value(tier.stats), {{"tier", tier.name}});

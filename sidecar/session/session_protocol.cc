@@ -187,8 +187,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::attached(Decoder& decoder) {
   if (Status status = read_list(decoder, still_written_); !status.ok()) return status;
-  // The lock tells the death of the engine, also in another container. A session without a lock could
-  // never be cleaned up.
+  // The lock tells the death of the engine, also in another container. A session without a lock
+  // could never be cleaned up.
   if (!lock_held_())
     return Status(Code::kFailedPrecondition,
                   "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");

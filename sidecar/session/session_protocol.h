@@ -66,9 +66,10 @@ struct SessionServices {
   // Reply to FETCH and PROBE later. Null without a lower tier, and without a shared tier.
   tiering::Promoter* promoter = nullptr;
   tiering::TierProbes* tier_probes = nullptr;
-  ReuseTracker* reuse_tracker =
-      nullptr;  // hears of stores and drops; null: no estimate of the reuse
-  // Replies to EXPORT and WITHDRAW later, and to COPY by a flag. Null if engines copy by themselves.
+  // Hears of stores and drops; null: no estimate of the reuse.
+  ReuseTracker* reuse_tracker = nullptr;
+  // Replies to EXPORT and WITHDRAW later, and to COPY by a flag.
+  // Null if engines copy by themselves.
   transfer::Transfers* transfers = nullptr;
 };
 

@@ -19,8 +19,8 @@ class TraceBuffer {
   static constexpr std::size_t kMaxChunks = 1u << 18;  // of all kept requests: 2 MiB
   static constexpr std::size_t kMaxPageChunks =
       1u << 14;  // of one page, unless a single request is longer
-  static constexpr std::uint64_t kWantedMs =
-      10'000;  // recording stops so long after the last page()
+  // Recording stops so long after the last page().
+  static constexpr std::uint64_t kWantedMs = 10'000;
 
   bool wanted(std::uint64_t now_ms) const {
     return now_ms < wanted_until_ms_.load(std::memory_order_relaxed);

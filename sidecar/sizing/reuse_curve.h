@@ -31,8 +31,8 @@ namespace larder::sizing {
 class ReuseCurve {
  public:
   static constexpr std::uint32_t kMaxTracked = 8192;  // chunks in the sample
-  static constexpr std::uint32_t kReach =
-      8;  // longest distance that counts, in multiples of the memory
+  // Longest distance that counts, in multiples of the memory.
+  static constexpr std::uint32_t kReach = 8;
 
   // REQUIRES: memory_bytes is not 0.
   explicit ReuseCurve(std::uint64_t memory_bytes);
@@ -69,8 +69,8 @@ class ReuseCurve {
 
  private:
   static constexpr int kSteps = 8;  // buckets a doubling, so that 0.5, 1, 2 and 4 are bounds
-  static constexpr int kDoublings =
-      10;  // below the size of the memory; one bucket has all shorter distances
+  // Below the size of the memory; one bucket has all shorter distances.
+  static constexpr int kDoublings = 10;
   static constexpr std::size_t kBuckets = kSteps * (kDoublings + 3) + 1;
 
   struct Use {

@@ -52,8 +52,8 @@ using DistanceHistogram = PowersOfFour<1ULL << 20, 13>;  // bytes: 1 MiB to 16 T
 struct NamespaceStats {
   std::string id;     // 32 hex digits
   std::string model;  // served name
-  std::shared_ptr<const std::string>
-      fingerprint;  // canonical text, up to 48 KiB: shared by all copies
+  // Canonical text, up to 48 KiB: shared by all copies.
+  std::shared_ptr<const std::string> fingerprint;
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
   std::uint32_t sessions = 0;
@@ -127,8 +127,8 @@ struct Estimate {
 
 // A lower tier. Counters without a unit in the name count chunks.
 struct TierStats {
-  std::string
-      place;  // the directory of the disk, the address of the backend; empty without the tier
+  // The directory of the disk, the address of the backend; empty without the tier.
+  std::string place;
   std::string mode;  // io_uring, threads; TCP, TLS, Unix socket
   bool takes_puts = true, takes_gets = true;
   std::string reason;  // why the tier is degraded
@@ -174,8 +174,8 @@ struct Stats {
   // Memory tier.
   std::uint64_t arena_bytes = 0, touched_bytes = 0, used_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
-  std::string arena_numa =
-      "none";  // the NUMA binding of the arena: "node 1", "nodes 0-1 interleaved"
+  // The NUMA binding of the arena: "node 1", "nodes 0-1 interleaved".
+  std::string arena_numa = "none";
   std::uint64_t unused_bytes = 0;  // touched, outside of extents
   std::uint64_t pinned_bytes = 0;
   std::uint64_t kept_bytes = 0;           // of slots that larderd itself keeps

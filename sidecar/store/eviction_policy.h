@@ -13,8 +13,8 @@ namespace larder::store {
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
-  // Adds a candidate. A used slot is erased and inserted again. A guest (SlotNote::guest) leaves before all
-  // others, and its mark stays until erase(). REQUIRES: the slot is no candidate;
+  // Adds a candidate. A used slot is erased and inserted again. A guest (SlotNote::guest) leaves
+  // before all others, and its mark stays until erase(). REQUIRES: the slot is no candidate;
   // its note has the stamp of this use, which is above every earlier stamp and stays until erase().
   virtual void insert(std::uint32_t slot, std::uint32_t size_class) = 0;
   // Removes a candidate. REQUIRES: the slot is a candidate of this class.

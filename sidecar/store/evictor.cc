@@ -187,8 +187,8 @@ std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std:
 void Evictor::claim_family(std::uint32_t slot) {
   const protocol::Key key = index_.key(slot);
   find_family(chunks_, key.namespace_handle, key.hash, family_, slot);
-  const bool stays =
-      !family_.granted.empty();  // a pinned family is pinned as a whole and never a candidate
+  // A pinned family is pinned as a whole and never a candidate.
+  const bool stays = !family_.granted.empty();
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
       chunks_.touch_order(member);

@@ -1,8 +1,8 @@
 // Evictor: finds a slot for a new chunk: a free place, a drained window, or the coldest families.
 //
 // The handshake with engines: the words of the slots leave the committed state, and then all holds
-// are scanned. An engine announces a hold first and then checks the word, so one side always sees the
-// other. Owned by the thread of the store.
+// are scanned. An engine announces a hold first and then checks the word, so one side always sees
+// the other. Owned by the thread of the store.
 #pragma once
 
 #include <cstddef>

@@ -42,8 +42,8 @@ void each_member(const NamespaceSpec& spec, protocol::Key key, const Visit& visi
   }
 }
 
-// Finds the slots of a family. `known`: a committed slot of the family, or kNoSlot; saves the look-up
-// for a family of one chunk. REQUIRES: the handle is open.
+// Finds the slots of a family. `known`: a committed slot of the family, or kNoSlot; saves the
+// look-up for a family of one chunk. REQUIRES: the handle is open.
 void find_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash,
                  Family& family, std::uint32_t known = kNoSlot);
 // Lists the chunks of a family in `members`; empty for a handle that is not open.

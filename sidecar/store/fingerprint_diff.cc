@@ -12,11 +12,12 @@ namespace {
 constexpr std::size_t kMaxNamedFields = 8;
 constexpr std::size_t kMaxValueChars = 80;
 // Names of lines and the form of long values are those of shim/python/larder/fingerprint.py.
-// The digest of all that may have no line of its own. It differs with every other field, and tells something only where none does.
+// The digest of all that may have no line of its own. It differs with every other field, and tells
+// something only where none does.
 constexpr std::string_view kDigest = "configuration";
 constexpr std::string_view kFurther = "further_fields";  // of the configuration, which had no room
-constexpr std::string_view kFolded =
-    "folded_fields";  // one line has all fields of a part of the configuration
+// One line has all fields of a part of the configuration.
+constexpr std::string_view kFolded = "folded_fields";
 constexpr std::size_t kDigestChars = 32;
 
 struct Fields {

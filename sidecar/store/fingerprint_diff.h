@@ -12,8 +12,8 @@ namespace larder::store {
 struct FingerprintDifference {
   std::size_t fields = 0;          // the number of different fields
   std::vector<std::string> names;  // the fields in `text`
-  std::string
-      text;  // "dtype: bfloat16 -> float16; weights: (none) -> 12ab"; bounded, the rest is counted
+  // "dtype: bfloat16 -> float16; weights: (none) -> 12ab"; bounded, the rest is counted
+  std::string text;
 };
 
 FingerprintDifference diff_fingerprints(std::string_view known, std::string_view fresh);

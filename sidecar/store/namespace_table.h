@@ -25,14 +25,14 @@ struct NamespaceSpec {
   protocol::NamespaceId id;
   std::vector<protocol::GroupLayout> groups;
   std::uint32_t shard_count = 0;
-  std::uint32_t layout_shard =
-      0;  // `groups` is the layout of every shard (0) or of shard n (n + 1)
+  // `groups` is the layout of every shard (0) or of shard n (n + 1)
+  std::uint32_t layout_shard = 0;
   std::uint32_t chunk_tokens = 0;
-  std::shared_ptr<const std::string>
-      fingerprint;  // never null; shared with the statistics, which a tick copies
+  // Never null; shared with the statistics, which a tick copies.
+  std::shared_ptr<const std::string> fingerprint;
   std::string model;
-  std::vector<std::uint64_t>
-      parts;  // those of a chunk that this larderd keeps (protocol::has_part()); empty: all
+  // Those of a chunk that this larderd keeps (protocol::has_part()); empty: all.
+  std::vector<std::uint64_t> parts;
 
   bool has(std::uint32_t shard, std::uint32_t group) const {
     return protocol::has_part(parts, protocol::part_bit(shard, group, groups.size()));
@@ -49,14 +49,15 @@ struct Namespace {
   std::uint64_t family_bytes = 0;  // of all chunks of one block hash, in shards with a known layout
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;  // payloads
-  std::uint32_t slots =
-      0;  // slots with a key of this namespace: granted, committed, or bad and not verified
+  // Slots with a key of this namespace: granted, committed, or bad and not verified.
+  std::uint32_t slots = 0;
   std::uint32_t pinned = 0;    // of `slots`
   std::uint32_t sessions = 0;  // that have the namespace open
   bool left = false;           // the last session has left
   std::uint64_t used = 0;      // the stamp of the last use, see NamespaceTable::touch()
 
-  // The layout of chunks of this shard and group; nullptr if unknown, not known yet, or not kept here.
+  // The layout of chunks of this shard and group; nullptr if unknown, not known yet,
+  // or not kept here.
   const protocol::GroupLayout* layout(std::uint32_t shard, std::uint32_t group) const {
     if (shard >= spec.shard_count) return nullptr;
     const std::vector<protocol::GroupLayout>& groups =

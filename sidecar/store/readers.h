@@ -1,7 +1,7 @@
 // Readers: which slots an engine or larderd itself is reading.
 //
-// Engines announce holds in their session regions; larderd keeps slots (a tier writes the chunk, or a
-// promoted chunk waits for its engine). Owned by the thread of the store.
+// Engines announce holds in their session regions; larderd keeps slots (a tier writes the chunk, or
+// a promoted chunk waits for its engine). Owned by the thread of the store.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ class RecoveryGrace {
   // REQUIRES: begin(), and no supersede() since.
   const PreviousIndex& earlier() const { return *earlier_; }
   bool settling() const { return settling_; }
-  // Engines that still look up in the earlier index attach again. No effect without an earlier index.
+  // Engines that still look up in the earlier index attach again.
+  // No effect without an earlier index.
   void supersede() {
     if (!earlier_) return;
     earlier_->supersede();

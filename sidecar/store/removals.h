@@ -1,8 +1,8 @@
-// Removals: takes chunks out of sight for good (bad, dropped, evicted by order), and frees each slot
-// after its last reader.
+// Removals: takes chunks out of sight for good (bad, dropped, evicted by order), and frees each
+// slot after its last reader.
 //
-// A doomed slot is dying, without a key, and perhaps still being read. A chunk that was reported bad
-// waits for verify_next() first. Owned by the thread of the store.
+// A doomed slot is dying, without a key, and perhaps still being read. A chunk that was reported
+// bad waits for verify_next() first. Owned by the thread of the store.
 #pragma once
 
 #include <cstdint>

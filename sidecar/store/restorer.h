@@ -24,8 +24,8 @@ namespace larder::store {
 // A namespace of an earlier larderd, from its journal.
 struct EarlierName {
   NamespaceSpec spec;
-  std::optional<std::uint32_t> handle =
-      {};  // in the index of that larderd; empty if the journal has no handle
+  // In the index of that larderd; empty if the journal has no handle.
+  std::optional<std::uint32_t> handle = {};
 };
 
 struct Restored {
@@ -51,9 +51,9 @@ class Restorer {
     std::uint32_t slot, start, pages;
     protocol::SlotState state;
   };
-  using Handles =
-      std::unordered_map<std::uint32_t,
-                         std::uint32_t>;  // handles of this index, by handles of the earlier index
+  using Handles = std::unordered_map<std::uint32_t,
+                                     // Handles of this index, by handles of the earlier index.
+                                     std::uint32_t>;
   Handles restore_namespaces(std::span<const EarlierName> names, Restored& restored);
   void restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names,
                          Handles& handles, Restored& restored);

@@ -24,8 +24,8 @@ namespace larder::store {
 
 using SessionNumber = std::uint32_t;
 inline constexpr SessionNumber kNoSession = 0xffffffff;
-inline constexpr SessionNumber kOwnSession =
-    0xfffffffe;  // larderd itself, which writes promoted chunks
+// larderd itself, which writes promoted chunks
+inline constexpr SessionNumber kOwnSession = 0xfffffffe;
 
 // The caps of one session in bytes of slots: half of the arena each
 // (protocol::kSessionGrantedShare, kSessionHeldShare). The first chunk is granted whatever its
@@ -107,8 +107,8 @@ class SessionBook {
   const Session& at(SessionNumber session) const { return sessions_.at(session); }
   // The session of larderd itself, made at the first use.
   Session& own() { return sessions_[kOwnSession]; }
-  // The session that has the grant, of `number` or of a session that `number` succeeds. Null without
-  // such a grant.
+  // The session that has the grant, of `number` or of a session that `number` succeeds. Null
+  // without such a grant.
   Session* owner(SessionNumber number, std::uint32_t slot, std::uint64_t generation) {
     if (slot >= table_.end() || index_.generation(slot) != generation) return nullptr;
     const protocol::SlotState state = index_.state(slot);
@@ -169,8 +169,8 @@ class SessionBook {
   std::uint32_t succeeded_ = 0;  // ended sessions with a successor
   std::uint32_t granted_ = 0, quarantined_ = 0;
   std::vector<std::uint64_t> seen_;  // scratch of watch_holds()
-  std::vector<SessionNumber>
-      unwatched_;  // sessions left for watch_holds() in this round; some may have ended
+  // Sessions left for watch_holds() in this round; some may have ended.
+  std::vector<SessionNumber> unwatched_;
 };
 
 }  // namespace larder::store

@@ -24,8 +24,8 @@ struct Extent {
   std::uint32_t free_head = kNone;               // kFreeBit and a place, or kNone
   std::uint32_t previous = kNone, next = kNone;  // in the list of extents of the class with room
   bool has_room = false, draining = false, avoided = false;
-  std::vector<std::uint32_t>
-      places;  // the slot number, or kFreeBit and the next free place, or kNone
+  // The slot number, or kFreeBit and the next free place, or kNone.
+  std::vector<std::uint32_t> places;
 };
 
 // A size of slots, and its extents.

@@ -38,8 +38,8 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope,
   Session& session = sessions_.at(number);
   const Wanted asked =
       wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
-  std::uint32_t may_examine =
-      kReserveEffort;  // bounds the search when all slots are held; then "no space"
+  // Bounds the search when all slots are held; then "no space".
+  std::uint32_t may_examine = kReserveEffort;
   chunks_.spend(hashes.size());
   const Inherited earlier = sessions_.inherited(number);
   protocol::Key key = scope;

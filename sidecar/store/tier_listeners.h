@@ -1,8 +1,9 @@
-// TierListeners: tells each lower tier what becomes of chunks, and knows which tier has which chunk.
+// TierListeners: tells each lower tier what becomes of chunks,
+// and knows which tier has which chunk.
 //
-// Free of cost without a lower tier. A listener is called from inside calls of the store and may only
-// read from the store. It hears of drops and evictions before the change, of the rest afterwards.
-// Owned by the thread of the store.
+// Free of cost without a lower tier. A listener is called from inside calls of the store and may
+// only read from the store. It hears of drops and evictions before the change, of the rest
+// afterwards. Owned by the thread of the store.
 #pragma once
 
 #include <array>
@@ -59,11 +60,11 @@ class TierListeners {
   // generation.
   void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation,
                     bool written = true);
-  // Counts a chunk that is evicted for room as lost, if a tier should have it and does not, or if no
-  // tier has it.
+  // Counts a chunk that is evicted for room as lost, if a tier should have it and does not, or if
+  // no tier has it.
   void count_lost(std::uint32_t slot);
-  // Appends the committed ones of `most` slots from number `from` on. Leaves out chunks that the tier
-  // has, unless `also_written`. Returns the next number, or kNoSlot at the end.
+  // Appends the committed ones of `most` slots from number `from` on. Leaves out chunks that the
+  // tier has, unless `also_written`. Returns the next number, or kNoSlot at the end.
   std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most,
                      std::vector<protocol::SlotRef>& slots, bool also_written) const;
 

@@ -30,8 +30,8 @@ struct SupervisorTimes {
   unsigned least_pause_ms = 200;     // before the next run; doubled each time
   unsigned most_pause_ms = 10'000;
   unsigned steady_ms = 60'000;  // a run that was ready for so long resets the pause
-  unsigned stop_ms =
-      300'000;  // deadline of a stop, then SIGKILL. The kubelet kills both after the grace period of the pod
+  // Deadline of a stop, then SIGKILL. The kubelet kills both after the grace period of the pod.
+  unsigned stop_ms = 300'000;
 };
 
 class Supervisor {

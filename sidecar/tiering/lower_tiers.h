@@ -22,8 +22,8 @@ namespace larder::tiering {
 // An open tier and its residency filter. Engines see the filter of the disk.
 struct OpenTier {
   std::unique_ptr<TierLink> link;
-  std::shared_ptr<ResidencyFilter>
-      region;  // shared with the tier, whose thread may outlive the loop
+  // Shared with the tier, whose thread may outlive the loop.
+  std::shared_ptr<ResidencyFilter> region;
 };
 
 // One drop in all tiers. Shared between the loop and the caller, who may leave before the end.

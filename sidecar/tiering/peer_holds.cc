@@ -5,8 +5,8 @@
 namespace larder::tiering {
 namespace {
 
-constexpr std::uint64_t kReadTimes =
-    4;  // reads in progress may hold so many times the budget of looks
+// Reads in progress may hold so many times the budget of looks.
+constexpr std::uint64_t kReadTimes = 4;
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 // PeerHolds: keeps chunks in memory while the server of peers sends them, or holds them for a look.
 // Owned by the thread of the loop.
 //
-// The looks of all peers together hold at most a kShare-th of the arena and one chunk more, and with
-// reads in progress four times as much. Beyond, a look names chunks without a hold, and a read is a
-// miss. A held chunk stays until the server gives it back.
+// The looks of all peers together hold at most a kShare-th of the arena and one chunk more, and
+// with reads in progress four times as much. Beyond, a look names chunks without a hold, and a read
+// is a miss. A held chunk stays until the server gives it back.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ using tiers::Ticket;
 
 namespace {
 
-constexpr std::uint32_t kReadsAhead =
-    512;  // reads of one fetch that may run before earlier families are complete
+// Reads of one fetch that may run before earlier families are complete.
+constexpr std::uint32_t kReadsAhead = 512;
 
 FetchEnd reason_for(const Status& status) {
   switch (status.code()) {

@@ -124,8 +124,8 @@ class Promoter {
   std::vector<Answer> answers_;
   std::uint64_t kept_bytes_ = 0;
   std::string too_large_;
-  std::unordered_map<store::SessionNumber, std::uint64_t>
-      kept_of_;  // by session: its part of kept_bytes_
+  // By session: its part of kept_bytes_.
+  std::unordered_map<store::SessionNumber, std::uint64_t> kept_of_;
   // Reused, so that a look allocates no memory.
   std::vector<store::Member> members_;
   std::vector<std::optional<Found>> found_;  // of the members that are not in memory

@@ -30,8 +30,8 @@ class PromotionReads {
   static constexpr std::uint64_t kAheadBytes = 16ULL
                                                << 20;  // the same for the start of a read ahead
   static constexpr std::size_t kMostWaiting = 16'384;  // waiting reads ahead of a tier
-  static constexpr std::uint64_t kAheadShare =
-      2;  // all reads ahead together: at most this share of the arena
+  // All reads ahead together: at most this share of the arena.
+  static constexpr std::uint64_t kAheadShare = 2;
   static constexpr std::uint64_t kReadMs = 5000;  // the deadline of one read
 
   // All arguments outlive this object. `sources`: nearest first. `arena`: the arena of the store.
@@ -100,8 +100,8 @@ class PromotionReads {
   std::span<std::byte> arena_;
   std::vector<Lane> lanes_;  // nearest first; fixed
   std::unordered_map<tiers::Ticket, Read> reads_;
-  std::unordered_map<protocol::Key, tiers::Ticket, KeyHash>
-      by_key_;  // without ended reads whose slot is still busy
+  // Without ended reads whose slot is still busy.
+  std::unordered_map<protocol::Key, tiers::Ticket, KeyHash> by_key_;
   std::deque<Outcome> outcomes_;
   std::uint64_t ahead_bytes_ = 0;
 };

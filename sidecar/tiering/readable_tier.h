@@ -65,8 +65,8 @@ class ReadableTier {
   Hidden hidden_;
   TierSpeed speed_;
   stats::Histogram read_time_;
-  bool takes_gets_ =
-      true;  // the last state of the tier: a question for every chunk would cost a mutex each
+  // The last state of the tier: a question for every chunk would cost a mutex each.
+  bool takes_gets_ = true;
   struct Probe {
     tiers::Ticket ticket = 0;
     std::uint64_t bytes = 0, begun_ns = 0;

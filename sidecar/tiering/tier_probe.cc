@@ -208,8 +208,8 @@ void TierProbes::on_probe(const tiers::Message& message) {
   ask_waiting();
 }
 
-// Answers once no tier is to be asked or waited for. One tier that answered is enough for the reason
-// of the probe itself.
+// Answers once no tier is to be asked or waited for. One tier that answered is enough for the
+// reason of the probe itself.
 void TierProbes::answer_if_complete(Entry entry) {
   using State = Question::State;
   const std::vector<Question>& questions = entry->second.questions;

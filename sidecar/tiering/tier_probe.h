@@ -4,9 +4,9 @@
 // A probe goes through the families from the first on. larderd knows the chunks in memory, in
 // promotion and in its own tiers. About all other chunks it asks all shared tiers side by side in
 // one round, even about chunks that it believes there: the server may have evicted them. A chunk
-// counts for the nearest tier that has it. The replies of all tiers, or the deadline, end the probe;
-// a tier without a reply has nothing. A probe with kProbeEach asks about each family by itself, from
-// the last one on. Owned by the thread of the loop.
+// counts for the nearest tier that has it. The replies of all tiers, or the deadline, end the
+// probe; a tier without a reply has nothing. A probe with kProbeEach asks about each family by
+// itself, from the last one on. Owned by the thread of the loop.
 //
 // While a shared tier is too slow to rely on, no probe waits for it. One question at a time still
 // goes to the tier: only a read of a known chunk can show that the tier is fast again.
@@ -37,8 +37,8 @@ struct SharedTier {
 
 class TierProbes {
  public:
-  // All arguments outlive this object. `sources`: the sources of `promotions`; those of `shared` are
-  // among them. Both nearest first. REQUIRES: one shared tier at least.
+  // All arguments outlive this object. `sources`: the sources of `promotions`; those of `shared`
+  // are among them. Both nearest first. REQUIRES: one shared tier at least.
   TierProbes(std::span<const SharedTier> shared, std::span<ReadableTier* const> sources,
              const Promoter& promotions, store::Store& store, stats::Stats& stats,
              const base::Clock& clock);

@@ -5,8 +5,8 @@
 namespace larder::tiering {
 namespace {
 
-constexpr double kSlowTimes =
-    2;  // beyond this factor (and a little) the tier missed a deadline; else the deadline was short
+// Beyond this factor (and a little) the tier missed a deadline; else the deadline was short.
+constexpr double kSlowTimes = 2;
 constexpr double kSlowMoreNs = 5e6;
 // A stretch beyond this factor (and kStallMoreNs) is a stall and no measurement, even without a
 // missed deadline.
@@ -16,8 +16,8 @@ constexpr std::uint64_t kLongestStretchNs = 1'000'000'000;
 constexpr std::uint64_t kLeastRestBytes = 1 << 20;  // bytes after the first read that give a rate
 constexpr double kLeastLatencyNs = 20e3;
 constexpr double kLeastBytesPerS = 1e3;
-constexpr std::uint64_t kSlowProbeMs =
-    5000;  // the interval of probes while the tier is slower than its best
+// The interval of probes while the tier is slower than its best.
+constexpr std::uint64_t kSlowProbeMs = 5000;
 
 }  // namespace
 

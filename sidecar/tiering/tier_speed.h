@@ -18,8 +18,8 @@ namespace larder::tiering {
 
 class TierSpeed {
  public:
-  static constexpr std::uint64_t kFirstProbeMs =
-      1000;  // after a miss; the wait doubles for each further probe
+  // After a miss; the wait doubles for each further probe.
+  static constexpr std::uint64_t kFirstProbeMs = 1000;
   static constexpr std::uint64_t kLastProbeMs = 30'000;
   static constexpr std::uint32_t kFirstProbes = 3;  // at the start, one after the other
   static constexpr std::uint32_t kProbesToLearn = 3;

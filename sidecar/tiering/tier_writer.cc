@@ -12,17 +12,17 @@ namespace {
 using tiers::Message;
 using tiers::Operation;
 
-constexpr std::uint64_t kPutMs =
-    30'000;  // no engine waits for a put; a slow tier is degraded long before
+// No engine waits for a put; a slow tier is degraded long before.
+constexpr std::uint64_t kPutMs = 30'000;
 constexpr std::uint64_t kMostBytes =
     64ULL << 20;  // of puts in flight, below the bound of the tier: leaves room for reads
-constexpr std::uint64_t kArenaShare =
-    8;  // and at most this share of memory, because these slots cannot be evicted
+// And at most this share of memory, because these slots cannot be evicted.
+constexpr std::uint64_t kArenaShare = 8;
 constexpr std::size_t kMostPuts = 256;
 constexpr std::size_t kMostQueued = 4096;
 constexpr std::uint32_t kWalkSlots = 4096;  // a tick
-constexpr std::uint32_t kRecheckTicks =
-    10;  // the interval of looks at written chunks, which the tier may have lost
+// The interval of looks at written chunks, which the tier may have lost.
+constexpr std::uint32_t kRecheckTicks = 10;
 
 // The number of chunks that the admission filter distinguishes, at 8 bytes each.
 std::size_t chunks_in_fashion(std::uint64_t bytes) {
@@ -251,10 +251,10 @@ void TierWriter::too_large(std::uint64_t bytes, const Status& why) {
 void TierWriter::committed(const protocol::EntryView& chunk) {
   admission_.see(chunk.key.mixed());
   if (!rules_.through) return;
-  if (queued_.size() < kMostQueued)
-    queued_.push_back({chunk.slot, 0, chunk.generation});
+  if (queued_.size() < kMostQueued) queued_.push_back({chunk.slot, 0, chunk.generation});
+  // walk() finds the chunk later.
   else
-    ++not_queued_;  // walk() finds the chunk later
+    ++not_queued_;
 }
 
 void TierWriter::used(const protocol::EntryView& chunk) {

@@ -25,8 +25,8 @@ struct Command {
 struct Outcome {
   Message message;
   std::uint64_t freed_bytes = 0;  // accepted bytes that are free again
-  bool freed =
-      true;  // an accepted operation is free again; false: kReleased will free the operation
+  // An accepted operation is free again; false: kReleased will free the operation.
+  bool freed = true;
 };
 
 }  // namespace larder::tiers

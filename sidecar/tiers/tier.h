@@ -60,8 +60,8 @@ inline bool plausible(const ChunkFacts& facts) {
          facts.payload_bytes % facts.piece_bytes == 0;
 }
 
-using Ticket =
-    std::uint64_t;  // the caller's name for an operation; its messages carry the same ticket
+// The caller's name for an operation; its messages carry the same ticket.
+using Ticket = std::uint64_t;
 
 enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush, kProbe };
 inline constexpr std::size_t kOperations = 6;
@@ -76,8 +76,8 @@ struct Message {
   Status status;              // kDone: every error is a miss
   ChunkFacts facts;           // kDone of a successful get
   std::uint64_t dropped = 0;  // kDone of a drop or clear: the number of dropped chunks
-  std::vector<bool> there =
-      {};  // kDone of a successful probe: for each key, in order, whether a get would find the chunk
+  // kDone of a successful probe: for each key, in order, whether a get would find the chunk
+  std::vector<bool> there = {};
   // kDone of a failed put: if not 0, no byte was moved, because the device refuses chunks of this
   // size. Offer the chunk again from this time on.
   std::uint64_t again_ns = 0;
@@ -88,8 +88,8 @@ struct Message {
 struct TierState {
   bool takes_puts = true;
   bool takes_gets = true;
-  std::string
-      reason;  // empty without a fault. With both flags true: a partial fault, such as one of several servers
+  // Empty without a fault. With both flags true: a partial fault, such as one of several servers.
+  std::string reason;
   std::string mode = {};  // the access to the device, for people: "io_uring", "threads"
   std::uint32_t servers = 0, servers_reachable = 0;  // of a tier of several equal servers; else 0
   bool degraded() const { return !takes_puts || !takes_gets; }

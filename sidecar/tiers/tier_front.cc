@@ -35,8 +35,8 @@ void TierFront::set_wake(std::function<void()> wake) {
   wake_ = std::move(wake);
 }
 
-// All bounds in one place: operations, bytes, probes and drops. A refused operation costs a miss or a
-// later write; a queue without a bound would cost memory.
+// All bounds in one place: operations, bytes, probes and drops. A refused operation costs a miss or
+// a later write; a queue without a bound would cost memory.
 Status TierFront::admissible(const Command& command) const {
   if (closed_) return {Code::kUnavailable, std::string(words_.closed)};
   const Operation operation = command.operation;

@@ -29,8 +29,8 @@ Status check_probe(std::size_t keys);
 
 class TierFront {
  public:
-  // The most that may be accepted at once. evictions: that may wait for the tier's thread. A forget is
-  // refused while 2 * operations commands wait, and as many messages wait for the loop at most.
+  // The most that may be accepted at once. evictions: that may wait for the tier's thread. A forget
+  // is refused while 2 * operations commands wait, and as many messages wait for the loop at most.
   struct Bounds {
     std::uint64_t bytes = 0;
     std::uint32_t operations = 0;
@@ -65,7 +65,8 @@ class TierFront {
   void set_wake(std::function<void()> wake);
 
   // Accepts an operation, or counts the refusal: kUnavailable (closed, degraded), kOutOfRange,
-  // kResourceExhausted. `hide(command)` runs under the mutex, before the engine may see the command.
+  // kResourceExhausted. `hide(command)` runs under the mutex,
+  // before the engine may see the command.
   template <class Hide>
   Status push(Command command, const Hide& hide) {
     const std::lock_guard lock(mutex_);

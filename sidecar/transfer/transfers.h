@@ -59,8 +59,8 @@ struct CopyOrder {
   std::uint64_t offset_bytes = 0;  // of the slot, in the arena
   std::uint64_t piece_bytes = 0;
   std::uint64_t root = 0;  // of a load
-  std::vector<std::uint64_t>
-      pieces;  // protocol::make_piece(); empty: the chunk is gone, only end the flag
+  // Protocol::make_piece(); empty: the chunk is gone, only end the flag.
+  std::vector<std::uint64_t> pieces;
 };
 
 class Transfers {
@@ -144,10 +144,10 @@ class Transfers {
   bool closing_ = false;
   std::deque<std::function<void()>> queue_;
   std::unordered_map<std::uint32_t, SessionPtr> sessions_;
-  std::unordered_map<std::uint32_t, copy::TransferRefusal>
-      declined_;  // by session, without open memory
-  std::unordered_multimap<std::uint64_t, std::shared_ptr<Copying>>
-      writing_;  // stores, queued or running, by generation
+  // By session, without open memory.
+  std::unordered_map<std::uint32_t, copy::TransferRefusal> declined_;
+  // Stores, queued or running, by generation.
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<Copying>> writing_;
   std::vector<Answer> answers_;
   Counts counts_;
   std::atomic<std::uint64_t> open_{0};  // allocations

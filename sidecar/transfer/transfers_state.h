@@ -47,8 +47,8 @@ struct Transfers::Copying {
   CopyOrder order;
   SessionPtr session;
   std::shared_ptr<const Memory> memory;  // released before the task ends
-  State state =
-      State::kQueued;  // under the mutex; kVoid: the engine took the copy back, and has the slot
+  // Under the mutex; kVoid: the engine took the copy back, and has the slot.
+  State state = State::kQueued;
 };
 
 }  // namespace larder::transfer

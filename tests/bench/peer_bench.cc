@@ -1,12 +1,13 @@
-// bench peer: reads of chunks from a peer's memory, 2 and 16 MiB, against a plain TCP loop between the
-// same two processes; and round trips of a look at 64 and 1,024 chunks with 20 ms (10 each way) of
-// delay. Both arms take turns, read into slots of the same kind, and every chunk is verified.
+// bench peer: reads of chunks from a peer's memory, 2 and 16 MiB, against a plain TCP loop between
+// the same two processes; and round trips of a look at 64 and 1,024 chunks with 20 ms (10 each way)
+// of delay. Both arms take turns, read into slots of the same kind, and every chunk is verified.
 //
 // The plain loop keeps four requests open and calls recv() for each whole chunk: the best that one
-// connection of this machine gives. The peer is a PeerServer over chunks in memory, without the loop
-// of larderd.
+// connection of this machine gives. The peer is a PeerServer over chunks in memory, without the
+// loop of larderd.
 //
-// Usage: peer_bench [DIRECTORY of the JSON]. The delay needs root and /dev/net/tun (delayed_link.h).
+// Usage: peer_bench [DIRECTORY of the JSON].
+// The delay needs root and /dev/net/tun (delayed_link.h).
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>

@@ -1,5 +1,6 @@
-// larderd as a user runs them, each with memory of its own, that share chunks straight from memory to memory: what one stored the other
-// loads, byte by byte, also when the holder is killed or stopped in the middle, or the bytes are changed on the way.
+// larderd as a user runs them, each with memory of its own, that share chunks straight from memory
+// to memory: what one stored the other loads, byte by byte, also when the holder is killed or
+// stopped in the middle, or the bytes are changed on the way.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,7 +101,8 @@ class Node {
     engine.client->fetches().end(*ticket);
     return chunks;
   }
-  // Loads from memory into the engine's pages. Fails the test if a load that is reported done has other bytes.
+  // Loads from memory into the engine's pages. Fails the test if a load that is reported done has
+  // other bytes.
   bool loads(std::uint64_t first, std::uint32_t count = kChunks) {
     engine.engine.wipe();
     const bool loaded = engine.load(first, count).status == Code::kOk;

@@ -1,4 +1,5 @@
-// A tier over a peer: chunks go into the memory of another larderd by its own side, and come out over the wire.
+// A tier over a peer: chunks go into the memory of another larderd by its own side,
+// and come out over the wire.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 

@@ -11,17 +11,20 @@ namespace {
 // The first byte: a pod (0) or a script (1); the second: the pool's placement, named container,
 // flags, native sidecars as bits.
 void inject_seeds() {
-  write(
-      "inject", "pod",
-      u8({0, 0}) +
-          R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"engine","command":["vllm","serve","m"]}]}})");
-  write(
-      "inject", "pod_full",
-      u8({0, 8}) +
-          R"({"metadata":{"annotations":{"a/b":"c"}},"spec":{"restartPolicy":"Always","securityContext":{"supplementalGroups":[1]},)"
-          R"("initContainers":[{"name":"istio-init"}],"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"x"},)"
-          R"({"name":"engine","args":["m","--max-model-len","1"],"env":[{"name":"PYTHONPATH","valueFrom":{}}],)"
-          R"("ports":[{"containerPort":1}],"volumeMounts":[{"name":"v","mountPath":"/x"}],"resources":{"limits":{"cpu":"1"}}}]}})");
+  write("inject", "pod",
+        u8({0, 0}) +
+            R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"engine","command":["vllm",)"
+            R"("serve","m"]}]}})");
+  write("inject", "pod_full",
+        u8({0, 8}) +
+            R"({"metadata":{"annotations":{"a/b":"c"}},"spec":{"restartPolicy":"Always",)"
+            R"("securityContext":{"supplementalGroups":[1]},)"
+            R"("initContainers":[{"name":"istio-init"}],"volumes":[{"name":"v","emptyDir":{}}],)"
+            R"("containers":[{"name":"x"},)"
+            R"({"name":"engine","args":["m","--max-model-len","1"],"env":[{"name":"PYTHONPATH",)"
+            R"("valueFrom":{}}],)"
+            R"("ports":[{"containerPort":1}],"volumeMounts":[{"name":"v","mountPath":"/x"}],)"
+            R"("resources":{"limits":{"cpu":"1"}}}]}})");
   const std::pair<const char*, const char*> scripts[] = {
       {"kserve", "eval \"exec vllm serve /mnt/models ${VLLM_ADDITIONAL_ARGS} $@\""},
       {"lines",
@@ -42,8 +45,8 @@ void watch_seeds() {
       R"("object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"5"}}})";
   const std::string all = "{\"type\":\"ADDED\"," + object + "\n{\"type\":\"MODIFIED\"," + object +
                           "\r\n\n{\"type\":\"DELETED\"," + object + "\n";
-  const std::string end =
-      R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}})";
+  const std::string end = R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9",)"
+                          R"("annotations":{"k8s.io/initial-events-end":"true"}}}})";
   write("watch", "all", u8({2, 7, 3}) + all + end + "\n");
   write("watch", "error",
         u8({1, 5}) + all +
@@ -61,12 +64,15 @@ void watch_seeds() {
 // The first byte: how the world is (review_fuzz.cc).
 void review_seeds() {
   const std::string pod =
-      R"({"metadata":{"generateName":"v-","annotations":{"larder.dev/pool":"llama"},"ownerReferences":)"
+      R"({"metadata":{"generateName":"v-","annotations":{"larder.dev/pool":"llama"},)"
+      R"("ownerReferences":)"
       R"([{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"v","uid":"1","controller":true}]},)"
       R"("spec":{"containers":[{"name":"engine","command":["vllm","serve","m"]}]}})";
   const std::string review =
-      R"({"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"705ab4f5","dryRun":false,)"
-      R"("kind":{"group":"","version":"v1","kind":"Pod"},"namespace":"ml","operation":"CREATE","object":)";
+      R"({"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"705ab4f5",)"
+      R"("dryRun":false,)"
+      R"("kind":{"group":"","version":"v1","kind":"Pod"},"namespace":"ml","operation":"CREATE",)"
+      R"("object":)";
   write("review", "whole", u8({0}) + review + pod + "}}");
   write("review", "pod", u8({1}) + pod);
   for (const int world : {3, 9, 17, 21})
@@ -150,8 +156,8 @@ void answers_seeds() {
   };
   const std::string lease =
       R"({"metadata":{"resourceVersion":"4"},"spec":{"holderIdentity":"me","leaseTransitions":3}})";
-  const std::string free =
-      R"({"metadata":{"resourceVersion":"3"},"spec":{"holderIdentity":"","leaseTransitions":9223372036854775807}})";
+  const std::string free = R"({"metadata":{"resourceVersion":"3"},"spec":{"holderIdentity":"",)"
+                           R"("leaseTransitions":9223372036854775807}})";
   write("answers", "pages",
         u8({0}) +
             answer(0, R"({"metadata":{"continue":"x"},"items":[{"metadata":{"name":"a"}}]})") +
@@ -179,51 +185,47 @@ void answers_seeds() {
         u8({5}) + answer(0, R"({"data":{"tls.crt":"YQ==","tls.key":"YQ=="}})") +
             answer(0, R"({"data":{"password":"YQ=="}})") + u8({5}) + answer(6, "{}") +
             answer(6, "{}"));
-  write(
-      "answers", "nodes",
-      u8({6}) +
-          answer(
-              0,
-              R"({"items":[{"metadata":{"name":"n"},"status":{"allocatable":{"hugepages-2Mi":"1Gi"}}}]})") +
-          answer(
-              0,
-              R"({"items":[{"spec":{"containers":[{"resources":{"limits":{"hugepages-2Mi":"4Mi"}}}]}}]})"));
+  write("answers", "nodes",
+        u8({6}) +
+            answer(0, R"({"items":[{"metadata":{"name":"n"},)"
+                      R"("status":{"allocatable":{"hugepages-2Mi":"1Gi"}}}]})") +
+            answer(0, R"({"items":[{"spec":{"containers":[)"
+                      R"({"resources":{"limits":{"hugepages-2Mi":"4Mi"}}}]}}]})"));
   write("answers", "writes", u8({7}) + answer(11, "slow") + answer(0, "{}") + answer(8, "{}"));
 }
 
 // The first byte: a pod (0), a pool (1), a backend (2), a pod's answer (3).
 void objects_seeds() {
-  write(
-      "objects", "pod",
-      u8({0}) +
-          R"({"metadata":{"name":"a","uid":"u","labels":{"larder.dev/pool":"p"},"annotations":{"larder.dev/config":"c"}},)"
-          R"("spec":{"nodeName":"n","initContainers":[{"name":"larderd"}]},"status":{"phase":"Running","podIP":"10.0.0.1",)"
-          R"("initContainerStatuses":[{"name":"larderd","ready":true,"restartCount":1,"state":{"waiting":{"reason":"x"}},)"
-          R"("lastState":{"terminated":{"exitCode":0,"reason":"OOMKilled"}}}]}})");
+  write("objects", "pod",
+        u8({0}) + R"({"metadata":{"name":"a","uid":"u","labels":{"larder.dev/pool":"p"},)"
+                  R"("annotations":{"larder.dev/config":"c"}},)"
+                  R"("spec":{"nodeName":"n","initContainers":[{"name":"larderd"}]},)"
+                  R"("status":{"phase":"Running","podIP":"10.0.0.1",)"
+                  R"("initContainerStatuses":[{"name":"larderd","ready":true,"restartCount":1,)"
+                  R"("state":{"waiting":{"reason":"x"}},)"
+                  R"("lastState":{"terminated":{"exitCode":0,"reason":"OOMKilled"}}}]}})");
   write(
       "objects", "pool",
       u8({1}) +
           R"({"spec":{"memory":{"size":"4Gi","hugepages":"2Mi"},"disk":{"size":"10Gi","ttl":"1d"},)"
           R"("resources":{"limits":{"memory":"8Gi"}},"podSecurity":{"runAsUser":7}}})");
-  write(
-      "objects", "pool_node",
-      u8({1}) +
-          R"({"spec":{"placement":"Node","memory":{"size":"500M"},"disk":{"size":"1Gi","volume":"hostPath",)"
-          R"("hostPath":"/d\"\\"},"node":{"tolerations":[{}],"updateStrategy":{"type":"OnDelete"}}}})");
-  write(
-      "objects", "backend",
-      u8({2}) +
-          R"({"spec":{"mode":"Sentinel","endpoints":["[::1]:1","h:2"],"master":"m","user":"u@\u00e4","password":{"name":"s"},)"
-          R"("tls":{"caSecret":"c","clientSecret":"d","serverName":"x"}}})");
-  write(
-      "objects", "backend_managed",
-      u8({2}) +
-          R"({"spec":{"managed":{"memory":"1Gi","policy":"allkeys-lfu","resources":{"requests":{"cpu":1}}}}})");
-  write(
-      "objects", "answer",
-      u8({3}) +
-          R"({"version":"1","memory":{"capacity_bytes":9,"used_bytes":99},"models":[{"requests":-1},7],)"
-          R"("sessions":{"attached":[{}]},"backend":{"serving":false,"reason":"r"},"fallbacks":[{"kind":"k"},1]})");
+  write("objects", "pool_node",
+        u8({1}) + R"({"spec":{"placement":"Node","memory":{"size":"500M"},"disk":{"size":"1Gi",)"
+                  R"("volume":"hostPath",)"
+                  R"("hostPath":"/d\"\\"},"node":{"tolerations":[{}],)"
+                  R"("updateStrategy":{"type":"OnDelete"}}}})");
+  write("objects", "backend",
+        u8({2}) + R"({"spec":{"mode":"Sentinel","endpoints":["[::1]:1","h:2"],"master":"m",)"
+                  R"("user":"u@\u00e4","password":{"name":"s"},)"
+                  R"("tls":{"caSecret":"c","clientSecret":"d","serverName":"x"}}})");
+  write("objects", "backend_managed",
+        u8({2}) + R"({"spec":{"managed":{"memory":"1Gi","policy":"allkeys-lfu",)"
+                  R"("resources":{"requests":{"cpu":1}}}}})");
+  write("objects", "answer",
+        u8({3}) + R"({"version":"1","memory":{"capacity_bytes":9,"used_bytes":99},)"
+                  R"("models":[{"requests":-1},7],)"
+                  R"("sessions":{"attached":[{}]},"backend":{"serving":false,"reason":"r"},)"
+                  R"("fallbacks":[{"kind":"k"},1]})");
   write("objects", "supervisor",
         u8({3}) + R"({"ready":false,"why":"killed","out_of_memory":true})");
 }
@@ -231,21 +233,29 @@ void objects_seeds() {
 // Two answers of larderd to GET /v1/status: the length of the first in front.
 void snapshot_seeds() {
   const std::string tier =
-      R"("reason":"","capacity_bytes":9,"used_bytes":3,"chunks":1,"write_queue":0,"puts":{"ok":1,"bytes":3,"failed":0},)"
+      R"("reason":"","capacity_bytes":9,"used_bytes":3,"chunks":1,"write_queue":0,"puts":{"ok":1,)"
+      R"("bytes":3,"failed":0},)"
       R"("gets":{"ok":1,"bytes":3,"failed":0})";
   const auto status = [&](const std::string& uptime, const std::string& name,
                           const std::string& count) {
     return R"({"version":"0.1.0","pool":"p","epoch":1,"uptime_seconds":)" + uptime +
            R"(,"healthy":true,"ready":true,"models":[{"model":")" + name + R"(","requests":)" +
            count +
-           R"(,"requests_hit":1,"tokens_asked":9,"tokens_hit":4,"bytes_loaded":1,"bytes_stored":1,)" +
-           R"("prefill_tokens":5,"prefill_seconds":0.5}],"trust":{"loads_failed":0,"checksum_failures":0},"memory":{"capacity_bytes":9,)" +
-           R"("touched_bytes":9,"used_bytes":3,"pinned_bytes":0,"page_bytes":4096,"numa":"none","slots":{"committed":1},)" +
-           R"("slot_sizes":[{"slot_bytes":3}],"evicted":{"capacity":0,"dropped":0,"bad":0,"resized":0,"unwritten":0,"unwanted":0}},)" +
-           R"("stores":{"refused_no_space":0,"refused_cap":0},"estimate":{"chunks_asked":1,"hit_ratio":[{"size":0.5,"hit_ratio":0.1}]},)" +
+           R"(,"requests_hit":1,"tokens_asked":9,"tokens_hit":4,)"
+           R"("bytes_loaded":1,"bytes_stored":1,)" +
+           R"("prefill_tokens":5,"prefill_seconds":0.5}],"trust":{"loads_failed":0,)"
+           R"("checksum_failures":0},"memory":{"capacity_bytes":9,)" +
+           R"("touched_bytes":9,"used_bytes":3,"pinned_bytes":0,"page_bytes":4096,"numa":"none",)"
+           R"("slots":{"committed":1},)" +
+           R"("slot_sizes":[{"slot_bytes":3}],"evicted":{"capacity":0,"dropped":0,"bad":0,)"
+           R"("resized":0,"unwritten":0,"unwanted":0}},)" +
+           R"("stores":{"refused_no_space":0,"refused_cap":0},"estimate":{"chunks_asked":1,)"
+           R"("hit_ratio":[{"size":0.5,"hit_ratio":0.1}]},)" +
            R"("disk":{"path":"/d",)" + tier + R"(},"backend":{"url":"redis://h",)" + tier +
-           R"(,"probes":{"asked":1,"late":0,"failed":0,"families":1,"shared":0}},"namespaces":[{"id":"ab","model":"m","chunks":1,"bytes":3,)" +
-           R"("sessions":1,"fingerprint":"f"}],"sessions":{"attached":[{"engine":"e","holds":1,"grants":0,"silent":false,"namespace":"ab"}],)" +
+           R"(,"probes":{"asked":1,"late":0,"failed":0,"families":1,"shared":0}},)"
+           R"("namespaces":[{"id":"ab","model":"m","chunks":1,"bytes":3,)" +
+           R"("sessions":1,"fingerprint":"f"}],"sessions":{"attached":[{"engine":"e","holds":1,)"
+           R"("grants":0,"silent":false,"namespace":"ab"}],)" +
            R"("opened":1,"refused":0,"protocol_errors":0},"fallbacks":[{"kind":"k","why":"w"}]})";
   };
   const auto pair = [](const std::string& first, const std::string& second) {

@@ -1,7 +1,9 @@
-// Peers: whatever a hostile peer sends, in pieces of any size, into the real ServerConnection; and as replies into the real parsers.
+// Peers: whatever a hostile peer sends, in pieces of any size, into the real ServerConnection; and
+// as replies into the real parsers.
 //
-// Promises: a connection asks the store for one request at a time, has a bounded number of holds, and gives each back exactly once, all
-// of them when it ends; what the parsers take is plausible and bounded.
+// Promises: a connection asks the store for one request at a time, has a bounded number of holds,
+// and gives each back exactly once, all of them when it ends;
+// what the parsers take is plausible and bounded.
 #include <map>
 #include <memory>
 

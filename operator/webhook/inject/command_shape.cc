@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 26> kPrograms{
     "sh",   "bash", "dash", "ash",  "zsh",    "ksh",      "sleep",   "tail",          "cat",
     "true", "echo", "ls",   "node", "nginx",  "ray",      "java",    "uvicorn",       "gunicorn",
     "make", "curl", "pip",  "vllm", "mpirun", "torchrun", "jupyter", "lmcache_server"};
-constexpr std::string_view kHuggingFaceServer =
-    "huggingfaceserver";  // KServe's image, and its module
+// KServe's image, and its module
+constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";
 constexpr std::array<std::string_view, 6> kNoEngines{"router",   "gateway", "proxy",
                                                      "exporter", "sidecar", "bench"};
 

@@ -14,7 +14,8 @@ namespace larder::webhook {
 
 struct CommandShape {
   enum class Kind {
-    kArgv,  // `vllm serve m`, `python3 -m vllm.entrypoints.openai.api_server`: index is the first flag
+    // `vllm serve m`, `python3 -m vllm.entrypoints.openai.api_server`: index is the first flag
+    kArgv,
     kScript,      // `bash -c SCRIPT`: index is the script
     kEntrypoint,  // args for the image's entrypoint: index is 0
     kForeign,     // a command that is not known to start vLLM

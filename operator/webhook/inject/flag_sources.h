@@ -67,8 +67,8 @@ class FlagSources {
   std::set<std::string> read_;                              // by read, mapfile, getopts, printf -v
   std::set<std::string> functions_;
   std::vector<std::size_t> positional_;  // commands() that are `set ...`
-  std::vector<std::pair<std::size_t, std::string>>
-      files_;  // commands() that may set any variable: source FILE, eval "$(...)"
+  // commands() that may set any variable: source FILE, eval "$(...)".
+  std::vector<std::pair<std::size_t, std::string>> files_;
   // Index in commands() of the current words. Later commands have not yet set their variables.
   std::size_t place_ = 0;
   std::set<std::string> inside_;   // variables in progress, against cycles

@@ -20,7 +20,8 @@ std::string key_of(const std::string& path) {
   return std::string(api::kGroup) + "/" + path;
 }
 
-// The annotations PREFIXsection.resource of a pod, written over `resources`. The first path that has one; empty: none.
+// The annotations PREFIXsection.resource of a pod, written over `resources`.
+// The first path that has one; empty: none.
 std::string apply_annotations(Object& resources, const Object& pod, const std::string& prefix) {
   std::string first;
   for (const std::string_view section : kSections)

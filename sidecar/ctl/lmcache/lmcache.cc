@@ -19,8 +19,8 @@ namespace larder::ctl {
 namespace {
 
 constexpr std::uint64_t kDefaultChunkTokens = 256;  // of LMCache and of Larder
-constexpr std::uint64_t kBlockTokens =
-    16;  // the smallest block of vLLM; a chunk is a multiple of a block
+// The smallest block of vLLM; a chunk is a multiple of a block.
+constexpr std::uint64_t kBlockTokens = 16;
 
 // Settings that turn LMCache from a cache into a transport between engines.
 constexpr std::array<std::string_view, 3> kTransports{"enable_pd", "enable_xpyd", "enable_nixl"};
@@ -352,7 +352,8 @@ Result<ImportedLmcache> Import::result() {
       "# Larder's configuration, converted from LMCache's. Check this file: larderd --check-config "
       "--config THIS-FILE\n"
       "# Give vLLM this option instead of LMCache's connector:\n"
-      R"(#   --kv-transfer-config '{"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both")" +
+      R"(#   --kv-transfer-config '{"kv_connector":"LarderConnector",)"
+      R"("kv_connector_module_path":"larder.vllm","kv_role":"kv_both")" +
       chunk + "}'\n";
   if (!to_do_.empty()) imported.yaml += "# To do:\n";
   for (const std::string& words : to_do_) imported.yaml += "#   " + base::printable(words) + "\n";

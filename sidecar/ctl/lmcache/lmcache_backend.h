@@ -40,7 +40,8 @@ class LmcacheBackend {
  private:
   struct Url {
     std::string scheme, user, place,
-        path;  // "redis"; "host:port,host:port", or the path of a socket; "/2", "/mymaster"
+        // "redis"; "host:port,host:port", or the path of a socket; "/2", "/mymaster"
+        path;
     bool password = false, query = false;
   };
   static Url split(std::string_view text);

@@ -18,8 +18,8 @@ struct LmcacheKey {
   std::string_view key;  // as in LMCache's YAML; the variable is LMCACHE_ and the key in capitals
   Counterpart counterpart;
   std::string_view words;  // the remark; empty for kConverted
-  std::string_view same =
-      "";  // a further value without a remark, besides values that switch a feature off
+  // A further value without a remark, besides values that switch a feature off.
+  std::string_view same = "";
 };
 
 std::span<const LmcacheKey> lmcache_keys();

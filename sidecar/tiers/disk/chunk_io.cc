@@ -7,8 +7,8 @@
 namespace larder::disk {
 namespace {
 
-constexpr std::uint64_t kShareBesideReads =
-    4;  // beside reads, writes get a quarter of their window: engines wait for reads
+// Beside reads, writes get a quarter of their window: engines wait for reads.
+constexpr std::uint64_t kShareBesideReads = 4;
 
 }  // namespace
 

@@ -55,8 +55,8 @@ Status Device::turn_until(const std::function<bool()>& so) {
 }
 
 Status Device::run(const IoRequest& request) {
-  const auto outcome =
-      std::make_shared<int>(-1);  // shared: the result may arrive after the give-up
+  // Shared: the result may arrive after the give-up.
+  const auto outcome = std::make_shared<int>(-1);
   start(request, [outcome](int error) { *outcome = error; });
   if (Status status = turn_until([&] { return *outcome >= 0; }); !status.ok()) return status;
   if (*outcome != 0)

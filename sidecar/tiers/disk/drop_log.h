@@ -1,9 +1,9 @@
 // DropLog: makes drops outlast a restart, by both copies of the superblock. Owned by the thread of
 // the tier.
 //
-// A drop is remembered until a superblock on the disk has the drop, even while the file is away. The
-// caller hides the namespace of a drop in the catalog; this object shows the namespace again once
-// the chunks are erased.
+// A drop is remembered until a superblock on the disk has the drop, even while the file is away.
+// The caller hides the namespace of a drop in the catalog; this object shows the namespace again
+// once the chunks are erased.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,8 @@ class DropLog {
   bool superblock_stale_ = false;       // the superblock in the file is older
   std::vector<Dropped> pending_drops_;  // drops that no superblock on the disk has yet
   std::vector<OpPtr> superblock_next_,
-      superblock_now_;  // drops that wait for the next write, and for the running write
+      // Drops that wait for the next write, and for the running write.
+      superblock_now_;
 };
 
 }  // namespace larder::disk

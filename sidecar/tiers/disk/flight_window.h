@@ -48,8 +48,8 @@ class FlightWindow {
 
  private:
   static constexpr double kGain = 0.8;  // g
-  static constexpr double kMostGrowth =
-      2;  // of target / latency: a single short round gets no more
+  // Of target / latency: a single short round gets no more.
+  static constexpr double kMostGrowth = 2;
 
   void change(std::uint64_t now_ns) {
     const auto window = static_cast<double>(bytes_);

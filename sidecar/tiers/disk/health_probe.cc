@@ -12,8 +12,8 @@ constexpr std::uint32_t kReadErrorsInRow = 3;  // a single bad place does not me
 }  // namespace
 
 std::optional<std::string> HealthProbe::watch() {
-  const std::uint64_t oldest =
-      file_.device().oldest_start_ns();  // before `now`: without a request it is the time
+  // Before `now`: without a request it is the time.
+  const std::uint64_t oldest = file_.device().oldest_start_ns();
   const std::uint64_t now = file_.clock().now_ns();
   const bool stalled = now - oldest > options_.stall_ms * 1'000'000;
   if (stalled && !health_.is(Health::kStalled)) {

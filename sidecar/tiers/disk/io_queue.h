@@ -22,8 +22,8 @@ struct IoRequest {
   Kind kind = Kind::kRead;
   int fd = -1;
   std::uint64_t offset = 0;
-  std::array<std::span<std::byte>, 2>
-      parts;  // one after the other at `offset`; an empty part is skipped. A write does not change the bytes
+  // One after the other at `offset`; an empty part is skipped. A write does not change the bytes.
+  std::array<std::span<std::byte>, 2> parts;
   std::uint64_t tag = 0;
   std::size_t bytes() const { return parts[0].size() + parts[1].size(); }
 };

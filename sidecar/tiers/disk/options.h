@@ -15,8 +15,8 @@ namespace larder::disk {
 struct DiskOptions {
   std::string path;  // an existing directory; the tier makes a folder `larder` there, mode 0700
   std::uint64_t size_bytes = 0;  // a hard cap on that folder
-  std::string owner =
-      "larderd";  // the name in the error of another larderd that finds the directory in use
+  // The name in the error of another larderd that finds the directory in use.
+  std::string owner = "larderd";
   std::span<std::byte> arena;  // the memory of slots, registered with io_uring if allowed
   // Hears of every chunk from recovery on. A chunk that a drop hides is listed until it is erased.
   // Shared: the thread of the tier may outlive the tier.
@@ -25,8 +25,8 @@ struct DiskOptions {
   bool allow_uring = true;
   bool allow_direct = true;  // false: through the page cache
 
-  std::uint64_t region_bytes =
-      0;  // 0: a 16th of the size, at most 256 MiB. An existing file keeps its value
+  // 0: a 16th of the size, at most 256 MiB. An existing file keeps its value
+  std::uint64_t region_bytes = 0;
   std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets in progress
   std::uint32_t accepted_operations = 1024;
   std::uint64_t read_bytes_in_flight = 16ULL << 20;  // at the device

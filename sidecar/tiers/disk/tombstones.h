@@ -2,8 +2,8 @@
 // the disk, with graves, so that the next larderd does not find the records. Owned by the thread of
 // the tier.
 //
-// Tombstones are kept while the file is away. A region that was opened again needs no grave; while a
-// region is being opened its old records may still stay. A failed grave is written again once a
+// Tombstones are kept while the file is away. A region that was opened again needs no grave; while
+// a region is being opened its old records may still stay. A failed grave is written again once a
 // region could be opened, a bounded number of times, because each failed attempt makes the tier
 // degraded.
 #pragma once

@@ -24,8 +24,8 @@ struct Volume {
   FileFacts file_facts;
   std::uint64_t path_device = 0;  // the device of the configured directory
   Superblock superblock;
-  std::size_t whole_label =
-      1;  // a copy of the superblock that is surely intact; the other copy is overwritten first
+  // A copy of the superblock that is surely intact; the other copy is overwritten first.
+  std::size_t whole_label = 1;
   std::uint32_t regions = 0;
   bool direct = false;
   // For the log: a fault or a fallback. `kind`: a fixed name.

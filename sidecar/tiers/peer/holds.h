@@ -1,5 +1,5 @@
-// Holds: the chunks that one connection of a peer holds, each until a time. Owned by the thread that
-// serves peers.
+// Holds: the chunks that one connection of a peer holds, each until a time. Owned by the thread
+// that serves peers.
 //
 // A chunk that is being sent stays held beyond its time. The destructor gives all chunks back.
 #pragma once

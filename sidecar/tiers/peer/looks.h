@@ -1,9 +1,9 @@
-// Looks: the question to all members side by side, which of them has which chunk. Owned by the thread
-// of the tier.
+// Looks: the question to all members side by side, which of them has which chunk. Owned by the
+// thread of the tier.
 //
 // A look ends when all asked members answered, after look_ms, or at its deadline; a member without
-// an answer has nothing. Of several members that have a chunk one is chosen, and the others are told
-// that they need not hold it.
+// an answer has nothing. Of several members that have a chunk one is chosen, and the others are
+// told that they need not hold it.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,9 @@ namespace larder::peer {
 
 class Looks {
  public:
-  // Called once, from begin(), from a reply, or from end_late(): whether each key is there. An offer
-  // of each such key is in `offers` then. `failed`: no member answered, although members were asked.
+  // Called once, from begin(), from a reply, or from end_late(): whether each key is there. An
+  // offer of each such key is in `offers` then. `failed`: no member answered,
+  // although members were asked.
   using Done = std::function<void(const std::vector<bool>& there, const Status& failed)>;
 
   // All arguments outlive this object.

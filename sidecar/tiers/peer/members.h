@@ -1,5 +1,5 @@
-// Members: the other larderd of the pool, with two connections each: one for short questions and one
-// for payloads, so that a question never waits behind bytes. Owned by the thread of the tier.
+// Members: the other larderd of the pool, with two connections each: one for short questions and
+// one for payloads, so that a question never waits behind bytes. Owned by the thread of the tier.
 #pragma once
 
 #include <cstdint>

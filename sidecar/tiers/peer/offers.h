@@ -1,5 +1,5 @@
-// Offers: the chunks that members were found to have and hold for this larderd, each until the end of
-// its hold. Thread-safe.
+// Offers: the chunks that members were found to have and hold for this larderd, each until the end
+// of its hold. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ class Offers {
   const std::size_t most_;
   mutable std::mutex mutex_;
   std::unordered_map<tiers::ChunkKey, Offer, KeyHash> offers_;
-  std::deque<std::pair<tiers::ChunkKey, std::uint64_t>>
-      order_;  // with until_ns; some may be replaced or gone
+  // With until_ns; some may be replaced or gone.
+  std::deque<std::pair<tiers::ChunkKey, std::uint64_t>> order_;
   std::uint64_t slot_bytes_ = 0;
 };
 

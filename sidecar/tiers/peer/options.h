@@ -20,8 +20,8 @@ namespace larder::peer {
 // The half that asks.
 struct ClientOptions {
   Instance self;
-  std::vector<net::Endpoint>
-      members;  // each host one member; with by_dns each address of the hosts
+  // Each host one member; with by_dns each address of the hosts.
+  std::vector<net::Endpoint> members;
   bool by_dns = false;
   std::size_t fanout = 16;  // the most members that are asked
   net::TlsOptions tls;
@@ -29,8 +29,8 @@ struct ClientOptions {
   std::uint64_t connect_ms = 200;
   std::uint64_t greet_ms = 500;  // TLS and HELLO
   std::uint64_t look_ms = 50;    // a member without an answer by then counts as late
-  std::uint64_t progress_ms =
-      500;  // a connection with an open request that moves less than 16 KiB in this time is dead
+  // A connection with an open request that moves less than 16 KiB in this time is dead.
+  std::uint64_t progress_ms = 500;
   std::uint64_t ping_ms = 1000;  // of an idle connection
   std::uint64_t retry_ms = 50, most_retry_ms = 300;
   std::uint64_t refused_ms = 5000;  // the next attempt after another pool or protocol

@@ -66,11 +66,11 @@ class ServerConnection {
       8 << 20;  // bytes in one turn(), so that other peers have their turn
   static constexpr std::size_t kRead = 16 << 10;
   static constexpr std::uint64_t kMostTaken = 1 << 20;  // bytes of requests in one turn(), likewise
-  // Bytes in one send under a rate. The budget pays in small steps, so that a slow rate makes a slow
-  // read and not a pause: a reader without 16 KiB of progress in 500 ms gives up.
+  // Bytes in one send under a rate. The budget pays in small steps, so that a slow rate makes a
+  // slow read and not a pause: a reader without 16 KiB of progress in 500 ms gives up.
   static constexpr std::size_t kRateSlice = 64 << 10;
-  static constexpr std::uint64_t kSendHoldNs =
-      1'000'000'000;  // from one GET of a chunk to the next
+  // From one GET of a chunk to the next.
+  static constexpr std::uint64_t kSendHoldNs = 1'000'000'000;
 
   // A part of a reply. A payload is in a slot that holds_ holds.
   struct Piece {

@@ -38,8 +38,8 @@ struct RemoteOptions {
       "larder";              // of all keys, one for each pool. Letters, digits, "_", "." and "-"
   std::uint64_t ttl_ms = 0;  // older chunks are gone; 0: the server alone decides
 
-  bool read_replicas =
-      false;  // Cluster only: half of the parts of a chunk come from replicas, if any
+  // Cluster only: half of the parts of a chunk come from replicas, if any
+  bool read_replicas = false;
 
   std::uint32_t connections = 3;  // to each server, 1 to 4; of several, the last half is for writes
   std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets in progress
@@ -50,10 +50,12 @@ struct RemoteOptions {
 
   std::uint64_t connect_ms = 500;  // deadline of a connect
   std::uint64_t greet_ms = 1000;   // deadline of the handshake, with TLS and password
-  std::uint64_t answer_ms =
-      1000;  // a server that needs longer to answer one command, or to move 16 KiB of one command, counts as dead
-  std::uint64_t ping_ms =
-      1000;  // an idle connection is pinged after this time, because servers close idle connections after their `timeout`
+  // A server that needs longer to answer one command, or to move 16 KiB of one command,
+  // counts as dead.
+  std::uint64_t answer_ms = 1000;
+  // An idle connection is pinged after this time,
+  // because servers close idle connections after their `timeout`.
+  std::uint64_t ping_ms = 1000;
   std::uint64_t retry_ms = 50;  // after a failure; doubles up to
   std::uint64_t most_retry_ms = 300;
   // After the refusal of a chunk, see write_gate.h.

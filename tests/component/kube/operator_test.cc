@@ -236,10 +236,10 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
   // Drift is repaired, others' fields stay.
   EXPECT_TRUE(
       client()
-          .merge(
-              resources::kDaemonSets, "ml", "larder-node-pool",
-              Object::parse(
-                  R"({"metadata": {"labels": {"theirs": "x"}}, "spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}})"))
+          .merge(resources::kDaemonSets, "ml", "larder-node-pool",
+                 Object::parse(
+                     R"({"metadata": {"labels": {"theirs": "x"}}, )"
+                     R"("spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}})"))
           .ok());
   EXPECT_GE(
       await([&] {

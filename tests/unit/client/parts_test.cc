@@ -1,4 +1,5 @@
-// Parts that larderd does not keep: stages of a pipeline without a layer of some group, and ranks next to another larderd.
+// Parts that larderd does not keep: stages of a pipeline without a layer of some group,
+// and ranks next to another larderd.
 #include <gtest/gtest.h>
 
 #include "shim/client/namespaces.h"

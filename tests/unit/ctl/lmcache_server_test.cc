@@ -41,8 +41,9 @@ TEST(LmcacheServerTest, MemoryAndChunksAreThoseOfTheFile) {
 TEST(LmcacheServerTest, ARedisIsABackend) {
   const std::string plain = with(R"({"type": "resp", "host": "127.0.0.1", "port": 6379})");
   EXPECT_THAT(plain, HasSubstr("  url: redis://127.0.0.1:6379\n"));
-  const std::string full = with(
-      R"({"type": "resp", "host": "redis.internal", "port": 6379, "username": "lmcache", "password": "hunter2", "num_workers": 16, "max_capacity_gb": 50})");
+  const std::string full =
+      with(R"({"type": "resp", "host": "redis.internal", "port": 6379, "username": "lmcache", )"
+           R"("password": "hunter2", "num_workers": 16, "max_capacity_gb": 50})");
   EXPECT_THAT(full, AllOf(HasSubstr("url: redis://lmcache@redis.internal:6379"),
                           HasSubstr("password_file: "),
                           HasSubstr("set maxmemory and an eviction policy at the server"),
@@ -60,10 +61,9 @@ TEST(LmcacheServerTest, WhatAnAdapterDoesNotSayItsVariablesSay) {
 TEST(LmcacheServerTest, AValkeyOfEachKindIsABackend) {
   EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "127.0.0.1:6379"})"),
               HasSubstr("url: valkey://127.0.0.1:6379\n"));
-  EXPECT_THAT(
-      with(
-          R"({"type": "valkey", "startup_nodes": "a:6379,b:6379", "database_id": 2, "ttl_seconds": 3600})"),
-      AllOf(HasSubstr("url: valkey://a:6379/2\n"), HasSubstr("ttl: 3600s")));
+  EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "a:6379,b:6379", "database_id": 2, )"
+                   R"("ttl_seconds": 3600})"),
+              AllOf(HasSubstr("url: valkey://a:6379/2\n"), HasSubstr("ttl: 3600s")));
   EXPECT_THAT(
       with(R"({
         "type": "valkey",
@@ -82,10 +82,9 @@ TEST(LmcacheServerTest, AValkeyOfEachKindIsABackend) {
 }
 
 TEST(LmcacheServerTest, FilesAreADiskOfTheirCapacity) {
-  EXPECT_THAT(
-      with(
-          R"({"type": "fs_native", "base_path": "/data/l2", "num_workers": 32, "use_odirect": true, "max_capacity_gb": 100})"),
-      AllOf(HasSubstr("  path: /data/l2\n"), HasSubstr("  size: 100GiB\n")));
+  EXPECT_THAT(with(R"({"type": "fs_native", "base_path": "/data/l2", "num_workers": 32, )"
+                   R"("use_odirect": true, "max_capacity_gb": 100})"),
+              AllOf(HasSubstr("  path: /data/l2\n"), HasSubstr("  size: 100GiB\n")));
   for (const char* capacity : {"", R"(, "max_capacity_gb": 0)", R"(, "max_capacity_gb": 0.0)"})
     EXPECT_THAT(with(R"({"type": "fs", "base_path": "/data/l2")" + std::string(capacity) + "}"),
                 AllOf(HasSubstr("set disk.path to /data/l2 and choose disk.size"),
@@ -120,8 +119,8 @@ TEST(LmcacheServerTest, OneDiskAndOneBackendAreTaken) {
 
 TEST(LmcacheServerTest, MapsInsideAnAdapterAreNamedOnce) {
   EXPECT_THAT(
-      with(
-          R"({"type": "resp", "host": "h", "port": 1, "eviction": {"eviction_policy": "LRU", "eviction_ratio": 0.1}})"),
+      with(R"({"type": "resp", "host": "h", "port": 1, "eviction": {"eviction_policy": "LRU", )"
+           R"("eviction_ratio": 0.1}})"),
       AllOf(HasSubstr("--l2-adapter.eviction (--l2-adapter): a full tier evicts by itself"),
             Not(HasSubstr("eviction_ratio"))));
 }

@@ -50,8 +50,8 @@ constexpr const char* kMooncake =
 TEST_F(TraceTest, MooncakesFormatIsReadAndFilesAreMergedByTime) {
   const std::vector<std::string> files{
       file(kMooncake),
-      file(
-          R"({"timestamp": 1000, "input_length": 256, "hash_ids": [9], "block_tokens": 256, "block_bytes": 77})")};
+      file(R"({"timestamp": 1000, "input_length": 256, "hash_ids": [9], "block_tokens": 256, )"
+           R"("block_bytes": 77})")};
   const Result<std::vector<sizing::TracedRequest>> trace = read_traces(files, 5);
   ASSERT_TRUE(trace.ok()) << trace.status().to_string();
   ASSERT_EQ(trace->size(), 3U);

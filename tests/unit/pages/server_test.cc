@@ -200,8 +200,8 @@ TEST_F(ServerTest, WhatEnginesAskForIsGivenPageByPage) {
               HasSubstr(R"({"now_ms":1000,"next":5,"lost":0,"requests":[]})"));
   EXPECT_THAT(
       admin("POST /v1/trace?from=5"),
-      HasSubstr(
-          R"({"at_ms":1500,"model":"llama","tokens":600,"tokens_hit":256,"block_tokens":256,"block_bytes":4096,"hash_ids":[7,8]})"));
+      HasSubstr(R"({"at_ms":1500,"model":"llama","tokens":600,"tokens_hit":256,"block_tokens":256,)"
+                R"("block_bytes":4096,"hash_ids":[7,8]})"));
   EXPECT_THAT(admin("POST /v1/trace?from=x"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("from is the number")));
   EXPECT_THAT(admin("GET /v1/trace"), StartsWith("HTTP/1.1 405 "));

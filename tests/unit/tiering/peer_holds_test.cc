@@ -1,4 +1,5 @@
-// Chunks in memory that peers ask for: found by id, kept while they are held, within a sixteenth of the memory.
+// Chunks in memory that peers ask for: found by id, kept while they are held,
+// within a sixteenth of the memory.
 #include "sidecar/tiering/peer_holds.h"
 
 #include <gtest/gtest.h>

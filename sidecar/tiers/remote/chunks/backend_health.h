@@ -1,5 +1,5 @@
-// BackendHealth: the health of the tier, from the health of the servers, and the log lines about it.
-// Owned by the thread of the tier.
+// BackendHealth: the health of the tier, from the health of the servers, and the log lines about
+// it. Owned by the thread of the tier.
 #pragma once
 
 #include <cstdint>

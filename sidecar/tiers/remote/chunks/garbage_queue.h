@@ -1,6 +1,6 @@
-// GarbageQueue: the removal of bad chunks, chunks without a part, evicted chunks, and leftover parts
-// of puts. Each entry is read and removed, behind earlier writes, until the server confirms the
-// removal. Owned by the thread of the tier.
+// GarbageQueue: the removal of bad chunks, chunks without a part, evicted chunks, and leftover
+// parts of puts. Each entry is read and removed, behind earlier writes, until the server confirms
+// the removal. Owned by the thread of the tier.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // NamespaceDrops: drops of one namespace, or of all, by SCAN and UNLINK, one step at a time. A drop
-// that a server does not do is kept, and starts again once the server allows it. Owned by the thread
-// of the tier.
+// that a server does not do is kept, and starts again once the server allows it. Owned by the
+// thread of the tier.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ namespace larder::remote {
 
 class NamespaceDrops {
  public:
-  static constexpr std::size_t kMost =
-      1024;  // drops that the servers have not done; the caller refuses others
+  // Drops that the servers have not done; the caller refuses others.
+  static constexpr std::size_t kMost = 1024;
 
   struct Drop {
     OpPtr op;

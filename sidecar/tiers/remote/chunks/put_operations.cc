@@ -14,8 +14,8 @@ using tiers::Operation;
 
 namespace {
 
-constexpr std::size_t kPutsAhead =
-    128;  // puts that read the earlier record ahead, so that the read costs no time
+// Puts that read the earlier record ahead, so that the read costs no time.
+constexpr std::size_t kPutsAhead = 128;
 
 // A random number that no other put of any larderd has. 0: the system has no random number.
 std::uint64_t draw_writing() {

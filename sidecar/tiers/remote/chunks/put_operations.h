@@ -1,5 +1,5 @@
-// PutOperations: stores chunks: reads the earlier record, sends the parts, then the record. Owned by
-// the thread of the tier.
+// PutOperations: stores chunks: reads the earlier record, sends the parts, then the record. Owned
+// by the thread of the tier.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,8 @@ class PutOperations {
   PutOperations& operator=(const PutOperations&) = delete;
 
   void add(const OpPtr& op) { writes_.push_back(op); }
-  // Starts waiting puts, in order, and sends parts up to the bytes that the options allow in flight.
+  // Starts waiting puts, in order, and sends parts up to the bytes that the options allow in
+  // flight.
   void pump();
   void fail_waiting(const Status& why);  // fails the puts that have sent no part
   void clear() { writes_.clear(); }

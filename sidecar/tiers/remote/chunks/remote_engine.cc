@@ -50,8 +50,8 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   garbage_.maintain(health_.reads_fail());  // includes leftovers of late operations
   maintain_flushes();
   backend_.flush();
-  health_
-      .maintain();  // replies during flush() are reported together with the health that they show
+  // Replies during flush() are reported together with the health that they show.
+  health_.maintain();
 }
 
 std::uint64_t RemoteEngine::next_turn_ns() const {

@@ -64,7 +64,8 @@ class RemoteEngine {
   KnownChunks& known_;
   Backend backend_;
   const EngineServices services_;
-  // Each part refers only to the parts above. A part calls upwards by a function from the constructor.
+  // Each part refers only to the parts above.
+  // A part calls upwards by a function from the constructor.
   BackendHealth health_;
   ServerCommands commands_;
   OperationTable operations_;

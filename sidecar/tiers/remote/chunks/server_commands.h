@@ -40,9 +40,9 @@ class ServerCommands {
   // is not called.
   Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words,
              const char* types, Then then);
-  // Unlinks the keys, one command for each group of keys, behind the commands in flight on `writers`
-  // of the write connections. Calls `then` once, maybe before this function returns, with the number
-  // of removed keys, or with the first failure.
+  // Unlinks the keys, one command for each group of keys, behind the commands in flight on
+  // `writers` of the write connections. Calls `then` once, maybe before this function returns, with
+  // the number of removed keys, or with the first failure.
   void unlink(const std::vector<std::string>& keys, std::size_t writers, Then then);
   // Reads the value under the key of a record; of a longer value only one byte more than a record
   // has.

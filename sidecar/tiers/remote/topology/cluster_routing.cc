@@ -13,8 +13,8 @@ constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kCalmNs =
     5'000'000'000;                              // between two requests for the map without a fault
 constexpr std::uint64_t kAgainNs = 20'000'000;  // before a command is sent again after TRYAGAIN
-constexpr std::uint64_t kUnusedNs =
-    5'000'000'000;  // an unused node without slots is removed after this time
+// An unused node without slots is removed after this time.
+constexpr std::uint64_t kUnusedNs = 5'000'000'000;
 
 }  // namespace
 

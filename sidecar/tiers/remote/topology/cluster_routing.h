@@ -1,6 +1,6 @@
 // ClusterRouting: routing in a Cluster: the node of a command, redirections, and the map of slots.
-// Owned by the thread of the tier. Callbacks of commands come from NodeSet, maintain() and restart(),
-// never from ask().
+// Owned by the thread of the tier. Callbacks of commands come from NodeSet, maintain() and
+// restart(), never from ask().
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,11 @@ namespace larder::remote {
 
 class ClusterRouting {
  public:
-  static constexpr std::uint32_t kMostHops =
-      5;  // redirections of one command, then the command fails
+  // Redirections of one command, then the command fails.
+  static constexpr std::uint32_t kMostHops = 5;
 
-  // All references outlive this object. `other_life`: a replica took over, and may lack known chunks.
+  // All references outlive this object. `other_life`: a replica took over,
+  // and may lack known chunks.
   ClusterRouting(const RemoteOptions& options, const base::Clock& clock, NodeSet& nodes,
                  SlotMap& slots, std::function<void()> other_life);
   ClusterRouting(const ClusterRouting&) = delete;

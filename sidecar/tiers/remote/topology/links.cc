@@ -12,8 +12,8 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kSettledNs =
-    1'000'000'000;  // a connection that worked for so long counts as settled
+// A connection that worked for so long counts as settled.
+constexpr std::uint64_t kSettledNs = 1'000'000'000;
 
 }  // namespace
 

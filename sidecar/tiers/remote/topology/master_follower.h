@@ -16,8 +16,8 @@ namespace larder::remote {
 
 class MasterFollower {
  public:
-  // All references outlive this object. `other_life`: another server is the master now, and may lack
-  // known chunks.
+  // All references outlive this object. `other_life`: another server is the master now, and may
+  // lack known chunks.
   MasterFollower(const RemoteOptions& options, const base::Clock& clock, Poller& poller,
                  NodeSet& nodes, std::function<void()> other_life)
       : options_(options),

@@ -1,5 +1,5 @@
-// ServerHealth: the health of each server, from its error replies and connections. A full or loading
-// node of a Cluster does not affect the other nodes. Owned by the thread of the tier.
+// ServerHealth: the health of each server, from its error replies and connections. A full or
+// loading node of a Cluster does not affect the other nodes. Owned by the thread of the tier.
 #pragma once
 
 #include <cstdint>

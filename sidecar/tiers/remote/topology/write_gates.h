@@ -1,5 +1,5 @@
-// WriteGates: the gates of all servers: a refused chunk and other chunks of its size are not sent to
-// that server for a while. Owned by the thread of the tier.
+// WriteGates: the gates of all servers: a refused chunk and other chunks of its size are not sent
+// to that server for a while. Owned by the thread of the tier.
 #pragma once
 
 #include <cstddef>

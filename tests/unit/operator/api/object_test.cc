@@ -30,7 +30,8 @@ TEST(ParseJson, IsBoundedInDepthAndBytes) {
 
 TEST(Accessors, GiveEmptyValuesWhereSomethingElseStands) {
   const Object object = *parse_json(
-      R"({"a":{"b":{"c":"text","n":7,"t":true,"u":18446744073709551615}},"metadata":{"name":"x","labels":{"l.dev/k":"v","n":1}},"s":"t"})");
+      R"({"a":{"b":{"c":"text","n":7,"t":true,"u":18446744073709551615}},"metadata":{"name":"x",)"
+      R"("labels":{"l.dev/k":"v","n":1}},"s":"t"})");
   EXPECT_EQ(text_at(object, "a.b.c"), "text");
   EXPECT_EQ(number_at(object, "a.b.n"), 7);
   EXPECT_TRUE(truth_at(object, "a.b.t"));

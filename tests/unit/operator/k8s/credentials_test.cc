@@ -190,10 +190,10 @@ TEST_F(CredentialsTest, ATokenIsOneLine) {
 }
 
 TEST_F(CredentialsTest, JsonIsYamlToo) {
-  write(
-      "json",
-      R"({"current-context":"a","contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],)"
-      R"("clusters":[{"name":"c","cluster":{"server":"https://x:1"}}],"users":[{"name":"u","user":{"token":"123"}}]})");
+  write("json",
+        R"({"current-context":"a","contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],)"
+        R"("clusters":[{"name":"c","cluster":{"server":"https://x:1"}}],"users":[{"name":"u",)"
+        R"("user":{"token":"123"}}]})");
   const auto source = CredentialSource::from_kubeconfig((folder_ / "json").string());
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   EXPECT_EQ((*source)->current()->token, "123");

@@ -225,10 +225,13 @@ TEST(HttpWatchTest, OtherRequestsGoOnBesideIt) {
 
 // The answers of real servers: one with gate WatchList off, and one with an etcd that is too old.
 const std::string kForbidden =
-    R"({"kind":"Status","code":422,"reason":"Invalid","message":"ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: )"
-    R"(Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"})";
+    R"({"kind":"Status","code":422,"reason":"Invalid","message":"ListOptions.meta.k8s.io \"\" is )"
+    R"(invalid: sendInitialEvents: )"
+    R"(Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is )"
+    R"(enabled"})";
 const std::string kOldEtcd =
-    R"({"kind":"Status","code":500,"reason":"InternalError","message":"a watch stream was requested by the client but the )"
+    R"({"kind":"Status","code":500,"reason":"InternalError","message":"a watch stream was )"
+    R"(requested by the client but the )"
     R"(required storage feature RequestWatchProgress is disabled"})";
 
 TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
@@ -277,7 +280,8 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
 // covers F-236
 TEST(HttpStreamTest, WhatPassesIsNoWordAboutStreamedLists) {
   const std::string hiccup =
-      R"({"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: request timed out"})";
+      R"({"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: request )"
+      R"(timed out"})";
   const auto streamed = [](const ScriptedServer::Script& script) {
     ClientFixture fixture(script);
     return fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code();

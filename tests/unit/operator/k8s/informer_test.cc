@@ -258,7 +258,8 @@ TEST(InformerTest, WithoutStreamedListsItAsksForPages) {
       return peer.answer("{}", "422 Unprocessable Entity");
     if (line.find("watch=1") == std::string::npos)
       return peer.answer(
-          R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"ml","name":"a"}}]})");
+          R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"ml",)"
+          R"("name":"a"}}]})");
     EXPECT_NE(line.find("resourceVersion=7"), std::string::npos);
     peer.begin_chunks();
     peer.chunk(event("DELETED", "a", "8"));

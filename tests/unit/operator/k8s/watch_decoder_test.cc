@@ -48,7 +48,8 @@ TEST(WatchDecoderTest, PiecesDoNotMatter) {
 
 TEST(WatchDecoderTest, AnErrorEndsIt) {
   const std::string gone =
-      R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}})";
+      R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired",)"
+      R"("message":"too old"}})";
   const Decoded decoded = decode(event("ADDED", "a") + gone + "\n" + event("ADDED", "b"), {5});
   EXPECT_EQ(decoded.status.code(), Code::kOutOfRange);
   EXPECT_EQ(decoded.status.text(), "watch: too old (410)");
@@ -84,8 +85,8 @@ TEST(WatchDecoderTest, ALineIsBounded) {
 TEST(WatchDecoderTest, TheEndOfTheFirstEventsIsKnown) {
   std::vector<bool> ends;
   WatchDecoder decoder([&](WatchEvent found) { ends.push_back(found.initial_end); });
-  const std::string end =
-      R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}})";
+  const std::string end = R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9",)"
+                          R"("annotations":{"k8s.io/initial-events-end":"true"}}}})";
   EXPECT_TRUE(decoder.feed(event("ADDED", "a") + event("BOOKMARK", "") + end + "\n").ok());
   EXPECT_EQ(ends, (std::vector<bool>{false, false, true}));
   EXPECT_TRUE(decoder.between_lines());

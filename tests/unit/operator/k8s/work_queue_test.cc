@@ -98,13 +98,13 @@ TEST(WorkQueueTest, TellsWhatControllerRuntimeTells) {
     ASSERT_TRUE(queue->take({}));
     clock.advance_ms(500);
     const std::string text = metrics.text();
-    for (
-        const char* line :
-        {R"(workqueue_depth{controller="cachepool",name="cachepool"} 1)",
-         R"(workqueue_adds_total{controller="cachepool",name="cachepool"} 2)",
-         R"(workqueue_queue_duration_seconds_sum{controller="cachepool",name="cachepool"} 2)",
-         R"(workqueue_unfinished_work_seconds{controller="cachepool",name="cachepool"} 0.5)",
-         R"(workqueue_longest_running_processor_seconds{controller="cachepool",name="cachepool"} 0.5)"})
+    for (const char* line :
+         {R"(workqueue_depth{controller="cachepool",name="cachepool"} 1)",
+          R"(workqueue_adds_total{controller="cachepool",name="cachepool"} 2)",
+          R"(workqueue_queue_duration_seconds_sum{controller="cachepool",name="cachepool"} 2)",
+          R"(workqueue_unfinished_work_seconds{controller="cachepool",name="cachepool"} 0.5)",
+          R"(workqueue_longest_running_processor_seconds{controller="cachepool",)"
+          R"(name="cachepool"} 0.5)"})
       EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
     queue->retry({"ns", "a"});
     EXPECT_NE(metrics.text().find(

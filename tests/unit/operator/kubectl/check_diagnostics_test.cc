@@ -102,17 +102,20 @@ TEST(CheckFindings, OnlyWhatLarderChangesIsInTheDiff) {
 
 TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {R"(pods "llm-x" is forbidden: exceeded quota: team, requested: limits.memory=9Gi, used: limits.memory=60Gi, limited: limits.memory=64Gi)",
+      {R"(pods "llm-x" is forbidden: exceeded quota: team, requested: limits.memory=9Gi, )"
+       R"(used: limits.memory=60Gi, limited: limits.memory=64Gi)",
        "Quota"},
       {R"(pods "llm-x" is forbidden: failed quota: team: must specify limits.cpu for: larder)",
        "Quota"},
-      {R"(pods "llm-x" is forbidden: [minimum cpu usage per Container is 100m, but request is 10m])",
+      {R"(pods "llm-x" is forbidden: [minimum cpu usage per Container is 100m, )"
+       R"(but request is 10m])",
        "LimitRange"},
       {R"(pods "llm-x" is forbidden: maximum memory usage per Pod is 66Gi, but limit is 70Gi)",
        "LimitRange"},
       {R"(pods "llm-x" is forbidden: violates PodSecurity "restricted:latest": hostPath volumes)",
        "PodSecurity"},
-      {R"(pods "llm-x" is forbidden: unable to validate against any security context constraint: [provider restricted-v2: ...])",
+      {R"(pods "llm-x" is forbidden: unable to validate against any security context constraint: )"
+       R"([provider restricted-v2: ...])",
        "SecurityContextConstraint"},
       {R"(admission webhook "policy.example.com" denied the request: no images from there)",
        "Policy"},
@@ -141,7 +144,8 @@ TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
     std::string words, made, remedy;
   };
   const std::vector<Case> cases{
-      {R"(pods "llm-" is forbidden: error looking up service account models/runner: serviceaccount "runner" not found)",
+      {R"(pods "llm-" is forbidden: error looking up service account models/runner: )"
+       R"(serviceaccount "runner" not found)",
        "ServiceAccount runner", "create the service account"},
       {R"(namespaces "models" not found)", "Namespace models",
        "create the namespace, or name another"},

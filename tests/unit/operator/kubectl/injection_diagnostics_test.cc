@@ -208,7 +208,8 @@ TEST(ServingSeenTest, ThePortIsOfTheSlicesElseOfTheService) {
 
 TEST(WebhookSeenTest, ReadsTheSelectorAsTheApiServerDoes) {
   const Object selector = Object::parse(
-      R"({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "kube-public"]}]})");
+      R"({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", )"
+      R"("values": ["kube-system", "kube-public"]}]})");
   const auto space = [](const char* name) {
     return Object{{"metadata", {{"labels", {{"kubernetes.io/metadata.name", name}}}}}};
   };

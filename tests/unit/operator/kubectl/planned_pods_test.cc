@@ -85,9 +85,9 @@ TEST(PlannedPods, WhatControllersAddIsThere) {
   EXPECT_EQ(api::at(set.pods[0].pod, "spec.volumes"),
             Object::parse(
                 R"([{"name": "models", "persistentVolumeClaim": {"claimName": "models-llm-0"}}])"));
-  const Planned ray = planned_pods({object_of(
-      "ray.io/v1", "RayCluster",
-      R"({"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"template": TEMPLATE}]})")});
+  const Planned ray = planned_pods({object_of("ray.io/v1", "RayCluster",
+                                              R"({"headGroupSpec": {"template": TEMPLATE}, )"
+                                              R"("workerGroupSpecs": [{"template": TEMPLATE}]})")});
   ASSERT_EQ(ray.pods.size(), 2U);
   EXPECT_EQ(api::label(ray.pods[0].pod, "ray.io/node-type"), "head");
   EXPECT_EQ(api::label(ray.pods[1].pod, "ray.io/node-type"), "worker");

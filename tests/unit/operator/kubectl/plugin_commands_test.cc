@@ -52,8 +52,8 @@ class PluginCommandsTest : public testing::Test {
           {"memory", {{"text", "1Gi/16Gi"}}},
           {"hitRatio", "93%"},
           {"conditions",
-           json::parse(
-               R"([{"type": "Ready", "status": "True", "reason": "AllReady", "message": "well"}])")}}}};
+           json::parse(R"([{"type": "Ready", "status": "True", "reason": "AllReady", )"
+                       R"("message": "well"}])")}}}};
     fake_.serve(kPools, list(json::array({pool})).dump());
     fake_.serve("get cachepools.larder.dev chat --output json --namespace models", pool.dump());
   }
@@ -222,9 +222,9 @@ TEST_F(PluginCommandsTest, WhySeesTheWorkloadAboveTheReplicaSet) {
   one["metadata"]["ownerReferences"] =
       json::parse(R"([{"kind": "ReplicaSet", "name": "llm-5", "controller": true}])");
   fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
-  fake_.serve(
-      "get ReplicaSet llm-5 --output json --namespace models",
-      R"({"metadata": {"ownerReferences": [{"kind": "Deployment", "name": "llm", "controller": true}]}})");
+  fake_.serve("get ReplicaSet llm-5 --output json --namespace models",
+              R"({"metadata": {"ownerReferences": [{"kind": "Deployment", "name": "llm", )"
+              R"("controller": true}]}})");
   fake_.serve("get Deployment llm --output json --namespace models",
               R"({"metadata": {"annotations": {"larder.dev/pool": "chat"}}})");
   const auto outcome = why_pod(words({"why", "llm-1"}), cluster_);

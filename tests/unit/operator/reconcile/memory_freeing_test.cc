@@ -80,8 +80,9 @@ struct Ending : OperatorWorld {
 };
 
 TEST(FreedOf, CountsWhatHasEndedWellOnWhatTheControllerHasSeen) {
-  const Object set = Object::parse(
-      R"({"metadata": {"generation": 3}, "status": {"observedGeneration": 3, "desiredNumberScheduled": 2}})");
+  const Object set =
+      Object::parse(R"({"metadata": {"generation": 3}, "status": {"observedGeneration": 3, )"
+                    R"("desiredNumberScheduled": 2}})");
   PodView done;
   done.node = "a";
   done.restart_hash = desired::kFreeing;

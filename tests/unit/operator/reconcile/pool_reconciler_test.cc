@@ -340,7 +340,8 @@ TEST(PoolReconcilerTest, WhatItDoesIsLoggedWithTheObjectsKeys) {
 // The same properties as children_test.cc, over everything that a reconcile does with a real pool.
 TEST(PoolReconcilerTest, ItConvergesFromEveryPartialState) {
   constexpr const char* kChanged =
-      R"({"placement": "Node", "memory": {"size": "2Gi"}, "node": {"nodeSelector": {"gpu": "yes"}}})";
+      R"({"placement": "Node", "memory": {"size": "2Gi"}, "node": {"nodeSelector": {"gpu": )"
+      R"("yes"}}})";
   const auto state = [](const Reconciling& run) {
     std::vector<Object> all;
     for (const k8s::Resource* kind :

@@ -78,8 +78,8 @@ TEST(PoolConditionsTest, ABackendsTroubleIsThePools) {
   with("[]");
   EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "Unknown NotChecked");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True NoPods");
-  with(
-      R"([{"type": "Ready", "status": "False", "reason": "WrongPassword", "message": "look at the Secret"}])");
+  with(R"([{"type": "Ready", "status": "False", "reason": "WrongPassword", )"
+       R"("message": "look at the Secret"}])");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False WrongPassword");
   EXPECT_EQ(of_type(facts, "Ready").message, "CacheBackend cache: look at the Secret");
   with(R"([{"type": "Ready", "status": "False", "reason": "SecretMissing", "message": "x"},

@@ -1,5 +1,5 @@
-// The memory of a peer in the hands of the test: chunks in a map, and a thread that answers the server's requests as the loop of
-// larderd does. Thread-safe.
+// The memory of a peer in the hands of the test: chunks in a map, and a thread that answers the
+// server's requests as the loop of larderd does. Thread-safe.
 #pragma once
 
 #include <poll.h>

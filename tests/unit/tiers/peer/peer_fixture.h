@@ -1,4 +1,5 @@
-// One larderd's server over chunks of the test, and the tier of another that asks it, over the loopback.
+// One larderd's server over chunks of the test, and the tier of another that asks it,
+// over the loopback.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The half that asks, over the loopback: what other larderd have, peers that stop, die, lie, and this larderd among its members.
+// The half that asks, over the loopback: what other larderd have, peers that stop, die, lie, and
+// this larderd among its members.
 #include <gmock/gmock.h>
 
 #include <chrono>

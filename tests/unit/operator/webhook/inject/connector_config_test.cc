@@ -15,26 +15,26 @@ Object composed(const std::string& existing, int chunk_tokens = 0) {
 }
 
 TEST(ConnectorConfig, IsWhatTheConnectorTakes) {
-  EXPECT_EQ(
-      connector_config(0),
-      R"({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both"})");
+  EXPECT_EQ(connector_config(0),
+            R"({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm",)"
+            R"("kv_role":"kv_both"})");
   EXPECT_EQ(Object::parse(connector_config(512))["kv_connector_extra_config"],
             Object({{"chunk_tokens", 512}}));
 }
 
 // The present one is first: vLLM loads from the first one with a hit.
 TEST(ConnectorConfig, ComesBesideAnotherOne) {
-  const Object config = composed(
-      R"({"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_port":5,"kv_connector_extra_config":{"a":1}})",
-      64);
+  const Object config =
+      composed(R"({"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_port":5,)"
+               R"("kv_connector_extra_config":{"a":1}})",
+               64);
   EXPECT_EQ(config["kv_connector"], "MultiConnector");
   EXPECT_EQ(config["kv_port"], 5);
   const Object& children = config["kv_connector_extra_config"]["connectors"];
   ASSERT_EQ(children.size(), 2u);
-  EXPECT_EQ(
-      children[0],
-      Object::parse(
-          R"({"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_port":5,"kv_connector_extra_config":{"a":1}})"));
+  EXPECT_EQ(children[0],
+            Object::parse(R"({"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_port":5,)"
+                          R"("kv_connector_extra_config":{"a":1}})"));
   EXPECT_EQ(children[1].dump(), connector_config(64));
 }
 
@@ -49,10 +49,9 @@ TEST(ConnectorConfig, EngineIdStaysOutside) {
 // A producer alone would not hold freed blocks back while Larder loads into the blocks; and a
 // failed load must be recomputed.
 TEST(ConnectorConfig, MakesTheEngineLoadSafely) {
-  for (
-      const char* existing :
-      {R"({"kv_connector":"X","kv_role":"kv_producer"})",
-       R"({"kv_connector":"MultiConnector","kv_role":"kv_producer","kv_connector_extra_config":{"connectors":[]}})"}) {
+  for (const char* existing : {R"({"kv_connector":"X","kv_role":"kv_producer"})",
+                               R"({"kv_connector":"MultiConnector","kv_role":"kv_producer",)"
+                               R"("kv_connector_extra_config":{"connectors":[]}})"}) {
     EXPECT_EQ(composed(existing)["kv_role"], "kv_both");
     EXPECT_EQ(composed(existing)["kv_load_failure_policy"], "recompute");
   }
@@ -69,7 +68,8 @@ TEST(ConnectorConfig, WithLarderInItStaysAsItIs) {
   for (
       const std::string existing :
       {R"({ "kv_connector": "LarderConnector" })",
-       R"({"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"LarderConnector"}]}})",
+       R"({"kv_connector":"MultiConnector",)"
+       R"("kv_connector_extra_config":{"connectors":[{"kv_connector":"LarderConnector"}]}})",
        R"({"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"X"},
             {"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"LarderConnector"}]}}]}})"})
     EXPECT_EQ(*composed_config(existing, 64), existing);

@@ -19,25 +19,29 @@ std::string refused(const char* container, const char* metadata = "{}") {
 
 // covers F-240
 TEST(RayGroup, IsLeftAloneByItsCommands) {
-  for (
-      const char* container :
-      {R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh leader --ray_cluster_size=$(LWS_GROUP_SIZE); vllm serve m"]})Y",
-       R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh worker --ray_address=$(LWS_LEADER_ADDRESS)"]})Y",
-       R"Y({command: [bash, -c, "ray start --head --port=6379; vllm serve m --pipeline-parallel-size 2"]})Y",
-       R"Y({command: [bash, -c, "exec /usr/local/bin/ray start --address=x:6379 --block"]})Y",
-       R"Y({command: [ray, start, --block, --address=x]})Y",
-       R"Y({image: "vllm/vllm-openai:1", args: [ray, start, --block]})Y",
-       R"Y({command: [bash, -c, "ulimit -n 65536; $KUBERAY_GEN_RAY_START_CMD; vllm serve m"]})Y",
-       R"Y({command: [bash, -c, "ray symmetric-run --address x -- vllm serve m"]})Y",
-       R"Y({command: [vllm, serve, m, --distributed-executor-backend, ray]})Y",
-       R"Y({command: [vllm, serve, m, --distributed_executor_backend=ray]})Y",
-       R"Y({command: [vllm, serve, m, --distributed-exec, ray]})Y",
-       R"Y({command: [vllm, serve, m, --data-parallel-backend=ray]})Y",
-       R"Y({command: [vllm, serve, m, -dpb, ray]})Y",
-       R"Y({command: [bash, -c, "vllm serve m --distributed-executor-backend \"ray\""]})Y",
-       R"Y({command: [bash, -c, "vllm serve m $X"], env: [{name: X, value: --distributed-executor-backend ray}]})Y",
-       R"Y({command: [vllm, serve, m], env: [{name: RAY_ADDRESS, value: "x:6379"}]})Y",
-       R"Y({command: [bash, -c, "A=(m --distributed-executor-backend=ray); vllm serve \"${A[@]}\""]})Y"})
+  for (const char* container :
+       {R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh leader )Y"
+        R"Y(--ray_cluster_size=$(LWS_GROUP_SIZE); vllm serve m"]})Y",
+        R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh worker )Y"
+        R"Y(--ray_address=$(LWS_LEADER_ADDRESS)"]})Y",
+        R"Y({command: [bash, -c, "ray start --head --port=6379; )Y"
+        R"Y(vllm serve m --pipeline-parallel-size 2"]})Y",
+        R"Y({command: [bash, -c, "exec /usr/local/bin/ray start --address=x:6379 --block"]})Y",
+        R"Y({command: [ray, start, --block, --address=x]})Y",
+        R"Y({image: "vllm/vllm-openai:1", args: [ray, start, --block]})Y",
+        R"Y({command: [bash, -c, "ulimit -n 65536; $KUBERAY_GEN_RAY_START_CMD; vllm serve m"]})Y",
+        R"Y({command: [bash, -c, "ray symmetric-run --address x -- vllm serve m"]})Y",
+        R"Y({command: [vllm, serve, m, --distributed-executor-backend, ray]})Y",
+        R"Y({command: [vllm, serve, m, --distributed_executor_backend=ray]})Y",
+        R"Y({command: [vllm, serve, m, --distributed-exec, ray]})Y",
+        R"Y({command: [vllm, serve, m, --data-parallel-backend=ray]})Y",
+        R"Y({command: [vllm, serve, m, -dpb, ray]})Y",
+        R"Y({command: [bash, -c, "vllm serve m --distributed-executor-backend \"ray\""]})Y",
+        R"Y({command: [bash, -c, "vllm serve m $X"], env: [{name: X, )Y"
+        R"Y(value: --distributed-executor-backend ray}]})Y",
+        R"Y({command: [vllm, serve, m], env: [{name: RAY_ADDRESS, value: "x:6379"}]})Y",
+        R"Y({command: [bash, -c, "A=(m --distributed-executor-backend=ray); )Y"
+        R"Y(vllm serve \"${A[@]}\""]})Y"})
     EXPECT_NE(refused(container).find(kWords), std::string::npos)
         << container << ": " << refused(container);
 }

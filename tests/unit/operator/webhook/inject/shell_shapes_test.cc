@@ -14,7 +14,8 @@ namespace {
 using api::Object;
 
 const std::string kConfig =
-    R"Y({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both"})Y";
+    R"Y({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm",)Y"
+    R"Y("kv_role":"kv_both"})Y";
 
 // Takes the flag and its value out of an engine's words; "" if the flag is not there.
 std::string take_flag(std::vector<std::string>& argv) {
@@ -97,15 +98,18 @@ constexpr Shape kShapes[] = {
     {"comment_behind", R"Y({command: [sh, -c, "vllm serve m # it's the engine"]})Y"},
     {"assignment_in_front",
      R"Y({command: [sh, -c, "HF_HUB_OFFLINE=1 VLLM_X='a b' vllm serve m"]})Y"},
-    {"quotes",
-     R"Y({command: [sh, -c, "vllm serve \"$MODEL\" --chat-template '{\"a\": 1}'"], env: [{name: MODEL, value: a b}]})Y"},
+    {"quotes", R"Y({command: [sh, -c, "vllm serve \"$MODEL\" --chat-template '{\"a\": 1}'"], )Y"
+               R"Y(env: [{name: MODEL, value: a b}]})Y"},
     {"variables",
-     R"Y({command: [sh, -c, "vllm serve $MODEL --port ${PORT:-8000}"], env: [{name: MODEL, value: m}]})Y"},
+     R"Y({command: [sh, -c, "vllm serve $MODEL --port ${PORT:-8000}"], env: [{name: MODEL, )Y"
+     R"Y(value: m}]})Y"},
     {"variable_of_flags",
-     R"Y({command: [sh, -c, "vllm serve m --port 1 $EXTRA"], env: [{name: EXTRA, value: --seed 1}]})Y"},
+     R"Y({command: [sh, -c, "vllm serve m --port 1 $EXTRA"], env: [{name: EXTRA, )Y"
+     R"Y(value: --seed 1}]})Y"},
     {"empty_variable_of_flags", R"Y({command: [sh, -c, "vllm serve m --port 1 $EXTRA"]})Y"},
     {"value_of_an_option",
-     R"Y({command: [sh, -c, "vllm serve m --port $PORT --seed 1"], env: [{name: PORT, value: "8"}]})Y"},
+     R"Y({command: [sh, -c, "vllm serve m --port $PORT --seed 1"], env: [{name: PORT, )Y"
+     R"Y(value: "8"}]})Y"},
     {"only_variables",
      R"Y({command: [sh, -c, "vllm serve $ALL"], env: [{name: ALL, value: m --seed 1}]})Y"},
     {"positional",
@@ -132,7 +136,8 @@ constexpr Shape kShapes[] = {
      R"Y({command: [/bin/bash, -c, "eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --],
         args: [--seed, "1"], env: [{name: VLLM_ADDITIONAL_ARGS, value: "--port 8 --chat '{\"a\": \"b c\"}'"}]})Y"},
     {"eval_kserve_without_args",
-     R"Y({command: [/bin/bash, -c, "eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --]})Y"},
+     R"Y({command: [/bin/bash, -c, )Y"
+     R"Y("eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --]})Y"},
     {"eval_words_apart",
      R"Y({command: [bash, -c, "eval \"vllm serve m --served-model-name \"q\" --port 1 $X\""]})Y"},
     {"shell_in_a_shell", R"Y({command: [bash, -c, "sh -c 'vllm serve m --port 1'"]})Y"},
@@ -164,7 +169,8 @@ args:
      R"Y({command: [sh, -c, "env CUDA_VISIBLE_DEVICES=$GPU vllm serve m"]})Y"},
     {"arguments_run", R"Y({command: [sh, -c, 'ulimit -c 0; exec "$@"', --, vllm, serve, m]})Y"},
     {"arguments_run_in_args",
-     R"Y({command: [bash, -c, 'set -eo pipefail; A=$(date) nice "$@"', x], args: [vllm, serve, m, --seed, "1"]})Y"},
+     R"Y({command: [bash, -c, 'set -eo pipefail; A=$(date) nice "$@"', x], args: [vllm, serve, )Y"
+     R"Y(m, --seed, "1"]})Y"},
     {"timeout", R"Y({command: [timeout, "3600", vllm, serve, m]})Y"},
     {"timeout_in_a_script",
      R"Y({command: [sh, -c, "timeout -k 5 3600 nice -n 1 stdbuf -oL vllm serve m"]})Y"},
@@ -172,7 +178,8 @@ args:
      R"Y({command: [bash, -c, "function go { vllm serve $1 --port 1; }; go m"]})Y"},
     {"two_engines", R"Y({command: [bash, -c, "vllm serve a --port 1; vllm serve b --port 2"]})Y"},
     {"an_engine_in_each_branch",
-     R"Y({command: [bash, -c, "if [ -n \"$HEAD\" ]; then vllm serve a; else vllm serve a --headless; fi"]})Y"},
+     R"Y({command: [bash, -c, "if [ -n \"$HEAD\" ]; then vllm serve a; )Y"
+     R"Y(else vllm serve a --headless; fi"]})Y"},
     {"case", R"Y({command: [bash, -c, "case x in y) vllm serve y;; x) vllm serve x;; esac"]})Y"},
     {"lines", R"Y(
 command: [/bin/bash, -c]
@@ -226,17 +233,22 @@ TEST_P(ShellConnectors, StayAndLarderIsBesideThem) {
 
 constexpr Shape kConnectors[] = {
     {"exec",
-     R"Y({command: [vllm, serve, m, --kv-transfer-config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}', --port, "1"]})Y"},
-    {"underscores",
-     R"Y({command: [vllm, serve, m], args: [--kv_transfer_config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}']})Y"},
+     R"Y({command: [vllm, serve, m, --kv-transfer-config, '{"kv_connector":"NixlConnector",)Y"
+     R"Y("kv_role":"kv_both"}', --port, "1"]})Y"},
+    {"underscores", R"Y({command: [vllm, serve, m], args: [--kv_transfer_config, )Y"
+                    R"Y('{"kv_connector":"NixlConnector","kv_role":"kv_both"}']})Y"},
     {"script",
-     R"Y({command: [sh, -c, "vllm serve m --kv-transfer-config '{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}' --port 1"]})Y"},
+     R"Y({command: [sh, -c, "vllm serve m --kv-transfer-config '{\"kv_connector\":\"X\",)Y"
+     R"Y(\"kv_role\":\"kv_both\"}' --port 1"]})Y"},
     {"script_in_double_quotes",
-     R"Y({command: [sh, -c, 'vllm serve m --kv-transfer-config "{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}"']})Y"},
+     R"Y({command: [sh, -c, 'vllm serve m --kv-transfer-config "{\"kv_connector\":\"X\",)Y"
+     R"Y(\"kv_role\":\"kv_both\"}"']})Y"},
     {"with_an_apostrophe",
-     R"Y({command: [sh, -c, "vllm serve m --kv-transfer-config \"{\\\"kv_connector\\\":\\\"it's\\\",\\\"kv_role\\\":\\\"kv_both\\\"}\""]})Y"},
+     R"Y({command: [sh, -c, "vllm serve m --kv-transfer-config )Y"
+     R"Y(\"{\\\"kv_connector\\\":\\\"it's\\\",\\\"kv_role\\\":\\\"kv_both\\\"}\""]})Y"},
     {"eval",
-     R"Y({command: [bash, -c, 'eval "vllm serve m --kv-transfer-config ''{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}'' $@"', --]})Y"},
+     R"Y({command: [bash, -c, 'eval "vllm serve m --kv-transfer-config ''{\"kv_connector\":\"X\",)Y"
+     R"Y(\"kv_role\":\"kv_both\"}'' $@"', --]})Y"},
     {"kserve_variable",
      R"Y({command: [bash, -c, 'eval "vllm serve m ${VLLM_ADDITIONAL_ARGS} $@"', --],
         env: [{name: VLLM_ADDITIONAL_ARGS,
