@@ -46,7 +46,8 @@ MAGIC, PTX, MACHINE_CODE = 0xBA55ED50, 1, 2
 FLASH_3 = "_vllm_fa3_C.abi3.so"
 ANY_LOOP = re.compile(rb"CollectiveMainloopFwdSm90")
 OUR_LOOP = re.compile(
-    rb"CollectiveMainloopFwdSm90.{0,120}(ELi64ENS_10bfloat16|NS7_ILi128E[^N]*(?:NS7_ILi\d+E[^N]*)?SA_EEELi128ENS_10bfloat16|SA_SA_EEELi128ENS_10bfloat16)",
+    rb"CollectiveMainloopFwdSm90.{0,120}(ELi64ENS_10bfloat16|NS7_ILi128E[^N]*(?:NS7_ILi\d+E[^N]*)"
+    rb"?SA_EEELi128ENS_10bfloat16|SA_SA_EEELi128ENS_10bfloat16)",
     re.S,
 )
 
@@ -158,7 +159,8 @@ def main(lock: pathlib.Path, archive: pathlib.Path, capability: int = 90) -> Non
             check=True,
         )
     print(
-        f"{archive}, {archive.stat().st_size >> 20} MiB: a vLLM for compute capability {capability / 10}"
+        f"{archive}, {archive.stat().st_size >> 20} MiB: "
+        f"a vLLM for compute capability {capability / 10}"
     )
 
 

@@ -39,7 +39,8 @@ def measure(larderd: Larderd, model: str, arguments: list[str], step: Steps) -> 
         step("asking a long prompt, cold (5 to 20 s on 2 cores)")
         cold = ask(first, prompt)
         step(
-            f"first token after {cold.ttft_s:.3f} s; now resetting vLLM's own prefix cache and asking again"
+            f"first token after {cold.ttft_s:.3f} s; "
+            "now resetting vLLM's own prefix cache and asking again"
         )
         reset_prefix_cache(first.url)
         share = larderd_metrics.Share(larderd.metrics)
@@ -102,7 +103,8 @@ def main() -> int:
         larderd.wait_touched(progress=step)
         larderctl = pathlib.Path(os.environ["LARDERD"]).with_name("larderctl")
         step(
-            f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(larderd.admin_socket)} status"
+            f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket "
+            f"{os.path.relpath(larderd.admin_socket)} status"
         )
         measured = measure(larderd, model, [] if own else SMALL_KV, step)
         chunk_tokens = larderd.chunk_tokens()

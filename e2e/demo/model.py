@@ -22,7 +22,8 @@ def demo_model(progress=print):
     out_dir = os.path.join(cache, "demo-model-1")
     if not os.path.exists(out_dir):
         progress(
-            "making a small model: tokenizer trained on the manual pages, random weights (about 15 s, 390 MB)"
+            "making a small model: tokenizer trained on the manual pages, "
+            "random weights (about 15 s, 390 MB)"
         )
     return make_model(out_dir)
 

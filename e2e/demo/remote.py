@@ -86,7 +86,10 @@ def verdict_on_tokens(identical: bool, hit: int, whole: int) -> str:
         return "identical in all three"
     if hit >= whole:
         return "DIFFERENT"
-    return f"not comparable: {whole - hit} tokens came too late and were computed, which rounds otherwise (bytes loaded are verified)"
+    return (
+        f"not comparable: {whole - hit} tokens came too late and were computed, which rounds "
+        "otherwise (bytes loaded are verified)"
+    )
 
 
 def text(cold, remote, memory, hits: list[int], whole: int, identical: bool) -> str:
@@ -120,7 +123,8 @@ def main(model: str, own: bool, step: Steps) -> int:
             larderd.wait_touched(progress=step)
         larderctl = pathlib.Path(os.environ["LARDERD"]).with_name("larderctl")
         step(
-            f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(second.admin_socket)} status"
+            f"watch larderd meanwhile: {os.path.relpath(larderctl)} --socket "
+            f"{os.path.relpath(second.admin_socket)} status"
         )
         cold, chunk_tokens = compute(first, redis, model, arguments, prompt, step)
         remote, memory, hits = load(second, model, arguments, prompt, step)

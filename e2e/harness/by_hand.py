@@ -26,8 +26,10 @@ LIMITED = {
 
 def _config(pool: str, memory_mib: int) -> str:
     return (
-        f"pool: {pool}\nsocket: /run/larder/{pool}.sock\nmemory:\n  size: {memory_mib}MiB\n  shm_name: {pool}\n"
-        f"  directory: /dev/larder\n  on_mismatch: replace\nhttp:\n  listen: 0.0.0.0:{METRICS_PORT}\n"
+        f"pool: {pool}\nsocket: /run/larder/{pool}.sock\nmemory:\n  size: {memory_mib}MiB\n"
+        f"  shm_name: {pool}\n"
+        "  directory: /dev/larder\n  on_mismatch: replace\nhttp:\n"
+        f"  listen: 0.0.0.0:{METRICS_PORT}\n"
     )
 
 

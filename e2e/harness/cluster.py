@@ -199,7 +199,8 @@ class Namespace:
         for container, count in _restarts(pod).items():
             if count >= before.get(container, 0) + 3:
                 raise Crashed(
-                    f"{name}: {container} ended {count} times: {self.logs(name, container, '--tail=15')}"
+                    f"{name}: {container} ended {count} times: "
+                    f"{self.logs(name, container, '--tail=15')}"
                 )
 
 

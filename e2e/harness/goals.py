@@ -74,7 +74,8 @@ def print_goals(goals: list[dict]) -> None:
             )
         elif "goal" in g:
             print(
-                f"  {g['id']:<28} {g['value']:>10g}  goal {g['op']} {g['goal']:g}  {'met' if g['met'] else 'MISSED'}"
+                f"  {g['id']:<28} {g['value']:>10g}  goal {g['op']} {g['goal']:g}  "
+                f"{'met' if g['met'] else 'MISSED'}"
             )
         else:
             print(f"  {g['id']:<28} {g['value']:>10g}  {g.get('beside', '')}".rstrip())

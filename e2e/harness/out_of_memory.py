@@ -34,7 +34,8 @@ def exhaust(ns: Namespace, pod: str, container: str) -> None:
         while _kills(group) == before:  # no pause, since milliseconds count
             if time.monotonic() > deadline:
                 raise LookupError(
-                    f"{container} of {pod} was given {_MOST_S} s to take {_MOST_MIB} MiB and no process was killed: the container has no limit"
+                    f"{container} of {pod} was given {_MOST_S} s to take {_MOST_MIB} MiB and no "
+                    "process was killed: the container has no limit"
                 )
     finally:
         taker.kill()

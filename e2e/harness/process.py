@@ -51,11 +51,13 @@ class Process:
             now = time.monotonic()
             if self.child.poll() is not None:
                 raise ProcessError(
-                    f"{self.name} ended with status {self.child.returncode}; its log {self.log} ends:\n{self.tail()}"
+                    f"{self.name} ended with status {self.child.returncode}; "
+                    f"its log {self.log} ends:\n{self.tail()}"
                 )
             if now - started > timeout_s:
                 raise ProcessError(
-                    f"{self.name} was not ready after {timeout_s:.0f} s; its log {self.log} ends:\n{self.tail()}"
+                    f"{self.name} was not ready after {timeout_s:.0f} s; its log {self.log} ends:\n"
+                    f"{self.tail()}"
                 )
             if progress and now - told >= 5:
                 told = now

@@ -23,7 +23,10 @@ def certificates(*names: str) -> dict[str, bytes]:
     """ca.crt, and tls.crt and tls.key of a server of these DNS names."""
     with tempfile.TemporaryDirectory() as folder:
         alternative = ",".join(f"DNS:{name}" for name in names)
-        script = f'. {ROOT}/tests/component/kube/pki.sh; authority ca; certificate tls ca /CN=redis serverAuth "{alternative}"'
+        script = (
+            f'. {ROOT}/tests/component/kube/pki.sh; authority ca; certificate tls ca /CN=redis '
+            f'serverAuth "{alternative}"'
+        )
         subprocess.run(
             ["bash", "-ec", script], check=True, env={"pki": folder, "PATH": "/usr/bin:/bin"}
         )

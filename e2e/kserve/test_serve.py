@@ -47,7 +47,8 @@ def test_annotated_service_is_warm(models, ask_twice, kind):
     assert any(one["name"] == "larder" for one in pod["spec"]["initContainers"])
     cold, warm = ask_twice(models, pod, port, service, model)
     print(
-        f"{kind}: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token after {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
+        f"{kind}: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token after "
+        f"{cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
     )
     wait_until(
         "the pool shows the hits",
@@ -87,7 +88,8 @@ def test_annotated_huggingface_service_is_warm(models, huggingface_image):
     assert hit_tokens(metrics) == (0, engine_pod.whole_chunks(warm))
     assert warm.token_ids == cold.token_ids
     print(
-        f"huggingface: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token after {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
+        f"huggingface: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token "
+        f"after {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
     )
     wait_until(
         "the pool shows the hits",

@@ -32,7 +32,10 @@ NAMES = f"DNS:{SERVICE}.svc,DNS:{SERVICE},DNS:larder-webhook,DNS:{SERVICE}.svc.c
 def old_certificates() -> dict[str, str]:
     """The Secret's values with an authority that has passed two thirds of its life, and a
     certificate of this authority."""
-    script = f'. {ROOT}/tests/component/kube/pki.sh; aged_authority ca 300 65; certificate tls ca /CN={SERVICE} serverAuth "{NAMES}"'
+    script = (
+        f'. {ROOT}/tests/component/kube/pki.sh; aged_authority ca 300 65; certificate tls ca '
+        f'/CN={SERVICE} serverAuth "{NAMES}"'
+    )
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             ["bash", "-ec", script], check=True, env={"pki": folder, "PATH": "/usr/bin:/bin"}
@@ -155,7 +158,8 @@ def test_certificate_deleted(larder, namespace):
             back = time.monotonic()
         assert begun < deleted + MADE_ANEW_S
     print(
-        f"made anew in {back - deleted:.1f} s; {number - 1} reviews, without a cache began {without}"
+        f"made anew in {back - deleted:.1f} s; {number - 1} reviews, "
+        f"without a cache began {without}"
     )
     assert [late for late in without if late >= AWAY_S] == []
 

@@ -25,7 +25,9 @@ WORDS = {
     "@range": "$__range",
     "@pool": POOL,
     "@engine": 'cluster=~"$cluster",namespace=~"$namespace"',
-    "@joined": f"and on (cluster, namespace, pod) (larder_ready{{{POOL}}} or larder_engine_info{{{POOL}}})",
+    "@joined": (
+        f"and on (cluster, namespace, pod) (larder_ready{{{POOL}}} or larder_engine_info{{{POOL}}})"
+    ),
     "@operator": 'cluster=~"$cluster",job=~"$operator"',
 }
 

@@ -309,28 +309,33 @@ def print_rows(rows: list[dict]) -> None:
             continue
         low, high = row["loss_interval"]
         print(
-            f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}], {row['pairs']} pairs; "
+            f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, "
+            f"{100 * high:+.2f}], {row['pairs']} pairs; "
             f"larderd and Larder's threads {100 * row['background']:.2f}% of a processor"
         )
         if "empty_loss" in row:
             low, high = row["empty_loss_interval"]
             print(
-                f"    with an empty connector {100 * row['empty_loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]"
+                f"    with an empty connector {100 * row['empty_loss']:+.2f}%  [{100 * low:+.2f}, "
+                f"{100 * high:+.2f}]"
             )
         low, high = row["loss_against_none_interval"]
         print(
-            f"    against the other engine {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]"
+            f"    against the other engine {100 * row['loss_against_none']:+.2f}%  "
+            f"[{100 * low:+.2f}, {100 * high:+.2f}]"
         )
         low, high = row["hook_us_interval"]
         print(
-            f"    hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}], {100 * row['hook_share']:.2f}% of time"
+            f"    hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}], "
+            f"{100 * row['hook_share']:.2f}% of time"
         )
     for row in rows:
         for name, hook in sorted(
             row.get("hooks", {}).items(), key=lambda item: -item[1]["us_per_step"]
         )[:10]:
             print(
-                f"    {row['what']:<8} {name:<40} {hook['us_per_step']:8.1f} us a step, {hook['calls_per_step']:6.2f} calls"
+                f"    {row['what']:<8} {name:<40} {hook['us_per_step']:8.1f} us a step, "
+                f"{hook['calls_per_step']:6.2f} calls"
             )
 
 
@@ -403,12 +408,14 @@ def measure(arms: dict[str, Arm]) -> list[dict]:
         each = ", ".join(f"{arm.name} {arm.tokens_per_s[-1]:.0f}" for arm in arms.values())
         steady = statistics.median(arms["idle"].losses or [0])
         print(
-            f"  round {number + 1}: {each} tokens/s; loss in the idle engine's steps so far {100 * steady:+.2f}%",
+            f"  round {number + 1}: {each} tokens/s; loss in the idle engine's steps so far "
+            f"{100 * steady:+.2f}%",
             flush=True,
         )
     check_after(arms, asked + ROUNDS * PROMPTS)
     print(
-        f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched by arrival"
+        f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: "
+        "prompts are batched by arrival"
     )
     return rows_of(arms)
 

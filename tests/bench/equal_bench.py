@@ -178,7 +178,8 @@ def measure(
         {arm: hits_due(prompts, arm) for arm in turns},
     )
     times = "   ".join(
-        f"{name} {found[f'waits_{name}_ms']:7.1f} ms / {found[f'each_{name}_ms']:7.1f} ({found[f'{name}_ratio']:.2f})"
+        f"{name} {found[f'waits_{name}_ms']:7.1f} ms / {found[f'each_{name}_ms']:7.1f} "
+        f"({found[f'{name}_ratio']:.2f})"
         for name in FIGURES
     )
     print(

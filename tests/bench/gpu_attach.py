@@ -222,7 +222,9 @@ def judge(rows: list[dict]) -> list[dict]:
 
 def show(row: dict) -> str:
     return (
-        f"{row['allocations']} allocations by {row['by']}, {row['bytes'] / 1e9:.2f} GB: larderd copies after {row['attach_ms']:.1f} ms (worst "
-        f"{row['attach_worst_ms']:.1f}; the first engine {row['first_attach_ms']:.1f}), {row['opened_by_copies']} opened by {row['copies']} verified copies; killed, "
+        f"{row['allocations']} allocations by {row['by']}, {row['bytes'] / 1e9:.2f} GB: larderd "
+        f"copies after {row['attach_ms']:.1f} ms (worst "
+        f"{row['attach_worst_ms']:.1f}; the first engine {row['first_attach_ms']:.1f}), "
+        f"{row['opened_by_copies']} opened by {row['copies']} verified copies; killed, "
         f"all is back after {row['back_ms']:.1f} ms (worst {row['back_worst_ms']:.1f})"
     )

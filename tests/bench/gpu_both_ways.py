@@ -43,7 +43,8 @@ def rates(loads: list[float], stores: list[float], chunk_bytes: int) -> tuple[fl
         within = ends[bisect.bisect_left(ends, begin) : bisect.bisect_right(ends, end)]
         if len(within) < LEAST_COPIES:
             raise Void(
-                f"both ways: one side ended only {len(within)} copies while the other side was at work"
+                f"both ways: one side ended only {len(within)} copies while the other side was at "
+                "work"
             )
         found.append((len(within) - 1) * chunk_bytes / (within[-1] - within[0]))
     return found[LOAD], found[STORE]
@@ -114,7 +115,8 @@ def judge(rows: list[dict]) -> list[dict]:
 
 def show(row: dict) -> str:
     return (
-        f"both ways, pieces of {row['piece_kib']:>4} KiB, {row['way']:<12} loads {row['load_gb_s']:6.1f} GB/s beside stores {row['store_gb_s']:6.1f} "
+        f"both ways, pieces of {row['piece_kib']:>4} KiB, {row['way']:<12} loads "
+        f"{row['load_gb_s']:6.1f} GB/s beside stores {row['store_gb_s']:6.1f} "
         f"({row['both_of_large']:.3f} of large copies)"
         + (f"; chosen: {row['chosen']}" if row.get("chosen") else "")
     )

@@ -28,7 +28,10 @@ def device_line(device: str) -> str:
         ).stdout.split()[0]
     except (OSError, subprocess.SubprocessError, IndexError):
         driver = "unknown"
-    return f"{torch.cuda.get_device_name(device)}, driver {driver}, CUDA {torch.version.cuda}, torch {torch.__version__}"
+    return (
+        f"{torch.cuda.get_device_name(device)}, driver {driver}, CUDA {torch.version.cuda}, "
+        f"torch {torch.__version__}"
+    )
 
 
 def copy_bytes_per_s(device: str, size: int = COPY_BYTES) -> float:

@@ -184,6 +184,7 @@ def judge(rows: list[dict]) -> list[dict]:
 
 def show(row: dict) -> str:
     return (
-        f"{row['bytes'] / 1e9:.2f} GB in {row['layers']} layers: the first layer is usable after {row['first_layer_ms']:.2f} ms, {row['share']:.3f} of a whole load's "
+        f"{row['bytes'] / 1e9:.2f} GB in {row['layers']} layers: the first layer is usable after "
+        f"{row['first_layer_ms']:.2f} ms, {row['share']:.3f} of a whole load's "
         f"{row['whole_ms']:.2f}; by layers the whole load takes {row['by_layer_ms']:.2f}"
     )

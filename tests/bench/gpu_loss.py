@@ -223,6 +223,7 @@ def show(row: dict) -> str:
     digests = "digests " if row["way"] == "batch" else ""
     said = f"; not judged: {row['not_judged']}" if "not_judged" in row else ""
     return (
-        f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({digests}on {row['sms']} SMs) at {row['of_link']:.3f} of the link: "
+        f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({digests}on "
+        f"{row['sms']} SMs) at {row['of_link']:.3f} of the link: "
         f"{100 * row['loss']:.2f}% lost{said}"
     )

@@ -176,7 +176,8 @@ def judge(rows: list[dict]) -> list[dict]:
 
 def show(row: dict) -> str:
     return (
-        f"pieces of {row['piece_kib']:>4} KiB, {row['way']:<27} loads {row['load_gb_s']:6.1f} GB/s ({row['load_of_large']:.3f} of the large copy), "
+        f"pieces of {row['piece_kib']:>4} KiB, {row['way']:<27} loads {row['load_gb_s']:6.1f} GB/s "
+        f"({row['load_of_large']:.3f} of the large copy), "
         f"stores {row['store_gb_s']:6.1f} ({row['store_of_large']:.3f})"
         + (f"; chosen: {row['chosen']}" if "chosen" in row else "")
     )

@@ -89,7 +89,10 @@ class Launches(threading.Thread):
         self.stop = True
         self.join()
         us = sorted(self.us)
-        return f"median {us[len(us) // 2]:.0f} us, one in a thousand above {us[len(us) * 999 // 1000]:.0f}, worst {us[-1]:.0f}"
+        return (
+            f"median {us[len(us) // 2]:.0f} us, one in a thousand above "
+            f"{us[len(us) * 999 // 1000]:.0f}, worst {us[-1]:.0f}"
+        )
 
 
 def timed(call, *arguments) -> tuple[int, float]:
@@ -118,7 +121,8 @@ def registering(torch, driver: Driver, slice_bytes: int, populate: bool) -> None
     rate = (time.perf_counter() - begun) / (REGISTERED_BYTES / GIB)
     cost = (free - torch.cuda.mem_get_info()[0]) / MIB
     print(
-        f"  slices of {slice_bytes // MIB:>4} MiB, populated first {populate}: code {code}, {rate:.3f} s a GiB, worst call {worst:.0f} ms; launches "
+        f"  slices of {slice_bytes // MIB:>4} MiB, populated first {populate}: code {code}, "
+        f"{rate:.3f} s a GiB, worst call {worst:.0f} ms; launches "
         f"{launches.end()}; GPU memory taken {cost:.0f} MiB",
         flush=True,
     )
@@ -132,7 +136,8 @@ def what_registering_costs(torch, driver: Driver) -> None:
     say(
         "How long do launches wait while memory is registered?",
         f"alone: {launches_for(torch, 2)}",
-        "Larder registers slices of 64 MiB, populated first. If smaller slices wait much less, take smaller ones (RegistrationOptions::slice_bytes)",
+        "Larder registers slices of 64 MiB, populated first. If smaller slices wait much less, "
+        "take smaller ones (RegistrationOptions::slice_bytes)",
     )
     neighbour = subprocess.Popen(
         [sys.executable, __file__, "neighbour"], stdout=subprocess.PIPE, text=True
@@ -149,7 +154,8 @@ def what_registering_costs(torch, driver: Driver) -> None:
     say(
         "And another process on this GPU?",
         neighbour.communicate(timeout=2 * NEIGHBOUR_S)[0].strip(),
-        "a worst launch as long as a call above: the driver's lock is the node's, and one process at a time should register (Larder does so)",
+        "a worst launch as long as a call above: the driver's lock is the node's, and one process "
+        "at a time should register (Larder does so)",
     )
 
 
@@ -223,7 +229,8 @@ def what_a_thread_without_a_context_is_told(torch, driver: Driver) -> None:
     say(
         "Which attributes of a page does a thread without a context learn?",
         str(codes),
-        "0: it does. Context, type and ordinal must be 0, or no engine finds its GPU; Larder asks for the buffer's id within a context",
+        "0: it does. Context, type and ordinal must be 0, or no engine finds its GPU; Larder asks "
+        "for the buffer's id within a context",
     )
 
 
@@ -240,8 +247,8 @@ def what_a_border_of_registrations_is(torch, driver: Driver) -> None:
     say(
         "Which code has the same memory, registered again?",
         f"code {code}",
-        f"{ALREADY_REGISTERED} means to Larder: registered by another program; after any other code Larder "
-        "stops registering, and logs the code",
+        f"{ALREADY_REGISTERED} means to Larder: registered by another program; "
+        "after any other code Larder stops registering, and logs the code",
     )
     edge, two = base + half - MIB, C.c_uint64 * 2
     attributes, zero, failed = (C.c_uint32 * 6)(1, 0, 0, 0, 0, 1), SIZE(0), SIZE(0)

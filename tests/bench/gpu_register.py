@@ -169,11 +169,13 @@ def judge(rows: list[dict]) -> list[dict]:
 
 def show(row: dict) -> str:
     launches = (
-        f"; the worst launch {row['launch_alone_us']:.0f} us alone, {row['launch_here_us']:.0f} here and {row['launch_neighbour_us']:.0f} in a neighbour meanwhile"
+        f"; the worst launch {row['launch_alone_us']:.0f} us alone, {row['launch_here_us']:.0f} "
+        f"here and {row['launch_neighbour_us']:.0f} in a neighbour meanwhile"
         if "launch_here_us" in row
         else f"; launches: not measured: {row.get('launches_not_measured', 'not asked')}"
     )
     return (
-        f"{row['bytes'] / (1 << 30):.1f} GiB, pages of {row['page_kib']} KiB: touched in {row['touch_s']:.3f} s, registered in {row['register_s']:.3f} s; "
+        f"{row['bytes'] / (1 << 30):.1f} GiB, pages of {row['page_kib']} KiB: touched in "
+        f"{row['touch_s']:.3f} s, registered in {row['register_s']:.3f} s; "
         f"cudaHostAlloc {row['alloc_s']:.3f} s, {row['times_faster']:.1f} times that{launches}"
     )

@@ -129,7 +129,8 @@ class Bench:
         answer = self.ask(number, larder=True, own=True)
         if answer.stored_chunks != self.tokens // CHUNK_TOKENS:
             raise Void(
-                f"{self.shape.name}: {answer.stored_chunks} chunks of a prompt were stored: {self.engine.larder.log_lines()}"
+                f"{self.shape.name}: {answer.stored_chunks} chunks of a prompt were stored: "
+                f"{self.engine.larder.log_lines()}"
             )
         deadline = time.monotonic() + PATIENCE_S
         while (
@@ -137,7 +138,8 @@ class Bench:
         ):
             if time.monotonic() > deadline:
                 raise Void(
-                    f"not all of the prompt was committed within {PATIENCE_S} s: {self.engine.larder.log_lines()}"
+                    f"not all of the prompt was committed within {PATIENCE_S} s: "
+                    f"{self.engine.larder.log_lines()}"
                 )
             time.sleep(0.05)
         return answer.ttft_s
@@ -148,7 +150,10 @@ class Bench:
         answer = self.ask(number, larder=True)
         if answer.loaded_tokens != self.tokens:
             link = self.engine.larder
-            why = f"{answer.loaded_tokens} were loaded; {link.last_fetch}; {link.last_load}; {link.log_lines()}"
+            why = (
+                f"{answer.loaded_tokens} were loaded; {link.last_fetch}; {link.last_load}; "
+                f"{link.log_lines()}"
+            )
             raise Void(f"{self.shape.name}: of {self.tokens} tokens {why}")
         self._check(number, answer, "loaded")
         return answer.ttft_s
@@ -157,7 +162,8 @@ class Bench:
         if not torch.equal(answer.logits[0], self.expected[number]):
             difference = float((answer.logits[0] - self.expected[number]).abs().max())
             raise Void(
-                f"{self.shape.name}: logits {source} differ by up to {difference:.3g} from the first ones of the engine's own memory"
+                f"{self.shape.name}: logits {source} differ by up to {difference:.3g} from the "
+                "first ones of the engine's own memory"
             )
 
     # ---- rows
@@ -336,17 +342,20 @@ def show(row: dict) -> None:
         )
     elif row["part"] == "memory":
         print(
-            f"  {row['shape']:<10} {row['layers']} layers, {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: cold {row['cold_s']:.3f} s "
-            f"({row['prefill_of_peak']:.2f} of the GPU's matrix rate), storing {row['cold_storing_s']:.3f} s\n"
-            f"  {'':<10} from larderd {1e3 * row['warm_s']:.1f} ms (worst {1e3 * row['warm_worst_s']:.1f}), copy {1e3 * row['load_copy_s']:.1f}; "
-            f"ceiling {1e3 * row['ceiling_s']:.1f}; own memory {1e3 * row['own_s']:.1f}, a decode step {1e3 * row['decode_step_s']:.1f}; "
-            f"hashing {1e3 * row['hash_s']:.1f}",
+            f"  {row['shape']:<10} {row['layers']} layers, {row['tokens']} tokens, "
+            f"{row['bytes'] / 1e9:.2f} GB: cold {row['cold_s']:.3f} s "
+            f"({row['prefill_of_peak']:.2f} of the GPU's matrix rate), storing "
+            f"{row['cold_storing_s']:.3f} s\n"
+            f"  {'':<10} from larderd {1e3 * row['warm_s']:.1f} ms (worst "
+            f"{1e3 * row['warm_worst_s']:.1f}), copy {1e3 * row['load_copy_s']:.1f}; "
+            f"ceiling {1e3 * row['ceiling_s']:.1f}; own memory {1e3 * row['own_s']:.1f}, a decode "
+            f"step {1e3 * row['decode_step_s']:.1f}; hashing {1e3 * row['hash_s']:.1f}",
             flush=True,
         )
     else:
         print(
-            f"  {row['shape']:<10} from {row['part']}: {1e3 * row['warm_s']:.1f} ms (worst {1e3 * row['warm_worst_s']:.1f}), "
-            f"{row['gb_s']:.2f} GB/s",
+            f"  {row['shape']:<10} from {row['part']}: {1e3 * row['warm_s']:.1f} ms (worst "
+            f"{1e3 * row['warm_worst_s']:.1f}), {row['gb_s']:.2f} GB/s",
             flush=True,
         )
 

@@ -124,7 +124,8 @@ def round_of(
     warm, own = engine.ask(tokens), engine.ask(tokens)
     if warm["local"] or warm["cached"] < whole or own["local"] < whole:
         raise Void(
-            f"of {len(tokens)} tokens {warm['cached']} were not computed, {warm['local']} of these were in the engine's own cache; then {own}"
+            f"of {len(tokens)} tokens {warm['cached']} were not computed, {warm['local']} of these "
+            f"were in the engine's own cache; then {own}"
         )
     return {"cold": cold["ttft_s"], "warm": warm["ttft_s"], "own": own["ttft_s"]}
 
@@ -277,8 +278,10 @@ def show(row: dict) -> None:
         print(f"  V {row['by']:<7} FAILED: {row['failed']}", flush=True)
         return
     print(
-        f"  V {row['by']:<7} {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: computed {1e3 * row['cold_s']:.1f} ms, loaded {1e3 * row['warm_s']:.1f} (worst "
-        f"{1e3 * row['warm_worst_s']:.1f}), own cache {1e3 * row['own_s']:.1f}, ceiling {1e3 * row['ceiling_s']:.1f}",
+        f"  V {row['by']:<7} {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: computed "
+        f"{1e3 * row['cold_s']:.1f} ms, loaded {1e3 * row['warm_s']:.1f} (worst "
+        f"{1e3 * row['warm_worst_s']:.1f}), own cache {1e3 * row['own_s']:.1f}, ceiling "
+        f"{1e3 * row['ceiling_s']:.1f}",
         flush=True,
     )
 

@@ -1,9 +1,11 @@
-"""A part of make bench-ttft: a hybrid (Qwen3-Next: recurrent states and full attention) beside the demo's Llama, warm, in turns.
+"""A part of make bench-ttft: a hybrid (Qwen3-Next: recurrent states and full attention) beside the
+demo's Llama, warm, in turns.
 
-Both models have 12 layers, one hidden size and 12 KiB of KV a token: six of the hybrid's layers have attention, with
-twice the KV heads, and six keep a state. A warm load of 4,096 tokens brings equal bytes of KV, and one state (1.5 MiB) more. A
-round counts by the rules of ttft_bench.py: every whole chunk was a hit, and the continuation equals that of a hit in vLLM's own cache.
-Each round asks both engines, one after the other; the goal is the median of the rounds' ratios."""
+Both models have 12 layers, one hidden size and 12 KiB of KV a token: six of the hybrid's layers
+have attention, with twice the KV heads, and six keep a state. A warm load of 4,096 tokens brings
+equal bytes of KV, and one state (1.5 MiB) more. A round counts by the rules of ttft_bench.py: every
+whole chunk was a hit, and the continuation equals that of a hit in vLLM's own cache. Each round
+asks both engines, one after the other; the goal is the median of the rounds' ratios."""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ SHAPE = dict(
 
 
 def hybrid_model(demo: str, progress=print) -> str:
-    """Path of the hybrid, with the tokenizer of the demo's model; made beside it where it is not there yet."""
+    """Path of the hybrid, with the tokenizer of the demo's model;
+    made beside it where it is not there yet."""
     path = pathlib.Path(demo).resolve().parent / "bench-hybrid-1"
     if path.exists():
         return str(path)
@@ -105,7 +108,8 @@ class Arm:
         (seconds,), (tokens,) = ttft.ask_all(self.server, [self.prompt])
         if tokens != self.expected:
             raise Void(
-                f"{self.label}: the warm continuation differs from the one of a hit in vLLM's own cache"
+                f"{self.label}: the warm continuation differs from the one of a hit in vLLM's own "
+                "cache"
             )
         self.share_ms.append(warm_round.check())
         self.bytes = loaded_bytes(larderd) - before
@@ -115,8 +119,10 @@ class Arm:
     def row(self, cold_s: float) -> dict:
         warm_s = statistics.median(self.warm)
         print(
-            f"  {self.label:<24} cold {cold_s:8.3f} s   warm {1e3 * warm_s:8.1f} ms (worst {1e3 * max(self.warm):.1f})   "
-            f"{cold_s / warm_s:6.0f}x   Larder {statistics.median(self.share_ms):.1f} ms   {self.bytes / 2**20:.1f} MiB",
+            f"  {self.label:<24} cold {cold_s:8.3f} s   warm {1e3 * warm_s:8.1f} ms (worst "
+            f"{1e3 * max(self.warm):.1f})   "
+            f"{cold_s / warm_s:6.0f}x   Larder {statistics.median(self.share_ms):.1f} ms   "
+            f"{self.bytes / 2**20:.1f} MiB",
             flush=True,
         )
         return {
@@ -161,5 +167,6 @@ def check_bytes(llama: float, hybrid: float) -> None:
     """Raises Void where the loads are of unlike sizes: their times would compare nothing."""
     if not llama <= hybrid <= MOST_UNLIKE * llama:
         raise Void(
-            f"hybrid, in turns: a warm load brings {hybrid / 2**20:.1f} MiB, and {llama / 2**20:.1f} MiB in the Llama"
+            f"hybrid, in turns: a warm load brings {hybrid / 2**20:.1f} MiB, and "
+            f"{llama / 2**20:.1f} MiB in the Llama"
         )

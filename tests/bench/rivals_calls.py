@@ -246,8 +246,10 @@ def idle_row(arms: dict) -> dict:
         }
     row["factor"] = row["lmcache_mb"] / row["larder_mb"]
     print(
-        f"  idle memory without that of the cache: Larder {row['larder_mb']:.1f} MB in {row['larder_threads']} threads, "
-        f"LMCache {row['lmcache_mb']:.0f} MB in {row['lmcache_threads']}, factor {row['factor']:.0f}",
+        f"  idle memory without that of the cache: Larder {row['larder_mb']:.1f} MB in "
+        f"{row['larder_threads']} threads, "
+        f"LMCache {row['lmcache_mb']:.0f} MB in {row['lmcache_threads']}, "
+        f"factor {row['factor']:.0f}",
         flush=True,
     )
     return row
@@ -269,8 +271,8 @@ def measure(both_calls: list, tokens: int, first_prompt: int) -> list[dict]:
         row["factor"] = row["lmcache_ms"] / row["larder_ms"]
         rows.append(row)
         print(
-            f"  {row['what']:<15} Larder {row['larder_ms']:9.4f} ms, LMCache {row['lmcache_ms']:8.3f} ms, "
-            f"factor {row['factor']:.2f}",
+            f"  {row['what']:<15} Larder {row['larder_ms']:9.4f} ms, LMCache "
+            f"{row['lmcache_ms']:8.3f} ms, factor {row['factor']:.2f}",
             flush=True,
         )
     return rows
@@ -287,7 +289,8 @@ def fill(both_calls: list) -> dict:
     row |= {f"{name}_ms": 1e3 * statistics.median(values) for name, values in times.items()}
     row["factor"] = row["lmcache_ms"] / row["larder_ms"]
     print(
-        f"  {row['what']} (untouched memory) Larder {row['larder_ms']:.1f} ms, LMCache {row['lmcache_ms']:.1f} ms",
+        f"  {row['what']} (untouched memory) Larder {row['larder_ms']:.1f} ms, LMCache "
+        f"{row['lmcache_ms']:.1f} ms",
         flush=True,
     )
     return row

@@ -146,7 +146,8 @@ def tell(row: dict) -> None:
         else f"not within {row['looked_s']:.0f} s"
     )
     print(
-        f"  killed, down for 1 s, {row['what']:<8} slowest answer {slowest} (cold {row['cold_s']:.2f} s); hits again {again}"
+        f"  killed, down for 1 s, {row['what']:<8} slowest answer {slowest} (cold "
+        f"{row['cold_s']:.2f} s); hits again {again}"
         + (f"; {row['unanswered']}" if row["unanswered"] else ""),
         flush=True,
     )

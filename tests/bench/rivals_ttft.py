@@ -57,7 +57,8 @@ class Asked:
             raise Void(f"{self.arm.name}: only {hit} of {length} tokens hit")
         if answer.token_ids != expected:
             raise Void(
-                f"{self.arm.name}: the warm continuation of {length} tokens differs from the cold one"
+                f"{self.arm.name}: the warm continuation of {length} tokens differs from the cold "
+                "one"
             )
         return answer.ttft_s, hit
 
@@ -98,7 +99,8 @@ def run_ttft(model: str) -> list[dict]:
             row["ratio"] = row["larder_warm_s"] / row["lmcache_warm_s"]
             rows.append(row)
             each = ", ".join(
-                f"{name} {1e3 * row[f'{name}_warm_s']:.1f} ms (worst {1e3 * row[f'{name}_warm_worst_s']:.1f}, "
+                f"{name} {1e3 * row[f'{name}_warm_s']:.1f} ms (worst "
+                f"{1e3 * row[f'{name}_warm_worst_s']:.1f}, "
                 f"cold {row[f'{name}_cold_s']:.2f} s, hit {hits[name]})"
                 for name in asked
             )
@@ -127,7 +129,8 @@ def run_second(model: str) -> list[dict]:
     }
     row["ratio"] = row["larder_s"] / row["lmcache_s"]
     print(
-        f"  first query of another engine: Larder {1e3 * row['larder_s']:.1f} ms {ttfts['larder']}, "
+        f"  first query of another engine: Larder {1e3 * row['larder_s']:.1f} ms "
+        f"{ttfts['larder']}, "
         f"LMCache {1e3 * row['lmcache_s']:.1f} ms {ttfts['lmcache']}, ratio {row['ratio']:.2f}",
         flush=True,
     )

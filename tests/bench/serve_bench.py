@@ -87,8 +87,10 @@ def run_part(servers: dict[str, VllmServer], part: str, s_per_token: float) -> l
     rows = [row_of(part, name, each, s_per_token) for name, each in measured.items()]
     for row in rows:
         print(
-            f"  {part:<11} {row['what']:<8} TTFT p50 {row['ttft_p50_s']:7.3f} s, p99 {row['ttft_p99_s']:7.3f} s; "
-            f"{row['tokens_per_s']:7.1f} tokens/s; {row['requests']:4} requests; hits {row['own_hit_tokens']} own, "
+            f"  {part:<11} {row['what']:<8} TTFT p50 {row['ttft_p50_s']:7.3f} s, p99 "
+            f"{row['ttft_p99_s']:7.3f} s; "
+            f"{row['tokens_per_s']:7.1f} tokens/s; {row['requests']:4} requests; hits "
+            f"{row['own_hit_tokens']} own, "
             f"{row['cache_hit_tokens']} cache; prefill saved {row['prefill_saved_s']:.1f} s",
             flush=True,
         )
@@ -207,7 +209,8 @@ def measure(parts: list[str], model: str) -> None:
             server.wait_ready(progress=print)
         s_per_token = check_answers(servers)
         print(
-            f"  vLLM alone computes {1 / s_per_token:.0f} prompt tokens a second; {SECONDS:g} s an arm, in {SLICES} slices"
+            f"  vLLM alone computes {1 / s_per_token:.0f} prompt tokens a second; "
+            f"{SECONDS:g} s an arm, in {SLICES} slices"
             + (
                 ""
                 if SECONDS >= FULL_SECONDS

@@ -77,7 +77,8 @@ def measure(
     }
     row["speedup"] = row["cold_s"] / row["warm_s"]
     print(
-        f"  {label:<24} cold {row['cold_s']:8.3f} s   warm {1e3 * row['warm_s']:8.1f} ms (worst {1e3 * row['warm_worst_s']:.1f})   "
+        f"  {label:<24} cold {row['cold_s']:8.3f} s   warm {1e3 * row['warm_s']:8.1f} ms (worst "
+        f"{1e3 * row['warm_worst_s']:.1f})   "
         f"{row['speedup']:6.0f}x   Larder {row['larder_ms']:.1f} ms",
         flush=True,
     )

@@ -103,7 +103,8 @@ class Bench:
             hit = self.stream(prompt, CONTINUATION, **OFF)
             if (cold.cached_tokens, hit.cached_tokens) != (0, chunks * CHUNK_TOKENS):
                 raise Void(
-                    f"cold: {cold.cached_tokens} tokens were there before, and {hit.cached_tokens} of "
+                    f"cold: {cold.cached_tokens} tokens were there before, "
+                    f"and {hit.cached_tokens} of "
                     f"{chunks * CHUNK_TOKENS} in vLLM's own cache after it"
                 )
             prompts.expected.append({0: cold.token_ids, chunks: hit.token_ids})
@@ -123,7 +124,8 @@ class Bench:
             self.partial.append(Partial(label, prompts, i, chunks, answer.token_ids))
         elif answer.token_ids != expected:
             raise Void(
-                f"{label}: not the continuation that it must be with {chunks} of {prompts.chunks[i]} chunks loaded"
+                f"{label}: not the continuation that it must be with {chunks} of "
+                f"{prompts.chunks[i]} chunks loaded"
             )
         return answer.ttft_s
 
@@ -137,8 +139,8 @@ class Bench:
             for partial in waiting:
                 if self.reference(partial) != partial.token_ids:
                     raise Void(
-                        f"{partial.label}: the continuation with {partial.chunks} chunks loaded differs from the one with the "
-                        "same chunks read at full speed"
+                        f"{partial.label}: the continuation with {partial.chunks} chunks loaded "
+                        "differs from the one with the same chunks read at full speed"
                     )
             compared += [partial.chunks for partial in waiting]
         return compared
@@ -154,15 +156,16 @@ class Bench:
         time.sleep(LOG_LATE_S)
         if brought < partial.chunks or self.fetched_chunks() - before != brought:
             raise Void(
-                f"{partial.label}: {partial.chunks} chunks to compare with were not all read again, {brought} loaded"
+                f"{partial.label}: {partial.chunks} chunks to compare with were not all read "
+                f"again, {brought} loaded"
             )
         reset_prefix_cache(self.server.url)
         first = self.stream(prompt[: tokens + 1], 1)
         answer = self.stream(prompt, CONTINUATION, **OFF)
         if (first.cached_tokens, answer.cached_tokens) != (tokens, tokens):
             raise Void(
-                f"{partial.label}: to compare with, {first.cached_tokens} tokens were loaded and {answer.cached_tokens} used, "
-                f"not {tokens}"
+                f"{partial.label}: to compare with, {first.cached_tokens} tokens were loaded and "
+                f"{answer.cached_tokens} used, not {tokens}"
             )
         return answer.token_ids
 
@@ -231,9 +234,10 @@ def at_speed(
         "partial_chunks": bench.compare_partial(prompts),
     }
     print(
-        f"  {label:<10} probes {', '.join(f'{t:.3f}' for t in probes)} s   with {statistics.median(with_larder):.3f} s   without "
-        f"{none_s:.3f} s   {row['vs_none']:.3f} of it   used again after {row['recovered_s']:.0f} s   "
-        f"right with so many chunks loaded: {row['partial_chunks']}",
+        f"  {label:<10} probes {', '.join(f'{t:.3f}' for t in probes)} s   with "
+        f"{statistics.median(with_larder):.3f} s   without "
+        f"{none_s:.3f} s   {row['vs_none']:.3f} of it   used again after {row['recovered_s']:.0f} "
+        f"s   right with so many chunks loaded: {row['partial_chunks']}",
         flush=True,
     )
     return row
@@ -250,7 +254,8 @@ def recover(bench: Bench, prompts: Prompts, label: str) -> float:
         if bench.fetched_chunks() - before == prompts.chunks[i]:
             return asked_at - began
     raise Void(
-        f"{label}: {bench.place} was not used again within {RECOVERY_S} s of the end of the throttle"
+        f"{label}: {bench.place} was not used again within {RECOVERY_S} s of the end of the "
+        "throttle"
     )
 
 
@@ -292,7 +297,8 @@ def row_of(label: str, ttfts: list[float]) -> dict:
         "count": len(ttfts),
     }
     print(
-        f"  {label:<32} {1e3 * row['median_s']:9.1f} ms   worst {1e3 * row['worst_s']:9.1f}   of {len(ttfts)}",
+        f"  {label:<32} {1e3 * row['median_s']:9.1f} ms   worst {1e3 * row['worst_s']:9.1f}   of "
+        f"{len(ttfts)}",
         flush=True,
     )
     return row

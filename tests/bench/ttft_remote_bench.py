@@ -117,7 +117,8 @@ def throttled(
     with SlowLink(redis.port) as link, node(2, link.url, "256MiB") as larderd:
         bench.larderd = ready(larderd)
         print(
-            f"  over the link, as fast as it is, used after {recover(bench, prompts, 'the link'):.0f} s",
+            "  over the link, as fast as it is, used after "
+            f"{recover(bench, prompts, 'the link'):.0f} s",
             flush=True,
         )
         return [at_speed(bench, prompts, link, speed) for speed in speeds]

@@ -1,4 +1,5 @@
-"""Rounds of the benches of time to first token: prompts, what counts as a warm round, and an engine in the state of service."""
+"""Rounds of the benches of time to first token: prompts, what counts as a warm round, and an engine
+in the state of service."""
 
 from __future__ import annotations
 
@@ -29,25 +30,29 @@ def stored_chunks(larderd: Larderd) -> int:
 
 
 def wait_stored(larderd: Larderd, label: str, wanted: int, timeout_s: float = 5) -> None:
-    """The engine does not wait for larderd to commit what it stored. Raises Void where it never comes to `wanted` chunks."""
+    """The engine does not wait for larderd to commit what it stored. Raises Void where it never
+    comes to `wanted` chunks."""
     deadline = time.monotonic() + timeout_s
     while (stored := stored_chunks(larderd)) < wanted:
         if time.monotonic() > deadline:
             raise Void(
-                f"{label}: larderd holds {stored} of {wanted} chunks {timeout_s:g} s after the cold round"
+                f"{label}: larderd holds {stored} of {wanted} chunks {timeout_s:g} s after the "
+                "cold round"
             )
         time.sleep(0.05)
 
 
 class Warm:
-    """One warm round: what larderd counts from its making on. The engine's own prefix cache must be empty by then."""
+    """One warm round: what larderd counts from its making on.
+    The engine's own prefix cache must be empty by then."""
 
     def __init__(self, larderd: Larderd, label: str, prompts: list[list[int]]):
         self.label, self.prompts = label, prompts
         self.share = larderd_metrics.Share(larderd.metrics)
 
     def check(self, timeout_s: float = 3) -> float:
-        """Larder's share of the round in milliseconds. Raises Void unless every prompt was loaded as far as it has whole chunks."""
+        """Larder's share of the round in milliseconds. Raises Void unless every prompt was loaded
+        as far as it has whole chunks."""
         wanted = whole_chunks(self.prompts) * CHUNK_TOKENS
         if not self.share.wait(len(self.prompts), wanted, timeout_s):
             raise Void(
@@ -72,11 +77,13 @@ def ask_all(server: VllmServer, prompts: list[list[int]]) -> tuple[list[float], 
 
 
 def after_own_hit(server: VllmServer, label: str, prompt: list[int]) -> list[int]:
-    """The continuation where vLLM's own prefix cache has the whole chunks. REQUIRES: the prompt was just asked."""
+    """The continuation where vLLM's own prefix cache has the whole chunks.
+    REQUIRES: the prompt was just asked."""
     answer = stream_completion(server.url, NAME, prompt, CONTINUATION)
     if answer.cached_tokens != (wanted := whole_chunks([prompt]) * CHUNK_TOKENS):
         raise Void(
-            f"{label}: to compare with, vLLM's own cache had {answer.cached_tokens} of {wanted} tokens"
+            f"{label}: to compare with, vLLM's own cache had {answer.cached_tokens} of {wanted} "
+            "tokens"
         )
     return answer.token_ids
 
@@ -84,8 +91,9 @@ def after_own_hit(server: VllmServer, label: str, prompt: list[int]) -> list[int
 def write_all_pages(
     server: VllmServer, larderd: Larderd, chunks: int = 4096 // CHUNK_TOKENS
 ) -> None:
-    """An engine in service has written all of its KV pages. Some virtual machines take pages back that hold nothing but the zeros of their
-    making, and a load of 96 MiB into such pages takes 45 ms of processor time instead of 6. vLLM takes free blocks in turn."""
+    """An engine in service has written all of its KV pages. Some virtual machines take pages back
+    that hold nothing but the zeros of their making, and a load of 96 MiB into such pages takes 45
+    ms of processor time instead of 6. vLLM takes free blocks in turn."""
     prompt = token_ids(2, 4096)
     before = stored_chunks(larderd)
     stream_completion(server.url, NAME, prompt, 1)

@@ -25,8 +25,10 @@ COLORS = (
 MOST_LEGENDS = 6
 POINTS = 120
 STYLE = (
-    "text{font-family:sans-serif;font-size:10px;fill:#444}.t{font-size:12px;font-weight:bold;fill:#222}.r{font-size:13px;font-weight:bold;fill:#222}"
-    ".s{font-size:24px;fill:#299c46}.p{fill:#fff;stroke:#ddd}.g{stroke:#eee}path{fill:none;stroke-width:1.3}"
+    "text{font-family:sans-serif;font-size:10px;fill:#444}.t{font-size:12px;font-weight:bold;fill:"
+    "#222}.r{font-size:13px;font-weight:bold;fill:#222}"
+    ".s{font-size:24px;fill:#299c46}.p{fill:#fff;stroke:#ddd}.g{stroke:#eee}path{fill:none;"
+    "stroke-width:1.3}"
 )
 
 
@@ -36,7 +38,10 @@ def said(value, unit):
         return f"{value * 100:.3g}%"
     if unit in ("bytes", "Bps"):
         power = min(int(math.log(abs(value), 1024)), 4) if abs(value) >= 1 else 0
-        return f"{value / 1024**power:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}{'/s' if unit == 'Bps' else ''}"
+        return (
+            f"{value / 1024**power:.3g} "
+            f"{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}{'/s' if unit == 'Bps' else ''}"
+        )
     if unit == "s" and abs(value) >= 86400:
         return f"{value / 86400:.3g} days"
     if unit == "s" and 0 < abs(value) < 1:
@@ -54,7 +59,10 @@ def legend(target, labels):
 
 
 def text(x, y, words, kind="", anchor="start"):
-    return f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}" text-anchor="{anchor}">{html.escape(words)}</text>'
+    return (
+        f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}" '
+        f'text-anchor="{anchor}">{html.escape(words)}</text>'
+    )
 
 
 class Picture:
@@ -74,9 +82,14 @@ class Picture:
             + GAP
         )
         when = datetime.fromtimestamp(self._start, UTC).strftime("%Y-%m-%d %H:%M")
-        note = f"Drawn by tests/dashboards/draw.py from this dashboard's own queries, no screenshot of Grafana. {self._end - self._start:.0f} s of a tiny model on a CPU under test load, from {when} UTC."
+        note = (
+            "Drawn by tests/dashboards/draw.py from this dashboard's own queries, no screenshot "
+            f"of Grafana. {self._end - self._start:.0f} s of a tiny model on a CPU under test "
+            f"load, from {when} UTC."
+        )
         head = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 '
+            f'0 {WIDTH} {height}">'
         ]
         head += [
             f"<style>{STYLE}</style>",

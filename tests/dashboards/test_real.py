@@ -15,7 +15,10 @@ from world import NODE_NAMESPACE
 STEP_S = 2
 # Rules that may have no data here, with the reason.
 EMPTY = {
-    "LarderHitRatioCollapsed": "the rule compares with the day before; promtool tests the rule, and its parts are asked below",
+    "LarderHitRatioCollapsed": (
+        "the rule compares with the day before; promtool tests the rule, "
+        "and its parts are asked below"
+    ),
 }
 PANELS, RULES = of_panels(), of_rules()
 JOINED = " or larder_engine_info{"

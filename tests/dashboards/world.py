@@ -195,7 +195,10 @@ class World:
         operator = stack.enter_context(operator_process.running(self.cluster, folder))
         address = f"127.0.0.1:{free_port()}"
         (folder / "disk").mkdir()
-        extra = f"disk:\n  path: {folder}/disk\n  size: 1GiB\n  write: through\nbackend:\n  url: {self.redis.url}\n"
+        extra = (
+            f"disk:\n  path: {folder}/disk\n  size: 1GiB\n  write: through\nbackend:\n"
+            f"  url: {self.redis.url}\n"
+        )
         binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
         self.larderd = stack.enter_context(
             Larderd(binary, folder, f"larder-dash-{os.getpid()}", MEMORY, extra, listen=address)

@@ -71,7 +71,8 @@ class EngineProcess:
             more = os.read(self._child.stdout.fileno(), 1 << 16) if ready else b""
             if not more:
                 raise Died(
-                    f"no answer from an engine; its log: {Path(self._log).read_text(errors='replace')[-2000:]}"
+                    "no answer from an engine; its log: "
+                    f"{Path(self._log).read_text(errors='replace')[-2000:]}"
                 )
             self._unread += more
         line, _, self._unread = self._unread.partition(b"\n")

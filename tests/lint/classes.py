@@ -20,7 +20,8 @@ PRODUCT = ("cuda", "operator", "shim", "sidecar")
 ALLOWANCES = ROOT / "tests" / "lint" / "class_allowances.txt"
 
 TOKEN = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""",
+    r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|"""
+    r"""(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'""",
     re.S,
 )
 HEAD = re.compile(

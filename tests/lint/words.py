@@ -3,7 +3,8 @@
 
 Without FILE: every Markdown page of the repository, and the text of sources (texts.py) by room. A
 page or a room above a limit is a fault. Pronouns of sources are judged by kind of text. Exit status
-1 for a fault. --table prints the counts of each page or FILE, --kinds those of each kind of text."""
+1 for a fault. --table prints the counts of each page or FILE,
+--kinds those of each kind of text."""
 
 import math
 import re

@@ -152,7 +152,10 @@ class Tree:
                 place = self._place(site)
                 yield f"{mutation.id}: {place} has the text {count} times: {mutation.text}"
             elif QUALIFIER.search(site.code[: site.code.index(mutation.text)]):
-                yield f"{mutation.id}: {self._place(site)} has a longer name before the text, so that the mutated code does not build: {mutation.text}"
+                yield (
+                    f"{mutation.id}: {self._place(site)} has a longer name before the text, so "
+                    f"that the mutated code does not build: {mutation.text}"
+                )
         if mutation.text == mutation.instead:
             yield f"{mutation.id}: the replacement is the text itself"
         faults = map(self.tests.missing, mutation.tests)

@@ -325,13 +325,15 @@ def library():
             loaded, quick = ctypes.CDLL(path), ctypes.PyDLL(path)
         except OSError as error:
             raise OSError(
-                f"liblarder.so cannot be loaded from {path} ({error}); LARDER_LIBRARY names another file"
+                f"liblarder.so cannot be loaded from {path} ({error}); "
+                "LARDER_LIBRARY names another file"
             ) from None
         for name, (result, arguments) in PROTOTYPES.items():
             function = getattr(quick if name in _QUICK else loaded, name, None)
             if function is None:
                 raise OSError(
-                    f"{path} has no function {name}: the library is of another release than the Python package larder. Install both from one "
+                    f"{path} has no function {name}: the library is of another release than the "
+                    "Python package larder. Install both from one "
                     "release; LARDER_LIBRARY names another file"
                 )
             setattr(loaded, name, function)

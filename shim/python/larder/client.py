@@ -134,8 +134,8 @@ class Client:
         self._check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
 
     def set_parts(self, kept):
-        """kept: a byte for each shard and group, group by group inside a shard: 0 where larderd has no
-        chunks of them. Call once, before add_namespace()."""
+        """kept: a byte for each shard and group, group by group inside a shard: 0 where larderd has
+        no chunks of them. Call once, before add_namespace()."""
         self._check("larder_set_parts", self._lib.larder_set_parts(self._client, kept, len(kept)))
 
     def add_namespace(self, fingerprint, wait_ms=0, states=False):
@@ -492,7 +492,8 @@ class Client:
             for one in hashes:
                 if not isinstance(one, bytes) or len(one) < 16:
                     raise TypeError(
-                        f"{one!r} is no hash: at least 16 bytes, as from hash_tokens() (bytes.fromhex() of digits)"
+                        f"{one!r} is no hash: at least 16 bytes, as from hash_tokens() "
+                        "(bytes.fromhex() of digits)"
                     )
             hashes, stride = b"".join(one[:16] for one in hashes), 16
         result = native.ActResult()

@@ -45,7 +45,8 @@ def hash_tokens(
         raise ValueError("block_size must be at least 1, and chunk_tokens a multiple of block_size")
     if isinstance(tokens, (str, bytes)):
         raise TypeError(
-            "hash_tokens() takes the token ids of a prompt, as the model's tokenizer gives them, not its text"
+            "hash_tokens() takes the token ids of a prompt, as the model's tokenizer gives them, "
+            "not its text"
         )
     if lookahead < 0:
         raise ValueError("lookahead must be at least 0")

@@ -64,7 +64,8 @@ def _by_block(name, tensor, blocks):
 
 
 def _is_one_run(tensor):
-    """Whether a strided view covers each byte once and without a gap, in any order of dimensions."""
+    """Whether a strided view covers each byte once and without a gap,
+    in any order of dimensions."""
     dense = 1
     dimensions = zip(tensor.stride(), tensor.shape)
     for stride, size in sorted((stride, size) for stride, size in dimensions if size > 1):

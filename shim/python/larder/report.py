@@ -74,6 +74,6 @@ def _share(m):
         return f"unknown: {m.no_share}"
     s = m.share_ms
     return (
-        f"{sum(s.values()):.1f} ms of the warm TTFT: look-up {s['lookup']:.2f}, waiting for the copy {s['load_wait']:.1f}, "
-        f"copying and verifying {s['load_copy']:.1f}"
+        f"{sum(s.values()):.1f} ms of the warm TTFT: look-up {s['lookup']:.2f}, waiting for the "
+        f"copy {s['load_wait']:.1f}, copying and verifying {s['load_copy']:.1f}"
     )

@@ -102,7 +102,8 @@ class Server:
             ) from None
         except ssl.SSLError as error:
             raise NotUsable(
-                f"{what}: no TLS with this server ({_reason(error)}); where it has none, its URL begins with http://"
+                f"{what}: no TLS with this server ({_reason(error)}); where it has none, "
+                "its URL begins with http://"
             ) from None
         # ValueError: the path cannot stand in a request
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -150,7 +151,8 @@ def _key(given):
     name, key = next(((name, key.strip()) for name, key in places if key and key.strip()), ("", ""))
     if not key.isascii() or not key.isprintable() or " " in key:
         raise NotUsable(
-            f"the key of {name} has a character that a header cannot carry: letters, digits and signs of ASCII, no blank"
+            f"the key of {name} has a character that a header cannot carry: letters, "
+            "digits and signs of ASCII, no blank"
         )
     return name, key
 

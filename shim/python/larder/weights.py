@@ -128,8 +128,8 @@ def _identity(
             continue
         except OverLimit as error:
             raise UnknownWeights(
-                f"{error}, and the bytes are not on a local disk: {uncached_limit:,} bytes at most are "
-                "read again over a network"
+                f"{error}, and the bytes are not on a local disk: "
+                f"{uncached_limit:,} bytes at most are read again over a network"
             ) from None
         return line
     raise UnknownWeights(f"files of {where} change again and again")
@@ -164,7 +164,8 @@ def _check_age(stamps, loaded_since):
     changed = loaded_since is not None and changed_since(stamps, loaded_since)
     if changed:
         raise UnknownWeights(
-            f"{changed} changed while vLLM was loading, or later: the engine's weights are not known"
+            f"{changed} changed while vLLM was loading, or later: "
+            "the engine's weights are not known"
         )
 
 

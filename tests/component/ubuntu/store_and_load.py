@@ -65,7 +65,8 @@ def main():
         if memory.raw[begin : begin + PAGE] != content(layer):
             sys.exit(f"layer {layer} came back as other bytes")
     print(
-        f"larder {version()} stored and loaded {LAYERS * PAGE} bytes with Python {platform.python_version()}, glibc {glibc}"
+        f"larder {version()} stored and loaded {LAYERS * PAGE} bytes with Python "
+        f"{platform.python_version()}, glibc {glibc}"
     )
 
 

@@ -50,7 +50,10 @@ def cluster(helm, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kube") / "apiserver"
     folder.mkdir()
     (folder.parent / "policy.yaml").write_text(yaml.safe_dump(AUDIT))
-    flags = f"--audit-policy-file={folder.parent}/policy.yaml --audit-log-path={folder.parent}/audit.log"
+    flags = (
+        f"--audit-policy-file={folder.parent}/policy.yaml "
+        f"--audit-log-path={folder.parent}/audit.log"
+    )
     # Endpoints are asked directly: no kube-proxy gives Services their addresses here.
     programs.run(
         [str(script), "up", str(folder)],
@@ -64,6 +67,9 @@ def cluster(helm, tmp_path_factory):
 def certificate(tmp_path_factory):
     """Some certificate, in the form of a caBundle that the API server can read."""
     folder = tmp_path_factory.mktemp("certificate")
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=test -keyout key -out crt"
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj "
+        "/CN=test -keyout key -out crt"
+    )
     programs.run(["bash", "-c", f"cd {folder} && {command}"])
     return base64.b64encode((folder / "crt").read_bytes()).decode()

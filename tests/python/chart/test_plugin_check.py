@@ -306,8 +306,8 @@ def test_a_namespace_that_asks_while_the_webhook_is_away(check, asking, world, c
     status, out = check(asking)
     assert status == 1
     assert (
-        "! WebhookNoAnswer: the namespace asks for caches of pool chat (label larder.dev/pool), and the webhook gave the API server no answer"
-        in out
+        "! WebhookNoAnswer: the namespace asks for caches of pool chat (label larder.dev/pool), "
+        "and the webhook gave the API server no answer" in out
     )
     assert f"port {port} of the operator's pods" in out and "9443" not in out, "the port in force"
     # like the cluster's controller

@@ -114,7 +114,8 @@ def test_no_wildcard_and_no_secret_of_strangers(helm, golden):
 def test_backend_secrets_are_read_where_the_values_say_and_by_name(helm):
     text = helm.template(
         json=[
-            'backendSecrets=[{"namespace": "models", "names": ["a", "b"]}, {"namespace": "research"}]'
+            'backendSecrets=[{"namespace": "models", "names": ["a", "b"]}, {"namespace": '
+            '"research"}]'
         ]
     )
     roles = {

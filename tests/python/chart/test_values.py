@@ -17,7 +17,9 @@ WRONG = {  # a user's value -> helm's message
     "image.repository=larder:1.0": "the tag goes into image.tag",
     "image.repository=": "at '/image/repository': minLength: got 0, want 1",
     "image.digest=abc": "at '/image/digest': 'abc' does not match",
-    "image.pullPolicy=always": "at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'",
+    "image.pullPolicy=always": (
+        "at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'"
+    ),
     "replicas=0": "at '/replicas': minimum: got 0, want 1",
     "replicas=two": "at '/replicas': got string, want integer",
     "logLevel=trace": "at '/logLevel': value must be one of 'debug', 'info', 'warning', 'error'",
@@ -36,7 +38,9 @@ WRONG = {  # a user's value -> helm's message
     "ports.health=9443": "ports: webhook, metrics and health need a port each",
     "serviceAccount.create=false": "serviceAccount.name: which account?",
     "webhook.timeoutSeconds=60": "at '/webhook/timeoutSeconds': maximum: got 60, want 30",
-    "webhook.failurePolicy=Fail": "at '/webhook': additional properties 'failurePolicy' not allowed",
+    "webhook.failurePolicy=Fail": (
+        "at '/webhook': additional properties 'failurePolicy' not allowed"
+    ),
     "webhook.certManager=true": "at '/webhook/certManager': got boolean, want object",
     "webhook.certManager.issuerRef.kind=Issuer": "properties 'name' required, if 'kind' exists",
     "webhook=null": "missing property 'webhook'",

@@ -103,7 +103,10 @@ def variable_faults(variables):
                 or variable["allValue"] != ".*"
                 or not variable["includeAll"]
             ):
-                yield f"variable {name}: has no refresh on a change of the time range, or has no All that matches series without the label"
+                yield (
+                    f"variable {name}: has no refresh on a change of the time range, or has no "
+                    "All that matches series without the label"
+                )
             if later := set(re.findall(r"\$(\w+)", variable["query"]["query"])) - set(
                 names[:number]
             ):

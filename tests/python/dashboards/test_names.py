@@ -11,7 +11,10 @@ import pytest
 import yaml
 from sources import DASHBOARDS, ROOT, RULES
 
-NAMES = r"\b(?:larder_\w+|vllm:\w+|controller_runtime_\w+|workqueue_\w+|rest_client_\w+|leader_election_\w+)"
+NAMES = (
+    r"\b(?:larder_\w+|vllm:\w+|controller_runtime_\w+|workqueue_\w+|rest_client_\w+|"
+    r"leader_election_\w+)"
+)
 CONNECTOR = ROOT / "shim" / "python" / "larder" / "vllm" / "engine_metrics.py"
 
 

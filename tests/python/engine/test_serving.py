@@ -298,7 +298,8 @@ def test_larderd_killed_under_loads_and_stores_and_started_again(world, engine):
         sorted(getattr(death, name) for death in deaths) for name in ("slowest_s", "used_s")
     )
     print(
-        f"{kills} kills, {in_store} while chunks were being written, {in_load} in a request that loads"
+        f"{kills} kills, {in_store} while chunks were being written, "
+        f"{in_load} in a request that loads"
     )
     print(f"  slowest answer: {spread(slowest_s)} (cold {cold_s:.2f} s, warm {warm_s:.2f} s)")
     print(f"  from ready to a full hit: {spread(used_s)}")
@@ -404,7 +405,8 @@ def test_larderd_stopped_for_a_while_and_continued(world, engine):
     finally:
         os.kill(world.larderd.child.pid, signal.SIGCONT)
     print(
-        f"{answered} requests answered while larderd stood still: slowest {slowest_s:.2f} s (cold {cold_s:.2f} s)"
+        f"{answered} requests answered while larderd stood still: "
+        f"slowest {slowest_s:.2f} s (cold {cold_s:.2f} s)"
     )
     assert slowest_s < cold_s + SLACK_S, "a request waited for larderd"
     continued = time.monotonic()

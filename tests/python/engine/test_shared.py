@@ -152,7 +152,8 @@ def test_what_one_node_computes_the_other_loads(world):
         timed.append(completions.stream_completion(world.decode.url, "tiny", text, 8, **fields))
     cold, warm, again = timed
     print(
-        f"TTFT computed {cold.ttft_s:.3f} s, from Redis {warm.ttft_s:.3f} s, from memory {again.ttft_s:.3f} s"
+        f"TTFT computed {cold.ttft_s:.3f} s, from Redis {warm.ttft_s:.3f} s, "
+        f"from memory {again.ttft_s:.3f} s"
     )
 
 

@@ -169,7 +169,8 @@ def test_the_second_time_is_warm_and_the_same(service):
     assert told(service, hit) == hit
     assert warm.token_ids == cold.token_ids
     print(
-        f"vLLM 0.24 of KServe's server: {warm.prompt_tokens} tokens, {hit} of them hit; {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
+        f"vLLM 0.24 of KServe's server: {warm.prompt_tokens} tokens, {hit} of them hit; "
+        f"{cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s"
     )
 
 

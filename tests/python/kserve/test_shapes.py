@@ -68,10 +68,12 @@ def found(plane, service):
     )
     if count == 1:
         return {service: items[0]}
-    return {
-        f"{service}-{'prefill' if 'prefill-' in one['metadata']['generateName'].removeprefix(service) else 'decode'}": one
-        for one in items
-    }
+
+    def role_of(pod):
+        name = pod["metadata"]["generateName"].removeprefix(service)
+        return "prefill" if "prefill-" in name else "decode"
+
+    return {f"{service}-{role_of(one)}": one for one in items}
 
 
 @pytest.mark.parametrize("service", [path.stem for path in SERVICES])
@@ -80,8 +82,8 @@ def test_pods_are_those_of_the_goldens(plane, pods, service):
     for name, pod in pods[service].items():
         path = GOLDEN / f"kserve-{VERSION}-{name}.in.yaml"
         text = (
-            f"# Made by KServe v{VERSION}.0's controllers of tests/python/kserve/services/{service}.yaml.\n"
-            + shape_of(pod)
+            f"# Made by KServe v{VERSION}.0's controllers of "
+            f"tests/python/kserve/services/{service}.yaml.\n" + shape_of(pod)
         )
         if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
             path.write_text(text)

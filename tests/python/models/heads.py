@@ -1,4 +1,5 @@
-"""Drafters with random weights for the tiny models of shapes.py: heads of EAGLE and EAGLE-3 for Llama, and an MTP module for GLM-4.5.
+"""Drafters with random weights for the tiny models of shapes.py: heads of EAGLE and EAGLE-3 for
+Llama, and an MTP module for GLM-4.5.
 
 Attention of random weights reads all tokens alike, and no draft shows wrong KV of one position
 among 512. These drafters attend to the tokens one to three positions back: queries and keys have a
@@ -102,7 +103,8 @@ def make_mtp(folder, model, seed=7):
 
 
 def attend_back(tensors, attention):
-    """Queries and keys of the layer get their constant part, and the attention's output counts more than the rest."""
+    """Queries and keys of the layer get their constant part,
+    and the attention's output counts more than the rest."""
     import torch
 
     half = HEAD // 2

@@ -1,5 +1,5 @@
-"""An engine over two nodes, on one machine: vLLM's server with one rank, and `vllm serve --headless` with the other, each with a larderd
-of its own."""
+"""An engine over two nodes, on one machine: vLLM's server with one rank, and `vllm serve
+--headless` with the other, each with a larderd of its own."""
 
 import json
 import sys
@@ -12,7 +12,8 @@ SHARED = ("--enforce-eager", "--max-model-len", "2048", "--seed", "0", "--dtype"
 
 
 class TwoNodes:
-    """`here`, `there`: the larderds. sizes: the arguments for the ranks, two in all. Use as a context manager."""
+    """`here`, `there`: the larderds. sizes: the arguments for the ranks, two in all.
+    Use as a context manager."""
 
     def __init__(self, model, here, there, folder, *sizes, **env):
         self.here, self.there = here, there
@@ -26,8 +27,9 @@ class TwoNodes:
             str(free_port()),
             *sizes,
         ]
-        follow = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(model), "--headless", "--node-rank", "1",
-                  *SHARED, *nodes, "--kv-transfer-config", json.dumps(CONNECTOR)]  # fmt: skip
+        follow = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(model),
+                  "--headless", "--node-rank", "1", *SHARED, *nodes,
+                  "--kv-transfer-config", json.dumps(CONNECTOR)]  # fmt: skip
         self.follower = Process(
             "the other node",
             follow,
@@ -49,7 +51,8 @@ class TwoNodes:
         self.follower.stop()
 
     def ask(self, tokens, max_tokens=16):
-        """(answer, tokens loaded from Larder), with nothing in vLLM's own cache, and once all that is stored can be found."""
+        """(answer, tokens loaded from Larder), with nothing in vLLM's own cache, and once all that
+        is stored can be found."""
         self.engine.reset()
         for larderd in (self.here, self.there):
             if larderd.child.poll() is None:

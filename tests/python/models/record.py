@@ -89,7 +89,10 @@ def main(document, *folders):
     text = Path(document).read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    told = f"Run on vLLM {' and '.join(versions)} on the CPU by `make test-models`; this target writes the table.\n\n"
+    told = (
+        f"Run on vLLM {' and '.join(versions)} on the CPU by `make test-models`; "
+        "this target writes the table.\n\n"
+    )
     Path(document).write_text(f"{before}{BEGIN}\n{told}{table(versions)}\n{END}{after}")
 
 

@@ -51,7 +51,8 @@ SETTINGS = [
     Setting("mistral_window", "Mistral, all layers with a sliding window of 256", "mistral_window"),
     Setting(
         "window_33",
-        "Mistral with a window of 33, blocks of 32: the last token of a full hit needs a block that vLLM does not allocate",
+        "Mistral with a window of 33, blocks of 32: the last token of a full hit needs a block "
+        "that vLLM does not allocate",
         "window_33",
         {"block_size": 32},
         tokens=520,  # a longer one forgets the hit
@@ -67,7 +68,8 @@ SETTINGS = [
     ),
     Setting(
         "gemma4",
-        "Gemma 4: windows of 256 and full attention with wider heads; KV groups with blocks of 256 and of 128",
+        "Gemma 4: windows of 256 and full attention with wider heads; "
+        "KV groups with blocks of 256 and of 128",
         "gemma4",
     ),
     Setting(
@@ -92,15 +94,16 @@ SETTINGS = [
     Setting("gpt_oss", "GPT-OSS: windows of 128 and full attention, hybrid allocation", "gpt_oss"),
     Setting(
         "gpt_oss_96",
-        "GPT-OSS, blocks of 32, prefill in steps of 96 tokens: blocks leave the window before a chunk is full",
+        "GPT-OSS, blocks of 32, prefill in steps of 96 tokens: "
+        "blocks leave the window before a chunk is full",
         "gpt_oss",
         {"block_size": 32, "max_num_batched_tokens": 96},
         local=576,
     ),
     Setting(
         "llama4",
-        "Llama 4: chunked local attention over spans of 256 and full attention; a full hit that ends with a span gives up a "
-        "chunk",
+        "Llama 4: chunked local attention over spans of 256 and full attention; a full hit that "
+        "ends with a span gives up a chunk",
         "llama4",
         full=384,
     ),
@@ -221,8 +224,8 @@ SETTINGS = [
     ),
     Setting(
         "granite4",
-        "Granite 4: states of Mamba2 and full attention (with a stand-in for vLLM's specification of Mamba2 on CPUs); blocks "
-        "of 640",
+        "Granite 4: states of Mamba2 and full attention (with a stand-in for vLLM's specification "
+        "of Mamba2 on CPUs); blocks of 640",
         "granite4",
         {"block_size": 640},
         tokens=1400,

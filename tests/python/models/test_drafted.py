@@ -75,7 +75,8 @@ HEADS = {
     "eagle3": "EAGLE-3, a random head, 3 drafts a step (float32)",
     "mtp": "MTP, GLM-4.5 with one random module, 3 drafts a step (float32)",
 }
-# A drafter's attention reads tokens one to three positions back (heads.py): the first drafts behind 514 tokens read the KV of token 511.
+# A drafter's attention reads tokens one to three positions back (heads.py): the first drafts behind
+# 514 tokens read the KV of token 511.
 SHORT = 514
 
 
@@ -138,7 +139,8 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, t
         assert [differing(one, cold) for one in (stored, local, warm)] == [0, 0, 0]
         assert differing(forked, cold_fork) == 0
         assert differing(wrong, cold_fork) > 0, (
-            "the control: keys without the next token give wrong draft KV, else equal drafts are no proof"
+            "the control: keys without the next token give wrong draft KV, "
+            "else equal drafts are no proof"
         )
         assert differing(zeroed, cold) > 0, "the control: zeroed draft KV changes drafts"
         told(zeroed="equal tokens, other drafts")
@@ -237,8 +239,8 @@ def test_steps_without_the_drafter_store_nothing(larderd, models, tmp_path):
         600,
     ) as told:
         speculative = {"method": "draft_model", "model": str(models("llama")), "max_model_len": 300}
-        # Steps of 128 tokens. With max_num_batched_tokens=128 a step has 127, since vLLM keeps a place for a draft, and the second chunk
-        # ends in a step without the drafter.
+        # Steps of 128 tokens. With max_num_batched_tokens=128 a step has 127, since vLLM keeps a
+        # place for a draft, and the second chunk ends in a step without the drafter.
         how = dict(max_num_batched_tokens=1024, max_num_scheduled_tokens=128, max_num_seqs=4)
         walk, (whole, _, _) = (
             Drafted(larderd, tmp_path, models("llama"), speculative, **how),

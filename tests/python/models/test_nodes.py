@@ -1,5 +1,5 @@
-"""Tensor parallel 2 over two nodes with a larderd each: hits in the same and in a second engine, equal tokens, and answers whatever becomes
-of the other node's larderd."""
+"""Tensor parallel 2 over two nodes with a larderd each: hits in the same and in a second engine,
+equal tokens, and answers whatever becomes of the other node's larderd."""
 
 import contextlib
 import os
@@ -43,7 +43,8 @@ def zero(larderd):
 
 
 def ask_until_hit(nodes, tokens, wanted):
-    """The answers until one hits so many tokens: an engine attaches to a new larderd within a second or two."""
+    """The answers until one hits so many tokens: an engine attaches to a new larderd within a
+    second or two."""
     answers = []
 
     def hit():
@@ -129,7 +130,8 @@ def test_tensor_parallel_over_two_larderds(model, tmp_path, monkeypatch):
 
 # covers F-290
 def test_the_other_nodes_part_comes_from_its_backend(model, tmp_path):
-    """Two engines of two nodes each share a backend. The second one's larderds begin with an empty memory, and each fetches its own rank's part."""
+    """Two engines of two nodes each share a backend. The second one's larderds begin with an empty
+    memory, and each fetches its own rank's part."""
     try:
         server = RedisServer(tmp_path / "redis")
     except Missing as missing:

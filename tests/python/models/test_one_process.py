@@ -13,7 +13,10 @@ TEXT, OTHER = prompt("two engines", 600), prompt("two engines, the other", 600)
 
 def run(world, model, *steps, env=None):
     more = {
-        "PYTHONPATH": f"{Path(__file__).parents[1] / 'engine'}:{Path(__file__).parents[3] / 'shim' / 'python'}",
+        "PYTHONPATH": (
+            f"{Path(__file__).parents[1] / 'engine'}:"
+            f"{Path(__file__).parents[3] / 'shim' / 'python'}"
+        ),
         "OMP_NUM_THREADS": "1",
     }
     extra = {"admin": world.admin_socket}

@@ -177,7 +177,10 @@ def forget_states(redis, larderd):
         for space in larderd.status()["namespaces"]
         if space["fingerprint"].endswith("chunks: states\n")
     )
-    script = "local found = redis.call('KEYS', ARGV[1]) for _, key in ipairs(found) do redis.call('DEL', key) end return #found"
+    script = (
+        "local found = redis.call('KEYS', ARGV[1]) for _, key in ipairs(found) do "
+        "redis.call('DEL', key) end return #found"
+    )
     return int(redis.ask(f'EVAL "{script}" 0 *{states}*').removeprefix(":"))
 
 

@@ -43,7 +43,8 @@ def test_every_page_size_is_loaded_and_a_second_engine_hits_at_once(name, models
         assert cold["tokens"] == right["tokens"] == alone["tokens"]
         for one in wrong:
             assert one["tokens"] != cold["tokens"], (
-                "without the KV of one page size the answer must change, else equal tokens are no proof"
+                "without the KV of one page size the answer must change, "
+                "else equal tokens are no proof"
             )
         for processes in ("0", "1"):
             walk.env = {"VLLM_ENABLE_V1_MULTIPROCESSING": processes}

@@ -84,8 +84,10 @@ def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(
     other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)
     one, two = named(adapter), named(other, "b", 2)
     first, _, hit, _, second, second_alone, third = live(
-        world, models("llama"), ask(TEXT, **one), ask(TEXT, **two), ask(TEXT, **one), ask(TEXT, **two),
-        {"copy": [str(new), str(adapter)]}, ask(TEXT, **one), alone(TEXT, **one), ask(TEXT, **one), max_loras=1, max_cpu_loras=1, **LORA,
+        world, models("llama"),
+        ask(TEXT, **one), ask(TEXT, **two), ask(TEXT, **one), ask(TEXT, **two),
+        {"copy": [str(new), str(adapter)]}, ask(TEXT, **one), alone(TEXT, **one), ask(TEXT, **one),
+        max_loras=1, max_cpu_loras=1, **LORA,
     )  # fmt: skip
     assert (first["hit"], hit["hit"]) == (0, 512)  # vLLM counts the third one before its load fails
     assert (
@@ -111,8 +113,11 @@ def test_kv_of_earlier_files_in_vllms_own_cache_is_not_stored_under_the_name_of_
     # until the new files may be looked at
     wait = alone(prompt("meanwhile", 900), max_tokens=700, keeps=True)
     old, _, _, _, stale = live(
-        world, models("llama"), ask(TEXT, keeps=True, **one), ask(TEXT, keeps=True, **two), {"copy": [str(new), str(adapter)]},
-        ask(TEXT, keeps=True, **one), wait, ask(TEXT, keeps=True, **one), max_loras=1, max_cpu_loras=1, **LORA,
+        world, models("llama"),
+        ask(TEXT, keeps=True, **one), ask(TEXT, keeps=True, **two),
+        {"copy": [str(new), str(adapter)]},
+        ask(TEXT, keeps=True, **one), wait, ask(TEXT, keeps=True, **one),
+        max_loras=1, max_cpu_loras=1, **LORA,
     )  # fmt: skip
     assert (old["local"], stale["local"]) == (0, 512), "vLLM has the old KV"
     fresh, without, hit = live(
@@ -127,8 +132,10 @@ def test_an_adapter_on_a_slow_file_system_holds_up_no_step(world, models, adapte
     """Until its files are read the adapter's requests run without the cache."""
     read, asked = tmp_path / "read", named(adapter)
     plain, early, steps, first, hit = live(
-        world, models("llama"), ask(TEXT), ask(TEXT, **asked), {"longest_step": True}, {"await": str(read)}, ask(TEXT, **asked),
-        ask(TEXT, **asked), script=SLOW, env={"LARDER_TEST_ADAPTER_READ": str(read)}, **LORA,
+        world, models("llama"),
+        ask(TEXT), ask(TEXT, **asked), {"longest_step": True}, {"await": str(read)},
+        ask(TEXT, **asked), ask(TEXT, **asked),
+        script=SLOW, env={"LARDER_TEST_ADAPTER_READ": str(read)}, **LORA,
     )  # fmt: skip
     assert steps["longest_s"] < HANG_S / 2
     assert (plain["hit"], early["hit"], first["hit"], hit["hit"]) == (0, 0, 0, 512)

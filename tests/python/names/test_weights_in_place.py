@@ -110,8 +110,10 @@ def test_a_reset_while_redis_is_stopped_and_a_sleep(models, tmp_path):
     speed = alone(prompt("speed", 1500))  # the cost of a fetch is compared with this
     try:
         first, asleep, _, after = live(
-            larderds[0], models("llama"), ask(TEXT), {"sleep": 1}, ask(TEXT), {"touch": str(stored)}, {"await": str(stopped)}, EXTERNAL,
-            {"touch": str(was_reset)}, {"await": str(back)}, speed, ask(TEXT), script=ASLEEP, enable_sleep_mode=True,
+            larderds[0], models("llama"),
+            ask(TEXT), {"sleep": 1}, ask(TEXT), {"touch": str(stored)}, {"await": str(stopped)},
+            EXTERNAL, {"touch": str(was_reset)}, {"await": str(back)}, speed, ask(TEXT),
+            script=ASLEEP, enable_sleep_mode=True,
         )  # fmt: skip
         thread.join()
         assert (first["hit"], asleep["hit"], after["hit"]) == (0, 0, 0) and not wrong

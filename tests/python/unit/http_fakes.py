@@ -69,7 +69,8 @@ def certificate_of(folder, names="IP:127.0.0.1", days=1):
     made = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
     for command in (
         f"openssl req -x509 {made} -days 2 -subj /CN=authority -keyout ca.key -out ca.pem",
-        f"openssl req -x509 {made} -days {days} -subj /CN=server -addext subjectAltName={names} -addext basicConstraints=CA:FALSE"
+        f"openssl req -x509 {made} -days {days} -subj /CN=server -addext subjectAltName={names} "
+        "-addext basicConstraints=CA:FALSE"
         " -CA ca.pem -CAkey ca.key -keyout server.key -out server.pem",
     ):
         subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
@@ -115,9 +116,15 @@ class FakeVllm:
         if self.asked == 2 and self.larderd:
             self.larderd.load(self.hits[1])
         token = '{"choices": [{"token_ids": [7, 8], "text": "ab"}]}'
-        usage = f'{{"choices": [], "usage": {{"prompt_tokens": 300, "prompt_tokens_details": {{"cached_tokens": {sum(self.hits)}}}}}}}'
+        usage = (
+            f'{{"choices": [], "usage": {{"prompt_tokens": 300, "prompt_tokens_details": '
+            f'{{"cached_tokens": {sum(self.hits)}}}}}}}'
+        )
         return f"data: {token}\n\ndata: {usage}\n\ndata: [DONE]\n\n"
 
     def _metrics(self):
         own, external = self.hits if self.asked >= 2 else (0, 0)
-        return f'vllm:prefix_cache_hits_total{{e="0"}} {own}\nvllm:external_prefix_cache_hits_total{{e="0"}} {external}\n'
+        return (
+            f'vllm:prefix_cache_hits_total{{e="0"}} {own}\n'
+            f'vllm:external_prefix_cache_hits_total{{e="0"}} {external}\n'
+        )

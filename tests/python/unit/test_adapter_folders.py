@@ -306,8 +306,11 @@ def test_only_these_modules_of_the_connector_touch_a_file_system():
         "naming": "/proc of the kernel, once, while the engine starts",
         "hosts": "/proc of the kernel",
     }
-    touching = {"open", "stat", "lstat", "scandir", "listdir", "walk", "readlink", "realpath", "glob", "exists", "isfile", "isdir",
-                "getsize", "getmtime", "read_text", "read_bytes", "iterdir", "rglob"}  # fmt: skip
+    touching = {
+        "open", "stat", "lstat", "scandir", "listdir", "walk", "readlink", "realpath", "glob",
+        "exists", "isfile", "isdir", "getsize", "getmtime", "read_text", "read_bytes", "iterdir",
+        "rglob",
+    }  # fmt: skip
     found = set()
     for path in pathlib.Path(loaded_adapters.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -81,8 +81,9 @@ def asked(gpu, monkeypatch):
     """Each call of vLLM's selection, by the names of its arguments."""
     calls = []
 
-    def select(head_size, dtype, kv_cache_dtype, use_mla=False, has_sink=False, use_sparse=False, use_mm_prefix=False,
-               use_per_head_quant_scales=False, attn_type=None, num_heads=None, has_sliding_window=False):  # fmt: skip
+    def select(head_size, dtype, kv_cache_dtype, use_mla=False, has_sink=False, use_sparse=False,
+               use_mm_prefix=False, use_per_head_quant_scales=False, attn_type=None,
+               num_heads=None, has_sliding_window=False):  # fmt: skip
         calls.append({name: value for name, value in locals().items() if name != "calls"})
         return Backend
 

@@ -26,7 +26,10 @@ from pod_rules import (
     vpa_scales,
 )
 
-SCHEDULING = "nodeSelector affinity tolerations topologySpreadConstraints schedulingGates priorityClassName schedulerName resourceClaims".split()
+SCHEDULING = (
+    "nodeSelector affinity tolerations topologySpreadConstraints schedulingGates "
+    "priorityClassName schedulerName resourceClaims"
+).split()
 
 
 def of_a_controller(pod, kind="ReplicaSet"):

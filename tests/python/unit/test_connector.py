@@ -71,7 +71,10 @@ def test_what_nobody_expected_is_said_by_each(monkeypatch, told):
 
 
 # Values of the library or of Python without a meaning for users.
-INTERNAL = r"larder_[a-z]+|LarderError|OSError|invalid argument|out of range|resource exhausted|failed precondition|\bunsupported\b|unavailable"
+INTERNAL = (
+    r"larder_[a-z]+|LarderError|OSError|invalid argument|out of range|resource exhausted|failed "
+    r"precondition|\bunsupported\b|unavailable"
+)
 
 
 @pytest.mark.parametrize("status", range(1, 13))
@@ -147,7 +150,10 @@ def test_a_library_of_another_release_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("LARDER_LIBRARY", ctypes.util.find_library("z") or "libz.so.1")
     with pytest.raises(
         OSError,
-        match=r"libz.* has no function larder_\w+: the library is of another release than the Python package larder\. Install both",
+        match=(
+            r"libz.* has no function larder_\w+: the library is of another release than the "
+            r"Python package larder\. Install both"
+        ),
     ):
         native.library()
 

@@ -251,7 +251,8 @@ class TestLoads:
 
 
 class TestCost:
-    """Of the scheduler's thread. Python calls no function for each block: a hit of 60,000 tokens has 3,750 blocks of 16."""
+    """Of the scheduler's thread. Python calls no function for each block: a hit of 60,000 tokens
+    has 3,750 blocks of 16."""
 
     def calls(self, monkeypatch, blocks, **hit):
         engine, tokens = (

@@ -50,7 +50,8 @@ def test_methods_without_kv_are_served_whatever_they_are_set_to(method):
 REFUSED = [
     (
         {"method": "dflash"},
-        "by dflash is not served yet, only ngram, ngram_gpu, suffix, draft_model, eagle, eagle3, mtp",
+        "by dflash is not served yet, only ngram, ngram_gpu, suffix, draft_model, eagle, eagle3, "
+        "mtp",
     ),
     ({"method": "dspark"}, "by dspark is not served yet"),
     ({"method": "extract_hidden_states"}, "by extract_hidden_states is not served yet"),

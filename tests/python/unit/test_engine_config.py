@@ -94,8 +94,13 @@ def test_the_list_names_only_fields_that_a_tested_vllm_has():
         path for record in config_fields.records().values() for path in record["fields"]
     }
     known = {".".join(path.split(".")[:end]) for path in paths for end in range(1, 9)}
-    derived = {"model_config.original_max_model_len", "model_config.model_arch_config", "model_config.encoder_config",
-               "model_config.config_updated"}  # fmt: skip  # attributes that vLLM adds
+    # Attributes that vLLM adds.
+    derived = {
+        "model_config.original_max_model_len",
+        "model_config.model_arch_config",
+        "model_config.encoder_config",
+        "model_config.config_updated",
+    }
     derived |= {f"speculative_config.draft_{path}" for path in derived}
     assert set(engine_config.HARMLESS) - known - derived == set()
 

@@ -47,7 +47,8 @@ def run(
         "kv_role": "kv_both",
     }
     config.kv_transfer_config = KVTransferConfig(
-        kv_connector="MultiConnector", kv_role="kv_both", kv_load_failure_policy="recompute", engine_id=own.engine_id,
+        kv_connector="MultiConnector", kv_role="kv_both",
+        kv_load_failure_policy="recompute", engine_id=own.engine_id,
         kv_connector_extra_config={"connectors": [neighbour, larder]},
     )  # fmt: skip
     total = None

@@ -42,7 +42,8 @@ def world(tmp_path_factory, root):
     binaries = os.environ["LARDER_TEST_BIN"]
     config = folder / "larder.yaml"
     config.write_text(
-        f"pool: lmc{os.getpid()}\nsocket: {folder}/larder.sock\nmemory: {{size: 16MiB, keep_on_exit: false}}\nhttp: {{listen: '127.0.0.1:{port}'}}\n"
+        f"pool: lmc{os.getpid()}\nsocket: {folder}/larder.sock\n"
+        f"memory: {{size: 16MiB, keep_on_exit: false}}\nhttp: {{listen: '127.0.0.1:{port}'}}\n"
     )
     env = {
         name: value

@@ -80,7 +80,7 @@ class TestGeometry:
         assert half.get_num_new_matched_tokens(Request("r", range(256)), 0) == (128, True)
         assert half.get_num_new_matched_tokens(Request("q", range(257)), 0) == (256, True)
 
-    def test_of_chunked_local_attention_all_blocks_are_kept_and_a_full_hit_up_to_a_span_gives_up_a_chunk(
+    def test_of_chunked_local_attention_all_blocks_are_kept_and_a_full_hit_gives_up_a_chunk(
         self,
     ):
         found, chunk = groups_of(caches(full(), local(1024)), 0)

@@ -98,8 +98,15 @@ def test_a_policy_that_suffices_is_no_news(make, told):
     assert told == ["Larder is off for this engine: a test without larderd"]
 
 
-@pytest.mark.parametrize("outer, own, then", [("kv_producer", "kv_both", "kv_both"), ("kv_producer", "kv_consumer", "kv_both"),
-                                              ("kv_producer", "kv_producer", "kv_producer"), ("kv_consumer", "kv_both", "kv_consumer")])  # fmt: skip
+@pytest.mark.parametrize(
+    "outer, own, then",
+    [
+        ("kv_producer", "kv_both", "kv_both"),
+        ("kv_producer", "kv_consumer", "kv_both"),
+        ("kv_producer", "kv_producer", "kv_producer"),
+        ("kv_consumer", "kv_both", "kv_consumer"),
+    ],
+)
 # covers F-078
 def test_blocks_that_larder_loads_into_are_held_back(outer, own, then, make, told):
     """vLLM does so where the outermost role is one that loads."""

@@ -18,12 +18,15 @@ def step(new=(), resumed=(), running=(), sync=False):
     cached = [*resumed, *running]
     return SimpleNamespace(
         has_sync_kv_loads=sync,
-        scheduled_new_reqs=[SimpleNamespace(req_id=name, num_computed_tokens=computed) for name, computed in new],
+        scheduled_new_reqs=[
+            SimpleNamespace(req_id=name, num_computed_tokens=computed) for name, computed in new
+        ],
         scheduled_cached_reqs=SimpleNamespace(
-            req_ids=[name for name, _ in cached], num_computed_tokens=[computed for _, computed in cached],
+            req_ids=[name for name, _ in cached],
+            num_computed_tokens=[computed for _, computed in cached],
             resumed_req_ids={name for name, _ in resumed},
         ),
-    )  # fmt: skip
+    )
 
 
 def stale(steps, batches=2):

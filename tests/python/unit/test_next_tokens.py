@@ -200,8 +200,8 @@ class TestDraftKv:
         assert [part.hashes for move in stores for part in move.parts] == [keys_of(again, 1)[0]]
 
     def prefill_behind_a_hole(self, chunks):
-        """(half, request, keys of each look-up, keys of each store) of a prompt whose first block vLLM hits. The block's draft KV is not known,
-        so that the first chunk is a hole."""
+        """(half, request, keys of each look-up, keys of each store) of a prompt whose first block
+        vLLM hits. The block's draft KV is not known, so that the first chunk is a hole."""
         half, request = self.half(128 * chunks), Request("r", range(128 * chunks + 1))
         looked_up, stored, look_up = [], [], half.client.lookup
         half.client.lookup = lambda hashes, *more: (

@@ -1,5 +1,5 @@
-"""Stages of a pipeline that have no layer of some KV group, and ranks with other larderds: what workers tell, what larderd is told, what
-is moved."""
+"""Stages of a pipeline that have no layer of some KV group, and ranks with other larderds: what
+workers tell, what larderd is told, what is moved."""
 
 import logging
 import pickle
@@ -96,7 +96,8 @@ def test_every_replica_is_waited_for():
 
 
 def over_two(ranks=2, replicas=1, **changes):
-    """The setup of an engine of two nodes, and the places of its ranks, half of them on the other node."""
+    """The setup of an engine of two nodes, and the places of its ranks,
+    half of them on the other node."""
     one = setup(shards=Shards(ranks=ranks, replicas=replicas), spread=True, **changes)
     numbers = [one.shards.of(0, rank) for rank in range(ranks)]
     return one, [

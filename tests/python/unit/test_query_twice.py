@@ -98,8 +98,8 @@ def test_it_prints_the_demos_lines_with_larders_share(capsys, tmp_path):
     assert "tokens in the prompt   300" in out and "tokens hit in Larder   256" in out
     assert "hit came from          external cache\n" in out
     assert (
-        "Larder's share         6.0 ms of the warm TTFT: look-up 2.00, waiting for the copy 2.0, copying and verifying 2.0"
-        in out
+        "Larder's share         6.0 ms of the warm TTFT: look-up 2.00, waiting for the copy 2.0, "
+        "copying and verifying 2.0" in out
     )
     assert "32 tokens that follow  identical in both" in out
     assert "other engine" not in out and "█" in out

@@ -253,8 +253,8 @@ class TestStores:
 
 
 class TestWithMtp:
-    """A hybrid whose MTP module is a layer of an attention group, in vLLM's order of groups: states, attention with the module, attention. vLLM
-    runs such models on GPUs alone."""
+    """A hybrid whose MTP module is a layer of an attention group, in vLLM's order of groups:
+    states, attention with the module, attention. vLLM runs such models on GPUs alone."""
 
     GROUPS = (
         group(1, layers=("a.0", "mtp.0")),
@@ -272,7 +272,8 @@ class TestWithMtp:
         return split(chunk_hashes(self.SETUP, one, first, last, ()), 32)
 
     def computed(self, half, one, found, local=0):
-        """{group: keys} of the stores of a step that computes the request and hands over the states of `found`."""
+        """{group: keys} of the stores of a step that computes the request and hands over the states
+        of `found`."""
         half.get_num_new_matched_tokens(one, local)
         half.update_state_after_alloc(one, blocks(*self.TABLES), 0)
         tables, count = {one.request_id: self.TABLES}, one.num_tokens - local
@@ -325,7 +326,8 @@ class TestWithMtp:
         }
 
     def test_draft_kv_of_another_text_is_stored_in_no_group(self, half):
-        """vLLM hits blocks whose draft KV this engine never saw go in. Behind them the module's attention carries the difference on."""
+        """vLLM hits blocks whose draft KV this engine never saw go in. Behind them the module's
+        attention carries the difference on."""
         assert self.computed(half, request(), [(0, 77, 512)], local=256) == {}
 
 

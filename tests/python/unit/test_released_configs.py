@@ -17,21 +17,25 @@ from larder.vllm import engine_config, engine_variables, identity  # noqa: E402
 RECORDS = config_fields.records()
 # Fields that the installed vLLM does not have, and that may change KV.
 COUNTED = {
-    "attention_config.use_fp4_indexer_cache", "attention_config.use_prefill_decode_attention", "cache_config.calculate_kv_scales",
-    "cache_config.user_specified_mamba_block_size", "compilation_config.pass_config.enable_sp",
-    "compilation_config.pass_config.fuse_gemm_comms", "compilation_config.pass_config.sp_min_token_num",
-    "ec_transfer_config.ec_parallel_size", "ec_transfer_config.ec_rank", "model_config.override_attention_dtype",
-    "parallel_config.sd_worker_cls", "attention_config.indexer_tp_shard_min_rows", "attention_config.minimax_m3_indexer_cp",
-    "attention_config.trtllm_ragged_backend", "kernel_config.monokernel",
-    "speculative_config.draft_model_config.override_attention_dtype", "speculative_config.draft_parallel_config.sd_worker_cls",
-    "speculative_config.xpress_topc",
+    "attention_config.use_fp4_indexer_cache", "attention_config.use_prefill_decode_attention",
+    "cache_config.calculate_kv_scales", "cache_config.user_specified_mamba_block_size",
+    "compilation_config.pass_config.enable_sp", "compilation_config.pass_config.fuse_gemm_comms",
+    "compilation_config.pass_config.sp_min_token_num", "ec_transfer_config.ec_parallel_size",
+    "ec_transfer_config.ec_rank", "model_config.override_attention_dtype",
+    "parallel_config.sd_worker_cls", "attention_config.indexer_tp_shard_min_rows",
+    "attention_config.minimax_m3_indexer_cp", "attention_config.trtllm_ragged_backend",
+    "kernel_config.monokernel", "speculative_config.draft_model_config.override_attention_dtype",
+    "speculative_config.draft_parallel_config.sd_worker_cls", "speculative_config.xpress_topc",
 }  # fmt: skip
 COUNTED_VARIABLES = {
-    "K_SCALE_CONSTANT", "Q_SCALE_CONSTANT", "V_SCALE_CONSTANT", "VLLM_CPU_SGL_KERNEL", "VLLM_FLASHINFER_ALLREDUCE_FUSION_THRESHOLDS_MB",
-    "VLLM_MM_HASHER_ALGORITHM", "VLLM_NIXL_EP_MAX_NUM_RANKS", "VLLM_PREFIX_CACHE_RETENTION_INTERVAL", "VLLM_ROCM_USE_AITER_PAGED_ATTN",
-    "VLLM_TEST_FORCE_FP8_MARLIN", "VLLM_TPU_BUCKET_PADDING_GAP", "VLLM_TPU_MOST_MODEL_LEN", "VLLM_TRITON_ATTN_USE_TD",
-    "VLLM_XPU_ENABLE_XPU_GRAPH", "VLLM_BEAM_ALWAYS_CONSTRAIN_OUTPUT", "VLLM_COHERE2_ATTN_MOE_DUAL_STREAM_TOKEN_THRESHOLD",
-    "VLLM_ROCM_MUSE_MOE_ONLINE_QUANT", "VLLM_ROCM_MUSE_MOE_REDUCE_DTYPE", "VLLM_STEP5_SHARD_SP_SHARED_EXPERT",
+    "K_SCALE_CONSTANT", "Q_SCALE_CONSTANT", "V_SCALE_CONSTANT", "VLLM_CPU_SGL_KERNEL",
+    "VLLM_FLASHINFER_ALLREDUCE_FUSION_THRESHOLDS_MB", "VLLM_MM_HASHER_ALGORITHM",
+    "VLLM_NIXL_EP_MAX_NUM_RANKS", "VLLM_PREFIX_CACHE_RETENTION_INTERVAL",
+    "VLLM_ROCM_USE_AITER_PAGED_ATTN", "VLLM_TEST_FORCE_FP8_MARLIN", "VLLM_TPU_BUCKET_PADDING_GAP",
+    "VLLM_TPU_MOST_MODEL_LEN", "VLLM_TRITON_ATTN_USE_TD", "VLLM_XPU_ENABLE_XPU_GRAPH",
+    "VLLM_BEAM_ALWAYS_CONSTRAIN_OUTPUT", "VLLM_COHERE2_ATTN_MOE_DUAL_STREAM_TOKEN_THRESHOLD",
+    "VLLM_ROCM_MUSE_MOE_ONLINE_QUANT", "VLLM_ROCM_MUSE_MOE_REDUCE_DTYPE",
+    "VLLM_STEP5_SHARD_SP_SHARED_EXPERT",
 }  # fmt: skip
 
 

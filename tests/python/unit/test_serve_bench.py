@@ -46,7 +46,10 @@ class Fake:
 
     def _metrics(self):
         hits = 1024 * max(self.asked - 1, 0)
-        return f'vllm:prefix_cache_hits_total{{e="0"}} 0\nvllm:external_prefix_cache_hits_total{{e="0"}} {hits}\n'
+        return (
+            'vllm:prefix_cache_hits_total{e="0"} 0\n'
+            f'vllm:external_prefix_cache_hits_total{{e="0"}} {hits}\n'
+        )
 
 
 @pytest.fixture

@@ -72,7 +72,8 @@ class TestKeys:
         with serving(MODELS, key="secret") as url:
             line = told(capsys, url, file)
         assert line.endswith(
-            '/v1/models: 401 {"error":"Unauthorized"}. The server asks for a key: --api-key KEY, VLLM_API_KEY or OPENAI_API_KEY gives it'
+            '/v1/models: 401 {"error":"Unauthorized"}. The server asks for a key: --api-key KEY, '
+            'VLLM_API_KEY or OPENAI_API_KEY gives it'
         )
         assert "vllm serve" not in line, "a server is up"
 

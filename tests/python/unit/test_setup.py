@@ -126,7 +126,8 @@ def test_the_served_name_falls_back_to_the_folder():
         (named(socket=5), "socket in kv_connector_extra_config must be a text, not 5"),
         (
             named(socket="/run/" + "x" * 103),
-            "socket in kv_connector_extra_config is no path of a Unix socket, which has 107 bytes at most: '/run/xxx",
+            "socket in kv_connector_extra_config is no path of a Unix socket, "
+            "which has 107 bytes at most: '/run/xxx",
         ),
         (named(socket="/run/" + "ü" * 52), "107 bytes at most"),
         (named(socket="/run/\0"), "is no path of a Unix socket"),
@@ -149,7 +150,10 @@ def test_drafts_beside_kv_that_vllm_computes_anew_are_refused(monkeypatch):
     monkeypatch.setattr("larder.vllm.setup.is_rebuilt", lambda _: True)
     with pytest.raises(
         Unsupported,
-        match="speculative decoding by mtp with KV that vLLM computes anew behind a hit is not served yet",
+        match=(
+            "speculative decoding by mtp with KV that vLLM computes anew behind a hit is not "
+            "served yet"
+        ),
     ):
         setup_of(config(named()), caches(spec()))
 
@@ -539,7 +543,10 @@ def test_a_model_without_kv_is_refused_as_such():
     )
     with pytest.raises(
         Unsupported,
-        match="^this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store",
+        match=(
+            "^this model keeps no KV cache, as encoders and many embedding models: "
+            "Larder has nothing to store"
+        ),
     ):
         setup_of(encoder, Fake(kv_cache_groups=[], kv_cache_layout=None))
 
@@ -558,12 +565,14 @@ def large(page_bytes, block_size=128, kind=FullAttentionSpec, layers=1, count=1)
         (
             large(64 << 20, layers=17),
             {},
-            "a chunk of 128 tokens has 1088 MiB on one rank, and Larder serves 1024 MiB at most: set a smaller --block-size",
+            "a chunk of 128 tokens has 1088 MiB on one rank, and Larder serves 1024 MiB at most: "
+            "set a smaller --block-size",
         ),
         (
             large(1 << 20, 16, layers=80),
             {},
-            "a chunk of 256 tokens has 1280 MiB .*: set chunk_tokens in kv_connector_extra_config to 192 or less",
+            "a chunk of 256 tokens has 1280 MiB .*: set chunk_tokens in kv_connector_extra_config "
+            "to 192 or less",
         ),
         (
             large(1 << 20, layers=8),
@@ -573,7 +582,8 @@ def large(page_bytes, block_size=128, kind=FullAttentionSpec, layers=1, count=1)
         (
             large((64 << 20) + 1),
             {},
-            "a block of one layer has 65 MiB, and Larder serves 64 MiB at most: set a smaller --block-size",
+            "a block of one layer has 65 MiB, and Larder serves 64 MiB at most: "
+            "set a smaller --block-size",
         ),
         (large(4096, count=17), {}, "the model has 17 KV groups, and Larder serves 16 at most"),
     ],
@@ -620,6 +630,9 @@ def test_a_fingerprint_that_larderd_does_not_take_is_named():
     assert naming._checked(most) == most
     with pytest.raises(
         Unsupported,
-        match="^the engine's fingerprint has 49154 bytes, and larderd takes 49152 at most: please report",
+        match=(
+            "^the engine's fingerprint has 49154 bytes, and larderd takes 49152 at most: "
+            "please report"
+        ),
     ):
         naming._checked(most[:-1] + "€")

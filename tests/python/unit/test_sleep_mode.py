@@ -219,7 +219,10 @@ class TestRefusals:
         client.running = [(1, 1)]
         with pytest.raises(
             RuntimeError,
-            match="2 copies of Larder from and to KV pages have not ended in 0.02 s: .* cannot fall asleep now",
+            match=(
+                "2 copies of Larder from and to KV pages have not ended in 0.02 s: "
+                ".* cannot fall asleep now"
+            ),
         ):
             backend.suspend(1)
         assert "sleep" not in calls and "leave" not in calls and backend.state() == "RUNNING"

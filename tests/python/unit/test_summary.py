@@ -7,7 +7,10 @@ import sys
 SUMMARY = pathlib.Path(__file__).parents[3] / ".ci" / "summary.py"
 FIRST = """<testsuite><testcase name="Reliable.One"/><testcase name="Busy.Two"><failure/></testcase>
 <testcase name="Broken.Three"><failure/></testcase></testsuite>"""
-AGAIN = """<testsuite><testcase name="Busy.Two"/><testcase name="Broken.Three"><failure/></testcase></testsuite>"""
+AGAIN = (
+    '<testsuite><testcase name="Busy.Two"/><testcase name="Broken.Three"><failure/></testcase>'
+    '</testsuite>'
+)
 
 
 def summary(folder):

@@ -21,7 +21,9 @@ def world(tmp_path):
     binaries = os.environ["LARDER_TEST_BIN"]
     config = tmp_path / "larder.yaml"
     config.write_text(
-        f"pool: top{os.getpid()}\nsocket: {tmp_path}/s.sock\nmemory: {{size: 16MiB, keep_on_exit: false}}\nhttp: {{listen: '', admin_socket: {tmp_path}/s.admin}}\n"
+        f"pool: top{os.getpid()}\nsocket: {tmp_path}/s.sock\n"
+        "memory: {size: 16MiB, keep_on_exit: false}\n"
+        f"http: {{listen: '', admin_socket: {tmp_path}/s.admin}}\n"
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith("LARDER_")}
     ctl = [f"{binaries}/larderctl", "--socket", f"{tmp_path}/s.admin"]

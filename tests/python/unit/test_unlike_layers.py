@@ -266,7 +266,10 @@ def test_a_worker_whose_pages_are_not_those_of_the_tensors_is_refused():
     worker.kv_cache_tensors[1].block_stride += 1
     with pytest.raises(
         Unsupported,
-        match=r"pages of 8449 bytes for the layer model.layers.0.1, and its specification has other pages",
+        match=(
+            r"pages of 8449 bytes for the layer model.layers.0.1, "
+            r"and its specification has other pages"
+        ),
     ):
         groups_of(worker, 0)
 

@@ -64,7 +64,10 @@ def logged(root, tmp_path_factory):
     """The logger's output in a process, by case. In a pod the metadata lies beside the package, on
     PYTHONPATH."""
     beside, source = tmp_path_factory.mktemp("python"), root / "shim" / "python"
-    script = f". <(sed -n '/^copy_entry_points() {{/,/^}}/p' .ci/image/rootfs.sh); copy_entry_points {source}/pyproject.toml {beside}"
+    script = (
+        f". <(sed -n '/^copy_entry_points() {{/,/^}}/p' .ci/image/rootfs.sh); copy_entry_points "
+        f"{source}/pyproject.toml {beside}"
+    )
     subprocess.run(["bash", "-euc", script], cwd=root, check=True)
     (beside / "larder").symlink_to(source / "larder")
     env = {

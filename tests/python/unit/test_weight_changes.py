@@ -46,8 +46,11 @@ def core(model_config=None):
 
 @pytest.mark.parametrize(
     "call",
-    ["reload_weights", "start_weight_update", "update_weights", "finish_weight_update", "start_draft_weight_update", "reset_weights",
-     "apply_model", "checkpoint_restore", "load_model", "a_method_of_a_worker_extension", "sleep", "wake_up"],
+    [
+        "reload_weights", "start_weight_update", "update_weights", "finish_weight_update",
+        "start_draft_weight_update", "reset_weights", "apply_model", "checkpoint_restore",
+        "load_model", "a_method_of_a_worker_extension", "sleep", "wake_up",
+    ],
 )  # fmt: skip
 # covers F-074
 def test_a_call_that_may_change_weights_is_told_before_it_is_made(half, call):

@@ -7,9 +7,12 @@ from collections import namedtuple
 File = namedtuple("File", "path device inode size mtime_ns ctime_ns")
 
 # Files that vLLM does not read for an adapter, by name or ending.
-_NOT_READ = ("readme", "license", ".md", ".txt", ".png", ".jpg", ".gitattributes", "training_args.bin", "optimizer.pt", "scheduler.pt",
-             "trainer_state.json", "rng_state.pth", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
-             "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja")  # fmt: skip
+_NOT_READ = (
+    "readme", "license", ".md", ".txt", ".png", ".jpg", ".gitattributes", "training_args.bin",
+    "optimizer.pt", "scheduler.pt", "trainer_state.json", "rng_state.pth", "tokenizer.json",
+    "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab.json", "merges.txt", "chat_template.jinja",
+)  # fmt: skip
 WEIGHTS = (".safetensors", ".bin", ".pt")
 
 

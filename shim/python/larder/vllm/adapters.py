@@ -132,7 +132,10 @@ class Adapters:
         adapter.read_at = self._clock()
         reading = _readers.begin(_named, request.lora_path, self._loaded.get(request.lora_int_id))
         if reading is None:
-            adapter.why_not = f"the files of {_MOST_READERS} other adapters are being read, as many as may be at once"
+            adapter.why_not = (
+                f"the files of {_MOST_READERS} other adapters are being read, "
+                "as many as may be at once"
+            )
             return
         adapter.reading = reading
         self._awaited.append(adapter)

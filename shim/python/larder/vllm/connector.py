@@ -250,7 +250,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 self._half.off = self._half.off or "vLLM shuts down"
                 if until is not None and (running := await_copies(self._client, until)):
                     logger.warning(
-                        "Larder: %d copies from and to KV pages have not ended, and the process ends without them",
+                        "Larder: %d copies from and to KV pages have not ended, "
+                        "and the process ends without them",
                         running,
                     )
                 else:

@@ -33,10 +33,10 @@ class Life:
     request: object
     loads: tuple | None  # (local tokens, tokens of Larder's load), until the request computes
     noted: int = 0  # tokens whose blocks are decided
-    due: float = 0  # a step that ends before this token decides no block, and writes no block that has an old entry
-    bad: bytearray = field(
-        default_factory=bytearray
-    )  # by unit of tokens: 1 where the draft KV is other
+    # A step that ends before this token decides no block, and writes no block with an old entry.
+    due: float = 0
+    # By unit of tokens: 1 where the draft KV is other.
+    bad: bytearray = field(default_factory=bytearray)
     bad_from: float = math.inf  # ... and the first token from which on all draft KV is other
 
 

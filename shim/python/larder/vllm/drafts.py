@@ -59,11 +59,13 @@ def _check(speculative, vllm_config):
     if method not in _WITH_KV or shares:
         kind = f"{method} with layers that share the target's KV" if shares else method
         raise Unsupported(
-            f"speculative decoding by {kind} is not served yet, only {', '.join(_WITHOUT_KV + _WITH_KV)}"
+            f"speculative decoding by {kind} is not served yet, only "
+            f"{', '.join(_WITHOUT_KV + _WITH_KV)}"
         )
     if not hasattr(vllm_config, "num_prefill_lookahead_tokens"):
         raise Unsupported(
-            "speculative decoding: this vLLM does not tell how many tokens a drafter reads ahead (num_prefill_lookahead_tokens)"
+            "speculative decoding: this vLLM does not tell how many tokens a drafter reads ahead "
+            "(num_prefill_lookahead_tokens)"
         )
     # vLLM's first model runner leaves the pages of all modules but one unwritten
     if getattr(speculative, "use_multi_module_mtp", bool)():
@@ -76,12 +78,14 @@ def _check(speculative, vllm_config):
     stages = getattr(parallel, "pipeline_parallel_size", 1)
     if stages > 1:
         raise Unsupported(
-            f"speculative decoding by {method} with pipeline_parallel_size {stages} is not served yet: the last stage alone has the drafter"
+            f"speculative decoding by {method} with pipeline_parallel_size {stages} is not served "
+            "yet: the last stage alone has the drafter"
         )
     load = speculative.draft_load_config
     if load is not None and load.load_format == "dummy" != vllm_config.load_config.load_format:
         raise Unsupported(
-            f"speculative decoding by {method} with dummy weights in the draft model alone is not served"
+            f"speculative decoding by {method} with dummy weights in the draft model alone is not "
+            "served"
         )
     ranks, own = (
         parallel.tensor_parallel_size,
@@ -89,5 +93,6 @@ def _check(speculative, vllm_config):
     )
     if ranks != own:
         raise Unsupported(
-            f"speculative decoding by {method} with draft_tensor_parallel_size {own} beside tensor_parallel_size {ranks} is not served yet"
+            f"speculative decoding by {method} with draft_tensor_parallel_size {own} beside "
+            f"tensor_parallel_size {ranks} is not served yet"
         )

@@ -38,9 +38,13 @@ HARMLESS = {
     "reasoning_config": _SAMPLING,
     "watermark_config": _SAMPLING,
     "aux_output_config": "more outputs of the same computation",
-    "kv_transfer_config": "the connector itself; chunk_tokens and weights_id, of its options, have lines of their own",
+    "kv_transfer_config": (
+        "the connector itself; chunk_tokens and weights_id, of its options, have lines of their own"
+    ),
     "kv_events_config": "events for routers",
-    "weight_transfer_config": "new weights move the engine to a namespace of its own (weight_changes)",
+    "weight_transfer_config": (
+        "new weights move the engine to a namespace of its own (weight_changes)"
+    ),
     "offload_config": "says where weights lie",
     "lora_config": "a part of each adapter's line (adapters)",
     "quant_config": "made from model_config and files that the line `weights` covers",
@@ -60,11 +64,17 @@ HARMLESS = {
     "model_config.skip_tokenizer_init": _TOKENS,
     "model_config.renderer_num_workers": _TOKENS,
     "model_config.io_processor_plugin": _TOKENS,
-    "model_config.allowed_local_media_path": "files that a client may name; keys hold a digest of the content",
-    "model_config.allowed_media_domains": "hosts that a client may name; keys hold a digest of the content",
+    "model_config.allowed_local_media_path": (
+        "files that a client may name; keys hold a digest of the content"
+    ),
+    "model_config.allowed_media_domains": (
+        "hosts that a client may name; keys hold a digest of the content"
+    ),
     "model_config.enable_prompt_embeds": "the block hashes cover embeddings that a client sends",
     "model_config.seed": _SAMPLING,
-    "model_config.generation_config": "attn_temperature_tuning has the part that Llama 4 takes; the rest is sampling",
+    "model_config.generation_config": (
+        "attn_temperature_tuning has the part that Llama 4 takes; the rest is sampling"
+    ),
     "model_config.override_generation_config": "as generation_config",
     "model_config.logits_processors": _SAMPLING,
     "model_config.max_logprobs": _SAMPLING,
@@ -72,11 +82,15 @@ HARMLESS = {
     "model_config.use_fp64_gumbel": _SAMPLING,
     "model_config.enable_return_routed_experts": "more outputs of the same computation",
     "model_config.return_sampling_mask": _SAMPLING,
-    "model_config.max_model_len": "rope_max_model_len and attn_temperature_tuning have the length where the model uses it",
+    "model_config.max_model_len": (
+        "rope_max_model_len and attn_temperature_tuning have the length where the model uses it"
+    ),
     "model_config.original_max_model_len": "as max_model_len",
     "model_config.spec_target_max_model_len": "as max_model_len",
     "model_config.enforce_eager": "compilation_config.mode has the result",
-    "model_config.allow_deprecated_quantization": "a permission; model_config.quantization has the choice",
+    "model_config.allow_deprecated_quantization": (
+        "a permission; model_config.quantization has the choice"
+    ),
     "model_config.enable_sleep_mode": _MEMORY,
     "model_config.sleep_preserve_parameter_names": _MEMORY,
     "model_config.sleep_mode_backend": _MEMORY,
@@ -291,8 +305,13 @@ HARMLESS.update(
 HARMLESS.update(
     {
         f"{_DRAFTS}.disable_eagle_block_drop": "vLLM's own cache, whose hits DraftKv checks",
-        f"{_DRAFTS}.disable_lookahead_block_hashes": "0 hashed tokens ahead in engines with a connector",
-        f"{_DRAFTS}.max_model_len": "draft_rope_max_model_len has the length where the model uses it; steps without the drafter are not stored",
+        f"{_DRAFTS}.disable_lookahead_block_hashes": (
+            "0 hashed tokens ahead in engines with a connector"
+        ),
+        f"{_DRAFTS}.max_model_len": (
+            "draft_rope_max_model_len has the length where the model uses it; "
+            "steps without the drafter are not stored"
+        ),
         f"{_DRAFTS}.target_model_config": "model_config",
         f"{_DRAFTS}.target_parallel_config": "parallel_config",
         f"{_DRAFTS}.model": _WEIGHTS,
@@ -322,7 +341,8 @@ _MAX_DEPTH = 12
 # Ends of names of secrets. vLLM's loaders take keys of object stores, and a newer vLLM may count a
 # variable with a key.
 _SECRET = re.compile(
-    r"(key|key_id|secret|password|credentials?|(auth|access|api|bearer|hf|session)_token|^[A-Z_]*_TOKEN)$",
+    r"(key|key_id|secret|password|credentials?|(auth|access|api|bearer|hf|session)_token|"
+    r"^[A-Z_]*_TOKEN)$",
     re.IGNORECASE,
 )
 

@@ -109,14 +109,19 @@ class Exported(KVConnectorPromMetrics):
         seconds = only_one(
             self._histogram_cls,
             name="larder_engine_first_token_seconds",
-            documentation="From a request's arrival to its first token in the scheduler, by whether Larder's cache was hit",
+            documentation=(
+                "From a request's arrival to its first token in the scheduler, "
+                "by whether Larder's cache was hit"
+            ),
             buckets=BUCKETS_S,
             labelnames=[*labelnames, "cache"],
         )
         unnamed = only_one(
             self._counter_cls,
             name="larder_engine_unnamed_requests_total",
-            documentation="Requests with multi-modal items that ran without Larder's cache, by the reason",
+            documentation=(
+                "Requests with multi-modal items that ran without Larder's cache, by the reason"
+            ),
             labelnames=[*labelnames, "reason"],
         )
         # In placement Node larderd runs in another pod. This series joins engines and pools in the
@@ -124,7 +129,9 @@ class Exported(KVConnectorPromMetrics):
         info = only_one(
             self._gauge_cls,
             name="larder_engine_info",
-            documentation="1, and the pool that the engine was given ($LARDER_POOL; empty without one)",
+            documentation=(
+                "1, and the pool that the engine was given ($LARDER_POOL; empty without one)"
+            ),
             multiprocess_mode="mostrecent",
             labelnames=[*labelnames, "pool"],
         )

@@ -159,7 +159,8 @@ class Fetches:
         self._fetches[request.request_id] = Running(tuple(tickets), there, plan)
         self._shared.begin(request.request_id, space, hashes, stride, plan.deadline_s, fetched=True)
         late.info(
-            "Reqid: %s, Total tokens %d, Larder hit tokens: %d, to fetch: %d within %d ms (estimated %.1f ms, computing them %s)",
+            "Reqid: %s, Total tokens %d, Larder hit tokens: %d, to fetch: %d within %d ms "
+            "(estimated %.1f ms, computing them %s)",
             request.request_id,
             request.num_tokens,
             there * self._worth.chunk_tokens,

@@ -18,8 +18,10 @@ from larder.vllm.fail_safe import logger
 
 OPTION = "trust_other_connectors"
 _LINE = (
-    "Larder: another connector of this engine loads KV (first: request %s, from token %d on). Such KV, and all KV behind it, is not stored. "
-    'If every engine that the connector loads from computes the same KV, set "%s": true in kv_connector_extra_config of LarderConnector'
+    "Larder: another connector of this engine loads KV (first: request %s, from token %d on). Such "
+    "KV, and all KV behind it, is not stored. "
+    'If every engine that the connector loads from computes the same KV, set "%s": true in '
+    'kv_connector_extra_config of LarderConnector'
 )
 
 

@@ -115,7 +115,8 @@ def groups_of(kv_cache_config, chunk_tokens):
     found = kv_cache_config.kv_cache_groups
     if not found:
         raise Unsupported(
-            "this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store for it"
+            "this model keeps no KV cache, as encoders and many embedding models: "
+            "Larder has nothing to store for it"
         )
     for group in found:
         _check_group(group)
@@ -127,7 +128,8 @@ def groups_of(kv_cache_config, chunk_tokens):
     specs = [inner_specs(group.kv_cache_spec)[0] for _, group in kept]
     if all(_is_state(spec) for spec in specs):
         raise Unsupported(
-            "a model whose layers all keep a recurrent state is not served yet, only those with attention layers besides"
+            "a model whose layers all keep a recurrent state is not served yet, "
+            "only those with attention layers besides"
         )
     least = math.lcm(*(spec.block_size for spec in specs))
     if chunk_tokens % least:
@@ -136,7 +138,8 @@ def groups_of(kv_cache_config, chunk_tokens):
     chunk = chunk_tokens or _default_chunk(least, span)
     if span % chunk:
         raise Unsupported(
-            f"a chunk of {chunk} tokens does not divide the {span} tokens of a span of chunked local attention: set chunk_tokens in "
+            f"a chunk of {chunk} tokens does not divide the {span} tokens of a span of chunked "
+            "local attention: set chunk_tokens in "
             f"kv_connector_extra_config, or --block-size, to a divisor of {span}"
         )
     groups = [one for table, group in kept for one in _groups(kv_cache_config, table, group, chunk)]
@@ -161,7 +164,8 @@ def check_sizes(groups, shards):
         raise Unsupported("a pipeline stage without a layer that keeps KV is not served yet")
     if shards.count > MOST_SHARDS:
         raise Unsupported(
-            f"{shards.count} ranks hold parts of the KV (pipeline times tensor parallel), and Larder serves {MOST_SHARDS} at most"
+            f"{shards.count} ranks hold parts of the KV (pipeline times tensor parallel), and "
+            f"Larder serves {MOST_SHARDS} at most"
         )
     for group in groups:
         if group.state and (
@@ -169,13 +173,15 @@ def check_sizes(groups, shards):
             or group.page_bytes * len(group.layers) > MOST_PART_BYTES
         ):
             raise Unsupported(
-                f"a recurrent state has {_mib(group.page_bytes)} MiB in each of {len(group.layers)} layers, and Larder serves "
-                f"{_mib(MOST_PAGE_BYTES)} MiB in a layer and {_mib(MOST_PART_BYTES)} MiB on one rank at most: set a larger --tensor-parallel-size"
+                f"a recurrent state has {_mib(group.page_bytes)} MiB in each of "
+                f"{len(group.layers)} layers, and Larder serves "
+                f"{_mib(MOST_PAGE_BYTES)} MiB in a layer and {_mib(MOST_PART_BYTES)} MiB on one "
+                "rank at most: set a larger --tensor-parallel-size"
             )
         if group.page_bytes > MOST_PAGE_BYTES:
             raise Unsupported(
-                f"a block of one layer has {_mib(group.page_bytes)} MiB, and Larder serves {_mib(MOST_PAGE_BYTES)} MiB at most: set a smaller "
-                "--block-size"
+                f"a block of one layer has {_mib(group.page_bytes)} MiB, and Larder serves "
+                f"{_mib(MOST_PAGE_BYTES)} MiB at most: set a smaller --block-size"
             )
         _check_part(group, math.lcm(*(one.block_size for one in groups)))
 
@@ -193,7 +199,8 @@ def _check_part(group, least):
         else "set a smaller --block-size"
     )
     raise Unsupported(
-        f"a chunk of {tokens} tokens has {_mib(block * group.blocks)} MiB on one rank, and Larder serves {_mib(MOST_PART_BYTES)} MiB at most: {remedy}"
+        f"a chunk of {tokens} tokens has {_mib(block * group.blocks)} MiB on one rank, and Larder "
+        f"serves {_mib(MOST_PART_BYTES)} MiB at most: {remedy}"
     )
 
 
@@ -227,7 +234,8 @@ def _check_spec(spec):
         _check_states(spec)
     if getattr(spec, "non_causal", False):
         raise Unsupported(
-            "layers attend in both directions (non_causal): the KV of a prefix depends on the tokens behind it"
+            "layers attend in both directions (non_causal): "
+            "the KV of a prefix depends on the tokens behind it"
         )
 
 
@@ -245,7 +253,8 @@ def _groups(kv_cache_config, table, group, chunk_tokens):
     tensors = unlike_tensors(kv_cache_config, group)
     if not tensors and len(inner_specs(group.kv_cache_spec)) > 1:
         raise Unsupported(
-            "this vLLM does not tell the pages of a KV group with layers of several kinds (layers of kv_cache_tensors are missing)"
+            "this vLLM does not tell the pages of a KV group with layers of several kinds (layers "
+            "of kv_cache_tensors are missing)"
         )
     if not tensors:
         return [Group(table, spec, tuple(group.layer_names), _content_bytes(spec), *shape)]
@@ -264,7 +273,8 @@ def _own_spec(group, tensor):
     found = list(dict.fromkeys(known[name] for name in tensor.layers))
     if len(found) > 1 or not fits(found[0], page_of(tensor)):
         raise Unsupported(
-            f"vLLM has pages of {page_of(tensor)} bytes for the layer {tensor.layers[0]}, and its specification has other pages"
+            f"vLLM has pages of {page_of(tensor)} bytes for the layer {tensor.layers[0]}, and its "
+            "specification has other pages"
         )
     return found[0]
 
@@ -272,7 +282,8 @@ def _own_spec(group, tensor):
 def _check_states(spec):
     if spec.mamba_cache_mode != "align":
         raise Unsupported(
-            "vLLM keeps recurrent states at the ends of blocks with prefix caching alone (mamba_cache_mode align)"
+            "vLLM keeps recurrent states at the ends of blocks with prefix caching alone "
+            "(mamba_cache_mode align)"
         )
     if spec.num_speculative_blocks:
         raise Unsupported("recurrent states with speculative decoding are not served yet")

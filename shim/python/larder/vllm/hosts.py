@@ -1,5 +1,5 @@
-"""Which larderd a process uses, as other processes of its engine can compare: engines share larderd's
-memory on one machine alone. Containers of one machine are one host."""
+"""Which larderd a process uses, as other processes of its engine can compare: engines share
+larderd's memory on one machine alone. Containers of one machine are one host."""
 
 import os
 
@@ -17,7 +17,10 @@ def larderd_of(setup):
     """The same text in all processes of this container that use one larderd, and in no others: the
     running kernel, the mount namespace, the path of the socket. larderd need not run yet. A larderd
     that containers share has several."""
-    return f"{_kernels('/proc/sys/kernel/random/boot_id', _read)} {_kernels('/proc/self/ns/mnt', os.readlink)} {os.path.abspath(socket_of(setup))}"
+    return (
+        f"{_kernels('/proc/sys/kernel/random/boot_id', _read)} "
+        f"{_kernels('/proc/self/ns/mnt', os.readlink)} {os.path.abspath(socket_of(setup))}"
+    )
 
 
 def _read(path):
@@ -34,11 +37,12 @@ def _kernels(path, read):
 
 
 def are_spread(parallel_config):
-    """Whether ranks of the engine may use another larderd than its scheduler. With Ray nobody tells before
-    the engine runs. Unsupported: the scheduler could not ask them."""
+    """Whether ranks of the engine may use another larderd than its scheduler. With Ray nobody tells
+    before the engine runs. Unsupported: the scheduler could not ask them."""
     launcher = getattr(parallel_config, "distributed_executor_backend", None)
     if launcher == "external_launcher" and getattr(parallel_config, "world_size", 1) > 1:
         raise Unsupported(
-            "ranks that an external_launcher starts have a scheduler each, which hears of its own worker alone: they are not served"
+            "ranks that an external_launcher starts have a scheduler each, which hears of its own "
+            "worker alone: they are not served"
         )
     return getattr(parallel_config, "nnodes_within_dp", 1) > 1

@@ -182,7 +182,8 @@ def _none_hash(cache_config, options):
     name = cache_config.prefix_caching_hash_algo
     if name in _WEAK_HASHES and not options.get("allow_weak_hash"):
         raise Unsupported(
-            f"prefix caching hashes by {name}, which is not cryptographic; set allow_weak_hash to accept that"
+            f"prefix caching hashes by {name}, which is not cryptographic; "
+            "set allow_weak_hash to accept that"
         )
     seed = os.environ.get("PYTHONHASHSEED")
     if seed is None and name in _WEAK_HASHES:

@@ -96,7 +96,8 @@ def watch():
         original = WorkerLoRAManager._load_adapter
     except (ImportError, AttributeError):
         raise Unsupported(
-            "this vLLM does not tell which adapter it loads (WorkerLoRAManager._load_adapter is missing)"
+            "this vLLM does not tell which adapter it loads (WorkerLoRAManager._load_adapter is "
+            "missing)"
         ) from None
     if not hasattr(original, "larder_original"):
         WorkerLoRAManager._load_adapter = _noted(original)

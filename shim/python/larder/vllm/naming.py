@@ -79,8 +79,10 @@ class Naming:
         elif now >= self._warn_at:
             self._warn_at = math.inf  # once
             logger.warning(
-                "Larder: the workers have not all reported their layers within %d s of requests: this engine runs without the cache until they do. "
-                "A connector beside Larder, or a vLLM that drops build_connector_worker_meta, can be the cause",
+                "Larder: the workers have not all reported their layers within %d s of requests: "
+                "this engine runs without the cache until they do. "
+                "A connector beside Larder, or a vLLM that drops build_connector_worker_meta, "
+                "can be the cause",
                 REPORT_WAIT_S,
             )
 
@@ -96,7 +98,10 @@ class Naming:
                 self._attention,
             )
         if len(self._told) > 1:
-            self._objection = f"the workers of this engine differ in the attention of their layers: {', '.join(sorted(map(str, self._told)))}"
+            self._objection = (
+                "the workers of this engine differ in the attention of their layers: "
+                f"{', '.join(sorted(map(str, self._told)))}"
+            )
         self._attention, self._text = next(iter(told)), None
         return True
 
@@ -108,7 +113,8 @@ def _checked(text):
     size = len(text.encode())
     if size > MOST_FINGERPRINT_BYTES:
         raise Unsupported(
-            f"the engine's fingerprint has {size} bytes, and larderd takes {MOST_FINGERPRINT_BYTES} at most: please report the longest values of "
+            f"the engine's fingerprint has {size} bytes, and larderd takes "
+            f"{MOST_FINGERPRINT_BYTES} at most: please report the longest values of "
             "the model's config.json"
         )
     return text

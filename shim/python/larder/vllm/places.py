@@ -1,7 +1,7 @@
-"""The places of an engine's ranks: each worker tells the scheduler's half how many layers of each KV
-group its pipeline stage has, and which larderd it uses. From that follow the parts of a chunk (one
-shard's pieces of one group) that each larderd keeps, and their bytes. Without a pipeline all ranks
-have the layers of all groups; on one machine all use one larderd.
+"""The places of an engine's ranks: each worker tells the scheduler's half how many layers of each
+KV group its pipeline stage has, and which larderd it uses. From that follow the parts of a chunk
+(one shard's pieces of one group) that each larderd keeps, and their bytes. Without a pipeline all
+ranks have the layers of all groups; on one machine all use one larderd.
 
 All clients of an engine tell their larderd its parts, before they open a namespace."""
 
@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from larder.vllm.groups import Unsupported
 
 
-OTHER_LARDERD = "its workers use another larderd than its scheduler, which is served with --nnodes alone: with Ray, all ranks must run beside the scheduler"
+OTHER_LARDERD = (
+    "its workers use another larderd than its scheduler, which is served with --nnodes alone: "
+    "with Ray, all ranks must run beside the scheduler"
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ def parts_kept(setup, places, larderd):
 
 
 def writer_of(places, mine):
-    """(number, count) among the workers of the shard with one larderd, which take turns to store."""
+    """(number, count) among the workers of the shard with one larderd,
+    which take turns to store."""
     peers = sorted(
         place.replica
         for place in places
@@ -68,7 +72,8 @@ class Places:
         for place in places:
             if self._told.setdefault((place.shard, place.replica), place) != place:
                 raise Unsupported(
-                    f"the workers of this engine differ in the KV layers, or in the larderd, of shard {place.shard}"
+                    "the workers of this engine differ in the KV layers, or in the larderd, "
+                    f"of shard {place.shard}"
                 )
 
     def all(self):
@@ -83,8 +88,8 @@ class Places:
         return tuple(self._told[key] for key in sorted(self._told))
 
     def tell_larderd(self, client):
-        """Tells the scheduler's larderd its parts, once. Call before a namespace is opened. Whether it
-        did."""
+        """Tells the scheduler's larderd its parts, once. Call before a namespace is opened. Whether
+        it did."""
         places = self.all()
         if not places or self._larderd_told:
             return False
@@ -103,7 +108,8 @@ class Places:
             place.shard == 0 and place.larderd == self._larderd for place in self._told.values()
         ):
             raise Unsupported(
-                "the first rank of this engine uses another larderd than its scheduler: give both the same socket on one machine"
+                "the first rank of this engine uses another larderd than its scheduler: give both "
+                "the same socket on one machine"
             )
 
     def bytes_of(self, groups):

@@ -23,15 +23,18 @@ def check(vllm_config):
     supported = getattr(model, "is_prefix_caching_supported", None)
     if supported is None:
         raise Unsupported(
-            "this vLLM does not tell whether a prefix can be reused (is_prefix_caching_supported is missing)"
+            "this vLLM does not tell whether a prefix can be reused (is_prefix_caching_supported "
+            "is missing)"
         )
     if not supported:
         raise Unsupported(
-            f"vLLM does not reuse prefixes of {_kind(model)}: a hit would give a wrong answer or end the engine"
+            f"vLLM does not reuse prefixes of {_kind(model)}: "
+            "a hit would give a wrong answer or end the engine"
         )
     if not vllm_config.cache_config.enable_prefix_caching and not _switched_off_by_hand(model):
         raise Unsupported(
-            f"vLLM has switched prefix caching off, and Larder cannot tell whether the reason is harmless for {_kind(model)}"
+            "vLLM has switched prefix caching off, and Larder cannot tell whether the reason is "
+            f"harmless for {_kind(model)}"
         )
 
 
@@ -66,7 +69,13 @@ def _model_may_switch_off(model):
 
 def _kind(model):
     pooler = getattr(model, "pooler_config", None)
-    kind = f"a {getattr(model, 'runner_type', 'generate')} model of attention type {getattr(model, 'attn_type', 'unknown')}"
+    kind = (
+        f"a {getattr(model, 'runner_type', 'generate')} model of attention type "
+        f"{getattr(model, 'attn_type', 'unknown')}"
+    )
     if pooler is None:
         return kind
-    return f"{kind}, pooled by {getattr(pooler, 'seq_pooling_type', None) or getattr(pooler, 'tok_pooling_type', None)}"
+    return (
+        f"{kind}, pooled by "
+        f"{getattr(pooler, 'seq_pooling_type', None) or getattr(pooler, 'tok_pooling_type', None)}"
+    )

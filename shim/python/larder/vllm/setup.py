@@ -89,7 +89,8 @@ def setup_of(vllm_config, kv_cache_config):
     unknown = set(options) - set(_OPTIONS)
     if unknown:
         raise Unsupported(
-            f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: {', '.join(_OPTIONS)}"
+            f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: "
+            f"{', '.join(_OPTIONS)}"
         )
     socket = _socket(options)
     drafts = None
@@ -107,14 +108,16 @@ def setup_of(vllm_config, kv_cache_config):
     rebuilds = any(map(is_rebuilt, kv_cache_config.kv_cache_groups))
     if drafts and rebuilds:
         raise Unsupported(
-            f"speculative decoding by {drafts.method} with KV that vLLM computes anew behind a hit is not served yet"
+            f"speculative decoding by {drafts.method} with KV that vLLM computes anew behind a hit "
+            "is not served yet"
         )
     if (
         any(group.state for group in groups)
         and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0
     ):
         raise Unsupported(
-            "recurrent states with a prefix_cache_retention_interval are not served yet; leave the interval at 0"
+            "recurrent states with a prefix_cache_retention_interval are not served yet; "
+            "leave the interval at 0"
         )
     v2_runner = bool(getattr(vllm_config, "use_v2_model_runner", False))
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(
@@ -122,13 +125,15 @@ def setup_of(vllm_config, kv_cache_config):
     )
     if chunk_tokens % hash_block:
         raise Unsupported(
-            f"chunk_tokens {chunk_tokens} is no multiple of vLLM's hash block of {hash_block} tokens"
+            f"chunk_tokens {chunk_tokens} is no multiple of vLLM's hash block of {hash_block} "
+            "tokens"
         )
     transfer = vllm_config.kv_transfer_config
     fails_by_page = _fails_by_page()
     if fails_by_page and len(kv_cache_config.kv_cache_groups) > 1:
         raise Unsupported(
-            "this vLLM cannot be told of failed loads of several KV groups (get_transfer_results is missing)"
+            "this vLLM cannot be told of failed loads of several KV groups (get_transfer_results "
+            "is missing)"
         )
     return Setup(
         chunk_tokens=chunk_tokens,
@@ -180,11 +185,13 @@ def _check_engine(vllm_config):
 
     if not hasattr(base, "KVConnectorWorkerMetadata"):
         raise Unsupported(
-            "this vLLM does not carry the reports of workers (build_connector_worker_meta is missing)"
+            "this vLLM does not carry the reports of workers (build_connector_worker_meta is "
+            "missing)"
         )
     if "preempted_req_ids" not in SchedulerOutput.__dataclass_fields__:
         raise Unsupported(
-            "this vLLM does not tell which requests it preempts, whose blocks stores may still read (preempted_req_ids is missing)"
+            "this vLLM does not tell which requests it preempts, whose blocks stores may still "
+            "read (preempted_req_ids is missing)"
         )
     if not current_platform.is_cpu() and not current_platform.is_cuda():
         raise Unsupported(
@@ -195,7 +202,8 @@ def _check_engine(vllm_config):
     reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise Unsupported(
-            "KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served"
+            "KV scales calculated at run time (calculate_kv_scales) differ from start to start and "
+            "are not served"
         )
 
 
@@ -213,8 +221,10 @@ def check_scales(vllm_config, kv_cache_config):
     warms_up = getattr(getattr(vllm_config, "kernel_config", None), "enable_jit_warmup", False)
     if not getattr(vllm_config, "use_v2_model_runner", False) or not warms_up:
         raise Unsupported(
-            f"KV scales of {vllm_config.cache_config.cache_dtype} are set to 1 at the first forward pass, after loads: only vLLM's second"
-            " model runner with its warm-up is served (VLLM_USE_V2_MODEL_RUNNER=1, no --enforce-eager)"
+            f"KV scales of {vllm_config.cache_config.cache_dtype} are set to 1 at the first "
+            "forward pass, after loads: only vLLM's second"
+            " model runner with its warm-up is served (VLLM_USE_V2_MODEL_RUNNER=1, "
+            "no --enforce-eager)"
         )
 
 
@@ -237,7 +247,8 @@ def _check_pages(vllm_config, kv_cache_config):
     served = _LAYOUTS + _LAYOUTS_OF_ONE_HEAD if heads == {1} else _LAYOUTS
     if name is not None and name not in served:
         raise Unsupported(
-            f"the KV layout {name} takes a block apart; set VLLM_KV_CACHE_LAYOUT to one of {', '.join(_LAYOUTS)}"
+            f"the KV layout {name} takes a block apart; "
+            f"set VLLM_KV_CACHE_LAYOUT to one of {', '.join(_LAYOUTS)}"
         )
     sleep_mode.check(vllm_config.model_config)
 
@@ -253,7 +264,8 @@ def _count(options, name):
     value = options.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Unsupported(
-            f"{name} in kv_connector_extra_config must be a whole number of at least 0, not {value!r}"
+            f"{name} in kv_connector_extra_config must be a whole number of at least 0, "
+            f"not {value!r}"
         )
     return value
 
@@ -273,7 +285,8 @@ def _socket(options):
     if len(os.fsencode(path)) > MOST_SOCKET_BYTES or "\0" in path:
         place = "socket in kv_connector_extra_config" if socket else "LARDER_SOCKET"
         raise Unsupported(
-            f"{place} is no path of a Unix socket, which has {MOST_SOCKET_BYTES} bytes at most: {path!r}"
+            f"{place} is no path of a Unix socket, which has {MOST_SOCKET_BYTES} bytes at most: "
+            f"{path!r}"
         )
     return socket
 

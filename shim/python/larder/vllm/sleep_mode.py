@@ -35,17 +35,20 @@ def check(model_config):
         return
     if not _TOLD and _factory() is None:
         raise Unsupported(
-            "sleep mode (enable_sleep_mode, enable_cumem_allocator) is not served by this vLLM (SleepModeBackendFactory is missing)"
+            "sleep mode (enable_sleep_mode, enable_cumem_allocator) is not served by this vLLM "
+            "(SleepModeBackendFactory is missing)"
         )
     backend = model_config.sleep_mode_backend
     if backend not in (_OF_VLLM, _NAME):
         raise Unsupported(
-            f"sleep mode by the backend {backend} takes KV pages away while they may be copied; leave sleep_mode_backend at {_OF_VLLM}"
+            f"sleep mode by the backend {backend} takes KV pages away while they may be copied; "
+            f"leave sleep_mode_backend at {_OF_VLLM}"
         )
     # vLLM captures into its pool only where the name is cumem
     if not _TOLD and getattr(model_config, "sleep_mode_offload_cudagraph", False):
         raise Unsupported(
-            f"sleep_mode_offload_cudagraph needs the sleep backend {_OF_VLLM} itself, and is not served yet"
+            f"sleep_mode_offload_cudagraph needs the sleep backend {_OF_VLLM} itself, "
+            "and is not served yet"
         )
 
 

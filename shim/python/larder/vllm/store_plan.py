@@ -59,8 +59,8 @@ class StorePlan:
         self._items = items
         self._origins = origins
         self._note = note
-        # False: ranks have larderds that this client does not see. Each chunk is given to the workers, again for a late answer, and
-        # each worker asks its own index.
+        # False: ranks have larderds that this client does not see. Each chunk is given to the
+        # workers, again for a late answer, and each worker asks its own index.
         self.index_tells = True
         self._tables = BlockTables()
 

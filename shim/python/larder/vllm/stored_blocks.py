@@ -11,8 +11,8 @@ from larder.vllm.deferred_frees import DeferredFrees
 from larder.vllm.window_blocks import WindowBlocks
 
 _CANNOT_HOLD = (
-    "Larder stores nothing: this vLLM zeroes blocks before the report of preemptions, and does not give"
-    " its block pool (bind_gpu_block_pool)"
+    "Larder stores nothing: this vLLM zeroes blocks before the report of preemptions, "
+    "and does not give its block pool (bind_gpu_block_pool)"
 )
 
 

@@ -207,7 +207,8 @@ class TierProbes:
         if probe.plan.patience_s:
             self._worth.awaited(probe.whole)
         late.info(
-            "Looked: %d of %d chunks are there, %d of them in the backend%s, for request %s in %.1f ms%s",
+            "Looked: %d of %d chunks are there, %d of them in the backend%s, "
+            "for request %s in %.1f ms%s",
             answer.chunks,
             probe.chunks,
             answer.shared,

@@ -94,7 +94,8 @@ def _engine_core():
         EngineCore.collective_rpc, EngineCore.reset_prefix_cache
     except (ImportError, AttributeError):
         raise Unsupported(
-            "this vLLM does not tell when weights change in place (EngineCore.collective_rpc is missing)"
+            "this vLLM does not tell when weights change in place (EngineCore.collective_rpc is "
+            "missing)"
         ) from None
     return EngineCore
 
@@ -171,6 +172,7 @@ def _tell_halves(name, told):
 
 def tell(name):
     logger.warning(
-        "Larder: the call %s may change the weights: this engine uses a private namespace until it is restarted",
+        "Larder: the call %s may change the weights: "
+        "this engine uses a private namespace until it is restarted",
         name,
     )

@@ -16,10 +16,17 @@ _REFUSED = {
     native.INVALID_ARGUMENT: _RELEASES,
     native.OUT_OF_RANGE: _RELEASES,
     native.UNSUPPORTED: "this larderd, or this machine, does not serve that",
-    native.RESOURCE_EXHAUSTED: "too much work at one time, or the system gives this process no further thread, memory or file (see ulimit -a)",
-    native.UNAVAILABLE: "no larderd serves this engine now; the engine looks for larderd all the time",
+    native.RESOURCE_EXHAUSTED: (
+        "too much work at one time, or the system gives this process no further thread, "
+        "memory or file (see ulimit -a)"
+    ),
+    native.UNAVAILABLE: (
+        "no larderd serves this engine now; the engine looks for larderd all the time"
+    ),
     native.DEADLINE_EXCEEDED: "larderd did not answer in time",
-    native.FAILED_PRECONDITION: "this process was forked from the engine, or a CUDA error has ended its copies",
+    native.FAILED_PRECONDITION: (
+        "this process was forked from the engine, or a CUDA error has ended its copies"
+    ),
     native.PERMISSION_DENIED: "the system forbids this process the operation",
 }
 

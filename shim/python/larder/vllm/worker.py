@@ -141,7 +141,8 @@ class LarderConnectorWorker(FailSafe):
         self._under_way.overtake()
         if running := await_copies(self.client, time.monotonic() + SLEEP_WAIT_S):
             raise RuntimeError(
-                f"{running} copies of Larder from and to KV pages have not ended in {SLEEP_WAIT_S} s: this engine cannot fall asleep now"
+                f"{running} copies of Larder from and to KV pages have not ended in {SLEEP_WAIT_S} "
+                "s: this engine cannot fall asleep now"
             )
         self._away = True
         try:
@@ -149,7 +150,8 @@ class LarderConnectorWorker(FailSafe):
         except LarderError as error:
             if error.status == DEADLINE_EXCEEDED:
                 logger.warning(
-                    "Larder: this engine falls asleep, and larderd may keep its KV memory for a while"
+                    "Larder: this engine falls asleep, "
+                    "and larderd may keep its KV memory for a while"
                 )
 
     def pages_are_back(self):
@@ -224,7 +226,8 @@ class LarderConnectorWorker(FailSafe):
                     "Larder: nothing is copied in this step: %s", words.of_error(error)
                 )
             self.turn_off(
-                "copies from and to the GPU have ended: a CUDA error has stopped the copies until the engine restarts"
+                "copies from and to the GPU have ended: a CUDA error has stopped the copies until "
+                "the engine restarts"
             )
 
     @guarded(lambda: None)
@@ -384,7 +387,8 @@ class LarderConnectorWorker(FailSafe):
         self._passed = True
         if not all(self._loaded.computed(*adapter) for adapter in self._adapters):
             logger.warning(
-                "Larder: nothing of a step is stored: vLLM holds other files of an adapter than those that were read"
+                "Larder: nothing of a step is stored: vLLM holds other files of an adapter than "
+                "those that were read"
             )
             self._abandon()
 
