@@ -13,6 +13,10 @@ TAG = re.compile(rf"(?://|#) mutation: ({ID}(?:, {ID})*)$")
 OTHER_COMMENT = re.compile(r"(?:^|\s)(?://|#)\s")
 LIKE_TAG = re.compile(r"mutations?\s*:", re.IGNORECASE)
 QUALIFIER = re.compile(r"(?:\w|\.|:|->)$")  # before the text of a row
+TOKEN = re.compile(r""""(?:\\.|[^"\\])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\])*'|\w+|\S""")
+COMMENT = r"(?://|#)\ [^\n]*"
+SPACE = rf"(?:\s|{COMMENT}\n)"  # a tag may stand inside a statement of several lines
+LINES = 20  # that a statement has at most
 FIELDS = {"protects": str, "text": str, "instead": str, "delete": bool, "tests": list}
 
 
@@ -39,19 +43,66 @@ class Mutation:
         return " ".join([self.id, self.protects, *self.tests, *files])
 
 
-class Site:
-    """A tagged line: `code` is the line without the comment of the tag."""
+def pattern(text):
+    """The text as an expression that no formatter changes: between two words stands some white
+    space, elsewhere any or none. A long string may be broken behind a blank, and a comma may stand
+    before a closing bracket."""
+    found, last = [], ""
+    for token in TOKEN.findall(text):
+        if last[-1:].isidentifier() or last[-1:].isdigit():
+            found.append(SPACE + ("+" if re.match(r"\w", token) else "*"))
+        elif last:
+            found.append(SPACE + "*")
+        if token in ")]}":
+            found.append(f"(?:,{SPACE}*)?")
+        found.append(re.escape(token))
+        if token.startswith('"'):
+            found[-1] = found[-1].replace(r"\ ", r'\ (?:"\s*")?')
+        last = token
+    return re.compile("".join(found))
 
-    def __init__(self, path, number, code):
-        self.path, self.number, self.code = path, number, code
+
+def depth(line):
+    """Brackets that the line opens and does not close; below 0: that earlier lines opened."""
+    tokens = TOKEN.findall(re.sub(rf"(?:^|\s){COMMENT}", "", line))
+    return sum((token in "([{") - (token in ")]}") for token in tokens)
+
+
+class Site:
+    """A tagged line of a file, and the lines before it where its brackets were opened."""
+
+    def __init__(self, path, lines, number, code):
+        """code: the line without the comment of the tag."""
+        self.path, self.number = path, number
+        self._lines = lines
+        self._text = "".join(lines)
+        self._end = self._offset(number - 1) + len(code)
+        first, opened = number - 1, depth(code)
+        while opened < 0 and first > max(0, number - LINES):
+            first -= 1
+            opened += depth(lines[first])
+        self._start = self._offset(first)
+
+    def _offset(self, index):
+        return len("".join(self._lines[: max(0, index)]))
+
+    def places(self, mutation):
+        """(start, end) in the file of each place of the text that touches the tagged lines."""
+        expression, found = pattern(mutation.text), []
+        at, end = self._offset(self.number - LINES), self._offset(self.number + LINES)
+        while match := expression.search(self._text, at, end):
+            if match.start() < self._end and match.end() > self._start:
+                found.append(match.span())
+            at = match.start() + 1
+        return found
+
+    def before(self, place):
+        return self._text[: place[0]]
 
     def replaced(self, mutation):
         """The whole file with the mutation."""
-        lines = self.path.read_text().splitlines(keepends=True)
-        line = lines[self.number - 1]
-        code = self.code.replace(mutation.text, mutation.instead)
-        lines[self.number - 1] = code + line[len(self.code) :]
-        return "".join(lines)
+        ((start, end),) = self.places(mutation)
+        return self._text[:start] + mutation.instead + self._text[end:]
 
 
 class Tests:
@@ -110,7 +161,8 @@ class Tree:
                     yield path
 
     def _read_tags(self, path):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        lines = path.read_text().splitlines(keepends=True)
+        for number, line in enumerate(map(str.rstrip, lines), 1):
             if not LIKE_TAG.search(line):
                 continue
             place = f"{self._name(path)}:{number}"
@@ -122,7 +174,7 @@ class Tree:
             if OTHER_COMMENT.search(code):
                 self.malformed.append(f"{place}: another comment stands before the tag")
             for id_ in tag[1].split(", "):
-                self.sites.setdefault(id_, []).append(Site(path, number, code))
+                self.sites.setdefault(id_, []).append(Site(path, lines, number, code))
 
     def _name(self, path):
         return path.relative_to(self.root)
@@ -147,14 +199,13 @@ class Tree:
         if not sites:
             yield f"{mutation.id}: no line has the tag"
         for site in sites[:1]:
-            count = site.code.count(mutation.text)
-            if count != 1:
-                place = self._place(site)
-                yield f"{mutation.id}: {place} has the text {count} times: {mutation.text}"
-            elif QUALIFIER.search(site.code[: site.code.index(mutation.text)]):
+            places, at = site.places(mutation), self._place(site)
+            if len(places) != 1:
+                yield f"{mutation.id}: {at} has the text {len(places)} times: {mutation.text}"
+            elif QUALIFIER.search(site.before(places[0])):
                 yield (
-                    f"{mutation.id}: {self._place(site)} has a longer name before the text, so "
-                    f"that the mutated code does not build: {mutation.text}"
+                    f"{mutation.id}: {at} has a longer name before the text, so that the mutated "
+                    f"code does not build: {mutation.text}"
                 )
         if mutation.text == mutation.instead:
             yield f"{mutation.id}: the replacement is the text itself"

@@ -4,7 +4,8 @@ mutations.toml lists the rules. The line that keeps a rule ends in a comment wit
 ID`.
 
 --check compares tags and table and builds no program. Each ID stands once in the code and once in
-the table. The text to replace stands once on the tagged line, and the named tests exist.
+the table. The text to replace stands once in the tagged statement, however a formatter has broken
+the statement, and the named tests exist.
 
 Otherwise each chosen mutation is run (WORDS: parts of an ID, a sentence, a file or a test; without
 WORDS all): build, the tests pass; replace the text, build, the tests fail; put the file back. The

@@ -109,16 +109,53 @@ TABLE_DRIFTS = {
 }
 
 
-def problems(world, root):
+LAYOUTS = {  # the text of a row, the statement as a formatter lays it out, and the mutated one
+    "a condition": ("if (one < two) return;", "if (one < two)\n  return;  // TAG", "new  // TAG"),
+    "a call": ("stop(one, now());", "stop(one,\n     now());  // TAG", "new  // TAG"),
+    "an expression": ("a && b.c()", "x = a &&\n    b\n        .c();  // TAG", "x = new;  // TAG"),
+    "a long string": ('f("one two");', 'f(\n    "one "\n    "two");  // TAG', "new  // TAG"),
+    "a tag inside": ("return a || b;", "return a ||  // TAG\n       b;", "new"),
+    "a tag behind": ("call(one", "call(one,\n     two);  // TAG", "new,\n     two);  // TAG"),
+    "a last comma": ("f(a, b)", "x = f(\n    a,\n    b,\n)  # TAG", "x = new  # TAG"),
+    "brackets around all": ("a or b", "x = (\n    a or b\n)  # TAG", "x = (\n    new\n)  # TAG"),
+}
+
+
+def tree_of(world, root):
     sys.path.insert(0, str(root / "tests" / "mutation"))
     try:
         from mutation_table import Tree
     finally:
         sys.path.pop(0)
+    return Tree(world.folder)
+
+
+def problems(world, root):
     try:
-        return "\n".join(Tree(world.folder).problems())
+        return "\n".join(tree_of(world, root).problems())
     except ValueError as error:
         return str(error)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_layout_of_a_statement_does_not_count(world, root, layout):
+    text, code, mutated = (one.replace("TAG", "mutation: one-rule") for one in LAYOUTS[layout])
+    world.source.write_text(f"before();\n{code}\nafter();\n")
+    world.table.write_text(ROW.replace("return 1;", text).replace("return 2;", "new"))
+    tree = tree_of(world, root)
+    assert tree.problems() == []
+    (site,) = tree.sites["one-rule"]
+    assert site.replaced(tree.mutations["one-rule"]) == f"before();\n{mutated}\nafter();\n"
+
+
+def test_a_text_on_the_line_before_the_statement_is_not_of_the_rule(world, root):
+    world.source.write_text("return 1;\nother(\n    5);  // mutation: one-rule\n")
+    assert "has the text 0 times" in problems(world, root)
+
+
+def test_words_keep_the_space_between_them(world, root):
+    world.source.write_text(code(text="return1;"))
+    assert "has the text 0 times" in problems(world, root)
 
 
 @pytest.mark.parametrize("drift", CODE_DRIFTS)
