@@ -4,10 +4,12 @@ FROM debian:12 AS build
 WORKDIR /src
 COPY .ci/packages.build /tmp/
 RUN apt-get update && \
-    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(sed '/^#/d' /tmp/packages.build)
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+      $(sed '/^#/d' /tmp/packages.build)
 COPY . .
 RUN (.ci/deps.sh cuda || echo "going on without CUDA kernels") && \
-    cmake --preset release -DLARDER_BUILD_TESTS=OFF && cmake --build --preset release && .ci/image/rootfs.sh build/release /rootfs
+    cmake --preset release -DLARDER_BUILD_TESTS=OFF && cmake --build --preset release && \
+      .ci/image/rootfs.sh build/release /rootfs
 
 FROM scratch
 COPY --from=build /rootfs/ /

@@ -35,7 +35,8 @@ readonly need_disk_gb=12 need_memory_gb=8
 missing_packages() {
   local wanted have
   wanted=$(sed '/^#/d' "$1")
-  have=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $wanted 2>/dev/null | sed -n 's/ installed$//p' || true)
+  have=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $wanted 2>/dev/null |
+    sed -n 's/ installed$//p' || true)
   comm -23 <(sort <<<"$wanted") <(sort -u <<<"$have")
 }
 
@@ -43,21 +44,25 @@ install_packages() {
   local missing as_root=
   missing=$(missing_packages "$1" | tr '\n' ' ')
   [ -n "$missing" ] || return 0
-  command -v apt-get >/dev/null || fail "this is no Debian or Ubuntu; what is needed, by the names of Debian 12: $missing"
+  command -v apt-get >/dev/null ||
+    fail "this is no Debian or Ubuntu; what is needed, by the names of Debian 12: $missing"
   if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || fail "missing Debian packages: $missing- install them as root (sudo is not here)"
+    command -v sudo >/dev/null ||
+      fail "missing Debian packages: $missing- install them as root (sudo is not here)"
     as_root=sudo
     sudo -v || fail "missing Debian packages: $missing- sudo refused"
   fi
   stage "Debian package lists" $as_root apt-get update
-  stage "Debian packages: $missing" $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+  stage "Debian packages: $missing" $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y \
+    --no-install-recommends $missing
 }
 
 # The least of the machine's memory and this container's limit, in bytes.
 memory_bytes() {
   local total limit
   total=$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo) * 1024))
-  limit=$(cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null | head -1 || true)
+  limit=$(cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null |
+    head -1 || true)
   case $limit in '' | max) ;; *) if [ "$limit" -lt "$total" ]; then total=$limit; fi ;; esac
   echo "$total"
 }
@@ -74,7 +79,8 @@ check_disk() {
   local have
   have=$(df --output=avail -B1 "$cache" | tail -1)
   [ "$have" -ge $((need_disk_gb * 1000000000)) ] ||
-    fail "too little disk: vLLM's environment needs $need_disk_gb GB in $cache, $((have / 1000000000)) GB are free" \
+    fail "too little disk: vLLM's environment needs $need_disk_gb GB in $cache," \
+      "$((have / 1000000000)) GB are free" \
       "(another place: LARDER_CACHE=/some/folder)"
 }
 
@@ -93,15 +99,19 @@ make_python() {
   check_disk
   install_packages packages.build
   /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-    fail "/usr/bin/python3 is older than 3.11, and some packages of .ci/python.lock are not: Debian 12 and Ubuntu 24.04 have one"
+    fail "/usr/bin/python3 is older than 3.11, and some packages of .ci/python.lock are not:" \
+      "Debian 12 and Ubuntu 24.04 have one"
   local wheels=$cache/wheels
   rm -rf "$venv"
   stage "new Python environment in $venv" /usr/bin/python3 -m venv "$venv"
   stage "downloading $(grep -c == python.lock) Python packages (3 GB)" \
-    "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps --only-binary :all: -d "$wheels" -r python.lock
-  stage "installing them (7 GB)" "$venv/bin/pip" install --progress-bar off --no-deps --no-index --find-links "$wheels" -r python.lock
+    "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps --only-binary :all: \
+    -d "$wheels" -r python.lock
+  stage "installing them (7 GB)" "$venv/bin/pip" install --progress-bar off --no-deps --no-index \
+    --find-links "$wheels" -r python.lock
   name_vllm "$venv" python.lock
-  stage "first import of vLLM" "$venv/bin/python" -c 'import torch, vllm, pytest; import importlib.metadata as m; m.version("vllm")'
+  stage "first import of vLLM" "$venv/bin/python" \
+    -c 'import torch, vllm, pytest; import importlib.metadata as m; m.version("vllm")'
   touch "$venv/.complete"
   rm -rf "$wheels"
 }
@@ -118,7 +128,8 @@ name_vllm() {
 # FOLDER, VERSION: the version that importlib.metadata reads there.
 tell_version() {
   mkdir -p "$1/vllm-$2+cpu.dist-info"
-  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' "$2" >"$1/vllm-$2+cpu.dist-info/METADATA"
+  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' \
+    "$2" >"$1/vllm-$2+cpu.dist-info/METADATA"
 }
 
 # The compiled libraries of the GPU wheel stay out. The libraries of python.lock's vLLM are linked
@@ -131,14 +142,18 @@ make_vllm_next() {
   local version library
   version=$(sed -n 's/^vllm==//p' vllm-next.lock)
   rm -rf "$vllm_next" "$vllm_next.wheel"
-  stage "vLLM $version (340 MB)" "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps --only-binary :all: \
+  stage "vLLM $version (340 MB)" "$venv/bin/pip" download --progress-bar off --no-cache-dir \
+    --no-deps --only-binary :all: \
     --platform manylinux_2_28_x86_64 -d "$vllm_next.wheel" -r vllm-next.lock
   stage "unpacking it" "$venv/bin/python" -m zipfile -e "$vllm_next.wheel"/vllm-*.whl "$vllm_next"
   rm -rf "$vllm_next.wheel" "$vllm_next"/vllm-*.dist-info "$vllm_next/vllm/vllm-rs"
   find "$vllm_next" -name '*.so' -delete
-  for library in "$venv"/lib/python3*/site-packages/vllm/*.so; do ln -s "$library" "$vllm_next/vllm/"; done
+  for library in "$venv"/lib/python3*/site-packages/vllm/*.so; do
+    ln -s "$library" "$vllm_next/vllm/"
+  done
   tell_version "$vllm_next" "$version"
-  stage "first import of vLLM $version" env PYTHONPATH="$vllm_next" "$venv/bin/python" -c 'import sys, vllm; sys.exit(vllm.__version__ != sys.argv[1])' "$version"
+  stage "first import of vLLM $version" env PYTHONPATH="$vllm_next" "$venv/bin/python" \
+    -c 'import sys, vllm; sys.exit(vllm.__version__ != sys.argv[1])' "$version"
   touch "$vllm_next/.complete"
 }
 
@@ -150,7 +165,8 @@ make_wheel() {
   rm -rf "$wheel"
   stage "new Python environment in $wheel" /usr/bin/python3 -m venv "$wheel"
   stage "installing setuptools (1 MB)" \
-    "$wheel/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r wheel.lock
+    "$wheel/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: \
+    -r wheel.lock
   touch "$wheel/.complete"
 }
 
@@ -171,10 +187,13 @@ make_docs() {
   rm -rf "$docs"
   stage "new Python environment in $docs" /usr/bin/python3 -m venv "$docs"
   stage "installing MkDocs (40 MB)" \
-    "$docs/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r docs.lock
+    "$docs/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: \
+    -r docs.lock
   mkdir "$docs/scripts"
-  take_from_npm mermaid 11.17.2 6ad2f42c3fc26bbf9e45cbb6d11898972573ea52b33a5f4ff51952899f950ffd dist/mermaid.min.js mermaid.min.js
-  take_from_npm iframe-worker 1.0.4 e8c5d12d87829c503afba01d67772ea9f4aba5b7ae57a0c98e1917711030efbb shim/index.js iframe-worker.js
+  take_from_npm mermaid 11.17.2 6ad2f42c3fc26bbf9e45cbb6d11898972573ea52b33a5f4ff51952899f950ffd \
+    dist/mermaid.min.js mermaid.min.js
+  take_from_npm iframe-worker 1.0.4 \
+    e8c5d12d87829c503afba01d67772ea9f4aba5b7ae57a0c98e1917711030efbb shim/index.js iframe-worker.js
   touch "$docs/.complete"
 }
 
@@ -184,7 +203,8 @@ layer_python() {
   rm -rf "$1"
   stage "new Python environment in $1" /usr/bin/python3 -m venv "$1"
   echo "$venv"/lib/python3*/site-packages >"$(echo "$1"/lib/python3*/site-packages)/python-lock.pth"
-  stage "installing $3" "$1/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r "$2"
+  stage "installing $3" "$1/bin/pip" install --progress-bar off --no-cache-dir --no-deps \
+    --only-binary :all: -r "$2"
 }
 
 make_rivals() {
@@ -193,7 +213,8 @@ make_rivals() {
   lock_cache
   if [ -e "$rivals/.complete" ]; then return 0; fi
   layer_python "$rivals" rivals.lock "LMCache and what it needs (60 MB)"
-  stage "first import of LMCache" env LMCACHE_DISABLE_BANNER=1 "$rivals/bin/python" -c 'import vllm, lmcache'
+  stage "first import of LMCache" env LMCACHE_DISABLE_BANNER=1 "$rivals/bin/python" \
+    -c 'import vllm, lmcache'
   touch "$rivals/.complete"
 }
 
@@ -205,7 +226,8 @@ make_huggingface() {
   layer_python "$huggingface" kserve.lock "KServe's packages and their vLLM (600 MB)"
   name_vllm "$huggingface" kserve.lock
   ./kserve.sh huggingface "$huggingface/server"
-  stage "first import of KServe's server" env PYTHONPATH="$huggingface/server" "$huggingface/bin/python" -c 'import huggingfaceserver'
+  stage "first import of KServe's server" env PYTHONPATH="$huggingface/server" \
+    "$huggingface/bin/python" -c 'import huggingfaceserver'
   touch "$huggingface/.complete"
 }
 
@@ -218,15 +240,18 @@ make_cuda() {
   rm -rf "$cuda.new"
   stage "new Python environment in $cuda.new" /usr/bin/python3 -m venv "$cuda.new"
   stage "NVIDIA's compiler (90 MB)" \
-    "$cuda.new/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r cuda.lock
+    "$cuda.new/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: \
+    -r cuda.lock
   rm -rf "$cuda"
   mkdir -p "$cuda/lib"
   local packages
   packages=$(echo "$cuda.new"/lib/python3*/site-packages/nvidia)
-  mv "$packages"/cuda_nvrtc/lib/libnvrtc.so.* "$packages"/cuda_nvrtc/lib/libnvrtc-builtins.so.* "$cuda/lib"
+  mv "$packages"/cuda_nvrtc/lib/libnvrtc.so.* "$packages"/cuda_nvrtc/lib/libnvrtc-builtins.so.* \
+    "$cuda/lib"
   mv "$packages/cuda_runtime/include" "$cuda/include"
   rm -rf "$cuda.new"
-  stage "the compiler's first call" ../cuda/compile_kernels.py "$cuda"/lib/libnvrtc.so.* ../cuda/piece_kernels.cu .. compute_80 /dev/null
+  stage "the compiler's first call" ../cuda/compile_kernels.py "$cuda"/lib/libnvrtc.so.* \
+    ../cuda/piece_kernels.cu .. compute_80 /dev/null
   touch "$cuda/.complete"
 }
 
@@ -235,7 +260,8 @@ take_from_package() {
   local folder
   folder=$(mktemp -d)
   chmod 755 "$folder"
-  (cd "$folder" && apt-get download "$1" && dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards "$2")
+  (cd "$folder" && apt-get download "$1" && dpkg-deb --fsys-tarfile ./*.deb |
+    tar -x --wildcards "$2")
   mv "$folder"/$2 "$3.new"
   rm -rf "$folder"
   mv "$3.new" "$3"
@@ -249,7 +275,8 @@ make_prometheus() {
   folder=$(mktemp -d)
   chmod 755 "$folder"
   (cd "$folder" && stage "Prometheus (19 MB)" apt-get download prometheus)
-  dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -x -C "$folder" ./usr/bin/prometheus ./usr/bin/promtool
+  dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb |
+    tar -x -C "$folder" ./usr/bin/prometheus ./usr/bin/promtool
   mv "$folder/usr/bin/prometheus" "$servers/prometheus"
   "$folder/usr/bin/promtool" --version
   mv "$folder/usr/bin/promtool" "$servers/promtool"  # the last one: promtool stands for both
@@ -267,8 +294,10 @@ make_servers() {
   folder=$(mktemp -d)
   chmod 755 "$folder"
   mkdir -p "$folder/lists/partial" "$folder/root"
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm-backports main" >"$folder/list"
-  options="-o Dir::Etc::SourceList=$folder/list -o Dir::Etc::SourceParts=/nowhere -o Dir::State::Lists=$folder/lists"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+    "http://deb.debian.org/debian bookworm-backports main" >"$folder/list"
+  options="-o Dir::Etc::SourceList=$folder/list -o Dir::Etc::SourceParts=/nowhere"
+  options+=" -o Dir::State::Lists=$folder/lists"
   stage "package list of bookworm-backports" apt-get $options update
   (cd "$folder" && stage "Valkey" apt-get $options download valkey-tools)
   dpkg-deb -x "$folder"/valkey-tools_*.deb "$folder/root"
@@ -282,11 +311,14 @@ make_servers() {
 make_vm() {
   install_packages packages.vm
   mkdir -p "$vm"
-  [ -e "$vm/busybox" ] || stage "busybox" take_from_package busybox-static './bin/busybox' "$vm/busybox"
+  [ -e "$vm/busybox" ] ||
+    stage "busybox" take_from_package busybox-static './bin/busybox' "$vm/busybox"
   if [ -e "$vm/vmlinuz" ]; then return 0; fi
   local kernel
-  kernel=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9]\)/\1/p' | head -1)
-  [ -n "$kernel" ] || fail "apt knows no linux-image-cloud-amd64 (Debian 12 on x86-64 has it; or apt-get update)"
+  kernel=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null |
+    sed -n 's/.*Depends: \(linux-image-[0-9]\)/\1/p' | head -1)
+  [ -n "$kernel" ] || fail \
+    "apt knows no linux-image-cloud-amd64 (Debian 12 on x86-64 has it; or apt-get update)"
   stage "kernel $kernel (27 MB)" take_from_package "$kernel" './boot/vmlinuz-*' "$vm/vmlinuz"
 }
 
@@ -317,6 +349,9 @@ for what in "$@"; do
       ./kserve.sh
       make_huggingface
       ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, linters, bench, python, vllm-next, wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
+    *)
+      fail "deps.sh: unknown part '$what' (build, tools, linters, bench, python, vllm-next," \
+        "wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)"
+      ;;
   esac
 done

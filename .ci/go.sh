@@ -29,7 +29,8 @@ get_go() {
     mv "$unpacked" "$into/go"
     rm -rf "$into/go.zip"
   fi
-  export GOROOT=$into/go GOPATH=$into/path GOCACHE=$into/cache GOTOOLCHAIN=local GOFLAGS="-modcacherw -trimpath" CGO_ENABLED=0 GOBIN=
+  export GOROOT=$into/go GOPATH=$into/path GOCACHE=$into/cache GOTOOLCHAIN=local \
+    GOFLAGS="-modcacherw -trimpath" CGO_ENABLED=0 GOBIN=
   export PATH=$GOROOT/bin:$PATH
 }
 

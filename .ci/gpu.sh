@@ -44,7 +44,11 @@ carry_program() {
     fi
     case $library in
       */ld-linux*) loader=$(basename "$library") ;;
-      */libc.so.6) for more in $of_driver; do install -D -m 0755 -t "$3/lib/libc" "$(dirname "$library")/$more"; done ;;
+      */libc.so.6)
+        for more in $of_driver; do
+          install -D -m 0755 -t "$3/lib/libc" "$(dirname "$library")/$more"
+        done
+        ;;
     esac
   done
   [ -n "$loader" ] || fail "$1 names no loader (is it linked statically?)"
@@ -67,7 +71,9 @@ carry() {
   install -D -m 0755 -s -t "$to/bin" "$build/bin/gpu_test" "$build/bin/gpu_bench"
   install -D -m 0755 -s -t "$to/lib" "$build/lib/liblarder.so" "$build/lib/libgpu_arms.so"
   # Loads without verifying where a test says so: tests/python/models.
-  if [ -e "$build/lib/liblarder_test.so" ]; then install -D -m 0755 -s -t "$to/lib" "$build/lib/liblarder_test.so"; fi
+  if [ -e "$build/lib/liblarder_test.so" ]; then
+    install -D -m 0755 -s -t "$to/lib" "$build/lib/liblarder_test.so"
+  fi
   carry_program "$build/bin/larderd" larderd "$to"
   if [ -x "$servers/redis-server" ]; then
     carry_program "$servers/redis-server" redis-server "$to"
@@ -80,8 +86,10 @@ carry() {
   done
   carry_pytest "$to/python"
   git rev-parse --short HEAD >"$to/commit"
-  [ "$(du -sm "$to" | cut -f1)" -le $most_mb ] || fail "$to has more than $most_mb MB, which is what may be carried"
-  echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU, and there: make test-gpu bench-gpu"
+  [ "$(du -sm "$to" | cut -f1)" -le $most_mb ] ||
+    fail "$to has more than $most_mb MB, which is what may be carried"
+  echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU," \
+    "and there: make test-gpu bench-gpu"
 }
 
 # All packages are pure Python.
@@ -105,7 +113,8 @@ pack() {
   mkdir -p "$to"
   "$venv/bin/python" .ci/gpu_vllm.py .ci/gpu-vllm.lock "$to/vllm.tar.xz" "${GPU_VLLM:-90}"
   tar -C "$1" -c -I 'xz -9e' -f "$to/gpu.tar.xz" .
-  echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU and PyTorch, and there: make test-gpu bench-gpu"
+  echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU and" \
+    "PyTorch, and there: make test-gpu bench-gpu"
 }
 
 # FOLDER.
@@ -119,18 +128,25 @@ unpack() {
 # Finds Python and the carried files; FOLDER.
 prepare() {
   unpack "$1"
-  gpu=$(realpath "$1" 2>/dev/null) && [ -e "$gpu/commit" ] || fail "$1 is not there (make carry-gpu, on a machine that can build)"
+  gpu=$(realpath "$1" 2>/dev/null) && [ -e "$gpu/commit" ] ||
+    fail "$1 is not there (make carry-gpu, on a machine that can build)"
   python=${LARDER_PYTHON:-$venv/bin/python}
   [ -x "$python" ] || python=$(command -v python3) || fail "no python3 here"
   commit=$(cat "$gpu/commit")
-  export LARDERD=$gpu/bin/larderd LARDER_TEST_BIN=$gpu/bin LARDER_LIBRARY=$gpu/lib/liblarder.so LARDER_COMMIT=$commit
+  export LARDERD=$gpu/bin/larderd LARDER_TEST_BIN=$gpu/bin LARDER_LIBRARY=$gpu/lib/liblarder.so \
+    LARDER_COMMIT=$commit
   export PYTHONPATH=$PWD/shim/python:$PWD/e2e${PYTHONPATH:+:$PYTHONPATH}
-  "$python" -c 'import pytest, pytest_timeout' 2>/dev/null || export PYTHONPATH=$PYTHONPATH:$gpu/python
-  if [ ! -e "$servers/redis-server" ] && [ -e "$gpu/servers/redis-server" ]; then export LARDER_CACHE=$gpu; fi
+  "$python" -c 'import pytest, pytest_timeout' 2>/dev/null ||
+    export PYTHONPATH=$PYTHONPATH:$gpu/python
+  if [ ! -e "$servers/redis-server" ] && [ -e "$gpu/servers/redis-server" ]; then
+    export LARDER_CACHE=$gpu
+  fi
   # For vLLM alone: no other test needs these versions of packages.
   with_vllm=$PYTHONPATH
   "$python" -c 'import vllm' 2>/dev/null || with_vllm=$PYTHONPATH:$gpu/vllm
-  if ! "$python" -c 'import torch' 2>/dev/null; then echo "no PyTorch in $python: what needs it is not run (LARDER_PYTHON names another one)"; fi
+  if ! "$python" -c 'import torch' 2>/dev/null; then
+    echo "no PyTorch in $python: what needs it is not run (LARDER_PYTHON names another one)"
+  fi
 }
 
 # PROGRAM...: on this machine's libraries, and on the carried libraries for missing ones.
@@ -160,7 +176,9 @@ check_parts() {
 
 # PART STATUS: the reason for the end of a part.
 failed_part() {
-  if [ "$2" = 124 ] || [ "$2" = 137 ]; then echo "$1: FAILED: not done within ${GPU_PART_S:-600} s (GPU_PART_S)"; fi
+  if [ "$2" = 124 ] || [ "$2" = 137 ]; then
+    echo "$1: FAILED: not done within ${GPU_PART_S:-600} s (GPU_PART_S)"
+  fi
   return 1
 }
 
@@ -173,10 +191,14 @@ bench() {
   fi
   for part in $(tr , ' ' <<<"${GPU_PARTS:-$parts}"); do
     [[ $part == G* ]] || continue
-    GPU_PARTS=$part timeout -k 10 "${GPU_PART_S:-600}" "$python" tests/bench/gpu_copy_bench.py || failed_part "$part" $? || status=1
+    GPU_PARTS=$part timeout -k 10 "${GPU_PART_S:-600}" "$python" tests/bench/gpu_copy_bench.py ||
+      failed_part "$part" $? || status=1
   done
   # FlashInfer's sampler is not carried.
-  if wanted V; then PYTHONPATH=$with_vllm VLLM_USE_FLASHINFER_SAMPLER=0 "$python" tests/bench/gpu_vllm_bench.py || status=1; fi
+  if wanted V; then
+    PYTHONPATH=$with_vllm VLLM_USE_FLASHINFER_SAMPLER=0 "$python" tests/bench/gpu_vllm_bench.py ||
+      status=1
+  fi
   if ! wanted T; then
     :
   elif "$python" -c 'import torch' 2>/dev/null; then
@@ -191,11 +213,14 @@ bench() {
 # several times. BACKEND ROW...
 test_models() {
   local backend=$1 row logs=build/bench status=0 running=() llm
-  llm='{"block_size": 128, "kv_cache_memory_bytes": 1073741824, "gpu_memory_utilization": 0.05, "attention_config": {"backend": "'$backend'"}}'
+  llm='{"block_size": 128, "kv_cache_memory_bytes": 1073741824, "gpu_memory_utilization": 0.05, '
+  llm+='"attention_config": {"backend": "'$backend'"}}'
   mkdir -p "$logs"
   for row in "${@:2}"; do
-    PYTHONPATH=$with_vllm LARDER_MODELS=all LARDER_MODELS_LLM=$llm VLLM_BATCH_INVARIANT=1 VLLM_USE_FLASHINFER_SAMPLER=0 \
-      "$python" -m pytest "tests/python/models/test_models.py::test_setting[$row]" -p no:cacheprovider --timeout 300 -v --tb=short >"$logs/gpu-$row.log" 2>&1 &
+    PYTHONPATH=$with_vllm LARDER_MODELS=all LARDER_MODELS_LLM=$llm VLLM_BATCH_INVARIANT=1 \
+      VLLM_USE_FLASHINFER_SAMPLER=0 \
+      "$python" -m pytest "tests/python/models/test_models.py::test_setting[$row]" \
+      -p no:cacheprovider --timeout 300 -v --tb=short >"$logs/gpu-$row.log" 2>&1 &
     running+=($!)
   done
   for row in "${@:2}"; do
@@ -212,9 +237,11 @@ case $what in
   pack) pack "${2:-build/gpu}" ;;
   test)
     prepare "${2:-build/gpu}"
-    timeout -k 10 $probe_s "$python" tests/bench/gpu_probe.py || echo "the driver has not answered all that it was asked"
+    timeout -k 10 $probe_s "$python" tests/bench/gpu_probe.py ||
+      echo "the driver has not answered all that it was asked"
     run_here "$gpu/bin/gpu_test" || status=1
-    LARDER_ENGINE_DEVICE=cuda "$python" -m pytest tests/engine -p no:cacheprovider --timeout 600 -v -rs || status=1
+    LARDER_ENGINE_DEVICE=cuda "$python" -m pytest tests/engine -p no:cacheprovider --timeout 600 \
+      -v -rs || status=1
     if PYTHONPATH=$with_vllm "$python" -c 'import vllm' 2>/dev/null; then
       test_models FLASH_ATTN llama qwen3 window_33 || status=1
       VLLM_USE_V2_MODEL_RUNNER=0 test_models TRITON_ATTN salt fp8_e4m3 || status=1

@@ -42,5 +42,7 @@ mkdir -p "$out"
 pack "$root" "$out/$name"
 sum=$(sha256sum "$out/$name" | cut -d' ' -f1)
 sed -e "/^#/d; s|^  version: .*|  version: v$version|; s|^        arch: .*|        arch: $arch|" \
-  -e "s|^    uri: .*|    uri: $uri|; s|^    sha256: .*|    sha256: \"$sum\"|" manifests/krew/larder.yaml >"$out/larder.yaml"
-echo "$out/$name and $out/larder.yaml; to install them: kubectl krew install --manifest=$out/larder.yaml --archive=$out/$name"
+  -e "s|^    uri: .*|    uri: $uri|; s|^    sha256: .*|    sha256: \"$sum\"|" \
+  manifests/krew/larder.yaml >"$out/larder.yaml"
+echo "$out/$name and $out/larder.yaml; to install them:" \
+  "kubectl krew install --manifest=$out/larder.yaml --archive=$out/$name"

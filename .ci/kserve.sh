@@ -14,7 +14,8 @@ cd "$(dirname "$0")"
 . ./stage.sh
 . ./go.sh
 
-readonly go_version=1.25.10 go_sha256=d7cd62e56dbc9cad0257dc992af067398d91e372dc1ce21bb4e9f166fbb7b3c6
+readonly go_version=1.25.10 \
+  go_sha256=d7cd62e56dbc9cad0257dc992af067398d91e372dc1ce21bb4e9f166fbb7b3c6
 readonly version=v0.20.0 sha256=69ad75e6658dac96a293a44c1334c854bd282c02952b80bf2392058d0887066d
 readonly build=$kserve/build pins="$go_version $version"
 readonly source=$build/unpacked/github.com/kserve/kserve@$version
@@ -44,9 +45,12 @@ copy_configuration() {
   rm -rf "$kserve/config" "$kserve/crds"
   mkdir -p "$kserve/crds"
   cp -r "$source/config" "$kserve/config"
-  copy_definitions sigs.k8s.io/gateway-api "config/crd/standard/gateway.networking.k8s.io_gateways.yaml" \
-    "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml" "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"
-  copy_definitions sigs.k8s.io/gateway-api-inference-extension "config/crd/bases/*inferencepools.yaml" \
+  copy_definitions sigs.k8s.io/gateway-api \
+    "config/crd/standard/gateway.networking.k8s.io_gateways.yaml" \
+    "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml" \
+    "config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"
+  copy_definitions sigs.k8s.io/gateway-api-inference-extension \
+    "config/crd/bases/*inferencepools.yaml" \
     "config/crd/bases/*inferenceobjectives.yaml" "config/crd/bases/*inferencemodelrewrites.yaml"
   copy_definitions sigs.k8s.io/lws "config/crd/bases/*.yaml"
 }
@@ -69,7 +73,9 @@ if [ "$(cat "$kserve/.complete" 2>/dev/null)" = "$pins" ]; then exit 0; fi
 check_disk "$kserve" 6 KServe
 exec 9>"$kserve/lock"
 flock -n 9 || stage "waiting for another build of KServe" flock 9
-if [ "$(cat "$kserve/pins" 2>/dev/null)" != "$pins" ]; then rm -rf "$kserve/bin" "$build" "$kserve/.complete"; fi
+if [ "$(cat "$kserve/pins" 2>/dev/null)" != "$pins" ]; then
+  rm -rf "$kserve/bin" "$build" "$kserve/.complete"
+fi
 mkdir -p "$kserve/bin" "$build"
 echo "$pins" >"$kserve/pins"
 get_go "$go_version" "$go_sha256" "$build"

@@ -13,24 +13,29 @@ cd "$(dirname "$0")"
 . ./stage.sh
 . ./go.sh
 
-readonly go_version=1.24.13 go_sha256=d2b048367a3d1a748b87f756fa06df12ce3b419e1d5f2a3612acb8950d615f9f
+readonly go_version=1.24.13 \
+  go_sha256=d2b048367a3d1a748b87f756fa06df12ce3b419e1d5f2a3612acb8950d615f9f
 readonly helm_version=v3.19.5 coredns_version=v1.12.4 kubernetes_version=v1.34.4
-readonly build=$kubernetes/build pins="$go_version $kubernetes_version $helm_version $coredns_version"
+readonly build=$kubernetes/build \
+  pins="$go_version $kubernetes_version $helm_version $coredns_version"
 
 # PROGRAM of Kubernetes. Charts and clients ask for the version, which only a release build stamps.
 build_kubernetes() {
   local flags="-s -w" package
   for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
-    flags+=" -X $package.gitVersion=$kubernetes_version -X $package.gitMajor=1 -X $package.gitMinor=34 -X $package.gitTreeState=clean"
+    flags+=" -X $package.gitVersion=$kubernetes_version -X $package.gitMajor=1"
+    flags+=" -X $package.gitMinor=34 -X $package.gitTreeState=clean"
   done
-  (cd kubernetes && go build -ldflags "$flags" -o "$kubernetes/bin/$1.new" "k8s.io/kubernetes/cmd/$1")
+  (cd kubernetes && go build -ldflags "$flags" -o "$kubernetes/bin/$1.new" \
+    "k8s.io/kubernetes/cmd/$1")
 }
 
 # Helm asks itself, not the cluster, which Kubernetes a chart is rendered for.
 build_helm() {
   local flags="-X helm.sh/helm/v3/internal/version.version=$helm_version" package
   for package in pkg/chartutil pkg/lint/rules; do
-    flags+=" -X helm.sh/helm/v3/$package.k8sVersionMajor=1 -X helm.sh/helm/v3/$package.k8sVersionMinor=34"
+    flags+=" -X helm.sh/helm/v3/$package.k8sVersionMajor=1"
+    flags+=" -X helm.sh/helm/v3/$package.k8sVersionMinor=34"
   done
   build_module helm "$flags" "helm.sh/helm/v3/cmd/helm@$helm_version"
 }
@@ -84,7 +89,9 @@ make_apiserver() {
 make_cluster() {
   local program
   make_apiserver
-  for program in kubelet kube-controller-manager kube-scheduler kube-proxy; do make_program $program build_kubernetes $program; done
+  for program in kubelet kube-controller-manager kube-scheduler kube-proxy; do
+    make_program $program build_kubernetes $program
+  done
   make_program coredns build_module coredns "" "github.com/coredns/coredns@$coredns_version"
   get_packages containerd containerd runc containernetworking-plugins
 }
@@ -98,7 +105,9 @@ check_disk "$kubernetes" 8 Kubernetes
 mkdir -p "$kubernetes/bin"
 exec 9>"$kubernetes/lock"
 flock -n 9 || stage "waiting for another build of Kubernetes" flock 9
-if [ "$(cat "$kubernetes/pins" 2>/dev/null)" != "$pins" ]; then rm -rf "$kubernetes/bin" "$kubernetes/.complete" && mkdir -p "$kubernetes/bin"; fi
+if [ "$(cat "$kubernetes/pins" 2>/dev/null)" != "$pins" ]; then
+  rm -rf "$kubernetes/bin" "$kubernetes/.complete" && mkdir -p "$kubernetes/bin"
+fi
 echo "$pins" >"$kubernetes/pins"
 "make_$1"
 if [ "$1" = cluster ]; then

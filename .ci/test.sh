@@ -13,11 +13,13 @@ rm -rf "$reports"
 mkdir -p "$reports"
 
 started=$SECONDS
-ctest --test-dir "build/$preset" --output-junit "$PWD/$reports/ctest.xml" -j2 --output-on-failure --timeout 120 ||
+ctest --test-dir "build/$preset" --output-junit "$PWD/$reports/ctest.xml" -j2 --output-on-failure \
+  --timeout 120 ||
   {
     echo "ctest ended with status $?"
     if [ "$second_try" = 1 ]; then
-      ctest --test-dir "build/$preset" --output-junit "$PWD/$reports/ctest-again.xml" --rerun-failed --output-on-failure --timeout 120 || true
+      ctest --test-dir "build/$preset" --output-junit "$PWD/$reports/ctest-again.xml" \
+        --rerun-failed --output-on-failure --timeout 120 || true
     fi
   }
 
@@ -29,7 +31,8 @@ if [ "$preset" = dev ]; then
   export VLLM_RPC_BASE_PATH
   trap 'rm -rf "$VLLM_RPC_BASE_PATH"' EXIT
   run_pytest() {
-    PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python tests/engine -o cache_dir="$PWD/$reports/pytest" --timeout 600 -v "$@"
+    PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python tests/engine \
+      -o cache_dir="$PWD/$reports/pytest" --timeout 600 -v "$@"
   }
   run_pytest --junitxml "$reports/pytest.xml" || {
     echo "pytest ended with status $?"
@@ -43,7 +46,8 @@ else
 fi
 echo "tests took $((SECONDS - started)) s"
 if [ "$preset" = dev ]; then
-  others=$(sed -nE 's/^(test-[a-z]+|e2e|e2e-kserve|fuzz|soak):.*/\1/p' Makefile | sort | tr '\n' ' ')
+  others=$(sed -nE 's/^(test-[a-z]+|e2e|e2e-kserve|fuzz|soak):.*/\1/p' Makefile | sort |
+    tr '\n' ' ')
   echo "not among them, minutes each, by make: ${others}bench-*"
 fi
 /usr/bin/python3 .ci/summary.py "$@"

@@ -13,7 +13,8 @@ chmod 755 "$rootfs"
 .ci/image/rootfs.sh "$build" "$rootfs/root"
 mkdir -p "$(dirname "$out")"
 label=org.opencontainers.image
-labels="\"$label.title\": \"larder\", \"$label.version\": \"$version\", \"$label.licenses\": \"Apache-2.0\""
+labels="\"$label.title\": \"larder\", \"$label.version\": \"$version\""
+labels+=", \"$label.licenses\": \"Apache-2.0\""
 if [ -n "${LARDER_COMMIT:-}" ]; then labels+=", \"$label.revision\": \"$LARDER_COMMIT\""; fi
 /usr/bin/python3 .ci/image/archive.py "${3:-localhost/larder:$version}" "$rootfs/root" "$out" \
   --config "{\"User\": \"65532:65532\", \"Labels\": {$labels}}"

@@ -15,5 +15,7 @@ package_of() {
 copy_licence() {
   local package
   package=$(package_of "$1")
-  if [ -n "$package" ]; then install -D -m 0644 "/usr/share/doc/$package/copyright" "$2/$package/copyright"; fi
+  if [ -n "$package" ]; then
+    install -D -m 0644 "/usr/share/doc/$package/copyright" "$2/$package/copyright"
+  fi
 }

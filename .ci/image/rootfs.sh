@@ -29,7 +29,9 @@ copy_programs() {
 
 copy_payload() {
   local package=$out/payload/python/larder file
-  for file in $(cd shim/python/larder && find . -name '*.py'); do install -D -m 0644 "shim/python/larder/$file" "$package/$file"; done
+  for file in $(cd shim/python/larder && find . -name '*.py'); do
+    install -D -m 0644 "shim/python/larder/$file" "$package/$file"
+  done
   install -m 0755 -s "$build/lib/liblarder.so" "$package/liblarder.so"
   copy_entry_points shim/python/pyproject.toml "$out/payload/python"
 }
@@ -42,8 +44,10 @@ copy_entry_points() {
   info=$2/larder-$version.dist-info
   install -d -m 0755 "$info"
   printf 'Metadata-Version: 2.1\nName: larder\nVersion: %s\n' "$version" >"$info/METADATA"
-  sed -n '/^\[project\.entry-points\./,/^$/ { s/^\[project\.entry-points\."\(.*\)"\]$/[\1]/p; s/^\([^[].*\) = "\(.*\)"$/\1 = \2/p }' "$1" \
-    >"$info/entry_points.txt"
+  sed -n '/^\[project\.entry-points\./,/^$/ {
+    s/^\[project\.entry-points\."\(.*\)"\]$/[\1]/p
+    s/^\([^[].*\) = "\(.*\)"$/\1 = \2/p
+  }' "$1" >"$info/entry_points.txt"
   chmod 0644 "$info"/*
 }
 
@@ -52,7 +56,8 @@ copy_entry_points() {
 copy_settings() {
   install -d -m 0755 "$out/etc" "$out/usr/lib/ssl"
   install -d -m 1777 "$out/tmp"
-  printf 'root:x:0:0:root:/:/sbin/nologin\nlarder:x:65532:65532:larder:/tmp:/sbin/nologin\n' >"$out/etc/passwd"
+  printf 'root:x:0:0:root:/:/sbin/nologin\n' >"$out/etc/passwd"
+  printf 'larder:x:65532:65532:larder:/tmp:/sbin/nologin\n' >>"$out/etc/passwd"
   printf 'root:x:0:\nlarder:x:65532:\n' >"$out/etc/group"
   printf 'hosts: files dns\n' >"$out/etc/nsswitch.conf"
   install -D -m 0644 /etc/ssl/certs/ca-certificates.crt "$out/etc/ssl/certs/ca-certificates.crt"

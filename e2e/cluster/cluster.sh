@@ -14,10 +14,13 @@ cd "$root/.ci"
 . ./paths.sh
 . ./stage.sh
 state=${LARDER_E2E:-$cache/e2e}
-images=$cache/e2e-images pki=$state/pki node=larder-e2e product=${LARDER_E2E_BUILD:-$root/build/release}
+images=$cache/e2e-images pki=$state/pki node=larder-e2e \
+  product=${LARDER_E2E_BUILD:-$root/build/release}
 device=$(ip -4 route show default | awk '{print $5; exit}')
-address=$(ip -4 -o address show ${device:+dev "$device"} scope global | awk '{split($4, a, "/"); print a[1]; exit}')
-readonly here root state images pki node product device address huge_pages=${LARDER_E2E_HUGE_PAGES:-64}
+address=$(ip -4 -o address show ${device:+dev "$device"} scope global |
+  awk '{split($4, a, "/"); print a[1]; exit}')
+readonly here root state images pki node product device address \
+  huge_pages=${LARDER_E2E_HUGE_PAGES:-64}
 . "$root/tests/component/kube/pki.sh"
 . "$here/settings.sh"
 . "$here/images.sh"
@@ -41,26 +44,37 @@ wait_for() {
   local name=$1 deadline=$((SECONDS + 120))
   shift
   until "$@" >/dev/null 2>&1; do
-    [ $SECONDS -lt $deadline ] || { tail -n 20 "$state/$name.log" >&2; fail "$name: '$*' did not succeed in 120 s; $state/$name.log"; }
+    [ $SECONDS -lt $deadline ] || {
+      tail -n 20 "$state/$name.log" >&2
+      fail "$name: '$*' did not succeed in 120 s; $state/$name.log"
+    }
     sleep 0.1
   done
 }
 
 start_etcd() {
-  start etcd etcd --data-dir "$state/etcd" --name e2e --listen-client-urls "$etcd_url" --advertise-client-urls "$etcd_url" \
-    --listen-peer-urls "$etcd_peer_url" --initial-advertise-peer-urls "$etcd_peer_url" --initial-cluster "e2e=$etcd_peer_url"
+  start etcd etcd --data-dir "$state/etcd" --name e2e --listen-client-urls "$etcd_url" \
+    --advertise-client-urls "$etcd_url" \
+    --listen-peer-urls "$etcd_peer_url" --initial-advertise-peer-urls "$etcd_peer_url" \
+    --initial-cluster "e2e=$etcd_peer_url"
   wait_for etcd curl -sf "$etcd_url/health"
 }
 
 start_apiserver() {
-  start apiserver kube-apiserver --etcd-servers="$etcd_url" --secure-port=6443 --bind-address=0.0.0.0 --advertise-address="$address" \
-    --allow-privileged=true --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
-    --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" --client-ca-file="$pki/ca.crt" \
-    --service-cluster-ip-range=$service_range --service-account-issuer=https://kubernetes.default.svc.cluster.local \
+  start apiserver kube-apiserver --etcd-servers="$etcd_url" --secure-port=6443 \
+    --bind-address=0.0.0.0 --advertise-address="$address" \
+    --allow-privileged=true --authorization-mode=Node,RBAC \
+    --enable-admission-plugins=NodeRestriction \
+    --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" \
+    --client-ca-file="$pki/ca.crt" \
+    --service-cluster-ip-range=$service_range \
+    --service-account-issuer=https://kubernetes.default.svc.cluster.local \
     --service-account-key-file="$pki/sa.key" --service-account-signing-key-file="$pki/sa.key" \
-    --kubelet-certificate-authority="$pki/ca.crt" --kubelet-client-certificate="$pki/apiserver-kubelet.crt" \
+    --kubelet-certificate-authority="$pki/ca.crt" \
+    --kubelet-client-certificate="$pki/apiserver-kubelet.crt" \
     --kubelet-client-key="$pki/apiserver-kubelet.key" --kubelet-preferred-address-types=InternalIP \
-    --requestheader-client-ca-file="$pki/front-proxy-ca.crt" --requestheader-allowed-names=front-proxy-client \
+    --requestheader-client-ca-file="$pki/front-proxy-ca.crt" \
+    --requestheader-allowed-names=front-proxy-client \
     --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
     --requestheader-extra-headers-prefix=X-Remote-Extra- \
     --proxy-client-cert-file="$pki/front-proxy.crt" --proxy-client-key-file="$pki/front-proxy.key"
@@ -69,18 +83,25 @@ start_apiserver() {
 
 start_controllers() {
   local name
-  start controller-manager kube-controller-manager --kubeconfig="$state/controller-manager.kubeconfig" --bind-address=127.0.0.1 \
-    --authentication-kubeconfig="$state/controller-manager.kubeconfig" --authorization-kubeconfig="$state/controller-manager.kubeconfig" \
-    --leader-elect=false --use-service-account-credentials=true --service-account-private-key-file="$pki/sa.key" \
-    --root-ca-file="$pki/ca.crt" --cluster-signing-cert-file="$pki/ca.crt" --cluster-signing-key-file="$pki/ca.key" \
+  start controller-manager kube-controller-manager \
+    --kubeconfig="$state/controller-manager.kubeconfig" --bind-address=127.0.0.1 \
+    --authentication-kubeconfig="$state/controller-manager.kubeconfig" \
+    --authorization-kubeconfig="$state/controller-manager.kubeconfig" \
+    --leader-elect=false --use-service-account-credentials=true \
+    --service-account-private-key-file="$pki/sa.key" \
+    --root-ca-file="$pki/ca.crt" --cluster-signing-cert-file="$pki/ca.crt" \
+    --cluster-signing-key-file="$pki/ca.key" \
     --requestheader-client-ca-file="$pki/front-proxy-ca.crt"
-  start scheduler kube-scheduler --kubeconfig="$state/scheduler.kubeconfig" --bind-address=127.0.0.1 --leader-elect=false \
-    --authentication-kubeconfig="$state/scheduler.kubeconfig" --authorization-kubeconfig="$state/scheduler.kubeconfig"
+  start scheduler kube-scheduler --kubeconfig="$state/scheduler.kubeconfig" \
+    --bind-address=127.0.0.1 --leader-elect=false \
+    --authentication-kubeconfig="$state/scheduler.kubeconfig" \
+    --authorization-kubeconfig="$state/scheduler.kubeconfig"
   start proxy kube-proxy --config="$state/proxy.yaml"
 }
 
 start_node() {
-  start kubelet kubelet --config="$state/kubelet.yaml" --kubeconfig="$state/kubelet.kubeconfig" --hostname-override=$node \
+  start kubelet kubelet --config="$state/kubelet.yaml" --kubeconfig="$state/kubelet.kubeconfig" \
+    --hostname-override=$node \
     --node-ip="$address" --root-dir="$state/kubelet" --v=2
   wait_for kubelet kubectl get node $node
   kubectl wait --for=condition=Ready "node/$node" --timeout=120s >/dev/null
@@ -98,7 +119,8 @@ load_image() {
 }
 
 prepare_machine() {
-  [ "$(id -u)" = 0 ] || fail "a Kubernetes node needs root: kubelet and containerd make mounts and cgroups"
+  [ "$(id -u)" = 0 ] ||
+    fail "a Kubernetes node needs root: kubelet and containerd make mounts and cgroups"
   [ -n "$address" ] || fail "this machine has no network address that pods could reach"
   modprobe -q br_netfilter overlay 2>/dev/null || true
   [ -e "$state/huge-pages-before" ] || cat /proc/sys/vm/nr_hugepages >"$state/huge-pages-before"
@@ -107,7 +129,8 @@ prepare_machine() {
   mount --make-rshared /
   if [ ! -e /sys/fs/cgroup/cgroup.controllers ] && [ ! -d /sys/fs/cgroup/hugetlb ]; then
     mkdir -p /sys/fs/cgroup/hugetlb
-    mount -t cgroup -o hugetlb cgroup /sys/fs/cgroup/hugetlb || echo "no hugetlb cgroup: pods with huge pages will not start"
+    mount -t cgroup -o hugetlb cgroup /sys/fs/cgroup/hugetlb ||
+      echo "no hugetlb cgroup: pods with huge pages will not start"
   fi
 }
 
@@ -168,9 +191,12 @@ end_containers() {
 clean_machine() {
   local pid mount name
   for pid in $(grep -lsaF "containerd-shim" /proc/[0-9]*/cmdline | cut -d/ -f3); do
-    if grep -qsaF "$containerd_socket" "/proc/$pid/cmdline"; then kill -9 "$pid" 2>/dev/null || true; fi
+    if grep -qsaF "$containerd_socket" "/proc/$pid/cmdline"; then
+      kill -9 "$pid" 2>/dev/null || true
+    fi
   done
-  awk -v state="$state/" 'index($2, state) == 1 {print length($2), $2}' /proc/mounts | sort -rn | cut -d' ' -f2 |
+  awk -v state="$state/" 'index($2, state) == 1 {print length($2), $2}' /proc/mounts | sort -rn |
+    cut -d' ' -f2 |
     while read -r mount; do umount "$mount" 2>/dev/null || umount -l "$mount" || true; done
   for name in $(ls /run/netns 2>/dev/null | grep '^cni-' || true); do
     umount "/run/netns/$name" 2>/dev/null || true
@@ -190,8 +216,12 @@ down() {
   end_containers
   stop apiserver etcd containerd
   clean_machine
-  if [ -e "$state/huge-pages-before" ]; then sysctl -qw vm.nr_hugepages="$(cat "$state/huge-pages-before")"; fi
-  if grep -qF " $state/" /proc/mounts; then fail "something under $state is still mounted; nothing was removed"; fi
+  if [ -e "$state/huge-pages-before" ]; then
+    sysctl -qw vm.nr_hugepages="$(cat "$state/huge-pages-before")"
+  fi
+  if grep -qF " $state/" /proc/mounts; then
+    fail "something under $state is still mounted; nothing was removed"
+  fi
   rm -rf --one-file-system "$state"
 }
 

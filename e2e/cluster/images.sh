@@ -23,8 +23,10 @@ make_coredns() {
 make_debian() {
   local tree=$images/debian
   rm -rf "$tree"
-  debootstrap --variant=minbase --include=python3,libnuma1,curl,ca-certificates,procps,redis-tools bookworm "$tree"
-  rm -rf "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/* "$tree"/usr/share/{doc,man,locale,i18n} "$tree"/dev/* "$tree"/var/log/*
+  debootstrap --variant=minbase --include=python3,libnuma1,curl,ca-certificates,procps,redis-tools \
+    bookworm "$tree"
+  rm -rf "$tree"/var/cache/apt/* "$tree"/var/lib/apt/lists/* \
+    "$tree"/usr/share/{doc,man,locale,i18n} "$tree"/dev/* "$tree"/var/log/*
   ln -s redis-check-rdb "$tree/usr/bin/redis-server"
   install "$servers/valkey-server" "$tree/usr/bin/valkey-server"
   ln -s redis-cli "$tree/usr/bin/valkey-cli"
@@ -44,7 +46,8 @@ make_images() {
 # archive names the archive's one layer.
 unpack_debian() {
   local layer
-  layer=$(tar -xOf "$images/debian.tar" manifest.json | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["Layers"][0])')
+  layer=$(tar -xOf "$images/debian.tar" manifest.json |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["Layers"][0])')
   rm -rf "$1"
   mkdir -p "$1"
   tar -xOf "$images/debian.tar" "$layer" | tar -x -C "$1"
@@ -73,15 +76,17 @@ make_vllm-tools_image() {
 # own image for GPUs. The Python packages stay on the host, as for vLLM. REQUIRES: .ci/deps.sh
 # kserve.
 make_huggingfaceserver_image() {
-  local tree=$images/huggingfaceserver workspace=/kserve-workspace
+  local tree=$images/huggingfaceserver workspace=/kserve-workspace path
+  path=$huggingface/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
   unpack_debian "$tree"
   mkdir -p "$tree$workspace"
   cp -r "$huggingface/server" "$tree$workspace/huggingfaceserver"
   # PyTorch asks for the name of the user.
   echo "kserve:x:1000:1000::/home/kserve:/bin/bash" >>"$tree/etc/passwd"
   archive huggingfaceserver "$tree" --config "{
-    \"User\": \"1000\", \"WorkingDir\": \"$workspace\", \"Entrypoint\": [\"python3\", \"-m\", \"huggingfaceserver\"],
-    \"Env\": [\"PATH=$huggingface/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\", \"HF_HOME=/tmp/huggingface\",
+    \"User\": \"1000\", \"WorkingDir\": \"$workspace\",
+    \"Entrypoint\": [\"python3\", \"-m\", \"huggingfaceserver\"],
+    \"Env\": [\"PATH=$path\", \"HF_HOME=/tmp/huggingface\",
               \"PYTHONPATH=$workspace/huggingfaceserver\", \"VLLM_WORKER_MULTIPROC_METHOD=spawn\"]}"
   rm -rf "$tree"
 }
@@ -94,7 +99,8 @@ make_older_image() {
   rm -rf "$tree"
   mkdir -p "$tree/source"
   git -C "$root" archive "$commit" | tar -x -C "$tree/source"
-  cmake -S "$tree/source" -B "$tree/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLARDER_BUILD_TESTS=OFF >/dev/null
+  cmake -S "$tree/source" -B "$tree/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DLARDER_BUILD_TESTS=OFF >/dev/null
   cmake --build "$tree/build" --target larder_shared >/dev/null
   "$root/.ci/image/rootfs.sh" "$product" "$tree/root"
   rm -r "$tree/root/payload/python/larder"

@@ -6,20 +6,26 @@ readonly containerd_socket=$state/containerd.sock api_url=https://127.0.0.1:6443
 readonly etcd_url=http://127.0.0.1:23790 etcd_peer_url=http://127.0.0.1:23800
 
 make_pki() {
-  local who
+  local who service=kubernetes.default.svc names
   mkdir -p "$pki"
   authority ca
   authority front-proxy-ca
   account_key
+  names=DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:$service,DNS:$service.cluster.local
   certificate apiserver ca /CN=kube-apiserver serverAuth \
-    "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.cluster.local,IP:127.0.0.1,IP:$address,IP:10.96.0.1"
+    "$names,IP:127.0.0.1,IP:$address,IP:10.96.0.1"
   certificate apiserver-kubelet ca /O=system:masters/CN=kube-apiserver-kubelet-client clientAuth
   certificate front-proxy front-proxy-ca /CN=front-proxy-client clientAuth
-  certificate kubelet-serving ca "/O=system:nodes/CN=system:node:$node" serverAuth "DNS:$node,IP:$address,IP:127.0.0.1"
+  certificate kubelet-serving ca "/O=system:nodes/CN=system:node:$node" serverAuth \
+    "DNS:$node,IP:$address,IP:127.0.0.1"
   certificate admin ca /O=system:masters/CN=admin clientAuth
   certificate kubelet ca "/O=system:nodes/CN=system:node:$node" clientAuth
-  for who in controller-manager scheduler proxy; do certificate "$who" ca "/CN=system:kube-$who" clientAuth; done
-  for who in admin kubelet controller-manager scheduler proxy; do kubeconfig "$who" "$api_url" "$state/$who.kubeconfig"; done
+  for who in controller-manager scheduler proxy; do
+    certificate "$who" ca "/CN=system:kube-$who" clientAuth
+  done
+  for who in admin kubelet controller-manager scheduler proxy; do
+    kubeconfig "$who" "$api_url" "$state/$who.kubeconfig"
+  done
 }
 
 # restrict_oom_score_adj: root of some machines may not lower a score, and then no pod starts.

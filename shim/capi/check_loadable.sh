@@ -9,16 +9,22 @@ fail() { echo "$library: $*" >&2; failed=1; }
 
 foreign=$(nm -D --defined-only "$library" | awk '{print $3}' | grep -v '^larder_')
 [ -z "$foreign" ] || fail "exports besides larder_*:" $(echo "$foreign" | head -5)
-[ "$(nm -D --defined-only "$library" | grep -c ' T larder_')" -ge 20 ] || fail "exports fewer than 20 functions of larder.h"
+[ "$(nm -D --defined-only "$library" | grep -c ' T larder_')" -ge 20 ] ||
+  fail "exports fewer than 20 functions of larder.h"
 
-needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so\.6|libm\.so\.6|ld-linux-[a-z0-9-]+\.so\.[0-9])$')
+needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+  grep -vE '^(libc\.so\.6|libm\.so\.6|ld-linux-[a-z0-9-]+\.so\.[0-9])$')
 [ -z "$needed" ] || fail "needs besides glibc:" $needed
 
 # GLIBC_2.34 and older; GLIBC_ABI_DT_RELR, GLIBC_PRIVATE or GLIBCXX belong to newer systems, or to
 # no release.
-for version in $(readelf -VW "$library" | sed -n 's/.*Name: \([A-Za-z0-9_.]*\) .*/\1/p' | sort -u); do
+for version in $(readelf -VW "$library" | sed -n 's/.*Name: \([A-Za-z0-9_.]*\) .*/\1/p' |
+  sort -u); do
   case $version in
-    GLIBC_[0-9]*) [ "$(printf '%s\nGLIBC_2.34\n' "$version" | sort -V | tail -1)" = GLIBC_2.34 ] || fail "needs $version, more than GLIBC_2.34" ;;
+    GLIBC_[0-9]*)
+      [ "$(printf '%s\nGLIBC_2.34\n' "$version" | sort -V | tail -1)" = GLIBC_2.34 ] ||
+        fail "needs $version, more than GLIBC_2.34"
+      ;;
     *) fail "needs $version" ;;
   esac
 done

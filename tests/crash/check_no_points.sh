@@ -10,7 +10,8 @@ fail() { echo "FAILED: $*"; failed=1; }
 
 names=$(grep -ao 'larder-point [a-z_]*' "$control" | sort -u | wc -l)
 [ "$names" -ge 20 ] || fail "$control has $names points: this check finds nothing"
-nm -C "$control" | grep -q reach_test_point || fail "$control has no reach_test_point: this check finds nothing"
+nm -C "$control" | grep -q reach_test_point ||
+  fail "$control has no reach_test_point: this check finds nothing"
 for product in "$@"; do
   grep -aq 'larder-point' "$product" && fail "$product names a point"
   nm -C "$product" 2>/dev/null | grep -q reach_test_point && fail "$product has reach_test_point"

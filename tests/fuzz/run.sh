@@ -16,7 +16,8 @@ mkdir -p "$build/findings"
 if [ $merge = 1 ]; then
   for target in $targets; do
     mkdir -p "$build/corpus/$target"
-    "$build/bin/${target}_fuzz" -merge=1 -max_len=1024 "$corpora/$target" "$build/corpus/$target" 2>&1 | grep 'new files'
+    "$build/bin/${target}_fuzz" -merge=1 -max_len=1024 "$corpora/$target" \
+      "$build/corpus/$target" 2>&1 | grep 'new files'
   done
   exit
 fi
@@ -24,8 +25,10 @@ fi
 fuzz_one() {
   local target=$1 log=$build/$1.log
   mkdir -p "$build/corpus/$target"
-  "$build/bin/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 \
-    -artifact_prefix="$build/findings/$target-" "$build/corpus/$target" "$corpora/$target" >"$log" 2>&1
+  "$build/bin/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -max_len=4096 -print_final_stats=1 \
+    -artifact_prefix="$build/findings/$target-" "$build/corpus/$target" \
+    "$corpora/$target" >"$log" 2>&1
   local status=$?
   local runs cover
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

@@ -20,7 +20,8 @@ cd "$(dirname "$0")/../../../.ci"
 . ../tests/component/kube/pki.sh
 
 readonly verb=${1:-} given=${2:-}
-[ -n "$given" ] && [[ $verb = up || $verb = controllers || $verb = user && -n ${3:-} || $verb = down ]] ||
+[ -n "$given" ] && [[ $verb = up || $verb = controllers || $verb = user && -n ${3:-} ||
+  $verb = down ]] ||
   fail "usage: apiserver.sh up DIR | controllers DIR | user DIR NAME | down DIR"
 case $given in /*) dir=$given ;; *) dir=$OLDPWD/$given ;; esac
 readonly dir pki=$dir/pki
@@ -37,7 +38,8 @@ make_pki() {
   mkdir -p "$pki"
   authority ca
   account_key
-  certificate apiserver ca /CN=kube-apiserver serverAuth "DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1"
+  certificate apiserver ca /CN=kube-apiserver serverAuth \
+    "DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1"
   certificate admin ca /O=system:masters/CN=admin clientAuth
 }
 
@@ -54,8 +56,14 @@ wait_for() {
   local name=$1 deadline=$((SECONDS + 60))
   shift
   until "$@" >/dev/null 2>&1; do
-    kill -0 "$(cat "$dir/$name.pid")" 2>/dev/null || { tail -n 20 "$dir/$name.log" >&2; fail "$name ended: $dir/$name.log"; }
-    [ $SECONDS -lt $deadline ] || { tail -n 20 "$dir/$name.log" >&2; fail "$name was not ready in 60 s: $dir/$name.log"; }
+    kill -0 "$(cat "$dir/$name.pid")" 2>/dev/null || {
+      tail -n 20 "$dir/$name.log" >&2
+      fail "$name ended: $dir/$name.log"
+    }
+    [ $SECONDS -lt $deadline ] || {
+      tail -n 20 "$dir/$name.log" >&2
+      fail "$name was not ready in 60 s: $dir/$name.log"
+    }
     sleep 0.1
   done
 }
@@ -73,36 +81,47 @@ END
 }
 
 up() {
-  [ -x "$kubernetes/bin/kube-apiserver" ] || fail "no kube-apiserver here: .ci/kubernetes.sh apiserver"
+  [ -x "$kubernetes/bin/kube-apiserver" ] ||
+    fail "no kube-apiserver here: .ci/kubernetes.sh apiserver"
   [ ! -e "$dir/etcd.pid" ] || fail "$dir is in use: apiserver.sh down $dir"
   local etcd peer api
   read -r etcd peer api <<<"$(free_ports 3)"
   make_pki
-  start etcd "$kubernetes/bin/etcd" --data-dir "$dir/etcd" --name test --listen-client-urls "http://127.0.0.1:$etcd" \
+  start etcd "$kubernetes/bin/etcd" --data-dir "$dir/etcd" --name test \
+    --listen-client-urls "http://127.0.0.1:$etcd" \
     --advertise-client-urls "http://127.0.0.1:$etcd" --listen-peer-urls "http://127.0.0.1:$peer" \
-    --initial-advertise-peer-urls "http://127.0.0.1:$peer" --initial-cluster "test=http://127.0.0.1:$peer"
+    --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
+    --initial-cluster "test=http://127.0.0.1:$peer"
   wait_for etcd curl -sf "http://127.0.0.1:$etcd/health"
-  start apiserver "$kubernetes/bin/kube-apiserver" --etcd-servers="http://127.0.0.1:$etcd" --secure-port="$api" --bind-address=127.0.0.1 \
-    --advertise-address=127.0.0.1 --endpoint-reconciler-type=none --allow-privileged=true --authorization-mode=RBAC \
-    --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" --client-ca-file="$pki/ca.crt" \
+  start apiserver "$kubernetes/bin/kube-apiserver" --etcd-servers="http://127.0.0.1:$etcd" \
+    --secure-port="$api" --bind-address=127.0.0.1 \
+    --advertise-address=127.0.0.1 --endpoint-reconciler-type=none --allow-privileged=true \
+    --authorization-mode=RBAC \
+    --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" \
+    --client-ca-file="$pki/ca.crt" \
     --service-cluster-ip-range=10.0.0.0/24 --service-account-issuer=https://kubernetes.default.svc \
     --service-account-key-file="$pki/sa.key" --service-account-signing-key-file="$pki/sa.key" \
     --disable-admission-plugins=ServiceAccount ${API_FLAGS:-} $(audit_flags)
-  wait_for apiserver curl -sf --cacert "$pki/ca.crt" --cert "$pki/admin.crt" --key "$pki/admin.key" "https://127.0.0.1:$api/readyz"
+  wait_for apiserver curl -sf --cacert "$pki/ca.crt" --cert "$pki/admin.crt" \
+    --key "$pki/admin.key" "https://127.0.0.1:$api/readyz"
   kubeconfig admin "https://127.0.0.1:$api" "$dir/admin.kubeconfig"
 }
 
 # NAME
 user() {
   certificate "$1" ca "/O=system:masters/CN=$1" clientAuth
-  kubeconfig "$1" "$(sed -n 's/.*server: "\([^"]*\)".*/\1/p' "$dir/admin.kubeconfig")" "$dir/$1.kubeconfig"
+  kubeconfig "$1" "$(sed -n 's/.*server: "\([^"]*\)".*/\1/p' "$dir/admin.kubeconfig")" \
+    "$dir/$1.kubeconfig"
 }
 
 # No port of its own: the log has its messages, and the API server shows its work.
 controllers() {
-  [ -x "$kubernetes/bin/kube-controller-manager" ] || fail "no kube-controller-manager here: .ci/kubernetes.sh cluster"
-  start controllers "$kubernetes/bin/kube-controller-manager" --kubeconfig="$dir/admin.kubeconfig" --secure-port=0 --leader-elect=false \
-    --controllers=deployment-controller,replicaset-controller,namespace-controller,garbage-collector-controller
+  local wanted=deployment-controller,replicaset-controller,namespace-controller
+  [ -x "$kubernetes/bin/kube-controller-manager" ] ||
+    fail "no kube-controller-manager here: .ci/kubernetes.sh cluster"
+  start controllers "$kubernetes/bin/kube-controller-manager" --kubeconfig="$dir/admin.kubeconfig" \
+    --secure-port=0 --leader-elect=false \
+    --controllers=$wanted,garbage-collector-controller
 }
 
 down() {

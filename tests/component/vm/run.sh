@@ -20,19 +20,24 @@ mkdir -p "$root/bin"
 cp -L "$busybox" "$root/bin/busybox"
 cp -L "$here/init" "$root/init"
 cp -L "$@" "$root/bin/"
-for program in "$@"; do ldd "$program" | grep -o '/[^ ]*'; done | sort -u | xargs cp -L --parents -t "$root"
+for program in "$@"; do
+  ldd "$program" | grep -o '/[^ ]*'
+done | sort -u | xargs cp -L --parents -t "$root"
 chmod 755 "$root/bin/busybox" "$root/init"
 (cd "$root" && find . | "$busybox" cpio -o -H newc 2>/dev/null) >"$work/initrd"
 
 # A node's highest GiB holds the kernel's own table of pages, and its lowest ones firmware, kernel
 # and initrd. So 6 and 3 GiB surely give 1 and 2 whole pages. Untouched memory costs no host memory.
 start() { # ACCELERATOR PROCESSOR
+  local pages="default_hugepagesz=1G hugepagesz=1G hugepages=0:1,1:2"
   echo "vm: booting by $1"
-  timeout "$limit_s" qemu-system-x86_64 -accel "$1" -cpu "$2" -smp 2 -m 9G -nodefaults -no-user-config -display none -no-reboot \
-    -object memory-backend-ram,id=m0,size=6G,reserve=off -object memory-backend-ram,id=m1,size=3G,reserve=off \
+  timeout "$limit_s" qemu-system-x86_64 -accel "$1" -cpu "$2" -smp 2 -m 9G -nodefaults \
+    -no-user-config -display none -no-reboot \
+    -object memory-backend-ram,id=m0,size=6G,reserve=off \
+    -object memory-backend-ram,id=m1,size=3G,reserve=off \
     -numa node,nodeid=0,cpus=0,memdev=m0 -numa node,nodeid=1,cpus=1,memdev=m1 \
     -serial stdio -kernel "$kernel" -initrd "$work/initrd" \
-    -append "console=ttyS0 quiet panic=-1 nokaslr default_hugepagesz=1G hugepagesz=1G hugepages=0:1,1:2" \
+    -append "console=ttyS0 quiet panic=-1 nokaslr $pages" \
     </dev/null >"$log" 2>&1 &
   qemu=$!
 }
@@ -58,5 +63,8 @@ tail -n +1 -f --pid="$qemu" "$log" | tr -d '\r' &
 wait "$qemu" || echo "vm: QEMU ended with status $?"
 qemu=
 wait
-grep -q '^vm: [1-9][0-9]* passed, 0 failed' "$log" || { echo "FAILED after $((SECONDS - began)) s"; exit 1; }
+grep -q '^vm: [1-9][0-9]* passed, 0 failed' "$log" || {
+  echo "FAILED after $((SECONDS - began)) s"
+  exit 1
+}
 echo "vm: done in $((SECONDS - began)) s"

@@ -11,14 +11,17 @@ fail() { echo "FAILED: $*"; failed=1; }
 newest=$(readelf -VW "$product" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
 
 grep -q LARDER_TEST "$product" && fail "the product has a test hook"
-grep -q LARDER_TEST_SKIP_VERIFY "$test_library" || fail "the test library has no hook: this check finds nothing"
+grep -q LARDER_TEST_SKIP_VERIFY "$test_library" ||
+  fail "the test library has no hook: this check finds nothing"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # A library that exports other symbols, brings its C++ run time along, or needs a newer glibc.
-printf '#include <string>\nextern "C" unsigned long other(const char* s) { return std::string(s).size(); }\n' >"$work/a.cc"
+printf '%s\n' '#include <string>' \
+  'extern "C" unsigned long other(const char* s) { return std::string(s).size(); }' >"$work/a.cc"
 c++ -shared -fPIC -o "$work/cxx.so" "$work/a.cc"
-printf 'void arc4random_buf(void*, unsigned long);\nvoid larder_x(void* p) { arc4random_buf(p, 1); }\n' >"$work/b.c"
+printf '%s\n' 'void arc4random_buf(void*, unsigned long);' \
+  'void larder_x(void* p) { arc4random_buf(p, 1); }' >"$work/b.c"
 cc -shared -fPIC -o "$work/new.so" "$work/b.c"
 expect() {
   local library=$1 why=$2
@@ -27,7 +30,8 @@ expect() {
 expect "$work/cxx.so" 'exports besides larder_\*: '
 expect "$work/cxx.so" 'needs besides glibc: libstdc++'
 expect "$work/cxx.so" 'needs GLIBCXX_'
-[ "$(getconf GNU_LIBC_VERSION | sed 's/.* //;s/\.//')" -lt 236 ] || expect "$work/new.so" 'needs GLIBC_2.36, more than GLIBC_2.34'
+[ "$(getconf GNU_LIBC_VERSION | sed 's/.* //;s/\.//')" -lt 236 ] ||
+  expect "$work/new.so" 'needs GLIBC_2.36, more than GLIBC_2.34'
 expect "$work/new.so" 'fewer than 20 functions'
 
 [ $failed = 0 ] && echo "$product: ok, newest $newest"

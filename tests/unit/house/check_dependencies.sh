@@ -13,7 +13,10 @@ for program in "$@"; do
       libc.so.* | libm.so.* | ld-linux*) continue ;;
     esac
     count=$((count + 1))
-    grep -qF "\`$library\`" "$page" || { echo "FAILED: $program needs $library, which $page does not name"; failed=1; }
+    grep -qF "\`$library\`" "$page" || {
+      echo "FAILED: $program needs $library, which $page does not name"
+      failed=1
+    }
   done
 done
 [ "$count" -ge 5 ] || { echo "FAILED: $count libraries found, this check sees nothing"; failed=1; }
