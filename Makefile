@@ -12,18 +12,20 @@ BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index be
   deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
   test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject \
   test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures \
-  test-dashboards deps-kserve e2e-kserve deps-dist dist deps-lint
+  test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
 DOCS = $(shell cd .ci && . ./paths.sh && echo $$docs)
 LINTERS = $(shell cd .ci && . ./paths.sh && echo $$linters/bin)
+RUFF = $(shell cd .ci && . ./paths.sh && echo $$ruff/bin/ruff)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # For Python: the package, the shim, the programs.
 RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e \
   LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
+PYTHON_SOURCES = $(shell git ls-files '*.py')
 
 # The texts of `make help` stand in lines with two signs above the targets.
 ## this list
@@ -40,8 +42,10 @@ deps-build:
 	@.ci/deps.sh build
 deps-tools:
 	@.ci/deps.sh build tools
-deps-lint:
-	@.ci/deps.sh build tools linters
+deps-format:
+	@.ci/deps.sh build tools ruff
+deps-lint: deps-format
+	@.ci/deps.sh linters
 deps-python:
 	@.ci/deps.sh build python
 deps-wheel:
@@ -271,7 +275,9 @@ lint: deps-lint build/dev/build.ninja
 	@python3 tests/lint/guides.py
 	@python3 tests/lint/words.py
 	@python3 tests/lint/classes.py
+	@python3 tests/lint/columns.py
 	@clang-format --dry-run -Werror $(SOURCES)
+	@$(RUFF) format --check --quiet $(PYTHON_SOURCES)
 	@$(LINTERS)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 	@for file in charts/larder/files/dashboards/*.json; do \
 	  said=$$($(LINTERS)/dashboard-linter lint --strict --config manifests/dashboards/.lint \
@@ -292,9 +298,10 @@ docs: deps-docs
 	@LARDER_SCRIPTS=$(DOCS)/scripts NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build \
 	  --strict --quiet && echo "build/docs/index.html"
 
-## clang-format over all C++
-format: deps-tools
+## clang-format over all C++, ruff over all Python
+format: deps-format
 	@clang-format -i $(SOURCES)
+	@$(RUFF) format --quiet $(PYTHON_SOURCES)
 
 ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile`
 ## makes the same image with Docker

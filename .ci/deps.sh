@@ -5,6 +5,8 @@
 #   build, tools, bench: the Debian packages of packages.build, packages.tools and packages.bench,
 #   as root or through sudo.
 #   linters: actionlint and Grafana's dashboard-linter (linters.sh), for `make lint` alone.
+#   ruff: the formatter of Python, pinned by ruff.lock, in a small environment, for `make format`
+#   and `make lint`.
 #   python: CPU vLLM and pytest, pinned by python.lock, in an environment under $LARDER_CACHE
 #   (paths.sh). An environment counts only with its .complete file. An interrupted installation
 #   starts again from the downloaded packages.
@@ -157,17 +159,17 @@ make_vllm_next() {
   touch "$vllm_next/.complete"
 }
 
-make_wheel() {
-  if [ -e "$wheel/.complete" ]; then return 0; fi
+# FOLDER, LOCK, WHAT: an environment with the packages of LOCK alone.
+small_python() {
+  if [ -e "$1/.complete" ]; then return 0; fi
   mkdir -p "$cache"
   lock_cache
-  if [ -e "$wheel/.complete" ]; then return 0; fi
-  rm -rf "$wheel"
-  stage "new Python environment in $wheel" /usr/bin/python3 -m venv "$wheel"
-  stage "installing setuptools (1 MB)" \
-    "$wheel/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: \
-    -r wheel.lock
-  touch "$wheel/.complete"
+  if [ -e "$1/.complete" ]; then return 0; fi
+  rm -rf "$1"
+  stage "new Python environment in $1" /usr/bin/python3 -m venv "$1"
+  stage "installing $3" "$1/bin/pip" install --progress-bar off --no-cache-dir --no-deps \
+    --only-binary :all: -r "$2"
+  touch "$1/.complete"
 }
 
 # NPM_PACKAGE, VERSION, SHA256, FILE, NAME: that file of the package as $docs/scripts/NAME.
@@ -333,7 +335,8 @@ for what in "$@"; do
     linters) ./linters.sh ;;
     python) make_python ;;
     vllm-next) make_vllm_next ;;
-    wheel) make_wheel ;;
+    wheel) small_python "$wheel" wheel.lock "setuptools (1 MB)" ;;
+    ruff) small_python "$ruff" ruff.lock "ruff (11 MB)" ;;
     docs) make_docs ;;
     helm) ./kubernetes.sh helm ;;
     rivals) make_rivals ;;
@@ -350,8 +353,8 @@ for what in "$@"; do
       make_huggingface
       ;;
     *)
-      fail "deps.sh: unknown part '$what' (build, tools, linters, bench, python, vllm-next," \
-        "wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)"
+      fail "deps.sh: unknown part '$what' (build, tools, linters, ruff, bench, python," \
+        "vllm-next, wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)"
       ;;
   esac
 done

@@ -7,6 +7,8 @@ venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
 vllm_next=$cache/vllm-next-$(cat python.lock vllm-next.lock | sha256sum | cut -c1-12)
 # wheel: the tools that make the package's wheel (wheel.lock).
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
+# ruff: the formatter of Python (ruff.lock).
+ruff=$cache/ruff-$(sha256sum ruff.lock | cut -c1-12)
 # docs: MkDocs and Mermaid, which build the site of docs/ (docs.lock).
 docs=$cache/docs-$(sha256sum docs.lock | cut -c1-12)
 # cuda: NVIDIA's compiler and headers (cuda.lock).

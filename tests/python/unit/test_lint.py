@@ -8,6 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lint"))
 import classes  # noqa: E402
 import code_of_tests  # noqa: E402
+import columns  # noqa: E402
 import commands  # noqa: E402
 import guides  # noqa: E402
 import links  # noqa: E402
@@ -41,6 +42,36 @@ def test_a_broken_link_is_found(tmp_path, text, fault):
     headings = lambda path: pages.anchors(path.read_text())  # noqa: E731
     found = list(links.broken_links(page, page.read_text(), headings))
     assert [why for _, why in found] == ([fault] if fault else [])
+
+
+def test_no_line_of_a_source_is_too_long():
+    assert columns.check() == []
+
+
+LONG = "x" * 90
+
+
+@pytest.mark.parametrize(
+    "name, text, lines",
+    [
+        ("a.h", f"int a;\n// {LONG} xxxxxxx\n// {LONG} xxxxxx\n", [2]),
+        ("a.cc", f'f(R"({LONG})" + one_more);\n', [1]),
+        ("a.cc", f'f(R"({LONG} {LONG}\n{LONG} {LONG})");\n// {LONG} {LONG}\n', [3]),
+        ("a.cu", f"f({LONG}, 1234);  // NOLINT(why)\n", []),
+        ("a.py", f'"""{LONG} {LONG}\n{LONG} {LONG}"""\n', [1, 2]),
+        ("a.py", f'def f():\n    # why\n    """{LONG} {LONG}\n    more"""\n', [3]),
+        ("a.py", f'x = f(\n    """{LONG} {LONG}\n{LONG} {LONG}"""\n)\n', []),
+        ("a.py", f'x = f"""{LONG} {LONG} {{1}}\n{LONG} {LONG}"""\n', []),
+        ("a.py", f'x = "{LONG} {LONG}"\n', [1]),
+        ("a.py", f"import {LONG}  # noqa: E402\n", []),
+        ("a.py", f"import {LONG}, xyz  # noqa: E402\n", [1]),
+        ("a.sh", f"cat <<END\n{LONG} {LONG}\nEND\necho {LONG} {LONG}\n", [4]),
+        ("Makefile", f"all:\n\t@{LONG}\n\t@{LONG}xx\n", [3]),
+        ("CMakeLists.txt", f"f({LONG} {LONG})\n", [1]),
+    ],
+)
+def test_a_line_that_is_too_long_is_found(name, text, lines):
+    assert [number for number, _ in columns.longer_lines(Path(name), text)] == lines
 
 
 def test_a_name_of_a_page_that_is_gone_is_found():
