@@ -9,10 +9,6 @@
 namespace larder::copy::cuda {
 namespace {
 
-DevicePtr address(const void* memory) {
-  return reinterpret_cast<DevicePtr>(memory);
-}
-
 const HostLoop& host_loop() {
   static const HostLoop& fastest = *host_loops().front();
   return fastest;
@@ -29,6 +25,23 @@ void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, cons
     if (pieces[i] == nullptr)
       racy_copy(table + i * units, stored + i * units * sizeof(std::uint64_t),
                 units * sizeof(std::uint64_t));
+}
+
+// The number of multiprocessors for kernels, by those of the device.
+Result<unsigned> default_blocks(const DeviceContext& context) {
+  const Driver& driver = context.driver();
+  const ContextScope scope(driver, context.handle());
+  if (!scope.status().ok()) return scope.status();
+  int device = 0, processors = 0;
+  if (Status status = driver.status(driver->ctx_get_device(&device), "cuCtxGetDevice");
+      !status.ok())
+    return status;
+  if (Status status =
+          driver.status(driver->device_get_attribute(&processors, kProcessorCount, device),
+                        "cuDeviceGetAttribute");
+      !status.ok())
+    return status;
+  return CudaCopyEngine::blocks_of(static_cast<unsigned>(std::max(processors, 0)));
 }
 
 }  // namespace
@@ -67,7 +80,8 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page,
   engine->streams_ =
       std::make_unique<CopyStreams>(*context, engine->batches_, engine->copy_lanes_.get());
   if (engine->options_.kernels.empty()) return engine;
-  const Result<unsigned> blocks = engine->count_blocks();
+  const unsigned wanted = engine->options_.kernel_blocks;
+  const Result<unsigned> blocks = wanted != 0 ? wanted : default_blocks(**context);
   if (!blocks.ok()) return blocks.status();
   engine->kernel_blocks_ = *blocks;
   Result<std::unique_ptr<PieceKernels>> kernels =
@@ -138,26 +152,8 @@ Status CudaCopyEngine::noted(Status status) const {
   return status;
 }
 
-Status CudaCopyEngine::make_tables(CopyStream& stream, std::size_t pieces,
-                                   std::uint64_t piece_bytes) {
-  const std::size_t digest_bytes =
-      pieces * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
-  if (Status status = stream.pieces.ensure(pieces * sizeof(DevicePtr)); !status.ok()) return status;
-  if (Status status = stream.digests.ensure(digest_bytes); !status.ok()) return status;
-  // Clears the digests of an earlier copy.
-  std::memset(stream.digests.data<std::byte>(), 0, digest_bytes);
-  return {};
-}
-
-CudaCopyEngine::Named CudaCopyEngine::name_pieces(CopyStream& stream, Direction direction,
-                                                  const PieceList& list, std::size_t first) {
-  DevicePtr* const addresses = stream.pieces.data<DevicePtr>() + first;
-  for (std::size_t i = 0; i < list.pieces.size(); ++i) addresses[i] = address(list.pieces[i]);
-  return {direction, first, list.pieces.size(), list.piece_bytes};
-}
-
 Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind,
-                                   const Named& pieces, DevicePtr packed) const {
+                                   const NamedPieces& pieces, DevicePtr packed) const {
   const std::size_t at_once = std::max<std::size_t>(
       1, (move == Move::kDigest ? kJoinedBytes : kLaunchBytes) / pieces.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(pieces.piece_bytes);
@@ -200,7 +196,7 @@ Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, 
   if (kernel && device.in_one_piece() != 0) return move(stream, direction, true, list, device);
   if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok())
     return status;
-  const Named pieces = name_pieces(stream, direction, list);
+  const NamedPieces pieces = name_pieces(stream, direction, list);
   if (direction == Direction::kStore) {
     if (Status status = run_kernels(stream, Move::kDigest, CopyStream::Behind::kFence, pieces, 0);
         !status.ok())

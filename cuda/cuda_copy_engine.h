@@ -26,6 +26,7 @@
 #include "cuda/copy_stream.h"
 #include "cuda/fences.h"
 #include "cuda/piece_kernels.h"
+#include "cuda/piece_tables.h"
 #include "cuda/pinning.h"
 #include "cuda/strategy_calibration.h"
 
@@ -102,26 +103,15 @@ class CudaCopyEngine final : public CopyEngine {
   class Ready;
 
   CudaCopyEngine(ContextPtr context, CudaOptions options);
-  Result<unsigned> count_blocks() const;
   void choose_strategies();
   Result<StrategyTable> measure(const std::atomic<bool>& stop) const;
   bool by_kernel(Direction direction, std::uint64_t piece_bytes) const;
   bool kernels_allowed() const;
   DeviceRange pinned(std::span<const std::byte> slot) const;
   std::size_t staged_pieces(std::size_t pieces, std::uint64_t piece_bytes) const;
-  // Pieces with addresses in the stream's tables.
-  struct Named {
-    Direction direction;
-    std::size_t first, count;
-    std::uint64_t piece_bytes;
-  };
-  static Status make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes);
-  // REQUIRES: make_tables() for all pieces.
-  static Named name_pieces(CopyStream& stream, Direction direction, const PieceList& list,
-                           std::size_t first = 0);
   // Queues kernels over the pieces, kLaunchBytes each, or kJoinedBytes if they digest only.
-  Status run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind, const Named& pieces,
-                     DevicePtr packed) const;
+  Status run_kernels(CopyStream& stream, Move move, CopyStream::Behind behind,
+                     const NamedPieces& pieces, DevicePtr packed) const;
   Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from,
                       std::span<std::byte> slot, const DeviceRange& device,
                       std::span<std::uint64_t> table) const;

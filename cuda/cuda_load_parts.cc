@@ -37,7 +37,7 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Dir
   if (Status status = stream.copy(Direction::kLoad, copies); !status.ok()) return status;
   std::size_t first = 0;
   for (const DirectPart& part : parts) {
-    const Named named =
+    const NamedPieces named =
         name_pieces(stream, Direction::kLoad, {part.part->pieces, piece_bytes}, first);
     first += named.count;
     if (!kernel) continue;

@@ -7,27 +7,34 @@
 #include "cuda/trial_memory.h"
 
 namespace larder::copy::cuda {
+namespace {
+
+// Of each thread that measures.
+Result<std::vector<std::unique_ptr<TrialMemory>>> trial_memory(const DeviceContext& context,
+                                                               std::size_t bytes) {
+  std::vector<std::unique_ptr<TrialMemory>> memory;
+  for (std::size_t i = 0; i < kTrialThreads; ++i) {
+    Result<std::unique_ptr<TrialMemory>> part = TrialMemory::make(context, bytes / kTrialThreads);
+    if (!part.ok()) return part.status();
+    memory.push_back(std::move(part).value());
+  }
+  return memory;
+}
+
+Result<std::vector<CopyStreams::Lease>> trial_streams(CopyStreams& all) {
+  std::vector<CopyStreams::Lease> streams;
+  for (std::size_t i = 0; i < kTrialThreads; ++i) {
+    Result<CopyStreams::Lease> stream = all.take();
+    if (!stream.ok()) return stream.status();
+    streams.push_back(std::move(stream).value());
+  }
+  return streams;
+}
+
+}  // namespace
 
 unsigned CudaCopyEngine::blocks_of(unsigned processors) {
   return std::clamp(processors / 16, 1U, 8U);
-}
-
-// From the options, or from the device.
-Result<unsigned> CudaCopyEngine::count_blocks() const {
-  if (options_.kernel_blocks != 0) return options_.kernel_blocks;
-  const Driver& driver = context_->driver();
-  const ContextScope scope(driver, context_->handle());
-  if (!scope.status().ok()) return scope.status();
-  int device = 0, processors = 0;
-  if (Status status = driver.status(driver->ctx_get_device(&device), "cuCtxGetDevice");
-      !status.ok())
-    return status;
-  if (Status status =
-          driver.status(driver->device_get_attribute(&processors, kProcessorCount, device),
-                        "cuDeviceGetAttribute");
-      !status.ok())
-    return status;
-  return blocks_of(static_cast<unsigned>(std::max(processors, 0)));
 }
 
 void CudaCopyEngine::choose_strategies() {
@@ -66,37 +73,28 @@ void CudaCopyEngine::choose_strategies() {
 Result<StrategyTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) const {
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return scope.status();
-  std::vector<std::unique_ptr<TrialMemory>> memory;
-  for (std::size_t i = 0; i < kTrialThreads; ++i) {
-    Result<std::unique_ptr<TrialMemory>> part =
-        TrialMemory::make(*context_, options_.measure_bytes / kTrialThreads);
-    if (!part.ok()) return part.status();
-    memory.push_back(std::move(part).value());
-  }
+  const auto memory = trial_memory(*context_, options_.measure_bytes);
+  if (!memory.ok()) return memory.status();
   CopyStreams alone(context_, batches_);
-  std::vector<CopyStreams::Lease> streams;  // destroyed before the memory
-  for (std::size_t i = 0; i < kTrialThreads; ++i) {
-    Result<CopyStreams::Lease> stream = alone.take();
-    if (!stream.ok()) return stream.status();
-    streams.push_back(std::move(stream).value());
-  }
+  const auto streams = trial_streams(alone);  // destroyed before the memory
+  if (!streams.ok()) return streams.status();
   const auto copy = [&](std::size_t number, Direction direction, bool kernel,
                         std::uint64_t piece_bytes) {
     const ContextScope own(context_->driver(), context_->handle());
     if (!own.status().ok()) return own.status();
-    TrialMemory& part = *memory[number];
+    TrialMemory& part = *(*memory)[number];
     const PieceList list = part.pieces(piece_bytes);
     const std::span<std::uint64_t> table = part.table(list);
     if (direction == Direction::kStore)
-      return store_pinned(*streams[number], kernel, list, part.slot(), part.slot_on_device(),
+      return store_pinned(*(*streams)[number], kernel, list, part.slot(), part.slot_on_device(),
                           table);
-    return load_pinned(*streams[number], kernel, part.slot_on_device(), list, table);
+    return load_pinned(*(*streams)[number], kernel, part.slot_on_device(), list, table);
   };
   return calibrate_strategies(
       [&](Direction direction, bool kernel, std::uint64_t piece_bytes) {
-        return steady_rate(kTrialThreads, memory[0]->slot().size(), stop, [&](std::size_t number) {
-          return copy(number, direction, kernel, piece_bytes);
-        });
+        return steady_rate(
+            kTrialThreads, memory->front()->slot().size(), stop,
+            [&](std::size_t number) { return copy(number, direction, kernel, piece_bytes); });
       },
       stop);
 }

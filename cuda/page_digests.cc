@@ -7,6 +7,16 @@
 #include "shim/protocol/checksum.h"
 
 namespace larder::copy::cuda {
+namespace {
+
+// Leaves the digests of null pieces alone.
+void take_digests(const PieceList& of, const std::uint64_t* digests, std::uint64_t* table) {
+  const std::uint64_t units = protocol::units_per_piece(of.piece_bytes);
+  for (std::size_t i = 0; i < of.pieces.size(); ++i)
+    if (of.pieces[i] != nullptr) std::copy_n(digests + i * units, units, table + i * units);
+}
+
+}  // namespace
 
 Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> table) const {
   if (kernels_ == nullptr)
@@ -18,16 +28,12 @@ Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> tab
   if (!stream.ok()) return noted(stream.status());
   if (Status status = make_tables(**stream, of.pieces.size(), of.piece_bytes); !status.ok())
     return noted(status);
-  const Named named = name_pieces(**stream, Direction::kLoad, of);
+  const NamedPieces named = name_pieces(**stream, Direction::kLoad, of);
   if (Status status = run_kernels(**stream, Move::kDigest, CopyStream::Behind::kCopies, named, 0);
       !status.ok())
     return noted(status);
   if (Status status = (*stream)->finish(); !status.ok()) return noted(status);
-  const std::uint64_t units = protocol::units_per_piece(of.piece_bytes);
-  for (std::size_t i = 0; i < of.pieces.size(); ++i)
-    if (of.pieces[i] != nullptr)
-      std::copy_n((*stream)->digests.data<std::uint64_t>() + i * units, units,
-                  table.data() + i * units);
+  take_digests(of, (*stream)->digests.data<std::uint64_t>(), table.data());
   return {};
 }
 

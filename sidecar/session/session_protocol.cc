@@ -57,14 +57,56 @@ Status malformed(MessageType type, const std::string& why) {
   return {Code::kInvalidArgument, std::string(type_name(type)) + ": " + why};
 }
 
+Status too_many(MessageType type, std::uint32_t count) {
+  return malformed(type, "count " + std::to_string(count) + " is over the limit or the packet");
+}
+
+Status unknown(MessageType type) {
+  return {Code::kInvalidArgument,
+          "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown"};
+}
+
+Status unexpected(MessageType type, std::string_view expected) {
+  return {Code::kFailedPrecondition,
+          std::string(type_name(type)) + " where " + std::string(expected) + " was expected"};
+}
+
+tiering::Promoter::Answer nothing_fetched(std::uint32_t session, std::uint32_t request) {
+  return {session, request, {0, static_cast<std::uint32_t>(protocol::FetchEnd::kAbsent), 0, 0, 0}};
+}
+
+Status wrong_version(std::uint32_t major) {
+  return {Code::kUnsupported, "protocol version " + std::to_string(major) +
+                                  " is not served: this larderd speaks " +
+                                  std::to_string(protocol::kVersionMajor) + "." +
+                                  std::to_string(protocol::kVersionMinor)};
+}
+
+protocol::Welcome welcome_of(const SessionFacts& facts, std::uint64_t capabilities) {
+  protocol::Welcome welcome{};
+  welcome.version_major = protocol::kVersionMajor;
+  welcome.version_minor = protocol::kVersionMinor;
+  welcome.capabilities = capabilities;
+  welcome.epoch = facts.epoch;
+  welcome.session_token = facts.token;
+  welcome.session_number = facts.number;
+  welcome.heartbeat_interval_ms = protocol::kHeartbeatIntervalMs;
+  welcome.heartbeat_timeout_ms = protocol::kHeartbeatTimeoutMs;
+  welcome.max_grants = protocol::kMaxGrants;
+  welcome.arena_bytes = facts.arena_bytes;
+  welcome.index_bytes = facts.index_bytes;
+  welcome.session_bytes = sizeof(protocol::SessionRegion);
+  welcome.arena_page_bytes = facts.arena_page_bytes;
+  return welcome;
+}
+
 // The records behind the head of a list.
 template <typename Record>
 Status read_list(Decoder& decoder, std::vector<Record>& records) {
   protocol::SlotList list{};
   if (!decoder.read(list)) return malformed(decoder.type(), "shorter than its fixed part");
   if (!decoder.read_all(list.count, protocol::kMaxGrantsPerMessage, records))
-    return malformed(decoder.type(),
-                     "count " + std::to_string(list.count) + " is over the limit or the packet");
+    return too_many(decoder.type(), list.count);
   return {};
 }
 
@@ -99,9 +141,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   const MessageType type = decoder->type();
   if (!fds.empty() && type != MessageType::kExport)
     return Status(Code::kInvalidArgument, "engines may send descriptors only with EXPORT");
-  if (type_name(type).empty())
-    return Status(Code::kInvalidArgument,
-                  "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown");
+  if (type_name(type).empty()) return unknown(type);
   if (state_ == State::kNew && type == MessageType::kHello) return hello(*decoder);
   if (state_ == State::kWelcomed && type == MessageType::kAttached) return attached(*decoder);
   if (state_ == State::kAttached) {
@@ -126,9 +166,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   }
   // By State.
   static constexpr std::string_view kExpected[] = {"HELLO", "ATTACHED", "a request"};
-  return Status(Code::kFailedPrecondition, std::string(type_name(type)) + " where " +
-                                               std::string(kExpected[static_cast<int>(state_)]) +
-                                               " was expected");
+  return unexpected(type, kExpected[static_cast<int>(state_)]);
 }
 
 Result<Reply> SessionProtocol::begin(Work work) {
@@ -148,11 +186,7 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   Decoder version_reader = decoder;
   std::uint32_t major = 0;
   if (!version_reader.read(major)) return malformed(decoder.type(), "shorter than its version");
-  if (major != protocol::kVersionMajor)
-    return Status(Code::kUnsupported, "protocol version " + std::to_string(major) +
-                                          " is not served: this larderd speaks " +
-                                          std::to_string(protocol::kVersionMajor) + "." +
-                                          std::to_string(protocol::kVersionMinor));
+  if (major != protocol::kVersionMajor) return wrong_version(major);
   protocol::Hello hello{};
   if (!decoder.read(hello)) return malformed(decoder.type(), "shorter than its fixed part");
   engine_ = protocol::short_text(hello.engine);
@@ -160,23 +194,11 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   previous_epoch_ = hello.previous_epoch;
   state_ = State::kWelcomed;
 
-  protocol::Welcome welcome{};
-  welcome.version_major = protocol::kVersionMajor;
-  welcome.version_minor = protocol::kVersionMinor;
-  welcome.capabilities = protocol::kCapabilityAct |
-                         (promoter_ != nullptr ? protocol::kCapabilityResidency : 0) |
-                         (tier_probes_ != nullptr ? protocol::kCapabilityShared : 0) |
-                         (transfers_ != nullptr ? protocol::kCapabilityTransfer : 0);
-  welcome.epoch = facts_.epoch;
-  welcome.session_token = facts_.token;
-  welcome.session_number = facts_.number;
-  welcome.heartbeat_interval_ms = protocol::kHeartbeatIntervalMs;
-  welcome.heartbeat_timeout_ms = protocol::kHeartbeatTimeoutMs;
-  welcome.max_grants = protocol::kMaxGrants;
-  welcome.arena_bytes = facts_.arena_bytes;
-  welcome.index_bytes = facts_.index_bytes;
-  welcome.session_bytes = sizeof(protocol::SessionRegion);
-  welcome.arena_page_bytes = facts_.arena_page_bytes;
+  protocol::Welcome welcome =
+      welcome_of(facts_, protocol::kCapabilityAct |
+                             (promoter_ != nullptr ? protocol::kCapabilityResidency : 0) |
+                             (tier_probes_ != nullptr ? protocol::kCapabilityShared : 0) |
+                             (transfers_ != nullptr ? protocol::kCapabilityTransfer : 0));
   const bool residency =
       promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityResidency) != 0;
   if (residency) welcome.residency_bytes = facts_.residency_bytes;
@@ -284,8 +306,7 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
   if (protocol::verb_name(verb).empty())
     return Status(Code::kUnsupported, "ACT: verb " + std::to_string(act.verb) + " is unknown");
   if (!decoder.read_all(act.count, protocol::kMaxKeysPerAct, hashes_))
-    return malformed(decoder.type(),
-                     "count " + std::to_string(act.count) + " is over the limit or the packet");
+    return too_many(decoder.type(), act.count);
   const Result<bool> open = may_use("ACT", act.namespace_handle);
   if (!open.ok()) return open.status();
   // All chunks of a closed namespace count as absent.
@@ -308,15 +329,10 @@ Result<Reply> SessionProtocol::fetch(Decoder& decoder) {
   if (promoter_ == nullptr)
     return Status(Code::kUnsupported, "FETCH: this larderd has no tier below memory");
   if (!decoder.read_all(fetch.count, protocol::kMaxKeysPerFetch, hashes_))
-    return malformed(decoder.type(),
-                     "count " + std::to_string(fetch.count) + " is over the limit or the packet");
+    return too_many(decoder.type(), fetch.count);
   const Result<bool> open = may_use("FETCH", fetch.namespace_handle);
   if (!open.ok()) return open.status();
-  if (!*open)
-    return Reply{
-        fetched_packet({facts_.number,
-                        decoder.request(),
-                        {0, static_cast<std::uint32_t>(protocol::FetchEnd::kAbsent), 0, 0, 0}})};
+  if (!*open) return Reply{fetched_packet(nothing_fetched(facts_.number, decoder.request()))};
   if (Status begun = promoter_->fetch(facts_.number, decoder.request(), fetch, hashes_);
       !begun.ok())
     return malformed(decoder.type(), begun.text());
@@ -336,8 +352,7 @@ Result<Reply> SessionProtocol::probe(Decoder& decoder) {
   if (tier_probes_ == nullptr)
     return Status(Code::kUnsupported, "PROBE: this larderd shares no backend");
   if (!decoder.read_all(probe.count, protocol::kMaxKeysPerProbe, hashes_))
-    return malformed(decoder.type(),
-                     "count " + std::to_string(probe.count) + " is over the limit or the packet");
+    return too_many(decoder.type(), probe.count);
   const Result<bool> open = may_use("PROBE", probe.namespace_handle);
   if (!open.ok()) return open.status();
   if (!*open) {

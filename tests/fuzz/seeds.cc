@@ -64,6 +64,16 @@ void protocol_seeds() {
           text_of(Encoder(type, 0)
                       .append(protocol::SlotList{1, 0})
                       .append(protocol::SlotRef{1, 0, 1000})));
+  write("protocol", "close",
+        text_of(Encoder(MessageType::kCloseNamespace, 0).append(protocol::CloseNamespace{2, 1})));
+  write("protocol", "drop",
+        text_of(Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{1, 0})));
+  write("protocol", "error",
+        text_of(Encoder(MessageType::kError, 0).append(protocol::Error{1, 3}).append_text("why")));
+}
+
+// Messages about lower tiers.
+void lower_tier_seeds() {
   write("protocol", "fetch",
         text_of(Encoder(MessageType::kFetch, 4)
                     .append(protocol::Fetch{1, 250, 1, 0})
@@ -88,12 +98,6 @@ void protocol_seeds() {
         text_of(Encoder(MessageType::kFetched, 4).append(protocol::Fetched{1, 2, 4096, 99, 0})));
   write("protocol", "fetch_end",
         text_of(Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{4, 0})));
-  write("protocol", "close",
-        text_of(Encoder(MessageType::kCloseNamespace, 0).append(protocol::CloseNamespace{2, 1})));
-  write("protocol", "drop",
-        text_of(Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{1, 0})));
-  write("protocol", "error",
-        text_of(Encoder(MessageType::kError, 0).append(protocol::Error{1, 3}).append_text("why")));
 }
 
 std::string open_op(int who, int pieces = 1, const std::string& text = "a: 1\n") {
@@ -380,6 +384,7 @@ int main(int argc, char** argv) {
   }
   directory = argv[1];
   protocol_seeds();
+  lower_tier_seeds();
   session_seeds();
   region_seeds();
   namespace_seeds();

@@ -18,6 +18,17 @@ constexpr std::uint64_t kSettlingNs = 2'000'000'000;
 constexpr std::uint64_t kAsleepMs = 1000;
 constexpr std::uint64_t kStopNs = 20'000'000'000;
 
+store::IndexShape shape_from(std::uint64_t first_generation) {
+  store::IndexShape shape{};
+  shape.entry_count = 2 * Machine::kArenaBytes / 8192;
+  shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
+  shape.arena_bytes = Machine::kArenaBytes;
+  shape.first_generation = first_generation;
+  shape.epoch = first_generation;
+  shape.tier = 1;  // the same tier in every life
+  return shape;
+}
+
 }  // namespace
 
 SimLarderd::~SimLarderd() {
@@ -27,7 +38,7 @@ SimLarderd::~SimLarderd() {
   machine_.env.kill();
 }
 
-Status SimLarderd::start(const std::set<SessionNumber>& alive) {
+Status SimLarderd::open_disk() {
   Result<std::shared_ptr<tiering::ResidencyFilter>> below =
       tiering::ResidencyFilter::create(machine_.config.size_bytes);
   if (!below.ok()) return below.status();
@@ -38,7 +49,11 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   link_ =
       std::make_unique<tiering::TierLink>(tiering::TierKind::kDisk, std::move(*tier), "/simulated",
                                           [this](int timeout_ms) { tier_->wait(timeout_ms); });
+  return {};
+}
 
+Status SimLarderd::start(const std::set<SessionNumber>& alive) {
+  if (Status status = open_disk(); !status.ok()) return status;
   earlier_ = machine_.indexes.empty() ? nullptr : machine_.indexes.back();
   for (const auto& older : machine_.indexes)
     if (older != earlier_) older->supersede();
@@ -48,14 +63,8 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   must(!earlier_ || earlier.ok(),
        "the index that was left cannot be opened: " + earlier.status().text());
 
-  store::IndexShape shape{};
-  shape.entry_count = 2 * Machine::kArenaBytes / 8192;
-  shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
-  shape.arena_bytes = Machine::kArenaBytes;
-  shape.first_generation =
-      std::max(machine_.newest_generation, earlier.ok() ? earlier->last_generation() : 0) + 1;
-  shape.epoch = shape.first_generation;
-  shape.tier = 1;  // the same tier in every life
+  const store::IndexShape shape = shape_from(
+      std::max(machine_.newest_generation, earlier.ok() ? earlier->last_generation() : 0) + 1);
   index_ = std::make_shared<Index>(shape);
   store_ =
       std::make_unique<store::Store>(shape, index_->memory.data(), machine_.arena.data(), stats_);

@@ -91,6 +91,7 @@ class SimLarderd {
 
  private:
   std::vector<protocol::BlockHash> hashes(std::uint64_t number, std::uint64_t families) const;
+  Status open_disk();
   void open_backend();
   void came_up(const tiers::Message& message);
   void look_for_condemned();

@@ -2,7 +2,6 @@
 configuration."""
 
 import os
-import re
 from contextlib import nullcontext
 from types import SimpleNamespace as Fake
 
@@ -12,84 +11,11 @@ pytest.importorskip("vllm")
 
 import torch  # noqa: E402
 
+from setup_fakes import CrossAttentionSpec, SlidingWindowSpec, caches, config, named, spec  # noqa: E402
+
 from larder.fingerprint import differing_fields  # noqa: E402
 from larder.vllm.drafts import Drafts  # noqa: E402
 from larder.vllm.setup import Unsupported, check_scales, setup_of  # noqa: E402
-
-
-class FullAttentionSpec(Fake):
-    pass
-
-
-class CrossAttentionSpec(Fake):
-    pass
-
-
-class SlidingWindowSpec(Fake):
-    sliding_window = 64
-
-
-def spec(kind=FullAttentionSpec, block_size=128):
-    return kind(
-        block_size=block_size,
-        num_kv_heads=4,
-        head_size=32,
-        head_size_v=32,
-        dtype=torch.bfloat16,
-        page_size_bytes=block_size * 512,
-    )
-
-
-def caches(*specs):
-    groups = [Fake(layer_names=[f"layer.{i}"], kv_cache_spec=s) for i, s in enumerate(specs)]
-    return Fake(kv_cache_groups=groups, kv_cache_layout="LBHNC", hash_block_size=None)
-
-
-def config(extra=None, **sizes):
-    hf = Fake(
-        num_hidden_layers=4,
-        to_dict=lambda: {
-            "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
-            "hidden_size": 256,
-        },
-    )
-    parallel = dict(
-        tensor_parallel_size=1,
-        pipeline_parallel_size=1,
-        prefill_context_parallel_size=1,
-        decode_context_parallel_size=1,
-    )
-    return Fake(
-        kv_transfer_config=Fake(
-            kv_connector_extra_config=extra or {}, is_kv_producer=True, is_kv_consumer=True
-        ),
-        parallel_config=Fake(**{**parallel, **sizes}),
-        speculative_config=None,
-        load_config=Fake(load_format="auto"),
-        cache_config=Fake(
-            cache_dtype="auto", prefix_caching_hash_algo="sha256", enable_prefix_caching=True
-        ),
-        model_config=Fake(
-            model="/nowhere/model",
-            served_model_name=None,
-            hf_config=hf,
-            hf_text_config=hf,
-            hf_overrides={},
-            max_model_len=4096,
-            revision=None,
-            seed=0,
-            dtype=torch.bfloat16,
-            quantization=None,
-            is_prefix_caching_supported=True,
-            runner_type="generate",
-            attn_type="decoder",
-        ),
-    )
-
-
-def named(**extra):
-    return {"weights_id": "w", **extra}
 
 
 @pytest.mark.parametrize(
@@ -549,90 +475,3 @@ def test_a_model_without_kv_is_refused_as_such():
         ),
     ):
         setup_of(encoder, Fake(kv_cache_groups=[], kv_cache_layout=None))
-
-
-def large(page_bytes, block_size=128, kind=FullAttentionSpec, layers=1, count=1):
-    found = caches(*(spec(kind, block_size) for _ in range(count)))
-    for group in found.kv_cache_groups:
-        group.kv_cache_spec.page_size_bytes = page_bytes
-        group.layer_names = [f"layer.{i}" for i in range(layers)]
-    return found
-
-
-@pytest.mark.parametrize(
-    ("found", "extra", "reason"),
-    [
-        (
-            large(64 << 20, layers=17),
-            {},
-            "a chunk of 128 tokens has 1088 MiB on one rank, and Larder serves 1024 MiB at most: "
-            "set a smaller --block-size",
-        ),
-        (
-            large(1 << 20, 16, layers=80),
-            {},
-            "a chunk of 256 tokens has 1280 MiB .*: set chunk_tokens in kv_connector_extra_config "
-            "to 192 or less",
-        ),
-        (
-            large(1 << 20, layers=8),
-            {"chunk_tokens": 1 << 40},
-            "set chunk_tokens in kv_connector_extra_config to 16384 or less",
-        ),
-        (
-            large((64 << 20) + 1),
-            {},
-            "a block of one layer has 65 MiB, and Larder serves 64 MiB at most: "
-            "set a smaller --block-size",
-        ),
-        (large(4096, count=17), {}, "the model has 17 KV groups, and Larder serves 16 at most"),
-    ],
-)
-def test_a_chunk_above_larders_limits_is_refused_with_the_figure_to_set(found, extra, reason):
-    with pytest.raises(Unsupported, match=f"^{reason}|{reason}$"):
-        setup_of(config(named(**extra)), found)
-
-
-@pytest.mark.parametrize(
-    ("found", "extra"),
-    [
-        (large(64 << 20, layers=16), {}),
-        (large(1 << 20, 16, layers=80), {"chunk_tokens": 192}),
-        (large(64 << 20), {}),
-        (large(4096, count=16), {}),
-    ],
-)
-def test_a_chunk_at_larders_limits_is_served(found, extra):
-    setup_of(config(named(**extra)), found)
-
-
-def test_more_ranks_than_larder_serves_are_refused():
-    with pytest.raises(Unsupported, match="^257 ranks hold parts of the KV"):
-        setup_of(config(named(), tensor_parallel_size=257), caches(spec()))
-
-
-def test_the_limits_are_those_of_the_protocol(root):
-    from larder.vllm import groups, naming
-
-    text = (root / "shim" / "protocol" / "limits.h").read_text()
-    names = {"kMaxGroups": groups.MOST_GROUPS, "kMaxShards": groups.MOST_SHARDS}
-    names |= {"kMaxPieceBytes": groups.MOST_PAGE_BYTES, "kMaxPayloadBytes": groups.MOST_PART_BYTES}
-    names["kMaxFingerprintBytes"] = naming.MOST_FINGERPRINT_BYTES
-    for name, value in names.items():
-        (expression,) = re.findall(rf" {name} = ([^;]+);", text)
-        assert eval(expression.replace("ULL", "")) == value, name
-
-
-def test_a_fingerprint_that_larderd_does_not_take_is_named():
-    from larder.vllm import naming
-
-    most = "x" * naming.MOST_FINGERPRINT_BYTES
-    assert naming._checked(most) == most
-    with pytest.raises(
-        Unsupported,
-        match=(
-            "^the engine's fingerprint has 49154 bytes, and larderd takes 49152 at most: "
-            "please report"
-        ),
-    ):
-        naming._checked(most[:-1] + "€")

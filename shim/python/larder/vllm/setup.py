@@ -85,13 +85,7 @@ class Setup:
 
 def setup_of(vllm_config, kv_cache_config):
     """Setup, or Unsupported."""
-    options = dict(vllm_config.kv_transfer_config.kv_connector_extra_config or {})
-    unknown = set(options) - set(_OPTIONS)
-    if unknown:
-        raise Unsupported(
-            f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: "
-            f"{', '.join(_OPTIONS)}"
-        )
+    options = _options(vllm_config)
     socket = _socket(options)
     drafts = None
     if kv_cache_config.kv_cache_groups:  # else groups_of() has the better reason
@@ -106,19 +100,7 @@ def setup_of(vllm_config, kv_cache_config):
     )
     check_sizes(groups, shards)
     rebuilds = any(map(is_rebuilt, kv_cache_config.kv_cache_groups))
-    if drafts and rebuilds:
-        raise Unsupported(
-            f"speculative decoding by {drafts.method} with KV that vLLM computes anew behind a hit "
-            "is not served yet"
-        )
-    if (
-        any(group.state for group in groups)
-        and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0
-    ):
-        raise Unsupported(
-            "recurrent states with a prefix_cache_retention_interval are not served yet; "
-            "leave the interval at 0"
-        )
+    _check_together(vllm_config, groups, drafts, rebuilds)
     v2_runner = bool(getattr(vllm_config, "use_v2_model_runner", False))
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(
         group.block_size for group in groups
@@ -167,6 +149,34 @@ def setup_of(vllm_config, kv_cache_config):
         lookahead=drafts.lookahead if drafts else 0,
         zeroes=v2_runner and bool(getattr(kv_cache_config, "needs_kv_cache_zeroing", False)),
     )
+
+
+def _options(vllm_config):
+    options = dict(vllm_config.kv_transfer_config.kv_connector_extra_config or {})
+    unknown = set(options) - set(_OPTIONS)
+    if unknown:
+        raise Unsupported(
+            f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: "
+            f"{', '.join(_OPTIONS)}"
+        )
+    return options
+
+
+def _check_together(vllm_config, groups, drafts, rebuilds):
+    """Features that are served alone, but not together."""
+    if drafts and rebuilds:
+        raise Unsupported(
+            f"speculative decoding by {drafts.method} with KV that vLLM computes anew behind a hit "
+            "is not served yet"
+        )
+    if (
+        any(group.state for group in groups)
+        and getattr(vllm_config.cache_config, "prefix_cache_retention_interval", 0) != 0
+    ):
+        raise Unsupported(
+            "recurrent states with a prefix_cache_retention_interval are not served yet; "
+            "leave the interval at 0"
+        )
 
 
 def _attention(vllm_config, kv_cache_config, groups):
