@@ -137,7 +137,7 @@ def _places(source):
         )
     caches = dict.fromkeys((source.download_dir, None))
     places = [
-        place for cache in caches if (place := _hub_folder(source.model, source.revision, cache))
+        place for cache in caches if (place := hub_folder(source.model, source.revision, cache))
     ]
     if not places and not source.optional:
         raise UnknownWeights(
@@ -146,7 +146,7 @@ def _places(source):
     return places
 
 
-def _hub_folder(model, revision, cache):
+def hub_folder(model, revision, cache):
     """The folder of one commit in the hub's cache, or None. Uses no network."""
     try:
         from huggingface_hub import snapshot_download

@@ -15,7 +15,7 @@ from test_adapters import Manager, folder, request  # noqa: E402, F401
 from worker_fakes import client, completion, half, move, named  # noqa: E402, F401
 
 from larder.vllm import adapter_files, adapter_folders, awaited_adapters, loaded_adapters  # noqa: E402
-from larder.vllm.adapter_files import files_of  # noqa: E402
+from larder.vllm.adapter_files import FilesUnknown, files_of  # noqa: E402
 from larder.vllm.adapter_folders import AdapterFolders  # noqa: E402
 from larder.vllm.messages import COMPUTES, RESTS, StepWork  # noqa: E402
 
@@ -79,6 +79,28 @@ def with_adapter(files, request_id="r"):
     made = move(request_id)
     made.adapter, made.line = (7, files), "adapter: x\n"
     return made
+
+
+class TestPaths:
+    """Paths as users give adapters to vLLM."""
+
+    def test_a_name_of_the_hub_is_the_folder_that_vllm_downloaded(self, folder, monkeypatch):
+        import huggingface_hub
+
+        def cached(name, revision=None, cache_dir=None, local_files_only=False):
+            assert local_files_only and name == "org/adapter"
+            return str(folder)
+
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", cached)
+        assert files_of("org/adapter") == files_of(str(folder))
+
+    def test_the_users_home(self, folder, monkeypatch):
+        monkeypatch.setenv("HOME", str(folder.parent))
+        assert files_of(f"~/{folder.name}") == files_of(str(folder))
+
+    def test_a_name_that_is_nowhere(self):
+        with pytest.raises(FilesUnknown, match="org/absent"):
+            files_of("org/absent")
 
 
 class TestFolders:

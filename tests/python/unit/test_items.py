@@ -241,6 +241,9 @@ class TestUnnamed:
             == ""
         )
         assert "shm" in items_hidden(config(mm_processor_cache_type="shm"))
+        scaled = {"mm_encoder_attn_dtype": "fp8"}
+        assert "--mm-encoder-fp8-scale-path" in items_hidden(config(**scaled))
+        assert items_hidden(config(**scaled, mm_encoder_fp8_scale_path="/scales.json")) == ""
         assert "ec-transfer" in items_hidden(config(ec=True)) and "manager" in items_hidden(
             config(manager="a.b")
         )

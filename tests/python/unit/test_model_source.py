@@ -88,6 +88,13 @@ def test_configuration_and_code_of_elsewhere_count_without_their_weights():
     )
 
 
+def test_a_file_of_scales_for_the_encoder_counts():
+    scales = Fake(mm_encoder_fp8_scale_path="/cfg/scales.json")
+    assert source_of(multimodal_config=scales).others == (
+        Source("/cfg/scales.json", weights=False),
+    )
+
+
 def test_towers_of_other_repositories_count():
     hf_config = {"audio_model_id": "org/audio", "text_model_id": None}
     source = source_of({"load_format": "safetensors"}, hf_config, architecture="UltravoxModel")

@@ -21,7 +21,7 @@ SHARES = {
     "generation_config": {"generation_config": "vllm"},
     "override_generation_config": {"override_generation_config": {"temperature": 0.1}},
     "tokenizer_mode": {"tokenizer_mode": "slow"},
-    "otlp_traces_endpoint": {"otlp_traces_endpoint": None},
+    "otlp_traces_endpoint": {"otlp_traces_endpoint": "http://127.0.0.1:4317"},
     "distributed_timeout_seconds": {"distributed_timeout_seconds": 77},
     "max_parallel_loading_workers": {"max_parallel_loading_workers": 2},
     "allowed_local_media_path": {"allowed_local_media_path": "/srv"},
@@ -29,9 +29,7 @@ SHARES = {
     "safetensors_load_strategy": {"safetensors_load_strategy": "eager"},
     "use_tqdm_on_load": {"use_tqdm_on_load": False},
     "enable_lora": {"enable_lora": True},
-    "enable_sleep_mode": {"enable_sleep_mode": False},
     "structured_outputs_config": {"structured_outputs_config": {"backend": "xgrammar"}},
-    "reasoning_parser": {"reasoning_parser": ""},
     "shutdown_timeout": {"shutdown_timeout": 9},
     "speculative_config": {
         "speculative_config": {
@@ -92,6 +90,23 @@ def base(text):
 @pytest.mark.parametrize("flag", SHARES)
 def test_what_operators_commonly_vary_shares(text, base, flag):
     assert differing_fields(base, text(**SHARES[flag])) == []
+
+
+def test_flags_that_this_platform_or_a_model_without_a_tokenizer_refuses_share(text, base):
+    """--enable-sleep-mode needs CUDA and --reasoning-parser a tokenizer: set in the made object."""
+    from vllm.engine.arg_utils import EngineArgs
+
+    config = EngineArgs(model=text.model, **BASE).create_engine_config()
+    config.model_config.enable_sleep_mode = True
+    config.structured_outputs_config.reasoning_parser = "qwen3"
+    assert differing_fields(base, text_of("engine: vllm\n", config)) == []
+
+
+@pytest.mark.parametrize("flag", varied_flags.ENGINE)
+def test_engines_that_compile_share_too(text, flag):
+    """As most engines run: vLLM's defaults for compilation, which follow other flags."""
+    compiled = {"enforce_eager": False}
+    assert differing_fields(text(**compiled), text(**compiled, **varied_flags.ENGINE[flag])) == []
 
 
 @pytest.fixture(scope="module")
@@ -186,12 +201,64 @@ def test_the_name_of_the_folder_is_nothing(text, base, tmp_path):
     )
 
 
-def test_the_greatest_length_separates_where_rope_depends_on_it(text):
-    rope = {
-        "hf_overrides": {
-            "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
-        }
+def with_rope(kind, **parameters):
+    return {
+        "hf_overrides": {"rope_parameters": {"rope_type": kind, "rope_theta": 1e4, **parameters}}
     }
+
+
+# As DeepSeek (TP 1: the model's build names the kind so) and Gemma 4 give their kinds.
+@pytest.mark.parametrize("kind", ["deepseek_yarn", "deepseek_llama_scaling", "proportional", "ntk"])
+def test_the_greatest_length_is_no_difference_where_rope_only_has_a_table_of_it(kind):
+    from types import SimpleNamespace
+
+    from larder.vllm.identity import _rope_length
+
+    def model(kind):
+        text = SimpleNamespace(to_dict=lambda: {"rope_parameters": {"rope_type": kind}})
+        return SimpleNamespace(hf_text_config=text, max_model_len=2048)
+
+    assert _rope_length(model(kind)) is None
+    assert _rope_length(model("of a newer vLLM")) == 2048
+
+
+def test_vllms_kinds_of_rope_take_the_length_as_identity_says():
+    """The tables of vLLM itself: the first rows of a long and a short table are equal, but where
+    the greatest length separates."""
+    import torch
+    from vllm.config import VllmConfig, set_current_vllm_config
+    from vllm.model_executor.layers.rotary_embedding import get_rope
+
+    from larder.vllm.identity import _FIXED_ROPE
+
+    more = {
+        "linear": {"factor": 2.0},
+        "ntk": {"factor": 2.0},
+        "dynamic": {"factor": 2.0, "max_trained_positions": 256},
+        "llama3": {
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 256,
+        },
+        "yarn": {"factor": 4.0, "original_max_position_embeddings": 256},
+        "deepseek_yarn": {"factor": 4.0, "original_max_position_embeddings": 256},
+    }
+    differs = set()
+    with set_current_vllm_config(VllmConfig()):
+        for kind in ("default", "proportional", *more):
+            parameters = {"rope_type": kind, "rope_theta": 1e4, **more.get(kind, {})}
+            short, long = (
+                get_rope(64, length, rope_parameters=dict(parameters), dtype=torch.float32)
+                for length in (512, 2048)
+            )
+            if not torch.equal(short.cos_sin_cache[:512], long.cos_sin_cache[:512]):
+                differs.add(kind)
+    assert differs == {"dynamic"} and not differs & _FIXED_ROPE
+
+
+def test_the_greatest_length_separates_where_rope_depends_on_it(text):
+    rope = with_rope("dynamic", factor=2.0)
     assert differing_fields(text(**rope), text(**rope, max_model_len=1024)) == [
         "configuration",
         "rope_max_model_len",

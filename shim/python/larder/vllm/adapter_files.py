@@ -3,6 +3,9 @@ content."""
 
 import os
 from collections import namedtuple
+from os.path import exists, expanduser, isabs
+
+from larder.weights_source import hub_folder
 
 File = namedtuple("File", "path device inode size mtime_ns ctime_ns")
 
@@ -20,8 +23,9 @@ class FilesUnknown(Exception):
     """The folder cannot be read, or holds no adapter."""
 
 
-def files_of(folder):
-    """(File, ...) in the order of their names."""
+def files_of(path):
+    """(File, ...) in the order of their names. path: as a user gives the adapter to vLLM."""
+    folder = _folder(path)
     try:
         with os.scandir(folder) as entries:
             paths = sorted(
@@ -35,6 +39,17 @@ def files_of(folder):
     if not any(file.path.endswith(WEIGHTS) for file in found):
         raise FilesUnknown(f"{folder} has no local weights")
     return found
+
+
+def _folder(path):
+    """The folder that vLLM loads (get_adapter_absolute_path in vLLM's lora/utils): a path, or the
+    name of a repository of the hub. vLLM has downloaded the repository before a request can use the
+    adapter, so the cache on disk answers without the network."""
+    if isabs(path):
+        return path
+    if path.startswith("~"):
+        return expanduser(path)
+    return path if exists(path) else hub_folder(path, None, None) or path
 
 
 def _file(path):

@@ -45,6 +45,19 @@ HARMLESS = {
     "weight_transfer_config": (
         "new weights move the engine to a namespace of its own (weight_changes)"
     ),
+    **{
+        f"ec_transfer_config.{name}": _PLACE
+        for name in (
+            "engine_id",  # drawn anew at each start
+            "ec_ip",
+            "ec_port",
+            "ec_rank",
+            "ec_parallel_size",
+            "ec_buffer_device",
+            "ec_buffer_size",
+        )
+    },
+    "attention_config.sparse_mla_prefill_workspace_factor": _MEMORY,
     "offload_config": "says where weights lie",
     "lora_config": "a part of each adapter's line (adapters)",
     "quant_config": "made from model_config and files that the line `weights` covers",

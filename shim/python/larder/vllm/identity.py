@@ -25,8 +25,23 @@ _SHOWN = (
     "dtypes",
     "page_size_bytes",
 )
-# Kinds of rope with a table that does not depend on the engine's --max-model-len.
-_FIXED_ROPE = {None, "default", "linear", "llama3", "yarn", "mrope"}
+# Kinds of rope with values that do not depend on the engine's --max-model-len (get_rope in vLLM's
+# rotary_embedding): the length cuts the table of these kinds and changes no row of the table.
+# "dynamic" and "longrope" take the length into their frequencies. A kind that is not listed here,
+# also one of a newer vLLM, separates engines by their lengths.
+_FIXED_ROPE = {
+    None,
+    "default",
+    "mrope",
+    "bailing_mrope",
+    "proportional",
+    "linear",
+    "llama3",
+    "ntk",
+    "yarn",
+    "deepseek_yarn",
+    "deepseek_llama_scaling",
+}
 
 
 def facts_of(

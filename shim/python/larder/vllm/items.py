@@ -21,7 +21,7 @@ from larder.vllm.provenance import Past, Provenance
 
 DEADLINE_S = 0.25
 WORDS = {
-    "hidden": "the scheduler does not see the tensors",
+    "hidden": "the tensors at the scheduler do not decide the embeddings",
     "form": "an item holds a value of a type that has no digest",
     "late": f"digests took longer than {DEADLINE_S} s",
     "mixed": "a prompt mixes tokens and embeddings, or has embeddings after such a prompt",
@@ -191,7 +191,7 @@ class Items:
 
 
 def items_hidden(vllm_config):
-    """The engine's setting that hides from the scheduler the tensors from which vLLM computes
+    """The engine's setting for which the tensors that the scheduler sees do not decide an item's
     embeddings, or ""."""
     multimodal = getattr(vllm_config.model_config, "multimodal_config", None)
     if getattr(multimodal, "mm_processor_cache_type", "lru") == "shm":
@@ -202,4 +202,12 @@ def items_hidden(vllm_config):
     manager = getattr(vllm_config, "ec_manager_config", None)
     if getattr(manager, "encoder_cache_manager_cls", None):
         return "encoder_cache_manager_cls names a cache that may bring embeddings by identifier"
+    # vLLM then scales an item's attention by the greatest values of the items before it, so that
+    # equal items have unlike embeddings.
+    if getattr(multimodal, "mm_encoder_attn_dtype", None) == "fp8":
+        if not getattr(multimodal, "mm_encoder_fp8_scale_path", None):
+            return (
+                "--mm-encoder-attn-dtype fp8 scales each item by the items before it; give "
+                "--mm-encoder-fp8-scale-path"
+            )
     return ""

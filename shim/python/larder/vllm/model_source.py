@@ -77,6 +77,10 @@ def _settings(model):
     overrides = model.hf_overrides if isinstance(model.hf_overrides, dict) else {}
     if overrides.get("quantization_config_file"):
         yield Source(overrides["quantization_config_file"], weights=False)
+    # Scales of the encoder's attention: other scales make other embeddings, and so other KV.
+    scales = getattr(getattr(model, "multimodal_config", None), "mm_encoder_fp8_scale_path", None)
+    if scales:
+        yield Source(scales, weights=False)
 
 
 def _code(model):
