@@ -16,7 +16,7 @@
 namespace larder {
 namespace {
 
-// As the default mode of larderd's sockets: probes run as a user of the same group.
+// As the default mode of larderd's own sockets (socket_mode).
 constexpr std::uint32_t kSocketMode = 0660;
 
 Result<http::Listener> listen(const std::string& address) {

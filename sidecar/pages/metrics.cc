@@ -307,8 +307,7 @@ void add_http(Families& out, const http::Counters& http) {
 
 std::string metrics_text(const stats::Stats& stats, bool ready, const http::Counters& http) {
   Families out;
-  // The order of the page: identity first, then tiers and memory, then work. Grafana and the
-  // reference page do not depend on the order.
+  // This order is also the order of the reference page.
   add_identity(out, stats, ready);
   add_tiers(out, stats);
   add_memory(out, stats);

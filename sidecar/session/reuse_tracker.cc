@@ -40,7 +40,7 @@ void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> ha
   const store::Namespace& space = namespaces_.at(handle);
   const std::uint64_t bytes = space.family_bytes, chunk_tokens = space.spec.chunk_tokens;
   const std::uint64_t covered = hashes.size() * chunk_tokens;
-  // `bytes` is 0 until an engine has reported the layouts of all shards.
+  // `bytes` is 0 until an engine has reported the layout of a shard.
   if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens)
     return;  // the engine may have a part of the first chunk
   left_ -= std::min(left_, hashes.size());

@@ -140,8 +140,8 @@ Result<Reply> SessionProtocol::close_namespace(Decoder& decoder) {
         (close.flags & protocol::kCloseDrop) != 0 && store_.namespaces().at(handle).sessions == 1;
     if (drop && reuse_tracker_ != nullptr) reuse_tracker_->dropped(handle);
     store_.leave_namespace(handle);
-    // Left first and dropped later, in slices. A session that opens the namespace in between joins
-    // the same row.
+    // `true`: lower tiers keep their chunks. The drop ends early if a session opens the namespace
+    // between two slices.
     if (drop) drops.push_back({handle, true});
   }
   LARDER_POINT(namespace_left);

@@ -146,7 +146,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   Result<Decoder> decoder = Decoder::open(packet);
   if (!decoder.ok()) return decoder.status();
   const MessageType type = decoder->type();
-  // An engine could otherwise fill larderd's table of descriptors.
+  // Unexpected descriptors are a fault: no other message has a use for them.
   if (!fds.empty() && type != MessageType::kExport)
     return Status(Code::kInvalidArgument, "engines may send descriptors only with EXPORT");
   if (type_name(type).empty()) return unknown(type);
@@ -199,7 +199,7 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   if (major != protocol::kVersionMajor) return wrong_version(major);
   protocol::Hello hello{};
   if (!decoder.read(hello)) return malformed(decoder.type(), "shorter than its fixed part");
-  // The name appears in logs and metrics; short_text() ends at the first zero byte or at the
+  // The name appears in logs and in the status. short_text() ends at the first zero byte or at the
   // field's end.
   engine_ = protocol::short_text(hello.engine);
   // Only noted here. The loop ends the previous session once ATTACHED has named the grants that the

@@ -60,7 +60,6 @@ class Adapters {
     fields_.clear();
     for (const YamlEntry& entry : *entries) fields_[entry.key] = entry.text;
     const std::string type = taken("type");
-    // LMCache refuses such an adapter, too: without a type no field has a meaning.
     if (type.empty())
       return {Code::kInvalidArgument, std::string(kAdapter) + ": an adapter needs a \"type\""};
     const bool file = type == "fs" || type == "fs_native";
