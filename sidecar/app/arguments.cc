@@ -12,6 +12,7 @@ bool set_flag(Arguments& arguments, std::string_view name, std::string_view) {
   arguments.of_child.emplace_back(name);
   return arguments.*kField = true;
 }
+// The child gets the options word by word, so that both processes read the same configuration.
 void give_to_child(Arguments& arguments, std::string_view name, std::string_view value) {
   arguments.of_child.emplace_back(name);
   arguments.of_child.emplace_back(value);
@@ -23,6 +24,7 @@ bool set_config(Arguments& arguments, std::string_view name, std::string_view va
 }
 bool set_supervisor_drops(Arguments& arguments, std::string_view name, std::string_view value) {
   give_to_child(arguments, name, value);
+  // Not for users: the supervisor gives the number of its eventfd to its child.
   return config::parse_number(value, arguments.supervisor_drops.emplace());
 }
 

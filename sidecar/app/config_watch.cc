@@ -9,7 +9,9 @@
 namespace larder {
 namespace {
 
+// As long as an admin verb waits: a loop that does not answer in that time hangs.
 constexpr std::uint32_t kLoopMs = 1000;  // deadline of the loop's answer
+// The content is only compared. The loader has its own, smaller limit and reports a longer file.
 constexpr std::streamsize kMostBytes = 1 << 20;
 
 std::string listed(const std::vector<std::string>& keys) {
@@ -42,11 +44,14 @@ ConfigWatch::ConfigWatch(config::Config running, std::optional<std::string> file
       seen_(std::move(seen)) {}
 
 void ConfigWatch::reload() {
+  // Before load(): a change in between differs from `seen_`, and the next look reads the file
+  // again.
   seen_ = content(file_, environment_);
   const Result<config::Config> wanted = config::load(file_, environment_);
   if (!wanted.ok()) {
     const std::string why = "not taken over: " + wanted.status().text();
     base::log_error("config: " + why);
+    // The running settings stay. The call only shows the reason as a fallback in /v1/status.
     if (const Status status = sidecar_.reconfigure(running_, why, kLoopMs); !status.ok())
       not_handed_over(status);
     return;
@@ -58,6 +63,7 @@ void ConfigWatch::reload() {
     not_handed_over(status);
     return;
   }
+  // Only after the loop took the settings, so the next reload compares with the settings in force.
   running_ = reload.config;
   base::set_log_level(log_level_of(running_));
   base::log_info("config: read again; changed: " +
@@ -74,6 +80,8 @@ void ConfigWatch::not_handed_over(const Status& status) {
 
 void ConfigWatch::reload_if_changed() {
   const std::optional<std::string> now = content(file_, environment_);
+  // A missing file is no change: Kubernetes exchanges a mounted ConfigMap by renaming links, and
+  // editors replace files.
   if (now && now != seen_) reload();
 }
 

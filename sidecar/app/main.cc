@@ -79,6 +79,7 @@ Result<Fd> take_signals() {
   ::sigaddset(&signals, SIGTERM);
   ::sigaddset(&signals, SIGHUP);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A closed pipe or socket is an error of write(), and must not end the process.
   std::signal(SIGPIPE, SIG_IGN);
   Fd fd(::signalfd(-1, &signals, SFD_CLOEXEC));
   if (!fd.valid()) return Status::from_errno(errno, "signalfd");
@@ -108,6 +109,8 @@ void obey_signals(const Fd& signals, const Fd& done, int supervisor_drops, int w
       config.reload();
       continue;
     }
+    // SIGTERM leaves the memory to the next start (memory.keep_on_exit). `larderd --free-memory`
+    // frees the memory of a stopped larderd.
     base::log_info(std::string("stopping on ") +
                    (signal.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM"));
     return sidecar.stop();
@@ -117,6 +120,8 @@ void obey_signals(const Fd& signals, const Fd& done, int supervisor_drops, int w
 // `content`: the bytes of the configuration file, read before `config` was loaded.
 Status serve(const config::Config& config, const std::optional<std::string>& content,
              const Arguments& arguments, const config::Environment& environment) {
+  // Signals are blocked before the first thread starts, and every thread inherits the block.
+  // larderd therefore needs no signal handler for them.
   const Result<Fd> signals = take_signals();
   if (!signals.ok()) return signals.status();
   const Fd done(::eventfd(0, EFD_CLOEXEC));
@@ -129,6 +134,8 @@ Status serve(const config::Config& config, const std::optional<std::string>& con
       pages::HttpServer::start(config, **sidecar);
   if (!http.ok()) return http.status();
 
+  // A file in a ConfigMap changes by renames of folders, which inotify on the file does not see.
+  // Hence a look at the content.
   const int watch_ms = arguments.watch_config ? kWatchMs : -1;
   std::jthread obeying([&] {
     obey_signals(*signals, done, arguments.supervisor_drops.value_or(-1), watch_ms,

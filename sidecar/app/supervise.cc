@@ -16,6 +16,7 @@
 namespace larder {
 namespace {
 
+// As the default mode of larderd's own sockets (socket_mode).
 constexpr std::uint32_t kSocketMode = 0660;
 
 Result<http::Listener> listen(const std::string& address) {
@@ -39,6 +40,8 @@ Status is_ready(const std::string& admin_socket) {
 Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std::string> arguments,
                       const std::optional<std::string>& config_file,
                       const config::Environment& environment, const Fd& signals) {
+  // The path of this binary, resolved once: argv[0] may be relative, and the working directory may
+  // change.
   const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr),
                                                             &std::free);
   if (!program) return Status::from_errno(errno, "/proc/self/exe");

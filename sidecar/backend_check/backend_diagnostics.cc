@@ -14,6 +14,7 @@ using Maybe = std::optional<Diagnostic>;
 
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kMiB = 1ULL << 20;
+// On a smaller machine the advised io-threads 4 would take the processors of other programs.
 constexpr unsigned kManyProcessors = 8;
 constexpr std::uint64_t kLittleMemory = 1024 * kMiB;
 // A load costs at least one round trip, so short prompts gain little at such a latency.
@@ -31,6 +32,8 @@ bool has(const ServerFacts& facts, std::string_view command) {
   return std::ranges::find(facts.missing, command) == facts.missing.end();
 }
 
+// The step that failed explains the missing facts, so failure_finding() is the only finding about
+// them.
 Maybe ended_early(const Seen& seen) {
   if (seen.facts.ended == ServerFacts::Step::kNone) return {};
   return failure_finding(seen);
@@ -55,6 +58,8 @@ Maybe missing_commands(const Seen& seen) {
                  least_rights(seen.backend));
 }
 
+// The text of the Status is one of larderd's own (resp/error_reply.h), so `find` cannot meet a
+// server's free text.
 Maybe takes_no_writes(const Seen& seen) {
   const std::string& why = seen.facts.writes.text();
   if (seen.facts.writes.ok()) return {};
@@ -82,9 +87,11 @@ Maybe replica(const Seen& seen) {
       "name the server's master");
 }
 
+// Only with a limit: without maxmemory a server never evicts, and no_limit() says so.
 Maybe no_eviction(const Seen& seen) {
   const ServerFacts& facts = seen.facts;
   if (facts.policy != "noeviction" || facts.max_bytes.value_or(0) == 0) return {};
+  // The share tells a full server, which refuses now, from one that will refuse later.
   const auto used = static_cast<double>(facts.used_bytes.value_or(0)),
              most = static_cast<double>(*facts.max_bytes);
   return finding(
@@ -112,6 +119,7 @@ std::string enough_memory(const Seen& seen) {
 }
 
 Maybe no_limit(const Seen& seen) {
+  // nullopt is "unknown" and gives no finding here; not_told() reports it once.
   if (!seen.facts.max_bytes || *seen.facts.max_bytes != 0) return {};
   return finding(Weight::kWarning, "no-maxmemory",
                  "maxmemory is 0: chunks fill the machine until the kernel kills the server",
@@ -122,6 +130,7 @@ Maybe no_limit(const Seen& seen) {
 Maybe too_much_memory(const Seen& seen) {
   const std::uint64_t most = seen.facts.max_bytes.value_or(0),
                       machine = seen.facts.machine_bytes.value_or(0);
+  // The last tenth of the machine is too little for everything else.
   if (machine == 0 || most <= machine / 10 * 9) return {};
   return finding(Weight::kWarning, "too-much-memory",
                  "maxmemory is " + base::bytes_text(most) + ", and the machine has " +
@@ -140,6 +149,8 @@ Maybe little_memory(const Seen& seen) {
                  "of your prompts");
 }
 
+// A cache needs no persistence: after a restart of the server all chunks are misses, and engines
+// store them again.
 Maybe append_only(const Seen& seen) {
   if (!seen.facts.append_only.value_or(false)) return {};
   return finding(
@@ -189,12 +200,15 @@ Maybe far_away(const Seen& seen) {
 Maybe slow(const Seen& seen) {
   const std::uint64_t rate = seen.facts.get_bytes_per_s;
   if (rate == 0 || rate >= kSlowRate) return {};
+  // A slow server is no fault as such: larderd measures the rate and loads only chunks that pay
+  // off.
   return finding(rate < kUselessRate ? Weight::kWarning : Weight::kNote, "rate",
                  "reads from the server reach " + base::bytes_text(rate) + " a second",
                  "larderd loads only chunks that would take longer to compute: use a faster "
                  "network, or a server with less load");
 }
 
+// A note only: the network may be the user's alone.
 Maybe in_clear(const Seen& seen) {
   if (seen.backend.tls || seen.facts.local || seen.facts.connect_ns == 0) return {};
   return finding(Weight::kNote, "no-tls",
@@ -227,6 +241,8 @@ Maybe not_told(const Seen& seen) {
 }
 
 // In the order of the text: within one weight, findings keep this order (stable sort).
+// Pure functions from facts to a finding: a new check is one function and one row. The operator
+// shows the same findings as conditions.
 constexpr std::array<Maybe (*)(const Seen&), 17> kChecks{
     {ended_early, missing_commands, takes_no_writes, replica, no_eviction, nothing_volatile,
      no_limit, too_much_memory, little_memory, append_only, snapshots, one_thread, far_away, slow,

@@ -107,6 +107,7 @@ constexpr std::array<Reason, 43> kReasons{{
 
 // Remedies that depend on the server's role, on TLS, or on the failed step.
 std::string cure_of(const Reason& reason, const Seen& seen) {
+  // Sentinels have users and passwords of their own, so the remedies of the servers would mislead.
   if (seen.kind == remote::Kind::kSentinel) {
     if (reason.id == "rights")
       return "give the user the rights to ask for the master: " +
@@ -117,6 +118,7 @@ std::string cure_of(const Reason& reason, const Seen& seen) {
              "(--sentinel-user, --sentinel-password-file)";
   }
   if (!reason.remedy.empty()) return std::string(reason.remedy);
+  // Short commands worked, and the first large value ended the connection: a limit on sizes.
   if (reason.id == "closed" && seen.facts.ended == Step::kUse)
     return "the server closed the connection at values of 2 MiB: CONFIG SET "
            "client-output-buffer-limit \"normal 0 0 0\", and "
@@ -126,6 +128,7 @@ std::string cure_of(const Reason& reason, const Seen& seen) {
   if (reason.id == "silent")
     return std::string(
                "check the address, firewalls, and whether the server is stopped or overloaded.") +
+           // A server without TLS waits for a command and never answers a TLS ClientHello.
            (tls ? " A port without TLS is silent, too: redis://" : "");
   return tls ? "check whether the server requires a client's certificate (backend.cert_file); the "
                "server's log has the reason"
@@ -133,6 +136,7 @@ std::string cure_of(const Reason& reason, const Seen& seen) {
                "server's log has the reason";
 }
 
+// CONFIG GET databases may be forbidden, so the number may be unknown.
 std::string database_cure(const Seen& seen) {
   if (!seen.facts.databases) return "name a database of the server, or remove the number";
   return "the server has " + std::to_string(*seen.facts.databases) +
@@ -143,9 +147,12 @@ std::string database_cure(const Seen& seen) {
 
 Diagnostic failure_finding(const Seen& seen) {
   const std::string& text = seen.facts.failure.text();
+  // No secret can be in the text: larderd's errors name files and hosts, and a server's words only
+  // from a known list.
   const auto unusable = [&text](std::string_view id, const std::string& remedy) {
     return Diagnostic{Weight::kUnusable, std::string(id), text, remedy};
   };
+  // Before the table: its remedy needs the number of databases.
   if (text.find("refuses to select") != std::string::npos)
     return unusable("no-database", database_cure(seen));
   for (const Reason& reason : kReasons)
@@ -154,6 +161,7 @@ Diagnostic failure_finding(const Seen& seen) {
   if (seen.facts.ended == Step::kConnect)
     return unusable("unreachable",
                     "check the name or address, and whether this machine can reach the server");
+  // A new text: the finding still shows the words of larderd, without a remedy.
   return unusable("failed", "the server's log may give the reason");
 }
 

@@ -29,11 +29,14 @@ Status wait_for(int fd, short events, const Dialogue::Waiting& by, std::uint64_t
     // Rounded up: poll() with 0 ms would spin until the deadline.
     const std::uint64_t left_ms =
         std::min<std::uint64_t>((deadline_ns - now) / kNsPerMs + 1, 60'000);
+    // EINTR or a timeout: the loop looks at the clock again.
     if (::poll(polled, 2, static_cast<int>(left_ms)) <= 0) continue;
+    // The stop wins over an answer: the operator wants to end.
     return polled[1].revents == 0 ? Status() : Status(Code::kUnavailable, "stopping");
   }
 }
 
+// A local server shares this machine's processors, and its connection needs no TLS.
 bool is_local(const remote::Address& address) {
   if (address.storage.ss_family == AF_UNIX) return true;
   if (address.storage.ss_family == AF_INET6) {
@@ -51,6 +54,7 @@ Result<std::vector<remote::Address>> resolve(const remote::Endpoint& endpoint,
                                              std::uint64_t deadline_ns) {
   const Fd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ready.valid()) return Status::from_errno(errno, "eventfd");
+  // getaddrinfo() has no deadline, so the resolver has a thread and this loop waits with one.
   remote::Resolver resolver(endpoint, ready);
   for (;;) {
     if (std::optional<Result<std::vector<remote::Address>>> found = resolver.poll())
@@ -73,6 +77,7 @@ Result<std::unique_ptr<remote::Stream>> connect(const remote::TlsOptions& tls,
     const Result<bool> established = (*stream)->establish();
     if (!established.ok()) return established.status();
     if (*established) return stream;
+    // A TLS handshake alternates between both directions.
     const short events = static_cast<short>((*stream)->wants_write() ? POLLIN | POLLOUT : POLLIN);
     const Status waited = wait_for((*stream)->fd(), events, waiting, deadline_ns,
                                    "connect: the server does not answer");
@@ -113,11 +118,13 @@ Status Dialogue::run(std::vector<remote::Request> requests, std::uint64_t deadli
   while (over_.ok() && connection_.commands() != 0) {
     bool more = false;
     over_ = connection_.pump(waiting_.clock.now_ns(), more);
+    // `more`: bytes are ready already, so a wait for the socket could hang.
     if (!over_.ok() || more || connection_.commands() == 0) continue;
     const short events = static_cast<short>(connection_.wants_write() ? POLLIN | POLLOUT : POLLIN);
     over_ = wait_for(connection_.stream().fd(), events, waiting_, deadline_ns,
                      "the server does not answer");
   }
+  // Runs the callbacks of all waiting requests, which refer to locals of the callers.
   if (!over_.ok()) connection_.close(over_);
   return over_;
 }

@@ -6,6 +6,7 @@
 namespace larder::backend_check {
 namespace {
 
+// One bound for the whole check: the operator checks again after 30 s.
 constexpr std::uint64_t kMostNs = 20'000'000'000;
 constexpr std::uint64_t kServersInFull = 8;    // with more servers each server gets less time
 constexpr std::uint64_t kShareOfAnswers = 10;  // 50 ms of PINGs suffice for a latency
@@ -39,6 +40,7 @@ class InstallationCheck {
     server.stop = stop_;
     server.end_ns = end_ns;
     if (measured_ == Measured::kAnswersAlone) {
+      // The operator checks all the time, and must not load a production server with 128 MiB.
       server.rates = false;
       server.share = std::max(server.share, kShareOfAnswers);
     }
@@ -47,6 +49,7 @@ class InstallationCheck {
   void check(const ServerToCheck& server) {
     std::size_t slots = 0;
     for (const remote::SlotRange& range : server.slots)
+      // Both ends belong to the range: 0-16383 has 16,384 slots.
       slots += range.last - range.first + std::size_t{1};
     facts_.servers.push_back({server.endpoint, ask(server, end_ns_), slots});
   }
@@ -56,6 +59,8 @@ class InstallationCheck {
     const std::uint64_t half_ns = clock_.now_ns() + kMostNs / 2;
     for (const remote::Endpoint& endpoint : options_.endpoints)
       facts_.sentinels.push_back({endpoint, ask({remote::Kind::kSentinel, endpoint}, half_ns)});
+    // Without any named master there is no server to check. The findings about the Sentinels say
+    // why.
     if (const std::optional<remote::Endpoint> master = named_master(facts_))
       check({remote::Kind::kMaster, *master});
   }
@@ -67,6 +72,7 @@ class InstallationCheck {
       ServerFacts facts = ask({remote::Kind::kNode, endpoint}, end_ns_);
       map = facts.failure.ok() ? facts.map : std::nullopt;
       if (map) break;
+      // Findings about such nodes are warnings while another node gives a map (add_failure()).
       facts_.mute_nodes.push_back({endpoint, std::move(facts)});
     }
     if (!map) return;
@@ -77,6 +83,7 @@ class InstallationCheck {
       facts_.unserved_slots -=
           std::min<std::size_t>(range.last - range.first + std::size_t{1}, facts_.unserved_slots);
       auto found = std::ranges::find(masters, range.master, &ServerToCheck::endpoint);
+      // The slots of further masters still count as served.
       if (found == masters.end() && masters.size() == kMostServers) continue;
       if (found == masters.end())
         found = masters.insert(masters.end(), {remote::Kind::kNode, range.master});

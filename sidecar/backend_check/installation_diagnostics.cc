@@ -12,6 +12,8 @@ using remote::Kind;
 using remote::Mode;
 using Step = ServerFacts::Step;
 
+// Sentinels and nodes first, then servers, then the installation as a whole. The stable sort keeps
+// this order within one weight.
 class Findings {
  public:
   Findings(const config::BackendConfig& backend, const InstallationFacts& facts,
@@ -50,6 +52,8 @@ class Findings {
   }
   void add(Diagnostic finding, const CheckedServer& server) {
     const std::string where = remote::text_of(server.endpoint);
+    // Equal findings of several servers become one with several addresses: a Cluster has one
+    // configuration, mostly.
     const auto same = std::ranges::find_if(all_, [&](const Diagnostic& other) {
       return other.weight == finding.weight && other.id == finding.id &&
              other.what == finding.what && other.remedy == finding.remedy;
@@ -70,12 +74,14 @@ class Findings {
     if (others_told) finding.weight = Weight::kWarning;
     add(std::move(finding), server);
   }
+  // Notes only: a cache may live without replicas, and chunks of a lost master are computed again.
   void add_of_mode(const CheckedServer& server) {
     if (facts_.mode != remote::Mode::kStandalone && server.facts.replicas == 0U)
       add({Weight::kNote, "no-replica",
            "the master has no replica: while the master is away, its chunks are misses",
            "add a replica, which takes over; for a cache a replica may not be worth its memory"},
           server);
+    // Redis' default is yes. For a cache the other masters should go on serving.
     if (server.facts.full_coverage.value_or(false) && facts_.mode == remote::Mode::kCluster)
       add({Weight::kNote, "full-coverage",
            "cluster-require-full-coverage is yes: with one master away all nodes answer "
@@ -91,6 +97,7 @@ class Findings {
       if (sentinel.facts.named &&
           std::ranges::find(named, remote::text_of(*sentinel.facts.named)) == named.end())
         named.push_back(remote::text_of(*sentinel.facts.named));
+    // During a failover Sentinels disagree for seconds; for longer they form two groups.
     if (named.size() > 1)
       add(Weight::kWarning, "sentinels-disagree",
           "the Sentinels name different masters: " + joined(named),
@@ -104,6 +111,7 @@ class Findings {
           "name three Sentinels in backend.url");
   }
   void add_of_cluster() {
+    // A warning: larderd treats the chunks of these slots as misses and serves all others.
     if (facts_.unserved_slots != 0)
       add(Weight::kWarning, "unserved-slots",
           base::grouped(facts_.unserved_slots) + " of " + base::grouped(remote::kSlots) +

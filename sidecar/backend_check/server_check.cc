@@ -19,6 +19,8 @@ using Step = ServerFacts::Step;
 using Words = std::vector<std::string_view>;
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
+// Longer than larderd's own limits, so a slow server gets a finding with its time and not "no
+// answer".
 constexpr std::uint64_t kConnectMs = 3000, kAnswerMs = 3000, kValuesMs = 5000;
 constexpr std::uint64_t kPingsMs = 500, kRateMs = 400;  // longest measurement
 // The number of rounds bounds the bytes: 16 rounds of 4 values of kPartBytes (2 MiB) are 128 MiB.
@@ -59,6 +61,7 @@ class Check {
     for (const auto& [step, take] : steps) {
       facts_.failure =
           server_.stop.stop_requested() ? Status(Code::kUnavailable, "stopping") : (this->*take)();
+      // Set before the failure is looked at: facts of later steps are then known to be unknown.
       facts_.ended = step;
       if (!facts_.failure.ok()) return std::move(facts_);
       if (step == Step::kMode && !of_use()) break;
@@ -69,6 +72,7 @@ class Check {
 
  private:
   std::uint64_t deadline(std::uint64_t ms) const {
+    // Each answer has its own limit, and all of them together the limit of the check.
     return std::min(clock_.now_ns() + ms * kNsPerMs, server_.end_ns);
   }
   bool serves(std::string_view key) const {
@@ -129,6 +133,7 @@ Status Check::connect() {
 }
 
 Status Check::greet() {
+  // Sentinels have passwords and users of their own.
   const bool sentinel = server_.kind == remote::Kind::kSentinel;
   const std::string& file = sentinel ? options_.sentinel_password_file : options_.password_file;
   const std::string& named = sentinel ? options_.sentinel_user : options_.user;
@@ -141,6 +146,8 @@ Status Check::greet() {
   password_ = *password;
   // AUTH with a user needs a name; Redis calls the user of a plain `requirepass` "default".
   const std::string user = named.empty() ? "default" : named;
+  // One command for AUTH, name and facts, as the backend tier sends it: a missing right shows here
+  // as it would there.
   Words words{"HELLO", "2"};
   if (!password->empty()) words.insert(words.end(), {"AUTH", user, *password});
   words.insert(words.end(), {"SETNAME", "larder-check"});
@@ -158,6 +165,7 @@ Status Check::greet() {
 Status Check::describe() {
   const std::string database = std::to_string(options_.database);
   const bool select = options_.database != 0 && facts_.mode != "sentinel";
+  // Sent even though its error is reported last: later commands would otherwise run in database 0.
   const Result<remote::Reply> selected = select ? ask({"SELECT", database}, "+") : remote::Reply();
   if (!selected.ok()) return selected.status();
   for (const std::string_view section : {"server", "memory", "persistence", "replication"}) {
@@ -193,6 +201,8 @@ Status Check::ask_sentinel() {
     return {Code::kFailedPrecondition, "the Sentinel knows no master " + options_.sentinel_master};
   if (echoes(master->host)) return {Code::kDataLoss, "the server sends our password back"};
   facts_.named = master;
+  // Only for the quorum and the number of replicas. A missing right is no failure: larderd does not
+  // use the command.
   const Result<remote::Reply> masters = ask({"SENTINEL", "MASTERS"}, "*");
   if (masters.ok() && !is_error(*masters)) take_masters(*masters, options_.sentinel_master, facts_);
   return masters.status();
@@ -215,12 +225,14 @@ Status Check::use() {
   const auto may = [this](std::string_view command) {
     return std::ranges::find(facts_.missing, command) == facts_.missing.end();
   };
+  // Measurements only with commands that the user may run.
   if (may("PING"))
     if (Status status = measure_pings(); !status.ok()) return status;
   if (server_.rates && facts_.writes.ok() && may("SET") && may("GET") && may("UNLINK")) {
     if (Status status = measure_sets(); !status.ok()) return status;
     if (Status status = measure_gets(); !status.ok()) return status;
   }
+  // Also after an unfinished measurement: 8 MiB would otherwise stay for 20 s.
   return remove_values();
 }
 
@@ -233,6 +245,8 @@ Status Check::try_commands() {
       {{"PING"}, "+"},
       {{"GETRANGE", key, "0", "0"}, "$"},
       {{"GET", key}, "$"},
+      // Each written key has a lifetime of 20 s, at most as long as the whole check may take. A
+      // check that dies leaves nothing behind.
       {{"SET", key, "1", "PX", kLifeMs}, "+"},
       {{"GETDEL", key}, "$"},
       {{"UNLINK", key}, ":"},
@@ -258,6 +272,7 @@ Status Check::try_commands() {
 // One PING at a time: the round trip is the latency that a probe of the tier sees.
 Status Check::measure_pings() {
   std::vector<std::uint64_t> took_ns;
+  // The time bounds the number of samples on a slow network, and kMostPings on a fast one.
   for (const std::uint64_t end_ns = deadline(kPingsMs / server_.share);
        took_ns.size() < kMostPings && clock_.now_ns() < end_ns;) {
     const std::uint64_t began_ns = clock_.now_ns();
@@ -281,6 +296,7 @@ Status Check::measure_sets() {
   std::uint64_t bytes = 0, took_ns = 0;
   for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs / server_.share;
        ++round) {
+    // Four values in flight, so the rate shows the bandwidth and not the latency.
     std::vector<remote::Request> requests(kValues);
     for (std::size_t i = 0; i < kValues; ++i) {
       requests[i].around =
@@ -297,6 +313,7 @@ Status Check::measure_sets() {
       return status;
     took_ns += clock_.now_ns() - began_ns;
     bytes += kValues * value_.size();
+    // The server is full or read-only. The rate stays "not measured".
     if (!facts_.writes.ok()) return {};
   }
   facts_.set_bytes_per_s = rate(bytes, took_ns);

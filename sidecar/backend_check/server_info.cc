@@ -15,6 +15,7 @@ constexpr std::array<std::string_view, 8> kPolicies{
 constexpr std::array<std::string_view, 3> kModes{"standalone", "cluster", "sentinel"};
 constexpr std::size_t kMostVersion = 16;  // bytes; "8.0.1", "255.255.255"
 
+// A malformed number leaves the fact unknown, and no finding guesses.
 void take_number(std::string_view text, std::optional<std::uint64_t>& target) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -36,6 +37,7 @@ void take_version(std::string_view text, std::string_view product, ServerFacts& 
   facts.version = text;
 }
 
+// INFO says "slave", and HELLO says "replica".
 void take_role(std::string_view text, ServerFacts& facts) {
   if (text == "master") facts.role = "master";
   if (text == "slave" || text == "replica") facts.role = "replica";
@@ -69,9 +71,11 @@ void take_info(std::string_view info, ServerFacts& facts) {
 }
 
 void take_config(const remote::Reply& config, ServerFacts& facts) {
+  // An error (no right), or an empty list: this server has no such setting.
   if (config.kind != remote::Reply::Kind::kArray || config.elements.size() != 2) return;
   const std::string& name = config.elements[0].text;
   const std::string& value = config.elements[1].text;
+  // "3600 1 300 100" are save points; "" is none.
   if (name == "save") facts.snapshots = !value.empty();
   if (name == "io-threads") take_number(value, facts.io_threads);
   if (name == "databases") take_number(value, facts.databases);

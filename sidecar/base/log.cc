@@ -16,9 +16,13 @@
 namespace larder::base {
 namespace {
 
+// Atomic: a reload sets the level while other threads log.
 std::atomic<LogLevel> least_level{LogLevel::kInfo};
 std::atomic<LogFormat> log_format{LogFormat::kText};
 
+// Wall-clock time, in UTC with milliseconds: people compare these lines with the logs of other
+// machines. All deadlines use MonotonicClock instead, because an administrator or NTP may set the
+// wall clock.
 std::string timestamp() {
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
@@ -46,6 +50,7 @@ const char* level_name(LogLevel level) {
 // Line ends and tabs become spaces for human readers; other control characters are escaped.
 void append_plain(std::string& line, std::string_view text) {
   std::string one_line(text);
+  // A text with several lines, such as an error of a library, stays one record for `grep`.
   std::ranges::replace_if(
       one_line, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
   line += clean_text(one_line);
@@ -61,6 +66,8 @@ void set_log_format(LogFormat format) {
   log_format = format;
 }
 
+// The JSON form puts fields beside "msg", for log collectors that index top-level keys. Example:
+// {"ts":"2026-11-21T09:33:57.123Z","level":"info","msg":"attached","session":"3"}.
 std::string log_line(LogFormat format, std::string_view time, LogLevel level, std::string_view text,
                      LogFields fields) {
   std::string line;
@@ -83,6 +90,9 @@ bool logs(LogLevel level) {
   return level >= least_level.load(std::memory_order_relaxed);
 }
 
+// The level is checked before the line is built: debug lines cost no formatting in production.
+// Callers never pass a secret: passwords stay in files, and errors never repeat a value that may
+// hold one by mistake.
 void log(LogLevel level, std::string_view text, LogFields fields) {
   if (!logs(level)) return;
   write_line(stamped_line(level, text, fields));

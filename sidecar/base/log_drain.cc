@@ -17,6 +17,7 @@ std::atomic<std::uint64_t> noted{0};
 std::atomic<LogQueue*> queue{
     nullptr};  // lives as long as the process: static objects may log in their destructors
 
+// Has the format of the log, so a collector that reads JSON can also read the line about the gap.
 std::string count_line(std::uint64_t lines) {
   return stamped_line(LogLevel::kWarning,
                       std::to_string(lines) + (lines == 1 ? " line" : " lines") +
@@ -26,10 +27,13 @@ std::string count_line(std::uint64_t lines) {
 }  // namespace
 
 LogDrain::LogDrain() {
+  // Never deleted: see `queue`. A thread stuck in write() also uses the object until the process
+  // ends.
   queue = new LogQueue(STDERR_FILENO, count_line);
 }
 
 LogDrain::~LogDrain() {
+  // First the counts of the throttles, so that these lines are part of the flushed text.
   tell_all_left_out();
   flush_log(kMostToEnd);
 }
@@ -47,6 +51,8 @@ void flush_log(std::chrono::milliseconds most) {
 
 std::uint64_t dropped_log_lines() {
   const LogQueue* const to = queue.load(std::memory_order_acquire);
+  // Includes the supervisor's lines: Prometheus scrapes larderd, and nothing scrapes the
+  // supervisor.
   return noted + (to == nullptr ? 0 : to->dropped());
 }
 

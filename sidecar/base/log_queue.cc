@@ -19,6 +19,8 @@ namespace {
 
 constexpr int kLookMs = 1000;  // between checks of `over`, for a descriptor with O_NONBLOCK
 
+// A gap is stored with the entry behind the gap. The line with the count therefore appears at the
+// place of the missing lines, and costs no memory while the queue is full.
 struct Entry {
   std::string text;
   std::uint64_t missing_before = 0;  // lines dropped between the entry before and this one
@@ -28,6 +30,8 @@ struct Entry {
 
 }  // namespace
 
+// Shared with a detached thread. A join would hang at the end of the process if standard error is a
+// full pipe.
 struct LogQueue::Shared {
   Shared(int to, CountLine line, std::size_t most)
       : fd(to), count_line(std::move(line)), most_bytes(most) {}
@@ -54,6 +58,8 @@ struct LogQueue::Shared {
   bool torn = false;       // the last line was written in part
 };
 
+// Without a waiting line, `missing` alone becomes an entry without text. Otherwise the count would
+// wait for the next line, perhaps for hours.
 Entry LogQueue::Shared::take() {
   if (waiting.empty()) return {"", std::exchange(missing, 0)};
   Entry entry = std::move(waiting.front());
@@ -70,9 +76,13 @@ bool LogQueue::Shared::write(std::string_view text) {
       text.remove_prefix(static_cast<std::size_t>(put));
       begun = true;
     } else if (put < 0 && errno == EAGAIN && !over) {
+      // Another process that shares the open file has set O_NONBLOCK. The thread waits for room,
+      // and looks at `over` every kLookMs.
       pollfd room{fd, POLLOUT, 0};
       ::poll(&room, 1, kLookMs);
     } else if (put == 0 || errno != EINTR) {
+      // The next line then begins with a line end. Otherwise two records would merge into one
+      // broken record.
       torn = torn || begun;
       return false;
     }
@@ -81,6 +91,8 @@ bool LogQueue::Shared::write(std::string_view text) {
   return true;
 }
 
+// The count goes first: if the count cannot be written, neither can the entry, and both stay owed.
+// `owed` survives failed attempts, so the reported counts add up to `dropped`.
 void LogQueue::Shared::write(const Entry& entry) {
   owed += entry.missing_before;
   const char* const end_of_torn = torn ? "\n" : "";
@@ -97,6 +109,7 @@ LogQueue::LogQueue(int fd, CountLine count_line, std::size_t most_bytes)
   // The thread blocks all signals: other threads wait for them, and a blocked SIGPIPE or SIGXFSZ
   // turns into an error of write().
   sigset_t all, before;
+  // Set before the thread starts and inherited by the thread: no signal can arrive in between.
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
@@ -119,6 +132,8 @@ void LogQueue::write_all(const std::shared_ptr<Shared>& shared) {
   for (;;) {
     shared->added.wait(lock, [&] { return shared->over || !shared->empty(); });
     if (shared->over) return;
+    // The lock is free during write(): a blocked writer must not block add(), which the event loop
+    // calls.
     const Entry entry = shared->take();
     shared->writing = true;
     lock.unlock();
@@ -132,6 +147,8 @@ void LogQueue::write_all(const std::shared_ptr<Shared>& shared) {
 void LogQueue::add(std::string line) {
   Entry entry{std::move(line), 0};
   const std::lock_guard lock(shared_->mutex);
+  // Drops the new line: the queued lines keep their order, and all missing lines have one place.
+  // Waiting here would stop the event loop.
   if (shared_->waiting_bytes + entry.bytes() > shared_->most_bytes) {
     ++shared_->missing;
     ++shared_->dropped;
@@ -145,6 +162,7 @@ void LogQueue::add(std::string line) {
 
 bool LogQueue::flush(std::chrono::milliseconds most) {
   std::unique_lock lock(shared_->mutex);
+  // An empty queue is not enough: the last entry may be in write() at this moment.
   return shared_->written.wait_for(lock, most,
                                    [this] { return shared_->empty() && !shared_->writing; });
 }

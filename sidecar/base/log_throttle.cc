@@ -7,6 +7,8 @@
 namespace larder::base {
 namespace {
 
+// The clock is constructed first, so it is destroyed last: the destructor of the throttle may use
+// the clock.
 LogThrottle& of_this_process() {
   static const MonotonicClock clock;
   static LogThrottle throttle(clock);
@@ -33,6 +35,7 @@ LogThrottle::~LogThrottle() {
 }
 
 void LogThrottle::tell_all() {
+  // Called at the end of the process: without these lines the log would hide the size of a flood.
   const std::lock_guard lock(mutex_);
   for (const auto& [name, source] : sources_)
     if (source.left_out > 0) write_count(name, source.level, source.left_out);
@@ -46,7 +49,10 @@ void LogThrottle::log(std::string_view source, LogLevel level, std::string_view 
   const std::uint64_t now_ms = clock_.now_ms();
   const std::lock_guard lock(mutex_);
   tell_due(now_ms);
+  // The name may come from an engine or client. The cut bounds the memory of the table.
   Source& one = source_of(cut_text(source, kMostSourceBytes));
+  // Within the period: count the line, and remember the highest level, so that a filter on errors
+  // still finds the count.
   if (now_ms < one.next_ms) {
     ++one.left_out;
     due_ms_ = std::min(due_ms_.load(), one.next_ms);
@@ -54,12 +60,15 @@ void LogThrottle::log(std::string_view source, LogLevel level, std::string_view 
     return;
   }
   next_period(one, now_ms);
+  // Due at the end of the quiet time as well: a source that logs no more must leave the table.
   due_ms_ = std::min(due_ms_.load(), one.next_ms + one.every_ms);
   base::log(level, text, fields);
 }
 
 void LogThrottle::tell() {
   const std::uint64_t now_ms = clock_.now_ms();
+  // Without the lock: the event loop calls tell() every tick, and mostly no count is due. A stale
+  // value only delays a count by one tick.
   if (now_ms < due_ms_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
   tell_due(now_ms);
@@ -81,6 +90,8 @@ void LogThrottle::tell_due(std::uint64_t now_ms) {
   std::uint64_t due_ms = UINT64_MAX;
   for (auto next = sources_.begin(); next != sources_.end();) {
     auto& [name, source] = *next;
+    // Quiet for a whole period after the last one: the next line of this source counts as its
+    // first.
     if (source.left_out == 0 && now_ms >= source.next_ms + source.every_ms) {
       next = sources_.erase(next);
       continue;
@@ -99,20 +110,27 @@ void LogThrottle::tell_due(std::uint64_t now_ms) {
 
 LogThrottle::Source& LogThrottle::source_of(std::string_view name) {
   if (const auto found = sources_.find(name); found != sources_.end()) return found->second;
+  // The table is full: all further sources share one row. A flood with many names therefore costs
+  // neither memory nor lines without bound.
   return sources_[std::string(sources_.size() < kMostSources ? name : kOthers)];
 }
 
+// For every line that an engine, a client, a review or an absent API server can cause repeatedly.
+// log() alone would fill the disk.
 void log_from(std::string_view source, LogLevel level, std::string_view text, LogFields fields) {
   of_this_process().log(source, level, text, fields);
 }
 
 // Session numbers, counts and namespaces would otherwise make a new cause of each line.
 std::string without_numbers(std::string_view text) {
+  // Namespace ids and tokens have 16 hex digits or more. Shorter runs of hex letters occur in
+  // English words ("added", "face").
   constexpr std::size_t kLeastId = 16;
   std::string kept;
   while (!text.empty()) {
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
     const std::size_t id = std::min(text.find_first_not_of("0123456789abcdef"), text.size());
+    // An id may begin with a digit, so the longer run counts first.
     const std::size_t taken = id >= kLeastId ? id : digits;
     if (taken == 0)
       kept += text.front();
@@ -123,6 +141,8 @@ std::string without_numbers(std::string_view text) {
   return kept;
 }
 
+// For every failure that lasts until a person repairs the cause, such as an engine with another
+// protocol version.
 void log_refusal(std::string_view who, std::string_view cause, LogLevel level,
                  std::string_view text, LogFields fields) {
   refusals().log(std::string(who) + ": " + without_numbers(cause), level, text, fields);

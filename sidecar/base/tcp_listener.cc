@@ -13,6 +13,8 @@
 namespace larder::base {
 namespace {
 
+// All of 127.0.0.0/8 is loopback, not 127.0.0.1 alone. Admin verbs depend on this answer
+// (sidecar/pages).
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET)
     return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
@@ -21,6 +23,8 @@ bool is_loopback(const sockaddr* address) {
 }
 
 // Fills in "HOST:PORT" of a bound socket, and whether the address is a loopback address.
+// With port 0 the kernel chooses the port. Only the bound socket knows the number that the log must
+// show.
 Status describe(TcpListener& listener) {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
@@ -43,8 +47,10 @@ Result<Fd> open_at(const addrinfo& one, const std::string& name) {
   Fd socket(::socket(one.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return Status::from_errno(errno, name);
   const int on = 1, off = 0;
+  // Without SO_REUSEADDR a restart fails for a minute, while old connections are in TIME_WAIT.
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (one.ai_family == AF_INET6)
+    // Explicit, because the sysctl net.ipv6.bindv6only can change the default.
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   if (::bind(socket.get(), one.ai_addr, one.ai_addrlen) != 0 ||
       ::listen(socket.get(), kListenBacklog) != 0)
@@ -74,6 +80,8 @@ Result<TcpListener> listen_tcp(const std::string& host, std::uint16_t port,
       key + " " + host + ":" + service + " (choose another address, or \"\" for none)";
   const bool every = host.empty();
   addrinfo hints{};
+  // AI_PASSIVE: without a host the addresses are wildcards to listen on. AI_NUMERICSERV: a port
+  // never waits for a look-up of service names.
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -101,6 +109,7 @@ Accepted accept_next(int listener) {
                     "local"};
   const auto take = [&](const auto& bytes) {
     std::array<char, INET6_ADDRSTRLEN> text{};
+    // An IPv4 client of an IPv6 socket appears as "::ffff:10.0.0.7".
     accepted.peer = ::inet_ntop(storage.ss_family, &bytes, text.data(), text.size());
   };
   // An answer may be written in pieces (TLS tickets, then the answer). Without TCP_NODELAY a later

@@ -16,11 +16,15 @@ std::string name_of(const UnixSocket& wanted) {
 // Unlinks a socket that a dead larderd left behind.
 Status remove_stale(const UnixSocket& wanted, const sockaddr_un& address) {
   struct stat info {};
+  // lstat() and not stat(): a symbolic link is refused as any other file, and its target is never
+  // probed.
   if (::lstat(wanted.path.c_str(), &info) != 0) return {};
   if (!S_ISSOCK(info.st_mode))
     return {Code::kAlreadyExists, name_of(wanted) +
                                       ": a file that is no socket stands there; remove it or " +
                                       wanted.instead};
+  // A connect is the only proof of a listener: the file of a killed larderd looks the same. EAGAIN
+  // means a full backlog, so a listener exists. ECONNREFUSED means a file without a listener.
   const Fd probe(::socket(AF_UNIX, wanted.type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe.valid()) return Status::from_errno(errno, "socket");
   const int error =
@@ -49,6 +53,7 @@ Result<Fd> listen_unix(const UnixSocket& wanted) {
     return Status(Code::kInvalidArgument,
                   std::string(wanted.key) + " '" + wanted.path + "': a path of 1 to " +
                       std::to_string(sizeof(address.sun_path) - 1) + " bytes is needed");
+  // `address` is zeroed, so the path ends with a zero byte.
   std::memcpy(address.sun_path, wanted.path.data(), wanted.path.size());
   if (Status status = remove_stale(wanted, address); !status.ok()) return status;
   Fd fd(::socket(AF_UNIX, wanted.type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

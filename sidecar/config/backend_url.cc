@@ -11,12 +11,15 @@ namespace larder::config {
 namespace {
 
 constexpr std::uint32_t kMostDatabase = (1U << 31) - 1;  // the largest number that a server accepts
+// The longest scheme that a user can mean ("valkeys-sentinel") is shorter. Longer texts may hold a
+// secret and are not repeated.
 constexpr std::size_t kMostSchemeShown = 24;
 
 Status invalid(std::string text) {
   return {Code::kInvalidArgument, std::move(text)};
 }
 
+// The default ports of Redis and Valkey, and of their Sentinels.
 constexpr std::uint16_t kServerPort = 6379, kSentinelPort = 26379;
 constexpr std::size_t kMostMasterName = 128;
 
@@ -31,6 +34,7 @@ struct Suffix {
   std::string_view text;
   BackendMode mode;
 };
+// The empty suffix comes last, as every name ends with it.
 constexpr std::array<Suffix, 3> kSuffixes{{{"-sentinel", BackendMode::kSentinel},
                                            {"-cluster", BackendMode::kCluster},
                                            {"", BackendMode::kStandalone}}};
@@ -43,11 +47,14 @@ Status no_url() {
 }
 
 // Parses the scheme into `url`. False if `name` is no scheme of a backend.
+// Suffix and name are two small tables instead of one with twelve rows: "rediss-cluster" is
+// "rediss" and "-cluster".
 bool take_scheme(std::string_view name, BackendUrl& url) {
   for (const Suffix& suffix : kSuffixes) {
     if (!name.ends_with(suffix.text)) continue;
     const auto* scheme = std::ranges::find(
         kSchemes, name.substr(0, name.size() - suffix.text.size()), &Scheme::name);
+    // "foo-cluster" is no scheme, and must not match the empty suffix either.
     if (scheme == kSchemes.end()) continue;
     url.mode = suffix.mode;
     url.tls = scheme->tls;
@@ -57,6 +64,8 @@ bool take_scheme(std::string_view name, BackendUrl& url) {
 }
 
 Status unknown_scheme(std::string_view scheme) {
+  // Only letters, '+' and '-' are shown. Any other character means that the text before "://" is no
+  // scheme, perhaps a password.
   const bool plain = std::ranges::all_of(
       scheme, [](char c) { return (c >= 'a' && c <= 'z') || c == '+' || c == '-'; });
   if (scheme.empty() || !plain || scheme.size() > kMostSchemeShown) return no_url();
@@ -84,12 +93,15 @@ std::optional<std::string> decoded(std::string_view text) {
       c = static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
       i += 2;
     }
+    // Also after decoding: "%0a" in a name would end a line of the log or of a command.
     if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) return std::nullopt;
     plain += c;
   }
   return plain;
 }
 
+// A password in the URL would appear in `ps`, in /v1/status and in a ConfigMap. A file can be
+// rotated, and read again at each connect.
 Status take_user(std::string_view user, BackendUrl& url) {
   if (user.find(':') != std::string_view::npos)
     return invalid(
@@ -102,10 +114,12 @@ Status take_user(std::string_view user, BackendUrl& url) {
 
 Status take_host(std::string_view place, BackendUrl& url) {
   const bool bracketed = place.starts_with('[');
+  // An IPv6 address has colons of its own, so only brackets can separate address and port.
   const std::size_t end = bracketed ? place.find(']') : std::min(place.find(':'), place.size());
   if (end == std::string_view::npos) return invalid("has a '[' without its ']'");
   const std::string_view host = bracketed ? place.substr(1, end - 1) : place.substr(0, end);
   const std::string_view rest = place.substr(end + (bracketed ? 1 : 0));
+  // A common slip with its own remedy, instead of a complaint about the port.
   if (!bracketed && std::ranges::count(place, ':') > 1)
     return invalid("holds an IPv6 address without brackets: write redis://[::1]:6379");
   if (host.empty() || !is_host(host, bracketed))
@@ -115,6 +129,8 @@ Status take_host(std::string_view place, BackendUrl& url) {
   if (!rest.empty() &&
       (!rest.starts_with(':') || !parse_number(rest.substr(1), one.port) || one.port == 0))
     return invalid("has no port of 1 to 65535 behind its host");
+  // A host that is named twice would count as two Sentinels or nodes, and would hide that a second
+  // one is missing.
   if (std::ranges::find(url.hosts, one) != url.hosts.end()) return invalid("names a host twice");
   url.hosts.push_back(std::move(one));
   return {};
@@ -127,6 +143,7 @@ Status take_hosts(std::string_view places, BackendUrl& url) {
         "names several hosts: make it redis-cluster:// for nodes of a Cluster, redis-sentinel:// "
         "for Sentinels");
   for (;;) {
+    // Checked before the host is parsed, so a text of any length costs a bounded list.
     if (url.hosts.size() == BackendUrl::kMostHosts)
       return invalid("names more than " + std::to_string(BackendUrl::kMostHosts) +
                      " hosts: a few are enough to find the others");
@@ -138,6 +155,7 @@ Status take_hosts(std::string_view places, BackendUrl& url) {
 }
 
 Status take_database(std::string_view text, BackendUrl& url) {
+  // "redis://host/" means database 0, as in other clients.
   if (text.empty()) return {};
   if (parse_number(text, url.database) && url.database <= kMostDatabase) return {};
   return invalid("has no number of a database behind its '/'");
@@ -146,6 +164,7 @@ Status take_database(std::string_view text, BackendUrl& url) {
 // The name of the master, and optionally a database.
 Status take_master(std::string_view text, BackendUrl& url) {
   const std::string_view name = text.substr(0, text.find('/'));
+  // The name becomes an argument of SENTINEL commands and appears in logs.
   const auto plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
   };
@@ -154,6 +173,7 @@ Status take_master(std::string_view text, BackendUrl& url) {
         "names no master behind the Sentinels: redis-sentinel://host:port,.../MASTER, as in "
         "`sentinel monitor MASTER`");
   url.sentinel_master = name;
+  // Behind the name and a '/', or behind the end of the text.
   return take_database(text.substr(std::min(name.size() + 1, text.size())), url);
 }
 
@@ -169,6 +189,7 @@ Status take_path(std::string_view text, BackendUrl& url) {
 Result<BackendUrl> parse_unix(std::string_view rest) {
   BackendUrl url;
   const std::size_t slash = rest.find('/');
+  // Only before the first slash: a path may contain '@'.
   if (const std::size_t at = rest.substr(0, slash).rfind('@'); at != std::string_view::npos) {
     if (Status status = take_user(rest.substr(0, at), url); !status.ok()) return status;
     rest.remove_prefix(at + 1);
@@ -187,6 +208,8 @@ Result<BackendUrl> parse_backend_url(std::string_view text) {
   if (colon == std::string_view::npos) return no_url();
   const std::string_view name = text.substr(0, colon);
   std::string_view rest = text.substr(colon + 3);
+  // Other clients take options there ("?ssl_cert_reqs=none"). A silently ignored option could
+  // switch off a check that the user relies on.
   if (rest.find_first_of("?#") != std::string_view::npos)
     return invalid("holds a '?' or a '#': what is not in " +
                    std::string(name.ends_with("-sentinel")

@@ -10,6 +10,7 @@
 namespace larder::config {
 namespace {
 
+// A smaller arena holds no chunk of a real model.
 constexpr std::uint64_t kLeastMemory = 1ULL << 20;
 constexpr std::uint64_t kMostMemory = 16ULL << 40;  // an index entry counts 4 KiB pages in 32 bits
 constexpr std::uint64_t kMostDisk = 64ULL << 40;
@@ -48,6 +49,7 @@ Status set_hugepages(std::string_view text, Config& config) {
 }
 
 std::string print_hugepages(const Config& config) {
+  // The first row of a value is its printed form, so that print() and parse() agree.
   for (const HugepagesName& mode : kHugepages)
     if (mode.value == config.memory.hugepages) return std::string(mode.name);
   return "?";
@@ -55,6 +57,8 @@ std::string print_hugepages(const Config& config) {
 
 // The start checks whether the machine has the node.
 Status set_numa(std::string_view text, Config& config) {
+  // At most four digits: the kernel knows 1,024 nodes at most. The check of the machine follows at
+  // the start, since --check-config may run elsewhere.
   const bool number = !text.empty() && text.size() <= 4 &&
                       text.find_first_not_of("0123456789") == std::string_view::npos;
   if (text != "none" && text != "auto" && !number)
@@ -138,6 +142,7 @@ Status set_socket_mode(std::string_view text, Config& config) {
 }
 
 Status set_listen(std::string_view text, Config& config) {
+  // "" switches the port off. An absent key keeps the default.
   if (!text.empty())
     if (const Result<ListenAddress> address = parse_listen(text); !address.ok())
       return Status(address.status().code(), address.status().text() + ", or \"\" for none");
@@ -155,7 +160,10 @@ Status set_hosts(std::string_view text, Config& config) {
 // The table of all keys. The loader, --help, --check-config, docs/reference/configuration.md and
 // the environment variables come from these rows: a new key of larderd is one row here. The page
 // has the same order.
+// The order of the rows is the order of the reference page, of --help and of --check-config. Rows
+// of one section stand together, as YamlWriter writes a section once.
 constexpr std::array<Field, 43> kFields{{
+    // `pool` first: other defaults follow from the name (follow_pool() in loader.cc).
     {"pool",
      "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); },
@@ -215,6 +223,7 @@ constexpr std::array<Field, 43> kFields{{
      [](const Config& c) {
        return std::string(c.memory.on_mismatch == OnMismatch::kRefuse ? "refuse" : "replace");
      }},
+    // The disk tier exists with both path and size; check_disk() in loader.cc refuses one alone.
     {"disk.path",
      "an existing directory on a local disk, in which larderd creates one folder; not set: no disk "
      "tier. The disk keeps chunks "
@@ -240,6 +249,7 @@ constexpr std::array<Field, 43> kFields{{
      "the disk from chunks that are "
      "used once",
      set_admit_after, [](const Config& c) { return std::to_string(c.disk.admit_after); }},
+    // The last `false`: an error must not repeat the URL, which may hold a password by mistake.
     {"backend.url",
      "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], with "
      "Sentinels "
@@ -247,6 +257,7 @@ constexpr std::array<Field, 43> kFields{{
      "redis-cluster://[user@]host[:port],...; rediss...:// "
      "for TLS; unix:///path; not set: no backend. Never write a password into the URL",
      set_backend_url, [](const Config& c) { return c.backend.url; }, false},
+    // The file is read at each connect. A rotated password therefore needs no restart.
     {"backend.password_file",
      "a file with the password only; larderd reads the file at each connect, so you can rotate the "
      "password",
@@ -303,6 +314,8 @@ constexpr std::array<Field, 43> kFields{{
     {"backend.write_rate",
      "the most bytes a second that larderd writes to the backend, 1MiB to 1TiB; 0: no limit",
      set_write_rate, [](const Config& c) { return print_size(c.backend.write_bytes_per_s); }},
+    // TLS for peers is the default: check_peers() wants four files, or the explicit word
+    // `plaintext`.
     {"peers.listen",
      "HOST:PORT at which larderd serves its chunks to the other larderd of the pool, e.g. "
      "0.0.0.0:9465; not set: larderd serves "
@@ -337,9 +350,11 @@ constexpr std::array<Field, 43> kFields{{
     {"peers.key_file", "PEM, without a passphrase: the key of cert_file",
      [](std::string_view text, Config& c) { return set_path(text, c.peers.key_file); },
      [](const Config& c) { return c.peers.key_file; }},
+    // One name for all peers, since pods come and go with their addresses.
     {"peers.server_name",
      "the name that the certificate of every peer must contain, e.g. POOL.NAMESPACE.larder",
      set_peers_server_name, [](const Config& c) { return c.peers.server_name; }},
+    // Loopback by default: the admin verbs can drop the cache, and have no password.
     {"http.listen",
      "HOST:PORT of metrics, health and status; \"\": no port; on loopback, the port also serves "
      "the admin verbs",
@@ -351,6 +366,7 @@ constexpr std::array<Field, 43> kFields{{
      "name and *.svc. larderd refuses "
      "another Host with 421",
      set_hosts, [](const Config& c) { return print_hosts(c.http.hosts); }},
+    // Its folder and mode are those of `socket`: who may attach engines may also drop chunks.
     {"http.admin_socket",
      "Unix socket for larderctl; not set: the path of `socket` with .admin instead of .sock",
      [](std::string_view text, Config& c) {
@@ -365,12 +381,14 @@ std::span<const Field> fields() {
   return kFields;
 }
 
+// A linear search: the table is small, and each key is looked up once at the start.
 const Field* find_field(std::string_view key) {
   for (const Field& field : kFields)
     if (field.key == key) return &field;
   return nullptr;
 }
 
+// "memory.shm_name" gives LARDER_MEMORY_SHM_NAME.
 std::string environment_name(const Field& field) {
   std::string name = "LARDER_";
   for (const char c : field.key)

@@ -25,6 +25,7 @@ std::string section_of(std::string_view key) {
 }
 
 // The allowed names in a section: keys, and for the top ("") also sections.
+// From the table of fields, so that an error never lists a key that larderd does not know.
 std::string allowed_in(const std::string& section) {
   std::set<std::string> sections;
   std::string names;
@@ -41,9 +42,12 @@ std::string allowed_in(const std::string& section) {
   return names;
 }
 
+// Four different slips have four different remedies: a value written as a section, an unknown
+// section, a section as a value, an unknown key.
 Status unknown_key(const std::string& file, const YamlEntry& entry) {
   const std::string& key = entry.key;
   const std::string section = section_of(key);
+  // The line of the section is the useful one: all keys below are fine once the section is right.
   const bool wrong_section = !section.empty() && allowed_in(section).empty();
   const std::string where =
       file + ":" + std::to_string(wrong_section ? entry.section_line : entry.line) + ": ";
@@ -60,10 +64,14 @@ Status unknown_key(const std::string& file, const YamlEntry& entry) {
 }
 
 // `name`: the key or the variable that the user set at `where`.
+// The place is remembered, for errors that concern two keys (complete()).
 Status apply(const Field& field, const std::string& where, const std::string& name,
              const std::string& text, Config& config, Given& given) {
   if (Status status = field.parse(text, config); !status.ok())
     return {status.code(),
+            // A field that may hold a secret by mistake (backend.url) is named, and its text is
+            // left out.
+            // Every error names the file and line, or the variable, and the allowed values.
             where + name + (field.quoted ? " '" + text + "' " : " ") + status.text()};
   given.insert_or_assign(std::string(field.key), where);
   return {};
@@ -90,11 +98,14 @@ bool set_by_kubernetes(const std::string& name, const std::string& value) {
 }
 
 // Variables of the engine's side, the loader, benchmarks and tests.
+// A warning about these names would send users after variables that work.
 bool read_by_others(const std::string& name) {
   return name == "LARDER_CONFIG_FILE" || name == "LARDER_LIBRARY" || name == "LARDER_CACHE" ||
          name.starts_with("LARDER_TEST_") || name.starts_with("LARDER_BENCH_");
 }
 
+// A variable with such a name can only be for larderd, so a misspelt one is an error. LARDER_SOCKTE
+// could be of another program.
 bool in_section(const std::string& name) {
   return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_DISK_") ||
          name.starts_with("LARDER_BACKEND_") || name.starts_with("LARDER_PEERS_") ||
@@ -137,6 +148,8 @@ Status apply_environment(const Environment& environment, Config& config, Given& 
 
 // Derives socket, shared-memory name, admin socket and key prefix from the pool, so that two pools
 // share no socket, file or key.
+// Only keys that the user did not set follow the pool. A set key wins, even with the default's
+// value.
 Status follow_pool(Config& config, const Given& given) {
   if (config.pool != Config().pool) {
     if (!given.contains("socket")) config.socket = "/run/larder/" + config.pool + ".sock";
@@ -150,6 +163,7 @@ Status follow_pool(Config& config, const Given& given) {
     config.http.admin_socket =
         config.socket.substr(0, config.socket.size() - (has ? suffix.size() : 0)) + ".admin";
   }
+  // Both sockets would replace each other's file, and engines would meet an HTTP server.
   if (config.http.admin_socket == config.socket)
     return {Code::kInvalidArgument,
             "http.admin_socket and socket are the same path: " + config.socket};
@@ -182,6 +196,7 @@ std::string place_of(const Given& given, std::string_view key) {
 Status none_of(std::span<const std::string_view> keys, const Config& config, const Given& given,
                const std::string& why) {
   for (const std::string_view key : keys) {
+    // Compared as text: a key that is set to its default has no effect, and needs no error.
     const std::string text = find_field(key)->print(config);
     if (text != find_field(key)->print(Config()))
       return {Code::kInvalidArgument, place_of(given, key) + " is " + text + " and " + why};
@@ -206,6 +221,7 @@ Status check_backend(const Config& config, const Given& given) {
   constexpr std::array<std::string_view, 2> kOfSentinels{"backend.sentinel_user",
                                                          "backend.sentinel_password_file"};
   const BackendConfig& backend = config.backend;
+  // A set backend key without a URL is a forgotten URL, mostly.
   if (backend.url.empty()) {
     std::vector<std::string_view> keys;
     for (const Field& field : fields())
@@ -227,6 +243,8 @@ Status check_backend(const Config& config, const Given& given) {
     return {Code::kInvalidArgument,
             place_of(given, "backend.read_replicas") +
                 " is true and backend.url names no Cluster: make it redis-cluster://"};
+  // OpenSSL would fail at each connect, in the log of a running larderd. The start is the better
+  // place.
   if (backend.cert_file.empty() != backend.key_file.empty()) {
     const bool key_missing = backend.key_file.empty();
     return {Code::kInvalidArgument,
@@ -234,6 +252,7 @@ Status check_backend(const Config& config, const Given& given) {
                 " is set and backend." + (key_missing ? "key_file" : "cert_file") +
                 " is not: set both or neither"};
   }
+  // AUTH takes a name and a password. Without a password the name would never be sent.
   if (!backend.user.empty() && backend.password_file.empty())
     return {Code::kInvalidArgument,
             place_of(given, "backend.url") + " names a user and backend.password_file is not set"};
@@ -256,6 +275,8 @@ Status check_peers(const Config& config, const Given& given) {
         keys, config, given,
         "neither peers.listen nor peers.members is set: set one, e.g. peers.listen: 0.0.0.0:9465");
   }
+  // Both settings together are a contradiction. Guessing "with TLS" or "without" could expose
+  // prompts.
   if (peers.plaintext)
     return none_of(kOfTls, config, given, "peers.plaintext is true: remove one of them");
   const std::string_view begun = peers.listen.empty() ? "peers.members" : "peers.listen";
@@ -269,7 +290,10 @@ Status check_peers(const Config& config, const Given& given) {
 }
 
 // Sets derived values, and refuses settings that exclude each other.
+// A configuration is valid as a whole or refused: larderd never starts with a part of the settings.
+// Test: tests/unit/config.
 Status complete(Config& config, const Given& given) {
+  // First the derived values: the checks below and all readers see complete settings.
   if (Status status = follow_pool(config, given); !status.ok()) return status;
   if (Status status = check_disk(config.disk, given); !status.ok()) return status;
   if (Status status = check_backend(config, given); !status.ok()) return status;
@@ -282,6 +306,7 @@ Environment process_environment() {
   Environment result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
+    // POSIX allows entries without '='.
     const std::size_t equals = text.find('=');
     if (equals != std::string_view::npos)
       result.emplace(text.substr(0, equals), text.substr(equals + 1));
@@ -303,6 +328,7 @@ std::optional<std::string> file_of(const std::optional<std::string>& file,
                                    const Environment& environment) {
   if (file) return file;
   const auto named = environment.find("LARDER_CONFIG_FILE");
+  // An empty variable counts as unset, as in a shell script that clears the variable.
   return named == environment.end() || named->second.empty() ? std::nullopt
                                                              : std::optional(named->second);
 }
@@ -310,6 +336,7 @@ std::optional<std::string> file_of(const std::optional<std::string>& file,
 Result<Config> load(const std::optional<std::string>& file, const Environment& environment) {
   Config config;
   Given given;
+  // The order decides: a later source overwrites an earlier one.
   if (const std::optional<std::string> counts = file_of(file, environment))
     if (Status status = apply_file(*counts, config, given); !status.ok()) return status;
   if (Status status = apply_environment(environment, config, given); !status.ok()) return status;

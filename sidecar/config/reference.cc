@@ -6,6 +6,7 @@
 namespace larder::config {
 namespace {
 
+// Always in quotes: other readers of YAML take a bare `none`, `0660` or `on` for other types.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -29,6 +30,8 @@ std::string code(const std::string& text) {
   return "`" + cell(text) + "`";
 }
 
+// The page docs/reference/configuration.md is generated. A test compares both, so a new key cannot
+// be left out of the page.
 constexpr const char* kPageHead =
     "# Configuration of larderd\n\n"
     "`larderd --config-reference` prints this page from the table that larderd reads. A test "
@@ -63,12 +66,14 @@ std::string page_head() {
   for (const std::string_view key : live_keys())
     keys += (keys.empty() ? "" : ", ") + code(std::string(key));
   const std::string_view mark = "@LIVE@";
+  // From live_keys(), which reload() also uses: the page cannot promise another list.
   return head.replace(head.find(mark), mark.size(), keys);
 }
 
 }  // namespace
 
 std::string reference() {
+  // Values of a default-constructed Config, so the shown defaults are the real ones.
   const Config defaults;
   std::string text;
   for (const Field& field : fields()) {
@@ -91,6 +96,8 @@ std::string reference_page() {
   return text;
 }
 
+// REQUIRES keys of one section in a row. A section that comes back would be a duplicate key in
+// YAML.
 void YamlWriter::add(std::string_view key, std::string_view text) {
   const std::size_t dot = key.find('.');
   const std::string section(key.substr(0, dot == std::string_view::npos ? 0 : dot));

@@ -14,6 +14,7 @@ constexpr std::uint64_t kLeastRate = 1ULL << 20;
 constexpr std::uint64_t kMostRate = 1ULL << 40;
 constexpr std::size_t kMostServerName = 253, kMostUserName = 256;  // bytes; 253 by DNS
 constexpr std::uint32_t kMostFanout = 16;
+// A longer list is a task for a headless Service and `dns:`.
 constexpr std::size_t kMostMembers = 1024;
 
 struct WriteName {
@@ -24,6 +25,7 @@ constexpr std::array<WriteName, 3> kWrites{{{"all", BackendWrite::kAll},
                                             {"evicted", BackendWrite::kEvicted},
                                             {"popular", BackendWrite::kPopular}}};
 
+// 0 is "no limit" and not "nothing": to write nothing, remove the tier.
 Status set_rate(std::string_view text, std::uint64_t& target) {
   const Result<std::uint64_t> bytes = parse_size(text);
   if (!bytes.ok()) return bytes.status();
@@ -42,6 +44,7 @@ Status set_flag(std::string_view text, bool& target) {
 }
 
 Status set_host(std::string_view text, std::string& target) {
+  // The name goes into SNI and into the check of the certificate.
   if (text.size() > kMostServerName || !(is_host(text, false) || is_host(text, true)))
     return {Code::kInvalidArgument, "is neither a host's name nor an address"};
   target = text;
@@ -53,6 +56,7 @@ Result<BackendHost> parse_member(std::string_view text) {
   const Status wrong(Code::kInvalidArgument, "is not host:port,host:port,... or dns:NAME:PORT: \"" +
                                                  std::string(text) + "\"");
   const Result<ListenAddress> address = parse_listen(text);
+  // Port 0 means "any free port" for a listener; a peer to connect to needs its number.
   if (!address.ok() || address->host.empty() || address->port == 0) return wrong;
   return BackendHost{address->host, address->port};
 }
@@ -129,6 +133,7 @@ Status set_write_rate(std::string_view text, Config& config) {
   return set_rate(text, config.backend.write_bytes_per_s);
 }
 
+// The parts are cleared first: a reload may set the key to "".
 Status set_peers_listen(std::string_view text, Config& config) {
   config.peers.listen = text;
   config.peers.listen_host.clear();
@@ -145,6 +150,7 @@ Status set_peers_listen(std::string_view text, Config& config) {
 Status set_peers_members(std::string_view text, Config& config) {
   constexpr std::string_view kDns = "dns:";
   PeersConfig& peers = config.peers;
+  // As given, for /v1/status and for --check-config.
   peers.members = text;
   peers.member_hosts.clear();
   peers.members_by_dns = text.starts_with(kDns);
@@ -153,11 +159,14 @@ Status set_peers_members(std::string_view text, Config& config) {
     const std::size_t end = std::min(rest.find(','), rest.size());
     Result<BackendHost> host = parse_member(rest.substr(0, end));
     if (!host.ok()) return host.status();
+    // A doubled member is harmless, so it counts once and is no error.
     if (std::ranges::find(peers.member_hosts, *host) == peers.member_hosts.end())
       peers.member_hosts.push_back(*std::move(host));
+    // Without this check "a:1," would end as if the list had been complete.
     if (end + 1 == rest.size()) return {Code::kInvalidArgument, "ends with a comma"};
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
+  // Each address of the one name is a member, and the name is asked again while larderd runs.
   if (peers.members_by_dns && peers.member_hosts.size() != 1)
     return {Code::kInvalidArgument, "is not dns:NAME:PORT with one name"};
   if (peers.member_hosts.size() > kMostMembers)

@@ -64,13 +64,16 @@ Result<std::uint64_t> parse_size(std::string_view text) {
   if (!parse_number(text.substr(0, digits), number))
     return invalid("is no size: a whole number and a unit, e.g. 5GiB");
   const std::string_view name = text.substr(digits);
+  // "1.5GiB" has an exact form in MiB; a rounded fraction would surprise.
   if (name.starts_with('.') || name.starts_with(','))
     return invalid("is no whole number: take a smaller unit, e.g. 1536MiB");
   if (name.empty() && number == 0)
     return number;  // 0 needs no unit; the field decides whether 0 is allowed
+  // "5" may mean bytes or GiB. A guess would be wrong by nine digits.
   if (name.empty()) return invalid("has no unit: K, M, G, T or KiB, MiB, GiB, TiB, e.g. 5GiB");
   for (const Unit& unit : kUnits) {
     if (unit.name != name) continue;
+    // Before the shift, which drops high bits silently.
     if (number > (std::numeric_limits<std::uint64_t>::max() >> unit.shift))
       return invalid("is too large for a size");
     return number << unit.shift;
@@ -79,6 +82,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
                  "': K, M, G, T or KiB, MiB, GiB, TiB (all powers of 1024), e.g. 5GiB");
 }
 
+// The largest unit that divides the value, so the text parses to the same number.
 std::string print_size(std::uint64_t bytes) {
   for (std::size_t i = 0; i < kUnits.size(); i += 3) {  // each size has three names
     const std::uint64_t unit = 1ULL << kUnits[i].shift;
@@ -113,6 +117,7 @@ std::string print_duration_s(std::uint32_t seconds) {
 
 Result<std::uint32_t> parse_mode(std::string_view text) {
   std::uint32_t mode = 0;
+  // "660" and "0660" are the same mode; "6" is a slip.
   if (text.size() < 3 || text.size() > 4 || !parse_number(text, mode, 8) || mode > 0777)
     return invalid("is no file mode: three or four octal digits up to 0777, e.g. 0660");
   if ((mode & 0600) != 0600)
@@ -141,6 +146,7 @@ Status check_absolute_path(std::string_view text) {
 
 Status check_socket_path(std::string_view text) {
   if (Status status = check_absolute_path(text); !status.ok()) return status;
+  // 107 bytes on Linux, one less than the field for the zero byte.
   constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
   if (text.size() > kLongest)
     return invalid("is too long for a Unix socket: at most " + std::to_string(kLongest) + " bytes");
@@ -149,6 +155,7 @@ Status check_socket_path(std::string_view text) {
 
 bool is_host(std::string_view text, bool bracketed) {
   return std::ranges::all_of(text, [bracketed](unsigned char c) {
+    // '%' inside brackets: a link-local address has a zone, "[fe80::1%eth0]".
     return std::isalnum(c) || c == '.' || (bracketed ? c == ':' || c == '%' : c == '-' || c == '_');
   });
 }
@@ -161,6 +168,7 @@ Result<std::vector<std::string>> parse_hosts(std::string_view text) {
     text.remove_prefix(std::min(comma + 1, text.size()));
     while (name.starts_with(' ')) name.remove_prefix(1);
     while (name.ends_with(' ')) name.remove_suffix(1);
+    // The star stands for one or more labels, and only at the start.
     const std::string_view host = name.starts_with("*.") ? name.substr(2) : name;
     if (host.empty() || name.size() > kMostHostBytes || host.starts_with('.') ||
         !is_host(host, false))
@@ -183,6 +191,7 @@ std::string print_hosts(const std::vector<std::string>& names) {
 Result<ListenAddress> parse_listen(std::string_view text) {
   constexpr const char* kWhy =
       "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464";
+  // The last colon: an IPv6 address has more.
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid(kWhy);
   ListenAddress address;

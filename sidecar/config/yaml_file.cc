@@ -11,6 +11,8 @@
 namespace larder::config {
 namespace {
 
+// The documented file has 51 lines. A larger file is the wrong file, and the parser would hold all
+// of it in memory.
 constexpr std::size_t kMaxFileBytes = 64 * 1024;
 
 // An exception to leave the parser from inside an event. Caught in this file.
@@ -20,6 +22,7 @@ struct Refused {
 };
 
 // Turns yaml-cpp's events into entries. A key is read in one event and its value in the next.
+// Events and no document tree: each key is checked with its line before anything is built.
 class Visitor final : public YAML::EventHandler {
  public:
   explicit Visitor(YamlForm form) : form_(form) {}
@@ -61,6 +64,7 @@ class Visitor final : public YAML::EventHandler {
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     if (key_.empty()) throw Refused{line(mark), "a list where a key is expected"};
+    // larderd's own keys take one value each. Foreign files (LMCache) have lists.
     if (form_ == YamlForm::kOwn)
       throw Refused{line(mark), "'" + key_ + "' is a list, but takes one value"};
     check(mark, tag, anchor);
@@ -78,6 +82,7 @@ class Visitor final : public YAML::EventHandler {
       if (key_.empty()) throw Refused{line(mark), "a map where a key is expected"};
       section_ = key_ + ".";
       section_line_ = seen_.back().second;
+      // To find a section without keys: its values were mostly indented wrongly.
       entries_before_section_ = entries.size();
       key_.clear();
     }
@@ -95,20 +100,25 @@ class Visitor final : public YAML::EventHandler {
   }
 
  private:
+  // yaml-cpp counts lines from 0.
   static int line(const YAML::Mark& mark) { return mark.line + 1; }
 
   static void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (anchor != 0) throw Refused{line(mark), "anchors (&name) are not allowed"};
+    // "?" is a plain scalar and "!" a quoted one; every other tag would ask for a conversion of
+    // types.
     if (!tag.empty() && tag != "?" && tag != "!")
       throw Refused{line(mark), "tags (" + tag + ") are not allowed"};
   }
 
   void take_key(const YAML::Mark& mark, const std::string& name) {
     if (name.empty()) throw Refused{line(mark), "a key without a name"};
+    // "memory.size: 5GiB" is one key for YAML. The error shows the nested form.
     if (const std::size_t dot = name.find('.'); dot != std::string::npos && form_ == YamlForm::kOwn)
       throw Refused{line(mark), "'" + name + "' is no key: write '" + name.substr(0, dot) +
                                     ":' and, indented below it, '" + name.substr(dot + 1) + ":'"};
     key_ = section_ + name;
+    // YAML forbids duplicate keys, but yaml-cpp's parser does not check.
     for (const auto& [seen, at] : seen_)
       if (seen == key_)
         throw Refused{line(mark), "'" + key_ + "' stands here again, it was given on line " +
@@ -117,6 +127,7 @@ class Visitor final : public YAML::EventHandler {
   }
 
   void check_characters(const YAML::Mark& mark, const std::string& text) const {
+    // Values become paths, log lines and Redis keys. "\n" in a quoted text would forge a line.
     for (const char c : text)
       if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
         throw Refused{line(mark), "'" + key_ + "' holds a control character"};
@@ -131,6 +142,7 @@ class Visitor final : public YAML::EventHandler {
   bool gathering() const { return !closing_.empty(); }
 
   void gather(const std::string& text) {
+    // Example: {a: 1, b: [2, 3]} gives the text "{a, 1, b, [2, 3]}".
     if (gathered_.back() != '[' && gathered_.back() != '{') gathered_ += ", ";
     gathered_ += text;
   }
@@ -188,7 +200,9 @@ Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::st
     std::istringstream stream(text);
     YAML::Parser parser(stream);
     Visitor visitor(form);
+    // An empty file, or comments only: all defaults.
     if (!parser.HandleNextDocument(visitor)) return visitor.entries;
+    // The second document is parsed to see whether it exists; its content is not used.
     Visitor second(form);
     if (parser.HandleNextDocument(second))
       return refuse(1, "a second document (---) is not allowed");
@@ -213,6 +227,7 @@ Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm 
         "configuration file " + file + " is no regular file: a pipe or a device is not read");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return Status::from_errno(errno, "configuration file " + file);
+  // One byte more than allowed, so parse_yaml() sees that the file is too long.
   std::string text(kMaxFileBytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad())

@@ -20,6 +20,7 @@ Status unreachable(const std::string& admin_socket, httplib::Error error) {
   if (error == httplib::Error::Connection && err == EACCES)
     return {Code::kPermissionDenied, "no permission to ask larderd on " + admin_socket +
                                          ": the socket is for its user and group (socket_mode)"};
+  // The most common case: larderd does not run, or uses another socket path.
   if (error == httplib::Error::Connection)
     return {Code::kUnavailable, "no larderd answers on " + admin_socket + " (" +
                                     std::generic_category().message(err) +
@@ -34,11 +35,13 @@ Status unreachable(const std::string& admin_socket, httplib::Error error) {
 
 Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path,
                                 const std::string& json) {
+  // cpp-httplib would report a path that is too long as a failed connection.
   constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
   if (admin_socket.size() > kLongest)
     return Status(Code::kInvalidArgument, "'" + admin_socket +
                                               "' is too long for a Unix socket: at most " +
                                               std::to_string(kLongest) + " bytes");
+  // For a Unix socket the "host" is the path; the port has no meaning.
   httplib::Client client(admin_socket, 80);
   client.set_address_family(AF_UNIX);
   client.set_connection_timeout(kTimeoutSeconds);
@@ -49,6 +52,7 @@ Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, cons
   const httplib::Result result =
       verb == Verb::kGet ? client.Get(path) : client.Post(path, json, "application/json");
   if (!result) return unreachable(admin_socket, result.error());
+  // The body has larderd's words, with the remedy.
   if (result->status != 200) return Status(Code::kFailedPrecondition, error_of(result->body));
   return result->body;
 }

@@ -12,17 +12,20 @@ namespace {
 using base::set_flag;
 using base::set_text;
 
+// larderd renews its statistics every 100 ms, so a shorter interval shows the same numbers again.
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
 constexpr double kLongestTrace = 86'400;
 constexpr std::uint64_t kMostIterations = 1'000'000'000;
 
+// The bounds also refuse "nan", which compares as false.
 template <typename Number>
 bool read_number(std::string_view text, Number least, Number most, Number& target) {
   return config::parse_number(text, target) && target >= least && target <= most;
 }
 
 bool set_once(Arguments& arguments, std::string_view, std::string_view) {
+  // `--once` is one screen of `top` as plain text.
   arguments.iterations = 1;
   return true;
 }
@@ -39,6 +42,8 @@ bool set_seconds(Arguments& arguments, std::string_view, std::string_view text) 
 // Adds the option `--ca-file` of `backend check` as a value of the key backend.ca_file. The field
 // of the key checks the text.
 bool add_text(Arguments& arguments, std::string_view name, std::string_view text) {
+  // The options of `backend check` are keys of larderd under another spelling. The loader then
+  // checks combinations, as for larderd itself.
   std::string key = "backend." + std::string(name.substr(2));
   std::ranges::replace(key, '-', '_');
   arguments.backend.push_back({std::move(key), std::string(text), std::string(name)});
@@ -51,6 +56,7 @@ bool add_file(Arguments& arguments, std::string_view name, std::string_view path
   return add_text(arguments, name, error ? std::string(path) : absolute.string());
 }
 
+// One table for all commands: an option may stand before the command.
 constexpr base::Option<Arguments> kOptions[] = {
     {"--json", "", set_flag<&Arguments::json>},
     {"--help", "", set_flag<&Arguments::help>},

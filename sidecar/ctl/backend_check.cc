@@ -12,6 +12,7 @@
 namespace larder::ctl {
 namespace {
 
+// Exit statuses for scripts: a warning is not a failure of the check.
 constexpr int kExitWarnings = 1;
 constexpr int kExitUnusable = 2;
 
@@ -22,6 +23,7 @@ Status wrong(const std::string& why) {
 // The configuration from the URL and its options, or else the configuration of larderd.
 Result<config::Config> configured(const Arguments& arguments) {
   if (arguments.words.size() < 3) {
+    // An option beside a configuration file would silently win over the file.
     if (!arguments.backend.empty())
       return wrong("'" + arguments.backend.front().name +
                    "' goes with a URL; else the configuration says");
@@ -33,6 +35,7 @@ Result<config::Config> configured(const Arguments& arguments) {
     return config;
   }
   if (arguments.config_file) return wrong("a URL or --config FILE: one of the two");
+  // The URL first: other keys are checked against its mode and TLS.
   std::vector<config::Value> values{{"backend.url", arguments.words[2], "the URL"}};
   values.insert(values.end(), arguments.backend.begin(), arguments.backend.end());
   return config::load(values);
@@ -59,7 +62,9 @@ Result<Outcome> check_backend(const Arguments& arguments) {
   const backend_check::InstallationFacts facts = backend_check::check_installation(
       remote::options_of(config->backend), base::MonotonicClock());
   const std::vector<backend_check::Diagnostic> findings =
+      // The processors of this machine count only for a server on this machine.
       backend_check::findings_of(config->backend, facts, std::thread::hardware_concurrency());
+  // Findings are judged here and not in the report, so that both forms and the exit status agree.
   return Outcome{arguments.json ? backend_json(config->backend, facts, findings)
                                 : backend_screen(config->backend, facts, findings),
                  exit_status(findings)};

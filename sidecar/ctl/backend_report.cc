@@ -25,9 +25,12 @@ std::string line(std::string_view name, const std::string& value) {
 std::string known(const std::string& text) {
   return text.empty() ? "not told" : text;
 }
+// "no limit" and "not told" are different answers, so the caller gives the word for a missing
+// number.
 std::string bytes_or(const std::optional<std::uint64_t>& bytes, const char* none) {
   return bytes ? base::bytes_text(*bytes) : none;
 }
+// Three values: a fact may be true, false or unknown.
 std::string yes_or_no(const std::optional<bool>& value, const char* yes, const char* no) {
   return !value ? "not told" : *value ? yes : no;
 }
@@ -35,10 +38,12 @@ std::string yes_or_no(const std::optional<bool>& value, const char* yes, const c
 std::string micros(std::uint64_t ns) {
   return base::grouped(ns / 1000) + " us";
 }
+// 0 is "not measured" (ServerFacts), and never a measured rate.
 std::string transfer_rate(std::uint64_t bytes_per_s) {
   return bytes_per_s == 0 ? "not measured" : base::bytes_text(bytes_per_s) + "/s";
 }
 
+// The enum Weight, kTitles and kWeights have one order: unusable, warning, note.
 std::size_t count(std::span<const backend_check::Diagnostic> findings,
                   backend_check::Weight weight) {
   return static_cast<std::size_t>(
@@ -54,6 +59,7 @@ std::string verdict(std::span<const backend_check::Diagnostic> findings) {
              : "larderd can use the backend, with " + base::plural(warnings, "warning") + ".";
 }
 
+// For programs: a fixed word, while the sentence of verdict() may change.
 const char* verdict_word(std::span<const backend_check::Diagnostic> findings) {
   if (count(findings, backend_check::Weight::kUnusable) != 0) return kWeights[0];
   return count(findings, backend_check::Weight::kWarning) != 0 ? "warnings" : "ok";
@@ -64,6 +70,7 @@ std::string facts_text(const backend_check::ServerFacts& facts) {
   std::string out =
       line("server", facts.version.empty() ? "not told" : facts.product + " " + facts.version);
   out += line("mode, role", known(facts.mode) + ", " + known(facts.role));
+  // A Sentinel keeps no keys, so memory, persistence and rates have no meaning.
   if (facts.mode == "sentinel") return out;
   const std::string most =
       facts.max_bytes == 0U ? "no limit" : bytes_or(facts.max_bytes, "not told");
@@ -97,6 +104,7 @@ std::string sentinel_text(const backend_check::CheckedServer& sentinel) {
   return out + "\n";
 }
 
+// A standalone server has no heading: its address is in the first line of the report.
 std::string servers_text(const backend_check::InstallationFacts& facts) {
   std::string out;
   for (const backend_check::CheckedServer& sentinel : facts.sentinels)
@@ -135,6 +143,7 @@ ordered_json or_null(std::uint64_t measured) {
   return measured == 0 ? ordered_json() : ordered_json(measured);
 }
 
+// Numbers and no units in words: programs compare and sum.
 ordered_json sentinel_json(const backend_check::CheckedServer& sentinel) {
   const backend_check::ServerFacts& facts = sentinel.facts;
   return {{"at", remote::text_of(sentinel.endpoint)},
@@ -146,6 +155,7 @@ ordered_json sentinel_json(const backend_check::CheckedServer& sentinel) {
           {"replicas", or_null(facts.replicas)}};
 }
 
+// All keys are always present, with null for an unknown value, so programs need no check for a key.
 ordered_json server_json(const backend_check::CheckedServer& server) {
   const backend_check::ServerFacts& facts = server.facts;
   return {{"at", remote::text_of(server.endpoint)},
@@ -182,10 +192,13 @@ std::string backend_screen(const config::BackendConfig& backend,
                     ":*\n" + servers_text(facts);
   for (std::size_t weight = 0; weight < kTitles.size(); ++weight) {
     if (count(findings, static_cast<backend_check::Weight>(weight)) == 0) continue;
+    // By weight, the heaviest first: the reader may stop after the first part.
     out += "\n" + std::string(kTitles[weight]) + "\n";
     for (const backend_check::Diagnostic& finding : findings)
       if (finding.weight == static_cast<backend_check::Weight>(weight))
         out += "  " + base::printable(where_text(finding, facts) + finding.what) + "\n    -> " +
+               // Texts may quote names from replies of a server, which is not trusted with a
+               // terminal.
                base::printable(finding.remedy) + "\n";
   }
   return out + "\n" + verdict(findings) + "\n";
@@ -206,6 +219,7 @@ std::string backend_json(const config::BackendConfig& backend,
     sentinels.push_back(sentinel_json(sentinel));
   for (const backend_check::CheckedServer& server : facts.servers)
     servers.push_back(server_json(server));
+  // error_handler_t::replace below: words of a server may be no UTF-8, and the default would throw.
   const ordered_json answer{{"url", backend.url},
                             {"prefix", backend.prefix},
                             {"mode", kModes[static_cast<std::size_t>(facts.mode)]},

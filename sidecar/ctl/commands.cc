@@ -30,6 +30,7 @@ constexpr std::size_t kHelpColumn = 24;
 constexpr bool kForPods = true;
 constexpr int kExitUnusable = 2;  // of `backend check`, also for errors before the check
 
+// The same configuration as larderd's, so that larderctl in larderd's container needs no option.
 Result<std::string> admin_socket(const Arguments& arguments) {
   if (!arguments.socket.empty()) return arguments.socket;
   const Result<config::Config> config = config::load(std::nullopt, config::process_environment());
@@ -44,6 +45,8 @@ Result<std::string> ask(const Arguments& arguments, Verb verb, const std::string
   const Result<std::string> socket = admin_socket(arguments);
   if (!socket.ok()) return socket;
   const Result<std::string> answer = ask_larderd(*socket, verb, path);
+  // --json prints the reply of larderd unchanged: scripts read JSON, people read the screen, and
+  // the screen may change.
   return answer.ok() && report != nullptr && !arguments.json ? report(*answer) : answer;
 }
 
@@ -68,6 +71,7 @@ Result<std::string> peers(const Arguments& arguments) {
 Result<std::string> alive(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/healthz", nullptr);
 }
+// For a readiness probe: 503 while larderd starts becomes exit status 1.
 Result<std::string> ready(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/readyz", nullptr);
 }
@@ -85,6 +89,8 @@ Result<std::string> clear(const Arguments& arguments) {
 // A verb on the chunks of many hashes, split into requests within the limit.
 Result<std::string> act(const Arguments& arguments, const std::string& path,
                         std::string_view done) {
+  // All hashes are read before the first request: after a typing error in the last line no chunk
+  // has changed.
   const Result<std::vector<std::string>> hashes =
       read_hashes(std::span(arguments.words).subspan(2), arguments.hashes_file);
   if (!hashes.ok()) return hashes.status();
@@ -96,6 +102,7 @@ Result<std::string> act(const Arguments& arguments, const std::string& path,
     rest = rest.subspan(part.size());
     const Result<std::string> answer =
         ask_larderd(*socket, Verb::kPost, path, hashes_request(arguments.words[1], part));
+    // Earlier parts stay done. All verbs may be repeated, so the user runs the command once more.
     if (!answer.ok()) return answer;
     const Result<protocol::ActCounts> more = read_acted(*answer);
     if (!more.ok()) return more.status();
@@ -116,6 +123,7 @@ Result<std::string> evict(const Arguments& arguments) {
   return act(arguments, "/v1/evict", "evicted");
 }
 
+// --json has no meaning here: the trace itself is JSON, one request a line.
 Result<std::string> trace(const Arguments& arguments) {
   const Result<std::string> socket = admin_socket(arguments);
   if (!socket.ok()) return socket;
@@ -138,6 +146,7 @@ Result<std::vector<LmcacheSetting>> lmcache_settings(const Arguments& arguments)
       arguments.words.size() > 1 ? std::optional(arguments.words[1]) : std::nullopt;
   if (arguments.command_line.empty())
     return read_lmcache_settings(file, config::process_environment());
+  // The two sources describe two different programs of LMCache, so one of them would be a mistake.
   if (file)
     return Status(Code::kInvalidArgument,
                   "import-lmcache takes a file or the command line of a server, not both");
@@ -149,6 +158,7 @@ Result<std::vector<LmcacheSetting>> lmcache_settings(const Arguments& arguments)
 Result<std::string> import_from_lmcache(const Arguments& arguments) {
   const Result<std::vector<LmcacheSetting>> settings = lmcache_settings(arguments);
   if (!settings.ok()) return settings.status();
+  // Without any setting the result would be a file of defaults, and would look like a success.
   if (settings->empty() && arguments.words.size() == 1 && arguments.command_line.empty())
     return Status(Code::kNotFound,
                   "import which configuration? Name LMCache's file, set the LMCACHE_* variables, "
@@ -172,9 +182,12 @@ Result<Outcome> plainly(const Arguments& arguments) {
   return Outcome{*std::move(text)};
 }
 
+// More hashes come from a file: the kernel bounds a command line, too.
 constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
+// A row has the name, the operands, their least and most number, the error without operands, the
+// help, and the function.
 constexpr auto kCommands = std::to_array<Command>({
     {"status", "", 0, 0, "", "show hits, saved prefill time, memory and sessions", plainly<status>},
     {"top", "", 0, 0, "",
@@ -244,6 +257,7 @@ std::string help_line(std::string_view head, std::string_view help) {
   std::string text = "  " + base::column(head, kHelpColumn - 3) + " ";
   for (const char c : help) {
     text += c;
+    // The help of a command may have several lines. Further lines begin under the first one.
     if (c == '\n') text.append(kHelpColumn, ' ');
   }
   return text + "\n";
@@ -252,6 +266,7 @@ std::string help_line(std::string_view head, std::string_view help) {
 std::string help_of_commands(bool for_pods) {
   std::string text;
   for (const Command& command : kCommands) {
+    // People see these commands as names only (--help), since probes and init containers use them.
     if (command.for_pods != for_pods) continue;
     const std::string head(command.name);
     text += help_line(command.operands.empty() ? head : head + " " + std::string(command.operands),
@@ -278,6 +293,7 @@ Result<const Command*> find_command(const Arguments& arguments) {
   if (words.empty()) return wrong("which command?");
   for (const Command& command : kCommands) {
     if (command.name != words[0]) continue;
+    // The words are checked before a command runs, so no command indexes a word that is missing.
     if (words.size() - 1 < command.least) return wrong(std::string(command.missing));
     if (!arguments.command_line.empty() && command.name != "import-lmcache")
       return wrong("'--' is of import-lmcache: '" + words[0] + "' takes no command line");
@@ -288,6 +304,7 @@ Result<const Command*> find_command(const Arguments& arguments) {
   return wrong("'" + words[0] + "' is no command");
 }
 
+// Usage errors print the short form to standard error.
 std::string usage(bool all) {
   std::string text =
       "usage: larderctl [--socket PATH] [--json] COMMAND\n\n" + help_of_commands(false);

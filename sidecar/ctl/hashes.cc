@@ -11,16 +11,19 @@
 namespace larder::ctl {
 namespace {
 
+// Bounds the memory for a wrong file, such as a core dump given by mistake.
 constexpr std::size_t kMostHashes = 1 << 20;  // 32 MiB of text
 // Keys hold the first 16 bytes of a block hash; vLLM's hashes are longer, and the rest is cut.
 constexpr std::size_t kDigits = 2 * protocol::kBlockHashBytes;
 
 Status add(std::string_view text, const std::string& where, std::vector<std::string>& hashes) {
+  // At most 80 characters, made printable: the wrong word may be a line of a binary file.
   if (!protocol::BlockHash::from_hex(text))
     return {Code::kInvalidArgument, where + "'" + base::printable(base::cut(text, 80)) +
                                         "' is no hash: 32 hex digits or more"};
   if (hashes.size() == kMostHashes)
     return {Code::kOutOfRange, "more than " + base::grouped(kMostHashes) + " hashes"};
+  // Cut to the part in the key, so that equal chunks are equal words.
   hashes.emplace_back(text.substr(0, kDigits));
   return {};
 }
@@ -37,6 +40,7 @@ std::string_view trimmed(std::string_view line) {
 
 Status read_lines(std::istream& lines, const std::string& name, std::vector<std::string>& hashes) {
   std::size_t number = 0;
+  // The number of the line is in each error, as users paste long lists.
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const std::string_view text = trimmed(line);
@@ -66,6 +70,7 @@ Result<std::vector<std::string>> read_hashes(std::span<const std::string> words,
     if (Status status = add(word, "", hashes); !status.ok()) return status;
   if (file)
     if (Status status = read_file(*file, hashes); !status.ok()) return status;
+  // An empty file is an error: "0 of 0 hashes" would look like a success.
   if (hashes.empty() && file)
     return Status(Code::kInvalidArgument,
                   *file + " holds no hash: 32 hex digits or more, one a line");

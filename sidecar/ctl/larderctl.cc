@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kExitUsage = 2;
 
+// To standard error with status 2, so a script can tell a wrong call from a larderd that is away.
 int usage_error(const Status& status) {
   std::fprintf(stderr, "larderctl: %s\n%s", status.text().c_str(), usage().c_str());
   return kExitUsage;
@@ -34,8 +35,11 @@ int run(std::span<const std::string_view> words) {
   const Result<Outcome> outcome = (*command)->run(*arguments);
   if (!outcome.ok()) {
     std::fprintf(stderr, "larderctl: %s\n", outcome.status().text().c_str());
+    // 1 for most commands; `backend check` has 2, since its 1 means "usable, with warnings".
     return (*command)->failed;
   }
+  // Output is one write at the end: a failed command prints no half of a result. main() checks that
+  // standard output took all of it.
   std::fputs(outcome->text.c_str(), stdout);
   return outcome->exit_status;
 }

@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The bound catches a wrong --from, such as "/".
 constexpr std::size_t kMostEntries = 10'000;  // the payload has about 40
 constexpr mode_t kFolderMode = 0755, kFileMode = 0644;
 
@@ -27,6 +28,8 @@ Status failed(const std::error_code& error, const fs::path& path) {
 Status install_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
   if (!fs::copy_file(from, to, error)) return failed(error, to);
+  // The engine runs as another user and must read the files, whatever the umask of the init
+  // container is.
   if (::chmod(to.c_str(), kFileMode) != 0) return Status::from_errno(errno, to.string());
   return {};
 }
@@ -45,6 +48,7 @@ Status copy_tree(const fs::path& from, const fs::path& to) {
   for (fs::recursive_directory_iterator next(from, error), end; !error && next != end;
        next.increment(error)) {
     const fs::path target = to / next->path().lexically_relative(from);
+    // symlink_status() and not status(): a link in the payload could lead out of the folder.
     const fs::file_type type = next->symlink_status(error).type();
     if (error) return failed(error, next->path());
     if (type != fs::file_type::directory && type != fs::file_type::regular)
@@ -60,8 +64,11 @@ Status copy_tree(const fs::path& from, const fs::path& to) {
 
 // Exchanges `entry` and `target` in one step. An earlier target is at `entry` afterwards.
 Status put_in_place(const fs::path& entry, const fs::path& target) {
+  // RENAME_EXCHANGE: an engine that starts meanwhile sees the old entry or the new one, and never a
+  // half-written one.
   if (::renameat2(AT_FDCWD, entry.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
     return {};
+  // ENOENT: the first installation has no earlier target, so a plain rename suffices.
   if (errno != ENOENT) return Status::from_errno(errno, target.string());
   if (::rename(entry.c_str(), target.c_str()) != 0)
     return Status::from_errno(errno, target.string());
@@ -75,6 +82,7 @@ Status put_all_in_place(const fs::path& staged, const fs::path& to) {
        next.increment(error))
     entries.push_back(next->path());
   if (error) return failed(error, staged);
+  // An image without a payload would otherwise succeed, and the engine would fail later.
   if (entries.empty()) return {Code::kNotFound, "the payload is empty"};
   for (const fs::path& entry : entries)
     if (Status put = put_in_place(entry, to / entry.filename()); !put.ok()) return put;
@@ -94,6 +102,7 @@ Status install_payload(const std::string& from, const std::string& to) {
   fs::remove_all(staged, error);
   Status done = copy_tree(from, staged);
   if (done.ok()) done = put_all_in_place(staged, to);
+  // Also after a failure. After a success the folder holds the replaced payload.
   fs::remove_all(staged, error);
   return done;
 }

@@ -9,6 +9,7 @@ std::string line(std::string_view name, const std::string& value) {
   return "  " + base::column(name, 16) + value + "\n";
 }
 
+// Two directions: the peers that this larderd asks, and the peers that ask here. Either may be off.
 std::string asked(const Snapshot& now) {
   const TierState& peers = now.peers;
   if (peers.place.empty()) return "";
@@ -21,6 +22,7 @@ std::string asked(const Snapshot& now) {
          line("failed", base::grouped(peers.failed) + " reads");
 }
 
+// "held now": chunks that larderd keeps in memory while other larderd read them.
 std::string served(const PeerServing& serving) {
   if (serving.address.empty()) return "";
   return line("served at", serving.address) +
@@ -43,6 +45,7 @@ std::string peers_lines(const Snapshot& now) {
 std::string peers_screen(const Snapshot& now) {
   const std::string lines = peers_lines(now);
   return headline(now) +
+         // The answer to an empty screen is a setting, so the screen names both keys.
          (lines.empty() ? "\nPeers           none: set peers.listen and peers.members\n" : lines);
 }
 

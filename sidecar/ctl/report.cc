@@ -22,6 +22,7 @@ const char* why_refused(std::string_view done) {
 Result<std::string> dropped_report(const std::string& body) {
   return understood(body, [](const json& answer) {
     const std::string done = "dropped " + base::plural(number_at(answer, "dropped"), "chunk");
+    // An older larderd does not send `shared`.
     if (!answer.value("shared", false)) return done + "\n";
     return done +
            ", here and in the backend; other larderd of the backend keep their chunks in memory "
@@ -32,11 +33,15 @@ Result<std::string> dropped_report(const std::string& body) {
 
 std::string hashes_request(const std::string& space, std::span<const std::string> hashes) {
   const json request{{"namespace", space}, {"hashes", json(hashes)}};
+  // `replace`, because the default throws for bytes that are no UTF-8, and words of a command line
+  // may have such bytes.
   return request.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Result<protocol::ActCounts> read_acted(const std::string& body) {
   return understood(body, [](const json& answer) {
+    // number_at() refuses negative numbers and fractions, since the answering process may be no
+    // larderd.
     return protocol::ActCounts{number_at(answer, "found"), number_at(answer, "absent"),
                                number_at(answer, "refused")};
   });
@@ -51,6 +56,7 @@ std::string acted_report(std::string_view done, const protocol::ActCounts& acted
   return out + "\n";
 }
 
+// Of all parts together: act() sends several requests for many hashes.
 std::string acted_json(const protocol::ActCounts& acted) {
   const nlohmann::ordered_json answer{
       {"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}};
@@ -60,6 +66,7 @@ std::string acted_json(const protocol::ActCounts& acted) {
 // larderd's errors are JSON; an error of cpp-httplib or another server may be any text, and only
 // its first line is shown.
 std::string error_of(const std::string& body) {
+  // Without exceptions: any text may arrive here.
   const json parsed = json::parse(body, nullptr, false);
   if (parsed.is_object() && parsed.contains("error") && parsed["error"].is_string())
     return text_at(parsed, "error");

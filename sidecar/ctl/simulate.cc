@@ -11,6 +11,7 @@
 namespace larder::ctl {
 namespace {
 
+// Bounds the time: each cell is one run over the trace.
 constexpr std::size_t kMaxColumns = 16;  // sizes, and policies
 constexpr std::size_t kColumn = 12, kPolicyColumn = 10;
 
@@ -30,6 +31,7 @@ Result<std::vector<std::string>> listed(const std::string& text, const char* opt
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
+    // An empty part ("1GiB,,2GiB") is ignored.
     if (end != at) parts.push_back(text.substr(at, end - at));
     at = end + 1;
   }
@@ -49,6 +51,7 @@ Result<std::vector<std::uint64_t>> sizes_of(const std::string& text, std::uint64
     sizes.push_back(*size);
   }
   if (sizes.empty())
+    // From a sixteenth of all bytes to all of them.
     for (const std::uint64_t part : {16, 8, 4, 2, 1})
       sizes.push_back(std::max<std::uint64_t>(distinct_bytes / part, 1));
   return sizes;
@@ -59,6 +62,7 @@ Result<Study> study(const Arguments& arguments) {
   if (!arguments.block_bytes.empty()) {
     const Result<std::uint64_t> size = config::parse_size(arguments.block_bytes);
     if (!size.ok()) return Status(Code::kInvalidArgument, "--block-bytes: " + size.status().text());
+    // 0 without the option. A trace of `larderctl trace` has its own sizes.
     block_bytes = *size;
   }
   Result<std::vector<sizing::TracedRequest>> trace =
@@ -66,6 +70,7 @@ Result<Study> study(const Arguments& arguments) {
   if (!trace.ok()) return trace.status();
   Study study;
   study.trace = *std::move(trace);
+  // The memory that keeps every chunk: an upper end for useful sizes.
   study.distinct_bytes = sizing::distinct_bytes(study.trace);
   Result<std::vector<std::uint64_t>> sizes = sizes_of(arguments.sizes, study.distinct_bytes);
   if (!sizes.ok()) return sizes.status();
@@ -75,6 +80,7 @@ Result<Study> study(const Arguments& arguments) {
   for (const std::string& policy : *policies) {
     Row row{policy, {}};
     for (const std::uint64_t size : study.sizes) {
+      // Every cell reads the same trace in memory, so the columns can be compared exactly.
       const Result<sizing::Simulated> result = sizing::simulate(study.trace, policy, size);
       if (!result.ok())
         return Status(Code::kInvalidArgument, "--policies: " + result.status().text());
@@ -86,11 +92,13 @@ Result<Study> study(const Arguments& arguments) {
 }
 
 std::string table_of(const Study& study) {
+  // Requests, tokens and blocks are the same in every cell.
   const sizing::Simulated& any = study.rows.front().results.front();
   std::string text =
       base::plural(any.requests, "request") + " for " + base::plural(any.tokens, "token") + " in " +
       base::plural(any.chunks, "block") + "; to keep every block takes " +
       base::bytes_text(study.distinct_bytes) + "\n\n" + base::column("found", kPolicyColumn);
+  // Right-aligned numbers under right-aligned sizes.
   const auto cell = [](const std::string& value) {
     return std::string(kColumn - std::min(kColumn, value.size()), ' ') + value;
   };
@@ -113,6 +121,7 @@ std::string json_of(const Study& study) {
   for (const Row& row : study.rows)
     for (std::size_t i = 0; i < study.sizes.size(); ++i) {
       const sizing::Simulated& result = row.results[i];
+      // One flat list of cells, easy to load as a table.
       results.push_back({{"policy", row.policy},
                          {"size_bytes", study.sizes[i]},
                          {"hit_ratio", result.hit_ratio()},
@@ -138,6 +147,7 @@ Result<std::string> simulate(const Arguments& arguments) {
                   "--output of simulate is table or json, not '" + arguments.output + "'");
   const Result<Study> done = study(arguments);
   if (!done.ok()) return done.status();
+  // --policies "" has no row: an error and no empty table.
   if (done->rows.empty()) return Status(Code::kInvalidArgument, "--policies names no policy");
   return as_json ? json_of(*done) : table_of(*done);
 }

@@ -9,6 +9,8 @@ namespace {
 using nlohmann::json;
 
 ModelCounts read_model(const json& model) {
+  // Missing keys throw json::exception, which understood() turns into an error. Keys of newer
+  // versions are read with number_if().
   ModelCounts counts{text_at(model, "model"),          number_at(model, "requests"),
                      number_at(model, "requests_hit"), number_at(model, "tokens_asked"),
                      number_at(model, "tokens_hit"),   number_at(model, "bytes_loaded"),
@@ -16,6 +18,7 @@ ModelCounts read_model(const json& model) {
   counts.too_short = number_if(model, "requests_short");  // missing in an older larderd
   counts.salted = number_if(model, "requests_salted");
   const std::uint64_t computed = number_at(model, "prefill_tokens");
+  // Before the first computed prompt there is no speed, and the saved time is unknown.
   if (computed != 0)
     counts.saved_seconds = static_cast<double>(counts.hit) *
                            model.at("prefill_seconds").get<double>() /
@@ -23,6 +26,7 @@ ModelCounts read_model(const json& model) {
   return counts;
 }
 
+// Each model has its own speed, so the saved seconds are summed and not computed from sums.
 void add(ModelCounts& sum, const ModelCounts& model) {
   sum.requests += model.requests;
   sum.requests_hit += model.requests_hit;
@@ -47,6 +51,7 @@ MemoryState read_memory(const json& status) {
   state.numa = text_at(memory, "numa");
   state.chunks = number_at(memory.at("slots"), "committed");
   for (const json& size : memory.at("slot_sizes"))
+    // Sizes only: the screen explains with them why a large chunk may find no room.
     state.slot_sizes.push_back(number_at(size, "slot_bytes"));
   state.evicted = {number_at(evicted, "capacity"), number_at(evicted, "dropped"),
                    number_at(evicted, "bad"), number_at(evicted, "resized")};
@@ -57,6 +62,7 @@ MemoryState read_memory(const json& status) {
 
 std::vector<EstimatedHit> read_estimate(const json& status) {
   const auto estimate = status.find("estimate");
+  // Without looked-up chunks every ratio is 0, which would read as "more memory does not help".
   if (estimate == status.end() || number_at(*estimate, "chunks_asked") == 0) return {};
   std::vector<EstimatedHit> hits;
   for (const json& hit : estimate->at("hit_ratio"))
@@ -70,6 +76,7 @@ const json* tier_of(const json& status, const char* name) {
   return found == status.end() || found->is_null() ? nullptr : &*found;
 }
 
+// `place`: the key of the tier's address, "path", "members" or "url".
 TierState read_tier(const json& status, const char* name, const char* place) {
   TierState state;
   const json* tier = tier_of(status, name);
@@ -88,6 +95,7 @@ TierState read_tier(const json& status, const char* name, const char* place) {
   state.put_bytes = number_at(puts, "bytes");
   state.got = number_at(gets, "ok");
   state.got_bytes = number_at(gets, "bytes");
+  // One number on the screen. /v1/status has both.
   state.failed = number_at(puts, "failed") + number_at(gets, "failed");
   return state;
 }
@@ -95,6 +103,7 @@ TierState read_tier(const json& status, const char* name, const char* place) {
 TierState read_peers(const json& status) {
   TierState state = read_tier(status, "peers", "members");
   const json* peers = tier_of(status, "peers");
+  // No peers.members, or an older larderd: the screen shows no part about peers.
   if (peers == nullptr) return state;
   state.servers = number_at(peers->at("servers"), "known");
   state.servers_reachable = number_at(peers->at("servers"), "reachable");
@@ -130,12 +139,14 @@ Sessions read_sessions(const json& sessions) {
     state.attached.push_back({text_at(session, "engine"), number_at(session, "holds"),
                               number_at(session, "grants"), session.at("silent").get<bool>(),
                               text_at(session, "namespace"), "", "", ""});
+  // A second pass for keys that older versions lack, so the first pass stays strict.
   for (std::size_t i = 0; i < state.attached.size(); ++i) {
     const json& session = sessions.at("attached").at(i);
     if (!session.contains("transfer")) continue;  // an older larderd
     state.attached[i].way = text_at(session.at("transfer"), "way");
     state.attached[i].way_reason = text_at(session.at("transfer"), "reason");
     state.attached[i].way_why = text_at(session.at("transfer"), "why");
+    // Present since engines report their way of copying; missing before.
     if (!session.at("transfer").contains("copies")) continue;
     state.attached[i].copies_by = text_at(session.at("transfer"), "copies");
     state.attached[i].registered_bytes = number_at(session.at("transfer"), "registered_bytes");
@@ -146,6 +157,10 @@ Sessions read_sessions(const json& sessions) {
   return state;
 }
 
+// larderctl and larderd may have different versions during an update. Keys that came later are read
+// with find(), contains() or number_if().
+// Engines choose names. text_at() makes names printable, so control characters never reach the
+// terminal.
 Snapshot read(const json& status) {
   Snapshot snapshot;
   snapshot.version = text_at(status, "version");
@@ -173,6 +188,8 @@ Snapshot read(const json& status) {
     snapshot.namespaces.push_back({text_at(space, "id"), text_at(space, "model"),
                                    number_at(space, "chunks"), number_at(space, "bytes"),
                                    number_at(space, "sessions"),
+                                   // Unchanged, for comparison: users of the field call printable()
+                                   // before output.
                                    space.at("fingerprint").get<std::string>()});
   snapshot.sessions = read_sessions(status.at("sessions"));
   for (const json& fallback : status.at("fallbacks"))
@@ -188,6 +205,7 @@ Result<Snapshot> read_snapshot(const std::string& status_json) {
 }
 
 std::string headline(const Snapshot& snapshot) {
+  // The worst state first: a loop that hangs may still look ready.
   const char* state = !snapshot.healthy ? "NOT HEALTHY: its event loop does not turn"
                       : !snapshot.ready ? "not ready: engines cannot attach yet"
                                         : "ready";

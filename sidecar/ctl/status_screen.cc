@@ -16,7 +16,9 @@ std::string hit_share(const ModelCounts& counts) {
   return base::percent_text(static_cast<double>(counts.hit), static_cast<double>(counts.asked));
 }
 
+// The first question of a user, answered in one line before any number.
 std::string verdict(const ModelCounts& totals) {
+  // Three states are told apart: not connected yet, nothing found yet, and a share.
   if (totals.requests == 0) return "no request has been looked up yet";
   if (totals.hit == 0) return "not yet: no prompt has been found";
   return "yes: " + hit_share(totals) + " of prompt tokens were found" +
@@ -34,6 +36,7 @@ std::string helping(const Snapshot& now) {
   out += line(
       "requests",
       base::grouped(totals.requests_hit) + " with a hit of " + base::grouped(totals.requests) +
+          // Salted requests explain misses: they hit only chunks with the same salt.
           (totals.salted == 0 ? "" : ", " + base::grouped(totals.salted) + " with a cache_salt"));
   out += line("prefill saved", base::seconds_text(totals.saved_seconds));
   out += line("moved", base::bytes_text(totals.loaded) + " loaded, " +
@@ -61,6 +64,7 @@ std::string memory(const MemoryState& memory) {
                           base::bytes_text(memory.used_bytes) + " of " +
                           base::bytes_text(memory.capacity_bytes) + " (" +
                           base::percent_text(used, capacity) + ")");
+  // Only while larderd still touches its memory after a start.
   if (touched < capacity)
     out += line("touched", base::bar(touched, capacity, kBarWidth) + " " +
                                base::bytes_text(memory.touched_bytes) +
@@ -68,6 +72,7 @@ std::string memory(const MemoryState& memory) {
   out += line("pages", base::bytes_text(memory.page_bytes) +
                            (memory.numa == "none" ? "" : ", NUMA " + memory.numa));
   out += line("chunks", base::grouped(memory.chunks) + sizes_text(memory.slot_sizes));
+  // A line only where a user has pinned chunks.
   if (memory.pinned_bytes != 0) out += line("pinned", base::bytes_text(memory.pinned_bytes));
   out += line("evicted", base::grouped(memory.evicted.capacity) + " for room, " +
                              base::grouped(memory.evicted.resized) + " for another slot size, " +
@@ -106,6 +111,7 @@ std::string title(const char* name, const TierState& tier) {
          (tier.reason.empty() ? "" : ", DEGRADED: " + tier.reason) + "\n";
 }
 
+// Without the tier there is no part of the screen.
 std::string disk(const TierState& disk) {
   if (disk.place.empty()) return "";
   const auto used = static_cast<double>(disk.used_bytes),
@@ -144,6 +150,7 @@ std::string lost(const Snapshot& now) {
                           base::grouped(now.evicted_unwanted) + " not meant for a tier");
 }
 
+// The shares of single models show a model that never hits, which the sum would hide.
 std::string models(const std::vector<ModelCounts>& models) {
   if (models.empty()) return "";
   std::string out = "\nModels\n  " + base::column("name", 32) + base::column("requests", 12) +
@@ -155,6 +162,7 @@ std::string models(const std::vector<ModelCounts>& models) {
   return out;
 }
 
+// Ids in full: `larderctl drop` takes them, and a user copies from here.
 std::string namespaces(const std::vector<NamespaceState>& namespaces) {
   if (namespaces.empty()) return "";
   std::string out = "\nNamespaces\n";
@@ -192,6 +200,7 @@ std::string sessions(const Sessions& sessions) {
   return out;
 }
 
+// The word "none" tells a healthy larderd from a screen that ends too early.
 std::string fallbacks(const std::vector<Fallback>& fallbacks) {
   if (fallbacks.empty()) return "\nFallbacks       none\n";
   std::string out = "\nFallbacks\n";

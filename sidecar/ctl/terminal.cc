@@ -20,10 +20,13 @@ constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view kHome = "\x1b[H";
 constexpr std::string_view kClearLine = "\x1b[K";
 constexpr std::string_view kClearBelow = "\x1b[J";
+// Ctrl-C, a kill, and Ctrl-Z. SIGKILL cannot be handled: `reset` repairs the terminal then.
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGTSTP};
 
 // Safe in a signal handler.
 void put(std::string_view text) {
+  // One write a screen, so the terminal shows no half of a screen. A failure has no other place to
+  // be told.
   const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
   static_cast<void>(written);
 }
@@ -33,6 +36,7 @@ void give_back(int number) {
   const int saved = errno;
   put(kLeave);
   if (number == SIGTSTP) {
+    // SIGSTOP and not SIGTSTP, which this handler catches. The process continues here after `fg`.
     ::raise(SIGSTOP);
     put(kEnter);
   } else {
@@ -44,6 +48,7 @@ void give_back(int number) {
 
 winsize size_of_terminal() {
   winsize size{};
+  // Asked at each screen, so a resized window needs no SIGWINCH.
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
     size = {24, 80, 0, 0};
   return size;

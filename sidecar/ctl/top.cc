@@ -17,6 +17,8 @@ std::string row(std::string_view name, const std::string& now, const std::string
 }
 
 // Never negative, whatever the answers say.
+// A forged or mixed-up reply could have a smaller counter. The difference would wrap to a huge
+// rate.
 std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
   return now - std::min(now, before);
 }
@@ -26,6 +28,7 @@ class Rates {
  public:
   Rates(const Snapshot& now, const std::optional<Snapshot>& before)
       : now_(now), seconds_(seconds_between(now, before)) {
+    // A copy: the caller replaces its snapshot after each screen.
     if (seconds_) before_ = *before;
   }
 
@@ -35,6 +38,7 @@ class Rates {
                                     static_cast<double>(grown(now_.all.asked, before_.all.asked)))
                : kNoRate;
   }
+  // "-" without an earlier snapshot, and after a restart of larderd.
   std::string count(std::uint64_t ModelCounts::*member) const {
     return text(per_second(member), base::rate_text);
   }
@@ -61,6 +65,7 @@ class Rates {
   Snapshot before_;
 };
 
+// "now" beside "overall": a cache that worked yesterday and fails today shows at once.
 std::string rates(const Snapshot& now, const std::optional<Snapshot>& before) {
   const Rates rates(now, before);
   const ModelCounts& all = now.all;
@@ -96,6 +101,7 @@ std::string disk(const TierState& disk) {
          (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
 }
 
+// No bar: the capacity of a shared server is not known here.
 std::string backend(const TierState& backend) {
   if (backend.place.empty()) return "";
   return base::column("backend", kNameColumn) + backend.place + ", " +
@@ -128,6 +134,7 @@ std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& befor
          backend(now.backend) + "\n" + sessions(now.sessions.attached);
 }
 
+// The last headline stays: the user sees which larderd went away, and when.
 std::string waiting_screen(const std::string& why, const std::optional<Snapshot>& last) {
   std::string text = "waiting for larderd: " + why + "\n";
   if (last) text += "last seen: " + headline(*last);

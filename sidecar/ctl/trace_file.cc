@@ -18,6 +18,7 @@ struct Line {
   sizing::TracedRequest request;
 };
 
+// get<std::uint64_t>() throws for text; take() names the line.
 std::uint64_t number_or(const json& object, const char* key, std::uint64_t other) {
   const auto found = object.find(key);
   return found == object.end() ? other : found->get<std::uint64_t>();
@@ -28,6 +29,7 @@ Line line_of(const std::string& text, std::uint64_t block_bytes) {
   const json object = json::parse(text);
   Line line;
   line.request.chunks = object.at("hash_ids").get<std::vector<std::uint64_t>>();
+  // Without a timestamp all lines are equal, and the stable sort keeps the order of the file.
   line.timestamp = object.value("timestamp", 0.0);
   line.request.tokens = number_at(object, "input_length");
   line.request.chunk_tokens = number_or(object, "block_tokens", kMooncakeBlockTokens);
@@ -41,6 +43,7 @@ class Reader {
 
   Status read(const std::string& file) {
     if (file == "-") return read(std::cin, "standard input");
+    // std::ifstream does not promise to set errno.
     errno = 0;
     std::ifstream stream(file);
     if (!stream) return Status::from_errno(errno, "trace " + file);
@@ -62,6 +65,7 @@ class Reader {
   Status read(std::istream& stream, const std::string& name) {
     std::string text;
     for (std::size_t number = 1; std::getline(stream, text); ++number) {
+      // Empty lines, also with line ends of Windows.
       if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
       if (const std::string why = take(text); !why.empty())
         return {Code::kInvalidArgument, name + ":" + std::to_string(number) + ": " + why};
@@ -71,6 +75,7 @@ class Reader {
 
   // Returns the fault of the line, or an empty text.
   std::string take(const std::string& text) {
+    // A binary file may have one endless line.
     if (text.size() > kMaxTraceLine) return "a line has at most 16 MiB";
     try {
       Line line = line_of(text, block_bytes_);
@@ -78,6 +83,7 @@ class Reader {
       if (line.request.chunk_bytes == 0)
         return "the trace does not say how much memory a block takes: --block-bytes SIZE";
       if (line.request.chunk_tokens == 0) return "block_tokens is 0";
+      // Before the line is kept: the bound holds for the memory of all files together.
       blocks_ += line.request.chunks.size();
       if (blocks_ > kMaxTraceBlocks)
         return "more than " + std::to_string(kMaxTraceBlocks) +

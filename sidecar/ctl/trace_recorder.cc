@@ -43,9 +43,11 @@ Status take_all(const std::string& admin_socket, std::string& from, int to, cons
             base::write_all(to, std::as_bytes(std::span(lines->text)), "write " + name);
         !written.ok())
       return written;
+    // larderd numbers requests. A page after a gap says how many were lost in between.
     from = "?from=" + std::to_string(lines->next);
     sums.requests += lines->requests;
     sums.lost += lines->lost;
+    // A page holds a bounded number of chunks, so a busy larderd needs several pages for one pause.
     if (lines->requests == 0) return {};
   }
 }
@@ -72,6 +74,7 @@ Result<TraceLines> trace_lines(const std::string& json, std::uint64_t wall_ms) {
           {"block_tokens", number_at(request, "block_tokens")},
           {"block_bytes", number_at(request, "block_bytes")},
           {"hash_ids", request.at("hash_ids").get<std::vector<std::uint64_t>>()}};
+      // Whole lines only, so a reader of the growing file never sees half of a record.
       lines.text += line.dump() + "\n";
     }
     return lines;
@@ -104,6 +107,7 @@ Result<std::string> record_trace(const std::string& admin_socket, const std::str
   if (sums.lost != 0)
     text += ", " + base::grouped(sums.lost) + " lost: they came faster than they could be taken";
   if (!printed) return text + " in " + file + "\n";
+  // Standard output has the trace, so the summary goes beside.
   std::fprintf(stderr, "%s\n", text.c_str());
   return std::string();
 }

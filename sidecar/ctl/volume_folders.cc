@@ -17,6 +17,8 @@ constexpr std::uint64_t kMostId =
     (std::uint64_t{1} << 32) - 2;  // the highest id means "unchanged" to lchown()
 
 Status give(const fs::path& path, uid_t user, gid_t group) {
+  // ENOENT: a file that another pod removed meanwhile. lchown() does not follow links out of the
+  // volume.
   if (::lchown(path.c_str(), user, group) == 0 || errno == ENOENT) return {};
   return Status::from_errno(errno, path.string());
 }
@@ -26,6 +28,7 @@ Status own_folder(const fs::path& folder, uid_t user, gid_t group) {
   struct stat found {};
   if (::lstat(folder.c_str(), &found) != 0) return Status::from_errno(errno, folder.string());
   if (!S_ISDIR(found.st_mode)) return Status::from_errno(ENOTDIR, folder.string());
+  // A start of a pod costs one lstat(), however many files the folder has.
   if (found.st_uid == user && found.st_gid == group) return {};
   std::error_code error;
   for (fs::recursive_directory_iterator next(folder, error), end; !error && next != end;
@@ -35,6 +38,7 @@ Status own_folder(const fs::path& folder, uid_t user, gid_t group) {
   return give(folder, user, group);
 }
 
+// Numbers only: the image of an init container has no user database of the node.
 bool parse_owner(std::string_view text, std::uint64_t& user, std::uint64_t& group) {
   const std::size_t colon = text.find(':');
   return colon != std::string_view::npos && config::parse_number(text.substr(0, colon), user) &&
@@ -44,6 +48,8 @@ bool parse_owner(std::string_view text, std::uint64_t& user, std::uint64_t& grou
 }  // namespace
 
 Status init_volumes(uid_t user, gid_t group, std::span<const std::string> folders) {
+  // The first failure ends the command. The pod then restarts the init container, and finished
+  // folders are skipped.
   for (const std::string& folder : folders)
     if (Status owned = own_folder(folder, user, group); !owned.ok()) return owned;
   return {};

@@ -7,6 +7,8 @@
 namespace larder::http {
 namespace {
 
+// Only the codes that this project sends. A client needs the number; the words are for people with
+// curl.
 std::string_view reason(int http_status) {
   switch (http_status) {
     case 200: return "OK";
@@ -30,6 +32,8 @@ std::string plain_answer(int http_status, std::string_view text) {
   return whole_answer(http_status, "text/plain", std::string(text) + "\n", false);
 }
 
+// A Content-Length and never chunks: the answer is whole in memory, and HTTP/1.0 clients know no
+// chunks.
 std::string whole_answer(int http_status, std::string_view content_type, std::string_view body,
                          bool keep_alive, std::string_view fields) {
   std::string bytes = "HTTP/1.1 " + std::to_string(http_status) + " ";
@@ -39,6 +43,7 @@ std::string whole_answer(int http_status, std::string_view content_type, std::st
   return bytes.append(fields).append("\r\n").append(body);
 }
 
+// An eventfd, because the thread of the endpoint waits in poll() for sockets and answers at once.
 Mailbox::Mailbox() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void Mailbox::post(std::uint64_t connection, Answer answer) {
@@ -46,6 +51,7 @@ void Mailbox::post(std::uint64_t connection, Answer answer) {
     const std::lock_guard lock(mutex_);
     answers_.emplace_back(connection, std::move(answer));
   }
+  // After the lock: the endpoint may wake at once and needs the lock for take().
   wake();
 }
 
@@ -55,6 +61,8 @@ void Mailbox::wake() {
 
 std::vector<std::pair<std::uint64_t, Answer>> Mailbox::take() {
   eventfd_t ignored = 0;
+  // First the eventfd, then the list. An answer posted in between wakes the endpoint once more, and
+  // none is missed.
   ::eventfd_read(wake_.get(), &ignored);
   const std::lock_guard lock(mutex_);
   return std::exchange(answers_, {});

@@ -23,6 +23,8 @@ Connection::Connection(std::uint64_t id, std::string peer, std::unique_ptr<Strea
       limits_(limits),
       counters_(counters),
       awaits_(POLLIN),
+      // The first deadline counts from accept: a client that connects and stays silent is closed
+      // after the deadline.
       deadline_ms_(now_ms + limits.deadline_ms),
       active_ms_(now_ms),
       reader_(limits, hosts) {}
@@ -32,6 +34,8 @@ std::optional<Request> Connection::advance(std::span<char> buffer, std::uint64_t
     case State::kReading: turns_ += stream_->begun(); return read(buffer, now_ms);
     case State::kWriting: return write(now_ms);
     case State::kClosing: discard(buffer); return {};
+    // No reading meanwhile: a client that sends requests without reading answers fills its own
+    // socket buffer, not our memory.
     case State::kAnswering:
     case State::kOver: break;
   }
@@ -47,6 +51,8 @@ std::optional<Request> Connection::read(std::span<char> buffer, std::uint64_t no
 }
 
 std::optional<Request> Connection::take(std::string_view bytes, std::uint64_t now_ms) {
+  // A kept connection gets a new deadline with the first byte of each further request. Bytes that
+  // follow do not prolong the deadline, so a slow sender is closed.
   if (!reader_.begun() && served_ > 0) deadline_ms_ = now_ms + limits_.deadline_ms;
   awaits_ = POLLIN;
   const RequestReader::State state = reader_.take(bytes);
@@ -56,13 +62,17 @@ std::optional<Request> Connection::take(std::string_view bytes, std::uint64_t no
   if (state == RequestReader::State::kRefused) {
     ++counters_.refused;
     last_ = true;
+    // The bytes behind a refused request cannot be framed, so this answer is the last.
     answer({plain_answer(reader_.refusal().http_status, reader_.refusal().why), earned_});
     return write(now_ms);
   }
   ++counters_.requests;
+  // A client may send the next request early (pipelining). The requests are answered in order, one
+  // after the other.
   leftover_ = bytes;
   Request request = reader_.release();
   request.peer = peer_;
+  // A bound for each connection, so that no client keeps its place for ever.
   request.keep_alive = request.keep_alive && served_ < limits_.requests;
   last_ = !request.keep_alive;
   answering_bytes_ = request.bytes.size();
@@ -88,10 +98,13 @@ std::optional<Request> Connection::write(std::uint64_t now_ms) {
   }
   written_ += moved.bytes;
   if (written_ < answer_.size()) return {};
+  // Frees a large metrics page while the connection is idle.
   answer_ = {};
   active_ms_ = now_ms;
   awaits_ = POLLIN;
   if (last_) {
+    // Ends our direction only. A close with unread bytes would send a reset, and the client could
+    // lose the answer.
     stream_->finish();
     state_ = State::kClosing;
     return {};

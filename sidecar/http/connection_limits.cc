@@ -11,6 +11,7 @@ namespace {
 // That count for a stranger: hello, end of the handshake, request.
 constexpr unsigned kMostTurns = 3;
 
+// A pointer to the shared count: closing one connection lowers the rank of its neighbours.
 struct Candidate {
   Connection* connection;
   std::size_t* neighbours;  // connections of the same address, this one included
@@ -24,6 +25,8 @@ bool counts(const Connection& connection, ConnectionClass standing) {
 auto rank(const Candidate& candidate) {
   const Connection& one = *candidate.connection;
   const bool earned = one.standing() == ConnectionClass::kEarned;
+  // First the address with the most connections, so a flood crowds out itself. A connection that
+  // waits for an answer goes last: its work is done already.
   return std::tuple(-static_cast<std::ptrdiff_t>(*candidate.neighbours), one.busy(),
                     earned ? 0 : std::min(one.turns(), kMostTurns),
                     earned ? one.active_ms() : one.id());
@@ -48,6 +51,7 @@ std::size_t close_crowding_client(const Connections& connections, ConnectionClas
     candidates.push_back({one.get(), &neighbours});
   }
   const std::size_t too_many = candidates.size() - places;
+  // Quadratic only in the surplus, and that is mostly 1: the endpoint calls this in every round.
   for (std::size_t i = 0; i < too_many; ++i) {
     const auto least = std::ranges::min_element(candidates, {}, rank);
     least->connection->end();

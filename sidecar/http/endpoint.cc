@@ -10,6 +10,8 @@
 namespace larder::http {
 namespace {
 
+// Without descriptors the listening socket stays readable, and poll() would return at once for
+// ever.
 constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kIdleWaitMs = 1000;
 constexpr std::size_t kStrangersARound = 8;  // a TLS handshake takes part of a millisecond
@@ -26,6 +28,8 @@ Endpoint::Endpoint(Listener listener, Limits limits, Handle handle, const base::
       clock_(clock),
       counters_(counters),
       mailbox_(std::make_shared<Mailbox>()),
+      // One buffer for all connections: the thread reads one connection at a time. At least one TLS
+      // record, or OpenSSL would keep decrypted bytes that poll() cannot see.
       buffer_(kMostRecord),
       thread_([this] { loop(); }) {}
 
@@ -40,6 +44,8 @@ Endpoint::Endpoint(Listener listener, Limits limits, Respond respond, const base
 
 Endpoint::~Endpoint() {
   stopping_ = true;
+  // The thread is the last member, so its join comes first and every other member outlives the
+  // thread.
   mailbox_->wake();
 }
 
@@ -52,12 +58,14 @@ void Endpoint::loop() {
   std::vector<pollfd> polled;
   while (!stopping_) {
     base::tell_left_out();
+    // A failed poll() (EINTR) leaves `revents` unset.
     if (wait(polled) < 0) continue;
     deliver();
     advance_all(polled);
     deliver();
     end_overdue();
     end_largest();
+    // New connections come last: `polled` has no entries for them.
     if (polled[1].revents != 0) accept_all();
     close_crowding_client();
     std::erase_if(connections_, [](const auto& connection) {
@@ -73,6 +81,7 @@ int Endpoint::wait(std::vector<pollfd>& polled) const {
   std::uint64_t wait_ms = kIdleWaitMs;
   polled.assign(1, {mailbox_->descriptor().get(), POLLIN, 0});
   const bool paused = now_ms < accept_again_ms_;
+  // poll() ignores negative descriptors, and the positions in the list stay the same.
   polled.push_back({paused ? -1 : listener_.socket.get(), POLLIN, 0});
   if (paused) wait_ms = std::min(wait_ms, accept_again_ms_ - now_ms);
   for (const auto& connection : connections_) {
@@ -89,6 +98,8 @@ void Endpoint::advance_all(const std::vector<pollfd>& polled) {
   for (std::size_t i = 0; i < count; ++i)
     if (polled[i + 2].revents != 0 && connections_[i]->standing() != ConnectionClass::kStranger)
       advance(*connections_[i]);
+  // Strangers take turns from one round to the next: a flood of handshakes delays others, but no
+  // stranger waits for ever.
   std::size_t strangers = 0, at = next_stranger_;
   for (std::size_t i = 0; i < count && strangers < kStrangersARound; ++i, ++at) {
     Connection& connection = *connections_[at % count];
@@ -102,12 +113,15 @@ void Endpoint::advance_all(const std::vector<pollfd>& polled) {
 
 void Endpoint::advance(Connection& connection) {
   if (std::optional<Request> request = connection.advance(buffer_, clock_.now_ms()))
+    // Handlers run on this thread. The admin socket and the TCP address have one endpoint each, so
+    // a slow handler delays its own address only.
     handle_(*std::move(request), Reply(mailbox_, connection.id()));
 }
 
 // Answers to connections that ended in the meantime are dropped.
 void Endpoint::deliver() {
   for (auto& [id, answer] : mailbox_->take()) {
+    // connections_ is in the order of accept, hence sorted by id.
     const auto found = std::ranges::lower_bound(
         connections_, id, {}, [](const auto& connection) { return connection->id(); });
     if (found == connections_.end() || (*found)->id() != id ||
@@ -123,6 +137,7 @@ void Endpoint::end_overdue() {
   for (const auto& connection : connections_) {
     if (connection->state() == Connection::State::kOver || now_ms < connection->deadline_ms())
       continue;
+    // An idle or closing client is no fault and is not counted.
     if (connection->state() != Connection::State::kClosing && !connection->idle())
       ++counters_.timed_out;
     connection->end();
@@ -132,10 +147,13 @@ void Endpoint::end_overdue() {
 void Endpoint::end_largest() {
   std::size_t held = 0;
   for (const auto& connection : connections_) held += connection->held_bytes();
+  // Bounds the memory of all clients together. A few large requests would otherwise need places
+  // times the largest body.
   while (held > limits_.held_bytes) {
     Connection* largest = nullptr;
     for (const auto& connection : connections_) {
       if (connection->state() == Connection::State::kOver ||
+          // Its request is with the handler, so closing would free no memory.
           connection->state() == Connection::State::kAnswering)
         continue;
       if (largest == nullptr || connection->held_bytes() > largest->held_bytes())
@@ -148,6 +166,8 @@ void Endpoint::end_largest() {
   }
 }
 
+// A silent, slow or deaf client costs one place in its class of connections. No client costs a
+// thread, or the reply to another client.
 void Endpoint::close_crowding_client() {
   counters_.crowded_out +=
       http::close_crowding_client(connections_, ConnectionClass::kSilent, limits_.silent) +
@@ -178,6 +198,7 @@ void Endpoint::accept_all() {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ran_out();
       return;
     }
+    // nullptr: this client cannot be served now, and sees a closed connection.
     std::unique_ptr<Stream> stream = open_(std::move(accepted.socket));
     if (stream == nullptr) continue;
     connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(accepted.peer),

@@ -17,13 +17,14 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
       a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
+// Optional white space around a value is blanks and tabs only (RFC 9110, 5.6.3).
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
 }
 
-// Word number `which` of the request line.
+// Word number `which` of the request line. Called with the head alone, so the body never counts.
 std::string_view word(std::string_view bytes, int which) {
   std::string_view line = bytes.substr(0, bytes.find("\r\n"));
   for (; which > 0; --which)
@@ -43,12 +44,14 @@ struct Headers {
 };
 
 void read_host(Headers& headers, std::string_view value) {
+  // Two values: this server and a proxy could each use another one (RFC 9112, 3.2).
   if (headers.host) headers.refusal = {400, "more than one Host"};
   headers.host = headers.asked.host = value;
 }
 
 void read_length(Headers& headers, std::string_view value) {
   std::size_t bytes = 0;
+  // from_chars takes neither a sign nor blanks, so "+5" and "5, 5" are refused.
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);
   if (value.empty() || error == std::errc::invalid_argument || end != value.data() + value.size() ||
       headers.length)
@@ -60,6 +63,7 @@ void read_length(Headers& headers, std::string_view value) {
 
 void read_header(Headers& headers, std::string_view name, std::string_view value,
                  bool chunked_taken) {
+  // A small compressed body could unpack to gigabytes.
   if (equal_ignoring_case(name, "content-encoding"))
     headers.refusal = {415, "compressed bodies are not taken"};
   if (equal_ignoring_case(name, "connection")) headers.close |= equal_ignoring_case(value, "close");
@@ -85,6 +89,8 @@ Headers read_headers(std::string_view head, bool chunked_taken) {
     const std::string_view line =
         head.substr(begin, at == std::string_view::npos ? at : at - begin);
     const std::size_t colon = line.find(':');
+    // Only headers about lengths, connection and Host matter here. The parser behind reads the
+    // rest.
     if (colon == std::string_view::npos) continue;
     read_header(headers, line.substr(0, colon), trimmed(line.substr(colon + 1)), chunked_taken);
   }
@@ -135,8 +141,11 @@ RequestReader::State RequestReader::take(std::string_view& bytes) {
 void RequestReader::take_head(std::string_view& bytes) {
   std::string& head = request_.bytes;
   const std::size_t had = head.size();
+  // At most up to the limit: a client cannot make larderd store more than one head.
   head.append(bytes.substr(0, limits_.head_bytes - had));
   const std::size_t end =
+      // The end may be split between two reads, so the search starts three bytes before the new
+      // part.
       head.find(kHeadEnd, had < kHeadEnd.size() ? 0 : had - (kHeadEnd.size() - 1));
   if (end == std::string::npos) {
     bytes.remove_prefix(head.size() - had);
@@ -156,6 +165,7 @@ void RequestReader::read_head() {
   refusal_ = headers.refusal.http_status != 0 ? headers.refusal
                                               : refusal_of_host(headers, word(head, 2), hosts_);
   request_.keep_alive = !headers.close && word(head, 2) == "HTTP/1.1";
+  // A request without a length has no body (RFC 9112, 6.3).
   left_ = headers.length.value_or(0);
   if (refusal_.http_status == 0 && left_ > limits_.body_bytes) refuse(413, "the body is too large");
   part_ = headers.chunked ? Part::kChunkSize : left_ > 0 ? Part::kBody : Part::kEnd;
@@ -163,6 +173,7 @@ void RequestReader::read_head() {
 
 void RequestReader::take_body(std::string_view& bytes, Part next) {
   const std::string_view taken = bytes.substr(0, left_);
+  // A size over the limit was refused before, so the body grows to body_bytes at most.
   request_.bytes.append(taken);
   bytes.remove_prefix(taken.size());
   left_ -= taken.size();
@@ -175,6 +186,8 @@ void RequestReader::take_line(std::string_view& bytes) {
   const std::size_t end = bytes.find('\n');
   const std::string_view taken = bytes.substr(0, end == bytes.npos ? end : end + 1);
   const bool in_trailer = part_ == Part::kTrailer;
+  // A bound over all trailer lines: each single line has a bound too, but a client may send lines
+  // without end.
   if (in_trailer) trailer_bytes_ += taken.size();
   if (line_.size() + taken.size() > (in_trailer ? limits_.head_bytes : kMostChunkLine) ||
       trailer_bytes_ > limits_.head_bytes)
@@ -183,6 +196,7 @@ void RequestReader::take_line(std::string_view& bytes) {
   line_.append(taken);
   bytes.remove_prefix(taken.size());
   if (end == bytes.npos) return;
+  // A bare LF is a known way of request smuggling, since servers differ in their reading.
   if (!line_.ends_with("\r\n")) return refuse(400, "a line of a chunked body does not end in CRLF");
   line_.resize(line_.size() - 2);
   if (part_ == Part::kChunkSize) {

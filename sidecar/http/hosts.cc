@@ -22,6 +22,7 @@ bool is_host_character(unsigned char c) {
                       kOtherHostCharacters.find(static_cast<char>(c)) != std::string_view::npos);
 }
 
+// DNS names are equal without regard to case.
 std::string lower(std::string_view text) {
   std::string lowered(text);
   std::ranges::transform(lowered, lowered.begin(),
@@ -45,6 +46,7 @@ bool is_service(std::string_view host) {
 // can set X-Forwarded-Uri, but Fetch forbids to set Accept-Encoding. Browsers send "gzip, deflate"
 // and more; Go's clients send "gzip".
 bool passed_on_by_api_server(const Asked& asked) {
+  // All three: one condition alone could be met by a web page.
   return asked.accept_encoding == "gzip" &&
          asked.forwarded_uri.starts_with("/api/v1/namespaces/") &&
          asked.forwarded_uri.find("/proxy/") != std::string_view::npos;
@@ -73,6 +75,7 @@ std::optional<std::string> host_of(std::string_view value) {
     host = value.substr(0, colon);
     port = colon == std::string_view::npos ? std::string_view() : value.substr(colon);
     if (!std::ranges::all_of(host, is_host_character)) return {};
+    // "larder.example." is the absolute form of the same name.
     if (host.ends_with('.')) host.remove_suffix(1);
   }
   if (!port.empty() && (port.front() != ':' || !std::ranges::all_of(port.substr(1), is_digit)))
@@ -84,6 +87,7 @@ Hosts Hosts::of(const config::ListenAddress& address, bool loopback,
                 const std::vector<std::string>& names) {
   Hosts hosts;
   hosts.any_ = false;
+  // Pods reach larderd by the name of a Service. A loopback address has no Service.
   hosts.cluster_ = !loopback;
   hosts.names_.emplace_back("localhost");
   if (!address.host.empty()) hosts.names_.push_back(lower(address.host));
@@ -97,6 +101,7 @@ bool Hosts::answers(const Asked& asked) const {
   if (any_) return true;
   const std::optional<std::string> host = host_of(asked.host);
   if (!host) return false;
+  // DNS rebinding needs a name: a page at an address has the origin of that address already.
   if (is_address(*host) ||
       std::ranges::any_of(names_, [&](const std::string& name) { return covers(name, *host); }))
     return true;
@@ -105,6 +110,7 @@ bool Hosts::answers(const Asked& asked) const {
 
 std::string own_host_name() {
   std::array<char, 256> name{};
+  // One byte stays 0: gethostname() may leave out the end of a long name.
   return ::gethostname(name.data(), name.size() - 1) == 0 ? lower(name.data()) : std::string();
 }
 

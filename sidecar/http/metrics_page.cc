@@ -17,6 +17,7 @@ struct Family {
   std::vector<Label> labels;
 };
 
+// Works on one page in memory: all views point into `text` of families_in().
 std::string_view cut(std::string_view& rest, char at) {
   const std::size_t end = std::min(rest.find(at), rest.size());
   const std::string_view part = rest.substr(0, end);
@@ -34,10 +35,12 @@ void add_value(Family& family, std::string_view name, std::string_view value) {
 
 // NAME{LABEL="VALUE",...} NUMBER
 void add_sample(Family& family, std::string_view line) {
+  // The last '}' ends the labels, since a value may contain braces.
   const std::size_t begin = line.find('{'), end = line.rfind('}');
   if (begin == std::string_view::npos || end == std::string_view::npos) return;
   for (std::string_view rest = line.substr(begin + 1, end - begin - 1); !rest.empty();) {
     const std::string_view name = cut(rest, '=');
+    // Label values of the example have no escaped quotes, so a simple cut is enough.
     cut(rest, '"');
     add_value(family, name, cut(rest, '"'));
     cut(rest, ',');
@@ -54,6 +57,7 @@ std::vector<Family> families_in(std::string_view text) {
     }
     cut(line, ' ');
     const std::string_view kind = cut(line, ' '), name = cut(line, ' ');
+    // "# HELP" and "# TYPE" of one family follow each other.
     if (families.empty() || families.back().name != name) families.push_back({name, {}, {}, {}});
     (kind == "HELP" ? families.back().help : families.back().type) = line;
   }
@@ -76,6 +80,7 @@ std::string labels_of(Family& family, std::span<const OpenLabel> open) {
     std::ranges::sort(label.values);
     text += std::string(text.empty() ? "" : "; ") + "`" + std::string(label.name) + "`: ";
     const auto described = std::ranges::find(open, label.name, &OpenLabel::name);
+    // The values are open (model names): the page describes the label and lists no example.
     if (described != open.end()) {
       text += described->values;
       continue;

@@ -14,8 +14,12 @@
 namespace larder::loop {
 namespace {
 
+// At most so many at once: live sessions wait meanwhile. The listening socket stays readable, so
+// the next turn goes on.
 constexpr int kAcceptsPerTurn = 16;
 
+// An engine proves with the token that a previous session was its own. 0 means "no previous
+// session", so 0 is drawn again.
 std::uint64_t random_token() {
   std::uint64_t token = 0;
   while (token == 0)
@@ -29,6 +33,8 @@ void Acceptor::accept_all() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     Fd socket(::accept4(parts_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) {
+      // ECONNABORTED: the engine gave up while waiting in the backlog. Only a lack of resources
+      // pauses the loop.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pause(errno);
       return;
     }
@@ -60,10 +66,13 @@ void Acceptor::resume() {
 }
 
 Status Acceptor::admit(Fd& socket) {
+  // Ended sessions with a possible writer count: their lock files and grants still take places.
   if (sessions_.size() + ended_.taken() >= protocol::kMaxSessions)
     return {Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxSessions) +
                                           " sessions are taken: end an engine of this larderd"};
   session::SessionFacts facts;
+  // Numbers grow, also over a warm restart: the number in an old lock file or index names one
+  // session only.
   facts.number = next_session_++;
   facts.peer = session::peer_of(socket);
   facts.token = random_token();
@@ -84,6 +93,8 @@ Status Acceptor::admit(Fd& socket) {
                        status.text());
   Result<Fd> pidfd = session::peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
+  // Everything that can fail with an engine's socket comes before insert(), so a refused engine
+  // leaves no session behind.
   auto connection = std::make_unique<session::Connection>(
       session::ConnectionParts{std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(),
                                std::move(*memory), std::move(*lock)},

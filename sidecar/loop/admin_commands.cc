@@ -20,6 +20,7 @@ Result<std::uint64_t> with_residency(const Result<std::uint64_t>& dropped,
   if (!dropped.ok()) return dropped;
   std::uint64_t most = *dropped;
   std::map<std::string, std::uint64_t> by_tier;
+  // Runs on the thread of the caller (HTTP). The loop must never wait for a disk or server.
   for (const tiering::LowerTierDrop::Part& part : below.parts) {
     const bool disk = part.kind == tiering::TierKind::kDisk;
     const std::string done = "dropped from memory, and not found " +
@@ -61,6 +62,8 @@ void add_parts(tiering::LowerTierDrop& below, const tiering::LowerTierDrop& more
 Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id,
                                                     std::uint32_t deadline_ms) {
   const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
+  // Shared with the command: the caller may give up at its deadline while the loop goes on with the
+  // drop.
   const auto below = std::make_shared<tiering::LowerTierDrop>();
   const Result<std::uint64_t> dropped = control_.call(
       [this, id, below,
@@ -71,6 +74,8 @@ Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id,
           if (begun->empty()) return std::uint64_t{0};
           drops = *std::move(begun);
         }
+        // One slice a turn: a namespace may have millions of chunks, and sessions are served in
+        // between.
         const auto next = std::ranges::find(drops, false, &store::Drop::done);
         drop_slice(*next, *below);
         if (!drops.back().done) return std::nullopt;
@@ -90,6 +95,8 @@ Result<std::uint64_t> AdminCommands::drop_namespace(const std::string& id,
 Result<std::vector<store::Drop>> AdminCommands::begin_drop(const std::string& id,
                                                            tiering::LowerTierDrop& below) {
   std::vector<store::Drop> drops;
+  // People type the first digits of an id. Only a whole id can name a namespace that this memory
+  // does not have.
   const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
   const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
   if (!handles.ok() && whole &&
@@ -124,6 +131,8 @@ void AdminCommands::drop_slice(store::Drop& drop, tiering::LowerTierDrop& below)
     reuse_tracker_.dropped(*drop.handle);
   if (first && !drop.handle) reuse_tracker_.dropped();
   store_.drop(drop);
+  // The tiers hear of the drop with its first slice, so no chunk comes back from a tier between
+  // slices.
   if (!first || lower_tiers_ == nullptr) return;
   add_parts(below, lower_tiers_->last_drop());
 }
@@ -145,6 +154,7 @@ session::ChunkVerb AdminCommands::work_on_states(protocol::Verb verb, std::uint3
                                                  std::vector<protocol::BlockHash> hashes,
                                                  const session::ChunkVerb& tokens) {
   const bool brings = verb == protocol::Verb::kPrefetch || verb == protocol::Verb::kPin;
+  // A state behind the first missing chunk of tokens is useless: an engine cannot reach this state.
   if (brings) hashes.resize(tokens.prefix());  // mutation: states-in-prefix
   return {verb, handle, std::move(hashes), brings};
 }

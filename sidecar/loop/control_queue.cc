@@ -7,8 +7,10 @@
 
 namespace larder::loop {
 namespace {
+// HTTP has a thread for each of two endpoints, so few commands wait. The bound is for callers that
+// give up and come again.
 constexpr std::size_t kMaxWaiting = 64;
-}
+}  // namespace
 
 // Guarded by the mutex of the queue, except for `command`, which the loop owns.
 struct ControlQueue::Call {
@@ -20,6 +22,7 @@ struct ControlQueue::Call {
 };
 
 Result<std::uint64_t> ControlQueue::call(Command command, std::uint32_t deadline_ms) {
+  // Shared with the loop: a caller that gives up returns while the loop may still run the command.
   const auto call = std::make_shared<Call>();
   call->command = std::move(command);
   {
@@ -29,11 +32,14 @@ Result<std::uint64_t> ControlQueue::call(Command command, std::uint32_t deadline
       return Status(Code::kResourceExhausted, "too many admin commands wait: try again later");
     waiting_.push_back(call);
   }
+  // Outside of the lock: the loop wakes at once and takes the same lock.
   wake_();
   std::unique_lock lock(mutex_);
   call->answered.wait_for(lock, std::chrono::milliseconds(deadline_ms),
                           [&] { return call->answer.has_value(); });
   if (call->answer) return *std::move(call->answer);
+  // A command that has begun goes on: a half-done drop would leave chunks that the user wanted
+  // gone.
   call->abandoned = true;
   return Status(Code::kDeadlineExceeded, std::string("larderd's loop did not ") +
                                              (call->begun ? "finish" : "begin") + " it within " +
@@ -44,12 +50,15 @@ bool ControlQueue::go_on() {
   std::shared_ptr<Call> call;
   {
     const std::lock_guard lock(mutex_);
+    // Commands that no caller waits for never begin, so a retry does not do the work twice.
     while (!waiting_.empty() && waiting_.front()->abandoned && !waiting_.front()->begun)
       waiting_.pop_front();
     if (waiting_.empty()) return false;
     call = waiting_.front();
     call->begun = true;
   }
+  // Without the lock: a slice may take a millisecond, and callers must be able to queue and to give
+  // up meanwhile.
   std::optional<Result<std::uint64_t>> answer = call->command();
   if (!answer) return true;
   const std::lock_guard lock(mutex_);

@@ -11,9 +11,12 @@ using protocol::kDeviceSettlingMs;
 
 std::vector<store::SessionNumber> EndedSessions::restore(memory::PreviousInstance& earlier) {
   std::vector<store::SessionNumber> alive;
+  // Both kinds are restored: sessions with a living process, and sessions with a GPU that may still
+  // write.
   earlier.sessions.merge(earlier.settling);
   for (auto& [number, lock] : earlier.sessions) {
     const memory::LockFile::Note note = lock.read();
+    // From here on this larderd owns the file, and removes the file with the session.
     lock.set_kept(false);
     alive.push_back(number);
     awaited_.insert(number);
@@ -35,6 +38,7 @@ void EndedSessions::add(const session::SessionFacts& facts, memory::LockFile loc
 bool EndedSessions::forget_pidfd(std::uint32_t number) {
   const auto ended = ended_.find(number);
   if (ended == ended_.end()) return false;
+  // The descriptor closes, so epoll no longer reports the ended process at every turn.
   ended->second.pidfd.reset();
   return true;
 }
@@ -69,6 +73,8 @@ void EndedSessions::take_over(const session::SessionProtocol& session) {
       ++next;
       continue;
     }
+    // No grant is left that the engine writes: the slots are free at once, without a wait for the
+    // lock.
     store_.sessions().release_quarantine(earlier);
     next = ended_.erase(next);
   }
@@ -108,6 +114,8 @@ void EndedSessions::release() {
                    "session " + std::to_string(next->first) +
                        ": its process has stopped, its grants are free");
     awaited_.erase(next->first);
+    // The kernel releases the record lock after the last thread of the process has ended, so no
+    // store can follow.
     store_.sessions().release_quarantine(next->first);  // mutation: lost-grants-back
     loop_stats_.show_soon();
     next = ended_.erase(next);
@@ -121,6 +129,7 @@ std::size_t EndedSessions::taken() const {
 
 void EndedSessions::keep_locks() {
   for (auto& [number, ended] : ended_)
+    // Both writers outlive a stop of larderd: the process, and its GPU for kDeviceSettlingMs.
     ended.lock.set_kept(ended.lock.held() || ended.lock.device_writes());
 }
 

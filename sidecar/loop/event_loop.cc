@@ -68,6 +68,8 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       loop_stats_(parts_.config.pool, parts_.shape.epoch, parts_.arena, clock.now_ms()),
       store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
       reuse_tracker_(parts_.arena.mapping.size(), store_.namespaces()),
+      // The parts below are members by value. A part refers only to members that event_loop.h
+      // declares before it, so destruction in reverse order is safe.
       lower_tiers_(make_lower_tiers(parts_, store_, stats_, clock_)),
       peer_holds_(make_peer_holds(parts_, store_)),
       transfers_(make_transfers(parts_)),
@@ -92,7 +94,10 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
 EventLoop::~EventLoop() {
   running_ = false;
   admin_.close();
+  // First the socket: an engine that connects now would wait in a backlog that no loop reads.
   ::unlink(parts_.config.socket.c_str());
+  // A clean stop leaves the same files as a kill, so an update stays warm and both ways use one
+  // code path. Test: tests/unit/loop/restart_test.cc.
   if (parts_.config.memory.keep_on_exit || !restart_.published()) {
     leave_files();
   } else {
@@ -106,6 +111,8 @@ Status EventLoop::run() {
                  parts_.arena.path);
   Status status;
   while (status.ok() && !stopping_) status = turn();
+  // The order of the end: no admin verb waits for a dead loop, then peers, then engines. The lower
+  // tiers come last and take the last stores of the engines.
   running_ = false;
   admin_.close();
   if (peer_holds_) peer_holds_->stop();
@@ -127,11 +134,15 @@ Status EventLoop::turn() {
   answer_fetches();
   answer_fences();
   answer_transfers();
+  // A session came or went: tests and `larderctl status` see the change before the next tick.
   if (loop_stats_.due()) publish();
   const int count =
       ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
+  // Behind epoll_wait(), for healthy(): a loop that hangs in one turn stops this clock.
   turned_ms_.store(clock_.now_ms());
+  // Before any message of this turn: larderd grants only slots with present pages. No engine then
+  // takes a page fault, or dies of SIGBUS, in the arena.
   store_.set_touched_bytes(prefaulter_.touched_bytes());
   for (int i = 0; i < count; ++i)
     handle(Wakeup::unpack(events[static_cast<std::size_t>(i)].data.u64));
@@ -140,6 +151,7 @@ Status EventLoop::turn() {
 
 // One slice of each kind of work that takes longer than a turn. False if there was no work.
 bool EventLoop::work() {
+  // No short circuit: each kind of work gets one slice a turn, so none starves another.
   const bool verified = store_.verify_next();
   const bool asked = admin_.go_on();
   const bool promoted = lower_tiers_ && lower_tiers_->go_on();
@@ -152,6 +164,8 @@ int EventLoop::wait_ms() const {
   const std::uint64_t deadline_ns = lower_tiers_ ? lower_tiers_->next_deadline_ns() : UINT64_MAX;
   if (deadline_ns == UINT64_MAX) return -1;
   const std::uint64_t now_ns = clock_.now_ns();
+  // Rounded up: epoll_wait() would otherwise wake a moment early, and the loop would spin until the
+  // deadline.
   return deadline_ns <= now_ns ? 0 : static_cast<int>((deadline_ns - now_ns + 999'999) / 1'000'000);
 }
 
@@ -180,6 +194,8 @@ void EventLoop::handle(const Wakeup& wakeup) {
   switch (wakeup.source) {
     case WakeupSource::kListener: acceptor_.accept_all(); return;
     case WakeupSource::kSocket:
+      // The event may mean room in the socket as well as messages. Both are tried, and a call
+      // without effect is cheap.
       sessions_.flush(wakeup.session);
       sessions_.receive(wakeup.session);
       return;
@@ -193,6 +209,8 @@ void EventLoop::handle(const Wakeup& wakeup) {
       return;
     case WakeupSource::kTier: lower_tiers_->deliver(wakeup.session); return;
     case WakeupSource::kPeers: peer_holds_->deliver(); return;
+    // The end of the socket or the pidfd shows the death of an engine. larderd uses no process
+    // number, because engines run in other PID namespaces.
     case WakeupSource::kPidfd:
       // The messages that the engine sent before its death.
       sessions_.receive(wakeup.session);
@@ -205,6 +223,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
 
 void EventLoop::tick() {
   const std::uint64_t now_ms = clock_.now_ms();
+  // SIGSTOP, a frozen cgroup or a suspended VM: after the pause every engine would look silent.
   const bool slept = now_ms - ticked_ms_ > kAsleepMs;
   ticked_ms_ = now_ms;
   base::tell_left_out();
@@ -212,8 +231,10 @@ void EventLoop::tick() {
     base::log_from("stopped", base::LogLevel::kWarning,
                    "larderd was stopped for a while: heartbeats and ages count anew");
   store_.note_time(now_ms);
+  // Before the sessions: their events count for the budget of this tick.
   reuse_tracker_.tick(now_ms);
   sessions_.tick(now_ms, slept);
+  // After the sessions: an end of a session may have freed the descriptors that accept() lacked.
   acceptor_.resume();
   ended_.release();
   restart_.check_settled(now_ms, slept);
@@ -225,6 +246,8 @@ void EventLoop::tick() {
 }
 
 void EventLoop::publish() {
+  // Other threads see only this copy, the admin queue and atomics. The thread of the loop owns the
+  // rest, so no lock is held during work.
   stats::Stats view = loop_stats_.begin_view(clock_.now_ms());
   view.touched_bytes = prefaulter_.touched_bytes();
   if (const int problem = prefaulter_.problem(); problem != 0)
@@ -248,6 +271,8 @@ void EventLoop::publish() {
 }
 
 bool EventLoop::healthy() const {
+  // Called by HTTP threads and by the supervisor's probe: reads atomics only, since a hung loop
+  // could hold a lock.
   return running_ && clock_.now_ms() - turned_ms_ <= kHealthyMs;
 }
 

@@ -7,12 +7,15 @@
 namespace larder::loop {
 
 void RefusedEngines::note(const std::string& why, std::uint64_t now_ms) {
+  // The cause without numbers, so that texts with a session number or a size count as one reason.
+  // The cut bounds the status.
   Reason reason{base::without_numbers(why), why.substr(0, kMostTextBytes), 1, now_ms};
   const auto known = std::ranges::find(reasons_, reason.cause, &Reason::cause);
   if (known != reasons_.end()) {
     reason.times += known->times;
     reasons_.erase(known);
   }
+  // Newest first, so pop_back() drops the reason that no engine met for the longest time.
   reasons_.insert(reasons_.begin(), std::move(reason));
   if (reasons_.size() > kMost) reasons_.pop_back();
 }

@@ -10,6 +10,8 @@
 
 namespace larder::loop {
 namespace {
+// An engine that floods its socket gets one turn like the others. The level-triggered epoll reports
+// the rest in the next turn.
 constexpr int kMessagesPerTurn = 16;
 }  // namespace
 
@@ -36,6 +38,7 @@ const session::Connection* SessionTable::find(std::uint32_t number) const {
 }
 
 void SessionTable::receive(std::uint32_t number) {
+  // A second bound, by work and not by number: 16 large messages could hold up all other engines.
   const std::uint64_t last_effort = store_.effort() + store::Store::kSliceEffort;
   for (int i = 0; i < kMessagesPerTurn && store_.effort() < last_effort; ++i) {
     const auto found = connections_.find(number);
@@ -44,7 +47,10 @@ void SessionTable::receive(std::uint32_t number) {
     Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
     if (!packet.ok()) {
       if (packet.status().code() == Code::kResourceExhausted) return;
+      // A truncated or oversized packet, or too many descriptors: a fault of the engine, which gets
+      // an ERROR.
       if (packet.status().code() == Code::kInvalidArgument) return fail(number, packet.status());
+      // The socket has ended: no ERROR, since no one could read the text.
       return end(number, packet.status().text());
     }
     if (Status status = answer(*found->second, *packet); !status.ok()) return fail(number, status);
@@ -55,6 +61,8 @@ Status SessionTable::answer(session::Connection& connection, protocol::Packet& p
   const auto before = connection.protocol.state();
   Result<session::Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
   if (!reply.ok()) return reply.status();
+  // A large request goes on in go_on(), one slice a turn. Later messages of the session wait in the
+  // socket, in order.
   if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
   if (connection.protocol.state() == session::SessionProtocol::State::kAttached &&
       before != session::SessionProtocol::State::kAttached) {
@@ -65,10 +73,14 @@ Status SessionTable::answer(session::Connection& connection, protocol::Packet& p
 
 // Acts on the result of a message: notes the namespace and sends the reply.
 Status SessionTable::deliver(session::Connection& connection, session::Reply reply) {
+  // Before the reply: once the engine has the reply it may store, and the next larderd must know
+  // the namespace.
   if (reply.opened) restart_.note_namespace(*reply.opened);
   if (reply.packet.empty()) return {};
   if (reply.fence && lower_tiers_)
     return answer_fence(connection, std::move(reply));  // mutation: drop-fenced
+  // Engines get descriptors and never paths, so an engine cannot open the files of another larderd
+  // or user.
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(),
                                connection.memory.fd.get(), connection.lock.fd(),
                                parts_.residency_filter ? parts_.residency_filter->fd() : -1};
@@ -93,6 +105,8 @@ void SessionTable::take_over(const session::SessionProtocol& session) {
     if (earlier == number || connection->protocol.facts().token != session.previous_session() ||
         session.previous_epoch() != parts_.shape.epoch)
       continue;
+    // The engine uses the new session from here on. larderd may not have seen the end of the old
+    // socket yet.
     end(earlier, "its engine attached anew");
     break;
   }
@@ -116,6 +130,7 @@ bool SessionTable::go_on() {
     if (found == connections_.end()) continue;
     session::Connection& connection = *found->second;
     Result<session::Reply> reply = connection.protocol.go_on();
+    // To the end of the line: sessions with large requests take turns.
     if (connection.protocol.busy()) busy_.push_back(number);
     if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status();
         !sent.ok())
@@ -135,6 +150,7 @@ Status SessionTable::send(session::Connection& connection, std::vector<std::byte
   const bool waited = !connection.answers.empty();
   Status sent = connection.answers.send(connection.socket, std::move(packet), fds);
   if (!sent.ok() || waited || connection.answers.empty()) return sent;
+  // Only with waiting replies: a socket with room is always writable, and the loop would spin.
   return watch_room(parts_.epoll, connection.socket,
                     {WakeupSource::kSocket, connection.protocol.facts().number}, true);
 }
@@ -183,9 +199,13 @@ void SessionTable::flush(std::uint32_t number) {
   if (!status.ok()) end(number, status.text());
 }
 
+// A malformed, unexpected, truncated or oversized packet ends its session with an ERROR that names
+// the fault, a log line and a count. No other session notices.
 void SessionTable::fail(std::uint32_t number, const Status& why) {
   const auto found = connections_.find(number);
   if (found == connections_.end()) return;
+  // Other codes (kUnavailable, kDeadlineExceeded) are no fault of the engine and do not count as
+  // protocol errors.
   const bool malformed = why.code() == Code::kInvalidArgument ||
                          why.code() == Code::kFailedPrecondition ||
                          why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
@@ -218,6 +238,7 @@ void SessionTable::process_ended(std::uint32_t number) {
 void SessionTable::end(std::uint32_t number, const std::string& why) {
   const auto found = connections_.find(number);
   if (found == connections_.end()) return;
+  // Out of the table first: the calls below may look sessions up, and must not find this one.
   const std::unique_ptr<session::Connection> connection = std::move(found->second);
   connections_.erase(found);
   if (connection->protocol.state() != session::SessionProtocol::State::kAttached) {
@@ -231,6 +252,7 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
   loop_stats_.show_soon();
   if (lower_tiers_) lower_tiers_->end_session(number);
   if (transfers_) transfers_->end_session(number);
+  // The last events are in shared memory and outlive the engine.
   drain_events(*connection);
   connection->protocol.leave_namespaces();
   ended_.await_again(connection->protocol);  // mutation: lost-again-awaited

@@ -26,6 +26,7 @@ void SessionTable::check_session(session::Connection& connection, std::uint64_t 
   const std::uint32_t number = connection.protocol.facts().number;
   if (slept) connection.connected_ms = connection.beat_ms = now_ms;  // mutation: sleep-blameless
   if (connection.protocol.state() != session::SessionProtocol::State::kAttached) {
+    // A client that connects and says nothing would otherwise keep one of kMaxSessions places.
     if (now_ms - connection.connected_ms > protocol::kHandshakeTimeoutMs)
       fail(number,
            {Code::kDeadlineExceeded, "the handshake was not finished in " +
@@ -40,6 +41,8 @@ void SessionTable::check_session(session::Connection& connection, std::uint64_t 
 
 void SessionTable::check_heartbeat(session::Connection& connection, std::uint64_t now_ms) {
   const std::uint32_t number = connection.protocol.facts().number;
+  // The engine counts up, and larderd takes the time of each change by its own clock: the clocks
+  // need not agree.
   const std::uint64_t beat = connection.memory.region().heartbeat.load(std::memory_order_acquire);
   if (beat != connection.beat) {
     connection.beat = beat;
@@ -47,6 +50,8 @@ void SessionTable::check_heartbeat(session::Connection& connection, std::uint64_
   }
   const bool silent = now_ms - connection.beat_ms > protocol::kHeartbeatTimeoutMs;
   if (silent == connection.silent) return;
+  // Silence is no end: a debugger or a long garbage collection may stop an engine for longer. Its
+  // holds stop to count, and its grants are quarantined.
   connection.silent = silent;
   store_.sessions().set_silent(number, silent);
   stats_.heartbeats_missed += silent;
@@ -61,6 +66,7 @@ void SessionTable::ask_about_grants(session::Connection& connection, std::uint64
                                     bool slept) {
   const std::uint32_t number = connection.protocol.facts().number;
   session::GrantInquiry& inquiry = connection.protocol.inquiry();
+  // A silent engine cannot answer, and its grants are quarantined already.
   if (slept || connection.silent) inquiry.restart(now_ms);
   for (std::vector<std::byte>& packet : inquiry.tick(number, store_, stats_, now_ms, grant_ages_))
     if (Status sent = send(connection, std::move(packet)); !sent.ok())
@@ -70,6 +76,8 @@ void SessionTable::ask_about_grants(session::Connection& connection, std::uint64
 void SessionTable::drain_events(session::Connection& connection) {
   const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
   if (handles.empty()) return;
+  // The newest namespace names the model. An engine serves one model, with adapters in further
+  // namespaces.
   const store::NamespaceSpec& spec = store_.namespaces().at(handles.back()).spec;
   connection.events.drain(connection.memory.region(),
                           {store_, stats_, session::model_row(stats_, spec.model),
@@ -79,12 +87,16 @@ void SessionTable::drain_events(session::Connection& connection) {
 void SessionTable::goodbye() {
   LARDER_POINT(stopping);
   const Status why(Code::kUnavailable, "larderd is stopping");
+  // Without keep_on_exit the memory goes away: engines are told at once, and no further message of
+  // theirs counts.
   while (!parts_.config.memory.keep_on_exit && !connections_.empty())
     fail(connections_.begin()->first, why);
   std::vector<std::uint32_t> numbers;
   for (const auto& [number, connection] : connections_) numbers.push_back(number);
   const std::uint64_t end_ms = clock_.now_ms() + kLastMs;
   for (int i = 0; i < kLastTurns; ++i) {
+    // Commits that engines sent before the stop are still handled, so their chunks are there after
+    // the restart.
     for (const std::uint32_t number : numbers) receive(number);
     while (clock_.now_ms() < end_ms && go_on()) {
     }
@@ -99,6 +111,8 @@ void SessionTable::goodbye() {
 
 void SessionTable::keep_locks() {
   for (auto& [number, connection] : connections_) {
+    // The next larderd reads these lock files. A held lock means an engine that may still write
+    // into its slots.
     const bool attached =
         connection->protocol.state() == session::SessionProtocol::State::kAttached;
     // A GPU may still write after the end of its process.

@@ -17,6 +17,7 @@ void show_gpu(stats::Stats& view, const protocol::SessionRegion& region) {
   session.copies_by =
       protocol::CopyStrategy::unpacked(region.copy_strategy.load(std::memory_order_relaxed))
           .in_words();
+  // The engine writes this word and may write anything: bounded by the arena.
   session.registered_bytes =
       std::min(region.registered_bytes.load(std::memory_order_relaxed), view.arena_bytes);
 }
@@ -29,6 +30,7 @@ void show_way(stats::Stats& view, const transfer::Way& way, const std::string& n
   session.transfer_reason = protocol::transfer_reason_name(way.refusal.reason);
   session.transfer_why = way.refusal.text;
   if (way.refusal.reason == protocol::TransferReason::kHostMemory) return;  // no remedy exists
+  // One fallback for all sessions: engines of one image all have the same reason.
   if (std::ranges::find(view.fallbacks, "transfer", &stats::Fallback::kind) == view.fallbacks.end())
     view.fallbacks.push_back({"transfer", name + " copies by itself (" + session.transfer_reason +
                                               "): " + session.transfer_why});
@@ -38,6 +40,7 @@ void show_way(stats::Stats& view, const transfer::Way& way, const std::string& n
 
 void show_session(stats::Stats& view, const session::Connection& connection,
                   const store::Store& store, const transfer::Transfers* transfers) {
+  // Before ATTACHED the store does not know the session, and the engine has no name yet.
   if (connection.protocol.state() != session::SessionProtocol::State::kAttached) return;
   const std::uint32_t number = connection.protocol.facts().number;
   const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();

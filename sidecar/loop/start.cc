@@ -22,6 +22,7 @@ constexpr long kTickNs = 100'000'000;
 constexpr std::uint64_t kFineEntries = 1 << 18;
 
 std::uint64_t entries_for(std::uint64_t arena_bytes) {
+  // A tiny arena of a test cannot have more entries than slots of the smallest size.
   const std::uint64_t finest = std::max<std::uint64_t>(arena_bytes / protocol::kSlotAlignBytes, 1);
   return std::max(arena_bytes / memory::kSmallestUsualSlot, std::min(finest, kFineEntries));
 }
@@ -35,6 +36,8 @@ store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generat
   // earlier instance gave.
   shape.first_generation = std::max(tiering::ChunkAge::unix_ns() / tiering::kNsAGeneration,
                                     old_generation + 1);  // mutation: generations-grow
+  // Strictly larger than the epoch of every earlier instance. Engines and lock files compare epochs
+  // to tell instances apart.
   shape.epoch = shape.first_generation;
   return shape;
 }
@@ -45,6 +48,7 @@ Status make_wakeups(LoopParts& parts) {
   parts.wake = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!parts.epoll.valid() || !parts.timer.valid() || !parts.wake.valid())
     return Status::from_errno(errno, "epoll, timerfd or eventfd");
+  // CLOCK_MONOTONIC: a changed wall clock neither stops nor doubles the ticks.
   const itimerspec every_tick{{0, kTickNs}, {0, kTickNs}};
   if (::timerfd_settime(parts.timer.get(), 0, &every_tick, nullptr) != 0)
     return Status::from_errno(errno, "timerfd_settime");
@@ -75,10 +79,13 @@ Result<std::uint64_t> make_arena(LoopParts& parts) {
         memory::open_arena(memory, *earlier.arena, earlier.index->touched_bytes());
     if (!arena.ok()) return arena.status();
     parts.arena = std::move(*arena);
+    // After the arena is open: an error above leaves everything for the next try.
     if (Status status = memory::remove_leftovers(memory, earlier); !status.ok()) return status;
     return earlier.index->last_generation();
   }
   earlier = {};
+  // The old indexes are marked as dead before their removal, so engines of the earlier larderd
+  // attach again.
   const Result<std::uint64_t> old_generation = memory::remove_old_files(memory);
   if (!old_generation.ok()) return old_generation.status();
   Result<memory::ArenaFile> arena =
@@ -89,6 +96,8 @@ Result<std::uint64_t> make_arena(LoopParts& parts) {
 }
 
 Status make_disk(LoopParts& parts, const base::Clock& clock) {
+  // A registration of the arena with the kernel makes every page present first, and would hold up
+  // the start (tier_link.h).
   const bool present =
       parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
   Result<std::unique_ptr<tiering::TierLink>> link = tiering::TierLink::open_disk(
@@ -120,6 +129,7 @@ Status make_backend(LoopParts& parts, const base::Clock& clock) {
 
 // Both halves of the peers: the server, and the tier that asks.
 Status make_peers(LoopParts& parts, const base::Clock& clock) {
+  // Peers recognise themselves in a list of members by this identity.
   const peer::Instance self = peer::make_instance(parts.config.pool, parts.shape.epoch);
   if (!parts.config.peers.listen.empty()) {
     Result<std::unique_ptr<peer::PeerServer>> server =
@@ -164,6 +174,7 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clo
       memory::namespaces_path(parts.config.memory, parts.shape.epoch));
   if (!names.ok()) return names.status();
   parts.names = std::move(*names);
+  // The tiers come before the socket: an engine that attaches finds the complete cache.
   if (Status status = make_below(parts, clock); !status.ok()) return status;
   Result<Fd> listener = session::listen_at(parts.config.socket, parts.config.socket_mode);
   if (!listener.ok()) return listener.status();
@@ -181,6 +192,7 @@ Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config,
   LoopParts parts;
   parts.config = config;
   parts.grant_age_ms = grant_age_ms;
+  // The lock comes first. Two larderd of one name would otherwise remove each other's files.
   Result<memory::InstanceLock> owner = memory::lock_instance(config.memory);
   if (!owner.ok()) return owner.status();
   parts.owner = std::move(*owner);
@@ -193,9 +205,11 @@ Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config,
   if (Status status = make_rest(parts, *old_generation, clock); !status.ok()) {
     ::unlink(parts.index.path.c_str());
     ::unlink(parts.names.path().c_str());
+    // The arena of a previous instance stays: the next start may still be warm.
     if (!parts.earlier.index) ::unlink(parts.arena.path.c_str());
     return status;
   }
+  // From here on the destructor of EventLoop removes or leaves the files.
   auto loop = std::make_unique<EventLoop>(std::move(parts), clock);
   if (Status status = loop->publish_index(); !status.ok()) return status;
   return std::unique_ptr<Sidecar>(std::move(loop));

@@ -28,6 +28,8 @@ std::string list_of(const std::set<std::uint32_t>& numbers) {
 }  // namespace
 
 std::uint32_t WarmRestart::restore(std::uint64_t touched_bytes) {
+  // Sessions first, then namespaces, then chunks: a chunk under a living writer must be quarantined
+  // and not freed.
   memory::PreviousInstance& earlier = parts_.earlier;
   const std::vector<store::SessionNumber> alive = ended_.restore(earlier);
   std::vector<store::EarlierName> names;
@@ -35,6 +37,8 @@ std::uint32_t WarmRestart::restore(std::uint64_t touched_bytes) {
     names.push_back({record.spec, record.handle});
   store_.set_touched_bytes(touched_bytes);
   const store::Store::Restored restored = store_.restore(*earlier.index, names, alive);
+  // Into the new journal, for the next restart. Handles may have changed, so the record names the
+  // new one.
   for (const auto& [i, handle] : restored.names)
     if (Status status =
             parts_.names.add(earlier.names[i].packet, handle, earlier.names[i].spec.layout_shard);
@@ -48,6 +52,8 @@ std::uint32_t WarmRestart::restore(std::uint64_t touched_bytes) {
                  std::to_string(ended_.awaited().size()) +
                  " sessions live, which may still write " +
                  std::to_string(restored.quarantined - restored.own) + " slots");
+  // The kernel finishes the reads of a disk after the process died. A slot in the middle of such a
+  // read becomes free only for a larderd with the lock of that disk; any other sets the slot aside.
   if (restored.own != 0)
     base::log_warning(
         std::to_string(restored.own) +
@@ -59,17 +65,21 @@ std::uint32_t WarmRestart::restore(std::uint64_t touched_bytes) {
 Status WarmRestart::publish_index() {
   LARDER_POINT(index_unpublished);
   const std::string path = memory::index_path(parts_.config.memory, parts_.shape.epoch);
+  // rename() is atomic. A death before leaves the old index as the newest; a death after leaves the
+  // new one. Test: tests/crash.
   if (::rename(parts_.index.path.c_str(), path.c_str()) != 0)
     return Status::from_errno(errno, "rename index to " + path);
   parts_.index.path = path;
   published_ = true;
   LARDER_POINT(index_published);
+  // Without living engines the old index has no reader, and no grace is needed.
   if (ended_.awaited().empty()) settle();
   return {};
 }
 
 void WarmRestart::check_settled(std::uint64_t now_ms, bool slept) {
   if (!store_.settling()) return;
+  // The engines may have been stopped too, for example with the whole pod.
   if (slept) settling_from_ms_ = now_ms;
   const bool late = now_ms - settling_from_ms_ > kSettlingMs;  // mutation: settle-bound
   if (!ended_.awaited().empty() && !late) return;
@@ -86,11 +96,14 @@ void WarmRestart::settle() {
   store_.settled();
   ::unlink(parts_.earlier.index_path.c_str());
   ::unlink(parts_.earlier.names_path.c_str());
+  // Unmaps the old index, which is as large as the new one.
   parts_.earlier = {};
 }
 
 void WarmRestart::note_namespace(const session::Reply::Opened& opened) {
   LARDER_POINT(namespace_unnoted);
+  // First forget closed namespaces, so a long-running larderd with many adapters stays below the
+  // bound of the file.
   parts_.names.keep([this](std::uint32_t handle) { return store_.namespaces().is_open(handle); });
   if (Status status = parts_.names.add(opened.packet, opened.handle,
                                        opened.spec.layout_shard);  // mutation: namespace-journaled
@@ -101,12 +114,14 @@ void WarmRestart::note_namespace(const session::Reply::Opened& opened) {
 
 void WarmRestart::leave() {
   if (published_) return;
+  // The unpublished index is unfinished. The previous index and the arena stay for the next start.
   ::unlink(parts_.index.path.c_str());
   ::unlink(parts_.names.path().c_str());
   if (!parts_.earlier.index) ::unlink(parts_.arena.path.c_str());
 }
 
 void WarmRestart::remove() {
+  // Before the unlink: mapped engines see the mark and stop reading.
   store_.mark_index_dead();
   if (parts_.earlier.index) {
     memory::retire_index(parts_.earlier.index_path, protocol::LifeEnd::kGone);

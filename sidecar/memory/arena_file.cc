@@ -24,6 +24,7 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// A warning and no error: tests and trials may use any directory.
 void warn_unless_tmpfs(const std::string& directory) {
   struct statfs info {};
   if (::statfs(directory.c_str(), &info) == 0 && info.f_type != TMPFS_MAGIC)
@@ -37,6 +38,8 @@ Status check_space(const std::string& directory, std::uint64_t needed) {
     return Status::from_errno(errno, "memory.directory " + directory);
   if (info.f_blocks == 0) return {};  // a tmpfs without a limit
   const std::uint64_t total = static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize;
+  // Engines may still map the unlinked arena of an earlier larderd, and the arena takes room until
+  // then.
   const std::uint64_t free = wait_for_space(needed, total, [&] {
     ::statvfs(directory.c_str(), &info);
     return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
@@ -99,10 +102,14 @@ void look_for_other_nodes(const NumaPlan& plan, std::uint64_t touched_bytes, Are
 
 // Locks the file, opens the descriptor for engines, and maps the file.
 Status take_file(const std::string& path, std::uint64_t size_bytes, ArenaFile& arena) {
+  // A second lock beside NAME.owner: on huge pages two larderd with different memory.directory may
+  // share one arena path.
   if (::flock(arena.fd.get(), LOCK_EX | LOCK_NB) != 0)
     return {Code::kAlreadyExists, path +
                                       " is in use by another larderd: give this one another pool, "
                                       "or memory.shm_name and socket"};
+  // A second open file for engines: flock() belongs to the open file, and a living engine would
+  // keep the lock of a dead larderd.
   arena.to_engines = Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!arena.to_engines.valid()) return Status::from_errno(errno, "open arena " + path);
   Result<Mapping> mapping = Mapping::map_shared(arena.fd, size_bytes, PROT_READ | PROT_WRITE, path);
@@ -115,12 +122,17 @@ Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes,
   ArenaFile arena;
   arena.path = path;
   arena.page_bytes = page_bytes;
+  // Mode 0600, and O_EXCL with O_NOFOLLOW: the directory may be writable by all, as /dev/shm is.
+  // Another user's link or file must not become the arena.
   arena.fd = Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!arena.fd.valid()) return Status::from_errno(errno, "create arena " + path);
   Status status =
+      // The only ftruncate() of the arena. Later the arena is never truncated and never punched: an
+      // engine in the middle of a copy would die of SIGBUS.
       ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
           ? take_file(path, size_bytes, arena)
           : base::file_failure(errno, "ftruncate " + path + " to " + base::mib(size_bytes));
+  // Before the first page is touched: mbind() without MPOL_MF_MOVE decides only about new pages.
   if (status.ok()) status = bind_arena(plan, arena);
   if (status.ok()) return arena;
   ::unlink(path.c_str());
@@ -166,6 +178,8 @@ Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t
 }
 
 std::optional<ArenaLeft> find_arena(const config::MemoryConfig& memory) {
+  // With `prefer`, the arena of the earlier larderd may be on either kind of pages. Huge pages
+  // first.
   for (const bool huge : {true, false}) {
     const bool looked_at = huge ? memory.hugepages != config::Hugepages::kNone
                                 : memory.hugepages == config::Hugepages::kNone ||
@@ -177,6 +191,7 @@ std::optional<ArenaLeft> find_arena(const config::MemoryConfig& memory) {
     left.page_bytes = huge ? huge_page_bytes(memory.hugepages) : 4096;
     left.wanted_bytes = round_up(memory.size_bytes, left.page_bytes);
     left.bytes = static_cast<std::uint64_t>(file.st_size);
+    // st_blocks counts units of 512 bytes on every file system.
     left.present_bytes = static_cast<std::uint64_t>(file.st_blocks) * 512;
     left.owner = file.st_uid;
     return left;

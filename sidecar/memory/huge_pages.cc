@@ -24,6 +24,7 @@ std::string mount_name(std::uint64_t page_bytes) {
                             : std::to_string(page_bytes >> 20) + "M";
 }
 
+// 0 for a missing file: a machine without this size of pages.
 std::uint64_t read_number(const std::string& path) {
   std::uint64_t value = 0;
   std::ifstream(path) >> value;
@@ -59,6 +60,7 @@ class Pool {
     std::vector<Reservation> all;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const std::string file = node(nodes_[i]) + "nr_hugepages";
+      // The first nodes take the rest of the division.
       const std::uint64_t share = more / nodes_.size() + (i < more % nodes_.size() ? 1 : 0);
       all.push_back({std::to_string(nodes_[i]) + ":", read_number(file) + share, file});
     }
@@ -84,6 +86,7 @@ class Pool {
 Status check_mount(const std::string& directory, std::uint64_t page_bytes) {
   struct statfs info {};
   const int error = ::statfs(directory.c_str(), &info) != 0 ? errno : 0;
+  // A missing directory gets the remedy below (mkdir and mount).
   if (error != 0 && error != ENOENT)
     return Status::from_errno(error, "memory.hugepage_directory " + directory);
   const bool hugetlbfs = error == 0 && info.f_type == HUGETLBFS_MAGIC;
@@ -115,6 +118,7 @@ bool default_size(std::uint64_t page_bytes) {
 std::string remedy(std::uint64_t page_bytes, const Pool& pool, std::uint64_t more, bool on_nodes) {
   const std::vector<Reservation> all = pool.with(more);
   std::string boot, now;
+  // Example for two nodes: "hugepages=0:512,1:512" at boot, and two `echo` commands for now.
   for (const Reservation& reservation : all) {
     const std::string count = std::to_string(reservation.pages);
     boot += (boot.empty() ? "" : ",") + reservation.boot + count;
@@ -139,6 +143,7 @@ Status check_huge_pages(const std::string& directory, std::uint64_t page_bytes,
   if (Status status = check_mount(directory, page_bytes); !status.ok()) return status;
   const std::uint64_t needed = (arena_bytes + page_bytes - 1) / page_bytes;
   const std::uint64_t total = pool.total();
+  // As for tmpfs: engines may still map the arena of an earlier larderd.
   const std::uint64_t free = wait_for_space(needed, total, [&] { return pool.free(); });
   if (free >= needed) return {};
   const std::string where =

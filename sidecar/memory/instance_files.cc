@@ -19,6 +19,7 @@ std::string prefix(const config::MemoryConfig& memory) {
   return memory.directory + "/" + memory.shm_name;
 }
 
+// Fewer than 20 digits fit 64 bits, so std::stoull below cannot throw.
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() < 20 &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -40,6 +41,7 @@ bool in_use(const std::string& arena) {
 // does not stop the start, because this larderd needs no huge pages.
 void remove_unused_huge_arena(const config::MemoryConfig& memory) {
   const std::string path = arena_path(memory, true);
+  // flock() tells: the owner file protects a name in one memory.directory only.
   if (in_use(path)) return;
   if (Status status = unlink_file(path); !status.ok()) base::log_warning(status.text());
 }
@@ -57,6 +59,8 @@ Status cannot_own(const config::MemoryConfig& memory, const std::string& path, i
 
 }  // namespace
 
+// Engines of the dead larderd still have the index mapped, read-only. They see `dead` within half a
+// second, and attach to the new larderd.
 std::uint64_t retire_index(const std::string& path, protocol::LifeEnd end) {
   const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct stat info {};
@@ -95,6 +99,8 @@ Result<std::vector<NumberedFile>> numbered_files(const config::MemoryConfig& mem
   return files;
 }
 
+// An index is built under this name and renamed when whole. A start that finds the name removes the
+// file as incomplete.
 std::string fresh_index_path(const config::MemoryConfig& memory, std::uint64_t epoch) {
   return prefix(memory) + ".fresh." + std::to_string(epoch);
 }
@@ -110,6 +116,7 @@ std::string lock_path(const config::MemoryConfig& memory, std::uint32_t session)
 
 Result<InstanceLock> lock_instance(const config::MemoryConfig& memory) {
   const std::string path = prefix(memory) + ".owner";
+  // Three attempts: each failure needs another larderd that ends in the same microseconds.
   for (int attempt = 0; attempt < 3; ++attempt) {
     Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd.valid()) return cannot_own(memory, path, errno);
@@ -136,6 +143,8 @@ Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory) {
     if (!files.ok()) return files.status();
     for (const NumberedFile& file : *files) {
       if (std::string_view(kind) == "index")
+        // Generations of the new larderd begin above: a chunk of the old arena can never look
+        // valid.
         highest = std::max(highest, retire_index(file.path, protocol::LifeEnd::kGone));
       old.push_back(file.path);
     }

@@ -15,6 +15,8 @@
 namespace larder::memory {
 namespace {
 
+// On disk: head, then the OPEN_NAMESPACE packet as received. `named` is handle + 1, or 0 before
+// protocol 1.6.
 struct RecordHead {
   std::uint32_t bytes;
   std::uint32_t named;
@@ -40,6 +42,8 @@ std::vector<std::byte> bytes_of(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat file {};
   if (!fd.valid() || ::fstat(fd.get(), &file) != 0 || !S_ISREG(file.st_mode)) return {};
+  // larderd never writes a larger file. The start stays cold for these namespaces and needs no
+  // memory for the bytes.
   if (static_cast<std::uint64_t>(file.st_size) > NamespaceJournal::kMaxBytes) return {};
   std::vector<std::byte> bytes(static_cast<std::size_t>(file.st_size));
   std::size_t got = 0;
@@ -72,6 +76,7 @@ Result<store::NamespaceSpec> read_open_namespace(protocol::Decoder& decoder) {
                      " is over the limit or the packet");
   spec.fingerprint = std::make_shared<const std::string>(std::move(fingerprint));
   protocol::NamespaceShards shards{};
+  // An engine with protocol 1.0 sends a packet without this part.
   if (!decoder.read(shards)) return spec;  // before 1.1
   spec.layout_shard = shards.layout_shard;
   if (!decoder.read_all(shards.part_words, protocol::kMaxPartWords, spec.parts))
@@ -83,6 +88,7 @@ Result<store::NamespaceSpec> read_open_namespace(protocol::Decoder& decoder) {
 Result<NamespaceJournal> NamespaceJournal::create(const std::string& path) {
   NamespaceJournal journal;
   journal.fd_ = Fd(
+      // O_APPEND: after a failed write and ftruncate() the next record starts at the right place.
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!journal.fd_.valid()) return Status::from_errno(errno, "create " + path);
   journal.path_ = path;
@@ -91,6 +97,8 @@ Result<NamespaceJournal> NamespaceJournal::create(const std::string& path) {
 
 Status NamespaceJournal::add(std::span<const std::byte> packet, std::uint32_t handle,
                              std::uint32_t layout_shard) {
+  // Each shard of a model opens the namespace with its own layout. All sessions of one shard need
+  // one record.
   if (known_.contains({handle, layout_shard})) return {};
   const RecordHead head{static_cast<std::uint32_t>(packet.size()), handle + 1,
                         XXH3_64bits(packet.data(), packet.size())};
@@ -99,6 +107,7 @@ Status NamespaceJournal::add(std::span<const std::byte> packet, std::uint32_t ha
   std::memcpy(record.data() + sizeof(head), packet.data(), packet.size());
   if (bytes_ + record.size() > kMaxBytes)
     return {Code::kResourceExhausted, path_ + " has " + base::mib(bytes_) + ", its greatest size"};
+  // No fsync(): the file is on tmpfs, and must survive a death of larderd but not of the machine.
   if (Status written = base::write_all(fd_.get(), record, "write " + path_); !written.ok()) {
     // A partial record would hide the records behind it.
     if (::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0) bytes_ = kMaxBytes;
@@ -116,6 +125,8 @@ void NamespaceJournal::keep(const std::function<bool(std::uint32_t)>& is_open) {
     known_bytes_ -= known.second.bytes;
     return true;
   });
+  // Rewrites only when forgotten records outweigh the rest, so the cost of a rewrite is spread over
+  // many namespaces.
   if (bytes_ - known_bytes_ <= std::max(kMostForgotten, known_bytes_)) return;
   // Without room for the rewrite the file stays as it is; add() keeps the bound.
   if (Status status = write_anew(); !status.ok())
@@ -127,6 +138,7 @@ void NamespaceJournal::keep(const std::function<bool(std::uint32_t)>& is_open) {
 Status NamespaceJournal::write_anew() {
   const std::vector<std::byte> before = bytes_of(path_);
   const std::string path = fresh_journal_path(path_);
+  // A leftover of an earlier rewrite, since create() refuses an existing file.
   ::unlink(path.c_str());
   Result<NamespaceJournal> fresh = create(path);
   if (!fresh.ok()) return fresh.status();
@@ -140,6 +152,7 @@ Status NamespaceJournal::write_anew() {
   }
   Status replaced = base::write_all(fresh->fd_.get(), records, "write " + path);
   LARDER_POINT(journal_written_anew);
+  // rename() is atomic, so no reader finds a half-written file.
   if (replaced.ok() && ::rename(path.c_str(), path_.c_str()) != 0)
     replaced = Status::from_errno(errno, "rename " + path);
   if (!replaced.ok()) {
@@ -160,6 +173,8 @@ std::vector<NamespaceJournal::Record> NamespaceJournal::read(const std::string& 
     RecordHead head{};
     std::memcpy(&head, rest.data(), sizeof(head));
     rest = rest.subspan(sizeof(head));
+    // A torn record at the end (a kill in the middle of a write) fails here or at the checksum. The
+    // records before stay valid.
     if (head.bytes > rest.size() || head.bytes > protocol::kMaxPacketBytes) break;
     const std::span<const std::byte> packet = rest.first(head.bytes);
     rest = rest.subspan(head.bytes);

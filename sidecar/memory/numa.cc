@@ -17,6 +17,7 @@ namespace {
 constexpr unsigned kMaxNodes = 1024;  // the largest CONFIG_NODES_SHIFT of the kernel
 const std::string kNodes = "/sys/devices/system/node/";
 
+// Empty for a missing file: a kernel without NUMA has no such folder.
 std::string first_line(const std::string& path) {
   std::string line;
   std::ifstream file(path);
@@ -37,6 +38,7 @@ NumaNodes allowed_nodes(const std::string& root) {
 bool may_run_on(const NumaNodes& processors) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
+  // A machine with more CPUs than cpu_set_t holds gives EINVAL: then every node counts as near.
   if (::sched_getaffinity(0, sizeof(mine), &mine) != 0) return true;
   return std::any_of(processors.begin(), processors.end(),
                      [&](unsigned cpu) { return cpu < CPU_SETSIZE && CPU_ISSET(cpu, &mine); });
@@ -55,8 +57,11 @@ NumaNodes both(const NumaNodes& a, const NumaNodes& b) {
 NumaPlan plan_auto(const NumaFacts& facts) {
   NumaPlan plan;
   plan.optional = true;  // auto must not fail the start, for example under seccomp
+  // One node: a binding would change nothing and could only fail.
   if (facts.with_memory.size() < 2) return plan;
   const NumaNodes usable = both(facts.with_memory, facts.allowed);
+  // "Near": nodes of the CPUs that this process may use. A pod with the CPU manager's static policy
+  // has one such node.
   const NumaNodes near = both(usable, facts.of_processors);
   // Engines of several nodes read the arena: interleaved memory is equally far for all.
   plan.nodes = near.size() == 1 ? near : usable;
@@ -106,6 +111,7 @@ NumaFacts read_numa_facts(const std::string& root) {
   NumaFacts facts;
   facts.with_memory = parse_node_list(first_line(root + kNodes + "has_memory"));
   facts.allowed = allowed_nodes(root);
+  // A node without memory may have CPUs, and a node without CPUs may have memory (CXL).
   for (const unsigned node : parse_node_list(first_line(root + kNodes + "online")))
     if (may_run_on(parse_node_list(
             first_line(root + kNodes + "node" + std::to_string(node) + "/cpulist"))))
@@ -132,6 +138,7 @@ Result<NumaPlan> plan_numa(const std::string& setting, const NumaFacts& facts) {
   if (!contains(facts.with_memory, wanted[0]))
     return refuse("this machine has no such node with memory; nodes with memory here: ",
                   facts.with_memory);
+  // mbind() would fail with EINVAL, which names neither the node nor the cpuset.
   if (!contains(facts.allowed, wanted[0]))
     return refuse("this process may not use that node (cpuset); allowed here: ",
                   both(facts.with_memory, facts.allowed));
@@ -142,11 +149,14 @@ Status bind_memory(const NumaPlan& plan, std::span<std::byte> memory) {
   constexpr std::size_t kBits = 8 * sizeof(unsigned long);
   std::array<unsigned long, kMaxNodes / kBits> mask{};
   for (const unsigned node : plan.nodes) mask[node / kBits] |= 1UL << (node % kBits);
+  // MPOL_BIND and not MPOL_PREFERRED: a number in memory.numa is a promise, and a silent other node
+  // would break the promise.
   const int mode = plan.interleaved ? MPOL_INTERLEAVE : MPOL_BIND;
   // The kernel reads one bit less than the given number.
   if (::syscall(SYS_mbind, memory.data(), memory.size(), mode, mask.data(), kMaxNodes + 1, 0) == 0)
     return {};
   const int error = errno;
+  // EPERM comes from Docker's default seccomp profile, which allows mbind() only with CAP_SYS_NICE.
   const std::string hint =
       error == EPERM ? " (seccomp: give the container CAP_SYS_NICE, or set memory.numa: none)" : "";
   return Status::from_errno(error, "mbind of the arena to " + plan.text() + hint);
@@ -158,6 +168,8 @@ NumaNodes other_nodes(const NumaNodes& nodes, std::span<std::byte> memory) {
   NumaNodes others;
   for (std::size_t i = 0; i < std::min(kSamples, memory.size()); ++i) {
     int node = 0;
+    // The kernel would make a page that is not present (get_mempolicy(2)), so callers pass touched
+    // bytes only.
     std::byte* page = &memory[memory.size() / kSamples * i];
     if (::syscall(SYS_get_mempolicy, &node, nullptr, 0, page, MPOL_F_NODE | MPOL_F_ADDR) != 0 ||
         node < 0)

@@ -18,6 +18,8 @@ constexpr std::size_t kSpanBytes = 16U
 constexpr std::size_t kPageBytes = 4096;
 
 int touch(std::span<std::byte> span) {
+  // Makes pages present without changing a byte, and reports a lack of memory as an error. A plain
+  // store would be a SIGBUS.
   if (::madvise(span.data(), span.size(), MADV_POPULATE_WRITE) == 0) return 0;
   if (errno != EINVAL) return errno;
   // Kernels before 5.14: an atomic OR with 0 touches each page and keeps its bytes. An engine may
@@ -38,6 +40,8 @@ Prefaulter::Prefaulter(std::span<std::byte> memory, std::size_t page_bytes, std:
     : memory_(memory),
       span_bytes_(std::max(kSpanBytes, page_bytes)),
       finished_((memory.size() + span_bytes_ - 1) / span_bytes_) {
+  // Pages of the previous instance are present already: after a warm start the first slots can be
+  // granted at once.
   first_unfinished_ = present >= memory.size() ? finished_.size() : present / span_bytes_;
   std::fill_n(finished_.begin(), first_unfinished_, true);
   next_ = first_unfinished_;
@@ -55,6 +59,7 @@ Prefaulter::~Prefaulter() {
 
 void Prefaulter::run(const std::stop_token& stop) {
   while (!stop.stop_requested() && problem() == 0) {
+    // The threads take spans in order, so the finished prefix grows steadily and grants can follow.
     const std::size_t span = next_.fetch_add(1);
     if (span >= finished_.size()) return;
     const std::size_t at = span * span_bytes_;
@@ -72,11 +77,13 @@ void Prefaulter::run(const std::stop_token& stop) {
 void Prefaulter::finish(std::size_t span) {
   const std::lock_guard lock(mutex_);
   finished_[span] = true;
+  // Only the prefix counts: store grants slots below one mark, and spans may finish out of order.
   while (first_unfinished_ < finished_.size() && finished_[first_unfinished_]) ++first_unfinished_;
   const std::uint64_t total = memory_.size();
   const std::uint64_t touched =
       std::max(std::min<std::uint64_t>(first_unfinished_ * span_bytes_, total), touched_.load());
   touched_.store(touched, std::memory_order_release);
+  // About ten lines for a start, and fewer for a small arena.
   const std::uint64_t report_every = std::max<std::uint64_t>(total / 10, 256U << 20);
   if (touched == reported_ || (touched - reported_ < report_every && touched != total)) return;
   reported_ = touched;
@@ -85,6 +92,7 @@ void Prefaulter::finish(std::size_t span) {
 
 void Prefaulter::give_up(int error) {
   int none = 0;
+  // All threads meet the same lack of memory, and one line is enough.
   if (!problem_.compare_exchange_strong(none, error)) return;
   base::log_error(
       "touching the arena stopped at " + base::mib(touched_bytes()) + " of " +

@@ -17,6 +17,7 @@ namespace {
 // A file that this larderd cannot take over: an error, unless memory.on_mismatch is `replace`.
 Status mismatch(const config::MemoryConfig& memory, PreviousInstance& life, const std::string& what,
                 const std::string& remedy) {
+  // Without the index the start is cold; `why` goes to the log.
   life.index.reset();
   life.why = what;
   if (memory.on_mismatch == config::OnMismatch::kReplace) return {};
@@ -34,10 +35,13 @@ Status belongs_to_another(const config::MemoryConfig& memory, PreviousInstance& 
 Status find_index(const config::MemoryConfig& memory, PreviousInstance& life) {
   Result<std::vector<NumberedFile>> files = numbered_files(memory, "index");
   if (!files.ok()) return files.status();
+  // Several indexes exist after a kill during a warm start. The newest complete one counts.
   std::sort(files->begin(), files->end(),
             [](const NumberedFile& a, const NumberedFile& b) { return a.number > b.number; });
   for (const NumberedFile& file : *files) {
     struct stat info {};
+    // Files of this form may be links or empty files of others in /dev/shm. Such files are no
+    // index.
     if (::lstat(file.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0)
       continue;
     if (info.st_uid != ::geteuid()) return belongs_to_another(memory, life, file.path, info.st_uid);
@@ -52,6 +56,8 @@ Status find_index(const config::MemoryConfig& memory, PreviousInstance& life) {
     if (index.status().code() == Code::kUnsupported)
       return mismatch(memory, life, file.path + ": " + index.status().text(),
                       "start the larderd that wrote the file");
+    // A damaged index makes the start cold. An older index does not know the slots that the newer
+    // larderd has granted.
     life.why = index.ok() ? "" : file.path + ": " + index.status().text();
     if (!index.ok()) return {};
     life.index = *index;
@@ -67,6 +73,7 @@ Status find_index(const config::MemoryConfig& memory, PreviousInstance& life) {
 // REQUIRES: an index was found.
 Status check_arena(const config::MemoryConfig& memory, PreviousInstance& life) {
   life.arena = find_arena(memory);
+  // The arena must be the one that the index describes, or every offset would be wrong.
   if (!life.arena || life.arena->bytes != life.index->arena_bytes()) {
     life.why = life.arena ? life.arena->path + " has another size than the index says"
                           : "the arena of " + life.index_path + " is gone";
@@ -84,6 +91,8 @@ Status check_arena(const config::MemoryConfig& memory, PreviousInstance& life) {
   if (arena.bytes == arena.wanted_bytes) return {};
   const std::string what = arena.path + " has " + base::mib(arena.bytes) +
                            " and memory.size asks for " + base::mib(arena.wanted_bytes);
+  // Engines have the arena mapped in the old size. A new arena under living engines would leave
+  // them without a cache.
   if (life.sessions.empty())
     return mismatch(memory, life, what, "set memory.size back");  // mutation: resize-in-use
   std::string sessions;
@@ -112,6 +121,7 @@ Status find_sessions(const config::MemoryConfig& memory, PreviousInstance& life)
     if (file.number >= UINT32_MAX / 2) continue;  // not written by larderd
     Result<LockFile> lock = LockFile::open(file.path);
     if (!lock.ok()) return lock.status();
+    // The engine's POSIX lock is gone once its process has ended, also in another container.
     const bool held = lock->held();
     lock->set_kept(true);  // an error of the start must not unlink the file
     const auto number = static_cast<std::uint32_t>(file.number);
@@ -146,6 +156,8 @@ Status remove_leftovers(const config::MemoryConfig& memory, const PreviousInstan
       if (file.path == life.index_path || file.path == life.names_path) continue;
       if (name == "lock" && life.sessions.contains(static_cast<std::uint32_t>(file.number)))
         continue;
+      // The lock files of possible writers stay: EndedSessions watches them until the writers are
+      // gone.
       if (name == "lock" && life.settling.contains(static_cast<std::uint32_t>(file.number)))
         continue;
       if (name == "index") retire_index(file.path, protocol::LifeEnd::kSuperseded);

@@ -22,6 +22,8 @@ Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_
   const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return Status::from_errno(errno, "create index " + path);
   index.path = path;
+  // Engines get this descriptor: the index is read-only for them, so a broken engine cannot damage
+  // the cache of others.
   index.read_only = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!index.read_only.valid()) return Status::from_errno(errno, "open index " + path);
   // Allocates every page now. A page that the kernel cannot allocate later, in a full directory,
@@ -45,6 +47,8 @@ Result<SessionMemory> SessionMemory::create() {
   const int fd = memory.fd.get();
   // A memfd starts with mode 0777: another user could open it through /proc.
   if (::fchmod(fd, 0600) != 0 || ::ftruncate(fd, kBytes) != 0 ||
+      // The seals forbid resizing: an engine that shrinks the memfd would kill larderd with SIGBUS.
+      // F_SEAL_SEAL forbids a later F_SEAL_WRITE.
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return base::file_failure(errno, "size and seal a session region");
   Result<Mapping> mapping =
@@ -52,6 +56,8 @@ Result<SessionMemory> SessionMemory::create() {
   if (!mapping.ok()) return mapping.status();
   memory.mapping = std::move(*mapping);
   auto* region = reinterpret_cast<protocol::SessionRegion*>(memory.mapping.data());
+  // The engine checks magic and version before anything else, because its library may be older or
+  // newer.
   region->magic = protocol::kSessionMagic;
   region->version_major = protocol::kVersionMajor;
   region->version_minor = protocol::kVersionMinor;
@@ -86,6 +92,8 @@ LockFile::Note LockFile::read() const {
   return got == kFirstTwo ? Note{note.token, note.epoch} : Note{};
 }
 
+// One byte behind the note: the engine or larderd writes the byte before a GPU may write into a
+// slot. The next larderd then waits for the GPU.
 bool LockFile::said(std::int64_t offset) const {
   static_assert(sizeof(Note) == protocol::kDeviceWritesOffset);
   std::uint8_t byte = 0;
@@ -110,6 +118,7 @@ LockFile::LockFile(LockFile&& other) noexcept
     : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")), kept_(other.kept_) {}
 
 LockFile::~LockFile() {
+  // A kept file is for the next larderd, which finds the engines of this one by these locks.
   if (!path_.empty() && !kept_) ::unlink(path_.c_str());
 }
 

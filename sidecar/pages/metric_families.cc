@@ -8,6 +8,7 @@
 namespace larder::pages {
 namespace {
 
+// Our own enum, so that no other file includes prometheus-cpp.
 prometheus::MetricType type_of(MetricType type) {
   switch (type) {
     case MetricType::kCounter: return prometheus::MetricType::Counter;
@@ -25,6 +26,7 @@ prometheus::ClientMetric labelled(const Labels& labels) {
 
 }  // namespace
 
+// Hides the types of prometheus-cpp from the header.
 struct Families::Made {
   std::vector<prometheus::MetricFamily> families;
 };
@@ -33,6 +35,7 @@ Families::Families() : made_(std::make_unique<Made>()) {}
 Families::~Families() = default;
 
 void Families::begin(MetricType type, const std::string& name, const std::string& help) {
+  // One prefix for all metrics, as Prometheus recommends for an application.
   made_->families.push_back({"larder_" + name, help, type_of(type), {}});
 }
 
@@ -40,6 +43,7 @@ void Families::add(double value, const Labels& labels) {
   prometheus::ClientMetric metric = labelled(labels);
   prometheus::MetricFamily& family = made_->families.back();
   if (family.type == prometheus::MetricType::Counter)
+    // The serializer prints the member of the family's type and ignores the others.
     metric.counter.value = value;
   else
     metric.gauge.value = value;

@@ -32,6 +32,7 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   for (const auto& [kind, in_force] : kinds) out.add(in_force, {{"kind", kind}});
 }
 
+// Not in the log itself: a log that lost lines cannot be trusted to say so.
 void add_log(Families& out, const stats::Stats& stats) {
   out.counter("log_dropped_lines_total",
               "Log lines of larderd and of the supervisor that standard error did not take in time "
@@ -48,6 +49,7 @@ void add_estimate(Families& out, const stats::Stats& stats) {
             "configured memory, without "
             "lower tiers. Larder estimates from a sample of the looked-up chunks; 0 until engines "
             "look up.");
+  // The label is the factor ("2"), a constant list, and not a size in bytes.
   for (const stats::EstimatedHit& hit : estimate.hits) out.add(hit.ratio, {{"size", hit.size}});
   out.begin(MetricType::kHistogram, "reuse_distance_bytes",
             "Bytes of other chunks used between two uses of a looked-up chunk, scaled up from a "
@@ -62,6 +64,8 @@ void add_estimate(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kGauge, "sampling_ratio",
             "Share of the reported chunks that join the sample.");
   out.add(estimate.sampling_ratio);
+  // A counter of evictions alone cannot tell a full cache, which is normal, from one that is too
+  // small.
   out.begin(MetricType::kHistogram, "age_at_eviction_seconds",
             "Time since the last use of chunks evicted from memory to make room. Short times mean "
             "too little memory.");
@@ -72,10 +76,12 @@ void add_estimate(Families& out, const stats::Stats& stats) {
             "recompute: a lower tier has more chunks, but computing is faster; absent: there is no "
             "chunk to load; unknown: an "
             "older engine does not report the decision.");
+  // All decisions have a row from the start, so a rate() sees the first increase.
   for (std::size_t i = 0; i < stats::kDecisions.size(); ++i)
     out.add(stats.decisions[i], {{"decision", stats::kDecisions[i]}});
 }
 
+// Every family exists from the start, at zero, so that a rate() sees the first increase.
 void add_memory(Families& out, const stats::Stats& stats) {
   out.gauge("arena_touched_bytes",
             "Bytes of the arena that are backed by memory. larderd grants only slots in this part.",
@@ -89,6 +95,7 @@ void add_memory(Families& out, const stats::Stats& stats) {
   out.gauge("arena_kept_bytes",
             "Bytes of slots that larderd itself holds during a copy to or from a lower tier.",
             stats.kept_bytes);
+  // At most 16 sizes (docs/reference/metrics.md), so the label is bounded.
   out.begin(MetricType::kGauge, "extent_slots", "Slots of each size, including free slots.");
   for (const stats::SlotSizeStats& size : stats.slot_sizes)
     out.add(size.slots, {{"slot_bytes", std::to_string(size.slot_bytes)}});
@@ -110,6 +117,8 @@ void add_memory(Families& out, const stats::Stats& stats) {
 
 // Answers to RESERVE other than a grant, and grants that ended without a commit.
 void add_stores(Families& out, const stats::Stats& stats) {
+  // One family with a reason and not three families: the sum is the number of stores without a
+  // slot.
   out.begin(MetricType::kCounter, "refused_total", "Refused requests to store, by reason.");
   out.add(stats.refused_no_space, {{"reason", "no_space"}});
   out.add(stats.refused_cap, {{"reason", "cap"}});
@@ -131,6 +140,8 @@ void add_stores(Families& out, const stats::Stats& stats) {
               stats.grants_reclaimed);
 }
 
+// Labels are served model names (bounded) and constants. Namespaces and sessions stand in
+// /v1/status: as labels they would grow without end.
 void add_verbs(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kCounter, "verb_hashes_total",
             "Block hashes in requests of engines and of the admin API, by verb.");
@@ -140,6 +151,7 @@ void add_verbs(Families& out, const stats::Stats& stats) {
   out.add(stats.asked_to_evict, {{"verb", "evict"}});
 }
 
+// A rise of one of these is worth an alert: bytes in memory changed, or an engine is broken.
 void add_trust(Families& out, const stats::Stats& stats) {
   out.counter("checksum_failures_total",
               "Loads whose bytes did not match the checksum; the engine recomputed the tokens.",
@@ -192,6 +204,7 @@ void add_sessions(Families& out, const stats::Stats& stats) {
 void add_transfer(Families& out, const stats::Stats& stats) {
   // Both rows come from the sessions of one snapshot, so that their sum is the number of sessions.
   std::uint64_t by_sidecar = 0;
+  // Counted and not kept as a counter: a session may change its way of copying while it lives.
   for (const stats::SessionStats& session : stats.sessions)
     by_sidecar += session.sidecar_copies ? 1 : 0;
   out.begin(MetricType::kGauge, "transfer_sessions",
@@ -215,6 +228,7 @@ void add_transfer(Families& out, const stats::Stats& stats) {
 }
 
 void add_operations(Families& out, const stats::Stats& stats) {
+  // Histograms and no averages: the tail decides whether engines wait.
   out.begin(MetricType::kHistogram, "operation_seconds", "Duration of one operation.");
   out.add(stats.lookup, {{"operation", "lookup"}}, kNs);
   out.add(stats.load_wait, {{"operation", "load_wait"}}, kNs);
@@ -230,6 +244,7 @@ std::map<std::string, stats::ModelStats> rows_by_model(const stats::Stats& stats
   std::map<std::string, stats::ModelStats> rows{{"other", {}}};
   for (const stats::ModelStats& model : stats.models) {
     stats::ModelStats& row = rows[valid_utf8(model.model)];
+    // Sums, since two names may become one after the repair of their UTF-8.
     row.requests += model.requests;
     row.requests_hit += model.requests_hit;
     row.requests_short += model.requests_short;
@@ -245,6 +260,8 @@ std::map<std::string, stats::ModelStats> rows_by_model(const stats::Stats& stats
   return rows;
 }
 
+// By served model name. Names are bounded by stats::kMaxModels; further models share the row
+// "other".
 void add_models(Families& out, const stats::Stats& stats) {
   const std::map<std::string, stats::ModelStats> rows = rows_by_model(stats);
   // Rows of a family must stand together, so each family goes through all models.
@@ -290,6 +307,7 @@ void add_http(Families& out, const http::Counters& http) {
 
 std::string metrics_text(const stats::Stats& stats, bool ready, const http::Counters& http) {
   Families out;
+  // This order is also the order of the reference page.
   add_identity(out, stats, ready);
   add_tiers(out, stats);
   add_memory(out, stats);
@@ -319,6 +337,7 @@ std::string metrics_reference() {
                                        {"model", "served model names, the first 31 and `other`"}};
   // The table comes from a scrape with zero statistics, so no metric can be missing there.
   stats::Stats example;
+  // One empty row: a family whose rows come from engines would otherwise be missing from the page.
   example.slot_sizes.emplace_back();
   return R"(# Metrics
 

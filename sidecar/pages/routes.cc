@@ -31,6 +31,7 @@ class MemoryStream final : public httplib::Stream {
 
   bool is_readable() const override { return true; }
   bool is_writable() const override { return true; }
+  // 0 bytes at the end of the request is the end of the stream for cpp-httplib.
   ssize_t read(char* data, size_t size) override {
     const std::size_t count = std::min(size, request_.size());
     std::memcpy(data, request_.data(), count);
@@ -43,6 +44,7 @@ class MemoryStream final : public httplib::Stream {
   }
   void get_remote_ip_and_port(std::string&, int&) const override {}
   void get_local_ip_and_port(std::string&, int&) const override {}
+  // There is no socket here: the endpoint owns sockets and deadlines.
   socket_t socket() const override { return INVALID_SOCKET; }
 
   std::string answer;
@@ -70,6 +72,7 @@ void answer_text(httplib::Response& response, int status, const std::string& tex
 }
 
 // The answer of an admin verb: its JSON.
+// `shared` lets larderctl warn: other larderd may still have the chunks in their own memory.
 Result<std::string> dropped(const Result<std::uint64_t>& chunks, const stats::Control& control) {
   if (!chunks.ok()) return chunks.status();
   return dropped_json(*chunks, !control.snapshot().backend.place.empty());
@@ -77,6 +80,8 @@ Result<std::string> dropped(const Result<std::uint64_t>& chunks, const stats::Co
 Result<std::string> acted(stats::Control& control, protocol::Verb verb, const std::string& body) {
   const Result<ActRequest> wanted = read_act_request(body);
   if (!wanted.ok()) return wanted.status();
+  // Waits for the loop: kVerbDeadlineMs at most, then the verb has not happened or goes on without
+  // this client.
   const Result<protocol::ActCounts> done =
       control.act(verb, wanted->namespace_id, wanted->hashes, kVerbDeadlineMs);
   if (!done.ok()) return done.status();
@@ -103,11 +108,15 @@ class Routes::MemoryServer final : public httplib::Server {
  public:
   MemoryServer(stats::Control& control, const http::Counters& counters, Admin admin)
       : control_(control), counters_(counters) {
+    // Reads take a copy of the last snapshot and wait for no other thread, so a scrape works even
+    // if the loop hangs.
     add_page("/metrics", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(metrics_text(control_.snapshot(), control_.ready(), counters_),
                            "text/plain; version=0.0.4");
     });
     add_page("/healthz", [this](const httplib::Request&, httplib::Response& response) {
+      // 503 makes a liveness probe restart larderd. A busy loop turns within milliseconds, so 2 s
+      // without a turn is a hang.
       const bool healthy = control_.healthy();
       answer_text(response, healthy ? 200 : 503,
                   healthy ? "ok" : "the event loop has not turned for 2 s");
@@ -129,6 +138,8 @@ class Routes::MemoryServer final : public httplib::Server {
       response.set_header("Allow", known->second);
       answer_text(response, 405, request.path + " takes no " + request.method + kPaths);
     });
+    // Admin verbs are POST: a GET could be sent by a prefetching browser, a crawler or an image in
+    // a page.
     add_verb("/v1/drop", admin, [this](const httplib::Request& request) -> Result<std::string> {
       const std::string id = request.get_param_value("namespace");
       if (id.empty())
@@ -154,8 +165,11 @@ class Routes::MemoryServer final : public httplib::Server {
   }
 
   std::string respond(const std::string& request) {
+    // cpp-httplib has no limits of its own (docs/design/dependencies.md). The library therefore
+    // parses whole, bounded requests from memory and never sees a socket.
     MemoryStream stream(request);
     bool closed = false;
+    // `true`: close the connection after the answer. The endpoint decides about connections itself.
     process_request(stream, true, closed, nullptr);
     return std::move(stream.answer);
   }
@@ -170,6 +184,7 @@ class Routes::MemoryServer final : public httplib::Server {
     methods_[path] = "POST";
     Post(path, [admin, act = std::move(act)](const httplib::Request& request,
                                              httplib::Response& response) {
+      // http.listen may be open to the network for Prometheus, and has no authentication.
       if (admin == Admin::kRefused)
         return answer_text(
             response, 403,
@@ -192,6 +207,7 @@ Routes::Routes(stats::Control& control, const http::Counters& counters, Admin ad
 Routes::~Routes() = default;
 
 std::string Routes::respond(const std::string& request) {
+  // cpp-httplib writes no answer to bytes that are no HTTP.
   std::string answer = server_->respond(request);
   return answer.empty() ? http::plain_answer(400, "this is no HTTP request") : answer;
 }

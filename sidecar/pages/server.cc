@@ -17,12 +17,15 @@ class Server final : public HttpServer {
  public:
   explicit Server(stats::Control& control) : control_(control) {}
   ~Server() override {
+    // The next larderd would replace the file, too. The unlink tells larderctl at once that larderd
+    // is gone.
     if (!admin_path_.empty()) ::unlink(admin_path_.c_str());
   }
 
   Status open(const config::Config& config) {
     if (!config.http.admin_socket.empty()) {
       Result<http::Listener> admin =
+          // The mode of the engines' socket: the file system decides who may use admin verbs.
           http::listen_unix(config.http.admin_socket, config.socket_mode);
       if (!admin.ok()) return admin.status();
       admin_path_ = config.http.admin_socket;
@@ -53,6 +56,8 @@ class Server final : public HttpServer {
                    (admin == Routes::Admin::kAllowed ? ", admin verbs too" : ""));
     // shared_ptr because std::function requires a copyable lambda; the endpoint has the only copy.
     const auto routes = std::make_shared<Routes>(control_, counters_, admin);
+    // One endpoint and one thread for each address: a flood on the network cannot block the admin
+    // socket.
     endpoint.emplace(
         std::move(listener), http::Limits{},
         [routes](const std::string& request) { return routes->respond(request); }, clock_,

@@ -17,6 +17,7 @@ std::string text_of(const Object& value) {
 }
 
 // The estimated hit ratio for other sizes of memory.
+// Numbers and not labels of text, so that scripts can compute with the factors.
 Object estimate_of(const stats::Estimate& estimate) {
   Object hits = Object::array();
   for (const stats::EstimatedHit& hit : estimate.hits)
@@ -28,6 +29,7 @@ Object estimate_of(const stats::Estimate& estimate) {
           {"sampling_ratio", estimate.sampling_ratio}};
 }
 
+// Keys are the names of stats::kDecisions, as in the metric load_decisions_total.
 Object decisions_of(const stats::Stats& stats) {
   Object decisions;
   for (std::size_t i = 0; i < stats::kDecisions.size(); ++i)
@@ -45,6 +47,7 @@ Object slot_sizes_of(const stats::Stats& stats) {
   return sizes;
 }
 
+// Scripts read these keys. A key may be added, and none changes its meaning.
 Object memory_of(const stats::Stats& stats) {
   return {{"capacity_bytes", stats.arena_bytes},
           {"touched_bytes", stats.touched_bytes},
@@ -72,10 +75,12 @@ Object memory_of(const stats::Stats& stats) {
             {"unwanted", stats.evicted_unwanted}}}};
 }
 
+// Count and sum only; the buckets are in /metrics.
 Object operation(const stats::Histogram& histogram) {
   return {{"count", histogram.total()}, {"seconds", static_cast<double>(histogram.sum()) * 1e-9}};
 }
 
+// "families" are complete chunks: all shards and KV groups of one chunk hash.
 Object fetches_of(const stats::Stats& stats) {
   return {{"asked", stats.fetches},           {"late", stats.fetches_late},
           {"kept", stats.fetches_kept},       {"families", stats.fetch_hits},
@@ -85,6 +90,7 @@ Object fetches_of(const stats::Stats& stats) {
 
 // null without such a tier: clients tell "no disk" from "an empty disk". `place`: the key of the
 // tier's address ("path", "url").
+// One form for disk, backend and peers, so larderctl reads all three with one function.
 Object tier_of(const stats::TierStats& disk, const char* place) {
   if (disk.place.empty()) return nullptr;
   return {{place, disk.place},
@@ -132,6 +138,7 @@ Object disk_of(const stats::Stats& stats) {
   return disk;
 }
 
+// Probes concern shared tiers only: engines see the content of memory and disk in shared memory.
 Object backend_of(const stats::Stats& stats) {
   Object backend = tier_of(stats.backend, "url");
   if (backend.is_null()) return backend;
@@ -152,6 +159,7 @@ Object peers_of(const stats::Stats& stats) {
   return peers;
 }
 
+// null unless peers.listen is set.
 Object peer_serving_of(const stats::PeerServingStats& serving) {
   if (serving.address.empty()) return nullptr;
   return {
@@ -170,6 +178,7 @@ Object peer_serving_of(const stats::PeerServingStats& serving) {
       {"held_bytes", serving.held_bytes}};
 }
 
+// RESERVE has these answers beside a grant. Engines go on in each case, without a stored chunk.
 Object stores_of(const stats::Stats& stats) {
   return {{"refused_no_space", stats.refused_no_space},
           {"refused_cap", stats.refused_cap},
@@ -189,6 +198,7 @@ Object verbs_of(const stats::Stats& stats) {
           {"evict", stats.asked_to_evict}};
 }
 
+// Counts that are 0 on a healthy machine.
 Object trust_of(const stats::Stats& stats) {
   return {{"checksum_failures", stats.checksum_failures},
           {"bad_reported", stats.bad_reported},
@@ -208,10 +218,14 @@ Object model_of(const stats::ModelStats& model) {
           {"bytes_loaded", model.bytes_loaded},
           {"bytes_stored", model.bytes_stored},
           {"prefill_tokens", model.prefill_tokens},
+          // Seconds as a fraction, as in Prometheus. Nanoseconds would exceed the exact integers of
+          // JavaScript.
           {"prefill_seconds", static_cast<double>(model.prefill_ns) * 1e-9},
           {"prefill_saved_seconds", static_cast<double>(model.prefill_saved_ns) * 1e-9}};
 }
 
+// Names and reasons come from engines; text_of() replaces bad UTF-8, and larderctl escapes control
+// characters.
 Object sessions_of(const stats::Stats& stats) {
   Object list = Object::array();
   for (const stats::SessionStats& session : stats.sessions)
@@ -237,6 +251,7 @@ Object sessions_of(const stats::Stats& stats) {
           {"heartbeats_missed", stats.heartbeats_missed}};
 }
 
+// The fingerprint is the whole text, so two engines that do not share can be compared line by line.
 Object namespaces_of(const stats::Stats& stats) {
   Object list = Object::array();
   for (const stats::NamespaceStats& space : stats.namespaces)
@@ -249,10 +264,12 @@ Object namespaces_of(const stats::Stats& stats) {
   return list;
 }
 
+// A list and no map: several sessions or reasons may give fallbacks of one kind.
 Object fallbacks_of(const stats::Stats& stats) {
   Object list = Object::array();
   for (const stats::Fallback& fallback : stats.fallbacks) {
     list.push_back({{"kind", fallback.kind}, {"why", fallback.why}});
+    // Only for fallbacks that larderd counts (refused engines); 0 would read as "never happened".
     if (fallback.times > 0) list.back()["times"] = fallback.times;
   }
   return list;
@@ -260,6 +277,7 @@ Object fallbacks_of(const stats::Stats& stats) {
 
 }  // namespace
 
+// The whole status is one document, so all counts belong to one moment of the loop.
 std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
   Object models = Object::array();
   for (const stats::ModelStats& model : stats.models) models.push_back(model_of(model));
@@ -320,6 +338,7 @@ std::string trace_json(const stats::TracePage& page) {
                         {"block_tokens", request.chunk_tokens},
                         {"block_bytes", request.chunk_bytes},
                         {"hash_ids", request.chunks}});
+  // Without indentation, as a page has up to 16,384 numbers.
   const Object all{
       {"now_ms", page.now_ms}, {"next", page.next}, {"lost", page.lost}, {"requests", requests}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
@@ -333,11 +352,14 @@ Result<ActRequest> read_act_request(const std::string& body) {
     return Status(Code::kInvalidArgument,
                   why + R"(: the body is {"namespace": ID, "hashes": [HEX, ...]})");
   };
+  // `false`: no exceptions. A malformed body gives a value that is no object.
   const json parsed = json::parse(body, nullptr, false);
   if (!parsed.is_object()) return wrong("this is no JSON object");
   const auto id = parsed.find("namespace"), hashes = parsed.find("hashes");
   if (id == parsed.end() || !id->is_string()) return wrong("namespace must be a text");
   if (hashes == parsed.end() || !hashes->is_array()) return wrong("hashes must be a list");
+  // The same bound as for engines, so one request holds up the loop no longer than an engine's ACT.
+  // larderctl sends several requests.
   if (hashes->size() > protocol::kMaxKeysPerAct)
     return Status(Code::kOutOfRange,
                   "at most " + std::to_string(protocol::kMaxKeysPerAct) + " hashes in one request");
@@ -355,6 +377,7 @@ Result<ActRequest> read_act_request(const std::string& body) {
   return request;
 }
 
+// Text that an engine chose is made valid UTF-8: one bad byte would cost a whole scrape.
 std::string valid_utf8(std::string_view text) {
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace))
       .get<std::string>();

@@ -13,6 +13,7 @@ struct Below {
   const stats::TierStats& stats;
   std::vector<const char*> modes;
 };
+// References into the snapshot, which outlives the page. An absent tier is a row of zeros.
 std::vector<Below> below(const stats::Stats& stats) {
   return {{"disk", stats.disk, {"io_uring", "threads"}},
           {"peers", stats.peers, {"TCP", "TLS"}},
@@ -55,6 +56,7 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
     out.add(tier.stats.put_bytes, {{"tier", tier.name}, {"operation", "put"}});
     out.add(tier.stats.get_bytes, {{"tier", tier.name}, {"operation", "get"}});
   }
+  // Only successful operations: a refusal within microseconds would hide a slow disk.
   out.begin(MetricType::kHistogram, "tier_operation_seconds",
             "Duration of a successful operation of a tier. disk, peers and backend: one chunk, "
             "from the request to the answer of "
@@ -92,6 +94,7 @@ void add_tiers(Families& out, const stats::Stats& stats) {
       stats.used_bytes, &stats::TierStats::used_bytes);
   all("tier_chunks", "Chunks in a tier; peers and backend: the chunks that this larderd knows.",
       stats.slots_committed, &stats::TierStats::chunks);
+  // The reasons of memory and of lower tiers differ, so the rows are written out and not generated.
   out.begin(MetricType::kCounter, "evictions_total", "Chunks removed from a tier, by reason.");
   out.add(stats.evicted_capacity, {{"tier", "dram"}, {"reason", "capacity"}});
   out.add(stats.evicted_dropped, {{"tier", "dram"}, {"reason", "dropped"}});
@@ -121,6 +124,8 @@ void add_below(Families& out, const stats::Stats& stats) {
     for (const Below& tier : below(stats)) out.add(value(tier.stats), {{"tier", tier.name}});
   };
   using Tier = stats::TierStats;
+  // The rows of a family must stand together in the text format. Each metric therefore goes through
+  // all tiers.
   const auto counter = [&](const char* name, const char* help, std::uint64_t Tier::*value) {
     each(MetricType::kCounter, name, help, [value](const Tier& tier) { return tier.*value; });
   };
@@ -135,6 +140,7 @@ void add_below(Families& out, const stats::Stats& stats) {
   counter("tier_unqueued_total",
           "Stored chunks that found the queue to a tier full; larderd writes the chunks later.",
           &Tier::not_queued);
+  // 1 for a tier that refuses writes, even if it still serves reads: both need a person.
   each(MetricType::kGauge, "tier_degraded",
        "1 while a tier refuses writes or reads; /v1/status gives the reason.",
        [](const Tier& tier) { return std::uint64_t{!tier.takes_puts || !tier.takes_gets}; });
@@ -151,6 +157,7 @@ void add_below(Families& out, const stats::Stats& stats) {
        [](const Tier& tier) { return tier.write_queue; });
   out.begin(MetricType::kGauge, "tier_mode", "1 for the current way to the device of a tier.");
   for (const Below& tier : below(stats))
+    // One row for each mode, 0 or 1: a label with the current text would leave stale series behind.
     for (const char* mode : tier.modes)
       out.add(std::uint64_t{tier.stats.mode == mode}, {{"tier", tier.name}, {"mode", mode}});
   each(MetricType::kGauge, "tier_serving",
@@ -163,6 +170,7 @@ void add_below(Families& out, const stats::Stats& stats) {
        [](const Tier& tier) { return tier.read_bytes_per_s; });
 }
 
+// Without a `tier` label: one fetch reads from all lower tiers.
 void add_fetches(Families& out, const stats::Stats& stats) {
   out.counter("fetches_total", "Fetches requested by engines.", stats.fetches);
   out.counter("fetches_late_total",

@@ -26,11 +26,14 @@ Doing doing(protocol::Verb verb) {
 
 bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, tiering::Promoter* promotions) {
   const Doing what = doing(verb_);
+  // With a lower tier, a prefetch also reads chunks that memory lacks. The other verbs concern
+  // memory alone.
   const bool below = what.verb == &store::FamilyVerbs::prefetch && promotions != nullptr;
   const auto act = [&](std::span<const protocol::BlockHash> hashes) {
     return below ? promotions->prefetch(handle_, hashes)
                  : (store.families().*what.verb)(handle_, hashes);
   };
+  // The statistics grow by this slice only: go_on() runs once a turn until the verb is done.
   const std::uint64_t before = counts_.all();
   if (last_alone_)
     go_on_to_last(store, act);
@@ -41,15 +44,19 @@ bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, tiering::Promote
 }
 
 template <typename Act>
+// One hash at a time: store.effort() counts the work, and one hash may cost far more than another.
 void ChunkVerb::go_on_from_first(const store::Store& store, const Act& act) {
   const std::uint64_t until = store.effort() + store::Store::kSliceEffort;
   while (counts_.all() < hashes_.size() && store.effort() < until) {
     counts_ += act(std::span<const protocol::BlockHash>(hashes_).subspan(counts_.all(), 1));
+    // A prompt can use chunks only up to the first gap, so the prefix ends at the first absent
+    // hash.
     if (counts_.absent == 0) prefix_ = counts_.all();
   }
 }
 
 template <typename Act>
+// From the end: of the states of a prompt only the last one helps, because a hit ends with a state.
 void ChunkVerb::go_on_to_last(const store::Store& store, const Act& act) {
   const std::span<const protocol::BlockHash> hashes(hashes_);
   const std::uint64_t until = store.effort() + store::Store::kSliceEffort;

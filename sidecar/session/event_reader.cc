@@ -18,6 +18,7 @@ namespace {
 // Values hits by the measured prefill speed of the engines. Hits before the first measurement are
 // valued when the speed is known.
 void value_hits(stats::ModelStats& model, std::uint64_t tokens_hit) {
+  // Hits may come before the engine has computed any prompt, for example after a warm restart.
   model.tokens_not_valued += tokens_hit;
   if (model.prefill_tokens == 0) return;
   const double ns_a_token =
@@ -27,6 +28,7 @@ void value_hits(stats::ModelStats& model, std::uint64_t tokens_hit) {
   model.tokens_not_valued = 0;
 }
 
+// `told` comes from the engine: a value of a newer version, or a forged value, counts as unknown.
 std::size_t decision_of(std::uint64_t told) {
   constexpr std::size_t kUnknown = stats::kDecisions.size() - 1;
   return told >= 1 && told <= kUnknown ? told - 1 : kUnknown;
@@ -38,6 +40,9 @@ std::size_t decision_of(std::uint64_t told) {
 std::optional<EventReader::Copy> EventReader::copy_event(const protocol::Event& event,
                                                          std::uint64_t position) {
   constexpr auto kAcquire = std::memory_order_acquire;
+  // A seqlock for each event: the engine writes the payload, then the sequence. The second check
+  // below finds an event that the engine overwrote during the copy. The fields are atomics, so a
+  // race is no undefined behaviour.
   if (event.sequence.load(kAcquire) != position + 1) return std::nullopt;
   const std::uint64_t kind_slot = event.kind_slot.load(kAcquire);
   const Copy copy{static_cast<EventKind>(protocol::low_half(kind_slot)),
@@ -56,6 +61,8 @@ std::optional<EventReader::Copy> EventReader::copy_event(const protocol::Event& 
 void EventReader::gather(const Copy& event) {
   const std::uint32_t first = protocol::low_half(event.generation),
                       count = protocol::high_half(event.generation);
+  // A request of more than kHashesPerEvent chunks takes several events. `first` says the place, so
+  // a gap is noticed and no wrong list of hashes is built.
   if (first == 0) asked_.clear();
   if (first != asked_.size() || count > protocol::kHashesPerEvent ||
       first + count > protocol::kMaxAskedChunks)
@@ -67,6 +74,7 @@ void EventReader::gather(const Copy& event) {
 void EventReader::count_request(const Copy& event, const To& to) {
   ++to.model.requests;
   to.model.requests_hit += event.b != 0;
+  // A prompt below one chunk can never hit: a high share here explains a low hit rate.
   to.model.requests_short += event.b == 0 && event.a < to.chunk_tokens;
   to.model.requests_salted += (event.flags & protocol::kRequestSalted) != 0;
   to.model.tokens_asked += event.a;
@@ -74,6 +82,8 @@ void EventReader::count_request(const Copy& event, const To& to) {
   value_hits(to.model, event.b);
   to.stats.lookup.record(event.c);
   ++to.stats.decisions[decision_of(event.d)];
+  // Only complete requests of open namespaces reach the estimate: a forged handle must not index
+  // the table of namespaces.
   const bool whole = event.d != 0 && event.generation == asked_.size();
   if (whole && std::ranges::find(to.namespaces, event.slot) != to.namespaces.end())
     to.demand.asked(event.slot, asked_, event.a, event.b);
@@ -83,6 +93,7 @@ void EventReader::count_request(const Copy& event, const To& to) {
 void EventReader::apply(const Copy& event, const To& to) {
   switch (event.kind) {
     case EventKind::kNone: return;
+    // store::Store::touch() checks slot and generation, since both come from the engine.
     case EventKind::kTouch: to.store.touch(event.slot, event.generation); return;
     case EventKind::kAsked: gather(event); return;
     case EventKind::kRequest: count_request(event, to); return;
@@ -110,6 +121,8 @@ void EventReader::apply(const Copy& event, const To& to) {
 }
 
 void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
+  // One load of the head for the whole call. A second load would let an engine that writes all the
+  // time keep the loop here.
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
   const std::uint64_t fresh = head - position_;
   if (fresh > protocol::kEventSlots) {  // an overrun, or a forged head
@@ -131,6 +144,8 @@ void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
 }
 
 stats::ModelStats& model_row(stats::Stats& stats, const std::string& model) {
+  // Engines choose model names, and each name becomes labels of metrics. The bound keeps the time
+  // series of Prometheus finite; the last row is "other".
   const bool full = stats.models.size() >= stats::kMaxModels - 1;
   const auto find = [&](const std::string& name) {
     return std::find_if(stats.models.begin(), stats.models.end(),

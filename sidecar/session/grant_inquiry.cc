@@ -8,11 +8,14 @@
 
 namespace larder::session {
 
+// The lock of an engine shows its life but not its progress: a store that the engine forgot would
+// keep its slot for ever. Hence the question.
 std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber session,
                                                        store::Store& store, stats::Stats& stats,
                                                        std::uint64_t now_ms,
                                                        const GrantAges& ages) {
   if (open_ && now_ms - began_ms_ > protocol::kGrantAnswerMs) close(session, store, stats);
+  // At most one inquiry in a grant age: an engine with long stores gets no question at every tick.
   if (open_ || now_ms - began_ms_ < ages.age_ms()) return {};
   store.sessions().overdue(session, ages.overdue(), asked_);
   if (asked_.empty()) return {};
@@ -24,6 +27,7 @@ std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber sess
     const auto part =
         rest.first(std::min<std::size_t>(rest.size(), protocol::kMaxGrantsPerMessage));
     rest = rest.subspan(part.size());
+    // Request number 0: the engine answers with STILL_WRITING, COMMIT or DISOWN, whenever ready.
     protocol::Encoder encoder(protocol::MessageType::kAskGrants, 0);
     encoder.append(protocol::SlotList{static_cast<std::uint32_t>(part.size()), 0}).append_all(part);
     const auto packet = encoder.packet();
@@ -33,6 +37,8 @@ std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber sess
 }
 
 void GrantInquiry::still_writing(std::span<const protocol::SlotRef> slots) {
+  // A generation is unique for each grant, so the slot number need not be compared. A set: both
+  // lists may have kMaxGrantsPerMessage entries.
   std::unordered_set<std::uint64_t> generations;
   for (const protocol::SlotRef& slot : slots) generations.insert(slot.generation);
   std::erase_if(asked_, [&](const protocol::SlotRef& slot) {
@@ -43,6 +49,8 @@ void GrantInquiry::still_writing(std::span<const protocol::SlotRef> slots) {
 void GrantInquiry::close(store::SessionNumber session, store::Store& store, stats::Stats& stats) {
   std::uint32_t set_aside = 0;
   for (const protocol::SlotRef& slot : asked_)
+    // A grant that the engine committed or disowned meanwhile is no grant any more, and counts 0
+    // here.
     set_aside += store.sessions().quarantine_grant(session, slot);  // mutation: silent-inquiry
   asked_.clear();
   open_ = false;

@@ -11,6 +11,7 @@ namespace larder::session {
 namespace {
 
 // The key of a chunk in the estimate: equal in every larderd and independent of the handle.
+// Equal hashes of two namespaces (for example two models with one prompt) are different chunks.
 std::uint64_t key_of(const store::Namespace& space, std::uint64_t hash) {
   return hash ^ space.spec.id.lo;
 }
@@ -27,7 +28,9 @@ constexpr std::uint64_t kExact = (1ULL << 53) - 1;
 }  // namespace
 
 void ReuseTracker::tick(std::uint64_t now_ms) {
+  // The estimate runs on the thread of the loop, so each tick has a budget of chunks.
   left_ = kChunksPerTick;
+  // Before the first tick no time counts.
   if (now_ms_ != 0) curve_.fade(std::exp2(-static_cast<double>(now_ms - now_ms_) / kHalfLifeMs));
   now_ms_ = now_ms;
 }
@@ -37,17 +40,22 @@ void ReuseTracker::asked(std::uint32_t handle, std::span<const std::uint64_t> ha
   const store::Namespace& space = namespaces_.at(handle);
   const std::uint64_t bytes = space.family_bytes, chunk_tokens = space.spec.chunk_tokens;
   const std::uint64_t covered = hashes.size() * chunk_tokens;
+  // `bytes` is 0 until an engine has reported the layout of a shard.
   if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens)
     return;  // the engine may have a part of the first chunk
   left_ -= std::min(left_, hashes.size());
   for (const std::uint64_t hash : hashes)
     curve_.asked(key_of(space, hash), bytes, static_cast<double>(chunk_tokens), owner_of(space));
+  // Tokens without a hash, such as the tail of a prompt, count as requested: no memory size could
+  // serve these tokens.
   curve_.asked_in_vain(static_cast<double>(tokens - std::min(tokens, covered)));
   if (traced_.wanted(now_ms_)) trace(space, bytes, hashes, tokens, tokens_hit);
 }
 
 void ReuseTracker::stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   const store::Namespace& space = namespaces_.at(handle);
+  // Requests name chunks of tokens and never states. A state would look like a chunk without any
+  // use.
   if (protocol::is_of_states(*space.spec.fingerprint)) return;  // mutation: curve-no-states
   const std::uint64_t bytes = space.family_bytes;
   for (const protocol::BlockHash& hash : hashes)
@@ -64,6 +72,7 @@ void ReuseTracker::trace(const store::Namespace& space, std::uint64_t chunk_byte
   stats::AskedRequest request{
       now_ms_, space.spec.model, tokens, tokens_hit, space.spec.chunk_tokens, chunk_bytes, {}};
   request.chunks.reserve(hashes.size());
+  // Cut to 53 bits: `larderctl trace` and other readers parse the trace as JSON numbers.
   for (const std::uint64_t hash : hashes) request.chunks.push_back(key_of(space, hash) & kExact);
   traced_.add(std::move(request));
 }

@@ -15,6 +15,7 @@ using protocol::MessageType;
 
 namespace {
 
+// `text`: the difference to the fingerprint of an earlier engine, or the reason of a refusal.
 std::vector<std::byte> namespace_packet(std::uint32_t request, std::uint32_t handle,
                                         const std::string& text) {
   Encoder encoder(MessageType::kNamespace, request);
@@ -39,6 +40,8 @@ Result<bool> SessionProtocol::may_use(const char* message, std::uint32_t handle)
 }
 
 Result<Reply> SessionProtocol::open_namespace(Decoder& decoder, std::span<const std::byte> packet) {
+  // The decoder is shared with the journal: a packet that larderd accepted can be read again after
+  // a warm restart.
   Result<store::NamespaceSpec> read = memory::read_open_namespace(decoder);
   if (!read.ok()) return read.status();
   if (namespaces_.size() >= protocol::kMaxClientNamespaces)
@@ -46,7 +49,10 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder, std::span<const 
         decoder.request(),
         {Code::kResourceExhausted, "this session has " + std::to_string(namespaces_.size()) +
                                        " namespaces open, as many as one may: close one"});
+  // The packet is kept as received. The loop writes the bytes into the journal for the next
+  // larderd.
   Reply::Opened opened{*std::move(read), protocol::kNoNamespace, {packet.begin(), packet.end()}};
+  // In slices: with a full table, the eviction of an old namespace may drop many thousand chunks.
   return begin([this, opened = std::move(opened), request = decoder.request(),
                 room = std::optional<store::Drop>()]() mutable -> std::optional<Result<Reply>> {
     if (room && !make_room_on(*room)) return std::nullopt;
@@ -56,6 +62,8 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder, std::span<const 
     if (handle.ok()) return enter_namespace(request, *handle, difference, std::move(opened));
     if (handle.status().code() != Code::kResourceExhausted)
       return Status(handle.status().code(), "OPEN_NAMESPACE: " + handle.status().text());
+    // Adapters come and go, so a full table evicts the least recently used namespace that no
+    // session has open.
     const std::optional<std::uint32_t> least = store_.namespaces().least_used();
     if (!least) return refuse_namespace(request, handle.status());
     room = store::Drop{least, true};
@@ -79,6 +87,8 @@ bool SessionProtocol::make_room_on(store::Drop& room) {
 // namespaces that it has open.
 Result<Reply> SessionProtocol::refuse_namespace(std::uint32_t request, const Status& why) {
   ++stats_.namespaces_refused;
+  // An engine without any namespace cannot use the cache. The fault ends its session and the engine
+  // retries later.
   if (namespaces_.empty()) return Status(why.code(), "OPEN_NAMESPACE: " + why.text());
   return Reply{namespace_packet(request, protocol::kNoNamespace, why.text())};
 }
@@ -93,7 +103,10 @@ void SessionProtocol::tell_attached() {
 
 Reply SessionProtocol::enter_namespace(std::uint32_t request, std::uint32_t handle,
                                        const std::string& difference, Reply::Opened opened) {
+  // The store counts sessions and not requests: a namespace that two requests opened is joined
+  // once.
   if (!has_open(handle)) store_.join_namespace(handle);
+  // Both lists grow together: opened_by_[i] is the request of namespaces_[i].
   namespaces_.push_back(handle);
   opened_by_.push_back(request);
   tell_attached();
@@ -111,6 +124,8 @@ Result<Reply> SessionProtocol::close_namespace(Decoder& decoder) {
   protocol::CloseNamespace close{};
   if (!decoder.read(close))
     return Status(Code::kInvalidArgument, "CLOSE_NAMESPACE: shorter than its fixed part");
+  // Set before the search: from here on a message about an unknown handle may simply be late
+  // (may_use()).
   has_closed_ = true;
   std::vector<store::Drop> drops;
   for (auto at = std::ranges::find(opened_by_, close.opened_by); at != opened_by_.end();
@@ -120,10 +135,13 @@ Result<Reply> SessionProtocol::close_namespace(Decoder& decoder) {
     namespaces_.erase(entry);
     opened_by_.erase(at);
     if (has_open(handle)) continue;  // another request opened it too
+    // Dropped only by the last session: other engines still load chunks of the namespace.
     const bool drop =
         (close.flags & protocol::kCloseDrop) != 0 && store_.namespaces().at(handle).sessions == 1;
     if (drop && reuse_tracker_ != nullptr) reuse_tracker_->dropped(handle);
     store_.leave_namespace(handle);
+    // `true`: lower tiers keep their chunks. The drop ends early if a session opens the namespace
+    // between two slices.
     if (drop) drops.push_back({handle, true});
   }
   LARDER_POINT(namespace_left);
@@ -135,6 +153,7 @@ Result<Reply> SessionProtocol::close_namespace(Decoder& decoder) {
   });
 }
 
+// A handle may appear twice, but the store counted the session once.
 void SessionProtocol::leave_namespaces() {
   std::ranges::sort(namespaces_);
   const auto [first, last] = std::ranges::unique(namespaces_);
@@ -149,10 +168,15 @@ Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
     return Status(Code::kInvalidArgument, "DROP_NAMESPACE: shorter than its fixed part");
   const Result<bool> open = may_use("DROP_NAMESPACE", drop.namespace_handle);
   if (!open.ok()) return open.status();
+  // The namespace is closed, so its chunks may belong to other engines by now.
   if (!*open) return Reply{};
+  // Each pending drop takes a place in a bounded list of the tier. Refused before any chunk is
+  // dropped, so memory and tiers never differ.
   if (!store_.tiers().takes_drops())
     return Status(Code::kResourceExhausted,
                   "DROP_NAMESPACE: too many drops wait for a tier below memory: again in a while");
+  // The estimate forgets at the start of the drop: later requests find no chunk, at any memory
+  // size.
   if (reuse_tracker_ != nullptr) reuse_tracker_->dropped(drop.namespace_handle);
   return begin(
       [this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Result<Reply>> {

@@ -20,6 +20,8 @@ std::vector<std::byte> finish(Encoder& encoder) {
   return {packet.begin(), packet.end()};
 }
 
+// One list of all messages. An empty name marks an unknown type, for example of a newer minor
+// version.
 std::string_view type_name(MessageType type) {
   switch (type) {
     case MessageType::kHello: return "HELLO";
@@ -66,6 +68,8 @@ Status unknown(MessageType type) {
           "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown"};
 }
 
+// The text names the state by the message that would have been right: "RESERVE where ATTACHED was
+// expected".
 Status unexpected(MessageType type, std::string_view expected) {
   return {Code::kFailedPrecondition,
           std::string(type_name(type)) + " where " + std::string(expected) + " was expected"};
@@ -82,6 +86,8 @@ Status wrong_version(std::uint32_t major) {
                                   std::to_string(protocol::kVersionMinor)};
 }
 
+// All limits and sizes that an engine needs come from here, so engine and larderd may have
+// different builds.
 protocol::Welcome welcome_of(const SessionFacts& facts, std::uint64_t capabilities) {
   protocol::Welcome welcome{};
   welcome.version_major = protocol::kVersionMajor;
@@ -113,6 +119,7 @@ Status read_list(Decoder& decoder, std::vector<Record>& records) {
 }  // namespace
 
 std::vector<std::byte> error_packet(const Status& status) {
+  // 4,096 bytes, so that an ERROR always fits one packet, whatever names the text quotes.
   const std::string text(cut_text(status.text(), 4096));
   Encoder encoder(MessageType::kError, 0);
   encoder
@@ -139,6 +146,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   Result<Decoder> decoder = Decoder::open(packet);
   if (!decoder.ok()) return decoder.status();
   const MessageType type = decoder->type();
+  // Unexpected descriptors are a fault: no other message has a use for them.
   if (!fds.empty() && type != MessageType::kExport)
     return Status(Code::kInvalidArgument, "engines may send descriptors only with EXPORT");
   if (type_name(type).empty()) return unknown(type);
@@ -146,6 +154,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   if (state_ == State::kWelcomed && type == MessageType::kAttached) return attached(*decoder);
   if (state_ == State::kAttached) {
     switch (type) {
+      // Needs the raw packet too, for the journal.
       case MessageType::kOpenNamespace: return open_namespace(*decoder, packet);
       case MessageType::kReserve: return reserve(*decoder);
       case MessageType::kCommit: return commit(*decoder);
@@ -175,6 +184,7 @@ Result<Reply> SessionProtocol::begin(Work work) {
 }
 
 Result<Reply> SessionProtocol::go_on() {
+  // The work may refer to members of this session only: the packet is gone after the first slice.
   std::optional<Result<Reply>> reply = work_();
   if (!reply) return Reply{};
   work_ = nullptr;
@@ -189,7 +199,11 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   if (major != protocol::kVersionMajor) return wrong_version(major);
   protocol::Hello hello{};
   if (!decoder.read(hello)) return malformed(decoder.type(), "shorter than its fixed part");
+  // The name appears in logs and in the status. short_text() ends at the first zero byte or at the
+  // field's end.
   engine_ = protocol::short_text(hello.engine);
+  // Only noted here. The loop ends the previous session once ATTACHED has named the grants that the
+  // engine still writes.
   previous_session_ = hello.previous_session;
   previous_epoch_ = hello.previous_epoch;
   state_ = State::kWelcomed;
@@ -199,6 +213,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
                              (promoter_ != nullptr ? protocol::kCapabilityResidency : 0) |
                              (tier_probes_ != nullptr ? protocol::kCapabilityShared : 0) |
                              (transfers_ != nullptr ? protocol::kCapabilityTransfer : 0));
+  // The filter is a fifth descriptor. An engine that does not announce the capability would not
+  // expect it.
   const bool residency =
       promoter_ != nullptr && (hello.capabilities & protocol::kCapabilityResidency) != 0;
   if (residency) welcome.residency_bytes = facts_.residency_bytes;
@@ -207,6 +223,9 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   return Reply{finish(encoder), true, residency};
 }
 
+// A reattaching engine names its previous session, and the previous session ends. Grants outside of
+// the engine's list are free. Listed grants wait for COMMIT or DISOWN in the new session, or for
+// the lock of the previous session.
 Result<Reply> SessionProtocol::attached(Decoder& decoder) {
   if (Status status = read_list(decoder, still_written_); !status.ok()) return status;
   // The lock tells the death of the engine, also in another container. A session without a lock
@@ -214,6 +233,8 @@ Result<Reply> SessionProtocol::attached(Decoder& decoder) {
   if (!lock_held_())
     return Status(Code::kFailedPrecondition,
                   "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");
+  // Shares of the arena bound one engine: a broken engine cannot hold all slots and starve the
+  // others.
   store_.sessions().add(facts_.number, region_,
                         {facts_.arena_bytes / protocol::kSessionGrantedShare,
                          facts_.arena_bytes / protocol::kSessionHeldShare});
@@ -249,6 +270,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   Encoder encoder(MessageType::kGranted, decoder.request());
   encoder.append(protocol::Granted{reserve.count, 0})
       .append_all(std::span<const protocol::Grant>(grants_));
+  // Without the time in the socket: the metric shows the work of the loop.
   stats_.reserve.record(clock_.now_ns() - start_ns);
   Reply reply{finish(encoder)};
   // An empty RESERVE is a question: the reply waits until drops of the namespace are done.
@@ -259,6 +281,8 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
 Result<Reply> SessionProtocol::commit(Decoder& decoder) {
   if (Status status = read_list(decoder, commits_); !status.ok()) return status;
   for (const protocol::CommitRecord& record : commits_) {
+    // Checked for each record before its commit: the records before a faulty one stay committed,
+    // and the end of the session frees the other grants.
     if (Status status = release_copies(decoder.type(), record.slot, record.generation);
         !status.ok())
       return status;
@@ -293,6 +317,7 @@ Result<Reply> SessionProtocol::bad(Decoder& decoder) {
       });
 }
 
+// Without a reply. An answer about grants that no inquiry asked about has no effect.
 Result<Reply> SessionProtocol::still_writing(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
   inquiry_.still_writing(slots_);
@@ -303,6 +328,7 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
   protocol::Act act{};
   if (!decoder.read(act)) return malformed(decoder.type(), "shorter than its fixed part");
   const auto verb = static_cast<protocol::Verb>(act.verb);
+  // A code of its own (kUnsupported): a newer engine learns that this larderd lacks the verb.
   if (protocol::verb_name(verb).empty())
     return Status(Code::kUnsupported, "ACT: verb " + std::to_string(act.verb) + " is unknown");
   if (!decoder.read_all(act.count, protocol::kMaxKeysPerAct, hashes_))
@@ -310,6 +336,8 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
   const Result<bool> open = may_use("ACT", act.namespace_handle);
   if (!open.ok()) return open.status();
   // All chunks of a closed namespace count as absent.
+  // kNoNamespace and not an error: another thread of the engine may have closed the namespace
+  // meanwhile.
   ChunkVerb work(verb, *open ? act.namespace_handle : protocol::kNoNamespace, std::move(hashes_));
   return begin([this, act, work = std::move(work),
                 request = decoder.request()]() mutable -> std::optional<Result<Reply>> {
@@ -332,6 +360,7 @@ Result<Reply> SessionProtocol::fetch(Decoder& decoder) {
     return too_many(decoder.type(), fetch.count);
   const Result<bool> open = may_use("FETCH", fetch.namespace_handle);
   if (!open.ok()) return open.status();
+  // Answered at once as absent, so the engine computes the prompt and waits for no tier.
   if (!*open) return Reply{fetched_packet(nothing_fetched(facts_.number, decoder.request()))};
   if (Status begun = promoter_->fetch(facts_.number, decoder.request(), fetch, hashes_);
       !begun.ok())
@@ -339,6 +368,8 @@ Result<Reply> SessionProtocol::fetch(Decoder& decoder) {
   return Reply{};
 }
 
+// No reply: the engine has given up the request. The FETCHED of a finished fetch may cross this
+// message.
 Result<Reply> SessionProtocol::end_fetch(Decoder& decoder) {
   protocol::EndFetch end{};
   if (!decoder.read(end)) return malformed(decoder.type(), "shorter than its fixed part");
@@ -357,6 +388,7 @@ Result<Reply> SessionProtocol::probe(Decoder& decoder) {
   if (!open.ok()) return open.status();
   if (!*open) {
     tiering::TierProbes::Answer nothing{facts_.number, decoder.request(), {}, std::nullopt};
+    // The engine asked for one answer a hash, so the reply must have that form even without hits.
     if ((probe.flags & protocol::kProbeEach) != 0) nothing.each.emplace();
     return Reply{probed_packet(nothing)};
   }

@@ -20,6 +20,8 @@ Status malformed(const char* message, const std::string& why) {
   return {Code::kInvalidArgument, std::string(message) + ": " + why};
 }
 
+// A legacy handle (cudaIpcMemHandle) is 64 bytes in the packet. A handle of cuMem memory is a
+// descriptor, and descriptors come in the order of their ranges.
 Result<std::vector<copy::MemoryHandle>> handles_of(
     const std::vector<protocol::ExportedRange>& ranges, std::vector<Fd>& fds) {
   std::vector<copy::MemoryHandle> handles;
@@ -29,6 +31,7 @@ Result<std::vector<copy::MemoryHandle>> handles_of(
     handle.kind = static_cast<MemoryKind>(range.kind);
     handle.size_bytes = range.bytes;
     std::copy(std::begin(range.handle), std::end(range.handle), handle.bytes.begin());
+    // A piece is a range number and an offset in one 64-bit word; a larger offset would not fit.
     if (range.bytes == 0 || range.bytes >> protocol::kPieceOffsetBits != 0)
       return malformed("EXPORT", std::to_string(range.bytes) + " bytes are no allocation");
     if (handle.kind != MemoryKind::kHandle && handle.kind != MemoryKind::kDescriptor)
@@ -37,6 +40,7 @@ Result<std::vector<copy::MemoryHandle>> handles_of(
     if (next == fds.size()) return malformed("EXPORT", "a descriptor is missing");
     handle.fd = std::move(fds[next++]);
   }
+  // Extra descriptors close with `fds`; the session ends with the fault.
   if (next != fds.size()) return malformed("EXPORT", "a descriptor that belongs to no allocation");
   return handles;
 }
@@ -53,6 +57,7 @@ Result<Reply> SessionProtocol::export_memory(Decoder& decoder, std::vector<Fd> f
   if (!decoder.read_all(head.count, protocol::kMaxExportsPerMessage, ranges) ||
       !decoder.read_text(head.text_bytes, protocol::kMaxTransferTextBytes, text))
     return malformed("EXPORT", "count or text is over the limit or the packet");
+  // The engine cannot export and copies by itself. The reason is for /v1/status and the log only.
   if (head.reason != 0) {
     if (head.count != 0 || !fds.empty())
       return malformed("EXPORT", "memory, and a reason against an export");
@@ -67,6 +72,7 @@ Result<Reply> SessionProtocol::export_memory(Decoder& decoder, std::vector<Fd> f
   if (ranges.empty()) return malformed("EXPORT", "no memory");
   Result<std::vector<copy::MemoryHandle>> handles = handles_of(ranges, fds);
   if (!handles.ok()) return handles.status();
+  // The device is known by its UUID: device numbers differ between containers.
   copy::DeviceId device{};
   std::copy(std::begin(head.device), std::end(head.device), device.begin());
   if (Status opened = transfers_->open(facts_.number, decoder.request(), head.process_number,
@@ -100,6 +106,7 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
   order.verb = static_cast<protocol::CopyVerb>(asked.verb);
   if (order.verb != protocol::CopyVerb::kStore && order.verb != protocol::CopyVerb::kLoad)
     return malformed("COPY", "verb " + std::to_string(asked.verb) + " is unknown");
+  // A store needs a grant of this session; a load needs a committed chunk of any session.
   const protocol::SlotRef slot{asked.slot, 0, asked.generation};
   const std::optional<protocol::EntryView> chunk =
       order.verb == protocol::CopyVerb::kStore
@@ -107,6 +114,8 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
           : store_.committed_chunk(slot.slot, slot.generation);
   order.flag = asked.flag;
   if (chunk) {
+    // Checked against the chunk in the index: the engine's count alone could make larderd write
+    // past the slot.
     if (chunk->piece_bytes == 0 || chunk->payload_bytes != order.pieces.size() * chunk->piece_bytes)
       return malformed("COPY",
                        std::to_string(asked.count) + " pieces differ from the chunk's pieces");
@@ -115,6 +124,7 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
     order.piece_bytes = chunk->piece_bytes;
     order.root = chunk->root;
   } else {
+    // Without pieces the copy threads only end the flag, and the engine stops waiting.
     order.pieces.clear();
   }
   if (Status begun = transfers_->copy(facts_.number, std::move(order)); !begun.ok())
@@ -138,6 +148,7 @@ std::vector<std::byte> transfer_packet(const transfer::Answer& answer) {
   if (answer.withdrawn) {
     encoder.append(protocol::Withdraw{});
   } else {
+    // The text is from CUDA or larderd, and has no bound of its own.
     const std::string text(cut_text(answer.refusal.text, protocol::kMaxTransferTextBytes));
     encoder
         .append(protocol::Exported{static_cast<std::uint32_t>(answer.refusal.reason),

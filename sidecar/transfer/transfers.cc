@@ -18,6 +18,7 @@ using protocol::TransferReason;
 
 namespace {
 
+// A load only reads the slot. A store whose chunk is gone has no pieces and leaves the slot alone.
 bool writes(const CopyOrder& order) {
   return order.verb == CopyVerb::kStore && !order.pieces.empty();
 }
@@ -30,6 +31,7 @@ Transfers::Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<s
       arena_(arena),
       arena_file_(arena_file),
       wake_(std::move(wake)) {
+  // A CUDA context takes long to make, so a thread makes one before the first engine asks.
   queue_.emplace_back([this] { prepare(); });
   for (unsigned i = 0; i < kThreads; ++i) threads_.emplace_back(&Transfers::work, this);
 }
@@ -38,10 +40,13 @@ Transfers::~Transfers() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
+    // Waiting copies are dropped: their engines see the end of larderd's lock and copy by
+    // themselves.
     queue_.clear();
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  // The copies refer to sessions and memory, so they go first.
   writing_.clear();
   sessions_.clear();  // closes their memory before the devices
 }
@@ -52,6 +57,8 @@ void Transfers::work() {
   for (;;) {
     changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
     if (closing_) return;
+    // Moved out of the queue, then run without the lock: a copy takes milliseconds, and the loop
+    // must be able to queue more.
     const std::function<void()> task = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
@@ -94,8 +101,11 @@ Status Transfers::withdraw(std::uint32_t session, std::uint32_t request) {
   const Lock lock(mutex_);
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return {Code::kFailedPrecondition, "nothing is exported"};
+  // One answer for each WITHDRAW, and one place to note its request number.
   if (found->second->withdrawing) return {Code::kFailedPrecondition, "one is under way"};
   found->second->withdrawing = request;
+  // The withdrawal counts as a task. The last task closes the memory, so all earlier copies have
+  // ended by then.
   ++found->second->tasks;
   add([this, own = found->second] { task_ended(own); });
   return {};
@@ -110,7 +120,10 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
     return {Code::kInvalidArgument, "there is no flag " + std::to_string(order.flag)};
   if (own.withdrawing || own.memory->empty())
     order.pieces.clear();  // the COPY crossed a WITHDRAW or a refusal
+  // Bounds the queue for each session. A correct engine has at most one copy a flag.
   if (own.tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
+  // Checked here and not on the copy thread: a wrong piece ends the session of the engine that sent
+  // the COPY.
   for (const std::uint64_t piece : order.pieces) {
     if (piece == protocol::kNoPiece && order.verb == CopyVerb::kLoad) continue;
     const std::uint64_t range = protocol::piece_range(piece),
@@ -118,6 +131,7 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
     if (range >= own.memory->size())
       return {Code::kInvalidArgument, "a piece is in no allocation that was exported"};
     const std::uint64_t bytes = (*own.memory)[range]->bytes().size();
+    // Two comparisons, because offset + piece_bytes could overflow.
     if (offset > bytes || order.piece_bytes > bytes - offset)
       return {Code::kInvalidArgument, "a piece is not within its allocation"};
   }
@@ -127,6 +141,8 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
   if (writes(copying->order)) writing_.emplace(copying->order.generation, copying);
   add([this, copying] {
     run_copy(copying);
+    // Before the task ends: after the last task the memory must have no user, or close() would not
+    // close the handles.
     copying->memory.reset();
     task_ended(copying->session);
   });
@@ -147,9 +163,12 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   std::shared_ptr<Device> device;
   {
     const Lock lock(mutex_);
+    // Under the mutex, as in release(): a COMMIT either finds the copy void, or is refused because
+    // the copy runs.
     if (copying->state != Copying::State::kVoid &&
         session->region.take(order.flag)) {  // mutation: copy-withdrawn-skip
       copying->state = Copying::State::kTaken;
+      // Without a device no byte moves, and the flag reports kNotFound.
       if (!session->ended && !order.pieces.empty()) device = session->device;
     }
   }
@@ -171,11 +190,14 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
     } else if (device) {
       ++counts_.failed;
     }
+    // After a CUDA error the context may be unusable. larderd copies no more on this device, and
+    // each engine withdraws when its copy reports the error.
     if (device && root.status().code() == Code::kUnavailable) {
       if (device->failure.empty()) device->failure = root.status().text();
       session->way = {false, {TransferReason::kFailed, device->failure}};
     }
   }
+  // Last of all: the engine may free or commit the slot as soon as the flag has ended.
   session->region.end(order.flag, root.status().code(), root.ok() ? *root : 0);
 }
 
@@ -184,6 +206,7 @@ Result<std::uint64_t> Transfers::move(const CopyOrder& order, const Memory& memo
   std::vector<std::byte*> pieces;
   pieces.reserve(order.pieces.size());
   for (const std::uint64_t piece : order.pieces)
+    // A load may leave pieces out: the engine has no page for them.
     pieces.push_back(piece == protocol::kNoPiece
                          ? nullptr
                          : memory[protocol::piece_range(piece)]->bytes().data() +
@@ -193,6 +216,8 @@ Result<std::uint64_t> Transfers::move(const CopyOrder& order, const Memory& memo
       arena_.subspan(order.offset_bytes,
                      protocol::slot_bytes(pieces.size() * order.piece_bytes, order.piece_bytes));
   if (order.verb == CopyVerb::kStore) return engine.store(list, slot);
+  // The copy engine verifies each unit as written on the device against the root, so a damaged
+  // chunk is no success.
   if (Status loaded = engine.load(slot, order.root, list); !loaded.ok()) return loaded;
   return order.root;
 }
@@ -202,6 +227,7 @@ void Transfers::end_session(std::uint32_t session) {
   declined_.erase(session);
   const auto found = sessions_.find(session);
   if (found == sessions_.end() || found->second->ended) return;
+  // The end counts as a task too: the memory closes behind the last copy, on a copy thread.
   found->second->ended = true;
   ++found->second->tasks;
   add([this, own = found->second] { task_ended(own); });
@@ -223,11 +249,13 @@ void Transfers::close(const SessionPtr& session) {
   std::shared_ptr<const Memory> memory;
   {
     const Lock lock(mutex_);
+    // Destroyed without the lock, because a driver may be slow.
     memory = std::exchange(session->memory, std::make_shared<Memory>());
   }
   memory.reset();
   const Lock lock(mutex_);
   session->closing = false;
+  // After a WITHDRAW the engine may export again, for example with another layout.
   session->refused = {};
   if (session->withdrawing) {
     answers_.push_back({session->number, *session->withdrawing, true, {}, false});
@@ -238,6 +266,8 @@ void Transfers::close(const SessionPtr& session) {
   // A session that ended during the close has no open memory; its own last task still follows.
   if (!session->ended || session->tasks != 0) return;
   sessions_.erase(session->number);
+  // The slots of the session become free only now. The loop releases the quarantine
+  // (EndedSessions::release()).
   freed_ = true;
   wake_();
 }

@@ -19,6 +19,8 @@ Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32
   declined_.erase(session);
   SessionPtr& of = sessions_[session];
   if (!of) {
+    // On the thread of the loop: the lock of the region must be larderd's before the engine sees
+    // the descriptor.
     Result<TransferMemory> region = TransferMemory::create();
     if (!region.ok()) {
       sessions_.erase(session);
@@ -27,6 +29,7 @@ Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32
     of = std::make_shared<Session>(session, std::move(*region));
   }
   if (of->withdrawing) return {Code::kFailedPrecondition, "EXPORT before WITHDRAWN"};
+  // An engine with many allocations sends several EXPORTs; each counts as one task.
   if (of->tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
   ++of->tasks;
   of->exports.push_back({request, process_number == static_cast<std::uint32_t>(::getpid()), device,
@@ -56,8 +59,12 @@ void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
   TransferRefusal refusal;
   {
     const Lock lock(mutex_);
+    // One refusal counts for all following EXPORTs: pieces are numbered over all memory, so a gap
+    // would shift the numbers.
     refusal = session->refused;
   }
+  // CUDA IPC refuses memory of the own process, and compares process numbers. Two containers with
+  // own PID namespaces may use one number twice.
   if (exporting.same_process)
     refusal = {TransferReason::kSameProcess,
                "engine and larderd both have the process number " + std::to_string(::getpid()) +
@@ -89,10 +96,13 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
   auto opened = std::make_shared<Memory>();
   {
     const Lock lock(mutex_);
+    // A copy of the list, and swapped in at the end: running copies keep the old list, and after a
+    // failed EXPORT the old list still holds.
     *opened = *session->memory;
     if (!opened->empty() && session->device_id != id)  // mutation: session-one-device
       return {TransferReason::kOtherDevice, "the engine has exported memory of another GPU before"};
   }
+  // Before the first handle is opened: each open handle takes address space and driver memory.
   if (opened->size() + handles.size() > protocol::kMaxExports)
     return {TransferReason::kBound,
             "more than " + std::to_string(protocol::kMaxExports) + " allocations"};
@@ -102,6 +112,7 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
     if (TransferRefusal refusal = importer_->open(id, std::move(handle), memory); refusal.refused())
       return refusal;
     ++open_;
+    // The deleter counts down, so `open` in the metrics shows a leak.
     opened->push_back({memory.release(), [this](const copy::ImportedMemory* one) {
                          delete one;
                          --open_;
@@ -112,6 +123,7 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
   if (TransferRefusal refusal = make_device(id, *opened->front(), device); refusal.refused())
     return refusal;
   const Lock lock(mutex_);
+  // The device may have failed since make_device(), in a copy of another session.
   if (!device->failure.empty()) return {TransferReason::kFailed, device->failure};
   session->device = std::move(device);
   session->device_id = id;
@@ -122,6 +134,7 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
 
 TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory,
                                        std::shared_ptr<Device>& made) {
+  // A lock of its own: making a device takes long, and the other lock is needed for every copy.
   const std::lock_guard making(making_);
   {
     const Lock lock(mutex_);
@@ -138,6 +151,8 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   if (!engine.ok()) return {TransferReason::kFailed, engine.status().text()};
   made->engine = std::move(*engine);
   try {
+    // Registers the arena with the GPU in the background, as pages become present. Copies work
+    // before that, through staging memory.
     made->ready = made->engine->make_ready(arena_, arena_file_);
   } catch (const std::system_error& error) {
     base::log_refusal("transfer", "no thread", base::LogLevel::kWarning,

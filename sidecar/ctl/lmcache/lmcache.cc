@@ -80,8 +80,11 @@ class Import {
   std::vector<std::string> unknown_;
 };
 
+// The field of larderd checks the value, so an import never writes a configuration that larderd
+// refuses.
 Status Import::put(const LmcacheSetting& setting, std::string_view key, const std::string& text) {
   const config::Field* field = config::find_field(key);
+  // A key that was renamed in fields.cc and not here.
   if (field == nullptr) return {Code::kInternal, "larderd has no key " + std::string(key)};
   if (const Status status = field->parse(text, config_); !status.ok())
     return refuse(setting, status.text());
@@ -92,6 +95,8 @@ Status Import::put(const LmcacheSetting& setting, std::string_view key, const st
 void Import::note(Counterpart counterpart, const LmcacheSetting& setting, std::string_view words) {
   const std::string name = setting.key + " (" + setting.where + ")";
   ++counted_[counterpart];
+  // LMCache has families of settings (pd_*, p2p_*). One remark for each family keeps the result
+  // readable.
   for (Note& note : notes_) {
     if (note.counterpart != counterpart || note.words != words) continue;
     note.names += ", " + name;
@@ -101,6 +106,7 @@ void Import::note(Counterpart counterpart, const LmcacheSetting& setting, std::s
 }
 
 void Import::unknown(const LmcacheSetting& setting) {
+  // LMCache ignores a misspelt setting silently, so the user may never have had its effect.
   const std::string_view nearest = nearest_lmcache_key(setting.key);
   unknown_.push_back(setting.key + " (" + setting.where + "): " +
                      (nearest.empty() ? "left out, because LMCache ignores unknown settings"
@@ -111,8 +117,10 @@ Status Import::chunk_size(const LmcacheSetting& setting) {
   std::uint64_t tokens = 0;
   if (!config::parse_number(setting.text, tokens) || tokens == 0)
     return refuse(setting, "is no number of tokens");
+  // A later setting replaces an earlier one, also by the default.
   chunk_tokens_.clear();
   if (tokens == kDefaultChunkTokens) return {};
+  // chunk_tokens goes to the engine and not to larderd, so no field checks the number.
   if (tokens % kBlockTokens == 0 && tokens <= UINT32_MAX)
     chunk_tokens_ = std::to_string(tokens);
   else
@@ -158,6 +166,7 @@ Status Import::numa(const LmcacheSetting& setting) {
 
 Status Import::local_disk(const LmcacheSetting& setting) {
   disk_path_.reset();
+  // Kept until result(): path and size may come in any order, and from file and environment.
   if (!is_nothing(setting.text)) disk_path_ = setting;
   return {};
 }
@@ -166,6 +175,7 @@ Status Import::disk_size(const LmcacheSetting& setting) {
   const Result<std::string> size = read_gib(setting);
   if (!size.ok()) return size.status();
   disk_size_.reset();
+  // 0 means "no disk" in LMCache.
   if (*size != config::print_size(0)) disk_size_ = {setting.key, *size, setting.where};
   return {};
 }
@@ -182,6 +192,7 @@ Status Import::disk() {
   static constexpr std::string_view kScheme = "file://";
   const std::string& text = disk_path_->text;
   const std::string path = text.substr(text.starts_with(kScheme) ? kScheme.size() : 0);
+  // The path goes into YAML. A path with blanks or quotes is left to the user.
   const bool plain = std::ranges::all_of(path, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-';
   });
@@ -207,6 +218,8 @@ Status Import::backend() {
       return {status.code(), value.from.where + ": " + value.from.key + " " + status.text()};
     values_[value.key] = value.text;
   }
+  // Passwords and the like: steps that an import cannot do, since the result never contains a
+  // secret.
   to_do_ = std::move(result.to_do);
   return {};
 }
@@ -228,6 +241,7 @@ Status Import::adapter(const LmcacheSetting& setting) {
 }
 
 Status Import::backend_ttl(const LmcacheSetting& setting) {
+  // LMCache counts in seconds without a unit.
   return put(setting, "backend.ttl", setting.text + "s");
 }
 
@@ -243,6 +257,7 @@ Status Import::http_port(const LmcacheSetting& setting) {
 
 Status Import::listen(const LmcacheSetting& setting) {
   const bool bare = http_host_.find(':') != std::string::npos && !http_host_.starts_with('[');
+  // Called for host and port, so the last call has both.
   return put(setting, "http.listen",
              (bare ? "[" + http_host_ + "]" : http_host_) + ":" + http_port_);
 }
@@ -266,6 +281,7 @@ Status Import::disaggregated(const LmcacheSetting& setting) {
   const Result<bool> on = read_bool(setting);
   if (!on.ok()) return on.status();
   if (!*on) return {};
+  // An error and no comment: the user would lose the function for which LMCache was set up.
   return refuse(
       setting,
       "moves KV from prefill to decode engines; Larder stores KV and is no such transport");
@@ -291,6 +307,8 @@ Status Import::log_level(const LmcacheSetting& setting) {
 
 Import::Converter Import::converter_of(std::string_view key) {
   static const std::map<std::string_view, Converter> kConverters{
+      // Settings that need more than a remark. All other keys come from the table in
+      // lmcache_keys.cc.
       {"chunk_size", &Import::chunk_size},
       {"local_cpu", &Import::local_cpu},
       {"max_local_cpu_size", &Import::memory_size},
@@ -320,12 +338,15 @@ Status Import::take(const LmcacheSetting& setting) {
   const LmcacheKey* known = find_lmcache_key(setting.key);
   if (const Converter converter = converter_of(setting.key)) return (this->*converter)(setting);
   const bool nested = setting.key.find('.') != std::string::npos;
+  // Keys of maps (extra_config, an adapter) belong to plugins, so an unknown one is mostly no
+  // typing error.
   if (known == nullptr && nested)
     note(Counterpart::kNone, setting, "Larder does not know it");
   else if (known == nullptr)
     unknown(setting);
   else if (known->counterpart == Counterpart::kAlways)
     note(known->counterpart, setting, known->words);
+  // A feature that is switched off, or has the value that Larder always uses, needs no remark.
   else if (!is_nothing(setting.text) && base::lower(setting.text) != "false" &&
            base::lower(setting.text) != base::lower(known->same))
     note(known->counterpart, setting, known->words);
@@ -340,6 +361,7 @@ std::string Import::comments(Counterpart counterpart, std::string_view title) co
   return text.empty() ? "" : "# " + std::string(title) + ":\n" + text;
 }
 
+// The comments come first, so the user reads them before the values.
 Result<ImportedLmcache> Import::result() {
   if (Status status = disk(); !status.ok()) return status;
   if (Status status = backend(); !status.ok()) return status;
@@ -365,6 +387,7 @@ Result<ImportedLmcache> Import::result() {
   config::YamlWriter writer;
   for (const auto& [key, text] : values_) writer.add(key, text);
   imported.yaml += writer.yaml();
+  // larderctl prints the number, because the result is often redirected into a file.
   imported.unserved = unknown_.size();
   for (const auto& [counterpart, count] : counted_)
     imported.unserved += counterpart == Counterpart::kAlways ? 0 : count;
@@ -374,6 +397,8 @@ Result<ImportedLmcache> Import::result() {
 }  // namespace
 
 Result<ImportedLmcache> import_lmcache(std::span<const LmcacheSetting> settings) {
+  // LMCache's own default, and not larderd's: the machine keeps as much KV as before. A set size
+  // replaces the value.
   static const LmcacheSetting kDefaultSize{"max_local_cpu_size", "5.0", "LMCache's default"};
   Import import;
   if (Status status = import.take(kDefaultSize); !status.ok()) return status;

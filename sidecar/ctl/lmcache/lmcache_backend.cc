@@ -10,6 +10,8 @@
 namespace larder::ctl {
 namespace {
 
+// Three ways to one server: remote_url, the plugin for Redis, and the native RESP and Valkey
+// clients with fields of their own.
 constexpr std::array<std::string_view, 15> kKeys{
     "remote_url",
     "extra_config.remote_storage_plugin.redis.redis_url",
@@ -29,6 +31,7 @@ constexpr std::array<std::string_view, 15> kKeys{
 constexpr std::string_view kModeKey = "extra_config.valkey_mode";
 constexpr std::array<std::string_view, 6> kServed{"redis",   "rediss", "valkey",
                                                   "valkeys", "unix",   "resp"};
+// Only a suggestion: the user writes the file.
 constexpr std::string_view kPasswordFile = "/etc/larder/backend.password";
 constexpr std::string_view kSentinel = "-sentinel", kCluster = "-cluster";
 constexpr std::string_view kTheirMaster = "redismaster";  // LMCache's default
@@ -83,7 +86,9 @@ Status LmcacheBackend::take(const LmcacheSetting& setting) {
     plugin_url_ = plugin;
     return {};
   }
+  // Without the text: others_ ends in comments, and one of these keys is the password.
   others_.push_back({key, "", setting.where});
+  // Noted as present only, without the password.
   if (key.ends_with("password")) password_ = {key, "", setting.where};
   if (key.ends_with("username")) user_ = encoded(setting.text);
   if (key == "resp_host") host_ = setting.text;
@@ -110,6 +115,8 @@ LmcacheBackend::Url LmcacheBackend::split(std::string_view text) {
     url.password = who.find(':') != std::string_view::npos;
     rest.remove_prefix(at + 1);
   }
+  // Options of a client, such as "?ssl_cert_reqs=none". larderd's URL has none, and the user gets a
+  // note.
   if (const std::size_t query = rest.find('?'); query != std::string_view::npos) {
     url.query = true;
     rest = rest.substr(0, query);
@@ -129,6 +136,7 @@ LmcacheBackend::Result LmcacheBackend::result() const {
     all_are(Counterpart::kAlways, "LMCache uses the setting only with a remote_url", result);
     return result;
   }
+  // The native client has host and port settings and no URL.
   if (!url_) url.scheme = "resp";
   if (url.place.empty() && url.scheme == "resp" && !host_.empty()) {
     const bool bare = host_.find(':') != std::string::npos && !host_.starts_with('[');
@@ -138,6 +146,7 @@ LmcacheBackend::Result LmcacheBackend::result() const {
   const auto url_is = [&](Counterpart counterpart, const std::string& words) {
     if (url_) result.notes.push_back({counterpart, {url_->key, "", url_->where}, words});
   };
+  // The server of LMCache speaks a protocol of its own.
   if (url.scheme == "lm") {
     url_is(
         Counterpart::kNone,
@@ -145,6 +154,8 @@ LmcacheBackend::Result LmcacheBackend::result() const {
             " is LMCache's own server. Engines of one machine share one larderd instead. Between "
             "machines, set backend.url to a Redis or Valkey");
   } else if (!is_one_of(without_suffix(url.scheme), kServed)) {
+    // For example s3, mooncakestore or infinistore: the scheme is shown, and never the rest with a
+    // possible secret.
     url_is(Counterpart::kNone, shown + ": Larder has no backend for " + url.scheme);
   } else {
     server(url, mode_of(url), result);
@@ -155,6 +166,7 @@ LmcacheBackend::Result LmcacheBackend::result() const {
 LmcacheBackend::Mode LmcacheBackend::mode_of(const Url& url) const {
   if (url.scheme == "unix") return Mode::kStandalone;
   if (url.scheme.ends_with(kSentinel)) return Mode::kSentinel;
+  // LMCache takes several hosts for the nodes of a Cluster.
   const bool several = url.place.find(',') != std::string::npos;
   return cluster_ || several || url.scheme.ends_with(kCluster) ? Mode::kCluster : Mode::kStandalone;
 }
@@ -169,6 +181,7 @@ void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {
     return;
   }
   std::string scheme = without_suffix(url.scheme);
+  // RESP is the protocol of Redis and Valkey, and larderd's client speaks RESP.
   if (scheme == "resp") scheme = "redis";
   if (tls_ && !socket && !scheme.ends_with("s")) scheme += "s";
   if (mode != Mode::kStandalone) scheme += mode == Mode::kSentinel ? kSentinel : kCluster;
@@ -208,6 +221,7 @@ std::string LmcacheBackend::path_of(const Url& url, Mode mode, const LmcacheSett
 
 void LmcacheBackend::password(const Url& url, const std::string& user, const LmcacheSetting& from,
                               Result& result) const {
+  // A user without a password would make an invalid configuration (check_backend() in loader.cc).
   if (!url.password && !password_ && user.empty()) return;
   const LmcacheSetting& holder = password_ && !url.password ? *password_ : from;
   result.values.push_back({"backend.password_file", std::string(kPasswordFile), holder});

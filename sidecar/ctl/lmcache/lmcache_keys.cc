@@ -12,6 +12,8 @@ namespace {
 
 using enum Counterpart;
 
+// Remarks that several keys share. Import::note() puts keys with the same remark into one comment
+// line.
 constexpr std::string_view kOneThread =
     "one thread of larderd does all reads and writes of a backend";
 constexpr std::string_view kText =
@@ -51,6 +53,8 @@ constexpr std::string_view kNoTraces = "larderd sends no traces";
 constexpr std::string_view kRecorded = "larderctl trace records the look-ups of engines";
 constexpr std::string_view kDiskQueue = "larderd chooses the number of bytes in flight";
 
+// Every documented key has a row, so that no setting is dropped silently. An empty remark belongs
+// to keys with a converter in lmcache.cc.
 constexpr LmcacheKey kKeys[] = {
     // Memory.
     {"chunk_size", kConverted, ""},
@@ -64,14 +68,18 @@ constexpr LmcacheKey kKeys[] = {
     {"lazy_memory_step_ratio", kAlways, kLazy},
     {"lazy_memory_safe_size", kAlways, kLazy},
     {"numa_mode", kConverted, ""},
+    // The last value of a row needs no remark: with "LRU" both do the same.
     {"cache_policy", kNone, "larderd always evicts the least recently used chunk first", "LRU"},
     // Disk and remote.
+    // Path and size belong together (Import::disk() in lmcache.cc).
     {"local_disk", kConverted, ""},
     {"max_local_disk_size", kConverted, ""},
     {"local_disk_path_sharding", kNone, "the disk tier is one file in one directory"},
     {"remote_url", kConverted, ""},
+    // "naive" is LMCache's name for no compression.
     {"remote_serde", kNone,
      "Larder stores the KV of the engine unchanged, without lossy compression", "naive"},
+    // These settings meet in lmcache_backend.cc, which makes one URL of them.
     {"resp_host", kConverted, ""},
     {"resp_port", kConverted, ""},
     {"resp_username", kConverted, ""},
@@ -95,6 +103,7 @@ constexpr LmcacheKey kKeys[] = {
     {"use_layerwise", kNone,
      "a chunk holds all layers and loads before the request runs, while other requests run"},
     {"enable_async_loading", kAlways, "loads are asynchronous always"},
+    // vLLM computes the block hashes, and Larder's keys are these hashes.
     {"pre_caching_hash_algorithm", kAlways,
      "the keys are vLLM's own block hashes: see its --prefix-caching-hash-algo"},
     {"min_retrieve_tokens", kNone,
@@ -142,6 +151,7 @@ constexpr LmcacheKey kKeys[] = {
      "the setting is for peer-to-peer sharing and disaggregated prefill"},
     {"mp_host", kAlways, kSocket},
     {"mp_port", kAlways, kSocket},
+    // An error in lmcache.cc: a transport between engines has no counterpart in a cache.
     {"enable_pd", kConverted, ""},
     {"enable_xpyd", kConverted, ""},
     {"enable_nixl", kConverted, ""},
@@ -205,6 +215,7 @@ constexpr LmcacheKey kKeys[] = {
     {"chunk_statistics_auto_exit_target_unique_chunks", kAlways, kStatistics},
     {"chunk_statistics_strategy", kAlways, kStatistics},
     // Keys of extra_config in LMCache's documentation.
+    // The map itself, if it is not a map. Its keys follow with a dot.
     {"extra_config", kNone, "Larder knows no key of the value"},
     {"extra_config.use_odirect", kAlways,
      "the disk tier bypasses the page cache if the file system allows direct I/O"},
@@ -225,6 +236,7 @@ constexpr LmcacheKey kKeys[] = {
     {"extra_config.gpu_to_numa_mapping", kNone,
      "all engines share one memory: memory.numa takes auto or one node's number"},
     // Options of `lmcache server` without a key in the file.
+    // lmcache_server.cc takes an adapter apart and names each field.
     {"--l2-adapter", kConverted, ""},
     {"--l2-adapter.base_path", kConverted, ""},
     {"--l2-adapter.ttl_seconds", kConverted, ""},
@@ -245,6 +257,7 @@ constexpr LmcacheKey kKeys[] = {
     {"--l2-adapter.serde", kNone,
      "Larder stores the KV of the engine unchanged, without lossy compression"},
     {"--l2-adapter.affinity_tag", kNone, kOneMemory},
+    // The HTTP port of LMCache's server becomes http.listen.
     {"--http-host", kConverted, ""},
     {"--http-port", kConverted, ""},
     {"--shm-name", kConverted, ""},

@@ -23,6 +23,7 @@ constexpr Renamed kOptions[] = {{"--l1-size-gb", "max_local_cpu_size"},
                                 {"--l1-use-hugepages", "local_cpu_use_hugepages"},
                                 {"--chunk-size", "chunk_size"}};
 // Fields of an adapter with a key in LMCache's file.
+// The native RESP client reads the same four values from LMCACHE_RESP_* variables.
 constexpr Renamed kResp[] = {{"host", "resp_host"},
                              {"port", "resp_port"},
                              {"username", "resp_username"},
@@ -39,6 +40,7 @@ std::string_view renamed(std::span<const Renamed> table, std::string_view theirs
 
 // The last of two equal settings wins, as on the command line of LMCache.
 void put(Settings& settings, LmcacheSetting setting) {
+  // Each adapter without a counterpart gets its own remark.
   if (setting.key != kAdapter)
     std::erase_if(settings,
                   [&](const LmcacheSetting& earlier) { return earlier.key == setting.key; });
@@ -52,6 +54,7 @@ class Adapters {
 
   Status take(const std::string& json) {
     const Result<std::vector<YamlEntry>> entries =
+        // JSON is valid YAML, so the strict parser of larderd's file serves here, too.
         config::parse_yaml(json, std::string(kAdapter), config::YamlForm::kForeign);
     if (!entries.ok()) return entries.status();
     fields_.clear();
@@ -61,6 +64,7 @@ class Adapters {
       return {Code::kInvalidArgument, std::string(kAdapter) + ": an adapter needs a \"type\""};
     const bool file = type == "fs" || type == "fs_native";
     if (!file && type != "resp" && type != "valkey") return leave(type);
+    // larderd has one disk and one backend; LMCache may have several of each.
     if (std::exchange(file ? disk_ : backend_, true))
       return leave("a second disk or backend: " + type);
     if (file) file_system();
@@ -94,6 +98,7 @@ class Adapters {
   void file_system() {
     const std::string path = taken("base_path"), capacity = taken("max_capacity_gb");
     const bool bounded = !capacity.empty() && capacity.find_first_not_of("0.") != std::string::npos;
+    // With a capacity the adapter is LMCache's disk tier under another name.
     add(bounded ? "local_disk" : std::string(kAdapter) + ".base_path", path);
     if (bounded) add("max_local_disk_size", capacity);
   }
@@ -102,6 +107,7 @@ class Adapters {
       std::string variable = "LMCACHE_" + std::string(key);
       std::ranges::transform(variable, variable.begin(),
                              [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      // First the variables, then the fields of the adapter, which win.
       const auto said = environment_.find(variable);
       if (said != environment_.end()) put(settings_, {std::string(key), said->second, variable});
     }
@@ -133,6 +139,7 @@ Result<Settings> read_lmcache_server(std::span<const std::string> words,
                                      const std::map<std::string, std::string>& environment) {
   Settings settings;
   Adapters adapters(settings, environment);
+  // Words before the first option are the program: "lmcache server", or a path of Python.
   auto next = std::ranges::find_if(words, is_option);
   while (next != words.end()) {
     const std::size_t equals = next->find('=');
@@ -146,6 +153,7 @@ Result<Settings> read_lmcache_server(std::span<const std::string> words,
       continue;
     }
     const std::string_view key = renamed(kOptions, option);
+    // A flag without a value means "true".
     put(settings, {key.empty() ? option : std::string(key), text.empty() ? "true" : std::move(text),
                    key.empty() ? "command line" : option});
   }

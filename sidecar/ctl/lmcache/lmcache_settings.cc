@@ -22,12 +22,14 @@ std::string_view unquoted(std::string_view text) {
 }
 
 void put(Settings& settings, LmcacheSetting setting) {
+  // The last one wins: variables come after the file.
   std::erase_if(settings,
                 [&setting](const LmcacheSetting& earlier) { return earlier.key == setting.key; });
   settings.push_back(std::move(setting));
 }
 
 Status add_file(const std::string& file, Settings& settings) {
+  // kForeign: lists and deeper maps are allowed and become one text each.
   const Result<std::vector<YamlEntry>> entries = config::read_yaml_file(file, YamlForm::kForeign);
   if (!entries.ok()) return entries.status();
   for (const YamlEntry& entry : *entries)
@@ -55,11 +57,13 @@ Result<Settings> read_lmcache_settings(const std::optional<std::string>& file,
                                        const std::map<std::string, std::string>& environment) {
   Settings settings;
   const auto named = environment.find(std::string(kFileVariable));
+  // An explicit file replaces the file of the variable, as with larderd's --config.
   if (file || named != environment.end())
     if (Status status = add_file(file ? *file : named->second, settings); !status.ok())
       return status;
   for (const auto& [name, value] : environment) {
     if (!name.starts_with(kPrefix) || name == kFileVariable) continue;
+    // LMCACHE_CHUNK_SIZE is chunk_size: LMCache derives the variable from the key.
     const std::string key = base::lower(name.substr(kPrefix.size()));
     if (key != kDictionary)
       put(settings, {key, std::string(unquoted(value)), name});
