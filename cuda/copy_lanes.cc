@@ -7,6 +7,7 @@ namespace larder::copy::cuda {
 Result<std::unique_ptr<CopyLanes>> CopyLanes::make(ContextPtr context) {
   const ContextScope scope(context->driver(), context->handle());
   if (!scope.status().ok()) return scope.status();
+  // Made before the streams: after a failure half-way the destructor frees those that exist.
   std::unique_ptr<CopyLanes> made(new CopyLanes(std::move(context)));
   const Driver& driver = made->driver_;
   for (Lane& lane : made->lanes_) {
@@ -34,6 +35,8 @@ CopyLanes::~CopyLanes() {
 Status CopyLanes::copy(Direction direction, const CopyList& copies, BatchUse& batches,
                        Handle behind) {
   CopyList batch;
+  // A batch ends at an exact number of bytes, and not of pieces: the model's own small copies wait
+  // behind bytes.
   std::uint64_t room = kBatchBytes;
   for (std::size_t i = 0; i < copies.bytes.size(); ++i)
     for (std::size_t at = 0; at < copies.bytes[i];) {
@@ -69,6 +72,8 @@ Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& bat
     }
   } unqueued{driver_, stream};
   Status status;
+  // The order between batches is kept on the device, by events. No thread of the engine waits
+  // here.
   if (lane.queued != 0)
     status = driver_.status(driver_->stream_wait_event(stream, lane.ended[1 - here], 0),
                             "cuStreamWaitEvent");

@@ -30,6 +30,7 @@ void CopyList::add(DevicePtr to_address, DevicePtr from_address, std::size_t cou
 
 void CopyList::add_pieces(bool gather, const PieceList& list, const DeviceRange& packed) {
   for (std::size_t i = 0; i < list.pieces.size(); ++i) {
+    // A null piece is left out, for example a block outside of a sliding window.
     if (list.pieces[i] == nullptr) continue;
     auto piece = reinterpret_cast<DevicePtr>(list.pieces[i]);
     packed.for_each(i * list.piece_bytes, list.piece_bytes,
@@ -42,9 +43,12 @@ void CopyList::add_pieces(bool gather, const PieceList& list, const DeviceRange&
 
 Status BatchUse::copy(const Driver& driver, CopyList& list, Handle stream) {
   if (list.bytes.empty()) return {};
+  // A driver before CUDA 12.8 has no batches. One copy gains nothing from a batch.
   if (!driver.has_batch() || !wanted_ || list.bytes.size() == 1)
     return copy_one_by_one(driver, list, stream);
   CopyAttributes attributes;
+  // The driver may read sources early under the other orders, before the engine has written its
+  // page.
   attributes.source_access_order = kAccessOrderStream;
   // A hint to the driver: leave the multiprocessors to the model.
   attributes.flags = kBesideCompute;

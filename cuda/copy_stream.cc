@@ -27,6 +27,7 @@ Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context, BatchUs
 }
 
 CopyStream::~CopyStream() {
+  // An exception may leave work queued. Memory of the call must not be freed under it.
   if (busy()) static_cast<void>(finish());
   if (done_ != nullptr) driver_->event_destroy(done_);
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
@@ -34,10 +35,14 @@ CopyStream::~CopyStream() {
 
 Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind,
                           const KernelLanes::Launch& kernel) {
+  // On the host and not by an event: a kernel that waits on its lane would hold up the kernels of
+  // all other threads.
   Status ready = behind == Behind::kCopies && busy_ ? finish() : await_fence();
   if (!ready.ok()) return ready;
   lanes_ = &lanes;
   direction_ = direction;
+  // Before the launch: after a failed launch the kernel still counts as under way, see
+  // KernelLanes::launch().
   ++kernels_;
   return lanes.launch(direction, kernel);
 }
@@ -73,6 +78,7 @@ Status CopyStream::finish() {
     status = driver_.status(driver_->event_record(done_, last), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
   if (!status.ok()) {
+    // The caller may free its pages after the return, so the wait goes on without the event.
     if (last != nullptr) await_stream(driver_, stream_);
     if (kernels_ != 0) await_stream(driver_, lanes_->stream(direction_));
   }
@@ -83,6 +89,7 @@ Status CopyStream::finish() {
 
 CopyStreams::~CopyStreams() {
   const ContextScope scope(context_->driver(), context_->handle());
+  // The streams are destroyed here, while the context is current.
   free_.clear();
 }
 
@@ -104,6 +111,7 @@ Result<CopyStreams::Lease> CopyStreams::any() {
   Result<std::unique_ptr<CopyStream>> made = CopyStream::make(context_, batches_, lanes_);
   if (!made.ok()) return made.status();
   const std::lock_guard lock(mutex_);
+  // give_back() runs in destructors, where an allocation must not throw.
   free_.reserve(++made_);
   return Lease(*this, std::move(made).value());
 }
@@ -111,6 +119,8 @@ Result<CopyStreams::Lease> CopyStreams::any() {
 Status CopyStreams::reserve(std::size_t streams, const Sizes& bytes) {
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return scope.status();
+  // All leases are held until the end, so that any() makes new streams instead of handing out the
+  // same one.
   std::vector<Lease> all;
   while (all.size() < streams) {
     Result<Lease> stream = any();

@@ -9,6 +9,7 @@
 namespace larder::copy::cuda {
 namespace {
 
+// For staging memory, which the host hashes on the way in or out.
 const HostLoop& host_loop() {
   static const HostLoop& fastest = *host_loops().front();
   return fastest;
@@ -28,6 +29,7 @@ void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, cons
 }
 
 // The number of multiprocessors for kernels, by those of the device.
+// From the device: a fixed number would take too many multiprocessors from a small GPU.
 Result<unsigned> default_blocks(const DeviceContext& context) {
   const Driver& driver = context.driver();
   const ContextScope scope(driver, context.handle());
@@ -54,6 +56,8 @@ class CudaCopyEngine::Ready final : public ReadyMemory {
       : arenas_(std::move(arenas)),
         pinning_(std::move(context), memory, std::move(log), options, file) {
     const std::lock_guard lock(arenas_->mutex);
+    // Shared state and not the engine: the engine may be destroyed before the memory is taken
+    // back.
     arenas_->all.push_back(&pinning_);
   }
   ~Ready() override {
@@ -79,6 +83,7 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page,
   engine->copy_lanes_ = std::move(copy_lanes).value();
   engine->streams_ =
       std::make_unique<CopyStreams>(*context, engine->batches_, engine->copy_lanes_.get());
+  // A build without NVRTC: everything works, and loads go through staging memory.
   if (engine->options_.kernels.empty()) return engine;
   const unsigned wanted = engine->options_.kernel_blocks;
   const Result<unsigned> blocks = wanted != 0 ? wanted : default_blocks(**context);
@@ -90,6 +95,7 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page,
       kernels.ok() ? KernelLanes::make(*context, *blocks)
                    : Result<std::unique_ptr<KernelLanes>>(kernels.status());
   if (lanes.ok()) {
+    // Both or none: kernels without lanes would have no bound on the multiprocessors.
     engine->kernels_ = std::move(kernels).value();
     engine->lanes_ = std::move(lanes).value();
     engine->choose_strategies();
@@ -104,6 +110,7 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page,
 CudaCopyEngine::CudaCopyEngine(ContextPtr context, CudaOptions options)
     : context_(std::move(context)),
       options_(std::move(options)),
+      // Shared with each fence, which an engine's request may hold longer than this object lives.
       fences_(Fences::make(context_)),
       batches_(options_.log) {}
 
@@ -125,6 +132,7 @@ DeviceRange CudaCopyEngine::pinned(std::span<const std::byte> slot) const {
 
 void CudaCopyEngine::prepare(std::uint64_t piece_bytes, std::size_t pieces,
                              unsigned threads) const {
+  // load_parts() joins chunks up to kJoinedBytes, so the tables must hold that many pieces.
   const std::size_t most = std::max<std::size_t>(pieces, kJoinedBytes / piece_bytes);
   CopyStreams::Sizes bytes;
   bytes.staging = staged_pieces(pieces, piece_bytes) * piece_bytes;
@@ -144,6 +152,8 @@ std::size_t CudaCopyEngine::staged_pieces(std::size_t pieces, std::uint64_t piec
 }
 
 Status CudaCopyEngine::noted(Status status) const {
+  // A CUDA error may mean a lost context. A retry could hang, or read memory that is not the page
+  // any more.
   if (status.code() != Code::kUnavailable || ended_.exchange(true)) return status;
   options_.log(
       "error",
@@ -157,6 +167,7 @@ Status CudaCopyEngine::run_kernels(CopyStream& stream, Move move, CopyStream::Be
   const std::size_t at_once = std::max<std::size_t>(
       1, (move == Move::kDigest ? kJoinedBytes : kLaunchBytes) / pieces.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(pieces.piece_bytes);
+  // Between two launches the model's kernels get the multiprocessors.
   for (std::size_t done = 0; done < pieces.count; done += at_once) {
     const std::size_t first = pieces.first + done;
     const MoveJob job{
@@ -220,6 +231,7 @@ Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const Piece
       !status.ok())
     return status;
   if (Status status = stream.finish(); !status.ok()) return status;
+  // After finish() only: the kernels write the digests into pinned memory of the stream.
   if (on_device) {
     std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
     return {};
@@ -236,6 +248,8 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from,
                                     std::span<std::uint64_t> table) const {
   const bool kernel = by_kernel(Direction::kStore, from.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
+  // A bounded part at a time: pinned memory is dear, and each copying thread has staging memory of
+  // its own.
   const std::size_t at_once = staged_pieces(from.pieces.size(), from.piece_bytes);
   if (Status status = stream.staging.ensure(at_once * from.piece_bytes); !status.ok())
     return status;
@@ -271,6 +285,7 @@ Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, const Device
 // device.
 Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte> slot,
                                    const PieceList& to, std::span<std::uint64_t> table) const {
+  // Also with a kernel: the host has hashed the staging memory, which only this call writes.
   const bool kernel = by_kernel(Direction::kLoad, to.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
   const std::size_t at_once = staged_pieces(to.pieces.size(), to.piece_bytes);
@@ -298,6 +313,7 @@ Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from,
                                             std::span<std::byte> slot) const {
   if (ended_)
     return Status(Code::kUnavailable, "copies from and to the GPU have ended in this engine");
+  // Allocated before the copies: std::bad_alloc later would have to wait for the device first.
   std::vector<std::uint64_t> table(from.pieces.size() *
                                    protocol::units_per_piece(from.piece_bytes));
   const ContextScope scope(context_->driver(), context_->handle());
@@ -344,6 +360,8 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   const std::byte* const stored = slot.data() + protocol::digest_table_offset(payload_bytes);
   take_left_out(to.pieces, units, stored, table.data());
   if (protocol::root_digest(table.data(), table.size()) == root &&
+      // The root proves the bytes. The comparison finds a damaged table, from which loads of parts
+      // take their digests.
       racy_equal(table.data(), stored, table.size() * sizeof(std::uint64_t)))
     return {};
   return {Code::kDataLoss, "the bytes or their digest table do not match the root"};
@@ -370,6 +388,7 @@ namespace larder::copy {
 Result<std::uint64_t> device_of(const void* page) {
   const Result<cuda::ContextPtr> context = cuda::DeviceContext::of(page);
   if (context.ok()) return reinterpret_cast<std::uint64_t>((*context)->handle());
+  // No CUDA in this process, or memory of the host: both mean the host's engine.
   if (context.status().code() == Code::kNotFound) return std::uint64_t{0};
   return context.status();
 }

@@ -27,6 +27,7 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Dir
   bool kernel = by_kernel(Direction::kLoad, piece_bytes);
   for (const DirectPart& part : parts) {
     pieces += part.part->pieces.size();
+    // One way for all parts: a mixture would need two waits.
     kernel = kernel && part.device.in_one_piece() != 0;
   }
   if (Status status = make_tables(stream, pieces, piece_bytes); !status.ok()) return status;
@@ -39,6 +40,8 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Dir
   for (const DirectPart& part : parts) {
     const NamedPieces named =
         name_pieces(stream, Direction::kLoad, {part.part->pieces, piece_bytes}, first);
+    // The addresses of all parts stand one behind the other, so that one digest kernel covers
+    // them.
     first += named.count;
     if (!kernel) continue;
     if (Status status = run_kernels(stream, Move::kScatter, CopyStream::Behind::kCopies, named,
@@ -88,6 +91,8 @@ Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_
         return noted(status);
       continue;
     }
+    // The tables have the size that prepare() has made. Growing them now would allocate pinned
+    // memory in the middle of a request.
     if (!direct.empty() && pieces + part.pieces.size() > most) {
       if (Status status = load_parts_pinned(**stream, direct, piece_bytes); !status.ok())
         return noted(status);

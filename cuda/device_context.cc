@@ -8,6 +8,7 @@ namespace larder::copy::cuda {
 Result<ContextPtr> DeviceContext::of(const void* page) {
   const Result<const Driver*> found = Driver::find();
   if (!found.ok()) {
+    // An engine on CPUs never loads libcuda.so.1, so its pages cannot be on a device.
     if (found.status().code() == Code::kUnavailable)
       return Status(Code::kNotFound, found.status().text());
     return found.status();
@@ -31,6 +32,7 @@ Result<ContextPtr> DeviceContext::of(const void* page) {
                         "cuPointerGetAttribute");
       !status.ok())
     return status;
+  // PyTorch, and so vLLM, works in the primary context of a device.
   return primary(driver, ordinal);
 }
 
@@ -48,6 +50,8 @@ Result<ContextPtr> DeviceContext::primary(const Driver& driver, int ordinal) {
 }
 
 DeviceContext::~DeviceContext() {
+  // The driver counts: the context ends with the last release. A context from a pointer belongs to
+  // the engine.
   if (retained_) driver_->device_primary_ctx_release(*retained_);
 }
 
@@ -62,6 +66,7 @@ Status make_stream(const Driver& driver, Handle& stream) {
 }
 
 void await_stream(const Driver& driver, Handle stream) {
+  // The refusal ends with the capture of a graph on another thread.
   while (is_capture_error(driver->stream_synchronize(stream)))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }

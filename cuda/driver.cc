@@ -9,6 +9,8 @@
 namespace larder::copy::cuda {
 namespace {
 
+// cuGetProcAddress gives the interface of this version, even from a newer driver. The signatures
+// in driver_abi.h stay valid.
 constexpr int kVersion = 12000;
 // Since 11.4 this name gives a function that tells the UUID of a MIG instance.
 constexpr int kWholeUuidVersion = 9020;
@@ -28,6 +30,7 @@ bool get(GetProcAddress by_name, const char* name, int version, Function& functi
 
 Status Driver::fill(GetProcAddress by_name) {
   std::string missing;
+  // All missing names in one error: a user with an old driver sees the whole reason at once.
   const auto need = [&](const char* name, auto& function) {
     if (!get(by_name, name, kVersion, function))
       missing += std::string(missing.empty() ? "" : ", ") + name;
@@ -109,6 +112,7 @@ Result<const Driver*> Driver::find(int mode, const char* missing) {
   static std::mutex mutex;
   static std::optional<Driver> found;
   const std::lock_guard lock(mutex);
+  // A failure is not kept: the engine may load the library after the first question.
   if (found) return &*found;
   // Stays open, because the table points into the library.
   void* const library = ::dlopen("libcuda.so.1", mode);
@@ -132,6 +136,8 @@ std::string Driver::file() const {
 
 ContextScope::ContextScope(const Driver& driver, Handle context)
     : driver_(driver), result_(driver->ctx_push_current(context)) {
+  // The exchange returns the former mode in the same variable, which the destructor exchanges
+  // back.
   if (result_ == kSuccess) driver_->thread_exchange_stream_capture_mode(&capture_mode_);
 }
 
@@ -147,6 +153,8 @@ Status Driver::status(ResultCode result, std::string_view function) const {
   const char* name = nullptr;
   if (table_.get_error_name(result, &name) != kSuccess || name == nullptr)
     name = "an error without a name";
+  // Only these two leave the context usable. CudaCopyEngine::noted() ends its copies at
+  // kUnavailable.
   const Code code = result == kOutOfMemory     ? Code::kResourceExhausted
                     : is_capture_error(result) ? Code::kFailedPrecondition
                                                : Code::kUnavailable;

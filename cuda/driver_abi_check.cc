@@ -10,6 +10,8 @@
 namespace larder::copy::cuda {
 namespace {
 
+// CUDA's types are enums and pointers to opaque structs, ours are int and void*. A call passes
+// both in the same registers.
 // Equal at the binary interface: numbers of one size, or pointers of any kind.
 template <typename Ours, typename Theirs>
 constexpr bool same_type() {
@@ -27,6 +29,8 @@ requires(sizeof...(Ours) ==
     : std::bool_constant<same_type<Result, TheirResult>() && (same_type<Ours, Theirs>() && ...)> {
 };
 
+// PFN_cuName_vN is the type of a function since version N of CUDA, for example v12080 since 12.8.
+// The right one is the newest that the version in driver.cc admits.
 #define LARDER_SAME(member, type) \
   static_assert(Same<decltype(DriverTable::member), type>::value, #member)
 LARDER_SAME(init, PFN_cuInit_v2000);
@@ -82,6 +86,8 @@ LARDER_SAME(mem_set_access, PFN_cuMemSetAccess_v10020);
 #undef LARDER_SAME
 static_assert(Same<GetProcAddress, PFN_cuGetProcAddress_v12000>::value);
 
+// Result codes and flags are fixed numbers of the interface. A number that NVIDIA changed would
+// show here, and not as a wrong decision on a GPU.
 static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE &&
               kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(kNotInitialized == CUDA_ERROR_NOT_INITIALIZED && kNotFound == CUDA_ERROR_NOT_FOUND);
@@ -122,6 +128,7 @@ static_assert(sizeof(AllocationHandle) == sizeof(CUmemGenericAllocationHandle) &
 static_assert(sizeof(AccessDescription) == sizeof(CUmemAccessDesc) &&
               offsetof(AccessDescription, flags) == offsetof(CUmemAccessDesc, flags));
 
+// The driver reads these structs from our memory, so every offset counts.
 static_assert(sizeof(CopyAttributes) == sizeof(CUmemcpyAttributes) &&
               sizeof(DevicePtr) == sizeof(CUdeviceptr));
 static_assert(offsetof(CopyAttributes, source_access_order) ==

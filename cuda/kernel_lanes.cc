@@ -33,6 +33,7 @@ Status KernelLanes::launch(Direction direction, const Launch& kernel) {
   Lane& own = lanes_[static_cast<std::size_t>(direction)];
   const Lane& other = lanes_[1 - static_cast<std::size_t>(direction)];
   const bool all = other.under_way == 0 || blocks_ == 1;
+  // Before anything can fail: the caller calls ended() in any case.
   ++own.under_way;
   if (other.with_all != 0)
     if (Status status = driver_.status(driver_->stream_wait_event(own.stream, other.last, 0),

@@ -23,6 +23,8 @@ TransferRefusal by_descriptor(const Driver& driver, cuda::AllocationHandle alloc
   int fd = -1;
   const cuda::ResultCode exported =
       driver->mem_export_to_shareable_handle(&fd, allocation, cuda::kHandleTypeDescriptor, 0);
+  // The driver counts handles. Without the release the allocation would outlive the engine's own
+  // release.
   driver->mem_release(allocation);
   if (exported != cuda::kSuccess)
     return {TransferReason::kNotExportable,
@@ -46,6 +48,7 @@ TransferRefusal by_handle(const Driver& driver, const std::byte* first, MemoryHa
 // REQUIRES: the context of the memory is current.
 TransferRefusal handle_of(const Driver& driver, const PageExport::Range& range,
                           MemoryHandle& handle) {
+  // The importer compares this size with the allocation that it opens.
   handle.size_bytes = range.bytes;
   cuda::AllocationHandle allocation = 0;
   if (driver->mem_retain_allocation_handle(&allocation, const_cast<std::byte*>(range.first)) ==
@@ -65,6 +68,7 @@ TransferRefusal device_of_pages(const Driver& driver, const std::byte* page, Dev
   if (code != cuda::kSuccess)
     return {TransferReason::kNotExportable, driver.status(code, "cuDeviceGetUuid").text()};
   std::copy(std::begin(own.bytes), std::end(own.bytes), id.begin());
+  // The two UUIDs differ only on a MIG instance, see driver_abi.h.
   if (!std::equal(std::begin(own.bytes), std::end(own.bytes), std::begin(whole.bytes)))
     return {TransferReason::kMig,
             "the engine runs on a MIG instance, whose memory CUDA does not share"};
@@ -92,6 +96,7 @@ class CudaExporter final : public MemoryExporter {
     std::vector<PageExport::Range> ranges;
     for (const PageSpan& span : pages)
       if (TransferRefusal refusal = add(driver, span, ranges); refusal.refused()) return refusal;
+    // piece() finds the range of a page by a binary search.
     std::ranges::sort(ranges, {}, &PageExport::Range::first);
     for (const PageExport::Range& range : ranges)
       if (TransferRefusal refusal = handle_of(driver, range, handles.emplace_back());
@@ -114,6 +119,8 @@ class CudaExporter final : public MemoryExporter {
           driver->pointer_get_attribute(&id, cuda::kPointerBufferId, address(range.first));
       if (code != cuda::kSuccess && code != cuda::kInvalidValue)
         return driver.status(code, "cuPointerGetAttribute");
+      // A new allocation may have the same address. The buffer's number never repeats in a
+      // process.
       if (code != cuda::kSuccess || id != range.id)
         return {Code::kNotFound, "the memory of the pages went without a notice"};
     }
@@ -129,6 +136,7 @@ class CudaExporter final : public MemoryExporter {
     PageExport::Range range;
     cuda::ResultCode code = driver->mem_get_address_range(&base, &bytes, address(span.first));
     if (code == cuda::kSuccess)
+      // Kept for still_there(), which tells this allocation from a later one at the same address.
       code = driver->pointer_get_attribute(&range.id, cuda::kPointerBufferId, base);
     if (code != cuda::kSuccess)
       return {TransferReason::kNotExportable, driver.status(code, "cuMemGetAddressRange").text()};
@@ -140,6 +148,7 @@ class CudaExporter final : public MemoryExporter {
     range.bytes = bytes;
     if (std::ranges::find(ranges, range.first, &PageExport::Range::first) != ranges.end())
       return {};
+    // larderd keeps at most so many allocations for a session (shim/protocol/limits.h).
     if (ranges.size() == protocol::kMaxExports)
       return {TransferReason::kBound, "the KV pages lie in more than " +
                                           std::to_string(protocol::kMaxExports) + " allocations"};

@@ -47,6 +47,7 @@ class MappedDescriptor final : public ImportedMemory {
     const Driver& driver = context_->driver();
     const ContextScope scope(driver, context_->handle());
     if (!scope.status().ok()) return;
+    // In the reverse order of map(): an address range is freed only without a mapping.
     if (mapped_) driver->mem_unmap(base_, size_);
     if (base_ != 0) driver->mem_address_free(base_, size_);
   }
@@ -58,12 +59,15 @@ class MappedDescriptor final : public ImportedMemory {
         &allocation, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
         cuda::kHandleTypeDescriptor);
     if (code != cuda::kSuccess) return not_opened(driver, code, "cuMemImportFromShareableHandle");
+    // Only this process's address: the engine has the same memory under another one.
     code = driver->mem_address_reserve(&base_, size_, 0, 0, 0);
     if (code == cuda::kSuccess) code = driver->mem_map(base_, size_, 0, allocation, 0);
     mapped_ = code == cuda::kSuccess;
     driver->mem_release(allocation);  // the mapping keeps the allocation
     const cuda::AccessDescription access{{cuda::kLocationDevice, device}, cuda::kAccessReadWrite};
     if (code == cuda::kSuccess) code = driver->mem_set_access(base_, size_, &access, 1);
+    // The driver refuses to map more bytes than the allocation has. The engine's word is never
+    // trusted for a size.
     if (code == cuda::kInvalidValue)
       return {TransferReason::kSize, "the allocation is not as large as the engine says"};
     return code == cuda::kSuccess ? TransferRefusal() : not_opened(driver, code, "cuMemMap");
@@ -84,6 +88,7 @@ class CudaImporter final : public MemoryImporter {
   void prepare() override {
     const Result<const Driver*> driver = Driver::load();
     int count = 0;
+    // Without a GPU larderd works all the same; the engine that asks hears the reason from look().
     if (!driver.ok() || !(*driver)->shares() || (**driver)->init(0) != cuda::kSuccess ||
         (**driver)->device_get_count(&count) != cuda::kSuccess)
       return;
@@ -102,6 +107,7 @@ class CudaImporter final : public MemoryImporter {
                        std::unique_ptr<ImportedMemory>& opened) override {
     int ordinal = 0;
     const Driver* driver = nullptr;
+    // By UUID: the ordinals of two containers differ, and CUDA_VISIBLE_DEVICES reorders them.
     if (TransferRefusal refusal = find(device, driver, ordinal); refusal.refused()) return refusal;
     const Result<ContextPtr> context = cuda::DeviceContext::primary(*driver, ordinal);
     if (!context.ok()) return {TransferReason::kFailed, context.status().text()};
@@ -121,6 +127,7 @@ class CudaImporter final : public MemoryImporter {
             (*driver)->ipc_open_mem_handle(&base, named, cuda::kIpcLazyPeerAccess);
         code != cuda::kSuccess)
       return not_opened(*driver, code, "cuIpcOpenMemHandle");
+    // Before the check of the size: a refusal must close the handle again.
     auto held = std::make_unique<OpenedHandle>(*context, base, handle.size_bytes);
     DevicePtr start = 0;
     std::size_t there = 0;
@@ -135,6 +142,8 @@ class CudaImporter final : public MemoryImporter {
 
   Result<std::unique_ptr<CopyEngine>> engine(const ImportedMemory& memory, Log log) override {
     cuda::CudaOptions options;
+    // Kernels of two processes take turns on a GPU without MPS, so larderd's kernels would hold up
+    // the model.
     options.method = cuda::Method::kBatch;
     options.kernels = {};
     options.log = std::move(log);

@@ -33,6 +33,7 @@ Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> tab
       !status.ok())
     return noted(status);
   if (Status status = (*stream)->finish(); !status.ok()) return noted(status);
+  // Copied out while the stream is leased: the next copy clears the table.
   take_digests(of, (*stream)->digests.data<std::uint64_t>(), table.data());
   return {};
 }

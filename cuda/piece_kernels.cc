@@ -5,6 +5,8 @@
 namespace larder::copy::cuda {
 
 // KERNEL_IMAGES is the common start of the image files' names. PTX is a text that ends with a 0.
+// .incbin and not an array in C++: the compiler need not parse the images, and .rodata is shared
+// by all processes.
 #if defined(KERNEL_IMAGES)
 #define LARDER_IMAGE(name)                                       \
   __asm__(                                                       \
@@ -20,6 +22,7 @@ namespace larder::copy::cuda {
       "_end: .byte 0\n"                                          \
       ".popsection\n");                                          \
   extern "C" const std::byte larder_kernels_##name[], larder_kernels_##name##_end[]
+// Hidden symbols, because exports.map is the whole interface of the library.
 LARDER_IMAGE(sm_100);
 LARDER_IMAGE(sm_90);
 LARDER_IMAGE(sm_89);
@@ -48,6 +51,7 @@ Status load_one(const Driver& driver, KernelImages images, Handle& module) {
   Status status;
   for (const std::span<const std::byte> image : images) {
     status = driver.status(driver->module_load_data(&module, image.data()), "cuModuleLoadData");
+    // Lack of memory would meet the next image as well, and the text should name the memory.
     if (status.code() != Code::kUnavailable) return status;
   }
   return status;
@@ -82,6 +86,8 @@ PieceKernels::~PieceKernels() {
 Status PieceKernels::launch(Move move, const MoveJob& job, unsigned blocks, Handle stream) const {
   const Driver& driver = context_->driver();
   const std::uint64_t units = (job.piece_bytes + kUnitBytes - 1) / kUnitBytes * job.piece_count;
+  // A small job gets fewer multiprocessors than it may have: idle blocks would only take them from
+  // the model.
   const auto wanted = static_cast<unsigned>(
       std::min<std::uint64_t>(blocks, (units + kWarpsPerBlock - 1) / kWarpsPerBlock));
   MoveJob copy = job;

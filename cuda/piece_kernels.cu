@@ -27,6 +27,7 @@ class DeviceWarp {
   }
 
  private:
+  // A butterfly: after the steps every lane has the sum, without shared memory.
   __device__ void add(int distance) {
     lane_.part.even += __shfl_xor_sync(0xffffffffU, lane_.part.even, distance);
     lane_.part.odd += __shfl_xor_sync(0xffffffffU, lane_.part.odd, distance);
@@ -37,6 +38,8 @@ class DeviceWarp {
 
 template <Move kMove>
 __device__ void run(const MoveJob& job) {
+  // One unit for each warp: the hash reads the values that are stored, and not the source once
+  // more.
   __shared__ unsigned char buffers[kWarpsPerBlock][kUnitBytes];
   const uint32_t warp_of_block = threadIdx.x / kLanes;
   DeviceWarp warp(buffers[warp_of_block]);

@@ -20,6 +20,7 @@ NamedPieces name_pieces(CopyStream& stream, Direction direction, const PieceList
                         std::size_t first) {
   DevicePtr* const addresses = stream.pieces.data<DevicePtr>() + first;
   for (std::size_t i = 0; i < list.pieces.size(); ++i)
+    // A null piece keeps the address 0, which the kernels skip; its digests stay 0.
     addresses[i] = reinterpret_cast<DevicePtr>(list.pieces[i]);
   return {direction, first, list.pieces.size(), list.piece_bytes};
 }

@@ -8,6 +8,7 @@ Pinning::Pinning(ContextPtr context, std::span<std::byte> memory, Log log,
                  const RegistrationOptions& options, int file)
     : registration_(Registration::of(memory, file, options)),
       view_(std::move(context), std::move(log), registration_->slices()) {
+  // Last: from here on the thread of the registration fills the view.
   registration_->join(view_);
 }
 
@@ -23,9 +24,11 @@ DeviceRange Pinning::device(std::span<const std::byte> bytes) const {
   const std::size_t slice_bytes = registration_->slice_bytes();
   auto offset = static_cast<std::size_t>(bytes.data() - memory.data());
   const std::size_t end = offset + bytes.size();
+  // Slices become ready in order, so one number tells about all bytes before.
   if ((end - 1) / slice_bytes >= view_.ready) return {};
   DeviceRange range;
   while (offset < end) {
+    // Each slice is a registration of its own, with an address of its own on the device.
     const std::size_t here = std::min(end - offset, slice_bytes - offset % slice_bytes);
     range.add(view_.devices[offset / slice_bytes] + offset % slice_bytes, here);
     offset += here;

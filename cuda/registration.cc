@@ -15,6 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// The locks of Turn have no wait with a deadline. A call for a slice takes about as long.
 constexpr milliseconds kTurnPoll{5};
 
 // The Registrations of this process by address. Static lifetime, because threads of the engine may
@@ -48,12 +49,14 @@ bool of_its_kind(ResultCode code) {
 // Makes the pages present on Larder's own thread, outside the driver's locks. Before kernel 5.14
 // the call fails, and the driver makes the pages present.
 void populate(std::span<std::byte> bytes) {
+  // A failure needs no action: the registration itself tells whether the pages can be had.
   ::madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE);
 }
 
 // Whether other code has registered the whole range. The driver answers for single addresses, so
 // each page is checked. REQUIRES: a context is current.
 bool registered_by_others(const Driver& driver, std::span<std::byte> bytes) {
+  // The smallest page. With larger pages the check only asks more often.
   constexpr std::size_t kPage = 4096;
   DevicePtr first = 0;
   for (std::size_t at = 0; at < bytes.size(); at += kPage) {
@@ -127,6 +130,7 @@ Registration::~Registration() {
     closing_ = true;
   }
   changed_.notify_all();
+  // First: the thread may be inside of the driver with a slice.
   thread_.join();
   take_back();
   if (!known_) return;  // of() failed and holds the mutex
@@ -142,6 +146,8 @@ void Registration::take_back() {
     const Clock::time_point start = Clock::now();
     {
       const ContextScope scope(owners_[i]->driver(), owners_[i]->handle());
+      // Only the context that registered a slice can take it back. A lost context cannot be
+      // entered any more.
       if (scope.status().ok()) owners_[i]->driver()->mem_host_unregister(slice(i).data());
     }
     if (slowly_) std::this_thread::sleep_for(Clock::now() - start);
@@ -154,6 +160,7 @@ void Registration::join(View& view) {
     views_.push_back(&view);
     if (!refused_.empty()) {
       view.not_allowed = not_allowed_;
+      // A device that joins late hears the reason too: each device has a log of its own.
       view.log("warning", refused_);
     }
   }
@@ -163,12 +170,14 @@ void Registration::join(View& view) {
 void Registration::leave(View& view) {
   Lock lock(mutex_);
   std::erase(views_, &view);
+  // The thread may be filling this view without the mutex.
   changed_.wait(lock, [&] { return named_ != &view; });
 }
 
 void Registration::present(std::uint64_t bytes) {
   {
     const std::lock_guard lock(mutex_);
+    // Heartbeats repeat the number, so most calls change nothing.
     if (bytes <= present_) return;
     present_ = bytes;
   }
@@ -196,6 +205,7 @@ void Registration::work() {
 }
 
 void Registration::go_on(Lock& lock) {
+  // Names before registrations: a device that joined late can use the slices that exist already.
   if (View* const view = behind())
     name_next(lock, *view);
   else if (turn_.taken() || Clock::now() < rest_until_)
@@ -296,6 +306,7 @@ void Registration::register_next(Lock& lock) {
   if (view == nullptr) return turn_.give_back();
   named_ = view;
   const ContextPtr context = view->context;
+  // rest() may have made the pages present during the last pause.
   const bool populated = std::exchange(populated_, owners_.size() + 1) > owners_.size();
   lock.unlock();
   if (!populated) populate(bytes);
@@ -306,8 +317,10 @@ void Registration::register_next(Lock& lock) {
   lock.lock();
   named_ = nullptr;
   changed_.notify_all();
+  // A pause as long as the call: launches of other processes get at least half of the time.
   rest_until_ = Clock::now() + took;
   longest_ = std::max(longest_, took);
+  // The registration goes on with another device, whose context works.
   if (is_lost_context(code))
     return end(*view, "a GPU's context is lost (" +
                           context->driver().status(code, "cuMemHostRegister").text() + ")");

@@ -16,6 +16,7 @@ Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop,
       if (stop) return Status(Code::kDeadlineExceeded, "told to stop");
       const Result<double> rate = trial(direction, kernel, piece_bytes);
       if (!rate.ok()) return rate.status();
+      // The best round and not the mean: other load of the machine only ever slows a round down.
       best[kernel ? 1 : 0] = std::max(best[kernel ? 1 : 0], *rate);
     }
   return best[1] >= kKernelGain * best[0];
@@ -39,7 +40,9 @@ Result<StrategyTable> calibrate_strategies(const Trial& trial, const std::atomic
          size < StrategyTable::kKernelsEnd[static_cast<std::size_t>(direction)]; size *= 2) {
       const Result<bool> kernel = kernel_is_faster(trial, stop, direction, size);
       if (!kernel.ok()) return kernel.status();
+      // Larger pieces favour the copy engines still more, so the first loss ends the search.
       if (!*kernel) break;
+      // The sizes are powers of two; between two of them the smaller one's result holds.
       below = 2 * size;
     }
     table.set(direction, below);
@@ -55,6 +58,7 @@ Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::at
   std::atomic<std::uint64_t> moved{0};
   const std::chrono::steady_clock::time_point start = now();
   {
+    // As many threads as an engine has: one alone would not fill the link.
     std::vector<std::jthread> all;
     for (std::size_t number = 0; number < threads; ++number)
       all.emplace_back([&, number] {
@@ -75,6 +79,7 @@ Result<double> steady_rate(std::size_t threads, std::size_t bytes, const std::at
 StrategyCalibration::StrategyCalibration(
     std::function<Result<StrategyTable>(const std::atomic<bool>& stop)> measure)
     : thread_(quiet_thread([this, measure = std::move(measure)] {
+        // Named for people who look at an engine's threads with top or py-spy.
         pthread_setname_np(pthread_self(), "larder-measure");
         Result<StrategyTable> result = [&]() -> Result<StrategyTable> {
           try {
@@ -95,6 +100,7 @@ StrategyCalibration::~StrategyCalibration() {
 
 Result<StrategyTable> StrategyCalibration::wait(std::chrono::milliseconds at_most) {
   std::unique_lock lock(mutex_);
+  // The engine starts with a guess after `at_most`, even if the device hangs.
   if (ended_.wait_for(lock, at_most, [this] { return result_.has_value(); })) return *result_;
   stop_ = true;
   return Status(Code::kDeadlineExceeded,
@@ -110,6 +116,7 @@ std::optional<StrategyTable> KnownWays::find(const void* context, unsigned kerne
 
 void KnownWays::keep(const void* context, unsigned kernel_blocks, const StrategyTable& table) {
   const std::lock_guard lock(mutex_);
+  // A later copy engine of this process need not measure again. The bound keeps the table small.
   if (known_.size() < kMost) known_.push_back({context, kernel_blocks, table});
 }
 

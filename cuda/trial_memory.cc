@@ -10,6 +10,7 @@ namespace larder::copy::cuda {
 
 Result<std::unique_ptr<TrialMemory>> TrialMemory::make(const DeviceContext& context,
                                                        std::size_t bytes) {
+  // A multiple of the largest piece, so that each size divides the memory.
   constexpr std::size_t kGreatest = StrategyTable::kKernelsEnd.back();
   std::unique_ptr<TrialMemory> made(new TrialMemory(
       context, std::max<std::size_t>(1, (bytes + kGreatest - 1) / kGreatest) * kGreatest));
@@ -29,6 +30,8 @@ TrialMemory::~TrialMemory() {
 // Each piece comes once: two copies of one batch onto the same page have no order.
 PieceList TrialMemory::pieces(std::uint64_t piece_bytes) {
   const std::uint64_t count = bytes_ / piece_bytes;
+  // Pages out of order, as in a block table: the copy engines could join neighbours. 17 is prime,
+  // so every page comes once.
   const std::uint64_t step = count % 17 == 0 ? 1 : 17;
   pieces_.clear();
   for (std::uint64_t i = 0; i < count; ++i)

@@ -19,6 +19,8 @@ FrequencySketch::FrequencySketch(std::size_t chunks)
 }
 
 std::size_t FrequencySketch::place(std::uint64_t hash, std::size_t row) const {
+  // Odd multipliers with well spread bits. The four rows must not collide together, or their
+  // minimum would be as wrong as one row.
   static constexpr std::array<std::uint64_t, kRows> kMix{
       0x9e3779b97f4a7c15ULL, 0xc2b2ae3d27d4eb4fULL, 0x165667b19e3779f9ULL, 0xd6e8feb86659fd93ULL};
   const std::uint64_t mixed = (hash ^ (hash >> 31)) * kMix[row];
@@ -47,6 +49,8 @@ void FrequencySketch::see(std::uint64_t hash) {
 }
 
 void FrequencySketch::halve() {
+  // The aging of TinyLFU (Einziger, Friedman, Manes): a chunk that was popular last week must not
+  // keep its lead for ever.
   seen_ /= 2;
   for (std::uint8_t& both : counters_) both = static_cast<std::uint8_t>((both >> 1) & 0x77);
 }

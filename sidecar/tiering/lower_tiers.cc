@@ -14,6 +14,7 @@ WriteRules rules_of(const TierLink& link, const config::Config& config) {
   return link.kind() == TierKind::kDisk ? rules_for(config.disk) : rules_for(config.backend);
 }
 
+// Metrics and status have fixed sections, whichever tiers are configured.
 stats::TierStats& stats_of(const TierLink& link, stats::Stats& view) {
   switch (link.kind()) {
     case TierKind::kDisk: return view.disk;
@@ -32,16 +33,20 @@ LowerTiers::LowerTiers(std::vector<OpenTier> tiers, const config::Config& config
   std::vector<SharedTier> shared;
   for (OpenTier& open : tiers) {
     const WriteRules rules = rules_of(*open.link, config);
+    // Behind a unique_ptr: the parts of a tier refer to each other, so a Tier must not move.
     Tier* tier = tiers_
                      .emplace_back(
                          std::make_unique<Tier>(std::move(open), rules, store, clock, arena.size()))
                      .get();
     if (tier->writer)
+      // The tier itself hides a namespace from the moment it has the drop. A drop that still waits
+      // for room is known to the writer alone.
       tier->source.set_hidden(
           [tier](const protocol::NamespaceId& id) { return tier->writer->waits_for_drop(id); });
     sources.push_back(&tier->source);
     if (tier->link->shared()) shared.push_back({tier->link.get(), &tier->source});
   }
+  // One promoter over all tiers: a chunk is read once, even if several tiers have it.
   promoter_ = std::make_unique<Promoter>(sources, store, stats, clock, arena);
   if (!shared.empty())
     tier_probes_ = std::make_unique<TierProbes>(shared, sources, *promoter_, store, stats, clock);
@@ -58,11 +63,13 @@ void LowerTiers::deliver(store::TierNumber number) {
   for (const auto& tier : tiers_) {
     if (tier->link->number() != number) continue;
     tier->link->deliver();
+    // A message often means room for the next put: waiting for the tick would leave the tier idle.
     if (tier->writer) tier->writer->pump();
   }
 }
 
 bool LowerTiers::go_on() {
+  // Called first: an `||` of the two calls would skip the probes as long as a fetch has work.
   const bool promoted = promoter_->go_on();
   return (tier_probes_ && tier_probes_->go_on()) || promoted;
 }
@@ -94,6 +101,8 @@ void LowerTiers::tick(bool slept) {
   if (tier_probes_) tier_probes_->tick();
 }
 
+// To every tier before the first chunk leaves memory: a chunk must not be promoted from a lower
+// tier while memory is emptied.
 LowerTierDrop LowerTiers::drop(const protocol::NamespaceId& id) {
   for (const auto& tier : tiers_)
     if (tier->writer) tier->writer->drop(id);
@@ -109,6 +118,8 @@ LowerTierDrop LowerTiers::last_drop() const {
   return drop;
 }
 
+// The engine hears that its drop is done once a death of larderd cannot undo the drop. The caller
+// bounds the wait for a shared tier to one second.
 std::vector<PendingDrop> LowerTiers::drops_under_way(const protocol::NamespaceId& id) const {
   std::vector<PendingDrop> drops;
   for (const auto& tier : tiers_) {
@@ -124,6 +135,7 @@ void LowerTiers::finish(std::uint64_t by_ns) {
     if (tier->writer)
       tier->writer->finish(by_ns);
     else
+      // Nothing to write to a tier that is only read.
       tier->link->tier().close(0);
   }
 }
@@ -138,6 +150,7 @@ void LowerTiers::fill(stats::Stats& view) const {
     stats.serving = speed.serving;
     stats.read_latency_ns = speed.read_latency_ns;
     stats.read_bytes_per_s = speed.read_bytes_per_s;
+    // A fault of the tier comes first: without the tier the size of chunks does not matter.
     if (stats.reason.empty()) stats.reason = promoter_->too_large();
     if (!stats.reason.empty()) view.fallbacks.push_back({tier->link->name(), stats.reason});
   }

@@ -40,6 +40,7 @@ Promoter::Promoter(std::span<ReadableTier* const> sources, store::Store& store, 
 Status Promoter::fetch(SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
                        std::span<const protocol::BlockHash> hashes) {
   const FetchId id{session, request};
+  // The engine chooses the number. A second fetch under it would make the end of either ambiguous.
   if (fetches_.contains(id))
     return {Code::kInvalidArgument, "request " + std::to_string(request) + " runs already"};
   ++stats_.fetches;
@@ -52,6 +53,7 @@ Status Promoter::fetch(SessionNumber session, std::uint32_t request, const proto
   fetch.deadline_ns = fetch.begun_ns +
                       std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxFetchMs)} * 1'000'000;
   fetch.limit = static_cast<std::uint32_t>(hashes.size());
+  // Too many at once is an answer and not an error: the engine computes the tokens.
   if (std::distance(begin, end) >= protocol::kMaxFetches) {
     fetch.limit = 0;
     fetch.reason = FetchEnd::kBound;
@@ -79,6 +81,8 @@ protocol::ActCounts Promoter::prefetch(std::uint32_t handle,
   protocol::ActCounts counts;
   const std::uint64_t until = store_.effort() + store::Store::kSliceEffort;
   for (std::size_t i = 0; i < hashes.size() && store_.effort() < until; ++i) {
+    // Nobody waits for a prefetch, so nothing is kept: the chunks are at the mercy of the eviction
+    // like all others.
     const Probe probe = look_at(handle, hashes[i]);
     bool room = true;
     for (std::size_t member = 0; member < members_.size(); ++member) {
@@ -97,6 +101,8 @@ bool Promoter::go_on() {
   while (!looking_.empty() && store_.effort() < until) {
     const FetchId id = looking_.front();
     const auto found = fetches_.find(id);
+    // Family by family: the effort of the store counts each look, so the slice may end within a
+    // fetch.
     if (found != fetches_.end() && found->second.looking && probe(id, found->second)) continue;
     looking_.pop_front();
     if (found == fetches_.end()) continue;
@@ -119,6 +125,7 @@ void Promoter::look_on(const FetchId& id, Fetch& fetch) {
 // Fills members_, and found_ for chunks in lower tiers. A chunk that an engine is writing counts as
 // absent: the engine may give up.
 Promoter::Probe Promoter::look_at(std::uint32_t handle, const protocol::BlockHash& hash) {
+  // A family is a chunk with all its shards and KV groups. An engine can use all of it or nothing.
   store_.families().look_at(handle, hash, members_);
   found_.assign(members_.size(), std::nullopt);
   Probe probe{!members_.empty(), 0};
@@ -126,6 +133,7 @@ Promoter::Probe Promoter::look_at(std::uint32_t handle, const protocol::BlockHas
     probe.bytes += slot_bytes_of(store_, members_[i].key);
     if (members_[i].state == SlotState::kCommitted) continue;
     found_[i] = reads_.probe(chunk_key_of(store_, members_[i].key));
+    // A chunk of another layout would not fit the slots of this namespace.
     if (found_[i] && !of_layout(store_, members_[i].key, found_[i]->facts)) found_[i].reset();
     probe.there = found_[i].has_value() &&
                   (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
@@ -149,6 +157,7 @@ bool Promoter::probe(const FetchId& id, Fetch& fetch) {
   if (fetch.families.size() >= fetch.limit || fetch.reading >= kReadsAhead) return false;
   const auto number = static_cast<std::uint32_t>(fetch.families.size());
   const Probe probe = look_at(fetch.handle, fetch.hashes[number]);
+  // Counted before the reads: their slots cannot be evicted while the fetch waits.
   if (!probe.there || !may_keep(id.first, probe.bytes)) {
     cut(id, fetch, number, probe.there ? FetchEnd::kBound : FetchEnd::kAbsent);
     return false;
@@ -166,6 +175,7 @@ bool Promoter::probe(const FetchId& id, Fetch& fetch) {
       continue;
     }
     const Ticket ticket = reads_.want(one.key, chunk_key_of(store_, one.key), *found_[i]);
+    // Several fetches may wait for one read of a chunk that engines share.
     waiters_[ticket].push_back({id, number});
     family.reads.push_back(ticket);
     ++family.missing;
@@ -176,6 +186,7 @@ bool Promoter::probe(const FetchId& id, Fetch& fetch) {
 
 bool Promoter::on_get(const tiers::Message& message) {
   for (ReadableTier* source : sources_)
+    // Reads that measure the speed are gets too, and no fetch waits for them.
     if (source->on_probe(message)) return true;
   const bool ours = reads_.on_message(message);
   take_outcomes();
@@ -189,10 +200,12 @@ void Promoter::take_outcomes() {
     else
       ++stats_.promotions_failed;
     if (const auto found = waiters_.find(outcome->ticket); found != waiters_.end()) {
+      // Taken out first: give() may cut fetches, which changes the table of waiters.
       const std::vector<Waiter> waiters = std::move(found->second);
       waiters_.erase(found);
       for (const Waiter& waiter : waiters) give(*outcome, waiter);
     }
+    // After the waiters have kept the chunk: in between it must not be evicted.
     if (outcome->status.ok()) store_.readers().let_go(outcome->slot.slot, outcome->slot.generation);
   }
 }
@@ -224,6 +237,8 @@ void Promoter::cut(const FetchId& id, Fetch& fetch, std::uint32_t limit, FetchEn
   if (limit >= fetch.limit) return;
   fetch.limit = limit;
   fetch.reason = reason;
+  // An engine loads a prefix. Families behind the first gap are of no use to this fetch, so their
+  // slots are free again.
   while (fetch.families.size() > limit) {
     release(id, fetch, static_cast<std::uint32_t>(fetch.families.size() - 1));
     fetch.families.pop_back();
@@ -250,6 +265,7 @@ void Promoter::release(const FetchId& id, Fetch& fetch, std::uint32_t number) {
 
 void Promoter::decide(const FetchId& id, Fetch& fetch) {
   if (fetch.answered) return;
+  // Reads end in any order, but only a complete prefix counts.
   while (fetch.whole < fetch.families.size() && fetch.families[fetch.whole].missing == 0)
     ++fetch.whole;
   if (fetch.whole == fetch.limit) answer(id, fetch);
@@ -266,6 +282,7 @@ void Promoter::answer(const FetchId& id, Fetch& fetch) {
   stats_.fetch_hits += fetch.whole;
   fetch.answered = true;
   fetch.answered_ms = clock_.now_ms();
+  // Several fetches may have the same deadline, to the nanosecond in a test with a stepped clock.
   const auto [begin, end] = deadlines_.equal_range(fetch.deadline_ns);
   deadlines_.erase(
       std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == id; }));
@@ -323,6 +340,8 @@ void Promoter::tick(bool slept) {
   const std::uint64_t now_ms = clock_.now_ms();
   for (auto next = fetches_.begin(); next != fetches_.end();) {
     const auto fetch = next++;
+    // A stopped larderd has not read the ends that engines sent meanwhile, so the minute begins
+    // again.
     if (slept) fetch->second.answered_ms = now_ms;
     if (fetch->second.answered && now_ms - fetch->second.answered_ms > protocol::kMaxHoldAgeMs)
       forget(fetch);  // mutation: kept-a-minute

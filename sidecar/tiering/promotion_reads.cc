@@ -20,6 +20,7 @@ PromotionReads::PromotionReads(std::span<ReadableTier* const> sources, store::St
 }
 
 std::optional<Found> PromotionReads::probe(const tiers::ChunkKey& chunk) const {
+  // A slow tier is better than none, but a fast tier further away is better than both.
   std::optional<Found> slow;
   for (const Lane& lane : lanes_) {
     const bool in_time = lane.source->in_time();
@@ -40,6 +41,8 @@ const ReadableTier* PromotionReads::coming(const protocol::Key& key) const {
 PromotionReads::Read& PromotionReads::enter(const protocol::Key& key, const tiers::ChunkKey& chunk,
                                             const Found& found, Ticket& ticket) {
   const auto known = by_key_.find(key);
+  // One read for each chunk, whoever asks: two reads of a shared prefix would take the place of
+  // other chunks.
   ticket = known != by_key_.end() ? known->second : found.source->next_ticket();
   Read& read = reads_[ticket];
   if (known != by_key_.end()) return read;
@@ -65,6 +68,8 @@ bool PromotionReads::want_ahead(const protocol::Key& key, const tiers::ChunkKey&
   if (by_key_.contains(key)) return true;
   const std::uint64_t bytes = found.facts.slot_bytes();
   const Lane& lane = *std::ranges::find(lanes_, found.source, &Lane::source);
+  // Prefetched chunks displace others. Half of memory at most, so that a long list cannot flush
+  // the cache.
   if (lane.waiting_ahead.size() >= kMostWaiting ||
       ahead_bytes_ + bytes > arena_.size() / kAheadShare)
     return false;
@@ -80,10 +85,13 @@ void PromotionReads::stop_wanting(Ticket ticket) {
   const auto found = reads_.find(ticket);
   if (found == reads_.end() || found->second.wanted == 0) return;
   Read& read = found->second;
+  // A running read cannot be taken back: the device writes into the slot already.
   if (--read.wanted != 0 || read.begun || read.ahead) return;
   std::deque<Ticket>& queue = read.lane->waiting;
   by_key_.erase(read.key);
   reads_.erase(found);
+  // Erasing a ticket from the middle of a queue costs its length. Dead tickets stay until they are
+  // the majority.
   if (queue.size() > 2 * reads_.size() + kMostForgotten)
     std::erase_if(queue, [this](Ticket waiting) { return !reads_.contains(waiting); });
 }
@@ -96,6 +104,8 @@ bool PromotionReads::begin(std::uint64_t until) {
 
 bool PromotionReads::begin(Lane& lane, std::uint64_t until) {
   while (store_.effort() < until)
+    // Reads ahead begin only when no fetch waits in this lane, and within a smaller bound: a fetch
+    // that comes then finds room.
     if (!begin_one(lane, lane.waiting, kReadingBytes) &&
         (!lane.waiting.empty() || !begin_one(lane, lane.waiting_ahead, kAheadBytes)))
       return false;
@@ -112,6 +122,8 @@ bool PromotionReads::begin_one(Lane& lane, std::deque<Ticket>& queue, std::uint6
       continue;
     }
     Read& read = found->second;
+    // The first read of an idle lane always begins, so that a chunk larger than the bound is read
+    // too.
     if (lane.reading_bytes != 0 && lane.reading_bytes + read.facts.slot_bytes() > limit)
       return false;
     if (begin_read(ticket, read) == Begun::kNotNow) return false;
@@ -123,6 +135,7 @@ bool PromotionReads::begin_one(Lane& lane, std::deque<Ticket>& queue, std::uint6
 
 PromotionReads::Begun PromotionReads::begin_read(Ticket ticket, Read& read) {
   ReadableTier& source = *read.lane->source;
+  // Checked at the start of the read: the drop may have come while the read waited.
   if (source.hides(read.chunk.namespace_id)) {
     end(ticket, {Code::kNotFound, "the namespace is being dropped"});
     return Begun::kNo;
@@ -131,6 +144,7 @@ PromotionReads::Begun PromotionReads::begin_read(Ticket ticket, Read& read) {
       store_.promote(read.key, read.facts.payload_bytes, read.facts.piece_bytes);
   switch (static_cast<GrantStatus>(grant.status)) {
     case GrantStatus::kGranted: break;
+    // An engine stored the chunk meanwhile. Its bytes are as good, and cost no read.
     case GrantStatus::kPresent:
       read.slot = {grant.slot, 0, grant.generation};
       end(ticket, {});
@@ -156,6 +170,7 @@ PromotionReads::Begun PromotionReads::begin_read(Ticket ticket, Read& read) {
     return Begun::kYes;
   }
   store_.promotion_failed(read.slot);
+  // The grant was given back above. A waiting read must not hold a slot that engines could use.
   if (status.code() == Code::kResourceExhausted)
     return Begun::kNotNow;  // busy: a message of the tier follows
   end(ticket, {Code::kUnavailable, status.text()});
@@ -167,6 +182,8 @@ bool PromotionReads::on_message(const Message& message) {
   if (found == reads_.end()) return false;
   Read& read = found->second;
   const std::uint64_t bytes = read.facts.slot_bytes();
+  // A slot that the device still uses counts against the bound of the lane: a hanging tier must
+  // not take slot after slot.
   if (message.kind == Message::Kind::kReleased || !message.slot_busy)
     read.lane->reading_bytes -= bytes;
   if (message.kind == Message::Kind::kReleased) {
@@ -179,10 +196,13 @@ bool PromotionReads::on_message(const Message& message) {
   const bool same = message.facts.payload_bytes == read.facts.payload_bytes &&
                     message.facts.piece_bytes == read.facts.piece_bytes;
   Status status = message.status;
+  // Another larderd may have stored the chunk anew between the look and the read. Its bytes fill
+  // another part of the slot.
   if (status.ok() && !same)
     status = {Code::kNotFound, "the chunk was stored anew, in another layout"};
   if (!status.ok() && !message.slot_busy)
     store_.promotion_failed(read.slot);  // mutation: busy-slot
+  // A drop during the read wins: the chunk must not come back.
   if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(),
                                       message.facts.since_s, source.read_only()))
     status = {Code::kNotFound, "dropped meanwhile"};
@@ -200,6 +220,7 @@ void PromotionReads::end(Ticket ticket, Status status, std::uint64_t read_bytes)
   const Read& read = found->second;
   if (status.ok() && !store_.readers().keep(read.slot.slot, read.slot.generation))
     status = {Code::kNotFound, "gone meanwhile"};
+  // Queued and not called back: the caller may be in the middle of a loop over its fetches.
   outcomes_.push_back({ticket, std::move(status), read.slot, read_bytes});
   by_key_.erase(read.key);
   if (read.ahead) ahead_bytes_ -= read.facts.slot_bytes();

@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kLeastNs = kSecondNs, kMostNs = 300 * kSecondNs, kFullNs = 5 * kSecondNs;
 constexpr std::uint64_t kLineNs = 60 * kSecondNs, kForgottenNs = 600 * kSecondNs;
+// A walk over the whole table of 65,536 entries would show as a pause of the loop.
 constexpr std::size_t kSlice = 4096;
 
 }  // namespace
@@ -26,6 +27,8 @@ bool RefusedChunks::waits(const protocol::SlotRef& chunk, std::uint64_t now_ns) 
 void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why,
                             std::uint64_t again_ns, std::uint64_t now_ns) {
   auto found = chunks_.find(chunk.slot);
+  // The slot has another chunk now. Its first refusal must not inherit the pauses of the former
+  // chunk.
   if (found != chunks_.end() && found->second.generation != chunk.generation) found = erase(found);
   if (found == chunks_.end() || found->first != chunk.slot) {
     if (chunks_.size() >= kMost) {
@@ -37,8 +40,11 @@ void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why,
   Chunk& one = found->second;
   if (one.cause < kMostCauses) --causes_[one.cause].waiting;
   one.cause = why.text().empty() ? kMostCauses : cause_of(why.text());
+  // Only a refusal after traffic doubles the pause. An offer that moved no byte may be repeated
+  // cheaply.
   const bool sent = again_ns == 0 && !why.text().empty();
   one.wait_ns = sent ? std::clamp(2 * one.wait_ns, kLeastNs, kMostNs) : 0;
+  // Jitter of a quarter, so that thousands of refused chunks do not come back at one moment.
   one.next_ns = sent            ? now_ns + one.wait_ns + random_() % (one.wait_ns / 4)
                 : again_ns != 0 ? again_ns
                                 : now_ns + kLeastNs;
@@ -65,6 +71,8 @@ void RefusedChunks::stored(const protocol::SlotRef& chunk, std::uint64_t now_ns)
   erase(found);
   if (number == kMostCauses) return;
   Cause& cause = causes_[number];
+  // One stored chunk shows that the cause is over. Chunks that were sent and refused themselves
+  // keep their pause: their size may be the reason.
   for (auto at = chunks_.begin(); at != chunks_.end() && cause.waiting != 0;)
     at = at->second.cause == number && at->second.wait_ns == 0 ? erase(at) : std::next(at);
   if (cause.waiting != 0 || !std::exchange(cause.told, false)) return;
@@ -83,6 +91,7 @@ void RefusedChunks::give_back(const InMemory& in_memory, std::uint64_t now_ns) {
         now_ns < at->second.next_ns + kForgottenNs && in_memory(at->first, at->second.generation);
     at = stays ? std::next(at) : erase(at);
   }
+  // The slot and not an iterator: the entry may be erased before the next slice.
   looked_to_ = at == chunks_.end() ? 0 : at->first;
 }
 
@@ -110,6 +119,7 @@ std::size_t RefusedChunks::cause_of(const std::string& text) {
   auto free = std::ranges::find(causes_, std::string(), &Cause::text);
   if (free == causes_.end())
     free = std::ranges::find_if(causes_, [](const Cause& cause) { return cause.waiting == 0; });
+  // A server may invent new texts without end. The table of causes has a fixed size.
   if (free == causes_.end()) return kMostCauses - 1;
   const std::uint64_t next_line_ns = free->next_line_ns;
   *free = {text, 0, 0, next_line_ns};

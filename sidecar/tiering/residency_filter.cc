@@ -18,6 +18,8 @@ constexpr int kSealFutureWrite = 0x0010;  // F_SEAL_FUTURE_WRITE, which older he
 constexpr std::size_t kKeysAtOnce = 16;
 
 std::uint64_t buckets_for(std::uint64_t tier_bytes) {
+  // Half full at most with the smallest usual chunks: a full bucket loses a tag, and engines would
+  // not ask for that chunk.
   const std::uint64_t words = 2 * (tier_bytes / memory::kSmallestUsualSlot);
   return std::clamp(std::bit_ceil(words / protocol::kBucketCells + 1),
                     protocol::kLeastResidencyBuckets, protocol::kMostResidencyBuckets);
@@ -28,6 +30,8 @@ std::uint64_t buckets_for(std::uint64_t tier_bytes) {
 Result<std::shared_ptr<ResidencyFilter>> ResidencyFilter::create(std::uint64_t tier_bytes) {
   const std::uint64_t buckets = buckets_for(tier_bytes);
   const std::uint64_t bytes = protocol::residency_bytes(buckets);
+  // A memfd can be sealed, which a file on tmpfs cannot: no process may shrink it under a reader
+  // (SIGBUS).
   const Fd fd(::memfd_create("larder-below", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Status::from_errno(errno, "memfd_create for the residency filter");
   if (::fchmod(fd.get(), 0400) != 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
@@ -39,6 +43,8 @@ Result<std::shared_ptr<ResidencyFilter>> ResidencyFilter::create(std::uint64_t t
   if (::fcntl(fd.get(), F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0)
     return Status::from_errno(errno, "seal the residency filter");
+  // Engines get this descriptor. The one from memfd_create() is open for writing, and would stay
+  // so in the engine.
   Fd read_only(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
   if (!read_only.valid()) return Status::from_errno(errno, "open the residency filter for reading");
   return std::shared_ptr<ResidencyFilter>(
@@ -70,6 +76,7 @@ void ResidencyFilter::enter(const protocol::ResidencyPlace& place) {
   for (std::size_t i = 0; i < 2; ++i) {
     for (protocol::AtomicU64& candidate : buckets_[place.bucket[i]].words) {
       const std::uint64_t word = candidate.load(std::memory_order_relaxed);
+      // The filter answers "maybe". Two chunks with one tag share a word, see removed().
       if (word == place.tag) return;
       if (word != 0) continue;
       if (empty[i] == nullptr) empty[i] = &candidate;
@@ -78,6 +85,8 @@ void ResidencyFilter::enter(const protocol::ResidencyPlace& place) {
   }
   protocol::AtomicU64* chosen = count[1] > count[0] ? empty[1] : empty[0];
   if (chosen == nullptr) return;
+  // One store of 64 bits: an engine that reads at the same time sees the old word or the new one,
+  // never a mixture.
   chosen->store(place.tag, std::memory_order_release);
   ++words_;
 }
@@ -101,6 +110,8 @@ void ResidencyFilter::added_all(std::span<const tiers::ChunkKey> keys) {
   }
 }
 
+// If two chunks share a tag, the removal of one hides the other. The engine then computes its
+// tokens.
 void ResidencyFilter::removed(const tiers::ChunkKey& key) {
   const protocol::ResidencyPlace where = place(key);
   for (const std::uint64_t bucket : where.bucket) {
@@ -126,6 +137,8 @@ void ResidencyFilter::removed_all() {
 void ResidencyFilter::publish(const protocol::ResidencySpeed& speed) {
   header_->read_latency_ns.store(speed.read_latency_ns, std::memory_order_release);
   header_->read_bytes_per_s.store(speed.read_bytes_per_s, std::memory_order_release);
+  // Last, with release order: an engine that sees `serving` also sees the figures that belong to
+  // it.
   header_->serving.store(speed.serving ? 1 : 0, std::memory_order_release);
 }
 

@@ -26,6 +26,7 @@ Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& conf
   disk::DiskOptions options;
   options.path = config.disk.path;
   options.size_bytes = config.disk.size_bytes;
+  // The name that a second larderd on this directory reports to its user.
   options.owner = "larderd of pool " + config.pool;
   options.ttl_s = config.disk.ttl_s;
   if (present) options.arena = arena;
@@ -43,6 +44,8 @@ Result<std::unique_ptr<TierLink>> TierLink::open_backend(
   Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock, options);
   if (!tier.ok()) return tier.status();
   return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier),
+                                    // The place appears in status and log lines, so the user of
+                                    // the URL stays out.
                                     config::without_user(config.backend.url));
 }
 
@@ -81,17 +84,20 @@ void TierLink::deliver() {
   messages_.clear();
   tier_->take_messages(messages_);
   for (const tiers::Message& message : messages_)
+    // A destroyed writer has removed its receivers; late messages to it are dropped.
     if (const Answer& answer = answers_[static_cast<std::size_t>(message.operation)]; answer)
       answer(message);
 }
 
 void TierLink::wait(int timeout_ms) {
+  // Tests pass a wait of their own, since a tier without a thread needs turns.
   pollfd polled{tier_->message_fd(), POLLIN, 0};
   wait_ ? wait_(timeout_ms) : static_cast<void>(::poll(&polled, 1, timeout_ms));
   deliver();
 }
 
 void TierLink::fill(stats::TierStats& stats) const {
+  // Copies, each under one lock: the figures of one scrape belong together.
   const tiers::TierState state = tier_->state();
   const tiers::TierCounters counters = tier_->counters();
   stats.place = place_;

@@ -12,6 +12,7 @@ using protocol::SlotState;
 using store::SessionNumber;
 
 namespace {
+// The smaller of two bounds: of the message to the engine, and of a question to a tier.
 constexpr std::size_t kMaxKeys =
     std::min<std::size_t>(protocol::kMaxKeysPerProbe, tiers::kMaxProbeKeys);
 }  // namespace
@@ -42,6 +43,7 @@ Status TierProbes::probe(SessionNumber session, std::uint32_t request, const pro
                       std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxProbeMs)} * 1'000'000;
   const auto begin = tier_probes_.lower_bound({session, 0}),
              end = tier_probes_.upper_bound({session, UINT32_MAX});
+  // Such a probe still counts what this larderd knows by itself, which costs no network.
   probe.over_bound = std::distance(begin, end) >= protocol::kMaxProbes;
   probe.questions.resize(shared_.size());
   const Entry entered = tier_probes_.emplace(id, std::move(probe)).first;
@@ -61,6 +63,7 @@ bool TierProbes::go_on() {
   while (!to_go_through_.empty() && store_.effort() < until) {
     const Entry entry = tier_probes_.find(to_go_through_.front());
     const bool mine = entry != tier_probes_.end() && !entry->second.gone_through;
+    // The probe stays at the front, and goes on with the next slice.
     if (mine && !go_through(entry->second, until)) break;
     to_go_through_.pop_front();
     if (!mine) continue;
@@ -78,6 +81,8 @@ bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
     if (store_.effort() >= until) return false;
     const std::size_t done = probe.families.size();
     const std::size_t next =
+        // A model with state chunks needs the last state alone, so a probe of each family begins
+        // at the end.
         probe.each ? probe.hashes.size() - 1 - done : done;  // mutation: probe-each-right
     if (!add_family(probe, probe.hashes[next])) break;
   }
@@ -95,6 +100,7 @@ bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
         return add_member(probe, family, member);
       });
   if (!family.reachable) {
+    // Keys of an incomplete family are not asked about: their answers could not change the count.
     family = {};
     probe.keys.resize(keys_before);
     probe.key_bytes.resize(keys_before);
@@ -107,6 +113,7 @@ bool TierProbes::add_family(Probe& probe, const protocol::BlockHash& hash) {
 // A tier of this larderd alone that has the chunk in time; null without one.
 const ReadableTier* TierProbes::own_place_of(const store::Member& member,
                                              const tiers::ChunkKey& chunk) const {
+  // A chunk in promotion counts for its source, since a fetch would wait for that read.
   if (const ReadableTier* from = promoter_.coming(member.key); from != nullptr) return from;
   for (const ReadableTier* source : sources_)
     if (!source->shared() && source->in_time() && source->probe(chunk)) return source;
@@ -118,6 +125,7 @@ bool TierProbes::add_member(Probe& probe, Family& family, const store::Member& m
   // An engine that writes the chunk may give up.
   if (member.state != SlotState::kFree && promoter_.coming(member.key) == nullptr) return false;
   const std::uint64_t bytes = slot_bytes_of(store_, member.key);
+  // No engine has registered the layout yet, so nobody could load the chunk.
   if (bytes == 0) return false;
   const tiers::ChunkKey chunk = chunk_key_of(store_, member.key);
   if (const ReadableTier* from = own_place_of(member, chunk); from != nullptr) {
@@ -163,11 +171,14 @@ TierProbes::Question::State TierProbes::ask_tier(const Entry& entry, std::size_t
   const tiers::Ticket ticket = shared.link->next_ticket();
   if (!shared.source->in_time()) {
     const std::uint64_t by_ns = clock_.now_ns() + std::uint64_t{protocol::kMaxProbeMs} * 1'000'000;
+    // A slow tier hears one question at a time. The answer makes chunks known, and a read of a
+    // known chunk measures the speed.
     if (shared.asked_for_nobody == 0 && shared.link->tier().probe(ticket, probe.keys, by_ns).ok())
       shared.asked_for_nobody = ticket;
     return Question::State::kFailed;
   }
   const Status taken = shared.link->tier().probe(ticket, probe.keys, probe.deadline_ns);
+  // The tier bounds its questions. ask_waiting() comes again with the next message or tick.
   if (taken.code() == Code::kResourceExhausted) return Question::State::kUnasked;
   if (!taken.ok()) return Question::State::kFailed;
   probe.questions[tier].ticket = ticket;
@@ -183,6 +194,7 @@ void TierProbes::ask_waiting() {
     entry->second.waits = false;
     if (ask(entry)) continue;
     entry->second.waits = true;
+    // In front again, so that later probes do not overtake this one.
     return to_ask_.push_front(id);
   }
 }
@@ -195,6 +207,7 @@ void TierProbes::on_probe(const tiers::Message& message) {
     Question& question = entry->second.questions[found->second.tier];
     asked_.erase(found);
     question.ticket = 0;
+    // A wrong number of answers could not be matched with the keys.
     if (message.status.ok() && message.there.size() == entry->second.keys.size()) {
       stats_.probe.record(clock_.now_ns() - entry->second.begun_ns);
       question.state = Question::State::kAnswered;
@@ -248,6 +261,7 @@ std::optional<TierProbes::Bytes> TierProbes::bytes_of(const Probe& probe, const 
   Bytes bytes = family.bytes;
   for (std::size_t key = first; key < first + family.keys; ++key) {
     const ReadableTier* place = place_of(probe, key);
+    // One missing member makes the family useless to the engine.
     if (place == nullptr) return std::nullopt;
     bytes[place->number()] += probe.key_bytes[key];
   }
@@ -264,6 +278,7 @@ TierProbes::Bytes TierProbes::count_prefix(const Probe& probe, protocol::Probed&
   std::size_t next = 0;
   for (const Family& family : probe.families) {
     const std::optional<Bytes> bytes = bytes_of(probe, family, next);
+    // The engine loads a prefix: a family behind a gap does not count.
     if (!bytes) break;
     next += family.keys;
     ++probed.families;
@@ -288,6 +303,8 @@ TierProbes::Bytes TierProbes::count_each(const Probe& probe, Answer& answer) con
     const bool shared = any_shared(*bytes);
     ++stats_.probe_hits;
     stats_.probe_hits_shared += shared;
+    // The first family found from the end is the one that the engine would fetch. Speed and bytes
+    // are told for that one.
     if (answer.probed.families != 0) continue;
     answer.probed.families = static_cast<std::uint32_t>(hash + 1);
     answer.probed.shared = shared;
@@ -306,6 +323,7 @@ void TierProbes::tell_speed(const Bytes& bytes, protocol::Probed& probed) const 
     const std::uint64_t from = bytes[source->number()];
     if (from == 0) continue;
     const protocol::ResidencySpeed speed = source->speed();
+    // A rate of 0 tells the engine not to wait for the chunks.
     if (!speed.serving || speed.read_bytes_per_s == 0) return;
     all_bytes += from;
     probed.read_latency_ns += speed.read_latency_ns;

@@ -22,6 +22,8 @@ constexpr std::uint64_t kSlowProbeMs = 5000;
 }  // namespace
 
 void TierSpeed::began(std::uint64_t now_ns, std::uint64_t bytes) {
+  // A stretch begins with the first of parallel reads: their times overlap, and single times would
+  // count the waits twice.
   if (reading_++ == 0) stretch_ = {now_ns, 0, 0, 0, 0, false};
   reading_bytes_ += bytes;
   stretch_.asked_bytes += bytes;
@@ -40,12 +42,15 @@ void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok) {
     stretch_.first_bytes = bytes;
   }
   stretch_.bytes += bytes;
+  // Under constant load no moment is without reads. A stretch then ends after a second all the
+  // same.
   if (reading_ != 0 && now_ns - stretch_.begin_ns < kLongestStretchNs) return;
   close(now_ns);
   stretch_ = {now_ns, 0, 0, 0, reading_bytes_, false};
 }
 
 void TierSpeed::close(std::uint64_t now_ns) {
+  // A failed read may end at once, or after the tier's deadline. Either would distort the figures.
   if (stretch_.failed || stretch_.bytes == 0 || now_ns <= stretch_.begin_ns) return;
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
@@ -56,6 +61,8 @@ void TierSpeed::close(std::uint64_t now_ns) {
   const std::uint64_t rest_ns = now_ns - stretch_.first_ns;
   if (rest >= kLeastRestBytes && rest >= 2 * stretch_.first_bytes && rest_ns != 0) {
     const double rate = static_cast<double>(rest) * 1e9 / static_cast<double>(rest_ns);
+    // The first measurements replace the assumed figures. Later, a lower rate counts more: a
+    // promise too fast costs an engine its deadline.
     const double weight = measured_ < kFirstProbes ? 1 : rate < figures_.bytes_per_s ? 0.5 : 0.25;
     const double first_ns = static_cast<double>(stretch_.first_ns - stretch_.begin_ns);
     const double latency_ns = std::max(
@@ -89,6 +96,8 @@ void TierSpeed::missed_deadline(std::uint64_t now_ns) {
 }
 
 void TierSpeed::stop_serving(std::uint64_t now_ms) {
+  // The figures of before the miss are the yardstick for the probes. learn() lowers the current
+  // ones meanwhile.
   if (serving_) before_ = figures_;
   probe_wait_ms_ = serving_ ? kFirstProbeMs : std::min(2 * probe_wait_ms_, kLastProbeMs);
   if (serving_) probe_ms_ = now_ms + probe_wait_ms_;
@@ -110,6 +119,7 @@ void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint
     probe_ms_ = now_ms + kFirstProbeMs;
     return;
   }
+  // Three probes at the start measure the tier before the first engine relies on it.
   probes_left_ -= probes_left_ != 0;
   if (!ok) {
     stop_serving(now_ms);
@@ -119,6 +129,7 @@ void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint
   if (!serving_) {
     const auto size = static_cast<double>(bytes);
     const double ratio = static_cast<double>(elapsed_ns) / before_.expected_ns(size);
+    // The new speed is the slowest of the probes: one lucky read must not promise too much.
     slowest_ = std::max(slowest_, ratio);
     const bool fast =
         static_cast<double>(elapsed_ns) < kSlowTimes * before_.expected_ns(size) + kSlowMoreNs;

@@ -48,6 +48,8 @@ TierWriter::TierWriter(TierLink& link, store::Store& store, const base::Clock& c
       store_(store),
       clock_(clock),
       rules_(rules),
+      // About one chunk for each MiB: memory and tier together are what the popularity is measured
+      // over.
       fashion_(chunks_in_fashion(arena_bytes + rules.tier_bytes)),
       most_bytes_(std::min(kMostBytes, arena_bytes / kArenaShare)),
       admission_(rules.admit_after, fashion_),
@@ -68,6 +70,7 @@ TierWriter::~TierWriter() {
   store_.tiers().set(link_.number(), nullptr);
   for (const Operation operation :
        {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
+    // The tier may still send messages while it closes, and this object is gone.
     link_.answer_to(operation, nullptr);
   for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
 }
@@ -162,9 +165,11 @@ bool TierWriter::begin(const protocol::SlotRef& slot) {
 
 bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key,
                            const tiers::ChunkFacts& facts) {
+  // Each tier has its own budget and queue, so that a slow tier never delays another.
   const std::uint64_t bytes = facts.slot_bytes();
   if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_))
     return false;
+  // The budget may be overdrawn by one chunk, and is then paid back: any chunk size gets through.
   if (!budget_.any(clock_.now_ns())) return false;
   if (!store_.readers().keep(chunk.slot, chunk.generation))
     return true;  // mutation: write-keeps-slot
@@ -273,6 +278,7 @@ void TierWriter::damaged(const protocol::EntryView& chunk) {
 }
 
 void TierWriter::came_up(const protocol::EntryView& chunk, std::uint32_t since_s) {
+  // Without a time to live the age is never asked for, and the table stays empty.
   if (rules_.ttl_s == 0) return;
   const std::optional<tiers::ChunkFacts> known =
       link_.tier().probe(chunk_key_of(store_, chunk.key));

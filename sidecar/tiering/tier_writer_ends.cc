@@ -11,6 +11,7 @@ using tiers::Message;
 
 constexpr std::uint64_t kDropMs = 30'000;
 constexpr std::uint32_t kSliceSlots = 4096;
+// The loop no longer turns at a stop, so the wait must end by itself to look at the clock.
 constexpr int kWaitMs = 50;
 constexpr std::uint64_t kCloseMs = 1000;
 
@@ -22,6 +23,8 @@ std::shared_ptr<void> TierWriter::dropping(std::optional<std::uint32_t> handle) 
   std::optional<protocol::NamespaceId> id;
   if (handle) id = store_.namespaces().at(*handle).spec.id;
   drop(id);
+  // The store holds this token while it empties memory. Its end, normal or not, lets writes of the
+  // namespace go on.
   const auto going_on = std::make_shared<int>();
   dropping_.push_back({id, going_on});
   return going_on;
@@ -56,6 +59,8 @@ std::shared_future<Status> TierWriter::drop(const std::optional<protocol::Namesp
   last_drop_chunks_ = drop.chunks;
   drop.id = id;
   drop.by_ns = in_ms(kDropMs);
+  // Shared: the session that dropped and a person who asks by the admin API wait for the same
+  // result.
   drop.future = last_drop_ = drop.ended.get_future().share();
   const std::shared_future<Status> ended = drop.future;
   send_drops();
@@ -135,6 +140,7 @@ bool TierWriter::write_rest(std::uint64_t by_ns) {
 }
 
 bool TierWriter::flush(std::uint64_t by_ns) {
+  // A sync on a failing device would only take the rest of the grace.
   if (link_.tier().state().degraded()) return false;
   flush_ticket_ = link_.next_ticket();
   if (!link_.tier().flush(flush_ticket_, by_ns).ok()) return false;

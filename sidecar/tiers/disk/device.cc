@@ -9,6 +9,7 @@
 namespace larder::disk {
 namespace {
 
+// O_DIRECT demands the block size of the device, 512 or 4,096 bytes. 4,096 satisfies both.
 constexpr std::size_t kAlignment = 4096;
 
 }  // namespace
@@ -16,6 +17,7 @@ constexpr std::size_t kAlignment = 4096;
 AlignedBytes::AlignedBytes(std::size_t bytes)
     : bytes_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}))),
       size_(bytes) {
+  // Padding goes to the disk as zeroes, never as old memory of the process.
   std::memset(bytes_.get(), 0, bytes);
 }
 
@@ -37,6 +39,8 @@ void Device::turn(std::uint64_t timeout_ns) {
     const auto at = flights_.find(result.tag);
     if (at == flights_.end()) continue;
     const Flight flight = std::move(at->second);
+    // Before the callback: the callback may start the next request, and has_room() must count the
+    // freed place.
     flights_.erase(at);
     if (result.error == 0)
       (flight.kind == IoRequest::Kind::kRead ? read_bytes : written_bytes) += flight.bytes;
@@ -65,6 +69,7 @@ Status Device::run(const IoRequest& request) {
 }
 
 std::uint64_t Device::oldest_start_ns() const {
+  // At most kMaxIoInFlight entries: a scan is cheaper than a second, ordered table.
   std::uint64_t oldest = clock_.now_ns();
   for (const auto& [tag, flight] : flights_) oldest = std::min(oldest, flight.started_ns);
   return oldest;

@@ -30,11 +30,16 @@ Status DiskEngine::open_and_recover() {
   const std::uint64_t start = clock_.now_ns();
   table_ = RegionTable(volume->regions, volume->region_blocks());
   catalog_.reset(volume->regions);
+  // Before recover() enters the first record: a chunk that was dropped while the directory was
+  // away must not be found even for a moment.
   drops_.before_recovery();
   const Result<Recovered> recovered = recover(device_, *volume, file_.scratch(), table_, catalog_);
+  // The volume counts as open only now. An early return leaves no volume, and its lock ends with
+  // the local variable.
   if (recovered.ok()) volume_ = *std::move(volume);
   drops_.recovered(recovered.ok());
   if (!recovered.ok()) return recovered.status();
+  // The returned file still has the records that were removed while the file was away.
   tombstones_.take_out();  // mutation: bury-after-loss
   for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
   say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
@@ -55,6 +60,8 @@ void DiskEngine::accept(const Command& command) {
   const Status refused{Code::kUnavailable, state.reason};
   switch (command.operation) {
     case Operation::kPut:
+      // A refusal is answered here, at once: the callers' deadlines are seconds long, and an
+      // engine would wait for them.
       state.takes_puts ? chunks_.add_write(op) : operations_.finish(op, refused);
       break;
     case Operation::kGet:
@@ -70,21 +77,28 @@ void DiskEngine::accept(const Command& command) {
 }
 
 void DiskEngine::turn(std::uint64_t timeout_ns) {
+  // Outcomes of the last turn are not published yet, so waiting here would delay their callers.
   device_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   maintain_health();
+  // Reads start before writes: an engine waits for a read, nobody waits for a write.
   chunks_.pump_reads();
   regions_.maintain(chunks_.writes_wait(), closing_);
   chunks_.pump_writes();
+  // Once more: pump_writes() may have filled the active region, and the next one should be opened
+  // without the wait of a turn.
   regions_.maintain(chunks_.writes_wait(), closing_);
   tombstones_.write();
   maintain_flushes();
   drops_.write_if_stale();
+  // Last: an operation that the device has answered in this turn succeeds, even if its deadline
+  // has just passed.
   operations_.miss_deadlines();
 }
 
 std::uint64_t DiskEngine::next_turn_ns() const {
   std::uint64_t wait = options_.check_ms * 1'000'000;
   if (health_.state().degraded() || closing_) wait = std::min(wait, options_.retry_ms * 1'000'000);
+  // A quarter of the bound, so that a stall is seen at most a quarter later than the bound.
   if (device_.in_flight() != 0) wait = std::min(wait, options_.stall_ms * 1'000'000 / 4);
   const std::uint64_t now = clock_.now_ns();
   const std::uint64_t deadline = operations_.next_deadline_ns();
@@ -95,9 +109,13 @@ void DiskEngine::maintain_health() {
   if (const std::optional<std::string> why = probe_.watch()) lose(*why);
   const std::uint64_t now = clock_.now_ns();
   if (health_.is(Health::kLost)) {
+    // Requests in flight use the descriptor of the old file. The file is closed after the last of
+    // them.
     if (device_.in_flight() != 0 || closing_) return;
     volume_.reset();  // releases the lock and the space of the old file
     if (!health_.retry(now)) return;
+    // A returned directory is handled as a start. Another process may have changed or replaced the
+    // file meanwhile.
     const Status status = open_and_recover();
     if (!status.ok()) {
       volume_.reset();
@@ -116,6 +134,8 @@ void DiskEngine::lose(const std::string& why) {
   catalog_.reset(table_.count());
   const std::vector<OpPtr> live(operations_.live().begin(), operations_.live().end());
   for (const OpPtr& op : live) {
+    // A request in flight may still succeed on the unlinked file. Its answer must be a failure: no
+    // later larderd finds that record.
     op->cancelled = true;
     if (op->command.operation == Operation::kFlush)
       operations_.finish(op, {Code::kUnavailable, health_.state().reason});
@@ -126,6 +146,8 @@ void DiskEngine::lose(const std::string& why) {
 
 void DiskEngine::maintain_flushes() {
   if (flushing_ || !volume_ || health_.is(Health::kLost)) return;
+  // A flush promises that all puts accepted before it are on the disk. The list is in the order of
+  // acceptance, so only puts in front of the flush count.
   const auto pending = [](const OpPtr& op) { return op->command.operation == Operation::kPut; };
   const std::list<OpPtr>& live = operations_.live();
   const auto flush = std::ranges::find_if(
@@ -146,6 +168,7 @@ void DiskEngine::forget(const Command& command) {
   const bool evict = command.kind == Command::Kind::kEvict;
   if (evict) operations_.cancel([&](const tiers::ChunkKey& other) { return other == key; });
   const std::optional<Located> located = catalog_.find(key);
+  // A report of bad bytes is about one generation. A newer record of the key is not concerned.
   if (!located || (!evict && located->record.facts.generation != command.facts.generation)) return;
   if (ttl_.expired(located->record.written_s, env_.unix_s())) {
     counters_.chunks_expired += catalog_.erase(key, located->region, located->record.block) ? 1 : 0;
@@ -161,6 +184,7 @@ void DiskEngine::forget(const Command& command) {
 
 bool DiskEngine::closed() const {
   if (!operations_.live().empty() || device_.in_flight() != 0) return false;
+  // Nothing more can be written: waiting would only delay the stop until its grace is over.
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
   return tombstones_.empty() && !table_.in_state(RegionState::kActive) &&
          !table_.in_state(RegionState::kClosing);

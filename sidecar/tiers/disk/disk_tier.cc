@@ -76,6 +76,8 @@ class Life {
       core_->start_changed.notify_all();
     }
     if (started.ok()) return started;
+    // The thread hangs here, and not the caller of start(): open_disk_tier() has its error
+    // already.
     engine_.reset();  // waits for a hanging device
     core_->front.end();
     return started;
@@ -83,6 +85,8 @@ class Life {
 
   // Runs one turn, and waits up to `most_ns` for the device. False: ended.
   bool turn(std::uint64_t most_ns) {
+    // Outcomes before new commands: the published outcomes free the bytes that the next commands
+    // are counted against.
     publish();
     const TierFront::Taken taken = core_->front.take();
     if (taken.closed && taken.commands.empty() && taken.held_operations == 0 && engine_->closed())
@@ -91,6 +95,8 @@ class Life {
     if (taken.closed) engine_->begin_close();
     if (taken.closed && core_->clock.now_ns() >= taken.close_by_ns) {
       if (!abandoned_) engine_->abandon({Code::kUnavailable, std::string(kWords.closed)});
+      // The callers were answered one turn before, so that those messages are published before the
+      // end.
       if (std::exchange(abandoned_, true) && engine_->device_quiet()) return end();
     }
     engine_->turn(taken.commands.empty() ? std::min(most_ns, engine_->next_turn_ns()) : 0);
@@ -164,6 +170,8 @@ class DiskTier final : public SteppedTier {
     if (Status status = tiers::check_probe(keys.size()); !status.ok())
       return core_->front.refuse(std::move(status));
     Message message{Message::Kind::kDone, Operation::kProbe, false, ticket, {}, {}};
+    // Answered in the caller's thread: a probe of hundreds of keys would otherwise wait behind the
+    // I/O of the tier.
     for (const tiers::ChunkKey& key : keys) message.there.push_back(probe(key).has_value());
     return core_->front.answer(std::move(message));
   }
@@ -180,6 +188,7 @@ class DiskTier final : public SteppedTier {
   }
 
   Status takes(std::uint64_t slot_bytes) const override {
+    // 0 until the file is open: put() gives the exact answer later.
     const std::uint64_t most = core_->front.most_slot_bytes();
     if (most == 0 || slot_bytes <= most) return {};
     return too_large_for_a_region(core_->options, slot_bytes);
@@ -244,6 +253,8 @@ class DiskTier final : public SteppedTier {
     if (close(grace_ms))
       thread_.join();
     else
+      // A request that hangs in the kernel cannot be cancelled. The thread owns a share of the
+      // core, so that a late answer finds its memory.
       thread_.detach();
   }
 

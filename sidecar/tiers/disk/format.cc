@@ -6,10 +6,14 @@
 namespace larder::disk {
 namespace {
 
+// The first bytes of a structure are readable in a hex dump: `4c 44 52 31 01 00` begins a record of
+// version 1. No structure is trusted for its offset alone: each states its volume and place.
 constexpr std::uint32_t kRecordMagic = 0x3152444c;   // "LDR1"
 constexpr std::uint32_t kTrailerMagic = 0x3154444c;  // "LDT1"
 constexpr std::uint32_t kLabelMagic = 0x314c444c;    // "LDL1"
 
+// The structs have no implicit padding, so that no uninitialized byte reaches the checksum or the
+// disk. The assertions pin what FORMAT.md says.
 struct RecordBytes {
   std::uint32_t magic;
   std::uint16_t version;
@@ -46,6 +50,8 @@ struct EntryBytes {
   std::uint32_t zero;
 };
 static_assert(sizeof(EntryBytes) == kEntryBytes && offsetof(EntryBytes, shard) == 64);
+// An entry has 32 bits for a size that the header has in 64 bits: a footer of small chunks stays
+// 1.5 MiB instead of 1.7.
 static_assert(protocol::kMaxPayloadBytes <= UINT32_MAX && protocol::kMaxPieceBytes <= UINT32_MAX);
 
 enum : std::uint16_t { kOpen = 1, kClosed = 2 };
@@ -70,6 +76,7 @@ struct MarkBytes {
 };
 static_assert(sizeof(MarkBytes) == 32);
 
+// A fixed table: a superblock of any number of marks is written by one request of one length.
 struct LabelBytes {
   std::uint32_t magic;
   std::uint16_t version;
@@ -96,8 +103,11 @@ void seal(Bytes& bytes, std::span<std::byte> out) {
 template <typename Bytes>
 bool unseal(std::span<const std::byte> in, std::uint32_t magic, Bytes& bytes) {
   if (in.size() < sizeof(bytes)) return false;
+  // Copied before the check: the memory may be a shared buffer, and must not change between check
+  // and use.
   std::memcpy(&bytes, in.data(), sizeof(bytes));
   return bytes.magic == magic && bytes.version == kFormatVersion &&
+         // The magic and version come first: a block of another version should not cost a hash.
          bytes.checksum ==
              protocol::unit_digest(&bytes, offsetof(Bytes, checksum));  // mutation: disk-checksum
 }
@@ -126,6 +136,8 @@ void encode_record(const RegionId& id, const Record& record, std::span<std::byte
 
 void encode_grave(const RegionId& id, const Record& record, std::span<std::byte> block) {
   Record tombstone = record;
+  // The length stays, so that a scan finds the next record. The inverted root matches no bytes, so
+  // that a scan rejects this record.
   tombstone.facts.root = ~record.facts.root;
   encode_record(id, tombstone, block);
 }
@@ -133,12 +145,16 @@ void encode_grave(const RegionId& id, const Record& record, std::span<std::byte>
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block) {
   RecordBytes bytes{};
   if (!unseal(block, kRecordMagic, bytes)) return std::nullopt;
+  // A region is reused without being erased: behind its new records lie intact headers of its
+  // earlier life. Only the sequence tells the two lives apart.
   if (RegionId{bytes.volume, bytes.sequence, bytes.region} != id)
     return std::nullopt;  // mutation: record-region-id
   const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
                       {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root},
                       bytes.block,
                       bytes.written_s};
+  // A checksum proves no origin: a file may be crafted. Later code computes offsets from these
+  // sizes.
   if (!tiers::plausible(record.facts)) return std::nullopt;
   return record;
 }
@@ -161,6 +177,8 @@ std::optional<Trailer> decode_trailer(std::uint64_t volume, std::uint32_t region
   TrailerBytes bytes{};
   if (!unseal(block, kTrailerMagic, bytes)) return std::nullopt;
   if (bytes.volume != volume || bytes.region != region) return std::nullopt;
+  // The count is not checked here. Recovery::see_trailer() compares it with the size of the
+  // region.
   if (bytes.kind != kOpen && bytes.kind != kClosed) return std::nullopt;
   return Trailer{
       {volume, bytes.sequence, region}, bytes.kind == kClosed, bytes.count, bytes.entries_checksum};
@@ -169,6 +187,8 @@ std::optional<Trailer> decode_trailer(std::uint64_t volume, std::uint32_t region
 void encode_footer(const RegionId& id, std::span<const Record> records,
                    std::span<std::byte> footer) {
   std::memset(footer.data(), 0, footer.size());
+  // The entries end directly before the trailer, which is always the last block. A reader finds
+  // both from the end of the region.
   const std::span<std::byte> entries = footer.first(footer.size() - kBlockBytes);
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
@@ -211,6 +231,8 @@ bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries,
 
 bool Superblock::dropped(const Record& record, std::uint64_t sequence) const {
   const Position at{sequence, record.block};
+  // A linear search over at most 1,024 marks runs for each record at a start. Marks older than the
+  // oldest region are removed, so the table is nearly empty.
   if (at < all_dropped) return true;
   return std::ranges::any_of(drops, [&](const DropMark& mark) {
     return at < mark.until && mark.namespace_id == record.key.namespace_id;
@@ -239,6 +261,7 @@ SuperblockFault decode_superblock(std::span<const std::byte> superblock_bytes, S
     return bytes.magic == kLabelMagic && bytes.version != kFormatVersion
                ? SuperblockFault::kOtherVersion
                : SuperblockFault::kDamaged;
+  // The checksum matched, so this file was written by a program with larger tables, or on purpose.
   if (bytes.mark_count > kMaxDropMarks) return SuperblockFault::kDamaged;
   out = {bytes.volume, bytes.serial, bytes.region_bytes, {bytes.all_sequence, bytes.all_block}, {}};
   for (std::size_t i = 0; i < bytes.mark_count; ++i)

@@ -13,11 +13,14 @@ OpPtr OperationTable::add(const Command& command) {
   const OpPtr op = std::make_shared<Op>();
   op->command = command;
   live_.push_back(op);
+  // A lower bound only: a finished operation leaves its deadline here, and costs one early scan.
   next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
   return op;
 }
 
 void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts) {
+  // The device, a deadline and a drop may each end the operation. The first one answers; exactly
+  // one kDone goes out.
   if (op->done) return;
   op->done = true;
   const Operation operation = op->command.operation;
@@ -36,12 +39,16 @@ void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFa
   outcome.message = {Message::Kind::kDone, operation,         op->on_device,
                      op->command.ticket,   std::move(status), facts};
   outcome.message.dropped = op->dropped;
+  // The device may still read or write the slot after a missed deadline. The slot is freed by
+  // released().
   outcome.freed = !op->on_device;
   outcome.freed_bytes = op->on_device ? 0 : op->command.slot.size();
   outcomes_.push_back(std::move(outcome));
   live_.remove(op);
 }
 
+// The second message of an operation whose kDone went out while the device had the slot. Only this
+// message lets the store use the slot again.
 void OperationTable::released(const OpPtr& op) {
   Outcome outcome;
   outcome.message = {
@@ -67,6 +74,7 @@ void OperationTable::miss_deadlines() {
   const std::uint64_t now = clock_.now_ns();
   if (now < next_deadline_ns_) return;
   next_deadline_ns_ = UINT64_MAX;
+  // A copy: finish() removes the operation from the list under the loop.
   const std::vector<OpPtr> all(live_.begin(), live_.end());
   for (const OpPtr& op : all) {
     if (op->command.deadline_ns <= now)  // mutation: disk-deadline

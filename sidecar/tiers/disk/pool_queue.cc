@@ -21,6 +21,8 @@ int transfer(const IoRequest& request) {
   while (moved < request.bytes()) {
     std::array<iovec, 2> vector{};
     int count = 0;
+    // A short transfer continues at the byte behind, which may lie in the first or in the second
+    // part.
     std::size_t skip = moved;
     for (const std::span<std::byte> part : request.parts) {
       const std::size_t gone = std::min(skip, part.size());
@@ -33,6 +35,7 @@ int transfer(const IoRequest& request) {
                             : ::pwritev(request.fd, vector.data(), count, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno;
+    // The end of the file: somebody truncated it. An endless loop would follow otherwise.
     if (got == 0) return EIO;
     moved += static_cast<std::size_t>(got);
   }
@@ -41,6 +44,7 @@ int transfer(const IoRequest& request) {
 
 int perform(const IoRequest& request) {
   if (request.kind != IoRequest::Kind::kSync) return transfer(request);
+  // fdatasync also writes the metadata that a later read needs. Time stamps are not needed.
   return ::fdatasync(request.fd) == 0 ? 0 : errno;
 }
 
@@ -58,6 +62,7 @@ class PoolQueue final : public IoQueue {
   }
   void wait(std::uint64_t timeout_ns, std::vector<IoResult>& results) override {
     std::unique_lock lock(mutex_);
+    // `woken_` keeps a wake() that comes before the wait, as the eventfd of io_uring does.
     done_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
                    [this] { return woken_ || !results_.empty(); });
     woken_ = false;
@@ -78,6 +83,8 @@ class PoolQueue final : public IoQueue {
     while (work_.wait(lock, stop, [this] { return !requests_.empty(); })) {
       const IoRequest request = requests_.front();
       requests_.pop_front();
+      // The system call runs without the mutex, so that submit() and wake() never wait for the
+      // device.
       lock.unlock();
       const IoResult result{request.tag, perform(request)};
       lock.lock();

@@ -11,6 +11,8 @@
 namespace larder::disk {
 namespace {
 
+// A trailer is one block: many small reads hide the latency of the device. A file of 4 TiB has
+// 16,384 of them.
 constexpr std::size_t kTrailersAtOnce = 64;
 constexpr std::size_t kFootersAtOnce = 8;  // a footer takes up to 1.5 MiB, with the smallest chunks
 
@@ -46,6 +48,7 @@ void TailReads::start(std::uint32_t region, std::uint32_t blocks) {
   const std::size_t bytes = std::size_t{blocks} * kBlockBytes;
   std::shared_ptr<AlignedBytes> memory;
   if (!free_.empty()) {
+    // A new buffer would be zeroed and faulted in for every footer.
     memory = std::move(free_.back());
     free_.pop_back();
   }
@@ -110,6 +113,7 @@ class Recovery {
 Status Recovery::read_tails(const std::vector<std::uint32_t>& regions, std::size_t at_once,
                             const Blocks& blocks, const Use& use) {
   TailReads reads(device_, volume_);
+  // Decoding happens between the reads, in this thread: the device stays busy meanwhile.
   for (auto next = regions.begin(); next != regions.end() || reads.in_flight() != 0;) {
     for (; next != regions.end() && reads.in_flight() < at_once && device_.has_room(); ++next)
       reads.start(*next, blocks(*next));
@@ -147,8 +151,11 @@ void Recovery::see_trailer(std::uint32_t region, std::span<const std::byte> bloc
     return;
   }
   table_[region].sequence = trailer->id.sequence;
+  // New regions come after every known one, so that the order of appends holds across restarts.
   table_.saw_sequence(trailer->id.sequence);
   trailers_[region] = trailer;
+  // A count from a crafted trailer could ask for more memory than the region has bytes. The region
+  // is scanned instead.
   const bool fits = footer_blocks(trailer->count) <= volume_.region_blocks();
   (trailer->closed && fits ? closed_ : open_).push_back(region);
 }
@@ -168,6 +175,8 @@ void Recovery::see_footer(std::uint32_t region, std::span<const std::byte> foote
   const Trailer& trailer = *trailers_[region];
   records_.clear();
   if (!decode_entries(trailer, footer.first(footer.size() - kBlockBytes), records_))
+    // A damaged footer loses nothing: the headers in the region tell the same, and the scan reads
+    // them.
     return open_.push_back(region);
   ++recovered.by_footer;
   keep(trailer, records_);
@@ -188,6 +197,7 @@ Status Recovery::read_through() {
     const Trailer& trailer = *trailers_[number];
     Result<std::vector<Record>> scanned =
         RegionScan(device_, volume_, trailer.id, scratch_).records();
+    // A hanging device ends the start. A place that cannot be read costs one region only.
     if (scanned.status().code() == Code::kDeadlineExceeded) return scanned.status();
     if (!scanned.ok()) {
       unreadable(number);
@@ -197,6 +207,8 @@ Status Recovery::read_through() {
     keep(trailer, *scanned);
     if (scanned->empty()) continue;  // the region is free
     Region& region = table_[number];
+    // The region gets a footer, so that the next start need not scan it again. No append follows:
+    // bytes behind the last record may be torn.
     region.state = RegionState::kClosing;
     region.next_block = volume_.region_blocks();
     region.records = *std::move(scanned);

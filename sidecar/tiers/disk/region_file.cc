@@ -21,6 +21,8 @@ RegionFile::RegionFile(Env& env, const base::Clock& clock, const DiskOptions& op
       catalog_(catalog),
       health_(options.retry_ms),
       ttl_{options.ttl_s},
+      // The queue is opened here, because Device takes it in its constructor. The lambda keeps the
+      // two texts about it.
       device_(clock, [&] {
         OpenedQueue opened = open_queue(env, options);
         queue_fallback_ = opened.fallback;
@@ -32,6 +34,8 @@ void RegionFile::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<
                           Device::Then then) {
   IoRequest request;
   request.kind = kind;
+  // The descriptor is read at the start of the request. DiskEngine closes the file only when no
+  // request is in flight.
   request.fd = volume_->file.get();
   request.offset = offset;
   request.parts[0] = bytes;
@@ -39,6 +43,7 @@ void RegionFile::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<
 }
 
 void RegionFile::say(std::string_view kind, const std::string& text) const {
+  // A device that fails for hours must not fill the log: log_from() bounds the lines of each kind.
   base::log_from("disk tier, " + std::string(kind), base::LogLevel::kInfo,
                  "disk tier at " + options_.path + ": " + text);
 }

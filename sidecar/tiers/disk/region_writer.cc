@@ -12,6 +12,7 @@ void RegionWriter::maintain(bool puts_wait, bool closing) {
     Region& region = table_[number];
     if (region.state == RegionState::kActive && (region.broken || (closing && !puts_wait)))
       region.state = RegionState::kClosing;
+    // The footer names only appends that ended, so it waits for the last one in flight.
     if (region.state == RegionState::kClosing && region.writes == 0) close_region(number);
     coming = coming || region.state == RegionState::kOpening || region.state == RegionState::kReady;
   }
@@ -30,6 +31,8 @@ std::optional<std::uint32_t> RegionWriter::place(std::uint32_t blocks) {
     std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive);
     if (active && table_.fits(table_[*active], blocks)) return active;
     const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady);
+    // An old record of the region is still being read or buried there. Appends wait, because they
+    // would overwrite the bytes under the read.
     if (!ready || table_[*ready].reads != 0) return std::nullopt;  // mutation: read-region-closed
     if (active) table_[*active].state = RegionState::kClosing;
     table_[*ready].state = RegionState::kActive;
@@ -42,6 +45,7 @@ std::optional<std::uint32_t> RegionWriter::place(std::uint32_t blocks) {
 void RegionWriter::open_region(std::uint32_t number) {
   Region& region = table_[number];
   const RegionState before = std::exchange(region.state, RegionState::kOpening);
+  // A failed attempt does not give the sequence back: its trailer may have reached the disk.
   const std::uint64_t sequence = table_.take_sequence();
   const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
   encode_trailer({{volume_->superblock.volume, sequence, number}, false, 0, 0}, block->span());
@@ -67,6 +71,8 @@ void RegionWriter::opened(std::uint32_t number, std::uint64_t sequence, int erro
     probe_.write_failed(error);
     return;
   }
+  // After the sync: until then a kill leaves the old trailer or none. The catalog keeps the old
+  // records readable, since no append has touched them.
   counters_.chunks_evicted += catalog_.erase_region(number);  // mutation: region-erased
   region.sequence = sequence;
   region.next_block = 0;
@@ -89,6 +95,7 @@ void RegionWriter::close_region(std::uint32_t number) {
     return;
   }
   if (!device_.has_room()) return;
+  // The sync and the footer count as a write, so that maintain() does not close the region twice.
   ++region.writes;
   start_io(IoRequest::Kind::kSync, 0, {}, [this, number](int error) {  // mutation: records-synced
     if (error == 0) return write_footer(number);
@@ -110,6 +117,8 @@ void RegionWriter::write_footer(std::uint32_t number) {
     Region& done = table_[number];
     --done.writes;
     done.state = RegionState::kClosed;
+    // The catalog has the same records. Keeping a second copy of all would nearly double the
+    // memory.
     done.records = {};
     if (error != 0) probe_.write_failed(error);
   });

@@ -5,11 +5,15 @@
 namespace larder::disk {
 namespace {
 
+// A bound, because each failed attempt makes the tier degraded: one bad sector would keep puts off
+// for ever.
 constexpr std::uint32_t kTombstoneTries = 8;
 
 }  // namespace
 
 void Tombstones::bury(std::uint32_t number, const Record& record) {
+  // The id keeps the sequence: a region that is opened again meanwhile has new records at this
+  // place.
   tombstones_.push_back({file_.id_of(number), record});
   write();
 }
@@ -19,9 +23,14 @@ void Tombstones::write() {
     return;  // mutation: bury-when-writable
   for (; !tombstones_.empty() && device_.has_room(); tombstones_.pop_front()) {
     const Tombstone& next = tombstones_.front();
+    // The region was opened again: its old records do not count any more, and the grave would
+    // damage a new one.
     if (!file_.stands(next.id)) continue;
     Region& region = table_[next.id.region];
+    // The outcome of the opening decides. The grave would otherwise race with the first append of
+    // the new life.
     if (region.state == RegionState::kOpening) return;
+    // Counted as a read, which next_victim() and place() respect.
     ++region.reads;  // keeps the region from being opened
     const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
     encode_grave(next.id, next.record, block->span());
@@ -37,6 +46,8 @@ void Tombstones::write() {
   }
 }
 
+// The graves themselves are written later, by write(). Until then the catalog alone hides the
+// records.
 void Tombstones::take_out() {
   for (const Tombstone& tombstone : tombstones_) {
     if (!file_.stands(tombstone.id)) continue;

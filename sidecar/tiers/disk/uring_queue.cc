@@ -16,6 +16,7 @@ namespace {
 
 constexpr unsigned kEntries = 512;  // at most two entries for a request, and one for the wake-up
 static_assert(2 * kMaxIoInFlight < kEntries);
+// No request has this value: data is the index of a flight times two, plus the part.
 constexpr std::uint64_t kWakeData = ~0ULL;
 // The kernel registers at most 1 GiB as one buffer.
 constexpr std::size_t kRegisteredBytes = 1ULL << 30;
@@ -28,6 +29,8 @@ class UringQueue final : public IoQueue {
   ~UringQueue() override {
     if (!ready_) return;
     std::vector<IoResult> results;
+    // The kernel writes into slots until a request ends. Leaving earlier would hand memory of a
+    // running write to the next owner.
     while (free_.size() < flights_.size()) wait(1'000'000'000, results);
     ::io_uring_queue_exit(&ring_);
   }
@@ -35,11 +38,15 @@ class UringQueue final : public IoQueue {
   Status open() {
     wake_fd_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_fd_.valid()) return Status::from_errno(errno, "eventfd");
+    // One thread submits and waits, so the kernel may leave completions until that thread waits
+    // (Linux 6.1).
     int error = ::io_uring_queue_init(kEntries, &ring_,
                                       IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
     if (error == -EINVAL) error = ::io_uring_queue_init(kEntries, &ring_, 0);  // before Linux 6.1
     if (error < 0) return Status::from_errno(-error, "io_uring_queue_init");
     ready_ = true;
+    // Without the feature a wait with a time-out puts a request of its own into the ring, which
+    // this class does not account for.
     if ((ring_.features & IORING_FEAT_EXT_ARG) == 0)
       return {Code::kUnsupported, "io_uring of before Linux 5.11"};
     if (Status status = try_it(); !status.ok()) return status;
@@ -50,6 +57,7 @@ class UringQueue final : public IoQueue {
   Status register_arena(std::span<std::byte> arena) {
     std::vector<iovec> buffers;
     for (std::size_t at = 0; at < arena.size(); at += kRegisteredBytes)
+      // Registration pins the pages once, instead of once for each request.
       buffers.push_back({arena.data() + at, std::min(kRegisteredBytes, arena.size() - at)});
     if (buffers.empty()) return {};
     const int error =
@@ -62,6 +70,7 @@ class UringQueue final : public IoQueue {
   }
 
   void submit(const IoRequest& request) override {
+    // Never empty: Device::has_room() allows fewer than kMaxIoInFlight requests.
     const std::size_t index = free_.back();
     free_.pop_back();
     Flight& flight = flights_[index];
@@ -93,6 +102,8 @@ class UringQueue final : public IoQueue {
     ::io_uring_submit_and_wait_timeout(&ring_, &first, 1, &timeout, nullptr);
     unsigned head = 0, seen = 0;
     io_uring_cqe* entry = nullptr;
+    // Copied out before finish(): finish() submits continuations, and they need free places in the
+    // ring.
     std::vector<std::pair<std::uint64_t, int>> done;
     io_uring_for_each_cqe(&ring_, head, entry) {
       done.emplace_back(entry->user_data, entry->res);
@@ -104,6 +115,7 @@ class UringQueue final : public IoQueue {
 
   void wake() override {
     const std::uint64_t one = 1;
+    // A full counter is no loss: the eventfd is readable already.
     [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof(one));
   }
   const char* name() const override { return "io_uring"; }
@@ -133,6 +145,8 @@ class UringQueue final : public IoQueue {
 
   io_uring_sqe* take_entry() {
     io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
+    // The ring is full of entries that the kernel has not taken yet. The call hands them over and
+    // frees places.
     if (entry != nullptr) return entry;
     ::io_uring_submit(&ring_);
     return ::io_uring_get_sqe(&ring_);
@@ -197,15 +211,18 @@ class UringQueue final : public IoQueue {
   }
 
   void finish(std::uint64_t data, int result, std::vector<IoResult>& results) {
+    // The counter is read before the new poll, or the poll would report the same wake-up again.
     if (data == kWakeData) {
       std::uint64_t count = 0;
       [[maybe_unused]] const auto got = ::read(wake_fd_.get(), &count, sizeof(count));
+      // A poll request reports once, so each wake-up needs a new one.
       watch_wake();
       return;
     }
     const std::size_t index = data / 2, part = data % 2;
     Flight& flight = flights_[index];
     --flight.pending;
+    // A request in two parts ends with its second part. Its error is the error of either.
     if (!carry_on(index, part, result) && flight.pending == 0) {
       results.push_back({flight.request.tag, flight.error});
       free_.push_back(index);
@@ -215,6 +232,8 @@ class UringQueue final : public IoQueue {
   // Continues a part that stopped short or was interrupted. Returns whether it did.
   bool carry_on(std::size_t index, std::size_t part, int result) {
     Flight& flight = flights_[index];
+    // A signal or a short memory may interrupt a request. IoQueue promises whole transfers or an
+    // error.
     const bool again = result == -EINTR || result == -EAGAIN;
     if (flight.request.kind == IoRequest::Kind::kSync && result >= 0) return false;
     if (result < 0 && !again) flight.error = -result;

@@ -16,6 +16,8 @@
 namespace larder::disk {
 namespace {
 
+// A region is the unit of eviction: a sixteenth of the file at most, so that opening one loses
+// little. Small regions would waste a footer and two syncs on few chunks.
 constexpr std::uint64_t kLeastRegionBytes = 4ULL << 20;
 constexpr std::uint64_t kMostRegionBytes = 256ULL << 20;
 constexpr std::uint64_t kRegionShare = 16;  // of the size
@@ -27,6 +29,8 @@ constexpr std::uint64_t kNotesShare = 1024;
 constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
 constexpr std::string_view kPageCache = "page cache",
                            kStartsEmpty = "starts empty";  // kinds of Note
+// Two seconds in all. A supervisor restarts larderd at once after a kill, while the kernel still
+// ends its writes.
 constexpr int kLockAttempts = 100;
 constexpr std::chrono::milliseconds kLockPause{20};
 
@@ -68,6 +72,8 @@ Result<std::string> open_directory(Env& env, const DiskOptions& options, std::ui
   if (!path.ok())
     return path_error(path.status(), options.path, "is not a directory that can be used");
   volume.path_device = path->device;
+  // After an unmount the path is an empty folder of the root disk. Reserving disk.size there could
+  // fill the node.
   if (on_device != 0 && path->device != on_device)
     return Status(Code::kUnavailable,
                   "disk.path: " + options.path + " is on another device than at the start");
@@ -81,6 +87,8 @@ Result<std::string> open_directory(Env& env, const DiskOptions& options, std::ui
   if (facts->owner != ::geteuid())
     return Status(Code::kPermissionDenied,
                   start + " belongs to user " + std::to_string(facts->owner) + ", not to this one");
+  // The chunks hold the prompts of users. An existing folder keeps its mode, so larderd refuses
+  // and a person decides.
   if ((facts->mode & 077) != 0)
     return Status(
         Code::kPermissionDenied,
@@ -125,6 +133,8 @@ Status lock_file(Env& env, const DiskOptions& options, const std::string& folder
   const Result<FileFacts> facts = env.facts(volume.file_path);
   if (!facts.ok()) return path_error(facts.status(), volume.file_path, "went away");
   volume.file_facts = *facts;
+  // Direct I/O: the chunks are in memory already, a second copy in the page cache would take
+  // memory from the node.
   volume.direct = options.allow_direct && env.set_direct(volume.file);
   if (!volume.direct)
     volume.notes.push_back(
@@ -147,6 +157,8 @@ IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offs
 Result<bool> read_superblock(Device& device, const DiskOptions& options,
                              std::span<std::byte> scratch, Volume& volume) {
   if (volume.file_facts.bytes == 0) return false;
+  // A file that somebody truncated has no superblock. Its records cannot be told from those of
+  // another volume.
   if (volume.file_facts.bytes < kHeadBytes) {
     volume.notes.push_back({kStartsEmpty, "starts empty: its file is cut off"});
     return false;
@@ -164,6 +176,7 @@ Result<bool> read_superblock(Device& device, const DiskOptions& options,
                            : "starts empty: both labels of its file are damaged"});
     return false;
   }
+  // The next write begins with the other copy, so that a kill during that write leaves this one.
   volume.whole_label = two == SuperblockFault::kNone &&
                                (one != SuperblockFault::kNone || second.serial > first.serial)
                            ? 1
@@ -186,6 +199,8 @@ Status write_superblock(Device& device, std::span<std::byte> scratch, Volume& vo
   const std::span<std::byte> head = scratch.first(kHeadBytes);
   encode_superblock(volume.superblock, head.first(kSuperblockBytes));
   encode_superblock(volume.superblock, head.last(kSuperblockBytes));
+  // One write for both copies: the file is new, and has nothing to lose. DropLog writes one after
+  // the other.
   Status status = device.run(request(IoRequest::Kind::kWrite, volume, 0, head));
   if (status.ok()) status = device.run(request(IoRequest::Kind::kSync, volume, 0, {}));
   return status.ok() ? status : path_error(status, volume.file_path, "cannot be written");
@@ -221,6 +236,8 @@ Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options,
   if (!*known) volume.superblock = {env.random(), 1, chosen_region_bytes(options), {}, {}};
   volume.regions =
       static_cast<std::uint32_t>(usable(options.size_bytes) / volume.superblock.region_bytes);
+  // The reservation comes before the superblock: a start that fails for lack of space leaves the
+  // old superblock, and with it the old chunks.
   if (const Status reserved = env.reserve(volume.file, volume.bytes()); !reserved.ok())
     return Status(reserved.code(), "disk.size: " + base::mib(options.size_bytes) +
                                        " cannot be reserved in " + *folder + " (" +

@@ -9,6 +9,8 @@ namespace {
 constexpr std::uint32_t kMagic = 0x3152524c;  // "LRR1"
 constexpr std::size_t kMaxPrefixBytes = 127;
 
+// No implicit padding: each byte of the value is defined, so that equal records are equal values.
+// The assertions pin what FORMAT.md says.
 struct RecordBytes {
   std::uint32_t magic;
   std::uint16_t version;
@@ -40,6 +42,8 @@ std::string hex(std::uint64_t value, int digits) {
   return text;
 }
 
+// The version is a part of every key: larderd of two versions share a server without seeing each
+// other's chunks.
 // prefix ":" version ":"
 std::string head(std::string_view prefix) {
   return std::string(prefix) + ":" + std::to_string(kFormatVersion) + ":";
@@ -70,6 +74,7 @@ std::string encode_record(const Record& record) {
 
 std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view text) {
   RecordBytes bytes{};
+  // GETRANGE asks for one byte more than a record has. A longer value is foreign.
   if (text.size() != sizeof(bytes)) return std::nullopt;
   std::memcpy(&bytes, text.data(), sizeof(bytes));
   if (bytes.magic != kMagic || bytes.version != kFormatVersion) return std::nullopt;
@@ -80,16 +85,22 @@ std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view
       {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root, bytes.since_s},
       bytes.part_bytes,
       bytes.writing};
+  // A record under a foreign key is possible: a client may have copied or renamed the key.
   if (record.key != key || record.writing == 0 || !tiers::plausible(record.facts))
     return std::nullopt;
+  // A record of a hostile server could ask for millions of tiny parts. The bounds limit the number
+  // of commands for a chunk.
   if (record.part_bytes < kLeastPartBytes || record.part_bytes > kMostPartBytes)
     return std::nullopt;
+  // Both follow from other fields. A record that contradicts itself is refused.
   if (bytes.slot_bytes != record.facts.slot_bytes() || bytes.parts != record.parts())
     return std::nullopt;
   return record;
 }
 
 bool valid_prefix(std::string_view prefix) {
+  // No "{", because it would make a hash tag and put all keys of a Cluster into one slot. No "*"
+  // or "?", because the prefix becomes a part of patterns.
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '-';
@@ -104,11 +115,13 @@ std::string record_key(std::string_view prefix, const tiers::ChunkKey& key) {
 }
 
 std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number) {
+  // For example larder:2:NAMESPACE:CHUNK:00c0ffee00c0ffee:3, the fourth part that this put writes.
   return record_key(prefix, record.key) + ":" + hex(record.writing, 16) + ":" +
          std::to_string(number);
 }
 
 bool is_record_key(std::string_view prefix, std::string_view key) {
+  // All record keys of a prefix have one length, and every part key is longer.
   return key.starts_with(head(prefix)) && key.size() == record_key(prefix, {}).size();
 }
 

@@ -21,6 +21,8 @@ RemoteOptions options_of(const config::BackendConfig& backend) {
   RemoteOptions options;
   options.mode = mode_of(backend.mode);
   options.unix_path = backend.unix_path;
+  // A standalone server has one place, a Cluster or Sentinels have several. open_remote_tier()
+  // refuses options with both.
   if (options.mode != Mode::kStandalone) {
     for (const config::BackendHost& host : backend.hosts)
       options.endpoints.push_back({host.host, host.port});
@@ -31,6 +33,7 @@ RemoteOptions options_of(const config::BackendConfig& backend) {
   options.sentinel_master = backend.sentinel_master;
   options.sentinel_user = backend.sentinel_user;
   options.sentinel_password_file = backend.sentinel_password_file;
+  // "backend" is the name of the options in errors about certificates.
   options.tls = {backend.tls,      backend.ca_file,     backend.cert_file,
                  backend.key_file, backend.server_name, "backend"};
   options.user = backend.user;

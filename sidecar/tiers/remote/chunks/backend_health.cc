@@ -14,17 +14,21 @@ constexpr std::uint64_t kLineNs = 60'000'000'000;
 }  // namespace
 
 void BackendHealth::maintain() {
+  // Ready with one server of a Cluster: the other keys are refused key by key, see
+  // ServerHealth::refusal().
   if (backend_.ready()) {
     if (health_.clear(Health::kConnection)) say(options_, "connected again", "connected again");
   } else if (!backend_.failure().ok()) {
     const std::string reason = "no connection to the server: " + backend_.failure().to_string();
     if (health_.set(Health::kConnection, reason)) say(options_, "no connection", reason);
+    // Callers should not wait for their deadlines: a refused get lets the engine compute at once.
     listener_.fail_waiting(true, true);
     listener_.fail_awaiting({Code::kUnavailable, reason});
     return;
   }
   Backend::Troubles troubles = backend_.troubles();
   follow(Health::kReads, troubles.reads);
+  // A server that answers no reads is one fault, not two.
   if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
   if (part_.empty() && !troubles.part.empty()) say(options_, "some masters", troubles.part);
   if (!part_.empty() && troubles.part.empty())
@@ -47,6 +51,7 @@ void BackendHealth::follow(Health::Cause cause, const std::string& reason) {
   }
   if (!health_.set(cause, reason)) return;
   if (due(refused_line_ns_)) say(options_, reads ? "reads fail" : "writes fail", reason);
+  // Puts wait for reads too: each put reads the earlier record first.
   listener_.fail_waiting(true, reads);
 }
 

@@ -12,6 +12,8 @@ using tiers::Operation;
 
 namespace {
 
+// Removals share the write connections with puts. More commands at once would delay the puts
+// behind them.
 constexpr std::size_t kAtOnce = 64;
 constexpr std::uint64_t kLeastWaitNs = 100'000'000, kMostWaitNs = 5'000'000'000;
 
@@ -26,6 +28,8 @@ bool GarbageQueue::is_garbage(const Reply& there, const std::optional<Record>& r
 }
 
 void GarbageQueue::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
+  // Hidden here at once. The removal from the server needs a round trip or more, and until then
+  // was_forgotten() rejects the record.
   known_.erase(key, generation);
   Record bad{key, {}};
   bad.facts.generation = generation;
@@ -34,7 +38,10 @@ void GarbageQueue::forget(const tiers::ChunkKey& key, std::uint64_t generation) 
 
 void GarbageQueue::remove(Unwanted::What what, const Record& record) {
   const auto same = [&](const Unwanted& one) { return one.what == what && one.record == record; };
+  // A full queue costs a second look at a bad chunk, or parts that stay until TTL or eviction.
+  // Memory would be worse.
   if (garbage_.size() >= kMost) return;
+  // Several engines miss the same part at the same moment. Each would otherwise add a removal.
   if (what == Unwanted::What::kWriting && std::ranges::any_of(garbage_, same)) return;
   garbage_.push_back({what, record, operations_.take_serial()});
 }
@@ -44,6 +51,8 @@ void GarbageQueue::evict(const tiers::ChunkKey& key) {
   for (const OpPtr& op : operations_.all()) {
     const Operation operation = op->command.operation;
     if (operation == Operation::kProbe &&
+        // A probe in flight may bring the record from before the eviction, so the probe must
+        // ignore the key.
         std::ranges::find(op->command.keys, key) != op->command.keys.end())
       op->evicted.push_back(key);
     if ((operation != Operation::kPut && operation != Operation::kGet) || op->command.key != key)
@@ -51,6 +60,8 @@ void GarbageQueue::evict(const tiers::ChunkKey& key) {
     op->cancelled = true;
     if (!op->started) operations_.finish(op, {Code::kNotFound, "evicted meanwhile"});
   }
+  // The serial orders the removal behind the puts before it, and before all later puts of the key.
+  // OperationTable is the only source of serials.
   garbage_.push_back({Unwanted::What::kChunk, {key, {}}, operations_.take_serial()});
 }
 
@@ -60,6 +71,7 @@ void GarbageQueue::leave_behind(const Record& record) {
 
 bool GarbageQueue::was_forgotten(const Record& record) const {
   return std::ranges::any_of(garbage_, [&](const Unwanted& one) {
+    // Leftover parts say nothing about a record: the record of their key belongs to another put.
     return one.what != Unwanted::What::kParts && one.record.key == record.key &&
            is_meant(one, record);
   });
@@ -70,6 +82,7 @@ bool GarbageQueue::is_meant(const Unwanted& one, const Record& record) {
   switch (one.what) {
     case Unwanted::What::kGeneration: return record.facts.generation == one.record.facts.generation;
     case Unwanted::What::kChunk: return true;
+    // A valid record has replaced the foreign value in the meantime, and stays.
     case Unwanted::What::kGarbage: return false;
     default: return record.writing == one.record.writing;
   }
@@ -111,12 +124,15 @@ void GarbageQueue::maintain(bool reads_fail) {
   const std::uint64_t now = clock_.now_ns();
   std::size_t asked = 0;
   for (Unwanted& one : garbage_) {
+    // Computed in the same pass, so that the thread sleeps exactly until the next attempt.
     if (one.next_ns > now) next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
     if (!one.asked && (one.next_ns > now || put_before(one))) continue;
     if (++asked > kAtOnce) return;
     if (one.asked) continue;
     const std::string key = record_key(options_.prefix, one.record.key);
     one.asked = commands_
+                    // The removal reads first: another larderd may have stored a good chunk under
+                    // the key since the fault was seen.
                     .ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
                          [this, serial = one.serial](const Status& lost, const Reply& reply) {
                            garbage_came(serial, lost, reply);
@@ -132,12 +148,15 @@ void GarbageQueue::maintain(bool reads_fail) {
 void GarbageQueue::garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply) {
   const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
   one->asked = false;
+  // The entry stays in the queue, and maintain() begins again with the read.
   if (!lost.ok()) return;  // retried on another connection
   if (reply.kind == Reply::Kind::kError && !wrong_type(reply)) return put_off(*one);
   const std::optional<Record> record = decode_record(one->record.key, reply.text);
   const bool meant = record && is_meant(*one, *record);
   switch (one->what) {
     case Unwanted::What::kParts:
+      // The put was reported as failed, but its record reached the server: then the parts belong
+      // to a complete chunk.
       return meant ? unlink_unwanted(*one, {}) : unlink_unwanted(*one, part_keys(*one));
     case Unwanted::What::kWriting:
       return meant ? take_record(*one) : unlink_unwanted(*one, part_keys(*one));
@@ -145,6 +164,8 @@ void GarbageQueue::garbage_came(std::uint64_t serial, const Status& lost, const 
   }
   if (meant) {
     operations_.counters().records_corrupt += one->what == Unwanted::What::kGeneration ? 1 : 0;
+    // From here on the entry names one writing. A repeated attempt cannot hit a later record of
+    // the same generation.
     one->what = Unwanted::What::kWriting;
     one->record = *record;
     return take_record(*one);
@@ -172,6 +193,8 @@ void GarbageQueue::record_taken(std::uint64_t serial, const Status& lost, const 
   if (!lost.ok()) return;  // the record is read again
   if (reply.kind == Reply::Kind::kError && !wrong_type(reply)) return put_off(*one);
   const std::optional<Record> taken = decode_record(one->record.key, reply.text);
+  // Between the read and GETDEL another larderd stored a new record. Readers miss the chunk for
+  // one round trip.
   if (taken && !is_meant(*one, *taken)) give_back(*taken);  // mutation: remove-gives-back
   unlink_unwanted(*one, part_keys(*one));
 }
@@ -179,6 +202,8 @@ void GarbageQueue::record_taken(std::uint64_t serial, const Status& lost, const 
 void GarbageQueue::give_back(const Record& record) {
   const std::string key = record_key(options_.prefix, record.key), bytes = encode_record(record),
                     ttl = std::to_string(std::max<std::uint64_t>(commands_.left_ms(record), 1));
+  // NX: a third larderd may have stored the chunk once more. Its record must win over the returned
+  // one.
   std::vector<std::string_view> words{"SET", key, bytes, "NX"};  // mutation: give-back-yields
   if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   const auto given = [this, record](const Status& lost, const Reply& reply) {
@@ -200,6 +225,7 @@ void GarbageQueue::unlink_unwanted(Unwanted& one, const std::vector<std::string>
   commands_.unlink(
       keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
       [this, serial](const Status& gone, const Reply& unlinked) {
+        // By serial and not by pointer: the entry may move to another place in the meantime.
         const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
         at->asked = false;
         if (!gone.ok()) {  // the server of a part may be away, and the server of the record not

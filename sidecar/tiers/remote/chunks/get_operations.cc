@@ -11,6 +11,7 @@ using tiers::Operation;
 void GetOperations::pump() {
   while (!reads_.empty() && backend_.ready() && health_.takes_gets()) {
     const OpPtr op = reads_.front();
+    // One chunk may exceed the window: a chunk of any size that the tier accepts must get through.
     if (!op->done && operations_.reading_bytes() >= options_.read_bytes_in_flight) return;
     reads_.pop_front();
     if (op->done) continue;
@@ -23,9 +24,13 @@ void GetOperations::fail_waiting(const Status& why) {
 }
 
 void GetOperations::start_get(const OpPtr& op) {
+  // A drop hides its namespace before the thread hears of it. A get that was accepted before must
+  // not bring the chunk back.
   if (known_.hidden(op->command.key.namespace_id)) return finish(op, {Code::kNotFound, "dropped"});
   op->started = true;
   operations_.moves(op, op->command.slot.size());
+  // A known record saves one round trip. If the server has lost or replaced it, parts_came() reads
+  // the record anew.
   const std::optional<Record> known = known_.find(op->command.key, clock_.now_ns());
   if (!known) return ask_record(op);
   op->record = *known;
@@ -51,8 +56,13 @@ void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply
     operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     return finish(op, {Code::kNotFound, ""});
   }
+  // An engine has found these bytes bad. The record is still there only because its removal is
+  // under way.
   if (answer && record && garbage_.was_forgotten(*record))
     return finish(op, {Code::kNotFound, "found bad before"});
+  // The same writing twice, with a part missing in between: the server has evicted the part. A new
+  // writing means that another larderd has stored the chunk again, and the parts are asked for
+  // once more.
   if (answer && record && record->writing == op->partial) {  // mutation: missing-part-again
     operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     garbage_.remove(GarbageQueue::Unwanted::What::kWriting, *record);
@@ -61,6 +71,8 @@ void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply
   if (answer && !record)
     op->failed = {Code::kDataLoss, "the value under the chunk's key is not the chunk's record"};
   if (!op->failed.ok()) {
+    // Only an answer of the server proves a bad value. A broken reply closes the connection and
+    // may hit any key.
     if (op->failed.code() == Code::kDataLoss && lost.ok()) {
       ++operations_.counters().records_corrupt;
       known_.erase(key);
@@ -77,6 +89,8 @@ void GetOperations::ask_parts(const OpPtr& op) {
   const Record& record = op->record;
   if (op->command.slot.size() < record.facts.slot_bytes())
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than the stored chunk"});
+  // Before the first byte: one sick node makes the chunk useless, so the other nodes should send
+  // nothing.
   if (Status why = commands_.refusal_of(record, Lane::kReads); !why.ok())
     return finish(op, why);  // mutation: bad-node-gets
   op->waiting = record.parts();
@@ -86,7 +100,11 @@ void GetOperations::ask_parts(const OpPtr& op) {
     const std::string key = part_key(options_.prefix, record, number);
     Request request;
     request.around.before = format_command(std::array<std::string_view, 2>{"GET", key});
+    // The payload goes from the socket directly to its place in the slot. The length is read
+    // before, so a longer value never overruns the part.
     request.expect = {"$", bytes, op->command.slot.subspan(record.part_offset(number), bytes)};
+    // A missed deadline takes back all commands of this owner, or closes the connection, before
+    // the slot is given back. No reply can write into the slot later.
     request.owner = op->serial;
     request.tells = Lane::kReads;
     request.then = [this, op, bytes](const Status& lost, const Reply& reply) {
@@ -106,6 +124,7 @@ void GetOperations::ask_parts(const OpPtr& op) {
 void GetOperations::part_came(const OpPtr& op, std::size_t wanted, const Status& lost,
                               const Reply& reply) {
   if (op->done) return;
+  // Part by part: the next chunk begins while the last parts of this one are still coming.
   operations_.moves(op, op->moving - wanted);  // mutation: get-overlap
   const bool answer = ServerCommands::answered(op, lost, reply);
   // A short or missing part makes the chunk a miss.
@@ -127,10 +146,14 @@ void GetOperations::parts_came(const OpPtr& op) {
   }
   if (op->failed.code() == Code::kDataLoss)
     op->missing = true;  // another type under the key of a part
+  // A missing part is looked into even beside a failure: it may show a replaced record, and the
+  // second read repeats the failure anyway.
   if (!op->failed.ok() && !op->missing) return finish(op, op->failed);
   if (!op->missing) return finish(op, {}, op->record.facts);
   // The known record may be old, or another larderd may have just put the chunk again: read the
   // record.
+  // Recorded so that a second miss of the same writing ends the get: without it the two reads
+  // could follow each other for ever.
   op->partial = op->record.writing;
   ask_record(op);
 }
@@ -145,6 +168,8 @@ void GetOperations::start_probe(const OpPtr& op) {
         op, keys[number], [this, op, number](const Status& lost, const Reply& reply) {
           key_looked_at(op, number, lost, reply);
         });
+    // Counted as an answer: the probe ends with the last key, and other keys may belong to servers
+    // that answer.
     if (!asked.ok()) key_looked_at(op, number, asked, {});
   }
 }
@@ -161,6 +186,8 @@ void GetOperations::key_looked_at(const OpPtr& op, std::size_t number, const Sta
     if (record && !evicted && !garbage_.was_forgotten(*record) &&
         !known_.hidden(key.namespace_id)) {
       commands_.know(*record, commands_.left_ms(*record));
+      // Only a valid record counts. A foreign value or one of another version says "absent", as a
+      // get would.
       op->there[number] = true;
     } else {
       known_.erase(key);

@@ -13,6 +13,8 @@ constexpr std::chrono::microseconds kPause{20};
 }  // namespace
 
 std::size_t KnownChunks::Hash::operator()(const tiers::ChunkKey& key) const {
+  // One digest over all fields, as in the catalog of the disk tier: a hand-made mix put the keys
+  // of a family into one place.
   const std::uint64_t words[] = {key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi,
                                  std::uint64_t{key.shard} << 16 | key.group};
   return static_cast<std::size_t>(protocol::unit_digest(words, sizeof(words)));
@@ -26,6 +28,8 @@ std::optional<Record> KnownChunks::find(const tiers::ChunkKey& key, std::uint64_
   const std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end() || hidden_locked(key.namespace_id) ||
+      // An expired chunk stays in the list until it is the oldest: removing it would need the
+      // write access of the thread.
       found->second->until_ns <= now_ns)
     return std::nullopt;
   return found->second->record;
@@ -37,9 +41,12 @@ void KnownChunks::insert(const Record& record, std::uint64_t until_ns) {
   if (found != by_key_.end()) {
     slot_bytes_ -= found->second->record.facts.slot_bytes();
     *found->second = {record, until_ns};
+    // A chunk that was just stored or probed is the youngest again. Iterators of a list stay valid
+    // over splice().
     nodes_.splice(nodes_.end(), nodes_, found->second);
   } else {
     Nodes gone;
+    // A forgotten chunk is only unknown: a probe of the server finds it again.
     if (by_key_.size() >= most_ && !nodes_.empty()) erase_locked(nodes_.begin(), gone);
     nodes_.push_back({record, until_ns});
     by_key_[record.key] = std::prev(nodes_.end());
@@ -52,6 +59,7 @@ void KnownChunks::erase_locked(Nodes::iterator node, Nodes& gone) {
   if (residents_ != nullptr) residents_->removed(node->record.key);
   slot_bytes_ -= node->record.facts.slot_bytes();
   by_key_.erase(node->record.key);
+  // The caller frees the nodes after it has given the mutex back.
   gone.splice(gone.end(), nodes_, node);
 }
 
@@ -60,6 +68,7 @@ bool KnownChunks::erase(const tiers::ChunkKey& key, std::optional<std::uint64_t>
   const std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return false;
+  // A newer record of the key is not concerned by a report about older bytes.
   if (generation && found->second->record.facts.generation != *generation) return false;
   erase_locked(found->second, gone);
   return true;
@@ -68,6 +77,7 @@ bool KnownChunks::erase(const tiers::ChunkKey& key, std::optional<std::uint64_t>
 std::uint64_t KnownChunks::erase_namespace(const protocol::NamespaceId& id) {
   std::uint64_t erased = 0;
   auto node = nodes_.begin();  // only this thread changes the list
+  // find() runs in other threads, on the path of a lookup. The steps bound its wait.
   for (bool more = true; more;) {
     Nodes gone;  // freed without the mutex, because it takes long
     {
@@ -99,6 +109,7 @@ std::uint64_t KnownChunks::erase_all() {
 
 void KnownChunks::hide(const protocol::NamespaceId& id) {
   const std::lock_guard lock(mutex_);
+  // A list and not a set: drops nest, and each show() takes away one entry.
   hidden_.push_back(id);
 }
 

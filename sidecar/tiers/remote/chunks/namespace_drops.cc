@@ -14,8 +14,11 @@ using tiers::Operation;
 namespace {
 
 constexpr std::uint64_t kLeastScanRetryNs = 100'000'000, kMostScanRetryNs = 5'000'000'000;
+// A Redis serves one command at a time, so each step must be short. COUNT bounds the keys that one
+// SCAN visits.
 constexpr std::string_view kKeysAStep = "512";
 
+// The cursor goes back to the server as a word of a command, so a hostile one must stay a number.
 bool is_cursor(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -35,6 +38,8 @@ void NamespaceDrops::begin(const OpPtr& op) {
         : operation == Operation::kPut || operation == Operation::kGet ? meant(other->command.key)
                                                                        : false;
     if (!concerned) continue;
+    // A cancelled get fails even if the server sends its bytes: the caller of the drop must not
+    // see the chunk in a slot afterwards.
     other->cancelled = true;
     if (!other->started && operation != Operation::kProbe)
       operations_.finish(other, {Code::kNotFound, "dropped meanwhile"});
@@ -46,6 +51,7 @@ void NamespaceDrops::begin(const OpPtr& op) {
   drops_.push_back(std::move(drop));
 }
 
+// A linear search: drops are rare, and kMost bounds their number.
 const NamespaceDrops::Drop* NamespaceDrops::of(const protocol::NamespaceId& id) const {
   const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) {
     return drop.op->command.operation == Operation::kClear ||
@@ -71,12 +77,16 @@ void NamespaceDrops::maintain() {
   const std::string pattern =
       all ? prefix_pattern(options_.prefix)
           : namespace_pattern(options_.prefix, drop.op->command.key.namespace_id);
+  // Slots moved, or another master took over: keys may have moved from a node that waits to a node
+  // that was scanned.
   if (std::exchange(drop.version, backend_.version()) != backend_.version()) {
     drop.cursor = "0";
     drop.master = 0;
   }
   drop.step_ns = now;
   drop.asked = true;
+  // SCAN has no key, so the routing of keys does not apply. The masters are scanned by number, one
+  // after the other.
   const Status asked = backend_.ask_master(
       drop.master, Lane::kWrites,
       commands_.request_of(
@@ -97,8 +107,11 @@ void NamespaceDrops::scanned(const Status& lost, const Reply& reply) {
     return drop_failed({Code::kDataLoss, "a malformed answer to SCAN"});
   std::vector<std::string> records, parts;
   for (const Reply& key : reply.elements[1].elements)
+    // The pattern goes to the server as it is. A server that answers with other keys must not make
+    // larderd unlink them.
     if (key.text.starts_with(options_.prefix + ":"))
       (is_record_key(options_.prefix, key.text) ? records : parts).push_back(key.text);
+  // Records first: without the record no reader looks for the parts.
   drop_keys(records, [this, parts, cursor = reply.elements[0].text](std::uint64_t gone) {
     drops_.front().op->dropped += gone;
     drop_keys(parts, [this, cursor](std::uint64_t) { scan_on(cursor); });
@@ -121,6 +134,7 @@ void NamespaceDrops::scan_on(const std::string& cursor) {
   const std::uint64_t now = clock_.now_ns();
   drop.asked = false;
   drop.cursor = cursor;
+  // The pause equals the step, so a drop takes at most half of the server's time.
   next_scan_ns_ = now + (now - drop.step_ns);
   if (cursor != "0" || drop.version != backend_.version()) return;
   if (++drop.master >= backend_.masters()) drop_done();
@@ -129,6 +143,7 @@ void NamespaceDrops::scan_on(const std::string& cursor) {
 // A user without the right to SCAN or UNLINK can still put and get.
 void NamespaceDrops::drop_refused(const Reply& reply) {
   const ErrorMeaning& meaning = meaning_of(reply.text);
+  // Kept for the puts that are refused meanwhile, and for one line in the log for each reason.
   std::string& refused = drops_.front().refused;
   if (std::exchange(refused, meaning.text) != meaning.text)
     say(options_, "a drop waits", "a drop waits: " + refused);
@@ -150,6 +165,7 @@ void NamespaceDrops::drop_done() {
   const OpPtr op = drops_.front().op;
   drops_.pop_front();
   operations_.counters().chunks_dropped += op->dropped;
+  // The namespace is shown only now: until the last key is gone a get could find a dropped chunk.
   op->command.operation == Operation::kClear ? known_.show_all()
                                              : known_.show(op->command.key.namespace_id);
   next_scan_ns_ = 0;

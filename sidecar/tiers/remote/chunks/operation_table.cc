@@ -8,6 +8,8 @@ namespace larder::remote {
 using tiers::Message;
 using tiers::Operation;
 
+// The serials of puts, drops and removals come from one sequence. Their order decides which of two
+// operations on a key must wait for the other.
 OpPtr OperationTable::add(Command command) {
   const OpPtr op = std::make_shared<Op>();
   op->command = std::move(command);
@@ -25,6 +27,8 @@ void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFa
   if (command.operation == Operation::kPut) {
     ++(ok ? counters_.puts : op->again_ns != 0 ? counters_.refused : counters_.puts_failed);
     if (ok) counters_.put_bytes += command.slot.size();
+    // Before the answer: the leftover parts must be in the queue when the caller begins the next
+    // put of the key.
     put_ended_(op, status);
   } else if (command.operation == Operation::kGet) {
     ++(ok                                 ? counters_.gets
@@ -40,12 +44,15 @@ void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFa
   if (ok && command.operation == Operation::kProbe) outcome.message.there = std::move(op->there);
   if (ok) outcome.message.dropped = op->dropped;
   outcome.message.again_ns = op->again_ns;
+  // Unlike the disk tier this tier gives a slot back before its message: a command is taken back,
+  // its payload discarded, or its connection closed.
   outcome.freed_bytes = command.slot.size();
   outcomes_.push_back(std::move(outcome));
   live_.remove(op);
 }
 
 void OperationTable::moves(const OpPtr& op, std::uint64_t bytes) {
+  // The difference is applied to the sum, so that finish() can set 0 at any point of an operation.
   std::uint64_t& all = op->command.operation == Operation::kPut ? writing_bytes_ : reading_bytes_;
   all = all - op->moving + bytes;
   op->moving = bytes;
@@ -61,6 +68,8 @@ void OperationTable::miss_deadlines(Backend& backend) {
       continue;
     }
     finish(op, {Code::kDeadlineExceeded, "the server did not answer in time"});
+    // After finish(): cancel() may close a connection, and its callbacks must find the operation
+    // done.
     if (op->started) backend.cancel(op->serial);
   }
 }

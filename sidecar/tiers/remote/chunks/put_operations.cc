@@ -40,6 +40,8 @@ void PutOperations::pump() {
     };
     if (!op->done && std::ranges::any_of(operations_.live(), same_key)) return;
     const GarbageQueue::Unwanted* unwanted = op->done ? nullptr : garbage_.before(*op);
+    // The removal would delete the new record as well. It takes a round trip or two, so the queue
+    // waits.
     if (unwanted != nullptr && unwanted->waited_for()) return;
     writes_.pop_front();
     if (op->done) continue;
@@ -53,6 +55,8 @@ void PutOperations::pump() {
       continue;
     }
     const std::optional<Record> known = known_.find(command.key, clock_.now_ns());
+    // Several larderd share the server, and engines compute the same prompts: most puts end here
+    // or after the probe.
     if (known && same_bytes(known->facts, command.facts)) {
       ++operations_.counters().puts_present;
       finish(op, {});
@@ -82,6 +86,8 @@ void PutOperations::start_put(const OpPtr& op) {
   if (since_s == 0) since_s = unix_s();
   if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms)
     return finish(op, {Code::kNotFound, "the chunk's time to live is over"});
+  // The time to live runs from the first write of the chunk. A copy from another tier does not
+  // live longer.
   op->ttl_ms = options_.ttl_ms - std::min(age_ms, options_.ttl_ms);
   const std::string key = record_key(options_.prefix, op->record.key);
   if (Status refused = backend_.refusal(key, Lane::kWrites); !refused.ok())
@@ -142,6 +148,8 @@ void PutOperations::send_parts(const OpPtr& op) {
   if (refuses(op, keys)) return;
   op->record = record;
   const std::uint64_t bytes = record.facts.slot_bytes();
+  // A trial sends one part first, which tells whether the server takes long values. The other
+  // parts wait for that answer.
   op->put = {bytes, std::min<std::uint64_t>(bytes, record.part_size(0)), clock_.now_ns()};
   operations_.moves(op, op->command.slot.size());
   if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes, op->serial)) {
@@ -162,6 +170,7 @@ void PutOperations::send_part(const OpPtr& op, std::size_t number) {
   std::vector<std::string_view> after;
   if (op->ttl_ms != 0) after = {"PX", ttl};
   Request request;
+  // The body is sent from the slot without a copy; only the words around it are formatted.
   request.around = format_around(std::array<std::string_view, 2>{"SET", name}, bytes, after);
   request.body = op->command.slot.subspan(op->record.part_offset(part), bytes);
   request.expect.types = "+";
@@ -171,6 +180,7 @@ void PutOperations::send_part(const OpPtr& op, std::size_t number) {
     part_stored(op, number, lost, reply);
   };
   if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok()) {
+    // No byte was sent, so the failure is no evidence about the size of the chunk.
     op->unsent = true;
     part_stored(op, number, refused, {});
   }
@@ -196,6 +206,8 @@ void PutOperations::parts_stored(const OpPtr& op) {
   if (!op->failed.ok()) return finish(op, op->failed);
   const std::string key = record_key(options_.prefix, op->record.key),
                     ttl = std::to_string(op->ttl_ms), record = encode_record(op->record);
+  // GET returns the former record in the same step. A separate read could miss the record of
+  // another larderd in between, and its parts would stay.
   std::vector<std::string_view> words{"SET", key, record, "GET"};
   if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   Request request = commands_.request_of(
@@ -213,6 +225,7 @@ void PutOperations::record_stored(const OpPtr& op, const Status& lost, const Rep
   operations_.end_record(op);
   note_failure(op, record_key(options_.prefix, op->record.key), lost, reply);
   if (!op->failed.ok()) return finish(op, op->failed);
+  // Even after a deadline: the former record is gone, and nobody else knows its parts.
   if (const std::optional<Record> former = decode_record(op->record.key, reply.text))
     garbage_.leave_behind(*former);  // mutation: replaced-parts
   if (op->done) return;

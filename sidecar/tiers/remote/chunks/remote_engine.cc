@@ -11,6 +11,8 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
                            KnownChunks& known)
     : clock_(clock),
       known_(known),
+      // Another run_id or another master may have lost chunks. Known chunks are only a shortcut,
+      // so all are forgotten.
       backend_(options, clock, {[this] { drops_.scan_now(); }, [this] { known_.erase_all(); }}),
       services_{clock, options, known, backend_},
       health_(clock, options, backend_,
@@ -41,6 +43,7 @@ void RemoteEngine::accept(Command command) {
 }
 
 void RemoteEngine::turn(std::uint64_t timeout_ns) {
+  // Outcomes that nobody has taken yet must not wait for the next reply.
   backend_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   health_.maintain();
   gets_.pump();
@@ -49,6 +52,8 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   operations_.miss_deadlines(backend_);
   garbage_.maintain(health_.reads_fail());  // includes leftovers of late operations
   maintain_flushes();
+  // One write per connection and turn: the commands of all operations of this turn go out
+  // together.
   backend_.flush();
   // Replies during flush() are reported together with the health that they show.
   health_.maintain();
@@ -71,6 +76,8 @@ void RemoteEngine::maintain_flushes() {
       return op->command.operation == Operation::kPut && op->serial < flush->serial;
     };
     const bool puts = std::ranges::any_of(operations_.live(), before);
+    // Only what was accepted before the flush counts; a steady stream of puts would otherwise hold
+    // up a stop.
     if (!puts && !garbage_.removing(flush->serial)) finish(flush, {});
   }
 }
@@ -97,6 +104,8 @@ void RemoteEngine::abandon(const Status& why) {
   gets_.clear();
   puts_.clear();
   operations_.abandon(why);
+  // Last: the connections close after every operation has its answer, so their callbacks find
+  // nothing to do.
   backend_.restart(why);
 }
 

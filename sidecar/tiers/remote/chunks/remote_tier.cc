@@ -20,6 +20,7 @@ using tiers::Operation;
 using tiers::Ticket;
 using tiers::TierFront;
 
+// The header promises an end within a second.
 constexpr std::uint64_t kDestroyGraceMs = 500;
 constexpr std::size_t kMostProbes = 16;  // at once: a probe has up to 1,024 commands
 constexpr std::size_t kMostEndpoints = 32;
@@ -39,6 +40,7 @@ Status wrong(const std::string& text) {
 }
 
 // Checks the endpoints of each mode.
+// Every error names the field to change: the options may come from a file, a Secret or a URL.
 Status check_endpoints(const RemoteOptions& options) {
   const bool sentinel = options.mode == Mode::kSentinel;
   if (!sentinel && !options.sentinel_master.empty())
@@ -48,6 +50,7 @@ Status check_endpoints(const RemoteOptions& options) {
   if (options.mode == Mode::kStandalone) {
     if (!options.endpoints.empty())
       return wrong("backend.endpoints: a standalone server has backend.host or backend.unix_path");
+    // Both or neither.
     if (options.host.empty() == options.unix_path.empty())
       return wrong("backend.host: a host or backend.unix_path, one of the two");
     return {};
@@ -73,6 +76,8 @@ Status check_options(const RemoteOptions& options) {
   if (Status status = check_endpoints(options); !status.ok()) return status;
   if (options.unix_path.empty() && options.port == 0) return wrong("backend.port: 0 is none");
   if (!options.unix_path.empty()) {
+    // A path of more than 107 bytes does not fit into sockaddr_un. connect() would fail much
+    // later.
     if (const Result<Address> address = unix_address(options.unix_path); !address.ok())
       return wrong("backend." + address.status().text());
     if (options.tls.enabled && options.tls.server_name.empty())
@@ -86,6 +91,7 @@ Status check_options(const RemoteOptions& options) {
   if (options.tls.cert_file.empty() != options.tls.key_file.empty())
     return wrong("backend.cert_file: with backend.key_file, or neither");
   if (!options.user.empty() && options.password_file.empty())
+    // Without a password no AUTH is sent, so the user would be ignored silently.
     return wrong("backend.password_file: a user needs one");
   return {};
 }
@@ -96,6 +102,7 @@ class RemoteTier final : public tiers::Tier {
       : clock_(clock),
         options_(options),
         known_(options.known_chunks, options_.residents.get()),
+        // The copy `options_` and not `options`: the engine and its parts keep references.
         engine_(clock, options_, known_),
         front_(clock,
                {.bytes = options_.accepted_bytes,
@@ -110,6 +117,7 @@ class RemoteTier final : public tiers::Tier {
 
   Status start() {
     if (Status status = front_.open(); !status.ok()) return status;
+    // An unreachable server is no error here: larderd starts, and uses the server once it answers.
     if (Status status = engine_.start(); !status.ok()) return status;
     front_.set_wake([this] { engine_.wake(); });
     thread_ = std::thread([this] { run(); });
@@ -151,11 +159,14 @@ class RemoteTier final : public tiers::Tier {
     return push({Command::Kind::kOperation, Operation::kFlush, ticket, {}, {}, {}, deadline_ns});
   }
 
+  // The server's own limit shows only at a put, see WriteGate.
   Status takes(std::uint64_t slot_bytes) const override {
     return slot_bytes <= options_.accepted_bytes ? Status()
                                                  : too_large(slot_bytes, options_.accepted_bytes);
   }
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
+    // From memory alone: a lookup must not wait for the network. A chunk of another larderd is
+    // found by the asynchronous probe().
     const std::optional<Record> record = known_.find(key, clock_.now_ns());
     return record ? std::optional(record->facts) : std::nullopt;
   }
@@ -193,6 +204,8 @@ class RemoteTier final : public tiers::Tier {
   }
   std::uint64_t wait_ns() const {
     const std::uint64_t wait = engine_.next_turn_ns();
+    // While closing, the thread must also notice the end of the grace, and idle() without an
+    // event.
     return front_.closed() ? std::min<std::uint64_t>(wait, 1'000'000) : wait;
   }
   // Exchanges commands and outcomes. True: closed, and all operations are answered.
@@ -200,6 +213,8 @@ class RemoteTier final : public tiers::Tier {
     TierFront::Taken taken = front_.take();
     commands = std::move(taken.commands);
     const bool late = taken.closed && clock_.now_ns() >= taken.close_by_ns;
+    // Commands that were just taken have callers too. They are accepted in order to be answered by
+    // abandon().
     if (late) {
       for (Command& command : commands) engine_.accept(std::move(command));
       commands.clear();
@@ -210,6 +225,7 @@ class RemoteTier final : public tiers::Tier {
     view.state = engine_.state();
     view.counters = engine_.counters();
     view.drops = engine_.drops();
+    // Commands on their way to the engine count, so that a burst cannot exceed the bound.
     view.unwanted = engine_.unwanted() + commands.size();
     front_.publish(outcomes_, std::move(view));
     return late || (taken.closed && commands.empty() && engine_.idle());

@@ -23,6 +23,7 @@ Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listene
       health_(options, clock, nodes_, slots_, [this] { doubt(); }),
       gates_(options, clock, nodes_, slots_, health_),
       routing_(options, clock, nodes_, slots_, listener_.other_life) {
+  // With Sentinels and in a Cluster the nodes are unknown now. They come with the first answers.
   if (options.mode == Mode::kSentinel)
     master_.emplace(options, clock, poller_, nodes_, listener_.other_life);
   if (options.mode == Mode::kStandalone)
@@ -30,8 +31,11 @@ Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listene
 }
 
 void Backend::turn(std::uint64_t timeout_ns) {
+  // The wait ends with the first due ping, probe or retry, even if the caller has time.
   poller_.wait(std::min(timeout_ns, next_turn_ns()));
   nodes_.turn();
+  // Roles and routes change only after the callbacks of all replies: a callback must not find its
+  // node removed.
   const std::uint64_t now = clock_.now_ns();
   if (master_) master_->maintain(now);
   if (cluster()) routing_.maintain(now);
@@ -50,6 +54,7 @@ std::uint64_t Backend::next_turn_ns() const {
   wait = std::min(wait, std::min(health_.next_ns(now), gates_.next_ns(now)) - now);
   if (master_) wait = std::min(wait, master_->sentinels().next_turn_ns());
   if (!cluster()) return wait;
+  // The first turn makes the configured nodes.
   if (nodes_.empty()) return 0;
   const std::uint64_t next = std::min(now + wait, routing_.next_ns(now));
   return next <= now ? 0 : next - now;
@@ -61,6 +66,8 @@ Status Backend::failure() const {
   Status first;
   for (const std::unique_ptr<Node>& node : nodes_) {
     if (routing_.map_known() && !node->serves) continue;
+    // A server that is just being connected is no failure yet: waiting operations may still
+    // succeed.
     if (node->links->failure().ok()) return {};  // the connect is in progress
     if (first.ok()) first = node->links->failure();
   }
@@ -81,6 +88,7 @@ Status Backend::ask(Lane lane, std::string_view key, Request request) {
 bool Backend::ask_replica(std::string_view key, Request& request) {
   if (!cluster()) return false;
   Node* const node = slots_.replica(slot_of(key));
+  // A replica is an optimization: every doubt sends the part to the master.
   if (node == nullptr || !node->links->ready() || !node->health.well())
     return false;  // mutation: replica-refused
   node->used_ns = clock_.now_ns();
@@ -96,6 +104,7 @@ Status Backend::ask_master(std::size_t number, Lane lane, Request request) {
 std::vector<std::vector<std::string_view>> Backend::together(
     const std::vector<std::string>& keys) const {
   std::map<std::uint16_t, std::vector<std::string_view>> groups;
+  // A Cluster refuses a command over keys of several slots (CROSSSLOT).
   for (const std::string& key : keys) groups[cluster() ? slot_of(key) : 0].push_back(key);
   std::vector<std::vector<std::string_view>> all;
   for (auto& [slot, group] : groups) all.push_back(std::move(group));
@@ -103,6 +112,7 @@ std::vector<std::vector<std::string_view>> Backend::together(
 }
 
 void Backend::doubt() {
+  // An error may show a changed role in either mode; the other call has no effect.
   if (master_) master_->doubt();
   routing_.doubt();
 }

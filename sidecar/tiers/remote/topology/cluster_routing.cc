@@ -28,6 +28,8 @@ ClusterRouting::ClusterRouting(const RemoteOptions& options, const base::Clock& 
       map_wait_ns_(options.retry_ms * kNsPerMs) {}
 
 Status ClusterRouting::ask(Lane lane, std::string_view key, Request request) {
+  // Kept until the reply, because a redirection sends the same command to another node. The
+  // callback owns it.
   const auto routed = std::make_shared<Routed>();
   routed->lane = lane;
   routed->slot = slot_of(key);
@@ -39,6 +41,7 @@ Status ClusterRouting::ask(Lane lane, std::string_view key, Request request) {
 }
 
 void ClusterRouting::doubt() {
+  // A burst of MOVED replies leads to one question, not before the pause since the last one.
   map_due_ns_ = std::min(map_due_ns_, map_asked_ns_ + map_wait_ns_);
 }
 
@@ -64,6 +67,8 @@ std::uint64_t ClusterRouting::next_ns(std::uint64_t now_ns) const {
 Status ClusterRouting::send(const RoutedPtr& routed, Node& node, bool asking) {
   routed->node = &node;
   node.used_ns = clock_.now_ns();
+  // A node that MOVED has just named has no connection yet. Its first commands wait for the
+  // connect instead of failing.
   if (!node.links->ready()) {
     doubt();
     const Status& why = node.links->failure();
@@ -72,6 +77,7 @@ Status ClusterRouting::send(const RoutedPtr& routed, Node& node, bool asking) {
     return {};
   }
   Request request;
+  // Copied, except for the callback: the original is needed again for a redirection.
   request.around = routed->request.around;
   request.body = routed->request.body;
   request.expect = routed->request.expect;
@@ -85,6 +91,7 @@ Status ClusterRouting::send(const RoutedPtr& routed, Node& node, bool asking) {
 }
 
 void ClusterRouting::came(const RoutedPtr& routed, const Status& lost, Reply reply) {
+  // A lost connection often is the first sign of a failover.
   if (!lost.ok()) doubt();
   if (lost.ok() && reply.kind == Reply::Kind::kError && redirected(routed, reply.text)) return;
   if (routed->request.then) routed->request.then(lost, std::move(reply));
@@ -105,6 +112,7 @@ bool ClusterRouting::redirected(const RoutedPtr& routed, const std::string& erro
   } else {
     Node* const node = redirection.to.port == 0 ? nullptr : nodes_.at(redirection.to);
     if (node != nullptr && redirection.what == What::kMoved && slots_.move(routed->slot, node)) {
+      // A node counts as a master from the first MOVED on, before the next map names it.
       node->serves = true;
       nodes_.changed();
     }
@@ -122,6 +130,7 @@ void ClusterRouting::park(const RoutedPtr& routed, bool asking, std::uint64_t fr
 
 // REQUIRES: not within a callback.
 void ClusterRouting::send_parked(std::uint64_t now_ns) {
+  // send() may park the command again, so the loop works on the former list.
   for (const Parked& parked : std::exchange(parked_, {})) {
     Node& node = *parked.routed->node;
     const Status& away = node.links->failure();
@@ -194,6 +203,7 @@ void ClusterRouting::adopt(const std::vector<SlotRange>& map) {
   SlotMap::Slots slots{};
   for (const SlotRange& range : map) {
     Node* const node = nodes_.at(range.master);
+    // Of overlapping ranges the last one wins; a wrong one is corrected by MOVED.
     for (std::size_t slot = range.first; slot <= range.last; ++slot) slots[slot] = node;
   }
   map_failure_ = {};
@@ -205,12 +215,14 @@ void ClusterRouting::adopt(const std::vector<SlotRange>& map) {
     complete = complete && node != nullptr && node->links->ready();
     if (node != nullptr) node->serves = true;
   }
+  // A master without any slot is the sign of a failover. Slots that merely move keep their chunks.
   const bool lost_one = std::ranges::any_of(former, [](const Node* node) { return !node->serves; });
   if (complete) {
     map_wait_ns_ = options_.retry_ms * kNsPerMs;
     map_due_ns_ = map_asked_ns_ + kCalmNs;
   }
   if (options_.read_replicas) adopt_replicas(map);
+  // An unchanged map must not start running drops again, see NodeSet::version().
   if (!slots_.replace(slots) && map_known_) return;
   map_known_ = true;
   nodes_.changed();
@@ -233,7 +245,9 @@ void ClusterRouting::adopt_replicas(const std::vector<SlotRange>& map) {
 }
 
 void ClusterRouting::retire_nodes(std::uint64_t now_ns) {
+  // Without any connection the known nodes may be the only way back into the Cluster.
   if (!nodes_.ready()) return;
+  // Backwards, because remove() shifts the nodes behind.
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     const Node* const node = nodes_[i].get();
     if (node->serves || node->stands_by || now_ns < node->used_ns + kUnusedNs) continue;

@@ -27,12 +27,15 @@ Links::Links(const RemoteOptions& options, const base::Clock& clock, Poller& pol
       listener_(std::move(listener)),
       resolver_(endpoint_, poller.wake_fd()),
       breaker_(options.retry_ms, options.most_retry_ms,
+               // The seed of the jitter: many larderd reconnect to a returned server, and not in
+               // step.
                clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)),
       links_(wanted()) {}
 
 void Links::turn() {
   answered_ = false;
   for (Link& link : links_)
+    // `more`: TLS may hold decrypted bytes that epoll does not report.
     if (link.event || link.more) pump(link);
   for (Link& link : links_) maintain(link, clock_.now_ns());
 }
@@ -40,6 +43,8 @@ void Links::turn() {
 void Links::flush() {
   for (Link& link : links_) {
     if (link.state < Link::State::kGreeting || !link.connection->has_unsent()) continue;
+    // A reply during the flush has a caller that waits. next_turn_ns() then asks for a turn at
+    // once.
     const std::uint64_t answers = link.connection->answers;
     pump(link);
     answered_ = answered_ || link.connection == nullptr || link.connection->answers != answers;
@@ -63,6 +68,7 @@ void Links::pump(Link& link) {
 
 void Links::watch(Link& link) {
   const std::uint32_t wanted = EPOLLIN | (link.connection->wants_write() ? EPOLLOUT : 0U);
+  // A system call less for most turns.
   if (wanted == link.events) return;
   const bool anew = std::exchange(link.events, wanted) == 0;
   const Status watched = poller_.watch(link.connection->stream().fd(), wanted, anew, link.event);
@@ -81,6 +87,8 @@ std::uint64_t Links::limit_ns(const Link& link) const {
   }
   const std::uint64_t since = link.connection->waiting_since_ns();
   if (since == UINT64_MAX) return UINT64_MAX;
+  // The limit is on progress and not on the whole reply: a part of 2 MiB may take seconds over a
+  // slow network (F-162).
   return (since == link.wait.since_ns ? link.wait.moved_ns : since) + options_.answer_ms * kNsPerMs;
 }
 
@@ -91,6 +99,7 @@ void Links::note_progress(Link& link, std::uint64_t now_ns) const {
   const std::uint64_t since = connection.waiting_since_ns(),
                       moved = connection.sent_bytes + connection.received_bytes;
   const bool same = since == wait.since_ns;
+  // The ioctl below asks the kernel, so it is left for the moments in which it can decide.
   if (same && moved < wait.moved_bytes + kLeastProgress && now_ns < limit_ns(link)) return;
   const std::int64_t arrived = static_cast<std::int64_t>(moved) -
                                static_cast<std::int64_t>(waiting_bytes(connection.stream().fd()));
@@ -129,6 +138,8 @@ std::uint64_t Links::next_turn_ns() const {
 }
 
 void Links::connect(Link& link) {
+  // The resolver has a thread of its own: getaddrinfo() blocks for seconds if a name server is
+  // away.
   if (next_address_ == addresses_.size()) {
     std::optional<Result<std::vector<Address>>> found = resolver_.poll();
     const std::uint64_t now = clock_.now_ns();
@@ -193,6 +204,7 @@ void Links::fail(Link& link, Status why) {
       if (!idle && other.state == Link::State::kReady && other.connection->commands() == 0)
         ping(other);
   }
+  // Last: the callbacks of the lost commands may send new ones, and must find this link gone.
   gone->close(why);
 }
 
@@ -226,6 +238,7 @@ Status Links::ask(Lane lane, Request request, bool asking) {
     Link& link = links_[i];
     if (link.state != Link::State::kReady) continue;
     const int suits = this->suits(i, lane, request);
+    // The fit comes before the load: the order of removals and records depends on the connection.
     if (best != nullptr && best_suits < suits) continue;
     const auto load = [](const Link& one) {
       return std::pair(one.connection->bytes(), one.connection->commands());
@@ -241,6 +254,7 @@ Status Links::ask(Lane lane, Request request, bool asking) {
     Request before;
     before.around.before = format_command(std::array<std::string_view, 1>{"ASKING"});
     before.expect.types = "+";
+    // ASKING holds for the next command of the connection alone. The two are cancelled together.
     before.owner = request.owner;
     best->connection->ask(std::move(before), best->used_ns);
     request.with_former = true;

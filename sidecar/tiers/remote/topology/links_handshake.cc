@@ -31,6 +31,7 @@ void Links::handshake(Link& link) {
   const std::string& password_file =
       sentinel ? options_.sentinel_password_file : options_.password_file;
   const std::string& named = sentinel ? options_.sentinel_user : options_.user;
+  // Read at each handshake, so that a rotated Secret works without a restart (F-178).
   std::string password;
   if (!password_file.empty()) {
     Result<std::string> read = read_password(
@@ -50,6 +51,7 @@ void Links::handshake(Link& link) {
                     probe = probe_key(options_.prefix);
   std::vector<std::string_view> hello{"HELLO", "2"};
   if (!password.empty()) hello.insert(hello.end(), {"AUTH", user, password});
+  // The name shows in CLIENT LIST, where an operator looks for the source of connections.
   for (const std::string_view word : {"SETNAME", "larder"}) hello.push_back(word);
   ask_greeting(link, hello, "*", [note, kind = kind_](const Status& lost, const Reply& reply) {
     if (lost.ok()) note(check_hello(kind, reply));
@@ -61,6 +63,8 @@ void Links::handshake(Link& link) {
                      note({Code::kFailedPrecondition,
                            "backend.database: the server refuses to select " + database});
                  });
+  // The run_id tells a restarted server from a lost connection. A user without INFO is served all
+  // the same.
   ask_greeting(link, {"INFO", "server"}, "$", [handshaken](const Status& lost, const Reply& reply) {
     if (lost.ok() && reply.kind == Reply::Kind::kBulk)
       handshaken->run = info_value(reply.text, "run_id");
@@ -78,9 +82,12 @@ void Links::handshake(Link& link) {
                  note(check_read(kind_, reply));
                  if (!handshaken->handshaken.ok()) return;
                  served(*handshaken);
+                 // The probe key belongs to one node of a Cluster, so another node's answer says
+                 // nothing about its health.
                  if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply, false);
                });
   const bool writes = of_lane(static_cast<std::size_t>(handshaken - links_.data()), Lane::kWrites);
+  // Only on a write connection, and with a life of one second: a read-only user should still read.
   if (writes && !sentinel && !of_cluster(kind_))
     ask_greeting(link, {"SET", probe, "1", "PX", "1000"}, "+",
                  [this, handshaken](const Status& lost, const Reply& reply) {
@@ -95,6 +102,8 @@ void Links::served(Link& link) {
   link.state = Link::State::kReady;
   link.since_ns = clock_.now_ns();
   next_address_ = 0;
+  // Not at the connect: a server that accepts and then refuses the password must not be tried
+  // without pauses.
   breaker_.succeeded(clock_.now_ns());
   failure_ = {};
   const bool other = run_ && (link.run != *run_ || (link.run.empty() && away));

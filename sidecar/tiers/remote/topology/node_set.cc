@@ -16,9 +16,12 @@ Node& NodeSet::add(Kind kind, const Endpoint& endpoint) {
   const WriteGate::Pauses pauses{options_.refused_ms, options_.most_refused_ms,
                                  options_.trial_bytes_per_s};
   auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms),
+                                     // Different seeds, so that the trials of several servers do
+                                     // not fall together.
                                      WriteGate(pauses, gate_seed_++));
   Node* const one = node.get();
   const auto ready = [this, one] {
+    // The new handshake succeeded, so user and password fit now.
     one->denied = false;
     listener_.ready();
   };
@@ -27,6 +30,7 @@ Node& NodeSet::add(Kind kind, const Endpoint& endpoint) {
   };
   // A restart of a replica loses no chunk: the master sends its data again.
   const auto other_life = [this, one, pauses, kind] {
+    // A restarted server may have another limit of memory.
     one->gate = WriteGate(pauses, gate_seed_++);
     if (kind != Kind::kReplica) listener_.other_life();
   };
@@ -42,11 +46,15 @@ Node* NodeSet::at(const Endpoint& endpoint, Kind kind) {
   for (const std::unique_ptr<Node>& node : nodes_)
     if (node->replica == (kind == Kind::kReplica) && node->links->endpoint() == endpoint)
       return node.get();
+  // Redirections come from the network: without a bound a hostile node could make larderd connect
+  // everywhere.
   return nodes_.size() < kMost ? &add(kind, endpoint) : nullptr;
 }
 
 void NodeSet::remove(std::size_t number, const Status& why) {
   Node* const node = nodes_[number].get();
+  // The callbacks may send their commands to other nodes, and so add nodes. The node is therefore
+  // found again by its pointer.
   node->links->restart(why);
   past_sent_bytes_ += node->links->sent_bytes();
   past_received_bytes_ += node->links->received_bytes();
@@ -60,6 +68,7 @@ bool NodeSet::ready() const {
 }
 
 void NodeSet::turn() {
+  // Indexes and not iterators: a redirection in a callback may add a node.
   for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i]->links->turn();
 }
 

@@ -10,6 +10,8 @@
 namespace larder::remote {
 namespace {
 
+// Sentinels need seconds to agree on a failover, so 0.5 s adds little. While the master is away
+// each 50 ms counts, since every operation is refused.
 constexpr std::uint64_t kPauseNs = 500'000'000, kHurryNs = 50'000'000;
 
 }  // namespace
@@ -17,6 +19,7 @@ constexpr std::uint64_t kPauseNs = 500'000'000, kHurryNs = 50'000'000;
 SentinelWatch::SentinelWatch(const RemoteOptions& options, const base::Clock& clock, Poller& poller)
     : options_(options), clock_(clock), sentinels_(options.endpoints.size()) {
   const auto nothing = [] {};
+  // Error replies of a Sentinel say nothing about the server with the chunks.
   const auto unread = [](Lane, const Reply&, bool) {};
   for (std::size_t i = 0; i < sentinels_.size(); ++i)
     sentinels_[i].links =
@@ -30,6 +33,7 @@ void SentinelWatch::turn(bool hurry) {
   for (Sentinel& sentinel : sentinels_) {
     sentinel.links->turn();
     if (!sentinel.links->ready()) {
+      // A Sentinel that is away has no vote: its last word may be from before the failover.
       sentinel.named.reset();
       sentinel.answered = false;
       sentinel.asked_ns = 0;  // ask at once after the reconnect
@@ -44,16 +48,19 @@ void SentinelWatch::ask(Sentinel& sentinel) {
   request.around.before = format_command(std::array<std::string_view, 3>{
       "SENTINEL", "GET-MASTER-ADDR-BY-NAME", options_.sentinel_master});
   request.expect.types = "*";
+  // The vector has its final size from the constructor on, so the reference stays valid.
   request.then = [this, &sentinel](const Status& lost, const Reply& reply) {
     sentinel.asked = false;
     if (lost.ok()) answered(sentinel, reply);
   };
   sentinel.asked_ns = clock_.now_ns();
+  // One question at a time: a slow Sentinel must not collect questions.
   sentinel.asked = sentinel.links->ask(Lane::kReads, std::move(request)).ok();
 }
 
 void SentinelWatch::answered(Sentinel& sentinel, const Reply& reply) {
   sentinel.answered = true;
+  // A malformed answer, or nil for an unknown master, is an answer without a vote.
   sentinel.named = parse_named(reply);
 }
 
@@ -86,6 +93,8 @@ std::vector<SentinelWatch::Named> SentinelWatch::named() const {
     else
       ++found->votes;
   }
+  // Stable: of equal votes the Sentinel that is first in the configuration decides, the same in
+  // every larderd.
   std::ranges::stable_sort(all, std::ranges::greater(), &Named::votes);
   return all;
 }
@@ -100,6 +109,7 @@ Status SentinelWatch::failure() const {
     return {Code::kFailedPrecondition,
             "backend.url: the Sentinels know no master " + options_.sentinel_master};
   const auto trying = [](const Sentinel& sentinel) { return sentinel.links->failure().ok(); };
+  // As long as one connect is in progress it is too early for an error.
   if (std::ranges::any_of(sentinels_, trying)) return {};
   const Status& why = sentinels_.front().links->failure();
   return {why.code(), "no Sentinel answers: " + why.text()};

@@ -16,16 +16,21 @@ void ServerHealth::answered(Node& node, Lane lane, const Reply& reply, bool chun
     return;
   }
   const ErrorMeaning& meaning = meaning_of(reply.text);
+  // WriteGate handles the refusal of one chunk: smaller chunks may still fit.
   if (chunk && lane == Lane::kWrites && refuses_chunk(meaning)) return;
   note_error(node, meaning, lane);
 }
 
 void ServerHealth::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
+  // An error reply fails its own command. Only some replies show a sick server, which is then
+  // refused until a probe is answered.
   if (meaning.trouble == Trouble::kNone) return;
+  // The server has become a replica, so there is another master.
   if (meaning.code == "READONLY" || meaning.code == "MASTERDOWN") doubt_();
   const bool redirection =
       meaning.code == "MOVED" || meaning.code == "ASK" || meaning.code == "CROSSSLOT";
   if (cluster() && redirection) return;
+  // Only a new handshake ends this fault: it reads the password file again and checks the mode.
   const bool login = meaning.trouble == Trouble::kDenied || meaning.trouble == Trouble::kWrongMode;
   node.denied = node.denied || login;
   const bool of_lane = login || meaning.trouble == Trouble::kForbidden;
@@ -38,6 +43,7 @@ void ServerHealth::maintain(std::uint64_t now_ns) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = *nodes_[i];
     if (!awaits_probe(node) || !node.health.retry(now_ns)) continue;
+    // A probe over the old connection would be refused for ever.
     if (node.denied)
       node.links->restart({Code::kPermissionDenied, node.health.state().reason});
     else
@@ -67,6 +73,7 @@ void ServerHealth::probe(Node& node) {
       answered(node, lane, reply,
                false);  // a lost connection reports itself; a redirection says nothing
   };
+  // One probe at a time: a reply may take as long as `answer_ms`.
   node.probing = node.links->ask(lane, std::move(request)).ok();
 }
 
@@ -92,6 +99,7 @@ std::string ServerHealth::trouble_of(const Node& node, Lane lane) const {
 Status ServerHealth::refusal(std::string_view key, Lane lane) const {
   if (!cluster()) return {};
   const Node* const node = slots_.master(slot_of(key));
+  // Refused before any byte is sent, as at a sick node: the chunk would be incomplete.
   if (node == nullptr) return {Code::kUnavailable, "no node of the Cluster serves this key"};
   const std::string why = trouble_of(*node, lane);
   return why.empty() ? Status()
@@ -125,6 +133,8 @@ ServerHealth::Troubles ServerHealth::troubles() const {
     }
   }
   Troubles troubles;
+  // The tier is degraded only when all servers are sick. One sick server costs the chunks with
+  // keys at that server.
   if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];  // mutation: cluster-one-bad
   if (bad[1] != 0 && bad[1] == all) troubles.writes = why[1];
   for (const Lane lane :

@@ -7,6 +7,7 @@
 namespace larder::remote {
 namespace {
 
+// The longest name of the DNS.
 constexpr std::size_t kMostHost = 255;
 
 // CRC16/XMODEM: polynomial 0x1021, most significant bit first.
@@ -21,6 +22,7 @@ constexpr std::array<std::uint16_t, 256> kCrc = [] {
 }();
 
 // Whether the text has only letters, digits and other characters of names and addresses.
+// The host appears in log lines and goes to the resolver, so no other character may pass.
 bool host_like(std::string_view host) {
   return host.size() <= kMostHost && std::ranges::all_of(host, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -47,6 +49,7 @@ std::optional<Endpoint> node(const Reply& reply, const std::string& asked) {
 
 Endpoint parse_target(std::string_view text, const std::string& asked) {
   const Endpoint none{{}, 0};
+  // The last colon: an IPv6 address has colons of its own, as in "2001:db8::1:6379".
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return none;
   const std::string_view host = text.substr(0, colon), digits = text.substr(colon + 1);
@@ -60,6 +63,8 @@ Endpoint parse_target(std::string_view text, const std::string& asked) {
 }  // namespace
 
 std::uint16_t slot_of(std::string_view key) {
+  // As in the Redis Cluster specification. "123456789" has the CRC 0x31c3, which is the slot
+  // 12739.
   std::uint32_t crc = 0;
   for (const char c : key)
     crc = ((crc << 8) ^ kCrc[((crc >> 8) ^ static_cast<unsigned char>(c)) & 0xffU]) & 0xffffU;
@@ -70,6 +75,7 @@ std::optional<std::vector<SlotRange>> parse_slots(const Reply& reply, const std:
   if (reply.kind != Reply::Kind::kArray) return {};
   std::vector<SlotRange> ranges;
   for (const Reply& range : reply.elements) {
+    // One malformed range makes the whole map untrustworthy: the former map stays.
     if (range.elements.size() < 3) return {};
     const std::optional<std::uint16_t> first = slot_number(range.elements[0]),
                                        last = slot_number(range.elements[1]);
@@ -95,6 +101,8 @@ Redirection parse_redirection(std::string_view error, const std::string& asked) 
   using What = Redirection::What;
   const std::string_view word = error.substr(0, error.find(' '));
   if (word == "TRYAGAIN") return {What::kAgain, {}};
+  // For example "MOVED 3999 127.0.0.1:6381". The slot is ignored, because the command's own slot
+  // is known.
   if (word != "MOVED" && word != "ASK") return {};
   const std::size_t last = error.rfind(' ');
   const bool three = last != std::string_view::npos && last > word.size() + 1;

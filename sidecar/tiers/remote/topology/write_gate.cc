@@ -10,6 +10,7 @@ constexpr std::uint64_t kTrialNs = 40 * kSecondNs;  // every put has ended by th
 constexpr std::uint64_t kOfferNs = 5 * kSecondNs, kLeastOfferNs = kSecondNs / 10;
 constexpr std::uint64_t kLossesNs = 60 * kSecondNs;  // losses further apart are not in a row
 constexpr std::uint32_t kLosses = 3;
+// As often as INFO is asked (kRoomEveryNs): an earlier trial would rest on the same answer.
 constexpr std::uint64_t kLeastEarlyNs = 2 * kSecondNs;
 constexpr std::uint64_t kBesideBytes = 2 << 20;
 constexpr std::uint64_t kAmpleBytes = 256ULL << 20;  // more than ever in flight at once
@@ -17,6 +18,7 @@ constexpr std::uint64_t kAmpleBytes = 256ULL << 20;  // more than ever in flight
 }  // namespace
 
 bool WriteGate::begin(std::uint64_t bytes, std::uint64_t now_ns, std::uint64_t of) {
+  // A smaller chunk is no trial: its success proves nothing about larger chunks.
   if (bytes < closed_from()) return false;
   trial_until_ns_ = now_ns + kTrialNs;
   trial_of_ = of;
@@ -45,6 +47,8 @@ void WriteGate::stored(const Put& put) {
   trial_until_ns_ = 0;
   if (put.bytes >= largest_refused_) forget_largest();
   if (put.bytes < closed_from_) return;
+  // A full server with a little room takes one chunk after the other. The gate stays closed, and
+  // each stored chunk is subtracted from the room.
   if (full_ && free_bytes_ && *free_bytes_ < kAmpleBytes) {
     const std::uint64_t left = *free_bytes_ - std::min(*free_bytes_, put.bytes);
     free_when_refused_ = free_bytes_ = left;
@@ -61,6 +65,8 @@ void WriteGate::stored(const Put& put) {
 
 void WriteGate::refused(const Put& put, const std::string& reason, Why why, std::uint64_t now_ns) {
   closed_from_ = std::min(closed_from_, put.bytes);
+  // Many puts are in flight when a server becomes full. Their refusals are one event, and must not
+  // double the pause each.
   if (put.begun_ns < closed_ns_) return;  // began before the last refusal
   reason_ = reason;
   full_ = why == Why::kFull;
@@ -68,11 +74,14 @@ void WriteGate::refused(const Put& put, const std::string& reason, Why why, std:
   free_when_refused_.reset();
   free_bytes_.reset();
   const std::uint64_t most_ns = pauses_.most_ms * kNsPerMs;
+  // The first unknown error may be over already, so the first pause ignores the cost of the trial.
   const bool at_once = pauses_.trial_bytes_per_s == 0 || unknown_ == 1;
   const std::uint64_t cost_ns =
       at_once ? 0 : put.sent_bytes * kNsPerMs / pauses_.trial_bytes_per_s * 1000;
   wait_ns_ = std::min(std::max({2 * wait_ns_, pauses_.least_ms * kNsPerMs, cost_ns}), most_ns);
   closed_ns_ = now_ns;
+  // Jitter of up to a quarter: several larderd share the server, and their trials should not
+  // coincide.
   next_ns_ = now_ns + wait_ns_ + random_() % (wait_ns_ / 4 + 1);
   if (largest_refused_ == UINT64_MAX || put.bytes >= largest_refused_) {
     largest_refused_ = put.bytes;
@@ -85,6 +94,8 @@ void WriteGate::refused(const Put& put, const std::string& reason, Why why, std:
 void WriteGate::lost(const Put& put, const std::string& reason, std::uint64_t now_ns) {
   trial_until_ns_ = 0;
   if (put.begun_ns < lost_ns_) return;  // the same event
+  // A restart of the server ends a connection as well. Three in a row, with chunks of this size,
+  // point to a limit.
   losses_ = now_ns - lost_ns_ > kLossesNs && !closed() ? 1 : losses_ + 1;
   lost_ns_ = now_ns;
   lost_from_ = std::min(lost_from_, put.bytes);
@@ -100,6 +111,7 @@ void WriteGate::has_room(std::uint64_t free_bytes, std::uint64_t now_ns) {
   if (!full()) return;
   if (!free_when_refused_) free_when_refused_ = free_bytes;
   free_bytes_ = free_bytes;
+  // More room than at the refusal, by a whole chunk: the server refused with as much room before.
   if (!fits(closed_from_, free_bytes) || free_bytes - closed_from_ < *free_when_refused_ ||
       now_ns < early_ns_)
     return;
@@ -112,6 +124,8 @@ void WriteGate::has_room(std::uint64_t free_bytes, std::uint64_t now_ns) {
 }
 
 void WriteGate::tick(std::uint64_t now_ns) {
+  // No chunk of that size came for minutes after the pause. Keeping the gate closed would only
+  // keep an old reason in the status.
   if (now_ns >= largest_next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_)
     forget_largest();
   if (closed() && now_ns >= next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_)

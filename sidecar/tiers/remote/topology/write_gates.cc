@@ -13,6 +13,7 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kRoomEveryNs = 2'000'000'000;
+// Half, so that sums with sizes of chunks do not overflow.
 constexpr std::uint64_t kUnlimited = UINT64_MAX / 2;
 
 std::optional<std::uint64_t> number_in(std::string_view info, std::string_view name) {
@@ -27,6 +28,7 @@ std::optional<std::uint64_t> number_in(std::string_view info, std::string_view n
 std::optional<std::uint64_t> free_bytes_in(std::string_view info) {
   const auto used = number_in(info, "used_memory"), most = number_in(info, "maxmemory");
   if (!used || !most) return std::nullopt;
+  // Without maxmemory, or with a policy that evicts any key, the server makes room itself.
   if (*most == 0 || info_value(info, "maxmemory_policy").starts_with("allkeys")) return kUnlimited;
   return *most - std::min(*most, *used);
 }
@@ -37,6 +39,7 @@ std::string size_text(std::uint64_t bytes) {
 
 }  // namespace
 
+// Every write of a key goes to one server, so the gate of that server decides.
 Node* WriteGates::writer_of(std::string_view key) const {
   if (cluster()) return slots_.master(slot_of(key));
   return nodes_.empty() ? nullptr : nodes_.front().get();
@@ -47,6 +50,7 @@ WriteGates::Refusal WriteGates::chunk_refusal(const std::vector<std::string>& ke
   const std::uint64_t now = clock_.now_ns();
   for (const std::string& key : keys) {
     const Node* const node = writer_of(key);
+    // The node of a slot may be unknown; ask() refuses such a command on its own.
     if (node == nullptr || node->gate.lets(bytes, now)) continue;
     return {{Code::kUnavailable, node->gate.reason()}, node->gate.again_ns(now)};
   }
@@ -70,6 +74,7 @@ void WriteGates::chunk_stored(const std::vector<std::string>& keys, const WriteG
     Node* const node = writer_of(key);
     if (node == nullptr) continue;
     node->gate.stored(put);
+    // A stored chunk is the proof that Health waits for. A short probe alone is not.
     node->health.proven();
   }
 }
@@ -83,7 +88,10 @@ void WriteGates::chunk_refused(const std::string& key, const WriteGate::Put& put
                              : meaning.code.empty() ? WriteGate::Why::kUnknown
                                                     : WriteGate::Why::kKnown;
   node->gate.refused(put, std::string(meaning.text), why, clock_.now_ns());
+  // Asked at once: with the answer the gate opens as soon as the server has room.
   node->room_due_ns = 0;
+  // A short write may be refused as well: then the server takes no puts at all, and the tier says
+  // so.
   if (full && !node->probing) health_.probe(*node);  // finds out whether the server takes any write
 }
 
@@ -93,6 +101,7 @@ void WriteGates::chunk_lost(const std::string& key, const WriteGate::Put& put, c
 }
 
 void WriteGates::end_trials(std::uint64_t of) {
+  // All nodes: the slot of the trial may have moved to another one since.
   for (const std::unique_ptr<Node>& node : nodes_) node->gate.end_trial(of);
 }
 
