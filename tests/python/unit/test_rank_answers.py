@@ -90,8 +90,8 @@ def test_what_the_memory_lacks_is_fetched_first(half, client):
 
 # covers F-291
 def test_a_backend_is_probed_before_a_fetch(half, client, clock):
-    """A larderd that never served a scheduler knows no chunk of the backend, and shared memory shows
-    its disk alone. Without a probe a fetch finds nothing."""
+    """A larderd that never served a scheduler knows no chunk of the backend, and shared memory
+    shows its disk alone. Without a probe a fetch finds nothing."""
     client.tier, client.below = BACKEND, 0
     ask(half)
     assert client.probed == [(HASHES[32:], 250, 0)] and answers(half) == {} and not client.fetched

@@ -95,7 +95,8 @@ class RankAnswers:
         reachable = 0
         if below.serving:
             reachable = self._client.reachable(one.missing, lookup.stride, number)
-        if below.shared and reachable < chunks and not self._pauses[True].lasts():
+        asks = below.shared and reachable < chunks  # mutation: rank-probe
+        if asks and not self._pauses[True].lasts():
             try:
                 one.ticket = self._client.probe(
                     one.missing, lookup.stride, lookup.deadline_ms, number

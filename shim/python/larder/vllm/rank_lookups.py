@@ -1,10 +1,10 @@
 """Look-ups by an engine's ranks in their own larderds. The scheduler's half sees the memory of its
 own larderd alone. If ranks use other larderds, a hit is the smallest answer of all ranks.
 
-The next step asks about a request with a hit here. Each worker answers in the report of that step,
-or at the end of a fetch from its lower tiers. vLLM hears "not yet" meanwhile. An answer may be wrong
-by the time of the load: the load then fails, and the request is computed. Owned by the scheduler's
-thread."""
+The next step asks about a request with a hit here. Each worker answers in the report of that
+step, or at the end of a fetch from its lower tiers. vLLM hears "not yet" meanwhile. An answer may
+be wrong by the time of the load: the load then fails, and the request is computed. Owned by the
+scheduler's thread."""
 
 import math
 import time
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from larder.vllm.messages import RankLookup
 
 MOST_OPEN = 128  # look-ups without all answers at one time; further requests wait
-# For all answers, besides the time of a fetch. A silent worker holds up the steps too: this deadline
-# is the last resort.
+# For all answers, besides the time of a fetch. A silent worker holds up the steps too: this
+# deadline is the last resort.
 ANSWER_WAIT_S = 10.0
 COUNTS_S = 1.0  # the age at which an answer is too old for a load
 

@@ -112,8 +112,10 @@ class StorePlan:
         for number in numbers:
             for request_id, first in self._begun.get(number, {}).items():
                 tracked = self._tracked.get(request_id)
-                if tracked is None or tracked.given_again >= STORE_RETRIES:
-                    continue  # mutation: refused-bound
+                if tracked is None:
+                    continue
+                if tracked.given_again >= STORE_RETRIES:  # mutation: refused-bound
+                    continue
                 before = tracked.refused_from
                 tracked.refused_from = first if before is None else min(first, before)
                 tracked.due_tokens = 0
