@@ -146,13 +146,18 @@ make_vllm_next() {
   rm -rf "$vllm_next" "$vllm_next.wheel"
   stage "vLLM $version (340 MB)" "$venv/bin/pip" download --progress-bar off --no-cache-dir \
     --no-deps --only-binary :all: \
-    --platform manylinux_2_28_x86_64 -d "$vllm_next.wheel" -r vllm-next.lock
+    --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
+    -d "$vllm_next.wheel" -r vllm-next.lock
   stage "unpacking it" "$venv/bin/python" -m zipfile -e "$vllm_next.wheel"/vllm-*.whl "$vllm_next"
-  rm -rf "$vllm_next.wheel" "$vllm_next"/vllm-*.dist-info "$vllm_next/vllm/vllm-rs"
+  rm -rf "$vllm_next"/vllm-*.dist-info "$vllm_next/vllm/vllm-rs" "$vllm_next.wheel"/vllm-*.whl
   find "$vllm_next" -name '*.so' -delete
   for library in "$venv"/lib/python3*/site-packages/vllm/*.so; do
     ln -s "$library" "$vllm_next/vllm/"
   done
+  for library in "$vllm_next.wheel"/*.whl; do
+    stage "unpacking ${library##*/}" "$venv/bin/python" -m zipfile -e "$library" "$vllm_next"
+  done
+  rm -rf "$vllm_next.wheel"
   tell_version "$vllm_next" "$version"
   stage "first import of vLLM $version" env PYTHONPATH="$vllm_next" "$venv/bin/python" \
     -c 'import sys, vllm; sys.exit(vllm.__version__ != sys.argv[1])' "$version"

@@ -4,8 +4,10 @@ drafts.
 
 More steps, for controls: {"rule": "off"} makes keys that do not cover the next tokens and stores
 all draft KV. {"drafts": "zero"} zeroes the pages of draft layers at the end of a load, before the
-request computes. {"rule": "on"} and {"drafts": "kept"} end these."""
+request computes. {"rule": "on"} and {"drafts": "kept"} end these. {"ask_many": [number, tokens]} is
+an "ask_all" of random prompts, always the same, which are too long for a command line."""
 
+import random
 import re
 import sys
 from pathlib import Path
@@ -57,6 +59,11 @@ def note_drafts(scheduler):
         setattr(scheduler, name, noting)
 
 
+def prompts(number, tokens):
+    generator = random.Random(1)
+    return [[generator.randrange(3, 1000) for _ in range(tokens)] for _ in range(number)]
+
+
 def run(llm, step):
     scheduler = llm.llm_engine.engine_core.engine_core.scheduler
     if "update_draft_token_ids" not in vars(scheduler):
@@ -64,6 +71,8 @@ def run(llm, step):
     if set(step) <= set(HOW):
         HOW.update(step)
         return None
+    if "ask_many" in step:
+        step = {**step, "ask_all": prompts(*step["ask_many"])}
     PROPOSED.clear()
     result = of_offline_run(llm, step)
     return {**result, "proposed": list(PROPOSED)} if isinstance(result, dict) else result

@@ -1,5 +1,5 @@
 """Drafters with random weights for the tiny models of shapes.py: heads of EAGLE and EAGLE-3 for
-Llama, and an MTP module for GLM-4.5.
+Llama, an MTP module for GLM-4.5, and a draft model with weights close to those of its target.
 
 Attention of random weights reads all tokens alike, and no draft shows wrong KV of one position
 among 512. These drafters attend to the tokens one to three positions back: queries and keys have a
@@ -99,6 +99,23 @@ def make_mtp(folder, model, seed=7):
         path / "model.safetensors",
     )
     (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+def make_like(folder, model, noise=0.002, seed=7):
+    """Path of a model with weights close to those of `model`: the target accepts a part of its
+    drafts."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    path = Path(folder) / "like"
+    shutil.copytree(model, path)
+    torch.manual_seed(seed)
+    tensors = load_file(path / "model.safetensors")
+    noisy = {
+        name: one + (torch.randn(one.shape) * noise).to(one.dtype) for name, one in tensors.items()
+    }
+    save_file(noisy, path / "model.safetensors")
     return path
 
 

@@ -40,7 +40,7 @@ class TwoNodes:
 
     def __enter__(self):
         try:
-            self.engine.wait_ready(300)
+            self.engine.wait_ready(900)
         except BaseException:
             self.__exit__()
             raise

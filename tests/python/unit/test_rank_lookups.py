@@ -9,16 +9,14 @@ pytest.importorskip("vllm")
 
 from fakes import LATER, NAMED, Client, Request, blocks, ended, setup, step  # noqa: E402
 from scheduler_fakes import chunk_keys, no_wait, store_all  # noqa: E402, F401
-from worker_fakes import Client as WorkerClient  # noqa: E402
 
 from larder.vllm import rank_lookups  # noqa: E402
 from larder.vllm.groups import Shards  # noqa: E402
 from larder.vllm.hosts import larderd_of  # noqa: E402
-from larder.vllm.messages import RankLookup, StepWork, WorkerReport  # noqa: E402
+from larder.vllm.messages import WorkerReport  # noqa: E402
 from larder.vllm.places import Place  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 from larder.vllm.store_plan import STORE_RETRIES  # noqa: E402
-from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 HERE = larderd_of(setup())
 PLACES = Place(0, 0, (1,), HERE), Place(1, 0, (1,), "there")
@@ -153,10 +151,65 @@ def test_chunks_that_are_here_are_given_to_the_ranks_all_the_same(half, client, 
     assert move.parts[0].hashes == b"".join(chunk_keys(request_)[:2])
     (move,) = half.build_connector_meta(step(cached=[("r", 300, 300)], tables=table)).stores
     assert move.parts[0].hashes == b"".join(chunk_keys(request_)[2:])
-    for computed in range(600, 600 + STORE_RETRIES):
-        (again,) = half.build_connector_meta(step(cached=[("r", computed, 1)], tables=table)).stores
-        assert again == move
-    assert half.build_connector_meta(step(cached=[("r", 604, 1)], tables=table)).stores == []
+    later = half.build_connector_meta(step(cached=[("r", 600, 1)], tables=table))
+    assert later.stores == [], "each chunk once"
+
+
+def steps_of_two_stores(half, request_):
+    """Two steps that store two chunks each, and run() of a further step."""
+    half.update_state_after_alloc(request_, blocks(range(1, 20)), 0)
+    table = {"r": list(range(1, 20))}
+
+    def run(computed, new=()):
+        cached = [] if new else [("r", computed, 1)]
+        return half.build_connector_meta(step(new=new, cached=cached, tables=table))
+
+    first = run(0, new=[("r", 0, 300)])
+    second = half.build_connector_meta(step(cached=[("r", 300, 300)], tables=table))
+    return first, second, run
+
+
+def reports(half, number, *refused):
+    """Each of the two workers reports the end of the step."""
+    for one in refused:
+        half.update_connector_output(
+            ended(meta=WorkerReport(ended={number: 1}, refused=frozenset([number] if one else ())))
+        )
+
+
+# covers F-292
+def test_chunks_that_a_rank_refused_are_given_again(half, request_):
+    first, second, run = steps_of_two_stores(half, request_)
+    reports(half, second.number, False, False)
+    assert run(600).stores == []
+    reports(half, first.number, True, False)
+    (move,) = run(601).stores
+    assert move.parts[0].hashes == b"".join(chunk_keys(request_)), "from the first refused one on"
+    assert run(602).stores == [], "until the next refusal"
+
+
+# covers F-292
+def test_refused_chunks_are_given_again_a_few_times_at_most(half, request_):
+    _, sent, run = steps_of_two_stores(half, request_)
+    for computed in range(601, 601 + STORE_RETRIES):
+        reports(half, sent.number, True, True)
+        sent = run(computed)
+        assert sent.stores[0].parts[0].hashes == b"".join(chunk_keys(request_)[2:])
+    reports(half, sent.number, True, True)
+    assert run(610).stores == []
+
+
+def test_a_preempted_request_gives_all_its_chunks_anew(half, request_):
+    first, second, _ = steps_of_two_stores(half, request_)
+    half.build_connector_meta(step(preempted=["r"]))
+    reports(half, first.number, True, True)
+    half.get_num_new_matched_tokens(request_, 0)
+    half.update_state_after_alloc(request_, blocks(range(1, 20)), 0)
+    tables = {"r": list(range(1, 20))}
+    (move,) = half.build_connector_meta(step(new=[("r", 0, 600)], tables=tables)).stores
+    assert move.parts[0].hashes == b"".join(chunk_keys(request_))
+    reports(half, second.number, False, False)
+    assert half._stores._begun.keys() <= {3}, "an ended step leaves the table"
 
 
 def test_what_was_loaded_is_not_given_again(half, client, request_):
@@ -172,74 +225,3 @@ def test_what_was_loaded_is_not_given_again(half, client, request_):
         step(new=[("r", 384, 216)], tables={"r": list(range(1, 20))})
     ).stores
     assert move.parts[0].hashes == b"".join(chunk_keys(request_)[3:])
-
-
-class TestWorker:
-    @pytest.fixture
-    def client(self):
-        return WorkerClient()
-
-    @pytest.fixture
-    def half(self, client):
-        half = LarderConnectorWorker(spread(), client, 1)
-        half._place = PLACES[1]
-        half.bind_connector_metadata(
-            StepWork(namespace="engine: test\n", larderd=HERE, places=PLACES)
-        )
-        return half
-
-    def test_it_answers_for_its_own_larderd(self, half, client):
-        assert client.parts == [bytes([0, 1])] and half.off is None
-        client.present = 2
-        half.bind_connector_metadata(StepWork(lookups=(RankLookup(7, bytes(96), 32, ""),)))
-        assert half.report().answers == {7: (1, 2)} and client.looked == [(3, 0)]
-
-    def test_a_line_that_the_scheduler_has_closed_is_not_opened_again(self, half, client):
-        client.present = 2
-        half.bind_connector_metadata(
-            StepWork(
-                closed=[("adapter: a\n", False)],
-                lookups=(RankLookup(7, bytes(96), 32, "adapter: a\n"),),
-            )
-        )
-        assert half.report().answers == {7: (1, 0)} and len(client.namespaces) == 1
-
-    # covers F-290
-    def test_what_its_memory_lacks_is_fetched_first(self, half, client):
-        client.present = 1
-        half.bind_connector_metadata(
-            StepWork(
-                lookups=(
-                    RankLookup(7, bytes(range(96)), 32, "", 250),
-                    RankLookup(8, bytes(32), 32, "", 250),
-                )
-            )
-        )
-        assert half.report().answers == {8: (1, 1)} and client.fetched == [
-            (bytes(range(32, 96)), 250, 0)
-        ]
-        half.get_transfer_results()
-        assert half.report() is None
-        client.present, client.fetch_done = 3, True
-        assert half.report().answers == {7: (1, 3)} and client.fetch_ends == [1]
-
-    def test_before_a_sleep_its_fetches_end(self, half, client):
-        client.present, client.copies, client.pages_leave = 1, lambda: 0, lambda *_: None
-        half.bind_connector_metadata(
-            StepWork(lookups=(RankLookup(7, bytes(range(96)), 32, "", 250),))
-        )
-        half.pages_leave()
-        assert client.fetch_ends == [1] and half._answers.take() == {7: (1, 1)}
-
-    @pytest.mark.parametrize("without", ["tier", "fetch"])
-    def test_a_fetch_that_cannot_begin_leaves_the_answer_of_the_memory(self, half, client, without):
-        client.present, client.fail = 1, without
-        client.tier = None if without == "tier" else client.tier
-        half.bind_connector_metadata(StepWork(lookups=(RankLookup(7, bytes(96), 32, "", 250),)))
-        assert half.report().answers == {7: (1, 1)} and half.off is None
-
-    def test_without_a_name_it_has_nothing(self, client):
-        half = LarderConnectorWorker(spread(), client, 1)
-        client.present = 2
-        half.bind_connector_metadata(StepWork(lookups=(RankLookup(7, bytes(96), 32, ""),)))
-        assert half.report().answers == {7: (1, 0)}

@@ -246,3 +246,17 @@ class TestStoresUnderWay:
     def test_the_reports_of_several_workers_add_up(self):
         one, other = WorkerReport(ended={1: 1, 2: 1}), WorkerReport(ended={2: 1})
         assert one.aggregate(other).ended == {1: 1, 2: 2}
+
+
+# covers F-292
+def test_a_step_with_refused_chunks_is_told(client, half):
+    client.refuses = 1
+    half.bind_connector_metadata(StepWork(number=5, stores=[move("a")]))
+    half.wait_for_save()
+    client.ended = [1]
+    half.get_transfer_results()
+    report = half.report()
+    assert (report.ended, report.refused) == ({5: 1}, {5})
+    both = report.aggregate(WorkerReport(ended={5: 1, 6: 1}, refused=frozenset({6})))
+    assert (both.ended, both.refused) == ({5: 2, 6: 1}, {5, 6})
+    assert half.report() is None

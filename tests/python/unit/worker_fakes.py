@@ -10,7 +10,7 @@ pytest.importorskip("vllm")
 from fakes import setup  # noqa: E402
 
 from larder._native import FAILED_PRECONDITION  # noqa: E402
-from larder.client import LowerTiers, Completion, LarderError, Stored  # noqa: E402
+from larder.client import Completion, Fetched, LarderError, LowerTiers, Probed, Stored  # noqa: E402
 from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
 from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
@@ -23,12 +23,15 @@ class Client:
         self.open = {}  # text: number
         self.parts = []  # of set_parts
         self.present, self.looked = 0, []  # chunks that lookup() finds; its calls
-        self.fetched, self.fetch_done, self.fetch_ends = [], False, []
+        self.fetched, self.fetch_done, self.fetch_ends = [], None, []  # done: a Fetched
+        self.below = 0  # chunks that reachable() finds
+        self.probed, self.probe_done, self.probe_ends = [], None, []  # done: a Probed
         self.closed = []
         self.spaces = []  # of loads and stores, by number
         self.loads = []
         self.done = []
         self.begun = []
+        self.refuses = 0  # chunks of each store
         self.submitted = []  # how long answers are waited for
         self.ended = []  # tickets of stores
         self.overtaken = []
@@ -68,10 +71,25 @@ class Client:
         return len(self.fetched)
 
     def fetch_poll(self, ticket, wait_ms=0):
-        return object() if self.fetch_done else None
+        return self.fetch_done
 
     def fetch_end(self, ticket):
         self.fetch_ends.append(ticket)
+
+    def reachable(self, hashes, stride, ns=0):
+        return min(self.below, len(hashes) // stride)
+
+    def probe(self, hashes, stride, deadline_ms, ns=0):
+        if self.fail == "probe":
+            raise LarderError("larder_probe", 5)
+        self.probed.append((hashes, deadline_ms, ns))
+        return 100 + len(self.probed)
+
+    def probe_poll(self, ticket, wait_ms=0):
+        return self.probe_done
+
+    def probe_end(self, ticket):
+        self.probe_ends.append(ticket)
 
     def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail in ("load", "captured"):
@@ -101,7 +119,7 @@ class Client:
     def store_poll(self, wait_ms=0):
         self.store_waits.append(wait_ms)
         ended, self.ended = self.ended, []
-        return [(ticket, Stored(1, 0, 0, 4096, 10)) for ticket in ended]
+        return [(ticket, Stored(1, 0, self.refuses, 4096, 10)) for ticket in ended]
 
     def store_overtake(self, ticket):
         self.overtaken.append(ticket)
@@ -121,6 +139,14 @@ class Client:
 
     def lower_tiers(self):
         return self.tier
+
+
+def fetched(chunks, late=False, elapsed_s=0.01):
+    return Fetched(chunks, not late, late, "late" if late else "done", chunks * 4096, elapsed_s)
+
+
+def probed(chunks, shared, late=False, rate=1):
+    return Probed(chunks, shared, late, "late" if late else "done", 1, rate, 0.001)
 
 
 @pytest.fixture

@@ -115,6 +115,8 @@ class WorkerReport(KVConnectorWorkerMetadata):
     failed: frozenset[str] = frozenset()
     # {StepWork.number: workers whose copies of the step have ended}
     ended: dict[int, int] = field(default_factory=dict)
+    # of these: steps with chunks that a larderd refused, or answered too late
+    refused: frozenset[int] = frozenset()
     # by number: the files that vLLM has loaded; (): unknown
     adapters: dict[int, tuple] = field(default_factory=dict)
     attention: frozenset = frozenset()  # attention_kernels.Attention of the layers, once
@@ -134,6 +136,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
             attention=self.attention | other.attention,
             places=self.places | other.places,
             ended=dict(Counter(self.ended) + Counter(other.ended)),
+            refused=self.refused | other.refused,
             load_bytes=self.load_bytes + other.load_bytes,
             load_ns=max(self.load_ns, other.load_ns),
             answers={**self.answers, **other.answers, **_least(self.answers, other.answers)},

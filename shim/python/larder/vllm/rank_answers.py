@@ -1,58 +1,162 @@
 """A worker's answers to the scheduler's look-ups (rank_lookups): the number of chunks in its own
 larderd.
 
-The worker fetches missing chunks from the lower tiers if the scheduler finds the fetch worthwhile.
-The answer then comes at the end of the fetch. Owned by the worker's thread."""
+The worker first fetches missing chunks from the lower tiers, if the scheduler finds a fetch
+worthwhile. The answer then comes at the end of the fetch. larderd learns from a probe which chunks
+a shared backend has, so the worker probes first where shared memory does not show all chunks. Probe
+and fetch share one deadline. Owned by the worker's thread."""
+
+import math
+import time
+from dataclasses import dataclass
 
 from larder.client import LarderError
+from larder.vllm.cost_model import DEADLINE_SHARE, Pause
+from larder.vllm.messages import RankLookup
+
+
+@dataclass
+class Running:
+    """A look-up that waits for the probe or the fetch of this ticket."""
+
+    lookup: RankLookup
+    number: int  # of the namespace
+    until: float
+    there: int  # chunks in memory before
+    probes: bool
+    ticket: int
+    shared: bool = False  # of a fetch: some of its chunks are in the backend
+
+    @property
+    def missing(self):
+        return self.lookup.hashes[self.there * self.lookup.stride :]
 
 
 class RankAnswers:
-    def __init__(self, client):
-        self._client = client
-        self._running = {}  # by RankLookup.number: (ticket, RankLookup, number of the namespace)
-        self._answers: dict[int, tuple] = {}
+    def __init__(self, client, clock=time.monotonic):
+        self._client, self._clock = client, clock
+        # At most one for each open look-up of the scheduler; larderd bounds probes and fetches too.
+        self._running: list[Running] = []
+        self._answers: dict[int, tuple] = {}  # by RankLookup.number
+        # after fetches that cost more than they gained, by whether they read the backend
+        self._pauses = {shared: Pause(clock) for shared in (False, True)}
 
     def __bool__(self):
         return bool(self._running)
 
     def ask(self, lookup, number):
         """number: of the namespace."""
-        chunks = self._client.lookup(lookup.hashes, lookup.stride, number)
-        missing = lookup.hashes[chunks * lookup.stride :]
-        below = self._client.lower_tiers() if missing and lookup.deadline_ms else None
-        if below is not None and below.serving:
-            try:
-                ticket = self._client.fetch(missing, lookup.stride, lookup.deadline_ms, number)
-            except LarderError:  # over a bound, or larderd is away
-                pass
-            else:
-                self._running[lookup.number] = ticket, lookup, number
+        there = self._client.lookup(lookup.hashes, lookup.stride, number)
+        if there < len(lookup.hashes) // lookup.stride and lookup.deadline_ms:
+            if self._begin(lookup, number, there):
                 return
-        self.answer(lookup, chunks)
+        self.answer(lookup, there)
 
     def answer(self, lookup, chunks):
         self._answers[lookup.number] = 1, chunks
 
+    def close(self, lines=None):
+        """The scheduler has closed the namespaces of these lines (StepWork.closed), or None: this
+        worker serves no load any more."""
+        ends = [one for one in self._running if lines is None or one.lookup.line in lines]
+        for one in ends:
+            self._stop(one)
+            self.answer(one.lookup, 0)
+
     def reset(self):
         """Ends the fetches: larderd holds their chunks no longer. The memory answers."""
-        for ticket, lookup, number in self._running.values():
-            self._client.fetch_end(ticket)
-            self.answer(lookup, self._client.lookup(lookup.hashes, lookup.stride, number))
-        self._running.clear()
+        for one in tuple(self._running):
+            self._stop(one)
+            self._answer_from_memory(one)
 
     def wait(self, wait_ms):
-        """Waits for one fetch, in a step without work, so that larderd gets the processor."""
-        for ticket, _, _ in self._running.values():
-            self._client.fetch_poll(ticket, wait_ms)
+        """Waits for one probe or fetch, in a step without work, so that larderd gets the
+        processor."""
+        for one in self._running:
+            poll = self._client.probe_poll if one.probes else self._client.fetch_poll
+            poll(one.ticket, wait_ms)
             return
 
     def take(self):
         """The answers since the last call, for WorkerReport.answers."""
-        for ticket, lookup, number in tuple(self._running.values()):
-            if self._client.fetch_poll(ticket) is not None:
-                del self._running[lookup.number]
-                self.answer(lookup, self._client.lookup(lookup.hashes, lookup.stride, number))
-                self._client.fetch_end(ticket)
+        for one in tuple(self._running):
+            self._see(one)
         answers, self._answers = self._answers, {}
         return answers
+
+    def _begin(self, lookup, number, there):
+        """Begins a probe or a fetch. False: the memory answers."""
+        below = self._client.lower_tiers()
+        if below is None:
+            return False
+        until = self._clock() + lookup.deadline_ms / 1e3
+        one = Running(lookup, number, until, there, probes=True, ticket=0)
+        chunks = len(one.missing) // lookup.stride
+        reachable = 0
+        if below.serving:
+            reachable = self._client.reachable(one.missing, lookup.stride, number)
+        asks = below.shared and reachable < chunks  # mutation: rank-probe
+        if asks and not self._pauses[True].lasts():
+            try:
+                one.ticket = self._client.probe(
+                    one.missing, lookup.stride, lookup.deadline_ms, number
+                )
+            except LarderError:  # over a bound, or larderd is away
+                return False
+            self._running.append(one)
+            return True
+        return reachable > 0 and self._fetch(one, reachable, shared=False)
+
+    def _fetch(self, one, chunks, shared):
+        """Begins a fetch of the first missing chunks. False: there is none."""
+        left_ms = math.ceil((one.until - self._clock()) * 1e3)
+        if left_ms <= 0 or self._pauses[shared].lasts():  # mutation: rank-fetch-pause
+            return False
+        hashes = one.missing[: chunks * one.lookup.stride]
+        try:
+            ticket = self._client.fetch(hashes, one.lookup.stride, left_ms, one.number)
+        except LarderError:
+            return False
+        one.ticket, one.probes, one.shared = ticket, False, shared
+        if one not in self._running:
+            self._running.append(one)
+        return True
+
+    def _see(self, one):
+        if one.probes:
+            probed = self._client.probe_poll(one.ticket)
+            if probed is None:
+                return
+            self._client.probe_end(one.ticket)
+            if probed.late:
+                self._pauses[True].begin()
+            # A figure of 0: memory has all that was found, or no tier is to be relied on.
+            if probed.chunks and probed.read_bytes_per_s:
+                if self._fetch(one, probed.chunks, shared=probed.shared > 0):
+                    return
+            self._running.remove(one)
+        else:
+            fetched = self._client.fetch_poll(one.ticket)
+            if fetched is None:
+                return
+            self._note(one, fetched)
+            self._stop(one)
+        self._answer_from_memory(one)
+
+    def _note(self, one, fetched):
+        """A late fetch with a gain below its wait is a loss, as in the cost model."""
+        chunks = len(one.lookup.hashes) // one.lookup.stride
+        compute_s = one.lookup.deadline_ms / 1e3 / DEADLINE_SHARE
+        if fetched.late and compute_s * fetched.chunks / chunks < fetched.elapsed_s:
+            self._pauses[one.shared].begin()
+        elif fetched.chunks:
+            self._pauses[one.shared].paid()
+
+    def _answer_from_memory(self, one):
+        lookup = one.lookup
+        self.answer(lookup, self._client.lookup(lookup.hashes, lookup.stride, one.number))
+
+    def _stop(self, one):
+        self._running.remove(one)
+        end = self._client.probe_end if one.probes else self._client.fetch_end
+        end(one.ticket)

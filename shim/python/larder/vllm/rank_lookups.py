@@ -1,11 +1,12 @@
 """Look-ups by an engine's ranks in their own larderds. The scheduler's half sees the memory of its
 own larderd alone. If ranks use other larderds, a hit is the smallest answer of all ranks.
 
-The next step asks about a request with a hit here. Each worker answers in the report of that step,
-or at the end of a fetch from its lower tiers. vLLM hears "not yet" meanwhile. An answer may be
-wrong by the time of the load: the load then fails, and the request is computed. Owned by the
+The next step asks about a request with a hit here. Each worker answers in the report of that
+step, or at the end of a fetch from its lower tiers. vLLM hears "not yet" meanwhile. An answer may
+be wrong by the time of the load: the load then fails, and the request is computed. Owned by the
 scheduler's thread."""
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -22,9 +23,10 @@ COUNTS_S = 1.0  # the age at which an answer is too old for a load
 class Asked:
     number: int
     key: tuple  # (number of the namespace, first chunk)
-    until: float  # the deadline of the answers; afterwards the end of their use
+    deadline: float  # of the answers
     workers: int = 0  # that have answered
     chunks: int = 0  # that all of these have
+    counts_until: float = math.inf  # with all answers: the end of their use
 
 
 class RankLookups:
@@ -46,23 +48,23 @@ class RankLookups:
             if sum(map(self._is_open, self._asked.values())) >= MOST_OPEN:
                 return None
             self._number += 1
-            chunks, until = len(hashes) // stride, self._clock() + fetch_s + ANSWER_WAIT_S
+            chunks, deadline = len(hashes) // stride, self._clock() + fetch_s + ANSWER_WAIT_S
             asked = self._asked[request_id] = Asked(
-                self._number, (space.number, first), until, chunks=chunks
+                self._number, (space.number, first), deadline, chunks=chunks
             )
             self._to_send.append(
                 RankLookup(self._number, hashes, stride, space.line, int(fetch_s * 1e3))
             )
         if asked.workers < self._workers:
-            return None if self._clock() < asked.until else first  # mutation: rank-silent
+            return None if self._clock() < asked.deadline else first  # mutation: rank-silent
         # This larderd may have evicted chunks since the question.
         return first + min(asked.chunks, len(hashes) // stride)
 
     def _is_open(self, asked):
-        return asked.workers < self._workers and self._clock() < asked.until
+        return asked.workers < self._workers and self._clock() < asked.deadline
 
     def _is_old(self, asked):
-        return asked.workers >= self._workers and self._clock() >= asked.until
+        return self._clock() >= asked.counts_until
 
     def take(self):
         """The look-ups for the workers in this step."""
@@ -76,7 +78,7 @@ class RankLookups:
             asked.workers += workers
             asked.chunks = min(asked.chunks, chunks)  # mutation: rank-least
             if workers and asked.workers >= self._workers:
-                asked.until = self._clock() + COUNTS_S
+                asked.counts_until = self._clock() + COUNTS_S
 
     def forget(self, request_id):
         """The request has its blocks, or ended."""

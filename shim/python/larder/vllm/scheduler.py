@@ -321,6 +321,7 @@ class LarderConnectorScheduler(FailSafe):
         number, preempted, kept = self._stored.step(
             scheduler_output.preempted_req_ids or (), stores
         )
+        self._stores.begun(number)
         closed = self._spaces.take_closed()
         lookups = self._ranks.take()
         if (
@@ -420,7 +421,8 @@ class LarderConnectorScheduler(FailSafe):
     @guarded(lambda: None)
     def hear(self, report):
         """report: the sum of the workers' WorkerReports."""
-        self._stored.ended(report.ended)
+        self._stores.refused(report.refused)
+        self._stores.ended(self._stored.ended(report.ended))
         if report.disabled:
             self.turn_off(report.disabled)
         if report.places and self.off is None:

@@ -35,12 +35,16 @@ class Tracked:
     retries: int = 0  # the number of times that chunks between the two may be given again
     due_tokens: float = 0  # with fewer computed tokens the request stores no chunk
     loaded_tokens: int = 0  # the end of the prefix that was loaded
+    # the first chunk that a rank's larderd refused; only of an engine over several larderds
+    refused_from: int | None = None
+    given_again: int = 0  # the number of times that refused chunks were given again
     stale: bool = False  # the pages may be older than their name: the request stores no chunk
 
     def admitted_anew(self):
         """vLLM has preempted the request, and computes the holes again."""
         self.stored_chunks = self.asked_chunks = 0
         self.due_tokens = 0
+        self.refused_from = None
 
 
 class Chunk(NamedTuple):
@@ -60,8 +64,11 @@ class StorePlan:
         self._origins = origins
         self._note = note
         # False: ranks have larderds that this client does not see. Each chunk is given to the
-        # workers, again for a late answer, and each worker asks its own index.
+        # workers once, and each worker asks its own index. Refused chunks are given again.
         self.index_tells = True
+        # {number of a step: {request: the first chunk that the step stores}}, until the step ends
+        self._begun: dict[int, dict[str, int]] = {}
+        self._of_step: dict[str, int] = {}  # the entry of the step that is planned now
         self._tables = BlockTables()
 
     def of_step(self, scheduler_output):
@@ -76,6 +83,7 @@ class StorePlan:
         self._items.step(scheduler_output, tables_of)
         self._origins.computes(scheduler_output, tables_of)
         stores = []
+        self._of_step = {}
         for request_id, computed in chain(
             ((one.req_id, one.num_computed_tokens) for one in new),
             zip(cached.req_ids, cached.num_computed_tokens),
@@ -89,8 +97,33 @@ class StorePlan:
             if move is not None:
                 stores.append(move)
             waits = tracked.retries and tracked.asked_chunks > tracked.stored_chunks
+            waits = waits or tracked.refused_from is not None
             tracked.due_tokens = 0 if waits else self._next_due(request_id, tracked.asked_chunks)
         return stores
+
+    def begun(self, number):
+        """The step that was planned last has this number; 0: the step stores nothing."""
+        if number and not self.index_tells:
+            self._begun[number] = self._of_step
+
+    def refused(self, numbers):
+        """Some chunks of these steps are refused by the larderd of a rank. Their requests give the
+        chunks again, STORE_RETRIES times at most. A rank with the chunks leaves the chunks out."""
+        for number in numbers:
+            for request_id, first in self._begun.get(number, {}).items():
+                tracked = self._tracked.get(request_id)
+                if tracked is None:
+                    continue
+                if tracked.given_again >= STORE_RETRIES:  # mutation: refused-bound
+                    continue
+                before = tracked.refused_from
+                tracked.refused_from = first if before is None else min(first, before)
+                tracked.due_tokens = 0
+
+    def ended(self, numbers):
+        """All workers have reported the ends of these steps."""
+        for number in numbers:
+            self._begun.pop(number, None)
 
     def forget(self, request_id):
         """The request ended."""
@@ -130,7 +163,9 @@ class StorePlan:
         if foreign is not None:
             full = min(full, foreign // self._setup.chunk_tokens)
         if full > tracked.asked_chunks:
-            tracked.retries = STORE_RETRIES
+            tracked.retries = STORE_RETRIES if self.index_tells else 0
+        elif tracked.refused_from is not None:
+            pass
         elif (
             full > tracked.stored_chunks
             and tracked.retries
@@ -139,12 +174,16 @@ class StorePlan:
             tracked.retries -= 1
         else:
             return None
+        if not self.index_tells:
+            self._pass_given(tracked, full)
         begin = tracked.stored_chunks
         hashes = chunk_hashes(self._setup, request, begin, full, places)
         if not hashes:
             return None
         stride = stride_of(request)
-        present = self._present(tracked, full, hashes, stride)
+        present = (
+            self._client.lookup(hashes, stride, tracked.space.number) if self.index_tells else 0
+        )
         tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
         absent = self._absent(request_id, tracked, present, hashes, stride, tables_of)
         if not absent:
@@ -161,6 +200,7 @@ class StorePlan:
             *(n * self._setup.chunk_tokens for n in (len(absent), full)),
             request_id,
         )
+        self._of_step[request_id] = absent[0].number
         return self._move(request_id, tracked, absent)
 
     def _absent(self, request_id, tracked, present, hashes, stride, tables_of):
@@ -191,13 +231,13 @@ class StorePlan:
                 found.append(Chunk(number, hashes[at : at + stride], pages))
         return found
 
-    def _present(self, tracked, full, hashes, stride):
-        """How many of the chunks need no store, from the first on."""
-        if self.index_tells:
-            return self._client.lookup(hashes, stride, tracked.space.number)
-        given = tracked.asked_chunks if full > tracked.asked_chunks else tracked.stored_chunks
-        given = max(given, tracked.loaded_tokens // self._setup.chunk_tokens)
-        return min(max(given - tracked.stored_chunks, 0), len(hashes) // stride)
+    def _pass_given(self, tracked, full):
+        """Passes the chunks that were loaded, or given to the workers and not refused."""
+        given = max(tracked.asked_chunks, tracked.loaded_tokens // self._setup.chunk_tokens)
+        if tracked.refused_from is not None:
+            given = min(given, tracked.refused_from)
+            tracked.given_again, tracked.refused_from = tracked.given_again + 1, None
+        tracked.stored_chunks = min(given, full)
 
     def _full(self, request, computed_after):
         """The computed chunks with keys. Several drafting modules write the last positions before

@@ -64,10 +64,12 @@ class StoredBlocks:
         return number, preempted, kept
 
     def ended(self, steps):
-        """See DeferredFrees."""
-        for number in self._kept.ended(steps):
+        """See DeferredFrees. Returns the steps that all workers have reported by now."""
+        done = self._kept.ended(steps)
+        for number in done:
             self._windows.ended(number)
             self._held.release(number)
+        return done
 
     def keeps(self, request_id):
         """The request has ended. Returns whether vLLM has to keep the request's blocks."""

@@ -33,6 +33,7 @@ class StoresUnderWay:
         self._tickets: dict[int, Step] = {}
         self._overtaken: set[int] = set()  # tickets that commit no further chunk
         self._ended = Counter()  # numbers of steps, not told yet
+        self._refused: set[int] = set()  # of these: steps with refused chunks
         self._kept: set[str] = set()  # requests that have ended
 
     def submit(self, step):
@@ -105,6 +106,8 @@ class StoresUnderWay:
 
     def _note(self, step, result):
         self._ended[step.number] += 1
+        if result.refused:
+            self._refused.add(step.number)
         late.info(
             "Stored %d chunks, %d bytes in %.2f ms (%d were there, %d refused)",
             result.stored,
@@ -120,6 +123,12 @@ class StoresUnderWay:
             return {}
         ended, self._ended = dict(self._ended), Counter()
         return ended
+
+    def take_refused(self):
+        """Of the steps of take_ended(): the steps with chunks that larderd refused, or answered too
+        late."""
+        refused, self._refused = frozenset(self._refused), set()
+        return refused
 
     def take_free(self):
         """Ended requests whose blocks no thread reads any more."""

@@ -86,6 +86,7 @@ class LarderConnectorWorker(FailSafe):
         stores."""
         super().turn_off(why, level)
         self._abandon()
+        self._answers.close()
 
     def _abandon(self):
         """Gives back the stores that were begun in the open step."""
@@ -268,6 +269,7 @@ class LarderConnectorWorker(FailSafe):
     def _close(self, lines):
         if self._awaited:
             self._awaited.close({line for line, _ in lines})
+        self._answers.close({line for line, _ in lines})
         for line, drop in lines:
             space = self._spaces.pop(line, None)
             if space:
@@ -494,6 +496,7 @@ class LarderConnectorWorker(FailSafe):
         """The report for the scheduler, mostly None: this worker's speed and ended steps, and once
         that this half is off. With several engines in the process, every report says so."""
         self._measured.ended.update(self._under_way.take_ended())
+        self._measured.refused |= self._under_way.take_refused()
         self._measured.answers.update(self._take_answers())
         self._measured.adapters.update(self._loaded.take_news())
         if self.off is not None and (self._shared or not self._reported_off):
