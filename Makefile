@@ -288,9 +288,10 @@ lint: deps-lint build/dev/build.ninja
 	  --output-on-failure
 
 ## the map of the code in docs/contributing/code-map.md, from the first sentence of each room's
-## README.md
-docs-map:
+## README.md, and docs/reference/resources.md, from the definitions of the chart
+docs-map: deps-docs
 	@python3 .ci/code_map.py
+	@$(DOCS)/bin/python .ci/resources_page.py
 
 ## the site of docs/ in build/docs, strict: a missing page, link or heading fails; the site needs no
 ## network to be read

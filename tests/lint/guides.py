@@ -6,10 +6,10 @@ page says why not. A comment stands directly above each shell block:
     <!-- not run: `docker`, `helm repo`: no registry was at hand -->
     <!-- not run: a GPU was not at hand -->
 
-A test is PATH::test_NAME, in C++ PATH::SUITE.NAME; `make TARGET` is a target of the Makefile. "not run"
-without commands speaks of the whole block, otherwise of the commands that begin so. A command of a
-paragraph or a table, `PROGRAM WORD...`, needs no comment if a test that some page names has the
-command; otherwise a comment stands above the paragraph. A block of another language may have a
+A test is PATH::test_NAME, in C++ PATH::SUITE.NAME; `make TARGET` is a target of the Makefile. "not
+run" without commands speaks of the whole block, otherwise of the commands that begin so. A command
+of a paragraph or a table, `PROGRAM WORD...`, needs no comment if a test that some page names has
+the command; otherwise a comment stands above the paragraph. A block of another language may have a
 comment, and only its tests are looked up. Faults: a shell block without a mark, a mark without a
 block, a missing test, a command that its tests do not have. Prints FILE:LINE for each; exit status
 1 then.
