@@ -199,6 +199,9 @@ fuzz: deps-tools build/fuzz/build.ninja
 ## remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve,
 ## webhook, weights: a table, and build/bench/NAME.json
 bench-*:
+# For the reports. bench-gpu has the commit of its build.
+$(filter-out bench-gpu,$(BENCHES)): export LARDER_COMMIT = \
+  $(shell git describe --always --dirty 2>/dev/null)
 bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-peer bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
@@ -288,9 +291,12 @@ lint: deps-lint build/dev/build.ninja
 	  --output-on-failure
 
 ## the map of the code in docs/contributing/code-map.md, from the first sentence of each room's
-## README.md
-docs-map:
+## README.md; docs/reference/resources.md, from the definitions of the chart; the tables of
+## docs/performance/results.md, from docs/performance/data
+docs-map: deps-docs
 	@python3 .ci/code_map.py
+	@$(DOCS)/bin/python .ci/resources_page.py
+	@python3 .ci/results_page.py
 
 ## the site of docs/ in build/docs, strict: a missing page, link or heading fails; the site needs no
 ## network to be read

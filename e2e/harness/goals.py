@@ -1,5 +1,5 @@
-"""Figures and goals in the one form of all benchmarks: {"name", "date", "machine", "rows",
-"goals"}."""
+"""Figures and goals in the one form of all benchmarks: {"name", "date", "commit", "machine",
+"rows", "goals"}."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import operator
 import os
 import pathlib
 import platform
+import subprocess
 import time
 
 _OPS = {"<=": operator.le, ">=": operator.ge}
@@ -24,6 +25,21 @@ def machine() -> str:
         platform.machine(),
     )
     return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}"
+
+
+def commit() -> str:
+    """The commit of the benchmark: LARDER_COMMIT, which `make` sets, or of this checkout. "-": not
+    known."""
+    if told := os.environ.get("LARDER_COMMIT"):
+        return told
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        ended = subprocess.run(
+            command, cwd=pathlib.Path(__file__).parent, capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "-"
+    return ended.stdout.strip() or "-"
 
 
 def goal(identifier: str, value: float, op: str, bound: float) -> dict:
@@ -59,6 +75,7 @@ def write(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict]) ->
     report = {
         "name": name,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit(),
         "machine": machine(),
         "rows": rows,
         "goals": goals,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -42,6 +43,12 @@ std::string today() {
   char text[32];
   std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
   return text;
+}
+
+// LARDER_COMMIT, which `make bench-NAME` sets. "-": not known.
+std::string commit() {
+  const char* told = std::getenv("LARDER_COMMIT");
+  return told == nullptr || *told == '\0' ? "-" : told;
 }
 
 std::string machine() {
@@ -90,7 +97,8 @@ void Report::print() const {
 std::string Report::json() const {
   std::ostringstream out;
   out << "{\"name\": " << quoted(name_) << ", \"date\": " << quoted(today())
-      << ", \"machine\": " << quoted(machine()) << ",\n \"rows\": [";
+      << ", \"commit\": " << quoted(commit()) << ", \"machine\": " << quoted(machine())
+      << ",\n \"rows\": [";
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     out << (r == 0 ? "\n  {" : ",\n  {");
     for (std::size_t i = 0; i < rows_[r].size(); ++i)

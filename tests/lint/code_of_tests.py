@@ -64,13 +64,17 @@ def code_of(path):
 
 
 def body_of(text, name):
-    """The code of the test NAME or SUITE.NAME of a file's text, without comments; None: no such."""
+    """The code of the test NAME or SUITE.NAME of a file's text, without comments; None: no such. Of
+    Python also the functions of the file that the test names, as a case of its parameters does."""
     suite, _, case = name.rpartition(".")
     if suite:
         test = rf"TEST(?:_F|_P)?\({re.escape(suite)}, {re.escape(case)}\) \{{\n(.*?)\n\}}"
         found = re.search(test, text, re.DOTALL)
         return found and re.sub(r"(?m)(^|\s)//.*$", "", found[1])
-    for node in ast.walk(_without_docstrings(ast.parse(text))):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return ast.unparse(node)
-    return None
+    tree = _without_docstrings(ast.parse(text))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    test = next((node for node in functions if node.name == name), None)
+    if test is None or not name.startswith("test_"):
+        return None
+    called = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    return "\n".join(ast.unparse(node) for node in functions if node is test or node.name in called)

@@ -6,18 +6,18 @@ page says why not. A comment stands directly above each shell block:
     <!-- not run: `docker`, `helm repo`: no registry was at hand -->
     <!-- not run: a GPU was not at hand -->
 
-A test is PATH::NAME, in C++ PATH::SUITE.NAME; `make TARGET` is a target of the Makefile. "not run"
-without commands speaks of the whole block, otherwise of the commands that begin so. A command of a
-paragraph or a table, `PROGRAM WORD...`, needs no comment if a test that some page names has the
-command; otherwise a comment stands above the paragraph. A block of another language may have a
+A test is PATH::test_NAME, in C++ PATH::SUITE.NAME; `make TARGET` is a target of the Makefile. "not
+run" without commands speaks of the whole block, otherwise of the commands that begin so. A command
+of a paragraph or a table, `PROGRAM WORD...`, needs no comment if a test that some page names has
+the command; otherwise a comment stands above the paragraph. A block of another language may have a
 comment, and only its tests are looked up. Faults: a shell block without a mark, a mark without a
 block, a missing test, a command that its tests do not have. Prints FILE:LINE for each; exit status
 1 then.
 
 A test has a command in one of these cases:
-- the last word of the command (commands.py) is in the test's function, its long options are in the
-  test's file, and its other words there or in files that the file imports; comments and docstrings
-  do not count;
+- the last word of the command (commands.py) is in the test's function, or in a function of its file
+  that the test names; its long options are in the test's file, and its other words there or in
+  files that the file imports; comments and docstrings do not count;
 - the test takes its commands from a page: its strings name the page and a fence, and a block of
   that page has a command with these words. Lines that begin as in the tuple ELSEWHERE of the file
   are left out by the test; if the tuple ONLY is there, the test takes these alone;

@@ -296,6 +296,16 @@ def test_comments_and_docstrings_of_a_test_run_nothing(tmp_path):
     )
 
 
+def test_the_functions_that_a_test_names_belong_to_the_test():
+    text = (
+        "def force():\n    run('upgrade')\n\n\ndef other():\n    run('remove')\n\n\n"
+        "@pytest.mark.parametrize('act', [force])\ndef test_x(act):\n    act()\n"
+    )
+    code = code_of_tests.body_of(text, "test_x")
+    assert code_of_tests.has(code, ["upgrade"]) and not code_of_tests.has(code, ["remove"])
+    assert code_of_tests.body_of(text, "force") is None  # no test
+
+
 def test_a_test_of_cc_ends_with_its_brace():
     text = "TEST_F(ATest, Runs) {\n  run(kLarderd);  // top\n}\n\nTEST(ATest, Not) {\n  top();\n}\n"
     assert code_of_tests.body_of(text, "ATest.Runs").strip() == "run(kLarderd);"
