@@ -34,10 +34,10 @@ MemorySpec read_memory(SpecReader& reader) {
   memory.size_bytes = size.bytes;
   memory.hugepages =
       static_cast<Hugepages>(reader.choice("spec.memory.hugepages", kHugepages, "none"));
+  // larderd takes the same words (set_numa in sidecar/config/fields.cc): a pod with another word
+  // would not start.
   memory.numa = reader.text("spec.memory.numa", "none");
   const bool number = !memory.numa.empty() && memory.numa.size() <= 4 &&
-                      // larderd takes the same words (set_numa in sidecar/config/fields.cc): a pod
-                      // with another word would not start.
                       memory.numa.find_first_not_of("0123456789") == std::string::npos;
   if (memory.numa != "none" && memory.numa != "auto" && !number)
     reader.refuse("spec.memory.numa",

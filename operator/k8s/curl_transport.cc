@@ -186,11 +186,11 @@ void CurlTransport::Line::set_up_tls(const Credentials& credentials) {
     curl_blob bytes{const_cast<char*>(text.data()), text.size(), CURL_BLOB_COPY};
     if (!text.empty()) ::curl_easy_setopt(easy_, option, &bytes);
   };
-  // An empty ca_pem leaves curl's own authorities in use.
   ::curl_easy_setopt(easy_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   ::curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYPEER, credentials.verify ? 1L : 0L);
   // The value 2 makes curl compare the server's name with the certificate.
   ::curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYHOST, credentials.verify ? 2L : 0L);
+  // An empty ca_pem leaves curl's own authorities in use.
   blob(CURLOPT_CAINFO_BLOB, credentials.ca_pem);
   blob(CURLOPT_SSLCERT_BLOB, credentials.certificate_pem);
   blob(CURLOPT_SSLKEY_BLOB, credentials.key_pem);

@@ -17,8 +17,8 @@ constexpr std::size_t kMostNoteBytes = 1024, kMostWordBytes = 128, kMostNameByte
 
 // Cuts between characters and marks the cut: the API server refuses text that is no UTF-8.
 std::string shortened(std::string text, std::size_t most) {
-  // Three bytes are kept for the dots.
   if (text.size() <= most) return text;
+  // Three bytes are kept for the dots.
   std::size_t end = most - 3;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";

@@ -106,9 +106,9 @@ Result<Collected> collect(const Section& cluster, const Section& user) {
   while (first.server.ends_with('/')) first.server.pop_back();
   if (!first.server.starts_with("https://") && !first.server.starts_with("http://"))
     return wrong(cluster.name + ".server '" + first.server + "' must begin with https://");
+  // tls-server-name is for tunnels and port forwards: see CurlTransport::Line::set_up().
   first.server_name = api::text_at(cluster.object, "tls-server-name");
   first.proxy = api::text_at(cluster.object, "proxy-url");
-  // tls-server-name is for tunnels and port forwards: see CurlTransport::Line::set_up().
   first.verify = !api::truth_at(cluster.object, "insecure-skip-tls-verify");
   first.token = api::text_at(user.object, "token");
   if (!is_one_line(first.token))

@@ -68,7 +68,7 @@ bool pass(Arguments& arguments, std::string_view name, std::string_view text) {
   arguments.for_kubectl.push_back(std::string(name) + "=" + std::string(text));
   return true;
 }
-// -s has one letter in kubectl, and `-s=URL` is another word for it.
+// kubectl gets the long form, since pass() writes NAME=VALUE.
 bool pass_server(Arguments& arguments, std::string_view, std::string_view text) {
   return pass(arguments, "--server", text);
 }

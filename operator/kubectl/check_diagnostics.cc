@@ -72,8 +72,8 @@ std::string made_by_the_files(const std::string& words, const std::vector<std::s
   return "";
 }
 
-// An object that the files create does not exist yet in a dry run, and the API server refuses what
-// refers to it.
+// An object that the files create does not exist yet in a dry run, and the API server refuses a pod
+// that refers to it.
 std::string apply_first(const std::string& made) {
   return "the files create " + made + ": apply " + made + " first, then check again";
 }

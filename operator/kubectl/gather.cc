@@ -88,8 +88,8 @@ std::string pool_of(const PodState& pod) {
   return pod.view.pool.empty() ? pod.wanted_pool.value_or("") : pod.view.pool;
 }
 
-// An object that the user may not read is reported, and the diagnosis uses the rest: each request
-// has its own "known" in the facts.
+// Invariant: an object that the user may not read is reported, and the diagnosis uses the rest.
+// Each request has its own "known" in the facts.
 InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod) {
   InjectionFacts facts;
   facts.pod = pod;

@@ -171,9 +171,9 @@ Findings few_hits(const HitFacts& facts, const Snapshot& now) {
         problem("NothingStored",
                 "no chunk could be stored: " + grouped(refused) + " stores were refused for room",
                 "raise spec.memory.size: memory must have room for several chunks"));
+  // A consumer of a disaggregated engine loads and never stores.
   else if (now.all.stored == 0)
     found.push_back(perhaps("NothingStored", "the engine has stored no chunk yet",
-                            // A consumer of a disaggregated engine loads and never stores.
                             "an engine with kv_role kv_consumer never stores"));
   // More evictions than chunks: the content of memory has changed at least once since the start.
   if (now.memory.evicted.capacity > now.memory.chunks)

@@ -45,7 +45,7 @@ void prepare(Transfer& transfer, const std::string& url) {
   curl_easy_setopt(easy, CURLOPT_PROXY, "");
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, long{Fetch::kDeadlineMs});
-  // An answer is small, and 32 transfers run at once.
+  // An answer is mostly small, and 32 transfers run at once.
   curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 4096L);
   curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);  // larderd closes a connection after one answer
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});

@@ -44,7 +44,7 @@ Result<LarderdAnswer> read_answer(std::string_view body) {
   LarderdAnswer answer;
   answer.version = short_text(status, "version");
   answer.capacity_bytes = count_at(status, "memory.capacity_bytes", kMostBytes);
-  // used above capacity would show a hit of more than 100% in dashboards.
+  // used above capacity would show a fill of more than 100% in dashboards.
   answer.used_bytes =
       std::min(count_at(status, "memory.used_bytes", kMostBytes), answer.capacity_bytes);
   answer.disk_capacity_bytes = count_at(status, "disk.capacity_bytes", kMostBytes);

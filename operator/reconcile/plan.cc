@@ -18,7 +18,7 @@ std::string hash_of(const Object& object) {
   return desired::short_hash(object.dump(-1, ' ', false, Object::error_handler_t::replace));
 }
 
-// The annotation holds the hash of what was wanted. A field that is wanted no more changes the
+// The annotation holds the hash of the wanted object. A field that is wanted no more changes the
 // hash; the comparison of live fields alone would not see the removal.
 Object with_hash(const Object& wanted) {
   Object stamped = wanted;

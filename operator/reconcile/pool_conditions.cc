@@ -113,9 +113,9 @@ std::string how_to_reserve(const PoolFacts& facts, std::uint64_t pages) {
   if (facts.pool->spec.memory.hugepages == api::Hugepages::k1Gi)
     return first + "on the node's boot line hugepagesz=1G hugepages=" + count +
            ", and reboot the node; or set memory.hugepages: 2Mi";
+  // The kubelet counts huge pages at its start only.
   return first + "sysctl -w vm.nr_hugepages=" + count +
          " (to keep the pages over a reboot, write the same line into /etc/sysctl.d/, or "
-         // The kubelet counts huge pages at its start only.
          "hugepagesz=2M hugepages= on the boot "
          "line), then restart the node's kubelet";
 }
@@ -152,10 +152,10 @@ Condition without_pods(const PoolFacts& facts) {
     return {"PodsReady", Truth::kTrue, "NoPods",
             "no node runs larderd yet: see spec.node.nodeSelector and tolerations"};
   const std::string name = api::name_of(*facts.daemon_set);
+  // A namespace whose Pod Security refuses hostPath leaves the DaemonSet without pods.
   return {"PodsReady", Truth::kFalse, "NotMade",
           "DaemonSet " + name + " should have " + std::to_string(wanted) +
               " pods and has no pod: kubectl describe daemonset " + name +
-              // A namespace whose Pod Security refuses hostPath leaves the DaemonSet without pods.
               " shows the reason. Pod Security baseline and restricted refuse the hostPath volumes "
               "of these pods"};
 }

@@ -161,7 +161,7 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
   // The finalizer comes before the memory. A pool without it still works, and the next reconcile
   // tries again.
   // The order: finalizer, then objects, then status. A deletion between finalizer and objects frees
-  // what was made.
+  // the memory that exists by then.
   const Status held = freeing_.hold(*object);
   if (held.code() == Code::kNotFound) return {};                     // deleted meanwhile
   if (held.code() == Code::kFailedPrecondition) return {{}, kSoon};  // an update is on its way

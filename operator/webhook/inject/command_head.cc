@@ -171,8 +171,8 @@ CommandHead head_of(Words argv) {
       head = plain_head(argv, at);
   }
   if (head.kind != CommandHead::Kind::kNothing)
-    // Only the words in front of the engine may remove variables: what follows are vLLM's own
-    // flags.
+    // Only the words in front of the engine may remove variables: the words behind it are vLLM's
+    // own flags.
     head.lost = environment_lost(argv.first(head.index));
   return head;
 }

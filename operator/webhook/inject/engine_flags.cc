@@ -7,8 +7,7 @@ namespace larder::webhook {
 namespace {
 
 // argparse accepts every unambiguous prefix of a flag.
-// "--kv-tr" is enough for argparse. Six characters ("--kv-t") tell the flag from --kv-cache-dtype
-// and the like.
+// "--kv-t" is enough for argparse. Six characters tell the flag from --kv-cache-dtype and the like.
 bool is_connector_flag(std::string_view name) {
   return name.size() >= 6 && kConnectorFlag.starts_with(name);
 }

@@ -130,12 +130,12 @@ FlagSources::FlagSources(const Object& container, std::size_t after, const Scrip
           worse(arguments_, of_member(container, *argv[at], "the text after the script", known_));
 }
 
+// Commands are sorted by their effect. source and eval may set any variable. read, printf -v and
+// loops set named variables. set and calls of functions set $@.
 void FlagSources::find_setters(std::size_t place) {
   const ScriptEngines::Command& command = script_.commands()[place];
   const std::size_t head = head_place(command.words);
   const std::string name = command.words[head].text.value_or("");
-  // Commands are sorted by their effect. source and eval may set any variable. read, printf -v and
-  // loops set named variables. set and calls of functions set $@.
   const auto rest = [&](std::size_t from) {
     return std::span(command.words).subspan(std::min(from, command.words.size()));
   };
@@ -198,7 +198,7 @@ FlagSource FlagSources::of_word(const ScriptWord& word) {
   return found;
 }
 
-// Exactly what the shell would do is unknown for $(...) and ${!X}: such a word counts as unread.
+// The result of $(...) and ${!X} is unknown: such a word counts as unread.
 FlagSource FlagSources::of_expansion(const std::string& written) {
   if (is_spent(written.size())) return unread("the script", "the script is too long");
   const Expansion one = expansion_of(written);

@@ -8,7 +8,7 @@ namespace {
 using api::Object;
 
 // A key as one token of a JSON pointer (RFC 6901).
-// ~ first would be replaced twice in two passes; one pass over the characters has no such order.
+// One pass over the characters: two replacements in a row would have to escape ~ before /.
 std::string escaped(std::string_view key) {
   std::string token;
   for (const char c : key) {

@@ -109,13 +109,13 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
 
 void add_pull_secrets(Object& pod, const Input& input) {
   const Object wanted = desired::pull_secrets(input.pool->spec.pull_secrets, input.defaults);
-  // The pod's own Secrets stay in front.
   if (wanted.empty()) return;
   Object& secrets = list_in(pod["spec"], "imagePullSecrets");
   const auto has = [&secrets](const std::string& name) {
     return std::ranges::any_of(
         secrets, [&](const Object& secret) { return api::text_at(secret, "name") == name; });
   };
+  // The pod's own Secrets stay in front.
   for (const Object& secret : wanted)
     if (!has(api::text_at(secret, "name"))) secrets.push_back(secret);
 }
@@ -131,11 +131,11 @@ void add_volumes(Object& pod, const Input& input) {
 void add_groups(Object& pod, const Input& input, const UserIds& ids) {
   Object& security = map_in(pod["spec"], "securityContext");
   const Object wanted = desired::engine_pod_security(*input.pool);
-  // fsGroup only where no other writer set one: it changes the group of all volumes of the pod.
   if (ids.group) {
     Object& groups = list_in(security, "supplementalGroups");
     if (std::ranges::find(groups, Object(*ids.group)) == groups.end()) groups.push_back(*ids.group);
   }
+  // fsGroup only where no other writer set one: it changes the group of all volumes of the pod.
   if (!wanted.contains("fsGroup") || !ids.volume_group) return;
   for (const auto& [key, value] : {std::pair{"fsGroup", Object(*ids.volume_group)},
                                    std::pair{"fsGroupChangePolicy", wanted["fsGroupChangePolicy"]}})

@@ -27,10 +27,8 @@ constexpr std::array<std::string_view, 2> kScripts{"multi-node-serving.sh",
                                                    "KUBERAY-GEN-RAY-START-CMD"};  // with - for _
 // Flags whose value may be "ray"; argparse accepts prefixes.
 constexpr std::array<std::string_view, 2> kBackends{"--distributed-executor-backend",
-                                                    // "--distributed-e" is the shortest prefix that
-                                                    // argparse takes for
-                                                    // --distributed-executor-backend.
                                                     "--data-parallel-backend"};
+// "--distributed-e" is the shortest prefix that argparse takes for --distributed-executor-backend.
 constexpr std::array<std::string_view, 2> kLeastOfBackends{"--distributed-e", "--data-parallel-b"};
 // Flags of an engine over several pods without Ray.
 constexpr std::array<std::string_view, 12> kOwnGroups{"--headless",

@@ -165,9 +165,9 @@ void ScriptEngines::take_assignment(std::size_t text, const ShellWord& word, boo
   one.name = assigned_name(word, value);
   if (one.name.empty()) return;
   one.command = commands_.size() - 1;
-  // A second reading may be conditional: an assignment in it replaces nothing for certain.
   one.array = word.array;
   one.adds = value != one.name.size() + 1;
+  // A second reading may be conditional: an assignment in it replaces nothing for certain.
   one.replaces = certain && !one.adds;
   const std::vector<ShellWord> parts = word.array ? word.elements : split_at_blanks(word, value);
   for (const ShellWord& part : parts) {
