@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 3> kPullPolicies{"Always", "IfNotPresent"
 constexpr std::array<std::string_view, 4> kPolicies{"allkeys-lru", "allkeys-lfu", "volatile-lru",
                                                     "volatile-lfu"};
 constexpr std::uint64_t kLeastMemory = 256ULL << 20, kMostMemory = 16ULL << 40;
+// The largest number that a server accepts, as in larderd (sidecar/config/backend_url.cc).
 constexpr std::int64_t kMostDatabase = (1LL << 31) - 1;
 constexpr std::size_t kMostEndpoints = 32;  // the bound of larderd
 
@@ -42,6 +43,8 @@ ManagedSpec read_managed(SpecReader& reader) {
   ManagedSpec managed;
   managed.engine = kEngines[reader.choice("spec.managed.engine", kEngines, "valkey")];
   managed.image = reader.text("spec.managed.image");
+  // An absent policy leaves the choice to Kubernetes: Always for the tag latest, otherwise
+  // IfNotPresent.
   if (reader.has("spec.managed.imagePullPolicy"))
     managed.image_pull_policy =
         kPullPolicies[reader.choice("spec.managed.imagePullPolicy", kPullPolicies, "")];
@@ -58,6 +61,7 @@ ManagedSpec read_managed(SpecReader& reader) {
 // HOST:PORT, with an IPv6 address in brackets. larderd refuses every other form and would not
 // start.
 bool is_endpoint(std::string_view text) {
+  // rfind, since an IPv6 address has colons of its own: "[fd00::1]:6379".
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return false;
   const std::string_view host = text.substr(0, colon), digits = text.substr(colon + 1);
@@ -65,6 +69,8 @@ bool is_endpoint(std::string_view text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
   if (error != std::errc() || end != digits.data() + digits.size() || port == 0 || port > 65535)
     return false;
+  // An IPv6 address without brackets has a colon in its host and fails: "fd00::1:6379" has two
+  // readings.
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   const std::string_view plain = bracketed ? host.substr(1, host.size() - 2) : host;
   return std::ranges::all_of(plain, [bracketed](unsigned char c) {
@@ -78,6 +84,7 @@ void check_words(const BackendSpec& spec, SpecReader& reader) {
       reader.refuse(
           "spec.endpoints",
           "'" + endpoint + "' is not an endpoint: write HOST:PORT, e.g. redis.cache.svc:6379");
+  // larderd refuses a URL with a space in its user, and would not start.
   for (const auto& [path, name] :
        {std::pair("spec.user", &spec.user), std::pair("spec.sentinelUser", &spec.sentinel_user)})
     if (name->find(' ') != std::string::npos) reader.refuse(path, "'" + *name + "' holds a space");

@@ -16,6 +16,8 @@ constexpr std::array<Names, 1> kEvictions{"lru"};
 constexpr std::array<Names, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
 
 constexpr std::uint64_t kMi = 1ULL << 20, kGi = 1ULL << 30, kTi = 1ULL << 40;
+// The schema of the CRD has the same bounds. 16 TiB is the bound of larderd: an index entry counts
+// pages of 4 KiB in 32 bits.
 constexpr std::uint64_t kLeastMemory = 16 * kMi, kMostMemory = 16 * kTi;
 constexpr std::uint64_t kLeastDisk = kGi, kMostDisk = 64 * kTi;
 constexpr std::uint64_t kLeastRate = kMi, kMostRate = kTi;
@@ -32,12 +34,16 @@ MemorySpec read_memory(SpecReader& reader) {
   memory.size_bytes = size.bytes;
   memory.hugepages =
       static_cast<Hugepages>(reader.choice("spec.memory.hugepages", kHugepages, "none"));
+  // larderd takes the same words (set_numa in sidecar/config/fields.cc): a pod with another word
+  // would not start.
   memory.numa = reader.text("spec.memory.numa", "none");
   const bool number = !memory.numa.empty() && memory.numa.size() <= 4 &&
                       memory.numa.find_first_not_of("0123456789") == std::string::npos;
   if (memory.numa != "none" && memory.numa != "auto" && !number)
     reader.refuse("spec.memory.numa",
                   "'" + memory.numa + "' is not one of: none, auto, the number of a node");
+  // larderd maps whole huge pages. The kernel would refuse the mapping of a part of a page, after
+  // the pod was scheduled.
   const std::uint64_t page = memory.hugepages == Hugepages::k2Mi   ? 2 * kMi
                              : memory.hugepages == Hugepages::k1Gi ? kGi
                                                                    : 1;
@@ -58,6 +64,8 @@ DiskSpec read_disk(SpecReader& reader) {
   disk.write = kDiskWrites[reader.choice("spec.disk.write", kDiskWrites, "back")];
   disk.ttl = reader.duration("spec.disk.ttl");
   disk.admit_after = static_cast<int>(reader.number("spec.disk.admitAfter", 1, kMostSights, 1));
+  // The DaemonSet of placement Node makes a folder for each pool below this path
+  // (desired/volumes.cc).
   if (disk.volume == DiskVolume::kHostPath && !disk.host_path.starts_with('/'))
     reader.refuse("spec.disk.hostPath",
                   "must be an absolute path of the node where disk.volume is hostPath");
@@ -74,6 +82,8 @@ BackendWriteSpec read_backend_write(SpecReader& reader) {
   return write;
 }
 
+// Kubernetes checks these values: they go into the DaemonSet unchanged, and the operator does not
+// read them.
 NodeSpec read_node(SpecReader& reader) {
   return {reader.map("spec.node.nodeSelector"), reader.list("spec.node.tolerations"),
           reader.map("spec.node.affinity"), reader.map("spec.node.updateStrategy"),
@@ -105,6 +115,8 @@ PoolSpec read_spec(SpecReader& reader) {
   spec.placement = static_cast<Placement>(reader.choice("spec.placement", kPlacements, "Sidecar"));
   spec.memory = read_memory(reader);
   if (reader.has("spec.disk")) spec.disk = read_disk(reader);
+  // backendRef without a name is an error, since a pool would otherwise run without the backend
+  // that its author wanted.
   if (reader.has("spec.backendRef")) {
     spec.backend = reader.needed_text("spec.backendRef.name");
     spec.backend_prefix = reader.text("spec.backendRef.prefix");
@@ -114,6 +126,8 @@ PoolSpec read_spec(SpecReader& reader) {
       static_cast<int>(reader.number("spec.chunkTokens", kLeastChunk, kMostChunk, 0));
   spec.eviction = kEvictions[reader.choice("spec.eviction", kEvictions, "lru")];
   spec.image = reader.text("spec.image");
+  // An image or policy that the pool leaves empty comes from the chart's values
+  // (desired::Defaults).
   spec.image_pull_policy = read_pull_policy(reader);
   spec.pull_secrets = reader.list("spec.imagePullSecrets");
   spec.resources = reader.map("spec.resources");
@@ -135,10 +149,14 @@ std::uint64_t own_memory_bytes(const PoolSpec& spec) {
          (spec.disk ? spec.disk->size_bytes / kDiskShare : 0);
 }
 
+// The arena counts for the limit of the container only in normal pages. The cgroup charges huge
+// pages to hugetlb, not to memory.
 std::uint64_t least_memory_limit(const PoolSpec& spec) {
   const std::uint64_t bytes =
       own_memory_bytes(spec) +
       (spec.memory.hugepages == Hugepages::kNone ? spec.memory.size_bytes : 0);
+  // Rounded up to whole Mi, since messages give the number in Mi: a rounded-down number would be
+  // refused in its turn.
   return (bytes + kMi - 1) / kMi * kMi;
 }
 
@@ -158,6 +176,8 @@ Result<CachePool> parse_pool(const Object& object) {
   return pool;
 }
 
+// With `describing`, read_spec() visits every field of an empty object and refuses no field. The
+// list has every field that the parser reads.
 std::vector<SpecField> pool_fields() {
   const Object none;
   SpecReader reader(none, true);

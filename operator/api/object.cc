@@ -6,6 +6,7 @@
 namespace larder::api {
 namespace {
 
+// child() and at() return references, so a missing value needs an object that outlives the call.
 const Object& nothing() {
   static const Object null;
   return null;
@@ -13,12 +14,14 @@ const Object& nothing() {
 
 // Nesting depth of brackets, counted before a parser sees the text. The count is wrong only for
 // invalid JSON.
+// dump() of nlohmann/json recurses once per level: a review of 100,000 brackets must not reach it.
 bool deeper_than(std::string_view text, int most) {
   int depth = 0;
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (quoted) {
+      // The byte after a backslash ends no text: "\"" has one quote inside.
       if (c == '\\') ++i;
       quoted = c != '"';
     } else if (c == '"') {
@@ -41,6 +44,8 @@ std::optional<std::string> in_metadata(const Object& object, std::string_view ma
 
 }  // namespace
 
+// Both bounds are checked before the parser: the parser needs many times the bytes of the text in
+// memory.
 Result<Object> parse_json(std::string_view text) {
   if (text.size() > kMostBytes)
     return Status(Code::kOutOfRange, "JSON of " + std::to_string(text.size()) + " bytes: at most " +
@@ -52,6 +57,7 @@ Result<Object> parse_json(std::string_view text) {
     return Object::parse(text.begin(), text.end());
   } catch (const Object::parse_error& error) {
     return Status(Code::kInvalidArgument, "no valid JSON at byte " + std::to_string(error.byte));
+    // For example 1e999. Such an error has no position in the text.
   } catch (const Object::exception&) {
     return Status(Code::kInvalidArgument, "JSON holds a number that is too large");
   }
@@ -63,6 +69,8 @@ const Object& child(const Object& object, std::string_view key) {
   return found == object.end() ? nothing() : *found;
 }
 
+// Keys with a dot (annotations) cannot be reached by a path. annotation() and label() take their
+// key apart from the path.
 const Object& at(const Object& object, std::string_view path) {
   const Object* here = &object;
   for (std::size_t begin = 0; begin <= path.size();) {
@@ -80,6 +88,7 @@ std::string text_at(const Object& object, std::string_view path) {
 
 std::int64_t number_at(const Object& object, std::string_view path, std::int64_t otherwise) {
   const Object& found = at(object, path);
+  // nlohmann/json keeps positive integers above int64 as unsigned. A cast would make them negative.
   if (!found.is_number_integer()) return otherwise;
   const bool too_large =
       found.is_number_unsigned() &&

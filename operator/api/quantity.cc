@@ -31,7 +31,8 @@ constexpr std::array<Suffix, 15> kSuffixes{{{"", 0, 0},
                                             {"Ti", 40, 0},
                                             {"Pi", 50, 0}}};
 constexpr Suffix kExbi{"Ei", 60, 0};
-constexpr int kMostDigits = 20;     // with a power of two behind them: below 2^127
+constexpr int kMostDigits = 20;  // with a power of two behind them: below 2^127
+// Bounds the loops of scaled(). "1e-1000000000" would otherwise run for seconds.
 constexpr int kMostExponent = 100;  // of ten: beyond, too large or zero
 // Of the answer, as in Kubernetes.
 constexpr Wide kMost = Wide{std::numeric_limits<std::int64_t>::max()};
@@ -44,6 +45,7 @@ Status no_quantity(std::string_view text) {
   return refused(text, "is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi or 1.5Gi");
 }
 
+// Go's ParseInt takes "+5" but not "+-5", and std::from_chars takes no plus at all.
 // "e9", "E-3".
 std::optional<int> exponent_of(std::string_view text) {
   if (text.size() < 2 || (text[0] != 'e' && text[0] != 'E')) return std::nullopt;
@@ -55,6 +57,7 @@ std::optional<int> exponent_of(std::string_view text) {
   return exponent;
 }
 
+// "E" has two readings: 5E has a suffix (10^18), 5E3 has an exponent. 5Ei has the suffix of 2^60.
 std::optional<Suffix> suffix_of(std::string_view text) {
   if (text == kExbi.name) return kExbi;
   for (const Suffix& suffix : kSuffixes)
@@ -83,6 +86,7 @@ std::optional<Digits> digits_of(std::string_view text, bool& too_many) {
       continue;
     }
     if (c < '0' || c > '9') break;
+    // Leading zeros are no significant digits: Kubernetes takes 0000000000000000000000001Gi.
     ++count;
     if (digits.number != 0 || c != '0') ++significant;
     if (significant > kMostDigits) return too_many = true, std::nullopt;
@@ -92,6 +96,7 @@ std::optional<Digits> digits_of(std::string_view text, bool& too_many) {
   return count == 0 ? std::nullopt : std::optional(digits);
 }
 
+// Kubernetes rounds quantities up as well: 0.5 bytes are 1 byte, and 1n is 1.
 // number * 10^exponent, rounded up. Empty: above the largest quantity of Kubernetes.
 std::optional<Wide> scaled(Wide number, int exponent) {
   bool rest = false;
@@ -100,6 +105,8 @@ std::optional<Wide> scaled(Wide number, int exponent) {
     number /= 10;
   }
   for (; exponent > 0 && number != 0; --exponent) {
+    // Checked before the multiplication: kMost times ten is far below 2^127, so no product
+    // overflows.
     if (number > kMost) return std::nullopt;
     number *= 10;
   }
@@ -118,6 +125,7 @@ Result<std::uint64_t> in_units(std::string_view text, int decimals) {
   const std::optional<Suffix> suffix =
       digits ? suffix_of(rest.substr(digits->length)) : std::nullopt;
   if (!suffix) return no_quantity(text);
+  // "-0" is zero in Kubernetes and stays allowed.
   if (negative && digits->number != 0) return refused(text, "is negative");
   const std::optional<Wide> sum =
       scaled(digits->number << suffix->binary, suffix->decimal - digits->fraction + decimals);
@@ -127,6 +135,8 @@ Result<std::uint64_t> in_units(std::string_view text, int decimals) {
 
 }  // namespace
 
+// YAML turns `size: 8` into a number. The API server accepts numbers in the place of quantities
+// (x-kubernetes-int-or-string).
 std::string quantity_text(const Object& value) {
   return value.is_string() ? value.get<std::string>() : value.is_number() ? value.dump() : "";
 }

@@ -8,6 +8,8 @@
 namespace larder::api {
 namespace {
 
+// The bounds keep a hostile object out of logs and status. A pool of a user is untrusted input of
+// the operator.
 constexpr std::size_t kMostShown = 64;              // of a value, in an error
 constexpr std::size_t kMostText = 4096;             // of one string
 constexpr std::size_t kMostTexts = 64;              // of one list of strings
@@ -34,6 +36,8 @@ bool is_quantity(const Object& value) {
   return value.is_string() || value.is_number();
 }
 
+// The form of larderd's options: one number and one unit, for example 90s. Go's "1h30m" is not
+// allowed.
 bool is_duration(std::string_view text) {
   if (text == "0") return true;
   constexpr std::array<std::pair<char, std::uint64_t>, 4> kUnits{
@@ -42,15 +46,20 @@ bool is_duration(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number == 0 || end + 1 != text.data() + text.size()) return false;
   const auto* unit = std::ranges::find(kUnits, *end, &std::pair<char, std::uint64_t>::first);
+  // `<` after the division: number * unit cannot overflow, and stays below the 32 bits of larderd.
   return unit != kUnits.end() && number < kMostSeconds / unit->second;
 }
 
 }  // namespace
 
+// While the reader describes itself, every optional part counts as present, so its fields are
+// visited.
 bool SpecReader::has(std::string_view path) const {
   return describing_ || !at(object_, path).is_null();
 }
 
+// The first fault wins: a later fault is often a consequence of the first, and a condition shows
+// one text.
 void SpecReader::refuse(std::string_view path, std::string_view why) {
   if (describing_ || !status_.ok()) return;
   status_ = Status(Code::kInvalidArgument, std::string(path) + ": " + std::string(why));
@@ -73,6 +82,8 @@ std::string SpecReader::text(std::string_view path, std::string_view otherwise) 
   const auto& text = value.get_ref<const std::string&>();
   if (text.size() > kMostText)
     refuse(path, "is longer than " + std::to_string(kMostText) + " bytes");
+  // The texts go into configuration files and log lines, where a line end would begin another
+  // entry.
   if (std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
     refuse(path, "holds a control character");
   return text;
@@ -100,6 +111,8 @@ std::int64_t SpecReader::number(std::string_view path, std::int64_t least, std::
   const Object& value = found(path, "integer", has_default ? std::to_string(otherwise) : "",
                               &holds<&Object::is_number_integer>);
   if (value.is_null()) return otherwise;
+  // An unsigned number above int64 would be negative after get<int64_t>(), and within the range by
+  // accident.
   const bool too_large =
       value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most);
   const auto number = value.get<std::int64_t>();
@@ -123,6 +136,8 @@ std::vector<std::string> SpecReader::texts(std::string_view path) {
   for (const Object& one : value) {
     if (!one.is_string())
       refuse(path, "holds " + std::string(one.type_name()) + ": must be strings");
+    // The list stays bounded after the refusal, since read_spec() goes on and later checks walk
+    // over the list.
     if (one.is_string() && all.size() < kMostTexts) all.push_back(one.get<std::string>());
   }
   return all;
@@ -150,6 +165,8 @@ SpecReader::Size SpecReader::size(std::string_view path, std::uint64_t least, st
     return size;
   }
   size.bytes = *bytes;
+  // "0" means no limit for optional sizes such as backendWrite.rate, although 0 is below the least
+  // value.
   const bool unset = size.bytes == 0 && otherwise == "0";
   if (!unset && (size.bytes < least || size.bytes > most))
     refuse(path, shown(size.text) + " is out of range: " + std::to_string(least >> 20) + "Mi to " +

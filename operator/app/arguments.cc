@@ -11,6 +11,7 @@ namespace {
 using base::set_flag;
 using base::set_text;
 
+// The grammar of Go's flags: --leader-elect takes true or false, as in other operators' charts.
 bool set_leader_elect(Arguments& arguments, std::string_view, std::string_view value) {
   arguments.leader_elect = value != "false";
   return value == "true" || value == "false";
@@ -24,6 +25,7 @@ bool set_log_level(Arguments& arguments, std::string_view, std::string_view valu
   return true;
 }
 
+// The names of the chart's podImagePullSecrets, joined by commas.
 bool set_pull_secrets(Arguments& arguments, std::string_view, std::string_view value) {
   for (std::size_t at = 0; at <= value.size();) {
     const std::size_t end = std::min(value.find(',', at), value.size());
@@ -34,6 +36,7 @@ bool set_pull_secrets(Arguments& arguments, std::string_view, std::string_view v
   return true;
 }
 
+// One table for the parser and for --help, so neither can miss a flag.
 constexpr base::Option<Arguments> kOptions[] = {
     {"--help", "", set_flag<&Arguments::help>},
     {"--version", "", set_flag<&Arguments::version>},
@@ -87,11 +90,13 @@ std::string of(const std::map<std::string, std::string>& environment, const char
 
 Result<Arguments> parse_arguments(std::span<const std::string_view> words,
                                   const std::map<std::string, std::string>& environment) {
+  // The chart gives POD_NAMESPACE and POD_NAME by the downward API; a flag wins.
   Arguments defaults;
   defaults.ns = of(environment, "POD_NAMESPACE");
   defaults.identity = of(environment, "POD_NAME");
   const Result<Arguments> arguments =
       base::parse_command_line<Arguments>(kOptions, kGrammar, words, std::move(defaults));
+  // Help needs neither a namespace nor an image.
   if (!arguments.ok() || arguments->help || arguments->version || arguments->metrics_reference)
     return arguments;
   if (arguments->ns.empty())
@@ -102,6 +107,7 @@ Result<Arguments> parse_arguments(std::span<const std::string_view> words,
   return arguments;
 }
 
+// Flags without a help text stand in the last line alone.
 std::string help_text() {
   std::string text =
       "larder-operator: adds a KV cache to annotated pods (CachePool, CacheBackend of "

@@ -9,14 +9,18 @@
 namespace larder::app {
 namespace {
 
+// Native sidecars are on by default since Kubernetes 1.29.
 constexpr int kMajor = 1, kFirstMinor = 29;
 
+// Other failures (403, a foreign answer) will not end by waiting. The operator then assumes a
+// current version.
 bool may_answer_later(Code code) {
   return code == Code::kUnavailable || code == Code::kDeadlineExceeded ||
          code == Code::kResourceExhausted || code == Code::kInternal;
 }
 
 bool knows(const api::Object& version) {
+  // The API server gives both numbers as texts.
   const int major = std::atoi(api::text_at(version, "major").c_str());
   const int minor = std::atoi(api::text_at(version, "minor").c_str());  // "28+" of some vendors
   if (major > 0) return major > kMajor || minor >= kFirstMinor;
@@ -27,6 +31,8 @@ bool knows(const api::Object& version) {
 
 }  // namespace
 
+// No pod is injected for a guessed version: a wrong guess would keep pods of Jobs from ending, or
+// start larderd after its engine (F-234).
 std::optional<bool> await_native_sidecars(k8s::ApiClient& client, const std::stop_token& stop,
                                           std::chrono::milliseconds pause) {
   for (bool told = false; !stop.stop_requested(); base::nap(pause, stop)) {

@@ -5,6 +5,7 @@
 
 namespace larder::app {
 
+// The error of a wrong address names the flag, since the parser knows only the text.
 Result<std::unique_ptr<HttpPages>> HttpPages::serve(const std::string& setting,
                                                     const std::string& address,
                                                     http::Endpoint::Respond respond,
@@ -15,6 +16,8 @@ Result<std::unique_ptr<HttpPages>> HttpPages::serve(const std::string& setting,
   Result<http::Listener> listener = http::listen_tcp(*parsed, setting);
   if (!listener.ok()) return listener.status();
   auto pages = std::make_unique<HttpPages>();
+  // The default limits of the endpoint bound connections and bytes: any pod of the cluster may
+  // connect.
   pages->endpoint_ = std::make_unique<http::Endpoint>(std::move(*listener), http::Limits{},
                                                       std::move(respond), clock, pages->counters_);
   return pages;
@@ -30,6 +33,7 @@ Result<std::unique_ptr<HttpPages>> HttpPages::metrics_at(const std::string& addr
         // Prometheus may add parameters of its scrape configuration.
         if (target.substr(0, target.find('?')) != "/metrics")
           return http::plain_answer(404, "GET /metrics");
+        // The answer ends the connection: an idle scraper holds no place of the endpoint.
         return http::whole_answer(200, k8s::Metrics::kContentType, metrics.text(), false);
       },
       clock);

@@ -7,6 +7,8 @@ namespace {
 // `without`: see Informing.
 std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource& resource,
                                     const base::Clock& clock, const char* without) {
+  // These three kinds need a right that an older ClusterRole lacks (F-223). `without` tells the
+  // effect in the log.
   k8s::Informing informing;
   informing.resource = resource;
   informing.trim = webhook::trim_surroundings;
@@ -32,6 +34,8 @@ std::unique_ptr<k8s::Informer> Informers::watch(k8s::ApiClient& client,
                                                 const base::Clock& clock) {
   k8s::Informing informing;
   informing.resource = resource;
+  // The callback runs on the informer's thread. The lock makes tell(nullptr) wait for a callback
+  // under way, so a leader's parts can be destroyed afterwards.
   informing.changed = [this, &resource](const k8s::ObjectPtr& before, const k8s::ObjectPtr& after) {
     const std::lock_guard lock(mutex_);
     if (on_change_) on_change_(resource, before, after);

@@ -36,16 +36,21 @@ LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& write
       backend_queue_(k8s::WorkQueue::make("cachebackend", clock, &metrics)),
       pool_metrics_(metrics),
       check_(reconcile::BackendCheck::make(clock)) {
+  // Only labelled pods: the memory follows the number of pods with a cache, and not the size of the
+  // cluster.
   follow(reader, k8s::resources::kPods, std::string(api::kPoolLabel));
   for (const k8s::Resource& kind : reconcile::owned_kinds()) follow(reader, kind, managed_by_us());
 
   reconcile::ChildCaches children;
   for (const k8s::Resource& kind : reconcile::owned_kinds())
     children[kind.plural] = informers_.at(kind.plural).get();
+  // Wall time: conditions show people when a state began.
   const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
   world_.reset(new reconcile::Context{
       writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
       defaults, now, [this](k8s::Event event) { events_.record(std::move(event)); }});
+  // The lambdas reach prober_ through `this`, since begin() creates the prober later. Controllers
+  // start after the prober.
   const auto hear = [this](const std::vector<reconcile::PodView>& pods) {
     return prober_->heard(pods);
   };
@@ -65,6 +70,8 @@ LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& write
 
 // An object in a list that has not arrived would look like a missing object.
 bool LeaderComponents::await_all(const std::stop_token& stop) {
+  // The informers have no common signal for "all are synced"; a look every 200 ms is cheap and ends
+  // with the stop.
   constexpr std::chrono::milliseconds kProbe{200};
   const auto known = [](const k8s::Cache& cache) { return cache.synced(); };
   while (!stop.stop_requested()) {
@@ -76,6 +83,8 @@ bool LeaderComponents::await_all(const std::stop_token& stop) {
   return false;
 }
 
+// The wait for the lists runs on a thread of its own: a lost lease must be able to end the leader's
+// parts meanwhile.
 void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics) {
   if (!await_all(stop)) return;
   prober_ = std::make_unique<reconcile::Prober>(
@@ -89,6 +98,8 @@ void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics)
       [this](const Key& key, const std::stop_token& ended) {
         return backends_->reconcile(key, ended);
       });
+  // The listeners come before add_everything(): a change between the two is queued twice at worst,
+  // and never lost.
   watched_.tell(
       [this](const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
         pool_or_backend_changed(resource, before, after);
@@ -101,6 +112,7 @@ void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics)
 // First the sources of new keys, then the controllers, which end their reconciles; the caches that
 // the reconciles read go last.
 LeaderComponents::~LeaderComponents() {
+  // The thread of begin() ends first, since it creates the other parts.
   beginning_ = {};
   watched_.tell(nullptr);
   pool_controller_.reset();
@@ -127,6 +139,7 @@ void LeaderComponents::follow(k8s::ApiClient& reader, const k8s::Resource& resou
 
 void LeaderComponents::pool_or_backend_changed(const k8s::Resource& resource,
                                                const ObjectPtr& before, const ObjectPtr& after) {
+  // A deleted object has only `before`.
   const Key key = key_of(after ? *after : *before);
   if (resource == k8s::resources::kPools) return pool_queue_->add(key);
   backend_queue_->add(key);
@@ -135,6 +148,8 @@ void LeaderComponents::pool_or_backend_changed(const k8s::Resource& resource,
     if (api::text_at(*pool, "spec.backendRef.name") == key.name) pool_queue_->add(key_of(*pool));
 }
 
+// before and after may name different pools: both get a look, so the former pool stops counting the
+// pod.
 void LeaderComponents::pod_changed(const Object& pod) {
   if (const auto pool = api::label(pod, api::kPoolLabel))
     pool_queue_->add({api::namespace_of(pod), *pool});
@@ -155,6 +170,7 @@ void LeaderComponents::add_everything() {
   for (const ObjectPtr& pool : watched_.pools().all()) pool_queue_->add(key_of(*pool));
 }
 
+// The targets are computed anew in each round, from the pods of now.
 std::vector<reconcile::Prober::Target> LeaderComponents::targets() const {
   std::vector<reconcile::Prober::Target> targets;
   for (const ObjectPtr& pod : informers_.at("pods")->all()) {

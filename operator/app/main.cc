@@ -38,6 +38,7 @@ namespace {
 constexpr int kExitArguments = 2, kExitFailure = 1;
 constexpr std::chrono::milliseconds kLeaseCall{4'000};  // a late renewal would lose the lease
 
+// Without --kubeconfig the operator is in a pod and uses its service account.
 Result<std::unique_ptr<k8s::CredentialSource>> credentials_of(const Arguments& arguments) {
   if (arguments.kubeconfig.empty()) return k8s::CredentialSource::in_cluster();
   return k8s::CredentialSource::from_kubeconfig(arguments.kubeconfig);
@@ -51,16 +52,21 @@ class Operator {
   Operator(const Arguments& arguments, k8s::CredentialSource& credentials, std::stop_token stop)
       : arguments_(arguments),
         stop_(std::move(stop)),
+        // Three clients share one transport and its idle connections.
         transport_(credentials, monotonic_),
         client_(transport_, monotonic_, {.stop = stop_, .metrics = &metrics_}),
+        // A review must end within the timeout of the webhook: its live reads have a deadline of
+        // their own.
         quick_client_(transport_, monotonic_,
                       {.deadline = std::chrono::milliseconds(webhook::CachedPools::kLiveDeadlineMs),
                        .stop = stop_}),
+        // No stop: the release of the lease comes after the stop.
         lease_client_(transport_, monotonic_, {.deadline = kLeaseCall}),
         events_(client_, arguments.identity, monotonic_, metrics_),
         log_metrics_(watch_log(metrics_)) {}
 
   Status run() {
+    // The version decides the shape of every pod, so the webhook starts after the answer.
     const std::optional<bool> native_sidecars = await_native_sidecars(quick_client_, stop_);
     if (!native_sidecars) return {};
     const desired::Defaults defaults{.image = arguments_.image,
@@ -72,6 +78,7 @@ class Operator {
     Result<std::unique_ptr<WebhookComponent>> reviewing = WebhookComponent::start(
         arguments_, defaults, {client_, quick_client_, watched, events_, metrics_, monotonic_});
     if (!reviewing.ok()) return reviewing.status();
+    // The checks exist before the pages: a probe never sees a page without checks.
     add_checks(health_, watched, [&reviewing = **reviewing] { return reviewing.ready(); });
     Result<std::unique_ptr<HttpPages>> metrics =
         HttpPages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);
@@ -79,11 +86,14 @@ class Operator {
     Result<std::unique_ptr<HttpPages>> health =
         HttpPages::health_at(arguments_.health_address, health_, monotonic_);
     if (!health.ok()) return health.status();
+    // A stop before this line must not take the lease.
     if (!stop_.stop_requested()) lead_and_wait(watched, defaults);
     return {};
   }
 
  private:
+  // The loop builds and destroys the leader's parts on this thread alone. tell() comes from the
+  // thread of the election.
   void lead_and_wait(Informers& watched, const desired::Defaults& defaults) {
     SwitchedFence fence;
     std::unique_ptr<k8s::LeaderElection> election;
@@ -97,6 +107,8 @@ class Operator {
                             .name = arguments_.lease_name,
                             .identity = k8s::unique_identity(arguments_.identity)},
           monotonic_, boottime_, metrics_, [this](bool leads) { tell(leads); });
+      // The client exists before the election, and the election needs the lease client: the fence
+      // is switched on afterwards. Until then the fence refuses all writes.
       fence.follow(&election->fence());
     } else {
       tell(true);
@@ -104,6 +116,7 @@ class Operator {
     std::unique_ptr<LeaderComponents> leading;
     std::jthread keeping;
     while (const std::optional<bool> leads = await_change(leading != nullptr)) {
+      // The parts of the former term end before new ones begin, in the order keeper, reconcilers.
       keeping = {};
       leading.reset();
       if (!*leads) continue;
@@ -113,12 +126,16 @@ class Operator {
         keeping =
             std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }
+    // The fence outlives the election: follow(nullptr) returns when no thread uses the lease any
+    // more. From here on every write is refused.
     fence.follow(nullptr);
     election.reset();  // first, so that another replica leads at once
     keeping = {};
     leading.reset();
   }
 
+  // A directory of cert-manager needs no keeper: cert-manager writes the certificate and the
+  // caBundle.
   void keep_certificates(k8s::ApiClient& writer, const std::stop_token& stop) {
     webhook::CertificateKeeper keeper(writer,
                                       {.ns = arguments_.ns,
@@ -135,6 +152,8 @@ class Operator {
     changed_.notify_all();
   }
   // Waits for a change and returns whether this replica leads. Empty: stop was requested.
+  // A loss and a gain between two looks count as no change: the fence has refused the writes of the
+  // time between.
   std::optional<bool> await_change(bool before) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, stop_, [&] { return leads_ != before; });
@@ -161,6 +180,7 @@ int fail(const Status& status, int exit_code) {
   return exit_code;
 }
 
+// Exit status 2 for wrong flags, so a crash loop by a typo differs from a failed start.
 int run(int argc, char** argv) {
   const std::vector<std::string_view> words(argv + 1, argv + argc);
   Result<Arguments> arguments = parse_arguments(words, config::process_environment());
@@ -179,6 +199,8 @@ int run(int argc, char** argv) {
   base::set_log_level(arguments->log_level);
   base::set_log_format(base::LogFormat::kJson);
   ::mallopt(M_ARENA_MAX, 2);  // one heap per thread would cost more than the content of all heaps
+  // Before the operator's threads start, since threads inherit the mask of blocked signals. The
+  // log's own thread blocks all signals.
   const Result<Signals> signals = Signals::take();
   if (!signals.ok()) return fail(signals.status(), kExitFailure);
   const Result<std::unique_ptr<k8s::CredentialSource>> credentials = credentials_of(*arguments);
@@ -194,10 +216,14 @@ int run(int argc, char** argv) {
 }  // namespace larder::app
 
 int main(int argc, char** argv) {
+  // A closed standard stream would give its number to a socket, and log lines would go to the API
+  // server.
   larder::base::open_standard_streams();
   larder::base::bound_terminate();
+  // A log file above `ulimit -f` must give an error (EFBIG) and no signal.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
+    // The drain outlives everything that logs, and writes the last lines after run().
     const larder::base::LogDrain log;
     return larder::base::after_output(larder::app::run(argc, argv));
   } catch (const std::system_error& error) {

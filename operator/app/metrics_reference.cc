@@ -13,6 +13,7 @@
 namespace larder::app {
 namespace {
 
+// The reference is made from the real makers of metrics: a metric cannot be missing in the docs.
 // Refuses every request, so that no API server is needed.
 class NoTransport final : public k8s::Transport {
  public:
@@ -31,6 +32,7 @@ std::string exported() {
   const base::MonotonicClock clock;
   NoTransport transport;
   k8s::HttpClient client(transport, clock, {.metrics = &metrics});
+  // One failed request makes the series of rest_client_requests_total.
   [[maybe_unused]] const Result<api::Object> asked = client.get_path("/version");
   const k8s::EventRecorder events(client, "replica", clock, metrics);
   const k8s::LeaderElection election(
@@ -44,6 +46,7 @@ std::string exported() {
   reconcile::PoolMetrics pools(metrics);
   pools.tell({"namespace", "pool"}, reconcile::PoolSums{}, false);
   std::string text;
+  // The text of the second queue has the series of both.
   for (const char* name : {"cachepool", "cachebackend"}) {
     const std::unique_ptr<k8s::WorkQueue> queue = k8s::WorkQueue::make(name, clock, &metrics);
     const reconcile::Controller controller(

@@ -13,9 +13,12 @@ Status unless(bool good, const char* why) {
 
 }  // namespace
 
+// A replica that is not ready gets no reviews: the Service sends them to the other replica (F-224).
 void add_checks(k8s::HealthChecks& health, const Informers& watched,
                 std::function<bool()> certificate) {
   constexpr const char* kNotListed = "not listed yet";
+  // Liveness never depends on the API server: a restart would not repair an outage of the API
+  // server.
   health.add(Kind::kLive, "ping", [] { return Status(); });
   for (const auto& [name, cache] :
        {std::pair("cachepools", &watched.pools()), std::pair("cachebackends", &watched.backends())})

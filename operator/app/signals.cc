@@ -17,12 +17,15 @@ constexpr int kLongestPollMs = 1000;  // finds the stop if StopFd got no descrip
 
 }  // namespace
 
+// A signalfd and no handler: the signal becomes an event that a thread can wait for, together with
+// a stop.
 Result<Signals> Signals::take() {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGINT);
   ::sigaddset(&signals, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A write to a closed connection gives EPIPE; SIGPIPE would end the operator.
   std::signal(SIGPIPE, SIG_IGN);
   Fd fd(::signalfd(-1, &signals, SFD_CLOEXEC));
   if (!fd.valid()) return Status::from_errno(errno, "signalfd");

@@ -10,6 +10,8 @@ namespace {
 
 constexpr const char* kPath = "/mutate-v1-pod";
 
+// The Secret is read with the client of the replica: each replica loads the certificate, also those
+// that do not lead.
 webhook::ReadCertificate certificate_of(const Arguments& arguments, k8s::ApiClient& client) {
   if (!arguments.certificate_directory.empty())
     return webhook::certificate_in_directory(arguments.certificate_directory);
@@ -23,6 +25,8 @@ WebhookComponent::WebhookComponent(const Arguments& arguments, const Needs& need
              needs.watched.namespaces()),
       loader_(certificate_of(arguments, needs.client), acceptor_),
       metrics_(std::make_unique<webhook::WebhookMetrics>(needs.metrics, kPath, acceptor_)) {
+  // A mounted folder of cert-manager has no object to watch; the loader looks at the files at
+  // intervals.
   if (!arguments.certificate_directory.empty()) return;
   secret_ = webhook::watch_object(
       needs.client, k8s::resources::kSecrets, arguments.ns, arguments.certificate_secret,
@@ -32,7 +36,10 @@ WebhookComponent::WebhookComponent(const Arguments& arguments, const Needs& need
 Result<std::unique_ptr<WebhookComponent>> WebhookComponent::start(const Arguments& arguments,
                                                                   const desired::Defaults& defaults,
                                                                   const Needs& needs) {
+  // The parts have addresses before the server starts, since the server calls them.
   std::unique_ptr<WebhookComponent> reviewing(new WebhookComponent(arguments, needs));
+  // A pod without a cache shows in a metric, in the log and in an Event. The admission answer
+  // carries the reason as a warning, too.
   const auto left_alone = [&events = needs.events,
                            &metrics = *reviewing->metrics_](const webhook::PodReview::Left& left) {
     metrics.left_alone(left.kind);

@@ -4,6 +4,7 @@ namespace larder::desired {
 
 std::vector<api::Object> backend_objects(const api::CacheBackend& backend,
                                          const Defaults& defaults) {
+  // An external server has no objects: the operator only checks such a server.
   if (!backend.spec.managed) return {};
   return {config_map(backend), stateful_set(backend, defaults), service(backend),
           disruption_budget(backend), network_policy(backend, defaults)};

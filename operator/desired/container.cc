@@ -30,6 +30,8 @@ bool on_node(const CachePool& pool) {
 }
 
 // Passes Pod Security `restricted`.
+// The pool's podSecurity comes last: its user decides about each field. A real API server admits
+// each pod in a namespace with `restricted` (tests/component/kube).
 Object security_context(const CachePool& pool, LarderdUser who) {
   Object security{{"allowPrivilegeEscalation", false},
                   {"capabilities", {{"drop", Object::array({"ALL"})}}},
@@ -42,6 +44,7 @@ Object security_context(const CachePool& pool, LarderdUser who) {
   return security;
 }
 
+// Invariant: no failure of larderd stops an engine or takes an engine's pod out of its Service.
 // The process that answers probes. In a node's pod, larderd itself. In an engine's pod, the
 // supervisor (sidecar/supervisor), which outlives larderd: a container that is down or not ready
 // would take the engine's pod out of its Service. The supervisor answers the startup probe with
@@ -101,6 +104,7 @@ Object ports_of(const CachePool& pool) {
 
 // The user's resources, and the memory and huge pages of the pool. The request for memory equals
 // the limit, since larderd touches the whole arena.
+// Without a limit in the spec, larderd gets the least limit with which its arena fits.
 Object resources_of(const CachePool& pool) {
   const api::PoolSpec& spec = pool.spec;
   Object resources = spec.resources.is_object() ? spec.resources : Object::object();
@@ -108,6 +112,7 @@ Object resources_of(const CachePool& pool) {
   Object& requests = resources["requests"];
   if (!limits.is_object()) limits = Object::object();
   if (!requests.is_object()) requests = Object::object();
+  // api::wrong_resources() has refused a smaller limit before.
   if (!limits.contains("memory")) limits["memory"] = quantity(api::least_memory_limit(spec));
   if (!requests.contains("memory")) requests["memory"] = limits["memory"];
   if (!requests.contains("cpu")) requests["cpu"] = limits.value("cpu", Object(kCpuRequest));
@@ -116,6 +121,8 @@ Object resources_of(const CachePool& pool) {
         spec.memory.hugepages == api::Hugepages::k2Mi ? "hugepages-2Mi" : "hugepages-1Gi";
     limits[name] = requests[name] = quantity(spec.memory.size_bytes);
   }
+  // A disk on an emptyDir is ephemeral storage of the node. With the request, the scheduler finds a
+  // node with enough room.
   const bool local_disk = spec.disk && spec.disk->volume == api::DiskVolume::kEmptyDir;
   if (local_disk && !requests.contains("ephemeral-storage") &&
       !limits.contains("ephemeral-storage"))
@@ -213,6 +220,8 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
                    {"command", command_of(pool, engine)},
                    {"resources", resources_of(pool)},
                    {"securityContext", security_context(pool, larderd_user(pool))},
+                   // FallbackToLogsOnError: a container that fails has the end of its log as its
+                   // message, which the operator quotes (reconcile/pod_view.cc).
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
                    {"volumeMounts", mounts_of(pool, backend)}};
   set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
@@ -220,10 +229,13 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
     container["env"] = std::move(environment);
   if (!engine.host_network) container["ports"] = ports_of(pool);
   add_probes(pool, container);
+  // A native sidecar (restartPolicy Always, on by default since Kubernetes 1.29) starts before the
+  // engine and ends after it.
   if (!on_node(pool) && defaults.native_sidecars) container["restartPolicy"] = "Always";
   return container;
 }
 
+// larderd itself has no capability (drop: ALL), so an init container gives the folders away.
 Object folders_container(const CachePool& pool, const Defaults& defaults) {
   const LarderdUser who = larderd_user(pool);
   const Object folders = folders_of(pool);
@@ -261,6 +273,8 @@ Object freeing_container(const CachePool& pool, const Defaults& defaults) {
   return container;
 }
 
+// A Secret of the chart that a pool names as well must stand in the list once: the name is the
+// merge key of the list.
 Object pull_secrets(const Object& more, const Defaults& defaults) {
   Object secrets = Object::array();
   const auto add = [&secrets](const std::string& name) {
@@ -268,6 +282,8 @@ Object pull_secrets(const Object& more, const Defaults& defaults) {
     if (!name.empty() && std::ranges::find(secrets, secret) == secrets.end())
       secrets.push_back(std::move(secret));
   };
+  // The kubelet ignores a missing pull Secret, so the chart's names may be absent in some
+  // namespaces.
   for (const std::string& name : defaults.pull_secrets) add(name);
   if (more.is_array())
     for (const Object& secret : more) add(api::text_at(secret, "name"));

@@ -11,11 +11,14 @@ using api::CachePool;
 using api::Object;
 
 constexpr int kGraceSeconds = 30;  // larderd writes chunks that only memory has to disk or backend
+// Each old revision is an object of the API server (ControllerRevision).
 constexpr int kRevisions = 3;
 
 Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backend,
                 const Defaults& defaults) {
   const api::NodeSpec& node = pool.spec.node;
+  // larderd does not speak to the API server, so its pod gets no token. Without service links, the
+  // variables of every Service of the namespace stay out of the container.
   Object spec{{"automountServiceAccountToken", false},
               {"enableServiceLinks", false},
               {"terminationGracePeriodSeconds", kGraceSeconds},

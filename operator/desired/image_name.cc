@@ -5,6 +5,8 @@ namespace {
 
 // The end of the host. As in Docker and containerd, a host has a dot or a port, or is localhost.
 // Npos: no host.
+// As in Docker: "valkey/valkey" has no host, "registry:5000/valkey" and "localhost/valkey" have
+// one.
 std::size_t end_of_host(std::string_view image) {
   const std::size_t slash = image.find('/');
   if (slash == std::string_view::npos) return slash;

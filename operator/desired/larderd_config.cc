@@ -13,6 +13,7 @@ using api::CachePool;
 constexpr std::string_view kBackendSection = "backend";
 
 // Writes sections and keys in call order, with quoted values.
+// Every value is quoted, so YAML reads no text as a number or a boolean.
 class Yaml {
  public:
   void add(std::string_view key, const std::string& value) { line(0, key, value); }
@@ -24,6 +25,7 @@ class Yaml {
   const std::string& text() const { return text_; }
 
  private:
+  // Line ends cannot occur: api::SpecReader refuses control characters.
   void line(std::size_t indent, std::string_view key, const std::string& value) {
     text_ += std::string(indent, ' ') + std::string(key) + ": \"";
     for (const char c : value) {
@@ -78,8 +80,10 @@ void add_disk(const CachePool& pool, Yaml& yaml) {
   yaml.in_if("admit_after", std::to_string(disk.admit_after), "1");
 }
 
+// Paths, not contents: larderd reads the files again after a rotation of the Secret.
 void add_credentials(const api::BackendSpec& spec, Yaml& yaml) {
   if (spec.password) yaml.in("password_file", in_directory(kAuthPath, kPasswordFile));
+  // larderd refuses Sentinel's options in another mode.
   if (spec.mode == api::BackendMode::kSentinel) {
     yaml.in_if("sentinel_user", spec.sentinel_user, "");
     if (spec.sentinel_password)
@@ -94,12 +98,14 @@ void add_credentials(const api::BackendSpec& spec, Yaml& yaml) {
   yaml.in_if("server_name", spec.tls.server_name, "");
 }
 
+// A pool with a missing backend gets a configuration without one, and serves from memory and disk.
 void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backend, Yaml& yaml) {
   if (!backend) return;
   const api::BackendWriteSpec& write = pool.spec.backend_write;
   yaml.section(kBackendSection);
   yaml.in("url", url_of(*backend));
   add_credentials(backend->spec, yaml);
+  // Only a Cluster has replicas that larderd may read.
   if (backend->spec.mode == api::BackendMode::kCluster && backend->spec.read_replicas)
     yaml.in("read_replicas", "true");
   yaml.in("prefix", backend_prefix(pool));
@@ -138,6 +144,8 @@ std::string larderd_config(const CachePool& pool, const std::optional<CacheBacke
 }
 
 // A value is one quoted line, so no value can look like a section.
+// Reads the text of a configuration that an earlier operator wrote, and needs no YAML parser:
+// sections begin a line.
 bool has_backend(std::string_view config) {
   return config.find("\n" + std::string(kBackendSection) + ":\n") != std::string_view::npos;
 }

@@ -13,7 +13,11 @@ namespace {
 constexpr std::uint64_t kFirst = 2'000'000'000, kMost = (std::uint64_t{1} << 31) - 1;
 constexpr int kHexadecimal = 16;
 
+// A hash instead of a counter: the number must be the same after a restart of the operator, without
+// a stored state.
 std::int64_t own_number(const api::CachePool& pool) {
+  // Two pools may get the same number by chance. Their folders differ, and the kernel keeps pods of
+  // different pools apart by the mounts.
   const std::uint64_t hash =
       std::stoull(short_hash(pool.ns + "/" + pool.name), nullptr, kHexadecimal);
   return static_cast<std::int64_t>(kFirst + hash % (kMost - kFirst + 1));
@@ -23,6 +27,8 @@ std::int64_t own_number(const api::CachePool& pool) {
 
 LarderdUser larderd_user(const api::CachePool& pool) {
   const bool node = pool.spec.placement == api::Placement::kNode;
+  // In placement Node several pools share a node: each larderd has its own user, so no larderd can
+  // open another pool's memory.
   const std::int64_t number = node ? own_number(pool) : 0;
   return {api::number_at(pool.spec.pod_security, "runAsUser", node ? number : api::kUser),
           api::number_at(pool.spec.pod_security, "runAsGroup", node ? number : api::kUserGroup)};

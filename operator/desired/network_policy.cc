@@ -13,6 +13,7 @@ Object network_policy(const api::CacheBackend& backend, const Defaults& defaults
       Object::array({Object{{"key", api::kPoolLabel}, {"operator", "Exists"}}});
   Object from = Object::array({Object{{"podSelector", {{"matchExpressions", of_a_pool}}}}});
   if (!defaults.operator_namespace.empty()) {
+    // The name of a namespace is a label since Kubernetes 1.21, set by the API server itself.
     const Object ns{{"kubernetes.io/metadata.name", defaults.operator_namespace}};
     const Object app{{"app.kubernetes.io/name", "larder"}};
     from.push_back(Object{{"namespaceSelector", {{"matchLabels", ns}}},

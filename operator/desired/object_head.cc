@@ -7,6 +7,8 @@ namespace {
 
 using api::Object;
 
+// The reference with controller: true lets Kubernetes delete the object with its owner, and lets
+// reconcile/plan.cc find it.
 struct Owner {
   std::string_view kind;
   const std::string &ns, &name, &uid;
@@ -28,6 +30,8 @@ Object head(std::string_view api_version, std::string_view kind, const std::stri
                   {"ownerReferences", Object::array({std::move(reference)})}}}};
 }
 
+// The labels are also the selectors of DaemonSet and StatefulSet. A selector cannot change, so the
+// labels must stay as they are.
 Object labels(std::string_view component, std::string_view key, const std::string& value) {
   return Object{{"app.kubernetes.io/name", "larder"},
                 {"app.kubernetes.io/component", component},
@@ -57,6 +61,7 @@ Object object_head(std::string_view api_version, std::string_view kind,
               {"CacheBackend", backend.ns, backend.name, backend.uid});
 }
 
+// The prefix keeps the objects apart from those of users; server_config_name() depends on it.
 std::string pool_name(const api::CachePool& pool) {
   return "larder-" + pool.name;
 }

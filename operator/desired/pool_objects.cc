@@ -5,6 +5,7 @@ namespace larder::desired {
 std::vector<api::Object> pool_objects(const api::CachePool& pool,
                                       const std::optional<api::CacheBackend>& backend,
                                       const Defaults& defaults) {
+  // Placement Sidecar has no objects: the injector puts everything into the engine's pod.
   if (pool.spec.placement != api::Placement::kNode) return {};
   return {config_map(pool, backend), daemon_set(pool, backend, defaults)};
 }

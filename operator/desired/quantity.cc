@@ -17,6 +17,8 @@ constexpr std::uint64_t whole_mib(std::uint64_t bytes) {
 
 }  // namespace
 
+// The canonical form of Kubernetes: the largest unit without a fraction. The API server returns the
+// same text, so no comparison differs.
 std::string quantity(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 4> kUnits{"Ki", "Mi", "Gi", "Ti"};
   std::size_t unit = 0;
@@ -27,6 +29,7 @@ std::string quantity(std::uint64_t bytes) {
   return std::to_string(bytes) + (unit == 0 ? "" : std::string(kUnits[unit - 1]));
 }
 
+// Huge pages have their own volume; the index and other files stay in normal memory.
 std::uint64_t memory_volume_bytes(const api::PoolSpec& spec) {
   const std::uint64_t arena =
       spec.memory.hugepages == api::Hugepages::kNone ? spec.memory.size_bytes : 0;

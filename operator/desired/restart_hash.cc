@@ -18,10 +18,13 @@ api::CachePool without_live_keys(api::CachePool pool) {
 
 }  // namespace
 
+// The hash covers the whole container, so a new image of the operator restarts pods as well.
 std::string restart_hash(const api::CachePool& pool,
                          const std::optional<api::CacheBackend>& backend, const Defaults& defaults,
                          const EnginePod& engine) {
   api::Object all = api::Object::array();
+  // Keys that a running larderd takes over are left out of the hash: their change must not restart
+  // an engine.
   all.push_back(larderd_config(without_live_keys(pool), backend, engine));
   all.push_back(larderd_container(pool, backend, defaults, engine));
   all.push_back(larderd_volumes(pool, backend));

@@ -3,6 +3,7 @@
 
 namespace larder::desired {
 
+// The name of the Service is the host in url_of(): pods of the namespace reach the server by it.
 api::Object service(const api::CacheBackend& backend) {
   api::Object service = object_head("v1", "Service", backend);
   const api::Object port{

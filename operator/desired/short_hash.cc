@@ -4,6 +4,7 @@
 
 namespace larder::desired {
 
+// FNV-1a of 64 bits, since the hash only has to tell states apart.
 std::string short_hash(std::string_view text) {
   constexpr std::uint64_t kBasis = 0xcbf29ce484222325ULL, kPrime = 0x100000001b3ULL;  // FNV-1a
   std::uint64_t hash = kBasis;

@@ -53,6 +53,8 @@ Object command(const CacheBackend& backend) {
       client +
       ") || continue\n"
       "    case $said in *OK*OK*) password=$new ;; esac\n"
+      // Two OKs: one of AUTH and one of CONFIG SET. Otherwise the old password stays, and the next
+      // round tries again.
       "  done\n"
       "}\n"
       "follow >/dev/null 2>&1 &\n"
@@ -62,6 +64,7 @@ Object command(const CacheBackend& backend) {
 }
 
 // NOAUTH is an answer of a live server with a password.
+// A loading or busy server must not be restarted: a restart would lose the content.
 Object probe(const ManagedSpec& managed, int period_seconds, int tries) {
   const std::string script =
       managed.engine + "-cli ping 2>&1 | grep -qE 'PONG|NOAUTH|LOADING|BUSY'";
@@ -77,6 +80,8 @@ Object resources(const ManagedSpec& managed) {
   Object& requests = all["requests"];
   if (!limits.is_object()) limits = Object::object();
   if (!requests.is_object()) requests = Object::object();
+  // Request and limit of memory are equal, so the node keeps the room that maxmemory was computed
+  // from.
   limits["memory"] = requests["memory"] = quantity(managed.memory_bytes);
   if (!requests.contains("cpu")) requests["cpu"] = limits.value("cpu", Object("500m"));
   return all;
@@ -111,6 +116,7 @@ Object container(const CacheBackend& backend, const Defaults& defaults) {
       {"resources", resources(managed)},
       {"startupProbe", probe(managed, 1, 60)},
       {"readinessProbe", probe(managed, 10, 3)},
+      // Two minutes of silence: a restart empties the cache and is the last resort.
       {"livenessProbe", probe(managed, 20, 6)},
       {"securityContext",
        {{"allowPrivilegeEscalation", false},
@@ -137,6 +143,7 @@ Object volumes(const CacheBackend& backend) {
   return all;
 }
 
+// The pod passes Pod Security `restricted`, and no process of the pod is root.
 Object pod_spec(const CacheBackend& backend, const Defaults& defaults) {
   const ManagedSpec& managed = *backend.spec.managed;
   Object spec{{"automountServiceAccountToken", false},
@@ -168,6 +175,8 @@ Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
       {std::string(api::kRestartAnnotation), short_hash(server_config(backend))},
       {std::string(api::kMovableVolumesAnnotation), kDataVolume}};
   Object set = object_head("apps/v1", "StatefulSet", backend);
+  // One replica: two servers with one name would have different contents. The StatefulSet never
+  // starts the second pod before the first has ended.
   set["spec"] = Object{{"replicas", 1},
                        {"revisionHistoryLimit", kRevisions},
                        {"serviceName", managed_name(backend)},

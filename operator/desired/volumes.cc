@@ -21,7 +21,10 @@ bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
 }
 
+// The type DirectoryOrCreate lets the kubelet create the folder as root; larder-folders gives it to
+// larderd's user.
 // A folder of the node for the pods of one pool: one arena is one trust domain.
+// Pod Security `baseline` refuses hostPath, so placement Node needs a privileged namespace.
 Object node_folder(std::string_view name, const std::string& parent, const CachePool& pool) {
   return named(name, "hostPath",
                {{"path", parent + "/" + pool.ns + "/" + pool.name}, {"type", "DirectoryOrCreate"}});
@@ -51,6 +54,8 @@ Object hugepages_volume(const CachePool& pool) {
                {{"medium", large ? "HugePages-1Gi" : "HugePages-2Mi"}});
 }
 
+// A ConfigMap needs no restart: the kubelet updates the file, and larderd watches it
+// (--watch-config). In an engine's pod the annotation plays that part.
 Object config_volume(const CachePool& pool) {
   if (on_node(pool))
     return named(api::kConfigVolume, "configMap",
@@ -61,6 +66,7 @@ Object config_volume(const CachePool& pool) {
                {{"defaultMode", kReadable}, {"items", Object::array({std::move(item)})}});
 }
 
+// An ephemeral claim ends with its pod (a generic ephemeral volume).
 Object claim_template(const api::DiskSpec& disk) {
   Object spec{{"accessModes", Object::array({"ReadWriteOnce"})},
               {"resources", {{"requests", {{"storage", quantity(disk_volume_bytes(disk))}}}}}};
@@ -89,6 +95,7 @@ Object secret_files(const std::string& secret,
   return Object{{"secret", {{"name", secret}, {"items", std::move(items)}, {"optional", true}}}};
 }
 
+// A projected volume joins several Secrets in one folder.
 void add_secrets(std::string_view name, Object sources, std::vector<Object>& volumes) {
   if (sources.empty()) return;
   volumes.push_back(
@@ -97,6 +104,7 @@ void add_secrets(std::string_view name, Object sources, std::vector<Object>& vol
 
 void add_backend_volumes(const CacheBackend& backend, std::vector<Object>& volumes) {
   const api::BackendSpec& spec = backend.spec;
+  // Passwords and TLS files have volumes of their own: a pool without TLS mounts no folder for it.
   Object auth = Object::array(), tls = Object::array();
   if (spec.password)
     auth.push_back(secret_files(spec.password->name, {{spec.password->key, kPasswordFile}}));
@@ -141,6 +149,7 @@ std::vector<Object> engine_mounts(const CachePool&) {
   return {read_only(api::kRunVolume, kRunPath), read_only(api::kPayloadVolume, kPayloadPath)};
 }
 
+// The engine joins larderd's group, since the socket has the mode 0660 (larderd_config.cc).
 Object engine_pod_security(const CachePool& pool) {
   const std::int64_t group = larderd_user(pool).group;
   Object security{{"supplementalGroups", Object::array({group})}};
@@ -148,6 +157,8 @@ Object engine_pod_security(const CachePool& pool) {
   const bool claim = pool.spec.disk && pool.spec.disk->volume == api::DiskVolume::kEphemeralClaim;
   // The kubelet makes the emptyDir of huge pages as root, with mode 0755.
   const bool hugepages = pool.spec.memory.hugepages != api::Hugepages::kNone;
+  // Without fsGroup, a claim belongs to root and larderd could not write. OnRootMismatch: a walk
+  // over a large disk at each start would take minutes.
   if (claim || hugepages)
     security.update({{"fsGroup", group}, {"fsGroupChangePolicy", "OnRootMismatch"}});
   return security;

@@ -29,6 +29,7 @@ bool is_one_line(const std::string& token) {
   return token.find_first_of("\r\n") == std::string::npos;
 }
 
+// The environment of a pod has an IPv6 address without brackets, which a URL needs.
 Result<std::unique_ptr<CredentialSource>> CredentialSource::in_cluster(const std::string& folder) {
   const std::string host = environment("KUBERNETES_SERVICE_HOST"),
                     port = environment("KUBERNETES_SERVICE_PORT");
@@ -48,6 +49,8 @@ Result<std::unique_ptr<CredentialSource>> CredentialSource::in_cluster(const std
   return source;
 }
 
+// Inode and device tell a replaced file from the former one. The kubelet replaces projected files
+// by a renamed symbolic link, with times that may be equal.
 Result<CredentialSource::Stamp> CredentialSource::stamp_of(const std::string& file) {
   struct stat found {};
   if (::stat(file.c_str(), &found) != 0) return Status::from_errno(errno, file);
@@ -55,12 +58,16 @@ Result<CredentialSource::Stamp> CredentialSource::stamp_of(const std::string& fi
                found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
 }
 
+// An error at the start ends the operator with the name of the file. Later errors keep the earlier
+// text: see current().
 Status CredentialSource::follow(const std::string& file, std::string Credentials::*field) {
   const Result<Stamp> stamp = stamp_of(file);
   if (!stamp.ok()) return stamp.status();
   Result<std::string> text = read_small_file(file);
   if (!text.ok()) return text.status();
   if (trimmed(*text).empty()) return {Code::kInvalidArgument, file + " is empty"};
+  // A line end inside a token would end the header field Authorization and begin another one
+  // (F-250).
   if (field == &Credentials::token && !is_one_line(trimmed(*text)))
     return {Code::kInvalidArgument, file + " has several lines: a token is one"};
   const std::lock_guard lock(mutex_);
@@ -72,20 +79,28 @@ Status CredentialSource::follow(const std::string& file, std::string Credentials
 void CredentialSource::take(const Followed& followed, std::string text) {
   const bool token = followed.field == &Credentials::token;
   if (token) text = trimmed(text);
+  // A rotated token with a line end is ignored, since a running operator has no better choice than
+  // the earlier token.
   if ((*now_).*followed.field == text || (token && !is_one_line(text))) return;
   Credentials next = *now_;
   next.*followed.field = std::move(text);
+  // Connections keep the identity of their handshake. A new version makes CurlTransport drop the
+  // idle connections; a new token needs no new connection.
   if (!token) ++next.tls_version;
   now_ = std::make_shared<const Credentials>(std::move(next));
 }
 
 std::shared_ptr<const Credentials> CredentialSource::current() {
   const std::lock_guard lock(mutex_);
+  // The stamps are compared with every request: a stat() costs microseconds, and a rotation needs
+  // no watch.
   for (Followed& followed : followed_) {
     const Result<Stamp> stamp = stamp_of(followed.file);
     if (stamp.ok() && *stamp == followed.stamp) continue;
     Result<std::string> text =
         stamp.ok() ? read_small_file(followed.file) : Result<std::string>(stamp.status());
+    // The kubelet's rotation never shows an empty file. An empty file is a half-written file of
+    // another tool.
     const bool failed = !text.ok() || trimmed(*text).empty();
     if (failed && !followed.failed)
       base::log_refusal("credentials", followed.file, base::LogLevel::kWarning,

@@ -23,6 +23,8 @@ struct FreeList {
 };
 using List = std::unique_ptr<curl_slist, FreeList>;
 
+// curl_slist_append() returns the first node, which differs from the old one only for an empty
+// list. On failure the old list stays valid.
 void append(List& list, const std::string& text) {
   curl_slist* longer = ::curl_slist_append(list.get(), text.c_str());
   if (longer == nullptr) return;
@@ -36,6 +38,8 @@ bool is_this_machine(const std::string& server) {
   return host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]");
 }
 
+// The caller repeats kUnavailable only. A wrong certificate or URL stays wrong, so a repetition
+// would only hide the error.
 Code code_of(CURLcode code) {
   switch (code) {
     case CURLE_OPERATION_TIMEDOUT: return Code::kDeadlineExceeded;
@@ -56,6 +60,8 @@ Status fence_is_down() {
 
 }  // namespace
 
+// One connection: an easy handle that keeps its TCP connection between requests. A thread owns the
+// line during a request.
 class CurlTransport::Line {
  public:
   explicit Line(std::uint64_t tls_version)
@@ -83,10 +89,13 @@ class CurlTransport::Line {
   std::size_t take_header(std::string_view line);
   std::size_t take_body(std::string_view bytes);
 
+  // curl calls this between the connection and the first byte of the request. A TLS handshake may
+  // take longer than the lease.
   static int on_request(void* line, char*, char*, int, int) {
     const auto& guard = static_cast<Line*>(line)->guard_;
     return guard && guard->down() ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
   }
+  // The sockets are opened here, so WriteGuard knows every socket before the first byte.
   static curl_socket_t on_open(void* line, curlsocktype, curl_sockaddr* address) {
     const int socket =
         ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
@@ -121,6 +130,8 @@ class CurlTransport::Line {
   char error_[CURL_ERROR_SIZE] = {};
 };
 
+// Called for each header line, also for those of an interim answer (100 Continue) before the real
+// answer.
 std::size_t CurlTransport::Line::take_header(std::string_view line) {
   header_bytes_ += line.size();
   moved_ = true;
@@ -128,11 +139,14 @@ std::size_t CurlTransport::Line::take_header(std::string_view line) {
     refused_ = Status(Code::kOutOfRange, "the answer's header fields are longer than 64 KiB");
     return 0;
   }
+  // curl passes the name as the server wrote it; header names ignore case (RFC 9110, section 5.1).
   constexpr std::string_view kName = "retry-after:";
   const bool named = line.size() > kName.size() &&
                      std::equal(kName.begin(), kName.end(), line.begin(), [](char a, char b) {
                        return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b);
                      });
+  // A status line begins a new header. The Retry-After of an interim answer must not count for the
+  // last one.
   if (line.starts_with("HTTP/")) response_.retry_after.clear();
   if (!named) return line.size();
   const std::string_view value = line.substr(kName.size());
@@ -142,6 +156,8 @@ std::size_t CurlTransport::Line::take_header(std::string_view line) {
   return line.size();
 }
 
+// Only a 200 is a stream of events. The body of an error goes into the message, within a small
+// bound.
 std::size_t CurlTransport::Line::take_body(std::string_view bytes) {
   moved_ = true;
   long status = 0;
@@ -149,8 +165,12 @@ std::size_t CurlTransport::Line::take_body(std::string_view bytes) {
   const bool streamed = on_bytes_ != nullptr && status == 200;
   if (streamed) {
     enough_ = !(*on_bytes_)(bytes);
+    // 0 in place of the size makes curl end the transfer with CURLE_WRITE_ERROR. drive() reads
+    // enough_ or refused_ for the reason.
     return enough_ ? 0 : bytes.size();
   }
+  // Every answer has a bound. A truncated answer is an error of curl (CURLE_PARTIAL_FILE), and no
+  // shorter object.
   const std::size_t most = on_bytes_ != nullptr ? kMostErrorBytes : api::kMostBytes;
   if (response_.body.size() + bytes.size() > most) {
     refused_ =
@@ -168,13 +188,17 @@ void CurlTransport::Line::set_up_tls(const Credentials& credentials) {
   };
   ::curl_easy_setopt(easy_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   ::curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYPEER, credentials.verify ? 1L : 0L);
+  // The value 2 makes curl compare the server's name with the certificate.
   ::curl_easy_setopt(easy_, CURLOPT_SSL_VERIFYHOST, credentials.verify ? 2L : 0L);
+  // An empty ca_pem leaves curl's own authorities in use.
   blob(CURLOPT_CAINFO_BLOB, credentials.ca_pem);
   blob(CURLOPT_SSLCERT_BLOB, credentials.certificate_pem);
   blob(CURLOPT_SSLKEY_BLOB, credentials.key_pem);
 }
 
 void CurlTransport::Line::set_up(const Request& request, const Credentials& credentials) {
+  // A reset keeps the connection and the TLS session, and removes the options of the previous
+  // request.
   ::curl_easy_reset(easy_);
   std::string server = credentials.server;
   connect_to_.reset();
@@ -192,11 +216,16 @@ void CurlTransport::Line::set_up(const Request& request, const Credentials& cred
   }
   headers_.reset();
   append(headers_, "Accept: application/json");
+  // Without this line, curl would send "Expect: 100-continue" with large bodies and wait for the
+  // answer.
   append(headers_, "Expect:");
   if (!request.content_type.empty()) append(headers_, "Content-Type: " + request.content_type);
   if (!credentials.token.empty()) append(headers_, "Authorization: Bearer " + credentials.token);
   ::curl_easy_setopt(easy_, CURLOPT_URL, (server + request.path).c_str());
+  // Names of objects are escaped by paths.cc. curl would otherwise remove "." and ".." from the
+  // path.
   ::curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L);
+  // CUSTOMREQUEST and not CURLOPT_POST: PUT, PATCH and DELETE of the API server have bodies, too.
   ::curl_easy_setopt(easy_, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (!request.content_type.empty()) {
     ::curl_easy_setopt(easy_, CURLOPT_POSTFIELDSIZE_LARGE,
@@ -204,8 +233,10 @@ void CurlTransport::Line::set_up(const Request& request, const Credentials& cred
     ::curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, request.body.c_str());
   }
   ::curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, headers_.get());
+  // A kubeconfig may name any URL: curl's other protocols, such as file://, are refused here.
   ::curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "https,http");
   ::curl_easy_setopt(easy_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  // curl would otherwise use SIGALRM for time-outs of name lookups, in a process of many threads.
   ::curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
   ::curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);  // finds a vanished server in 2 minutes
   ::curl_easy_setopt(easy_, CURLOPT_TCP_KEEPIDLE, 30L);
@@ -233,6 +264,7 @@ Status CurlTransport::Line::failure(CURLcode code) const {
   return {code_of(code), text};
 }
 
+// Every call ends by its deadline, by a stop, or by its fence.
 // Why the request must end early; ok: continue.
 Status CurlTransport::Line::why_end(const Request& request, const base::Clock& clock,
                                     std::uint64_t deadline_ms) const {
@@ -245,9 +277,12 @@ Status CurlTransport::Line::why_end(const Request& request, const base::Clock& c
 // Works until the answer is complete. Asks the fence before each piece of work, which may send
 // bytes.
 Status CurlTransport::Line::drive(const Request& request, const base::Clock& clock) {
+  // The deadline counts by the given clock, so tests own the time.
   const std::uint64_t deadline_ms =
       clock.now_ms() + static_cast<std::uint64_t>(request.timeout.count());
   const std::uint64_t silence_ms = static_cast<std::uint64_t>(request.silence.count());
+  // A stop must end a wait of up to a second at once. curl_multi_wakeup() is the one call that
+  // other threads may make.
   const std::stop_callback wake(request.stop, [this] { ::curl_multi_wakeup(multi_); });
   std::uint64_t heard_ms = clock.now_ms();
   for (;;) {
@@ -258,10 +293,14 @@ Status CurlTransport::Line::drive(const Request& request, const base::Clock& clo
     if (running == 0) break;
     const std::uint64_t now_ms = clock.now_ms();
     if (std::exchange(moved_, false)) heard_ms = now_ms;
+    // A watch without bytes for so long is ended in order (ok), and the informer begins the next
+    // one. Bookmarks of a healthy server come about once a minute.
     if (silence_ms != 0 && now_ms - heard_ms >= silence_ms) {
       enough_ = true;
       return {};
     }
+    // With a fence the naps are short: a release or a new holder may bring the fence down before
+    // its time.
     std::uint64_t nap_ms = std::min(guard_ ? kFenceNapMs : kLongestNapMs,
                                     deadline_ms > now_ms ? deadline_ms - now_ms : 0);
     if (silence_ms != 0) nap_ms = std::min(nap_ms, heard_ms + silence_ms - now_ms);
@@ -270,6 +309,7 @@ Status CurlTransport::Line::drive(const Request& request, const base::Clock& clo
   int left = 0;
   const CURLMsg* message = ::curl_multi_info_read(multi_, &left);
   if (message == nullptr) return {Code::kInternal, "the request ended without a result"};
+  // A stream that was ended by its reader counts as success, although curl reports a write error.
   if (message->data.result == CURLE_OK || enough_) return {};
   return refused_.ok() ? failure(message->data.result) : refused_;
 }
@@ -286,6 +326,7 @@ Result<Response> CurlTransport::Line::run(const Request& request, const Credenti
   set_up(request, credentials);
   if (::curl_multi_add_handle(multi_, easy_) != CURLM_OK)
     return Status(Code::kInternal, "curl_multi_add_handle");
+  // The guard arms its timer before the first byte, and covers the whole request.
   if (request.fence != nullptr) guard_.emplace(*request.fence, sockets_);
   Status status = drive(request, clock);
   // A fired guard looks like a broken connection.
@@ -301,12 +342,15 @@ Result<Response> CurlTransport::Line::run(const Request& request, const Credenti
 
 CurlTransport::CurlTransport(CredentialSource& credentials, const base::Clock& clock)
     : credentials_(credentials), clock_(clock) {
+  // curl_global_init() is not thread-safe in older versions; a static local runs once.
   static const CURLcode once = ::curl_global_init(CURL_GLOBAL_DEFAULT);
   std::ignore = once;
 }
 
 CurlTransport::~CurlTransport() = default;
 
+// Connections with earlier certificates are dropped here, at the next request, and not by a thread
+// of their own.
 std::unique_ptr<CurlTransport::Line> CurlTransport::take(std::uint64_t tls_version) {
   {
     const std::lock_guard lock(mutex_);
@@ -322,6 +366,7 @@ std::unique_ptr<CurlTransport::Line> CurlTransport::take(std::uint64_t tls_versi
 
 void CurlTransport::keep(std::unique_ptr<Line> line) {
   const std::lock_guard lock(mutex_);
+  // A burst of parallel requests may open more lines; those beyond kMostKept are closed after use.
   if (idle_.size() < kMostKept) idle_.push_back(std::move(line));
 }
 
@@ -329,6 +374,8 @@ Result<Response> CurlTransport::run(const Request& request,
                                     const std::function<bool(std::string_view)>* on_bytes) {
   const std::shared_ptr<const Credentials> credentials = credentials_.current();
   const bool secret = !credentials->token.empty() || !credentials->key_pem.empty();
+  // A kubeconfig of `kubectl proxy` names http://localhost. Any other plain HTTP would show the
+  // token to the network.
   if (secret && credentials->server.starts_with("http://") && !is_this_machine(credentials->server))
     return Status(Code::kPermissionDenied,
                   credentials->server + ": a token is not sent over plain HTTP, use https://");
@@ -337,6 +384,7 @@ Result<Response> CurlTransport::run(const Request& request,
   Result<Response> response = line->run(request, *credentials, clock_, on_bytes);
   if (response.ok()) keep(std::move(line));
   if (response.ok()) return response;
+  // The error names the server alone: no token or key appears in an error, a log line or a metric.
   return Status(response.status().code(), credentials->server + ": " + response.status().text());
 }
 

@@ -6,6 +6,8 @@ namespace larder::k8s {
 
 bool EventFolding::too_many(const std::string& regarding, std::uint64_t now_ms) {
   if (objects_.size() >= kMostKnown)
+    // The bound makes room by time first. If a thousand objects are active within ten minutes,
+    // further objects get no Events.
     std::erase_if(objects_,
                   [now_ms](const auto& entry) { return now_ms - entry.second.since_ms >= kOneMs; });
   if (objects_.size() >= kMostKnown && !objects_.contains(regarding)) return true;
@@ -14,6 +16,7 @@ bool EventFolding::too_many(const std::string& regarding, std::uint64_t now_ms) 
   return ++object.events > kMostOfOne;
 }
 
+// The oldest entry is the likeliest to end its series anyway.
 // Forgets expired events, or else the oldest one.
 void EventFolding::make_room(std::uint64_t now_ms) {
   if (known_.size() < kMostKnown) return;
@@ -26,18 +29,23 @@ void EventFolding::make_room(std::uint64_t now_ms) {
 
 EventFolding::Decision EventFolding::take(const EventText& text, const std::string& id,
                                           std::uint64_t now_ms) {
+  // An equal event within the series costs no write here. due() writes the count, at most once a
+  // minute.
   const auto found = known_.find(text);
   if (found != known_.end() && now_ms - found->second.last_ms < kSeriesMs) {
     ++found->second.count;
     found->second.last_ms = now_ms;
     return Decision::kCounted;
   }
+  // Only new events count against the limit of an object: a repeated event is cheap.
   if (too_many(text.regarding, now_ms)) return Decision::kDropped;
   if (found == known_.end()) make_room(now_ms);
   known_.insert_or_assign(text, Known{id, 1, 1, now_ms, now_ms});
   return Decision::kCreate;
 }
 
+// A count is marked as told when it is taken. A failed write is not repeated, since the next count
+// includes it.
 std::vector<EventFolding::Count> EventFolding::due(std::uint64_t now_ms) {
   std::vector<Count> counts;
   for (auto& [text, known] : known_) {

@@ -11,12 +11,14 @@
 namespace larder::k8s {
 namespace {
 
+// A longer note is refused by the API server with 422, so the Event would be lost.
 // Limits of the API server.
 constexpr std::size_t kMostNoteBytes = 1024, kMostWordBytes = 128, kMostNameBytes = 253;
 
 // Cuts between characters and marks the cut: the API server refuses text that is no UTF-8.
 std::string shortened(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
+  // Three bytes are kept for the dots.
   std::size_t end = most - 3;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
@@ -30,6 +32,7 @@ Counter& counter(Metrics& metrics, const char* result) {
 
 }  // namespace
 
+// kubectl describe finds Events by the uid of the object. A pod under admission has no uid yet.
 api::Object reference_to(const api::Object& object) {
   api::Object reference{{"apiVersion", api::text_at(object, "apiVersion")},
                         {"kind", api::text_at(object, "kind")},
@@ -61,6 +64,8 @@ EventRecorder::EventRecorder(ApiClient& client, std::string instance, const base
 
 EventRecorder::~EventRecorder() = default;
 
+// The fields of events.k8s.io/v1. eventTime must have microseconds, otherwise the API server
+// refuses the Event.
 api::Object EventRecorder::object_of(const Event& event, const std::string& ns,
                                      const std::string& id) const {
   return {{"apiVersion", "events.k8s.io/v1"},
@@ -80,6 +85,7 @@ void EventRecorder::record(Event event) {
   const std::string name = api::text_at(event.regarding, "name"),
                     given_ns = api::text_at(event.regarding, "namespace");
   const std::string ns = given_ns.empty() ? "default" : given_ns;  // for cluster-wide objects
+  // Invalid UTF-8 in a name would make dump() throw; `replace` writes U+FFFD in its place.
   const EventText text{event.regarding.dump(-1, ' ', false, api::Object::error_handler_t::replace),
                        event.type, event.reason, event.action, event.note};
   const std::lock_guard lock(mutex_);
@@ -87,17 +93,22 @@ void EventRecorder::record(Event event) {
   char suffix[40] = {};
   std::snprintf(suffix, sizeof(suffix), ".%08llx%08llx", static_cast<unsigned long long>(life_),
                 static_cast<unsigned long long>(++made_));
+  // The name of an Event is a name of a DNS subdomain, at most 253 bytes; the suffix keeps its
+  // place.
   const std::string id = name.substr(0, kMostNameBytes - sizeof(suffix)) + suffix;
   switch (folding_.take(text, id, clock_.now_ms())) {
     case EventFolding::Decision::kCounted: break;
     case EventFolding::Decision::kDropped: dropped_.add(); return;
     case EventFolding::Decision::kCreate:
+      // Called with the lock of record(): a full queue must not wait for the API server.
       if (waiting_.size() >= kMostWaiting) return dropped_.add();
       waiting_.push_back({ns, id, object_of(event, ns, id), event.regarding, event.reason});
   }
   changed_.notify_all();
 }
 
+// series needs count and lastObservedTime together. A merge patch leaves the rest of the Event
+// alone.
 // Repeated Events are one object whose count grows, as the users of `kubectl get events` know it.
 void EventRecorder::add_due_counts() {
   for (const EventFolding::Count& count : folding_.due(clock_.now_ms())) {
@@ -110,6 +121,8 @@ void EventRecorder::add_due_counts() {
   }
 }
 
+// No retry beyond that of the client: Events are help for people, and the reconciler must not
+// depend on them.
 void EventRecorder::send(const Waiting& waiting) {
   const Status status =
       waiting.patch
@@ -133,6 +146,7 @@ void EventRecorder::run(const std::stop_token& stop) {
     if (!waiting_.empty()) {
       const Waiting next = std::move(waiting_.front());
       waiting_.pop_front();
+      // drain() must not return between the pop and the end of the write.
       sending_ = true;
       lock.unlock();  // a request may take seconds, and record() must not wait
       send(next);
@@ -142,6 +156,7 @@ void EventRecorder::run(const std::stop_token& stop) {
       continue;
     }
     const std::optional<std::uint64_t> next_ms = folding_.next_ms();
+    // A new count changes next_ms(): the thread then computes its wait anew.
     const auto more = [&] { return !waiting_.empty() || folding_.next_ms() != next_ms; };
     if (!next_ms)
       changed_.wait(lock, stop, more);

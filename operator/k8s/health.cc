@@ -7,6 +7,7 @@ namespace {
 
 constexpr const char* kText = "text/plain; charset=utf-8";
 
+// Kubernetes asks /readyz, and people ask /readyz/NAME or /readyz?verbose, as for the API server.
 // "/readyz/NAME" or "/readyz"; false: it is of another path.
 bool is_below(std::string_view path, std::string_view root, std::string_view& name) {
   if (!path.starts_with(root)) return false;
@@ -35,6 +36,7 @@ Page HealthChecks::page(std::string_view target) const {
     return {404, kText, "no such page: /healthz, /readyz\n"};
   Checks checks;
   {
+    // The checks run outside the lock: a check may take the lock of a cache.
     const std::lock_guard lock(mutex_);
     checks = live ? live_ : ready_;
   }
@@ -54,6 +56,7 @@ Page HealthChecks::page(std::string_view target) const {
   return {good ? 200 : 500, kText, good && !verbose ? "ok\n" : lines};
 }
 
+// The probes of the kubelet send no body, so the first line is enough.
 std::string_view get_target(std::string_view request) {
   constexpr std::string_view kGet = "GET ";
   if (!request.starts_with(kGet)) return {};

@@ -15,6 +15,7 @@ namespace {
 constexpr int kMostTries = 5;  // for answers without Retry-After
 constexpr const char* kJson = "application/json";
 
+// A name with invalid UTF-8 must cost one refused request, not an exception.
 std::string text_of(const api::Object& object) {
   return object.dump(-1, ' ', false, api::Object::error_handler_t::replace);
 }
@@ -36,6 +37,8 @@ HttpClient::HttpClient(Transport& transport, const base::Clock& clock, ClientOpt
       options_(std::move(options)),
       random_(std::random_device()()) {}
 
+// Mixing as in the finalizer of MurmurHash3. The counter makes the numbers of parallel threads
+// differ.
 // A number that differs from the last one, enough for jitter.
 std::uint32_t HttpClient::random() {
   std::uint32_t mixed = random_.fetch_add(0x9e3779b9) * 0x85ebca6b;
@@ -44,6 +47,7 @@ std::uint32_t HttpClient::random() {
 }
 
 void HttpClient::count(const Request& request, const Result<Response>& response) {
+  // The labels have no host and no path: their values would not be bounded.
   if (options_.metrics == nullptr) return;
   const std::string code = response.ok() ? std::to_string(response->status) : "<error>";
   options_.metrics
@@ -59,9 +63,12 @@ Result<Response> HttpClient::try_once(const Call& call, std::uint64_t deadline_m
   if (now_ms >= deadline_ms) return Status(Code::kDeadlineExceeded, "no answer in time");
   std::uint64_t left_ms = deadline_ms - now_ms;
   Request request = call.request;
+  // The stop of the client reaches each request, so a running call ends at once.
   request.stop = options_.stop;
   Query query = call.query;
   if (call.write && options_.fence != nullptr) {
+    // The try gets no more time than the fence has. A write whose answer comes after the fence may
+    // have happened, and counts as failed.
     request.fence = options_.fence;
     left_ms = std::min(left_ms, options_.fence->left_ms());
     if (left_ms == 0)
@@ -75,6 +82,8 @@ Result<Response> HttpClient::try_once(const Call& call, std::uint64_t deadline_m
   return response;
 }
 
+// Retries stop at the deadline of the call, at the stop, or after kMostTries. With Retry-After the
+// server decides, and only the deadline counts.
 Result<Response> HttpClient::call(Call call) {
   const std::uint64_t deadline_ms =
       clock_.now_ms() + static_cast<std::uint64_t>(options_.deadline.count());
@@ -85,6 +94,7 @@ Result<Response> HttpClient::call(Call call) {
     const bool again = response.ok()
                            ? is_passing(response->status) || (response->status == 401 && tries == 1)
                            : response.status().code() == Code::kUnavailable;
+    // An accepted status is no error for this call, e.g. 404 for a delete.
     if (response.ok() && std::ranges::find(call.accept, response->status) != call.accept.end())
       return response;
     Status status = response.ok() ? status_of(*response, call.what)
@@ -99,6 +109,8 @@ Result<Response> HttpClient::call(Call call) {
   }
 }
 
+// A proxy's page with status 200 is no JSON (F-233): the call fails, and no cache takes an empty
+// object for the truth.
 Result<api::Object> HttpClient::parsed(const Result<Response>& response, const std::string& what) {
   if (!response.ok()) return response.status();
   Result<api::Object> object = api::parse_json(response->body);
@@ -128,6 +140,7 @@ Result<api::Object> HttpClient::get_path(const std::string& path) {
   return call_object(std::move(call));
 }
 
+// With fieldManager, `kubectl get --show-managed-fields` names the operator as the writer.
 Result<api::Object> HttpClient::create(const Resource& resource, const api::Object& object) {
   const std::string ns = api::namespace_of(object);
   Call call{name_for("create", resource, ns, api::name_of(object)),
@@ -141,6 +154,8 @@ Result<api::Object> HttpClient::create(const Resource& resource, const api::Obje
   return call_object(std::move(call));
 }
 
+// A PUT carries resourceVersion: the API server refuses the write with 409 if another writer came
+// first.
 Result<api::Object> HttpClient::replace(const Resource& resource, const api::Object& object) {
   const std::string ns = api::namespace_of(object), name = api::name_of(object);
   Call call{name_for("replace", resource, ns, name), {}, {{"fieldManager", field_manager()}}, true};
@@ -156,6 +171,8 @@ Result<api::Object> HttpClient::apply(const Resource& resource, const api::Objec
   const std::string ns = api::namespace_of(object), name = api::name_of(object);
   Call call{name_for("apply", resource, ns, name),
             {},
+            // force takes fields over from kubectl edit and older managers. The operator owns each
+            // field that it applies.
             {{"fieldManager", field_manager()}, {"force", "true"}},
             true};
   call.request = {.method = "PATCH",
@@ -170,6 +187,8 @@ Result<api::Object> HttpClient::merge(const Resource& resource, const std::strin
   Call call{name_for("patch", resource, ns, name), {}, {{"fieldManager", field_manager()}}, true};
   call.request = {.method = "PATCH",
                   .path = path_of(resource, ns, name),
+                  // A merge patch with metadata.uid in the patch is refused for another object of
+                  // the same name.
                   .content_type = "application/merge-patch+json",
                   .body = text_of(patch)};
   return call_object(std::move(call));
@@ -178,7 +197,10 @@ Result<api::Object> HttpClient::merge(const Resource& resource, const std::strin
 Status HttpClient::remove(const Resource& resource, const std::string& ns, const std::string& name,
                           const std::string& uid) {
   api::Object options{
-      {"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}};
+      // Background: the API server answers at once, and the garbage collector deletes dependents.
+      {"apiVersion", "v1"},
+      {"kind", "DeleteOptions"},
+      {"propagationPolicy", "Background"}};
   // With a uid only the meant object is deleted, never a new object of the same name.
   if (!uid.empty()) options["preconditions"] = {{"uid", uid}};
   Call call{name_for("delete", resource, ns, name), {}, {}, true, {404}};

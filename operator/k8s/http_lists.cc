@@ -14,6 +14,8 @@ constexpr std::chrono::minutes kMostSilence{5};
 constexpr unsigned kWatchSeconds = 300;          // the server ends a watch after 1 to 2 times this
 constexpr std::chrono::seconds kWatchGrace{30};  // then the client ends it
 
+// Selectors of labels are left out: the text goes into throttled log lines, where equal texts are
+// counted.
 std::string what_of(const char* verb, const Resource& resource, const Selector& selector) {
   return std::string(verb) + " " + resource.plural +
          (selector.ns.empty() ? "" : " of " + selector.ns);
@@ -32,6 +34,7 @@ bool says_it_cannot_stream(int http_status, const std::string& text) {
 Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const Selector& selector,
                                                const std::string& from, unsigned limit,
                                                const ListSink& sink) {
+  // 410 is accepted: the list begins anew and the caller gets no error.
   Call call{what_of("list", resource, selector), {}, query_of(selector), false, {410}};
   call.request.path = path_of(resource, selector.ns);
   call.query.emplace_back("limit", std::to_string(limit));
@@ -42,11 +45,14 @@ Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const S
   Result<api::Object> list = parsed(response, what);
   if (!list.ok()) return list.status();
   const auto items = list->find("items");
+  // Go encodes a nil list as null.
   if (items == list->end() || !(items->is_array() || items->is_null()))
     return Status(Code::kInvalidArgument, what + ": the answer has no items");
   for (api::Object& item : *items) {
     if (!item.is_object())
       return Status(Code::kInvalidArgument, what + ": an item is not an object");
+    // The API server leaves apiVersion and kind out of the items of a list. Events and logs need
+    // both.
     item["apiVersion"] = api_version(resource);
     item["kind"] = resource.kind;
     sink.take(std::move(item));
@@ -62,6 +68,8 @@ Result<HttpClient::Page> HttpClient::list_pages(const Resource& resource, const 
   std::string from;
   for (;;) {
     Result<Page> page = list_page(resource, selector, from, limit, sink);
+    // kOutOfRange: the page is above api::kMostBytes, e.g. pods with large annotations. The smaller
+    // limit stays for the next pages.
     if (!page.ok() && page.status().code() == Code::kOutOfRange && limit > 1) {
       limit /= 2;
       continue;
@@ -79,6 +87,7 @@ Result<std::string> HttpClient::list_into(const Resource& resource, const Select
                                           const ListSink& sink) {
   unsigned limit = std::max(1U, options_.page);
   for (int beginnings = 0; beginnings < kMostBeginnings; ++beginnings) {
+    // The sink has objects of the first try, which may be gone by now.
     if (beginnings > 0) sink.begin_anew();
     Result<Page> page = list_pages(resource, selector, limit, sink);
     if (!page.ok()) return page.status();
@@ -104,12 +113,14 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
                                            Query query, std::stop_token stop,
                                            const std::function<void(WatchEvent)>& on_event) {
   const std::string what = what_of("watch", resource, selector);
+  // 300 to 600 seconds, as client-go's reflectors do.
   // By chance, so that the watches of all resources and replicas do not begin again together.
   const unsigned seconds = kWatchSeconds + random() % kWatchSeconds;
   for (const auto& part : query_of(selector)) query.push_back(part);
   query.insert(query.end(), {{"watch", "1"},
                              {"allowWatchBookmarks", "true"},
                              {"timeoutSeconds", std::to_string(seconds)}});
+  // The watch ends with its own stop and with that of the client: a request takes one token only.
   std::stop_source either;
   const auto end = [&either] { either.request_stop(); };
   const std::stop_callback on_stop(stop, end);
@@ -118,6 +129,7 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
   Request request{.path = path_of(resource, selector.ns) + query_of(query),
                   .silence = kMostSilence,
                   .stop = either.get_token()};
+  // A server that ignores timeoutSeconds must not hold the watch for ever.
   request.timeout = std::chrono::seconds(seconds) + kWatchGrace;
   WatchDecoder decoder(on_event);
   Status decoded;
@@ -126,15 +138,21 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
     return decoded.ok() && !either.stop_requested();
   });
   count(request, response);
+  // A stop looks like a broken connection, and is no error.
   if (either.stop_requested()) return {};
+  // The decoder's error comes first: the transport reports only that the reader has ended the
+  // stream.
   if (!decoded.ok()) return {decoded, true, decoder.error_status()};
   if (!response.ok())
     return {Status(response.status().code(), what + ": " + response.status().text())};
   if (Status status = status_of(*response, what); !status.ok()) {
+    // The pause belongs to the watch, so the informer's own pauses need not know the header.
     if (const auto told = retry_after(response->retry_after))
       (options_.pause ? options_.pause : base::nap)(*told, either.get_token());
     return {status, true, response->status};
   }
+  // Servers end every watch after a time. A cut inside a line means a lost event, and the watch
+  // begins again from its last version.
   if (decoder.between_lines()) return {};  // the server ended the watch in order
   return {Status(Code::kUnavailable, what + ": cut in the middle of an event")};
 }
@@ -146,6 +164,7 @@ Status HttpClient::watch(const Resource& resource, const Selector& selector,
       .status;
 }
 
+// WatchList, alpha since Kubernetes 1.27: the server takes the two parameters only together.
 Status HttpClient::stream(const Resource& resource, const Selector& selector, std::stop_token stop,
                           const std::function<void(WatchEvent)>& on_event) {
   bool told = false;
@@ -156,6 +175,7 @@ Status HttpClient::stream(const Resource& resource, const Selector& selector, st
         on_event(std::move(event));
       });
   Status& status = watched.status;
+  // After the bookmark the server has proved that it streams. Later errors are those of any watch.
   if (told || stop.stop_requested() || options_.stop.stop_requested()) return status;
   // Other failures say nothing about the server's features. An older server that ignores the
   // parameters never sends the bookmark.

@@ -15,6 +15,8 @@ namespace larder::k8s {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{30'000};
+// A watch that fails sooner does not count as lived. A server that ends every watch at once gets
+// growing pauses.
 constexpr std::uint64_t kLivedMs = 5'000;  // a watch of this length resets the pauses
 
 using Name = std::pair<std::string, std::string>;  // namespace, name
@@ -89,6 +91,7 @@ ObjectPtr ListWatch::find(const std::string& ns, const std::string& name) const 
 std::vector<ObjectPtr> ListWatch::all(const std::string& ns) const {
   const std::lock_guard lock(mutex_);
   std::vector<ObjectPtr> objects;
+  // The map is ordered by namespace first: the objects of a namespace stand together.
   for (auto at = ns.empty() ? contents_.begin() : contents_.lower_bound({ns, ""});
        at != contents_.end(); ++at) {
     if (!ns.empty() && at->first.first != ns) break;
@@ -102,6 +105,8 @@ bool ListWatch::synced() const {
   return synced_;
 }
 
+// Readiness and reviews must not wait for a list that the API server refuses (403): an older
+// ClusterRole lacks the right (F-223, F-224).
 bool ListWatch::await_settled(unsigned timeout_ms) const {
   std::unique_lock lock(mutex_);
   const auto known = [this] { return synced_ || refused_; };
@@ -125,6 +130,8 @@ void ListWatch::run(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     if (clock_.now_ms() - began_ms >= kLivedMs) pause_ = kFirstPause;
     if (status.code() == Code::kOutOfRange || status.code() == Code::kInvalidArgument)
+      // kOutOfRange is 410: the version is too old. kInvalidArgument may come from an object that
+      // the decoder refuses. A new list repairs both; other errors continue from version_.
       version_.clear();  // list again
     note(status);
     pause(stop, !status.ok());
@@ -150,6 +157,8 @@ void ListWatch::note(const Status& status) {
 
 // Watches until the stream ends. version_ is then the start of the next watch.
 Status ListWatch::follow(const std::stop_token& stop) {
+  // streams_ stays false until the end of the process: only an answer about the feature itself gets
+  // here, see HttpClient::stream().
   if (version_.empty() && streams_) {
     Status status = fill_and_follow(stop);
     if (status.code() != Code::kUnsupported) return status;
@@ -185,6 +194,7 @@ Status ListWatch::fill_and_follow(const std::stop_token& stop) {
   });
 }
 
+// The list replaces the contents at its end. A reader never sees half a list.
 Status ListWatch::fill_by_list() {
   Contents contents;
   const Result<std::string> version =
@@ -210,6 +220,7 @@ void ListWatch::take(WatchEvent event) {
     else
       put({std::move(name), std::move(held)});
   }
+  // A bookmark brings a version without an object, so the next watch starts near the present.
   if (!version.empty()) version_ = version;
 }
 
@@ -218,12 +229,14 @@ Held ListWatch::held_of(api::Object object, Name& name) const {
   std::string version = api::text_at(object, "metadata.resourceVersion");
   if (const auto metadata = object.find("metadata");
       metadata != object.end() && metadata->is_object())
+    // managedFields may be a large part of an object, and no reader of the cache uses the field.
     metadata->erase("managedFields");
   if (informing_.trim) informing_.trim(object);
   return {std::make_shared<const api::Object>(std::move(object)), std::move(version)};
 }
 
 void ListWatch::put(Contents::value_type entry) {
+  // The lock ends before tell(): the listener may read the cache.
   const ObjectPtr after = entry.second.object;
   ObjectPtr before;
   {
@@ -252,8 +265,9 @@ void ListWatch::replace_all(Contents contents, const std::string& version) {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, held] : contents) {
       const auto before = contents_.find(name);
-      if (before == contents_.end())
-        changes.emplace_back(nullptr, held.object);
+      if (before == contents_.end()) changes.emplace_back(nullptr, held.object);
+      // Equal versions mean equal objects: a new list after a broken watch wakes no reconcile
+      // without need.
       else if (before->second.version != held.version || held.version.empty())
         changes.emplace_back(before->second.object, held.object);
     }
@@ -262,6 +276,7 @@ void ListWatch::replace_all(Contents contents, const std::string& version) {
     contents_ = std::move(contents);
     synced_ = true;
   }
+  // Only this thread reads version_, so the lock is not needed.
   version_ = version;
   changed_.notify_all();
   for (const auto& [before, after] : changes) tell(before, after);

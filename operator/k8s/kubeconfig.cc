@@ -29,6 +29,7 @@ Result<std::string> decode_base64(std::string text, const std::string& field) {
 }
 
 // The entry of a list {name, WHAT: {...}} by its name.
+// A kubeconfig names cluster and user by lists of named entries, not by maps.
 const Object& entry(const Object& config, const std::string& list, const std::string& what,
                     const std::string& name) {
   const Object& all = api::at(config, list);
@@ -39,6 +40,8 @@ const Object& entry(const Object& config, const std::string& list, const std::st
   return found == all.end() ? kNone : api::at(*found, what);
 }
 
+// A program of the kubeconfig would run with the operator's rights. The fields are refused by name,
+// so no such user silently becomes an anonymous one.
 Status refuse_foreign_ways(const Object& user, const std::string& name) {
   constexpr std::array kRefused{"exec", "auth-provider", "username", "password",
                                 "as",   "as-groups",     "as-uid"};
@@ -70,6 +73,7 @@ struct Collected {
     if (!file.empty()) files.push_back({section.name + "." + field, file, to});
   }
   // FIELD-data (base64, in the file itself) or FIELD (another file).
+  // kubectl, too, prefers FIELD-data to FIELD.
   Status take(const Section& section, const std::string& field, std::string Credentials::*to) {
     const std::string data = api::text_at(section.object, field + "-data");
     if (data.empty()) {
@@ -88,6 +92,8 @@ Result<std::unique_ptr<CredentialSource>> make_source(Collected collected,
                                                       const std::filesystem::path& folder) {
   auto source = std::make_unique<CredentialSource>(std::move(collected.credentials));
   for (const Collected::File& named : collected.files)
+    // A relative path counts from the folder of the kubeconfig, as in kubectl, and not from the
+    // working directory.
     if (Status status = source->follow(folder / named.file, named.field); !status.ok())
       return Status(status.code(), named.where + ": " + status.text());
   return source;
@@ -100,6 +106,7 @@ Result<Collected> collect(const Section& cluster, const Section& user) {
   while (first.server.ends_with('/')) first.server.pop_back();
   if (!first.server.starts_with("https://") && !first.server.starts_with("http://"))
     return wrong(cluster.name + ".server '" + first.server + "' must begin with https://");
+  // tls-server-name is for tunnels and port forwards: see CurlTransport::Line::set_up().
   first.server_name = api::text_at(cluster.object, "tls-server-name");
   first.proxy = api::text_at(cluster.object, "proxy-url");
   first.verify = !api::truth_at(cluster.object, "insecure-skip-tls-verify");
@@ -115,6 +122,7 @@ Result<Collected> collect(const Section& cluster, const Section& user) {
     return status;
   if (Status status = collected.take(user, "client-key", &Credentials::key_pem); !status.ok())
     return status;
+  // As in kubectl, tokenFile wins over token: the file is read later and overwrites the field.
   collected.take_file(user, "tokenFile", &Credentials::token);
   return collected;
 }

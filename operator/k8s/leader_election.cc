@@ -31,6 +31,7 @@ LeaderElection::LeaderElection(ApiClient& client, LeaseOptions options,
 
 LeaderElection::~LeaderElection() = default;
 
+// Only changes are told: a step every two seconds must not restart the leader's parts.
 void LeaderElection::tell(bool leads) {
   if (leads == told_) return;
   told_ = leads;
@@ -49,6 +50,8 @@ void LeaderElection::run(const std::stop_token& stop) {
     if (!step.status.ok())
       log_once_a_minute(base::LogLevel::kWarning, "leader election: " + step.status.to_string(),
                         {{"lease", name_}});
+    // Throttled lines of all sources get their counts here, since this thread wakes every few
+    // seconds.
     base::tell_left_out();
     if (lease_.holder() != holder) {
       holder = lease_.holder();
@@ -60,8 +63,11 @@ void LeaderElection::run(const std::stop_token& stop) {
     std::uint64_t wait_ms = step.again_ms;
     if (lease_.held()) wait_ms = std::min(wait_ms, lease_.left_ms());
     base::nap(std::chrono::milliseconds(wait_ms), stop);
+    // The lease may have ended during the nap, without a step.
     if (told_ && !lease_.held()) tell(false);
   }
+  // A released lease lets another replica lead at once. After a crash, the other replica waits for
+  // the duration of the lease (F-246).
   if (Status status = lease_.release(); !status.ok())
     log_once_a_minute(base::LogLevel::kWarning, "leader election: " + status.to_string(),
                       {{"lease", name_}});

@@ -11,6 +11,8 @@
 
 namespace larder::k8s {
 
+// The bounds of controller-runtime (webhook and reconcile times) and of client-go's work queues, so
+// existing dashboards fit.
 const std::vector<double> kTimeBuckets{0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3,  0.35,
                                        0.4,   0.45, 0.5,   0.6,  0.7, 0.8,  0.9, 1.0,  1.25, 1.5,
                                        1.75,  2.0,  2.5,   3.0,  3.5, 4.0,  4.5, 5,    6,    7,
@@ -52,6 +54,8 @@ class HistogramHandle final : public Histogram {
 
 }  // namespace
 
+// The handles live as long as the registry, so callers may keep references. prometheus-cpp owns the
+// metrics behind the handles.
 struct Metrics::Registry {
   template <typename Handle>
   using Handles = std::map<std::pair<std::string, Labels>, std::unique_ptr<Handle>>;
@@ -67,6 +71,8 @@ struct Metrics::Registry {
 
   // The handle of (name, labels), made by `make` where it is new.
   template <typename Handle, typename Make>
+  // Labels must come from bounded sets (controllers, verbs, codes, pools): a handle lives as long
+  // as the registry, unless remove_gauge() ends a series.
   static Handle& find(Handles<Handle>& handles, const std::string& name, const Labels& labels,
                       Make make) {
     std::unique_ptr<Handle>& handle = handles[{name, labels}];
@@ -112,10 +118,14 @@ void Metrics::remove_gauge(const std::string& name, const Labels& labels) {
   const std::lock_guard lock(registry_->mutex);
   const auto found = registry_->gauges.find({name, labels});
   if (found == registry_->gauges.end()) return;
+  // prometheus-cpp returns the existing family for the same name; Remove() takes the metric out of
+  // it.
   prometheus::BuildGauge().Name(name).Register(registry_->registry).Remove(found->second->inner());
   registry_->gauges.erase(found);
 }
 
+// The returned pointer ends the callback. The registry is captured as a shared_ptr, since the
+// pointer may outlive Metrics.
 std::shared_ptr<void> Metrics::before_text(std::function<void()> collect) {
   const std::lock_guard lock(registry_->collect_mutex);
   const std::uint64_t number = ++registry_->collectors_made;
@@ -129,6 +139,8 @@ std::shared_ptr<void> Metrics::before_text(std::function<void()> collect) {
 
 std::string Metrics::text() {
   {
+    // A collector sets gauges and takes only the other lock: both locks are never held in the
+    // reverse order.
     const std::lock_guard lock(registry_->collect_mutex);
     for (const auto& [number, collect] : registry_->collectors) collect();
   }

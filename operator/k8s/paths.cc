@@ -4,6 +4,8 @@
 
 namespace larder::k8s {
 
+// Everything outside the unreserved characters of RFC 3986 is escaped: a name from an annotation
+// cannot add a path segment or a query.
 std::string escaped(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string path;
@@ -25,6 +27,7 @@ std::string api_version(const Resource& resource) {
 
 std::string path_of(const Resource& resource, const std::string& ns, const std::string& name,
                     const std::string& subresource) {
+  // The core group has no name and its own root: /api/v1/pods, but /apis/apps/v1/daemonsets.
   std::string path = (resource.group.empty() ? "/api/" : "/apis/") + api_version(resource);
   if (resource.namespaced && !ns.empty()) path += "/namespaces/" + escaped(ns);
   path += "/" + resource.plural;
@@ -35,6 +38,7 @@ std::string path_of(const Resource& resource, const std::string& ns, const std::
 
 std::string query_of(const Query& query) {
   std::string text;
+  // Callers pass optional parameters (labels, continue) without a test of their own.
   for (const auto& [key, value] : query)
     if (!value.empty()) text += (text.empty() ? "?" : "&") + key + "=" + escaped(value);
   return text;

@@ -5,7 +5,9 @@
 namespace larder::k8s {
 
 void QueueOrder::add(const Key& key, std::uint64_t now_ms) {
+  // A key that is queued or will be queued after its work needs no second place.
   if (!dirty_.emplace(key, now_ms).second) return;
+  // A key under work waits for end(): two workers must never reconcile the same object.
   if (!working_.contains(key)) ready_.push_back({key, now_ms});
 }
 
@@ -13,6 +15,7 @@ void QueueOrder::add_at(const Key& key, std::uint64_t due_ms, std::uint64_t now_
   if (due_ms <= now_ms) return add(key, now_ms);
   const auto [found, fresh] = due_of_.emplace(key, due_ms);
   if (!fresh) {
+    // The earlier time wins: a retry in 16 minutes must not delay a check in 30 s.
     if (found->second <= due_ms) return;
     due_.erase({found->second, key});
     found->second = due_ms;
@@ -34,6 +37,7 @@ std::optional<QueueOrder::Taken> QueueOrder::take(std::uint64_t now_ms) {
   if (ready_.empty()) return std::nullopt;
   Taken taken = std::move(ready_.front());
   ready_.pop_front();
+  // Removed from dirty_ before the work: a change during the work queues the key again.
   dirty_.erase(taken.key);
   working_.insert(taken.key);
   return taken;
@@ -42,6 +46,7 @@ std::optional<QueueOrder::Taken> QueueOrder::take(std::uint64_t now_ms) {
 void QueueOrder::end(const Key& key, std::uint64_t now_ms) {
   if (working_.erase(key) == 0) return;
   if (const auto again = dirty_.find(key); again != dirty_.end()) {
+    // The waiting time in the metrics counts from the end of the previous work.
     again->second = now_ms;
     ready_.push_back({key, now_ms});
   }
@@ -56,6 +61,7 @@ std::uint64_t QueueOrder::retry(const Key& key, std::uint64_t now_ms, std::uint3
   constexpr int kMostDoublings = 18;  // beyond the longest backoff
   const int failures = std::min(failures_[key]++, kMostDoublings);
   const std::uint64_t whole = std::min(kLongestBackoffMs, kFirstBackoffMs << failures);
+  // Between three quarters and the whole, so keys that failed together do not return together.
   const std::uint64_t backoff_ms = whole - whole / 4 + random % (whole / 4 + 1);
   end(key, now_ms);
   add_at(key, now_ms + backoff_ms, now_ms);

@@ -12,6 +12,7 @@ namespace larder::k8s {
 Result<std::string> read_small_file(const std::string& file) {
   const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe must not block
   if (!fd.valid()) return Status::from_errno(errno, file);
+  // One byte more than allowed is read, so a file of the full size differs from a longer one.
   std::string text(kMostFileBytes + 1, '\0');
   std::size_t have = 0;
   while (have < text.size()) {

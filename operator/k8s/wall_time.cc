@@ -7,6 +7,8 @@
 
 namespace larder::k8s {
 
+// RFC 3339 with microseconds: the form of metav1.MicroTime, for example
+// 2026-11-27T02:15:03.000042Z. Leases and Events need it.
 std::string wall_time() {
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);

@@ -55,6 +55,8 @@ class LockedQueue final : public WorkQueue {
   LockedQueue(const std::string& name, const base::Clock& clock, Metrics* metrics)
       : clock_(clock),
         random_(std::random_device()()),
+        // Callers without Metrics get a registry that nobody reads, so the queue needs no second
+        // form.
         own_(metrics == nullptr ? std::make_unique<Metrics>() : nullptr),
         metrics_(metrics == nullptr ? *own_ : *metrics, name),
         collecting_((metrics == nullptr ? *own_ : *metrics).before_text([this] { collect(); })) {}
@@ -93,6 +95,7 @@ class LockedQueue final : public WorkQueue {
 
  private:
   void collect();
+  // done() and retry() may come for a key of an earlier take(); such a key has no beginning.
   void finish(const Key& key) {
     const auto began = began_.find(key);
     if (began == began_.end()) return;
@@ -100,6 +103,7 @@ class LockedQueue final : public WorkQueue {
     began_.erase(began);
   }
   void tell() {
+    // notify_all, since one waiting worker may have a later due time than the new key.
     metrics_.depth.set(static_cast<double>(order_.queued()));
     changed_.notify_all();
   }
@@ -132,6 +136,8 @@ std::optional<Key> LockedQueue::take(std::stop_token stop) {
     if (!due_ms)
       changed_.wait(lock, stop, ready);
     else
+      // The wait is by the steady clock, and due times by the given clock. Short naps bound the
+      // difference.
       changed_.wait_for(lock, stop,
                         std::min(kLongestNap, std::chrono::milliseconds(*due_ms - now_ms)), ready);
   }

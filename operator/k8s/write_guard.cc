@@ -16,6 +16,8 @@ namespace {
 constinit thread_local std::atomic<const GuardedSockets*> guarded{nullptr};
 constinit thread_local std::atomic<bool> ended{false};
 
+// Runs in a signal handler: only async-signal-safe calls, and errno as before. shutdown() is on
+// POSIX's list.
 void on_end(int) {
   const int error = errno;
   ended = true;
@@ -23,6 +25,7 @@ void on_end(int) {
   errno = error;
 }
 
+// In glibc SIGRTMIN is a function call, so the number is no constant.
 int end_signal() {
   return SIGRTMIN + 4;
 }
@@ -34,6 +37,7 @@ class ThreadTimer {
     static const bool installed = [] {
       struct sigaction action {};
       action.sa_handler = &on_end;
+      // A signal in the middle of another read must not make that read fail.
       action.sa_flags = SA_RESTART;
       return ::sigaction(end_signal(), &action, nullptr) == 0;
     }();
@@ -41,6 +45,8 @@ class ThreadTimer {
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = end_signal();
     event._sigev_un._tid = ::gettid();
+    // CLOCK_BOOTTIME runs during a suspend: after a resume, the timer has fired before the thread
+    // sends a byte.
     made_ = installed && ::timer_create(CLOCK_BOOTTIME, &event, &timer_) == 0;
     if (!made_)  // throttled, since every leading thread comes here
       base::log_refusal(
@@ -71,6 +77,7 @@ ThreadTimer& thread_timer() {
 
 }  // namespace
 
+// Lock-free, since the handler may run between any two instructions of this thread.
 void GuardedSockets::add(int socket) {
   for (std::atomic<int>& place : sockets_) {
     int none = -1;
@@ -78,6 +85,8 @@ void GuardedSockets::add(int socket) {
   }
 }
 
+// The place is free before close(): a reused number of another thread's socket must not be shut
+// down.
 void GuardedSockets::remove(int socket) {
   for (std::atomic<int>& place : sockets_) {
     int found = socket;
@@ -108,6 +117,7 @@ WriteGuard::WriteGuard(const Fence& fence, const GuardedSockets& sockets) : fenc
 }
 
 WriteGuard::~WriteGuard() {
+  // Disarmed before the sockets are forgotten: a late signal would find no sockets.
   thread_timer().set({});
   guarded = nullptr;
 }

@@ -17,11 +17,13 @@ struct Refused {
 };
 
 api::Object scalar_of(const std::string& tag, const std::string& text) {
+  // yaml-cpp gives the tag "!" to quoted scalars and "?" to plain ones. "123" in quotes is a text.
   if (tag == "!") return text;  // quoted
   if (text == "true" || text == "false") return text == "true";
   if (text == "null" || text == "~" || text.empty()) return nullptr;
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  // Numbers as JSON has them: yaml-cpp would read 010 as 8.
   if (error == std::errc() && end == text.data() + text.size()) return number;
   return text;
 }
@@ -32,6 +34,7 @@ class Builder final : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
+  // Aliases can make a billion nodes of ten lines ("billion laughs").
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     throw Refused{mark.line + 1, "aliases (*name) are not allowed"};
   }
@@ -65,6 +68,7 @@ class Builder final : public YAML::EventHandler {
     if (anchor != 0) throw Refused{mark.line + 1, "anchors (&name) are not allowed"};
   }
 
+  // yaml-cpp takes duplicate keys silently, and readers differ in the one that wins.
   void take_key(const YAML::Mark& mark, const std::string& key) {
     if (open_.back().value.contains(key))
       throw Refused{mark.line + 1, "'" + key + "' stands here twice"};
@@ -74,6 +78,7 @@ class Builder final : public YAML::EventHandler {
 
   void open(const YAML::Mark& mark, YAML::anchor_t anchor, api::Object value) {
     check(mark, anchor);
+    // The same bound as for JSON: later code recurses over the values.
     if (open_.size() >= static_cast<std::size_t>(api::kMostDepth))
       throw Refused{mark.line + 1, "nested too deeply"};
     open_.push_back({std::move(value)});
@@ -95,6 +100,7 @@ class Builder final : public YAML::EventHandler {
       top.value.push_back(std::move(value));
       return;
     }
+    // A list or map as a key, as in `? [a, b] : c`, has no counterpart in JSON.
     if (!top.has_key) throw Refused{mark.line + 1, "a key is missing, or is no text"};
     top.value[top.key] = std::move(value);
     top.has_key = false;
@@ -114,6 +120,7 @@ Result<api::Object> parse_yaml(const std::string& text) {
     YAML::Parser parser(stream);
     Builder builder;
     if (!parser.HandleNextDocument(builder)) return refuse(1, "the file is empty");
+    // A second document would otherwise be ignored without a word.
     Builder second;
     if (parser.HandleNextDocument(second))
       return refuse(1, "a second document (---) is not allowed");

@@ -13,6 +13,7 @@ constexpr double kShortestInterval = 1, kLongestInterval = 3600;  // a look runs
 constexpr std::uint64_t kMostIterations = 1'000'000'000;
 constexpr std::uint64_t kLongestTrace = 86'400;  // seconds
 
+// The bounds keep a wrong option from a loop without pause or a program without end.
 template <typename Number>
 bool read_number(std::string_view text, Number least, Number most, Number& target) {
   return config::parse_number(text, target) && target >= least && target <= most;
@@ -22,6 +23,7 @@ bool set_once(Arguments& arguments, std::string_view, std::string_view) {
   arguments.iterations = 1;
   return true;
 }
+// is_name() here as well: the namespace becomes a part of paths for kubectl get --raw.
 bool set_namespace(Arguments& arguments, std::string_view, std::string_view text) {
   arguments.ns = text;
   return is_name(text);
@@ -41,6 +43,7 @@ bool set_seconds(Arguments& arguments, std::string_view, std::string_view text) 
   return read_number(text, std::uint64_t{1}, kLongestTrace, arguments.seconds);
 }
 
+// kubectl reads the files itself, so FILE means the same as in kubectl apply.
 bool add_recursive(Arguments& arguments, std::string_view, std::string_view) {
   arguments.files.emplace_back("--recursive");
   return true;
@@ -54,6 +57,8 @@ bool add_kustomize(Arguments& arguments, std::string_view, std::string_view text
   return true;
 }
 
+// The plug-in passes these options to every kubectl that it starts: it has no credentials and no
+// connection of its own.
 // Options of kubectl.
 bool pass_flag(Arguments& arguments, std::string_view name, std::string_view) {
   arguments.for_kubectl.emplace_back(name);
@@ -63,10 +68,13 @@ bool pass(Arguments& arguments, std::string_view name, std::string_view text) {
   arguments.for_kubectl.push_back(std::string(name) + "=" + std::string(text));
   return true;
 }
+// kubectl gets the long form, since pass() writes NAME=VALUE.
 bool pass_server(Arguments& arguments, std::string_view, std::string_view text) {
   return pass(arguments, "--server", text);
 }
 
+// Access options are an explicit list. An unknown option is an error here and not in the middle of
+// a command.
 constexpr base::Option<Arguments> kOptions[] = {
     {"-A", "", set_flag<&Arguments::all_namespaces>},
     {"--all-namespaces", "", set_flag<&Arguments::all_namespaces>},

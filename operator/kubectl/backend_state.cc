@@ -14,8 +14,11 @@ namespace {
 using api::Object;
 using Weight = Diagnostic::Weight;
 
+// More rows are in -o json.
 constexpr std::size_t kMostRows = 20;  // one screen
 
+// The fields come from the status that the operator wrote, so the user needs no access to the
+// server.
 // "Valkey 8.0.1, Standalone, master, 3Gi of 4Gi, 0.4 ms". Empty until the operator has
 // reached the server.
 std::string server_of(const Object& backend) {
@@ -63,12 +66,15 @@ void add_pods(BackendState& seen) {
 
 }  // namespace
 
+// A NetworkPolicy or a mesh may stop the operator alone.
 // One larderd that uses the backend proves that the backend works, whatever the operator sees.
 bool BackendState::unusable() const {
   const bool used = std::ranges::any_of(pods, &BackendOfPod::uses);
   return has_problem(findings) && !used;
 }
 
+// The operator's findings first, then those of the pods; the sort by weight keeps this order inside
+// a weight.
 BackendState backend_seen(const Object& backend, std::vector<std::string> pools,
                           std::vector<BackendOfPod> pods) {
   BackendState seen{api::namespace_of(backend), api::name_of(backend), server_of(backend),
@@ -86,6 +92,7 @@ BackendState backend_seen(const Object& backend, std::vector<std::string> pools,
   return seen;
 }
 
+// "serves some": the operator or some pods have a problem, and other pods use the backend.
 std::string backend_text(const BackendState& seen) {
   const char* verdict = seen.unusable()              ? "cannot be used"
                         : has_problem(seen.findings) ? "serves some"

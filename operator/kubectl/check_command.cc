@@ -9,8 +9,10 @@
 namespace larder::kubectl {
 namespace {
 
+// Each template costs two dry runs, i.e. two kubectl processes and two reviews.
 constexpr std::size_t kMostPods = 100;
 
+// Both dry runs of all pods go out together: kubectl runs several at once (Kubectl::kAtOnce).
 // Two dry runs for each pod: as written, and without the request for a cache.
 std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster,
                                            const std::vector<PlannedPod>& pods) {
@@ -26,6 +28,7 @@ std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster,
   return pairs;
 }
 
+// Many templates are mostly of one namespace. The reference stays valid: std::map moves no entries.
 // Namespaces, each read once.
 class Namespaces {
  public:
@@ -42,6 +45,7 @@ class Namespaces {
   std::map<std::string, Result<api::Object>> spaces_;
 };
 
+// Quotas matter only where check tried one pod of many: the API server counts just the one.
 // Quotas by namespace; an empty list if the user may not read them.
 class Quotas {
  public:
@@ -68,6 +72,8 @@ std::optional<PodState> asking_pod(const Cluster& cluster, const api::Object& po
   return trial.taken() ? std::optional(pod_seen(trial.pod)) : std::nullopt;
 }
 
+// An accepted pod without any word of the injector. The webhook was not asked, passed the pod by,
+// or gave no answer: failurePolicy Ignore hides the difference.
 // Facts for an accepted pod without an annotation of the injector.
 void gather_silence(const Cluster& cluster, const PodState& seen, Namespaces& namespaces,
                     CheckFacts& facts) {
@@ -95,6 +101,7 @@ CheckFacts facts_of(const Cluster& cluster, const PlannedPod& planned,
   return facts;
 }
 
+// -n goes to kubectl as well: objects without a namespace get it, as in kubectl apply.
 Words file_options(const Arguments& arguments) {
   Words options = arguments.files;
   if (!arguments.ns.empty()) options.push_back("--namespace=" + arguments.ns);
@@ -114,6 +121,7 @@ Result<ctl::Outcome> check_files(const Arguments& arguments, const Cluster& clus
                   "namespace; remove -A");
   const Result<GivenObjects> given = cluster.objects_of_files(file_options(arguments));
   if (!given.ok()) return given.status();
+  // A client-side dry run gives the objects; templates are found in objects of any kind.
   const Planned planned = planned_pods(given->objects);
   if (planned.pods.size() > kMostPods)
     return Status(Code::kOutOfRange, std::to_string(planned.pods.size()) +

@@ -12,6 +12,7 @@ namespace {
 using api::Object;
 using Weight = Diagnostic::Weight;
 
+// OpenShift writes the SecurityContextConstraints that accepted the pod here.
 constexpr const char* kSccAnnotation = "openshift.io/scc";
 constexpr std::string_view kTokenVolume = "kube-api-access-";  // with five random letters
 
@@ -71,10 +72,13 @@ std::string made_by_the_files(const std::string& words, const std::vector<std::s
   return "";
 }
 
+// An object that the files create does not exist yet in a dry run, and the API server refuses a pod
+// that refers to it.
 std::string apply_first(const std::string& made) {
   return "the files create " + made + ": apply " + made + " first, then check again";
 }
 
+// The second dry run decides: a pod that is refused without Larder as well has a fault of its own.
 Diagnostic refusal_finding(const CheckFacts& facts) {
   const Refuser refuser = refuser_of(facts.with.refusal);
   const std::string made = made_by_the_files(facts.with.refusal, facts.needed);
@@ -89,6 +93,8 @@ Diagnostic refusal_finding(const CheckFacts& facts) {
           remedy};
 }
 
+// A pod has its annotations itself; other kinds have them at the template's path, e.g.
+// spec.template.
 std::string where_to_annotate(const PlannedPod& planned) {
   return planned.is_pod() ? "metadata.annotations" : planned.path + ".metadata.annotations";
 }
@@ -122,6 +128,8 @@ void judge_not_asked(const CheckFacts& facts, Checked& checked) {
                               "write the annotation under " + where_to_annotate(planned)});
 }
 
+// An annotation of the injector proves that the webhook was asked. Its absence is judged by the
+// facts of gather_silence().
 void judge_taken(const CheckFacts& facts, Checked& checked) {
   const PodState seen = pod_seen(facts.with.pod);
   if (seen.injected) {
@@ -139,6 +147,7 @@ void judge_taken(const CheckFacts& facts, Checked& checked) {
   }
 }
 
+// A warning that both dry runs have comes from the pod itself.
 // Warnings of the API server about an accepted pod.
 void add_remarks(const CheckFacts& facts, Checked& checked) {
   for (const std::string& warning : facts.with.warnings) {
@@ -164,12 +173,15 @@ void add_remarks(const CheckFacts& facts, Checked& checked) {
                                 "kubectl describe quota -n " + facts.planned.ns});
 }
 
+// The API server adds a token volume with random letters. They would differ between the two dry
+// runs and fill the diff.
 void rename_token_volume(Object& named) {
   const std::string name = api::text_at(named, "name");
   if (name.starts_with(kTokenVolume))
     named["name"] = std::string(kTokenVolume.substr(0, kTokenVolume.size() - 1));
 }
 
+// The diff shows only what Larder changed.
 // Removes fields that vary between dry runs, or mean little for a pod that does not exist.
 Object form_of(Object pod, const PlannedPod& planned) {
   if (!pod.is_object()) return pod;
@@ -179,6 +191,7 @@ Object form_of(Object pod, const PlannedPod& planned) {
                             "generateName", "generation", "selfLink"})
     metadata.erase(given);
   metadata["name"] = planned.name;
+  // without_larder() has set the annotation; only the user's own one is shown.
   if (api::child(metadata, "annotations").is_object() &&
       !api::annotation(planned.pod, api::kInjectAnnotation)) {
     metadata["annotations"].erase(api::kInjectAnnotation);
@@ -215,6 +228,7 @@ Object with_pool(Object pod, const std::string& pool) {
   return pod;
 }
 
+// A pod that the API server did not judge has no verdict: check must not report a guess.
 Checked check_pod(const CheckFacts& facts) {
   Checked checked{facts.planned,
                   Verdict::kUnknown,

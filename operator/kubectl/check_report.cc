@@ -13,6 +13,7 @@ using api::Object;
 
 constexpr int kWell = 0, kUnwell = 1, kNotFoundOut = 2;  // exit statuses
 
+// "RayCluster llm" alone would name two pods.
 // A RayCluster has a template for each group: the title then names the path of the template.
 bool several_of_it(const CheckReport& report, const PlannedPod& planned) {
   return std::ranges::count_if(report.pods, [&](const Checked& one) {
@@ -40,6 +41,7 @@ std::string sentence_of(const CheckReport& report, const Checked& checked) {
   return whose + "could not be checked";
 }
 
+// The words of JSON stay, since scripts compare them. The sentences for people may change.
 const char* word_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::kInjected: return "injected";
@@ -115,6 +117,7 @@ std::string check_yaml(const CheckReport& report) {
   return text + as_comment(remarks(report));
 }
 
+// Names of fields stay; new fields may come.
 std::string check_json(const CheckReport& report) {
   Object list = Object::array();
   for (const Checked& checked : report.pods)

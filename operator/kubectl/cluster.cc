@@ -20,6 +20,7 @@ std::vector<Object> items_of(const Object& list) {
   return items.is_array() ? items.get<std::vector<Object>>() : std::vector<Object>();
 }
 
+// An empty namespace means all namespaces.
 Words in_namespace(Words words, const std::string& ns) {
   if (ns.empty())
     words.emplace_back("--all-namespaces");
@@ -28,6 +29,8 @@ Words in_namespace(Words words, const std::string& ns) {
   return words;
 }
 
+// The API server's proxy to the pod: the user needs the right to get pods/proxy, and no route to
+// the pod.
 std::string status_path(const PodState& pod) {
   return "/api/v1/namespaces/" + pod.view.ns + "/pods/" + pod.view.name + ":" +
          std::to_string(api::kMetricsPort) + "/proxy/v1/status";
@@ -45,12 +48,14 @@ bool is_name(std::string_view text) {
          text.front() != '-' && text.front() != '.';
 }
 
+// The answer is untrusted text: api::parse_json() bounds bytes and depth.
 Result<Object> Cluster::parsed(const Words& words) const {
   const Result<std::string> answer = kubectl_.ask(words);
   if (!answer.ok()) return answer.status();
   return api::parse_json(*answer);
 }
 
+// jsonpath gives an empty text for a context without a namespace.
 Result<std::string> Cluster::current_namespace() const {
   const Result<std::string> answer =
       kubectl_.ask({"config", "view", "--minify", "--output", "jsonpath={..namespace}"});
@@ -73,6 +78,7 @@ Result<std::vector<Object>> Cluster::objects(const std::string& kind, const std:
   return items_of(*list);
 }
 
+// kMostPods bounds memory and time; a user of a larger cluster names a namespace.
 Result<std::vector<PodState>> Cluster::pods(const std::string& ns,
                                             const std::string& labels) const {
   std::vector<PodState> seen;
@@ -100,6 +106,7 @@ Result<PodState> Cluster::pod(const std::string& ns, const std::string& name) co
   return pod_seen(*found);
 }
 
+// kubectl runs as one process for each larderd: see Kubectl::ask_all().
 // One batch of requests, so that one slow larderd does not delay the others one by one.
 std::vector<Result<ctl::Snapshot>> Cluster::larderds(const std::vector<PodState>& pods) const {
   std::vector<Result<ctl::Snapshot>> answers(pods.size(),
@@ -123,6 +130,7 @@ std::vector<Result<ctl::Snapshot>> Cluster::larderds(const std::vector<PodState>
   return answers;
 }
 
+// The name of the pool becomes a path in the pod (/run/larder/POOL.admin).
 Status Cluster::run_larderctl(const PodState& larderd, const std::vector<std::string>& words,
                               std::chrono::milliseconds deadline) const {
   if (!is_name(larderd.view.pool))
@@ -130,6 +138,8 @@ Status Cluster::run_larderctl(const PodState& larderd, const std::vector<std::st
   return kubectl_.show(larderd.exec_larderctl(words), deadline);
 }
 
+// --limit-bytes gives the first bytes. One byte more is allowed, so a cut log is no error of
+// length.
 Result<std::string> Cluster::log(const PodState& pod, const std::string& container) const {
   return kubectl_.ask({"logs", pod.view.name, "--namespace", pod.view.ns, "--container", container,
                        "--limit-bytes", std::to_string(kMostLogBytes)},

@@ -21,6 +21,8 @@ std::optional<std::string> annotation_in(const Object& template_or_object) {
   return value ? std::optional(base::printable(*value)) : std::nullopt;
 }
 
+// Deployment, StatefulSet, Job and operators' own kinds: advice names the object that the user
+// edits, not the ReplicaSet.
 // The pod's controller, or the controller of its ReplicaSet.
 WorkloadState workload_of(const Cluster& cluster, const PodState& pod) {
   std::string kind = pod.owner_kind, name = pod.owner_name;
@@ -44,6 +46,8 @@ WorkloadState workload_of(const Cluster& cluster, const PodState& pod) {
           annotation_in(api::at(object, "spec.template"))};
 }
 
+// Events live an hour in the API server. For an older pod there are none, and the diagnosis goes on
+// without.
 // Events of the operator about the pod or its owner, newest first.
 std::vector<std::string> events_of(const Cluster& cluster, const PodState& pod) {
   const Result<std::vector<Object>> events =
@@ -64,6 +68,7 @@ std::vector<std::string> events_of(const Cluster& cluster, const PodState& pod) 
   return texts;
 }
 
+// Slices and not Endpoints: Kubernetes 1.33 deprecates Endpoints.
 ServingState serving_of(const Cluster& cluster, const WebhookState& webhook) {
   if (!is_name(webhook.service) || !is_name(webhook.service_namespace)) return {};
   const Result<std::vector<Object>> slices =
@@ -78,10 +83,13 @@ ServingState serving_of(const Cluster& cluster, const WebhookState& webhook) {
 
 }  // namespace
 
+// The label is the injector's; the annotation is the user's wish, also of a pod without a cache.
 std::string pool_of(const PodState& pod) {
   return pod.view.pool.empty() ? pod.wanted_pool.value_or("") : pod.view.pool;
 }
 
+// Invariant: an object that the user may not read is reported, and the diagnosis uses the rest.
+// Each request has its own "known" in the facts.
 InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod) {
   InjectionFacts facts;
   facts.pod = pod;
@@ -98,8 +106,10 @@ InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod) {
     facts.namespace_pool = base::printable(api::label(space, api::kPoolLabel).value_or(""));
     if (facts.namespace_pool.empty() || pod.declined) return facts;
   }
+  // The injector's own sentence is the whole answer, so no further request is needed.
   if (!pod.not_injected.empty()) return facts;
   facts.events = events_of(cluster, pod);
+  // Needs a right on cluster level, which users of one namespace often lack.
   const Result<std::vector<Object>> webhooks = cluster.objects("mutatingwebhookconfigurations", "");
   if (!webhooks.ok()) {
     facts.webhook_known = webhooks.status();
@@ -111,6 +121,7 @@ InjectionFacts gather_injection(const Cluster& cluster, const PodState& pod) {
   return facts;
 }
 
+// The constructor asks all larderds at once; the object then answers from memory.
 Fleet::Fleet(const Cluster& cluster, std::vector<PodState> pods, std::size_t most,
              const PodState* first)
     : pods_(std::move(pods)) {
@@ -145,6 +156,8 @@ const PodState* Fleet::larderd_of(const PodState& pod) const {
   return found == pods_.end() ? nullptr : &*found;
 }
 
+// A null pointer has three causes: larderd did not answer, was not asked because of the bound, or
+// does not exist.
 const ctl::Snapshot* Fleet::answer_of(const PodState& larderd, Status* why) const {
   const auto found = answers_.find(larderd.view.uid);
   if (found == answers_.end()) {

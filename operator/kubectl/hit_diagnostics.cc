@@ -23,11 +23,13 @@ Diagnostic perhaps(const char* reason, std::string what, std::string remedy) {
   return {Weight::kPerhaps, reason, std::move(what), std::move(remedy)};
 }
 
+// The remedy is a command to copy, with namespace and name filled in.
 std::string describe(const PodState& pod) {
   return "kubectl describe pod " + pod.view.name + " -n " + pod.view.ns;
 }
 
 // Why no larderd runs for the pod.
+// From outside to inside: without a larderd no further question makes sense.
 std::optional<Diagnostic> larderd_down(const HitFacts& facts) {
   if (!facts.larderd_pod)
     return problem(
@@ -60,6 +62,7 @@ std::optional<Diagnostic> larderd_down(const HitFacts& facts) {
       "kubectl logs " + larderd.name + " -n " + larderd.ns + " -c larder --previous");
 }
 
+// The shim logs why it is off: that line is certain, and every other finding is a guess beside it.
 Diagnostic engine_off(const HitFacts& facts) {
   return problem("EngineOff",
                  "the engine runs without the cache; the engine's reason: " + facts.engine_says,
@@ -84,6 +87,7 @@ Diagnostic not_attached(const HitFacts& facts, const Snapshot& now) {
           "no engine is attached; container " + container.name + " is not ready yet",
           "wait: vLLM attaches after loading the model; if vLLM does not attach: kubectl logs " +
               facts.pod.view.name + " -n " + facts.pod.view.ns + " -c " + container.name);
+  // larderd keeps the reason of a refusal in its status (fallbacks).
   for (const ctl::Fallback& fallback : now.fallbacks)
     if (fallback.kind == "engines")
       return problem("EngineRefused", "larderd refuses the engine: " + fallback.why,
@@ -107,6 +111,7 @@ Diagnostic not_attached(const HitFacts& facts, const Snapshot& now) {
                      facts.pod.view.name + " -n " + facts.pod.view.ns);
 }
 
+// The fingerprint is text of "key: value" lines; the connector writes chunk_tokens in it.
 // The number in the line "chunk_tokens: 256" of the current namespace; 0: unknown.
 std::uint64_t chunk_tokens(const Snapshot& now) {
   for (const ctl::NamespaceState& space : now.namespaces) {
@@ -121,6 +126,7 @@ std::uint64_t chunk_tokens(const Snapshot& now) {
   return 0;
 }
 
+// too_short counts prompts without a whole chunk beyond the hits of vLLM's own prefix cache.
 // Short prompts explain the missing hits alone, so no other cause is listed beside them.
 std::optional<Diagnostic> too_short(const Snapshot& now) {
   const ctl::ModelCounts& all = now.all;
@@ -136,6 +142,7 @@ std::optional<Diagnostic> too_short(const Snapshot& now) {
       "short prompts save little; a smaller spec.chunkTokens of the pool makes chunks smaller");
 }
 
+// A salt is an intended separation: where hits come nevertheless, it is only a note.
 // Only clients know whether salts differ; larderd gets salts as parts of hashes.
 std::optional<Diagnostic> salted(const Snapshot& now, Weight weight) {
   if (now.all.salted == 0) return std::nullopt;
@@ -147,6 +154,7 @@ std::optional<Diagnostic> salted(const Snapshot& now, Weight weight) {
                     "for each user or request prevents sharing"};
 }
 
+// The last finding, NeverRepeated, is shown only where no other problem explains the missing hits.
 // For prompts that are long enough and have no hits: known causes first, then the remaining ones.
 Findings few_hits(const HitFacts& facts, const Snapshot& now) {
   Findings found;
@@ -163,6 +171,7 @@ Findings few_hits(const HitFacts& facts, const Snapshot& now) {
         problem("NothingStored",
                 "no chunk could be stored: " + grouped(refused) + " stores were refused for room",
                 "raise spec.memory.size: memory must have room for several chunks"));
+  // A consumer of a disaggregated engine loads and never stores.
   else if (now.all.stored == 0)
     found.push_back(perhaps("NothingStored", "the engine has stored no chunk yet",
                             "an engine with kv_role kv_consumer never stores"));
@@ -173,6 +182,7 @@ Findings few_hits(const HitFacts& facts, const Snapshot& now) {
                                 " chunks were evicted for room, and memory has " +
                                 grouped(now.memory.chunks) + " chunks",
                             "raise spec.memory.size, or add spec.disk or a backend"));
+  // Only placement Sidecar: on a node the pods share one larderd.
   if (!facts.has_backend && !facts.by_node && !facts.others.empty())
     found.push_back(perhaps(
         "NotShared",
@@ -197,6 +207,7 @@ void add(Findings& to, Findings more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
+// The order is that of the data path: namespace, backend, disk, engine, requests.
 // A tier that serves reads and refuses writes is only "perhaps": hits may still come.
 Findings of_attached(const HitFacts& facts, const Snapshot& now) {
   if (has_no_namespace(now)) {
@@ -219,6 +230,7 @@ Findings of_attached(const HitFacts& facts, const Snapshot& now) {
   if (!now.disk.place.empty() && !now.disk.reason.empty())
     found.push_back(perhaps("DiskDegraded", "the disk tier is degraded: " + now.disk.reason,
                             "read the log of the container larder"));
+  // One silent engine of several is the affair of that engine; all silent ones stop the cache.
   const bool all_silent = std::ranges::all_of(now.sessions.attached, &ctl::SessionState::silent);
   if (all_silent)
     found.push_back(problem("EngineSilent", "the engine is attached and its heartbeat has stopped",
@@ -245,6 +257,7 @@ Findings of_attached(const HitFacts& facts, const Snapshot& now) {
 
 }  // namespace
 
+// Whole percent, as in the pool's status.
 std::string hit_ratio(const ctl::ModelCounts& counts) {
   return counts.asked == 0 ? "-" : std::to_string(counts.hit * 100 / counts.asked) + "%";
 }
@@ -255,6 +268,7 @@ bool has_no_namespace(const Snapshot& now) {
   });
 }
 
+// The text is that of shim/python/larder/vllm/fail_safe.py: a change there needs a change here.
 std::string why_off(const std::string& log) {
   constexpr std::string_view kOff = "Larder is off for this engine: ";
   const std::size_t at = log.rfind(kOff);  // the last: a restarted engine may have another reason
@@ -263,6 +277,7 @@ std::string why_off(const std::string& log) {
   return base::printable(log.substr(begin, std::min(log.find('\n', begin) - begin, kMostLine)));
 }
 
+// The checks go from outside to inside; the first failure hides the rest.
 Findings why_no_hits(const HitFacts& facts) {
   if (std::optional<Diagnostic> down = larderd_down(facts)) return {*down};
   if (facts.larderd == nullptr && facts.not_asked.code() == Code::kOutOfRange)

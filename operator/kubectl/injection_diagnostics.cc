@@ -9,6 +9,7 @@ namespace {
 
 using Weight = Diagnostic::Weight;
 
+// An annotation that is added to a running pod has no effect.
 // The API server asks the webhook only at the creation of a pod.
 std::string anew(const InjectionFacts& facts) {
   const PodState& pod = facts.pod;
@@ -19,6 +20,7 @@ std::string anew(const InjectionFacts& facts) {
                    ": the injector reviews the next pod of the " + pod.owner_kind;
 }
 
+// A merge patch of the template: the controller then creates new pods, which the webhook reviews.
 std::string annotate(const InjectionFacts& facts) {
   const std::string pool = !facts.namespace_pool.empty() ? facts.namespace_pool
                            : facts.pools.empty()         ? "POOL"
@@ -28,6 +30,7 @@ std::string annotate(const InjectionFacts& facts) {
       pool + R"("}}}}}')";
   const WorkloadState& workload = facts.workload;
   if (workload.name.empty()) return "annotate the pod template with larder.dev/pool: " + pool;
+  // kubectl takes kinds in lower case; the kind comes from the owner reference ("Deployment").
   std::string kind = workload.kind;
   std::ranges::transform(kind, kind.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -67,6 +70,7 @@ bool has_pool(const InjectionFacts& facts) {
   return std::ranges::find(facts.pools, asked_pool(facts)) != facts.pools.end();
 }
 
+// The pools are listed: most wrong names are typing errors.
 Diagnostic no_such_pool(const InjectionFacts& facts) {
   const char* const where = facts.pod.wanted_pool ? "in the pod template" : "of the namespace";
   return {Weight::kProblem, "NoSuchPool",
@@ -76,6 +80,7 @@ Diagnostic no_such_pool(const InjectionFacts& facts) {
               anew(facts)};
 }
 
+// The pool may exist by now. The pod then needs only a new creation.
 // The injector saw the pod and did not change it.
 Diagnostic left_alone(const InjectionFacts& facts, const std::string& why) {
   const bool by_now = facts.pools_known && facts.pod.wanted_pool && has_pool(facts) &&
@@ -139,16 +144,20 @@ std::optional<Diagnostic> obstacle(const InjectionFacts& facts) {
         "namespace " + pod.view.ns + " is excluded by the webhook's namespaceSelector",
         "use another namespace, or change webhook.excludedNamespaces of the chart; then " +
             anew(facts));
+  // The leader writes the caBundle (webhook/certificate_keeper.cc). Without a leader the field
+  // stays empty.
   if (!webhook.has_authority)
     return problem(
         "NoAuthority",
         "the webhook's configuration has no caBundle, and the API server cannot call the webhook",
         "check whether the operator runs and leads: " + operator_logs(webhook));
+  // RFC 3339 times in UTC compare as texts.
   if (!webhook.created.empty() && !pod.created.empty() && pod.created < webhook.created)
     return problem(
         "MadeBeforeInstall",
         "the pod (" + pod.created + ") is older than Larder's webhook (" + webhook.created + ")",
         anew(facts));
+  // A Service sends requests to ready replicas only.
   if (facts.serving.ready == 0)
     return problem(
         "WebhookDown",
@@ -160,6 +169,7 @@ std::optional<Diagnostic> obstacle(const InjectionFacts& facts) {
   return std::nullopt;
 }
 
+// The remaining explanation, when every part looks right.
 Diagnostic no_answer(const InjectionFacts& facts) {
   if (facts.planned)
     return {
@@ -193,6 +203,8 @@ Diagnostic passed_by(const InjectionFacts& facts, const std::string& asks) {
           ""};
 }
 
+// Without match on the pod's annotation, the API server asks the second webhook of the chart for
+// all pods of the namespace.
 // A pod whose namespace requests the cache, without a word of the injector.
 Diagnostic asked_by_namespace(const InjectionFacts& facts) {
   const std::string asks = "the namespace asks for caches of pool " + facts.namespace_pool +
@@ -231,11 +243,13 @@ Findings why_not_injected(const InjectionFacts& facts) {
     return {{Weight::kProblem, "Declined",
              "the pod's annotation larder.dev/inject: \"false\" declines a cache",
              "remove the annotation from the pod template; then " + anew(facts)}};
+  // The annotation of the injector comes first: it is certain, and the namespace may have asked.
   // The request may come from the namespace.
   if (!facts.pod.not_injected.empty()) return {left_alone(facts, facts.pod.not_injected)};
   const bool misplaced = facts.workload.own_annotation || facts.workload.template_annotation;
   if (!facts.pod.wanted_pool && (facts.namespace_pool.empty() || misplaced))
     return {no_annotation(facts)};
+  // An Event is the second-best source: it may be about an earlier pod of the same owner.
   if (!facts.events.empty()) return {left_alone(facts, facts.events.front())};
   Findings findings;
   if (facts.pools_known && !has_pool(facts)) findings.push_back(no_such_pool(facts));

@@ -28,6 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+// A refusal of an admission policy may be long; the end of the text has the message.
 constexpr std::size_t kMostErrorBytes = 64u << 10, kMostErrorShown = 600;
 // After this time, messages of a running kubectl go to the user, e.g. a login prompt of a plug-in.
 constexpr milliseconds kQuiet{2000};
@@ -36,12 +37,16 @@ struct Pipe {
   Fd read, write;
 };
 
+// O_CLOEXEC: kubectl gets its streams by dup2 and inherits no other end. An inherited write end
+// would keep a pipe open after its kubectl ended.
 std::optional<Pipe> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
+// A file instead of a pipe for standard input: writing a large pod into a pipe could block both
+// sides.
 // A file with the text, positioned at its start; no file for an empty text.
 Result<Fd> file_of(const std::string& text) {
   if (text.empty()) return Fd();
@@ -53,6 +58,7 @@ Result<Fd> file_of(const std::string& text) {
   return file;
 }
 
+// posix_spawn and no shell: names of the cluster cannot become commands.
 // Starts the program, found in PATH, with `in`, `out` and `err` as standard streams; -1: inherited.
 Result<pid_t> spawn(const Words& words, int in, int out, int err) {
   std::vector<char*> arguments;
@@ -73,10 +79,13 @@ Result<pid_t> spawn(const Words& words, int in, int out, int err) {
                     ". `kubectl larder` asks the cluster through kubectl: put kubectl into PATH");
 }
 
+// 0 instead of a negative number, which poll() takes for "wait for ever".
 milliseconds left_until(Clock::time_point end) {
   return std::max(std::chrono::duration_cast<milliseconds>(end - Clock::now()), milliseconds(0));
 }
 
+// A pidfd (Linux 5.3) becomes readable at the end of the process, so a wait has a deadline.
+// waitpid() has none.
 // False: the process still runs.
 bool ends(pid_t pid, Clock::time_point deadline) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -84,6 +93,7 @@ bool ends(pid_t pid, Clock::time_point deadline) {
   return ::poll(&end, 1, static_cast<int>(left_until(deadline).count())) > 0;
 }
 
+// Each child is reaped, also a killed one: a live screen starts thousands of kubectls.
 // Whether an ended or killed process succeeded.
 bool reap(pid_t pid) {
   int status = 0;
@@ -92,6 +102,7 @@ bool reap(pid_t pid) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// EINTR and EAGAIN keep the stream open.
 // Reads the available bytes. False: end of the stream, or more than `most`.
 bool read_some(int fd, std::string& text, std::size_t most) {
   std::array<char, 16384> buffer{};
@@ -107,6 +118,8 @@ struct Said {
   bool late = false, too_long = false;
 };
 
+// Both streams are read together: a child that fills one pipe would wait for ever while the plug-in
+// reads the other.
 class Listening {
  public:
   Listening(int out, int err, milliseconds deadline)
@@ -136,6 +149,8 @@ class Listening {
   }
 
  private:
+  // After two quiet seconds the user sees kubectl's own messages: a credential plug-in may ask for
+  // a login.
   void show_the_waiting() {
     if (Clock::now() - begin_ < kQuiet || shown_ == said_.err.size()) return;
     const std::string fresh = said_.err.substr(shown_);
@@ -173,6 +188,8 @@ std::string sentence_of(const std::string& error) {
       text.size() > kMostErrorShown ? "..." + text.substr(text.size() - kMostErrorShown) : text);
 }
 
+// kubectl gives one exit status for all failures. The words in parentheses are reasons of the API
+// server and do not depend on the language.
 Status refusal(const std::string& error) {
   const auto says = [&](const char* words) { return error.find(words) != std::string::npos; };
   const std::string text = error.empty() ? "kubectl failed without a message" : sentence_of(error);
@@ -181,12 +198,15 @@ Status refusal(const std::string& error) {
     return {Code::kNotFound, text};
   if (says("(Forbidden)") || says("(Unauthorized)") || says("must be logged in"))
     return {Code::kPermissionDenied, text};
+  // "nable" matches "Unable" and "unable".
   if (says("nable to connect to the server") || says("connection to the server") ||
       says("(ServiceUnavailable)"))
     return {Code::kUnavailable, text};
   return {Code::kFailedPrecondition, text};
 }
 
+// The calling thread works, too. `answers` has its full size from the start: each thread writes its
+// own elements.
 // The results of `work` for 0 to count - 1, kAtOnce at once.
 template <typename Answer, typename Work>
 std::vector<Answer> at_once(std::size_t count, const Work& work) {
@@ -209,6 +229,8 @@ std::string no_answer(const Words& words, milliseconds deadline) {
 
 }  // namespace
 
+// Invariant: the plug-in changes no object. Callers use get, logs, config view, a create in a dry
+// run (trial.cc), and an exec of larderctl (trace).
 Words Kubectl::command(const Words& words) const {
   Words all{program_};
   all.insert(all.end(), options_.begin(), options_.end());
@@ -224,6 +246,7 @@ Result<Kubectl::Heard> Kubectl::hear(const Call& call, std::size_t most_bytes) c
   if (!input.ok()) return input.status();
   const Result<pid_t> pid = spawn(command(words), input->get(), out->write.get(), err->write.get());
   if (!pid.ok()) return pid.status();
+  // The plug-in's copies of the write ends must be closed: otherwise the streams never end.
   out->write.reset();
   err->write.reset();
   Said said = Listening(out->read.get(), err->read.get(), deadline_).until_end(most_bytes, *pid);
@@ -247,6 +270,7 @@ Result<std::string> Kubectl::ask(const Words& words, std::size_t most_bytes) con
   return std::move(heard->out);
 }
 
+// For trace: the output goes to the user directly, in unbounded length.
 Status Kubectl::show(const Words& words, milliseconds deadline) const {
   const Clock::time_point end = Clock::now() + deadline;
   const Result<pid_t> pid = spawn(command(words), -1, STDOUT_FILENO, STDERR_FILENO);

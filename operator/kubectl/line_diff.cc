@@ -10,6 +10,7 @@ namespace {
 using Lines = std::vector<std::string_view>;
 
 constexpr std::size_t kContext = 3;
+// The table needs 4 bytes a cell, i.e. 16 MiB. A pod in YAML has some hundred lines.
 constexpr std::size_t kMostCells = 4'000'000;  // of the table; longer texts differ entirely
 
 struct Step {
@@ -27,6 +28,8 @@ Lines lines_of(std::string_view text) {
   return lines;
 }
 
+// The classic table of the longest common subsequence, from the end, so steps_between() walks
+// forward.
 // Length of the longest common subsequence after line i of one text and line j of the other.
 class Common {
  public:
@@ -53,6 +56,7 @@ std::vector<Step> steps_between(const Lines& before, const Lines& after) {
       if (before[i] == after[j]) {
         steps.push_back({' ', before[i++]});
         ++j;
+        // Removals come before additions, as in diff -u.
       } else if (common.at(i + 1, j) >= common.at(i, j + 1)) {
         steps.push_back({'-', before[i++]});
       } else {
@@ -65,11 +69,13 @@ std::vector<Step> steps_between(const Lines& before, const Lines& after) {
   return steps;
 }
 
+// The form of unified diffs: an empty range names the line before it.
 std::string range_of(std::size_t from, std::size_t count) {
   return std::to_string(count == 0 ? from : from + 1) +
          (count == 1 ? "" : "," + std::to_string(count));
 }
 
+// Two changes with at most twice the context between them are one hunk.
 // The end of the hunk whose first change is at `at`, including the context after its last change.
 std::size_t end_of_piece(const std::vector<Step>& steps, std::size_t at) {
   std::size_t last = at;
@@ -85,6 +91,7 @@ std::string line_diff(std::string_view before_name, std::string_view before,
   const std::vector<Step> steps = steps_between(lines_of(before), lines_of(after));
   std::string text;
   std::size_t old_line = 0, new_line = 0, counted = 0;
+  // Line numbers count in the old text without additions, and in the new one without removals.
   const auto count_up_to = [&](std::size_t end) {
     for (; counted < end; ++counted) {
       old_line += steps[counted].mark != '+';

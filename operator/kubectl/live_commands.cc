@@ -18,6 +18,7 @@ using ctl::Outcome;
 
 constexpr int kExitWarnings = 1, kExitUnusable = 2;
 
+// A set-based selector ("in") asks for several pools in one request.
 // Pods with the operator's label; empty `pools`: of every pool.
 std::string of_pools(const std::vector<std::string>& pools) {
   if (pools.empty()) return std::string(api::kPoolLabel);
@@ -28,6 +29,7 @@ std::string of_pools(const std::vector<std::string>& pools) {
 
 }  // namespace
 
+// top has no end of its own; Ctrl-C ends it.
 Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.json)
     return Status(Code::kInvalidArgument,
@@ -58,6 +60,7 @@ Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster)
   }
 }
 
+// The verdict of the operator and the words of every larderd of the pools that use the backend.
 Result<Outcome> check_backend(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.words[1] != "check")
     return Status(
@@ -89,6 +92,7 @@ Result<Outcome> check_backend(const Arguments& arguments, const Cluster& cluster
   const bool warned = std::ranges::any_of(seen.findings, [](const Diagnostic& finding) {
     return finding.weight != Diagnostic::Weight::kNote;
   });
+  // The exit statuses are those of larderctl backend check.
   return Outcome{arguments.json ? backend_json(seen) : backend_text(seen), seen.unusable()
                                                                                ? kExitUnusable
                                                                            : warned ? kExitWarnings

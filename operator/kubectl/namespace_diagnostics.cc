@@ -70,6 +70,7 @@ constexpr std::array<FieldCure, 28> kCures{{
 
 constexpr std::size_t kMostCompared = 32;  // bounds the time in a pool with many namespaces
 
+// A namespace without sessions belongs to engines of the past.
 std::vector<NamespaceState> in_use(const Snapshot& larderd) {
   std::vector<NamespaceState> used;
   for (const NamespaceState& space : larderd.namespaces)
@@ -84,6 +85,7 @@ struct Nearest {
   std::string id, pod, other_id;
 };
 
+// By id: pods of one Deployment mostly have the same namespace.
 std::optional<Nearest> nearest(const std::vector<NamespaceState>& own, const Snapshots& others) {
   std::optional<Nearest> best;
   std::set<std::string> compared;  // a thousand pods have few namespaces
@@ -106,6 +108,7 @@ Diagnostic differs(const Nearest& nearest, std::size_t others) {
   for (const std::string& name : names) {
     fields += (fields.empty() ? "" : ", ") + base::printable(name);
     const std::string remedy = remedy_of_field(name);
+    // Several fields may have the same remedy; each remedy is given once.
     if (!remedy.empty() && remedies.find(remedy) == std::string::npos)
       remedies += (remedies.empty() ? "" : "; ") + remedy;
   }
@@ -124,12 +127,14 @@ Diagnostic differs(const Nearest& nearest, std::size_t others) {
 
 }  // namespace
 
+// A field of vLLM's configuration without an entry gets the general advice.
 std::string remedy_of_field(const std::string& field) {
   for (const FieldCure& one : kCures)
     if (field.starts_with(one.field)) return std::string(one.remedy);
   return std::string(field.find("_config") != std::string::npos ? kOtherFlags : "");
 }
 
+// A note about equal namespaces rules this cause out for the reader.
 Findings namespace_findings(const Snapshot& own, const Snapshots& others) {
   const std::vector<NamespaceState> mine = in_use(own);
   std::vector<std::string> same;

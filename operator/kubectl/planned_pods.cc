@@ -11,7 +11,9 @@ namespace {
 
 using api::Object;
 
+// The API server adds five random letters to generateName.
 constexpr std::size_t kMostNameBytes = 50;  // of the prefix of a generated name
+// Objects that a pod refers to by name, and that the same files may create.
 constexpr std::array<std::string_view, 6> kNeeded{
     "Namespace", "ServiceAccount", "CachePool", "PriorityClass", "RuntimeClass", "CacheBackend"};
 
@@ -24,11 +26,13 @@ bool has_containers(const Object& pod) {
   return containers.is_array() && !containers.empty() && containers.front().is_object();
 }
 
+// template, podTemplate, workerTemplate and the like: kinds of other operators need no entry here.
 bool names_a_template(std::string_view key) {
   return key.size() >= 8 && base::lower(key).ends_with("template");
 }
 
 // Calls the function with each pod template below `object` and the template's path.
+// The search ends at a template: templates inside a pod's spec (ephemeral volumes) are no pods.
 template <typename Call>
 void each_template(const Object& object, const std::string& path, int depth, const Call& call) {
   if (depth > api::kMostDepth) return;
@@ -63,6 +67,7 @@ void add_claimed_volumes(const Object& set, Object& spec) {
   spec["volumes"] = std::move(volumes);
 }
 
+// KubeRay's operator adds these labels to the pods; the injector reads them (inject/ray_group.cc).
 // Labels that make a pod part of a group.
 void add_ray_labels(const PlannedPod& planned, Object& metadata) {
   if (!planned.kind.starts_with("Ray")) return;
@@ -90,6 +95,7 @@ Object pod_of(const PlannedPod& planned, const Object& object, const Object& fro
   return pod;
 }
 
+// replicas of Deployment and StatefulSet; parallelism of a Job.
 std::int64_t copies_of(const Object& object) {
   return api::number_at(object, "spec.replicas", api::number_at(object, "spec.parallelism", 1));
 }
@@ -126,6 +132,7 @@ Planned planned_pods(const std::vector<Object>& objects) {
     if (planned.kind == "Pod" && has_containers(object)) {
       planned.pod = pod_of(planned, object, object);
       all.pods.push_back(planned);
+      // A Pod in the files may come from `kubectl get -o yaml`.
       continue;
     }
     planned.own_annotation = api::annotation(object, api::kPoolAnnotation);
@@ -135,6 +142,7 @@ Planned planned_pods(const std::vector<Object>& objects) {
       planned.pod = pod_of(planned, object, found);
       all.pods.push_back(planned);
     });
+    // The list names objects whose controller may create pods in a way that check cannot see.
     planned.path = "";
     if (all.pods.size() == before && is_of_somebody_else(object))
       all.without.push_back(planned.title(false));

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kExitFailed = 2;
 
+// simulate reads files only: a user without a cluster can choose a memory size.
 // Runs the command of larderctl with larderctl's options; needs no cluster.
 constexpr std::string_view kSimulate = "simulate";
 constexpr std::string_view kCheck = "check";
@@ -25,6 +26,8 @@ struct Command {
   Result<ctl::Outcome> (*run)(const Arguments&, const Cluster&);
 };
 
+// One table for parser, usage and errors. The number of operands is checked before the cluster is
+// asked.
 constexpr std::array<Command, 7> kCommands{{
     {"status", "[POOL]", 0, 1, "", "show hits, problems and remedies of each pool",
      status_of_pools},
@@ -82,6 +85,7 @@ int usage_error(const std::string& why) {
   return kExitFailed;
 }
 
+// `wrong` is the sentence for the user; a null command always has one.
 const Command* command_of(const Arguments& arguments, std::string& wrong) {
   if (arguments.words.empty()) wrong = "which command?";
   for (const Command& command : kCommands) {
@@ -99,6 +103,7 @@ const Command* command_of(const Arguments& arguments, std::string& wrong) {
   return nullptr;
 }
 
+// Also for names that the user typed: "../x" would leave the path of kubectl get --raw.
 // The named objects become parts of paths and commands, so names must be valid.
 std::string bad_name(const Arguments& arguments) {
   for (std::size_t i = 1; i < arguments.words.size(); ++i)
@@ -109,6 +114,7 @@ std::string bad_name(const Arguments& arguments) {
 }  // namespace
 
 int run_plugin(std::span<const std::string_view> words) {
+  // Before the parser, since simulate has larderctl's options.
   if (!words.empty() && words[0] == kSimulate) return ctl::run(words);
   const Result<Arguments> arguments = parse_arguments(words);
   if (!arguments.ok()) return usage_error(arguments.status().text());
@@ -128,6 +134,7 @@ int run_plugin(std::span<const std::string_view> words) {
   if (const std::string name = bad_name(*arguments); !name.empty())
     return usage_error("'" + name + "' is no name of an object");
   const Kubectl kubectl(arguments->for_kubectl);
+  // One Kubectl for the whole run: every call has the same access options.
   const Result<ctl::Outcome> outcome = command->run(*arguments, Cluster(kubectl));
   if (!outcome.ok()) {
     std::fprintf(stderr, "kubectl larder: %s\n", outcome.status().text().c_str());

@@ -15,9 +15,11 @@ namespace {
 
 using ctl::Outcome;
 
+// As in diff and grep: 1 means "looked, and found a problem".
 constexpr int kExitUnwell = 1;
 constexpr std::chrono::seconds kTraceMore{60};  // for start and last lines
 
+// kubectl's error for an unknown kind helps nobody who has not installed the chart.
 Status not_installed(const Status& status) {
   if (status.code() != Code::kNotFound) return status;
   return {Code::kNotFound,
@@ -26,6 +28,7 @@ Status not_installed(const Status& status) {
           "larder-system --create-namespace"};
 }
 
+// A list and no GET: a wrong name can be answered with the names that exist.
 // The pools of the namespace; with `name`, only this pool, which must exist.
 Result<std::vector<PoolState>> pools_of(const Cluster& cluster, const std::string& ns,
                                         const std::string& name) {
@@ -56,6 +59,7 @@ const PoolState* pool_named(const std::vector<PoolState>& pools, const PodState&
   return found == pools.end() ? nullptr : &*found;
 }
 
+// The list of pods must stay one request for all pods.
 // Findings for a list of pods, without further requests to the API server. `why` gives details
 // about one pod.
 Findings at_a_glance(const PodState& pod, const std::vector<PoolState>& pools) {
@@ -68,6 +72,7 @@ Findings at_a_glance(const PodState& pod, const std::vector<PoolState>& pools) {
            "kubectl larder why " + pod.view.name}};
 }
 
+// kubectl's own words would lack the hint to -A.
 Result<PodState> pod_named(const Cluster& cluster, const std::string& ns, const std::string& name) {
   Result<PodState> pod = cluster.pod(ns, name);
   if (pod.ok() || pod.status().code() != Code::kNotFound) return pod;
@@ -82,6 +87,7 @@ Result<std::vector<PodState>> fellows_of(const Cluster& cluster, const PodState&
 
 }  // namespace
 
+// status asks no larderd: the operator has written the figures into the status of the pools.
 Result<Outcome> status_of_pools(const Arguments& arguments, const Cluster& cluster) {
   const Result<std::string> ns = wanted_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
@@ -106,6 +112,7 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   if (!pools.ok()) return pools.status();
   Result<std::vector<PodState>> all = cluster.pods(*ns);
   if (!all.ok()) return all.status();
+  // Only pods that Larder knows: a namespace may have thousands of others.
   std::erase_if(*all, [&](const PodState& pod) {
     const bool of_larder = pod.wanted_pool || pod.view.has_larderd || !pod.not_injected.empty();
     return pod.view.over || !of_larder ||
@@ -138,6 +145,7 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   return Outcome{text, status};
 }
 
+// An exec into larderd's container, since only the admin socket gives traces.
 Result<Outcome> trace_pod(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.json)
     return Status(Code::kInvalidArgument, "trace writes JSON, one object a line, without -o json");
@@ -166,6 +174,8 @@ Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
   if (!pod.ok()) return pod.status();
   Findings findings;
   if (!pod->injected) {
+    // Two questions: a pod without injection has an injection problem; a pod with injection is
+    // asked for its hits.
     findings = why_not_injected(gather_injection(cluster, *pod));
   } else {
     const Result<api::Object> object =

@@ -8,6 +8,7 @@ namespace {
 
 using api::Object;
 
+// Invariant: text of pods, users and larderd is made printable before the terminal gets it.
 std::string text(const Object& object, std::string_view path) {
   return base::printable(api::text_at(object, path));
 }
@@ -25,6 +26,7 @@ const Object& status_of(const Object& pod, const std::string& name) {
   return kNone;
 }
 
+// Containers of the pod beside larderd: any of them may be the engine.
 std::vector<ContainerState> containers_of(const Object& pod) {
   std::vector<ContainerState> seen;
   for (const Object& container : api::at(pod, "spec.containers")) {
@@ -47,6 +49,7 @@ void make_printable(reconcile::PodView& view) {
 
 }  // namespace
 
+// The admin socket is in larderd's container only, at the path of desired/paths.h.
 std::vector<std::string> PodState::exec_larderctl(const std::vector<std::string>& words) const {
   std::vector<std::string> all{"exec",     view.name,
                                "-n",       view.ns,
@@ -57,12 +60,14 @@ std::vector<std::string> PodState::exec_larderctl(const std::vector<std::string>
   return all;
 }
 
+// A command for users whose access ends at pods/proxy.
 std::string PodState::ask_by_hand() const {
   std::string text = "kubectl";
   for (const std::string& word : exec_larderctl({"status"})) text += " " + word;
   return text;
 }
 
+// The same function reads pods of a list and pods of a dry run, which have no status.
 PodState pod_seen(const Object& pod) {
   PodState seen;
   seen.view = reconcile::view_of(pod);
@@ -76,6 +81,7 @@ PodState pod_seen(const Object& pod) {
   // A pod whose namespace asked has no annotation of its own.
   if (!seen.wanted_pool && by && by->find('/') != std::string::npos)
     seen.wanted_pool = base::printable(by->substr(by->find('/') + 1));
+  // A declined pod may carry the annotation of its template; the refusal wins.
   seen.declined = !by && api::annotation(pod, api::kInjectAnnotation) == "false";
   if (seen.declined) seen.wanted_pool.reset();
   seen.injected_by = base::printable(by.value_or(""));
@@ -86,6 +92,7 @@ PodState pod_seen(const Object& pod) {
   seen.not_injected =
       base::printable(api::annotation(pod, api::kNotInjectedAnnotation).value_or(""));
   seen.is_static = api::annotation(pod, "kubernetes.io/config.mirror").has_value();
+  // Only the controller: other owners do not create the pod.
   for (const Object& owner : api::at(pod, "metadata.ownerReferences")) {
     if (!api::truth_at(owner, "controller")) continue;
     seen.owner_kind = text(owner, "kind");

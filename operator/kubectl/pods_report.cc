@@ -14,6 +14,7 @@ std::string memory_text(const ctl::MemoryState& memory) {
   return base::bytes_text(memory.used_bytes) + "/" + base::bytes_text(memory.capacity_bytes);
 }
 
+// The first finding of weight: findings are sorted by weight.
 std::string reason_of(const PodLine& line) {
   for (const Diagnostic& finding : line.findings)
     if (finding.weight != Diagnostic::Weight::kNote) return finding.reason;
@@ -40,6 +41,7 @@ std::string pods_text(const std::vector<PodLine>& lines, bool with_namespace) {
         {line.pod.view.name, line.pool.empty() ? "-" : line.pool, line.pod.injected ? "yes" : "no",
          word(attached(line)), line.larderd == nullptr ? "-" : hit_ratio(line.larderd->all),
          line.larderd == nullptr ? "-" : memory_text(line.larderd->memory), reason_of(line)});
+  // -A shows the namespace as the first column, as kubectl does.
   if (with_namespace)
     for (std::size_t i = 0; i < rows.size(); ++i)
       rows[i].insert(rows[i].begin(), i == 0 ? "NAMESPACE" : lines[i - 1].pod.view.ns);
@@ -55,6 +57,7 @@ std::string pods_json(const std::vector<PodLine>& lines) {
                   {"node", line.pod.node},
                   {"injected", line.pod.injected},
                   {"findings", findings_json(line.findings)}};
+    // null in JSON: unknown, since larderd did not answer.
     one["attached"] = attached(line) ? Object(*attached(line)) : Object();
     if (line.larderd != nullptr) {
       const ctl::Snapshot& now = *line.larderd;

@@ -15,6 +15,7 @@ std::string text(const Object& object, std::string_view path, const char* otherw
 
 }  // namespace
 
+// The same judgement for CachePool and CacheBackend. A type that ends in Missing is bad when True.
 Findings unwell(const Object& object) {
   Findings findings;
   Diagnostic ready{Diagnostic::Weight::kProblem, "", "", ""};
@@ -49,12 +50,14 @@ PoolState pool_seen(const Object& pool) {
   seen.ready = ready == reconcile::Truth::kTrue    ? "True"
                : ready == reconcile::Truth::kFalse ? "False"
                                                    : "Unknown";
+  // A field that an older operator does not write is shown as "-".
   seen.memory = text(pool, "status.memory.text", "-");
   seen.hits = text(pool, "status.hitRatio", "-");
   seen.pods = api::number_at(pool, "status.pods.total");
   seen.attached = api::number_at(pool, "status.pods.attached");
   seen.engines = api::number_at(pool, "status.engines");
   seen.findings = unwell(pool);
+  // Every status of the operator has observedGeneration.
   if (api::number_at(pool, "status.observedGeneration", -1) < 0)
     seen.findings.push_back(
         {Diagnostic::Weight::kProblem, "NotReconciled",

@@ -11,6 +11,7 @@ namespace {
 
 using ctl::Snapshot;
 
+// Rates per second between two screens.
 struct Sums {
   double requests = 0, asked = 0, hit = 0, loaded = 0;  // per second
 };
@@ -20,6 +21,7 @@ double grown(std::uint64_t now, std::uint64_t before, double seconds) {
   return static_cast<double>(now - std::min(now, before)) / seconds;
 }
 
+// Without an earlier answer, or after a restart of larderd, there is no rate.
 std::optional<Sums> rates_of(const Snapshot& now, const Snapshot* before) {
   if (before == nullptr) return std::nullopt;
   const std::optional<double> seconds = ctl::seconds_between(now, *before);
@@ -70,6 +72,8 @@ std::string pool_top(const Fleet& fleet, const SnapshotsByUid& before) {
     const auto earlier = before.find(pod.view.uid);
     const std::optional<Sums> rates =
         rates_of(*now, earlier == before.end() ? nullptr : &earlier->second);
+    // Only pods with rates count in the sums: a pod that is new on this screen would show its whole
+    // past as one interval.
     if (rates)
       sums = {sums.requests + rates->requests, sums.asked + rates->asked, sums.hit + rates->hit,
               sums.loaded + rates->loaded};

@@ -2,6 +2,7 @@
 
 namespace larder::kubectl {
 
+// An empty text means all namespaces, see in_namespace() in cluster.cc.
 Result<std::string> wanted_namespace(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.all_namespaces) return std::string();
   return arguments.ns.empty() ? cluster.current_namespace() : Result<std::string>(arguments.ns);

@@ -11,6 +11,7 @@ namespace {
 
 using api::Object;
 
+// Ended pods are left out: they cannot get a cache any more.
 // Whether the pod requests the pool, may still get the cache, and has none.
 bool lacks(const PodState& pod) {
   return pod.wanted_pool && !pod.injected && !pod.view.over;
@@ -30,6 +31,7 @@ std::string section(const PoolLine& line, bool with_namespace) {
   std::string text = "\n" + (with_namespace ? pool.place() : pool.name) + "\n  Is it helping?  " +
                      helping(pool) + "\n";
   for (const Diagnostic& finding : pool.findings) text += finding_text(finding, 2);
+  // One line for all pods of the pool; `why` explains one of them.
   if (!line.without_cache.empty())
     text += finding_text(
         {Diagnostic::Weight::kProblem, "NotInjected",
@@ -42,6 +44,7 @@ std::string section(const PoolLine& line, bool with_namespace) {
 
 }  // namespace
 
+// Pods are matched by namespace and name: a pool serves pods of its own namespace only.
 std::vector<PoolLine> pool_lines(const std::vector<PoolState>& pools,
                                  const std::vector<PodState>& pods) {
   std::vector<PoolLine> lines;

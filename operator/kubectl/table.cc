@@ -6,6 +6,8 @@
 
 namespace larder::kubectl {
 
+// Widths in columns of the terminal, not in bytes: names may have characters beyond ASCII. The last
+// column is not padded.
 std::string table_text(const std::vector<Row>& rows) {
   constexpr std::size_t kBetween = 3;
   std::vector<std::size_t> widths(rows.empty() ? 0 : rows.front().size(), 0);

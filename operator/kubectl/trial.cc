@@ -12,12 +12,15 @@ using api::Object;
 
 constexpr std::string_view kWarning = "Warning: ", kServerSays = "Error from server";
 constexpr std::size_t kMostShown = 4000;  // bytes of a refusal
+// The API server has not judged the pod. The user lacks a right, another webhook has side effects,
+// or the server is busy.
 // Messages of an API server that has not judged the pod.
 constexpr std::array<std::string_view, 6> kNotJudged{
     "cannot create resource", "does not support dry run",
     "(ServiceUnavailable)",   "(Timeout)",
     "(TooManyRequests)",      "(Unauthorized)"};
 
+// Each line becomes printable here: refusals quote fields of pods.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
@@ -44,6 +47,7 @@ std::string servers_words(const std::string& line) {
   return colon == std::string::npos ? line : line.substr(colon + 2);
 }
 
+// kubectl prints the objects of several files one after the other, without a list around them.
 // Parses consecutive JSON values.
 std::vector<std::string_view> values_in(std::string_view text) {
   std::vector<std::string_view> values;
@@ -67,6 +71,8 @@ std::vector<std::string_view> values_in(std::string_view text) {
 
 }  // namespace
 
+// Standard error has warnings first, then at most one refusal, which may have several lines ("*
+// spec...").
 Trial trial_of(const Kubectl::Heard& heard) {
   Trial trial;
   bool refused = false;
@@ -85,6 +91,7 @@ Trial trial_of(const Kubectl::Heard& heard) {
   const auto says = [&](std::string_view words) {
     return heard.err.find(words) != std::string::npos;
   };
+  // kubectl failed without a refusal of the API server: the pod was not judged.
   if (!heard.ended.ok()) {
     if (!refused || std::ranges::any_of(kNotJudged, says)) trial.asked = heard.ended;
     if (!trial.asked.ok()) trial.refusal.clear();
@@ -99,6 +106,8 @@ Trial trial_of(const Kubectl::Heard& heard) {
   return trial;
 }
 
+// --dry-run=server runs the whole admission, webhooks included, and stores nothing.
+// --validate=ignore: the server judges, not kubectl's older schema.
 std::vector<Trial> try_pods(const Kubectl& kubectl, const std::vector<Object>& pods) {
   std::vector<Kubectl::Call> calls;
   for (const Object& pod : pods) {
@@ -115,6 +124,8 @@ std::vector<Trial> try_pods(const Kubectl& kubectl, const std::vector<Object>& p
   return trials;
 }
 
+// A client-side dry run reads files, folders, URLs and kustomizations as kubectl does, without a
+// request for each object.
 Result<GivenObjects> objects_of_files(const Kubectl& kubectl, const Words& options) {
   Words words{"create", "--dry-run=client", "--validate=ignore", "--output=json"};
   words.insert(words.end(), options.begin(), options.end());
@@ -126,6 +137,7 @@ Result<GivenObjects> objects_of_files(const Kubectl& kubectl, const Words& optio
     if (!object.ok()) return object.status();
     given.objects.push_back(*std::move(object));
   }
+  // Some files were read: check reports the others as unread (exit status 2).
   if (!heard->ended.ok() && given.objects.empty()) return heard->ended;
   if (!heard->ended.ok()) given.unread = heard->ended.text();
   return given;

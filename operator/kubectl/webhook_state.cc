@@ -9,6 +9,7 @@ namespace {
 
 using api::Object;
 
+// The semantics of metav1.LabelSelectorRequirement.
 bool holds(const Object& expression, const Object& object) {
   const std::string wanted = api::text_at(expression, "operator");
   const std::optional<std::string> value = api::label(object, api::text_at(expression, "key"));
@@ -37,12 +38,15 @@ bool selects(const Object& selector, const Object& object) {
 
 WebhookState webhook_seen(const std::vector<Object>& configurations, const Object& space,
                           std::string_view name) {
+  // Any configuration may hold the webhook: a user may have copied it from the chart under another
+  // name.
   for (const Object& configuration : configurations)
     for (const Object& webhook : api::at(configuration, "webhooks")) {
       if (api::text_at(webhook, "name") != name) continue;
-      return {true,
-              api::text_at(configuration, "metadata.creationTimestamp"),
+      return {true, api::text_at(configuration, "metadata.creationTimestamp"),
               !api::text_at(webhook, "clientConfig.caBundle").empty(),
+              // A namespace that the user may not read counts as selected: no reason to blame the
+              // selector.
               space.is_null() || selects(api::at(webhook, "namespaceSelector"), space),
               base::printable(api::text_at(webhook, "clientConfig.service.name")),
               base::printable(api::text_at(webhook, "clientConfig.service.namespace")),
@@ -55,6 +59,8 @@ ServingState serving_seen(const std::vector<Object>& slices, const Object& servi
   ServingState seen{0, 0};
   for (const Object& slice : slices) {
     for (const Object& endpoint : api::at(slice, "endpoints"))
+      // An absent condition counts as not ready here, unlike in kube-proxy: the advice is only a
+      // command to look.
       if (api::truth_at(endpoint, "conditions.ready")) ++seen.ready;
     for (const Object& port : api::at(slice, "ports"))
       if (seen.port == 0) seen.port = static_cast<int>(api::number_at(port, "port"));

@@ -14,6 +14,7 @@ const char* word_of(Weight weight) {
   return weight == Weight::kProblem ? "problem" : weight == Weight::kPerhaps ? "perhaps" : "note";
 }
 
+// larderd's own pods (placement Node) have the cache without an injection.
 std::string verdict(const PodState& pod, const Findings& findings) {
   if (!pod.injected && !pod.view.has_larderd) return "has no cache";
   if (has_problem(findings)) return "has a cache with problems";
@@ -35,6 +36,7 @@ std::string why_text(const PodState& pod, const Findings& findings) {
   return text;
 }
 
+// Invariant: names of fields in JSON stay; texts for people may change.
 Object findings_json(const Findings& findings) {
   Object list = Object::array();
   for (const Diagnostic& finding : findings)
@@ -53,6 +55,7 @@ std::string why_json(const PodState& pod, const Findings& findings) {
                     {"findings", findings_json(findings)}});
 }
 
+// `replace`: a text with invalid UTF-8 must not end the program.
 std::string json_text(const Object& object) {
   return object.dump(2, ' ', false, Object::error_handler_t::replace) + "\n";
 }

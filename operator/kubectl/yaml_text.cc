@@ -14,6 +14,7 @@ namespace {
 
 using api::Object;
 
+// YAML 1.1 reads "no" as false, and YAML 1.2 as text: quotes are right for both.
 // Words that YAML 1.1 or 1.2 does not read as text.
 constexpr std::array<std::string_view, 9> kWords{"true", "false", "null", "yes", "no",
                                                  "on",   "off",   "y",    "n"};
@@ -25,6 +26,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+// Quotes around 4Gi would be right as well, but the output should look like the user's files.
 // "4Gi", "100m": digits with a unit, which YAML reads as text. ("1e3" and "0x1f" are numbers.)
 bool is_quantity(std::string_view text) {
   const std::size_t unit = text.find_first_not_of("0123456789.");
@@ -35,6 +37,7 @@ bool is_quantity(std::string_view text) {
           (name.size() == 1 || (name.size() == 2 && name[1] == 'i')));
 }
 
+// The rule is narrower than YAML's: a text that only might need quotes gets them.
 // Whether the text needs no quotes.
 bool is_plain(std::string_view text) {
   if (text.empty() || text.back() == ' ' || text.back() == ':') return false;
@@ -57,6 +60,7 @@ std::size_t control_bytes(std::string_view text, std::size_t i) {
   return bytes > 1 && is_control(rest, bytes) ? bytes : 0;
 }
 
+// A block keeps scripts readable. A first line with a blank would set the indentation of the block.
 bool may_stand_in_a_block(std::string_view text) {
   if (text.find('\n') == std::string_view::npos || text.front() == ' ' || text.front() == '\n')
     return false;
@@ -68,6 +72,8 @@ bool may_stand_in_a_block(std::string_view text) {
   return true;
 }
 
+// Escapes of YAML's double-quoted style. \u needs the code point, decoded from three bytes of
+// UTF-8. \x suffices for two bytes, since C1 controls end at U+009F.
 std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -103,6 +109,7 @@ std::string in_quotes(std::string_view text) {
 std::string block(std::string_view text, std::size_t indent) {
   const std::size_t last = text.find_last_not_of('\n');
   const std::size_t ends = text.size() - last - 1;
+  // |- keeps no final newline, | keeps one, |+ keeps all.
   std::string out = ends == 0 ? "|-\n" : ends == 1 ? "|\n" : "|+\n";
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -123,6 +130,7 @@ std::string scalar(const Object& value, std::size_t indent) {
 
 std::string entries(const Object& object, std::size_t indent);
 
+// Lists stand at the indentation of their key, as kubectl prints them.
 // The value behind "key:".
 std::string value_text(const Object& value, std::size_t indent) {
   if (value.is_object() && !value.empty()) return "\n" + entries(value, indent + 2);
@@ -135,6 +143,7 @@ std::string item_text(const Object& item, std::size_t indent) {
   const std::string dash = std::string(indent, ' ') + "- ";
   if (!item.is_structured()) return dash + scalar(item, indent + 2);
   if (item.empty()) return dash + (item.is_array() ? "[]\n" : "{}\n");
+  // The first entry stands behind the dash: its indentation is cut.
   return dash + entries(item, indent + 2).substr(indent + 2);
 }
 

@@ -14,8 +14,12 @@ namespace {
 // The configuration that larderd would get. The paths belong to `files`, which must live as long.
 Result<config::Config> configured(const api::CacheBackend& backend, const BackendSecrets& secrets,
                                   const std::string& prefix, std::vector<MemoryFile>& files) {
+  // The check reads the configuration by larderd's own loader: an option that larderd would refuse
+  // is a fault of the backend here, too.
   std::vector<config::Value> values{{"backend.url", api::url_of(backend), "spec.endpoints"},
                                     {"backend.prefix", prefix, "the prefix of keys"}};
+  // larderd reads passwords and keys from files. A file of memory gives the loader a path without a
+  // secret on a disk.
   for (const auto& [option, bytes] : secrets.bytes) {
     Result<MemoryFile> file = MemoryFile::of(bytes);
     if (!file.ok()) return file.status();
@@ -29,8 +33,11 @@ Result<config::Config> configured(const api::CacheBackend& backend, const Backen
   return config::load(values);
 }
 
+// A server that did not answer to the end has no facts; the findings name that server.
 void take_server(const backend_check::ServerFacts& facts, BackendSeen& seen) {
   if (facts.ended != backend_check::ServerFacts::Step::kNone) return;
+  // A Cluster has many servers: product, version, role and mode are those of the first one, and
+  // bytes are sums.
   if (seen.servers++ == 0) {
     seen.product = facts.product;
     seen.version = facts.version;
@@ -39,6 +46,7 @@ void take_server(const backend_check::ServerFacts& facts, BackendSeen& seen) {
   }
   seen.used_bytes += facts.used_bytes.value_or(0);
   seen.max_bytes += facts.max_bytes.value_or(0);
+  // The slowest server decides, since a load of several chunks waits for the slowest.
   seen.ping_ns = std::max(seen.ping_ns, facts.pings.p50_ns);
 }
 
@@ -52,12 +60,16 @@ class RemoteCheck final : public BackendCheck {
     const Result<config::Config> config = configured(backend, secrets, prefix, files);
     if (!config.ok()) return config.status();
     const backend_check::InstallationFacts facts = backend_check::check_installation(
+        // kAnswersAlone: a check every 30 s must not move megabytes through a server that serves
+        // engines.
         remote::options_of(config->backend), clock_, backend_check::Measured::kAnswersAlone, stop);
     BackendSeen seen;
     for (const backend_check::CheckedServer& server : facts.servers)
       take_server(server.facts, seen);
     for (const backend_check::Diagnostic& finding :
          backend_check::findings_of(config->backend, facts, 1)) {
+      // Notes are for people who run larderctl, and would make a condition of a healthy backend
+      // long.
       if (finding.weight == backend_check::Weight::kNote) continue;
       const bool unusable = finding.weight == backend_check::Weight::kUnusable;
       seen.findings.push_back(
@@ -70,6 +82,7 @@ class RemoteCheck final : public BackendCheck {
   }
 
  private:
+  // One server stands for all: a Cluster of a hundred servers would fill the condition.
   static std::string where_of(const std::vector<std::string>& servers) {
     return servers.empty()
                ? ""

@@ -24,6 +24,8 @@ void keep_first(Status& first, const Status& status) {
 BackendReconciler::BackendReconciler(const Context& world, BackendCheck& check, Answers answers)
     : world_(world), check_(check), answers_(std::move(answers)) {}
 
+// A reconcile gets a name and reads everything else from the caches: the operator may repeat or
+// lose any call.
 std::vector<api::CachePool> BackendReconciler::pools_of(const k8s::Key& key) const {
   std::vector<api::CachePool> pools;
   for (const k8s::ObjectPtr& object : world_.pools.all(key.ns)) {
@@ -40,10 +42,13 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
   for (const api::CachePool& pool : pools_of(key))
     for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns))
       if (api::label(*pod, api::kPoolLabel) == pool.name) pods.push_back(view_of(*pod));
+  // Sorted, so the first name in a message stays the same from check to check. A changing message
+  // would be a write of the status each time.
   std::ranges::sort(pods, {}, &PodView::name);
   const auto answers = answers_(pods);
   for (const PodView& pod : pods) {
     const auto found = answers.find(pod.uid);
+    // A silent larderd says nothing about the backend.
     if (found == answers.end() || !found->second.backend) continue;
     const LarderdAnswer::Backend& backend = *found->second.backend;
     // A backend that is only slow at the moment has no reason and counts as reached.
@@ -61,6 +66,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
 BackendFacts BackendReconciler::gather(const Object& object, const std::stop_token& stop) {
   BackendFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
+  // An invalid spec gets a status only. The objects of the server stay as they are (F-254).
   Result<api::CacheBackend> parsed = api::parse_backend(object);
   if (!parsed.ok()) {
     facts.parsed = parsed.status();
@@ -76,6 +82,7 @@ BackendFacts BackendReconciler::gather(const Object& object, const std::stop_tok
     if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
   facts.secrets = read_secrets(world_.client, backend);
   facts.sidecars = sidecars_of(key);
+  // Without the password the check would report a wrong password, and hide the missing Secret.
   if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return facts;
   // Check under the prefix of a pool, since the user's permissions may be limited to the prefix.
   const std::vector<api::CachePool> pools = pools_of(key);
@@ -87,6 +94,7 @@ BackendFacts BackendReconciler::gather(const Object& object, const std::stop_tok
 
 Done BackendReconciler::reconcile(const k8s::Key& key, const std::stop_token& stop) {
   const k8s::ObjectPtr object = world_.backends.find(key.ns, key.name);
+  // Kubernetes deletes the managed server by its owner reference.
   if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return {};
   const BackendFacts facts = gather(*object, stop);
   if (stop.stop_requested()) return {Status(Code::kUnavailable, "stopping")};  // incomplete check
@@ -97,6 +105,8 @@ Done BackendReconciler::reconcile(const k8s::Key& key, const std::stop_token& st
   keep_first(done.status, facts.brought.status);
   keep_first(done.status, write_status(world_, k8s::resources::kBackends, before,
                                        backend_status(facts, before, world_.now())));
+  // A check every 30 s repairs a lost event as well. A deleted object of an earlier backend is gone
+  // after about a second.
   done.again = std::chrono::milliseconds(facts.brought.waiting ? 1000 : kCheckMs);
   return done;
 }

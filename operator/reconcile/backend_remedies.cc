@@ -67,6 +67,8 @@ constexpr std::array<Cure, 20> kCures{{
 std::string remedy_for_backend(const std::string& id, const std::string& otherwise) {
   const auto* found = std::ranges::find(kCures, std::string_view(id), &Cure::id);
   if (found != kCures.end()) return std::string(found->text);
+  // larderctl prints remedies in lower case after a colon; here the remedy is a sentence of its
+  // own.
   std::string text = otherwise;
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z')
     text[0] = static_cast<char>(text[0] - 'a' + 'A');

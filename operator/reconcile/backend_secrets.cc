@@ -15,6 +15,8 @@ std::string called(const SecretFile& file, const std::string& ns) {
 
 }  // namespace
 
+// The keys of TLS Secrets are those of kubernetes.io/tls and of cert-manager: ca.crt, tls.crt,
+// tls.key.
 std::vector<SecretFile> secret_files(const api::BackendSpec& spec) {
   std::vector<SecretFile> files;
   if (spec.password)
@@ -40,6 +42,8 @@ std::vector<SecretFile> secret_files(const api::BackendSpec& spec) {
 BackendSecrets read_secrets(k8s::ApiClient& client, const api::CacheBackend& backend) {
   BackendSecrets secrets;
   for (const SecretFile& file : secret_files(backend.spec)) {
+    // A GET of one Secret by name: the chart's role may list the names in backendSecrets, and the
+    // operator keeps no cache of Secrets.
     const Result<Object> secret = client.get(k8s::resources::kSecrets, backend.ns, file.secret);
     if (!secret.ok() && secret.status().code() == Code::kNotFound) {
       secrets.missing =
@@ -65,6 +69,7 @@ BackendSecrets read_secrets(k8s::ApiClient& client, const api::CacheBackend& bac
       return secrets;
     }
     std::optional<std::string> bytes = api::from_base64(value->get_ref<const std::string&>());
+    // An empty value counts as missing, so the message names Secret and key.
     if (!bytes || bytes->empty()) {
       secrets.missing = called(file, backend.ns) + " has no value under key " + file.key;
       return secrets;

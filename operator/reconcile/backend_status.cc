@@ -14,6 +14,8 @@ namespace {
 using api::Object;
 using Weight = BackendFinding::Weight;
 
+// Reasons of conditions are CamelCase (Kubernetes API conventions). The ids come from a fixed list,
+// so reasons are bounded.
 // "wrong-password" as WrongPassword.
 std::string reason_of_id(const std::string& id) {
   std::string reason;
@@ -25,6 +27,7 @@ std::string reason_of_id(const std::string& id) {
   return reason;
 }
 
+// The first finding makes the condition: one message with one remedy.
 const BackendFinding* first_of(const BackendFacts& facts, Weight weight) {
   if (!facts.seen || !facts.seen->ok()) return nullptr;
   for (const BackendFinding& finding : (*facts.seen)->findings)
@@ -36,6 +39,7 @@ bool was_seen(const BackendFacts& facts) {
   return facts.seen && facts.seen->ok();
 }
 
+// NotReadable is Unknown and no fault: the kubelet mounts the Secret without the operator (F-232).
 Condition secret_missing(const BackendFacts& facts) {
   if (!facts.secrets.missing.empty())
     return {"SecretMissing", Truth::kTrue, "NotFound", facts.secrets.missing};
@@ -44,6 +48,7 @@ Condition secret_missing(const BackendFacts& facts) {
   return {"SecretMissing", Truth::kFalse, "AllThere", "every named Secret exists"};
 }
 
+// One larderd that uses the backend proves that pods can reach the servers.
 bool no_sidecar_can(const SidecarsView& sidecars) {
   return sidecars.asked > 0 && sidecars.serving == 0;
 }
@@ -68,6 +73,8 @@ Condition reachable_by_sidecars(const BackendFacts& facts, const std::string& wh
   return {"Reachable", Truth::kUnknown, "NotChecked", why};
 }
 
+// The order is that of causes: a missing Secret explains an unchecked backend, and an unusable
+// finding explains missing servers.
 Condition reachable(const BackendFacts& facts) {
   if (!facts.secrets.missing.empty()) return reachable_by_sidecars(facts, facts.secrets.missing);
   if (!facts.secrets.unreadable.empty())
@@ -107,12 +114,15 @@ Condition well_set(const BackendFacts& facts) {
   return {"WellSet", Truth::kTrue, "WellSet", "the settings of the servers are right for a cache"};
 }
 
+// The reason Starting tells a server under start from a server that is down.
 // A managed server without a ready pod. Its refused connections are no fault yet.
 bool is_starting(const BackendFacts& facts) {
   return facts.backend->spec.managed &&
          (!facts.stateful_set || api::number_at(*facts.stateful_set, "status.readyReplicas") == 0);
 }
 
+// The first fault in the order objects, Secret, reachability. WellSet and CacheServes are left out:
+// a server with a bad policy still serves.
 Condition ready(const BackendFacts& facts, const std::vector<Condition>& others) {
   if (!facts.parsed.ok()) return {"Ready", Truth::kFalse, "Invalid", facts.parsed.text()};
   const auto of_type = [&](const char* type) {
@@ -135,6 +145,7 @@ Condition ready(const BackendFacts& facts, const std::vector<Condition>& others)
 // "0.2ms": one digit.
 std::string latency_text(double ms) {
   char text[32];
+  // One digit hides the jitter of single pings.
   std::snprintf(text, sizeof(text), ms < 10 ? "%.1gms" : "%.0fms", ms);
   return text;
 }
@@ -147,6 +158,7 @@ std::string steady_latency(std::uint64_t ping_ns, const std::string& before) {
   return shown > 0 && ms > shown / 2 && ms < shown * 2 ? before : latency_text(ms);
 }
 
+// Steps of a hundredth, as for pools: each SET of a chunk would otherwise change the status.
 Object memory_of(const BackendSeen& seen) {
   const std::uint64_t step =
       std::max<std::uint64_t>(std::max(seen.max_bytes, seen.used_bytes) / 100, 1);
@@ -169,6 +181,7 @@ std::vector<Condition> backend_conditions(const BackendFacts& facts) {
     conditions.push_back(well_set(facts));
     conditions.push_back(cache_serves(facts.sidecars));
   }
+  // Ready is first, where `kubectl describe` shows the condition first.
   conditions.insert(conditions.begin(), ready(facts, conditions));
   return conditions;
 }

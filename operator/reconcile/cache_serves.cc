@@ -19,6 +19,8 @@ constexpr std::array<Kind, 4> kKinds{{{"engines", "EngineRefused"},
                                       {"disk", "DiskDegraded"}}};
 
 // The cost of that kind for the pods, in the words of the first pod; empty: no pod has the kind.
+// The first pod's sentence stands for all pods: the reasons are mostly equal, and the message is
+// bounded.
 std::string told(const PoolFacts& facts, std::string_view kind) {
   std::vector<std::string> names;
   std::string why;
@@ -42,6 +44,7 @@ Condition cache_serves(const PoolFacts& facts) {
     return {"CacheServes", Truth::kUnknown, "NotAsked", "no larderd has answered yet"};
   std::string_view reason;
   std::string message;
+  // All kinds go into the message; the worst kind gives the reason.
   for (const Kind& kind : kKinds) {
     const std::string text = told(facts, kind.fallback);
     if (text.empty()) continue;
@@ -53,6 +56,7 @@ Condition cache_serves(const PoolFacts& facts) {
           "every larderd with an answer serves engines from all tiers"};
 }
 
+// larderds that cannot reach the backend at all are the affair of the condition Reachable.
 Condition cache_serves(const SidecarsView& sidecars) {
   if (sidecars.serving == 0)
     return {"CacheServes", Truth::kUnknown, "NotAsked",

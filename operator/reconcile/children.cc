@@ -19,6 +19,8 @@ void keep_first(Status& first, const Status& status) {
 Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches& caches,
                                        const Owner& owner, const std::vector<Object>& desired) {
   std::vector<ObjectPtr> observed = children_of(caches, owner);
+  // A wanted object without our label is missing in the caches, which select by the label. A GET
+  // finds such an object: the name is taken, or the label was removed.
   for (const Object& wanted : desired) {
     const k8s::Resource* resource = owned_kind(wanted);
     if (resource == nullptr) continue;
@@ -27,12 +29,14 @@ Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches
     const bool seen = std::ranges::any_of(observed, [&](const ObjectPtr& one) {
       return api::text_at(*one, "kind") == resource->kind && api::name_of(*one) == name;
     });
+    // The comparison includes the kind: ConfigMap and DaemonSet of a pool have the same name.
     if (seen) continue;
     if (const ObjectPtr other =
             cache == caches.end() ? nullptr : cache->second->find(owner.ns, name)) {
       observed.push_back(other);
       continue;
     }
+    // An error ends the reconcile here. A missing answer must not look like a missing object.
     Result<Object> live = client.get(*resource, owner.ns, name);
     if (live.ok())
       observed.push_back(std::make_shared<const Object>(std::move(*live)));
@@ -61,6 +65,7 @@ void log_step(const char* what, const Step& step, const Owner& owner) {
 
 }  // namespace
 
+// By uid and not by name: a new owner of the same name must not adopt objects of its predecessor.
 std::vector<ObjectPtr> children_of(const ChildCaches& caches, const Owner& owner) {
   std::vector<ObjectPtr> found;
   for (const auto& [plural, cache] : caches)
@@ -70,6 +75,8 @@ std::vector<ObjectPtr> children_of(const ChildCaches& caches, const Owner& owner
   return found;
 }
 
+// One failed write does not stop the others. The first error is reported, and the queue tries
+// again.
 Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner,
               const std::vector<Object>& desired) {
   Brought brought;
@@ -83,6 +90,8 @@ Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& ow
   brought.waiting = wanted.waiting;
   for (const Step& step : wanted.remove) {
     log_step("removing", step, owner);
+    // The uid in the call protects a new object of the same name, made between the list and this
+    // call.
     const std::string uid = api::text_at(step.object, "metadata.uid");
     keep_first(brought.status,
                client.remove(step.resource, owner.ns, api::name_of(step.object), uid));

@@ -27,10 +27,13 @@ const Object& of_type(const Object& conditions, std::string_view type) {
 
 }  // namespace
 
+// cut_text() cuts between characters of UTF-8: the API server refuses invalid UTF-8.
 std::string bounded(const std::string& text) {
   return text.size() <= kMostMessage ? text : std::string(cut_text(text, kMostMessage - 3)) + "...";
 }
 
+// Server-side apply replaces the list of conditions by these: a condition that no longer applies
+// disappears.
 Object conditions_json(const std::vector<Condition>& conditions, const Object& before,
                        std::int64_t generation, const std::string& now) {
   Object all = Object::array();
@@ -49,6 +52,7 @@ Object conditions_json(const std::vector<Condition>& conditions, const Object& b
   return all;
 }
 
+// A missing or unknown condition counts as Unknown, so a new object has no recovery and no failure.
 Truth truth_of(const Object& object, std::string_view type) {
   const std::string status =
       api::text_at(of_type(api::at(object, "status.conditions"), type), "status");
@@ -79,6 +83,7 @@ std::string quoted(const std::string& text) {
   return text.size() <= kMostQuoted ? text : std::string(cut_text(text, kMostQuoted)) + "...";
 }
 
+// Seconds without fractions, the form of metav1.Time.
 std::string rfc3339(std::int64_t seconds) {
   const std::time_t time = seconds;
   std::tm parts{};

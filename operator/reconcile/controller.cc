@@ -46,6 +46,7 @@ Controller::~Controller() {
   for (std::jthread& worker : workers_) worker.request_stop();
 }
 
+// A defect shows as a failed reconcile with a growing pause, and the other objects go on.
 Done Controller::run(const k8s::Key& key, const std::stop_token& stop) {
   const auto began = std::chrono::steady_clock::now();
   active_.add(1);
@@ -62,10 +63,13 @@ Done Controller::run(const k8s::Key& key, const std::stop_token& stop) {
 
 void Controller::work(const std::stop_token& stop) {
   while (const std::optional<k8s::Key> key = queue_.take(stop)) {
+    // A reconcile gets a name and reads everything else, so the operator may repeat or lose any
+    // call. One worker at a time works on a name (queue_order.h).
     const Done done = run(*key, stop);
     if (!done.status.ok()) {
       failed_.add();
       errors_.add();
+      // Throttled by controller and object: a retry every few milliseconds would fill the log.
       base::log_refusal(name_ + " " + key->ns + "/" + key->name, done.status.to_string(),
                         base::LogLevel::kWarning, "reconcile failed: " + done.status.to_string(),
                         {{"controller", name_}, {"namespace", key->ns}, {"name", key->name}});

@@ -23,6 +23,7 @@ struct Transfer {
   std::string body;
 };
 
+// libcurl's callback: fewer bytes than given end the transfer.
 std::size_t receive(char* bytes, std::size_t, std::size_t count, void* target) {
   auto& transfer = *static_cast<Transfer*>(target);
   if (transfer.body.size() + count > transfer.most_bytes)
@@ -31,6 +32,8 @@ std::size_t receive(char* bytes, std::size_t, std::size_t count, void* target) {
   return count;
 }
 
+// Each answer comes from a process at a pod's address, which may be anything: HTTP only, no
+// redirect into the cluster, and a bound on bytes and time.
 void prepare(Transfer& transfer, const std::string& url) {
   CURL* easy = transfer.easy.get();
   curl_easy_reset(easy);
@@ -38,9 +41,11 @@ void prepare(Transfer& transfer, const std::string& url) {
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  // An empty proxy switches off HTTP_PROXY of the environment: pods are reached directly.
   curl_easy_setopt(easy, CURLOPT_PROXY, "");
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, long{Fetch::kDeadlineMs});
+  // An answer is mostly small, and 32 transfers run at once.
   curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 4096L);
   curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);  // larderd closes a connection after one answer
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
@@ -59,6 +64,7 @@ Result<std::string> outcome(Transfer& transfer, CURLcode code) {
   return std::move(transfer.body);
 }
 
+// One thread with a multi handle asks 32 pods at once.
 class CurlFetch final : public Fetch {
  public:
   CurlFetch() : multi_(curl_multi_init()) {}
@@ -66,6 +72,7 @@ class CurlFetch final : public Fetch {
   void get_all(std::span<const std::string> urls, std::size_t most_bytes, std::stop_token stop,
                const OnAnswer& on_answer) override {
     if (multi_ == nullptr) return;
+    // The slots are reused: a round over a thousand pods opens 32 handles.
     std::vector<Transfer> transfers(std::min<std::size_t>(urls.size(), kAtOnce));
     std::size_t next = 0, under_way = 0;
     const auto begin = [&](Transfer& transfer) {
@@ -84,11 +91,13 @@ class CurlFetch final : public Fetch {
       under_way -= end_those_done(on_answer, begin);
       if (under_way > 0) curl_multi_poll(multi_.get(), nullptr, 0, kWaitMs, nullptr);
     }
+    // A stop leaves transfers unfinished, without a call of on_answer. The next round asks again.
     for (Transfer& transfer : transfers)
       if (transfer.easy) curl_multi_remove_handle(multi_.get(), transfer.easy.get());
   }
 
  private:
+  // A finished slot begins its next transfer inside the loop, so one slow pod delays no other.
   template <typename Begin>
   std::size_t end_those_done(const OnAnswer& on_answer, const Begin& begin) {
     std::size_t ended = 0;

@@ -15,6 +15,7 @@ constexpr std::uint64_t kMostCount = 1ULL << 53;  // exact as a double, in metri
 // Any process at a pod's address may answer: texts are bounded before they reach a condition.
 constexpr std::size_t kMostText = 200, kMostReason = 500, kMostFallbacks = 16;
 
+// A negative number comes from no larderd. Saturated numbers keep sums and metrics in range.
 std::uint64_t count_at(const Object& object, std::string_view path,
                        std::uint64_t most = kMostCount) {
   const std::int64_t number = api::number_at(object, path);
@@ -27,18 +28,23 @@ std::string short_text(const Object& object, std::string_view path, std::size_t 
 
 }  // namespace
 
+// Invariant: the answer of a pod affects only the figures of its own pool. Every number and text is
+// bounded here, and Prober keeps the answers by the uid of the pod.
 Result<LarderdAnswer> read_answer(std::string_view body) {
   if (body.size() > kMostAnswerBytes)
     return Status(Code::kInvalidArgument, "larderd's status has more than 1 MiB");
   const Result<Object> parsed = api::parse_json(body);
   if (!parsed.ok()) return parsed.status();
   const Object& status = *parsed;
+  // The address of a dead pod may belong to another pod by now. A foreign JSON page must not become
+  // figures of the pool.
   if (!api::at(status, "memory").is_object() || api::text_at(status, "version").empty())
     return Status(Code::kInvalidArgument,
                   "the answering server is not a larderd: /v1/status has no memory or no version");
   LarderdAnswer answer;
   answer.version = short_text(status, "version");
   answer.capacity_bytes = count_at(status, "memory.capacity_bytes", kMostBytes);
+  // used above capacity would show a fill of more than 100% in dashboards.
   answer.used_bytes =
       std::min(count_at(status, "memory.used_bytes", kMostBytes), answer.capacity_bytes);
   answer.disk_capacity_bytes = count_at(status, "disk.capacity_bytes", kMostBytes);

@@ -7,6 +7,8 @@
 
 namespace larder::reconcile {
 
+// An anonymous file (memfd_create): nothing on a disk, and the kernel frees the bytes with the last
+// descriptor. The path works for this process only.
 Result<MemoryFile> MemoryFile::of(std::string_view bytes) {
   Fd fd(::memfd_create("larder-secret", MFD_CLOEXEC));
   if (!fd.valid()) return Status::from_errno(errno, "memfd_create");

@@ -51,6 +51,8 @@ bool has_memory_finalizer(const Object& pool) {
   return has_finalizer(pool, api::kMemoryFinalizer);
 }
 
+// A pod of the DaemonSet counts as done when its larderd with the hash kFreeing has ended with 0.
+// The kubelet starts that container again and again, so lastState counts, too (pod_view.cc).
 Freed freed_of(const Object& daemon_set, const std::vector<PodView>& pods) {
   Freed freed;
   std::set<std::string> waits;
@@ -60,6 +62,8 @@ Freed freed_of(const Object& daemon_set, const std::vector<PodView>& pods) {
     if (!done && !pod.node.empty()) waits.insert(pod.node);
   }
   freed.waits.assign(waits.begin(), waits.end());
+  // Before the DaemonSet's controller has seen the new template, desiredNumberScheduled belongs to
+  // the old one.
   const std::int64_t seen = api::number_at(daemon_set, "status.observedGeneration", -1);
   if (seen >= api::number_at(daemon_set, "metadata.generation"))
     freed.nodes = api::number_at(daemon_set, "status.desiredNumberScheduled");
@@ -69,6 +73,7 @@ Freed freed_of(const Object& daemon_set, const std::vector<PodView>& pods) {
 MemoryFreeing::MemoryFreeing(const Context& world, const base::Clock& clock)
     : world_(world), clock_(clock) {}
 
+// A pool of placement Sidecar has its memory in its pods, and needs no finalizer.
 Status MemoryFreeing::hold(const Object& pool) {
   if (api::text_at(pool, "spec.placement") != "Node" || has_memory_finalizer(pool)) return {};
   Object finalizers = finalizers_of(pool);
@@ -88,8 +93,12 @@ Status MemoryFreeing::set_finalizers(const Object& pool, Object finalizers) {
 }
 
 Done MemoryFreeing::free(const Object& object, const std::vector<PodView>& pods) {
+  // The patience counts from the first reconcile of the deletion in this process. A new leader
+  // counts anew (F-230).
   const milliseconds left = patience_left(key_of(object));
   const Result<api::CachePool> pool = api::parse_pool(object);
+  // A spec that cannot be parsed gives no DaemonSet that could free the memory: the pool goes, with
+  // a warning.
   if (!pool.ok()) return release(object, pool.status().text());
   const k8s::Cache& sets = *world_.children.at(k8s::resources::kDaemonSets.plural);
   k8s::ObjectPtr set = sets.find(pool->ns, desired::pool_name(*pool));
@@ -100,6 +109,8 @@ Done MemoryFreeing::free(const Object& object, const std::vector<PodView>& pods)
   const Owner owner{"CachePool", pool->ns, pool->name, pool->uid};
   const Brought brought = bring(world_.client, world_.children, owner,
                                 desired::freeing_objects(*pool, world_.defaults));
+  // In a namespace under deletion the API server refuses new objects with 403 (F-231). Waiting
+  // would block the deletion of the namespace.
   if (brought.status.code() == Code::kPermissionDenied)
     return release(object, brought.status.text());
   if (!brought.taken.empty()) return release(object, brought.taken.front());
@@ -107,6 +118,8 @@ Done MemoryFreeing::free(const Object& object, const std::vector<PodView>& pods)
   Freed freed;
   if (brought.status.ok() && brought.writes == 0 && set) freed = freed_of(*set, pods);
   if (freed.all()) return release(object, "");
+  // A node that is away must not hold the pool for ever (F-229): the Event names the node and the
+  // command.
   if (left.count() == 0) return release(object, with_nodes(freed));
   return {brought.status, brought.writes > 0 || brought.waiting ? kSoon : left};
 }
@@ -117,16 +130,20 @@ Done MemoryFreeing::release(const Object& pool, const std::string& left) {
   for (const Object& one : finalizers_of(pool))
     if (one != Object(api::kMemoryFinalizer)) finalizers.push_back(one);
   const Status released = set_finalizers(pool, std::move(finalizers));
+  // 409: another controller removed its own finalizer at the same time. The next reconcile reads
+  // the new list.
   if (released.code() == Code::kFailedPrecondition) return {{}, kSoon};  // another writer was first
   if (!released.ok() && released.code() != Code::kNotFound) return {released};
   forget(key);
   const base::LogFields fields{{"kind", "CachePool"}, {"namespace", key.ns}, {"name", key.name}};
+  // Throttled by namespace: a deleted namespace ends all its pools at once.
   const std::string source = "deleted pools of namespace " + key.ns;
   if (left.empty()) {
     base::log_from(source, base::LogLevel::kInfo,
                    "the pool is free to go: no node has memory of the pool", fields);
     return {};
   }
+  // The path on the node is that of desired/volumes.cc.
   const std::string path = "/larder/" + key.ns + "/" + key.name;
   const std::string note =
       "the pool is deleted, and nodes may still have memory of the pool: " + left +

@@ -12,8 +12,11 @@ namespace {
 using api::Object;
 
 const k8s::Resource kNodes{"", "v1", "nodes", "Node", false};
+// Five nodes are enough for a sentence, and bound the load that a pool without pages causes at the
+// API server.
 constexpr std::size_t kMostNodes = 5;  // each node costs a list of its pods
 
+// An invalid quantity counts as none: the API server does not store such a quantity.
 std::uint64_t bytes_at(const Object& quantities, std::string_view resource) {
   if (!quantities.is_object()) return 0;
   const auto found = quantities.find(resource);
@@ -22,6 +25,7 @@ std::uint64_t bytes_at(const Object& quantities, std::string_view resource) {
   return bytes.ok() ? *bytes : 0;
 }
 
+// Kubernetes demands equal requests and limits for huge pages.
 // For huge pages, request and limit are equal; a limit alone sets both.
 std::uint64_t asked_by_container(const Object& container, std::string_view resource) {
   return std::max(bytes_at(api::at(container, "resources.requests"), resource),
@@ -32,6 +36,7 @@ std::uint64_t asked_by_container(const Object& container, std::string_view resou
 Result<std::uint64_t> asked_on(k8s::ApiClient& client, const std::string& node,
                                const std::string& resource) {
   std::uint64_t bytes = 0;
+  // list_into() keeps one page of pods in memory at a time.
   const Result<std::string> listed = client.list_into(
       k8s::resources::kPods, {.ns = "", .labels = "", .fields = "spec.nodeName=" + node},
       {[&](const Object& pod) { bytes += asked_by(pod, resource); }, [&] { bytes = 0; }});
@@ -58,6 +63,8 @@ std::uint64_t asked_by(const Object& pod, std::string_view resource) {
   return std::max(together, first);
 }
 
+// A role without the right to list nodes gives `known == false`, and the condition names pages
+// without nodes.
 PagesSeen pages_of_nodes(k8s::ApiClient& client, const std::string& page) {
   PagesSeen seen;
   const Result<k8s::List> nodes = client.list(kNodes, {});
@@ -77,6 +84,7 @@ PagesSeen pages_of_nodes(k8s::ApiClient& client, const std::string& page) {
   seen.more = seen.nodes.size() - std::min(seen.nodes.size(), kMostNodes);
   seen.nodes.resize(seen.nodes.size() - seen.more);
   for (NodePages& node : seen.nodes)
+    // A node whose pods cannot be listed stays in the text, without its free pages.
     if (const Result<std::uint64_t> asked = asked_on(client, node.node, resource); asked.ok())
       node.free = node.total - std::min(node.total, (*asked + *page_bytes - 1) / *page_bytes);
   return seen;
@@ -98,6 +106,7 @@ bool have_enough(const PagesSeen& seen, std::uint64_t needed) {
       seen.nodes, [needed](const NodePages& node) { return node.free && *node.free >= needed; });
 }
 
+// A user writes totals into vm.nr_hugepages: pages in use, plus the pages that this pool needs.
 std::string totals_for(const PagesSeen& seen, std::uint64_t needed) {
   std::string text;
   for (const NodePages& node : seen.nodes)

@@ -7,6 +7,7 @@ Condition objects_applied(const Brought& brought, const std::string& kind,
   const auto no = [](const char* reason, const std::string& why) {
     return Condition{"ObjectsApplied", Truth::kFalse, reason, why};
   };
+  // The order is that of the remedies: only a user can free a taken name.
   if (!brought.taken.empty()) return no("NameTaken", brought.taken.front());
   if (!brought.status.ok())
     return no("Refused", brought.status.to_string() + ". The operator tries again");

@@ -18,6 +18,8 @@ std::string hash_of(const Object& object) {
   return desired::short_hash(object.dump(-1, ' ', false, Object::error_handler_t::replace));
 }
 
+// The annotation holds the hash of the wanted object. A field that is wanted no more changes the
+// hash; the comparison of live fields alone would not see the removal.
 Object with_hash(const Object& wanted) {
   Object stamped = wanted;
   stamped["metadata"]["annotations"][std::string(kAppliedAnnotation)] = hash_of(wanted);
@@ -40,6 +42,7 @@ bool same_name(const Object& a, const Object& b) {
   return api::text_at(a, "kind") == api::text_at(b, "kind") && api::name_of(a) == api::name_of(b);
 }
 
+// Without a namespace: owner and object are in the same one.
 std::string called(const Object& object) {
   return api::text_at(object, "kind") + " " + api::name_of(object);
 }
@@ -48,6 +51,8 @@ class Planning {
  public:
   explicit Planning(const Owner& owner) : owner_(owner) {}
 
+  // Nothing is applied where the live object has every wanted field. An apply of an equal object
+  // costs a request every 30 s for each object.
   void want(const k8s::Resource& resource, const Object& wanted, const Object* live) {
     const Object stamped = with_hash(wanted);
     if (live == nullptr) return apply(resource, stamped, "is not there");
@@ -58,6 +63,8 @@ class Planning {
   void remove(const k8s::Resource& resource, const Object& live, std::string why) {
     plan_.remove.push_back({resource, live, std::move(why)});
   }
+  // Both tests: a user may copy our label to another object, and a foreign controller may own an
+  // object with our name.
   bool is_ours(const Object& live) const {
     return is_managed(live) && api::text_at(controller_of(live), "uid") == owner_.uid;
   }
@@ -72,6 +79,8 @@ class Planning {
   bool may_take(const k8s::Resource& resource, const Object& live) {
     const Object& controller = controller_of(live);
     const bool going = !api::text_at(live, "metadata.deletionTimestamp").empty();
+    // A pool that was deleted and created again has the same name and another uid. The garbage
+    // collector removes the old objects sooner or later; the plan does not wait for that.
     const bool of_earlier = is_managed(live) && api::text_at(controller, "kind") == owner_.kind &&
                             api::text_at(controller, "name") == owner_.name &&
                             api::text_at(controller, "uid") != owner_.uid;
@@ -80,6 +89,7 @@ class Planning {
       plan_.waiting = true;
       return false;
     }
+    // An object without any controller is taken only with our label.
     if (is_managed(live) && (controller.is_null() || api::text_at(controller, "uid") == owner_.uid))
       return true;
     plan_.taken.push_back(called(live) + " exists already and " +
@@ -120,11 +130,13 @@ Plan plan(const Owner& owner, const std::vector<Object>& desired,
         observed, [&](const ObjectPtr& one) { return same_name(*one, wanted); });
     planning.want(*resource, wanted, live == observed.end() ? nullptr : live->get());
   }
+  // Pruning: only objects that carry our label and our owner's uid.
   for (const ObjectPtr& live : observed) {
     const k8s::Resource* resource = owned_kind(*live);
     const bool wanted =
         std::ranges::any_of(desired, [&](const Object& one) { return same_name(one, *live); });
     if (resource == nullptr || wanted || !planning.is_ours(*live)) continue;
+    // An object under deletion needs no second removal.
     if (api::text_at(*live, "metadata.deletionTimestamp").empty())
       planning.remove(*resource, *live, "is wanted no more");
   }

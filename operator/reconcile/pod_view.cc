@@ -12,6 +12,8 @@ using api::Object;
 constexpr std::array kAnnotations{api::kPoolAnnotation, api::kInjectedAnnotation,
                                   api::kConfigAnnotation, api::kRestartAnnotation,
                                   api::kNoticeAnnotation};
+// A native sidecar has its status among those of init containers; before Kubernetes 1.29 larderd is
+// a normal container.
 constexpr std::array kStatuses{"status.initContainerStatuses", "status.containerStatuses"};
 constexpr std::array kContainers{"spec.initContainers", "spec.containers"};
 
@@ -19,6 +21,7 @@ bool is_larderd(const Object& container) {
   return api::text_at(container, "name") == api::kSidecarContainer;
 }
 
+// A pod may have other containers that wait, which are no affair of the pool.
 // larderd's container and the containers that end before its start, all with one image.
 bool is_ours(const Object& container) {
   const std::string name = api::text_at(container, "name");
@@ -46,6 +49,8 @@ Object waiting_state(const Object& pod) {
         continue;
       // A container that fails repeatedly has a message. For larderd, the supervisor knows more.
       const std::string last =
+          // The message of a failed container is the end of its log (FallbackToLogsOnError in
+          // desired/container.cc).
           is_larderd(status) ? "" : api::text_at(status, "lastState.terminated.message");
       return {{"reason", reason},
               {"message", last.empty() ? api::text_at(status, "state.waiting.message") : last}};
@@ -70,6 +75,8 @@ std::string why_unscheduled(const Object& pod) {
 }
 
 // The reason and message of a container's state.
+// The states have timestamps and ids, which change without meaning for the pool. Without them,
+// equal pods stay equal and wake no reconcile.
 Object trimmed_state(const Object& state) {
   Object kept = Object::object();
   for (const char* which : {"waiting", "terminated"})
@@ -94,6 +101,7 @@ Object trimmed_container(const Object& status) {
 
 }  // namespace
 
+// Reads trimmed pods and whole ones alike: kubectl larder passes whole pods.
 PodView view_of(const Object& pod) {
   const Object& larderd = larderd_status(pod);
   const std::string phase = api::text_at(pod, "status.phase");
@@ -143,6 +151,7 @@ void trim_pod(Object& pod) {
   if (api::truth_at(pod, "spec.hostNetwork")) kept["spec"]["hostNetwork"] = true;
   if (const std::string node = api::text_at(pod, "spec.nodeName"); !node.empty())
     kept["spec"]["nodeName"] = node;
+  // trim_pod() keeps one container as a mark that larderd is there.
   if (has_larderd(pod)) kept["spec"]["containers"] = {{{"name", api::kSidecarContainer}}};
 
   Object& status = kept["status"];

@@ -26,6 +26,7 @@ std::string of_pods(const Names& names, const PoolFacts& facts) {
   return reconcile::of_pods(names, facts.pods.size());
 }
 
+// Wrong sizes have a condition of their own; other wrong fields show in Ready alone.
 Condition sizes_fit(const PoolFacts& facts) {
   const std::string& why = facts.parsed.text();
   const bool sizes = why.starts_with("spec.memory") || why.starts_with("spec.disk.size") ||
@@ -39,6 +40,7 @@ Condition sizes_fit(const PoolFacts& facts) {
               std::to_string((api::own_memory_bytes(facts.pool->spec) + kMi - 1) / kMi) + "Mi"};
 }
 
+// A CacheBackend that cannot be read must not roll the nodes to a configuration without it (F-254).
 Condition node_objects_applied(const PoolFacts& facts) {
   if (!facts.objects_kept) return objects_applied(facts.brought, "pool", "ConfigMap and DaemonSet");
   return {"ObjectsApplied", Truth::kTrue, "Kept",
@@ -66,6 +68,7 @@ Condition backend_ready(const PoolFacts& facts) {
   return {"BackendReady", ready, reason, "CacheBackend " + name + ": " + message};
 }
 
+// The Secrets belong to the backend. The pool repeats the condition, since users look at the pool.
 Condition secret_missing(const PoolFacts& facts) {
   const std::string backend = "CacheBackend " + facts.pool->spec.backend;
   if (!facts.backend)
@@ -84,6 +87,8 @@ std::string page_name(const CachePool& pool) {
   return pool.spec.memory.hugepages == api::Hugepages::k1Gi ? "1Gi" : "2Mi";
 }
 
+// The scheduler's message is the only sign, e.g. "0/3 nodes are available: 3 Insufficient
+// hugepages-2Mi".
 Names without_hugepages(const PoolFacts& facts) {
   return names_where(facts.pods, [](const PodView& pod) {
     return pod.unscheduled.find("hugepages-") != std::string::npos;
@@ -103,9 +108,12 @@ std::string how_to_reserve(const PoolFacts& facts, std::uint64_t pages) {
   if (!seen.known || seen.without > 0)
     count += (count.empty() ? "" : ", ") + std::to_string(pages) + " on a node without any";
   const std::string first = enough ? "For another node, reserve pages: " : "Reserve pages: ";
+  // Pages of 1 GiB need contiguous memory, which a running node rarely has: the boot line reserves
+  // them.
   if (facts.pool->spec.memory.hugepages == api::Hugepages::k1Gi)
     return first + "on the node's boot line hugepagesz=1G hugepages=" + count +
            ", and reboot the node; or set memory.hugepages: 2Mi";
+  // The kubelet counts huge pages at its start only.
   return first + "sysctl -w vm.nr_hugepages=" + count +
          " (to keep the pages over a reboot, write the same line into /etc/sysctl.d/, or "
          "hugepagesz=2M hugepages= on the boot "
@@ -126,11 +134,13 @@ Condition hugepages_missing(const PoolFacts& facts) {
                      " free pages of " + page_name(pool) + " on one node. ";
   const PagesSeen& seen = facts.hugepages_of_nodes;
   if (seen.known) text += "On nodes: " + text_of(seen) + ". ";
+  // The scheduler's own words help where the figures of the nodes do not explain the wait.
   if (!seen.known || have_enough(seen, pages))
     text += "The scheduler: " + quoted(one->unscheduled) + ". ";
   return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(facts, pages)};
 }
 
+// True and not Unknown: a new pool without pods is no fault, and `kubectl wait` for the pool ends.
 Condition without_pods(const PoolFacts& facts) {
   if (facts.pool->spec.placement == api::Placement::kSidecar)
     return {"PodsReady", Truth::kTrue, "NoPods",
@@ -142,6 +152,7 @@ Condition without_pods(const PoolFacts& facts) {
     return {"PodsReady", Truth::kTrue, "NoPods",
             "no node runs larderd yet: see spec.node.nodeSelector and tolerations"};
   const std::string name = api::name_of(*facts.daemon_set);
+  // A namespace whose Pod Security refuses hostPath leaves the DaemonSet without pods.
   return {"PodsReady", Truth::kFalse, "NotMade",
           "DaemonSet " + name + " should have " + std::to_string(wanted) +
               " pods and has no pod: kubectl describe daemonset " + name +
@@ -189,6 +200,7 @@ Condition pods_ready(const PoolFacts& facts) {
           "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
 }
 
+// The restart of an engine belongs to its user: the operator never restarts an engine.
 // A sentence about pods that the user must restart; empty: no such pods.
 std::string to_restart(const PoolFacts& facts, const std::function<bool(const PodView&)>& rolled) {
   const auto is_old = [&](const PodView& pod) { return needs_restart(facts, pod) && !rolled(pod); };
@@ -215,6 +227,8 @@ std::string kept_by_a_roll(const CachePool& pool) {
 }
 
 Condition pods_up_to_date(const PoolFacts& facts) {
+  // A pod of the DaemonSet has no annotation of the injector. The DaemonSet replaces these pods
+  // itself.
   const auto rolled = [&](const PodView& pod) {  // the DaemonSet replaces the pod
     return facts.pool->spec.placement == api::Placement::kNode && !pod.injected;
   };
@@ -228,6 +242,7 @@ Condition pods_up_to_date(const PoolFacts& facts) {
                 "pods node by node" +
                 kept_by_a_roll(*facts.pool) + (by_hand.empty() ? "" : ". " + by_hand)};
   if (!by_hand.empty()) return {"PodsUpToDate", Truth::kFalse, "RestartNeeded", by_hand};
+  // A failed patch is tried again by the queue; the condition shows the error of the last try.
   if (!facts.configured.ok())
     return {"PodsUpToDate", Truth::kFalse, "NotTold",
             facts.configured.to_string() + ". The operator tries again"};
@@ -262,6 +277,7 @@ Condition engines_attached(const PoolFacts& facts) {
 }
 
 // The figures are rounded like the status.
+// larderd's counters begin anew with each larderd, so the ratio is that of the living larderds.
 Condition helping(const PoolFacts& facts) {
   const PoolSums sums = sums_of(facts);
   if (sums.tokens_asked == 0)
@@ -296,6 +312,7 @@ Condition gpu_visible(const PoolFacts& facts) {
           of_pods(blind, facts) + ": " + quoted(one->notice)};
 }
 
+// Conditions named ...Missing are True in the bad case; all others are False.
 bool is_bad(const Condition& condition) {
   const bool true_is_bad = condition.type.ends_with("Missing");
   return condition.status == (true_is_bad ? Truth::kTrue : Truth::kFalse);
@@ -309,6 +326,8 @@ bool is_harmless(const Condition& condition) {
          condition.reason == "NotChecked";
 }
 
+// The first bad condition gives Ready its reason, so the order in pool_conditions() is the order of
+// importance.
 Condition ready(const PoolFacts& facts, const std::vector<Condition>& others) {
   if (!facts.parsed.ok()) return {"Ready", Truth::kFalse, "Invalid", facts.parsed.text()};
   for (const Condition& other : others)

@@ -45,6 +45,7 @@ constexpr std::array<Series, 13> kSeries{{
      [](const PoolSums& s, bool) { return number(s.tokens_hit); }},
 }};
 
+// The labels are bounded by the number of pools; forget() removes the series of a deleted pool.
 k8s::Labels labels_of(const k8s::Key& pool) {
   return {{"namespace", pool.ns}, {"pool", pool.name}};
 }
@@ -57,6 +58,7 @@ k8s::Labels labels_of(const k8s::Key& pool, Trouble trouble) {
 
 }  // namespace
 
+// Every reconcile tells all series, so a new leader's metrics are complete after its first round.
 void PoolMetrics::tell(const k8s::Key& pool, const std::optional<PoolSums>& sums, bool ready) {
   const std::lock_guard lock(mutex_);
   if (!sums) return forget(pool);
@@ -65,6 +67,7 @@ void PoolMetrics::tell(const k8s::Key& pool, const std::optional<PoolSums>& sums
     for (const Series& series : kSeries)
       gauges.push_back(&metrics_.gauge(series.name, series.help, labels_of(pool)));
   for (std::size_t i = 0; i < kSeries.size(); ++i) gauges[i]->set(kSeries[i].value(*sums, ready));
+  // A reason without pods is told as 0, so a graph falls to zero and does not end.
   for (const Trouble trouble : kTroubles) {
     const auto found = sums->troubled.find(trouble);
     metrics_
@@ -80,6 +83,7 @@ void PoolMetrics::forget(const k8s::Key& pool) {
   for (const Trouble trouble : kTroubles) metrics_.remove_gauge(kFailing, labels_of(pool, trouble));
 }
 
+// A replica that leads no more must not export the figures of its time as a leader.
 void PoolMetrics::forget_all() {
   const std::lock_guard lock(mutex_);
   while (!told_.empty()) forget(k8s::Key(told_.begin()->first));

@@ -49,6 +49,8 @@ bool have_backend(const std::vector<k8s::ObjectPtr>& objects) {
 PoolReconciler::PoolReconciler(const Context& world, Hear hear, Told told, const base::Clock& clock)
     : world_(world), hear_(std::move(hear)), told_(std::move(told)), freeing_(world, clock) {}
 
+// Ended pods and pods without larderd and injection are left out: a label alone makes no member of
+// the pool.
 PoolReconciler::Pods PoolReconciler::pods_of(const k8s::Key& key) const {
   Pods pods;
   for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns)) {
@@ -72,6 +74,7 @@ void PoolReconciler::observe_backend(PoolFacts& facts) const {
       facts.backend_unread && have_backend(children_of(world_.children, owner_of(pool)));
 }
 
+// A wrong spec is judged with its pods: the status still counts them.
 PoolFacts PoolReconciler::observe(const Object& object) const {
   PoolFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
@@ -89,6 +92,7 @@ PoolFacts PoolReconciler::observe(const Object& object) const {
   return facts;
 }
 
+// With an unreadable backend the objects stay as they are.
 void PoolReconciler::apply_objects(PoolFacts& facts) const {
   if (!facts.objects_kept)
     facts.brought =
@@ -97,20 +101,28 @@ void PoolReconciler::apply_objects(PoolFacts& facts) const {
 
 void PoolReconciler::observe_applied(PoolFacts& facts) const {
   facts.daemon_set = of_kind("DaemonSet", children_of(world_.children, owner_of(*facts.pool)));
+  // Nodes are listed only for a pool that waits for pages: a list of nodes is expensive, and its
+  // right is optional.
   if (!waits_for_hugepages(facts)) return;
   const bool is_1gi = facts.pool->spec.memory.hugepages == api::Hugepages::k1Gi;
   facts.hugepages_of_nodes = pages_of_nodes(world_.client, is_1gi ? "1Gi" : "2Mi");
 }
 
+// Only a changed configuration is patched, and only where the pod's hash is the wanted one: other
+// pods need a restart first. The kubelet brings the annotation to larderd (downwardAPI).
 bool PoolReconciler::configure(PoolFacts& facts) const {
   if (!facts.pool || facts.pool->spec.placement != api::Placement::kSidecar) return false;
   std::size_t patches = 0;
   for (PodView& pod : facts.pods) {
     const Wanted& wanted = facts.wanted_of(pod);
     if (pod.restart_hash != wanted.restart_hash || pod.config == wanted.config) continue;
+    // kMostPatches bounds the requests of one reconcile. The rest follows a second later, so other
+    // pools get their turn.
     if (patches++ == kMostPatches) return true;
     const Object patch = {
         {"metadata",
+         // The uid in the patch makes the API server refuse the patch for a new pod of the same
+         // name.
          {{"uid", pod.uid},
           {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
     const Result<Object> patched =
@@ -148,6 +160,8 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
     return end(key, object);
   // The finalizer comes before the memory. A pool without it still works, and the next reconcile
   // tries again.
+  // The order: finalizer, then objects, then status. A deletion between finalizer and objects frees
+  // the memory that exists by then.
   const Status held = freeing_.hold(*object);
   if (held.code() == Code::kNotFound) return {};                     // deleted meanwhile
   if (held.code() == Code::kFailedPrecondition) return {{}, kSoon};  // an update is on its way
@@ -158,6 +172,7 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
     observe_applied(facts);
   }
   const bool more = configure(facts);
+  // The status is computed after all writes, so it reports their errors.
   const Object status = pool_status(facts, *object, world_.now());
   told_(key, sums_of(facts), truth_of({{"status", status}}, "Ready") == Truth::kTrue);
   Done done;
@@ -165,8 +180,9 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
   keep_first(done.status, facts.brought.status);
   keep_first(done.status, facts.configured);
   keep_first(done.status, write_status(world_, k8s::resources::kPools, *object, status));
-  if (facts.brought.waiting || more)
-    done.again = kSoon;
+  if (facts.brought.waiting || more) done.again = kSoon;
+  // Nothing wakes the pool when a foreign object releases its name or when a node gets pages: look
+  // once a minute.
   else if (!facts.brought.taken.empty() || waits_for_hugepages(facts))
     done.again = kLater;
   return done;

@@ -20,6 +20,7 @@ std::uint64_t rounded(std::uint64_t used, std::uint64_t size) {
 
 }  // namespace
 
+// Three digits, as in "7.81Gi", so a column stays narrow.
 std::string size_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits{"", "Ki", "Mi", "Gi", "Ti", "Pi"};
   auto number = static_cast<double>(bytes);
@@ -30,6 +31,8 @@ std::string size_text(std::uint64_t bytes) {
   return text;
 }
 
+// Sums over living pods: a pod that goes takes its counts along. Prometheus's own counters are in
+// larderd.
 PoolSums sums_of(const PoolFacts& facts) {
   PoolSums sums;
   sums.pods = facts.pods.size();
@@ -66,6 +69,8 @@ Object pool_status(const PoolFacts& facts, const Object& before, const std::stri
       {"pods",
        {{"total", sums.pods}, {"attached", sums.attached}, {"needRestart", sums.need_restart}}},
       {"engines", sums.engines}};
+  // Without an answer the fields are missing and not zero: a pool that could not be asked is not
+  // empty.
   if (sums.answered > 0) {
     const std::string used = size_text(rounded(sums.memory_used_bytes, sums.memory_size_bytes));
     status["memory"] = {{"used", used}, {"size", size_text(sums.memory_size_bytes)}};
@@ -75,6 +80,7 @@ Object pool_status(const PoolFacts& facts, const Object& before, const std::stri
                         {"size", size_text(sums.disk_size_bytes)}};
   }
   if (sums.tokens_asked > 0)
+    // Whole percent, so the status rarely changes.
     status["hitRatio"] = std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "%";
   if (facts.pool && !facts.pool->spec.backend.empty()) status["backend"] = facts.pool->spec.backend;
   status["conditions"] = conditions_json(

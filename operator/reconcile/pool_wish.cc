@@ -6,6 +6,7 @@ namespace larder::reconcile {
 
 PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
                  const desired::Defaults& defaults) {
+  // A pod with hostNetwork opens no port, so its configuration differs (desired/larderd.h).
   const desired::EnginePod on_host{.host_network = true};
   return {.of_pod = {desired::larderd_config(pool, backend),
                      desired::restart_hash(pool, backend, defaults)},

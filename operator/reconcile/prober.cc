@@ -10,6 +10,7 @@
 namespace larder::reconcile {
 namespace {
 
+// The brackets of an IPv6 address in a URL.
 std::string at_port(const PodView& pod, int port) {
   const bool six = pod.ip.find(':') != std::string::npos;
   return "http://" + (six ? "[" + pod.ip + "]" : pod.ip) + ":" + std::to_string(port);
@@ -34,6 +35,8 @@ std::string Prober::supervisor_url_of(const PodView& pod) {
 
 void Prober::loop(std::stop_token stop, unsigned round_ms) {
   while (!stop.stop_requested()) {
+    // The rounds have fixed starts: a slow round of many silent pods does not shift the next ones.
+    // A round longer than its interval begins the next at once.
     const auto next = std::chrono::steady_clock::now() + std::chrono::milliseconds(round_ms);
     round(stop);
     base::nap(std::chrono::ceil<std::chrono::milliseconds>(next - std::chrono::steady_clock::now()),
@@ -41,6 +44,7 @@ void Prober::loop(std::stop_token stop, unsigned round_ms) {
   }
 }
 
+// Tests call round() as well; the lock keeps two rounds apart.
 void Prober::round(std::stop_token stop) {
   const std::lock_guard one(rounds_);
   const std::vector<Target> targets = targets_();
@@ -66,6 +70,7 @@ void Prober::round(std::stop_token stop) {
                       silent.push_back(targets[index]);
                   });
   ask_supervisors(silent, stop);
+  // Each pool is told once a round, however many pods answered.
   for (const k8s::Key& pool : pools) told_(pool);
 }
 
@@ -75,6 +80,8 @@ bool Prober::note(const Target& target, const Result<std::string>& body) {
       body.ok() ? read_answer(*body) : Result<LarderdAnswer>(body.status());
   const std::lock_guard lock(mutex_);
   if (answer.ok()) {
+    // The uid and not the name: a recreated pod of a StatefulSet has the same name, and its larderd
+    // begins at zero.
     known_[target.uid] = {std::move(*answer), 0};
     down_.erase(target.uid);
     return true;
@@ -85,6 +92,7 @@ bool Prober::note(const Target& target, const Result<std::string>& body) {
   return false;
 }
 
+// Only silent larderds cost a second request.
 void Prober::ask_supervisors(const std::vector<Target>& silent, std::stop_token stop) {
   std::vector<std::string> urls;
   for (const Target& target : silent) urls.push_back(target.supervisor_url);
@@ -96,6 +104,8 @@ void Prober::ask_supervisors(const std::vector<Target>& silent, std::stop_token 
                     if (down.ok())
                       down_[silent[index].uid] = std::move(*down);
                     else
+                      // A supervisor without an answer is forgotten at once: an old reason could be
+                      // wrong.
                       down_.erase(silent[index].uid);
                   });
 }

@@ -12,10 +12,12 @@ namespace {
 
 using api::Object;
 
+// The API server drops empty maps and lists. {} and a missing field are equal.
 bool is_none(const Object& value) {
   return value.is_null() || ((value.is_object() || value.is_array()) && value.empty());
 }
 
+// Lists that are not here count as one value.
 // The merge keys of lists that server-side apply merges by key.
 std::string_view key_of(std::string_view list) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kKeys{
@@ -32,6 +34,7 @@ std::string_view key_of(std::string_view list) {
   return found == kKeys.end() ? std::string_view{} : found->second;
 }
 
+// Quantities are compared as numbers: the API server writes 1000m back as 1.
 // A quantity as a rounded number.
 std::optional<double> number_of(const Object& value) {
   if (value.is_number()) return value.get<double>();
@@ -74,10 +77,13 @@ class Comparison {
  public:
   std::optional<std::string> compare(const Object& live, const Object& wanted,
                                      const std::string& path, std::string_view name) {
+    // Only wanted fields are compared. Fields that the API server or other managers add are no
+    // difference.
     if (is_none(wanted) && is_none(live)) return std::nullopt;
     if (wanted.is_object() && live.is_object()) return of_maps(live, wanted, path, name);
     if (wanted.is_array() && live.is_array()) return of_lists(live, wanted, path, name);
     const bool quantity =
+        // Outside of these fields, "1" and "1.0" are different texts and stay different.
         in_quantities_ > 0 || name == "sizeLimit" || name == "storage" || name == "divisor";
     if (live == wanted || (quantity && same_quantity(live, wanted))) return std::nullopt;
     return path;
@@ -106,6 +112,7 @@ class Comparison {
     const auto has_key = [&](const Object& item) {
       return item.is_object() && item.contains(key) && item[key].is_string();
     };
+    // Items without the key, e.g. ports without names, are compared by their place.
     if (key.empty() || !std::ranges::all_of(wanted, has_key)) return whole(live, wanted, path);
     for (const Object& item : wanted) {
       const auto same = std::ranges::find_if(
@@ -120,6 +127,8 @@ class Comparison {
   // One value, whose items may have got defaults.
   std::optional<std::string> whole(const Object& live, const Object& wanted,
                                    const std::string& path) {
+    // A list with more items has an item of another manager. An atomic list belongs to one manager
+    // as a whole.
     if (live.size() != wanted.size()) return path;
     for (std::size_t i = 0; i < wanted.size(); ++i)
       if (auto difference = compare(live[i], wanted[i], path + "[" + std::to_string(i) + "]", ""))

@@ -12,8 +12,10 @@ constexpr std::uint64_t kOtherDescriptors = 512;  // for other connections, watc
 
 // The API server repeats a review with Retry-After within the webhook's timeout, so that the pod
 // still gets its cache.
+// F-242: so many reviews at once find no place.
 constexpr std::string_view kAskAgain = "Retry-After: 1\r\n";
 
+// keep_alive follows the request: a TLS handshake for each review would delay each pod.
 http::Answer to_bytes(const Reviewed& reviewed, bool keep_alive) {
   const bool good = reviewed.http_status == 200;
   return {http::whole_answer(reviewed.http_status, good ? "application/json" : "text/plain",
@@ -44,6 +46,8 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
   Result<http::Listener> listener = http::listen_tcp(*address, kFlag);
   if (!listener.ok()) return listener.status();
   listener->hosts = http::Hosts::any();  // safe: browsers reject the certificate for other names
+  // Descriptors for all places of the endpoint together: accept() must not fail with EMFILE, which
+  // would refuse an API server for a stranger's connection.
   base::raise_descriptor_limit(options.limits.silent + options.limits.strangers +
                                options.limits.earned + kOtherDescriptors);
   std::unique_ptr<AdmissionServer> server(new AdmissionServer(options, std::move(review), watcher));
@@ -59,6 +63,8 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
 }
 
 // Runs on the endpoint's thread.
+// The endpoint's thread serves all connections: it never waits, parses no JSON and asks no API
+// server.
 void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
   if (request.path() != options_.path)
     return reply(to_bytes({404, "not found: reviews of pods are at " + options_.path + "\n"},
@@ -66,6 +72,7 @@ void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
   if (request.method() != "POST")
     return reply(to_bytes({405, "an AdmissionReview is sent by POST\n"}, request.keep_alive));
   if (watcher_ != nullptr) watcher_->begun();
+  // The latency in the metric includes the wait in the queue, as a client sees it.
   const std::uint64_t begun_ns = clock_.now_ns();
   const std::size_t bytes = request.bytes.size();
   const bool keep_alive = request.keep_alive;
@@ -77,6 +84,7 @@ void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
   reply(to_bytes({503, "too many reviews are waiting\n"}, keep_alive));
 }
 
+// Runs on a thread of the reviewers.
 void AdmissionServer::answer(const http::Request& request, const http::Reply& reply,
                              std::uint64_t begun_ns) {
   const Reviewed reviewed = review_(request.body(), request.peer);

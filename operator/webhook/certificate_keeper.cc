@@ -19,6 +19,8 @@ constexpr std::chrono::milliseconds kFirstRetry{200};
 // Between any two looks, so that a fast writer of the caBundle cannot set the pace of this replica.
 constexpr std::chrono::milliseconds kLeastPause{100};
 
+// Secret.data of a foreign writer may hold any JSON. A broken part counts as missing, and the
+// keeper replaces it.
 // One key of the Secret; empty if missing or not Base64.
 std::string in_secret(const api::Object& secret, const char* key) {
   const api::Object& data = api::at(secret, "data");
@@ -35,11 +37,14 @@ std::string join(const std::vector<std::string>& certificates) {
 
 }  // namespace
 
+// The API server calls SERVICE.NAMESPACE.svc. The longer and shorter names are for people and
+// probes. The order is fixed: read() compares the list with the leaf's.
 std::vector<std::string> service_names(const std::string& service, const std::string& ns) {
   const std::string name = service + "." + ns;
   return {name + ".svc", name, service, name + ".svc.cluster.local"};
 }
 
+// held.authorities and authorities have the same order; the index in held.leaf.by belongs to both.
 struct CertificateKeeper::Found {
   api::Object secret;  // the Secret as read; null: missing
   std::vector<std::string> authorities;
@@ -52,6 +57,8 @@ CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates ke
                                      const base::Clock& clock, Now now_s)
     : client_(client), kept_(std::move(kept)), clock_(clock), now_s_(std::move(now_s)) {}
 
+// Watches wake the keeper at once after a foreign change of Secret or caBundle (F-237). The look
+// every 10 s serves a role that may not watch.
 void CertificateKeeper::keep(const std::stop_token& stop) {
   const auto ring = [this] { changed_.ring(); };
   const auto secret =
@@ -80,6 +87,8 @@ void CertificateKeeper::log(base::LogLevel level, const std::string& text) const
   base::log_refusal("webhook certificates", text, level, line, fields);
 }
 
+// A pass does one step. After the first step of an empty cluster the next one is due at once:
+// authority, caBundle, leaf.
 Status CertificateKeeper::keep_once() {
   for (int i = 0; i < kMostPasses; ++i) {
     const Result<bool> changed = pass();
@@ -106,6 +115,7 @@ Result<bool> CertificateKeeper::pass() {
   return true;
 }
 
+// Unreadable certificates are left out, so one broken entry of ca.crt does not stop the rotation.
 Result<CertificateKeeper::Found> CertificateKeeper::read() const {
   Found found;
   Result<api::Object> secret = client_.get(k8s::resources::kSecrets, kept_.ns, kept_.secret);
@@ -114,6 +124,8 @@ Result<CertificateKeeper::Found> CertificateKeeper::read() const {
     return secret.status();
   }
   found.secret = *std::move(secret);
+  // ca.key belongs to the newest authority only: an old authority can sign nothing any more
+  // (rotation.h).
   found.authority_key = in_secret(found.secret, "ca.key");
   found.leaf = {in_secret(found.secret, "tls.crt"), in_secret(found.secret, "tls.key")};
   for (std::string& one : split_bundle(in_secret(found.secret, "ca.crt"))) {
@@ -125,15 +137,20 @@ Result<CertificateKeeper::Found> CertificateKeeper::read() const {
   if (found.authorities.empty()) return found;
   found.held.newest_key = belong_together({found.authorities.back(), found.authority_key});
   const Result<CertificateFacts> leaf = read_certificate(found.leaf.certificate);
+  // Names of another Service or namespace, e.g. after a change of the chart's name, make the leaf
+  // unusable.
   if (!leaf.ok() || leaf->names != service_names(kept_.service, kept_.ns) ||
       !belong_together(found.leaf))
     return found;
   found.held.leaf = HeldLeaf{leaf->validity, {}};
+  // By signature and not by issuer name: all authorities have the same name.
   for (std::size_t i = 0; i < found.authorities.size(); ++i)
     if (is_signed_by(found.leaf.certificate, found.authorities[i])) found.held.leaf->by = i;
   return found;
 }
 
+// found is the state that was read; the write carries its resourceVersion, so a change in between
+// makes the write fail.
 Status CertificateKeeper::write(Found& found, const Step& step) {
   const std::int64_t now_s = now_s_();
   if (step.make_leaf) {
@@ -143,11 +160,14 @@ Status CertificateKeeper::write(Found& found, const Step& step) {
     if (!leaf.ok()) return leaf.status();
     found.leaf = *std::move(leaf);
   }
+  // From the end, so the indexes in `drop` stay valid.
   for (std::size_t i = step.drop.size(); i-- > 0;)
     found.authorities.erase(found.authorities.begin() + static_cast<std::ptrdiff_t>(step.drop[i]));
   if (step.make_authority) {
     Result<KeyPair> authority = make_authority(authority_validity(now_s, kept_.lifetimes));
     if (!authority.ok()) return authority.status();
+    // The bound of split_bundle(): a longer bundle would lose the newest certificate at the next
+    // read.
     if (found.authorities.size() >= kMostCertificates)
       found.authorities.erase(found.authorities.begin());
     found.authorities.push_back(authority->certificate);
@@ -178,13 +198,18 @@ Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string
       client_.get(k8s::resources::kWebhooks, "", kept_.configuration);
   const bool none = !configuration.ok() && configuration.status().code() == Code::kNotFound;
   if (!configuration.ok() && !none) return configuration.status();
+  // bundle has at least one certificate, see pass().
   const std::string newest = split_bundle(bundle).back();
   bool differs = false, lacked = false;
   if (!none && configuration->contains("webhooks") && (*configuration)["webhooks"].is_array()) {
+    // One configuration has several webhooks (by annotation, by namespace), and each has a
+    // caBundle.
     for (api::Object& webhook : (*configuration)["webhooks"]) {
       if (!api::at(webhook, "clientConfig").is_object() ||
           api::text_at(webhook, "clientConfig.caBundle") == wanted)
         continue;
+      // Another bundle that holds the newest authority already lets API servers trust the new leaf:
+      // the time of settling goes on.
       lacked |= api::from_base64(api::text_at(webhook, "clientConfig.caBundle"))
                     .value_or("")
                     .find(newest) == std::string::npos;
@@ -197,6 +222,8 @@ Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string
     if (!written.ok()) return written.status();
   }
   // Without a configuration no API server calls. The removal of an older authority delays no step.
+  // published_ is empty after a start: a new leader waits settle_s once more, which delays a leaf
+  // and breaks nothing.
   if (lacked || published_ != newest) {
     published_ = newest;
     published_since_ms_ = clock_.now_ms();

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMostFileBytes = 256 * 1024;
 
+// The folder is a mount of the kubelet, and its files may be anything.
 Result<std::string> read_file(const std::string& path) {
   // Non-blocking, since opening a pipe would wait for a writer.
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -35,6 +36,7 @@ Result<std::string> read_file(const std::string& path) {
 
 }  // namespace
 
+// Every replica answers reviews, so every replica reads the Secret.
 ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, std::string name) {
   return [&client, ns = std::move(ns), name = std::move(name)]() -> Result<KeyPair> {
     const Result<api::Object> secret = client.get(k8s::resources::kSecrets, ns, name);
@@ -46,6 +48,8 @@ ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, st
       const std::string text = data.is_object() && data.contains(key) && data[key].is_string()
                                    ? data[key].get<std::string>()
                                    : "";
+      // A half-written Secret (tls.crt without tls.key) counts as none, and the next look reads
+      // both.
       *into = api::from_base64(text).value_or("");
       if (into->empty())
         return Status(Code::kNotFound,
@@ -65,6 +69,7 @@ ReadCertificate certificate_in_directory(std::string directory) {
   };
 }
 
+// The thread looks at once: a replica is ready as soon as it has a certificate.
 CertificateLoader::CertificateLoader(ReadCertificate read, TlsAcceptor& acceptor, unsigned look_ms)
     : read_(std::move(read)),
       acceptor_(acceptor),
@@ -72,6 +77,7 @@ CertificateLoader::CertificateLoader(ReadCertificate read, TlsAcceptor& acceptor
 
 CertificateLoader::~CertificateLoader() = default;
 
+// Without a certificate every 500 ms: the leader may just be making the first one.
 void CertificateLoader::loop(const std::stop_token& stop, unsigned look_ms) {
   while (!stop.stop_requested()) {
     look();
@@ -82,6 +88,7 @@ void CertificateLoader::loop(const std::stop_token& stop, unsigned look_ms) {
 
 void CertificateLoader::look() {
   const Result<KeyPair> pair = read_();
+  // An equal pair needs no new context.
   if (pair.ok() && *pair == served_) return;
   // A read in the middle of a rotation gets files that do not match; the next look gets both.
   const Status status = pair.ok() ? acceptor_.serve(*pair) : pair.status();

@@ -28,6 +28,8 @@ using Bio = std::unique_ptr<BIO, Free>;
 constexpr std::string_view kBegin = "-----BEGIN CERTIFICATE-----";
 constexpr std::string_view kEnd = "-----END CERTIFICATE-----";
 
+// OpenSSL's errors are a queue of the thread. An entry that stays would be taken for the error of a
+// later connection.
 Status failed(const char* what) {
   const unsigned long code = ERR_get_error();
   ERR_clear_error();
@@ -36,6 +38,7 @@ Status failed(const char* what) {
           std::string(what) + ": " + (reason == nullptr ? "OpenSSL failed" : reason)};
 }
 
+// The BIO reads the text in place; the text outlives the BIO.
 Bio reader(std::string_view text) {
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
@@ -60,6 +63,7 @@ std::string written(BIO* bio) {
   return {data, static_cast<std::size_t>(size > 0 ? size : 0)};
 }
 
+// RFC 5280, 4.1.2.2: a serial number is positive and has at most 20 bytes.
 bool set_serial(X509* certificate) {
   std::array<unsigned char, 16> bytes{};
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) return false;
@@ -76,6 +80,8 @@ bool set_name(X509_NAME* name, const std::string& common) {
                                     static_cast<int>(common.size()), -1, 0) == 1;
 }
 
+// OpenSSL's text form of extensions ("critical,CA:TRUE"), as in openssl.cnf; without a
+// configuration file, so no text can name other sections.
 bool add_extension(X509* certificate, X509* authority, int which, const std::string& value) {
   X509V3_CTX context;
   X509V3_set_ctx(&context, authority, certificate, nullptr, nullptr, 0);
@@ -98,6 +104,7 @@ Certificate begin_certificate(EVP_PKEY* key, const std::string& common, const Va
   return certificate;
 }
 
+// PKCS #8 without a password: the key goes into the Secret.
 Result<KeyPair> sign(Certificate certificate, EVP_PKEY* key, EVP_PKEY* by) {
   if (X509_sign(certificate.get(), by, EVP_sha256()) == 0) return failed("to sign a certificate");
   const Bio certificate_pem(BIO_new(BIO_s_mem())), key_pem(BIO_new(BIO_s_mem()));
@@ -108,6 +115,8 @@ Result<KeyPair> sign(Certificate certificate, EVP_PKEY* key, EVP_PKEY* by) {
   return KeyPair{written(certificate_pem.get()), written(key_pem.get())};
 }
 
+// 0 for a time that cannot be read: such a certificate counts as expired (is_valid), and
+// TlsAcceptor refuses it.
 std::int64_t seconds(const ASN1_TIME* time) {
   std::tm parts{};
   return ASN1_TIME_to_tm(time, &parts) == 1 ? ::timegm(&parts) : 0;
@@ -128,6 +137,7 @@ std::vector<std::string> names_of(X509* certificate) {
 
 }  // namespace
 
+// pathlen:0 and keyCertSign: a stolen authority key signs leaves, and no further authorities.
 Result<KeyPair> make_authority(const Validity& validity) {
   const Key key(EVP_EC_gen("P-256"));
   if (key == nullptr) return failed("to make a key");
@@ -149,6 +159,7 @@ Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::strin
   if (by == nullptr || by_key == nullptr || names.empty())
     return Status(Code::kInvalidArgument, "no authority to sign with, or no names");
   if (key == nullptr) return failed("to make a key");
+  // The names come from service_names(), so no comma can add a further alternative name.
   std::string alternatives;
   for (const std::string& name : names)
     alternatives += (alternatives.empty() ? "DNS:" : ",DNS:") + name;
@@ -165,6 +176,8 @@ Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::strin
   return sign(std::move(certificate), key.get(), by_key.get());
 }
 
+// X509_check_ca() also accepts old forms of authorities; the keeper made its own with
+// basicConstraints.
 Result<CertificateFacts> read_certificate(std::string_view pem) {
   const Certificate certificate = parse_certificate(pem);
   if (certificate == nullptr) return Status(Code::kInvalidArgument, "no certificate in PEM");
@@ -174,6 +187,7 @@ Result<CertificateFacts> read_certificate(std::string_view pem) {
                           X509_check_ca(certificate.get()) != 0};
 }
 
+// A bundle may have comments between certificates, as OpenSSL writes them.
 std::vector<std::string> split_bundle(std::string_view pem) {
   std::vector<std::string> all;
   for (std::size_t at = 0; all.size() < kMostCertificates;) {
@@ -186,6 +200,7 @@ std::vector<std::string> split_bundle(std::string_view pem) {
   return all;
 }
 
+// X509_verify() checks the signature alone, no times: rotation.cc judges the times.
 bool is_signed_by(std::string_view certificate, std::string_view authority) {
   const Certificate leaf = parse_certificate(certificate), by = parse_certificate(authority);
   if (leaf == nullptr || by == nullptr) return false;

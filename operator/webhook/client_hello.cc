@@ -16,9 +16,12 @@ static_assert(kRecordHeader + kMessageHeader == kHelloStart);
 std::size_t hello_bytes(std::span<const char> first) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(first[i]); };
   if (!first.empty() && at(0) != kHandshake) return 0;
+  // Before the first nine bytes the lengths are unknown.
   if (first.size() < kHelloStart) return kHelloStart;
   const std::size_t record = at(3) * 256U + at(4), message = at(6) * 65536U + at(7) * 256U + at(8);
   if (at(1) != kVersion || at(5) != kClientHello || record < kMessageHeader) return 0;
+  // Both lengths count: a record may hold a part of the message only, and the message may announce
+  // megabytes.
   return std::max(record, message) > kMostHello ? 0 : kRecordHeader + record;
 }
 

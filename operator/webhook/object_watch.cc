@@ -11,6 +11,7 @@ std::unique_ptr<k8s::Informer> watch_object(k8s::ApiClient& client, const k8s::R
   informing.selector.ns = ns;
   // With this selector, a role with resourceNames allows list and watch.
   informing.selector.fields = "metadata.name=" + name;
+  // Secrets have keys: the cache keeps only their metadata, and readers GET the object.
   informing.trim = [](api::Object& object) {
     for (auto at = object.begin(); at != object.end();)
       at = at.key() == "metadata" ? std::next(at) : object.erase(at);

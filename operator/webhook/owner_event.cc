@@ -12,6 +12,8 @@ bool is_text(const api::Object& object, const char* key) {
   return !text.empty() && text.size() <= kMostText;
 }
 
+// kubectl describe of the Deployment's ReplicaSet shows the Event. The pod itself has no uid during
+// its review, and may never exist under its name.
 // The controller among the owners, or else the first owner; null: no owner.
 api::Object owner_of(const api::Object& pod, const std::string& ns) {
   const api::Object& owners = api::at(pod, "metadata.ownerReferences");
@@ -32,6 +34,7 @@ api::Object owner_of(const api::Object& pod, const std::string& ns) {
           {"uid", api::text_at(*best, "uid")}};
 }
 
+// A template gives generateName; the name follows after the admission.
 // Bounded. A pod under admission may lack a name.
 std::string pod_name(const api::Object& pod) {
   if (is_text(pod, "metadata.name")) return api::name_of(pod);
@@ -46,6 +49,7 @@ std::string pool_name(const PodReview::Left& left) {
 
 }  // namespace
 
+// The order: the owner, a bare pod, or else the pool. An Event about nothing would be lost.
 std::optional<k8s::Event> left_alone_event(const PodReview::Left& left) {
   const api::Object& pod = left.pod;
   const std::string& ns = left.ns;
@@ -57,6 +61,7 @@ std::optional<k8s::Event> left_alone_event(const PodReview::Left& left) {
   if (const std::string pool = pool_name(left); regarding.is_null() && !pool.empty()) {
     regarding = k8s::reference_to(
         k8s::resources::kPools,
+        // The uid of the pool lets `kubectl describe cachepool` find the Event.
         {{"metadata", {{"namespace", ns}, {"name", pool}, {"uid", left.pool_uid}}}});
     note = "pod " + pod_name(pod) + ": " + left.why;
   }
@@ -64,6 +69,7 @@ std::optional<k8s::Event> left_alone_event(const PodReview::Left& left) {
   return k8s::Event{std::move(regarding), "Warning", "NotInjected", "Injecting", std::move(note)};
 }
 
+// A client may send any number of reviews: the log is throttled by its address.
 void log_left_alone(const PodReview::Left& left) {
   const std::string name = pod_name(left.pod), pool = pool_name(left);
   base::log_from("reviews of " + std::string(left.from), base::LogLevel::kWarning,

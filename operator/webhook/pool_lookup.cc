@@ -19,11 +19,14 @@ bool is_object_name(const std::string& name) {
 
 }  // namespace
 
+// The informer first: a review costs no request in most cases. A miss asks the API server, since
+// users often create pool and pod in one apply.
 Result<k8s::ObjectPtr> CachedPools::find(const k8s::Cache& cache, const k8s::Resource& resource,
                                          const std::string& ns, const std::string& name) {
   if (!is_object_name(name) || (resource.namespaced && !is_object_name(ns)))
     return Status(Code::kNotFound, "no object can have this name");
   if (k8s::ObjectPtr held = cache.find(ns, name); held != nullptr) return held;
+  // The quick client has a short deadline: the API server waits for this review.
   Result<api::Object> live = live_.get(resource, ns, name);
   if (!live.ok()) return live.status();
   return k8s::ObjectPtr(std::make_shared<const api::Object>(*std::move(live)));
@@ -39,6 +42,8 @@ Result<api::CacheBackend> CachedPools::backend(const std::string& ns, const std:
   return found.ok() ? api::parse_backend(**found) : found.status();
 }
 
+// Annotations of namespaces may be long (kubectl's last-applied), and a large cluster has thousands
+// of namespaces.
 void trim_surroundings(api::Object& object) {
   api::Object metadata = api::Object::object();
   for (const char* key : {"name", "namespace"})
@@ -51,6 +56,7 @@ void trim_surroundings(api::Object& object) {
   if (const auto pool = api::label(object, api::kPoolLabel))
     metadata["labels"][std::string(api::kPoolLabel)] = *pool;
   api::Object kept = {{"metadata", std::move(metadata)}};
+  // spec of LimitRange, spec and status of ResourceQuota: the injector computes with both.
   for (const char* key : {"spec", "status"})
     if (const api::Object& value = api::child(object, key); value.is_object()) kept[key] = value;
   object = std::move(kept);
@@ -64,12 +70,15 @@ void CachedPools::await_first_lists() const {
     if (cache != nullptr) cache->await_settled(kAwaitMs);
 }
 
+// Unknown facts are absent, and the injector then fits the pod without them (F-223).
 Surroundings CachedPools::surroundings(const std::string& ns, bool decides) {
   Surroundings found;
   if (!is_object_name(ns)) return found;
   await_first_lists();
   if (const k8s::Cache* namespaces = namespaces_.namespaces; namespaces != nullptr) {
     found.ns = namespaces->find("", ns);
+    // Only for a request by the namespace's label, and only for a namespace that the informer does
+    // not know yet.
     if (found.ns == nullptr && decides)
       if (Result<k8s::ObjectPtr> live = find(*namespaces, k8s::resources::kNamespaces, "", ns);
           live.ok())

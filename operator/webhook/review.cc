@@ -9,6 +9,7 @@
 namespace larder::webhook {
 namespace {
 
+// Only v1: the chart's configuration names admissionReviewVersions [v1].
 constexpr const char* kReviewVersion = "admission.k8s.io/v1";
 
 // Reviews of this size are rare and expensive to parse, so one at a time.
@@ -36,6 +37,8 @@ Reviewed refused(const std::string& why) {
   return {400, why + "\n"};
 }
 
+// Counts before the parser: each value costs about 100 bytes in memory, and a body of 3 MiB may
+// hold 1.5 million values (F-243).
 std::size_t count_values(std::string_view json) {
   std::size_t count = 0;
   bool quoted = false;
@@ -52,11 +55,14 @@ std::size_t count_values(std::string_view json) {
   return count;
 }
 
+// Invariant: the webhook refuses no pod. allowed is always true, and a failure shows as a warning,
+// an annotation and an Event.
 std::string answer(const std::string& uid, const api::Object& patch, const std::string& warning) {
   api::Object response = {{"uid", uid}, {"allowed", true}};
   if (!patch.empty()) {
     response["patchType"] = "JSONPatch";
     response["patch"] =
+        // The pod may hold invalid UTF-8 in a text; `replace` keeps the answer valid JSON.
         api::to_base64(patch.dump(-1, ' ', false, api::Object::error_handler_t::replace));
   }
   if (!warning.empty())
@@ -67,6 +73,7 @@ std::string answer(const std::string& uid, const api::Object& patch, const std::
   return review.dump(-1, ' ', false, api::Object::error_handler_t::replace);
 }
 
+// The chart's rules name pods and CREATE only. A user's own configuration may send more.
 // Why the request does not concern a pod that may be changed; empty: the request does.
 std::string why_no_pod(const api::Object& request) {
   const std::string kind = api::text_at(request, "kind.kind"),
@@ -86,6 +93,7 @@ std::string why_no_pod(const api::Object& request) {
 
 }  // namespace
 
+// The order is that of cost: size, values, parse, judge.
 Reviewed PodReview::operator()(std::string_view body, std::string_view from) const {
   std::optional<LargeTurn> turn;
   if (body.size() > kLargeBytes && !turn.emplace().taken())
@@ -105,6 +113,7 @@ Reviewed PodReview::operator()(std::string_view body, std::string_view from) con
 }
 
 PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view from) const {
+  // A request without a pod gets the reason as a warning and stays unchanged.
   if (const std::string why = why_no_pod(request); !why.empty()) return {api::Object::array(), why};
   const api::Object& pod = api::at(request, "object");
   // A pod under admission may lack its namespace.
@@ -114,6 +123,7 @@ PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view
   if (!wish) return {};  // without match conditions, the API server asks about every pod
   const std::string pool = wish->pool;
   Verdict verdict = judge_pod(pod, ns, *std::move(wish), std::move(surroundings));
+  // A dry run leaves no Event, no log line and no count of a pod without a cache.
   if (!verdict.why.empty() && !api::truth_at(request, "dryRun"))
     left_alone_({pod, ns, pool, verdict.pool_uid, verdict.why, verdict.kind, from});
   return verdict;
@@ -127,8 +137,11 @@ PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_u
 PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, Wish wish,
                                         Surroundings surroundings) const {
   const std::string pool = std::move(wish.pool);
+  // The pool of the namespace's label may be missing as well: inject() gives the reason.
   Input input{pod, ns, pool, {}, {}, defaults_, wish.by_pod, std::move(surroundings)};
   Result<api::CachePool> found = pools_.pool(ns, pool);
+  // A missing pool goes on to inject(), which names the remedy. Other errors say nothing about the
+  // pool (F-238).
   if (!found.ok() && found.status().code() != Code::kNotFound)
     return verdict_of(leave_alone(input, Refusal::kUnreadable,
                                   "CachePool " + pool + " could not be read: " +

@@ -35,8 +35,12 @@ class TlsStream final : public http::Stream {
 
   // OpenSSL does the handshake during the first reads.
   Moved read(std::span<char> into) override {
+    // The endpoint reads only when the socket is readable. MSG_PEEK leaves the ClientHello in the
+    // kernel until it is complete.
     if (ssl_ == nullptr) return look(into);
     std::size_t got = 0;
+    // SSL_get_error() looks into the thread's error queue: an older entry would end this
+    // connection.
     ERR_clear_error();
     const int done = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
     return done == 1 ? Moved{got, 0} : failed(done);
@@ -49,6 +53,7 @@ class TlsStream final : public http::Stream {
     return done == 1 ? Moved{sent, 0} : failed(done);
   }
 
+  // A client learns by close_notify that the answer is complete, and no attacker cut it.
   void finish() override {
     if (ssl_ == nullptr) return;
     ERR_clear_error();
@@ -65,6 +70,8 @@ class TlsStream final : public http::Stream {
     const std::size_t needed =
         got <= 0 ? 0 : hello_bytes({buffer.data(), static_cast<std::size_t>(got)});
     if (needed == 0) return {};
+    // `needed > awaited_` avoids a loop: the kernel wakes with fewer bytes only at the end of the
+    // stream.
     if (static_cast<std::size_t>(got) < needed && needed > awaited_) {
       wait_for(needed);
       return {0, POLLIN};
@@ -76,6 +83,7 @@ class TlsStream final : public http::Stream {
 
   bool begin() {
     wait_for(1);
+    // SSL_new() allocates; a stranger that sends no ClientHello never gets here.
     ssl_.reset(SSL_new(context_.get()));  // refers to the context
     context_.reset();
     if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd()) != 1) return false;
@@ -109,6 +117,8 @@ class TlsStream final : public http::Stream {
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
                     const unsigned char* offered, unsigned offered_bytes, void*) {
   static constexpr std::string_view kOurs = "http/1.1";
+  // The list of ALPN: length byte, name, and so on (RFC 7301). OpenSSL has checked the lengths; the
+  // min() needs no trust in that.
   for (unsigned at = 0; at < offered_bytes; at += offered[at] + 1U) {
     const std::string_view one(reinterpret_cast<const char*>(offered + at + 1),
                                std::min<unsigned>(offered[at], offered_bytes - at - 1));
@@ -143,6 +153,7 @@ Status use_certificates(SSL_CTX* context, const std::string& pem) {
   return {};
 }
 
+// Without the callback OpenSSL would ask for a password at the terminal.
 Status use_key(SSL_CTX* context, const std::string& pem) {
   const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   const auto no_password = [](char*, int, int, void*) { return 0; };
@@ -156,14 +167,20 @@ Status use_key(SSL_CTX* context, const std::string& pem) {
 
 }  // namespace
 
+// The new context replaces the old one only when all parts are right. A wrong file in the folder
+// must not stop the webhook.
 Status TlsAcceptor::serve(const KeyPair& pair) {
   const Result<CertificateFacts> facts = read_certificate(pair.certificate);
   if (!facts.ok()) return refused("tls.crt holds no certificate in PEM");
+  // ready() relies on the end: without it /readyz would report no certificate although one is
+  // served.
   if (facts->validity.not_after_s == 0)
     return refused("tls.crt: the end of the certificate's validity cannot be read");
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL gives no context"};
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  // Tickets and sessions would keep a state for each client; an API server keeps its connections
+  // instead.
   SSL_CTX_set_options(context.get(),
                       SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
@@ -184,6 +201,8 @@ Status TlsAcceptor::serve(const KeyPair& pair) {
 
 std::unique_ptr<http::Stream> TlsAcceptor::open(Fd socket) const {
   std::shared_ptr<SSL_CTX> context;
+  // The context is shared: a rotation replaces the pointer, and a stream that has not begun keeps
+  // its own.
   {
     const std::lock_guard lock(mutex_);
     context = context_;

@@ -3,6 +3,8 @@
 namespace larder::webhook {
 namespace {
 
+// Names of controller-runtime, so existing dashboards fit. The series exist from the start: an
+// alert on a rate needs a first value.
 k8s::Counter& requests(k8s::Metrics& metrics, const std::string& path, const char* code) {
   return metrics.counter("controller_runtime_webhook_requests_total",
                          "Admission requests by HTTP status code",
@@ -24,6 +26,7 @@ WebhookMetrics::WebhookMetrics(k8s::Metrics& metrics, const std::string& path,
   k8s::Gauge& not_after = metrics.gauge("larder_webhook_certificate_expiry_timestamp_seconds",
                                         "End of the served certificate's validity, in seconds "
                                         "since 1970; 0: the webhook serves no certificate yet");
+  // Every reason has its series from the start; the reasons are a fixed list.
   for (const auto& [kind, reason] : kRefusals)
     not_injected_[kind] = &metrics.counter(
         "larder_pods_not_injected_total",
@@ -38,11 +41,13 @@ void WebhookMetrics::ended(int http_status, double seconds) {
   (http_status == 200 ? ok_ : http_status == 503 ? busy_ : refused_).add();
 }
 
+// An unknown kind counts nowhere: the map holds all kinds of kRefusals.
 void WebhookMetrics::left_alone(Refusal kind) {
   if (const auto found = not_injected_.find(kind); found != not_injected_.end())
     found->second->add();
 }
 
+// The endpoint counts in atomics, without a lock in its loop; the scrape copies the growth.
 void WebhookMetrics::watch(k8s::Metrics& metrics, const http::Counters& counters) {
   struct Watched {
     k8s::Counter& counter;

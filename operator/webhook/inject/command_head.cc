@@ -56,11 +56,14 @@ constexpr std::array<std::string_view, 4> kModules{
 bool one_of(std::string_view text, const auto& all) {
   return std::ranges::find(all, text) != all.end();
 }
+// A word without text is decided by an expansion and equals no known word.
 bool is(Words argv, std::size_t at, std::string_view text) {
   return at < argv.size() && argv[at] && *argv[at] == text;
 }
 
 // NAME=VALUE in front of a shell's command.
+// "A=1", "A+=1" and "A[0]=1". A word such as "--port=80" has a dash in front of its equals sign and
+// is none.
 bool is_assignment(const Word& word) {
   if (!word) return false;
   const std::size_t equals = word->find('=');
@@ -69,15 +72,19 @@ bool is_assignment(const Word& word) {
              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+[]") == equals;
 }
 
+// `vllm bench` and `vllm chat` serve no requests and are no engines.
 CommandHead served(Words argv, std::size_t after) {
   if (!is(argv, after, "serve")) return {};
   return {CommandHead::Kind::kEngine, after + 1, true, ""};
 }
 
 CommandHead python_head(Words argv, std::size_t at) {
+  // Options of python with a value (-X, -W) take the next word. Any other dash is an option without
+  // one.
   for (++at; at < argv.size() && argv[at]; ++at) {
     const std::string& word = *argv[at];
     if (word == "-m" || word == "-c") {
+      // The text behind -c is Python, which the injector does not read.
       if (word == "-c" || at + 1 >= argv.size() || !argv[at + 1]) return {};
       if (*argv[at + 1] == "vllm.entrypoints.cli.main") return served(argv, at + 2);
       if (one_of(*argv[at + 1], kModules)) return {CommandHead::Kind::kEngine, at + 2, false, ""};
@@ -85,6 +92,7 @@ CommandHead python_head(Words argv, std::size_t at) {
     }
     if (word == "-X" || word == "-W") {
       ++at;
+      // `python /opt/venv/bin/vllm serve m`: the script is the program.
     } else if (!word.starts_with('-')) {
       return program_name(word) == "vllm" ? served(argv, at + 1) : CommandHead{};
     }
@@ -95,6 +103,8 @@ CommandHead python_head(Words argv, std::size_t at) {
 // bash -euo pipefail -c SCRIPT: options may stand on both sides of the c.
 CommandHead shell_head(Words argv, std::size_t at) {
   bool reads_script = false;
+  // Examples: `bash -c S`, `bash -lc S`, `bash -o pipefail -c S`, `sh -ec S`. In `bash run.sh` no
+  // option reads a script, and the result is kNothing.
   for (++at; at < argv.size() && argv[at]; ++at) {
     const std::string& word = *argv[at];
     if (word.size() < 2 || (word[0] != '-' && word[0] != '+')) break;
@@ -112,12 +122,15 @@ CommandHead shell_head(Words argv, std::size_t at) {
 
 // su - user -c SCRIPT
 CommandHead other_users_head(Words argv, std::size_t at) {
+  // -lc is -l and -c in one word.
   for (++at; at + 1 < argv.size(); ++at)
     if (is(argv, at, "-c") || is(argv, at, "-lc") || is(argv, at, "--command"))
       return {CommandHead::Kind::kShell, at + 1, false, ""};
   return {};
 }
 
+// A program that is not known gives kNothing. The injector then leaves the pod alone (or reads the
+// args of an entrypoint).
 CommandHead plain_head(Words argv, std::size_t at) {
   if (at >= argv.size() || !argv[at]) return {};
   const std::string_view name = program_name(*argv[at]);
@@ -143,11 +156,14 @@ bool is_starter(std::string_view word) {
   return one_of(program_name(word), kStarters);
 }
 
+// The words after a starter are tried one after the other, since each starter has its own options.
+// `timeout 30m vllm serve`: the word 30m is skipped.
 CommandHead head_of(Words argv) {
   std::size_t at = 0;
   while (at < argv.size() && is_assignment(argv[at])) ++at;
   if (at >= argv.size() || !argv[at]) return {};
   CommandHead head = plain_head(argv, at);
+  // `su - user -c SCRIPT` names its script by an option; the words after it belong to the shell.
   if (is_starter(*argv[at])) {
     const std::string_view name = program_name(*argv[at]);
     if (name == "su" || name == "runuser") head = other_users_head(argv, at);
@@ -155,6 +171,8 @@ CommandHead head_of(Words argv) {
       head = plain_head(argv, at);
   }
   if (head.kind != CommandHead::Kind::kNothing)
+    // Only the words in front of the engine may remove variables: the words behind it are vLLM's
+    // own flags.
     head.lost = environment_lost(argv.first(head.index));
   return head;
 }

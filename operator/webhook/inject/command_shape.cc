@@ -15,17 +15,21 @@ using api::Object;
 using Words = std::span<const std::optional<std::string>>;
 
 // Flags that only vLLM has.
+// Evidence in args without a command: the image's entrypoint is invisible to the webhook.
 constexpr std::array<std::string_view, 7> kOwnFlags{
     "--max-model-len",          "--gpu-memory-utilization", "--max-num-seqs",
     "--max-num-batched-tokens", "--enable-prefix-caching",  "--enable-chunked-prefill",
     "--kv-transfer-config"};
 // Programs that args without a command may name, beside programs that start another one.
+// Args may begin with a program, if the image has no entrypoint. Flags of vLLM behind such a
+// program would break it.
 constexpr std::array<std::string_view, 26> kPrograms{
     "sh",   "bash", "dash", "ash",  "zsh",    "ksh",      "sleep",   "tail",          "cat",
     "true", "echo", "ls",   "node", "nginx",  "ray",      "java",    "uvicorn",       "gunicorn",
     "make", "curl", "pip",  "vllm", "mpirun", "torchrun", "jupyter", "lmcache_server"};
 // KServe's image, and its module
 constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";
+// Images of routers and benchmarks carry vllm in their names, e.g. vllm-router.
 constexpr std::array<std::string_view, 6> kNoEngines{"router",   "gateway", "proxy",
                                                      "exporter", "sidecar", "bench"};
 
@@ -37,6 +41,7 @@ std::string_view image_name(std::string_view image) {
 }
 
 bool has_own_flag(Words argv) {
+  // The flag in any writing: flag_name() makes --max_model_len and --max-model-len=4096 equal.
   return std::ranges::any_of(argv, [](const auto& word) {
     return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end();
   });
@@ -53,6 +58,8 @@ bool is_program(std::string_view word) {
 
 // Whether args are a complete command line. Args of vLLM begin with a flag, or with a model
 // followed only by flags.
+// A model followed by another plain word is no command line of vLLM: `org/model --port 80` is one,
+// and `foo bar` is a program with an argument.
 bool begins_with_program(Words argv) {
   if (argv.empty() || !argv[0] || argv[0]->starts_with('-')) return false;
   if (*argv[0] == "serve") return false;  // for the entrypoint `vllm`
@@ -60,6 +67,7 @@ bool begins_with_program(Words argv) {
 }
 
 // `set -- m`, not `set -eo pipefail`.
+// A script that sets its own arguments does not run the words of the container unchanged.
 bool sets_arguments(const ScriptEngines::Command& command) {
   for (std::size_t at = 1; at < command.words.size(); ++at) {
     const std::string word = command.words[at].text.value_or("");
@@ -70,16 +78,21 @@ bool sets_arguments(const ScriptEngines::Command& command) {
 }
 
 // Whether a script prepares the environment and then runs the following args unchanged.
+// Example: `sh -c 'ulimit -n 65536; exec "$@"' -- vllm serve m`. The flag then goes among the
+// container's words, and the script stays as it is.
 bool runs_arguments(const std::string& script) {
   const auto read = ScriptEngines::find(script);
   if (!read.ok() || read->count() != 0) return false;
   std::size_t runs = 0;
   for (const ScriptEngines::Command& command : read->commands()) {
     std::size_t head = 0;
+    // Assignments in front of the command, as in `A=1 exec "$@"`.
     while (head + 1 < command.words.size() &&
            command.words[head].known.find('=') != std::string::npos)
       ++head;
     const std::string first = command.words[head].text.value_or("");
+    // Each of these may change $@ or run other text: the injector then treats the script as
+    // kScript.
     if (command.function || first == "shift" || (first == "set" && sets_arguments(command)) ||
         first == "eval" || first == "source" || first == ".")
       return false;
@@ -87,6 +100,8 @@ bool runs_arguments(const std::string& script) {
       if (command.words[at].expansions != std::vector<std::string>{"$@"} ||
           !command.words[at].known.empty())
         continue;
+      // "$@" counts only as the last word of a command that it starts or that a starter runs.
+      // Anywhere else the words are data.
       if ((at != head && !is_starter(first)) || at + 1 != command.words.size()) return false;
       ++runs;
     }
@@ -96,6 +111,7 @@ bool runs_arguments(const std::string& script) {
 
 }  // namespace
 
+// A word that is no text stays in the list as an empty one, so the indexes fit command and args.
 std::vector<std::optional<std::string>> argv_of(const Object& container) {
   std::vector<std::optional<std::string>> argv;
   for (const char* list : {"command", "args"}) {
@@ -116,6 +132,7 @@ CommandShape shape_of(const Object& container) {
   if (head.kind == CommandHead::Kind::kEngine)
     return {Kind::kArgv, head.index, CommandShape::kNoScript, head.lost};
   if (head.kind == CommandHead::Kind::kShell) {
+    // The word after the script is $0 of the shell; $@ begins behind it.
     const std::size_t script = head.index, rest = std::min(script + 2, argv.size());
     const CommandHead passed = head_of(std::span(argv).subspan(rest));
     if (passed.kind == CommandHead::Kind::kEngine && argv[script] && runs_arguments(*argv[script]))
@@ -123,6 +140,8 @@ CommandShape shape_of(const Object& container) {
               head.lost.empty() ? passed.lost : head.lost};
     return {Kind::kScript, script, script, head.lost};
   }
+  // Kubernetes: a command replaces the entrypoint of the image, and args alone go to the
+  // entrypoint.
   const Object& command = api::at(container, "command");
   const bool has_command = command.is_array() && !command.empty();
   return {has_command || begins_with_program(argv) ? Kind::kForeign : Kind::kEntrypoint, 0,
@@ -142,6 +161,8 @@ bool has_engine_args(const Object& container) {
   return has_own_flag(argv);
 }
 
+// The name of the image is a guess. Such a container counts as an engine only if no other container
+// surely is one (find_engines).
 bool looks_like_engine(const Object& container) {
   const std::string image = api::text_at(container, "image");
   const std::string_view name = image_name(image);

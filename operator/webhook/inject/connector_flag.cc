@@ -16,6 +16,8 @@ using Form = ConnectorFlag::Form;
 
 // The member of command or args for `index` of argv_of(). One past the last index: the place to
 // append a word.
+// Kubernetes joins command and args. A container with a command and without args gets the flag in
+// command: args would be a second list for the same words.
 std::pair<Object*, std::size_t> member_of(Object& container, std::size_t index) {
   const Object& command = api::at(container, "command");
   const std::size_t commands = command.is_array() ? command.size() : 0;
@@ -29,6 +31,9 @@ std::string flag_with(const std::string& config) {
   return std::string(kConnectorFlag) + "=" + config;
 }
 
+// Invariant: a connector of the user is never lost. A place that may have one and cannot be read
+// stops the injection. The order: flags that forbid any connector, an existing flag, sources that
+// cannot be read, and last the new flag.
 Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
   std::vector<FlagWord> words;
   const auto argv = argv_of(container);
@@ -37,15 +42,20 @@ Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
   const ConnectorFlag flag = find_connector_flag(words);
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
   if (flag.form == Form::kAbsent) {
+    // Without `serve` in front, the first word of an entrypoint's args may be the model as well.
     const bool takes_model = first == 0 || argv[first - 1] == "serve";
     if (std::string why = why_not(source_in_words(container, first, takes_model)); !why.empty())
       return unsupported(std::move(why));
     auto [list, at] = member_of(container, first + place_for_flag(words));
+    // The value first, then the flag before it: the iterator of the first insertion is the place of
+    // the second.
     const auto value = list->insert(list->begin() + static_cast<std::ptrdiff_t>(at),
                                     connector_config(chunk_tokens));
     list->insert(value, kConnectorFlag);
     return {};
   }
+  // An existing flag keeps its form, `--kv-transfer-config X` or `--kv-transfer-config=X`, so the
+  // diff stays small.
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   auto [list, at] = member_of(container, first + flag.word);
@@ -61,12 +71,14 @@ Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::si
   const ConnectorFlag flag = find_connector_flag(words);
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
   if (flag.form == Form::kAbsent)
+    // The JSON is quoted for a shell; ScriptEngines::put() adds the quoting of outer texts.
     return std::optional(
         engines.put(engine, place_for_flag(words),
                     {std::string(kConnectorFlag), shell_quoted(connector_config(chunk_tokens))}));
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   if (*config == flag.value) return std::optional<ScriptEdit>();
+  // In an eval, a $ in the JSON would begin an expansion in the second reading.
   if (engines.read_twice(engine) && config->find('$') != std::string::npos)
     return unsupported(
         "--kv-transfer-config has a $, which the shell reads twice there; write the value out");
@@ -78,6 +90,8 @@ Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::si
 }
 
 // The worst source among all engines of the script.
+// One engine with a hidden connector stops the injection of the whole script: its engines may share
+// variables.
 FlagSource worst_source(const Object& container, std::size_t script, const ScriptEngines& engines) {
   FlagSources sources(container, script + 1, engines);
   FlagSource worst;
@@ -92,6 +106,7 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   auto [list, at] = member_of(container, index);
   const std::string script = (*list)[at].get<std::string>();
   const auto engines = ScriptEngines::find(script);
+  // This way out works for every script: the user gives the flag.
   const std::string otherwise =
       ", or set spec.engine.flags of the pool to false and give vLLM the flag --kv-transfer-config "
       "yourself";
@@ -110,6 +125,8 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   if (!hidden.ok()) return hidden.status();
   if (*hidden) return {};
   if (source.kind == FlagSource::Kind::kConnector) return unsupported(why_not(source));
+  // All edits are computed before the first one is applied: the positions are those of the original
+  // text.
   std::vector<ScriptEdit> edits;
   for (std::size_t engine = 0; engine < engines->count(); ++engine) {
     const auto edit = edit_for(*engines, engine, chunk_tokens);
@@ -128,6 +145,7 @@ Status add_connector_flag(Object& container, const CommandShape& shape, int chun
   return add_to_words(container, shape.index, chunk_tokens);
 }
 
+// For an unreadable script the answer is "no engine": the injector never guesses.
 bool starts_engine(const Object& container, const CommandShape& shape) {
   switch (shape.kind) {
     case CommandShape::Kind::kArgv: return true;

@@ -8,6 +8,8 @@ namespace {
 using api::Object;
 using Kind = ContainerVariable::Kind;
 
+// A pod's own resources and most fields (name, IP) are written by Kubernetes and hold no flags.
+// Annotations and labels are written by users.
 ContainerVariable from_elsewhere(const Object& source) {
   if (!api::at(source, "resourceFieldRef").is_null()) return {};
   const std::string field = api::text_at(source, "fieldRef.fieldPath");
@@ -19,6 +21,7 @@ ContainerVariable from_elsewhere(const Object& source) {
 }
 
 // envFrom may set every variable whose name has the prefix.
+// An empty prefix matches every name.
 bool may_come_from(const Object& sources, const std::string& name) {
   return sources.is_array() && std::ranges::any_of(sources, [&name](const Object& source) {
            return name.starts_with(api::text_at(source, "prefix"));
@@ -27,6 +30,7 @@ bool may_come_from(const Object& sources, const std::string& name) {
 
 }  // namespace
 
+// Kubernetes takes the last entry of a name, as here. env wins over envFrom.
 ContainerVariable variable_of(const Object& container, const std::string& name) {
   const Object* found = nullptr;
   const Object& environment = api::at(container, "env");
@@ -43,6 +47,7 @@ ContainerVariable variable_of(const Object& container, const std::string& name) 
                           : from_elsewhere(source);
 }
 
+// The rule of Kubernetes: $(NAME) is replaced in command, args and env; $$ is an escaped $.
 std::vector<std::string> kubernetes_names(std::string_view text) {
   std::vector<std::string> names;
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {

@@ -18,6 +18,7 @@ std::string names_of(const Object& containers) {
   return names.size() <= kMostNames ? names : names.substr(0, kMostNames) + "...";
 }
 
+// Only shapes without readable words: scripts give their reasons in connector_flag.cc.
 // Why a container cannot get flags; "": flags are possible or not needed.
 std::string why_not(const Object& container, const CommandShape& shape) {
   if (shape.kind == Kind::kUnseen)
@@ -53,6 +54,8 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers,
 
 // Engines among containers with only an image as evidence: a single one, or else all whose args are
 // certainly args of vLLM.
+// Two containers of one vLLM image: the engine and, e.g., a downloader. Args of vLLM tell them
+// apart.
 Result<std::vector<EngineContainer>> likeliest(const Object& containers,
                                                std::vector<EngineContainer> perhaps) {
   if (perhaps.size() == 1) return perhaps;
@@ -70,6 +73,8 @@ Result<std::vector<EngineContainer>> likeliest(const Object& containers,
 }
 
 // Why no container is an engine, and the remedy.
+// The most specific reason first: an image of vLLM without args, then an engine among the init
+// containers.
 std::string none_of(const Object& pod, const Object& containers) {
   for (const Object& container : containers)
     if (const std::string why = why_not(container, shape_of(container));
@@ -89,12 +94,14 @@ std::string none_of(const Object& pod, const Object& containers) {
 }  // namespace
 
 Result<std::vector<EngineContainer>> find_engines(const Object& pod, const api::EngineSpec& spec) {
+  // Before any container is looked at: all pods of a group must get the same answer.
   if (std::string why = ray_group(pod); !why.empty())
     return Status(Code::kUnsupported, std::move(why));
   const Object& containers = api::at(pod, "spec.containers");
   if (!spec.container.empty()) return named_engine(containers, spec);
   std::vector<EngineContainer> surely, perhaps;
   for (std::size_t at = 0; at < containers.size(); ++at) {
+    // A command that surely starts vLLM outweighs every image name.
     const CommandShape shape = shape_of(containers[at]);
     if (!starts_engine(containers[at], shape)) continue;
     (shape.kind == Kind::kEntrypoint ? perhaps : surely).push_back({at, shape});

@@ -20,6 +20,7 @@ constexpr const char* kSocket = "LARDER_SOCKET";
 constexpr const char* kPool = "LARDER_POOL";
 constexpr const char* kAllocator = "PYTORCH_CUDA_ALLOC_CONF";
 
+// Two entries of one name are legal, and the last one counts.
 Object* find_variable(Object& environment, std::string_view name) {
   Object* found = nullptr;  // the last variable of a name counts
   for (Object& variable : environment)
@@ -34,6 +35,7 @@ std::string lost_by(const std::string& what) {
          what + "`";
 }
 
+// valueFrom and value exclude each other in Kubernetes.
 bool has_value_from(const Object& variable) {
   return !api::at(variable, "valueFrom").is_null();
 }
@@ -55,10 +57,13 @@ void prefix_python_path(Object& container) {
         from.is_array() && !from.empty() ? ours + ":$(" + kName + ")" + images : ours + images);
   }
   if (!has_value_from(*variable)) {
+    // An empty entry of PYTHONPATH means the current folder, so an empty value gets no colon.
     const std::string value = api::text_at(*variable, "value");
     (*variable)["value"] = value.empty() ? ours : ours + ":" + value;
     return;
   }
+  // A value of valueFrom cannot be extended in place: the variable gets another name, and the new
+  // PYTHONPATH refers to it by $(NAME). Kubernetes needs the referred variable earlier in the list.
   (*variable)["name"] = kEarlier;
   const std::ptrdiff_t at = variable - &environment[0];
   environment.insert(environment.begin() + at + 1,
@@ -66,6 +71,7 @@ void prefix_python_path(Object& container) {
 }
 
 // Whether a variable's new value contains the old PYTHONPATH, directly or through other variables.
+// `seen` bounds the walk: variables may refer to each other in circles.
 bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std::string>& seen) {
   for (const ScriptWord& word : one.words)
     for (const std::string& written : word.expansions) {
@@ -88,6 +94,8 @@ bool unsets_path(const ScriptEngines::Command& command) {
 }
 
 // Why engines of a script would lack Larder's package, and the remedy; "": they have the package.
+// `PYTHONPATH=/app:$PYTHONPATH` keeps Larder's folder; `PYTHONPATH=/app` loses it, and vLLM would
+// not start with the connector's flag.
 std::string lost_in(const ScriptEngines& script) {
   for (const Assignment& one : script.assignments()) {
     std::set<std::string> seen;
@@ -103,6 +111,8 @@ std::string lost_in(const ScriptEngines& script) {
   return "";
 }
 
+// The line stands in front of the script, so every engine of the script inherits the variable.
+// ${PYTHONPATH:+...} adds no empty entry.
 Status export_python_path(Object& container, std::size_t script) {
   const Object& command = api::at(container, "command");
   const std::size_t commands = command.is_array() ? command.size() : 0;
@@ -137,6 +147,7 @@ bool has_moving_memory(const Object& container) {
 
 }  // namespace
 
+// Another LARDER_SOCKET would attach the engine to a foreign larderd.
 Status set_environment(Object& container, const CommandShape& shape, const std::string& socket,
                        const std::string& pool) {
   if (has_moving_memory(container))
@@ -146,6 +157,7 @@ Status set_environment(Object& container, const CommandShape& shape, const std::
             "connector; remove expandable_segments:True, or add --enable-sleep-mode"};
   Object& environment = container["env"];
   if (!environment.is_array()) environment = Object::array();
+  // A second injection finds its own value here, and changes nothing.
   const Object* earlier = find_variable(environment, kSocket);
   if (earlier != nullptr && api::text_at(*earlier, "value") != socket)
     return {Code::kUnsupported,

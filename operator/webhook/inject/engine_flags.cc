@@ -7,14 +7,18 @@ namespace larder::webhook {
 namespace {
 
 // argparse accepts every unambiguous prefix of a flag.
+// "--kv-t" is enough for argparse. Six characters tell the flag from --kv-cache-dtype and the like.
 bool is_connector_flag(std::string_view name) {
   return name.size() >= 6 && kConnectorFlag.starts_with(name);
 }
 
+// An option without "=" may take the next word as its value.
 bool is_unread_option(const FlagWord& word) {
   return word.text && word.text->starts_with('-') && word.text->find('=') == std::string::npos;
 }
 
+// An option that is missing here counts as one with a value: an unreadable word behind it passes
+// for this value.
 // Options of vLLM without a value, and options with several values.
 constexpr std::array<std::string_view, 3> kSwitchBeginnings{"--enable-", "--disable-", "--no-"};
 constexpr std::array<std::string_view, 6> kSwitches{
@@ -31,6 +35,7 @@ bool is_switch(const FlagWord& word) {
 
 }  // namespace
 
+// argparse of vLLM takes underscores for dashes.
 std::string flag_name(std::string_view word) {
   if (!word.starts_with("--") || word.size() < 3) return "";
   std::string name(word.substr(0, word.find('=')));
@@ -38,11 +43,14 @@ std::string flag_name(std::string_view word) {
   return name;
 }
 
+// Example: in `--port $PORT` the word is the value of an option, and not a flag. In
+// `--enforce-eager $MORE` it may be flags.
 bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_model) {
   if (words[at].text || !words[at].begins.empty()) return false;
   if (at == 0) return words[at].many || !takes_model;
   if (is_unread_option(words[at - 1])) return is_switch(words[at - 1]);
   if (words[at].many) return true;
+  // A list such as --served-model-name takes all words up to the next option.
   std::size_t option = at - 1;
   while (option > 0 && !words[option].many && !is_unread_option(words[option])) --option;
   return !is_unread_option(words[option]) ||
@@ -61,12 +69,14 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
       continue;
     }
     const std::string name = flag_name(*words[at].text);
+    // `--kv-transfer-config.kv_connector X`: vLLM joins such keys to one JSON.
     if (name.starts_with(std::string(kConnectorFlag) + "."))
       return {Form::kUnreadable, at, "",
               "--kv-transfer-config is written key by key; write one JSON value"};
     if (!is_connector_flag(name)) continue;
     if (found.form != Form::kAbsent)
       return {Form::kUnreadable, at, "",
+              // vLLM takes the last of equal flags, so a changed first one would have no effect.
               "--kv-transfer-config is given twice, and vLLM takes the last one; leave one"};
     const std::size_t equals = words[at].text->find('=');
     if (equals != std::string::npos) {
@@ -90,6 +100,8 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
   return found;
 }
 
+// With these flags vLLM ignores or replaces the connector, and an injected flag would be lost or
+// would lose the user's.
 std::string refused_by_flags(std::span<const FlagWord> words) {
   for (const FlagWord& word : words) {
     const std::string text = word.text.value_or(word.begins), name = flag_name(text);
@@ -107,6 +119,7 @@ std::string refused_by_flags(std::span<const FlagWord> words) {
   return "";
 }
 
+// At the end, unless an expansion may bring flags: see engine_flags.h.
 std::size_t place_for_flag(std::span<const FlagWord> words) {
   for (std::size_t at = 0; at < words.size(); ++at) {
     if (words[at].text && *words[at].text == "--") return at;

@@ -19,6 +19,7 @@ constexpr std::size_t kMostWritten = 60;  // bytes of an expansion in a sentence
 // Files of virtual environments and toolkits, which set no flags.
 constexpr std::array<std::string_view, 4> kEnvironments{"activate", "conda.sh", "setvars.sh",
                                                         "set_env.sh"};
+// Commands that fill variables at run time: the injector cannot know the values.
 constexpr std::array<std::string_view, 4> kReaders{"read", "mapfile", "readarray", "getopts"};
 constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly",
                                                      "local"};
@@ -27,6 +28,7 @@ bool one_of(std::string_view text, const auto& all) {
   return std::ranges::find(all, text) != all.end();
 }
 
+// Kinds are in order of severity, and the first of equal sources is kept, so the message names it.
 FlagSource worse(FlagSource one, FlagSource other) {
   return other.kind > one.kind ? other : one;
 }
@@ -46,6 +48,7 @@ std::string named(const std::string& name) {
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known);
 
 // The source in a text in which Kubernetes replaces variables.
+// The text of a variable may have flags by itself, and may refer to further variables.
 FlagSource of_member(const Object& container, const std::string& text, const std::string& what,
                      VariableSources& known) {
   FlagSource found = connector(what, set_in(text));
@@ -55,6 +58,7 @@ FlagSource of_member(const Object& container, const std::string& text, const std
 }
 
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known) {
+  // The entry is made before the walk: a circle of variables ends here with kNone.
   const auto [at, is_new] = known.try_emplace(name);
   if (!is_new) return at->second;
   if (known.size() > kMostVariables) return unread(named(name), "too many nested variables");
@@ -73,6 +77,7 @@ std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size
 }
 
 // The index of a command's name, after assignments.
+// `A=1 builtin export B=2`: the name of the command is export.
 std::size_t head_place(const std::vector<ScriptWord>& words) {
   std::size_t at = 0;
   while (at + 1 < words.size() && (words[at].known.find('=') != std::string::npos ||
@@ -83,6 +88,8 @@ std::size_t head_place(const std::vector<ScriptWord>& words) {
 
 }  // namespace
 
+// "--kv-t" is the shortest prefix that argparse takes for the flag. --config is matched with its
+// end, since --config-format is another flag.
 std::string set_in(std::string text) {
   std::ranges::replace(text, '_', '-');
   if (text.find("--kv-t") != std::string::npos ||
@@ -108,6 +115,7 @@ std::string why_not(const FlagSource& source) {
   return "";
 }
 
+// The script is read once; of_engine() then follows variables from the place of each engine.
 FlagSources::FlagSources(const Object& container, std::size_t after, const ScriptEngines& script)
     : container_(container), script_(script) {
   for (std::size_t at = 0; at < script.assignments().size(); ++at)
@@ -122,6 +130,8 @@ FlagSources::FlagSources(const Object& container, std::size_t after, const Scrip
           worse(arguments_, of_member(container, *argv[at], "the text after the script", known_));
 }
 
+// Commands are sorted by their effect. source and eval may set any variable. read, printf -v and
+// loops set named variables. set and calls of functions set $@.
 void FlagSources::find_setters(std::size_t place) {
   const ScriptEngines::Command& command = script_.commands()[place];
   const std::size_t head = head_place(command.words);
@@ -131,6 +141,7 @@ void FlagSources::find_setters(std::size_t place) {
   };
   if (name.empty() && command.evaluated && command.words[head].begins.empty())
     files_.emplace_back(place, "an eval");
+  // A sourced file is not in the pod. Files of virtual environments are the known exception.
   if (name == "source" || name == ".") {
     const std::string file = head + 1 < command.words.size() ? command.words[head + 1].known : "";
     if (!one_of(program_name(file), kEnvironments)) files_.emplace_back(place, "the file " + file);
@@ -143,6 +154,7 @@ void FlagSources::find_setters(std::size_t place) {
     positional_.push_back(place);
   if ((name == "for" || name == "select") && head + 1 < command.words.size())
     looped_[command.words[head + 1].known].push_back(place);
+  // `declare -n` makes a reference, and `export $X` sets a variable whose name is unknown.
   if (!one_of(name, kDeclaring)) return;
   const auto is_opaque = [&name](const ScriptWord& word) {
     return (!word.text && word.begins.find('=') == std::string::npos) ||
@@ -151,17 +163,23 @@ void FlagSources::find_setters(std::size_t place) {
   if (std::ranges::any_of(rest(head + 1), is_opaque)) files_.emplace_back(place, "`" + name + "`");
 }
 
+// Bounds the work for a hostile script: values that refer to each other would be read exponentially
+// often.
 bool FlagSources::is_spent(std::size_t looks) {
   script_looks_ += looks;
   return script_looks_ > kMostLooks;
 }
 
+// place_ is the command of the engine: only a certain assignment in front of it replaces earlier
+// values.
 FlagSource FlagSources::of_engine(std::size_t engine) {
   place_ = script_.command(engine);
   const FlagSource found = of_words(script_.words(engine), 0, script_.takes_model(engine));
   return script_.array(engine).empty() ? found : worse(found, of_array(script_.array(engine)));
 }
 
+// A word that can only be a model or a value is no source, even if unreadable. Most scripts have
+// `vllm serve $MODEL --port $PORT`.
 FlagSource FlagSources::of_words(const Words& words, std::size_t first, bool takes_model) {
   const std::vector<FlagWord> flags = flag_words(words, first);
   FlagSource worst;
@@ -180,6 +198,7 @@ FlagSource FlagSources::of_word(const ScriptWord& word) {
   return found;
 }
 
+// The result of $(...) and ${!X} is unknown: such a word counts as unread.
 FlagSource FlagSources::of_expansion(const std::string& written) {
   if (is_spent(written.size())) return unread("the script", "the script is too long");
   const Expansion one = expansion_of(written);
@@ -190,6 +209,8 @@ FlagSource FlagSources::of_expansion(const std::string& written) {
     case Expansion::Kind::kVariable: return worse(of_variable(one.name), of_text(one.rest));
     case Expansion::Kind::kPositional: return worse(of_positional(), of_text(one.rest));
     case Expansion::Kind::kKubernetes:
+      // In args, Kubernetes replaces $(NAME) only for a variable of the container; otherwise the
+      // shell runs the command NAME.
       if (is_spent(api::at(container_, "env").size())) break;
       if (variable_of(container_, one.name).kind != ContainerVariable::Kind::kAbsent)
         return of_container(container_, one.name, known_);
@@ -202,6 +223,7 @@ FlagSource FlagSources::of_expansion(const std::string& written) {
 // The text after the name in ${NAME...}: a default, a replacement.
 FlagSource FlagSources::of_text(const std::string& rest) {
   if (rest.empty()) return {};
+  // "x" in front keeps the text inside a word: the rest of ${X#*/} would begin a comment.
   const auto read = ScriptEngines::find("x" + rest);
   if (!read.ok()) return unread("${...}", read.status().text());
   FlagSource found = connector("the script", set_in(rest));
@@ -215,6 +237,7 @@ FlagSource FlagSources::of_variable(const std::string& name) {
     return unread(named(name), "the script is too long or too deeply nested");
   if (read_.contains(name) || name == "REPLY" || name == "MAPFILE")
     return unread(named(name), "the script reads the value while running");
+  // X=${X:-1}: the variable depends on itself. circles_ then keeps the container's value in play.
   if (!inside_.insert(name).second) {
     circles_.insert(name);
     return {};
@@ -223,12 +246,14 @@ FlagSource FlagSources::of_variable(const std::string& name) {
   std::size_t since = 0;  // the command after the last one that may set any variable
   std::string file;
   for (const auto& [place, what] : files_)
+    // With functions, text order is not run order: every file counts, wherever it stands.
     if (place < used || !functions_.empty()) since = place + 1, file = what;
   FlagSource found;
   bool replaced = false;
   for (const std::size_t at : assigned_[name]) {
     const Assignment& one = script_.assignments()[at];
     if (is_spent(one.value.size())) break;
+    // A certain assignment before the use, and behind the last file, replaces everything earlier.
     replaced = replaced || (one.replaces && one.command < used && one.command >= since);
     place_ = one.command;
     found = worse(
@@ -243,6 +268,7 @@ FlagSource FlagSources::of_variable(const std::string& name) {
   place_ = used;
   if (script_looks_ > kMostLooks) found = unread(named(name), "the script is too long");
   if (circles_.erase(name) > 0) replaced = false;
+  // No certain assignment: the value may come from the file, or from the container's env.
   if (!replaced && !file.empty())
     found = worse(found, unread(named(name), file + " may set the variable"));
   if (!replaced && file.empty()) found = worse(found, of_container(container_, name, known_));
@@ -269,6 +295,7 @@ FlagSource FlagSources::of_positional() {
 }
 
 // NAME=(vllm serve m): additions to the array, and other words of the command that runs the array.
+// Additions by NAME+=(...) may carry a connector, and so may words that follow "${NAME[@]}".
 FlagSource FlagSources::of_array(const std::string& name) {
   FlagSource found = of_variable(name);
   for (const ScriptEngines::Command& command : script_.commands()) {
@@ -287,6 +314,7 @@ FlagSource FlagSources::of_array(const std::string& name) {
   return found;
 }
 
+// Without a shell only Kubernetes replaces, and a word stays one word.
 FlagSource source_in_words(const Object& container, std::size_t first, bool takes_model) {
   const auto argv = argv_of(container);
   std::vector<FlagWord> flags;

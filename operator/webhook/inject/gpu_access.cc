@@ -7,6 +7,7 @@ namespace {
 
 using api::Object;
 
+// The pod starts in every case: a GPU that larderd does not see costs speed only.
 constexpr const char* kMeanwhile =
     "; until then the engine's own process copies, as with transfer: shim";
 
@@ -18,6 +19,7 @@ bool has_claim(const Object& pod, const std::string& name) {
 }
 
 // Removes claims that the pod lacks from larderd's, and returns them.
+// The API server refuses a container with a claim that the pod does not list.
 std::string take_out_unknown(const Object& pod, Object& larderd) {
   if (!api::at(larderd, "resources.claims").is_array()) return "";
   Object known = Object::array();
@@ -42,6 +44,7 @@ std::string give_gpu(Object& pod, Object& larderd, const Object& engine,
                      const api::CachePool& pool) {
   const bool copies = pool.spec.transfer == api::Transfer::kSidecar;
   const Object& of_engine = api::at(engine, "resources.claims");
+  // The engine's claims are shared: larderd opens the same GPUs.
   if (copies && of_engine.is_array() && !of_engine.empty())
     larderd["resources"]["claims"] = of_engine;
   const std::string unknown = take_out_unknown(pod, larderd);
@@ -52,6 +55,7 @@ std::string give_gpu(Object& pod, Object& larderd, const Object& engine,
                                  "remove the claim from the pool";
   Object& spec = pod["spec"];
   const std::string& wanted = pool.spec.runtime_class;
+  // The pod's own RuntimeClass stays: another class could break the engine.
   if (!wanted.empty() && api::text_at(spec, "runtimeClassName").empty())
     spec["runtimeClassName"] = wanted;
   const bool by_runtime = !wanted.empty() && api::text_at(spec, "runtimeClassName") == wanted;

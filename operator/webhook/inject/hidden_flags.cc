@@ -14,6 +14,7 @@ namespace {
 using api::Object;
 using Form = ConnectorFlag::Form;
 
+// $NAME, ${NAME} and Kubernetes' $(NAME). A longer name with the same beginning matches as well.
 bool names_variable(std::string_view text, const std::string& name) {
   for (const char* form : {"$", "${", "$("})
     if (text.find(form + name) != std::string_view::npos) return true;
@@ -21,6 +22,7 @@ bool names_variable(std::string_view text, const std::string& name) {
 }
 
 // The first variable with a connector that the command line uses; null: none.
+// Only a variable that the command line uses: others do not reach vLLM.
 Object* speaking_variable(Object& container) {
   const auto argv = argv_of(container);
   const auto list = container.find("env");
@@ -42,6 +44,8 @@ std::vector<FlagWord> flag_words(const ShellCommand& command) {
 }
 
 // A part of a shell's command line with Larder added to its connector.
+// The value is a piece of a command line, e.g. "--max-model-len 4096 --kv-transfer-config '{...}'".
+// More than one command in it is no list of flags.
 Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
   const auto commands = read_shell(shell_text(text));
   if (!commands.ok() || commands->size() != 1)
@@ -57,6 +61,8 @@ Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   if (*config == flag.value) return text;
+  // The replaced bytes are those of the word with its quotes; the rest of the value stays as the
+  // user wrote it.
   const ShellWord& word = command.words[flag.word];
   const std::string quoted = shell_quoted(*config);
   std::string changed = text;
@@ -115,6 +121,8 @@ std::string hidden_in_script(std::string_view script, const ScriptEngines& engin
 Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptEngines& engines,
                             int chunk_tokens) {
   bool open = false, read_twice = true;
+  // Only if all engines read the value twice: a value that one engine reads once must have no
+  // quotes.
   for (std::size_t engine = 0; engine < engines.count(); ++engine) {
     const std::vector<FlagWord> words = engines.flags(engine);
     open = open || std::ranges::any_of(words, [](const FlagWord& word) { return !word.text; });
@@ -123,6 +131,8 @@ Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptE
   if (!open) return false;
   if (Object* variable = speaking_variable(container)) {
     const std::string name = api::text_at(*variable, "name");
+    // Without a second reading the shell splits an unquoted value at blanks, and JSON may have
+    // blanks.
     if (!read_twice)
       return unsupported("the variable " + name +
                          " sets a connector, and the shell splits the value at blanks; write the "

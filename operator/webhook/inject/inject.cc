@@ -22,6 +22,7 @@ namespace {
 
 using api::Object;
 
+// Every bound of this room is a constant kMost..., so a search finds all of them.
 constexpr std::size_t kMostSentence = 1024;           // bytes of a reason
 constexpr std::size_t kMostAnnotations = 256u << 10;  // Kubernetes' limit for all annotations
 
@@ -33,6 +34,7 @@ bool has_container(const Object& pod, const char* list, std::string_view name) {
   return false;
 }
 
+// With the annotation alone, a copied template would start without a cache and without a reason.
 // Checks the containers too, since a user may copy the annotation into a template.
 bool is_injected(const Object& pod) {
   return api::annotation(pod, api::kInjectedAnnotation) &&
@@ -42,6 +44,7 @@ bool is_injected(const Object& pod) {
 std::string cut(std::string sentence) {
   if (sentence.size() <= kMostSentence) return sentence;
   std::size_t end = kMostSentence;
+  // A cut inside a character would make the annotation invalid UTF-8.
   while (end > 0 && (static_cast<unsigned char>(sentence[end]) & 0xC0) == 0x80)
     --end;  // not inside a character
   return sentence.substr(0, end) + "...";
@@ -54,6 +57,8 @@ std::size_t bytes_of(const Object& annotations) {
   return bytes;
 }
 
+// An engine without spec.engine.flags still gets environment and mounts: its user has written the
+// flag.
 Status connect(Object& container, const EngineContainer& engine, const Input& input) {
   const api::PoolSpec& spec = input.pool->spec;
   if (spec.engine.flags)
@@ -67,6 +72,8 @@ Status connect(Object& container, const EngineContainer& engine, const Input& in
   return add_mounts(container, input);
 }
 
+// A pod of a labelled namespace that shows no engine stays without a word: databases and proxies
+// are not Larder's affair.
 // Whether a part of the pod shows that it runs vLLM. A container with the name of the pool's engine
 // does not count: other pods use the name too.
 bool may_be_engine(const Object& pod) {
@@ -81,6 +88,7 @@ struct Verdict {
 };
 
 // Whether the namespace's limits would admit the changed pod.
+// Checked last, on the finished pod: the additions of all steps count.
 Verdict admitted(const Object& pod, const Input& input) {
   std::string why = refused_by_limit_range(input.pod, pod, input.surroundings);
   if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
@@ -91,9 +99,11 @@ Verdict admitted(const Object& pod, const Input& input) {
 }
 
 // Adds the cache to `pod`. After a refusal, `pod` is partly changed.
+// Changes a copy. A refusal drops the copy, so no half-injected pod exists.
 Verdict give_cache(Object& pod, const Input& input) {
   const auto engines = find_engines(pod, input.pool->spec.engine);
   if (!engines.ok()) return {Refusal::kEngine, engines.status().text()};
+  // The overrides come before everything that reads resources.
   Result<api::CachePool> pool = with_overrides(pod, *input.pool);
   if (!pool.ok()) return {Refusal::kPod, pool.status().text()};
   Input mine = input;
@@ -110,6 +120,8 @@ Verdict give_cache(Object& pod, const Input& input) {
   add_pull_secrets(pod, mine);
   add_volumes(pod, mine);
   add_groups(pod, mine, *ids);
+  // mark_injected() gets the pool without overrides: its hash must equal the one that the operator
+  // computes from the pool.
   mark_injected(pod, input);
   add_pool_marks(pod, *input.pool);
   mark_volumes(pod, input.pod);
@@ -117,6 +129,7 @@ Verdict give_cache(Object& pod, const Input& input) {
 }
 
 // REQUIRES: input.pod has the form of a pod.
+// The reason is the only change. Without room for it, the pod stays unchanged and the Event tells.
 Injection say_why(const Input& input, Refusal kind, std::string why) {
   const std::string sentence = cut(std::move(why));
   Object after = input.pod;
@@ -152,6 +165,8 @@ Injection leave_alone(const Input& input, Refusal kind, std::string why) {
   return is_injected(input.pod) ? Injection() : say_why(input, kind, std::move(why));
 }
 
+// Invariant: a pod that cannot be read safely gets no cache. A pod without a cache is better than a
+// pod that does not start or serve.
 Injection inject(const Input& input) {
   if (const std::string wrong = wrong_form(input.pod); !wrong.empty()) {
     std::string why =
@@ -159,6 +174,8 @@ Injection inject(const Input& input) {
     return input.by_pod ? Injection{Object::array(), std::move(why), Refusal::kForm}
                         : passed_by(std::move(why));
   }
+  // An injected pod may come again: by a reinvocation of the webhooks, or by a user who applies the
+  // YAML of a live pod.
   if (is_injected(input.pod)) return {};
   if (std::string why = pass_by(input); !why.empty()) return passed_by(std::move(why));
   if (std::string why = obstacle(input); !why.empty())
@@ -166,11 +183,13 @@ Injection inject(const Input& input) {
   Object after = input.pod;
   if (Verdict verdict = give_cache(after, input); verdict.kind != Refusal::kNone)
     return say_why(input, verdict.kind, std::move(verdict.why));
+  // larderd's configuration is an annotation, and Kubernetes bounds the sum of all annotations.
   if (bytes_of(annotations_of(after)) > kMostAnnotations)
     return say_why(input, Refusal::kPod,
                    "the pod's annotations leave no room for larderd's configuration; Kubernetes "
                    "allows 256 KiB of annotations: "
                    "remove some");
+  // Invariant: a pod keeps all its containers, volumes, variables and words in their order.
   return {diff(input.pod, after), "", Refusal::kNone};
 }
 

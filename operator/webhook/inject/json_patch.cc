@@ -8,6 +8,7 @@ namespace {
 using api::Object;
 
 // A key as one token of a JSON pointer (RFC 6901).
+// One pass over the characters: two replacements in a row would have to escape ~ before /.
 std::string escaped(std::string_view key) {
   std::string token;
   for (const char c : key) {
@@ -21,6 +22,7 @@ std::string escaped(std::string_view key) {
   return token;
 }
 
+// A removal has no value; `null` is a value.
 void say(Object& patch, const char* op, const std::string& path, const Object* value) {
   Object step = {{"op", op}, {"path", path}};
   if (value != nullptr) step["value"] = *value;
@@ -29,6 +31,7 @@ void say(Object& patch, const char* op, const std::string& path, const Object* v
 
 void differ(Object& patch, const std::string& path, const Object& before, const Object& after);
 
+// Removals first: the paths of later steps do not depend on them in an object.
 void differ_in_members(Object& patch, const std::string& path, const Object& before,
                        const Object& after) {
   for (const auto& [key, value] : before.items())
@@ -55,6 +58,7 @@ void differ_in_elements(Object& patch, const std::string& path, const Object& be
   const std::size_t after_pairs = same_first + pairs;
   for (std::size_t at = same_first; at < after_pairs; ++at)
     differ(patch, path + "/" + std::to_string(at), before[at], after[at]);
+  // From the end, so the indexes of the elements in front stay valid.
   for (std::size_t at = before.size() - same_last; at-- > after_pairs;)
     say(patch, "remove", path + "/" + std::to_string(at), nullptr);
   for (std::size_t at = after_pairs; at + same_last < after.size(); ++at)
@@ -62,6 +66,7 @@ void differ_in_elements(Object& patch, const std::string& path, const Object& be
 }
 
 void differ(Object& patch, const std::string& path, const Object& before, const Object& after) {
+  // 1 and 1.0 are equal in nlohmann/json and differ in the bytes of the pod.
   if (before == after && before.type() == after.type()) return;
   if (before.is_object() && after.is_object()) return differ_in_members(patch, path, before, after);
   if (before.is_array() && after.is_array()) return differ_in_elements(patch, path, before, after);

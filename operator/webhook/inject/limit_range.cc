@@ -16,6 +16,7 @@ constexpr std::string_view kCpu = "cpu";
 constexpr std::uint64_t kWholeCpu = 1000;  // with less, the kernel pauses larderd during a copy
 
 // Calls `visit` with each limit of a type and the LimitRange's name.
+// Several LimitRanges of a namespace all apply.
 void each_limit(const Surroundings& surroundings, std::string_view type,
                 const std::function<void(const Object& limit, const std::string& name)>& visit) {
   for (const Surroundings::Kept& range : surroundings.limit_ranges)
@@ -23,6 +24,7 @@ void each_limit(const Surroundings& surroundings, std::string_view type,
       if (api::text_at(limit, "type") == type) visit(limit, api::name_of(*range));
 }
 
+// A quantity that cannot be read has no effect: the API server would not have stored it.
 void each_amount(
     const Object& limit, const char* rule,
     const std::function<void(const std::string& resource, std::uint64_t amount)>& visit) {
@@ -32,6 +34,7 @@ void each_amount(
     if (const Amount amount = amount_of(quantity)) visit(resource, *amount);
 }
 
+// One added container, and one method for each rule of LimitRanger.
 class Fitting {
  public:
   Fitting(Object& container, const Object& wanted)
@@ -59,6 +62,8 @@ class Fitting {
     if (const Amount limit = this->limit(resource); limit && *limit < request(resource).value_or(0))
       set(limits_, resource, *request(resource));
   }
+  // Memory is never lowered: larderd touches its whole arena, and a smaller limit would kill it.
+  // refused_by_limit_range() then tells the user.
   void lower(const std::string& resource, std::uint64_t most) {
     if (!is_needed(resource)) return;
     if (!limits_.contains(resource)) {
@@ -71,6 +76,7 @@ class Fitting {
     if (request(resource).value_or(0) > most && !is_wanted("requests"))
       set(requests_, resource, most);
   }
+  // limit / request must be at most the ratio: the request is raised, and the limit stays.
   void narrow(const std::string& resource, std::uint64_t ratio_milli) {
     if (ratio_milli == 0 || !request(resource) || !is_needed(resource)) return;
     if (!limits_.contains(resource)) set(limits_, resource, *request(resource));
@@ -109,6 +115,7 @@ std::string at_most(const std::string& name, const std::string& resource, const 
          " of " + resource + ", and with the cache the amount is " + amount_text(resource, has);
 }
 
+// For "max", LimitRanger demands a limit as well: a container without one counts as unlimited.
 // Checks one container or the whole pod; `amount` returns requests or limits of a resource.
 using AmountOf = std::function<Amount(std::string_view section, const std::string& resource)>;
 
@@ -150,6 +157,7 @@ bool is_ours(const Object& container) {
   return name == api::kSidecarContainer || name == api::kPayloadContainer;
 }
 
+// Only Larder's containers: the API server judges the others without Larder as well.
 std::string refused_container(const Object& pod, const Object& limit, const std::string& name) {
   for (const char* list : {"spec.initContainers", "spec.containers"})
     for (const Object& container : api::at(pod, list)) {
@@ -172,6 +180,7 @@ std::string refused_pod(const Object& pod, const Object& limit, const std::strin
                  });
 }
 
+// The pod itself would be admitted, and its claim refused later.
 // The pod of a refused claim waits for ever.
 std::string refused_claim(const Object& pod, const Object& limit, const std::string& name) {
   for (const Object& volume : api::at(pod, "spec.volumes")) {
@@ -191,6 +200,7 @@ std::string refused_claim(const Object& pod, const Object& limit, const std::str
 
 }  // namespace
 
+// The order is that of the admission plugin: defaults first, then the rules that check them.
 void fit_limit_ranges(Object& container, const Object& wanted, const Surroundings& surroundings) {
   if (surroundings.limit_ranges.empty()) return;
   Fitting fitting(container, wanted);
@@ -209,6 +219,8 @@ void fit_limit_ranges(Object& container, const Object& wanted, const Surrounding
   apply("maxLimitRequestRatio", &Fitting::narrow);
 }
 
+// `before` is checked as well: a pod that the namespace refuses without the cache is not Larder's
+// affair.
 std::string refused_by_limit_range(const Object& before, const Object& after,
                                    const Surroundings& surroundings) {
   std::string why;

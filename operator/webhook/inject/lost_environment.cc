@@ -14,6 +14,7 @@ using Words = std::span<const std::optional<std::string>>;
 // Programs that start another one with another user's groups, without larderd's.
 constexpr std::array<std::string_view, 5> kOtherUsers{"sudo", "su", "runuser", "gosu", "su-exec"};
 
+// The two variables without which the connector does not attach.
 bool is_ours(std::string_view name) {
   return name == "PYTHONPATH" || name == "LARDER_SOCKET";
 }
@@ -27,6 +28,7 @@ bool is_cluster(std::string_view option) {
   return option.size() > 1 && option[0] == '-' && option[1] != '-';
 }
 
+// "-i", "-iu NAME" and "-0i" are clusters. Letters behind u belong to the name of u.
 std::string lost_by_env_option(std::string_view option, std::string_view next) {
   if (option == "-" || option == "--ignore-environment") return "env -i";
   if (is_cluster(option) && option.substr(0, option.find('u')).find('i') != std::string_view::npos)
@@ -39,6 +41,8 @@ std::string lost_by_env_option(std::string_view option, std::string_view next) {
   return "";
 }
 
+// The loop ends at the first word that is neither an option nor an assignment: the program that env
+// starts.
 // The variables that `env` at this word removes. A value with a $ may contain the old value.
 std::string lost_by_env(Words argv, std::size_t at) {
   for (++at; at < argv.size() && argv[at]; ++at) {
@@ -57,6 +61,7 @@ std::string lost_by_env(Words argv, std::size_t at) {
 }
 
 // python3 -I, -E and -S ignore PYTHONPATH or the folders with packages.
+// -m and -c end the options of python; letters behind X, W, m and c in one word are their value.
 std::string lost_by_python(Words argv, std::size_t at) {
   for (++at; is_cluster(word_at(argv, at)); ++at) {
     const std::string_view word = word_at(argv, at);
@@ -69,6 +74,7 @@ std::string lost_by_python(Words argv, std::size_t at) {
   return "";
 }
 
+// exec -c empties the environment; -a takes the rest of its word as a name.
 std::string lost_by_exec(Words argv, std::size_t at) {
   const std::string_view option = word_at(argv, at + 1);
   return is_cluster(option) &&
@@ -77,6 +83,7 @@ std::string lost_by_exec(Words argv, std::size_t at) {
              : "";
 }
 
+// setpriv may clear the groups, and the engine then cannot open larderd's socket.
 std::string lost_by_setpriv(Words argv, std::size_t at) {
   for (++at; at < argv.size(); ++at)
     for (const std::string_view option :
@@ -87,6 +94,8 @@ std::string lost_by_setpriv(Words argv, std::size_t at) {
 
 }  // namespace
 
+// Every word in front of the engine is looked at: `timeout 30 env -i vllm serve m` has env in the
+// middle.
 std::string environment_lost(Words argv) {
   for (std::size_t at = 0; at < argv.size(); ++at) {
     const std::string_view name = program_name(word_at(argv, at));

@@ -29,6 +29,7 @@ std::string of_pool(const Input& input) {
          "; create it, then start the pod anew";
 }
 
+// Only "true" and "false" have a meaning. A typing error must not be taken for either.
 std::string of_words(const Input& input) {
   const std::string said = api::annotation(input.pod, api::kInjectAnnotation).value_or("true");
   if (said == "true") return "";
@@ -36,6 +37,7 @@ std::string of_words(const Input& input) {
          "; write \"false\" for a pod without a cache, or remove the annotation";
 }
 
+// spec.os is optional; the label of the node selector is the older way.
 std::string of_system(const Input& input) {
   if (api::text_at(input.pod, "spec.os.name") == "windows")
     return "the pod is a Windows pod; larderd runs on Linux only";
@@ -43,12 +45,14 @@ std::string of_system(const Input& input) {
   if (selector.is_object())
     if (const auto os = selector.find("kubernetes.io/os"); os != selector.end() && *os == "windows")
       return "the pod runs on Windows nodes; larderd runs on Linux only";
+  // The kubelet runs a static pod from a file on the node. The API server only has its mirror.
   if (api::annotation(input.pod, "kubernetes.io/config.mirror"))
     return "the pod mirrors a static pod, which the kubelet runs from a file and no webhook can "
            "change; use a Deployment";
   return "";
 }
 
+// A second container or volume of the name would make the pod invalid.
 std::string of_names(const Input& input) {
   const std::string rename = ", a name of Larder's own; rename the ";
   for (const char* list : {"spec.containers", "spec.initContainers", "spec.ephemeralContainers"})
@@ -80,6 +84,7 @@ std::string ours(std::int64_t port) {
              ? std::to_string(port) + ", which larderd's supervisor uses for the operator"
              : "";
 }
+// With hostNetwork larderd opens no port (desired/container.cc).
 std::string of_ports(const Input& input) {
   if (input.pool->spec.placement == api::Placement::kNode ||
       api::truth_at(input.pod, "spec.hostNetwork"))

@@ -13,6 +13,7 @@ const Object& member(const Object& parent, const char* key) {
   return at == parent.end() ? kNull : *at;
 }
 
+// null counts as absent, as in the API server's own decoder.
 bool is_map(const Object& object) {
   return object.is_object() || object.is_null();
 }
@@ -27,6 +28,8 @@ bool is_text_map(const Object& object) {
   return object.is_null() || (object.is_object() && std::ranges::all_of(object, is_text));
 }
 
+// A container or volume without a name is refused by the API server later; here every loop may rely
+// on the name.
 bool is_named(const Object& object) {
   return object.is_object() && member(object, "name").is_string();
 }
@@ -48,6 +51,7 @@ std::string wrong_in_container(const Object& container) {
   return is_list(claims, is_mount) ? "" : "resources.claims";
 }
 
+// Each field that some file of this room reads without a test of its own is checked here.
 std::string wrong_in_spec(const Object& spec) {
   const Object& containers = member(spec, "containers");
   if (!containers.is_array() || containers.empty()) return "spec.containers";

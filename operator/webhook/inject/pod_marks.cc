@@ -16,6 +16,7 @@ using api::Object;
 // Velero would copy the volumes of the cache into each backup of the pod.
 constexpr std::string_view kNotBackedUp = "backup.velero.io/backup-volumes-excludes";
 
+// Names are compared whole: "run" is not in "larder-run".
 bool is_listed(std::string_view list, std::string_view name) {
   while (true) {
     const std::size_t comma = list.find(',');
@@ -51,6 +52,7 @@ Object& annotations_of(Object& pod) {
 void mark_injected(Object& pod, const Input& input) {
   Object& annotations = annotations_of(pod);
   annotations[std::string(api::kInjectedAnnotation)] = LARDER_VERSION "/" + input.pool->name;
+  // An earlier refusal is over: a template may carry its annotation.
   annotations.erase(std::string(api::kNotInjectedAnnotation));
   map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] =
       input.pool->name;  // for selectors
@@ -73,6 +75,7 @@ void add_pool_marks(Object& pod, const api::CachePool& pool) {
   add_missing(annotations_of(pod), pool.spec.injection.annotations);
 }
 
+// A user's volume of the pod keeps its treatment by autoscaler and backups.
 void mark_volumes(Object& pod, const Object& before) {
   const Object& users = api::at(before, "spec.volumes");
   std::vector<std::string> local, backed_up;

@@ -16,6 +16,7 @@ constexpr std::array<std::string_view, 2> kSections{"requests", "limits"};
 constexpr std::array<std::string_view, 3> kResources{"cpu", "memory", "ephemeral-storage"};
 constexpr const char* kPayloadPrefix = "payload.";
 
+// larder.dev/limits.memory and larder.dev/payload.limits.memory.
 std::string key_of(const std::string& path) {
   return std::string(api::kGroup) + "/" + path;
 }
@@ -31,6 +32,7 @@ std::string apply_annotations(Object& resources, const Object& pod, const std::s
       if (!amount) continue;
       if (first.empty()) first = path;
       if (!resources.is_object()) resources = Object::object();
+      // The annotation is a text, as quantities are; its check follows on the whole pool.
       map_in(resources, section.data())[std::string(resource)] = *amount;
     }
   return first;
@@ -49,6 +51,7 @@ Status refusal(const Object& pod, const std::string& prefix, const std::string& 
 
 }  // namespace
 
+// The pool's rules apply to the result: a request of the pod may exceed the pool's limit.
 Result<api::CachePool> with_overrides(const Object& pod, api::CachePool pool) {
   if (const std::string first = apply_annotations(pool.spec.resources, pod, ""); !first.empty())
     if (const std::optional<api::WrongResource> wrong = api::wrong_resources(pool.spec))

@@ -46,6 +46,7 @@ std::size_t place_among(const Object& init_containers) {
   return place;
 }
 
+// "/larder/" and "/larder" are one place.
 std::string normal_path(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
@@ -64,6 +65,8 @@ void set_ids(Object& container, std::optional<std::int64_t> user, std::optional<
 
 // Fits the resources of an added container to pod and namespace. `wanted`: the user's resources, or
 // null.
+// The order matters: the class of the pod gives limits, quotas demand some, and LimitRanges check
+// all of them.
 void fit_resources(Object& container, const Object& wanted, const Object& pod, const Input& input) {
   if (is_guaranteed(pod)) guarantee(container, wanted);
   if (has_cpu_limits(pod)) limit_cpu(container);
@@ -73,6 +76,8 @@ void fit_resources(Object& container, const Object& wanted, const Object& pod, c
 
 }  // namespace
 
+// Invariant: a pod that passes Pod Security `restricted` still passes afterwards (tests/component).
+// The added containers come from operator/desired with the security context for it.
 void add_containers(Object& pod, const Input& input, const std::vector<EngineContainer>& engines,
                     const UserIds& ids) {
   Object& spec = pod["spec"];
@@ -91,6 +96,7 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
         !notice.empty())
       map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] =
           std::move(notice);
+    // Before Kubernetes 1.29 larderd is a normal container and starts together with the engine.
     if (input.defaults.native_sidecars)
       init.push_back(std::move(larderd));
     else
@@ -109,6 +115,7 @@ void add_pull_secrets(Object& pod, const Input& input) {
     return std::ranges::any_of(
         secrets, [&](const Object& secret) { return api::text_at(secret, "name") == name; });
   };
+  // The pod's own Secrets stay in front.
   for (const Object& secret : wanted)
     if (!has(api::text_at(secret, "name"))) secrets.push_back(secret);
 }
@@ -128,12 +135,14 @@ void add_groups(Object& pod, const Input& input, const UserIds& ids) {
     Object& groups = list_in(security, "supplementalGroups");
     if (std::ranges::find(groups, Object(*ids.group)) == groups.end()) groups.push_back(*ids.group);
   }
+  // fsGroup only where no other writer set one: it changes the group of all volumes of the pod.
   if (!wanted.contains("fsGroup") || !ids.volume_group) return;
   for (const auto& [key, value] : {std::pair{"fsGroup", Object(*ids.volume_group)},
                                    std::pair{"fsGroupChangePolicy", wanted["fsGroupChangePolicy"]}})
     if (!security.contains(key) || security[key].is_null()) security[key] = value;
 }
 
+// A mount over Larder's path would hide the socket or the package.
 Status add_mounts(Object& container, const Input& input) {
   Object& mounts = list_in(container, "volumeMounts");
   for (Object& mount : desired::engine_mounts(*input.pool)) {

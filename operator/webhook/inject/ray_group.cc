@@ -17,6 +17,7 @@ constexpr const char* kReason =
     "--headless or "
     "--data-parallel-address)";
 
+// Labels of KubeRay stand on head and workers alike.
 constexpr std::string_view kRayDomain = "ray.io/";  // KubeRay's labels and annotations
 constexpr std::string_view kGroupDomain = "leaderworkerset.sigs.k8s.io/";    // LeaderWorkerSet's
 constexpr std::string_view kGroupSize = "leaderworkerset.sigs.k8s.io/size";  // an annotation
@@ -27,6 +28,7 @@ constexpr std::array<std::string_view, 2> kScripts{"multi-node-serving.sh",
 // Flags whose value may be "ray"; argparse accepts prefixes.
 constexpr std::array<std::string_view, 2> kBackends{"--distributed-executor-backend",
                                                     "--data-parallel-backend"};
+// "--distributed-e" is the shortest prefix that argparse takes for --distributed-executor-backend.
 constexpr std::array<std::string_view, 2> kLeastOfBackends{"--distributed-e", "--data-parallel-b"};
 // Flags of an engine over several pods without Ray.
 constexpr std::array<std::string_view, 12> kOwnGroups{"--headless",
@@ -57,6 +59,7 @@ std::string_view word_from(std::string_view text, std::size_t at) {
   return text.substr(at, end - at);
 }
 
+// Comments are left out: an explanation may mention Ray.
 // A command line or a script without the lines that are comments, with - for _.
 std::string readable(std::string_view text) {
   std::string kept;
@@ -70,6 +73,8 @@ std::string readable(std::string_view text) {
   return kept;
 }
 
+// Example: `--distributed-executor-backend=ray`, `--distributed-executor-backend \` and "ray" in
+// the next line.
 bool gives_ray(std::string_view text, std::string_view flag, std::string_view least) {
   for (std::size_t at = text.find(least); at != std::string_view::npos;
        at = text.find(least, at + 1)) {
@@ -81,6 +86,7 @@ bool gives_ray(std::string_view text, std::string_view flag, std::string_view le
 }
 
 // `ray start`, also /usr/bin/ray.
+// The word "array" has ray in it: the characters around the word are checked.
 bool starts_ray(std::string_view text) {
   for (std::size_t at = text.find("ray"); at != std::string_view::npos;
        at = text.find("ray", at + 1)) {
@@ -97,6 +103,7 @@ bool has_any(std::string_view text, const auto& all) {
       all, [text](std::string_view one) { return text.find(one) != std::string_view::npos; });
 }
 
+// A text search and not the shell reader: a sign of Ray anywhere is enough to leave the pod alone.
 bool speaks_of_ray(std::string_view text) {
   for (std::size_t at = 0; at < kBackends.size(); ++at)
     if (gives_ray(text, kBackends[at], kLeastOfBackends[at])) return true;
@@ -130,6 +137,7 @@ bool has_variable(const Object& container, const auto& names) {
 }
 
 // Whether the pod belongs to a LeaderWorkerSet with several pods per group.
+// A LeaderWorkerSet of size 1 is an ordinary pod.
 bool is_of_group(const Object& pod) {
   if (const auto size = api::annotation(pod, kGroupSize)) return *size != "1";
   if (has_key(pod, "labels", kGroupDomain)) return true;
@@ -141,6 +149,8 @@ bool is_of_group(const Object& pod) {
 
 }  // namespace
 
+// A sign may be on some pods of a group only: the leader has the flag, and workers have the label
+// or the variable.
 std::string ray_group(const Object& pod) {
   if (has_key(pod, "labels", kRayDomain) || has_key(pod, "annotations", kRayDomain)) return kReason;
   bool needs_no_ray = false;

@@ -18,6 +18,7 @@ bool lists(const Object& values, const std::string& value) {
   return values.is_array() && std::ranges::find(values, Object(value)) != values.end();
 }
 
+// The rules of a scope selector, as in Kubernetes' evaluator of pods.
 bool matches_priority(const Object& requirement, const Object& pod) {
   const std::string name = api::text_at(pod, "spec.priorityClassName"),
                     how = api::text_at(requirement, "operator");
@@ -27,6 +28,8 @@ bool matches_priority(const Object& requirement, const Object& pod) {
   return how == "In" ? listed : how == "NotIn" && !listed;
 }
 
+// A quota that does not count the pod cannot refuse it. For an unknown scope the pod is created,
+// and the API server decides.
 // A quota with an unknown scope does not count.
 bool matches_scope(const std::string& scope, const Object& requirement, const Object& pod) {
   const bool ends = api::number_at(pod, "spec.activeDeadlineSeconds", -1) >= 0;
@@ -37,6 +40,7 @@ bool matches_scope(const std::string& scope, const Object& requirement, const Ob
   return scope == "PriorityClass" && matches_priority(requirement, pod);
 }
 
+// All scopes must match.
 bool matches(const Object& quota, const Object& pod) {
   for (const Object& scope : api::at(quota, "spec.scopes"))
     if (!scope.is_string() ||
@@ -49,6 +53,7 @@ bool matches(const Object& quota, const Object& pod) {
 
 // The pod's amount for a quota's name: "limits.cpu", "memory" (requests), "requests.storage",
 // "CLASS.storageclass.../...".
+// The names are those of `kubectl describe quota`.
 Amount usage_of(const Object& pod, std::string name) {
   std::string storage_class;
   if (const std::size_t at = name.find(kClassSuffix); at != std::string::npos) {
@@ -84,6 +89,8 @@ std::string unspecified(const Object& quota, const Object& pod) {
   return "";
 }
 
+// A quota may count the pod only with the cache: larderd's requests make a BestEffort pod a
+// Burstable one.
 std::string refused(const Object& quota, const Object& before, const Object& after) {
   if (!matches(quota, after)) return "";
   const bool matched = matches(quota, before);
@@ -91,6 +98,7 @@ std::string refused(const Object& quota, const Object& before, const Object& aft
       !lacks.empty() && (!matched || unspecified(quota, before).empty()))
     return "ResourceQuota " + api::name_of(quota) + " counts a pod with a cache, and requires " +
            lacks;
+  // status.used lags behind pods made a moment ago (F-221).
   const Object &hard = api::at(quota, "status.hard"), &used = api::at(quota, "status.used");
   if (!hard.is_object()) return "";
   for (const auto& [name, quantity] : hard.items()) {
@@ -110,6 +118,7 @@ std::string refused(const Object& quota, const Object& before, const Object& aft
 
 }  // namespace
 
+// Only cpu limits: larderd always has requests and a memory limit.
 void fit_quotas(Object& container, const Object& pod, const Surroundings& surroundings) {
   for (const Surroundings::Kept& quota : surroundings.quotas) {
     const Object& hard = api::at(*quota, "spec.hard");

@@ -17,6 +17,7 @@ const Object& resource_in(const Object& resources, std::string_view section,
   return api::child(api::child(resources, section), resource);  // a resource's name may have dots
 }
 
+// A missing request equals the limit: the API server's own default.
 Amount amount_in(const Object& resources, std::string_view section, std::string_view resource) {
   const Amount amount = amount_of(resource_in(resources, section, resource));
   return amount || section != "requests" ? amount
@@ -51,6 +52,8 @@ Amount container_amount(const Object& container, std::string_view section,
   return amount_in(api::child(container, "resources"), section, resource);
 }
 
+// Kubernetes' sum since native sidecars: a sidecar runs beside the containers, and also beside
+// every later init container.
 Amount pod_amount(const Object& pod, std::string_view section, std::string_view resource) {
   const Object& spec = api::child(pod, "spec");
   Amount running, init, sidecars;
@@ -66,12 +69,15 @@ Amount pod_amount(const Object& pod, std::string_view section, std::string_view 
     add(running, own);
   }
   Amount total = larger(running, init);
+  // spec.resources of the pod (since Kubernetes 1.32) replaces the sum of the containers.
   if (const Amount whole = amount_in(api::child(spec, "resources"), section, resource))
     total = whole;
   if (total) add(total, amount_of(api::child(api::child(spec, "overhead"), resource)));
   return total;
 }
 
+// Ephemeral claims are made for the pod and count in storage quotas. Claims of a StatefulSet exist
+// apart from the pod.
 Claims pod_claims(const Object& pod, std::string_view storage_class) {
   Claims claims;
   for (const Object& volume : api::at(pod, "spec.volumes")) {

@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "types
 
 // The name in NAME=, NAME+= and NAME[...]=; "": no assignment. `value`: index of the value in the
 // word's meaning.
+// Bash's forms: NAME=V, NAME+=V, NAME[I]=V, NAME[I]+=V. The index may hold an expansion.
 std::string assigned_name(const ShellWord& word, std::size_t& value) {
   std::string name;
   bool inside = false;  // the brackets
@@ -42,6 +43,7 @@ std::string assigned_name(const ShellWord& word, std::size_t& value) {
   return "";
 }
 
+// An unquoted $NAME is split at blanks: NAME="--a 1" gives two words.
 // The words of the value of NAME=VALUE for an unquoted $NAME.
 std::vector<ShellWord> split_at_blanks(const ShellWord& word, std::size_t value) {
   std::vector<ShellWord> parts(1);
@@ -57,6 +59,8 @@ std::vector<ShellWord> split_at_blanks(const ShellWord& word, std::size_t value)
   return parts;
 }
 
+// "NAME=$" stands for an assignment with an unknown value, so head_of() still finds the program
+// behind it.
 // Removes values of assignments, which do not matter for the program that a command starts.
 std::vector<std::optional<std::string>> literals(const std::vector<ShellWord>& command) {
   std::vector<std::optional<std::string>> words;
@@ -73,6 +77,7 @@ std::vector<std::optional<std::string>> literals(const std::vector<ShellWord>& c
 
 }  // namespace
 
+// The script itself is text 0, and its own parent.
 Result<ScriptEngines> ScriptEngines::find(std::string_view script) {
   ScriptEngines found;
   if (script.size() > kMostShellText) return Status(Code::kOutOfRange, "the text is too long");
@@ -89,6 +94,8 @@ Status ScriptEngines::read(std::size_t text, int depth) {
   return {};
 }
 
+// Only commands of the script itself are certain: a text of an eval may depend on a condition
+// outside.
 Status ScriptEngines::read_command(std::size_t text, const ShellCommand& command, int depth) {
   const bool certain = command.certain && text == 0;
   commands_.push_back({{}, certain, command.function, texts_[text].evaluated});
@@ -103,6 +110,7 @@ Status ScriptEngines::read_command(std::size_t text, const ShellCommand& command
   const bool declares = std::ranges::find(kDeclaring, first) != kDeclaring.end();
   for (const ShellWord& word : command.words)
     take_assignment(text, word, certain && (alone || declares));
+  // Elements of an array may be an engine: NAME=(vllm serve m); "${NAME[@]}".
   for (const ShellWord& word : command.words) {
     std::size_t value = 0;
     if (!word.array) continue;
@@ -113,6 +121,7 @@ Status ScriptEngines::read_command(std::size_t text, const ShellCommand& command
   return read_words(text, command.words, "", depth);
 }
 
+// The lost environment of an outer text counts inside, too: `env -i sh -c 'vllm serve m'`.
 Status ScriptEngines::read_words(std::size_t text, const std::vector<ShellWord>& words,
                                  const std::string& array, int depth) {
   const auto argv = literals(words);
@@ -135,10 +144,14 @@ Status ScriptEngines::read_words(std::size_t text, const std::vector<ShellWord>&
 // Joins the words of the span with blanks, like eval.
 Status ScriptEngines::read_again(Text text, const std::vector<ShellWord>& words, Span span,
                                  int depth) {
+  // Both bounds: the depth, and the number of texts, since a script may have many evals side by
+  // side.
   if (depth >= kMostReadings || texts_.size() >= kMostTexts)
     return {Code::kOutOfRange, "the text is nested too deeply"};
   for (std::size_t at = span.first; at < span.last; ++at) {
     const std::size_t begin = words[at].begin;
+    // The blank between joined words belongs to no cell of the outer text: its origin is an empty
+    // range.
     if (at > span.first) text.cells.push_back({' ', false, Quotes::kNone, begin, begin});
     text.cells.insert(text.cells.end(), words[at].meaning.begin(), words[at].meaning.end());
   }
@@ -154,6 +167,7 @@ void ScriptEngines::take_assignment(std::size_t text, const ShellWord& word, boo
   one.command = commands_.size() - 1;
   one.array = word.array;
   one.adds = value != one.name.size() + 1;
+  // A second reading may be conditional: an assignment in it replaces nothing for certain.
   one.replaces = certain && !one.adds;
   const std::vector<ShellWord> parts = word.array ? word.elements : split_at_blanks(word, value);
   for (const ShellWord& part : parts) {
@@ -163,6 +177,8 @@ void ScriptEngines::take_assignment(std::size_t text, const ShellWord& word, boo
   assignments_.push_back(std::move(one));
 }
 
+// `begins` is the text before the first expansion, e.g. "--kv-transfer-config=" of
+// --kv-transfer-config=$X.
 ScriptWord ScriptEngines::script_word(std::size_t text, const ShellWord& word) const {
   ScriptWord one{word.literal(), word.known(), "", {}, word.many};
   for (const Cell& cell : word.meaning) {
@@ -174,6 +190,7 @@ ScriptWord ScriptEngines::script_word(std::size_t text, const ShellWord& word) c
   return one;
 }
 
+// An expansion inside an eval was read in an outer text, where its spelling stands.
 // The source of an expansion, from the first text with the complete expansion.
 std::string ScriptEngines::source_of(std::size_t text, std::size_t begin, std::size_t end) const {
   std::string source;
@@ -202,6 +219,8 @@ std::vector<FlagWord> ScriptEngines::flags(std::size_t engine) const {
   return flags;
 }
 
+// Each outer text around the place needs one more level of quotes: in `bash -c 'vllm serve m'` the
+// JSON stands inside single quotes.
 ScriptEdit ScriptEngines::put(std::size_t engine, std::size_t before,
                               const std::vector<std::string>& words) const {
   const Engine& one = engines_[engine];
@@ -221,6 +240,7 @@ ScriptEdit ScriptEngines::put(std::size_t engine, std::size_t before,
   return {at, at, text};
 }
 
+// A word that is quoted in pieces ("a"'b') has no single place in the outer text.
 Result<ScriptEdit> ScriptEngines::replace(std::size_t engine, std::size_t word,
                                           const std::string& value) const {
   const Engine& one = engines_[engine];
@@ -239,6 +259,7 @@ Result<ScriptEdit> ScriptEngines::replace(std::size_t engine, std::size_t word,
   return edit;
 }
 
+// From the end of the script, so the places of earlier edits stay valid.
 std::string edited(std::string script, std::vector<ScriptEdit> edits) {
   std::ranges::sort(edits, std::greater<>(), &ScriptEdit::begin);
   for (const ScriptEdit& edit : edits) script.replace(edit.begin, edit.end - edit.begin, edit.text);

@@ -28,6 +28,7 @@ bool has_cpu_limit(const Object& container) {
   return !api::at(container, "resources.limits.cpu").is_null();
 }
 
+// Init containers count as well, as in Kubernetes.
 bool all_containers(const Object& pod, bool (*test)(const Object&)) {
   return std::ranges::all_of(api::at(pod, "spec.containers"), test) &&
          std::ranges::all_of(api::at(pod, "spec.initContainers"), test);
@@ -43,6 +44,7 @@ bool has_cpu_limits(const Object& pod) {
   return all_containers(pod, has_cpu_limit);
 }
 
+// Added only where missing; the request of the pool may be larger than one CPU.
 void limit_cpu(Object& container) {
   Object& resources = map_in(container, "resources");
   Object& limits = map_in(resources, "limits");
@@ -52,6 +54,8 @@ void limit_cpu(Object& container) {
   limits["cpu"] = milli.ok() && *milli > kCpuMilli ? request : kCpu;
 }
 
+// The pool's own processors come first, the limit before the request. Requests then equal limits,
+// as the class demands.
 void guarantee(Object& container, const Object& wanted) {
   Object& resources = map_in(container, "resources");
   Object& limits = map_in(resources, "limits");

@@ -8,6 +8,7 @@ namespace {
 
 using Kind = Expansion::Kind;
 
+// POSIX: letters, digits and _, not beginning with a digit.
 bool is_name(std::string_view text) {
   return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
          std::ranges::all_of(text,
@@ -15,6 +16,7 @@ bool is_name(std::string_view text) {
 }
 
 // X, 1, @, ? and the like.
+// $? $$ $# $- and $! are numbers or letters and never a flag.
 Expansion parameter(std::string name, std::string rest) {
   if (is_name(name)) return {Kind::kVariable, std::move(name), std::move(rest)};
   if (name == "@" || name == "*" ||
@@ -23,6 +25,7 @@ Expansion parameter(std::string name, std::string rest) {
   return {Kind::kHarmless, "", std::move(rest)};
 }
 
+// ${!X} is the variable that X names; ${#X} is a length.
 // The expansion inside ${...}.
 Expansion braced(std::string_view inside) {
   if (inside.starts_with('!')) return {Kind::kUnknown, "", ""};
@@ -31,6 +34,7 @@ Expansion braced(std::string_view inside) {
   while (end < inside.size() &&
          (std::isalnum(static_cast<unsigned char>(inside[end])) != 0 || inside[end] == '_'))
     ++end;
+  // ${@:2}, ${1:-x}: the name is one character that is no letter.
   if (end == 0) end = std::min<std::size_t>(1, inside.size());
   return parameter(std::string(inside.substr(0, end)), std::string(inside.substr(end)));
 }
@@ -42,11 +46,13 @@ Expansion expansion_of(std::string_view written) {
     return {Kind::kHarmless, "", ""};
   if (written.starts_with("${") && written.size() > 2)
     return braced(written.substr(2, written.size() - 3));
+  // $'a\tb': escapes are not decoded, so a text with a backslash is unknown.
   if (written.starts_with("$'"))
     return {written.find('\\') == std::string_view::npos ? Kind::kHarmless : Kind::kUnknown, "",
             std::string(written.substr(1))};
   if (written == "$") return {Kind::kHarmless, "", ""};
   if (written.starts_with("$(") && written.size() > 2) {
+    // "$(NAME)" is Kubernetes' form too. Longer texts, "$(cat f)", are commands of the shell.
     const std::string_view inside = written.substr(2, written.size() - 3);
     return is_name(inside) ? Expansion{Kind::kKubernetes, std::string(inside), ""}
                            : Expansion{Kind::kUnknown, "", ""};

@@ -21,6 +21,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+// A here-document is data of its command, and lines in it are no commands.
 struct HereDocument {
   std::string end;
   bool tabs = false;  // <<-: leading tabs are ignored
@@ -32,6 +33,7 @@ class ShellReader {
 
   Result<std::vector<ShellCommand>> read() {
     if (text_.size() > kMostShellText) return Status(Code::kOutOfRange, "the text is too long");
+    // Each step() moves at_ forward: read_word() moves at least one cell.
     while (wrong_.empty() && at_ < text_.size()) step();
     end_command();
     if (!wrong_.empty()) return Status(deep_ ? Code::kOutOfRange : Code::kInvalidArgument, wrong_);
@@ -40,6 +42,8 @@ class ShellReader {
 
  private:
   // The character; 0 beyond the end and for an unknown cell.
+  // Unknown cells give 0, which equals no character of the syntax: an expansion cannot open a
+  // quote.
   char look(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() && !text_[at_ + ahead].unknown ? text_[at_ + ahead].c : '\0';
   }
@@ -49,6 +53,8 @@ class ShellReader {
     at_ = text_.size();
   }
 
+  // The order of the cases matters: "&>" is a redirection and "&" an operator, "<(" is a word and
+  // "<" a redirection.
   void step() {
     const char c = look();
     if (unknown()) return take_word();
@@ -70,6 +76,7 @@ class ShellReader {
     } else if (c == '<' || c == '>') {
       redirect();
     } else if (c == '(' && look(1) == '(' && command_.words.empty()) {
+      // ((i++)) is arithmetic: < and > in it are no redirections.
       skip_parentheses();  // ((arithmetic))
     } else if (std::string_view(";&|()").find(c) != std::string_view::npos && c != '\0') {
       take_operator(c);
@@ -84,6 +91,7 @@ class ShellReader {
     commands_.push_back(std::exchange(command_, {}));
   }
 
+  // A "(" after one word defines a function: `name() {`.
   // ; & | ( )
   void take_operator(char c) {
     const bool named = !command_.words.empty() && command_.words[0].literal() == "function";
@@ -96,6 +104,7 @@ class ShellReader {
     at_ += twice ? 2 : 1;
   }
 
+  // Bash's second form of a definition, with and without parentheses.
   // `function name {`: the first command of the body follows.
   bool begins_function(std::string_view word) {
     if (word != "{" || command_.words.size() != 2 || command_.words[0].literal() != "function")
@@ -114,6 +123,7 @@ class ShellReader {
         word.meaning, [](const Cell& cell) { return cell.quotes == Quotes::kNone; });
     const auto text = word.literal();
     // The 2 of 2>&1.
+    // A number in front of < or > is a descriptor and no word.
     if (bare && text && !text->empty() && std::ranges::all_of(*text, is_digit) &&
         (look() == '<' || look() == '>'))
       return;
@@ -125,6 +135,7 @@ class ShellReader {
     command_.words.push_back(std::move(word));
   }
 
+  // <<END begins a here-document; <<< takes one word.
   void redirect() {
     const char c = look();
     ++at_;
@@ -134,6 +145,8 @@ class ShellReader {
       if (look() == '-') document.tabs = true, ++at_;
       skip_blanks();
       document.end = read_word().literal().value_or("");
+      // More here-documents than the bound are not skipped, so their lines are read as commands. No
+      // real script has so many in one line.
       if (here_documents_.size() < kMostShellNesting)
         here_documents_.push_back(std::move(document));
       return;
@@ -148,6 +161,7 @@ class ShellReader {
       at_ += look() == '\\' ? 2 : 1;
   }
 
+  // The bodies follow after the line, in the order of their redirections.
   void skip_here_documents() {
     for (const HereDocument& document : std::exchange(here_documents_, {})) {
       while (at_ < text_.size()) {
@@ -162,6 +176,8 @@ class ShellReader {
 
   // ---- words
 
+  // A word ends at an unquoted blank or operator. Quotes and expansions are pieces of it: a"b"$c is
+  // one word.
   ShellWord read_word() {
     ShellWord word;
     word.begin = at_;
@@ -187,6 +203,7 @@ class ShellReader {
   }
 
   // NAME=( or NAME+=(.
+  // `a=(` is an array only as NAME=(; in other places ( is an operator.
   bool begins_array(const ShellWord& word) const {
     if (in_array_ || word.meaning.size() < 2 || word.meaning.back().c != '=') return false;
     const std::size_t name =
@@ -197,6 +214,7 @@ class ShellReader {
                [](const Cell& cell) { return is_name(cell.c) && cell.quotes == Quotes::kNone; });
   }
 
+  // Newlines and comments are allowed between elements.
   void take_array(ShellWord& word) {
     word.array = in_array_ = true;
     ++at_;
@@ -216,6 +234,7 @@ class ShellReader {
     ++at_;
   }
 
+  // Outside of quotes a backslash escapes any character; before a newline it continues the line.
   void take_piece(ShellWord& word, char c) {
     if (c == '\\' && look(1) == '\n') {
       at_ += 2;
@@ -234,6 +253,7 @@ class ShellReader {
     }
   }
 
+  // The origin of the cell covers the backslash as well, so an edit replaces both.
   // Takes `count` cells with the meaning of the last one, or with an unknown meaning.
   void take(ShellWord& word, std::size_t count, Quotes quotes, bool is_unknown) {
     const std::size_t last = at_ + count - 1;
@@ -243,6 +263,7 @@ class ShellReader {
   }
   void take_escaped(ShellWord& word, Quotes quotes) { take(word, 2, quotes, false); }
 
+  // Single quotes have no escapes.
   void take_single(ShellWord& word) {
     ++at_;
     while (at_ < text_.size() && look() != '\'') take(word, 1, Quotes::kSingle, false);
@@ -250,6 +271,7 @@ class ShellReader {
     ++at_;
   }
 
+  // In double quotes a backslash escapes only \ " $ ` and the newline (POSIX 2.2.3).
   void take_double(ShellWord& word) {
     ++at_;
     while (at_ < text_.size() && look() != '"') {
@@ -282,6 +304,7 @@ class ShellReader {
     }
     if (c == '\'' && quotes == Quotes::kNone) return take_ansi(word);
     if (c == '"' && quotes == Quotes::kNone) return static_cast<void>(++at_);
+    // $12 is $1 and the text 2: digits take one character.
     std::size_t count = 1;
     while (is_name(look(count)) && !is_digit(c)) ++count;
     if (count == 1 && c != '\0' &&
@@ -299,6 +322,7 @@ class ShellReader {
     return look(ahead) == '[' && look(ahead + 1) == '@';
   }
 
+  // Bash decodes \n and the like; other shells keep them.
   // $'...': escapes are not decoded.
   void take_ansi(ShellWord& word) {
     const std::size_t from = at_;
@@ -307,6 +331,7 @@ class ShellReader {
     take_from(word, from, Quotes::kNone, "a $' is not closed");
   }
 
+  // Backticks are skipped without reading their commands.
   void take_backticks(ShellWord& word, Quotes quotes) {
     word.many = word.many || quotes == Quotes::kNone;
     const std::size_t from = at_;
@@ -334,6 +359,7 @@ class ShellReader {
 
   // ---- skipped text
 
+  // Recursion for nested $(...) and ${...}; kMostShellNesting keeps the stack bounded.
   // Skips from ( or { to its end, including quoted text.
   void skip_parentheses() {
     if (++nesting_ > kMostShellNesting) {
@@ -374,6 +400,7 @@ class ShellReader {
     while (at_ < text_.size() && look() != close) ++at_;
   }
 
+  // Inside "..." only $( and ${ nest.
   void skip_double() {
     const bool outer = std::exchange(in_double_, true);
     ++at_;

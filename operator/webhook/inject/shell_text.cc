@@ -4,6 +4,7 @@
 
 namespace larder::webhook {
 
+// An array's elements stand apart, so its word has no literal text.
 std::optional<std::string> ShellWord::literal() const {
   if (array || std::ranges::any_of(meaning, &Cell::unknown)) return std::nullopt;
   return known();
@@ -16,6 +17,7 @@ std::string ShellWord::known() const {
   return text;
 }
 
+// Cells of the script have bytes as their origin, and cells of a second reading have cells.
 ShellText shell_text(std::string_view script) {
   ShellText text;
   text.reserve(script.size());
@@ -28,6 +30,7 @@ std::string shell_quoted(std::string_view text) {
   return "'" + shell_encoded(text, Quotes::kSingle) + "'";
 }
 
+// In single quotes, ' ends the quotes, is escaped, and opens them again: '\''.
 std::string shell_encoded(std::string_view text, Quotes around) {
   if (around == Quotes::kNone) return shell_quoted(text);
   std::string encoded;

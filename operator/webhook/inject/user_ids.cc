@@ -25,6 +25,7 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
+// Examples: 1000660000/10000 (START/SIZE), 1000660000-1000669999 (START-END).
 // START/SIZE or START-END; the first item of a list with commas.
 std::optional<Block> block_of(std::string_view text) {
   text = text.substr(0, text.find(','));
@@ -42,6 +43,8 @@ std::optional<Block> block_in(const Surroundings& surroundings, std::string_view
   return text ? block_of(*text) : std::nullopt;
 }
 
+// A container without runAsUser runs as the pod's user, or as that of its image, which the webhook
+// cannot see.
 // The user ids of the pod and its containers.
 std::set<std::int64_t> users_of(const Object& pod) {
   std::set<std::int64_t> users;
@@ -87,6 +90,8 @@ Result<UserIds> in_range(const Input& input, const Block& users,
                   "no user id is left for larderd" + range + "; give the namespace a larger range");
   }
   const bool group_chosen = !api::child(security, "runAsGroup").is_null();
+  // In placement Node the group is that of larderd's own pod on the node: it must be the same in
+  // every pod of the pool.
   const std::int64_t group = node || group_chosen ? usual.group : groups.last;
   return UserIds{user, group, groups.first, user, group};
 }
@@ -95,6 +100,7 @@ Result<UserIds> in_range(const Input& input, const Block& users,
 
 Result<UserIds> user_ids(const Input& input) {
   const desired::LarderdUser usual = desired::larderd_user(*input.pool);
+  // The platform gives ids to every container, e.g. by an SCC or a mutating policy.
   if (input.pool->spec.injection.user_ids == api::UserIdSource::kPlatform) {
     UserIds ids;  // placement Node: larderd runs in another pod with its own group
     if (input.pool->spec.placement == api::Placement::kNode) ids.group = usual.group;
@@ -103,6 +109,8 @@ Result<UserIds> user_ids(const Input& input) {
   const std::set<std::int64_t> taken = users_of(input.pod);
   if (const std::optional<Block> users = block_in(input.surroundings, kUserRangeAnnotation)) {
     bool inside = true;
+    // A user outside of the range was admitted by another rule of OpenShift (anyuid): the range
+    // does not bind the pod.
     for (const std::int64_t user : taken) inside = inside && users->has(user);
     if (inside) return in_range(input, *users, taken);
   }

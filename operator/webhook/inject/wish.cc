@@ -3,6 +3,8 @@
 
 namespace larder::webhook {
 
+// The pod's own word comes first: "false" declines the namespace's label, and an annotation names
+// another pool.
 std::optional<Wish> wish_of(const api::Object& pod, const Surroundings::Kept& ns) {
   if (api::annotation(pod, api::kInjectAnnotation) == "false") return std::nullopt;
   if (std::optional<std::string> pool = api::annotation(pod, api::kPoolAnnotation))
