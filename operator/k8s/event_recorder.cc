@@ -94,8 +94,10 @@ void EventRecorder::record(Event event) {
   std::snprintf(suffix, sizeof(suffix), ".%08llx%08llx", static_cast<unsigned long long>(life_),
                 static_cast<unsigned long long>(++made_));
   // The name of an Event is a name of a DNS subdomain, at most 253 bytes; the suffix keeps its
-  // place.
-  const std::string id = name.substr(0, kMostNameBytes - sizeof(suffix)) + suffix;
+  // place. A label of a subdomain ends in a letter or a digit, also where the cut is.
+  std::string begin = name.substr(0, kMostNameBytes - sizeof(suffix));
+  begin.resize(begin.find_last_not_of("-.") + 1);
+  const std::string id = begin + suffix;
   switch (folding_.take(text, id, clock_.now_ms())) {
     case EventFolding::Decision::kCounted: break;
     case EventFolding::Decision::kDropped: dropped_.add(); return;

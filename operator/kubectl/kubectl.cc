@@ -141,7 +141,9 @@ class Listening {
         said_.too_long = true;
         break;
       }
-      if (wait[1].revents != 0 && !read_some(err_, said_.err, kMostErrorBytes)) err_ = -1;
+      // Beyond the bound messages are read and dropped: kubectl must not wait for a full pipe.
+      if (wait[1].revents != 0 && !read_some(err_, said_.err, said_.err.max_size())) err_ = -1;
+      said_.err.resize(std::min(said_.err.size(), kMostErrorBytes));
       show_the_waiting();
     }
     if (!said_.too_long && !said_.late) said_.late = !ends(pid, deadline_);

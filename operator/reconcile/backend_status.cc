@@ -145,8 +145,8 @@ Condition ready(const BackendFacts& facts, const std::vector<Condition>& others)
 // "0.2ms": one digit.
 std::string latency_text(double ms) {
   char text[32];
-  // One digit hides the jitter of single pings.
-  std::snprintf(text, sizeof(text), ms < 10 ? "%.1gms" : "%.0fms", ms);
+  // One digit hides the jitter of single pings. From 9.5 on "%.1g" would round to "1e+01".
+  std::snprintf(text, sizeof(text), ms < 9.5 ? "%.1gms" : "%.0fms", ms);
   return text;
 }
 

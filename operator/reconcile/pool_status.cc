@@ -25,7 +25,8 @@ std::string size_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits{"", "Ki", "Mi", "Gi", "Ti", "Pi"};
   auto number = static_cast<double>(bytes);
   std::size_t unit = 0;
-  for (; number >= 1000 && unit + 1 < kUnits.size(); ++unit) number /= 1024;
+  // From 999.5 on "%.3g" would round to "1e+03".
+  for (; number >= 999.5 && unit + 1 < kUnits.size(); ++unit) number /= 1024;
   char text[32];
   std::snprintf(text, sizeof(text), "%.3g%s", number, kUnits[unit]);
   return text;

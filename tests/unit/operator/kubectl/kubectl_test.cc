@@ -77,6 +77,13 @@ TEST_F(KubectlTest, OneThatClosesItsStreamsAndGoesOnIsEndedToo) {
   EXPECT_EQ(answer.status().code(), Code::kDeadlineExceeded);
 }
 
+TEST_F(KubectlTest, OneThatSaysMuchToStderrStillAnswers) {
+  fake_.script("head -c 300000 /dev/zero | tr '\\0' w >&2\necho answer\n");
+  const auto answer = Kubectl({}, fake_.program()).ask({"get", "pods"});
+  ASSERT_TRUE(answer.ok()) << answer.status().text();
+  EXPECT_EQ(*answer, "answer\n");
+}
+
 TEST_F(KubectlTest, WhatIsShownEndsByItsDeadlineToo) {
   fake_.script("exec sleep 20\n");
   const Status shown = Kubectl({}, fake_.program()).show({"exec", "llm"}, milliseconds(300));

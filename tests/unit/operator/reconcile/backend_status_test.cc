@@ -164,6 +164,9 @@ TEST(BackendStatusTest, ALatencyThatWaversIsNotWritten) {
   seen.ping_ns = 3'500'000;
   facts.seen = seen;
   EXPECT_EQ(backend_status(facts, before, "later")["latency"], "4ms");
+  seen.ping_ns = 9'700'000;
+  facts.seen = seen;
+  EXPECT_EQ(backend_status(facts, before, "later")["latency"], "10ms");
 }
 
 TEST(BackendStatusTest, ASpecThatCannotBe) {

@@ -414,6 +414,7 @@ TEST(PoolStatusTest, SizesAsPeopleReadThem) {
   EXPECT_EQ(size_text((1ULL << 30) + (1ULL << 28)), "1.25Gi");
   EXPECT_EQ(size_text(1023ULL << 20), "0.999Gi");
   EXPECT_EQ(size_text(512ULL << 20), "512Mi");
+  EXPECT_EQ(size_text((1000ULL << 30) - (1ULL << 28)), "0.976Ti");
 }
 
 }  // namespace
