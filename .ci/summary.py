@@ -1,5 +1,5 @@
 """summary.py REPORT...: sums JUnit reports of ctest and pytest into "N passed, N failed, N
-skipped".
+skipped". Before this line stand the seconds of each part: ctest, and pytest by folder.
 
 Names every failure and every skip with its reason. A missing, unreadable or empty report is a
 failure: the tests of that part did not run. Exits with 1 on any failure.
@@ -56,6 +56,29 @@ def read(path):
     return passed, failed, skips
 
 
+def part_of(path, case):
+    """The part of `make test` in whose time a case counts: ctest, or a folder of Python tests."""
+    folders = (case.get("classname") or "").split(".")
+    if folders[0] != "tests":
+        return pathlib.Path(path).stem
+    return "/".join(folders[: 3 if folders[1:2] == ["python"] else 2])
+
+
+def seconds(paths):
+    """{part: (cases, seconds)} of reports. ctest runs two cases at a time."""
+    found = {}
+    for path in paths:
+        try:
+            cases = list(ElementTree.parse(path).iter("testcase"))
+        except (OSError, ElementTree.ParseError):
+            continue  # read() tells this
+        for case in cases:
+            part = part_of(path, case)
+            count, spent = found.get(part, (0, 0.0))
+            found[part] = (count + 1, spent + float(case.get("time") or 0))
+    return found
+
+
 def passed_again(path):
     """The names that passed at the second try; empty without a second try."""
     again = pathlib.Path(path).with_suffix("").as_posix() + "-again.xml"
@@ -71,6 +94,8 @@ def main(paths):
         failed += [name for name in one[1] if name not in again]
         passed += len(one[0])
         skips += one[2]
+    for part, (count, spent) in seconds(paths).items():
+        print(f"{part}: {count} tests, {spent:.0f} s together")
     for line in skips:
         print(f"skipped: {line}")
     for line in twice:

@@ -22,6 +22,7 @@ ctest --test-dir "build/$preset" --output-junit "$PWD/$reports/ctest.xml" -j2 --
         --rerun-failed --output-on-failure --timeout 120 || true
     fi
   }
+times="ctest $((SECONDS - started)) s"
 
 # By these names Python finds the built files; tests/python and tests/engine say more.
 if [ "$preset" = dev ]; then
@@ -34,17 +35,19 @@ if [ "$preset" = dev ]; then
     PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python tests/engine \
       -o cache_dir="$PWD/$reports/pytest" --timeout 600 -v "$@"
   }
+  python_started=$SECONDS
   run_pytest --junitxml "$reports/pytest.xml" || {
     echo "pytest ended with status $?"
     if [ "$second_try" = 1 ]; then
       run_pytest --lf --lfnf=none --junitxml "$reports/pytest-again.xml" || true
     fi
   }
+  times+=", pytest $((SECONDS - python_started)) s"
   set -- "$reports/ctest.xml" "$reports/pytest.xml"
 else
   set -- "$reports/ctest.xml"
 fi
-echo "tests took $((SECONDS - started)) s"
+echo "tests took $((SECONDS - started)) s: $times"
 if [ "$preset" = dev ]; then
   others=$(sed -nE 's/^(test-[a-z]+|e2e|e2e-kserve|fuzz|soak):.*/\1/p' Makefile | sort |
     tr '\n' ' ')

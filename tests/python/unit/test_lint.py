@@ -111,7 +111,6 @@ def counted(text):
             "nobody/nothing/none: 285.7 in 1,000 words, at most 2",
         ),
         ("The slot gives it to those. " * 20, "pronouns: 333.3 in 1,000 words, at most 25"),
-        (" ".join(["word"] * 30) + ".", "median sentence: 30 words, at most 25"),
         ("`what nobody it` and [text](what/it.md).\n\n```\nwhat\n```\n<!-- what -->", None),
         ("What does the cache cost? One step. " * 3, "what: 142.9 in 1,000 words, at most 2"),
         ("The server says what to do.", None),  # one is allowed in any page
@@ -119,6 +118,27 @@ def counted(text):
 )
 def test_words_are_counted(text, fault):
     assert list(counted(text).faults()) == ([fault] if fault else [])
+
+
+@pytest.mark.parametrize(
+    "long, fault",
+    [
+        (41, None),
+        (39, None),
+        (42, "docs: 42.0 of 1,000 sentences have more than 25 words, at most 41"),
+        (38, "docs: lower MOST_LONG of tests/lint/words.py to 38"),
+    ],
+)
+def test_the_share_of_long_sentences_only_falls(long, fault):
+    text = (" ".join(["word"] * 26) + ". ") * long + "One word and more. " * (1000 - long)
+    found = list(words.check_long({"docs": counted(text)}))
+    assert [one.removesuffix(": divide the new ones (words.py --long)") for one in found] == (
+        [fault] if fault else []
+    )
+
+
+def test_a_sentence_of_the_most_words_is_not_long():
+    assert counted(" ".join(["word"] * 25) + ".").long == 0
 
 
 def passages(name, text):

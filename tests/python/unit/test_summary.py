@@ -11,11 +11,12 @@ AGAIN = (
     '<testsuite><testcase name="Busy.Two"/><testcase name="Broken.Three"><failure/></testcase>'
     '</testsuite>'
 )
+NO_TIME = "ctest: 3 tests, 0 s together"
 
 
-def summary(folder):
+def summary(folder, *names):
     ended = subprocess.run(
-        [sys.executable, SUMMARY, folder / "ctest.xml"],
+        [sys.executable, SUMMARY, *(folder / name for name in names or ("ctest.xml",))],
         capture_output=True,
         text=True,
         timeout=30,
@@ -28,7 +29,7 @@ def test_what_fails_is_named(tmp_path):
     (tmp_path / "ctest.xml").write_text(FIRST)
     assert summary(tmp_path) == (
         1,
-        ["failed: Busy.Two", "failed: Broken.Three", "1 passed, 2 failed, 0 skipped"],
+        [NO_TIME, "failed: Busy.Two", "failed: Broken.Three", "1 passed, 2 failed, 0 skipped"],
     )
 
 
@@ -36,6 +37,7 @@ def test_what_passes_at_the_second_try_has_passed_and_is_named(tmp_path):
     (tmp_path / "ctest.xml").write_text(FIRST)
     (tmp_path / "ctest-again.xml").write_text(AGAIN)
     said = [
+        NO_TIME,
         "passed at the second try alone: Busy.Two",
         "failed: Broken.Three",
         "2 passed, 1 failed, 0 skipped",
@@ -48,3 +50,26 @@ def test_a_report_that_is_missing_or_empty_is_a_failure_whatever_came_after_it(t
     assert summary(tmp_path)[0] == 1
     (tmp_path / "ctest.xml").write_text("<testsuite/>")
     assert summary(tmp_path)[0] == 1
+
+
+def test_each_part_has_its_time(tmp_path):
+    (tmp_path / "ctest.xml").write_text(
+        '<testsuite><testcase name="One.Test" classname="One.Test" time="1.25"/>'
+        '<testcase name="Two.Test" classname="Two.Test" time="2.5"/></testsuite>'
+    )
+    (tmp_path / "pytest.xml").write_text(
+        '<testsuites><testsuite>'
+        '<testcase classname="tests.python.unit.test_top" name="test_a" time="3"/>'
+        '<testcase classname="tests.python.unit.test_top.TestX" name="test_b" time="4.2"/>'
+        '<testcase classname="tests.engine.test_engine" name="test_c" time="10"/>'
+        '</testsuite></testsuites>'
+    )
+    assert summary(tmp_path, "ctest.xml", "pytest.xml") == (
+        0,
+        [
+            "ctest: 2 tests, 4 s together",
+            "tests/python/unit: 2 tests, 7 s together",
+            "tests/engine: 1 tests, 10 s together",
+            "5 passed, 0 failed, 0 skipped",
+        ],
+    )
