@@ -157,26 +157,6 @@ def test_a_head_drafts_as_if_it_had_computed_the_prompt(kind, larderd, models, t
 
 
 @slow
-@pytest.mark.parametrize("kind", HEADS)
-def test_blocks_of_vllms_own_cache_that_a_fork_hits(kind, larderd, models, tmp_path):
-    """vLLM hits the blocks before the fork by hashes that do not cover the next token. Larder
-    nevertheless stores right draft KV of such a request."""
-    what = f"{HEADS[kind].split(',')[0]}: forks that hit vLLM's own cache are stored"
-    with record.named(f"{kind}_own_cache", what, SHORT) as told:
-        walk, every = headed(kind, larderd, tmp_path, models), texts(SHORT)
-        results = walk.run([*alone(*every), *map(asked, every), *walk.settled()])
-        alone_, (stored, own, third) = results[:3], results[3:]
-        assert [one["hit"] for one in (stored, own, third)] == [0, 0, 0]
-        assert own["local"] == third["local"] == 384
-        each = [step for text in every for step in (asked(text), *walk.settled())]
-        again = walk.run([named(), *each])[1:]
-        assert [one["hit"] for one in again] == [512] * 3
-        for one, right in zip((stored, own, third, *again), alone_ * 2):
-            assert one["tokens"] == right["tokens"] and differing(one, right) == 0
-        told(result="equal tokens and drafts", hits=again[1]["hit"], local=own["local"])
-
-
-@slow
 @pytest.mark.parametrize("kind", ["draft_same", "draft_small"])
 def test_a_draft_model(kind, larderd, models, tmp_path):
     what = {
