@@ -2,7 +2,8 @@
 // turn at a time. Owned by one thread.
 //
 // A get reads the parts of a chunk from one member straight into the slot. A failed or closed
-// connection writes into no slot any more, so that no slot stays busy beyond an answer.
+// connection writes into no slot any more, so that no slot stays busy beyond an answer. The gets of
+// each member have a lane of their own: a member that stands still delays no get of another.
 #pragma once
 
 #include <cstdint>
@@ -53,13 +54,19 @@ class PeerEngine {
     Status failed;             // get: the first failure
   };
   using Operations = std::map<std::uint64_t, Op>;  // by serial
+  struct Lane {
+    std::deque<std::uint64_t> waiting;  // serials of gets with an offer; some may have ended
+    std::uint64_t reading_bytes = 0;
+  };
 
   void finish(std::uint64_t serial, Status status, tiers::ChunkFacts facts = {},
               std::vector<bool> there = {});
   void count(const Op& op, const Status& status, const tiers::ChunkFacts& facts);
   void begin_probe(std::uint64_t serial);
   void begin_get(std::uint64_t serial);
+  bool queue_get(std::uint64_t serial);
   void pump_gets();
+  void pump_lane(Lane& lane);
   bool start_get(std::uint64_t serial, const Offer& offer);
   void on_part(std::uint64_t serial, std::uint64_t part_bytes, const Status& lost,
                const net::Reply& reply);
@@ -72,11 +79,10 @@ class PeerEngine {
   Members members_;
   Looks looks_;
   Operations operations_;
-  std::deque<std::uint64_t> ready_gets_;  // serials of gets with an offer; some may have ended
+  std::map<std::uint64_t, Lane> lanes_;  // by member
   std::vector<tiers::Outcome> outcomes_;
   tiers::TierCounters counters_;
   std::uint64_t last_serial_ = 0;
-  std::uint64_t reading_bytes_ = 0;
   bool degraded_ = false;
 };
 

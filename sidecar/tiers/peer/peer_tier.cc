@@ -79,10 +79,12 @@ class PeerTier final : public tiers::Tier {
   }
   Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id,
                         std::uint64_t deadline_ns) override {
+    offers_.erase_namespace(id);  // mutation: peer-drop
     return push(
         {Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
   }
   Status clear(Ticket ticket, std::uint64_t deadline_ns) override {
+    offers_.erase_namespace({});
     return push({Command::Kind::kOperation, Operation::kClear, ticket, {}, {}, {}, deadline_ns});
   }
   Status flush(Ticket ticket, std::uint64_t deadline_ns) override {
@@ -97,10 +99,18 @@ class PeerTier final : public tiers::Tier {
     const std::optional<Offer> offer = offers_.find(key, clock_.now_ns());
     return offer ? std::optional(offer->facts) : std::nullopt;
   }
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
-    front_.forget(key, generation);
+  std::uint32_t device(const tiers::ChunkKey& key) const override {
+    const std::optional<Offer> offer = offers_.find(key, clock_.now_ns());
+    return offer ? static_cast<std::uint32_t>(offer->member % tiers::kMaxDevices) : 0;
   }
-  Status evict(const tiers::ChunkKey& key) override { return front_.evict(key); }
+  // A tier that is only read forgets an offer at once.
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
+    offers_.erase(key, generation);
+  }
+  Status evict(const tiers::ChunkKey& key) override {
+    offers_.erase(key);
+    return front_.closed() ? Status(Code::kUnavailable, std::string(kWords.closed)) : Status();
+  }
 
   int message_fd() const override { return front_.message_fd(); }
   void take_messages(std::vector<tiers::Message>& out) override { front_.take_messages(out); }
@@ -151,12 +161,9 @@ class PeerTier final : public tiers::Tier {
     front_.publish(outcomes_, std::move(view));
     return late || (taken.closed && commands.empty() && engine_.idle());
   }
+  // The thread forgets once more, because an answer may come in between.
   Status push(Command pushed) {
-    // Forgotten from here on, so that the caller need not wait for the thread.
-    return front_.push(std::move(pushed), [this](const Command& command) {
-      if (command.operation == Operation::kDrop) offers_.erase_namespace(command.key.namespace_id);
-      if (command.operation == Operation::kClear) offers_.erase_namespace({});
-    });
+    return front_.push(std::move(pushed), [](const Command&) {});
   }
 
   const base::Clock& clock_;
