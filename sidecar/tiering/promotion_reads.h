@@ -2,10 +2,10 @@
 //
 // want() returns a ticket; a second want() of the same chunk returns the same ticket. Reads for a
 // waiting fetch go before reads ahead. A slot is granted when the read begins, so a waiting read
-// costs no arena memory; the bytes in reads are bounded. Each device of a tier has a lane of its own,
-// so that a slow device delays no other device. take_outcome() reports the ends, in order. A slot that a device
-// still uses after the deadline of its read is quarantined, and its key is free at once. Owned by
-// the thread of the loop.
+// costs no arena memory; the bytes in reads are bounded. Each device of a tier has its own lane,
+// so that a slow device delays no other device. take_outcome() reports the ends, in order. A slot
+// that a device still uses after the deadline of its read is quarantined, and its key is free at
+// once. Owned by the thread of the loop.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // TierForgetter: tells a tier that is only read, such as peers, of drops and evictions, so that the
-// tier forgets the offers of other larderd. Chunks of other larderd stay. Owned by the thread of the
-// loop.
+// tier forgets the offers of other larderd. Chunks of other larderd stay. Owned by the thread of
+// the loop.
 #pragma once
 
 #include <memory>

@@ -10,8 +10,8 @@
 //
 // One thread, the loop, calls put, get, probe (with a ticket), forget, evict, drop_namespace,
 // clear, flush, take_messages and close. Any thread may call takes, probe (of one key), device,
-// state and counters. Only close() waits for a device or network. A tier checks its own data about a chunk;
-// the engine that loads a chunk verifies the payload against the root.
+// state and counters. Only close() waits for a device or network. A tier checks its own data about
+// a chunk; the engine that loads a chunk verifies the payload against the root.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Holds: the chunks that a peer holds, each once and until a time. HoldTable: the holds of all peers.
+// Holds: the chunks that a peer holds, each once and until a time. HoldTable: the holds of all.
 // Owned by the thread that serves peers.
 //
 // All connections of a peer share its holds: a chunk that one connection asked about is sent on
