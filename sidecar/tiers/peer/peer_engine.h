@@ -18,6 +18,7 @@
 #include "sidecar/tiers/peer/members.h"
 #include "sidecar/tiers/peer/offers.h"
 #include "sidecar/tiers/peer/options.h"
+#include "sidecar/tiers/tier_front.h"
 
 namespace larder::peer {
 
@@ -39,11 +40,12 @@ class PeerEngine {
   // Answers all open operations; no slot is touched afterwards.
   void abandon(const Status& why);
 
-  tiers::TierState state() const;
-  tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
+  tiers::TierFront::View view() const { return {state(), counters()}; }
   Members::View members() const { return members_.view(); }
 
  private:
+  tiers::TierState state() const;
+  tiers::TierCounters counters() const;
   // An accepted command with its progress.
   struct Op {
     tiers::Command command;
