@@ -29,6 +29,9 @@ struct TlsOptions {
   std::string key_file;   // without a passphrase
   // The name in the certificate of the other side; empty: the host of the connection.
   std::string server_name;
+  // Between larderd: only a subject alternative name counts, and the connection ends with the first
+  // certificate of the other side that expires.
+  bool strict = false;
   std::string section = "backend";  // the section of the configuration with these files, for errors
 };
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 namespace larder::net {
@@ -29,6 +30,20 @@ bool is_address(const std::string& name) {
          ::inet_pton(AF_INET6, name.c_str(), bytes) == 1;
 }
 
+// The Unix time at which the first certificate in the chain of the other side expires.
+std::int64_t expiry_of(SSL* ssl) {
+  constexpr std::int64_t kDayS = 86'400;
+  std::int64_t first = INT64_MAX;
+  const STACK_OF(X509)* const chain = SSL_get0_verified_chain(ssl);
+  const std::int64_t now = ::time(nullptr);
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    int days = 0, seconds = 0;
+    if (ASN1_TIME_diff(&days, &seconds, nullptr, X509_get0_notAfter(sk_X509_value(chain, i))) == 1)
+      first = std::min(first, now + days * kDayS + seconds);
+  }
+  return first;
+}
+
 struct Free {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   void operator()(SSL* ssl) const { SSL_free(ssl); }
@@ -36,8 +51,8 @@ struct Free {
 
 class TlsStream final : public Stream {
  public:
-  TlsStream(std::unique_ptr<Stream> socket, std::unique_ptr<SSL, Free> ssl)
-      : socket_(std::move(socket)), ssl_(std::move(ssl)) {}
+  TlsStream(std::unique_ptr<Stream> socket, std::unique_ptr<SSL, Free> ssl, bool strict)
+      : socket_(std::move(socket)), ssl_(std::move(ssl)), strict_(strict) {}
 
   int fd() const override { return socket_->fd(); }
 
@@ -50,7 +65,10 @@ class TlsStream final : public Stream {
     wants_write_ = false;
     ERR_clear_error();
     const int done = SSL_do_handshake(ssl_.get());
-    if (done == 1) return true;
+    if (done == 1) {
+      if (strict_) expires_s_ = expiry_of(ssl_.get());
+      return true;
+    }
     const Moved moved = failed(done);
     if (moved.status.ok()) return false;
     const long verdict = SSL_get_verify_result(ssl_.get());
@@ -61,6 +79,7 @@ class TlsStream final : public Stream {
   }
 
   Moved receive(std::span<std::byte> first, std::span<std::byte> second) override {
+    if (expired()) return {0, expired_now()};
     Moved all;
     for (const std::span<std::byte>& into : {first, second}) {
       for (std::size_t at = 0; at < into.size();) {
@@ -81,6 +100,7 @@ class TlsStream final : public Stream {
   // Joins small parts, because each write is a separate record and system call. An unfinished write
   // is repeated from the same first byte with at least the same length, as OpenSSL requires.
   Moved send(std::span<const std::span<const std::byte>> parts) override {
+    if (expired()) return {0, expired_now()};
     Moved all;
     wants_write_ = false;
     held_ = 0;
@@ -119,6 +139,10 @@ class TlsStream final : public Stream {
   bool wants_write() const override { return !connected_ ? socket_->wants_write() : wants_write_; }
 
  private:
+  bool expired() const { return ::time(nullptr) >= expires_s_; }  // mutation: tls-expiry
+  static Status expired_now() {
+    return {Code::kPermissionDenied, "a certificate of the other side has expired"};
+  }
   // Ok: not possible yet.
   Moved failed(int done) {
     switch (SSL_get_error(ssl_.get(), done)) {
@@ -136,6 +160,8 @@ class TlsStream final : public Stream {
 
   std::unique_ptr<Stream> socket_;  // outlives ssl_, which uses the descriptor
   std::unique_ptr<SSL, Free> ssl_;
+  const bool strict_;
+  std::int64_t expires_s_ = INT64_MAX;  // Unix time
   bool connected_ = false;
   bool wants_write_ = false;
   std::size_t held_ = 0;
@@ -239,10 +265,11 @@ Result<SSL_CTX*> context_of(const TlsOptions& options, Side side) {
 }
 
 // The name in the certificate of the other side; a client also tells the name to the server.
-bool expect_name(SSL* ssl, const std::string& name) {
+bool expect_name(SSL* ssl, const std::string& name, bool strict) {
   if (is_address(name))
     return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1;
-  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                             (strict ? X509_CHECK_FLAG_NEVER_CHECK_SUBJECT : 0U));
   if (SSL_is_server(ssl) == 1) return SSL_set1_host(ssl, name.c_str()) == 1;
   // SSL_set_tlsext_host_name() without the cast in its macro.
   const long named = SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
@@ -259,10 +286,12 @@ Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket,
   if (!context.ok()) return context.status();
   std::unique_ptr<SSL, Free> ssl(SSL_new(*context));  // keeps the context
   const std::string& name = options.server_name.empty() ? host : options.server_name;
-  if (ssl == nullptr || !expect_name(ssl.get(), name) || SSL_set_fd(ssl.get(), socket->fd()) != 1)
+  if (ssl == nullptr || !expect_name(ssl.get(), name, options.strict) ||
+      SSL_set_fd(ssl.get(), socket->fd()) != 1)
     return Status(Code::kInternal, ssl_error());
   SSL_set_connect_state(ssl.get());
-  return std::unique_ptr<Stream>(std::make_unique<TlsStream>(std::move(socket), std::move(ssl)));
+  return std::unique_ptr<Stream>(
+      std::make_unique<TlsStream>(std::move(socket), std::move(ssl), options.strict));
 }
 
 Result<std::unique_ptr<Stream>> accept_tls_stream(std::unique_ptr<Stream> socket,
@@ -272,9 +301,11 @@ Result<std::unique_ptr<Stream>> accept_tls_stream(std::unique_ptr<Stream> socket
   std::unique_ptr<SSL, Free> ssl(SSL_new(*context));
   if (ssl == nullptr) return Status(Code::kInternal, ssl_error());
   SSL_set_accept_state(ssl.get());
-  if (!expect_name(ssl.get(), options.server_name) || SSL_set_fd(ssl.get(), socket->fd()) != 1)
+  if (!expect_name(ssl.get(), options.server_name, options.strict) ||
+      SSL_set_fd(ssl.get(), socket->fd()) != 1)
     return Status(Code::kInternal, ssl_error());
-  return std::unique_ptr<Stream>(std::make_unique<TlsStream>(std::move(socket), std::move(ssl)));
+  return std::unique_ptr<Stream>(
+      std::make_unique<TlsStream>(std::move(socket), std::move(ssl), options.strict));
 }
 
 Status check_tls_files(const TlsOptions& options) {

@@ -1,5 +1,7 @@
 // TLS 1.2 or newer over a connected socket. The certificate and name of the server are always
-// checked; a server here checks those of its clients. Owned by one thread with SIGPIPE blocked.
+// checked; a server here checks those of its clients. With TlsOptions::strict a connection fails
+// (kPermissionDenied) once a certificate of the other side expires. Owned by one thread with
+// SIGPIPE blocked.
 #pragma once
 
 #include <memory>

@@ -28,6 +28,8 @@ class ChunkListener {
   // The chunk was promoted, from this tier or another. `since_s`: the Unix time from which its time
   // to live counts, or 0 if the tier does not know.
   virtual void came_up(const protocol::EntryView& chunk, std::uint32_t since_s) = 0;
+  // Whether chunks are written to the tier.
+  virtual bool stores() const { return true; }
   // Whether the tier wants the chunk before its eviction.
   virtual bool wants(const protocol::EntryView& chunk) const = 0;
   // A verb evicts the chunk everywhere, whether or not memory has it.

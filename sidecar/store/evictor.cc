@@ -215,7 +215,7 @@ bool Evictor::release_family(std::span<const std::uint32_t> slots) {
       chunks_.enter_order_used(slot);
       continue;
     }
-    if (const auto age_ms = ages_.age_ms(table_.note(slot).used_stamp))
+    if (const auto age_ms = ages_.age_ms(arena_.uses() - arena_.age(slot)))
       stats_.age_at_eviction.record(*age_ms);
     listeners_.count_lost(slot);
     chunks_.count_out(slot);

@@ -1,7 +1,5 @@
 #include "sidecar/store/lru.h"
 
-#include <algorithm>
-
 namespace larder::store {
 
 void Lru::insert(std::uint32_t slot, std::uint32_t size_class) {
@@ -24,12 +22,10 @@ std::size_t Lru::first_victims(std::uint32_t size_class, std::span<std::uint32_t
 
 // Writes the oldest slots of the order into `slots`. Returns the number.
 std::size_t Lru::take_oldest(const Order& order, std::span<std::uint32_t> slots) const {
-  constexpr std::uint64_t kEnd = UINT64_MAX;
   std::array<std::uint32_t, kLanes> heads;
   std::array<std::uint64_t, kLanes> stamps;
   const auto set_head = [&](std::size_t lane, std::uint32_t slot) {
     heads[lane] = slot;
-    stamps[lane] = kEnd;
     if (slot == kNoSlot) return;
     stamps[lane] = table_.note(slot).used_stamp;
     if (const std::uint32_t behind = table_.next(slot); behind != kNoSlot) table_.prefetch(behind);
@@ -38,9 +34,10 @@ std::size_t Lru::take_oldest(const Order& order, std::span<std::uint32_t> slots)
     if (lane.first != kNoSlot) table_.prefetch(lane.first);
   for (std::size_t lane = 0; lane < kLanes; ++lane) set_head(lane, order[lane].first);
   for (std::size_t found = 0; found < slots.size(); ++found) {
-    const std::uint64_t oldest = *std::min_element(stamps.begin(), stamps.end());
-    if (oldest == kEnd) return found;
-    const std::size_t lane = oldest % kLanes;
+    std::size_t lane = kLanes;  // of the oldest head
+    for (std::size_t one = 0; one < kLanes; ++one)
+      if (heads[one] != kNoSlot && (lane == kLanes || older(stamps[one], stamps[lane]))) lane = one;
+    if (lane == kLanes) return found;
     slots[found] = heads[lane];
     set_head(lane, table_.next(heads[lane]));
   }

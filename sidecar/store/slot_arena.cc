@@ -10,8 +10,6 @@ namespace {
 constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 constexpr std::uint32_t kFreeBit = 0x80000000;
 constexpr std::uint32_t kMaxExtents = 0xffff;  // SlotNote::extent has 16 bits
-constexpr std::uint64_t kMaxStamp =
-    (1ULL << 42) - 1;  // enough for a year at a hundred thousand uses a second
 
 }  // namespace
 
@@ -220,15 +218,14 @@ void SlotArena::unlink(std::uint32_t id) {
 void SlotArena::insert_candidate(std::uint32_t slot) {
   SlotNote& note = table_.note(slot);
   Extent& extent = extents_[note.extent];
-  note.used_stamp = ++uses_ & kMaxStamp;
+  note.used_stamp = ++uses_ & kMostStamp;
   extent.stamps += uses_;
   ++extent.candidates;
 }
 
 void SlotArena::erase_candidate(std::uint32_t slot) {
-  const SlotNote& note = table_.note(slot);
-  Extent& extent = extents_[note.extent];
-  extent.stamps -= note.used_stamp;
+  Extent& extent = extents_[table_.note(slot).extent];
+  extent.stamps -= uses_ - age(slot);
   --extent.candidates;
 }
 

@@ -74,7 +74,9 @@ class SlotArena {
   void insert_candidate(std::uint32_t slot);
   void erase_candidate(std::uint32_t slot);
   // The number of uses of all slots since the last use of this slot. REQUIRES: a candidate.
-  std::uint64_t age(std::uint32_t slot) const { return uses_ - table_.note(slot).used_stamp; }
+  std::uint64_t age(std::uint32_t slot) const {
+    return (uses_ - table_.note(slot).used_stamp) & kMostStamp;
+  }
   // The number of stamps so far.
   std::uint64_t uses() const { return uses_; }
 

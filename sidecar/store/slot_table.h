@@ -19,6 +19,13 @@
 namespace larder::store {
 
 inline constexpr std::uint32_t kNoSlot = 0xffffffff;
+// Stamps of uses wrap after a year at a hundred thousand uses a second.
+inline constexpr int kStampBits = 42;
+inline constexpr std::uint64_t kMostStamp = (1ULL << kStampBits) - 1;
+// Whether stamp `a` is older than `b`. REQUIRES: fewer than half of all stamps lie between them.
+inline bool older(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::int64_t>((a - b) << (64 - kStampBits)) < 0;
+}
 
 struct SlotList {
   std::uint32_t first = kNoSlot;
@@ -35,8 +42,8 @@ struct SlotNote {
       : kMaxTiers;  // a bit for each lower tier that has the chunk; valid while committed
   std::uint64_t
       guest : 2;  // a copy of another larderd's chunk: so many uses until it counts as an own chunk
-  std::uint64_t
-      used_stamp : 42;  // the last use, in uses of all slots; valid while a candidate for eviction
+  std::uint64_t used_stamp
+      : kStampBits;  // the last use, in uses of all slots; valid while a candidate for eviction
 };
 static_assert(sizeof(SlotNote) == 16);
 

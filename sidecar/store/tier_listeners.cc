@@ -26,7 +26,7 @@ void TierListeners::mark_written(TierNumber tier, std::uint32_t slot, std::uint6
 void TierListeners::count_lost(std::uint32_t slot) {
   bool any = false, there = false, wanted = false;
   for (TierNumber tier = 0; tier < kMaxTiers; ++tier) {
-    if (listeners_[tier] == nullptr) continue;
+    if (listeners_[tier] == nullptr || !listeners_[tier]->stores()) continue;
     any = true;
     if (written_to(tier, slot))
       there = true;

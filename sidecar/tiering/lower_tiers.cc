@@ -105,7 +105,10 @@ void LowerTiers::tick(bool slept) {
 // tier while memory is emptied.
 LowerTierDrop LowerTiers::drop(const protocol::NamespaceId& id) {
   for (const auto& tier : tiers_)
-    if (tier->writer) tier->writer->drop(id);
+    if (tier->writer)
+      tier->writer->drop(id);
+    else
+      tier->forgetter->drop(id);
   return last_drop();
 }
 

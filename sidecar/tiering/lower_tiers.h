@@ -13,6 +13,7 @@
 #include "sidecar/tiering/promoter.h"
 #include "sidecar/tiering/readable_tier.h"
 #include "sidecar/tiering/residency_filter.h"
+#include "sidecar/tiering/tier_forgetter.h"
 #include "sidecar/tiering/tier_link.h"
 #include "sidecar/tiering/tier_probe.h"
 #include "sidecar/tiering/tier_writer.h"
@@ -86,10 +87,12 @@ class LowerTiers {
           writer(link->read_only()
                      ? nullptr
                      : std::make_unique<TierWriter>(*link, store, clock, rules, arena_bytes)),
+          forgetter(writer ? nullptr : std::make_unique<TierForgetter>(*link, store, clock)),
           source(*link, *region, clock) {}
     std::unique_ptr<TierLink> link;
     std::shared_ptr<ResidencyFilter> region;
-    std::unique_ptr<TierWriter> writer;  // null for a tier that is only read
+    std::unique_ptr<TierWriter> writer;        // null for a tier that is only read
+    std::unique_ptr<TierForgetter> forgetter;  // null for a tier with a writer
     ReadableTier source;
   };
   std::vector<std::unique_ptr<Tier>> tiers_;

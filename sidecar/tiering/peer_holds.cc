@@ -5,7 +5,7 @@
 namespace larder::tiering {
 namespace {
 
-// Reads in progress may hold so many times the budget of looks.
+// A read may hold so many times the budget of looks.
 constexpr std::uint64_t kReadTimes = 4;
 
 }  // namespace
@@ -35,17 +35,15 @@ bool PeerHolds::go_on() {
     requests_.pop_front();
     peer::HoldReply reply{request.connection, {}};
     reply.chunks.resize(request.keys.size());
+    const std::uint64_t most_bytes = request.read ? kReadTimes * most_bytes_ : most_bytes_;
     // One text may have several layouts, each with a handle of its own.
     for (const std::uint32_t handle : store_.namespaces().handles()) {
       if (!(store_.namespaces().at(handle).spec.id == request.keys.front().namespace_id)) continue;
       for (std::size_t i = 0; i < request.keys.size(); ++i) {
         const tiers::ChunkKey& key = request.keys[i];
         if (reply.chunks[i]) continue;
-        // A question about one chunk is a read, or is followed by one.
-        const bool hold =
-            request.hold &&
-            (request.keys.size() == 1 || held_bytes_ < most_bytes_);  // mutation: peer-hold-budget
-        reply.chunks[i] = look_at({key.hash, handle, key.shard, key.group}, hold);
+        reply.chunks[i] =
+            look_at({key.hash, handle, key.shard, key.group}, request.hold, most_bytes);
       }
     }
     server_->exchange().answer(std::move(reply));
@@ -53,7 +51,8 @@ bool PeerHolds::go_on() {
   return !requests_.empty();
 }
 
-std::optional<peer::HeldChunk> PeerHolds::look_at(const protocol::Key& key, bool hold) {
+std::optional<peer::HeldChunk> PeerHolds::look_at(const protocol::Key& key, bool hold,
+                                                  std::uint64_t most_bytes) {
   const std::optional<protocol::EntryView> chunk = store_.find(key);
   if (!chunk) return std::nullopt;
   peer::HeldChunk found;
@@ -61,7 +60,8 @@ std::optional<peer::HeldChunk> PeerHolds::look_at(const protocol::Key& key, bool
   found.slot = store_.slot_memory(*chunk);
   found.slot_number = chunk->slot;
   // One chunk always fits, so that a chunk larger than the budget can be read at all.
-  const bool room = held_bytes_ == 0 || held_bytes_ + found.slot.size() <= kReadTimes * most_bytes_;
+  const bool room = held_bytes_ == 0 ||
+                    held_bytes_ + found.slot.size() <= most_bytes;  // mutation: peer-hold-budget
   found.held = hold && room && store_.readers().keep(chunk->slot, chunk->generation);
   if (found.held) held_bytes_ += found.slot.size();
   return found;

@@ -1,9 +1,9 @@
 // PeerHolds: keeps chunks in memory while the server of peers sends them, or holds them for a look.
 // Owned by the thread of the loop.
 //
-// The looks of all peers together hold at most a kShare-th of the arena and one chunk more, and
-// with reads in progress four times as much. Beyond, a look names chunks without a hold, and a read
-// is a miss. A held chunk stays until the server gives it back.
+// A look holds a chunk while all peers together hold at most a kShare-th of the arena, a read while
+// they hold at most four times as much; one chunk may always be held. Beyond, a look names chunks
+// without a hold, and a read is a miss. A held chunk stays until the server gives it back.
 #pragma once
 
 #include <cstdint>
@@ -41,12 +41,14 @@ class PeerHolds {
   void fill(stats::Stats& view) const;
 
  private:
-  std::optional<peer::HeldChunk> look_at(const protocol::Key& key, bool hold);
+  // `hold`: holds the chunk as well, if at most `most_bytes` are held then.
+  std::optional<peer::HeldChunk> look_at(const protocol::Key& key, bool hold,
+                                         std::uint64_t most_bytes);
 
   std::unique_ptr<peer::PeerServer> server_;
   store::Store& store_;
   const std::uint64_t most_bytes_;
-  std::deque<peer::HoldRequest> requests_;
+  std::deque<peer::HoldRequest> requests_;  // at most HoldExchange::kMostOpen
   std::uint64_t held_bytes_ = 0;
 };
 

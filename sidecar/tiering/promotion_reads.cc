@@ -15,20 +15,22 @@ constexpr std::size_t kMostForgotten = 1024;  // tickets of unwanted reads in th
 
 PromotionReads::PromotionReads(std::span<ReadableTier* const> sources, store::Store& store,
                                const base::Clock& clock, std::span<std::byte> arena)
-    : store_(store), clock_(clock), arena_(arena) {
-  for (ReadableTier* source : sources) lanes_.push_back({source, {}, {}, 0});
+    : store_(store), clock_(clock), arena_(arena), sources_(sources.begin(), sources.end()) {
+  for (ReadableTier* source : sources)
+    for (std::uint32_t lane = 0; lane < source->lanes(); ++lane)
+      lanes_.push_back({source, {}, {}, 0});
 }
 
 std::optional<Found> PromotionReads::probe(const tiers::ChunkKey& chunk) const {
   // A slow tier is better than none, but a fast tier further away is better than both.
   std::optional<Found> slow;
-  for (const Lane& lane : lanes_) {
-    const bool in_time = lane.source->in_time();
+  for (ReadableTier* source : sources_) {
+    const bool in_time = source->in_time();
     if (slow && !in_time) continue;
-    const std::optional<tiers::ChunkFacts> facts = lane.source->probe(chunk);
+    const std::optional<tiers::ChunkFacts> facts = source->probe(chunk);
     if (!facts) continue;
-    if (in_time) return Found{lane.source, *facts};
-    slow = Found{lane.source, *facts};
+    if (in_time) return Found{source, *facts};
+    slow = Found{source, *facts};
   }
   return slow;
 }
@@ -36,6 +38,12 @@ std::optional<Found> PromotionReads::probe(const tiers::ChunkKey& chunk) const {
 const ReadableTier* PromotionReads::coming(const protocol::Key& key) const {
   const auto known = by_key_.find(key);
   return known == by_key_.end() ? nullptr : reads_.at(known->second).lane->source;
+}
+
+PromotionReads::Lane& PromotionReads::lane_of(const ReadableTier& source,
+                                              const tiers::ChunkKey& chunk) {
+  const auto first = std::ranges::find(lanes_, &source, &Lane::source);
+  return first[source.lane_of(chunk)];  // mutation: read-lanes
 }
 
 PromotionReads::Read& PromotionReads::enter(const protocol::Key& key, const tiers::ChunkKey& chunk,
@@ -47,7 +55,7 @@ PromotionReads::Read& PromotionReads::enter(const protocol::Key& key, const tier
   Read& read = reads_[ticket];
   if (known != by_key_.end()) return read;
   by_key_.emplace(key, ticket);
-  read.lane = &*std::ranges::find(lanes_, found.source, &Lane::source);
+  read.lane = &lane_of(*found.source, chunk);
   read.key = key;
   read.chunk = chunk;
   read.facts = found.facts;
@@ -67,7 +75,7 @@ bool PromotionReads::want_ahead(const protocol::Key& key, const tiers::ChunkKey&
                                 const Found& found) {
   if (by_key_.contains(key)) return true;
   const std::uint64_t bytes = found.facts.slot_bytes();
-  const Lane& lane = *std::ranges::find(lanes_, found.source, &Lane::source);
+  const Lane& lane = lane_of(*found.source, chunk);
   // Prefetched chunks displace others. Half of memory at most, so that a long list cannot flush
   // the cache.
   if (lane.waiting_ahead.size() >= kMostWaiting ||

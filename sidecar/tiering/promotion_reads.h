@@ -2,10 +2,10 @@
 //
 // want() returns a ticket; a second want() of the same chunk returns the same ticket. Reads for a
 // waiting fetch go before reads ahead. A slot is granted when the read begins, so a waiting read
-// costs no arena memory; the bytes in reads are bounded. Each tier has a lane of its own, so that a
-// slow tier delays no other tier. take_outcome() reports the ends, in order. A slot that a device
-// still uses after the deadline of its read is quarantined, and its key is free at once. Owned by
-// the thread of the loop.
+// costs no arena memory; the bytes in reads are bounded. Each device of a tier has its own lane,
+// so that a slow device delays no other device. take_outcome() reports the ends, in order. A slot
+// that a device still uses after the deadline of its read is quarantined, and its key is free at
+// once. Owned by the thread of the loop.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ namespace larder::tiering {
 
 class PromotionReads {
  public:
-  // The bound of running reads of a tier; one more read may exceed it.
+  // The bound of running reads of a lane; one more read may exceed it.
   static constexpr std::uint64_t kReadingBytes = 32ULL << 20;
   static constexpr std::uint64_t kAheadBytes = 16ULL
                                                << 20;  // the same for the start of a read ahead
-  static constexpr std::size_t kMostWaiting = 16'384;  // waiting reads ahead of a tier
+  static constexpr std::size_t kMostWaiting = 16'384;  // waiting reads ahead of a lane
   // All reads ahead together: at most this share of the arena.
   static constexpr std::uint64_t kAheadShare = 2;
   static constexpr std::uint64_t kReadMs = 5000;  // the deadline of one read
@@ -88,6 +88,7 @@ class PromotionReads {
   };
   enum class Begun { kYes, kNo, kNotNow };
 
+  Lane& lane_of(const ReadableTier& source, const tiers::ChunkKey& chunk);
   Read& enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found,
               tiers::Ticket& ticket);
   bool begin(Lane& lane, std::uint64_t until);
@@ -98,7 +99,8 @@ class PromotionReads {
   store::Store& store_;
   const base::Clock& clock_;
   std::span<std::byte> arena_;
-  std::vector<Lane> lanes_;  // nearest first; fixed
+  std::vector<ReadableTier*> sources_;  // nearest first
+  std::vector<Lane> lanes_;             // of all sources, nearest first; fixed
   std::unordered_map<tiers::Ticket, Read> reads_;
   // Without ended reads whose slot is still busy.
   std::unordered_map<protocol::Key, tiers::Ticket, KeyHash> by_key_;

@@ -11,7 +11,7 @@ constexpr std::uint64_t kProbeMs = 5000;
 }  // namespace
 
 ReadableTier::ReadableTier(TierLink& link, ResidencyFilter& region, const base::Clock& clock)
-    : link_(link), region_(region), clock_(clock) {
+    : link_(link), region_(region), clock_(clock), speed_(link.many()) {
   publish();
 }
 

@@ -33,6 +33,11 @@ class ReadableTier {
   // See TierLink.
   bool shared() const { return link_.shared(); }
   bool read_only() const { return link_.read_only(); }
+  // Reads of one lane wait for no read of another lane. lane_of() is below lanes().
+  std::uint32_t lanes() const { return link_.many() ? tiers::kMaxDevices : 1; }
+  std::uint32_t lane_of(const tiers::ChunkKey& chunk) const {
+    return link_.many() ? link_.tier().device(chunk) % tiers::kMaxDevices : 0;
+  }
   // An accepted read counts as running until read_ended().
   tiers::Ticket next_ticket() { return link_.next_ticket(); }
   Status read(tiers::Ticket ticket, const tiers::ChunkKey& chunk, std::span<std::byte> slot,

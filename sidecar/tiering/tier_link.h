@@ -64,6 +64,8 @@ class TierLink {
   bool shared() const { return kind_ != TierKind::kDisk; }
   // Whether this larderd only reads from the tier: other larderd own the chunks.
   bool read_only() const { return kind_ == TierKind::kPeers; }
+  // Whether the tier has many devices, of which one may stand still: see Tier::device().
+  bool many() const { return kind_ == TierKind::kPeers; }
   // Identifies the device that may still write into slots after the end of this process; equal in
   // every larderd that opens the tier. 0: unknown.
   std::uint64_t id() const;

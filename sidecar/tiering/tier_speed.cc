@@ -1,6 +1,7 @@
 #include "sidecar/tiering/tier_speed.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace larder::tiering {
 namespace {
@@ -55,8 +56,11 @@ void TierSpeed::close(std::uint64_t now_ns) {
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
   if (serving_ && measured_ >= kFirstProbes &&
-      elapsed_ns > kStallTimes * expected_ns + kStallMoreNs)
-    return stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
+      elapsed_ns > kStallTimes * expected_ns + kStallMoreNs) {
+    if (!of_one_device()) stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
+    return;
+  }
+  faults_ = 0;
   const std::uint64_t rest = stretch_.bytes - stretch_.first_bytes;
   const std::uint64_t rest_ns = now_ns - stretch_.first_ns;
   if (rest >= kLeastRestBytes && rest >= 2 * stretch_.first_bytes && rest_ns != 0) {
@@ -91,8 +95,16 @@ void TierSpeed::missed_deadline(std::uint64_t now_ns) {
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.asked_bytes));
   if (elapsed_ns < kSlowTimes * expected_ns + kSlowMoreNs) return;  // the deadline was short
+  if (of_one_device()) return;                                      // mutation: one-device
   stop_serving(now_ns / 1'000'000);
   learn(elapsed_ns / expected_ns);  // a lower bound: the stretch goes on
+}
+
+// Notes a fault of the current stretch. True: one device alone may have the fault.
+bool TierSpeed::of_one_device() {
+  if (!many_) return false;
+  if (std::exchange(fault_ns_, stretch_.begin_ns) != stretch_.begin_ns) ++faults_;
+  return faults_ < kProbesToLearn;
 }
 
 void TierSpeed::stop_serving(std::uint64_t now_ms) {
@@ -122,8 +134,8 @@ void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint
   // Three probes at the start measure the tier before the first engine relies on it.
   probes_left_ -= probes_left_ != 0;
   if (!ok) {
-    stop_serving(now_ms);
-    probe_ms_ = now_ms + probe_wait_ms_;
+    if (!many_) stop_serving(now_ms);
+    probe_ms_ = now_ms + std::max(probe_wait_ms_, kFirstProbeMs);
     return;
   }
   if (!serving_) {

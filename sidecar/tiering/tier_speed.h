@@ -6,8 +6,11 @@
 // bytes gives the rate. A stretch of few bytes only scales both figures. `serving` ends when a
 // fetch misses its deadline in a stretch much slower than expected, or when a stretch is long
 // enough to be a stall. `serving` begins again after a probe at the former speed, or after
-// kProbesToLearn slow probes in a row, which give the new speed. Pure: the caller passes in times.
-// Thread-compatible.
+// kProbesToLearn slow probes in a row, which give the new speed.
+//
+// A tier of many devices (peers) leaves out a device that stands still by itself: only faults in
+// kProbesToLearn stretches in a row, without a good stretch between, are faults of such a tier.
+// Pure: the caller passes in times. Thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +26,9 @@ class TierSpeed {
   static constexpr std::uint64_t kLastProbeMs = 30'000;
   static constexpr std::uint32_t kFirstProbes = 3;  // at the start, one after the other
   static constexpr std::uint32_t kProbesToLearn = 3;
+
+  // `many`: the tier has many devices.
+  explicit TierSpeed(bool many = false) : many_(many) {}
 
   // A read was passed to the tier, or has ended. REQUIRES: times never decrease.
   void began(std::uint64_t now_ns, std::uint64_t bytes);
@@ -50,8 +56,12 @@ class TierSpeed {
 
   void close(std::uint64_t now_ns);
   void learn(double ratio);
+  bool of_one_device();
   void stop_serving(std::uint64_t now_ms);
 
+  const bool many_;
+  std::uint32_t faults_ = 0;    // stretches with a fault since the last good stretch
+  std::uint64_t fault_ns_ = 0;  // the begin of the last such stretch
   Figures figures_;
   Figures before_;  // before the miss
   Stretch stretch_;

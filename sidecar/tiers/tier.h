@@ -9,9 +9,9 @@
 // Times are of the base::Clock of the tier.
 //
 // One thread, the loop, calls put, get, probe (with a ticket), forget, evict, drop_namespace,
-// clear, flush, take_messages and close. Any thread may call takes, probe (of one key), state and
-// counters. Only close() waits for a device or network. A tier checks its own data about a chunk;
-// the engine that loads a chunk verifies the payload against the root.
+// clear, flush, take_messages and close. Any thread may call takes, probe (of one key), device,
+// state and counters. Only close() waits for a device or network. A tier checks its own data about
+// a chunk; the engine that loads a chunk verifies the payload against the root.
 #pragma once
 
 #include <cstddef>
@@ -66,6 +66,7 @@ using Ticket = std::uint64_t;
 enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush, kProbe };
 inline constexpr std::size_t kOperations = 6;
 inline constexpr std::size_t kMaxProbeKeys = protocol::kMaxKeysPerFetch;
+inline constexpr std::uint32_t kMaxDevices = 16;
 
 struct Message {
   enum class Kind : std::uint8_t { kDone, kReleased };
@@ -162,6 +163,9 @@ class Tier {
   // The facts of a chunk that a get would find, from memory alone. Thread-safe; waits for no
   // device.
   virtual std::optional<ChunkFacts> probe(const ChunkKey& key) const = 0;
+  // The device that a get of the chunk would use, below kMaxDevices. A device that stands still
+  // delays no get of another device. Thread-safe; waits for no device.
+  virtual std::uint32_t device(const ChunkKey&) const { return 0; }
   // The engine found the bytes of this generation bad: the chunk is not found again.
   virtual void forget(const ChunkKey& key, std::uint64_t generation) = 0;
   // Evicts the chunk, whatever its generation: no later get finds the chunk, and no earlier put

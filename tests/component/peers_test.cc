@@ -84,9 +84,10 @@ class Node {
     engine.client->tier_probes().end(*ticket);
     return state.ok() ? state->chunks : 0;
   }
-  Result<std::uint64_t> begin_fetch(std::uint64_t first, std::uint32_t count = kChunks) {
+  Result<std::uint64_t> begin_fetch(std::uint64_t first, std::uint32_t count = kChunks,
+                                    std::uint32_t deadline_ms = 5000) {
     const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
-    return engine.client->fetch(hashes_of(hashes), 5000);
+    return engine.client->fetch(hashes_of(hashes), deadline_ms);
   }
   // The chunks of a fetch that are in memory at its end.
   std::uint32_t end_of_fetch(std::uint64_t ticket) {
@@ -94,8 +95,9 @@ class Node {
     EXPECT_TRUE(state.ok() && !state->running);
     return state.ok() ? static_cast<std::uint32_t>(state->chunks) : 0;
   }
-  std::uint32_t fetch(std::uint64_t first, std::uint32_t count = kChunks) {
-    const Result<std::uint64_t> ticket = begin_fetch(first, count);
+  std::uint32_t fetch(std::uint64_t first, std::uint32_t count = kChunks,
+                      std::uint32_t deadline_ms = 5000) {
+    const Result<std::uint64_t> ticket = begin_fetch(first, count, deadline_ms);
     if (!ticket.ok()) return 0;
     const std::uint32_t chunks = end_of_fetch(*ticket);
     engine.client->fetches().end(*ticket);
@@ -108,6 +110,12 @@ class Node {
     const bool loaded = engine.load(first, count).status == Code::kOk;
     EXPECT_TRUE(!loaded || engine.holds(first, count)) << first << ": WRONG BYTES";
     return loaded;
+  }
+  // Looks, fetches, loads and evicts.
+  bool shares(std::uint64_t first) {
+    const bool all = look(first) == kChunks && fetch(first) == kChunks && loads(first);
+    evict(first);
+    return all;
   }
   void evict(std::uint64_t first, std::uint32_t count = kChunks) {
     const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
@@ -174,7 +182,7 @@ TEST(PeersTest, AHolderThatIsKilledInTheMiddleGivesNoWrongByte) {
   Node holder({port, {}}), asker({0, {port}});
   holder.store(0);
   std::mt19937_64 random(34);
-  std::uint32_t whole = 0, cut = 0;
+  std::uint32_t whole = 0, cut = 0, in_time = 0;
   milliseconds longest{0};
   const int kills = by_form(100, 1000);
   for (int kill = 0; kill < kills; ++kill) {
@@ -187,7 +195,9 @@ TEST(PeersTest, AHolderThatIsKilledInTheMiddleGivesNoWrongByte) {
     holder.larderd.kill_and_restart(SIGKILL, [&] {
       killed = steady_clock::now();
       chunks = asker.end_of_fetch(*ticket);
-      longest = std::max(longest, since(killed));
+      const milliseconds took = since(killed);
+      longest = std::max(longest, took);
+      in_time += took <= milliseconds(20) ? 1 : 0;
     });
     ++(chunks == kChunks ? whole : cut);
     EXPECT_TRUE(chunks == 0 || asker.loads(0, chunks)) << kill;
@@ -196,9 +206,10 @@ TEST(PeersTest, AHolderThatIsKilledInTheMiddleGivesNoWrongByte) {
   }
   EXPECT_GT(whole, 0U);
   EXPECT_GT(cut, 0U) << "no kill came in the middle";
-  EXPECT_LT(longest, milliseconds(1000)) << "20 ms where the machine is idle";
-  std::printf("%u whole, %u cut, longest answer after a death %d ms\n", whole, cut,
-              static_cast<int>(longest.count()));
+  std::printf("%u whole, %u cut; %u of %d answers within 20 ms of the death, the longest %d ms\n",
+              whole, cut, in_time, kills, static_cast<int>(longest.count()));
+  EXPECT_GE(in_time, kills * 9 / 10) << "a busy machine apart, all";
+  EXPECT_LT(longest, milliseconds(1000));
 }
 
 // covers F-266
@@ -223,6 +234,40 @@ TEST(PeersTest, AHolderThatStandsStillIsWaitedForOnce) {
   EXPECT_TRUE(eventually([&] { return asker.look(0) == kChunks && asker.fetch(0) == kChunks; },
                          30'000, 50));
   EXPECT_TRUE(asker.loads(0));
+}
+
+// A fetch that waited for the stopped one once ended all looks at peers for seconds.
+// covers F-275
+TEST(PeersTest, OneThatIsStoppedCostsItsOwnChunksAlone) {
+  const std::uint16_t ports[] = {free_port(), free_port()};
+  Node still({ports[0], {}}), well({ports[1], {}}), asker({0, {ports[0], ports[1]}});
+  still.store(0);
+  well.store(100);
+  ASSERT_TRUE(asker.reaches(2));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(asker.shares(100)) << "the speed is known";
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(eventually([&] { return asker.look(0) == kChunks; }, 30'000, 20));
+    still.larderd.process().signal(SIGSTOP);
+    EXPECT_EQ(asker.fetch(0, kChunks, 300), 0U) << "found a moment ago";
+    for (int j = 0; j < 3; ++j) EXPECT_TRUE(asker.shares(100)) << i << " " << j;
+    still.larderd.process().signal(SIGCONT);
+    asker.evict(0);
+  }
+}
+
+// covers F-276
+TEST(PeersTest, ADropForgetsWhatPeersOffered) {
+  const std::uint16_t port = free_port();
+  Node holder({port, {}}), asker({0, {port}});
+  holder.store(0);
+  ASSERT_TRUE(asker.reaches(1));
+  ASSERT_EQ(asker.look(0), kChunks);
+  const std::string& socket = asker.larderd.socket();
+  const std::string admin = socket.substr(0, socket.size() - 5) + ".admin";
+  const Outcome cleared = run(std::string(LARDERCTL_PATH) + " clear --socket " + admin);
+  EXPECT_EQ(cleared.status, 0) << cleared.text;
+  EXPECT_EQ(asker.fetch(0), 0U) << "within the 2 s of the offers";
+  EXPECT_EQ(asker.look(0), kChunks) << "the holder has the chunks still";
 }
 
 // covers F-272
@@ -363,6 +408,8 @@ class PeersTlsTest : public testing::Test {
     files_.certificate("two", "ca", "DNS:chat.serving.larder");
     files_.certificate("stranger", "other", "DNS:chat.serving.larder");
     files_.certificate("named", "ca", "DNS:other.serving.larder");
+    files_.short_lived("past", "ca", "DNS:chat.serving.larder", -60);
+    files_.common_name("common", "ca", "chat.serving.larder");
   }
   std::string tls(const std::string& certificate, const std::string& ca = "ca") const {
     return "  ca_file: " + files_.file(ca + ".crt") +
@@ -385,12 +432,14 @@ TEST_F(PeersTlsTest, WithCertificatesOfBothSidesTheyShare) {
 }
 
 // covers F-273
+// covers F-279
 TEST_F(PeersTlsTest, WhoHasAnotherCertificateSharesNothing) {
   const std::uint16_t port = free_port();
   Node holder({port, {}, "chat", tls("one")});
   holder.store(0);
-  for (const std::string& settings : {tls("stranger", "ca"), tls("stranger", "other"), tls("named"),
-                                      std::string("  plaintext: true\n")}) {
+  for (const std::string& settings :
+       {tls("stranger", "ca"), tls("stranger", "other"), tls("named"), tls("past"), tls("common"),
+        std::string("  plaintext: true\n")}) {
     Node asker({0, {port}, "chat", settings});
     EXPECT_TRUE(eventually(
         [&] {
@@ -403,6 +452,61 @@ TEST_F(PeersTlsTest, WhoHasAnotherCertificateSharesNothing) {
   }
   Node well({0, {port}, "chat", tls("two")});
   EXPECT_TRUE(well.reaches(1));
+}
+
+// covers F-279
+TEST_F(PeersTlsTest, AConnectionEndsWithTheCertificateAndANewFileHeals) {
+  for (const bool holds : {true, false}) {
+    files_.short_lived("brief", "ca", "DNS:chat.serving.larder", 10);
+    const std::uint16_t port = free_port();
+    Node holder({port, {}, "chat", tls(holds ? "brief" : "one")}),
+        asker({0, {port}, "chat", tls(holds ? "two" : "brief")});
+    ASSERT_TRUE(asker.reaches(1)) << asker.larderd.status_text({"peers", "reason"});
+    EXPECT_TRUE(eventually(
+        [&] {
+          const std::string why = asker.larderd.status_text({"peers", "reason"});
+          return asker.larderd.status_number({"peers", "servers", "reachable"}) == 0 &&
+                 why.find("expired") != std::string::npos;
+        },
+        20'000))
+        << asker.larderd.status_text({"peers", "reason"});
+    files_.certificate("fresh", "ca", "DNS:chat.serving.larder");
+    files_.rename("fresh.key", "brief.key");
+    files_.rename("fresh.crt", "brief.crt");
+    EXPECT_TRUE(asker.reaches(1)) << asker.larderd.status_text({"peers", "reason"});
+  }
+}
+
+// covers F-280
+TEST_F(PeersTlsTest, RotatedFilesAreReadAgainWithoutAMiss) {
+  files_.certificate("one-new", "other", "DNS:chat.serving.larder");
+  files_.certificate("two-new", "other", "DNS:chat.serving.larder");
+  files_.certificate("three", "ca", "DNS:chat.serving.larder");
+  for (const char* trusted : {"own-one", "own-two", "own-three"})
+    run("cp " + files_.file("ca.crt") + " " + files_.file(std::string(trusted) + ".crt"));
+  const std::uint16_t port = free_port();
+  Node holder({port, {}, "chat", tls("one", "own-one")}),
+      asker({0, {port}, "chat", tls("two", "own-two")});
+  holder.store(0);
+  ASSERT_TRUE(asker.reaches(1)) << asker.larderd.status_text({"peers", "reason"});
+  const auto rotate = [&](const std::string& to, const std::string& from) {
+    run("cp " + files_.file(from) + " " + files_.file("next"));
+    files_.rename("next", to);
+    EXPECT_TRUE(asker.shares(0)) << to;
+  };
+  run("cat " + files_.file("ca.crt") + " " + files_.file("other.crt") + " > " +
+      files_.file("both.crt"));
+  for (const char* trusted : {"own-one.crt", "own-two.crt"}) rotate(trusted, "both.crt");
+  for (const char* end : {".key", ".crt"})
+    for (const std::string name : {"one", "two"}) rotate(name + end, name + "-new" + end);
+  for (const char* trusted : {"own-one.crt", "own-two.crt"}) rotate(trusted, "other.crt");
+  // New connections have the new files alone.
+  Node old({0, {port}, "chat", tls("three", "own-three")}),
+      fresh({0, {port}, "chat", tls("two", "other")});
+  EXPECT_TRUE(fresh.reaches(1)) << fresh.larderd.status_text({"peers", "reason"});
+  EXPECT_EQ(old.larderd.status_number({"peers", "servers", "reachable"}), 0);
+  EXPECT_TRUE(asker.shares(0)) << "over the connections of before";
+  EXPECT_TRUE(fresh.shares(0));
 }
 
 }  // namespace

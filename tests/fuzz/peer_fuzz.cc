@@ -53,8 +53,7 @@ class World {
   }
 
   void check() {
-    if (connection_)
-      must(connection_->held_bytes() <= Holds::kMost * kSlotBytes, "holds are bounded");
+    must(holds_.bytes() <= Holds::kMost * kSlotBytes, "holds are bounded");
     const HoldExchange::Waiting waiting = exchange_.take_requests();
     for (const HeldChunk& chunk : waiting.given_back)
       must(held_[chunk.slot_number]-- > 0, "given back once");
@@ -133,9 +132,10 @@ class World {
     return options;
   }();
   HoldExchange exchange_;
+  HoldTable holds_{exchange_};
   base::ByteBudget budget_{0};
   ServerCounters counters_;
-  ServerConnection::Services services_{options_, exchange_, budget_, counters_};
+  ServerConnection::Services services_{options_, exchange_, holds_, budget_, counters_};
   std::shared_ptr<net::testing_support::Wire> wire_ =
       std::make_shared<net::testing_support::Wire>();
   std::vector<std::vector<std::byte>> slots_;

@@ -25,10 +25,13 @@ void HoldExchange::tell() const {
   [[maybe_unused]] const auto written = ::write(request_fd_.get(), &one, sizeof(one));
 }
 
-void HoldExchange::ask(HoldRequest request) {
+bool HoldExchange::ask(HoldRequest request) {
   const std::lock_guard lock(mutex_);
+  if (open_ >= kMostOpen) return false;
+  ++open_;
   waiting_.requests.push_back(std::move(request));
   tell();
+  return true;
 }
 
 void HoldExchange::give_back(std::vector<HeldChunk> chunks) {
@@ -52,6 +55,7 @@ HoldExchange::Waiting HoldExchange::take_requests() {
 
 void HoldExchange::answer(HoldReply reply) {
   const std::lock_guard lock(mutex_);
+  --open_;
   replies_.push_back(std::move(reply));
   if (wake_) wake_();
 }

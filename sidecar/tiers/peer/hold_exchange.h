@@ -1,8 +1,8 @@
 // HoldExchange: the mailbox between the thread that serves peers and the thread of the store. The
 // server asks for chunks to be held, and gives held chunks back; the store answers.
 //
-// A held chunk stays in memory unchanged until the server gave it back. One mutex guards all
-// state and is never held during I/O. Thread-safe, except open().
+// A held chunk stays in memory unchanged until the server gave it back. Requests without an answer
+// are bounded. One mutex guards all state and is never held during I/O. Thread-safe, except open().
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct HoldRequest {
   std::uint64_t connection = 0;       // of the server; the reply has the same
   std::vector<tiers::ChunkKey> keys;  // of one namespace
   bool hold = true;                   // false: only the facts
+  bool read = false;                  // the bytes follow at once: a larger budget
 };
 
 // A chunk in memory.
@@ -38,6 +39,8 @@ struct HoldReply {
 
 class HoldExchange {
  public:
+  static constexpr std::size_t kMostOpen = 512;  // requests without an answer
+
   HoldExchange() = default;
   HoldExchange(const HoldExchange&) = delete;
 
@@ -46,8 +49,8 @@ class HoldExchange {
   // Called under the mutex after each answer. Must not block.
   void set_wake(std::function<void()> wake);
 
-  // For the server. Each request is answered once, in order.
-  void ask(HoldRequest request);
+  // For the server. Each request is answered once, in order. False: refused, too many are open.
+  bool ask(HoldRequest request);
   void give_back(std::vector<HeldChunk> chunks);
   std::vector<HoldReply> take_replies();
 
@@ -67,6 +70,7 @@ class HoldExchange {
   std::mutex mutex_;
   std::function<void()> wake_;
   Waiting waiting_;
+  std::size_t open_ = 0;  // requests without an answer
   std::vector<HoldReply> replies_;
 };
 

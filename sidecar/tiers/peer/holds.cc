@@ -79,4 +79,19 @@ Holds::Chunks::iterator Holds::drop(Chunks::iterator at, std::vector<HeldChunk>&
   return chunks_.erase(at);
 }
 
+std::shared_ptr<Holds> HoldTable::of(const std::string& peer) {
+  std::erase_if(holds_, [](const auto& one) { return one.second.expired(); });
+  std::weak_ptr<Holds>& known = holds_[peer];
+  std::shared_ptr<Holds> holds = known.lock();
+  if (holds == nullptr) known = holds = std::make_shared<Holds>(exchange_);
+  return holds;
+}
+
+std::uint64_t HoldTable::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [peer, holds] : holds_)
+    if (const std::shared_ptr<Holds> known = holds.lock()) bytes += known->bytes();
+  return bytes;
+}
+
 }  // namespace larder::peer

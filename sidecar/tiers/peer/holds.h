@@ -1,10 +1,15 @@
-// Holds: the chunks that one connection of a peer holds, each until a time. Owned by the thread
-// that serves peers.
+// Holds: the chunks that a peer holds, each once and until a time. HoldTable: the holds of all.
+// Owned by the thread that serves peers.
 //
-// A chunk that is being sent stays held beyond its time. The destructor gives all chunks back.
+// All connections of a peer share its holds: a chunk that one connection asked about is sent on
+// another. A chunk that is being sent stays held beyond its time. The destructor gives all chunks
+// back.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -51,6 +56,21 @@ class Holds {
   Chunks chunks_;
   std::uint64_t next_ns_ = UINT64_MAX;
   std::uint64_t bytes_ = 0;
+};
+
+class HoldTable {
+ public:
+  // The exchange outlives this object and all holds.
+  explicit HoldTable(HoldExchange& exchange) : exchange_(exchange) {}
+  HoldTable(const HoldTable&) = delete;
+
+  // The holds of the peer. Shared by the connections of the peer: the holds end with the last one.
+  std::shared_ptr<Holds> of(const std::string& peer);
+  std::uint64_t bytes() const;
+
+ private:
+  HoldExchange& exchange_;
+  std::map<std::string, std::weak_ptr<Holds>> holds_;  // by peer; those without an owner leave
 };
 
 }  // namespace larder::peer

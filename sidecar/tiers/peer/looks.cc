@@ -9,6 +9,9 @@ namespace larder::peer {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
+// Ten segments of 1,400 bytes: TCP sends no more before the first acknowledgement.
+constexpr std::size_t kKeysInOneTrip = 512;
+static_assert(kKeysInOneTrip * kKeyBytes < 14'000 && kKeysInOneTrip * kFactsBytes < 14'000);
 
 }  // namespace
 
@@ -16,24 +19,25 @@ Looks::Looks(const ClientOptions& options, const base::Clock& clock, Members& me
              Offers& offers)
     : options_(options), clock_(clock), members_(members), offers_(offers) {}
 
-std::vector<Looks::Group> Looks::groups_of(std::span<const tiers::ChunkKey> keys) {
-  std::vector<std::vector<tiers::ChunkKey>> of_namespace;
+std::vector<Looks::Group> Looks::groups_of(std::span<const tiers::ChunkKey> keys,
+                                           std::size_t most) {
+  std::vector<std::vector<tiers::ChunkKey>> of_group;
   std::vector<Group> groups;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::size_t group = 0;
-    while (group < of_namespace.size() &&
-           !(of_namespace[group].front().namespace_id == keys[i].namespace_id))
+    while (group < of_group.size() &&
+           (!(of_group[group].front().namespace_id == keys[i].namespace_id) ||
+            of_group[group].size() == most))
       ++group;
-    if (group == of_namespace.size()) {
-      of_namespace.emplace_back();
+    if (group == of_group.size()) {
+      of_group.emplace_back();
       groups.emplace_back();
     }
-    of_namespace[group].push_back(keys[i]);
+    of_group[group].push_back(keys[i]);
     groups[group].places.push_back(i);
   }
   for (std::size_t i = 0; i < groups.size(); ++i)
-    groups[i].keys =
-        std::make_shared<const std::vector<tiers::ChunkKey>>(std::move(of_namespace[i]));
+    groups[i].keys = std::make_shared<const std::vector<tiers::ChunkKey>>(std::move(of_group[i]));
   return groups;
 }
 
@@ -41,19 +45,23 @@ void Looks::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys,
                   std::uint64_t deadline_ns, Done done) {
   const std::uint64_t now_ns = clock_.now_ns();
   Look look;
-  look.groups = groups_of(keys);
+  look.groups = groups_of(keys, kKeysInOneTrip);
   look.keys = keys.size();
   look.found.resize(keys.size());
   look.by_ns = std::min(deadline_ns, now_ns + options_.look_ms * kNsPerMs);
   look.done = std::move(done);
   const auto entered = looks_.emplace(serial, std::move(look)).first;
-  for (Member* member : members_.askable())
+  for (Member* member : members_.askable()) {
+    const bool both = member->payloads.idle();  // else the question would wait behind bytes
     for (std::size_t group = 0; group < entered->second.groups.size(); ++group)
-      ask(entered->second, serial, *member, group);
+      ask(entered->second, serial, *member, group,
+          both && group % 2 == 1 ? member->payloads : member->questions);
+  }
   if (entered->second.waiting == 0) end(entered);
 }
 
-void Looks::ask(Look& look, std::uint64_t serial, Member& member, std::size_t group) {
+void Looks::ask(Look& look, std::uint64_t serial, Member& member, std::size_t group,
+                PeerLink& link) {
   const Keys& keys = look.groups[group].keys;
   net::Request request;
   request.around.before = format_look(*keys, options_.hold_ms);
@@ -63,7 +71,7 @@ void Looks::ask(Look& look, std::uint64_t serial, Member& member, std::size_t gr
                                                                      const net::Reply& reply) {
     on_reply(serial, number, group, keys, lost, reply);
   };
-  if (!member.questions.ask(std::move(request)).ok()) return;
+  if (!link.ask(std::move(request)).ok()) return;
   ++look.waiting;
   ++look.asked;
 }
@@ -164,15 +172,12 @@ void Looks::flush() {
   for (auto& [number, keys] : std::exchange(done_with_, {})) {
     Member* const member = members_.find(number);
     if (member == nullptr) continue;
-    for (const Group& group : groups_of(keys)) {
-      for (std::size_t at = 0; at < group.keys->size(); at += kMostKeys) {
-        net::Request request;
-        request.around.before = format_done(
-            std::span(*group.keys).subspan(at, std::min(kMostKeys, group.keys->size() - at)));
-        request.expect.types = "+";
-        static_cast<void>(
-            member->questions.ask(std::move(request)).ok());  // else the hold ends by its time
-      }
+    for (const Group& group : groups_of(keys, kMostKeys)) {
+      net::Request request;
+      request.around.before = format_done(*group.keys);
+      request.expect.types = "+";
+      static_cast<void>(
+          member->questions.ask(std::move(request)).ok());  // else the hold ends by its time
     }
   }
 }

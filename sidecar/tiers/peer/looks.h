@@ -1,6 +1,8 @@
 // Looks: the question to all members side by side, which of them has which chunk. Owned by the
 // thread of the tier.
 //
+// A question about many keys is split between the two connections of a member, so that request and
+// reply fit into the first window of TCP: an idle connection sends few bytes in a round trip.
 // A look ends when all asked members answered, after look_ms, or at its deadline; a member without
 // an answer has nothing. Of several members that have a chunk one is chosen, and the others are
 // told that they need not hold it.
@@ -67,8 +69,9 @@ class Looks {
     Done done;
   };
 
-  static std::vector<Group> groups_of(std::span<const tiers::ChunkKey> keys);
-  void ask(Look& look, std::uint64_t serial, Member& member, std::size_t group);
+  // The keys of each namespace, at most `most` in a group.
+  static std::vector<Group> groups_of(std::span<const tiers::ChunkKey> keys, std::size_t most);
+  void ask(Look& look, std::uint64_t serial, Member& member, std::size_t group, PeerLink& link);
   void on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group, const Keys& keys,
                 const Status& lost, const net::Reply& reply);
   void end(std::map<std::uint64_t, Look>::iterator at);

@@ -48,12 +48,26 @@ void Members::turn() {
   for (const auto& member : members_) {
     member->questions.turn();
     member->payloads.turn();
-    const std::optional<Instance>& other = member->questions.other();
-    if (member->self || !other || other->id != options_.self.id) continue;
-    member->self = true;  // mutation: peer-not-self
-    member->questions.retire();
-    member->payloads.retire();
+    find_self(*member, clock_.now_ns());
   }
+}
+
+// An address of this larderd may become the address of another: one connection asks now and then.
+void Members::find_self(Member& member, std::uint64_t now_ns) const {
+  if (member.self && member.questions.retired()) {
+    if (now_ns >= member.self_ns + options_.self_ms * kNsPerMs) member.questions.resume();
+    return;
+  }
+  if (!member.questions.ready()) return;
+  const bool self = member.questions.other()->id == options_.self.id;  // mutation: peer-not-self
+  if (self) {
+    member.questions.retire();
+    member.payloads.retire();
+    member.self_ns = now_ns;
+  } else if (member.self) {
+    member.payloads.resume();
+  }
+  member.self = self;
 }
 
 void Members::flush() {
@@ -105,8 +119,11 @@ void Members::set(std::vector<net::Endpoint> endpoints) {
 
 std::uint64_t Members::next_ns() const {
   std::uint64_t next = resolver_ == nullptr || resolving_ ? UINT64_MAX : resolve_ns_;
-  for (const auto& member : members_)
+  for (const auto& member : members_) {
     next = std::min({next, member->questions.next_ns(), member->payloads.next_ns()});
+    if (member->questions.retired())
+      next = std::min(next, member->self_ns + options_.self_ms * kNsPerMs);
+  }
   return next;
 }
 

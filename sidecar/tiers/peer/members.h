@@ -29,7 +29,8 @@ struct Member {
   const std::uint64_t number;  // never used again
   const net::Endpoint endpoint;
   PeerLink questions, payloads;
-  bool self = false;  // the address is of this larderd
+  bool self = false;          // the address is of this larderd, as of the last HELLO
+  std::uint64_t self_ns = 0;  // the time of that HELLO
 };
 
 class Members {
@@ -57,6 +58,7 @@ class Members {
   std::uint64_t received_bytes() const;
 
  private:
+  void find_self(Member& member, std::uint64_t now_ns) const;
   void resolve(std::uint64_t now_ns);
   void set(std::vector<net::Endpoint> endpoints);
 

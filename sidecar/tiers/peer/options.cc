@@ -8,8 +8,13 @@ namespace larder::peer {
 namespace {
 
 net::TlsOptions tls_of(const config::PeersConfig& peers) {
-  return {!peers.plaintext, peers.ca_file,     peers.cert_file,
-          peers.key_file,   peers.server_name, "peers"};
+  return {.enabled = !peers.plaintext,
+          .ca_file = peers.ca_file,
+          .cert_file = peers.cert_file,
+          .key_file = peers.key_file,
+          .server_name = peers.server_name,
+          .strict = true,
+          .section = "peers"};
 }
 
 }  // namespace

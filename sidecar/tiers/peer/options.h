@@ -35,11 +35,12 @@ struct ClientOptions {
   std::uint64_t retry_ms = 50, most_retry_ms = 300;
   std::uint64_t refused_ms = 5000;  // the next attempt after another pool or protocol
   std::uint64_t resolve_ms = 5000;  // between two questions to DNS
+  std::uint64_t self_ms = 30'000;   // until an address of this larderd is asked for its name again
   std::uint32_t hold_ms = kMostHoldMs;
 
   std::uint64_t accepted_bytes = 256ULL << 20;  // of gets in progress
   std::uint32_t accepted_operations = 1024;
-  std::uint64_t read_bytes_in_flight = 32ULL << 20;  // below this, another chunk is begun
+  std::uint64_t read_bytes_in_flight = 32ULL << 20;  // of a member: below, another chunk is begun
   std::size_t known_chunks = 1 << 16;                // beyond, the oldest are forgotten
 
   // Hears of every chunk that a member was found to have.
@@ -53,9 +54,10 @@ struct ServerOptions {
   net::TlsOptions tls;
   std::uint64_t bytes_per_s = 0;  // of payloads, to all peers; 0: no limit
 
-  std::size_t connections = 256;
-  std::uint64_t greet_ms = 1000;  // TLS and HELLO
-  std::uint64_t stall_ms = 2000;  // a peer that receives nothing for so long is closed
+  std::size_t connections = 256;     // of one address at most half of them
+  std::size_t peer_connections = 8;  // of one peer
+  std::uint64_t greet_ms = 1000;     // TLS and HELLO
+  std::uint64_t stall_ms = 2000;     // a peer that receives nothing for so long is closed
   std::uint64_t idle_ms = 30'000;
 };
 

@@ -21,9 +21,6 @@ PeerEngine::PeerEngine(const ClientOptions& options, const base::Clock& clock, O
 
 // Nothing is written to peers: a put is done at once, and a drop forgets the offers alone.
 void PeerEngine::accept(Command command) {
-  if (command.kind == Command::Kind::kForget)
-    return offers_.erase(command.key, command.facts.generation);
-  if (command.kind == Command::Kind::kEvict) return offers_.erase(command.key);
   const std::uint64_t serial = ++last_serial_;
   const Operation operation = command.operation;
   const protocol::NamespaceId id = command.key.namespace_id;
@@ -66,7 +63,7 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   const Op op = std::move(at->second);
   operations_.erase(at);
   count(op, status, facts);
-  reading_bytes_ -= op.moving;
+  if (op.moving != 0) lanes_.at(op.offer.member).reading_bytes -= op.moving;
   tiers::Outcome outcome;
   outcome.message = {Message::Kind::kDone, op.command.operation, false,
                      op.command.ticket,    std::move(status),    facts};
@@ -102,31 +99,46 @@ void PeerEngine::begin_probe(std::uint64_t serial) {
 void PeerEngine::begin_get(std::uint64_t serial) {
   const Command& command = operations_.at(serial).command;
   const tiers::ChunkKey key = command.key;
-  if (offers_.find(key, clock_.now_ns())) return ready_gets_.push_back(serial);
+  if (queue_get(serial)) return;
   looks_.begin(serial, {&key, 1}, command.deadline_ns,
                [this, serial](const std::vector<bool>& there, const Status& failed) {
                  if (!failed.ok()) return finish(serial, failed);
-                 if (!there.front())
-                   return finish(serial, {Code::kNotFound, "no peer has the chunk"});
-                 ready_gets_.push_back(serial);
+                 if (!there.front() || !queue_get(serial))
+                   finish(serial, {Code::kNotFound, "no peer has the chunk"});
                });
 }
 
+// False: no member has offered the chunk.
+bool PeerEngine::queue_get(std::uint64_t serial) {
+  const std::optional<Offer> offer =
+      offers_.find(operations_.at(serial).command.key, clock_.now_ns());
+  if (offer) lanes_[offer->member].waiting.push_back(serial);
+  return offer.has_value();
+}
+
 void PeerEngine::pump_gets() {
-  while (!ready_gets_.empty()) {
-    const std::uint64_t serial = ready_gets_.front();
+  for (auto& [member, lane] : lanes_) pump_lane(lane);
+  std::erase_if(lanes_, [](const auto& one) {
+    return one.second.waiting.empty() && one.second.reading_bytes == 0;
+  });
+}
+
+// An offer may have ended or changed since the get came: the newest offer counts.
+void PeerEngine::pump_lane(Lane& lane) {
+  while (!lane.waiting.empty()) {
+    const std::uint64_t serial = lane.waiting.front();
     if (operations_.contains(serial)) {
       const std::optional<Offer> offer =
           offers_.find(operations_.at(serial).command.key, clock_.now_ns());
-      if (offer && reading_bytes_ != 0 &&
-          reading_bytes_ + offer->facts.slot_bytes() > options_.read_bytes_in_flight)
+      if (offer && lane.reading_bytes != 0 &&
+          lane.reading_bytes + offer->facts.slot_bytes() > options_.read_bytes_in_flight)
         return;
       if (!offer || !start_get(serial, *offer)) {
         offers_.erase(operations_.at(serial).command.key);
         finish(serial, {Code::kNotFound, "the peer has the chunk no more"});
       }
     }
-    ready_gets_.pop_front();
+    lane.waiting.pop_front();
   }
 }
 
@@ -143,7 +155,7 @@ bool PeerEngine::start_get(std::uint64_t serial, const Offer& offer) {
     return true;
   }
   op.moving = bytes;
-  reading_bytes_ += bytes;
+  lanes_[offer.member].reading_bytes += bytes;
   for (std::uint64_t offset = 0; offset < bytes; offset += kMostPartBytes) {
     const std::uint64_t part = std::min(kMostPartBytes, bytes - offset);
     net::Request request;

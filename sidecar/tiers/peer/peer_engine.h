@@ -2,7 +2,8 @@
 // turn at a time. Owned by one thread.
 //
 // A get reads the parts of a chunk from one member straight into the slot. A failed or closed
-// connection writes into no slot any more, so that no slot stays busy beyond an answer.
+// connection writes into no slot any more, so that no slot stays busy beyond an answer. The gets of
+// each member have a lane of their own: a member that stands still delays no get of another.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "sidecar/tiers/peer/members.h"
 #include "sidecar/tiers/peer/offers.h"
 #include "sidecar/tiers/peer/options.h"
+#include "sidecar/tiers/tier_front.h"
 
 namespace larder::peer {
 
@@ -38,11 +40,12 @@ class PeerEngine {
   // Answers all open operations; no slot is touched afterwards.
   void abandon(const Status& why);
 
-  tiers::TierState state() const;
-  tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
+  tiers::TierFront::View view() const { return {state(), counters()}; }
   Members::View members() const { return members_.view(); }
 
  private:
+  tiers::TierState state() const;
+  tiers::TierCounters counters() const;
   // An accepted command with its progress.
   struct Op {
     tiers::Command command;
@@ -53,13 +56,19 @@ class PeerEngine {
     Status failed;             // get: the first failure
   };
   using Operations = std::map<std::uint64_t, Op>;  // by serial
+  struct Lane {
+    std::deque<std::uint64_t> waiting;  // serials of gets with an offer; some may have ended
+    std::uint64_t reading_bytes = 0;
+  };
 
   void finish(std::uint64_t serial, Status status, tiers::ChunkFacts facts = {},
               std::vector<bool> there = {});
   void count(const Op& op, const Status& status, const tiers::ChunkFacts& facts);
   void begin_probe(std::uint64_t serial);
   void begin_get(std::uint64_t serial);
+  bool queue_get(std::uint64_t serial);
   void pump_gets();
+  void pump_lane(Lane& lane);
   bool start_get(std::uint64_t serial, const Offer& offer);
   void on_part(std::uint64_t serial, std::uint64_t part_bytes, const Status& lost,
                const net::Reply& reply);
@@ -72,11 +81,10 @@ class PeerEngine {
   Members members_;
   Looks looks_;
   Operations operations_;
-  std::deque<std::uint64_t> ready_gets_;  // serials of gets with an offer; some may have ended
+  std::map<std::uint64_t, Lane> lanes_;  // by member
   std::vector<tiers::Outcome> outcomes_;
   tiers::TierCounters counters_;
   std::uint64_t last_serial_ = 0;
-  std::uint64_t reading_bytes_ = 0;
   bool degraded_ = false;
 };
 

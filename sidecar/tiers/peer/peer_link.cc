@@ -188,6 +188,10 @@ void PeerLink::retire() {
   failure_ = {};
 }
 
+void PeerLink::resume() {
+  if (retired()) state_ = State::kNone;
+}
+
 // Tries the other addresses of a name at once, in turn; all addresses are one attempt.
 void PeerLink::attempt_failed(const Status& why) {
   failure_ = why;

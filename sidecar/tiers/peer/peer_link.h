@@ -37,6 +37,8 @@ class PeerLink {
   std::uint64_t next_ns() const;
 
   bool ready() const { return state_ == State::kReady; }
+  // Whether the connection waits for nothing.
+  bool idle() const { return ready() && connection_->commands() == 0; }
   // Whether the peer answers: no request is open for longer than `ms`.
   bool answers_within(std::uint64_t ms) const;
   // The peer that answered HELLO last.
@@ -48,8 +50,10 @@ class PeerLink {
   Status ask(net::Request request);
   // Takes back the requests of this owner; their memory is not touched afterwards.
   void cancel(std::uint64_t owner);
-  // Closes the connection and connects no more.
+  // Closes the connection and connects no more, until resume().
   void retire();
+  void resume();
+  bool retired() const { return state_ == State::kRetired; }
 
   std::uint64_t bytes() const {
     return connection_ ? connection_->bytes() : 0;

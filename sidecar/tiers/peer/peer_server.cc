@@ -5,9 +5,12 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
+#include <system_error>
 #include <utility>
 
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/net/tls_stream.h"
 
 namespace larder::peer {
@@ -16,6 +19,7 @@ namespace {
 constexpr std::uint64_t kMostWaitNs = 100'000'000;
 constexpr std::uint64_t kPublishNs = 20'000'000;
 constexpr int kAcceptsAtOnce = 64;
+constexpr std::uint64_t kAcceptPauseNs = 100'000'000;
 
 }  // namespace
 
@@ -67,6 +71,7 @@ void PeerServer::run() {
   while (!stopping_) {
     poller_.wait(wait_ns(clock_.now_ns()));
     const std::uint64_t now_ns = clock_.now_ns();
+    resume_accepting(now_ns);
     if (std::exchange(accept_ready_, false)) accept(now_ns);
     take_replies(now_ns);
     turn(now_ns);
@@ -79,9 +84,15 @@ void PeerServer::run() {
 void PeerServer::accept(std::uint64_t now_ns) {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     base::Accepted accepted = base::accept_next(listener_.socket.get());
-    if (!accepted.socket.valid()) return;
+    if (!accepted.socket.valid()) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        pause_accepting(now_ns, errno);
+      return;
+    }
     ++counting_.accepted;
-    if (connections_.size() >= options_.connections && !make_room()) {
+    const bool crowd = connections_of(accepted.peer) >= (options_.connections + 1) / 2;
+    if (crowd ? !make_room(accepted.peer)
+              : connections_.size() >= options_.connections && !make_room({})) {
       ++counting_.refused;
       continue;
     }
@@ -89,7 +100,11 @@ void PeerServer::accept(std::uint64_t now_ns) {
     if (options_.tls.enabled) {
       Result<std::unique_ptr<net::Stream>> tls =
           net::accept_tls_stream(std::move(stream), options_.tls);
-      if (!tls.ok()) continue;
+      if (!tls.ok()) {
+        base::log_refusal("peers.listen", tls.status().text(), base::LogLevel::kWarning,
+                          "peers.listen: no connection is accepted: " + tls.status().text());
+        continue;
+      }
       stream = *std::move(tls);
     }
     const std::uint64_t number = ++last_number_;
@@ -101,21 +116,70 @@ void PeerServer::accept(std::uint64_t now_ns) {
   accept_ready_ = true;
 }
 
-// Closes the oldest connection without HELLO, of the address that has the most of them: a flood
-// crowds out itself. False: all connections said HELLO.
-bool PeerServer::make_room() {
-  std::map<std::string, std::size_t> of_address;
-  for (const auto& [number, connection] : connections_)
-    if (!connection->greeted()) ++of_address[connection->address()];
-  const auto most =
-      std::ranges::max_element(of_address, {}, [](const auto& one) { return one.second; });
-  if (most == of_address.end()) return false;
-  const auto oldest = std::ranges::find_if(connections_, [&](const auto& one) {
-    return !one.second->greeted() && one.second->address() == most->first;
-  });
+// Descriptors or memory ran out. The socket stays readable: the thread would spin without a pause.
+void PeerServer::pause_accepting(std::uint64_t now_ns, int error) {
+  poller_.forget(listener_.socket.get());  // mutation: peer-accept-pause
+  accept_again_ns_ = now_ns + kAcceptPauseNs;
+  const std::string why = std::generic_category().message(error);
+  base::log_refusal("peers.listen", why, base::LogLevel::kError,
+                    "peers.listen: no connection is accepted: " + why);
+}
+
+void PeerServer::resume_accepting(std::uint64_t now_ns) {
+  if (accept_again_ns_ == 0 || now_ns < accept_again_ns_) return;
+  const Status watched = poller_.watch(listener_.socket.get(), EPOLLIN, true, accept_ready_);
+  accept_again_ns_ = watched.ok() ? 0 : now_ns + kAcceptPauseNs;
+}
+
+std::size_t PeerServer::connections_of(const std::string& address) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      connections_, [&](const auto& one) { return one.second->address() == address; }));
+}
+
+// Closes one connection (of this address, unless empty) for a new one: a connection without HELLO,
+// else an idle one that holds nothing. Of these, the oldest of the address that has the most: a
+// flood crowds out itself. False: all connections are in use.
+bool PeerServer::make_room(const std::string& address) {
+  for (const bool greeted : {false, true}) {
+    const auto gives_way = [&](const ServerConnection& one) {
+      return one.greeted() == greeted && (!greeted || one.idle()) &&
+             (address.empty() || one.address() == address);
+    };
+    std::map<std::string, std::size_t> of_address;
+    for (const auto& [number, connection] : connections_)
+      if (gives_way(*connection)) ++of_address[connection->address()];
+    const auto most =
+        std::ranges::max_element(of_address, {}, [](const auto& one) { return one.second; });
+    if (most == of_address.end()) continue;
+    auto oldest = connections_.end();
+    for (auto at = connections_.begin(); at != connections_.end(); ++at)
+      if (gives_way(*at->second) && at->second->address() == most->first &&
+          (oldest == connections_.end() || at->second->asked_ns() < oldest->second->asked_ns()))
+        oldest = at;
+    ++counting_.refused;
+    end(oldest);
+    return true;
+  }
+  return false;
+}
+
+// Closes the oldest connection of a peer with too many: a peer that comes back has left it behind.
+void PeerServer::bound_peer(const ServerConnection& newest) {
+  std::size_t count = 0;
+  auto oldest = connections_.end();
+  for (auto at = connections_.begin(); at != connections_.end(); ++at) {
+    const ServerConnection& one = *at->second;
+    if (!one.greeted() || one.other()->id != newest.other()->id ||
+        one.address() != newest.address())
+      continue;
+    ++count;
+    if (&one != &newest &&
+        (oldest == connections_.end() || one.asked_ns() < oldest->second->asked_ns()))
+      oldest = at;
+  }
+  if (count <= options_.peer_connections || oldest == connections_.end()) return;
   ++counting_.refused;
   end(oldest);
-  return true;
 }
 
 void PeerServer::take_replies(std::uint64_t now_ns) {
@@ -140,7 +204,9 @@ void PeerServer::turn(std::uint64_t now_ns) {
       ++at;
       continue;
     }
+    const bool greeted = connection.greeted();
     const bool well = connection.turn(now_ns).ok() && watch(connection).ok();
+    if (well && connection.greeted() && !greeted) bound_peer(connection);
     at = well ? std::next(at) : end(at);
   }
 }
@@ -160,6 +226,7 @@ PeerServer::Connections::iterator PeerServer::end(Connections::iterator at) {
 std::uint64_t PeerServer::wait_ns(std::uint64_t now_ns) const {
   if (accept_ready_) return 0;
   std::uint64_t next = now_ns + kMostWaitNs;
+  if (accept_again_ns_ != 0) next = std::min(next, accept_again_ns_);
   for (const auto& [number, connection] : connections_) {
     if (connection->ready) return 0;
     next = std::min(next, connection->next_ns());
@@ -171,10 +238,9 @@ void PeerServer::publish(std::uint64_t now_ns) {
   if (now_ns < publish_ns_) return;
   publish_ns_ = now_ns + kPublishNs;
   std::set<std::string> peers;
-  counting_.held_bytes = 0;
+  counting_.held_bytes = holds_.bytes();
   for (const auto& [number, connection] : connections_) {
     if (connection->greeted()) peers.insert(connection->other()->id);
-    counting_.held_bytes += connection->held_bytes();
   }
   counting_.connections = connections_.size();
   counting_.peers = peers.size();

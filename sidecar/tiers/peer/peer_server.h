@@ -41,7 +41,11 @@ class PeerServer {
   using Connections = std::map<std::uint64_t, std::unique_ptr<ServerConnection>>;
   void run();
   void accept(std::uint64_t now_ns);
-  bool make_room();
+  void pause_accepting(std::uint64_t now_ns, int error);
+  void resume_accepting(std::uint64_t now_ns);
+  std::size_t connections_of(const std::string& address) const;
+  bool make_room(const std::string& address);
+  void bound_peer(const ServerConnection& newest);
   void take_replies(std::uint64_t now_ns);
   void turn(std::uint64_t now_ns);
   Status watch(ServerConnection& connection) const;
@@ -52,15 +56,17 @@ class PeerServer {
   const base::Clock& clock_;
   const ServerOptions options_;
   HoldExchange exchange_;
+  HoldTable holds_{exchange_};
   base::TcpListener listener_;
   net::Poller poller_;
   base::ByteBudget budget_;
   ServerCounters counting_;  // of the thread
-  ServerConnection::Services services_{options_, exchange_, budget_, counting_};
+  ServerConnection::Services services_{options_, exchange_, holds_, budget_, counting_};
   Connections connections_;  // by number
   std::uint64_t last_number_ = 0;
   bool accept_ready_ = false;
-  std::uint64_t publish_ns_ = 0;  // the next time
+  std::uint64_t accept_again_ns_ = 0;  // the end of a pause; 0: none
+  std::uint64_t publish_ns_ = 0;       // the next time
 
   mutable std::mutex mutex_;
   ServerCounters counters_;

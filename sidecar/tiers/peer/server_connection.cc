@@ -33,11 +33,20 @@ ServerConnection::ServerConnection(Services& services, std::uint64_t number,
     : services_(services),
       number_(number),
       address_(std::move(address)),
-      holds_(services.exchange),
       stream_(std::move(stream)),
       since_ns_(now_ns),
       moved_ns_(now_ns),
       asked_ns_(now_ns) {}
+
+ServerConnection::~ServerConnection() {
+  stream_.reset();
+  for (const Piece& piece : out_)
+    if (!piece.payload.empty()) holds_->end_send(piece.key);
+}
+
+bool ServerConnection::idle() const {
+  return out_.empty() && !waiting_ && buffer_.empty() && (!holds_ || holds_->size() == 0);
+}
 
 Status ServerConnection::turn(std::uint64_t now_ns) {
   ready = more_ = false;
@@ -48,7 +57,7 @@ Status ServerConnection::turn(std::uint64_t now_ns) {
     if (!*done) return {};
     established_ = true;
   }
-  holds_.expire(now_ns);
+  if (holds_) holds_->expire(now_ns);
   bool going = true;
   for (std::uint64_t taken = 0; going && taken < kMostTaken; taken += kRead) {
     if (Status status = send(now_ns); !status.ok()) return status;
@@ -135,10 +144,10 @@ void ServerConnection::serve(Request request, std::uint64_t now_ns) {
     case Request::Kind::kLook:
       ++services_.counters.looks;
       services_.counters.keys += request.keys.size();
-      return ask_store(std::move(request));
+      return ask_store(std::move(request), now_ns);
     case Request::Kind::kGet: return serve_get(request, now_ns);
     case Request::Kind::kDone:
-      for (const tiers::ChunkKey& key : request.keys) holds_.done(key);
+      for (const tiers::ChunkKey& key : request.keys) holds_->done(key);
       return push("+OK\r\n");
     case Request::Kind::kPing:
     case Request::Kind::kHello: break;
@@ -147,28 +156,35 @@ void ServerConnection::serve(Request request, std::uint64_t now_ns) {
 
 void ServerConnection::serve_hello(const Request& request) {
   const Instance& self = services_.options.self;
-  if (request.protocol != kProtocol)
-    return push(error_reply("NOPROTO this larderd speaks protocol 1"));
+  const std::optional<std::uint32_t> protocol = common_protocol(request.protocol);
+  if (!protocol)
+    return push(error_reply("NOPROTO this larderd speaks protocol " +
+                            std::to_string(kOldestProtocol) + " to " + std::to_string(kProtocol)));
+  if (greeted() && *other_ != request.other) return push(error_reply("ERR a second HELLO"));
   if (request.other.pool != self.pool) {  // mutation: peer-one-pool
     ++services_.counters.refused;
     return push(error_reply("WRONGPOOL this larderd is of another pool"));
   }
   other_ = request.other;
-  push(hello_reply(self));
+  holds_ = services_.holds.of(address_ + " " + request.other.id);
+  push(hello_reply(self, *protocol));
 }
 
 void ServerConnection::serve_get(const Request& request, std::uint64_t now_ns) {
   if (request.offset == 0) ++services_.counters.gets;
-  if (const HeldChunk* chunk = holds_.find(request.keys.front(), request.generation);
+  if (const HeldChunk* chunk = holds_->find(request.keys.front(), request.generation);
       chunk != nullptr)
     return push_payload(request, *chunk, now_ns);
-  ask_store(request);
+  ask_store(request, now_ns);
 }
 
-void ServerConnection::ask_store(Request request) {
-  const bool hold = request.kind == Request::Kind::kGet || request.hold_ms != 0;
-  services_.exchange.ask({number_, request.keys, hold});
+// A busy store has nothing.
+void ServerConnection::ask_store(Request request, std::uint64_t now_ns) {
+  const bool read = request.kind == Request::Kind::kGet;
+  const bool asked =
+      services_.exchange.ask({number_, request.keys, read || request.hold_ms != 0, read});
   waiting_ = std::move(request);
+  if (!asked) answer({number_, {}}, now_ns);
 }
 
 void ServerConnection::answer(HoldReply reply, std::uint64_t now_ns) {
@@ -180,14 +196,14 @@ void ServerConnection::answer(HoldReply reply, std::uint64_t now_ns) {
   for (std::size_t i = 0; i < request.keys.size() && i < reply.chunks.size(); ++i) {
     if (!reply.chunks[i]) continue;
     facts[i] = reply.chunks[i]->facts;
-    if (reply.chunks[i]->held) holds_.add(request.keys[i], *reply.chunks[i], until_ns);
+    if (reply.chunks[i]->held) holds_->add(request.keys[i], *reply.chunks[i], until_ns);
   }
   if (look) {
     services_.counters.keys_found += static_cast<std::uint64_t>(
         std::ranges::count_if(facts, [](const auto& one) { return one.has_value(); }));
     return push(look_reply(facts));
   }
-  if (const HeldChunk* chunk = holds_.find(request.keys.front(), request.generation);
+  if (const HeldChunk* chunk = holds_->find(request.keys.front(), request.generation);
       chunk != nullptr)
     return push_payload(request, *chunk, now_ns);
   ++services_.counters.gets_missed;
@@ -207,9 +223,9 @@ void ServerConnection::push_payload(const Request& get, const HeldChunk& chunk,
   const tiers::ChunkKey& key = get.keys.front();
   const std::span<const std::byte> payload = chunk.slot.subspan(get.offset, get.length);
   const bool last = get.offset + get.length == chunk.slot.size();
-  holds_.begin_send(key);  // mutation: peer-hold-sending
+  holds_->begin_send(key);  // mutation: peer-hold-sending
   // A read ends with the last bytes of the slot: the hold ends once they are sent.
-  last ? holds_.done(key) : holds_.extend(key, now_ns + kSendHoldNs);
+  last ? holds_->done(key) : holds_->extend(key, now_ns + kSendHoldNs);
   std::string head = "$" + std::to_string(payload.size()) + "\r\n";
   out_bytes_ += head.size() + payload.size();
   out_.push_back({.text = std::move(head)});
@@ -256,7 +272,7 @@ void ServerConnection::account(std::size_t bytes) {
     part_sent_ -= piece.size();
     out_bytes_ -= piece.size();
     if (!piece.payload.empty()) {
-      holds_.end_send(piece.key);
+      holds_->end_send(piece.key);
       services_.counters.sent_bytes += piece.payload.size();
     }
     replies_ -= piece.reply_ends ? 1 : 0;
@@ -273,7 +289,7 @@ std::uint32_t ServerConnection::events() const {
 std::uint64_t ServerConnection::next_ns() const {
   if (more_ || (unparsed_ && may_read())) return 0;
   const ServerOptions& options = services_.options;
-  std::uint64_t next = holds_.next_ns();
+  std::uint64_t next = holds_ ? holds_->next_ns() : UINT64_MAX;
   if (!greeted()) next = std::min(next, since_ns_ + options.greet_ms * kNsPerMs);
   if (rate_waits_) next = std::min(next, moved_ns_ + kRateWaitNs);
   if (!out_.empty()) next = std::min(next, moved_ns_ + options.stall_ms * kNsPerMs);

@@ -2,7 +2,7 @@
 // chunks straight from held slots. Owned by the thread that serves peers.
 //
 // A request that needs the store waits for its HoldReply, and later requests wait behind it. The
-// destructor closes the socket first, and then gives all held chunks back.
+// destructor closes the socket first, and then lets go of the chunks.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,13 @@ class ServerConnection {
   struct Services {
     const ServerOptions& options;
     HoldExchange& exchange;
+    HoldTable& holds;
     base::ByteBudget& budget;
     ServerCounters& counters;
   };
   ServerConnection(Services& services, std::uint64_t number, std::unique_ptr<net::Stream> stream,
                    std::string address, std::uint64_t now_ns);
+  ~ServerConnection();
   ServerConnection(const ServerConnection&) = delete;
 
   // Moves bytes without waiting, and serves requests. Not ok: the caller destroys the connection.
@@ -52,8 +54,9 @@ class ServerConnection {
   bool greeted() const { return other_.has_value(); }
   const std::optional<Instance>& other() const { return other_; }
   const std::string& address() const { return address_; }
-  std::uint64_t since_ns() const { return since_ns_; }
-  std::uint64_t held_bytes() const { return holds_.bytes(); }
+  // Whether nothing is asked, sent or held: the end of the connection costs the peer a connect.
+  bool idle() const;
+  std::uint64_t asked_ns() const { return asked_ns_; }  // the last bytes of a request
 
   // For the poller: see net::Poller::watch().
   bool ready = false;
@@ -72,7 +75,7 @@ class ServerConnection {
   // From one GET of a chunk to the next.
   static constexpr std::uint64_t kSendHoldNs = 1'000'000'000;
 
-  // A part of a reply. A payload is in a slot that holds_ holds.
+  // A part of a reply. A payload is in a slot that holds_ holds for it.
   struct Piece {
     std::string text = {};
     std::span<const std::byte> payload = {};
@@ -88,7 +91,7 @@ class ServerConnection {
   void serve(Request request, std::uint64_t now_ns);
   void serve_hello(const Request& request);
   void serve_get(const Request& request, std::uint64_t now_ns);
-  void ask_store(Request request);
+  void ask_store(Request request, std::uint64_t now_ns);
   void push(std::string text);
   void push_payload(const Request& get, const HeldChunk& chunk, std::uint64_t now_ns);
   Status send(std::uint64_t now_ns);
@@ -97,8 +100,8 @@ class ServerConnection {
   Services& services_;
   const std::uint64_t number_;
   const std::string address_;
-  Holds holds_;
-  std::unique_ptr<net::Stream> stream_;  // destroyed before holds_
+  std::shared_ptr<Holds> holds_;  // of the peer, with its other connections; null before HELLO
+  std::unique_ptr<net::Stream> stream_;
   bool established_ = false;
   std::optional<Instance> other_;
   std::optional<Request> waiting_;  // for the store

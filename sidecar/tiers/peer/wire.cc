@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <map>
+#include <utility>
 
 namespace larder::peer {
 namespace {
@@ -142,6 +144,10 @@ Result<Request> parse_request(const net::Reply& words) {
   return Status(Code::kUnsupported, "unknown request; known are PING, HELLO, LOOK, GET, DONE");
 }
 
+std::optional<std::uint32_t> common_protocol(std::uint32_t newest) {
+  return newest < kOldestProtocol ? std::nullopt : std::optional(std::min(newest, kProtocol));
+}
+
 std::string format_ping() {
   return format(std::array<std::string_view, 1>{"PING"});
 }
@@ -172,22 +178,30 @@ std::string format_get(const tiers::ChunkKey& key, std::uint64_t generation, std
       std::array<std::string_view, 6>{"GET", id, bytes, numbers[0], numbers[1], numbers[2]});
 }
 
-std::string hello_reply(const Instance& self) {
-  const std::string protocol = std::to_string(kProtocol), epoch = std::to_string(self.epoch);
-  return format(std::array<std::string_view, 5>{kName, protocol, self.pool, self.id, epoch});
+std::string hello_reply(const Instance& self, std::uint32_t protocol) {
+  const std::string version = std::to_string(protocol), epoch = std::to_string(self.epoch);
+  return format(std::array<std::string_view, 5>{kName, version, self.pool, self.id, epoch});
 }
 
 std::string look_reply(std::span<const std::optional<tiers::ChunkFacts>> chunks) {
-  std::string bytes((chunks.size() + 7) / 8, '\0');
+  std::string map((chunks.size() + 7) / 8, '\0'), sizes, facts;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint16_t> numbers;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     if (!chunks[i]) continue;
-    bytes[i / 8] = static_cast<char>(static_cast<unsigned char>(bytes[i / 8]) | 1U << i % 8);
-    put(bytes, chunks[i]->generation);
-    put(bytes, chunks[i]->root);
-    put(bytes, chunks[i]->payload_bytes);
-    put(bytes, chunks[i]->piece_bytes);
-    put(bytes, chunks[i]->since_s);
+    map[i / 8] = static_cast<char>(static_cast<unsigned char>(map[i / 8]) | 1U << i % 8);
+    const auto [number, anew] =
+        numbers.try_emplace({chunks[i]->payload_bytes, chunks[i]->piece_bytes},
+                            static_cast<std::uint16_t>(numbers.size()));
+    if (anew) {
+      put(sizes, chunks[i]->payload_bytes);
+      put(sizes, chunks[i]->piece_bytes);
+    }
+    put(facts, number->second);
+    put(facts, chunks[i]->generation);
+    put(facts, chunks[i]->root);
   }
+  put(map, static_cast<std::uint16_t>(numbers.size()));
+  const std::string bytes = map + sizes + facts;
   return "$" + std::to_string(bytes.size()) + "\r\n" + bytes + "\r\n";
 }
 
@@ -215,7 +229,7 @@ Result<Instance> parse_hello_reply(const net::Reply& reply) {
       words[0].text == kName && parse_number(words[1].text, protocol) && is_name(words[2].text) &&
       is_name(words[3].text) && parse_number(words[4].text, other.epoch);
   if (!whole) return Status(Code::kDataLoss, "it is no larderd");
-  if (protocol != kProtocol)
+  if (common_protocol(protocol) != protocol)
     return Status(Code::kFailedPrecondition, "it speaks another version of the protocol");
   other.pool = words[2].text;
   other.id = words[3].text;
@@ -224,22 +238,28 @@ Result<Instance> parse_hello_reply(const net::Reply& reply) {
 
 Result<std::vector<std::optional<tiers::ChunkFacts>>> parse_look_reply(std::string_view bulk,
                                                                        std::size_t keys) {
+  const Status too_short(Code::kDataLoss, "a reply to LOOK that is too short");
   const std::size_t map_bytes = (keys + 7) / 8;
-  if (bulk.size() < map_bytes) return Status(Code::kDataLoss, "a reply to LOOK that is too short");
+  if (bulk.size() < map_bytes + sizeof(std::uint16_t)) return too_short;
   const std::string_view map = bulk.substr(0, map_bytes);
   bulk.remove_prefix(map_bytes);
+  const std::size_t size_count = take<std::uint16_t>(bulk);
+  if (size_count > keys || bulk.size() < size_count * kSizeBytes) return too_short;
+  std::vector<tiers::ChunkFacts> sizes(size_count);
+  for (tiers::ChunkFacts& size : sizes) {
+    size.payload_bytes = take<std::uint64_t>(bulk);
+    size.piece_bytes = take<std::uint64_t>(bulk);
+    if (!tiers::plausible(size)) return Status(Code::kDataLoss, "a chunk of an impossible size");
+  }
   std::vector<std::optional<tiers::ChunkFacts>> chunks(keys);
   for (std::size_t i = 0; i < keys; ++i) {
     if ((static_cast<unsigned char>(map[i / 8]) >> i % 8 & 1U) == 0) continue;
-    if (bulk.size() < kFactsBytes)
-      return Status(Code::kDataLoss, "a reply to LOOK that is too short");
-    tiers::ChunkFacts facts;
+    if (bulk.size() < kFactsBytes) return too_short;
+    const std::size_t number = take<std::uint16_t>(bulk);
+    if (number >= size_count) return Status(Code::kDataLoss, "a chunk without a size");
+    tiers::ChunkFacts facts = sizes[number];
     facts.generation = take<std::uint64_t>(bulk);
     facts.root = take<std::uint64_t>(bulk);
-    facts.payload_bytes = take<std::uint64_t>(bulk);
-    facts.piece_bytes = take<std::uint64_t>(bulk);
-    facts.since_s = take<std::uint32_t>(bulk);
-    if (!tiers::plausible(facts)) return Status(Code::kDataLoss, "a chunk of an impossible size");
     chunks[i] = facts;
   }
   if (!bulk.empty()) return Status(Code::kDataLoss, "a reply to LOOK that is too long");

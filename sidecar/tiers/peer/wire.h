@@ -16,14 +16,17 @@
 namespace larder::peer {
 
 inline constexpr std::uint32_t kProtocol = 1;
-inline constexpr std::size_t kKeyBytes = 20;    // hash 16, shard 2, group 2
-inline constexpr std::size_t kFactsBytes = 36;  // generation 8, root 8, payload 8, piece 8, since 4
+inline constexpr std::uint32_t kOldestProtocol = 1;  // the version before, once there is one
+inline constexpr std::size_t kKeyBytes = 20;         // hash 16, shard 2, group 2
+// A reply to LOOK: chunks of one prompt have few sizes, so that each size is sent once.
+inline constexpr std::size_t kSizeBytes = 16;   // payload 8, piece 8
+inline constexpr std::size_t kFactsBytes = 18;  // number of the size 2, generation 8, root 8
 inline constexpr std::size_t kMostKeys = tiers::kMaxProbeKeys;
 inline constexpr std::uint32_t kMostHoldMs = 2000;
 inline constexpr std::uint64_t kMostPartBytes = 4 << 20;  // of one GET
 inline constexpr std::size_t kMostName = 64;              // of a pool, and of an instance
 static_assert(kMostKeys * kKeyBytes <= net::kMaxBulkBytes &&
-              kMostKeys / 8 + kMostKeys * kFactsBytes <= net::kMaxBulkBytes);
+              kMostKeys / 8 + 2 + kMostKeys * (kSizeBytes + kFactsBytes) <= net::kMaxBulkBytes);
 
 // One run of a larderd. Plain data.
 struct Instance {
@@ -54,6 +57,9 @@ struct Request {
 // kUnsupported: an unknown word. kInvalidArgument: a known word with wrong arguments.
 Result<Request> parse_request(const net::Reply& words);
 
+// The version that this larderd and one of `newest` speak together; empty: none.
+std::optional<std::uint32_t> common_protocol(std::uint32_t newest);
+
 std::string format_ping();
 std::string format_hello(const Instance& self);
 // REQUIRES: 1 to kMostKeys keys, all of one namespace.
@@ -63,7 +69,7 @@ std::string format_get(const tiers::ChunkKey& key, std::uint64_t generation, std
                        std::uint64_t length);
 
 // Replies, as bytes for the socket.
-std::string hello_reply(const Instance& self);
+std::string hello_reply(const Instance& self, std::uint32_t protocol = kProtocol);
 std::string look_reply(std::span<const std::optional<tiers::ChunkFacts>> chunks);
 std::string error_reply(std::string_view text);  // "NOHELLO say HELLO first"
 

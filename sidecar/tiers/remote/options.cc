@@ -33,9 +33,8 @@ RemoteOptions options_of(const config::BackendConfig& backend) {
   options.sentinel_master = backend.sentinel_master;
   options.sentinel_user = backend.sentinel_user;
   options.sentinel_password_file = backend.sentinel_password_file;
-  // "backend" is the name of the options in errors about certificates.
-  options.tls = {backend.tls,      backend.ca_file,     backend.cert_file,
-                 backend.key_file, backend.server_name, "backend"};
+  options.tls = {backend.tls, backend.ca_file, backend.cert_file, backend.key_file,
+                 backend.server_name};
   options.user = backend.user;
   options.password_file = backend.password_file;
   options.database = backend.database;

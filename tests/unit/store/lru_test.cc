@@ -14,14 +14,15 @@ constexpr std::uint32_t kSlots = 300, kClasses = 3;
 
 class OrderModel {
  public:
-  OrderModel() {
+  // `uses`: so far.
+  explicit OrderModel(std::uint64_t uses = 0) : uses_(uses) {
     for (std::uint32_t n = 0; n < kSlots; ++n) table_.take();
   }
   // Becomes a candidate, or is used.
   void use(std::uint32_t slot, bool guest = false) {
     if (stamps_.contains(slot)) erase(slot);
     table_.note(slot).guest = guest ? 1 : 0;
-    table_.note(slot).used_stamp = ++uses_ & 0xffffffff;
+    table_.note(slot).used_stamp = ++uses_ & kMostStamp;
     stamps_[slot] = uses_;
     lru_.insert(slot, slot % kClasses);
   }
@@ -45,7 +46,7 @@ class OrderModel {
   SlotTable table_{kSlots};
   Lru lru_{table_};
   std::map<std::uint32_t, std::uint64_t> stamps_;
-  std::uint64_t uses_ = 0;
+  std::uint64_t uses_;
 };
 
 TEST(Lru, VictimsComeInTheOrderOfUse) {
@@ -62,6 +63,15 @@ TEST(Lru, VictimsComeInTheOrderOfUse) {
       ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kSlots / 2)));
     }
   }
+}
+
+// A use after the wrap once counted as older than all uses before.
+TEST(Lru, TheOrderGoesOnWhereStampsWrap) {
+  OrderModel model(kMostStamp - 3 * kSlots);
+  for (std::uint32_t round = 0; round < 6; ++round)
+    for (std::uint32_t slot = 0; slot < kSlots; slot += 1 + round % 2) model.use(slot);
+  for (std::uint32_t size_class = 0; size_class < kClasses; ++size_class)
+    ASSERT_NO_FATAL_FAILURE(model.check(size_class, kSlots));
 }
 
 TEST(Lru, GuestsLeaveFirstInTheOrderOfUse) {

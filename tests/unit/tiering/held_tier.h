@@ -1,6 +1,7 @@
 // A tier in the hands of the test: chunks in a map, and a get is answered when the test says so.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -76,6 +77,17 @@ class HeldTier final : public tiers::Tier {
     messages_.push_back(std::move(message));
   }
   std::size_t most_probes = 16;
+  // Of many devices: a chunk is on the device of its hash.
+  std::uint32_t device(const tiers::ChunkKey& key) const override {
+    return static_cast<std::uint32_t>(key.hash.lo % tiers::kMaxDevices);
+  }
+  // The oldest get of this device ends well.
+  void finish_one_of(std::uint32_t device) {
+    const auto found = std::ranges::find_if(
+        waiting_, [&](const Get& get) { return this->device(get.key) == device; });
+    std::rotate(waiting_.begin(), found, found + 1);
+    finish_one();
+  }
 
   Status put(tiers::Ticket, const tiers::ChunkKey&, const tiers::ChunkFacts&,
              std::span<const std::byte>, std::uint64_t) override {

@@ -123,9 +123,31 @@ TEST_F(LowerTiersTest, PeersAreOnlyReadFrom) {
   EXPECT_EQ(peers.puts, 0U);
   EXPECT_EQ(backend.puts, 1U);
   EXPECT_EQ(below_->drop(protocol::namespace_id("field: a\n")).parts.size(), 1U);
-  EXPECT_TRUE(peers.drops.empty());
   below_->finish(clock_.now_ns() + 1'000'000'000);
   EXPECT_TRUE(peers.closed);
+}
+
+// A drop once left the offers of peers, and a fetch within 2 s loaded the dropped chunks again.
+// covers F-276
+TEST_F(LowerTiersTest, ADropAndAnEvictionReachATierThatIsOnlyRead) {
+  ScriptedTier& peers = add<ScriptedTier>(TierKind::kPeers);
+  open();
+  const protocol::NamespaceId id = box_.store().namespaces().at(box_.handle()).spec.id;
+  EXPECT_TRUE(below_->drop(id).parts.empty()) << "nobody waits for it";
+  ASSERT_EQ(peers.drops.size(), 1U);
+  EXPECT_EQ(peers.drops[0], id);
+  store::Drop one{.handle = box_.handle()}, all;
+  for (store::Drop* drop : {&one, &all})
+    while (!drop->done) box_.store().drop(*drop);
+  ASSERT_EQ(peers.drops.size(), 3U) << "each drop once";
+  EXPECT_EQ(peers.drops[1], id);
+  EXPECT_FALSE(peers.drops[2].has_value());
+  box_.store().tiers().evict_below(box_.handle(), box_.key(1).hash);
+  EXPECT_FALSE(peers.evicted.empty());
+  box_.put(1, 1);
+  box_.store().tiers().count_lost(box_.find(1)->slot);
+  EXPECT_EQ(box_.stats().evicted_unwanted + box_.stats().evicted_unwritten, 0U)
+      << "no chunk is written there";
 }
 
 TEST_F(LowerTiersTest, ADiskAloneIsAskedNoLooks) {

@@ -30,8 +30,8 @@ class PeerHoldsTest : public testing::Test {
     return {box_.store().namespaces().at(box_.handle()).spec.id, box_.key(n).hash, 0, 0};
   }
   std::vector<std::optional<peer::HeldChunk>> ask(const std::vector<tiers::ChunkKey>& keys,
-                                                  bool hold = true) {
-    exchange_->ask({7, keys, hold});
+                                                  bool hold = true, bool read = false) {
+    EXPECT_TRUE(exchange_->ask({7, keys, hold, read}));
     holds_->deliver();
     while (holds_->go_on()) {
     }
@@ -90,6 +90,31 @@ TEST_F(PeerHoldsTest, PeersHoldASixteenthOfTheMemoryAtMost) {
   EXPECT_EQ(held.size(), 4U);
   give_back(held);
   EXPECT_TRUE(ask({chunk(10)})[0]->held) << "room again";
+}
+
+// A look at one chunk once held up to a quarter.
+// covers F-268
+TEST_F(PeerHoldsTest, LooksAtOneChunkEachHoldNoMore) {
+  std::size_t held = 0, read = 0;
+  for (std::uint64_t n = 1; n <= 20; ++n) {
+    box_.put(1, n);
+    held += ask({chunk(n)})[0]->held ? 1 : 0;
+  }
+  EXPECT_EQ(held, 4U);
+  for (std::uint64_t n = 1; n <= 20; ++n) read += ask({chunk(n)}, true, true)[0]->held ? 1 : 0;
+  EXPECT_EQ(held + read, 16U) << "with reads a quarter";
+}
+
+// covers F-268
+TEST_F(PeerHoldsTest, RequestsWithoutAnAnswerAreBounded) {
+  std::size_t asked = 0;
+  while (exchange_->ask({7, {chunk(1)}, false}) && asked < 10'000) ++asked;
+  EXPECT_EQ(asked, peer::HoldExchange::kMostOpen);
+  holds_->deliver();
+  EXPECT_FALSE(exchange_->ask({7, {chunk(1)}, false})) << "taken, and not answered";
+  while (holds_->go_on()) {
+  }
+  EXPECT_TRUE(exchange_->ask({7, {chunk(1)}, false}));
 }
 
 TEST_F(PeerHoldsTest, ANamespaceThatIsNotOpenHasNothing) {

@@ -16,10 +16,12 @@ class PromoterBox {
  public:
   static constexpr std::uint64_t kSlotBytes = store::testing_support::StoreBox::kSlotBytes;
 
-  explicit PromoterBox(std::uint64_t slots)
+  // `second`: the kind of the tier `backend`.
+  explicit PromoterBox(std::uint64_t slots, TierKind second = TierKind::kBackend)
       : memory(slots),
         below(*ResidencyFilter::create(1 << 30)),
         source(link, *below, clock),
+        backend_link(second, std::make_unique<HeldTier>(), "held://backend"),
         backend_region(*ResidencyFilter::create(0)),
         backend_source(backend_link, *backend_region, clock),
         promotions(sources, memory.store(), memory.stats(), clock,
@@ -172,7 +174,7 @@ class PromoterBox {
   store::testing_support::StoreBox memory;
   std::shared_ptr<ResidencyFilter> below;
   ReadableTier source;
-  TierLink backend_link{TierKind::kBackend, std::make_unique<HeldTier>(), "held://backend"};
+  TierLink backend_link;
   HeldTier& backend = static_cast<HeldTier&>(backend_link.tier());
   std::shared_ptr<ResidencyFilter> backend_region;
   ReadableTier backend_source;

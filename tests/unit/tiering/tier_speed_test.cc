@@ -12,6 +12,7 @@ constexpr std::uint64_t kMs = 1'000'000, kMiB = 1 << 20;
 // A tier of a latency and a rate, whose reads come one behind the other.
 class TierSpeedTest : public testing::Test {
  protected:
+  explicit TierSpeedTest(bool many = false) : speed_(many) {}
   void read(std::uint64_t reads, std::uint64_t bytes) {
     for (std::uint64_t i = 0; i < reads; ++i) speed_.began(now_ns_, bytes);
     now_ns_ += latency_ns_;
@@ -147,6 +148,47 @@ TEST_F(TierSpeedTest, FailedProbesComeMoreSeldom) {
 TEST_F(TierSpeedTest, ADegradedTierServesNobody) {
   EXPECT_TRUE(speed_.view(true).serving);
   EXPECT_FALSE(speed_.view(false).serving);
+}
+
+class ManyDevicesSpeedTest : public TierSpeedTest {
+ protected:
+  ManyDevicesSpeedTest() : TierSpeedTest(true) {
+    for (int i = 0; i < 8; ++i) read(32, kMiB);
+  }
+  // A read that ends without the chunk, as of a device that stands still.
+  void fail(std::uint64_t after_ms) {
+    speed_.began(now_ns_, kMiB);
+    speed_.missed_deadline(now_ns_ + 100 * kMs);
+    now_ns_ += after_ms * kMs;
+    speed_.ended(now_ns_, kMiB, false);
+  }
+};
+
+// covers F-275
+TEST_F(ManyDevicesSpeedTest, OneThatStandsStillIsNoFaultOfTheTier) {
+  for (int i = 0; i < 10; ++i) {
+    fail(500);
+    EXPECT_TRUE(serving()) << i;
+    read(32, kMiB);
+  }
+  miss(kMiB, 300);
+  EXPECT_TRUE(serving()) << "a stall of one is no stall of all";
+  expect_figures(200'000, 1000, 0.05);
+  now_ns_ += TierSpeed::kLastProbeMs * kMs;
+  probe(false);
+  EXPECT_TRUE(serving());
+}
+
+// covers F-275
+TEST_F(ManyDevicesSpeedTest, FaultsInARowAreFaultsOfTheTier) {
+  for (std::uint32_t i = 0; i < TierSpeed::kProbesToLearn; ++i) {
+    EXPECT_TRUE(serving()) << i;
+    fail(500);
+  }
+  EXPECT_FALSE(serving());
+  now_ns_ += TierSpeed::kFirstProbeMs * kMs;
+  probe();
+  EXPECT_TRUE(serving());
 }
 
 }  // namespace

@@ -91,6 +91,33 @@ TEST_F(TwoSourcesTest, ASlowOneKeepsNobodyFromTheOther) {
   EXPECT_EQ(large.told(99), "1 all");
 }
 
+// The reads under way from a stopped peer are as many as may run at once: other peers go on.
+// covers F-275
+TEST(ManyDevicesTest, OneThatStandsStillHoldsUpNoReadOfAnother) {
+  PromoterBox box(8 * PromotionReads::kReadingBytes / PromoterBox::kSlotBytes, TierKind::kPeers);
+  const std::uint64_t fills = PromotionReads::kReadingBytes / PromoterBox::kSlotBytes / 2;
+  const auto device = [&](std::uint64_t n) {
+    return box.backend.device(box.chunk(box.memory.key(n)));
+  };
+  std::vector<std::uint64_t> still;
+  std::uint64_t n = 1;
+  for (; still.size() < fills + 1; ++n)
+    if (device(n) == 3) still.push_back(n);
+  while (device(n) == 3) ++n;
+  for (const std::uint64_t one : still) box.put_into_backend(one);
+  box.put_into_backend(n);
+  std::uint32_t request = 0;
+  for (std::size_t i = 0; i < still.size(); i += 256)
+    box.fetch(++request, {still.begin() + static_cast<long>(i),
+                          still.begin() + static_cast<long>(std::min(still.size(), i + 256))});
+  ASSERT_EQ(box.backend.waiting().size(), 2 * fills) << "and no more";
+  box.fetch(99, {n});
+  ASSERT_EQ(box.backend.waiting().size(), 2 * fills + 2);
+  for (int i = 0; i < 2; ++i) box.backend.finish_one_of(device(n));
+  box.turn();
+  EXPECT_EQ(box.told(99), "1 all");
+}
+
 // A deadline that the backend missed says no word about the disk.
 TEST_F(TwoSourcesTest, WhoIsLateIsKnown) {
   box_.put_below(1);

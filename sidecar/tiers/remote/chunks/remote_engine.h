@@ -19,7 +19,7 @@
 #include "sidecar/tiers/remote/chunks/server_commands.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/topology/backend.h"
-#include "sidecar/tiers/tier.h"
+#include "sidecar/tiers/tier_front.h"
 
 namespace larder::remote {
 
@@ -48,11 +48,12 @@ class RemoteEngine {
   void abandon(const Status& why);
 
   tiers::TierState state() const { return health_.state(); }
-  tiers::TierCounters counters() const;  // without `refused` and in_flight_bytes
-  std::size_t drops() const { return drops_.size(); }
-  std::size_t unwanted() const { return garbage_.size(); }
+  tiers::TierFront::View view() const {
+    return {state(), counters(), drops_.size(), garbage_.size()};
+  }
 
  private:
+  tiers::TierCounters counters() const;
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {}) {
     operations_.finish(op, std::move(status), facts);
   }

@@ -50,8 +50,10 @@ class Holder {
   std::unique_ptr<ChunkHolder> memory;
 };
 
+// Patient with looks: a busy machine may stop for a while, which must fail no test.
 inline ClientOptions client_options(std::vector<net::Endpoint> members) {
   ClientOptions options;
+  options.look_ms = 1000;
   options.self = make_instance("chat", 2);
   options.members = std::move(members);
   return options;
@@ -132,8 +134,8 @@ class RawClient {
     char byte = 0;
     return ::recv(socket_.get(), &byte, 1, 0) <= 0;
   }
-  void hello(const std::string& pool = "chat") const {
-    ASSERT_TRUE(send(format_hello({pool, "raw", 1})));
+  void hello(const std::string& pool = "chat", const std::string& id = "raw") const {
+    ASSERT_TRUE(send(format_hello({pool, id, 1})));
     ASSERT_EQ(line(), "*5\r\n");
     for (int i = 0; i < 10; ++i) ASSERT_FALSE(line().empty());
   }

@@ -1,6 +1,8 @@
 // The half that serves: what it tells, what it holds and for how long, and hostile clients.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
+#include <array>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -210,6 +212,124 @@ TEST_F(PeerServerTest, AFloodOfSocketsKeepsNobodyOut) {
   late.hello();
   EXPECT_TRUE(eventually([&] { return holder.server->counters().connections <= 16; }, 5000));
   EXPECT_TRUE(eventually([&] { return holder.server->counters().refused > 0; }, 5000));
+}
+
+// covers F-278
+TEST_F(PeerServerTest, PeersThatAreIdleGiveWayAndThoseThatHoldStay) {
+  ServerOptions options;
+  options.connections = 16;
+  Holder holder(clock_, options);
+  holder.put(1);
+  RawClient good(port(holder));
+  good.hello("chat", "good");
+  good.send(look(1, kMostHoldMs));
+  ASSERT_TRUE(found(good).has_value());
+  std::vector<std::unique_ptr<RawClient>> idle;
+  for (int i = 0; i < 40; ++i) {
+    idle.push_back(std::make_unique<RawClient>(port(holder)));
+    idle.back()->hello("chat", "idle" + std::to_string(i));
+  }
+  EXPECT_TRUE(idle.front()->ended()) << "the oldest";
+  RawClient late(port(holder));
+  late.hello("chat", "late");
+  late.send(look(1, 100));
+  EXPECT_TRUE(found(late).has_value());
+  good.send(look(1, 100));
+  EXPECT_TRUE(found(good).has_value()) << "it holds a chunk";
+  EXPECT_TRUE(eventually([&] { return holder.server->counters().connections <= 8; }, 5000))
+      << "of one address half of all";
+}
+
+// covers F-278
+TEST_F(PeerServerTest, OnePeerHasFewConnections) {
+  Holder holder(clock_);
+  std::vector<std::unique_ptr<RawClient>> all;
+  for (int i = 0; i < 20; ++i) {
+    all.push_back(std::make_unique<RawClient>(port(holder)));
+    all.back()->hello();
+  }
+  EXPECT_TRUE(all.front()->ended());
+  ASSERT_TRUE(all.back()->send(format_ping()));
+  EXPECT_EQ(all.back()->line(), "+PONG\r\n");
+  EXPECT_TRUE(eventually([&] { return holder.server->counters().connections == 8; }, 5000));
+}
+
+// The server once asked for the next connection again and again.
+// covers F-277
+TEST_F(PeerServerTest, WithoutADescriptorItWaitsAndDoesNotSpin) {
+  Holder holder(clock_);
+  const Fd waiting(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto next = static_cast<rlim_t>(Fd(::dup(waiting.get())).get());
+  rlimit none = before;
+  none.rlim_cur = next;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(port(holder));
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(waiting.get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)), 0);
+  const auto used_ms = [] {
+    timespec used{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return used.tv_sec * 1000 + used.tv_nsec / 1'000'000;
+  };
+  const auto from = used_ms();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  const auto used = used_ms() - from;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(used, 200) << "ms of a processor in a second";
+  RawClient client(port(holder));
+  client.hello();
+  EXPECT_TRUE(eventually([&] { return holder.server->counters().accepted == 2; }, 5000));
+}
+
+// The connection of questions and that of payloads once held each chunk for itself.
+// covers F-268
+TEST_F(PeerServerTest, TheConnectionsOfAPeerHoldAChunkOnce) {
+  Holder holder(clock_);
+  holder.put(1);
+  RawClient asks(port(holder)), reads(port(holder)), other(port(holder));
+  asks.hello("chat", "peer");
+  reads.hello("chat", "peer");
+  other.hello("chat", "other");
+  asks.send(look(1, kMostHoldMs));
+  const std::optional<tiers::ChunkFacts> facts = found(asks);
+  ASSERT_TRUE(facts.has_value());
+  reads.send(format_get(key_of(1), facts->generation, 0, 4096));
+  ASSERT_EQ(reads.line(), "$4096\r\n");
+  ASSERT_EQ(reads.receive(4098).size(), 4098U);
+  EXPECT_EQ(holder.memory->held(), 1U);
+  const tiers::ChunkKey key = key_of(1);
+  other.send(format_done({&key, 1}));
+  EXPECT_EQ(other.line(), "+OK\r\n");
+  EXPECT_EQ(holder.memory->held(), 1U) << "of another peer";
+  asks.close();
+  reads.send(format_get(key_of(1), facts->generation, 0, 4096));
+  EXPECT_EQ(reads.line(), "$4096\r\n");
+  EXPECT_EQ(holder.memory->held(), 1U);
+  reads.close();
+  EXPECT_TRUE(eventually([&] { return holder.memory->held() == 0; }, 1000, 1)) << "not by time";
+}
+
+// covers F-272
+TEST_F(PeerServerTest, BothSpeakTheNewestVersionThatBothKnow) {
+  Holder holder(clock_);
+  const auto answer = [&](std::uint32_t newest) {
+    RawClient client(port(holder));
+    const std::string version = std::to_string(newest);
+    client.send(net::format_command(
+        std::array<std::string_view, 6>{"HELLO", "larder", version, "chat", "raw", "1"}));
+    std::string lines;
+    for (int i = 0; i < 5 && !lines.starts_with("-"); ++i) lines += client.line();
+    return lines;
+  };
+  EXPECT_EQ(answer(kProtocol + 1),
+            "*5\r\n$6\r\nlarder\r\n$1\r\n" + std::to_string(kProtocol) + "\r\n");
+  EXPECT_EQ(answer(kOldestProtocol),
+            "*5\r\n$6\r\nlarder\r\n$1\r\n" + std::to_string(kOldestProtocol) + "\r\n");
+  EXPECT_THAT(answer(kOldestProtocol - 1), StartsWith("-NOPROTO"));
 }
 
 // covers F-269

@@ -106,6 +106,29 @@ TEST_F(PeerTierTest, ThisLarderdAmongItsMembersIsNotAsked) {
   EXPECT_EQ(holder.server->counters().looks, 0U);
 }
 
+// The address once stayed out for ever.
+// covers F-274
+TEST_F(PeerTierTest, AnAddressOfThisLarderdMayBecomeAnothers) {
+  ServerOptions options;
+  options.self = make_instance("chat", 1);
+  auto own = std::make_unique<Holder>(clock_, options);
+  ClientOptions asking = client_options({own->endpoint()});
+  asking.self = options.self;
+  asking.self_ms = 100;
+  Asker asker(clock_, asking);
+  ASSERT_TRUE(eventually([&] { return asker.tier->state().servers == 0; }, 5000, 2));
+  EXPECT_TRUE(eventually([&] { return own->server->counters().accepted >= 4; }, 5000, 2))
+      << "it is asked for its name again";
+  EXPECT_EQ(asker.tier->state().servers, 0U);
+  options.listen = own->endpoint();
+  options.self = make_instance("chat", 1);
+  own.reset();
+  Holder another(clock_, options);
+  another.put(1);
+  ASSERT_TRUE(asker.reaches(1));
+  EXPECT_TRUE(asker.loop->get(1).ok());
+}
+
 // covers F-272
 TEST_F(PeerTierTest, AnotherPoolIsNoMember) {
   ServerOptions options;
@@ -144,7 +167,9 @@ TEST_F(PeerTierTest, APeerThatStandsStillCostsItsTimeOnce) {
   Holder still(clock_), well(clock_);
   still.put(1);
   well.put(2);
-  Asker asker(clock_, client_options({still.endpoint(), well.endpoint()}));
+  ClientOptions options = client_options({still.endpoint(), well.endpoint()});
+  options.look_ms = 50;
+  Asker asker(clock_, options);
   ASSERT_TRUE(asker.reaches(2));
   still.memory->stand_still();
   const auto from = steady_clock::now();
@@ -178,6 +203,41 @@ TEST_F(PeerTierTest, AReadThatStopsInTheMiddleEndsByItself) {
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_GE(took, milliseconds(450));
   EXPECT_LT(took, milliseconds(1500)) << "0.5 s, on a busy machine";
+}
+
+// covers F-275
+TEST_F(PeerTierTest, AReadThatStandsStillHoldsUpNoReadOfAnother) {
+  FakePeer still([](const Request& request) {
+    if (request.kind != Request::Kind::kLook) return std::string();
+    std::vector<std::optional<tiers::ChunkFacts>> some;
+    for (const tiers::ChunkKey& key : request.keys) {
+      some.emplace_back();
+      if (key.hash.hi < 50) some.back() = tiers::ChunkFacts{1, kPayloadBytes, kPieceBytes, 7, 0};
+    }
+    return look_reply(some);
+  });
+  Holder well(clock_);
+  well.put(100);
+  ClientOptions options = client_options({still.endpoint(), well.endpoint()});
+  options.read_bytes_in_flight = kPayloadBytes;
+  Asker asker(clock_, options);
+  ASSERT_TRUE(asker.reaches(2));
+  ASSERT_EQ(asker.look(1, 3), (std::vector<bool>{true, true, true}));
+  ASSERT_EQ(asker.look(100, 100), std::vector<bool>{true});
+  EXPECT_NE(asker.tier->device(key_of(1)), asker.tier->device(key_of(100)));
+  std::vector<tiers::testing_support::Slot> slots;
+  std::vector<tiers::Ticket> tickets;
+  for (std::uint64_t n = 1; n <= 3; ++n) {
+    slots.emplace_back(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+    tickets.push_back(asker.loop->next());
+    ASSERT_TRUE(
+        asker.tier->get(tickets.back(), key_of(n), slots.back().span(), asker.loop->in_ms(5000))
+            .ok());
+  }
+  const auto [status, took] = timed_get(asker, 100);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_LT(took, milliseconds(400)) << "the other peer is given up after 500 ms";
+  for (const tiers::Ticket ticket : tickets) EXPECT_FALSE(asker.loop->ended(ticket).ok());
 }
 
 // covers F-265
@@ -287,6 +347,33 @@ TEST_F(PeerTierTest, ADropForgetsWhatOthersHave) {
   ASSERT_EQ(asker.look(1, 1), std::vector<bool>{true});
   EXPECT_TRUE(asker.loop->drop(1).ok());
   EXPECT_FALSE(asker.tier->probe(key_of(1)).has_value());
+  ASSERT_EQ(asker.look(1, 1), std::vector<bool>{true});
+  EXPECT_TRUE(asker.tier->evict(key_of(1)).ok());
+  EXPECT_FALSE(asker.tier->probe(key_of(1)).has_value());
+}
+
+// covers F-276
+TEST_F(PeerTierTest, ADropForgetsAtOnceWhatOthersHave) {
+  Holder holder(clock_);
+  holder.put(1);
+  ClientOptions options = client_options({holder.endpoint()});
+  options.accepted_operations = 1;
+  Asker asker(clock_, options);
+  ASSERT_TRUE(asker.reaches(1));
+  for (const bool all : {false, true}) {
+    ASSERT_EQ(asker.look(1, 1), std::vector<bool>{true});
+    holder.memory->stand_still();
+    const tiers::ChunkKey other = key_of(2);
+    ASSERT_TRUE(asker.tier->probe(asker.loop->next(), {&other, 1}, asker.loop->in_ms(5000)).ok());
+    const Status dropped =
+        all ? asker.tier->clear(asker.loop->next(), asker.loop->in_ms(1000))
+            : asker.tier->drop_namespace(asker.loop->next(), key_of(1).namespace_id,
+                                         asker.loop->in_ms(1000));
+    EXPECT_EQ(dropped.code(), Code::kResourceExhausted) << "there is no room for an answer";
+    EXPECT_FALSE(asker.tier->probe(key_of(1)).has_value());
+    holder.memory->go_on();
+    ASSERT_TRUE(eventually([&] { return asker.look(1, 1) == std::vector<bool>{true}; }, 5000, 5));
+  }
 }
 
 TEST_F(PeerTierTest, AMemberThatIsNotThereYetIsUsedOnceItIs) {

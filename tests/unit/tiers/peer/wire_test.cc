@@ -49,11 +49,15 @@ TEST(PeerWire, RepliesComeBackAsTheyWere) {
   EXPECT_EQ(*parse_hello_reply(parse(hello_reply(self))), self);
   std::vector<std::optional<ChunkFacts>> chunks(1024);
   for (std::size_t i = 0; i < chunks.size(); i += 3)
-    chunks[i] = ChunkFacts{i + 1, 8192, 4096, i * 7, 5};
+    chunks[i] = ChunkFacts{i + 1, 8192ULL << i % 2, 4096, i * 7, 0};
   const auto told = parse_look_reply(parse(look_reply(chunks)).text, chunks.size());
   ASSERT_TRUE(told.ok());
   EXPECT_EQ(*told, chunks);
-  EXPECT_EQ((*told)[3]->since_s, 5U);
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    chunks[i] = ChunkFacts{i, (i + 1) << 12, 4096, i, 0};
+  const auto unlike = parse_look_reply(parse(look_reply(chunks)).text, chunks.size());
+  ASSERT_TRUE(unlike.ok()) << unlike.status().to_string();
+  EXPECT_EQ(*unlike, chunks) << "a size for each chunk";
 }
 
 // covers F-272
@@ -96,11 +100,17 @@ TEST(PeerWire, AReplyToLookThatDoesNotFitIsRefused) {
   };
   EXPECT_EQ(code("", 1), Code::kDataLoss);
   EXPECT_EQ(code(std::string(1, '\1'), 1), Code::kDataLoss) << "the facts are missing";
-  EXPECT_EQ(code(std::string(2, '\0'), 1), Code::kDataLoss) << "more than the map";
-  EXPECT_EQ(code("\1" + std::string(kFactsBytes, '\xff'), 1), Code::kDataLoss)
+  const std::string none(3, '\0');  // a map, and no size
+  EXPECT_EQ(code(none + '\0', 1), Code::kDataLoss) << "more than the map and the sizes";
+  EXPECT_EQ(code('\1' + none.substr(1) + std::string(kFactsBytes, '\0'), 1), Code::kDataLoss)
+      << "no size";
+  EXPECT_EQ(code(std::string("\1\1\0", 3) + std::string(kSizeBytes + kFactsBytes, '\xff'), 1),
+            Code::kDataLoss)
       << "an impossible size";
-  EXPECT_EQ(code(std::string(1, '\0'), 8), Code::kOk);
-  EXPECT_EQ(code(std::string(1, '\0'), 9), Code::kDataLoss);
+  EXPECT_EQ(code(std::string("\0\2\0", 3) + std::string(2 * kSizeBytes, '\1'), 1), Code::kDataLoss)
+      << "more sizes than keys";
+  EXPECT_EQ(code(none, 8), Code::kOk);
+  EXPECT_EQ(code(none, 9), Code::kDataLoss);
 }
 
 TEST(PeerWire, RandomBytesNeverBreakIt) {
