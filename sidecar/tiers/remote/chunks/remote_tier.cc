@@ -213,8 +213,7 @@ class RemoteTier final : public tiers::Tier {
     TierFront::Taken taken = front_.take();
     commands = std::move(taken.commands);
     const bool late = taken.closed && clock_.now_ns() >= taken.close_by_ns;
-    // Commands that were just taken have callers too. They are accepted in order to be answered by
-    // abandon().
+    // The commands just taken have callers too: abandon() answers accepted commands only.
     if (late) {
       for (Command& command : commands) engine_.accept(std::move(command));
       commands.clear();
@@ -225,7 +224,7 @@ class RemoteTier final : public tiers::Tier {
     view.state = engine_.state();
     view.counters = engine_.counters();
     view.drops = engine_.drops();
-    // Commands on their way to the engine count, so that a burst cannot exceed the bound.
+    // Commands on their way to the engine count, so a burst cannot exceed the bound.
     view.unwanted = engine_.unwanted() + commands.size();
     front_.publish(outcomes_, std::move(view));
     return late || (taken.closed && commands.empty() && engine_.idle());

@@ -31,7 +31,7 @@ void Links::handshake(Link& link) {
   const std::string& password_file =
       sentinel ? options_.sentinel_password_file : options_.password_file;
   const std::string& named = sentinel ? options_.sentinel_user : options_.user;
-  // Read at each handshake, so that a rotated Secret works without a restart (F-178).
+  // Read at each handshake, so a rotated Secret works without a restart (F-178).
   std::string password;
   if (!password_file.empty()) {
     Result<std::string> read = read_password(
