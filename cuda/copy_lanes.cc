@@ -7,7 +7,7 @@ namespace larder::copy::cuda {
 Result<std::unique_ptr<CopyLanes>> CopyLanes::make(ContextPtr context) {
   const ContextScope scope(context->driver(), context->handle());
   if (!scope.status().ok()) return scope.status();
-  // Made before the streams: after a failure half-way the destructor frees those that exist.
+  // Made before the streams: after a failure half-way the destructor frees the existing ones.
   std::unique_ptr<CopyLanes> made(new CopyLanes(std::move(context)));
   const Driver& driver = made->driver_;
   for (Lane& lane : made->lanes_) {

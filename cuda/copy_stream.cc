@@ -27,7 +27,7 @@ Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context, BatchUs
 }
 
 CopyStream::~CopyStream() {
-  // An exception may leave work queued. Memory of the call must not be freed under it.
+  // An exception may leave work queued. The memory of the call must outlast such work.
   if (busy()) static_cast<void>(finish());
   if (done_ != nullptr) driver_->event_destroy(done_);
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
@@ -35,8 +35,8 @@ CopyStream::~CopyStream() {
 
 Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind,
                           const KernelLanes::Launch& kernel) {
-  // On the host and not by an event: a kernel that waits on its lane would hold up the kernels of
-  // all other threads.
+  // On the host and not by an event: a waiting kernel would hold up the kernels of all other
+  // threads on the lane.
   Status ready = behind == Behind::kCopies && busy_ ? finish() : await_fence();
   if (!ready.ok()) return ready;
   lanes_ = &lanes;
@@ -119,8 +119,8 @@ Result<CopyStreams::Lease> CopyStreams::any() {
 Status CopyStreams::reserve(std::size_t streams, const Sizes& bytes) {
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return scope.status();
-  // All leases are held until the end, so that any() makes new streams instead of handing out the
-  // same one.
+  // All leases are held until the end, so any() makes new streams instead of handing out the same
+  // one.
   std::vector<Lease> all;
   while (all.size() < streams) {
     Result<Lease> stream = any();

@@ -152,8 +152,7 @@ std::size_t CudaCopyEngine::staged_pieces(std::size_t pieces, std::uint64_t piec
 }
 
 Status CudaCopyEngine::noted(Status status) const {
-  // A CUDA error may mean a lost context. A retry could hang, or read memory that is not the page
-  // any more.
+  // A CUDA error may mean a lost context. A retry could hang, or read memory of another page.
   if (status.code() != Code::kUnavailable || ended_.exchange(true)) return status;
   options_.log(
       "error",
@@ -359,9 +358,9 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
     return noted(status);
   const std::byte* const stored = slot.data() + protocol::digest_table_offset(payload_bytes);
   take_left_out(to.pieces, units, stored, table.data());
+  // The root proves the bytes. The comparison finds a damaged table, from which loads of parts
+  // take their digests.
   if (protocol::root_digest(table.data(), table.size()) == root &&
-      // The root proves the bytes. The comparison finds a damaged table, from which loads of parts
-      // take their digests.
       racy_equal(table.data(), stored, table.size() * sizeof(std::uint64_t)))
     return {};
   return {Code::kDataLoss, "the bytes or their digest table do not match the root"};

@@ -40,8 +40,7 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Dir
   for (const DirectPart& part : parts) {
     const NamedPieces named =
         name_pieces(stream, Direction::kLoad, {part.part->pieces, piece_bytes}, first);
-    // The addresses of all parts stand one behind the other, so that one digest kernel covers
-    // them.
+    // The addresses of all parts stand one behind the other, so one digest kernel covers them.
     first += named.count;
     if (!kernel) continue;
     if (Status status = run_kernels(stream, Move::kScatter, CopyStream::Behind::kCopies, named,

@@ -30,7 +30,7 @@ requires(sizeof...(Ours) ==
 };
 
 // PFN_cuName_vN is the type of a function since version N of CUDA, for example v12080 since 12.8.
-// The right one is the newest that the version in driver.cc admits.
+// The right one is the newest up to the version in driver.cc.
 #define LARDER_SAME(member, type) \
   static_assert(Same<decltype(DriverTable::member), type>::value, #member)
 LARDER_SAME(init, PFN_cuInit_v2000);
@@ -86,8 +86,8 @@ LARDER_SAME(mem_set_access, PFN_cuMemSetAccess_v10020);
 #undef LARDER_SAME
 static_assert(Same<GetProcAddress, PFN_cuGetProcAddress_v12000>::value);
 
-// Result codes and flags are fixed numbers of the interface. A number that NVIDIA changed would
-// show here, and not as a wrong decision on a GPU.
+// Result codes and flags are fixed numbers of the interface. A changed number would show here, and
+// not as a wrong decision on a GPU.
 static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE &&
               kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(kNotInitialized == CUDA_ERROR_NOT_INITIALIZED && kNotFound == CUDA_ERROR_NOT_FOUND);

@@ -51,10 +51,10 @@ Result<std::uint64_t> HostCopyEngine::store(const PieceList& from,
   LARDER_POINT(store_begun);
   for (std::size_t i = 0; i < from.pieces.size(); ++i) {
     if (i == from.pieces.size() / 2) LARDER_POINT(store_half);
+    // The next piece may lie anywhere, so the loop needs the address for the
+    // prefetch.
     loop_.copy_piece(slot.data() + i * from.piece_bytes, from.pieces[i], from.piece_bytes,
                      table.data() + i * units,
-                     // The next piece may lie anywhere, so the loop cannot guess its address for
-                     // the prefetch.
                      from.pieces[std::min(i + 1, from.pieces.size() - 1)]);
   }
   // Past the caches: no other code reads the table soon.
@@ -80,7 +80,7 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   for (std::size_t i = 0; i < to.pieces.size(); ++i) {
     if (i == to.pieces.size() / 2) LARDER_POINT(load_half);
     std::uint64_t* const digests = table.data() + i * units;
-    // A piece that is left out still counts in the root, so its digests come from the slot.
+    // A piece left out still counts in the root, so the digests come from the slot.
     if (to.pieces[i] == nullptr)
       racy_copy(digests, stored + i * units * sizeof(std::uint64_t), units * sizeof(std::uint64_t));
     else
@@ -107,7 +107,7 @@ Status HostCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_
       if (part.pieces[i] == nullptr) continue;
       loop_.copy_piece(part.pieces[i], part.packed.data() + i * piece_bytes, piece_bytes,
                        digests.data(), part.packed.data() + (i + 1) * piece_bytes);
-      // Compared with a table that verified_digests() has proven before, since the slot may change
+      // Compared with a table proven before by verified_digests(), since the slot may change
       // meanwhile.
       right = std::equal(digests.begin(), digests.end(), part.digests.data() + i * units);
     }

@@ -47,7 +47,7 @@ LARDER_RACES_BY_DESIGN bool racy_equal(const uint64_t* table, const void* other,
   for (uint64_t at = 0; at < bytes; at += sizeof(uint64_t)) {
     uint64_t word;
     __builtin_memcpy(&word, in + at, sizeof(word));
-    // Without a branch, so that the loop runs at the speed of memory.
+    // Without a branch, so the loop runs at the speed of memory.
     different |= word ^ table[at / sizeof(uint64_t)];
   }
   return different == 0;

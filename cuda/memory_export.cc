@@ -48,7 +48,7 @@ TransferRefusal by_handle(const Driver& driver, const std::byte* first, MemoryHa
 // REQUIRES: the context of the memory is current.
 TransferRefusal handle_of(const Driver& driver, const PageExport::Range& range,
                           MemoryHandle& handle) {
-  // The importer compares this size with the allocation that it opens.
+  // The importer compares this size with the opened allocation.
   handle.size_bytes = range.bytes;
   cuda::AllocationHandle allocation = 0;
   if (driver->mem_retain_allocation_handle(&allocation, const_cast<std::byte*>(range.first)) ==

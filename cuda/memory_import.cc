@@ -107,7 +107,7 @@ class CudaImporter final : public MemoryImporter {
                        std::unique_ptr<ImportedMemory>& opened) override {
     int ordinal = 0;
     const Driver* driver = nullptr;
-    // By UUID: the ordinals of two containers differ, and CUDA_VISIBLE_DEVICES reorders them.
+    // By UUID: the ordinals of two containers differ, and CUDA_VISIBLE_DEVICES changes the order.
     if (TransferRefusal refusal = find(device, driver, ordinal); refusal.refused()) return refusal;
     const Result<ContextPtr> context = cuda::DeviceContext::primary(*driver, ordinal);
     if (!context.ok()) return {TransferReason::kFailed, context.status().text()};

@@ -86,8 +86,8 @@ PieceKernels::~PieceKernels() {
 Status PieceKernels::launch(Move move, const MoveJob& job, unsigned blocks, Handle stream) const {
   const Driver& driver = context_->driver();
   const std::uint64_t units = (job.piece_bytes + kUnitBytes - 1) / kUnitBytes * job.piece_count;
-  // A small job gets fewer multiprocessors than it may have: idle blocks would only take them from
-  // the model.
+  // A small job gets fewer multiprocessors than it may have: idle blocks would only take
+  // processors from the model.
   const auto wanted = static_cast<unsigned>(
       std::min<std::uint64_t>(blocks, (units + kWarpsPerBlock - 1) / kWarpsPerBlock));
   MoveJob copy = job;

@@ -38,8 +38,7 @@ class DeviceWarp {
 
 template <Move kMove>
 __device__ void run(const MoveJob& job) {
-  // One unit for each warp: the hash reads the values that are stored, and not the source once
-  // more.
+  // One unit for each warp: the hash reads the stored values, and not the source once more.
   __shared__ unsigned char buffers[kWarpsPerBlock][kUnitBytes];
   const uint32_t warp_of_block = threadIdx.x / kLanes;
   DeviceWarp warp(buffers[warp_of_block]);

@@ -36,6 +36,7 @@ DeviceRange Pinning::device(std::span<const std::byte> bytes) const {
   return range;
 }
 
+// The last slice may be shorter, so the sum of slices can exceed the memory.
 std::uint64_t Pinning::ready_bytes() const {
   return std::min(view_.ready * registration_->slice_bytes(), registration_->memory().size());
 }

@@ -160,7 +160,7 @@ void Registration::join(View& view) {
     views_.push_back(&view);
     if (!refused_.empty()) {
       view.not_allowed = not_allowed_;
-      // A device that joins late hears the reason too: each device has a log of its own.
+      // A late device hears the reason too: each device has a log of its own.
       view.log("warning", refused_);
     }
   }
@@ -205,7 +205,7 @@ void Registration::work() {
 }
 
 void Registration::go_on(Lock& lock) {
-  // Names before registrations: a device that joined late can use the slices that exist already.
+  // Names before registrations: a late device can use the existing slices.
   if (View* const view = behind())
     name_next(lock, *view);
   else if (turn_.taken() || Clock::now() < rest_until_)
@@ -242,6 +242,7 @@ void Registration::name_next(Lock& lock, View& view) {
   named_ = &view;
   lock.unlock();
   const Driver& driver = view.context->driver();
+  // Read once: only this thread raises the number, and other threads read the addresses below.
   const std::size_t next = view.ready;
   Status status;
   {

@@ -6,8 +6,8 @@ namespace larder::copy::cuda {
 
 void StrategyTable::set(Direction direction, std::uint64_t below) {
   const auto place = static_cast<std::size_t>(direction);
-  // Whatever was measured on an idle GPU: beside a model, kernels for large pieces cost the model
-  // more than they gain.
+  // A measurement on an idle GPU is not the last word: beside a model, kernels for large pieces
+  // cost the model more than the gain.
   below_[place] = std::min(below, kKernelsEnd[place]);
 }
 

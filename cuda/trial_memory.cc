@@ -10,7 +10,7 @@ namespace larder::copy::cuda {
 
 Result<std::unique_ptr<TrialMemory>> TrialMemory::make(const DeviceContext& context,
                                                        std::size_t bytes) {
-  // A multiple of the largest piece, so that each size divides the memory.
+  // A multiple of the largest piece, so each size divides the memory.
   constexpr std::size_t kGreatest = StrategyTable::kKernelsEnd.back();
   std::unique_ptr<TrialMemory> made(new TrialMemory(
       context, std::max<std::size_t>(1, (bytes + kGreatest - 1) / kGreatest) * kGreatest));

@@ -38,9 +38,12 @@ Status bad_transfer() {
 // later on another thread.
 bool read_transfer(const larder_transfer* from, client::Transfer& to,
                    std::uint32_t& start_within_ms) {
+  // A copy of the caller's struct, as long as the caller says. Missing fields of an older caller
+  // are 0, the default of every field.
   larder_transfer transfer;
   client::Hashes hashes;
   if (!read_struct(from, transfer) || !read_hashes(&transfer.hashes, hashes)) return false;
+  // A null pointer with a count is a mistake of the caller; without a count there are no pages.
   if (transfer.pages == nullptr && transfer.page_count != 0) return false;
   to.ns = hashes.ns;
   to.shard = transfer.shard;
@@ -55,6 +58,7 @@ bool read_transfer(const larder_transfer* from, client::Transfer& to,
 }
 
 std::string default_socket() {
+  // An empty variable counts as unset, as from a manifest with an empty value.
   const char* socket = std::getenv("LARDER_SOCKET");
   return socket != nullptr && *socket != '\0' ? socket : "/run/larder/larder.sock";
 }
@@ -68,11 +72,13 @@ larder_status load(larder_client* client, const char* function, const larder_tra
       return answered(client, function, bad_transfer());
     const larder::Result<std::uint64_t> started =
         client->impl.load(std::move(given), start_within_ms, by_layer);
+    // 0 is no ticket: a caller without a look at the status never polls for another load.
     *ticket = started.ok() ? *started : 0;
     return answered(client, function, started.status());
   });
 }
 
+// One argument for two texts, so a call cannot exchange them.
 struct NamespaceText {
   const char *fingerprint, *model;
 };
@@ -84,6 +90,7 @@ larder_status add_namespace(larder_client* client, const char* function, Namespa
       return answered(client, function,
                       {Code::kInvalidArgument, "needs a fingerprint and where to put the number"});
     const std::string model = text.model != nullptr ? text.model : "";
+    // The same text gives the same number, so a caller may call again.
     const larder::Result<std::uint32_t> added =
         client->impl.add_namespace(text.fingerprint, model, kind);
     if (added.ok()) *ns = *added;
@@ -101,6 +108,7 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
+  // The text is a literal, because the function returns a pointer without an owner.
   static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 8,
                 "change the text");
   return LARDER_VERSION " protocol 1.8";
@@ -116,11 +124,14 @@ larder_status larder_open(const larder_options* options, larder_client** client)
     client::Options chosen;
     chosen.socket = given.socket != nullptr ? given.socket : default_socket();
     chosen.engine = given.engine != nullptr ? given.engine : "";
+    // A bound for a mistaken option: each thread has a stack and, with a GPU, a stream with
+    // pinned memory.
     chosen.copy_threads =
         given.copy_threads != 0 ? std::min(given.copy_threads, 64U) : by_processors;
     *client = new larder_client{{std::move(chosen), larder::capi::copy_engines()}};
     return LARDER_OK;
   } catch (const std::system_error&) {  // of std::thread: no thread can be started
+    // No exception leaves the library: the caller may be C, or Python's ctypes.
     return LARDER_RESOURCE_EXHAUSTED;
   } catch (...) {
     return LARDER_INTERNAL;
@@ -140,6 +151,7 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
         (given.groups == nullptr && given.group_count != 0))
       return answered(client, "larder_set_namespace",
                       {Code::kInvalidArgument, "needs struct_bytes, a fingerprint and groups"});
+    // Before the loop: the count comes from the caller, and the loop reads as many structs.
     if (given.group_count > larder::protocol::kMaxGroups)
       return answered(client, "larder_set_namespace",
                       {Code::kOutOfRange, "too many groups: " + std::to_string(given.group_count)});
@@ -189,6 +201,7 @@ larder_status larder_wait_namespace(larder_client* client, uint32_t ns, uint32_t
 }
 
 larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex_bytes) {
+  // 32 digits and the terminating zero.
   if (fingerprint == nullptr || hex == nullptr || hex_bytes < 33) return LARDER_INVALID_ARGUMENT;
   try {
     const std::string text = larder::protocol::namespace_id(fingerprint).to_hex();
@@ -206,6 +219,8 @@ larder_status larder_register_pages(larder_client* client, uint32_t group,
       return answered(client, "larder_register_pages", {Code::kInvalidArgument, "needs layers"});
     client::GroupPages pages;
     for (std::uint32_t i = 0; i < layer_count; ++i)
+      // The addresses are not read here. A wrong one shows at the first copy, as a fault of the
+      // engine.
       pages.push_back({static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes,
                        layers[i].page_bytes, layers[i].page_count});
     const larder::Status registered = client->impl.register_pages(group, std::move(pages));
@@ -243,6 +258,8 @@ larder_status larder_get_state(larder_client* client, larder_state* state) {
     value.epoch = now.epoch;
     value.loads_running = now.loads_running;
     value.stores_running = now.stores_running;
+    // Written only as far as the caller's struct goes: an engine built with an older larder.h has
+    // a shorter one.
     write_struct(value, state);
     return LARDER_OK;
   });
@@ -255,9 +272,11 @@ larder_status larder_wait_attached(larder_client* client, uint32_t timeout_ms) {
 size_t larder_next_log(larder_client* client, char* line, size_t line_bytes) {
   size_t length = 0;
   guarded(client, [&] {
+    // One byte must hold the terminating zero.
     if (line == nullptr || line_bytes == 0) return LARDER_INVALID_ARGUMENT;
     const std::optional<std::string> text = client->impl.next_log();
     if (!text) return LARDER_NOT_FOUND;
+    // A longer line is cut. The line has left the ring, so a second call would give the next one.
     length = std::min(text->size(), line_bytes - 1);
     std::memcpy(line, text->data(), length);
     line[length] = '\0';
@@ -280,6 +299,7 @@ larder_status larder_hold(larder_client* client, const larder_hashes* hashes, ui
     client::Hashes given;
     if (hold == nullptr || held == nullptr || !read_hashes(hashes, given))
       return LARDER_INVALID_ARGUMENT;
+    // A hold of fewer chunks is no error: the caller uses the prefix.
     std::tie(*hold, *held) = client->impl.hold(given);
     return LARDER_OK;
   });
@@ -287,6 +307,7 @@ larder_status larder_hold(larder_client* client, const larder_hashes* hashes, ui
 
 void larder_release(larder_client* client, uint64_t hold) {
   guarded(client, [&] {
+    // No status either, because callers release in destructors and in error paths.
     client->impl.release(hold);
     return LARDER_OK;
   });
@@ -298,6 +319,7 @@ void larder_report_request(larder_client* client, const larder_request* request)
     client::Hashes hashes;
     if (!read_struct(request, given) || given.decision > LARDER_DECIDED_ABSENT)
       return LARDER_INVALID_ARGUMENT;
+    // Without hashes the request counts for the hit rate alone, and not for its chunks.
     if (given.hashes != nullptr && !read_hashes(given.hashes, hashes))
       return LARDER_INVALID_ARGUMENT;
     client->impl.report_request(
@@ -309,6 +331,7 @@ void larder_report_request(larder_client* client, const larder_request* request)
 
 void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t compute_ns) {
   guarded(client, [&] {
+    // Without an answer: events go into a ring in shared memory, and may be lost.
     client->impl.report(larder::protocol::EventKind::kPrefill, tokens, compute_ns, 0);
     return LARDER_OK;
   });
@@ -327,6 +350,7 @@ larder_status larder_load_by_layer(larder_client* client, const larder_transfer*
 larder_status larder_wait_layer(larder_client* client, uint64_t ticket, uint32_t layer,
                                 uint32_t wait_ms) {
   return guarded(client, [&] {
+    // The wait is for copies of this process. A stopped larderd does not prolong the wait.
     return answered(client, "larder_wait_layer", client->impl.wait_layer(ticket, layer, wait_ms));
   });
 }
@@ -349,6 +373,7 @@ size_t larder_poll(larder_client* client, larder_completion* completions, size_t
 larder_status larder_store_begin(larder_client* client, const larder_transfer* transfer) {
   return guarded(client, [&] {
     client::Transfer given;
+    // A store has no time to start: finish() limits the wait for grants.
     std::uint32_t unused = 0;
     if (!read_transfer(transfer, given, unused))
       return answered(client, "larder_store_begin", bad_transfer());
@@ -401,6 +426,7 @@ size_t larder_store_poll(larder_client* client, larder_store_completion* complet
 
 void larder_store_overtake(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
+    // No status: an unknown ticket has ended already, and its pages are free.
     client->impl.store_overtake(ticket);
     return LARDER_OK;
   });

@@ -21,6 +21,7 @@ void tell(const std::string& text, char* why, size_t why_bytes) {
 
 larder_file_hash to_c(const client::FileDigest& file) {
   larder_file_hash value{};
+  // Field by field: the struct of the ABI has a fixed layout, the one of C++ has not.
   std::copy(file.digest.begin(), file.digest.end(), value.digest);
   value.device = file.stamp.device;
   value.inode = file.stamp.inode;
@@ -38,6 +39,7 @@ extern "C" {
 
 larder_status larder_hash_file(const char* path, const int32_t* stop, larder_file_hash* file,
                                char* why, size_t why_bytes) {
+  // First, so the buffer never keeps the words of an earlier call.
   tell("", why, why_bytes);
   larder_file_hash value{};
   if (path == nullptr || !capi::read_struct(file, value)) return LARDER_INVALID_ARGUMENT;
@@ -51,6 +53,8 @@ larder_status larder_hash_file(const char* path, const int32_t* stop, larder_fil
     tell(found.status().text(), why, why_bytes);
     return capi::to_c(found.status().code());
   } catch (const std::bad_alloc&) {
+    // The read buffer and the page counts of a large file are allocated here. The caller may go on
+    // without the hash.
     return LARDER_RESOURCE_EXHAUSTED;
   } catch (...) {
     return LARDER_INTERNAL;

@@ -28,7 +28,9 @@ larder_status act(larder_client* client, std::string_view function, larder::prot
       return answered(
           client, function,
           {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
+    // With `wait_ms` 0 the counts are 0, and larderd does the work all the same.
     const larder::Result<larder::protocol::ActCounts> done = client->impl.act(verb, given, wait_ms);
+    // After an error all counts are 0: the caller's struct must not keep earlier counts.
     const larder::protocol::ActCounts counts = done.ok() ? *done : larder::protocol::ActCounts{};
     value.found = counts.found;
     value.absent = counts.absent;
@@ -48,6 +50,7 @@ larder_status ask(larder_client* client, std::string_view function, const larder
       return answered(
           client, function,
           {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and a ticket"});
+    // The hashes are read during this call only. The message to larderd has its own copy.
     const larder::Result<std::uint64_t> started = begin(given);
     *ticket = started.ok() ? *started : 0;
     return answered(client, function, started.status());
@@ -62,6 +65,7 @@ larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* 
   return guarded(client, [&] {
     larder_lower_tiers value{};
     if (!read_struct(below, value)) return LARDER_INVALID_ARGUMENT;
+    // From shared memory: a scheduler asks before each decision, and must not wait for larderd.
     const std::optional<larder::protocol::ResidencySpeed> speed = client->impl.below();
     value = {0,
              speed ? 1U : 0U,
@@ -75,6 +79,7 @@ larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* 
 }
 
 size_t larder_reachable(larder_client* client, const larder_hashes* hashes) {
+  // A hint: the filter may be wrong in both directions, and the fetch tells the truth.
   return looked_up(client, hashes, &client::Lookups::reachable);
 }
 
@@ -93,6 +98,8 @@ larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t
   return guarded(client, [&] {
     larder_fetch_result value{};
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
+    // The status goes back without a line in the log: an unknown ticket is normal after a fetch
+    // has ended.
     const larder::Result<client::FetchState> state = client->impl.fetches().poll(ticket, wait_ms);
     if (!state.ok()) return to_c(state.status().code());
     value = {0,
@@ -108,6 +115,8 @@ larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t
 
 void larder_fetch_end(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
+    // Necessary after each fetch: larderd keeps the fetched chunks for the request until then, a
+    // minute at most.
     client->impl.fetches().end(ticket);
     return LARDER_OK;
   });
@@ -143,6 +152,7 @@ larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t
              static_cast<std::uint32_t>(state->reason),
              state->elapsed_us,
              {}};
+    // The bits have a fixed size in the struct, and are 0 for a probe of a prefix.
     std::ranges::copy(state->there, value.there);
     write_struct(value, result);
     return LARDER_OK;
@@ -151,6 +161,7 @@ larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t
 
 void larder_probe_end(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
+    // Frees the place in the client's table. larderd has no state of an answered probe.
     client->impl.tier_probes().end(ticket);
     return LARDER_OK;
   });

@@ -13,6 +13,7 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
   if (!attachment) return Status(Code::kUnavailable, "not attached to larderd");
   if ((attachment->welcome().capabilities & protocol::kCapabilityAct) == 0)
     return Status(Code::kUnsupported, "this larderd is older than prefetch, pin, unpin and evict");
+  // Checked before the first message, so no part of the work is done for a call that fails.
   if (hashes.count > kMaxWaiting * protocol::kMaxKeysPerAct)
     return Status(
         Code::kOutOfRange,
@@ -28,6 +29,7 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
   if (verb == protocol::Verb::kPrefetchLast && !knows_last) verb = protocol::Verb::kPrefetch;
   std::unique_lock lock(mutex_);
   if (Status sent = send(call, verb, handle, hashes); !sent.ok()) return sent;
+  // An engine's step never waits. The answer comes later, and no caller reads the counts.
   if (wait_ms == 0) return protocol::ActCounts{};
   const bool done = answered_.wait_for(lock, std::chrono::milliseconds(wait_ms),
                                        [&] { return call->unanswered == 0; });
@@ -59,6 +61,7 @@ Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::u
     waiting_.emplace(request, call);
     ++call->unanswered;
     if (call->attachment->outbox().send(message.packet())) continue;
+    // All messages of the call: the session of the earlier ones is lost too.
     std::erase_if(waiting_, [&](const auto& entry) { return entry.second == call; });
     return {Code::kUnavailable, "larderd went away"};
   }
@@ -70,6 +73,7 @@ void Acts::acted(std::uint32_t request, const protocol::Acted& acted) {
   const auto at = waiting_.find(request);
   if (at == waiting_.end()) return;
   Call& call = *at->second;
+  // larderd answers each message by itself; the caller sees one sum.
   call.counts += {acted.found, acted.absent, acted.refused};
   --call.unanswered;
   waiting_.erase(at);

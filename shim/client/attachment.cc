@@ -15,6 +15,7 @@ namespace {
 Status check_size(const Fd& fd, std::uint64_t size_bytes, const std::string& what) {
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the " + what);
+  // A longer file is fine: a later larderd may append fields to a region.
   if (static_cast<std::uint64_t>(file.st_size) < size_bytes)
     return {Code::kDataLoss, "the " + what + " has " + std::to_string(file.st_size) +
                                  " bytes, larderd announced " + std::to_string(size_bytes)};
@@ -44,6 +45,8 @@ Result<std::shared_ptr<ArenaView>> view_of(Fd fd, std::uint64_t size_bytes,
   if (Status status = check_size(fd, size_bytes, "arena"); !status.ok()) return status;
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the arena");
+  // A restarted larderd serves the same file. The engine keeps page tables and the registration
+  // with CUDA.
   if (earlier && earlier->maps(file, size_bytes)) return earlier;
   Result<Mapping> mapping = Mapping::map_shared(fd, size_bytes, PROT_READ | PROT_WRITE, "arena");
   if (!mapping.ok()) return mapping.status();
@@ -53,8 +56,10 @@ Result<std::shared_ptr<ArenaView>> view_of(Fd fd, std::uint64_t size_bytes,
 }  // namespace
 
 bool Attachment::tell_device_writes() {
+  // A store asks before each chunk, so the usual answer costs no system call.
   if (device_writes_told_.load(std::memory_order_relaxed)) return true;
   const std::uint8_t yes = 1;
+  // In the lock file and not in a message: larderd reads the file after the death of this process.
   if (::pwrite(lock_.get(), &yes, sizeof(yes), protocol::kDeviceWritesOffset) != sizeof(yes))
     return false;
   device_writes_told_.store(true, std::memory_order_relaxed);
@@ -73,6 +78,7 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_pt
       holds_(region()),
       events_(region()),
       outbox_(std::move(socket), std::move(wake)) {
+  // No namespace is open yet. A key of an unopened namespace must miss, and never match handle 0.
   for (auto& handle : handles_) handle = protocol::pack_halves(0, kNoHandle);
 }
 
@@ -81,6 +87,8 @@ void Attachment::prefault_ahead() {
     const auto named = [&key](const auto& handle) {
       return protocol::high_half(handle.load(std::memory_order_relaxed)) == key.namespace_handle;
     };
+    // Only chunks of this client's namespaces: other engines' chunks would fill this process's
+    // page tables for no use.
     return key.namespace_handle != kNoHandle && std::ranges::any_of(handles_, named);
   });
 }
@@ -94,6 +102,7 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
                                                      std::shared_ptr<const Fd> wake,
                                                      const Attachment* earlier) {
   const bool has_residency = (welcome.capabilities & protocol::kCapabilityResidency) != 0;
+  // Exactly: a missing descriptor would shift the meaning of the others.
   const std::size_t wanted = has_residency ? 5 : 4;
   if (fds.size() != wanted)
     return Status(Code::kInvalidArgument, "WELCOME brought " + std::to_string(fds.size()) +
@@ -123,6 +132,7 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
     residency_reader = *opened;
   }
   LARDER_POINT(regions_mapped);
+  // After the mappings: larderd takes a held lock as the sign of possible writers.
   if (Status locked = take_lock(fds[3]); !locked.ok()) return locked;
   LARDER_POINT(locked);
 

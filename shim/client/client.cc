@@ -16,6 +16,7 @@ Status check_group(const Group& group, std::size_t number, bool may_be_empty) {
   if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
     return {Code::kOutOfRange,
             name + "piece_bytes must be 1 to " + std::to_string(protocol::kMaxPieceBytes)};
+  // Divided and not multiplied: the product of an engine's wrong figures could overflow.
   if ((group.layers == 0 && !may_be_empty) || group.blocks_per_chunk == 0 ||
       group.pieces() > UINT32_MAX ||
       group.pieces() > protocol::kMaxPayloadBytes / group.piece_bytes)
@@ -32,6 +33,7 @@ Status check_spec(const NamespaceSpec& spec) {
     return {Code::kOutOfRange, "shard_count must be 1 to " + std::to_string(protocol::kMaxShards)};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
     return {Code::kOutOfRange, "group_count must be 1 to " + std::to_string(protocol::kMaxGroups)};
+  // A model with states alone is no case: the engine's own namespace is one of tokens.
   if (spec.state_groups >= spec.groups.size())
     return {Code::kOutOfRange, "state_group_count must be less than group_count"};
   if (spec.layout_shard > spec.shard_count)
@@ -51,6 +53,7 @@ class Parting final : public CopyJob {
   explicit Parting(std::shared_ptr<Attachment> attachment)
       : CopyJob(1, Urgency::kYields), attachment_(std::move(attachment)) {}
   bool copy(std::size_t) override {
+    // Neighbours on the node wait for the same locks of the driver, see cuda/registration.h.
     attachment_->take_back_slowly();
     attachment_.reset();
     return true;
@@ -77,6 +80,8 @@ Client::Client(Options options, const copy::CopyEngines& engines)
 
 Client::~Client() {
   LARDER_POINT(closing);
+  // The order of the next lines keeps every thread out of the pages: first no new work, then no
+  // running work.
   control_.reset();  // no grant arrives from here on
   LARDER_POINT(session_closed);
   pool_.close();  // the last writer has stopped
@@ -92,6 +97,7 @@ Status Client::set_namespace(NamespaceSpec spec) {
   namespaces_.keep_all_parts();
   pages_.begin();
   control_ = std::make_unique<Control>(options_.socket, options_.engine, spec_, log_, *this);
+  // Last: other threads see the control thread only together with a complete namespace.
   control_ready_.store(control_.get(), std::memory_order_release);
   return {};
 }
@@ -107,6 +113,7 @@ Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint,
   if (fingerprint.empty() || fingerprint.size() > protocol::kMaxFingerprintBytes)
     return Status(Code::kOutOfRange, "fingerprint must have 1 to " +
                                          std::to_string(protocol::kMaxFingerprintBytes) + " bytes");
+  // A namespace of states without groups of states would have chunks without parts.
   if (spec_.range(kind).count == 0)
     return Status(Code::kInvalidArgument, "the client has no groups of states");
   return namespaces_.add(fingerprint, model.empty() ? spec_.model : model, kind);
@@ -128,6 +135,7 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
   const std::lock_guard lock(setup_mutex_);
   if (!control_) return {Code::kFailedPrecondition, "set the namespace first"};
   if (Status status = pages_.fits(group, layers); !status.ok()) return status;
+  // Chooses the copy engine by the place of the pages: the host's, or that of their GPU.
   if (Status status = copies_.serve(layers); !status.ok()) return status;
   // One more than the pool's threads: in store_finish() the engine's thread copies too.
   copies_.prepare(spec_.groups[group].piece_bytes, spec_.groups[group].pieces(),
@@ -144,6 +152,7 @@ State Client::state() const {
   if (control() != nullptr) state.attachments = control()->attachments();
   const std::shared_ptr<Attachment> attachment = current();
   if (!attachment) return state;
+  // A lost session serves look-ups from the mapping, but takes no stores.
   state.attached = !attachment->outbox().closed();
   state.usable = !attachment->index().dead();
   state.epoch = attachment->epoch();
@@ -159,7 +168,9 @@ Status Client::wait_attached(std::uint32_t timeout_ms) {
 std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
   std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   if (!attachment) return {0, 0};
+  // Outside of the lock: holding thousands of chunks takes longer than other threads should wait.
   HoldSet holds(std::move(attachment), namespaces_.parts(hashes.ns).kept, hashes);
+  // A hold of no chunk needs no handle, and no release.
   const std::size_t chunks = holds.chunks();
   if (chunks == 0) return {0, 0};
   const std::lock_guard lock(holds_mutex_);
@@ -177,6 +188,7 @@ void Client::report_request(const Hashes& hashes, const RequestReport& request) 
   const std::shared_ptr<Attachment> attachment = current();
   if (!attachment) return;
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
+  // A larderd before protocol 1.4 does not know the event with the hashes.
   const bool told = attachment->welcome().version_minor >= 4 && handle != Attachment::kNoHandle;
   const std::size_t count =
       told ? std::min<std::size_t>(hashes.count, protocol::kMaxAskedChunks) : 0;
@@ -211,6 +223,7 @@ template <typename Kind>
 Result<std::uint64_t> Client::ask(Requests<Kind>& requests, const Hashes& hashes,
                                   std::uint32_t deadline_ms, std::uint32_t flags) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
+  // A fetch could bring back chunks from before the drop.
   if (namespaces_.drop_pending(hashes.ns))
     return Status(Code::kNotFound, "the drop of the namespace is still under way");
   return requests.start(control()->attached(), hashes, deadline_ms, flags);
@@ -242,6 +255,8 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
   if (namespaces_.drop_pending(transfer.ns))
     return Status(Code::kNotFound, "the drop of the namespace is still under way");
   std::shared_ptr<Attachment> attachment = current();
+  // A load goes on over the mapping of a lost session: the chunks are still there until larderd's
+  // index is dead.
   if (!attachment || attachment->index().dead())
     return Status(Code::kUnavailable, "not attached to larderd");
   Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
@@ -252,6 +267,8 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
 
 StoreResult Client::store_finish(std::uint32_t wait_ms) {
   Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
+  // Without a fence the pages might be read before the engine has written them. The begun stores
+  // are given back.
   if (after.ok()) return stores_.finish(wait_ms, *after);
   stores_.abandon();
   return stores_.finish(0);
@@ -266,6 +283,8 @@ Result<std::uint64_t> Client::store_submit(std::uint32_t wait_ms) {
 
 Status Client::store_begin(Transfer transfer) {
   if (Status status = check(transfer, false); !status.ok()) return status;
+  // During a drop the index still has the old chunks. Such chunks are stored anew, in spite of the
+  // index.
   stores_.begin(control()->attached(), transfer, !namespaces_.drop_pending(transfer.ns));
   return {};
 }
@@ -286,6 +305,7 @@ Result<protocol::ActCounts> Client::act(protocol::Verb verb, const Hashes& hashe
 }
 
 void Client::attached(const std::shared_ptr<Attachment>& attachment) {
+  // Namespaces first: stores need a handle.
   namespaces_.attached(attachment);
   stores_.attached(attachment);
 }
@@ -312,6 +332,8 @@ bool Client::let_go(std::shared_ptr<Attachment>& attachment) {
   try {
     if (!letting_go_) letting_go_ = std::make_unique<CopyPool>(1);
     parting = std::make_shared<Parting>(std::move(attachment));
+    // The pool's own queue may be full. Then the reference comes back, and the next beat tries
+    // again.
     if (letting_go_->submit(parting)) return true;
   } catch (const std::exception&) {  // no thread or no memory now; the next beat tries again
   }
@@ -326,10 +348,12 @@ void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t
 
 void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                      const std::vector<protocol::Grant>& grants) {
+  // An empty RESERVE is the fence behind a drop, with a bit of the request number.
   if (!namespaces_.fence_passed(request)) stores_.granted(attachment, request, grants);
 }
 
 void Client::lost(const std::shared_ptr<Attachment>& attachment) {
+  // Every table hears of the loss, so each wait for an answer of this session ends now.
   sidecar_.lost(*attachment);
   stores_.lost(attachment);
   acts_.lost(attachment);

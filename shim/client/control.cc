@@ -65,6 +65,7 @@ Control::Control(std::string socket, std::string engine, const NamespaceSpec& sp
       log_(log),
       listener_(listener),
       wake_(std::make_shared<const Fd>(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {
+  // Without the eventfd the thread could not be stopped.
   if (!wake_->valid()) throw std::system_error(errno, std::generic_category(), "eventfd");
   // The engine's signal handlers must not run on this thread.
   sigset_t all, before;
@@ -82,6 +83,7 @@ Control::Control(std::string socket, std::string engine, const NamespaceSpec& sp
 Control::~Control() {
   stop_ = true;
   wake();
+  // The thread notices `stop_` at once: each of its waits also polls the eventfd.
   thread_.join();
 }
 
@@ -103,6 +105,7 @@ std::shared_ptr<Attachment> Control::attached() const {
 
 bool Control::wait_attached(std::uint32_t timeout_ms) {
   std::unique_lock lock(mutex_);
+  // Session and outbox: a session that was lost at once does not count as attached.
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
                            [this] { return current_ && !current_->outbox().closed(); });
 }
@@ -115,6 +118,7 @@ void Control::run() {
     const SocketFile file = SocketFile::at(socket_);
     Code why = Code::kUnavailable;
     try {
+      // Returns after the whole session, so this loop has one round for each life of larderd.
       why = attach(retry);
     } catch (const std::exception& error) {  // out of memory must not end the engine
       log_.add("error", std::string("control thread: ") + error.what());
@@ -129,12 +133,14 @@ Result<HandshakeOutput> Control::try_handshake() {
   const HandshakeInput input{socket_, engine_,  last_token_, last_epoch_, listener_.still_writing(),
                              wake_,   current()};
   Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
+  // The failed session would otherwise get the announcements of holds without a reader.
   if (!output.ok() && input.earlier) input.earlier->holds().carry_over(nullptr);
   return output;
 }
 
 // One attempt to attach, and the session that may follow. Returns how the attempt or session ended.
 Code Control::attach(Retry& retry) {
+  // A wake-up of the lost session would end the first wait of the handshake.
   drain(*wake_);  // of an earlier session
   let_go_of_the_dead();
   Result<HandshakeOutput> output = try_handshake();
@@ -143,6 +149,8 @@ Code Control::attach(Retry& retry) {
     return output.status().code();
   }
   const std::shared_ptr<Attachment> attachment = output->attachment;
+  // A long session shows a working larderd: a refusal at the end of such a session is no reason
+  // for a long pause.
   const auto begin = Clock::now();
   Status ended;
   try {
@@ -152,6 +160,7 @@ Code Control::attach(Retry& retry) {
                error) {  // lost() below must run, or callers that wait for answers wait for ever
     ended = {Code::kInternal, error.what()};
   }
+  // Before lost(): no thread can send a question for which no answer comes.
   attachment->outbox().close();
   listener_.lost(attachment);
   if (!stop_)
@@ -174,6 +183,7 @@ void Control::let_go_of_the_dead() {
 }
 
 void Control::unmap_unused() {
+  // Only this thread adds references to an earlier attachment, so a count of 1 stays 1.
   std::erase_if(earlier_, [this](std::shared_ptr<Attachment>& attachment) {
     return attachment.use_count() == 1 && listener_.let_go(attachment);
   });
@@ -212,6 +222,7 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
   auto next_beat = Clock::now();
   while (!stop_) {
     if (Clock::now() >= next_beat) {
+      // First: larderd ends a session without heartbeats, whatever else this thread has to do.
       attachment->beat();
       LARDER_POINT(heart_beaten);
       listener_.beaten(*attachment);
@@ -220,6 +231,7 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
     }
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(next_beat - Clock::now()).count();
+    // POLLOUT only with waiting messages, or the poll would return at once for ever.
     const short events = outbox.pending() ? POLLIN | POLLOUT : POLLIN;
     pollfd waits[] = {{outbox.socket(), events, 0}, {wake_->get(), POLLIN, 0}};
     if (::poll(waits, 2, static_cast<int>(std::max<std::int64_t>(left, 0))) < 0 && errno != EINTR)
@@ -234,11 +246,13 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
 }
 
 Status Control::receive_all(const std::shared_ptr<Attachment>& attachment) {
+  // A busy larderd may send without end, and the heartbeat must not wait.
   constexpr int kAtOnce = 64;  // then the heartbeat has its turn
   for (int i = 0; i < kAtOnce; ++i) {
     Result<protocol::Packet> packet = protocol::receive_packet(attachment->outbox().socket());
     if (!packet.ok())
       return packet.status().code() == Code::kResourceExhausted ? Status() : packet.status();
+    // A malformed message ends the session: after it the two sides may disagree about grants.
     if (Status handled = handle(attachment, *packet); !handled.ok()) return handled;
   }
   return {};
@@ -268,6 +282,8 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
         !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, text))
       return {Code::kInvalidArgument, "NAMESPACE is too short"};
     if (opened.handle == protocol::kNoNamespace) {
+      // The namespace stays a miss. The engine goes on, and the session serves the other
+      // namespaces.
       log_.add("warning", "larderd opens no further namespace: " + text);
     } else {
       tell_difference(text);
@@ -291,6 +307,7 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
     protocol::Probed probed{};
     if (!decoder->read(probed)) return {Code::kInvalidArgument, "PROBED is too short"};
     protocol::ProbedEach each{};
+    // A larderd before protocol 1.7 sends no bits.
     if (!decoder->read(each)) each = {};
     listener_.probed(attachment, decoder->request(), probed, each);
     return {};
@@ -306,6 +323,8 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
 void Control::pause(std::uint32_t ms, const SocketFile& file) {
   const auto end = Clock::now() + std::chrono::milliseconds(ms);
   for (auto left = std::chrono::milliseconds(ms); left.count() > 0 && !stop_;) {
+    // Steps of a quarter of a second: a pause of up to a minute ends soon after the start of a new
+    // larderd.
     const auto step = std::min<std::int64_t>(left.count(), Retry::kLastMs);
     pollfd wait{wake_->get(), POLLIN, 0};
     if (::poll(&wait, 1, static_cast<int>(step)) > 0 && !stop_) drain(*wake_);

@@ -20,6 +20,7 @@ bool bound_to_one_processor() {
 }  // namespace
 
 CopyPool::CopyPool(unsigned threads) : one_processor_(bound_to_one_processor()), count_(threads) {
+  // The engine's signal handlers must not run on these threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -36,6 +37,7 @@ CopyPool::CopyPool(unsigned threads) : one_processor_(bound_to_one_processor()),
 void CopyPool::close() {
   Lock lock(mutex_);
   closing_ = true;
+  // Each queued job still ends: a load must have its one completion, even at the close.
   while (!queue_.empty()) {
     const std::shared_ptr<CopyJob> job = queue_.front();
     end_claims(job);
@@ -63,13 +65,16 @@ void CopyPool::run(const std::shared_ptr<CopyJob>& job) {
     lock.lock();
   }
   while (job->next_ < job->parts_) run_part(job, lock);
+  // Other threads may still be inside of their parts, and use the caller's pages.
   finished_.wait(lock, [&] { return job->done_; });
 }
 
 bool CopyPool::enqueue(const std::shared_ptr<CopyJob>& job, const Lock&) {
+  // A full queue refuses at once: an engine's thread must not wait for copies of others.
   if (closing_ || queue_.size() == kMaxQueued) return false;
   auto at = queue_.end();
   if (job->urgency_ == Urgency::kWaitedFor)
+    // A request waits for a load, and no request waits for a store. The order among loads stays.
     while (at != queue_.begin() && (*std::prev(at))->urgency_ == Urgency::kYields) --at;
   queue_.insert(at, job);
   return true;
@@ -78,6 +83,7 @@ bool CopyPool::enqueue(const std::shared_ptr<CopyJob>& job, const Lock&) {
 // Releases the lock first, because the woken thread takes the lock.
 void CopyPool::wake_one(Lock& lock) {
   const bool any = waiting_ > woken_;
+  // Counts the wake-ups under way, or each submit() would wake one more thread for the same work.
   if (any) ++woken_;
   lock.unlock();
   if (any) wake_.notify_one();
@@ -88,6 +94,7 @@ void CopyPool::work() {
   Lock lock(mutex_);
   for (;;) {
     const bool slept = sleep(lock);
+    // Only a closing pool wakes a thread without a job.
     if (queue_.empty()) return;
     if (slept && (queue_.size() > 1 || queue_.front()->parts_ - queue_.front()->next_ > 1)) {
       wake_one(lock);
@@ -117,6 +124,7 @@ void CopyPool::run_part(const std::shared_ptr<CopyJob>& job, Lock& lock) {
   ++job->running_;
   if (job->next_ == job->parts_) end_claims(job);
   lock.unlock();
+  // Without the mutex: a part takes milliseconds.
   const bool go_on = job->copy(part);
   lock.lock();
   --job->running_;

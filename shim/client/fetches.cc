@@ -19,6 +19,7 @@ FetchState FetchKind::read(const protocol::Fetched& fetched, std::uint64_t asked
 void FetchKind::give_free(Attachment& attachment, std::uint32_t request) {
   protocol::Encoder message(protocol::MessageType::kFetchEnd, 0);
   message.append(protocol::EndFetch{request, 0});
+  // A lost session needs no message: larderd frees the chunks of a session with the session.
   attachment.outbox().send(message.packet());
 }
 

@@ -90,6 +90,7 @@ Status stopped_status(const std::string& path) {
 std::uint64_t uncached_bytes(int fd, const std::string& path, std::uint64_t size,
                              const std::int32_t* stop) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  // The whole size is the safe answer: a file over a network is then refused, not read by mistake.
   if (size == 0 || !residency_is_told(fd, path)) return size;
   std::vector<unsigned char> resident(kCountBytes / page);
   std::uint64_t missing = 0;
@@ -144,6 +145,7 @@ Result<FileDigest> hash_file(const char* path, const HashLimits& limits, const s
   FileDigest file;
   file.stamp = *before;
   file.local = is_local(fd->get());
+  // Counting takes a mapping and a system call for each GiB, which a local disk does not need.
   if (!file.local || limits.local_too) {
     file.uncached_bytes = uncached_bytes(fd->get(), name, before->size_bytes, stop);
     if (stopped(stop)) return stopped_status(name);
@@ -156,6 +158,7 @@ Result<FileDigest> hash_file(const char* path, const HashLimits& limits, const s
     return read;
   const Result<FileStamp> after = stamp_of(fd->get(), name);
   if (!after.ok()) return after.status();
+  // A writer may have replaced bytes behind the read position. ctime changes with each write.
   if (*after != *before) return Status(Code::kUnavailable, name + " changed during the read");
   file.digest = hash.digest();
   return file;

@@ -31,6 +31,7 @@ Status no_permission(const std::string& path) {
     return {Code::kPermissionDenied, text + " and may not look into the socket's directory"};
   std::array<char, 8> mode{};
   std::snprintf(mode.data(), mode.size(), "%04o", info.st_mode & 07777U);
+  // The numbers of both sides in one line: in a pod neither side can look at the other.
   text += "; larderd's socket is for uid " + std::to_string(info.st_uid) + " and the group " +
           std::to_string(info.st_gid) + " (mode " + mode.data() +
           "). Run the engine as that user or with that group, or set larderd's socket_mode (0666: "
@@ -44,6 +45,7 @@ Result<Fd> connect_to(const std::string& path) {
   if (path.size() >= sizeof(address.sun_path))
     return Status(Code::kInvalidArgument, "socket path is too long: " + path);
   path.copy(address.sun_path, path.size());
+  // SEQPACKET keeps the borders of messages: a short read never splits one.
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
@@ -95,6 +97,7 @@ Status send_hello(int socket, const HandshakeInput& input) {
   hello.version_major = protocol::kVersionMajor;
   hello.version_minor = protocol::kVersionMinor;
   hello.capabilities = protocol::kCapabilityResidency;
+  // larderd finds the slots of the earlier session by the token, and gives them to this one.
   hello.previous_session = input.previous_token;
   hello.previous_epoch = input.previous_epoch;
   hello.engine = protocol::make_short_text(input.engine);
@@ -103,6 +106,8 @@ Status send_hello(int socket, const HandshakeInput& input) {
 }
 
 Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_writing) {
+  // The rest is safe without a mention: the earlier session's lock lasts as long as the
+  // writers.
   const std::span<const protocol::SlotRef> refs(
       still_writing.data(),
       std::min<std::size_t>(still_writing.size(), protocol::kMaxGrantsPerMessage));
@@ -113,6 +118,8 @@ Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_wri
 
 // Shards of different layouts are told apart since version 1.1.
 Status send_namespace(const Attachment& attachment, int socket, const NamespaceSpec& spec) {
+  // Told apart by an error and not by a guess: equal keys of different layouts would give wrong
+  // bytes.
   if (spec.layout_shard != 0 && attachment.welcome().version_minor < 1)
     return {Code::kUnsupported,
             "shards with different layers (a pipeline) need a larderd of protocol 1.1, this one "
@@ -130,6 +137,7 @@ Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeIn
   if (!decoder.ok()) return decoder.status();
   protocol::Welcome welcome{};
   if (!decoder->read(welcome)) return Status(Code::kInvalidArgument, "WELCOME is too short");
+  // Before any region is mapped: another major version may have other layouts.
   if (welcome.version_major != protocol::kVersionMajor)
     return Status(Code::kUnsupported,
                   "larderd speaks protocol " + std::to_string(welcome.version_major) +
@@ -163,6 +171,7 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   const int socket = (*attachment)->outbox().socket();  // no other thread uses the socket yet
   if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;
   LARDER_POINT(attached_sent);
+  // larderd counts the silence from here; the first regular beat comes after the handshake.
   (*attachment)->beat();
   HandshakeOutput output;
   if (spec.fingerprint.empty()) {

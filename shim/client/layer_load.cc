@@ -8,6 +8,7 @@ namespace larder::client {
 
 std::size_t LayerLoad::chunks_per_part(const Group& group, std::size_t chunks) {
   const std::uint64_t layer_bytes = group.payload_bytes() / group.layers;
+  // At least one chunk, of any size.
   return std::clamp<std::size_t>(kPartBytes / layer_bytes, 1, chunks);
 }
 
@@ -39,6 +40,8 @@ Code LayerLoad::copy_part(std::size_t part) {
   Batch& batch = batches_[part % batches_.size()];
   if (const Code code = prepare(batch); code != Code::kOk) return code;
   if (const Code code = copy_layer(batch, layer); code != Code::kOk) return code;
+  // The layers of a batch may end out of order; a layer is done with its last part, whoever copies
+  // it.
   if (--left_[layer] == 0 && told_) told_();
   return Code::kOk;
 }
@@ -53,6 +56,8 @@ Code LayerLoad::prepare(Batch& batch) {
   for (std::size_t i = 0; i < batch.sources.size() && code == Code::kOk; ++i) {
     Source& source = batch.sources[i];
     code = find(batch.first + i, source);
+    // The holds of the chunks found so far stay until ending(): other threads may read their
+    // slots.
     if (code != Code::kOk) break;
     pieces_of(batch.first + i, batch.pieces[i]);
     batch.digests[i].resize(protocol::digest_count(group().payload_bytes(), group().piece_bytes));
@@ -66,6 +71,7 @@ Code LayerLoad::prepare(Batch& batch) {
 Code LayerLoad::copy_layer(Batch& batch, std::uint32_t layer) {
   const std::uint64_t blocks = group().blocks_per_chunk, bytes = blocks * group().piece_bytes;
   const std::uint64_t units = blocks * protocol::units_per_piece(group().piece_bytes);
+  // Pieces, digests and slot have the order of layers, so a layer of a chunk is one run in each.
   std::vector<copy::ChunkPart> parts;
   for (std::size_t i = 0; i < batch.sources.size(); ++i)
     parts.push_back({batch.sources[i].slot.subspan(layer * bytes, bytes),

@@ -51,6 +51,7 @@ bool LoadJob::copy(std::size_t part) {
     ++parts_copied_;
     return true;
   }
+  // The first failure is the status of the load. Later ones are often its consequence.
   Code none = Code::kOk;
   failure_.compare_exchange_strong(none, code);
   return false;
@@ -71,6 +72,7 @@ void LoadJob::finished() {
   ending(done.status == Code::kOk);
   report(done);
   LARDER_POINT(load_ended);
+  // Before the completion: the engine may close the client as soon as it has polled.
   order_.attachment.reset();
   room_.ended(done);
 }
@@ -80,6 +82,7 @@ bool LoadJob::start() {
   const auto now = Clock::now();
   const std::int64_t mine =
       now > deadline_ ? kTooLate : std::max<std::int64_t>(1, (now - begun_).count());
+  // One exchange decides for all threads: half a load would be of no use to the engine.
   std::int64_t decided = 0;
   if (started_ns_.compare_exchange_strong(decided, mine)) decided = mine;
   return decided != kTooLate;
@@ -110,8 +113,10 @@ Code LoadJob::find(std::size_t chunk, Source& source) {
   if (view->payload_bytes != group_.payload_bytes() || view->piece_bytes != group_.piece_bytes)
     return Code::kDataLoss;
   const std::span<const std::byte> slot = attachment.slot(view->offset_bytes, group_.slot_bytes());
+  // An entry with memory outside of the arena is damaged.
   if (slot.empty()) return Code::kDataLoss;
   LARDER_POINT(load_found);
+  // From here on larderd does not reuse the slot. acquire() looks again at the generation.
   const auto place = attachment.holds().acquire(index, view->slot, view->generation);
   if (!place) return Code::kNotFound;
   source.view = *view;
@@ -135,6 +140,7 @@ Code LoadJob::ended_as(const Status& copied, const Source& source, bool still_th
 
 Status LoadJob::load_chunk(const Source& source, const copy::PieceList& to) {
   if (room_.sidecar == nullptr) return room_.engine.load(source.slot, source.view.root, to);
+  // Falls back to the engine's own copy in the same call.
   return room_.sidecar->load(*order_.attachment, {source.view.slot, 0, source.view.generation},
                              source.view.root, source.slot, to);
 }
@@ -162,6 +168,7 @@ void LoadJob::report(const Completion& done) {
   event.kind =
       done.status == Code::kOk ? protocol::EventKind::kLoad : protocol::EventKind::kLoadFailed;
   event.a = done.status == Code::kOk ? done.bytes : failure_reason(done.status);
+  // A chunk has many parts, and the tokens must be counted once.
   event.b = order_.transfer.counts_tokens
                 ? done.bytes / group_.payload_bytes() * room_.spec.chunk_tokens
                 : 0;

@@ -36,6 +36,7 @@ class ChunkLoad final : public LoadJob {
   Code copy_part(std::size_t part) override {
     const std::size_t first = part * at_once_;
     const std::size_t count = std::min(at_once_, transfer().hashes.size() - first);
+    // One chunk needs no digest table in this process: the copy engine verifies by the root.
     if (count == 1) return copy_one(first);
     std::vector<One> chunks(count);
     for (std::size_t i = 0; i < count; ++i)
@@ -82,6 +83,8 @@ class ChunkLoad final : public LoadJob {
     std::vector<std::uint8_t> still;
     for (const One& one : chunks) still.push_back(still_there(one.source) ? 1 : 0);
     LARDER_POINT(load_copied);
+    // The question about the slots comes before the release: afterwards a slot may have a new
+    // chunk.
     for (One& one : chunks) one.source.held.reset();
     LARDER_POINT(load_hold_released);
     for (std::size_t i = 0; i < chunks.size(); ++i)
@@ -105,6 +108,8 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
     const std::lock_guard lock(mutex_);
     if (outstanding_ == kMaxLoads)
       return Status(Code::kResourceExhausted, "too many loads are not polled yet");
+    // Counted before the load begins and until it is polled: the bound covers completions without
+    // a poll.
     ++outstanding_;
     ticket = ++last_ticket_;
   }
@@ -118,6 +123,7 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
   }
   --running_;
   const std::lock_guard lock(mutex_);
+  // A refused load has no completion, so nobody else would remove the entry.
   by_layer_.erase(ticket);
   --outstanding_;
   return Status(Code::kResourceExhausted, "the queue of copies is full");
@@ -155,6 +161,7 @@ Status Loads::wait_layer(std::uint64_t ticket, std::uint32_t layer,
             "layer " + std::to_string(layer) + " of a group of " + std::to_string(job->layers())};
   layer_ended_.wait_for(lock, wait,
                         [&] { return job->done(layer) || job->failure() != Code::kOk; });
+  // Before the failure: a finished layer may be used, even if a later one has failed meanwhile.
   if (job->done(layer)) return {};
   const Code failure = job->failure();
   if (failure == Code::kDeadlineExceeded)
@@ -166,6 +173,7 @@ Status Loads::wait_layer(std::uint64_t ticket, std::uint32_t layer,
 
 std::vector<Completion> Loads::poll(std::size_t max, std::chrono::milliseconds wait) {
   std::unique_lock lock(mutex_);
+  // Returns at once with nothing outstanding: no completion can come.
   ended_.wait_for(lock, wait, [this] { return !completed_.empty() || outstanding_ == 0; });
   const std::size_t count = std::min(max, completed_.size());
   std::vector<Completion> taken(completed_.begin(),
@@ -179,6 +187,7 @@ std::vector<Completion> Loads::poll(std::size_t max, std::chrono::milliseconds w
 void Loads::complete(const Completion& completion) noexcept {
   --running_;
   const std::lock_guard lock(mutex_);
+  // Cannot fail: the loads are bounded by kMaxLoads.
   completed_.push_back(completion);
   ended_.notify_all();
   layer_ended_.notify_all();

@@ -55,9 +55,12 @@ std::size_t count_present(const Attachment& attachment, Parts parts, const Hashe
   std::array<protocol::IndexReader::Probe, kBatch> probes;
   for (std::size_t first = 0; first < walk.keys(); first += kBatch) {
     const std::size_t count = std::min(kBatch, walk.keys() - first);
+    // Three passes: each starts the memory accesses of all keys before the next pass needs them.
     for (std::size_t i = 0; i < count; ++i) probes[i] = index.start(walk.next());
     for (std::size_t i = 0; i < count; ++i) index.advance(probes[i]);
     for (std::size_t i = 0; i < count; ++i)
+      // The first missing part ends the prefix. Parts of one chunk are neighbours, so the division
+      // gives its chunk.
       if (!index.finish(probes[i])) return (first + i) / parts.size();
   }
   return hashes.count;
@@ -90,6 +93,7 @@ std::size_t count_reachable(const Attachment& attachment, Parts parts, const Has
 }
 
 std::size_t last_present(const Attachment& attachment, Parts parts, const Hashes& hashes) {
+  // From the end, one chunk at a time: a model with states needs only the last one.
   return last_of(hashes,
                  [&](const Hashes& one) { return count_present(attachment, parts, one) == 1; });
 }
@@ -127,6 +131,7 @@ bool HoldSet::hold_chunk(Parts parts, std::uint32_t ns, const protocol::BlockHas
       continue;
     }
     for (; places_.size() > before; places_.pop_back())
+      // A chunk without one of its parts is useless; holding the others would only block eviction.
       attachment_->holds().release(places_.back());
     return false;
   }

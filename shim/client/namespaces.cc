@@ -33,7 +33,10 @@ ChunkParts chunk_parts(const NamespaceSpec& spec, GroupRange range,
       parts.kept.push_back({shard, group});
     }
   }
+  // Without words the message has the form of an older protocol.
   if (parts.kept.size() == std::size_t{spec.shard_count} * range.count) parts.words.clear();
+  // All shards of an engine must agree on one part for the count of tokens, without talking to
+  // each other.
   const auto before = [](Part a, Part b) {
     return std::pair(a.group, a.shard) < std::pair(b.group, b.shard);
   };
@@ -69,6 +72,8 @@ protocol::Encoder open_namespace_message(const NamespaceSpec& spec, NamespaceKin
 Namespaces::Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation, LogRing* log)
     : spec_(spec), log_(log) {
   for (std::uint32_t place = 1; place < places_.size(); ++place)
+    // The generation makes each number unique, so a late answer for a closed namespace finds no
+    // place.
     places_[place].number = first_generation << kNamespacePlaceBits | place;
   places_[0].taken = true;
   keep_all_parts();
@@ -96,6 +101,7 @@ Status Namespaces::set_parts(std::span<const std::uint8_t> kept) {
   const std::lock_guard lock(mutex_);
   const bool open =
       !spec_.fingerprint.empty() || std::ranges::count(places_, true, &Place::taken) > 1;
+  // Look-ups read the parts without a lock. A second change would mix two sets.
   if (open || parts_.load() != &all_)
     return {Code::kFailedPrecondition, "the parts are told once, before any namespace"};
   for (const NamespaceKind kind : {NamespaceKind::kTokens, NamespaceKind::kStates})
@@ -166,6 +172,7 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
   drop_pending_[namespace_number_place(free->number)] = dropped_;
   newest = newest_.lock();
   if (newest) send_open(*newest, *free);
+  // Until larderd answers the keys are misses, so add() need not wait.
   LARDER_POINT(open_sent);
   return free->number;
 }
@@ -178,6 +185,7 @@ Status Namespaces::close(std::uint32_t ns, bool drop) {
     return {Code::kNotFound, "no such namespace, or the namespace is closed already"};
   newest = newest_.lock();
   if (newest) {
+    // Look-ups miss from this store on, before larderd hears of the close.
     newest->set_namespace_handle(ns, Attachment::kNoHandle);
     // An older larderd keeps the namespace open until the session ends.
     if (newest->welcome().version_minor >= kCloseSince) {
@@ -188,6 +196,8 @@ Status Namespaces::close(std::uint32_t ns, bool drop) {
     }
   }
   Place& place = places_[namespace_number_place(ns)];
+  // The place has used up all numbers, and stays empty: a repeated number could match an old
+  // answer.
   place.ended = ns + protocol::kMaxClientNamespaces > kLastNumber;
   place = {false, place.ended, ns + (place.ended ? 0 : protocol::kMaxClientNamespaces), {}, {}, {},
            0};
@@ -223,6 +233,7 @@ void Namespaces::drop_all() {
   dropped_ = true;
   for (Place& place : places_) {
     if (!place.taken) continue;
+    // Before the message: from here on look-ups miss, whatever larderd does.
     drop_pending_[namespace_number_place(place.number)] = true;
     if (newest) send_drop(*newest, place);
   }
@@ -233,6 +244,7 @@ void Namespaces::attached(const std::shared_ptr<Attachment>& attachment) {
   newest_ = attachment;
   if (drop_pending_[0]) send_drop(*attachment, places_[0]);
   for (const Place& place : places_)
+    // Number 0 was opened by the handshake.
     if (place.taken && place.number != 0) send_open(*attachment, place);
 }
 
@@ -250,6 +262,7 @@ bool Namespaces::fence_passed(std::uint32_t request) {
   if ((request & kFenceRequest) == 0) return false;
   const std::lock_guard lock(mutex_);
   for (const Place& place : places_)
+    // An answer to an older drop of the place does not count: a newer drop is under way.
     if (place.taken && place.fence == request)
       drop_pending_[namespace_number_place(place.number)] = false;
   opened_.notify_all();
@@ -277,6 +290,8 @@ void Namespaces::send_open(Attachment& attachment, const Place& place) {
 // larderd handles messages in order, so the answer to an empty RESERVE tells that the drop is done.
 void Namespaces::send_drop(Attachment& attachment, Place& place) {
   last_fence_ = (last_fence_ + 1) % kFenceRequest;
+  // A new number for each drop, also for a repeated one: the older answer must not end the newer
+  // drop.
   place.fence = kFenceRequest | last_fence_;
   const std::uint32_t handle = attachment.namespace_handle(place.number);
   if (handle == Attachment::kNoHandle) return;  // opened() sends it

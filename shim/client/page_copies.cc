@@ -6,11 +6,14 @@ namespace larder::client {
 
 Status PageCopies::serve(const GroupPages& layers) {
   for (const LayerPages& layer : layers) {
+    // Each layer is asked about: a model spread over two GPUs would be copied by the wrong engine.
     const Result<std::uint64_t> probed = copy::device_of(layer.base);
     if (!probed.ok())
       return {Code::kUnsupported,
               "where the KV pages lie cannot be told: " + probed.status().text()};
     const std::uint64_t device = *probed;
+    // The engine for the first pages serves all. Pages elsewhere would be read through a wrong
+    // context.
     if (served_ && device != device_number_)
       return {Code::kUnsupported,
               "KV pages must lie in host memory or on one CUDA device, all of them"};
@@ -22,6 +25,7 @@ Status PageCopies::serve(const GroupPages& layers) {
       if (!made.ok())
         return {Code::kUnsupported, "KV pages on a CUDA device: " + made.status().text()};
       device_ = std::move(made).value();
+      // Once and before the first transfer. Other threads then read the choice without a lock.
       chosen_.store(device_.get(), std::memory_order_release);
     }
     device_number_ = device;
@@ -40,6 +44,8 @@ Status PageCopies::follow(void* stream) {
 
 Result<std::shared_ptr<const copy::Fence>> PageCopies::after() const {
   const std::lock_guard lock(mutex_);
+  // A copy of the shared pointer: a load may wait for its fence while the engine has set the next
+  // one.
   return after_;
 }
 
@@ -48,6 +54,7 @@ std::unique_ptr<copy::ReadyMemory> PageCopies::make_ready(std::span<std::byte> m
   try {
     return chosen().make_ready(memory, file);
   } catch (const std::system_error& error) {
+    // Copies work without the registration, through staging memory, so no error goes to the engine.
     log_.add(
         "warning",
         std::string("the arena is not registered with CUDA, copies go through staging memory: ") +

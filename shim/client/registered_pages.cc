@@ -29,12 +29,14 @@ Status check_pages(const Transfer& transfer, std::uint64_t page_count, bool bloc
 void RegisteredPages::begin() {
   pages_.resize(spec_.groups.size());
   page_counts_.resize(spec_.groups.size(), UINT64_MAX);
+  // Atomics cannot be moved, so the vector is made anew and never grows.
   registered_ = std::vector<std::atomic<bool>>(spec_.groups.size());
 }
 
 Status RegisteredPages::fits(std::uint32_t group, const GroupPages& layers) const {
   if (group >= spec_.groups.size())
     return {Code::kInvalidArgument, "no such group: " + std::to_string(group)};
+  // Threads read the pages of a registered group without a lock, so a group is registered once.
   if (has(group)) return {Code::kFailedPrecondition, "the group's pages are already registered"};
   const Group& wanted = spec_.groups[group];
   if (wanted.layers == 0 || layers.size() != wanted.layers)
@@ -51,8 +53,10 @@ Status RegisteredPages::fits(std::uint32_t group, const GroupPages& layers) cons
 
 void RegisteredPages::add(std::uint32_t group, GroupPages layers) {
   for (const LayerPages& layer : layers)
+    // A block number counts in every layer: the smallest layer is the bound.
     page_counts_[group] = std::min(page_counts_[group], layer.page_count);
   pages_[group] = std::move(layers);
+  // Last: a reader of the flag must see the pages.
   registered_[group].store(true, std::memory_order_release);
 }
 

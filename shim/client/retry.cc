@@ -10,6 +10,7 @@ std::uint32_t Retry::next_ms(Code code) {
     return next_ms_;
   }
   refused_ms_ = refused_ms_ == 0 ? kFirstRefusedMs : std::min(refused_ms_ * 2, kLastRefusedMs);
+  // The workers of one engine were refused together. The random part spreads the next attempts.
   const std::uint32_t quarter = refused_ms_ / 4;
   return refused_ms_ - quarter + std::uniform_int_distribution<std::uint32_t>(0, quarter)(random_);
 }
@@ -17,6 +18,7 @@ std::uint32_t Retry::next_ms(Code code) {
 SocketFile SocketFile::at(const std::string& path) {
   SocketFile file;
   struct stat info {};
+  // A missing file is a state too: a new file ends the pause.
   if (::stat(path.c_str(), &info) != 0) return file;
   file.device_ = info.st_dev;
   file.inode_ = info.st_ino;

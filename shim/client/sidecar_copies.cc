@@ -20,6 +20,7 @@ std::string in_words(const TransferRefusal& why) {
   return std::string(protocol::transfer_reason_name(why.reason)) + ": " + why.text;
 }
 
+// Whole layers and not pages: an export names allocations, and there are few.
 std::vector<copy::PageSpan> spans_of(const std::vector<GroupPages>& groups) {
   std::vector<copy::PageSpan> spans;
   for (const GroupPages& layers : groups)
@@ -34,6 +35,8 @@ std::vector<copy::PageSpan> spans_of(const std::vector<GroupPages>& groups) {
 
 Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEngine& own,
                                       const copy::PieceList& from, std::span<std::byte> slot) {
+  // Before the first write of the device: larderd must know even if the process dies during the
+  // write.
   if (own.outlives_process() && !attachment.tell_device_writes())  // mutation: gpu-told
     return Status(Code::kUnavailable,
                   "larderd cannot be told that a device writes into its memory");
@@ -45,6 +48,7 @@ void SidecarCopies::beaten(Attachment& attachment, const std::vector<GroupPages>
   std::uint64_t number = 0;
   {
     const Lock lock(mutex_);
+    // One export for each session. After a refusal only the next session asks again.
     if (asleep_ || state_ != State::kNew ||
         (attachment.welcome().capabilities & protocol::kCapabilityTransfer) == 0)
       return;
@@ -53,6 +57,7 @@ void SidecarCopies::beaten(Attachment& attachment, const std::vector<GroupPages>
       return decline({TransferReason::kHostMemory,
                       "the KV pages lie in host memory, which needs no CUDA IPC"});
     state_ = State::kLooking;
+    // A probe may end after its session or after leave(). The number marks the result as void.
     number = ++probe_;
   }
   if (background_([this, &pages, number] { probe(pages, number); })) return;
@@ -73,6 +78,7 @@ void SidecarCopies::probe(const std::vector<GroupPages>& pages, std::uint64_t nu
   copy::PageExport exported;
   std::vector<copy::MemoryHandle> handles;
   try {
+    // Without the mutex: the digest of a page waits for the GPU.
     refusal = look_at(pages);
     if (!refusal.refused()) refusal = exporter_.take(spans_of(pages), exported, handles);
   } catch (const std::exception& error) {
@@ -116,6 +122,7 @@ void SidecarCopies::send_exports(const copy::DeviceId& device,
     std::vector<Fd> fds;
     for (; next < handles.size() && ranges.size() < protocol::kMaxExportsPerMessage; ++next) {
       copy::MemoryHandle& handle = handles[next];
+      // The kernel passes a bounded number of descriptors with one packet.
       if (handle.kind == protocol::MemoryKind::kDescriptor && fds.size() == protocol::kMaxPacketFds)
         break;
       protocol::ExportedRange range{
@@ -133,12 +140,14 @@ void SidecarCopies::send_exports(const copy::DeviceId& device,
     Encoder message(MessageType::kExport, 0);
     message.append(head).append_all(std::span<const protocol::ExportedRange>(ranges));
     if (!session_->outbox().send(message.packet(), std::move(fds))) return;
+    // Each message has an answer. The memory counts as open with the last one.
     ++awaited_;
   }
 }
 
 void SidecarCopies::decline(const TransferRefusal& why) {
   state_ = State::kRefused;
+  // Pages in host memory are the normal case on CPUs, and need no line in the log.
   if (why.reason != TransferReason::kHostMemory)
     log_.add("warning", "larderd does not copy for this engine (" + in_words(why) + ")");
   tell_why(why);
@@ -146,6 +155,7 @@ void SidecarCopies::decline(const TransferRefusal& why) {
 
 // The reason appears in larderd's status.
 void SidecarCopies::tell_why(const TransferRefusal& why) {
+  // Cut between two characters of UTF-8, not within one.
   const std::string text(cut_text(why.text, protocol::kMaxTransferTextBytes));
   Encoder message(MessageType::kExport, 0);
   message
@@ -163,6 +173,7 @@ Status SidecarCopies::answered(Attachment& attachment, protocol::Decoder& decode
   const Lock lock(mutex_);
   if (session_ != &attachment) return {};
   if (decoder.type() == MessageType::kExported) return exported(decoder, std::move(fds));
+  // WITHDRAWN: larderd has closed the memory, so the engine may free it now.
   if (state_ == State::kLeaving) state_ = again_ ? State::kNew : State::kRefused;
   changed_.notify_all();
   return {};
@@ -183,6 +194,7 @@ Status SidecarCopies::exported(protocol::Decoder& decoder, std::vector<Fd> fds) 
   }
   if (state_ != State::kAsked || awaited_ == 0) return {};
   --awaited_;
+  // One refused allocation ends the whole: a chunk has pages in all of them.
   if (answer.reason != 0) {
     state_ = State::kRefused;
     log_.add("warning", "larderd does not copy for this engine, which does so itself (" +
@@ -192,6 +204,7 @@ Status SidecarCopies::exported(protocol::Decoder& decoder, std::vector<Fd> fds) 
   if (awaited_ != 0 || flags_ == nullptr) return {};
   state_ = State::kOpen;
   differences_ = 0;
+  // Only after the last EXPORTED: a copy may name a page of any allocation.
   open_ = std::make_shared<const Open>(Open{session_, exported_, flags_});
   log_.add("info", "larderd copies for this engine: larderd has opened " +
                        std::to_string(exported_.ranges().size()) + " allocations");
@@ -218,6 +231,8 @@ void SidecarCopies::withdraw(bool again) {
 Status SidecarCopies::leave(std::chrono::milliseconds wait) {
   Lock lock(mutex_);
   asleep_ = true;
+  // The running probe is void. The end of the probe is awaited below, since the probe reads a
+  // page.
   if (state_ == State::kLooking) state_ = State::kNew;
   if (state_ == State::kOpen || state_ == State::kAsked) withdraw(true);
   if (changed_.wait_for(lock, wait, [this] { return state_ != State::kLeaving && looking_ == 0; }))
@@ -258,6 +273,8 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb,
                                          const protocol::SlotRef& ref,
                                          const copy::PieceList& list) {
   const std::shared_ptr<const Open> open = current();
+  // A load may still use the attachment of an earlier session, which larderd's copies do not
+  // serve.
   if (open == nullptr || open->attachment != &attachment ||
       list.pieces.size() > protocol::kMaxPiecesPerCopy)
     return Status(Code::kUnavailable, "larderd does not copy");
@@ -275,12 +292,15 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb,
   // Checked after the wait, which has no bound: the memory may have gone meanwhile.
   if (const Status there = exporter_.still_there(open->pages);
       !there.ok()) {  // mutation: memory-check-late
+    // Memory that went without a notice is a matter of the engine, and is exported anew. Other
+    // failures end larderd's copies.
     const bool gone = there.code() == Code::kNotFound;
     mistrust(*open, {gone ? TransferReason::kNotVerified : TransferReason::kFailed, there.text()},
              gone);
     return Status(Code::kUnavailable, "the memory that was exported is not known to be there");
   }
   const std::optional<std::uint32_t> flag = open->flags->take();
+  // The engine copies instead, in the same call.
   if (!flag) return Status(Code::kResourceExhausted, "too many copies at once");
   bool sent = false;
   try {

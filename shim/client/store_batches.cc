@@ -17,6 +17,7 @@ Stores::BatchPtr Stores::take(std::uint32_t wait_ms, std::shared_ptr<const copy:
   const auto batch = std::make_shared<StoreBatch>();
   batch->after = std::move(after);
   batch->deadline = Clock::now() + std::chrono::milliseconds(wait_ms);
+  // Chunks refused or found by begin() belong to the result of this batch.
   batch->result = std::exchange(counted_, {});
   for (const ReservationPtr& reservation : begun_) {
     if (reservation->batch) continue;
@@ -29,6 +30,8 @@ Stores::BatchPtr Stores::take(std::uint32_t wait_ms, std::shared_ptr<const copy:
 Stores::JobPtr Stores::make_job(const ReservationPtr& reservation, StoreResult& result) const {
   const Group& group = room_.spec.groups[reservation->transfer.group];
   const std::size_t count = reservation->transfer.hashes.size();
+  // After a lost session the grants are void: the next larderd may have given the slots to another
+  // engine.
   if (reservation->grants.size() != count || reservation->attachment->outbox().closed()) {
     result.refused += count;
     return nullptr;
@@ -86,6 +89,7 @@ std::vector<Stores::JobPtr> Stores::make_jobs(StoreBatch& batch, const Lock& loc
 void Stores::give_up_late(StoreBatch& batch, const Lock& lock) {
   std::erase_if(begun_, [&](const ReservationPtr& reservation) {
     if (reservation->batch.get() != &batch || reservation->answered) return false;
+    // A later answer finds the mark, and the grants go back to larderd.
     reservation->abandoned = true;
     batch.result.refused += reservation->transfer.hashes.size();
     close_one(batch, lock);
@@ -136,6 +140,7 @@ void Stores::start(const std::vector<JobPtr>& jobs) noexcept {
   for (const JobPtr& job : jobs) {
     bool taken = false;
     try {
+      // A full pool is no reason to wait: the chunks count as refused.
       taken = pool_.submit(job);
     } catch (const std::bad_alloc&) {
     }
@@ -159,6 +164,7 @@ std::vector<StoreCompletion> Stores::poll(std::size_t max, std::chrono::millisec
     const bool any =
         std::ranges::any_of(submitted_, [](const BatchPtr& batch) { return batch->open == 0; });
     if (any || submitted_.empty() || now >= until) break;
+    // Wakes at the first deadline of a batch as well, since no other thread watches the deadlines.
     batch_ended_.wait_until(lock, next);
   }
   std::vector<StoreCompletion> done;
@@ -183,6 +189,7 @@ void Stores::overtake(std::uint64_t ticket) {
 void Stores::ended(StoreJob& job) noexcept {
   StoreResult result;
   try {
+    // The messages go out before the batch is closed: poll() reports only sent commits.
     job.settle(result);
   } catch (
       const std::bad_alloc&) {  // larderd asks about such grants later, and asked() disowns them

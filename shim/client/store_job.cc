@@ -23,12 +23,15 @@ bool StoreJob::copy(std::size_t part) {
     std::vector<std::byte*> pieces;
     chunk_pieces(room_.pages[reservation_->transfer.group], chunks_[part].pages,
                  group().blocks_per_chunk, pieces);
+    // The fence is a part of the list: the copy engine waits before the first read of a page.
     const copy::PieceList list{pieces, group().piece_bytes, batch().after.get()};
     Chunk& chunk = chunks_[part];
     const protocol::SlotRef ref{chunk.record.slot, 0, chunk.record.generation};
     const Result<std::uint64_t> root =
         room_.sidecar != nullptr ? room_.sidecar->store(attachment(), ref, list, chunk.slot)
                                  : store_by_itself(attachment(), room_.engine, list, chunk.slot);
+    // The chunk is given back, and the other parts of the job end too: the fault most likely meets
+    // the others as well.
     if (!root.ok()) return false;
     chunk.record.root = *root;
   } catch (const std::exception&) {
@@ -53,10 +56,12 @@ void StoreJob::settle(StoreResult& result) {
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
     const protocol::CommitRecord& record = chunks_[i].record;
     if (written_[i] != 0)
+      // Committed only after the copy: a look-up must never find a slot in the middle of a write.
       records.push_back(record);
     else
       failed.push_back({record.slot, 0, record.generation});
   }
+  // Before the commits: larderd can give these slots to others at once.
   send_list(attachment().outbox(), MessageType::kDisown, failed);
   result.refused += failed.size();
   result.copy_ns += copy_ns_;

@@ -40,6 +40,7 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
   for (std::size_t i = 0; i < transfer.hashes.size(); ++i) {
     const protocol::Key key =
         attachment->key(transfer.ns, transfer.hashes[i], transfer.shard, transfer.key_group);
+    // From shared memory: a stored chunk costs no message.
     if (index_is_good && attachment->index().find(key)) {
       ++present;
       continue;
@@ -60,6 +61,7 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
 void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer part) {
   const std::size_t count = part.hashes.size();
   const Lock lock(mutex_);
+  // The protocol bounds the grants of one session (limits.h).
   if (keys_waiting_ + count > protocol::kMaxGrants) {
     counted_.refused += count;
     return;
@@ -83,6 +85,7 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
   reservation->attachment = attachment;
   reservation->transfer = std::move(part);
   reservation->begun = Clock::now();
+  // Under the lock since before send(): granted() waits for the lock, and then finds the entry.
   waiting_.emplace(request, reservation);
   begun_.push_back(reservation);
   keys_waiting_ += count;
@@ -100,6 +103,7 @@ void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
     const auto at = waiting_.find(request);
     const bool ours = at != waiting_.end() && at->second->attachment == attachment;
     const ReservationPtr answered = ours ? at->second : nullptr;
+    // A late answer, or one with a wrong count: the grants go back unused.
     const bool wanted =
         ours && !answered->abandoned && answered->transfer.hashes.size() == grants.size();
     if (ours) {
@@ -118,6 +122,7 @@ void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
   start(jobs);
   for (const protocol::Grant& grant : grants) {
     if (!is_granted(grant)) continue;
+    // On this thread, idle while the engine computes: the copy later finds the pages present.
     attachment->prefault(grant.offset_bytes, slot_bytes);
     attachment->beat();  // making 11 GiB present takes as long as a session may be silent
   }
@@ -130,6 +135,7 @@ void Stores::lost(const std::shared_ptr<Attachment>& attachment) {
       ++at;
       continue;
     }
+    // Waiting finish() calls end now, and the chunks count as refused.
     at->second->answered = true;  // with no grants
     keys_waiting_ -= at->second->transfer.hashes.size();
     at = waiting_.erase(at);
@@ -169,6 +175,7 @@ void Stores::abandon() {
 void Stores::asked(const std::shared_ptr<Attachment>& attachment,
                    const std::vector<protocol::SlotRef>& grants) {
   LARDER_POINT(grants_asked);
+  // larderd asks about old grants. Unfinished stores of the engine are given up now.
   const auto oldest = Clock::now() - max_age_;
   give_up([&](const Reservation& reservation) { return reservation.begun < oldest; });
   std::vector<protocol::SlotRef> written, stopped;

@@ -14,6 +14,7 @@ void update_portable(void* state, const void* bytes, std::size_t size) {
 
 HashUpdate best_update() {
 #if defined(__x86_64__)
+  // Chosen at run time: one library serves every x86-64 machine.
   if (__builtin_cpu_supports("avx2")) return update_avx2;
 #endif
   return update_portable;
@@ -25,6 +26,8 @@ StreamHash::StreamHash(HashUpdate kind) : update_(kind) {
 }
 
 StreamHash::Digest StreamHash::digest() const {
+  // The canonical form is the same on machines of both byte orders, and is what `xxh128sum`
+  // prints.
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical,
                            XXH3_128bits_digest(reinterpret_cast<const XXH3_state_t*>(state_)));

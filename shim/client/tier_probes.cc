@@ -31,6 +31,7 @@ ProbeState ProbeKind::read(const ProbeAnswer& answer, std::uint64_t asked, std::
                    age_us,
                    answer.each.there};
   for (std::uint64_t i = asked; i < 64 * state.there.size(); ++i)
+    // The caller indexes its own hashes with these bits.
     state.there[i / 64] &= ~(std::uint64_t{1} << i % 64);
   return state;
 }

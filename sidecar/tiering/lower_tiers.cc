@@ -39,8 +39,8 @@ LowerTiers::LowerTiers(std::vector<OpenTier> tiers, const config::Config& config
                          std::make_unique<Tier>(std::move(open), rules, store, clock, arena.size()))
                      .get();
     if (tier->writer)
-      // The tier itself hides a namespace from the moment it has the drop. A drop that still waits
-      // for room is known to the writer alone.
+      // The tier itself hides a namespace from the moment it has the drop. Only the writer knows a
+      // drop before the tier has room.
       tier->source.set_hidden(
           [tier](const protocol::NamespaceId& id) { return tier->writer->waits_for_drop(id); });
     sources.push_back(&tier->source);

@@ -18,7 +18,7 @@ Result<std::unique_ptr<peer::PeerServer>> open_peer_server(const config::Config&
 
 void PeerHolds::deliver() {
   peer::HoldExchange::Waiting waiting = server_->exchange().take_requests();
-  // First, so that the requests of the same call find the room that these chunks had.
+  // First, so the requests of the same call find the room that these chunks had.
   for (const peer::HeldChunk& chunk : waiting.given_back) {
     store_.readers().let_go(chunk.slot_number, chunk.facts.generation);  // mutation: peer-hold-ends
     held_bytes_ -= chunk.slot.size();
@@ -27,8 +27,8 @@ void PeerHolds::deliver() {
 }
 
 bool PeerHolds::go_on() {
-  // In slices, like every work of the loop: a peer that asks for thousands of keys must not delay
-  // local engines.
+  // In slices, like every work of the loop: a peer with thousands of keys must not delay local
+  // engines.
   const std::uint64_t until = store_.effort() + store::Store::kSliceEffort;
   while (!requests_.empty() && store_.effort() < until) {
     const peer::HoldRequest request = std::move(requests_.front());
@@ -59,7 +59,7 @@ std::optional<peer::HeldChunk> PeerHolds::look_at(const protocol::Key& key, bool
   found.facts = {chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root, 0};
   found.slot = store_.slot_memory(*chunk);
   found.slot_number = chunk->slot;
-  // One chunk always fits, so that a chunk larger than the budget can be read at all.
+  // One chunk always fits, so a chunk larger than the budget can be read at all.
   const bool room = held_bytes_ == 0 ||
                     held_bytes_ + found.slot.size() <= most_bytes;  // mutation: peer-hold-budget
   found.held = hold && room && store_.readers().keep(chunk->slot, chunk->generation);

@@ -125,7 +125,7 @@ void Promoter::look_on(const FetchId& id, Fetch& fetch) {
 // Fills members_, and found_ for chunks in lower tiers. A chunk that an engine is writing counts as
 // absent: the engine may give up.
 Promoter::Probe Promoter::look_at(std::uint32_t handle, const protocol::BlockHash& hash) {
-  // A family is a chunk with all its shards and KV groups. An engine can use all of it or nothing.
+  // A family is a chunk with all its shards and KV groups. An engine uses the whole family.
   store_.families().look_at(handle, hash, members_);
   found_.assign(members_.size(), std::nullopt);
   Probe probe{!members_.empty(), 0};
@@ -186,7 +186,7 @@ bool Promoter::probe(const FetchId& id, Fetch& fetch) {
 
 bool Promoter::on_get(const tiers::Message& message) {
   for (ReadableTier* source : sources_)
-    // Reads that measure the speed are gets too, and no fetch waits for them.
+    // Reads for measuring the speed are gets too, without a waiting fetch.
     if (source->on_probe(message)) return true;
   const bool ours = reads_.on_message(message);
   take_outcomes();
@@ -205,7 +205,7 @@ void Promoter::take_outcomes() {
       waiters_.erase(found);
       for (const Waiter& waiter : waiters) give(*outcome, waiter);
     }
-    // After the waiters have kept the chunk: in between it must not be evicted.
+    // After the waiters have kept the chunk: in between the chunk must not be evicted.
     if (outcome->status.ok()) store_.readers().let_go(outcome->slot.slot, outcome->slot.generation);
   }
 }

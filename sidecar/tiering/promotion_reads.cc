@@ -76,8 +76,8 @@ bool PromotionReads::want_ahead(const protocol::Key& key, const tiers::ChunkKey&
   if (by_key_.contains(key)) return true;
   const std::uint64_t bytes = found.facts.slot_bytes();
   const Lane& lane = lane_of(*found.source, chunk);
-  // Prefetched chunks displace others. Half of memory at most, so that a long list cannot flush
-  // the cache.
+  // Prefetched chunks displace others. Half of memory at most, so a long list cannot flush the
+  // cache.
   if (lane.waiting_ahead.size() >= kMostWaiting ||
       ahead_bytes_ + bytes > arena_.size() / kAheadShare)
     return false;
@@ -112,8 +112,8 @@ bool PromotionReads::begin(std::uint64_t until) {
 
 bool PromotionReads::begin(Lane& lane, std::uint64_t until) {
   while (store_.effort() < until)
-    // Reads ahead begin only when no fetch waits in this lane, and within a smaller bound: a fetch
-    // that comes then finds room.
+    // Reads ahead begin only when no fetch waits in this lane, and within a smaller bound: a later
+    // fetch then finds room.
     if (!begin_one(lane, lane.waiting, kReadingBytes) &&
         (!lane.waiting.empty() || !begin_one(lane, lane.waiting_ahead, kAheadBytes)))
       return false;
@@ -130,8 +130,7 @@ bool PromotionReads::begin_one(Lane& lane, std::deque<Ticket>& queue, std::uint6
       continue;
     }
     Read& read = found->second;
-    // The first read of an idle lane always begins, so that a chunk larger than the bound is read
-    // too.
+    // The first read of an idle lane always begins, so a chunk larger than the bound is read too.
     if (lane.reading_bytes != 0 && lane.reading_bytes + read.facts.slot_bytes() > limit)
       return false;
     if (begin_read(ticket, read) == Begun::kNotNow) return false;

@@ -44,7 +44,7 @@ void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why,
   // cheaply.
   const bool sent = again_ns == 0 && !why.text().empty();
   one.wait_ns = sent ? std::clamp(2 * one.wait_ns, kLeastNs, kMostNs) : 0;
-  // Jitter of a quarter, so that thousands of refused chunks do not come back at one moment.
+  // Jitter of a quarter, so thousands of refused chunks do not come back at one moment.
   one.next_ns = sent            ? now_ns + one.wait_ns + random_() % (one.wait_ns / 4)
                 : again_ns != 0 ? again_ns
                                 : now_ns + kLeastNs;
@@ -71,8 +71,8 @@ void RefusedChunks::stored(const protocol::SlotRef& chunk, std::uint64_t now_ns)
   erase(found);
   if (number == kMostCauses) return;
   Cause& cause = causes_[number];
-  // One stored chunk shows that the cause is over. Chunks that were sent and refused themselves
-  // keep their pause: their size may be the reason.
+  // One stored chunk shows that the cause is over. Sent and refused chunks keep the pause: the
+  // size may be the reason.
   for (auto at = chunks_.begin(); at != chunks_.end() && cause.waiting != 0;)
     at = at->second.cause == number && at->second.wait_ns == 0 ? erase(at) : std::next(at);
   if (cause.waiting != 0 || !std::exchange(cause.told, false)) return;

@@ -30,8 +30,8 @@ std::uint64_t buckets_for(std::uint64_t tier_bytes) {
 Result<std::shared_ptr<ResidencyFilter>> ResidencyFilter::create(std::uint64_t tier_bytes) {
   const std::uint64_t buckets = buckets_for(tier_bytes);
   const std::uint64_t bytes = protocol::residency_bytes(buckets);
-  // A memfd can be sealed, which a file on tmpfs cannot: no process may shrink it under a reader
-  // (SIGBUS).
+  // A memfd can be sealed, which a file on tmpfs cannot: no process may shrink a sealed region
+  // under a reader (SIGBUS).
   const Fd fd(::memfd_create("larder-below", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Status::from_errno(errno, "memfd_create for the residency filter");
   if (::fchmod(fd.get(), 0400) != 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
@@ -85,8 +85,7 @@ void ResidencyFilter::enter(const protocol::ResidencyPlace& place) {
   }
   protocol::AtomicU64* chosen = count[1] > count[0] ? empty[1] : empty[0];
   if (chosen == nullptr) return;
-  // One store of 64 bits: an engine that reads at the same time sees the old word or the new one,
-  // never a mixture.
+  // One store of 64 bits: a concurrent reader sees the old word or the new one, never a mixture.
   chosen->store(place.tag, std::memory_order_release);
   ++words_;
 }
@@ -110,8 +109,7 @@ void ResidencyFilter::added_all(std::span<const tiers::ChunkKey> keys) {
   }
 }
 
-// If two chunks share a tag, the removal of one hides the other. The engine then computes its
-// tokens.
+// If two chunks share a tag, the removal of one hides the other: a miss, never a wrong chunk.
 void ResidencyFilter::removed(const tiers::ChunkKey& key) {
   const protocol::ResidencyPlace where = place(key);
   for (const std::uint64_t bucket : where.bucket) {
@@ -137,8 +135,7 @@ void ResidencyFilter::removed_all() {
 void ResidencyFilter::publish(const protocol::ResidencySpeed& speed) {
   header_->read_latency_ns.store(speed.read_latency_ns, std::memory_order_release);
   header_->read_bytes_per_s.store(speed.read_bytes_per_s, std::memory_order_release);
-  // Last, with release order: an engine that sees `serving` also sees the figures that belong to
-  // it.
+  // Last, with release order: an engine with a view of `serving` also sees the figures.
   header_->serving.store(speed.serving ? 1 : 0, std::memory_order_release);
 }
 

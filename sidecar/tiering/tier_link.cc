@@ -43,9 +43,9 @@ Result<std::unique_ptr<TierLink>> TierLink::open_backend(
   options.residents = std::move(residents);
   Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock, options);
   if (!tier.ok()) return tier.status();
+  // The place appears in status and log lines, so the user of
+  // the URL stays out.
   return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier),
-                                    // The place appears in status and log lines, so the user of
-                                    // the URL stays out.
                                     config::without_user(config.backend.url));
 }
 

@@ -80,9 +80,9 @@ bool TierProbes::go_through(Probe& probe, std::uint64_t until) {
   while (probe.families.size() < probe.hashes.size()) {
     if (store_.effort() >= until) return false;
     const std::size_t done = probe.families.size();
+    // A model with state chunks needs the last state alone, so a probe of each family begins
+    // at the end.
     const std::size_t next =
-        // A model with state chunks needs the last state alone, so a probe of each family begins
-        // at the end.
         probe.each ? probe.hashes.size() - 1 - done : done;  // mutation: probe-each-right
     if (!add_family(probe, probe.hashes[next])) break;
   }
@@ -194,7 +194,7 @@ void TierProbes::ask_waiting() {
     entry->second.waits = false;
     if (ask(entry)) continue;
     entry->second.waits = true;
-    // In front again, so that later probes do not overtake this one.
+    // In front again, so later probes do not overtake this one.
     return to_ask_.push_front(id);
   }
 }
@@ -303,8 +303,8 @@ TierProbes::Bytes TierProbes::count_each(const Probe& probe, Answer& answer) con
     const bool shared = any_shared(*bytes);
     ++stats_.probe_hits;
     stats_.probe_hits_shared += shared;
-    // The first family found from the end is the one that the engine would fetch. Speed and bytes
-    // are told for that one.
+    // The engine would fetch the first family found from the end, so speed and bytes are of this
+    // family.
     if (answer.probed.families != 0) continue;
     answer.probed.families = static_cast<std::uint32_t>(hash + 1);
     answer.probed.shared = shared;

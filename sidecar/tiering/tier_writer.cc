@@ -68,9 +68,9 @@ TierWriter::TierWriter(TierLink& link, store::Store& store, const base::Clock& c
 
 TierWriter::~TierWriter() {
   store_.tiers().set(link_.number(), nullptr);
+  // A closing tier may still send messages after the end of this object.
   for (const Operation operation :
        {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
-    // The tier may still send messages while it closes, and this object is gone.
     link_.answer_to(operation, nullptr);
   for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
 }
@@ -165,7 +165,7 @@ bool TierWriter::begin(const protocol::SlotRef& slot) {
 
 bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key,
                            const tiers::ChunkFacts& facts) {
-  // Each tier has its own budget and queue, so that a slow tier never delays another.
+  // Each tier has its own budget and queue, so a slow tier never delays another.
   const std::uint64_t bytes = facts.slot_bytes();
   if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_))
     return false;

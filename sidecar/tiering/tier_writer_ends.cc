@@ -23,7 +23,7 @@ std::shared_ptr<void> TierWriter::dropping(std::optional<std::uint32_t> handle) 
   std::optional<protocol::NamespaceId> id;
   if (handle) id = store_.namespaces().at(*handle).spec.id;
   drop(id);
-  // The store holds this token while it empties memory. Its end, normal or not, lets writes of the
+  // The store holds this token while emptying memory. The end of the token lets writes of the
   // namespace go on.
   const auto going_on = std::make_shared<int>();
   dropping_.push_back({id, going_on});
@@ -59,8 +59,7 @@ std::shared_future<Status> TierWriter::drop(const std::optional<protocol::Namesp
   last_drop_chunks_ = drop.chunks;
   drop.id = id;
   drop.by_ns = in_ms(kDropMs);
-  // Shared: the session that dropped and a person who asks by the admin API wait for the same
-  // result.
+  // Shared: the session and a person at the admin API wait for the same result.
   drop.future = last_drop_ = drop.ended.get_future().share();
   const std::shared_future<Status> ended = drop.future;
   send_drops();

@@ -65,6 +65,7 @@ def files_of(source):
     UnknownWeights."""
     files = dict(_own_files(source))
     for number, other in enumerate(source.others):
+        # The number keeps equal names of two models apart.
         files.update((f"{number}:{name}", path) for name, path in _own_files(other).items())
     return sorted(files.items())
 
@@ -91,6 +92,7 @@ def _own_files(source):
         )
     if source.load_format == "tensorizer" and source.weights:
         files.update(_tensorizer_files(source))
+    # Configuration and code alone do not tell two fine-tuned models apart.
     if weights and not any(is_weights(name) for name in files):
         raise UnknownWeights(f"{source.model} has no weights on this machine")
     return files
@@ -111,6 +113,7 @@ def _check_format(source):
             f"format {name})"
         )
     pattern = _option(source, "pattern")
+    # Files outside of the folder would decide the weights without being counted.
     if pattern and (os.path.isabs(pattern) or ".." in pattern.split("/")):
         raise UnknownWeights(
             f"the pattern {pattern} of load format {name} leads out of the model's folder"
@@ -135,6 +138,8 @@ def _places(source):
         raise UnknownWeights(
             f"the weights of {source.model} come from ModelScope, whose cache Larder does not read"
         )
+    # A dict keeps the order and drops a repetition: the given cache comes first, then the usual
+    # one.
     caches = dict.fromkeys((source.download_dir, None))
     places = [
         place for cache in caches if (place := hub_folder(source.model, source.revision, cache))
@@ -157,6 +162,7 @@ def hub_folder(model, revision, cache):
             cache_dir=cache,
             local_files_only=True,
         )
+    # huggingface_hub raises many classes, which differ between versions. Each means "not here".
     except Exception:  # no such package, no name of a repository, or an empty cache
         return None
 
@@ -194,6 +200,7 @@ def _tensorizer_files(source):
     )
     if "://" in uri:
         raise UnknownWeights(f"the weights of {source.model} are at {uri}, in an object store")
+    # For example model-rank-%03d.tensors becomes model-rank-[0-9]*.tensors.
     pattern = re.sub(r"%0?\d*d", "[0-9]*", glob.escape(uri))
     found = glob.glob(pattern)
     if not found:

@@ -37,7 +37,7 @@ std::uint32_t Catalog::tag_of(const tiers::ChunkKey& key) {
   return static_cast<std::uint32_t>(protocol::unit_digest(words, sizeof(words)));
 }
 
-// Linear probing. The tag decides nearly every comparison, so that a search reads a node, another
+// Linear probing. The tag decides nearly every comparison, so a search reads a node, another
 // cache miss, only for its own key. The table is at most half full, so every search ends.
 std::size_t Catalog::cell_of(const tiers::ChunkKey& key, std::uint32_t tag) const {
   const std::size_t mask = cells_.size() - 1;
@@ -198,8 +198,8 @@ void Catalog::insert_later(std::span<const Record> records, std::uint32_t region
 bool Catalog::erase(const tiers::ChunkKey& key, std::uint32_t region, std::uint32_t block) {
   const std::lock_guard lock(mutex_);
   const std::uint32_t node = cells_[cell_of(key)].node;
-  // A newer record of the key may have replaced the caller's record during its read or write. That
-  // record stays.
+  // A newer record of the key may have replaced the caller's record during its read or write. The
+  // newer record stays.
   if (node == kNone || nodes_[node].region != region || nodes_[node].record.block != block)
     return false;
   erase_node(node);

@@ -85,8 +85,8 @@ void ChunkIo::read_done(const OpPtr& op, const Located& located, const RegionId&
   if (!found || *found != located.record)  // mutation: read-right-record
     return operations_.finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
   tiers::ChunkFacts facts = found->facts;
-  // Memory keeps the age of the chunk, so that a later write to a tier does not start its time to
-  // live anew.
+  // Memory keeps the age of the chunk, so a later write to a tier does not start its time to live
+  // anew.
   facts.since_s = found->written_s;
   operations_.finish(op, {}, facts);
 }
@@ -130,8 +130,8 @@ void ChunkIo::start_write(const OpPtr& op, std::uint32_t number) {
   const std::uint32_t since_s = op->command.facts.since_s;
   const Record record{op->command.key, op->command.facts, region.next_block,
                       since_s != 0 ? since_s : env_.unix_s()};
-  // The place is taken before the write ends, so that several appends to the region are in flight
-  // at once. A failed append leaves a hole, which a grave marks for the scan.
+  // The place is taken before the write ends, so several appends to the region are in flight at
+  // once. A failed append leaves a hole, which a grave marks for the scan.
   region.next_block += record.blocks();
   ++region.writes;
   op->head = AlignedBytes(kBlockBytes);
@@ -169,12 +169,11 @@ void ChunkIo::write_done(const OpPtr& op, const Record& record, std::uint32_t nu
                       Position{region.sequence, record.block})  // mutation: last-append-live
       catalog_.insert(record, number);
   }
-  // A put that failed or was dropped may have reached the disk all the same. Without a grave the
-  // next larderd would find a chunk that nobody acknowledged.
+  // A failed or dropped put may have reached the disk all the same. Without a grave the next
+  // larderd would find an unacknowledged chunk.
   if (!good) tombstones_.bury(number, record);  // mutation: failed-put-buried
   if (op->done) return operations_.released(op);
-  // A record is the proof that the device takes writes again. An opened region alone is not, see
-  // Health::clear().
+  // A record proves a working device. An opened region alone does not, see Health::clear().
   if (good) health_.proven();
   if (good) return operations_.finish(op, {});
   operations_.finish(op, error != 0 ? base::file_failure(error, "disk write")
@@ -184,7 +183,7 @@ void ChunkIo::write_done(const OpPtr& op, const Record& record, std::uint32_t nu
 void ChunkIo::fail_waiting(bool puts, bool gets) {
   const Status why{Code::kUnavailable, health_.state().reason};
   const auto fail = [&](std::deque<OpPtr>& waiting) {
-    // The queue is emptied first: finish() may lead to code that looks at the queue.
+    // The queue is emptied first: finish() may lead back to the queue.
     for (const OpPtr& op : std::exchange(waiting, {})) operations_.finish(op, why);
   };
   if (puts) fail(writes_);

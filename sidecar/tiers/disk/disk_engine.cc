@@ -30,16 +30,15 @@ Status DiskEngine::open_and_recover() {
   const std::uint64_t start = clock_.now_ns();
   table_ = RegionTable(volume->regions, volume->region_blocks());
   catalog_.reset(volume->regions);
-  // Before recover() enters the first record: a chunk that was dropped while the directory was
-  // away must not be found even for a moment.
+  // Before the first record: a chunk dropped while the directory was away must not be found even
+  // for a moment.
   drops_.before_recovery();
   const Result<Recovered> recovered = recover(device_, *volume, file_.scratch(), table_, catalog_);
-  // The volume counts as open only now. An early return leaves no volume, and its lock ends with
-  // the local variable.
+  // The volume counts as open only now. An early return leaves neither volume nor lock.
   if (recovered.ok()) volume_ = *std::move(volume);
   drops_.recovered(recovered.ok());
   if (!recovered.ok()) return recovered.status();
-  // The returned file still has the records that were removed while the file was away.
+  // The returned file still has the records removed while the file was away.
   tombstones_.take_out();  // mutation: bury-after-loss
   for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
   say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
@@ -61,7 +60,7 @@ void DiskEngine::accept(const Command& command) {
   switch (command.operation) {
     case Operation::kPut:
       // A refusal is answered here, at once: the callers' deadlines are seconds long, and an
-      // engine would wait for them.
+      // engine would wait.
       state.takes_puts ? chunks_.add_write(op) : operations_.finish(op, refused);
       break;
     case Operation::kGet:
@@ -90,15 +89,14 @@ void DiskEngine::turn(std::uint64_t timeout_ns) {
   tombstones_.write();
   maintain_flushes();
   drops_.write_if_stale();
-  // Last: an operation that the device has answered in this turn succeeds, even if its deadline
-  // has just passed.
+  // Last: an operation answered in this turn succeeds, even if the deadline has just passed.
   operations_.miss_deadlines();
 }
 
 std::uint64_t DiskEngine::next_turn_ns() const {
   std::uint64_t wait = options_.check_ms * 1'000'000;
   if (health_.state().degraded() || closing_) wait = std::min(wait, options_.retry_ms * 1'000'000);
-  // A quarter of the bound, so that a stall is seen at most a quarter later than the bound.
+  // A quarter of the bound, so a stall is seen at most a quarter later than the bound.
   if (device_.in_flight() != 0) wait = std::min(wait, options_.stall_ms * 1'000'000 / 4);
   const std::uint64_t now = clock_.now_ns();
   const std::uint64_t deadline = operations_.next_deadline_ns();
@@ -109,8 +107,8 @@ void DiskEngine::maintain_health() {
   if (const std::optional<std::string> why = probe_.watch()) lose(*why);
   const std::uint64_t now = clock_.now_ns();
   if (health_.is(Health::kLost)) {
-    // Requests in flight use the descriptor of the old file. The file is closed after the last of
-    // them.
+    // Requests in flight use the descriptor of the old file. The file is closed after the last
+    // request.
     if (device_.in_flight() != 0 || closing_) return;
     volume_.reset();  // releases the lock and the space of the old file
     if (!health_.retry(now)) return;
@@ -134,8 +132,8 @@ void DiskEngine::lose(const std::string& why) {
   catalog_.reset(table_.count());
   const std::vector<OpPtr> live(operations_.live().begin(), operations_.live().end());
   for (const OpPtr& op : live) {
-    // A request in flight may still succeed on the unlinked file. Its answer must be a failure: no
-    // later larderd finds that record.
+    // A request in flight may still succeed on the unlinked file. The answer must be a failure: no
+    // later larderd finds the record.
     op->cancelled = true;
     if (op->command.operation == Operation::kFlush)
       operations_.finish(op, {Code::kUnavailable, health_.state().reason});
@@ -184,7 +182,7 @@ void DiskEngine::forget(const Command& command) {
 
 bool DiskEngine::closed() const {
   if (!operations_.live().empty() || device_.in_flight() != 0) return false;
-  // Nothing more can be written: waiting would only delay the stop until its grace is over.
+  // Nothing more can be written: waiting would only use up the grace of the stop.
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
   return tombstones_.empty() && !table_.in_state(RegionState::kActive) &&
          !table_.in_state(RegionState::kClosing);

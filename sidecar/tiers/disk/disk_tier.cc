@@ -85,8 +85,7 @@ class Life {
 
   // Runs one turn, and waits up to `most_ns` for the device. False: ended.
   bool turn(std::uint64_t most_ns) {
-    // Outcomes before new commands: the published outcomes free the bytes that the next commands
-    // are counted against.
+    // Outcomes before new commands: the published outcomes free room for the next commands.
     publish();
     const TierFront::Taken taken = core_->front.take();
     if (taken.closed && taken.commands.empty() && taken.held_operations == 0 && engine_->closed())
@@ -95,8 +94,7 @@ class Life {
     if (taken.closed) engine_->begin_close();
     if (taken.closed && core_->clock.now_ns() >= taken.close_by_ns) {
       if (!abandoned_) engine_->abandon({Code::kUnavailable, std::string(kWords.closed)});
-      // The callers were answered one turn before, so that those messages are published before the
-      // end.
+      // The callers were answered one turn before, so those messages are published before the end.
       if (std::exchange(abandoned_, true) && engine_->device_quiet()) return end();
     }
     engine_->turn(taken.commands.empty() ? std::min(most_ns, engine_->next_turn_ns()) : 0);
@@ -253,8 +251,8 @@ class DiskTier final : public SteppedTier {
     if (close(grace_ms))
       thread_.join();
     else
-      // A request that hangs in the kernel cannot be cancelled. The thread owns a share of the
-      // core, so that a late answer finds its memory.
+      // A hanging request cannot be cancelled. The thread owns a share of the core, so a late
+      // answer finds valid memory.
       thread_.detach();
   }
 

@@ -18,8 +18,8 @@ void DropLog::recovered(bool ok) {
     erase_dropped(dropped);
     if (ok) mark_dropped(dropped);
   }
-  // The superblock of a returned file is from before the drops, so it is written again, whoever
-  // waits.
+  // The superblock of a returned file is from before the drops, and is written again, with or
+  // without a caller.
   superblock_stale_ = !pending_drops_.empty();
 }
 
@@ -57,15 +57,14 @@ Position DropLog::next_position() const {
 
 void DropLog::drop(const OpPtr& op) {
   const Dropped dropped{op->command.key.namespace_id, op->command.operation == Operation::kClear};
-  // Puts in flight were accepted before the drop. Their records get graves when the device ends
-  // them.
+  // Puts in flight were accepted before the drop. The records get graves at the end of the puts.
   operations_.cancel([&](const auto& key) {
     return dropped.all || key.namespace_id == dropped.id;
   });  // mutation: drop-in-flight
   op->dropped = erase_dropped(dropped);
   owe(dropped);  // mutation: drop-owed
-  // The drop is owed, but not durable: the caller tells a person that a death of larderd now would
-  // undo the drop (F-139).
+  // The drop is owed, but not durable: a death of larderd now would undo the drop, and a person is
+  // told (F-139).
   if (!volume_ || health_.is(Health::kLost))
     return operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   mark_dropped(dropped);
@@ -100,8 +99,8 @@ void DropLog::mark_dropped(const Dropped& dropped) {
   Superblock& superblock = volume_->superblock;
   const Position until = next_position();
   std::erase_if(superblock.drops, [&](const DropMark& mark) {
+    // Every region from before such a mark was reused, so the mark drops nothing more.
     return dropped.all || mark.namespace_id == dropped.id ||
-           // Every region from before such a mark was reused, so the mark drops nothing more.
            mark.until.sequence < table_.oldest_sequence();
   });
   if (dropped.all || superblock.drops.size() == kMaxDropMarks) {

@@ -34,8 +34,8 @@ Result<Fd> Env::open(const std::string& path, int flags, std::uint32_t mode) {
 }
 
 Status Env::lock(const Fd& file) {
-  // flock belongs to the open file and not to the process. Requests in flight keep that file open,
-  // so a killed process keeps the lock until its last write has ended.
+  // flock belongs to the open file and not to the process. Requests in flight keep the file open,
+  // so a killed process keeps the lock until the last write has ended.
   if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return {};
   if (errno == EWOULDBLOCK) return {Code::kAlreadyExists, "locked"};
   return Status::from_errno(errno, "flock");

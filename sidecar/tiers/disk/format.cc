@@ -6,14 +6,14 @@
 namespace larder::disk {
 namespace {
 
-// The first bytes of a structure are readable in a hex dump: `4c 44 52 31 01 00` begins a record of
-// version 1. No structure is trusted for its offset alone: each states its volume and place.
+// The first bytes of a structure are readable in a hex dump: `4c 44 52 31 01 00` begins a record
+// of version 1. No structure is trusted for its offset alone: each states its volume and place.
 constexpr std::uint32_t kRecordMagic = 0x3152444c;   // "LDR1"
 constexpr std::uint32_t kTrailerMagic = 0x3154444c;  // "LDT1"
 constexpr std::uint32_t kLabelMagic = 0x314c444c;    // "LDL1"
 
-// The structs have no implicit padding, so that no uninitialized byte reaches the checksum or the
-// disk. The assertions pin what FORMAT.md says.
+// The structs have no implicit padding, so no uninitialized byte reaches the checksum or the disk.
+// The assertions pin what FORMAT.md says.
 struct RecordBytes {
   std::uint32_t magic;
   std::uint16_t version;
@@ -50,8 +50,8 @@ struct EntryBytes {
   std::uint32_t zero;
 };
 static_assert(sizeof(EntryBytes) == kEntryBytes && offsetof(EntryBytes, shard) == 64);
-// An entry has 32 bits for a size that the header has in 64 bits: a footer of small chunks stays
-// 1.5 MiB instead of 1.7.
+// An entry has 32 bits for each size, a header 64: a footer of small chunks stays 1.5 MiB instead
+// of 1.7.
 static_assert(protocol::kMaxPayloadBytes <= UINT32_MAX && protocol::kMaxPieceBytes <= UINT32_MAX);
 
 enum : std::uint16_t { kOpen = 1, kClosed = 2 };
@@ -106,8 +106,8 @@ bool unseal(std::span<const std::byte> in, std::uint32_t magic, Bytes& bytes) {
   // Copied before the check: the memory may be a shared buffer, and must not change between check
   // and use.
   std::memcpy(&bytes, in.data(), sizeof(bytes));
+  // The magic and version come first: a block of another version should not cost a hash.
   return bytes.magic == magic && bytes.version == kFormatVersion &&
-         // The magic and version come first: a block of another version should not cost a hash.
          bytes.checksum ==
              protocol::unit_digest(&bytes, offsetof(Bytes, checksum));  // mutation: disk-checksum
 }
@@ -136,8 +136,8 @@ void encode_record(const RegionId& id, const Record& record, std::span<std::byte
 
 void encode_grave(const RegionId& id, const Record& record, std::span<std::byte> block) {
   Record tombstone = record;
-  // The length stays, so that a scan finds the next record. The inverted root matches no bytes, so
-  // that a scan rejects this record.
+  // The length stays, so a scan finds the next record. The inverted root matches no bytes, so a
+  // scan rejects this record.
   tombstone.facts.root = ~record.facts.root;
   encode_record(id, tombstone, block);
 }
@@ -145,8 +145,8 @@ void encode_grave(const RegionId& id, const Record& record, std::span<std::byte>
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block) {
   RecordBytes bytes{};
   if (!unseal(block, kRecordMagic, bytes)) return std::nullopt;
-  // A region is reused without being erased: behind its new records lie intact headers of its
-  // earlier life. Only the sequence tells the two lives apart.
+  // A region is reused without being erased: intact headers of an earlier life lie behind the new
+  // records. Only the sequence tells the two lives apart.
   if (RegionId{bytes.volume, bytes.sequence, bytes.region} != id)
     return std::nullopt;  // mutation: record-region-id
   const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},

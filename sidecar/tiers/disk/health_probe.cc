@@ -31,7 +31,7 @@ std::optional<std::string> HealthProbe::watch() {
     next_check_ns_ = now + options_.check_ms * 1'000'000;
     const Result<FileFacts> facts = file_.env().facts(volume_->file_path);
     if (!facts.ok()) return facts.status().text();
-    // Somebody unlinked the directory or mounted over it. The open file would still work, but its
+    // Somebody unlinked the directory or mounted over it. The open file would still work, but the
     // records would be gone after a restart.
     if (facts->inode != volume_->file_facts.inode || facts->device != volume_->file_facts.device)
       return volume_->file_path + " is another file than the one that was opened";

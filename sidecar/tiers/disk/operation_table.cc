@@ -13,7 +13,7 @@ OpPtr OperationTable::add(const Command& command) {
   const OpPtr op = std::make_shared<Op>();
   op->command = command;
   live_.push_back(op);
-  // A lower bound only: a finished operation leaves its deadline here, and costs one early scan.
+  // A lower bound only: the deadline of a finished operation costs one early scan.
   next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
   return op;
 }

@@ -83,8 +83,7 @@ class PoolQueue final : public IoQueue {
     while (work_.wait(lock, stop, [this] { return !requests_.empty(); })) {
       const IoRequest request = requests_.front();
       requests_.pop_front();
-      // The system call runs without the mutex, so that submit() and wake() never wait for the
-      // device.
+      // The system call runs without the mutex, so submit() and wake() never wait for the device.
       lock.unlock();
       const IoResult result{request.tag, perform(request)};
       lock.lock();

@@ -151,7 +151,7 @@ void Recovery::see_trailer(std::uint32_t region, std::span<const std::byte> bloc
     return;
   }
   table_[region].sequence = trailer->id.sequence;
-  // New regions come after every known one, so that the order of appends holds across restarts.
+  // New regions come after every known one, so the order of appends holds across restarts.
   table_.saw_sequence(trailer->id.sequence);
   trailers_[region] = trailer;
   // A count from a crafted trailer could ask for more memory than the region has bytes. The region
@@ -197,7 +197,7 @@ Status Recovery::read_through() {
     const Trailer& trailer = *trailers_[number];
     Result<std::vector<Record>> scanned =
         RegionScan(device_, volume_, trailer.id, scratch_).records();
-    // A hanging device ends the start. A place that cannot be read costs one region only.
+    // A hanging device ends the start. An unreadable place costs one region only.
     if (scanned.status().code() == Code::kDeadlineExceeded) return scanned.status();
     if (!scanned.ok()) {
       unreadable(number);
@@ -207,8 +207,8 @@ Status Recovery::read_through() {
     keep(trailer, *scanned);
     if (scanned->empty()) continue;  // the region is free
     Region& region = table_[number];
-    // The region gets a footer, so that the next start need not scan it again. No append follows:
-    // bytes behind the last record may be torn.
+    // The region gets a footer, so the next start need not scan it again. No append follows: bytes
+    // behind the last record may be torn.
     region.state = RegionState::kClosing;
     region.next_block = volume_.region_blocks();
     region.records = *std::move(scanned);

@@ -21,8 +21,7 @@ RegionFile::RegionFile(Env& env, const base::Clock& clock, const DiskOptions& op
       catalog_(catalog),
       health_(options.retry_ms),
       ttl_{options.ttl_s},
-      // The queue is opened here, because Device takes it in its constructor. The lambda keeps the
-      // two texts about it.
+      // Device takes the queue in the constructor. The lambda keeps the two texts about the queue.
       device_(clock, [&] {
         OpenedQueue opened = open_queue(env, options);
         queue_fallback_ = opened.fallback;

@@ -10,14 +10,14 @@ namespace {
 // were in flight behind it. The scan searches as many blocks as writes in flight can cover, slots
 // and headers.
 constexpr std::uint32_t kSearchBlocks = (16U << 20) / kBlockBytes + kMaxIoInFlight;
-// 64 KiB of digests at once, so that a crafted header cannot ask for gigabytes of memory.
+// 64 KiB of digests at once, so a crafted header cannot ask for gigabytes of memory.
 constexpr std::size_t kDigestsAtOnce = 8192;
 
 }  // namespace
 
 const std::byte* RegionScan::bytes(std::uint64_t offset, std::size_t size) {
   // Headers, digests and payload of a record are mostly in one window of 1 MiB, so one read serves
-  // them all.
+  // all.
   if (offset >= start_ && offset + size <= end_) return window_.data() + (offset - start_);
   const std::uint64_t region_bytes = volume_.superblock.region_bytes;
   if (!status_.ok() || offset + size > region_bytes) return nullptr;
@@ -35,8 +35,8 @@ const std::byte* RegionScan::bytes(std::uint64_t offset, std::size_t size) {
 
 bool RegionScan::verified(const Record& record) {
   const std::uint64_t slot = std::uint64_t{record.block + 1} * kBlockBytes;
-  // The header proves only that it was written. A kill may leave any part of the payload
-  // unwritten, so every digest and the root are computed here.
+  // The header says nothing about the payload. A kill may leave any part of the payload unwritten,
+  // so every digest and the root are computed here.
   const std::uint64_t payload = record.facts.payload_bytes, piece = record.facts.piece_bytes;
   const std::uint64_t table = slot + protocol::digest_table_offset(payload);
   const std::uint64_t count = protocol::digest_count(payload, piece),

@@ -31,8 +31,8 @@ std::optional<std::uint32_t> RegionWriter::place(std::uint32_t blocks) {
     std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive);
     if (active && table_.fits(table_[*active], blocks)) return active;
     const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady);
-    // An old record of the region is still being read or buried there. Appends wait, because they
-    // would overwrite the bytes under the read.
+    // An old record of the region is still being read or buried there. Appends would overwrite the
+    // bytes under the read, so the puts wait.
     if (!ready || table_[*ready].reads != 0) return std::nullopt;  // mutation: read-region-closed
     if (active) table_[*active].state = RegionState::kClosing;
     table_[*ready].state = RegionState::kActive;
@@ -45,7 +45,7 @@ std::optional<std::uint32_t> RegionWriter::place(std::uint32_t blocks) {
 void RegionWriter::open_region(std::uint32_t number) {
   Region& region = table_[number];
   const RegionState before = std::exchange(region.state, RegionState::kOpening);
-  // A failed attempt does not give the sequence back: its trailer may have reached the disk.
+  // A failed attempt does not give the sequence back: the trailer may have reached the disk.
   const std::uint64_t sequence = table_.take_sequence();
   const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
   encode_trailer({{volume_->superblock.volume, sequence, number}, false, 0, 0}, block->span());
@@ -72,7 +72,7 @@ void RegionWriter::opened(std::uint32_t number, std::uint64_t sequence, int erro
     return;
   }
   // After the sync: until then a kill leaves the old trailer or none. The catalog keeps the old
-  // records readable, since no append has touched them.
+  // records readable, since no append has begun.
   counters_.chunks_evicted += catalog_.erase_region(number);  // mutation: region-erased
   region.sequence = sequence;
   region.next_block = 0;
@@ -95,7 +95,7 @@ void RegionWriter::close_region(std::uint32_t number) {
     return;
   }
   if (!device_.has_room()) return;
-  // The sync and the footer count as a write, so that maintain() does not close the region twice.
+  // The sync and the footer count as a write, so maintain() does not close the region twice.
   ++region.writes;
   start_io(IoRequest::Kind::kSync, 0, {}, [this, number](int error) {  // mutation: records-synced
     if (error == 0) return write_footer(number);

@@ -12,8 +12,7 @@ constexpr std::uint32_t kTombstoneTries = 8;
 }  // namespace
 
 void Tombstones::bury(std::uint32_t number, const Record& record) {
-  // The id keeps the sequence: a region that is opened again meanwhile has new records at this
-  // place.
+  // The id keeps the sequence: a region opened again meanwhile has new records at this place.
   tombstones_.push_back({file_.id_of(number), record});
   write();
 }

@@ -38,15 +38,15 @@ class UringQueue final : public IoQueue {
   Status open() {
     wake_fd_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_fd_.valid()) return Status::from_errno(errno, "eventfd");
-    // One thread submits and waits, so the kernel may leave completions until that thread waits
-    // (Linux 6.1).
+    // One thread submits and waits, so the kernel may leave completions until the next wait of the
+    // thread (Linux 6.1).
     int error = ::io_uring_queue_init(kEntries, &ring_,
                                       IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
     if (error == -EINVAL) error = ::io_uring_queue_init(kEntries, &ring_, 0);  // before Linux 6.1
     if (error < 0) return Status::from_errno(-error, "io_uring_queue_init");
     ready_ = true;
-    // Without the feature a wait with a time-out puts a request of its own into the ring, which
-    // this class does not account for.
+    // Without the feature a wait with a time-out takes an entry of the ring, and this class counts
+    // no such entry.
     if ((ring_.features & IORING_FEAT_EXT_ARG) == 0)
       return {Code::kUnsupported, "io_uring of before Linux 5.11"};
     if (Status status = try_it(); !status.ok()) return status;
@@ -102,8 +102,8 @@ class UringQueue final : public IoQueue {
     ::io_uring_submit_and_wait_timeout(&ring_, &first, 1, &timeout, nullptr);
     unsigned head = 0, seen = 0;
     io_uring_cqe* entry = nullptr;
-    // Copied out before finish(): finish() submits continuations, and they need free places in the
-    // ring.
+    // Copied out before finish(): finish() submits continuations, for which the ring needs free
+    // places.
     std::vector<std::pair<std::uint64_t, int>> done;
     io_uring_for_each_cqe(&ring_, head, entry) {
       done.emplace_back(entry->user_data, entry->res);
@@ -145,8 +145,7 @@ class UringQueue final : public IoQueue {
 
   io_uring_sqe* take_entry() {
     io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
-    // The ring is full of entries that the kernel has not taken yet. The call hands them over and
-    // frees places.
+    // The ring is full. The call hands the entries to the kernel and frees places.
     if (entry != nullptr) return entry;
     ::io_uring_submit(&ring_);
     return ::io_uring_get_sqe(&ring_);
@@ -222,7 +221,8 @@ class UringQueue final : public IoQueue {
     const std::size_t index = data / 2, part = data % 2;
     Flight& flight = flights_[index];
     --flight.pending;
-    // A request in two parts ends with its second part. Its error is the error of either.
+    // A request in two parts ends with the second one. An error of either part is the error of the
+    // request.
     if (!carry_on(index, part, result) && flight.pending == 0) {
       results.push_back({flight.request.tag, flight.error});
       free_.push_back(index);

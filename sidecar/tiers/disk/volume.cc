@@ -16,8 +16,8 @@
 namespace larder::disk {
 namespace {
 
-// A region is the unit of eviction: a sixteenth of the file at most, so that opening one loses
-// little. Small regions would waste a footer and two syncs on few chunks.
+// A region is the unit of eviction: a sixteenth of the file at most, so opening one loses little.
+// Small regions would waste a footer and two syncs on few chunks.
 constexpr std::uint64_t kLeastRegionBytes = 4ULL << 20;
 constexpr std::uint64_t kMostRegionBytes = 256ULL << 20;
 constexpr std::uint64_t kRegionShare = 16;  // of the size
@@ -30,7 +30,7 @@ constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
 constexpr std::string_view kPageCache = "page cache",
                            kStartsEmpty = "starts empty";  // kinds of Note
 // Two seconds in all. A supervisor restarts larderd at once after a kill, while the kernel still
-// ends its writes.
+// ends the writes.
 constexpr int kLockAttempts = 100;
 constexpr std::chrono::milliseconds kLockPause{20};
 
@@ -87,8 +87,8 @@ Result<std::string> open_directory(Env& env, const DiskOptions& options, std::ui
   if (facts->owner != ::geteuid())
     return Status(Code::kPermissionDenied,
                   start + " belongs to user " + std::to_string(facts->owner) + ", not to this one");
-  // The chunks hold the prompts of users. An existing folder keeps its mode, so larderd refuses
-  // and a person decides.
+  // The chunks hold the prompts of users. larderd refuses an open folder, and a person decides
+  // about the mode.
   if ((facts->mode & 077) != 0)
     return Status(
         Code::kPermissionDenied,
@@ -157,8 +157,7 @@ IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offs
 Result<bool> read_superblock(Device& device, const DiskOptions& options,
                              std::span<std::byte> scratch, Volume& volume) {
   if (volume.file_facts.bytes == 0) return false;
-  // A file that somebody truncated has no superblock. Its records cannot be told from those of
-  // another volume.
+  // A truncated file has no superblock, and no record can be trusted.
   if (volume.file_facts.bytes < kHeadBytes) {
     volume.notes.push_back({kStartsEmpty, "starts empty: its file is cut off"});
     return false;
@@ -176,7 +175,7 @@ Result<bool> read_superblock(Device& device, const DiskOptions& options,
                            : "starts empty: both labels of its file are damaged"});
     return false;
   }
-  // The next write begins with the other copy, so that a kill during that write leaves this one.
+  // The next write begins with the other copy, so a kill meanwhile leaves this one.
   volume.whole_label = two == SuperblockFault::kNone &&
                                (one != SuperblockFault::kNone || second.serial > first.serial)
                            ? 1
@@ -236,8 +235,8 @@ Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options,
   if (!*known) volume.superblock = {env.random(), 1, chosen_region_bytes(options), {}, {}};
   volume.regions =
       static_cast<std::uint32_t>(usable(options.size_bytes) / volume.superblock.region_bytes);
-  // The reservation comes before the superblock: a start that fails for lack of space leaves the
-  // old superblock, and with it the old chunks.
+  // The reservation comes before the superblock: a start without enough space leaves the old
+  // superblock and the old chunks.
   if (const Status reserved = env.reserve(volume.file, volume.bytes()); !reserved.ok())
     return Status(reserved.code(), "disk.size: " + base::mib(options.size_bytes) +
                                        " cannot be reserved in " + *folder + " (" +

@@ -9,8 +9,8 @@ namespace {
 constexpr std::uint32_t kMagic = 0x3152524c;  // "LRR1"
 constexpr std::size_t kMaxPrefixBytes = 127;
 
-// No implicit padding: each byte of the value is defined, so that equal records are equal values.
-// The assertions pin what FORMAT.md says.
+// No implicit padding: each byte of the value is defined, so equal records are equal values. The
+// assertions pin what FORMAT.md says.
 struct RecordBytes {
   std::uint32_t magic;
   std::uint16_t version;
@@ -92,7 +92,7 @@ std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view
   // of commands for a chunk.
   if (record.part_bytes < kLeastPartBytes || record.part_bytes > kMostPartBytes)
     return std::nullopt;
-  // Both follow from other fields. A record that contradicts itself is refused.
+  // Both follow from other fields. A contradictory record is refused.
   if (bytes.slot_bytes != record.facts.slot_bytes() || bytes.parts != record.parts())
     return std::nullopt;
   return record;
@@ -115,7 +115,7 @@ std::string record_key(std::string_view prefix, const tiers::ChunkKey& key) {
 }
 
 std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number) {
-  // For example larder:2:NAMESPACE:CHUNK:00c0ffee00c0ffee:3, the fourth part that this put writes.
+  // For example larder:2:NAMESPACE:CHUNK:00c0ffee00c0ffee:3, the fourth part of this put.
   return record_key(prefix, record.key) + ":" + hex(record.writing, 16) + ":" +
          std::to_string(number);
 }

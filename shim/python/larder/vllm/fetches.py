@@ -57,6 +57,7 @@ class Fetches:
         """Returns whether the request waits: for its probe, its fetch, or a load of another
         request. hashes: of the chunks from number `first` on; the first `there` of these chunks are
         in memory. local_tokens: the tokens of the prompt in vLLM's own cache."""
+        # One decision for each request: vLLM asks every step, and the speed changes meanwhile.
         if request.request_id in self._decided:  # mutation: fetch-once
             return False
         lacking_tokens = request.num_tokens - max(
@@ -66,6 +67,8 @@ class Fetches:
         stride = stride_of(request)
         reachable = (
             self._client.reachable(hashes, stride, space.number)
+            # A tier too slow to rely on counts as empty. larderd measures the tier in the
+            # meantime.
             if below is not None and below.serving
             else there
         )
@@ -81,6 +84,8 @@ class Fetches:
             return True
         plan = None if found is None else self._shared_plan(*found, lacking_tokens)
         if plan is None:
+            # Waiting fetches of other requests share the same device, so they count in the
+            # estimate.
             plan = self._worth.plan(
                 below, reachable - there, lacking_tokens, self._waiting_chunks()
             )
@@ -151,6 +156,7 @@ class Fetches:
                     )
                 )
             except LarderError as refused:
+                # Half of a fetch would keep chunks in memory for no hit.
                 self._end(tickets)  # mutation: fetch-both
                 # tries again when other fetches have ended
                 if refused.status == native.RESOURCE_EXHAUSTED:
@@ -183,6 +189,7 @@ class Fetches:
             return False
         fetch.ended = True
         brought = 0 if short else self._brought(fetch, done)  # mutation: fetch-whole
+        # The tickets run side by side, so the slower one is the time of the fetch.
         elapsed_s = max(one.elapsed_s for one in told)
         self._worth.ended(
             fetch.plan, brought, elapsed_s, short or any(one.late for one in told)

@@ -9,7 +9,9 @@ from larder.vllm import engine_config, engine_variables
 from larder.vllm.drafts import has_kv
 from larder.vllm.groups import Unsupported, parallel_sizes
 
+# Two prompts with one hash would share KV. A client could search for such prompts.
 _WEAK_HASHES = ("xxhash", "xxhash_cbor")
+# Fields of vLLM's KVCacheSpec classes. Absent ones are left out, so one list serves all versions.
 _SHOWN = (
     "block_size",
     "num_kv_heads",
@@ -68,6 +70,7 @@ def facts_of(
             "hash_block_size": hash_block,
             "chunk_tokens": chunk_tokens,
             "hash_algorithm": cache.prefix_caching_hash_algo,
+            # Another start of the hash chain gives other hashes for the same tokens.
             "none_hash": _none_hash(cache, options),
             "layers": _layer_lines(model, groups, shards),
             **(
@@ -92,6 +95,7 @@ def configuration_of(vllm_config):
     )
     own = _own(vllm_config.model_config)
     speculative = getattr(vllm_config, "speculative_config", None)
+    # A draft model with KV of its own stores pages too, so the draft's configuration counts.
     if has_kv(speculative):
         own.update(
             {f"draft_{name}": value for name, value in _own(speculative.draft_model_config).items()}
@@ -99,6 +103,7 @@ def configuration_of(vllm_config):
     fields.update(own)
     by_hand = tuple(engine_config.set_by_hand(vllm_config))
     shown = {path for path in fields if path.startswith(by_hand)} | set(own)
+    # For the log only. The hash of the namespace covers all fields, shown or not.
     shown |= engine_variables.variables_set()
     return {**fields, **variables}, {
         path for path in shown if not engine_config.may_be_secret(path)
@@ -154,6 +159,7 @@ def _rope_length(model):
     parameters = text.get("rope_parameters") or text.get("rope_scaling") or {}
     sets = [one for one in parameters.values() if isinstance(one, dict)] or [parameters]
     kinds = {one.get("rope_type", one.get("type")) for one in sets}
+    # An unknown kind counts as dependent: a second namespace costs a miss, a shared one wrong KV.
     return model.max_model_len if kinds - _FIXED_ROPE else None
 
 
@@ -203,6 +209,7 @@ def _none_hash(cache_config, options):
     seed = os.environ.get("PYTHONHASHSEED")
     if seed is None and name in _WEAK_HASHES:
         raise Unsupported(f"with {name} every start of vLLM hashes differently; set PYTHONHASHSEED")
+    # An older vLLM draws the start of the chain at random, in each process.
     if not hasattr(kv_cache_utils, "resolve_none_hash_seed") and seed is None:
         seed = _choose_seed(kv_cache_utils)
     hash_function = hashing.get_hash_fn_by_name(name)

@@ -72,6 +72,7 @@ class Items:
             if self._clock() < live.until:
                 self._waiting.add(request.request_id)
                 return None
+            # For good: the request keeps the decision, even if the digest comes a moment later.
             live.unnamed = "late"
         return wanted and self._serves(live)
 
@@ -84,6 +85,8 @@ class Items:
         self._name(live)
         local, live.local_tokens = live.local_tokens, None
         if local is not None and self._setup.stores:
+            # Also for requests without the cache: their KV stays in vLLM's own cache, under vLLM's
+            # identifiers.
             self._provenance.admitted(live, local, external_tokens, blocks.get_block_ids())
         return wanted and self._serves(live)
 
@@ -93,6 +96,7 @@ class Items:
         if live is None:
             return ()
         self._name(live)
+        # None and an empty tuple differ: None means "no keys", an empty tuple means "no items".
         return None if live.unnamed else live.places
 
     def places_to_store(self, request):
@@ -167,6 +171,7 @@ class Items:
         live.places = None
         ends = (one.mm_position.offset + one.mm_position.length for one in features)
         live.end = max(ends, default=0)
+        # A streaming session appends items, so the list grows with the request.
         live.digests += [None] * (len(features) - len(live.digests))
         if not self._setup.items_hidden:
             pairs = zip(live.digests, features)

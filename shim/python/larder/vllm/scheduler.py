@@ -93,6 +93,7 @@ class LarderConnectorScheduler(FailSafe):
     @guarded(lambda: (0, False))
     def get_num_new_matched_tokens(self, request, local_tokens):
         self._lookups.pop(request.request_id, None)
+        # vLLM repeats this call every step while the request waits, so the newest number counts.
         self._local_tokens[request.request_id] = local_tokens
         if request.lora_request is not None:
             self._local.seen(request.lora_request)
@@ -102,6 +103,7 @@ class LarderConnectorScheduler(FailSafe):
             space = self._names.of(request) if may_load is not False else None
         except NotYet:
             return None, False
+        # No namespace yet, or none for this adapter: the request runs without the cache.
         if space is None:
             return 0, False
         if (
@@ -124,10 +126,12 @@ class LarderConnectorScheduler(FailSafe):
             and self._fetches.begin(request, space, first, hashes, attention - first, local_tokens)
         ):
             return None, False
+        # Some groups cannot serve a hit of the whole prompt, see Setup.needs_more().
         if hits * chunk == request.num_tokens and self.setup.needs_more(request.num_tokens):
             hits -= 1
         if hits > first and self._places.several:
             fetch_s = self._worth.longest((hits - first) * chunk) if self.setup.fetches else 0
+            # On several nodes each node has a larderd of its own, and the hit is the least of all.
             hits = self._ranks.reach(
                 request.request_id, space, first, hashes[: (hits - first) * stride], stride, fetch_s
             )
@@ -138,6 +142,7 @@ class LarderConnectorScheduler(FailSafe):
         ):
             return None, False
         self._states.ask_boundary(request, first, attention)
+        # vLLM counts its own hit in blocks, which need not be whole chunks.
         external = max(hits * chunk - local_tokens, 0)
         self._lookups[request.request_id] = Lookup(
             space, local_tokens, hits, time.perf_counter_ns() - begin
@@ -150,6 +155,8 @@ class LarderConnectorScheduler(FailSafe):
         lookup = self._lookups.pop(request.request_id, None)
         self._ranks.forget(request.request_id)
         self._hand_out(request, blocks, external_tokens)
+        # The Move exists in any case: a load without a report would leak the blocks of the
+        # request.
         # Empty: the worker reports the load as failed.
         load = Move(
             request.request_id,
@@ -179,6 +186,7 @@ class LarderConnectorScheduler(FailSafe):
         except NotYet:  # the request has blocks, and runs without the cache
             pass
         except Exception as error:
+            # No exception reaches vLLM, and the load below is still reported.
             self.turn_off(words.of_fault(error, "update_state_after_alloc"))
         if external_tokens:
             self._loads.add(load)
@@ -229,6 +237,7 @@ class LarderConnectorScheduler(FailSafe):
         """Whether this request uses the cache at all."""
         if request.num_prompt_tokens < self.setup.min_tokens:
             return False
+        # A client's own choice for one request, for example for measuring.
         if (request.kv_transfer_params or {}).get("larder") == "off":
             return False
         return True
@@ -253,6 +262,7 @@ class LarderConnectorScheduler(FailSafe):
     def _open(self, text):
         if self._places.tell_larderd(self.client):
             self._size()
+            # With several larderd the own index says nothing about the chunks of the other nodes.
             self._stores.index_tells = not self._places.several
         self._spaces.named(text)
         self._text = text
@@ -304,6 +314,8 @@ class LarderConnectorScheduler(FailSafe):
         namespace, stores, prefill_tokens = "", [], 0
         if self.off is None:
             namespace, stores, prefill_tokens = self._plan(scheduler_output)
+        # A step without tokens has time: vLLM calls again at once, and a wait here gives larderd
+        # the processor.
         computes = bool(scheduler_output.num_scheduled_tokens)
         if not computes:
             self._rest()
@@ -383,8 +395,10 @@ class LarderConnectorScheduler(FailSafe):
         namespace = "" if self._announced else self._text
         self._announced = self._text != ""
         total, prefill = scheduler_output.total_num_scheduled_tokens, 0
+        # More tokens than requests: some request prefills. Decoding requests have one token each.
         if total > len(scheduled):
             prefill = sum(count for count in scheduled.values() if count > 1)
+        # A mixed step would measure decoding as well, and make computing look slow.
         return namespace, stores, prefill if prefill >= 0.9 * total else 0
 
     # ---- ends
@@ -430,6 +444,7 @@ class LarderConnectorScheduler(FailSafe):
                 self._places.hear(report.places)
             except Unsupported as reason:
                 return self.turn_off(str(reason))
+        # Only a worker knows the attention backend that vLLM has chosen for each layer.
         if report.attention and self.off is None and self._naming.correct(report.attention):
             self._name_anew()
         if report.answers:

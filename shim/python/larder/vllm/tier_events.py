@@ -49,6 +49,8 @@ class TierEvents:
         will be soon."""
         now, stride = self._clock(), stride_of(request) if keys else 1
         for i in range(len(keys) // stride):
+            # Further chunks stay unannounced. A router then misses a hit, and sends no request
+            # astray.
             if len(self._pending) >= MOST_PENDING:
                 return
             key = keys[i * stride : (i + 1) * stride]
@@ -94,9 +96,12 @@ class TierEvents:
             if self._client.lookup(chunk.key, len(chunk.key), chunk.space):
                 self._out.append(pending.stored)
                 self._announced[chunk.space, chunk.key] = chunk
+            # The store runs beside the step, so the chunk may come a few steps later.
             elif now - pending.since < PENDING_S:
                 self._pending.append(pending)
         while len(self._announced) > MOST_ANNOUNCED:
+            # Reported removed although larderd may still have the chunk: routers must not trust a
+            # chunk without checks.
             self._removed(self._announced.popitem(last=False)[1])
 
     def _look_at_announced(self):
@@ -115,6 +120,8 @@ class TierEvents:
                 self._announced[chunk.space, chunk.key] = chunk
             if there < len(run):
                 self._removed(run[there])
+            # The first missing chunk ends the run. The rest of the run is looked up again, without
+            # that chunk.
             seen = set(map(id, run[: there + 1]))
             turn = [chunk for chunk in turn if id(chunk) not in seen]
 
@@ -126,6 +133,7 @@ def _event(kind, **fields):
     """An event of vLLM, with the fields that name this tier if this vLLM has the fields."""
     from vllm.distributed import kv_events
 
+    # Newer vLLM has more fields in the events; an unknown field would be an error.
     made = getattr(kv_events, kind)
     fields.update(medium=kv_events.MEDIUM_CPU, locality="LOCAL", ownership=OWNERSHIP)
     return made(**{name: value for name, value in fields.items() if name in made.__struct_fields__})

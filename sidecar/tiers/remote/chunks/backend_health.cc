@@ -28,7 +28,7 @@ void BackendHealth::maintain() {
   }
   Backend::Troubles troubles = backend_.troubles();
   follow(Health::kReads, troubles.reads);
-  // A server that answers no reads is one fault, not two.
+  // A server without answers is one fault, not two.
   if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
   if (part_.empty() && !troubles.part.empty()) say(options_, "some masters", troubles.part);
   if (!part_.empty() && troubles.part.empty())

@@ -12,8 +12,7 @@ using tiers::Operation;
 
 namespace {
 
-// Removals share the write connections with puts. More commands at once would delay the puts
-// behind them.
+// Removals share the write connections with puts. More commands at once would delay the puts.
 constexpr std::size_t kAtOnce = 64;
 constexpr std::uint64_t kLeastWaitNs = 100'000'000, kMostWaitNs = 5'000'000'000;
 
@@ -50,9 +49,9 @@ void GarbageQueue::evict(const tiers::ChunkKey& key) {
   known_.erase(key);
   for (const OpPtr& op : operations_.all()) {
     const Operation operation = op->command.operation;
+    // A probe in flight may bring the record from before the eviction, so the probe must
+    // ignore the key.
     if (operation == Operation::kProbe &&
-        // A probe in flight may bring the record from before the eviction, so the probe must
-        // ignore the key.
         std::ranges::find(op->command.keys, key) != op->command.keys.end())
       op->evicted.push_back(key);
     if ((operation != Operation::kPut && operation != Operation::kGet) || op->command.key != key)
@@ -124,15 +123,15 @@ void GarbageQueue::maintain(bool reads_fail) {
   const std::uint64_t now = clock_.now_ns();
   std::size_t asked = 0;
   for (Unwanted& one : garbage_) {
-    // Computed in the same pass, so that the thread sleeps exactly until the next attempt.
+    // Computed in the same pass, so the thread sleeps exactly until the next attempt.
     if (one.next_ns > now) next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
     if (!one.asked && (one.next_ns > now || put_before(one))) continue;
     if (++asked > kAtOnce) return;
     if (one.asked) continue;
     const std::string key = record_key(options_.prefix, one.record.key);
+    // The removal reads first: another larderd may have stored a good chunk under
+    // the key since the fault was seen.
     one.asked = commands_
-                    // The removal reads first: another larderd may have stored a good chunk under
-                    // the key since the fault was seen.
                     .ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
                          [this, serial = one.serial](const Status& lost, const Reply& reply) {
                            garbage_came(serial, lost, reply);

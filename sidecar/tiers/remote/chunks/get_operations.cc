@@ -11,7 +11,7 @@ using tiers::Operation;
 void GetOperations::pump() {
   while (!reads_.empty() && backend_.ready() && health_.takes_gets()) {
     const OpPtr op = reads_.front();
-    // One chunk may exceed the window: a chunk of any size that the tier accepts must get through.
+    // One chunk may exceed the window: an accepted chunk of any size must get through.
     if (!op->done && operations_.reading_bytes() >= options_.read_bytes_in_flight) return;
     reads_.pop_front();
     if (op->done) continue;
@@ -56,8 +56,7 @@ void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply
     operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
     return finish(op, {Code::kNotFound, ""});
   }
-  // An engine has found these bytes bad. The record is still there only because its removal is
-  // under way.
+  // An engine has found these bytes bad. The removal of the record is still under way.
   if (answer && record && garbage_.was_forgotten(*record))
     return finish(op, {Code::kNotFound, "found bad before"});
   // The same writing twice, with a part missing in between: the server has evicted the part. A new
@@ -146,14 +145,14 @@ void GetOperations::parts_came(const OpPtr& op) {
   }
   if (op->failed.code() == Code::kDataLoss)
     op->missing = true;  // another type under the key of a part
-  // A missing part is looked into even beside a failure: it may show a replaced record, and the
-  // second read repeats the failure anyway.
+  // A missing part is looked into even beside a failure: the record may have been replaced, and
+  // the second read repeats the failure anyway.
   if (!op->failed.ok() && !op->missing) return finish(op, op->failed);
   if (!op->missing) return finish(op, {}, op->record.facts);
   // The known record may be old, or another larderd may have just put the chunk again: read the
   // record.
-  // Recorded so that a second miss of the same writing ends the get: without it the two reads
-  // could follow each other for ever.
+  // Recorded so a second miss of the same writing ends the get: the two reads could otherwise
+  // follow each other for ever.
   op->partial = op->record.writing;
   ask_record(op);
 }
@@ -168,8 +167,8 @@ void GetOperations::start_probe(const OpPtr& op) {
         op, keys[number], [this, op, number](const Status& lost, const Reply& reply) {
           key_looked_at(op, number, lost, reply);
         });
-    // Counted as an answer: the probe ends with the last key, and other keys may belong to servers
-    // that answer.
+    // Counted as an answer: the probe ends with the last key, and other keys may belong to working
+    // servers.
     if (!asked.ok()) key_looked_at(op, number, asked, {});
   }
 }

@@ -27,9 +27,9 @@ bool KnownChunks::hidden_locked(const protocol::NamespaceId& id) const {
 std::optional<Record> KnownChunks::find(const tiers::ChunkKey& key, std::uint64_t now_ns) const {
   const std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
+  // An expired chunk stays in the list until its turn as the oldest: only the thread of the
+  // tier removes chunks.
   if (found == by_key_.end() || hidden_locked(key.namespace_id) ||
-      // An expired chunk stays in the list until it is the oldest: removing it would need the
-      // write access of the thread.
       found->second->until_ns <= now_ns)
     return std::nullopt;
   return found->second->record;
@@ -41,12 +41,12 @@ void KnownChunks::insert(const Record& record, std::uint64_t until_ns) {
   if (found != by_key_.end()) {
     slot_bytes_ -= found->second->record.facts.slot_bytes();
     *found->second = {record, until_ns};
-    // A chunk that was just stored or probed is the youngest again. Iterators of a list stay valid
-    // over splice().
+    // A chunk just stored or probed is the youngest again. Iterators of a list stay valid over
+    // splice().
     nodes_.splice(nodes_.end(), nodes_, found->second);
   } else {
     Nodes gone;
-    // A forgotten chunk is only unknown: a probe of the server finds it again.
+    // A forgotten chunk is only unknown: a probe of the server finds the chunk again.
     if (by_key_.size() >= most_ && !nodes_.empty()) erase_locked(nodes_.begin(), gone);
     nodes_.push_back({record, until_ns});
     by_key_[record.key] = std::prev(nodes_.end());
@@ -77,7 +77,7 @@ bool KnownChunks::erase(const tiers::ChunkKey& key, std::optional<std::uint64_t>
 std::uint64_t KnownChunks::erase_namespace(const protocol::NamespaceId& id) {
   std::uint64_t erased = 0;
   auto node = nodes_.begin();  // only this thread changes the list
-  // find() runs in other threads, on the path of a lookup. The steps bound its wait.
+  // find() runs in other threads, on the path of a lookup. The steps bound the wait.
   for (bool more = true; more;) {
     Nodes gone;  // freed without the mutex, because it takes long
     {

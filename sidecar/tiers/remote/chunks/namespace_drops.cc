@@ -77,8 +77,8 @@ void NamespaceDrops::maintain() {
   const std::string pattern =
       all ? prefix_pattern(options_.prefix)
           : namespace_pattern(options_.prefix, drop.op->command.key.namespace_id);
-  // Slots moved, or another master took over: keys may have moved from a node that waits to a node
-  // that was scanned.
+  // Slots moved, or another master took over: keys may have moved from a waiting node to a scanned
+  // one.
   if (std::exchange(drop.version, backend_.version()) != backend_.version()) {
     drop.cursor = "0";
     drop.master = 0;
@@ -107,8 +107,7 @@ void NamespaceDrops::scanned(const Status& lost, const Reply& reply) {
     return drop_failed({Code::kDataLoss, "a malformed answer to SCAN"});
   std::vector<std::string> records, parts;
   for (const Reply& key : reply.elements[1].elements)
-    // The pattern goes to the server as it is. A server that answers with other keys must not make
-    // larderd unlink them.
+    // A hostile server may answer with other keys, and larderd must not unlink such keys.
     if (key.text.starts_with(options_.prefix + ":"))
       (is_record_key(options_.prefix, key.text) ? records : parts).push_back(key.text);
   // Records first: without the record no reader looks for the parts.
@@ -143,7 +142,7 @@ void NamespaceDrops::scan_on(const std::string& cursor) {
 // A user without the right to SCAN or UNLINK can still put and get.
 void NamespaceDrops::drop_refused(const Reply& reply) {
   const ErrorMeaning& meaning = meaning_of(reply.text);
-  // Kept for the puts that are refused meanwhile, and for one line in the log for each reason.
+  // Kept for the refusal of puts meanwhile, and for one line in the log for each reason.
   std::string& refused = drops_.front().refused;
   if (std::exchange(refused, meaning.text) != meaning.text)
     say(options_, "a drop waits", "a drop waits: " + refused);

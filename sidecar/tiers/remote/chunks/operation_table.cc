@@ -44,15 +44,15 @@ void OperationTable::finish(const OpPtr& op, Status status, const tiers::ChunkFa
   if (ok && command.operation == Operation::kProbe) outcome.message.there = std::move(op->there);
   if (ok) outcome.message.dropped = op->dropped;
   outcome.message.again_ns = op->again_ns;
-  // Unlike the disk tier this tier gives a slot back before its message: a command is taken back,
-  // its payload discarded, or its connection closed.
+  // Unlike the disk tier this tier gives a slot back before the message: a command is taken back,
+  // a payload discarded, or a connection closed.
   outcome.freed_bytes = command.slot.size();
   outcomes_.push_back(std::move(outcome));
   live_.remove(op);
 }
 
 void OperationTable::moves(const OpPtr& op, std::uint64_t bytes) {
-  // The difference is applied to the sum, so that finish() can set 0 at any point of an operation.
+  // The difference is applied to the sum, so finish() can set 0 at any point of an operation.
   std::uint64_t& all = op->command.operation == Operation::kPut ? writing_bytes_ : reading_bytes_;
   all = all - op->moving + bytes;
   op->moving = bytes;

@@ -207,7 +207,7 @@ void PutOperations::parts_stored(const OpPtr& op) {
   const std::string key = record_key(options_.prefix, op->record.key),
                     ttl = std::to_string(op->ttl_ms), record = encode_record(op->record);
   // GET returns the former record in the same step. A separate read could miss the record of
-  // another larderd in between, and its parts would stay.
+  // another larderd in between, and leave the parts behind.
   std::vector<std::string_view> words{"SET", key, record, "GET"};
   if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   Request request = commands_.request_of(
@@ -225,7 +225,7 @@ void PutOperations::record_stored(const OpPtr& op, const Status& lost, const Rep
   operations_.end_record(op);
   note_failure(op, record_key(options_.prefix, op->record.key), lost, reply);
   if (!op->failed.ok()) return finish(op, op->failed);
-  // Even after a deadline: the former record is gone, and nobody else knows its parts.
+  // Even after a deadline: the former record is gone, and no other larderd knows the parts.
   if (const std::optional<Record> former = decode_record(op->record.key, reply.text))
     garbage_.leave_behind(*former);  // mutation: replaced-parts
   if (op->done) return;

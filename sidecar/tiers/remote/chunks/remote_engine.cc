@@ -43,7 +43,7 @@ void RemoteEngine::accept(Command command) {
 }
 
 void RemoteEngine::turn(std::uint64_t timeout_ns) {
-  // Outcomes that nobody has taken yet must not wait for the next reply.
+  // Outcomes must not wait here for the next reply.
   backend_.turn(operations_.has_outcomes() ? 0 : timeout_ns);
   health_.maintain();
   gets_.pump();
@@ -104,8 +104,7 @@ void RemoteEngine::abandon(const Status& why) {
   gets_.clear();
   puts_.clear();
   operations_.abandon(why);
-  // Last: the connections close after every operation has its answer, so their callbacks find
-  // nothing to do.
+  // Last: the callbacks of the closing connections find every operation answered.
   backend_.restart(why);
 }
 

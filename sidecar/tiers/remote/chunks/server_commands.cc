@@ -35,7 +35,7 @@ void ServerCommands::unlink(const std::vector<std::string>& keys, std::size_t wr
     Reply reply;
     Then then;
   };
-  // Shared by the callbacks of all commands; the last one calls `then` and frees it.
+  // Shared by the callbacks of all commands; the last one calls `then`.
   const auto sum = std::make_shared<Sum>();
   sum->reply.kind = Reply::Kind::kInteger;
   sum->then = std::move(then);
@@ -51,7 +51,7 @@ void ServerCommands::unlink(const std::vector<std::string>& keys, std::size_t wr
     std::vector<std::string_view> words{"UNLINK"};
     words.insert(words.end(), together.begin(), together.end());
     // A part in flight may be on any write connection, and only one connection keeps the order.
-    // The command goes behind all of them.
+    // The command goes behind all writes.
     for (std::size_t writer = 0; writer < writers; ++writer) {
       ++sum->waiting;
       Request request = request_of(nullptr, words, ":", came);
@@ -70,7 +70,7 @@ bool ServerCommands::answered(const OpPtr& op, const Status& lost, const Reply& 
   Status status = lost;
   if (lost.ok() && reply.kind == Reply::Kind::kError) status = status_of(meaning_of(reply.text));
   if (status.ok()) return true;
-  // The first failure is the cause; later ones often follow from it.
+  // The first failure is the cause; later ones often follow from the first.
   if (op->failed.ok()) op->failed = std::move(status);
   return false;
 }
@@ -97,8 +97,8 @@ void ServerCommands::know(const Record& record, std::uint64_t left_ms) {
 
 std::uint64_t ServerCommands::left_ms(const Record& record) const {
   const std::uint64_t age_ms = record.facts.since_s == 0 ? 0 : age_ms_of(record.facts.since_s);
-  // The record has whole seconds. An upper bound may cause one miss; a lower bound would hide a
-  // chunk that is still there.
+  // The record has whole seconds. An upper bound may cause one miss; a lower bound would hide an
+  // existing chunk.
   const std::uint64_t least_age_ms = age_ms < 1000 ? 0 : age_ms - 1000;
   return options_.ttl_ms - std::min(least_age_ms, options_.ttl_ms);
 }

@@ -88,7 +88,7 @@ std::string_view told(const Reply& hello, std::string_view name) {
 }
 
 std::string_view info_value(std::string_view info, std::string_view name) {
-  // With the end of the line before, so that "run_id" does not find "other_run_id".
+  // With the end of the line before, so "run_id" does not find "other_run_id".
   const std::string line = "\n" + std::string(name) + ":";
   const std::size_t at = info.find(line);
   if (at == std::string_view::npos) return "";

@@ -67,8 +67,8 @@ std::uint64_t ClusterRouting::next_ns(std::uint64_t now_ns) const {
 Status ClusterRouting::send(const RoutedPtr& routed, Node& node, bool asking) {
   routed->node = &node;
   node.used_ns = clock_.now_ns();
-  // A node that MOVED has just named has no connection yet. Its first commands wait for the
-  // connect instead of failing.
+  // A node just named by MOVED has no connection yet. The first commands wait for the connect
+  // instead of failing.
   if (!node.links->ready()) {
     doubt();
     const Status& why = node.links->failure();

@@ -99,7 +99,7 @@ void Links::note_progress(Link& link, std::uint64_t now_ns) const {
   const std::uint64_t since = connection.waiting_since_ns(),
                       moved = connection.sent_bytes + connection.received_bytes;
   const bool same = since == wait.since_ns;
-  // The ioctl below asks the kernel, so it is left for the moments in which it can decide.
+  // The ioctl below asks the kernel, so the question waits until the answer can decide.
   if (same && moved < wait.moved_bytes + kLeastProgress && now_ns < limit_ns(link)) return;
   const std::int64_t arrived = static_cast<std::int64_t>(moved) -
                                static_cast<std::int64_t>(waiting_bytes(connection.stream().fd()));

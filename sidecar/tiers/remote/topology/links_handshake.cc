@@ -24,6 +24,10 @@ Status check_read(Kind kind, const Reply& reply) {
 }  // namespace
 
 // Sends all commands of the handshake at once; the first wrong reply ends the handshake.
+//
+// The password is read at each handshake, so a rotated Secret works without a restart (F-178). The
+// name shows in CLIENT LIST, where an operator looks for the source of connections. The test write
+// goes over a write connection only: a read-only user should still read.
 void Links::handshake(Link& link) {
   link.state = Link::State::kGreeting;
   link.since_ns = link.used_ns = clock_.now_ns();
@@ -31,7 +35,6 @@ void Links::handshake(Link& link) {
   const std::string& password_file =
       sentinel ? options_.sentinel_password_file : options_.password_file;
   const std::string& named = sentinel ? options_.sentinel_user : options_.user;
-  // Read at each handshake, so that a rotated Secret works without a restart (F-178).
   std::string password;
   if (!password_file.empty()) {
     Result<std::string> read = read_password(
@@ -51,7 +54,6 @@ void Links::handshake(Link& link) {
                     probe = probe_key(options_.prefix);
   std::vector<std::string_view> hello{"HELLO", "2"};
   if (!password.empty()) hello.insert(hello.end(), {"AUTH", user, password});
-  // The name shows in CLIENT LIST, where an operator looks for the source of connections.
   for (const std::string_view word : {"SETNAME", "larder"}) hello.push_back(word);
   ask_greeting(link, hello, "*", [note, kind = kind_](const Status& lost, const Reply& reply) {
     if (lost.ok()) note(check_hello(kind, reply));
@@ -87,7 +89,6 @@ void Links::handshake(Link& link) {
                  if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply, false);
                });
   const bool writes = of_lane(static_cast<std::size_t>(handshaken - links_.data()), Lane::kWrites);
-  // Only on a write connection, and with a life of one second: a read-only user should still read.
   if (writes && !sentinel && !of_cluster(kind_))
     ask_greeting(link, {"SET", probe, "1", "PX", "1000"}, "+",
                  [this, handshaken](const Status& lost, const Reply& reply) {

@@ -28,7 +28,7 @@ void MasterFollower::maintain(std::uint64_t now_ns) {
   if (nodes_.empty()) return follow(named.front().endpoint);
   const Links& master = *nodes_.front()->links;
   if (master.ready()) {
-    // In doubt only the Sentinels that answer count: the failover may have taken some of them
+    // In doubt only the Sentinels that answer count: the failover may have taken some Sentinels
     // along with the former master.
     const std::size_t voters = doubted ? sentinels_.answering() : options_.endpoints.size();
     const bool settled = doubted || now_ns >= followed_ns_ + kSettleNs;
@@ -39,8 +39,7 @@ void MasterFollower::maintain(std::uint64_t now_ns) {
   if (master.failure().ok() || now_ns < followed_ns_ + options_.retry_ms * kNsPerMs) return;
   // The server is unreachable or a replica. Another Sentinel may know better.
   auto next = std::ranges::find(named, master.endpoint(), &SentinelWatch::Named::endpoint);
-  // In turn through all named servers, so that one wrong Sentinel cannot hold larderd at a dead
-  // server.
+  // In turn through all named servers, so one wrong Sentinel cannot hold larderd at a dead server.
   next = next == named.end() || next + 1 == named.end() ? named.begin() : next + 1;
   if (next->endpoint != master.endpoint()) follow(next->endpoint);
 }

@@ -15,9 +15,9 @@ NodeSet::NodeSet(const RemoteOptions& options, const base::Clock& clock, Poller&
 Node& NodeSet::add(Kind kind, const Endpoint& endpoint) {
   const WriteGate::Pauses pauses{options_.refused_ms, options_.most_refused_ms,
                                  options_.trial_bytes_per_s};
+  // Different seeds, so the trials of several servers do not
+  // fall together.
   auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms),
-                                     // Different seeds, so that the trials of several servers do
-                                     // not fall together.
                                      WriteGate(pauses, gate_seed_++));
   Node* const one = node.get();
   const auto ready = [this, one] {
@@ -53,8 +53,8 @@ Node* NodeSet::at(const Endpoint& endpoint, Kind kind) {
 
 void NodeSet::remove(std::size_t number, const Status& why) {
   Node* const node = nodes_[number].get();
-  // The callbacks may send their commands to other nodes, and so add nodes. The node is therefore
-  // found again by its pointer.
+  // The callbacks may send commands to other nodes, and so add nodes. The pointer then finds the
+  // node again.
   node->links->restart(why);
   past_sent_bytes_ += node->links->sent_bytes();
   past_received_bytes_ += node->links->received_bytes();

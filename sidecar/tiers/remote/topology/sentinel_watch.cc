@@ -33,7 +33,7 @@ void SentinelWatch::turn(bool hurry) {
   for (Sentinel& sentinel : sentinels_) {
     sentinel.links->turn();
     if (!sentinel.links->ready()) {
-      // A Sentinel that is away has no vote: its last word may be from before the failover.
+      // An absent Sentinel has no vote: the last word may be from before the failover.
       sentinel.named.reset();
       sentinel.answered = false;
       sentinel.asked_ns = 0;  // ask at once after the reconnect
@@ -109,7 +109,7 @@ Status SentinelWatch::failure() const {
     return {Code::kFailedPrecondition,
             "backend.url: the Sentinels know no master " + options_.sentinel_master};
   const auto trying = [](const Sentinel& sentinel) { return sentinel.links->failure().ok(); };
-  // As long as one connect is in progress it is too early for an error.
+  // One connect is still in progress: too early for an error.
   if (std::ranges::any_of(sentinels_, trying)) return {};
   const Status& why = sentinels_.front().links->failure();
   return {why.code(), "no Sentinel answers: " + why.text()};

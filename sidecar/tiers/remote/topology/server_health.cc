@@ -22,15 +22,16 @@ void ServerHealth::answered(Node& node, Lane lane, const Reply& reply, bool chun
 }
 
 void ServerHealth::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
-  // An error reply fails its own command. Only some replies show a sick server, which is then
-  // refused until a probe is answered.
+  // An error reply fails its own command. Only some replies show a sick server, and then the
+  // server is refused until a probe is answered.
   if (meaning.trouble == Trouble::kNone) return;
   // The server has become a replica, so there is another master.
   if (meaning.code == "READONLY" || meaning.code == "MASTERDOWN") doubt_();
   const bool redirection =
       meaning.code == "MOVED" || meaning.code == "ASK" || meaning.code == "CROSSSLOT";
   if (cluster() && redirection) return;
-  // Only a new handshake ends this fault: it reads the password file again and checks the mode.
+  // Only a new handshake ends this fault: the handshake reads the password file again and checks
+  // the mode.
   const bool login = meaning.trouble == Trouble::kDenied || meaning.trouble == Trouble::kWrongMode;
   node.denied = node.denied || login;
   const bool of_lane = login || meaning.trouble == Trouble::kForbidden;

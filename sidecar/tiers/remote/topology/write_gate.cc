@@ -124,8 +124,8 @@ void WriteGate::has_room(std::uint64_t free_bytes, std::uint64_t now_ns) {
 }
 
 void WriteGate::tick(std::uint64_t now_ns) {
-  // No chunk of that size came for minutes after the pause. Keeping the gate closed would only
-  // keep an old reason in the status.
+  // No chunk of the size came for minutes after the pause. Keeping the gate closed would only keep
+  // an old reason in the status.
   if (now_ns >= largest_next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_)
     forget_largest();
   if (closed() && now_ns >= next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_)

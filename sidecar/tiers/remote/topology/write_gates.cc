@@ -13,7 +13,7 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kRoomEveryNs = 2'000'000'000;
-// Half, so that sums with sizes of chunks do not overflow.
+// Half, so sums with sizes of chunks do not overflow.
 constexpr std::uint64_t kUnlimited = UINT64_MAX / 2;
 
 std::optional<std::uint64_t> number_in(std::string_view info, std::string_view name) {
@@ -74,7 +74,7 @@ void WriteGates::chunk_stored(const std::vector<std::string>& keys, const WriteG
     Node* const node = writer_of(key);
     if (node == nullptr) continue;
     node->gate.stored(put);
-    // A stored chunk is the proof that Health waits for. A short probe alone is not.
+    // A stored chunk proves a working server. A short probe alone does not.
     node->health.proven();
   }
 }
