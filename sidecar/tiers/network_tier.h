@@ -1,8 +1,8 @@
 // NetworkTier: a tier over the network: a TierFront, and a thread that runs the tier's engine.
 //
 // Commands go in and messages come out under the mutex of the front, which is never held during
-// I/O. The thread sees nothing but the engine. The engine has: start, wake (thread-safe), accept, turn,
-// next_turn_ns, take_outcomes, idle, abandon, view.
+// I/O. The thread sees nothing but the engine. The engine has: start, wake (thread-safe), accept,
+// turn, next_turn_ns, take_outcomes, idle, abandon, view.
 #pragma once
 
 #include <pthread.h>

@@ -105,6 +105,8 @@ class RemoteTier final : RemoteState, public tiers::NetworkTier<RemoteEngine> {
                     kWords, clock, options, known) {}
 
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
+    // From memory alone: a lookup must not wait for the network. The asynchronous probe() finds a
+    // chunk of another larderd.
     const std::optional<Record> record = known.find(key, clock().now_ns());
     return record ? std::optional(record->facts) : std::nullopt;
   }
