@@ -318,7 +318,7 @@ constexpr std::array<Field, 43> kFields{{
     // `plaintext`.
     {"peers.listen",
      "HOST:PORT at which larderd serves its chunks to the other larderd of the pool, e.g. "
-     "0.0.0.0:9465; not set: larderd serves "
+     "0.0.0.0:9466; not set: larderd serves "
      "no "
      "peer",
      set_peers_listen, [](const Config& c) { return c.peers.listen; }},

@@ -273,7 +273,7 @@ Status check_peers(const Config& config, const Given& given) {
       if (section_of(field.key) == "peers") keys.push_back(field.key);
     return none_of(
         keys, config, given,
-        "neither peers.listen nor peers.members is set: set one, e.g. peers.listen: 0.0.0.0:9465");
+        "neither peers.listen nor peers.members is set: set one, e.g. peers.listen: 0.0.0.0:9466");
   }
   // Both settings together are a contradiction. Guessing "with TLS" or "without" could expose
   // prompts.
