@@ -13,8 +13,8 @@
 
 namespace larder::desired {
 
-// Who chooses user and group of the server's pod. OpenShift refuses ids outside a namespace's range
-// and fills in ids that a pod leaves out. A namespace of OpenShift has the annotation.
+// The source of user and group of the server's pod. OpenShift refuses ids outside the range of a
+// namespace, and fills in absent ids. A namespace of OpenShift has the annotation.
 enum class ServerIds { kOurs, kPlatforms };
 inline constexpr std::string_view kPlatformIdsAnnotation = "openshift.io/sa.scc.uid-range";
 
