@@ -12,7 +12,7 @@ except ImportError:
     )
     make_arg_parser = cli_args.make_arg_parser
 
-from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
+from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 
 def table(root):
