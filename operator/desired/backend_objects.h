@@ -13,12 +13,18 @@
 
 namespace larder::desired {
 
-std::vector<api::Object> backend_objects(const api::CacheBackend& backend,
-                                         const Defaults& defaults);
+// The source of user and group of the server's pod. OpenShift refuses ids outside the range of a
+// namespace, and fills in absent ids. A namespace of OpenShift has the annotation.
+enum class ServerIds { kOurs, kPlatforms };
+inline constexpr std::string_view kPlatformIdsAnnotation = "openshift.io/sa.scc.uid-range";
+
+std::vector<api::Object> backend_objects(const api::CacheBackend& backend, const Defaults& defaults,
+                                         ServerIds ids = ServerIds::kOurs);
 
 // One builder per kind. REQUIRES: the backend is managed.
 api::Object config_map(const api::CacheBackend& backend);
-api::Object stateful_set(const api::CacheBackend& backend, const Defaults& defaults);
+api::Object stateful_set(const api::CacheBackend& backend, const Defaults& defaults,
+                         ServerIds ids = ServerIds::kOurs);
 api::Object service(const api::CacheBackend& backend);
 api::Object disruption_budget(const api::CacheBackend& backend);
 api::Object network_policy(const api::CacheBackend& backend, const Defaults& defaults);

@@ -143,18 +143,21 @@ Object volumes(const CacheBackend& backend) {
   return all;
 }
 
+Object security(ServerIds ids) {
+  Object security{{"runAsNonRoot", true}, {"seccompProfile", {{"type", "RuntimeDefault"}}}};
+  if (ids == ServerIds::kPlatforms) return security;
+  security["runAsUser"] = api::kUser;
+  security["runAsGroup"] = security["fsGroup"] = api::kUserGroup;
+  return security;
+}
+
 // The pod passes Pod Security `restricted`, and no process of the pod is root.
-Object pod_spec(const CacheBackend& backend, const Defaults& defaults) {
+Object pod_spec(const CacheBackend& backend, const Defaults& defaults, ServerIds ids) {
   const ManagedSpec& managed = *backend.spec.managed;
   Object spec{{"automountServiceAccountToken", false},
               {"enableServiceLinks", false},
               {"terminationGracePeriodSeconds", kGraceSeconds},
-              {"securityContext",
-               {{"runAsNonRoot", true},
-                {"runAsUser", api::kUser},
-                {"runAsGroup", api::kUserGroup},
-                {"fsGroup", api::kUserGroup},
-                {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+              {"securityContext", security(ids)},
               {"containers", Object::array({container(backend, defaults)})},
               {"volumes", volumes(backend)}};
   set_if(spec, "imagePullSecrets", pull_secrets(Object(), defaults));
@@ -167,7 +170,7 @@ Object pod_spec(const CacheBackend& backend, const Defaults& defaults) {
 
 }  // namespace
 
-Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
+Object stateful_set(const CacheBackend& backend, const Defaults& defaults, ServerIds ids) {
   const Object labels = pod_labels(backend);
   // The server reads its configuration once; the hash restarts the pod. It writes nothing to its
   // emptyDir, for which the cluster-autoscaler would keep the node.
@@ -183,7 +186,7 @@ Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
                        {"selector", {{"matchLabels", labels}}},
                        {"template",
                         {{"metadata", {{"labels", labels}, {"annotations", annotations}}},
-                         {"spec", pod_spec(backend, defaults)}}}};
+                         {"spec", pod_spec(backend, defaults, ids)}}}};
   return set;
 }
 

@@ -19,6 +19,17 @@ void keep_first(Status& first, const Status& status) {
   if (first.ok() && !status.ok()) first = status;
 }
 
+// An operator without the right to read namespaces (an older ClusterRole) chooses the ids itself.
+Result<desired::ServerIds> ids_in(k8s::ApiClient& client, const api::CacheBackend& backend) {
+  using enum desired::ServerIds;
+  if (!backend.spec.managed) return kOurs;
+  const Result<Object> ns = client.get(k8s::resources::kNamespaces, "", backend.ns);
+  if (ns.ok()) return api::annotation(*ns, desired::kPlatformIdsAnnotation) ? kPlatforms : kOurs;
+  const Code code = ns.status().code();
+  if (code == Code::kNotFound || code == Code::kPermissionDenied) return kOurs;
+  return ns.status();
+}
+
 }  // namespace
 
 BackendReconciler::BackendReconciler(const Context& world, BackendCheck& check, Answers answers)
@@ -76,8 +87,13 @@ BackendFacts BackendReconciler::gather(const Object& object, const std::stop_tok
   const api::CacheBackend& backend = *facts.backend;
   const k8s::Key key{backend.ns, backend.name};
   const Owner owner{"CacheBackend", backend.ns, backend.name, backend.uid};
-  facts.brought = bring(world_.client, world_.children, owner,
-                        desired::backend_objects(backend, world_.defaults));
+  const Result<desired::ServerIds> ids = ids_in(world_.client, backend);
+  // Without knowledge of the namespace, another user would restart a server and empty its cache.
+  if (!ids.ok())
+    facts.brought.status = ids.status();
+  else
+    facts.brought = bring(world_.client, world_.children, owner,
+                          desired::backend_objects(backend, world_.defaults, *ids));
   for (const k8s::ObjectPtr& child : children_of(world_.children, owner))
     if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
   facts.secrets = read_secrets(world_.client, backend);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/webhook/inject/lost_environment.h"
+#include "operator/webhook/inject/starters.h"
 
 namespace larder::webhook {
 namespace {
@@ -12,42 +13,6 @@ using Word = std::optional<std::string>;
 using Words = std::span<const Word>;
 
 constexpr std::array<std::string_view, 6> kShells{"sh", "bash", "dash", "ash", "zsh", "ksh"};
-// Programs that start the program named after their options.
-constexpr std::array<std::string_view, 35> kStarters{"exec",
-                                                     "command",
-                                                     "builtin",
-                                                     "nohup",
-                                                     "env",
-                                                     "time",
-                                                     "timeout",
-                                                     "nice",
-                                                     "ionice",
-                                                     "numactl",
-                                                     "taskset",
-                                                     "prlimit",
-                                                     "setsid",
-                                                     "stdbuf",
-                                                     "chrt",
-                                                     "tini",
-                                                     "tini-static",
-                                                     "nsys",
-                                                     "ncu",
-                                                     "rocprof",
-                                                     "rocprofv3",
-                                                     "sudo",
-                                                     "su",
-                                                     "runuser",
-                                                     "gosu",
-                                                     "su-exec",
-                                                     "dumb-init",
-                                                     "setpriv",
-                                                     "catatonit",
-                                                     "uv",
-                                                     "conda",
-                                                     "poetry",
-                                                     "ddtrace-run",
-                                                     "opentelemetry-instrument",
-                                                     "nvidia_entrypoint.sh"};
 // Python modules that serve vLLM and take its flags.
 constexpr std::array<std::string_view, 4> kModules{
     "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
@@ -61,21 +26,10 @@ bool is(Words argv, std::size_t at, std::string_view text) {
   return at < argv.size() && argv[at] && *argv[at] == text;
 }
 
-// NAME=VALUE in front of a shell's command.
-// "A=1", "A+=1" and "A[0]=1". A word such as "--port=80" has a dash in front of its equals sign and
-// is none.
-bool is_assignment(const Word& word) {
-  if (!word) return false;
-  const std::size_t equals = word->find('=');
-  return equals != std::string::npos && equals > 0 &&
-         word->find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+[]") == equals;
-}
-
 // `vllm bench` and `vllm chat` serve no requests and are no engines.
 CommandHead served(Words argv, std::size_t after) {
   if (!is(argv, after, "serve")) return {};
-  return {CommandHead::Kind::kEngine, after + 1, true, ""};
+  return {CommandHead::Kind::kEngine, after + 1, 0, true, ""};
 }
 
 CommandHead python_head(Words argv, std::size_t at) {
@@ -87,7 +41,8 @@ CommandHead python_head(Words argv, std::size_t at) {
       // The text behind -c is Python, which the injector does not read.
       if (word == "-c" || at + 1 >= argv.size() || !argv[at + 1]) return {};
       if (*argv[at + 1] == "vllm.entrypoints.cli.main") return served(argv, at + 2);
-      if (one_of(*argv[at + 1], kModules)) return {CommandHead::Kind::kEngine, at + 2, false, ""};
+      if (one_of(*argv[at + 1], kModules))
+        return {CommandHead::Kind::kEngine, at + 2, 0, false, ""};
       return {};
     }
     if (word == "-X" || word == "-W") {
@@ -117,7 +72,7 @@ CommandHead shell_head(Words argv, std::size_t at) {
     if (word.back() == 'o' || word.back() == 'O') ++at;  // -o pipefail
   }
   if (!reads_script || at >= argv.size()) return {};
-  return {CommandHead::Kind::kShell, at, false, ""};
+  return {CommandHead::Kind::kShell, at, 0, false, ""};
 }
 
 // su - user -c SCRIPT
@@ -125,7 +80,7 @@ CommandHead other_users_head(Words argv, std::size_t at) {
   // -lc is -l and -c in one word.
   for (++at; at + 1 < argv.size(); ++at)
     if (is(argv, at, "-c") || is(argv, at, "-lc") || is(argv, at, "--command"))
-      return {CommandHead::Kind::kShell, at + 1, false, ""};
+      return {CommandHead::Kind::kShell, at + 1, 0, false, ""};
   return {};
 }
 
@@ -137,7 +92,7 @@ CommandHead plain_head(Words argv, std::size_t at) {
   if (name == "vllm") return served(argv, at + 1);
   if (is_python(name)) return python_head(argv, at);
   if (one_of(name, kShells)) return shell_head(argv, at);
-  if (name == "eval") return {CommandHead::Kind::kEval, at + 1, false, ""};
+  if (name == "eval") return {CommandHead::Kind::kEval, at + 1, 0, false, ""};
   return {};
 }
 
@@ -152,8 +107,14 @@ bool is_python(std::string_view name) {
          name.find_first_not_of("0123456789.", 6) == std::string_view::npos;
 }
 
-bool is_starter(std::string_view word) {
-  return one_of(program_name(word), kStarters);
+// NAME=VALUE in front of a shell's command: "A=1", "A+=1" and "A[0]=1". A word such as "--port=80"
+// has a dash in front of its equals sign and is none.
+bool is_assignment(const Word& word) {
+  if (!word) return false;
+  const std::size_t equals = word->find('=');
+  return equals != std::string::npos && equals > 0 &&
+         word->find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+[]") == equals;
 }
 
 // The words after a starter are tried one after the other, since each starter has its own options.
@@ -161,15 +122,18 @@ bool is_starter(std::string_view word) {
 CommandHead head_of(Words argv) {
   std::size_t at = 0;
   while (at < argv.size() && is_assignment(argv[at])) ++at;
-  if (at >= argv.size() || !argv[at]) return {};
-  CommandHead head = plain_head(argv, at);
-  // `su - user -c SCRIPT` names its script by an option; the words after it belong to the shell.
-  if (is_starter(*argv[at])) {
+  const auto knows = [](Words words, std::size_t place) {
+    return is_starter(*words[place]) ||
+           plain_head(words, place).kind != CommandHead::Kind::kNothing;
+  };
+  CommandHead head;
+  while (at < argv.size() && argv[at]) {
     const std::string_view name = program_name(*argv[at]);
-    if (name == "su" || name == "runuser") head = other_users_head(argv, at);
-    while (head.kind == CommandHead::Kind::kNothing && ++at < argv.size())
-      head = plain_head(argv, at);
+    head = name == "su" || name == "runuser" ? other_users_head(argv, at) : plain_head(argv, at);
+    if (head.kind != CommandHead::Kind::kNothing || !is_starter(name)) break;
+    at = started_by(argv, at, knows);
   }
+  head.program = at;
   if (head.kind != CommandHead::Kind::kNothing)
     // Only the words in front of the engine may remove variables: the words behind it are vLLM's
     // own flags.

@@ -6,6 +6,7 @@
 #include "operator/webhook/inject/command_head.h"
 #include "operator/webhook/inject/engine_flags.h"
 #include "operator/webhook/inject/script_engines.h"
+#include "operator/webhook/inject/starters.h"
 
 namespace larder::webhook {
 namespace {
@@ -30,8 +31,12 @@ constexpr std::array<std::string_view, 26> kPrograms{
 // KServe's image, and its module
 constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";
 // Images of routers and benchmarks carry vllm in their names, e.g. vllm-router.
-constexpr std::array<std::string_view, 6> kNoEngines{"router",   "gateway", "proxy",
-                                                     "exporter", "sidecar", "bench"};
+constexpr std::array<std::string_view, 15> kNoEngines{
+    "router", "gateway",   "proxy",  "exporter", "sidecar", "bench",   "adapter", "syncer",
+    "mock",   "simulator", "client", "warmup",   "loader",  "monitor", "operator"};
+// Flags that name the model, of vLLM or of KServe's server.
+constexpr std::array<std::string_view, 5> kModelFlags{"--model", "--served-model-name",
+                                                      "--model-name", "--model-dir", "--model-id"};
 
 // "registry:5000/kserve/huggingfaceserver:latest-gpu@sha256:..." -> "huggingfaceserver".
 std::string_view image_name(std::string_view image) {
@@ -40,10 +45,9 @@ std::string_view image_name(std::string_view image) {
   return name.substr(0, name.find(':'));
 }
 
-bool has_own_flag(Words argv) {
-  // The flag in any writing: flag_name() makes --max_model_len and --max-model-len=4096 equal.
-  return std::ranges::any_of(argv, [](const auto& word) {
-    return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end();
+bool has_flag(Words argv, const auto& flags) {
+  return std::ranges::any_of(argv, [&flags](const auto& word) {
+    return word && std::ranges::find(flags, flag_name(*word)) != flags.end();
   });
 }
 
@@ -77,13 +81,13 @@ bool sets_arguments(const ScriptEngines::Command& command) {
   return false;
 }
 
-// Whether a script prepares the environment and then runs the following args unchanged.
-// Example: `sh -c 'ulimit -n 65536; exec "$@"' -- vllm serve m`. The flag then goes among the
-// container's words, and the script stays as it is.
-bool runs_arguments(const std::string& script) {
+// How a script that prepares the environment runs the following args, unchanged: as the start of an
+// engine, or not at all.
+CommandHead runs_arguments(const std::string& script) {
   const auto read = ScriptEngines::find(script);
-  if (!read.ok() || read->count() != 0) return false;
+  if (!read.ok() || read->count() != 0) return {};
   std::size_t runs = 0;
+  CommandHead found;
   for (const ScriptEngines::Command& command : read->commands()) {
     std::size_t head = 0;
     // Assignments in front of the command, as in `A=1 exec "$@"`.
@@ -95,18 +99,17 @@ bool runs_arguments(const std::string& script) {
     // kScript.
     if (command.function || first == "shift" || (first == "set" && sets_arguments(command)) ||
         first == "eval" || first == "source" || first == ".")
-      return false;
+      return {};
     for (std::size_t at = 0; at < command.words.size(); ++at) {
       if (command.words[at].expansions != std::vector<std::string>{"$@"} ||
           !command.words[at].known.empty())
         continue;
-      // "$@" counts only as the last word of a command that it starts or that a starter runs.
-      // Anywhere else the words are data.
-      if ((at != head && !is_starter(first)) || at + 1 != command.words.size()) return false;
+      found = head_with_engine_at(command, at);
+      if (found.kind != CommandHead::Kind::kEngine || at + 1 != command.words.size()) return {};
       ++runs;
     }
   }
-  return runs == 1;
+  return runs == 1 ? found : CommandHead{};
 }
 
 }  // namespace
@@ -135,9 +138,13 @@ CommandShape shape_of(const Object& container) {
     // The word after the script is $0 of the shell; $@ begins behind it.
     const std::size_t script = head.index, rest = std::min(script + 2, argv.size());
     const CommandHead passed = head_of(std::span(argv).subspan(rest));
-    if (passed.kind == CommandHead::Kind::kEngine && argv[script] && runs_arguments(*argv[script]))
-      return {Kind::kArgv, rest + passed.index, script,
-              head.lost.empty() ? passed.lost : head.lost};
+    const CommandHead runs = argv[script] ? runs_arguments(*argv[script]) : CommandHead{};
+    if (passed.kind == CommandHead::Kind::kEngine && runs.kind == CommandHead::Kind::kEngine) {
+      std::string lost = head.lost;
+      for (const std::string& one : {runs.lost, passed.lost})
+        if (lost.empty()) lost = one;
+      return {Kind::kArgv, rest + passed.index, script, std::move(lost)};
+    }
     return {Kind::kScript, script, script, head.lost};
   }
   // Kubernetes: a command replaces the entrypoint of the image, and args alone go to the
@@ -158,7 +165,7 @@ bool is_huggingface_server(const Object& container) {
 bool has_engine_args(const Object& container) {
   const auto argv = argv_of(container);
   if (!argv.empty() && argv[0] && !argv[0]->starts_with('-')) return true;
-  return has_own_flag(argv);
+  return has_flag(argv, kOwnFlags) || has_flag(argv, kModelFlags);
 }
 
 // The name of the image is a guess. Such a container counts as an engine only if no other container
@@ -169,9 +176,9 @@ bool looks_like_engine(const Object& container) {
   const auto has = [name](std::string_view part) {
     return name.find(part) != std::string_view::npos;
   };
-  if (std::ranges::any_of(kNoEngines, has)) return false;
+  if (std::ranges::any_of(kNoEngines, has) || name.ends_with("-sim")) return false;
   if (has("vllm") || has(kHuggingFaceServer)) return true;
-  return has_own_flag(argv_of(container));
+  return has_flag(argv_of(container), kOwnFlags);
 }
 
 }  // namespace larder::webhook

@@ -38,7 +38,8 @@ std::vector<std::optional<std::string>> argv_of(const api::Object& container);
 // Whether the container runs KServe's Hugging Face server, from the image's name or the command.
 bool is_huggingface_server(const api::Object& container);
 
-// Whether args for an unknown entrypoint have a flag that only vLLM has, or begin with a model.
+// Whether args for an unknown entrypoint have a flag that only vLLM has or that names the
+// model, or begin with a model.
 bool has_engine_args(const api::Object& container);
 
 // Whether args for an unknown entrypoint, or the image's name, point to vLLM.

@@ -52,19 +52,37 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers,
                     names_of(containers));
 }
 
+// Whether another container may start vLLM in a way that is not known: by a script of its image.
+bool may_start_elsewhere(const Object& containers, std::size_t besides) {
+  for (std::size_t at = 0; at < containers.size(); ++at) {
+    const CommandShape shape = shape_of(containers[at]);
+    const Object& command = api::at(containers[at], "command");
+    const bool unknown = command.is_array() && !command.empty() &&
+                         (shape.kind == Kind::kForeign || shape.kind == Kind::kScript);
+    if (at != besides && unknown && !starts_engine(containers[at], shape)) return true;
+  }
+  return false;
+}
+
 // Engines among containers with only an image as evidence: a single one, or else all whose args are
 // certainly args of vLLM.
 // Two containers of one vLLM image: the engine and, e.g., a downloader. Args of vLLM tell them
 // apart.
 Result<std::vector<EngineContainer>> likeliest(const Object& containers,
                                                std::vector<EngineContainer> perhaps) {
-  if (perhaps.size() == 1) return perhaps;
+  if (perhaps.size() == 1 && !may_start_elsewhere(containers, perhaps[0].index)) return perhaps;
+  const bool alone = perhaps.size() == 1;
   std::string names;
   for (const EngineContainer& one : perhaps)
     names += (names.empty() ? "" : ", ") + api::text_at(containers[one.index], "name");
   std::erase_if(
       perhaps, [&](const EngineContainer& one) { return !has_engine_args(containers[one.index]); });
   if (!perhaps.empty()) return perhaps;
+  if (alone)
+    return Status(Code::kUnsupported,
+                  "only the image's name of container " + names.substr(0, kMostNames) +
+                      " points to vLLM, and another container may be the engine; name the engine's "
+                      "container in spec.engine.container of the pool");
   return Status(
       Code::kUnsupported,
       "several containers of the pod may be the engine (" + names.substr(0, kMostNames) +

@@ -4,8 +4,11 @@
 #include <set>
 
 #include "operator/webhook/inject/flag_sources.h"
+#include "operator/webhook/inject/moving_memory.h"
 #include "operator/webhook/inject/script_engines.h"
+#include "operator/webhook/inject/script_setters.h"
 #include "operator/webhook/inject/shell_expansion.h"
+#include "operator/webhook/inject/starters.h"
 
 namespace larder::webhook {
 namespace {
@@ -18,7 +21,10 @@ constexpr const char* kEarlier = "LARDER_ENGINE_PYTHONPATH";  // the value of va
 constexpr const char* kImagesPath = ":/kserve-workspace/huggingfaceserver:/huggingfaceserver";
 constexpr const char* kSocket = "LARDER_SOCKET";
 constexpr const char* kPool = "LARDER_POOL";
-constexpr const char* kAllocator = "PYTORCH_CUDA_ALLOC_CONF";
+
+std::string extended_path() {
+  return std::string(kName) + "=\"" + std::string(kPythonPath) + "${PYTHONPATH:+:$PYTHONPATH}\"";
+}
 
 // Two entries of one name are legal, and the last one counts.
 Object* find_variable(Object& environment, std::string_view name) {
@@ -93,6 +99,25 @@ bool unsets_path(const ScriptEngines::Command& command) {
   return has(kName) && (has("unset") || has("+x") || (has("export") && has("-n")));
 }
 
+// Why the commands that run the array of an engine, `exec "${NAME[@]}"`, would lose the package.
+std::string lost_by_use(const ScriptEngines& script, const std::string& array) {
+  if (array.empty()) return "";
+  for (const ScriptEngines::Command& command : script.commands())
+    for (std::size_t at = 0; at < command.words.size(); ++at) {
+      const std::vector<std::string>& written = command.words[at].expansions;
+      if (written.size() != 1 || expansion_of(written[0]).name != array) continue;
+      const CommandHead head = head_with_engine_at(command, at);
+      if (!head.lost.empty()) return lost_by(head.lost);
+      const std::size_t first = head_place(command.words);
+      if (head.kind != CommandHead::Kind::kEngine && first < at &&
+          is_starter(command.words[first].known))
+        return "a program in front of ${" + array +
+               "[@]} is not known to keep the container's files and variables; start vLLM without "
+               "the program";
+    }
+  return "";
+}
+
 // Why engines of a script would lack Larder's package, and the remedy; "": they have the package.
 // `PYTHONPATH=/app:$PYTHONPATH` keeps Larder's folder; `PYTHONPATH=/app` loses it, and vLLM would
 // not start with the connector's flag.
@@ -106,43 +131,69 @@ std::string lost_in(const ScriptEngines& script) {
   if (std::ranges::any_of(script.commands(), unsets_path))
     return "the script removes PYTHONPATH, by which vLLM finds Larder's package; leave the "
            "variable unchanged";
-  for (std::size_t engine = 0; engine < script.count(); ++engine)
+  for (std::size_t engine = 0; engine < script.count(); ++engine) {
     if (!script.lost(engine).empty()) return lost_by(script.lost(engine));
+    if (std::string why = lost_by_use(script, script.array(engine)); !why.empty()) return why;
+  }
   return "";
 }
 
-// The line stands in front of the script, so every engine of the script inherits the variable.
-// ${PYTHONPATH:+...} adds no empty entry.
+// A command whose effect on PYTHONPATH the script does not show: `. FILE`, `read PYTHONPATH`.
+std::string sets_path_unseen(const ScriptEngines::Command& command) {
+  if (std::string what = sets_any(command); !what.empty()) return what;
+  const std::string name = command.words[head_place(command.words)].text.value_or("");
+  const bool declares = name == "declare" || name == "typeset" || name == "local";
+  const bool loops = name == "for" || name == "select";
+  const bool bare = std::ranges::any_of(
+      command.words, [](const ScriptWord& word) { return word.text == std::string(kName); });
+  if (std::ranges::count(read_by(command), kName) > 0 || ((declares || loops) && bare))
+    return "`" + name + " " + kName + "`";
+  return "";
+}
+
+std::string unseen_in(const ScriptEngines& script) {
+  for (const ScriptEngines::Command& command : script.commands())
+    if (std::string what = sets_path_unseen(command); !what.empty()) return what;
+  return "";
+}
+
+// Puts Larder's folder into the variable of each engine alone, behind all that the script does.
+Status extend_at_engines(std::string& text, const ScriptEngines& script, const std::string& what) {
+  const Status refused(Code::kUnsupported,
+                       what +
+                           " may replace PYTHONPATH, by which vLLM finds Larder's package; set "
+                           "PYTHONPATH in env instead, and start vLLM by a written-out `vllm "
+                           "serve`");
+  if (script.count() == 0) return refused;
+  std::vector<ScriptEdit> edits;
+  for (std::size_t engine = 0; engine < script.count(); ++engine) {
+    const bool has_own = std::ranges::any_of(script.assignments(), [&](const Assignment& one) {
+      return one.name == kName && one.command == script.command(engine);
+    });
+    if (has_own || !script.array(engine).empty()) return refused;
+    edits.push_back(script.put_in_front(engine, "env " + extended_path()));
+  }
+  text = edited(std::move(text), std::move(edits));
+  return {};
+}
+
 Status export_python_path(Object& container, std::size_t script) {
   const Object& command = api::at(container, "command");
   const std::size_t commands = command.is_array() ? command.size() : 0;
   Object& member =
       script < commands ? container["command"][script] : container["args"][script - commands];
-  const std::string text = member.get<std::string>();
+  std::string text = member.get<std::string>();
   const auto read = ScriptEngines::find(text);
-  if (read.ok())
+  if (read.ok()) {
     if (std::string why = lost_in(*read); !why.empty()) return {Code::kUnsupported, std::move(why)};
-  member =
-      "export PYTHONPATH=\"" + std::string(kPythonPath) + "${PYTHONPATH:+:$PYTHONPATH}\"\n" + text;
+    if (const std::string what = unseen_in(*read); !what.empty()) {
+      if (Status status = extend_at_engines(text, *read, what); !status.ok()) return status;
+      member = text;
+      return {};
+    }
+  }
+  member = "export " + extended_path() + "\n" + text;
   return {};
-}
-
-// vLLM refuses every connector with this allocator, unless vLLM's memory pool switches the
-// allocator off.
-bool has_moving_memory(const Object& container) {
-  const Object& environment = api::at(container, "env");
-  const bool set =
-      environment.is_array() && std::ranges::any_of(environment, [](const Object& variable) {
-        return api::text_at(variable, "name") == kAllocator &&
-               api::text_at(variable, "value").find("expandable_segments:True") !=
-                   std::string::npos;
-      });
-  if (!set) return false;
-  for (const auto& word : argv_of(container))
-    if (word &&
-        (word->find("sleep-mode") != std::string::npos || word->find("cumem") != std::string::npos))
-      return false;
-  return true;
 }
 
 }  // namespace
@@ -150,11 +201,8 @@ bool has_moving_memory(const Object& container) {
 // Another LARDER_SOCKET would attach the engine to a foreign larderd.
 Status set_environment(Object& container, const CommandShape& shape, const std::string& socket,
                        const std::string& pool) {
-  if (has_moving_memory(container))
-    return {Code::kUnsupported,
-            "the variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, and vLLM then "
-            "refuses to start with any "
-            "connector; remove expandable_segments:True, or add --enable-sleep-mode"};
+  if (std::string why = moving_memory(container, shape.script); !why.empty())
+    return {Code::kUnsupported, std::move(why)};
   Object& environment = container["env"];
   if (!environment.is_array()) environment = Object::array();
   // A second injection finds its own value here, and changes nothing.

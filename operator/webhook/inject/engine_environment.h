@@ -15,7 +15,8 @@ namespace larder::webhook {
 inline constexpr std::string_view kPythonPath = "/larder/python";  // the payload's package
 
 // Puts Larder's folder first in PYTHONPATH and keeps the earlier entries:
-// - A script gets a line that extends the variable, so that the image's value stays.
+// - A script gets a line that extends the variable, so that the image's value stays. If a command
+//   may set the variable out of sight, each engine gets `env PYTHONPATH=...` in front.
 // - Otherwise the container's variable gets a prefix. A value of valueFrom or envFrom becomes a
 //   $(...).
 //

@@ -1,15 +1,20 @@
 #include "operator/webhook/inject/engine_flags.h"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
+
+#include "operator/webhook/inject/value_options.h"
 
 namespace larder::webhook {
 namespace {
 
-// argparse accepts every unambiguous prefix of a flag.
-// "--kv-t" is enough for argparse. Six characters tell the flag from --kv-cache-dtype and the like.
+// argparse accepts every unambiguous prefix of a flag; `least`: bytes of the shortest one.
+bool is_prefix_of(std::string_view flag, std::size_t least, std::string_view name) {
+  return name.size() >= least && flag.starts_with(name);
+}
+
 bool is_connector_flag(std::string_view name) {
-  return name.size() >= 6 && kConnectorFlag.starts_with(name);
+  return is_prefix_of(kConnectorFlag, 6, name);
 }
 
 // An option without "=" may take the next word as its value.
@@ -17,20 +22,45 @@ bool is_unread_option(const FlagWord& word) {
   return word.text && word.text->starts_with('-') && word.text->find('=') == std::string::npos;
 }
 
-// An option that is missing here counts as one with a value: an unreadable word behind it passes
-// for this value.
-// Options of vLLM without a value, and options with several values.
-constexpr std::array<std::string_view, 3> kSwitchBeginnings{"--enable-", "--disable-", "--no-"};
-constexpr std::array<std::string_view, 6> kSwitches{
-    "--trust-remote-code", "--enforce-eager",       "--headless",
-    "--async-scheduling",  "--skip-tokenizer-init", "--"};
-constexpr std::array<std::string_view, 2> kLists{"--served-model-name", "--lora-modules"};
+bool takes_value(const std::string& option) {
+  const std::string name = option.starts_with("--") ? flag_name(option) : option;
+  return std::ranges::binary_search(kValueOptions, name) ||
+         std::ranges::find(kServerOptions, name) != kServerOptions.end();
+}
 
-bool is_switch(const FlagWord& word) {
-  const std::string name = *word.text == "--" ? "--" : flag_name(*word.text);
-  return std::ranges::find(kSwitches, name) != kSwitches.end() ||
-         std::ranges::any_of(kSwitchBeginnings,
-                             [&name](std::string_view one) { return name.starts_with(one); });
+// A flag whose name an expansion or braces decide: --$NAME, --kv-$(X)-config, --{a,b}.
+bool has_open_name(const FlagWord& word) {
+  const std::string begins = word.text.value_or(word.begins);
+  const std::size_t equals = begins.find('=');
+  const std::string name = begins.substr(0, equals);
+  if (!name.starts_with("--")) return false;
+  if (!word.text && equals == std::string::npos) return true;
+  return name.find("$(") != std::string::npos || name.find('{') != std::string::npos;
+}
+
+// Whether the word has a connector's flag inside, such as in braces: {--kv_transfer_config,X}.
+bool has_flag_inside(const FlagWord& word) {
+  std::string text = word.text.value_or(word.begins);
+  std::ranges::replace(text, '_', '-');
+  return text.find("--kv-t") != std::string::npos;
+}
+
+bool cached_blocks_off(std::span<const FlagWord> words) {
+  return std::ranges::any_of(words, [](const FlagWord& word) {
+    return flag_name(word.text.value_or("")) == "--no-enable-prefix-caching";
+  });
+}
+
+// Whether the word is the model, and a Whisper.
+bool is_whisper(std::span<const FlagWord> words, std::size_t at) {
+  std::string text = words[at].text.value_or(words[at].begins);
+  const auto is_model = [](const std::string& name) {
+    return name == "--model" || name == "--model-id";
+  };
+  if (at > 0 && !is_model(flag_name(text)) && !is_model(words[at - 1].text.value_or("")))
+    return false;
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text.find("whisper") != std::string::npos;
 }
 
 }  // namespace
@@ -48,19 +78,17 @@ std::string flag_name(std::string_view word) {
 bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_model) {
   if (words[at].text || !words[at].begins.empty()) return false;
   if (at == 0) return words[at].many || !takes_model;
-  if (is_unread_option(words[at - 1])) return is_switch(words[at - 1]);
-  if (words[at].many) return true;
-  // A list such as --served-model-name takes all words up to the next option.
-  std::size_t option = at - 1;
-  while (option > 0 && !words[option].many && !is_unread_option(words[option])) --option;
-  return !is_unread_option(words[option]) ||
-         std::ranges::find(kLists, flag_name(*words[option].text)) == kLists.end();
+  return !is_unread_option(words[at - 1]) || !takes_value(*words[at - 1].text);
 }
 
 ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
   using Form = ConnectorFlag::Form;
   ConnectorFlag found;
   for (std::size_t at = 0; at < words.size(); ++at) {
+    if (has_open_name(words[at]))
+      return {Form::kUnreadable, at, "",
+              "the name of a flag comes from a variable or from braces, and may be "
+              "--kv-transfer-config; write the flag out"};
     if (!words[at].text) {
       if (is_connector_flag(flag_name(words[at].begins)))
         return {
@@ -69,8 +97,7 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
       continue;
     }
     const std::string name = flag_name(*words[at].text);
-    // `--kv-transfer-config.kv_connector X`: vLLM joins such keys to one JSON.
-    if (name.starts_with(std::string(kConnectorFlag) + "."))
+    if (name.find('.') != std::string::npos && is_connector_flag(name.substr(0, name.find('.'))))
       return {Form::kUnreadable, at, "",
               "--kv-transfer-config is written key by key; write one JSON value"};
     if (!is_connector_flag(name)) continue;
@@ -90,10 +117,7 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
           "the value of --kv-transfer-config comes from a variable; write the value out as JSON"};
     }
   }
-  // E.g. in braces, which a shell expands to several words.
-  const bool inside = std::ranges::any_of(words, [](const FlagWord& word) {
-    return word.text.value_or(word.begins).find(kConnectorFlag) != std::string::npos;
-  });
+  const bool inside = std::ranges::any_of(words, has_flag_inside);
   if (found.form == Form::kAbsent && inside)
     return {Form::kUnreadable, 0, "",
             "--kv-transfer-config is inside another word; write the flag as a word of its own"};
@@ -103,7 +127,8 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
 // With these flags vLLM ignores or replaces the connector, and an injected flag would be lost or
 // would lose the user's.
 std::string refused_by_flags(std::span<const FlagWord> words) {
-  for (const FlagWord& word : words) {
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const FlagWord& word = words[at];
     const std::string text = word.text.value_or(word.begins), name = flag_name(text);
     if (name == "--config")
       return "--config names a file of flags, and Larder's connector would replace a connector in "
@@ -111,10 +136,18 @@ std::string refused_by_flags(std::span<const FlagWord> words) {
              "file's flags into the command, or Larder's --kv-transfer-config into the file and "
              "set spec.engine.flags of the "
              "pool to false";
-    if (name == "--kv-offloading-size")
+    if (is_prefix_of("--kv-offloading-size", 16, name))
       return "with --kv-offloading-size vLLM replaces any connector by its own; remove the flag";
     if (name == "--backend" && text == "--backend=huggingface")
       return "--backend=huggingface does not run vLLM; use --backend=vllm";
+    if (is_prefix_of("--use-replayssm", 7, name))
+      return "with --use-replayssm vLLM refuses to start with any connector; remove the flag";
+    if (is_prefix_of("--prefix-match-unit", 10, name) && cached_blocks_off(words))
+      return "with --prefix-match-unit and without prefix caching vLLM may refuse to start with a "
+             "connector; remove one of the two flags";
+    if (is_whisper(words, at))
+      return "vLLM refuses to start an encoder-decoder model (Whisper) with any connector; remove "
+             "the annotation larder.dev/pool";
   }
   return "";
 }

@@ -1,12 +1,11 @@
 #include "operator/webhook/inject/flag_sources.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "operator/webhook/inject/command_head.h"
 #include "operator/webhook/inject/command_shape.h"
 #include "operator/webhook/inject/container_variables.h"
+#include "operator/webhook/inject/script_setters.h"
 #include "operator/webhook/inject/shell_expansion.h"
 
 namespace larder::webhook {
@@ -16,19 +15,6 @@ using api::Object;
 using Kind = FlagSource::Kind;
 
 constexpr std::size_t kMostWritten = 60;  // bytes of an expansion in a sentence
-// Files of virtual environments and toolkits, which set no flags.
-constexpr std::array<std::string_view, 4> kEnvironments{"activate", "conda.sh", "setvars.sh",
-                                                        "set_env.sh"};
-// Commands that fill variables at run time: the injector cannot know the values.
-constexpr std::array<std::string_view, 4> kReaders{"read", "mapfile", "readarray", "getopts"};
-constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly",
-                                                     "local"};
-
-bool one_of(std::string_view text, const auto& all) {
-  return std::ranges::find(all, text) != all.end();
-}
-
-// Kinds are in order of severity, and the first of equal sources is kept, so the message names it.
 FlagSource worse(FlagSource one, FlagSource other) {
   return other.kind > one.kind ? other : one;
 }
@@ -76,16 +62,6 @@ std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size
   return flags;
 }
 
-// The index of a command's name, after assignments.
-// `A=1 builtin export B=2`: the name of the command is export.
-std::size_t head_place(const std::vector<ScriptWord>& words) {
-  std::size_t at = 0;
-  while (at + 1 < words.size() && (words[at].known.find('=') != std::string::npos ||
-                                   words[at].text == "builtin" || words[at].text == "command"))
-    ++at;
-  return at;
-}
-
 }  // namespace
 
 // "--kv-t" is the shortest prefix that argparse takes for the flag. --config is matched with its
@@ -96,6 +72,8 @@ std::string set_in(std::string text) {
       text.find("kv-transfer-config") != std::string::npos ||
       text.find("--kv-offloading-size") != std::string::npos)
     return "a connector";
+  if (text.find("--use-replay") != std::string::npos)
+    return "--use-replayssm, with which vLLM takes no connector,";
   for (std::size_t at = text.find("--config"); at != std::string::npos;
        at = text.find("--config", at + 1)) {
     const char next = at + 8 < text.size() ? text[at + 8] : '\0';
@@ -136,31 +114,12 @@ void FlagSources::find_setters(std::size_t place) {
   const ScriptEngines::Command& command = script_.commands()[place];
   const std::size_t head = head_place(command.words);
   const std::string name = command.words[head].text.value_or("");
-  const auto rest = [&](std::size_t from) {
-    return std::span(command.words).subspan(std::min(from, command.words.size()));
-  };
-  if (name.empty() && command.evaluated && command.words[head].begins.empty())
-    files_.emplace_back(place, "an eval");
-  // A sourced file is not in the pod. Files of virtual environments are the known exception.
-  if (name == "source" || name == ".") {
-    const std::string file = head + 1 < command.words.size() ? command.words[head + 1].known : "";
-    if (!one_of(program_name(file), kEnvironments)) files_.emplace_back(place, "the file " + file);
-  }
-  if (one_of(name, kReaders))
-    for (const ScriptWord& word : rest(head + 1)) read_.insert(word.known);
-  for (std::size_t at = head + 1; name == "printf" && at + 1 < command.words.size(); ++at)
-    if (command.words[at].text == "-v") read_.insert(command.words[at + 1].known);
+  if (const std::string what = sets_any(command); !what.empty()) files_.emplace_back(place, what);
+  for (const std::string& one : read_by(command)) read_.insert(one);
   if (name == "set" || (!command.function && functions_.contains(name)))
     positional_.push_back(place);
   if ((name == "for" || name == "select") && head + 1 < command.words.size())
     looped_[command.words[head + 1].known].push_back(place);
-  // `declare -n` makes a reference, and `export $X` sets a variable whose name is unknown.
-  if (!one_of(name, kDeclaring)) return;
-  const auto is_opaque = [&name](const ScriptWord& word) {
-    return (!word.text && word.begins.find('=') == std::string::npos) ||
-           (word.text == "-n" && name != "export");
-  };
-  if (std::ranges::any_of(rest(head + 1), is_opaque)) files_.emplace_back(place, "`" + name + "`");
 }
 
 // Bounds the work for a hostile script: values that refer to each other would be read exponentially

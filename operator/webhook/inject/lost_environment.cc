@@ -12,7 +12,8 @@ namespace {
 using Words = std::span<const std::optional<std::string>>;
 
 // Programs that start another one with another user's groups, without larderd's.
-constexpr std::array<std::string_view, 5> kOtherUsers{"sudo", "su", "runuser", "gosu", "su-exec"};
+constexpr std::array<std::string_view, 8> kOtherUsers{
+    "sudo", "su", "runuser", "gosu", "su-exec", "s6-setuidgid", "setuidgid", "chpst"};
 
 // The two variables without which the connector does not attach.
 bool is_ours(std::string_view name) {

@@ -4,6 +4,11 @@
 #include <array>
 #include <cctype>
 #include <string_view>
+#include <vector>
+
+#include "operator/webhook/inject/container_variables.h"
+#include "operator/webhook/inject/shell_expansion.h"
+#include "operator/webhook/inject/shell_text.h"
 
 namespace larder::webhook {
 namespace {
@@ -17,7 +22,11 @@ constexpr const char* kReason =
     "--headless or "
     "--data-parallel-address)";
 
-// Labels of KubeRay stand on head and workers alike.
+constexpr const char* kUnreadBackend =
+    "a variable that the injector cannot read gives --distributed-executor-backend or "
+    "--data-parallel-backend, and may say ray (multi-node over Ray is not served yet); write the "
+    "value out";
+
 constexpr std::string_view kRayDomain = "ray.io/";  // KubeRay's labels and annotations
 constexpr std::string_view kGroupDomain = "leaderworkerset.sigs.k8s.io/";    // LeaderWorkerSet's
 constexpr std::string_view kGroupSize = "leaderworkerset.sigs.k8s.io/size";  // an annotation
@@ -59,30 +68,44 @@ std::string_view word_from(std::string_view text, std::size_t at) {
   return text.substr(at, end - at);
 }
 
-// Comments are left out: an explanation may mention Ray.
-// A command line or a script without the lines that are comments, with - for _.
-std::string readable(std::string_view text) {
-  std::string kept;
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    const std::size_t first = line.find_first_not_of(" \t");
-    if (first == std::string_view::npos || line[first] != '#') kept.append(line).append("\n");
-  }
-  std::ranges::replace(kept, '_', '-');
-  return kept;
+// As word_from(), or the expansion there.
+std::string_view value_from(std::string_view text, std::size_t at) {
+  if (const std::string_view word = word_from(text, at); !word.empty()) return word;
+  while (at < text.size() && is_gap(text[at])) ++at;
+  const std::size_t end = text.find_first_of(" \t\n\"';&|", at);
+  return text.substr(at, end == std::string_view::npos ? end : end - at);
 }
 
-// Example: `--distributed-executor-backend=ray`, `--distributed-executor-backend \` and "ray" in
-// the next line.
-bool gives_ray(std::string_view text, std::string_view flag, std::string_view least) {
+enum class Gives { kOther, kRay, kUnread };
+
+// The meaning of a backend's value: "ray", "$(BACKEND)", "${BACKEND:-mp}".
+Gives meaning_of(std::string_view value, const Object& container) {
+  if (value == "ray") return Gives::kRay;
+  if (value.find_first_of("$`") == std::string_view::npos) return Gives::kOther;
+  const std::vector<std::string> names = kubernetes_names(value);
+  std::string name = names.empty() ? expansion_of(value).name : names.front();
+  std::ranges::replace(name, '-', '_');
+  const ContainerVariable variable = variable_of(container, name);
+  if (variable.kind != ContainerVariable::Kind::kText ||
+      variable.text.find_first_of("$`") != std::string::npos)
+    return Gives::kUnread;
+  return variable.text == "ray" ? Gives::kRay : Gives::kOther;
+}
+
+Gives given_by(std::string_view text, std::string_view flag, std::string_view least,
+               const Object& container) {
+  Gives worst = Gives::kOther;
   for (std::size_t at = text.find(least); at != std::string_view::npos;
        at = text.find(least, at + 1)) {
     std::size_t end = at;
     while (end < text.size() && end - at <= flag.size() && is_part(text[end])) ++end;
-    if (flag.starts_with(text.substr(at, end - at)) && word_from(text, end) == "ray") return true;
+    if (!flag.starts_with(text.substr(at, end - at)) || end >= text.size() || !is_gap(text[end]))
+      continue;
+    const Gives one = meaning_of(value_from(text, end), container);
+    if (one == Gives::kRay) return one;
+    if (one == Gives::kUnread) worst = one;
   }
-  return false;
+  return worst;
 }
 
 // `ray start`, also /usr/bin/ray.
@@ -103,14 +126,17 @@ bool has_any(std::string_view text, const auto& all) {
       all, [text](std::string_view one) { return text.find(one) != std::string_view::npos; });
 }
 
-// A text search and not the shell reader: a sign of Ray anywhere is enough to leave the pod alone.
-bool speaks_of_ray(std::string_view text) {
-  for (std::size_t at = 0; at < kBackends.size(); ++at)
-    if (gives_ray(text, kBackends[at], kLeastOfBackends[at])) return true;
-  return gives_ray(text, "-dpb", "-dpb") || starts_ray(text) || has_any(text, kScripts);
+// Why the text of a container points to Ray; "": no sign.
+std::string speaks_of_ray(std::string_view text, const Object& container) {
+  if (starts_ray(text) || has_any(text, kScripts)) return kReason;
+  Gives worst = given_by(text, "-dpb", "-dpb", container);
+  for (std::size_t at = 0; at < kBackends.size() && worst != Gives::kRay; ++at)
+    worst = std::max(worst, given_by(text, kBackends[at], kLeastOfBackends[at], container));
+  if (worst == Gives::kOther) return "";
+  return worst == Gives::kRay ? kReason : kUnreadBackend;
 }
 
-// All words and variables of a container, one word per line.
+// All words and variables of a container, one word per line, with - for _.
 std::string said_by(const Object& container) {
   std::string said;
   for (const char* list : {"command", "args"})
@@ -118,7 +144,9 @@ std::string said_by(const Object& container) {
       if (word.is_string()) said += word.get_ref<const std::string&>() + "\n";
   for (const Object& variable : api::at(container, "env"))
     said += api::text_at(variable, "value") + "\n";
-  return readable(said);
+  std::string readable = without_comment_lines(said);
+  std::ranges::replace(readable, '_', '-');
+  return readable;
 }
 
 bool has_key(const Object& pod, const char* map, std::string_view domain) {
@@ -134,6 +162,14 @@ bool has_variable(const Object& container, const auto& names) {
     const std::string name = api::text_at(variable, "name");
     return std::ranges::any_of(names, [&name](std::string_view one) { return name == one; });
   });
+}
+
+// envFrom with the prefix of Ray's variables: `prefix: RAY_`.
+bool gives_ray_variables(const Object& container) {
+  const Object& sources = api::at(container, "envFrom");
+  return sources.is_array() && std::ranges::any_of(sources, [](const Object& source) {
+           return api::text_at(source, "prefix").starts_with("RAY_");
+         });
 }
 
 // Whether the pod belongs to a LeaderWorkerSet with several pods per group.
@@ -157,7 +193,8 @@ std::string ray_group(const Object& pod) {
   for (const char* list : {"spec.containers", "spec.initContainers"})
     for (const Object& container : api::at(pod, list)) {
       const std::string said = said_by(container);
-      if (speaks_of_ray(said) || has_variable(container, kVariables)) return kReason;
+      if (has_variable(container, kVariables) || gives_ray_variables(container)) return kReason;
+      if (std::string why = speaks_of_ray(said, container); !why.empty()) return why;
       needs_no_ray = needs_no_ray || has_any(said, kOwnGroups);
     }
   return is_of_group(pod) && !needs_no_ray ? kReason : "";

@@ -130,8 +130,8 @@ Status ScriptEngines::read_words(std::size_t text, const std::vector<ShellWord>&
   const std::string lost = outer.empty() ? head.lost : outer;
   switch (head.kind) {
     case CommandHead::Kind::kEngine:
-      engines_.push_back(
-          {text, commands_.size() - 1, words, head.index, head.takes_model, array, lost});
+      engines_.push_back({text, commands_.size() - 1, words, head.program, head.index,
+                          head.takes_model, array, lost});
       return {};
     case CommandHead::Kind::kEval:
       return read_again({{}, text, true, lost}, words, {head.index, words.size()}, depth);
@@ -223,11 +223,17 @@ std::vector<FlagWord> ScriptEngines::flags(std::size_t engine) const {
 // JSON stands inside single quotes.
 ScriptEdit ScriptEngines::put(std::size_t engine, std::size_t before,
                               const std::vector<std::string>& words) const {
-  const Engine& one = engines_[engine];
-  const std::size_t word = one.first_flag + before;
-  const bool at_end = word >= one.command.size();
   std::string text;
   for (const std::string& piece : words) text += (text.empty() ? "" : " ") + piece;
+  return put_at(engines_[engine], engines_[engine].first_flag + before, std::move(text));
+}
+
+ScriptEdit ScriptEngines::put_in_front(std::size_t engine, const std::string& words) const {
+  return put_at(engines_[engine], engines_[engine].program, words);
+}
+
+ScriptEdit ScriptEngines::put_at(const Engine& one, std::size_t word, std::string text) const {
+  const bool at_end = word >= one.command.size();
   text = at_end ? " " + text : text + " ";
   // A place in a text is before or after a cell. In outer texts the place keeps its side, and so
   // stays inside the same quotes.
@@ -259,7 +265,17 @@ Result<ScriptEdit> ScriptEngines::replace(std::size_t engine, std::size_t word,
   return edit;
 }
 
-// From the end of the script, so the places of earlier edits stay valid.
+CommandHead head_with_engine_at(const ScriptEngines::Command& command, std::size_t at) {
+  std::vector<std::optional<std::string>> argv;
+  for (std::size_t word = 0; word < at; ++word) {
+    const ScriptWord& one = command.words[word];
+    const bool assigns = !one.text && is_assignment(one.begins + "$");
+    argv.push_back(assigns ? std::optional(one.begins + "$") : one.text);
+  }
+  for (const char* word : {"vllm", "serve"}) argv.emplace_back(word);
+  return head_of(argv);
+}
+
 std::string edited(std::string script, std::vector<ScriptEdit> edits) {
   std::ranges::sort(edits, std::greater<>(), &ScriptEdit::begin);
   for (const ScriptEdit& edit : edits) script.replace(edit.begin, edit.end - edit.begin, edit.text);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "operator/webhook/inject/command_head.h"
 #include "operator/webhook/inject/engine_flags.h"
 #include "operator/webhook/inject/shell_text.h"
 #include "shim/base/status.h"
@@ -77,6 +78,9 @@ class ScriptEngines {
   // Inserts `words`, a flag and its value, before a word of flags(); flags().size(): at the end.
   ScriptEdit put(std::size_t engine, std::size_t before,
                  const std::vector<std::string>& words) const;
+  // Inserts `words` in front of the engine's program, behind `exec`, `env` and the like. A shell
+  // reads the words as often as the program.
+  ScriptEdit put_in_front(std::size_t engine, const std::string& words) const;
   // Replaces a word. kUnsupported: the word is partly inside and partly outside of quotes.
   Result<ScriptEdit> replace(std::size_t engine, std::size_t word, const std::string& value) const;
 
@@ -90,7 +94,7 @@ class ScriptEngines {
   struct Engine {
     std::size_t text = 0, place = 0;
     std::vector<ShellWord> command;
-    std::size_t first_flag = 0;
+    std::size_t program = 0, first_flag = 0;
     bool takes_model = true;
     std::string array, lost;
   };
@@ -105,6 +109,7 @@ class ScriptEngines {
   Status read_again(Text text, const std::vector<ShellWord>& words, Span span, int depth);
   void take_assignment(std::size_t text, const ShellWord& word, bool certain);
   ScriptWord script_word(std::size_t text, const ShellWord& word) const;
+  ScriptEdit put_at(const Engine& engine, std::size_t word, std::string text) const;
   std::string source_of(std::size_t text, std::size_t begin, std::size_t end) const;
 
   std::vector<Text> texts_;
@@ -112,6 +117,9 @@ class ScriptEngines {
   std::vector<Command> commands_;
   std::vector<Assignment> assignments_;
 };
+
+// How a command would start a `vllm serve` in the place of its word `at`: `exec "$@"`.
+CommandHead head_with_engine_at(const ScriptEngines::Command& command, std::size_t at);
 
 // Applies all edits at once. REQUIRES: no two edits overlap.
 std::string edited(std::string script, std::vector<ScriptEdit> edits);

@@ -26,6 +26,17 @@ ShellText shell_text(std::string_view script) {
   return text;
 }
 
+std::string without_comment_lines(std::string_view script) {
+  std::string kept;
+  while (!script.empty()) {
+    const std::string_view line = script.substr(0, script.find('\n'));
+    script.remove_prefix(std::min(line.size() + 1, script.size()));
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first == std::string_view::npos || line[first] != '#') kept.append(line).append("\n");
+  }
+  return kept;
+}
+
 std::string shell_quoted(std::string_view text) {
   return "'" + shell_encoded(text, Quotes::kSingle) + "'";
 }

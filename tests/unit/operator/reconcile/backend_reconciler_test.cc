@@ -184,6 +184,24 @@ TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {
   EXPECT_TRUE(run.api.all(resources::kServices).empty());
 }
 
+// OpenShift's restricted-v2 refuses users outside the namespace's range.
+// covers F-317
+TEST(BackendReconcilerTest, AManagedOneLeavesItsUserToOpenShift) {
+  Reconciling run;
+  run.api.as_user(resources::kNamespaces,
+                  {{"metadata",
+                    {{"name", "ml"},
+                     {"annotations", {{"openshift.io/sa.scc.uid-range", "1000660000/10000"}}}}}});
+  run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
+  EXPECT_TRUE(run.once().status.ok());
+  ASSERT_EQ(run.api.all(resources::kStatefulSets).size(), 1U);
+  const Object security =
+      api::at(run.api.all(resources::kStatefulSets).front(), "spec.template.spec.securityContext");
+  for (const char* id : {"runAsUser", "runAsGroup", "fsGroup"})
+    EXPECT_FALSE(security.contains(id)) << id;
+  EXPECT_EQ(security["runAsNonRoot"], true);
+}
+
 TEST(BackendReconcilerTest, OneThatIsGoneOrGoingIsLeftAlone) {
   Reconciling run;
   EXPECT_TRUE(run.once().status.ok());

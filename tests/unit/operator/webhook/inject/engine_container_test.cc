@@ -97,6 +97,15 @@ TEST(Environment, ThatIsTakenAwayIsSaid) {
         "[sudo, -E, vllm, serve, m]",
         "[gosu, user, vllm, serve, m]",
         "[su-exec, user, vllm, serve, m]",
+        "[s6-setuidgid, app, vllm, serve, m]",
+        "[sh, -c, 'exec s6-setuidgid app vllm serve m']",
+        "[chpst, -u, app, vllm, serve, m]",
+        "[bash, -c, 'C=(vllm serve m); exec env -i \"${C[@]}\"']",
+        "[bash, -c, 'C=(vllm serve m); exec chroot / \"${C[@]}\"']",
+        "[sh, -c, 'exec env -i \"$@\"', --, vllm, serve, m]",
+        "[bash, -c, '. /config/env; PYTHONPATH=/a:$PYTHONPATH vllm serve m']",
+        "[bash, -c, 'C=(vllm serve m); . /config/env; \"${C[@]}\"']",
+        "[bash, -c, 'read PYTHONPATH < /x; exec \"$@\"', --, vllm, serve, m]",
         "[su, '-', user, -c, vllm serve m]",
         "[runuser, -u, user, --, vllm, serve, m]",
         "[setpriv, --reset-env, vllm, serve, m]",
@@ -146,6 +155,104 @@ TEST(Environment, ThatStaysIsServed) {
     EXPECT_EQ(refused(std::string("{command: ") + command + "}"), "") << command;
   EXPECT_EQ(refused("{image: 'nvcr.io/nvidia/vllm:1', args: [vllm, serve, m]}"), "")
       << "NVIDIA's entrypoint runs its args";
+}
+
+// A program that is not known may hide the container's files or variables from vLLM.
+// covers F-309
+TEST(Environment, BehindAnUnknownProgramIsNotTouched) {
+  for (const char* command :
+       {"[sh, -c, 'exec chroot /root vllm serve m']",
+        "[sh, -c, 'exec apptainer exec --cleanenv i.sif vllm serve m']",
+        "[sh, -c, 'nohup bwrap --clearenv --bind / / vllm serve m']",
+        "[timeout, -k, '5', '30', chroot, /root, vllm, serve, m]",
+        "[tini, -g, bwrap, vllm, serve, m]", "[nice, -n, '5', proot, vllm, serve, m]",
+        "[env, A=1, unshare, -r, vllm, serve, m]", "[numactl, -m, '0', firejail, vllm, serve, m]",
+        "[sh, -c, 'exec $WRAPPER vllm serve m']", "[sh, -c, 'time chroot /root vllm serve m']",
+        "[sh, -c, 'exec chroot /root \"$@\"', --, vllm, serve, m]"})
+    EXPECT_NE(refused(std::string("{image: 'vllm/vllm-openai:1', command: ") + command + "}"), "")
+        << command;
+}
+
+// covers F-309
+TEST(Environment, BehindAKnownProgramAndItsOptionsIsServed) {
+  for (const char* command :
+       {"[timeout, -k, '5', '30', vllm, serve, m]", "[sh, -c, 'timeout $LIMIT vllm serve m']",
+        "[taskset, -c, 0-7, vllm, serve, m]", "[nice, '-10', vllm, serve, m]",
+        "[ionice, -c, '2', -n, '0', vllm, serve, m]", "[stdbuf, -oL, -e, L, vllm, serve, m]",
+        "[chrt, -f, '10', vllm, serve, m]", "[uv, run, --no-sync, vllm, serve, m]",
+        "[conda, run, -n, base, --no-capture-output, vllm, serve, m]",
+        "[nsys, profile, -f, 'true', --trace, cuda, vllm, serve, m]",
+        "[opentelemetry-instrument, --service_name, x, vllm, serve, m]",
+        "[sh, -c, 'exec nice numactl $NUMA_OPTIONS vllm serve m']",
+        "[env, A=1, nice, -n, '5', setsid, -w, vllm, serve, m]"})
+    EXPECT_EQ(refused(std::string("{command: ") + command + "}"), "") << command;
+}
+
+// covers F-312
+TEST(EngineContainer, ByImageAloneBesideAForeignOneIsLeftAlone) {
+  EXPECT_NE(engines_of("[{name: engine, image: 'team/llm:1', command: [/scripts/start.sh]}, {name: "
+                       "helper, image: 'team/vllm-help:1', args: [--poll, '5']}]")
+                .find("another container may be the engine; name"),
+            std::string::npos);
+  EXPECT_EQ(engines_of("[{name: side, image: 'nginx:1', command: [nginx]}, {name: engine, image: "
+                       "'vllm/vllm-openai:1', args: [--model, m]}]"),
+            "engine ");
+  for (const char* image : {"team/vllm-adapter:1", "vllm-syncer", "mock-vllm", "llm/vllm-sim:2",
+                            "vllm-client:1", "vllm-warmup"})
+    EXPECT_EQ(
+        engines_of(
+            (std::string("[{name: helper, image: '") + image + "', args: [--poll, '5']}]").c_str())
+            .find("engine"),
+        engines_of("[{name: helper, image: 'nginx', args: [--poll, '5']}]").find("engine"))
+        << image;
+  EXPECT_EQ(engines_of("[{name: engine, image: 'x/vllm-simple:1', args: [--port, '1']}]"),
+            "engine ");
+}
+
+// covers F-306
+TEST(Environment, WithAMovingAllocatorIsSaid) {
+  for (const char* container :
+       {"{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; vllm serve "
+        "m']}",
+        "{command: [sh, -c, 'PYTORCH_CUDA_ALLOC_CONF=\"a:1,expandable_segments:True\" vllm serve "
+        "m']}",
+        "{command: [env, 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True', vllm, serve, m]}",
+        "{command: [env, 'PYTORCH_ALLOC_CONF=expandable_segments:True', vllm, serve, m]}",
+        "{command: [sh, -c, 'export PYTORCH_ALLOC_CONF=expandable_segments:${ON:-True}; vllm serve "
+        "m']}",
+        "{command: [sh, -c, 'X=expandable; export PYTORCH_CUDA_ALLOC_CONF=${X}_segments:True; vllm "
+        "serve m']}",
+        "{command: [vllm, serve, m], env: [{name: PYTORCH_ALLOC_CONF, value: "
+        "'expandable_segments:True'}]}",
+        "{command: [vllm, serve, m], env: [{name: X, value: 'expandable_segments:True'}, {name: "
+        "PYTORCH_CUDA_ALLOC_CONF, value: $(X)}]}",
+        "{command: [vllm, serve, m], env: [{name: PYTORCH_CUDA_ALLOC_CONF, valueFrom: "
+        "{configMapKeyRef: {name: c, key: k}}}]}",
+        "{command: [vllm, serve, m], env: [{name: PYTORCH_CUDA_ALLOC_CONF, value: $(X)}], envFrom: "
+        "[{configMapRef: {name: c}}]}",
+        "{command: [vllm, serve, m], envFrom: [{prefix: PYTORCH_, configMapRef: {name: c}}]}",
+        "{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=$X; vllm serve m'], envFrom: "
+        "[{secretRef: {name: c}}]}",
+        "{command: [sh, -c, 'A=$X; export PYTORCH_CUDA_ALLOC_CONF=$A; vllm serve m'], env: [{name: "
+        "X, valueFrom: {secretKeyRef: {name: c, key: k}}}]}",
+        "{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=$(cat /x); vllm serve m']}",
+        "{command: [bash, -c, 'read PYTORCH_CUDA_ALLOC_CONF < /x; vllm serve m']}",
+        "{command: [env, 'PYTORCH_CUDA_ALLOC_CONF=$(X)', vllm, serve, m], envFrom: [{secretRef: "
+        "{name: c}}]}"}) {
+    const std::string why = refused(container);
+    EXPECT_NE(why.find("expandable_segments:True"), std::string::npos) << container << ": " << why;
+    EXPECT_NE(why.find("; "), std::string::npos) << why;
+  }
+  for (const char* container :
+       {"{command: [vllm, serve, m, --enable-sleep-mode], env: [{name: PYTORCH_CUDA_ALLOC_CONF, "
+        "value: 'expandable_segments:True'}]}",
+        "{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False; vllm serve "
+        "m']}",
+        "{command: [sh, -c, \"# expandable_segments:True is off\\nvllm serve m\"]}",
+        "{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=$X; vllm serve m'], env: [{name: X, "
+        "value: 'max_split_size_mb:64'}]}",
+        "{command: [vllm, serve, m], envFrom: [{secretRef: {name: token}}]}"})
+    EXPECT_EQ(refused(container), "") << container;
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ TEST(EngineFlags, SayWhatCannotBeRead) {
   for (const auto& unreadable :
        {words({"--kv-transfer-config"}), words({"--kv-transfer-config", "$X"}),
         words({"--kv-transfer-config.kv_role", "x"}),
+        words({"--kv-transfer-conf.kv_connector", "x"}), words({"m", "{--kv_transfer_config,{}}"}),
         words({"--kv-transfer-config={}", "--kv-transfer-config={}"})}) {
     const ConnectorFlag flag = find_connector_flag(unreadable);
     EXPECT_EQ(flag.form, Form::kUnreadable);
@@ -59,10 +60,19 @@ TEST(EngineFlags, PlaceForAnotherOneIsBeforeWhatIsNotKnown) {
   EXPECT_EQ(place_for_flag(words({"--port", "$P"})), 0u);
 }
 
+// covers F-310
 TEST(EngineFlags, SayWhichRefuseAConnector) {
   EXPECT_EQ(refused_by_flags(words({"m", "--kv-cache-dtype", "fp8", "$X"})), "");
   EXPECT_NE(refused_by_flags(words({"m", "--kv_offloading_size=1"})), "");
   EXPECT_NE(refused_by_flags(words({"--backend=huggingface"})), "");
+  EXPECT_NE(refused_by_flags(words({"m", "--use-replayssm"})), "");
+  EXPECT_NE(refused_by_flags(words({"m", "--use_replay"})), "");
+  EXPECT_NE(refused_by_flags(words({"openai/Whisper-large-v3"})), "");
+  EXPECT_NE(refused_by_flags(words({"--model", "openai/whisper-small"})), "");
+  EXPECT_EQ(refused_by_flags(words({"m", "--served-model-name", "whisper"})), "");
+  EXPECT_EQ(refused_by_flags(words({"m", "--prefix-match-unit", "8"})), "");
+  EXPECT_NE(
+      refused_by_flags(words({"m", "--no-enable-prefix-caching", "--prefix-match-unit", "8"})), "");
 }
 
 }  // namespace

@@ -46,6 +46,30 @@ TEST(RayGroup, IsLeftAloneByItsCommands) {
         << container << ": " << refused(container);
 }
 
+// covers F-311
+TEST(RayGroup, IsLeftAloneByTheValueOfAVariable) {
+  for (const char* container :
+       {"{command: [vllm, serve, m, --distributed-executor-backend, $(BACKEND)], env: [{name: "
+        "BACKEND, value: ray}]}",
+        "{command: [sh, -c, 'vllm serve m --distributed-executor-backend=\"${BACKEND:-mp}\"'], "
+        "env: [{name: BACKEND, value: ray}]}",
+        "{command: [vllm, serve, m], envFrom: [{prefix: RAY_, configMapRef: {name: c}}]}"})
+    EXPECT_NE(refused(container).find(kWords), std::string::npos)
+        << container << ": " << refused(container);
+  for (const char* container :
+       {"{command: [vllm, serve, m, --distributed_executor_backend, $(BACKEND)], envFrom: "
+        "[{configMapRef: {name: c}}]}",
+        "{command: [vllm, serve, m, -dpb, $(B)], env: [{name: B, valueFrom: {secretKeyRef: {name: "
+        "c, key: k}}}]}",
+        "{command: [sh, -c, 'B=ray; vllm serve m --distributed-executor-backend $B']}",
+        "{command: [sh, -c, 'vllm serve m --data-parallel-backend `cat /x`']}"})
+    EXPECT_NE(refused(container).find("write the value out"), std::string::npos)
+        << container << ": " << refused(container);
+  EXPECT_EQ(refused("{command: [vllm, serve, m, --distributed-executor-backend, $(BACKEND)], env: "
+                    "[{name: BACKEND, value: mp}]}"),
+            "");
+}
+
 // covers F-240
 TEST(RayGroup, IsLeftAloneByItsLabels) {
   const char* engine = "{command: [vllm, serve, m]}";

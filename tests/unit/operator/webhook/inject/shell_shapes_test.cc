@@ -61,6 +61,40 @@ TEST_P(ShellShapes, EngineGetsWhatItGotAndTheFlag) {
   }
 }
 
+// A command whose effect on PYTHONPATH the script does not show.
+// covers F-307
+constexpr Shape kUnseenPaths[] = {
+    {"sourced",
+     R"Y({command: [sh, -c, "printf PYTHON%s=/conf PATH > env; set -a; . ./env; set +a; )Y"
+     R"Y(exec vllm serve m"]})Y"},
+    {"sourced_and_checked",
+     R"Y({command: [bash, -c, "printf 'export PYTHON%s=/conf' PATH > env; source ./env && )Y"
+     R"Y(A=1 exec vllm serve m --port 1"]})Y"},
+    {"sourced_and_timed",
+     R"Y({command: [bash, -c, "printf 'export PYTHON%s=/conf' PATH > env; . ./env; )Y"
+     R"Y(time timeout 99 python3 -m vllm.entrypoints.openai.api_server --model m"]})Y"},
+    {"read", R"Y({command: [bash, -c, "read PYTHONPATH <<< /read; export PYTHONPATH; )Y"
+             R"Y(vllm serve m"]})Y"},
+    {"printf", R"Y({command: [bash, -c, "printf -v PYTHONPATH %s /print; export PYTHONPATH; )Y"
+               R"Y(vllm serve m"]})Y"},
+    {"loop", R"Y({command: [bash, -c, "export PYTHONPATH; for PYTHONPATH in /a /b; do )Y"
+             R"Y(vllm serve m; done"]})Y"},
+    {"local", R"Y({command: [bash, -c, "f() { local PYTHONPATH; vllm serve m; }; f"]})Y"},
+    {"eval_of_an_output",
+     R"Y({command: [bash, -c, "eval \"$(echo export PYTHONPATH=/eval)\"; vllm serve m"]})Y"},
+    {"export_of_an_output",
+     R"Y({command: [bash, -c, "export $(echo PYTHONPATH=/out); vllm serve m"]})Y"},
+    {"eval_of_the_engine",
+     R"Y({command: [bash, -c, "printf 'export PYTHON%s=/conf' PATH > env; . ./env; )Y"
+     R"Y(eval \"exec vllm serve m\""]})Y"},
+    {"shell_in_a_shell",
+     R"Y({command: [bash, -c, "printf 'export PYTHON%s=/conf' PATH > env; . ./env; )Y"
+     R"Y(sh -c 'vllm serve m'; vllm serve n"]})Y"},
+};
+
+INSTANTIATE_TEST_SUITE_P(UnseenPaths, ShellShapes, testing::ValuesIn(kUnseenPaths),
+                         [](const auto& one) { return one.param.name; });
+
 constexpr Shape kShapes[] = {
     {"exec", R"Y({command: [vllm, serve, /mnt/models, --port, "8000"]})Y"},
     {"command_and_args", R"Y({command: [vllm, serve], args: [/mnt/models, --port, "8000"]})Y"},

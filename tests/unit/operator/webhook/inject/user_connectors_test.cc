@@ -29,7 +29,9 @@ class UsersConnector : public testing::TestWithParam<Form> {};
 std::string last_config(const std::vector<std::string>& argv) {
   std::string last;
   for (std::size_t at = 0; at < argv.size(); ++at) {
-    if (argv[at] == "--kv-transfer-config" && at + 1 < argv.size()) last = argv[at + 1];
+    if ((argv[at] == "--kv-transfer-config" || argv[at] == "--kv_transfer_config") &&
+        at + 1 < argv.size())
+      last = argv[at + 1];
     if (argv[at].starts_with("--kv-transfer-config=")) last = argv[at].substr(21);
   }
   return last;
@@ -118,6 +120,11 @@ constexpr Form kForms[] = {
     {"ansi_quotes", R"(vllm serve m $'--kv-transfer-config={"kv_connector":"Users"}')"},
     {"in_pieces", "P=--kv-transfer; vllm serve m ${P}-config \"$KV\""},
     {"in_braces", R"(vllm serve m {--kv-transfer-config,'{"kv_connector":"Users"}'})"},
+    {"in_braces_with_underscores",
+     R"(vllm serve m {--kv_transfer_config,'{"kv_connector":"Users"}'})"},
+    {"in_braces_in_pieces", R"(vllm serve m --{kv-transfer-config,}='{"kv_connector":"Users"}')"},
+    {"behind_a_switch_of_metrics", R"(vllm serve m --kv-cache-metrics "$ONE")"},
+    {"second_of_a_list", R"(vllm serve m --served-model-name a "$ONE")"},
     {"in_a_shell", "sh -c \"vllm serve m $ONE\""},
     {"a_list_of_names", R"(vllm serve m --served-model-name a $OUTSIDE)"},
 };
@@ -148,6 +155,17 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
         "$(B)}]}",
         "{command: [sh, -c, 'vllm serve m \"$@\"', --], args: [$(A)], envFrom: [{configMapRef: "
         "{name: c}}]}",
+        "{command: [vllm, serve, m, --kv-cache-metrics, $(A)], envFrom: [{configMapRef: {name: "
+        "c}}]}",
+        "{command: [vllm, serve, m, --enable-log-requests, $(A)], envFrom: [{configMapRef: {name: "
+        "c}}]}",
+        "{command: [vllm, serve, m, --a-switch-of-tomorrow, $(A)], envFrom: [{configMapRef: {name: "
+        "c}}]}",
+        "{command: [vllm, serve, m, --hf-token, $(A)], envFrom: [{configMapRef: {name: c}}]}",
+        "{command: [vllm, serve, m, --served-model-name, a, $(A)], envFrom: [{configMapRef: {name: "
+        "c}}]}",
+        "{command: [vllm, serve, m, '--kv-$(A)-config', '{}'], envFrom: [{configMapRef: {name: "
+        "c}}]}",
         "{command: [vllm, serve, m, --config, /etc/flags.yaml]}",
         "{command: [vllm, serve, m, --config=/etc/flags.yaml]}",
         "{command: [sh, -c, 'vllm serve m --config $FILE']}",
@@ -184,7 +202,7 @@ TEST(UsersConnectors, ThatCannotBeThereAreNone) {
         ". /etc/flags; X='--seed 1'; vllm serve m $X --port $PORT",
         "run() { vllm serve \"$1\" --port $2; }; run m 8000",
         "vllm serve m --rank $(( RANK + 1 )) --seed ${#LIST}",
-        "vllm serve m --served-model-name \"$A\" \"$B\"",
+        "vllm serve m --served-model-name \"$A\" --port \"$B\"",
         "read -r HOST < /etc/hostname; vllm serve m --host $HOST"}) {
     InjectionCase one =
         container_case("{command: [bash, -c, x], envFrom: [{secretRef: {name: token}}]}");

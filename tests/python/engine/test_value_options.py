@@ -1,0 +1,33 @@
+"""The injector's table of options with a value, against the parser of the installed vLLM."""
+
+import re
+
+import pytest
+
+try:
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+except ImportError:
+    cli_args = pytest.importorskip(
+        "vllm.entrypoints.common.cli_args", reason="this vLLM has its parser elsewhere"
+    )
+    make_arg_parser = cli_args.make_arg_parser
+
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+
+def table(root):
+    text = (root / "operator/webhook/inject/value_options.h").read_text()
+    rows = text[text.index("kValueOptions") : text.index("});")]
+    return re.findall(r'"(-[^"]+)"', rows)
+
+
+# covers F-308
+def test_the_table_has_the_options_with_a_value(root):
+    valued, other = set(), set()
+    for action in make_arg_parser(FlexibleArgumentParser())._actions:
+        names = {name.replace("_", "-") for name in action.option_strings}
+        (valued if action.nargs in (None, "+") else other).update(names)
+    names = table(root)
+    assert names == sorted(names)
+    assert not set(names) & other, "a word behind these may be a flag"
+    assert not valued - set(names), "pods with these in front of a variable would be left alone"
