@@ -28,7 +28,7 @@ MOST_SOURCE_PRONOUNS = 28  # a comment often says "its"
 MOST_WORDS = 25  # of a sentence; a sentence with more is long
 # Long sentences in 1,000, by kind of text: the shares when the rule came, a little above.
 MOST_LONG = {
-    "docs": 43,
+    "docs": 44,
     "C++ messages": 3,
     "Python comments": 8,
     "Python messages": 6,

@@ -117,8 +117,8 @@ bool is_assignment(const Word& word) {
              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+[]") == equals;
 }
 
-// The words after a starter are tried one after the other, since each starter has its own options.
-// `timeout 30m vllm serve`: the word 30m is skipped.
+// `timeout 30m vllm serve`: a known starter is skipped with its own words (starters.h). An unknown
+// program ends the search, since it may drop the container's files or variables.
 CommandHead head_of(Words argv) {
   std::size_t at = 0;
   while (at < argv.size() && is_assignment(argv[at])) ++at;
