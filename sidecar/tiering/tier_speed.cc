@@ -52,7 +52,12 @@ void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok) {
 
 void TierSpeed::close(std::uint64_t now_ns) {
   // A failed read may end at once, or after the tier's deadline. Either would distort the figures.
-  if (stretch_.failed || stretch_.bytes == 0 || now_ns <= stretch_.begin_ns) return;
+  if (stretch_.bytes == 0 || now_ns <= stretch_.begin_ns) return;
+  if (stretch_.failed) {
+    // A chunk that has gone is no fault of a device: the bytes of others count as service.
+    if (fault_ns_ != stretch_.begin_ns) faults_ = 0;
+    return;
+  }
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
   if (serving_ && measured_ >= kFirstProbes &&
@@ -154,6 +159,7 @@ void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint
       probe_ms_ = now_ms + kFirstProbeMs;
       return;
     }
+    faults_ = 0;
   }
   const bool slow = 2 * figures_.bytes_per_s < best_bytes_per_s_;
   probe_ms_ = probes_left_ != 0 ? now_ms : now_ms + (slow ? kSlowProbeMs : kLastProbeMs);

@@ -142,7 +142,8 @@ std::size_t PeerServer::connections_of(const std::string& address) const {
 bool PeerServer::make_room(const std::string& address) {
   for (const bool greeted : {false, true}) {
     const auto gives_way = [&](const ServerConnection& one) {
-      return one.greeted() == greeted && (!greeted || one.idle()) &&
+      // A ready one has bytes that this turn has not read yet: perhaps a question.
+      return one.greeted() == greeted && (!greeted || (one.idle() && !one.ready)) &&
              (address.empty() || one.address() == address);
     };
     std::map<std::string, std::size_t> of_address;

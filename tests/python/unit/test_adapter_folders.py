@@ -94,6 +94,14 @@ class TestPaths:
         monkeypatch.setattr(huggingface_hub, "snapshot_download", cached)
         assert files_of("org/adapter") == files_of(str(folder))
 
+    def test_a_name_of_modelscope_is_not_the_hubs_adapter_of_that_name(self, folder, monkeypatch):
+        import huggingface_hub
+
+        monkeypatch.setenv("VLLM_USE_MODELSCOPE", "True")
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(folder))
+        with pytest.raises(FilesUnknown):
+            files_of("org/adapter")
+
     def test_the_users_home(self, folder, monkeypatch):
         monkeypatch.setenv("HOME", str(folder.parent))
         assert files_of(f"~/{folder.name}") == files_of(str(folder))

@@ -94,10 +94,10 @@ def test_a_backend_is_probed_before_a_fetch(half, client, clock):
     shows its disk alone. Without a probe a fetch finds nothing."""
     client.tier, client.below = BACKEND, 0
     ask(half)
-    assert client.probed == [(HASHES[32:], 250, 0)] and answers(half) == {} and not client.fetched
+    assert client.probed == [(HASHES[32:], 40, 0)] and answers(half) == {} and not client.fetched
     clock.now, client.probe_done = 0.1, probed(2, shared=2)
     assert answers(half) == {} and client.probe_ends == [101]
-    assert client.fetched == [(HASHES[32:], 150, 0)], "one deadline for both"
+    assert client.fetched == [(HASHES[32:], 150, 0)], "what the probe left of the deadline"
     client.present, client.fetch_done = 3, fetched(2)
     assert answers(half) == {7: (1, 3)} and client.fetch_ends == [1]
 

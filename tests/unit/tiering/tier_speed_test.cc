@@ -189,6 +189,22 @@ TEST_F(ManyDevicesSpeedTest, FaultsInARowAreFaultsOfTheTier) {
   now_ns_ += TierSpeed::kFirstProbeMs * kMs;
   probe();
   EXPECT_TRUE(serving());
+  fail(500);
+  EXPECT_TRUE(serving()) << "the count begins anew";
+}
+
+// covers F-275
+TEST_F(ManyDevicesSpeedTest, ServiceBetweenFaultsCountsWhereAChunkHadGone) {
+  for (int i = 0; i < 10; ++i) {
+    fail(500);
+    EXPECT_TRUE(serving()) << i;
+    speed_.began(now_ns_, kMiB);
+    speed_.began(now_ns_, kMiB);
+    now_ns_ += kMs;
+    speed_.ended(now_ns_, kMiB, true);
+    speed_.ended(now_ns_, kMiB, false);
+    now_ns_ += kMs;
+  }
 }
 
 }  // namespace

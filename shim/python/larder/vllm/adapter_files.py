@@ -2,6 +2,7 @@
 content."""
 
 import os
+from os import environ
 from collections import namedtuple
 from os.path import exists, expanduser, isabs
 
@@ -49,7 +50,10 @@ def _folder(path):
         return path
     if path.startswith("~"):
         return expanduser(path)
-    return path if exists(path) else hub_folder(path, None, None) or path
+    # vLLM then asks ModelScope, whose cache Larder does not read.
+    if exists(path) or environ.get("VLLM_USE_MODELSCOPE", "").lower() in ("1", "true"):
+        return path
+    return hub_folder(path, None, None) or path
 
 
 def _file(path):

@@ -109,7 +109,9 @@ def _noted(original):
         before = look(lora_request.lora_path, LOOK_WAIT_S)
         adapter = original(self, lora_request)
         files = before if before and before == look(lora_request.lora_path, LOOK_WAIT_S) else ()
-        folder = os.path.dirname(os.path.join(lora_request.lora_path, ""))  # as matches() has it
+        # As matches() has it: of a name of the hub, the folder is known by the files.
+        path = before[0].path if before else os.path.join(lora_request.lora_path, "")
+        folder = os.path.dirname(path)
         for engine in tuple(_engines):
             engine._folders.forget(folder)
         number, record = lora_request.lora_int_id, _record_of(self)

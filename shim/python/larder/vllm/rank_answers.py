@@ -3,15 +3,20 @@ larderd.
 
 The worker first fetches missing chunks from the lower tiers, if the scheduler finds a fetch
 worthwhile. The answer then comes at the end of the fetch. larderd learns from a probe which chunks
-a shared backend has, so the worker probes first where shared memory does not show all chunks. Probe
-and fetch share one deadline. Owned by the worker's thread."""
+a shared backend has, so the worker probes first where shared memory does not show all chunks. The
+probe has a small part of the deadline. Owned by the worker's thread."""
 
 import math
 import time
 from dataclasses import dataclass
 
 from larder.client import LarderError
-from larder.vllm.cost_model import DEADLINE_SHARE, Pause
+from larder.vllm.cost_model import (
+    DEADLINE_SHARE,
+    LEAST_DEADLINE_S,
+    PROBE_DEADLINE_SHARE,
+    Pause,
+)
 from larder.vllm.messages import RankLookup
 
 
@@ -25,6 +30,7 @@ class Running:
     there: int  # chunks in memory before
     probes: bool
     ticket: int
+    reachable: int = 0  # missing chunks that shared memory shows on this node's disk
     shared: bool = False  # of a fetch: some of its chunks are in the backend
 
     @property
@@ -40,6 +46,7 @@ class RankAnswers:
         self._answers: dict[int, tuple] = {}  # by RankLookup.number
         # after fetches that cost more than they gained, by whether they read the backend
         self._pauses = {shared: Pause(clock) for shared in (False, True)}
+        self._probe_pause = Pause(clock)  # after late probes
 
     def __bool__(self):
         return bool(self._running)
@@ -87,7 +94,7 @@ class RankAnswers:
     def _begin(self, lookup, number, there):
         """Begins a probe or a fetch. False: the memory answers."""
         below = self._client.lower_tiers()
-        if below is None:
+        if below is None or lookup.deadline_ms < LEAST_DEADLINE_S * 1e3:
             return False
         until = self._clock() + lookup.deadline_ms / 1e3
         one = Running(lookup, number, until, there, probes=True, ticket=0)
@@ -95,17 +102,24 @@ class RankAnswers:
         reachable = 0
         if below.serving:
             reachable = self._client.reachable(one.missing, lookup.stride, number)
+        one.reachable = reachable
         asks = below.shared and reachable < chunks  # mutation: rank-probe
-        if asks and not self._pauses[True].lasts():
-            try:
-                one.ticket = self._client.probe(
-                    one.missing, lookup.stride, lookup.deadline_ms, number
-                )
-            except LarderError:  # over a bound, or larderd is away
-                return False
-            self._running.append(one)
+        paused = self._probe_pause.lasts() or self._pauses[True].lasts()
+        if asks and not paused and self._probe(one):
             return True
         return reachable > 0 and self._fetch(one, reachable, shared=False)
+
+    def _probe(self, one):
+        """Begins a probe. False: over a bound, or larderd is away."""
+        lookup = one.lookup
+        # A part of the deadline: a fetch of what the disk has must still be in time.
+        most_ms = math.ceil(lookup.deadline_ms * PROBE_DEADLINE_SHARE / DEADLINE_SHARE)
+        try:
+            one.ticket = self._client.probe(one.missing, lookup.stride, most_ms, one.number)
+        except LarderError:
+            return False
+        self._running.append(one)
+        return True
 
     def _fetch(self, one, chunks, shared):
         """Begins a fetch of the first missing chunks. False: there is none."""
@@ -128,11 +142,17 @@ class RankAnswers:
             if probed is None:
                 return
             self._client.probe_end(one.ticket)
-            if probed.late:
-                self._pauses[True].begin()
+            # One stall makes many probes late: one pause.
+            if probed.late and not self._probe_pause.lasts():
+                self._probe_pause.begin()
+            elif not probed.late:
+                self._probe_pause.paid()
             # A figure of 0: memory has all that was found, or no tier is to be relied on.
             if probed.chunks and probed.read_bytes_per_s:
                 if self._fetch(one, probed.chunks, shared=probed.shared > 0):
+                    return
+            elif probed.late and one.reachable:
+                if self._fetch(one, one.reachable, shared=False):
                     return
             self._running.remove(one)
         else:
@@ -148,7 +168,8 @@ class RankAnswers:
         chunks = len(one.lookup.hashes) // one.lookup.stride
         compute_s = one.lookup.deadline_ms / 1e3 / DEADLINE_SHARE
         if fetched.late and compute_s * fetched.chunks / chunks < fetched.elapsed_s:
-            self._pauses[one.shared].begin()
+            if not self._pauses[one.shared].lasts():
+                self._pauses[one.shared].begin()
         elif fetched.chunks:
             self._pauses[one.shared].paid()
 
