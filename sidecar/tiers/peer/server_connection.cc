@@ -293,8 +293,8 @@ std::uint64_t ServerConnection::next_ns() const {
   if (!greeted()) next = std::min(next, since_ns_ + options.greet_ms * kNsPerMs);
   if (rate_waits_) next = std::min(next, moved_ns_ + kRateWaitNs);
   if (!out_.empty()) next = std::min(next, moved_ns_ + options.stall_ms * kNsPerMs);
-  // As check_times() has it: a connection that sends or waits is not idle, however long ago it asked. A
-  // time in the past would keep the thread turning.
+  // As check_times() has it: a connection that sends or waits is not idle, however long ago it
+  // asked. A time in the past would keep the thread turning.
   return out_.empty() && !waiting_ ? std::min(next, asked_ns_ + options.idle_ms * kNsPerMs) : next;
 }
 

@@ -51,8 +51,6 @@ HARMLESS = {
             "engine_id",  # drawn anew at each start
             "ec_ip",
             "ec_port",
-            "ec_rank",
-            "ec_parallel_size",
             "ec_buffer_device",
             "ec_buffer_size",
         )
