@@ -431,8 +431,7 @@ TEST_F(PeersTlsTest, WithCertificatesOfBothSidesTheyShare) {
   EXPECT_TRUE(asker.loads(0));
 }
 
-// covers F-273
-// covers F-279
+// covers F-273, F-279
 TEST_F(PeersTlsTest, WhoHasAnotherCertificateSharesNothing) {
   const std::uint16_t port = free_port();
   Node holder({port, {}, "chat", tls("one")});

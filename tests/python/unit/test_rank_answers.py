@@ -127,8 +127,8 @@ def test_after_a_probe_as_long_as_the_deadline_nothing_is_fetched(half, client, 
     assert answers(half) == {7: (1, 1)} and not client.fetched
 
 
-# covers F-291
 @pytest.mark.parametrize("tier", [DISK, BACKEND])
+# covers F-291
 def test_after_a_late_fetch_without_a_gain_there_is_a_pause(half, client, clock, tier):
     client.tier, client.probe_done = tier, probed(2, shared=2)
     ask(half)

@@ -40,6 +40,7 @@ constexpr const char* kServersPath = ":/kserve-workspace/huggingfaceserver:/hugg
 
 class ShellShapes : public testing::TestWithParam<Shape> {};
 
+// covers F-307
 TEST_P(ShellShapes, EngineGetsWhatItGotAndTheFlag) {
   const InjectionCase one = container_case(GetParam().container);
   RealShell shell;
@@ -62,7 +63,6 @@ TEST_P(ShellShapes, EngineGetsWhatItGotAndTheFlag) {
 }
 
 // A command whose effect on PYTHONPATH the script does not show.
-// covers F-307
 constexpr Shape kUnseenPaths[] = {
     {"sourced",
      R"Y({command: [sh, -c, "printf PYTHON%s=/conf PATH > env; set -a; . ./env; set +a; )Y"
