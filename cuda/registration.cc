@@ -80,9 +80,8 @@ const char* reason(ResultCode code) {
   switch (code) {
     case kOutOfMemory:
       return "there is no memory for the driver's tables, 16 bytes of kernel memory and 8 of the "
-             "GPU's for each page and "
-             "process: pages of 2 MiB "
-             "(memory.hugepages) need 512 times less";
+             "GPU's for each page and process: pages of 2 MiB (memory.hugepages) need 512 times "
+             "less";
     case kNotPermitted:
     case kNotSupported:
       return "this GPU or container does not allow registered memory, as in confidential computing "

@@ -72,8 +72,7 @@ constexpr base::Option<Arguments> kOptions[] = {
      "the Secret for the certificates that the operator creates (larder-webhook-tls)"},
     {"--certificate-directory", "DIR", set_text<&Arguments::certificate_directory>,
      "a folder with tls.crt and tls.key of cert-manager; the operator then creates no certificate "
-     "and does not write the "
-     "caBundle"},
+     "and does not write the caBundle"},
     {"--log-level", "LEVEL", set_log_level, "debug, info, warning, error (info)"},
 };
 constexpr base::Grammar<Arguments> kGrammar{.unknown = "is no flag of larder-operator (see --help)",

@@ -47,8 +47,7 @@ void add_pods(BackendState& seen) {
          std::to_string(failing.size()) + " of " + std::to_string(seen.pods.size()) +
              " larderd cannot use the backend (" + reconcile::some_of(failing) + "): " + why,
          "if the operator reaches the backend and larderd does not: check NetworkPolicies, and "
-         "whether "
-         "larderd has the new password yet"});
+         "whether larderd has the new password yet"});
   if (!degraded.empty())
     seen.findings.push_back(
         {Weight::kPerhaps, "BackendDegraded",

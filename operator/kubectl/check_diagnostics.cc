@@ -35,8 +35,7 @@ constexpr std::array<Refuser, 12> kRefusers{{
      "pod-security.kubernetes.io/enforce"},
     {"unable to validate against any security context constraint", "SecurityContextConstraint",
      "set podSecurity.runAsUser of the CachePool to a number of the namespace's range, "
-     "openshift.io/sa.scc.uid-range, "
-     "except the first"},
+     "openshift.io/sa.scc.uid-range, except the first"},
     {"per Container is", "LimitRange",
      "change resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
     {"per Pod is", "LimitRange",

@@ -63,8 +63,7 @@ std::string remarks(const CheckReport& report) {
     text += (&one == &report.without.front() ? " " : ", ") + one;
   return text +
          ". If a controller creates pods from such an object, check one of the pods: kubectl get "
-         "pod POD -o yaml | kubectl "
-         "larder check -f -\n";
+         "pod POD -o yaml | kubectl larder check -f -\n";
 }
 
 // The YAML stays valid for kubectl apply, with the findings as comments.

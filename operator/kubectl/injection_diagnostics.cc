@@ -179,9 +179,8 @@ Diagnostic no_answer(const InjectionFacts& facts) {
         may_it_reach(facts) + ", and " + operator_logs(facts.webhook) + "; then " + anew(facts)};
   return {Weight::kProblem, "WebhookWasDown",
           "the annotation is younger than the pod, or the webhook gave no answer at the creation "
-          "of the pod (the operator was "
-          "down, or out of reach of the API server); such a pod starts without a cache "
-          "(failurePolicy Ignore)",
+          "of the pod (the operator was down, or out of reach of the API server); such a pod "
+          "starts without a cache (failurePolicy Ignore)",
           anew(facts) + ". If the next pod has no cache either, " + may_it_reach(facts)};
 }
 
@@ -192,9 +191,8 @@ Diagnostic passed_by(const InjectionFacts& facts, const std::string& asks) {
     return {Weight::kProblem, "NotSeenAsEngine",
             asks +
                 "the injector passes the pod by, although the same pod with the annotation gets a "
-                "cache: neither command, flags "
-                "nor image name vLLM, or the operator may not read namespaces (the operator's log "
-                "says so)",
+                "cache: neither command, flags nor image name vLLM, or the operator may not read "
+                "namespaces (the operator's log says so)",
             annotate(facts)};
   return {Weight::kNote, "NotSeenAsEngine",
           asks +
@@ -220,8 +218,7 @@ Diagnostic asked_by_namespace(const InjectionFacts& facts) {
     return {Weight::kProblem, "NotSeenAsEngine",
             asks +
                 "the injector left no word on this pod: the pod has no vLLM, or is older than the "
-                "label, or the webhook gave no "
-                "answer",
+                "label, or the webhook gave no answer",
             annotate(facts) + "; the next pod has a cache, or a reason in an annotation"};
   found->what =
       asks + found->what + (facts.planned ? ". A new pod of vLLM now starts without a cache" : "");

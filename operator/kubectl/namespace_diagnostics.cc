@@ -19,8 +19,7 @@ using Weight = Diagnostic::Weight;
 constexpr std::string_view kOtherFlags = "give all pods the same flags of vLLM";
 constexpr std::string_view kOtherKernel =
     "vLLM chose another attention kernel for the machine: keep the pods on nodes of one kind "
-    "(nodeSelector), or give each "
-    "kind a pool";
+    "(nodeSelector), or give each kind a pool";
 
 struct FieldCure {
   std::string_view field, remedy;  // `field`: a beginning of its name
@@ -37,8 +36,7 @@ constexpr std::array<FieldCure, 28> kCures{{
     {"layout", "the shims are of different versions of Larder: restart the older pods"},
     {"weights",
      "the weights differ: give all pods the same --revision or the same files; or, for weights "
-     "that you know to be equal, "
-     "set weights_id in the connector's extra config"},
+     "that you know to be equal, set weights_id in the connector's extra config"},
     {"kv_cache_dtype", "give all pods the same --kv-cache-dtype"},
     {"dtype", "give all pods the same --dtype"},
     {"model_config.dtype", "give all pods the same --dtype"},
@@ -64,8 +62,7 @@ constexpr std::array<FieldCure, 28> kCures{{
     {"rope_max_model_len", "give all pods the same --max-model-len"},
     {"private",
      "the engine's cache was reset, or weights may have changed in place (sleep, reload_weights): "
-     "restart the engine to share "
-     "again"},
+     "restart the engine to share again"},
 }};
 
 constexpr std::size_t kMostCompared = 32;  // bounds the time in a pool with many namespaces

@@ -24,8 +24,7 @@ Status not_installed(const Status& status) {
   if (status.code() != Code::kNotFound) return status;
   return {Code::kNotFound,
           "the cluster knows no CachePools: Larder is not installed. helm install larder "
-          "charts/larder -n "
-          "larder-system --create-namespace"};
+          "charts/larder -n larder-system --create-namespace"};
 }
 
 // A list and no GET: a wrong name can be answered with the names that exist.

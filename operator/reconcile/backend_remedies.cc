@@ -29,8 +29,7 @@ constexpr std::array<Cure, 20> kCures{{
      "certificate"},
     {"certificate-authority",
      "Put the certificate of the authority into a Secret of this namespace (key ca.crt) and name "
-     "the Secret in "
-     "spec.tls.caSecret"},
+     "the Secret in spec.tls.caSecret"},
     {"no-tls", "This port does not speak TLS: remove spec.tls, or name the server's tls-port"},
     {"client-certificate",
      "The server requires a client's certificate: name a Secret with tls.crt and tls.key in "
@@ -46,16 +45,13 @@ constexpr std::array<Cure, 20> kCures{{
      "port in spec.endpoints"},
     {"unreachable",
      "Check the name in spec.endpoints (a Service of another namespace is NAME.NAMESPACE.svc), and "
-     "whether pods may reach the "
-     "server"},
+     "whether pods may reach the server"},
     {"silent",
      "Check that NetworkPolicies and firewalls let the operator's and the engines' pods through, "
-     "and that the server is not "
-     "stopped. With spec.tls, a port without TLS is silent, too"},
+     "and that the server is not stopped. With spec.tls, a port without TLS is silent, too"},
     {"closed",
      "Check whether the server requires TLS (spec.tls) or a client's certificate "
-     "(spec.tls.clientSecret); the server's log has "
-     "the reason"},
+     "(spec.tls.clientSecret); the server's log has the reason"},
     {"no-database", "The server has no such database: correct spec.database"},
     {"volatile",
      "Set maxmemory-policy allkeys-lru at the server, or spec.backendWrite.ttl of the pools"},

@@ -99,8 +99,7 @@ Condition reachable(const BackendFacts& facts) {
             "the operator reaches the backend (" + server + "), and none of " +
                 std::to_string(sidecars.asked) + " sidecars: " + sidecars.why_not +
                 ". Check NetworkPolicies, the service mesh and DNS of the sidecars' namespace. "
-                "Check that the sidecars have the "
-                "current Secret"};
+                "Check that the sidecars have the current Secret"};
   return {"Reachable", Truth::kTrue, "Answers",
           sidecars.serving == sidecars.asked ? server : server + ". " + by_sidecars(sidecars)};
 }

@@ -116,8 +116,7 @@ std::string how_to_reserve(const PoolFacts& facts, std::uint64_t pages) {
   // The kubelet counts huge pages at its start only.
   return first + "sysctl -w vm.nr_hugepages=" + count +
          " (to keep the pages over a reboot, write the same line into /etc/sysctl.d/, or "
-         "hugepagesz=2M hugepages= on the boot "
-         "line), then restart the node's kubelet";
+         "hugepagesz=2M hugepages= on the boot line), then restart the node's kubelet";
 }
 
 Condition hugepages_missing(const PoolFacts& facts) {
@@ -208,8 +207,7 @@ std::string to_restart(const PoolFacts& facts, const std::function<bool(const Po
   if (!pods.empty())
     return of_pods(pods, facts) +
            " need a restart for the current spec (memory, disk, image, Secrets of the backend, "
-           "chunkTokens, engine): kubectl "
-           "rollout restart their Deployment at a convenient time";
+           "chunkTokens, engine): kubectl rollout restart their Deployment at a convenient time";
   if (engines.empty()) return "";
   return std::to_string(engines.size()) + " of " + std::to_string(facts.engines.size()) +
          " engines' pods (" + some_of(engines) +
@@ -252,8 +250,7 @@ Condition pods_up_to_date(const PoolFacts& facts) {
     return {"PodsUpToDate", Truth::kUnknown, "BackendNotRead",
             of_pods(kept, facts) + " run with CacheBackend " + facts.pool->spec.backend +
                 ", which is missing or unreadable. The pods keep their configuration, and need no "
-                "restart if the CacheBackend "
-                "returns unchanged"};
+                "restart if the CacheBackend returns unchanged"};
   return {"PodsUpToDate", Truth::kTrue, "UpToDate", "every pod has the pool's configuration"};
 }
 
@@ -300,8 +297,7 @@ Condition gpu_visible(const PoolFacts& facts) {
   if (pool.spec.placement == api::Placement::kNode && pool.spec.runtime_class.empty())
     return {"GpuVisible", Truth::kFalse, "NoRuntimeClass",
             "larderd has no access to a GPU for transfer: sidecar: set spec.runtimeClassName, such "
-            "as nvidia. Until then the "
-            "engine's process copies, as with transfer: shim"};
+            "as nvidia. Until then the engine's process copies, as with transfer: shim"};
   const Names blind =
       names_where(facts.pods, [](const PodView& pod) { return !pod.notice.empty(); });
   if (blind.empty())

@@ -31,8 +31,7 @@ constexpr std::array<Reason, 43> kReasons{{
      "give the nodes slots: redis-cli --cluster create, or --cluster fix"},
     {"CLUSTERDOWN", "cluster-down",
      "find the slots without a master: redis-cli --cluster check; CONFIG SET "
-     "cluster-require-full-coverage no lets the other "
-     "masters serve"},
+     "cluster-require-full-coverage no lets the other masters serve"},
     {"sends our password back", "wrong-bytes", "do not use this server"},
     {"password_file", "password-file", "name a readable file that holds the password alone"},
     {"ca_file:", "tls-files",
@@ -51,35 +50,30 @@ constexpr std::array<Reason, 43> kReasons{{
      "the server's certificate is not valid yet, or this machine's clock is wrong"},
     {"the server's certificate", "certificate-authority",
      "an authority unknown to this machine signed the certificate: set backend.ca_file (--ca-file) "
-     "to the authority's "
-     "certificate"},
+     "to the authority's certificate"},
     {"wrong version number", "no-tls",
      "this port does not speak TLS: write redis://, or the server's tls-port"},
     {"packet length too long", "no-tls",
      "this port does not speak TLS: write redis://, or the server's tls-port"},
     {"certificate required", "client-certificate",
      "the server requires a client's certificate: set backend.cert_file and backend.key_file, "
-     "signed by the server's "
-     "tls-ca-cert-file"},
+     "signed by the server's tls-ca-cert-file"},
     {"unknown ca", "client-certificate",
      "the server refuses larderd's certificate: the certificate must be signed by the server's "
      "tls-ca-cert-file"},
     {"handshake failure", "client-certificate",
      "the server refuses the TLS handshake: the server may require a client's certificate "
-     "(backend.cert_file), or other TLS "
-     "versions"},
+     "(backend.cert_file), or other TLS versions"},
     {"TLS: ", "tls", "read the reason in the server's log"},
     {"NOAUTH", "no-password",
      "put the password into a file and name the file in backend.password_file (--password-file); "
-     "an ACL user goes into "
-     "the URL, redis://user@host"},
+     "an ACL user goes into the URL, redis://user@host"},
     {"WRONGPASS", "wrong-password",
      "make the user in the URL and the password in backend.password_file equal to the server's "
      "(ACL LIST)"},
     {"DENIED", "protected-mode",
      "set a password (requirepass, or an ACL user) and the addresses to listen on (bind) at the "
-     "server, to end protected "
-     "mode"},
+     "server, to end protected mode"},
     {"NOPERM", "rights", ""},
     {"NOPROTO", "protocol", "use Redis 6.2 or newer, or Valkey"},
     {"does not know HELLO", "too-old",
@@ -114,8 +108,7 @@ std::string cure_of(const Reason& reason, const Seen& seen) {
              least_sentinel_rights(seen.backend);
     if (reason.id == "no-password" || reason.id == "wrong-password")
       return "the Sentinels have users of their own: backend.sentinel_user and "
-             "backend.sentinel_password_file "
-             "(--sentinel-user, --sentinel-password-file)";
+             "backend.sentinel_password_file (--sentinel-user, --sentinel-password-file)";
   }
   if (!reason.remedy.empty()) return std::string(reason.remedy);
   // Short commands worked, and the first large value ended the connection: a limit on sizes.

@@ -87,8 +87,7 @@ class Findings {
            "cluster-require-full-coverage is yes: with one master away all nodes answer "
            "CLUSTERDOWN",
            "CONFIG SET cluster-require-full-coverage no at each node: the other masters then serve "
-           "on, and only chunks of the "
-           "absent master are misses"},
+           "on, and only chunks of the absent master are misses"},
           server);
   }
   void add_of_sentinels() {

@@ -16,8 +16,7 @@ std::string file_error(int err) {
   // The three remedies are those of a shell, of systemd and of Docker, in this order.
   return "this process may write no file over " + std::to_string(limit.rlim_cur >> 10) +
          " KiB; raise its limit of file size (ulimit -f unlimited, LimitFSIZE=infinity in a unit "
-         "of systemd, docker run --ulimit "
-         "fsize=-1)";
+         "of systemd, docker run --ulimit fsize=-1)";
 }
 
 Status file_failure(int err, const std::string& what) {

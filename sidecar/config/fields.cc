@@ -195,8 +195,7 @@ constexpr std::array<Field, 43> kFields{{
      [](const Config& c) { return c.memory.directory; }},
     {"memory.hugepages",
      "none; 2Mi or 1Gi: start only on huge pages of this size; prefer: 2Mi, or normal pages if the "
-     "machine has too few huge "
-     "pages",
+     "machine has too few huge pages",
      set_hugepages, print_hugepages},
     {"memory.hugepage_directory",
      "a hugetlbfs mount with pages of the size in `memory.hugepages`, for the arena on huge pages",
@@ -206,13 +205,11 @@ constexpr std::array<Field, 43> kFields{{
      [](const Config& c) { return c.memory.hugepage_directory; }},
     {"memory.numa",
      "the NUMA node of the arena's memory. none: no choice; a number: this node only; auto: the "
-     "node of larderd's CPUs, or "
-     "interleaved over all nodes if larderd may run on several",
+     "node of larderd's CPUs, or interleaved over all nodes if larderd may run on several",
      set_numa, [](const Config& c) { return c.memory.numa; }},
     {"memory.keep_on_exit",
      "true: a stopped larderd leaves the memory to the next larderd, which starts warm (`larderd "
-     "--free-memory` frees the "
-     "memory); false: larderd frees the memory at the stop",
+     "--free-memory` frees the memory); false: larderd frees the memory at the stop",
      set_keep_on_exit,
      [](const Config& c) { return std::string(c.memory.keep_on_exit ? "true" : "false"); }},
     {"memory.on_mismatch",
@@ -226,36 +223,31 @@ constexpr std::array<Field, 43> kFields{{
     // The disk tier exists with both path and size; check_disk() in loader.cc refuses one alone.
     {"disk.path",
      "an existing directory on a local disk, in which larderd creates one folder; not set: no disk "
-     "tier. The disk keeps chunks "
-     "that memory evicts, also over a restart of the machine",
+     "tier. The disk keeps chunks that memory evicts, also over a restart of the machine",
      set_disk_path, [](const Config& c) { return c.disk.path; }},
     {"disk.size", "the size of the disk tier, reserved at the start", set_disk_size,
      [](const Config& c) { return print_size(c.disk.size_bytes); }},
     {"disk.write",
      "back: write a chunk shortly before memory evicts the chunk, and at a stop; through: write a "
-     "chunk right after the store "
-     "(more wear, less loss if the machine fails)",
+     "chunk right after the store (more wear, less loss if the machine fails)",
      set_disk_write,
      [](const Config& c) {
        return std::string(c.disk.write == DiskWrite::kBack ? "back" : "through");
      }},
     {"disk.ttl",
      "the longest time after the store in which the disk finds or accepts a chunk: 90s, 15m, 12h, "
-     "30d; 0: no limit. Memory may "
-     "keep the chunk longer",
+     "30d; 0: no limit. Memory may keep the chunk longer",
      set_disk_ttl, [](const Config& c) { return print_duration_s(c.disk.ttl_s); }},
     {"disk.admit_after",
      "1 to 15: write a chunk to the disk from this number of stores and uses on; more than 1 saves "
-     "the disk from chunks that are "
-     "used once",
+     "the disk from chunks that are used once",
      set_admit_after, [](const Config& c) { return std::to_string(c.disk.admit_after); }},
     // The last `false`: an error must not repeat the URL, which may hold a password by mistake.
     {"backend.url",
      "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], with "
-     "Sentinels "
-     "redis-sentinel://[user@]host[:port],.../MASTER[/database], a Cluster "
-     "redis-cluster://[user@]host[:port],...; rediss...:// "
-     "for TLS; unix:///path; not set: no backend. Never write a password into the URL",
+     "Sentinels redis-sentinel://[user@]host[:port],.../MASTER[/database], a Cluster "
+     "redis-cluster://[user@]host[:port],...; rediss...:// for TLS; unix:///path; not set: no "
+     "backend. Never write a password into the URL",
      set_backend_url, [](const Config& c) { return c.backend.url; }, false},
     // The file is read at each connect. A rotated password therefore needs no restart.
     {"backend.password_file",
@@ -265,8 +257,7 @@ constexpr std::array<Field, 43> kFields{{
      [](const Config& c) { return c.backend.password_file; }},
     {"backend.sentinel_user",
      "with redis-sentinel://: the user at the Sentinels, since Sentinels and servers have separate "
-     "users; not set: the default "
-     "user",
+     "users; not set: the default user",
      set_sentinel_user, [](const Config& c) { return c.backend.sentinel_user; }},
     {"backend.sentinel_password_file",
      "with redis-sentinel://: a file with the password of the Sentinels; not set: no password",
@@ -293,8 +284,7 @@ constexpr std::array<Field, 43> kFields{{
      set_server_name, [](const Config& c) { return c.backend.server_name; }},
     {"backend.read_replicas",
      "with redis-cluster://. true: read half of the chunks from replicas, if the Cluster has "
-     "replicas; the user then needs "
-     "READONLY; false: read from masters only",
+     "replicas; the user then needs READONLY; false: read from masters only",
      set_read_replicas,
      [](const Config& c) { return std::string(c.backend.read_replicas ? "true" : "false"); }},
     {"backend.prefix",
@@ -308,8 +298,7 @@ constexpr std::array<Field, 43> kFields{{
      set_backend_ttl, [](const Config& c) { return print_duration_s(c.backend.ttl_s); }},
     {"backend.write",
      "all: write each chunk soon after the store; evicted: shortly before memory evicts the chunk, "
-     "and at a stop; popular: from "
-     "the second store or use of the chunk on",
+     "and at a stop; popular: from the second store or use of the chunk on",
      set_backend_write, print_backend_write},
     {"backend.write_rate",
      "the most bytes a second that larderd writes to the backend, 1MiB to 1TiB; 0: no limit",
@@ -318,15 +307,12 @@ constexpr std::array<Field, 43> kFields{{
     // `plaintext`.
     {"peers.listen",
      "HOST:PORT at which larderd serves its chunks to the other larderd of the pool, e.g. "
-     "0.0.0.0:9466; not set: larderd serves "
-     "no "
-     "peer",
+     "0.0.0.0:9466; not set: larderd serves no peer",
      set_peers_listen, [](const Config& c) { return c.peers.listen; }},
     {"peers.members",
      "the larderd to ask for chunks: host:port,host:port,... or dns:NAME:PORT, where each address "
-     "of NAME (a headless Service) "
-     "is "
-     "one larderd; larderd itself may be among them; not set: larderd asks no peer",
+     "of NAME (a headless Service) is one larderd; larderd itself may be among them; not set: "
+     "larderd asks no peer",
      set_peers_members, [](const Config& c) { return c.peers.members; }},
     {"peers.fanout", "1 to 16: the most peers that larderd asks for one prompt", set_peers_fanout,
      [](const Config& c) { return std::to_string(c.peers.fanout); }},
@@ -335,8 +321,7 @@ constexpr std::array<Field, 43> kFields{{
      set_serve_rate, [](const Config& c) { return print_size(c.peers.serve_bytes_per_s); }},
     {"peers.plaintext",
      "false: TLS with certificates of both sides, from the files below; true: no encryption and no "
-     "certificates. Everybody who "
-     "reaches the port can then read the cache",
+     "certificates. Everybody who reaches the port can then read the cache",
      set_peers_plaintext,
      [](const Config& c) { return std::string(c.peers.plaintext ? "true" : "false"); }},
     {"peers.ca_file", "PEM: the only authorities that may sign certificates of peers",
@@ -361,10 +346,8 @@ constexpr std::array<Field, 43> kFields{{
      set_listen, [](const Config& c) { return c.http.listen; }},
     {"http.hosts",
      "further Host names for requests on http.listen, such as node1.example or *.gpu.example. "
-     "Always allowed: addresses, "
-     "localhost, the host of http.listen and, if http.listen is not on loopback, the machine's "
-     "name and *.svc. larderd refuses "
-     "another Host with 421",
+     "Always allowed: addresses, localhost, the host of http.listen and, if http.listen is not on "
+     "loopback, the machine's name and *.svc. larderd refuses another Host with 421",
      set_hosts, [](const Config& c) { return print_hosts(c.http.hosts); }},
     // Its folder and mode are those of `socket`: who may attach engines may also drop chunks.
     {"http.admin_socket",

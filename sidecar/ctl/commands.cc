@@ -162,8 +162,7 @@ Result<std::string> import_from_lmcache(const Arguments& arguments) {
   if (settings->empty() && arguments.words.size() == 1 && arguments.command_line.empty())
     return Status(Code::kNotFound,
                   "import which configuration? Name LMCache's file, set the LMCACHE_* variables, "
-                  "or write the command line of "
-                  "LMCache's server behind --");
+                  "or write the command line of LMCache's server behind --");
   const Result<ImportedLmcache> imported = import_lmcache(*settings);
   if (!imported.ok()) return imported.status();
   if (imported->unserved != 0)

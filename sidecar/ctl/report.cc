@@ -26,8 +26,7 @@ Result<std::string> dropped_report(const std::string& body) {
     if (!answer.value("shared", false)) return done + "\n";
     return done +
            ", here and in the backend; other larderd of the backend keep their chunks in memory "
-           "and on disk: drop the chunks "
-           "there, too\n";
+           "and on disk: drop the chunks there, too\n";
   });
 }
 

@@ -36,8 +36,7 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
 void add_log(Families& out, const stats::Stats& stats) {
   out.counter("log_dropped_lines_total",
               "Log lines of larderd and of the supervisor that standard error did not take in time "
-              "(the reader is slow or gone) "
-              "or at all (the disk is full).",
+              "(the reader is slow or gone) or at all (the disk is full).",
               stats.log_lines_dropped);
 }
 
@@ -46,15 +45,13 @@ void add_estimate(Families& out, const stats::Stats& stats) {
   const stats::Estimate& estimate = stats.estimate;
   out.begin(MetricType::kGauge, "estimated_hit_ratio",
             "Estimated share of the recently looked-up tokens that would hit with `size` times the "
-            "configured memory, without "
-            "lower tiers. Larder estimates from a sample of the looked-up chunks; 0 until engines "
-            "look up.");
+            "configured memory, without lower tiers. Larder estimates from a sample of the "
+            "looked-up chunks; 0 until engines look up.");
   // The label is the factor ("2"), a constant list, and not a size in bytes.
   for (const stats::EstimatedHit& hit : estimate.hits) out.add(hit.ratio, {{"size", hit.size}});
   out.begin(MetricType::kHistogram, "reuse_distance_bytes",
             "Bytes of other chunks used between two uses of a looked-up chunk, scaled up from a "
-            "sample. Above the last bound: "
-            "the first use, or a last use older than the sample.");
+            "sample. Above the last bound: the first use, or a last use older than the sample.");
   out.add(estimate.reuse_distance, {}, 1);  // counts bytes, the metric's own unit
   out.counter("asked_chunks_total", "Chunks of prompts reported by engines for the estimate.",
               estimate.chunks_asked);
@@ -72,10 +69,9 @@ void add_estimate(Families& out, const stats::Stats& stats) {
   out.add(stats.age_at_eviction, {}, kMs);
   out.begin(MetricType::kCounter, "load_decisions_total",
             "Requests by the engine's decision. load: load chunks from memory; fetch: fetch chunks "
-            "from a lower tier, then load; "
-            "recompute: a lower tier has more chunks, but computing is faster; absent: there is no "
-            "chunk to load; unknown: an "
-            "older engine does not report the decision.");
+            "from a lower tier, then load; recompute: a lower tier has more chunks, but computing "
+            "is faster; absent: there is no chunk to load; unknown: an older engine does not "
+            "report the decision.");
   // All decisions have a row from the start, so a rate() sees the first increase.
   for (std::size_t i = 0; i < stats::kDecisions.size(); ++i)
     out.add(stats.decisions[i], {{"decision", stats::kDecisions[i]}});
@@ -289,8 +285,7 @@ void add_models(Families& out, const stats::Stats& stats) {
           &stats::ModelStats::prefill_ns, kNs);
   counter("prefill_saved_seconds_total",
           "Estimated time to compute the hit prompt tokens, at the measured speed of the engines. "
-          "0 until an engine has computed "
-          "prompt tokens.",
+          "0 until an engine has computed prompt tokens.",
           &stats::ModelStats::prefill_saved_ns, kNs);
 }
 

@@ -20,8 +20,7 @@ constexpr std::uint32_t kVerbDeadlineMs = 1000;
 
 constexpr const char* kPaths =
     ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear, "
-    "/v1/trace, /v1/prefetch, "
-    "/v1/pin, /v1/unpin, /v1/evict on loopback and on the admin socket";
+    "/v1/trace, /v1/prefetch, /v1/pin, /v1/unpin, /v1/evict on loopback and on the admin socket";
 
 // cpp-httplib parses and formats through its Stream interface. This stream reads a request that the
 // endpoint has received whole, and collects the answer.

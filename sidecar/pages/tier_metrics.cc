@@ -23,8 +23,7 @@ std::vector<Below> below(const stats::Stats& stats) {
 void add_below_operations(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kCounter, "tier_operations_total",
             "Operations of a tier by result. disk, peers and backend: one chunk each; dram: stores "
-            "and loads of engines, of many "
-            "chunks each.");
+            "and loads of engines, of many chunks each.");
   // Memory has no device of its own: its operations are the loads and stores of engines.
   const auto dram = [&](const char* operation, const char* result, std::uint64_t count) {
     out.add(count, {{"tier", "dram"}, {"operation", operation}, {"result", result}});
@@ -59,8 +58,7 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
   // Only successful operations: a refusal within microseconds would hide a slow disk.
   out.begin(MetricType::kHistogram, "tier_operation_seconds",
             "Duration of a successful operation of a tier. disk, peers and backend: one chunk, "
-            "from the request to the answer of "
-            "the tier; dram: the copy of a whole store or load.");
+            "from the request to the answer of the tier; dram: the copy of a whole store or load.");
   out.add(stats.store_copy, {{"tier", "dram"}, {"operation", "put"}}, kNs);
   out.add(stats.load_copy, {{"tier", "dram"}, {"operation", "get"}}, kNs);
   for (const Below& tier : below(stats)) {

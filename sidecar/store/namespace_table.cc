@@ -178,8 +178,7 @@ Result<std::uint32_t> NamespaceTable::enter(const NamespaceSpec& spec) {
                   open_ == 0 ? "every place for a namespace has been used up: restart larderd"
                              : "all " + std::to_string(protocol::kMaxNamespaces) +
                                    " places for namespaces are in use by sessions: end an engine "
-                                   "of this pool, or unload "
-                                   "adapters of one, and attach again");
+                                   "of this pool, or unload adapters of one, and attach again");
   const std::uint32_t place = free_.back();
   free_.pop_back();
   places_[place].space = make_namespace(spec);

@@ -152,9 +152,7 @@ class Soak : public testing::Test {
     const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
     std::printf(
         "soak of %.0f s: %llu larderds and %llu engines ended; %llu chunks stored, %llu loads "
-        "verified, %llu of them fetched "
-        "from "
-        "the disk, %llu drops\n",
+        "verified, %llu of them fetched from the disk, %llu drops\n",
         seconds(), number(larderds_ended_), number(crew_.killed()),
         number(crew_.sum(&RestartModel::stored) + crew_.victims().stored),
         number(crew_.sum(&RestartModel::loads) + crew_.victims().loaded),

@@ -300,8 +300,7 @@ TEST(PowerLossTest, WhateverItLeavesOpensAndNothingWrongIsFoundNorAnythingFlushe
   }
   std::printf(
       "seeds %llu to %llu: %llu writes landed, %llu disks opened, %llu chunks found and right, "
-      "%llu of them demanded; %llu found "
-      "in real files\n",
+      "%llu of them demanded; %llu found in real files\n",
       static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + seeds - 1),
       static_cast<unsigned long long>(figures.landings),
       static_cast<unsigned long long>(figures.opened),

@@ -69,8 +69,7 @@ Result<std::string> composed_config(std::string_view existing, int chunk_tokens)
   if (api::text_at(*parsed, "kv_load_failure_policy") == "fail")
     return Status(Code::kUnsupported,
                   "--kv-transfer-config says kv_load_failure_policy fail, and a failed load of the "
-                  "cache would fail the request; "
-                  "use recompute");
+                  "cache would fail the request; use recompute");
   if (api::text_at(*parsed, "kv_connector") != "MultiConnector") {
     Object outer = *parsed;
     // The module path belongs to the child connector. MultiConnector is vLLM's own.

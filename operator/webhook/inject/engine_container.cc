@@ -105,8 +105,7 @@ std::string none_of(const Object& pod, const Object& containers) {
              "engine to spec.containers";
   return "no container of the pod (" + names_of(containers) +
          ") starts vLLM in a known way; write `vllm serve` in the engine's command, or name the "
-         "engine's container in "
-         "spec.engine.container of the pool";
+         "engine's container in spec.engine.container of the pool";
 }
 
 }  // namespace

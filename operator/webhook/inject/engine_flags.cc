@@ -132,10 +132,8 @@ std::string refused_by_flags(std::span<const FlagWord> words) {
     const std::string text = word.text.value_or(word.begins), name = flag_name(text);
     if (name == "--config")
       return "--config names a file of flags, and Larder's connector would replace a connector in "
-             "the file; write the "
-             "file's flags into the command, or Larder's --kv-transfer-config into the file and "
-             "set spec.engine.flags of the "
-             "pool to false";
+             "the file; write the file's flags into the command, or Larder's --kv-transfer-config "
+             "into the file and set spec.engine.flags of the pool to false";
     if (is_prefix_of("--kv-offloading-size", 16, name))
       return "with --kv-offloading-size vLLM replaces any connector by its own; remove the flag";
     if (name == "--backend" && text == "--backend=huggingface")

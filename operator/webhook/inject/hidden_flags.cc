@@ -110,8 +110,7 @@ std::string hidden_in_script(std::string_view script, const ScriptEngines& engin
     if (one.value.find("OffloadingConnector") != std::string::npos)
       return "the script gives vLLM a cache of vLLM's own in " + one.name +
              " (KServe: kvCacheOffloading), and two caches would keep the same blocks; remove that "
-             "cache, or the annotation "
-             "larder.dev/pool";
+             "cache, or the annotation larder.dev/pool";
     return "the script sets " + set + " in the variable " + one.name +
            "; write the flag behind `vllm serve` instead";
   }

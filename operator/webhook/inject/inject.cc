@@ -187,8 +187,7 @@ Injection inject(const Input& input) {
   if (bytes_of(annotations_of(after)) > kMostAnnotations)
     return say_why(input, Refusal::kPod,
                    "the pod's annotations leave no room for larderd's configuration; Kubernetes "
-                   "allows 256 KiB of annotations: "
-                   "remove some");
+                   "allows 256 KiB of annotations: remove some");
   // Invariant: a pod keeps all its containers, volumes, variables and words in their order.
   return {diff(input.pod, after), "", Refusal::kNone};
 }

@@ -73,8 +73,7 @@ std::string of_resources(const Input& input) {
       resources.is_object() && (resources.contains("requests") || resources.contains("limits"));
   if (!sets || input.pool->spec.placement == api::Placement::kNode) return "";
   return "the pod sets spec.resources for the whole pod, without room for larderd's memory; set "
-         "resources on the containers "
-         "instead";
+         "resources on the containers instead";
 }
 
 // Ports of larderd and its supervisor, since all containers of a pod share one network.
@@ -107,8 +106,7 @@ std::string of_restarts(const Input& input) {
   if (policy.empty() || policy == "Always") return "";
   return "the pod's restartPolicy is " + policy +
          " and the cluster is older than Kubernetes 1.29, so larderd would keep the pod from "
-         "ending; "
-         "use placement Node, or a newer cluster";
+         "ending; use placement Node, or a newer cluster";
 }
 
 }  // namespace

@@ -17,10 +17,8 @@ using api::Object;
 
 constexpr const char* kReason =
     "the pod belongs to a group that runs one engine over Ray (multi-node over Ray is not served "
-    "yet; run the engine in one "
-    "pod with --distributed-executor-backend mp, or in several with vLLM's own --nnodes, "
-    "--headless or "
-    "--data-parallel-address)";
+    "yet; run the engine in one pod with --distributed-executor-backend mp, or in several with "
+    "vLLM's own --nnodes, --headless or --data-parallel-address)";
 
 constexpr const char* kUnreadBackend =
     "a variable that the injector cannot read gives --distributed-executor-backend or "

@@ -52,8 +52,7 @@ TEST_F(NoCacheTest, NoLarderdIsAskedAfter) {
   EXPECT_EQ(first_line(directory_ + "/absent.sock"),
             "warning " + std::string(kStart) + "connect to " + directory_ +
                 "/absent.sock: No such file or directory. Is larderd running? LARDER_SOCKET, or "
-                "the engine's option socket, names "
-                "another socket");
+                "the engine's option socket, names another socket");
 }
 
 // covers F-001

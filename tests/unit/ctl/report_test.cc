@@ -19,8 +19,7 @@ TEST(ReportTest, Verbs) {
   EXPECT_EQ(*dropped_report(pages::dropped_json(1, false)), "dropped 1 chunk\n");
   EXPECT_EQ(*dropped_report(pages::dropped_json(1200, true)),
             "dropped 1,200 chunks, here and in the backend; other larderd of the backend keep "
-            "their chunks in memory and on disk: "
-            "drop the chunks there, too\n");
+            "their chunks in memory and on disk: drop the chunks there, too\n");
   EXPECT_EQ(*dropped_report("{\"dropped\": 2}"), "dropped 2 chunks\n")
       << "of a larderd without backends";
   EXPECT_EQ(acted_report("pinned", *read_acted(pages::acted_json({3, 1, 1200}))),

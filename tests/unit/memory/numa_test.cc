@@ -47,14 +47,10 @@ TEST(NumaTest, ANodeThatCannotBeUsedIsNamedWithThoseThatCan) {
   EXPECT_EQ(planned("1", two_sockets({0})), "node 1");
   EXPECT_EQ(planned("7", two_sockets({0})),
             "invalid argument: memory.numa 7: this machine has no such node with memory; nodes "
-            "with memory here: 0-1; "
-            "memory.numa: auto "
-            "lets larderd choose");
+            "with memory here: 0-1; memory.numa: auto lets larderd choose");
   EXPECT_EQ(planned("1", {{0, 1}, {0}, {0}}),
             "invalid argument: memory.numa 1: this process may not use that node (cpuset); allowed "
-            "here: 0; memory.numa: auto "
-            "lets larderd "
-            "choose");
+            "here: 0; memory.numa: auto lets larderd choose");
   EXPECT_NE(planned("0", {}).find("nodes with memory here: none"), std::string::npos);
 }
 

@@ -43,13 +43,11 @@ TEST(ParsePool, TheSmallestGetsEveryDefault) {
 TEST(ParsePool, TakesOverWhatIsWritten) {
   const Result<CachePool> pool =
       parse_pool(with_spec("{placement: Node, memory: {size: 4Gi, hugepages: 1Gi, numa: '1'}, "
-                           "disk: {size: 100Gi, volume: hostPath, hostPath: /mnt/d, "
-                           "ttl: 12h, "
+                           "disk: {size: 100Gi, volume: hostPath, hostPath: /mnt/d, ttl: 12h, "
                            "admitAfter: 3, write: through}, backendRef: {name: b, prefix: p}, "
-                           "backendWrite: {policy: popular, rate: 200Mi, ttl: 7d}, "
-                           "chunkTokens: 512, image: i:1, node: {nodeSelector: {gpu: 'yes'}, "
-                           "tolerations: [{operator: Exists}]}, engine: {flags: "
-                           "false}}"));
+                           "backendWrite: {policy: popular, rate: 200Mi, ttl: 7d}, chunkTokens: "
+                           "512, image: i:1, node: {nodeSelector: {gpu: 'yes'}, tolerations: "
+                           "[{operator: Exists}]}, engine: {flags: false}}"));
   ASSERT_TRUE(pool.ok()) << pool.status().text();
   EXPECT_EQ(pool->spec.placement, Placement::kNode);
   EXPECT_EQ(pool->spec.memory.hugepages, Hugepages::k1Gi);
@@ -152,8 +150,7 @@ TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
       {"{annotations: []}", "spec.injection.annotations: is array: must be object"},
       {"{payloadResources: {limits: {memory: 16Mi}}}",
        "spec.injection.payloadResources.limits.memory: '16Mi' is below the need of the copy: "
-       "remove the limit, or set at least "
-       "32Mi"},
+       "remove the limit, or set at least 32Mi"},
       {"{payloadResources: {requests: {cpu: 2}, limits: {cpu: 1}}}",
        "spec.injection.payloadResources.requests.cpu: '2' is above the limit, 1"}};
   for (const auto& [injection, why] : bad) {

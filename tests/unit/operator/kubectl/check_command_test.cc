@@ -69,9 +69,8 @@ TEST_F(CheckCommandTest, WhoMayNotCreatePodsIsToldSo) {
   fake_.serve(kRead, kPod);
   fake_.refuse(kTried,
                "Error from server (Forbidden): error when creating \"STDIN\": pods is forbidden: "
-               "User \"ci\" cannot create "
-               "resource \"pods\" in API "
-               "group \"\" in the namespace \"models\"\n");
+               "User \"ci\" cannot create resource \"pods\" in API group \"\" in the namespace "
+               "\"models\"\n");
   const Result<ctl::Outcome> outcome = check();
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->exit_status, 2);

@@ -131,9 +131,7 @@ TEST(BackendStatusTest, OneThatRefusesChunksStaysReachable) {
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "False BackendDegraded");
   EXPECT_EQ(of_type(facts, "CacheServes").message,
             "2 of 3 pods (chat-1, chat-2) read from the backend and cannot use the backend fully: "
-            "OOM command not allowed when "
-            "used memory "
-            "> 'maxmemory'");
+            "OOM command not allowed when used memory > 'maxmemory'");
   EXPECT_EQ(in_short(of_type(facts, "Reachable")), "True Answers");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
   facts.sidecars = {2, 0, "refused"};

@@ -99,8 +99,7 @@ TEST(PlanTest, WhatSomebodyElseHasIsNotTouched) {
   ASSERT_EQ(refused.taken.size(), 1U);
   EXPECT_EQ(refused.taken[0],
             "ConfigMap a exists already and does not belong to Larder: delete or rename the "
-            "object, or give this CachePool "
-            "another name");
+            "object, or give this CachePool another name");
   Object of_another = config_map("a", "1");
   of_another["metadata"]["ownerReferences"] = owned_by({"CachePool", "ml", "code", "uid-3"});
   EXPECT_EQ(plan(kOwner, {config_map("a", "1")}, {live(of_another)}).taken.size(), 1U);

@@ -138,9 +138,7 @@ TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 600}, {"b", 100, 0}}}), "612 on b");
   EXPECT_EQ(remedy({.known = true, .nodes = {{"a", 1000, 600}}}),
             "The scheduler: 0/3 nodes are available: 3 Insufficient hugepages-2Mi.. The nodes have "
-            "enough free pages: another "
-            "constraint "
-            "keeps the pods from the nodes");
+            "enough free pages: another constraint keeps the pods from the nodes");
 }
 
 // covers F-214, F-216

@@ -57,8 +57,7 @@ TEST(EngineContainer, OfSeveralByImageIsTheOneWithVllmsArgs) {
                        "'x/vllm-b:1', args: [m]}]"),
             "b ");
   EXPECT_EQ(engines_of("[{name: a, image: 'x/vllm-a:1', args: [--max-model-len, '1']}, {name: b, "
-                       "image: 'x/vllm-b:1', args: "
-                       "[--port, '1']}]"),
+                       "image: 'x/vllm-b:1', args: [--port, '1']}]"),
             "a ");
   EXPECT_EQ(
       engines_of(

@@ -124,8 +124,7 @@ constexpr const char* kPools[] = {
     "{memory: {size: 1Gi}, transfer: sidecar, runtimeClassName: nvidia, disk: {size: 1Gi, volume: "
     "ephemeral}}",
     "{memory: {size: 1Gi}, injection: {userIds: Platform, payloadResources: {limits: {cpu: 1}}, "
-    "annotations: {a: b}, labels: {a: "
-    "b}}}",
+    "annotations: {a: b}, labels: {a: b}}}",
     "{memory: {size: 1Gi}, podSecurity: {runAsUser: 7}, resources: {limits: {cpu: 2}, requests: "
     "{cpu: 1}}}",
 };
@@ -150,11 +149,9 @@ constexpr const char* kQuotas[] = {
     "{metadata: {name: q}, spec: {hard: {limits.cpu: 9}}, status: {hard: {limits.cpu: 9}, used: "
     "{limits.cpu: 0}}}",
     "{metadata: {name: q}, spec: {hard: {memory: 2Gi}, scopes: [NotBestEffort]}, status: {hard: "
-    "{memory: 2Gi}, used: {memory: "
-    "1Gi}}}",
+    "{memory: 2Gi}, used: {memory: 1Gi}}}",
     "{metadata: {name: q}, spec: {hard: {requests.storage: 1Gi}}, status: {hard: "
-    "{requests.storage: 1Gi}, used: "
-    "{requests.storage: 0}}}",
+    "{requests.storage: 1Gi}, used: {requests.storage: 0}}}",
 };
 
 // Each text is read once.

@@ -146,13 +146,11 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
         "{image: 'vllm/vllm-openai:1', args: [m, --port, '1', $(A)], envFrom: [{configMapRef: "
         "{name: c}}]}",
         "{image: 'vllm/vllm-openai:1', args: [m, --port, '1', $(A)], env: [{name: A, valueFrom: "
-        "{fieldRef: {fieldPath: "
-        "\"metadata.annotations['a']\"}}}]}",
+        "{fieldRef: {fieldPath: \"metadata.annotations['a']\"}}}]}",
         "{command: [sh, -c, 'vllm serve m $(A)'], env: [{name: A, valueFrom: {secretKeyRef: {name: "
         "c, key: k}}}]}",
         "{command: [sh, -c, 'vllm serve m $A'], env: [{name: B, valueFrom: {secretKeyRef: {name: "
-        "c, key: k}}}, {name: A, value: "
-        "$(B)}]}",
+        "c, key: k}}}, {name: A, value: $(B)}]}",
         "{command: [sh, -c, 'vllm serve m \"$@\"', --], args: [$(A)], envFrom: [{configMapRef: "
         "{name: c}}]}",
         "{command: [vllm, serve, m, --kv-cache-metrics, $(A)], envFrom: [{configMapRef: {name: "
@@ -183,10 +181,8 @@ TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
       "{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: c}}]}");
   EXPECT_EQ(one.inject().refused,
             "container engine cannot be connected: the variable EXTRA may hold a connector that "
-            "the injector cannot read "
-            "(envFrom may set the variable); write the flags into the command or into env, and put "
-            "a model or another single "
-            "value in double quotes");
+            "the injector cannot read (envFrom may set the variable); write the flags into the "
+            "command or into env, and put a model or another single value in double quotes");
 }
 
 // A value without a connector for certain, or with one value at most, is served also beside an
