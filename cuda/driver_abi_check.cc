@@ -10,9 +10,9 @@
 namespace larder::copy::cuda {
 namespace {
 
+// Equal at the binary interface: numbers of one size, or pointers of any kind.
 // CUDA's types are enums and pointers to opaque structs, ours are int and void*. A call passes
 // both in the same registers.
-// Equal at the binary interface: numbers of one size, or pointers of any kind.
 template <typename Ours, typename Theirs>
 constexpr bool same_type() {
   if constexpr (std::is_pointer_v<Ours> || std::is_pointer_v<Theirs>)

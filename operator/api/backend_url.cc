@@ -6,9 +6,9 @@
 namespace larder::api {
 namespace {
 
+// The user of a URL. Bytes other than letters, digits and "-_.~" become "%40" and the like.
 // An ACL user of Redis may contain "@" or ":". Such a byte would move the border between user and
 // host in larderd's parser.
-// The user of a URL. Bytes other than letters, digits and "-_.~" become "%40" and the like.
 std::string encoded(std::string_view user) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string text;

@@ -45,8 +45,8 @@ Status no_quantity(std::string_view text) {
   return refused(text, "is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi or 1.5Gi");
 }
 
-// Go's ParseInt takes "+5" but not "+-5", and std::from_chars takes no plus at all.
 // "e9", "E-3".
+// Go's ParseInt takes "+5" but not "+-5", and std::from_chars takes no plus at all.
 std::optional<int> exponent_of(std::string_view text) {
   if (text.size() < 2 || (text[0] != 'e' && text[0] != 'E')) return std::nullopt;
   text.remove_prefix(1);
@@ -96,8 +96,8 @@ std::optional<Digits> digits_of(std::string_view text, bool& too_many) {
   return count == 0 ? std::nullopt : std::optional(digits);
 }
 
-// Kubernetes rounds quantities up as well: 0.5 bytes are 1 byte, and 1n is 1.
 // number * 10^exponent, rounded up. Empty: above the largest quantity of Kubernetes.
+// Kubernetes rounds quantities up as well: 0.5 bytes are 1 byte, and 1n is 1.
 std::optional<Wide> scaled(Wide number, int exponent) {
   bool rest = false;
   for (; exponent < 0 && number != 0; ++exponent) {

@@ -13,8 +13,8 @@
 namespace larder::app {
 namespace {
 
-// The reference is made from the real makers of metrics: a metric cannot be missing in the docs.
 // Refuses every request, so that no API server is needed.
+// The reference is made from the real makers of metrics: a metric cannot be missing in the docs.
 class NoTransport final : public k8s::Transport {
  public:
   Result<k8s::Response> exchange(const k8s::Request&) override {

@@ -44,11 +44,11 @@ Object security_context(const CachePool& pool, LarderdUser who) {
   return security;
 }
 
-// Invariant: no failure of larderd stops an engine or takes an engine's pod out of its Service.
 // The process that answers probes. In a node's pod, larderd itself. In an engine's pod, the
 // supervisor (sidecar/supervisor), which outlives larderd: a container that is down or not ready
 // would take the engine's pod out of its Service. The supervisor answers the startup probe with
 // success after 20 s at the latest.
+// Invariant: no failure of larderd stops an engine or takes an engine's pod out of its Service.
 std::string probed_socket(const CachePool& pool) {
   return std::string(kRunPath) + "/" + pool.name + (on_node(pool) ? ".admin" : ".supervisor");
 }

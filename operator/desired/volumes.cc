@@ -21,10 +21,10 @@ bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
 }
 
-// The type DirectoryOrCreate lets the kubelet create the folder as root; larder-folders gives it to
-// larderd's user.
 // A folder of the node for the pods of one pool: one arena is one trust domain.
 // Pod Security `baseline` refuses hostPath, so placement Node needs a privileged namespace.
+// The type DirectoryOrCreate lets the kubelet create the folder as root; larder-folders gives it to
+// larderd's user.
 Object node_folder(std::string_view name, const std::string& parent, const CachePool& pool) {
   return named(name, "hostPath",
                {{"path", parent + "/" + pool.ns + "/" + pool.name}, {"type", "DirectoryOrCreate"}});

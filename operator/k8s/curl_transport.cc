@@ -264,8 +264,8 @@ Status CurlTransport::Line::failure(CURLcode code) const {
   return {code_of(code), text};
 }
 
-// Every call ends by its deadline, by a stop, or by its fence.
 // Why the request must end early; ok: continue.
+// Every call ends by its deadline, by a stop, or by its fence.
 Status CurlTransport::Line::why_end(const Request& request, const base::Clock& clock,
                                     std::uint64_t deadline_ms) const {
   if (request.stop.stop_requested()) return {Code::kUnavailable, "stopping"};

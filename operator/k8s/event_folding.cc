@@ -16,8 +16,8 @@ bool EventFolding::too_many(const std::string& regarding, std::uint64_t now_ms) 
   return ++object.events > kMostOfOne;
 }
 
-// The oldest entry is the likeliest to end its series anyway.
 // Forgets expired events, or else the oldest one.
+// The oldest entry is the likeliest to end its series anyway.
 void EventFolding::make_room(std::uint64_t now_ms) {
   if (known_.size() < kMostKnown) return;
   std::erase_if(known_,

@@ -11,8 +11,8 @@
 namespace larder::k8s {
 namespace {
 
-// A longer note is refused by the API server with 422, so the Event would be lost.
 // Limits of the API server.
+// A longer note is refused by the API server with 422, so the Event would be lost.
 constexpr std::size_t kMostNoteBytes = 1024, kMostWordBytes = 128, kMostNameBytes = 253;
 
 // Cuts between characters and marks the cut: the API server refuses text that is no UTF-8.
@@ -109,9 +109,9 @@ void EventRecorder::record(Event event) {
   changed_.notify_all();
 }
 
+// Repeated Events are one object whose count grows, as the users of `kubectl get events` know it.
 // series needs count and lastObservedTime together. A merge patch leaves the rest of the Event
 // alone.
-// Repeated Events are one object whose count grows, as the users of `kubectl get events` know it.
 void EventRecorder::add_due_counts() {
   for (const EventFolding::Count& count : folding_.due(clock_.now_ms())) {
     if (waiting_.size() >= kMostWaiting) return dropped_.add();

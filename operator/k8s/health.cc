@@ -7,8 +7,8 @@ namespace {
 
 constexpr const char* kText = "text/plain; charset=utf-8";
 
-// Kubernetes asks /readyz, and people ask /readyz/NAME or /readyz?verbose, as for the API server.
 // "/readyz/NAME" or "/readyz"; false: it is of another path.
+// Kubernetes asks /readyz, and people ask /readyz/NAME or /readyz?verbose, as for the API server.
 bool is_below(std::string_view path, std::string_view root, std::string_view& name) {
   if (!path.starts_with(root)) return false;
   name = path.substr(root.size());

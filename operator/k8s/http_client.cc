@@ -37,9 +37,9 @@ HttpClient::HttpClient(Transport& transport, const base::Clock& clock, ClientOpt
       options_(std::move(options)),
       random_(std::random_device()()) {}
 
+// A number that differs from the last one, enough for jitter.
 // Mixing as in the finalizer of MurmurHash3. The counter makes the numbers of parallel threads
 // differ.
-// A number that differs from the last one, enough for jitter.
 std::uint32_t HttpClient::random() {
   std::uint32_t mixed = random_.fetch_add(0x9e3779b9) * 0x85ebca6b;
   mixed ^= mixed >> 13;

@@ -113,8 +113,8 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
                                            Query query, std::stop_token stop,
                                            const std::function<void(WatchEvent)>& on_event) {
   const std::string what = what_of("watch", resource, selector);
-  // 300 to 600 seconds, as client-go's reflectors do.
   // By chance, so that the watches of all resources and replicas do not begin again together.
+  // 300 to 600 seconds, as client-go's reflectors do.
   const unsigned seconds = kWatchSeconds + random() % kWatchSeconds;
   for (const auto& part : query_of(selector)) query.push_back(part);
   query.insert(query.end(), {{"watch", "1"},

@@ -23,9 +23,9 @@ std::uint64_t duration_ms_of(const api::Object& lease, std::uint64_t otherwise_m
                       : static_cast<std::uint64_t>(std::min(seconds, kMostSeconds)) * 1000;
 }
 
+// Checks an answered Lease, the base of the next write.
 // A server in the place of the API server may answer 200 with any JSON (F-233). The lease counts as
 // written only with a Lease in the answer.
-// Checks an answered Lease, the base of the next write.
 bool is_lease(const api::Object& answer) {
   return api::at(answer, "spec").is_object() && api::at(answer, "metadata").is_object();
 }

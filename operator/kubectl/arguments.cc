@@ -57,9 +57,9 @@ bool add_kustomize(Arguments& arguments, std::string_view, std::string_view text
   return true;
 }
 
+// Options of kubectl.
 // The plug-in passes these options to every kubectl that it starts: it has no credentials and no
 // connection of its own.
-// Options of kubectl.
 bool pass_flag(Arguments& arguments, std::string_view name, std::string_view) {
   arguments.for_kubectl.emplace_back(name);
   return true;

@@ -17,10 +17,10 @@ using Weight = Diagnostic::Weight;
 // More rows are in -o json.
 constexpr std::size_t kMostRows = 20;  // one screen
 
-// The fields come from the status that the operator wrote, so the user needs no access to the
-// server.
 // "Valkey 8.0.1, Standalone, master, 3Gi of 4Gi, 0.4 ms". Empty until the operator has
 // reached the server.
+// The fields come from the status that the operator wrote, so the user needs no access to the
+// server.
 std::string server_of(const Object& backend) {
   std::string text;
   for (const char* path : {"status.server", "status.version", "spec.mode", "status.role",
@@ -65,8 +65,8 @@ void add_pods(BackendState& seen) {
 
 }  // namespace
 
-// A NetworkPolicy or a mesh may stop the operator alone.
 // One larderd that uses the backend proves that the backend works, whatever the operator sees.
+// A NetworkPolicy or a mesh may stop the operator alone.
 bool BackendState::unusable() const {
   const bool used = std::ranges::any_of(pods, &BackendOfPod::uses);
   return has_problem(findings) && !used;

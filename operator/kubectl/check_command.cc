@@ -12,8 +12,8 @@ namespace {
 // Each template costs two dry runs, i.e. two kubectl processes and two reviews.
 constexpr std::size_t kMostPods = 100;
 
-// Both dry runs of all pods go out together: kubectl runs several at once (Kubectl::kAtOnce).
 // Two dry runs for each pod: as written, and without the request for a cache.
+// Both dry runs of all pods go out together: kubectl runs several at once (Kubectl::kAtOnce).
 std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster,
                                            const std::vector<PlannedPod>& pods) {
   std::vector<api::Object> all;
@@ -28,8 +28,8 @@ std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster,
   return pairs;
 }
 
-// Many templates are mostly of one namespace. The reference stays valid: std::map moves no entries.
 // Namespaces, each read once.
+// Many templates are mostly of one namespace. The reference stays valid: std::map moves no entries.
 class Namespaces {
  public:
   explicit Namespaces(const Cluster& cluster) : cluster_(cluster) {}
@@ -45,8 +45,8 @@ class Namespaces {
   std::map<std::string, Result<api::Object>> spaces_;
 };
 
-// Quotas matter only where check tried one pod of many: the API server counts just the one.
 // Quotas by namespace; an empty list if the user may not read them.
+// Quotas matter only where check tried one pod of many: the API server counts just the one.
 class Quotas {
  public:
   explicit Quotas(const Cluster& cluster) : cluster_(cluster) {}
@@ -72,9 +72,9 @@ std::optional<PodState> asking_pod(const Cluster& cluster, const api::Object& po
   return trial.taken() ? std::optional(pod_seen(trial.pod)) : std::nullopt;
 }
 
+// Facts for an accepted pod without an annotation of the injector.
 // An accepted pod without any word of the injector. The webhook was not asked, passed the pod by,
 // or gave no answer: failurePolicy Ignore hides the difference.
-// Facts for an accepted pod without an annotation of the injector.
 void gather_silence(const Cluster& cluster, const PodState& seen, Namespaces& namespaces,
                     CheckFacts& facts) {
   if (!seen.wanted_pool) {

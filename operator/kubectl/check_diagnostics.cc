@@ -146,8 +146,8 @@ void judge_taken(const CheckFacts& facts, Checked& checked) {
   }
 }
 
-// A warning that both dry runs have comes from the pod itself.
 // Warnings of the API server about an accepted pod.
+// A warning that both dry runs have comes from the pod itself.
 void add_remarks(const CheckFacts& facts, Checked& checked) {
   for (const std::string& warning : facts.with.warnings) {
     if (warning.starts_with("larder: ")) continue;  // the pod's annotation has the same text
@@ -180,8 +180,8 @@ void rename_token_volume(Object& named) {
     named["name"] = std::string(kTokenVolume.substr(0, kTokenVolume.size() - 1));
 }
 
-// The diff shows only what Larder changed.
 // Removes fields that vary between dry runs, or mean little for a pod that does not exist.
+// The diff shows only what Larder changed.
 Object form_of(Object pod, const PlannedPod& planned) {
   if (!pod.is_object()) return pod;
   pod.erase("status");

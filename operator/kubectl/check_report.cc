@@ -13,8 +13,8 @@ using api::Object;
 
 constexpr int kWell = 0, kUnwell = 1, kNotFoundOut = 2;  // exit statuses
 
-// "RayCluster llm" alone would name two pods.
 // A RayCluster has a template for each group: the title then names the path of the template.
+// "RayCluster llm" alone would name two pods.
 bool several_of_it(const CheckReport& report, const PlannedPod& planned) {
   return std::ranges::count_if(report.pods, [&](const Checked& one) {
            return one.planned.title(false) == planned.title(false);

@@ -106,8 +106,8 @@ Result<PodState> Cluster::pod(const std::string& ns, const std::string& name) co
   return pod_seen(*found);
 }
 
-// kubectl runs as one process for each larderd: see Kubectl::ask_all().
 // One batch of requests, so that one slow larderd does not delay the others one by one.
+// kubectl runs as one process for each larderd: see Kubectl::ask_all().
 std::vector<Result<ctl::Snapshot>> Cluster::larderds(const std::vector<PodState>& pods) const {
   std::vector<Result<ctl::Snapshot>> answers(pods.size(),
                                              Status(Code::kUnavailable, "larderd is not ready"));

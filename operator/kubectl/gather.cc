@@ -21,9 +21,9 @@ std::optional<std::string> annotation_in(const Object& template_or_object) {
   return value ? std::optional(base::printable(*value)) : std::nullopt;
 }
 
+// The pod's controller, or the controller of its ReplicaSet.
 // Deployment, StatefulSet, Job and operators' own kinds: advice names the object that the user
 // edits, not the ReplicaSet.
-// The pod's controller, or the controller of its ReplicaSet.
 WorkloadState workload_of(const Cluster& cluster, const PodState& pod) {
   std::string kind = pod.owner_kind, name = pod.owner_name;
   Object object;
@@ -46,9 +46,9 @@ WorkloadState workload_of(const Cluster& cluster, const PodState& pod) {
           annotation_in(api::at(object, "spec.template"))};
 }
 
+// Events of the operator about the pod or its owner, newest first.
 // Events live an hour in the API server. For an older pod there are none, and the diagnosis goes on
 // without.
-// Events of the operator about the pod or its owner, newest first.
 std::vector<std::string> events_of(const Cluster& cluster, const PodState& pod) {
   const Result<std::vector<Object>> events =
       cluster.objects("events", pod.view.ns, "--field-selector=reason=NotInjected");

@@ -111,8 +111,8 @@ Diagnostic not_attached(const HitFacts& facts, const Snapshot& now) {
                      facts.pod.view.name + " -n " + facts.pod.view.ns);
 }
 
-// The fingerprint is text of "key: value" lines; the connector writes chunk_tokens in it.
 // The number in the line "chunk_tokens: 256" of the current namespace; 0: unknown.
+// The fingerprint is text of "key: value" lines; the connector writes chunk_tokens in it.
 std::uint64_t chunk_tokens(const Snapshot& now) {
   for (const ctl::NamespaceState& space : now.namespaces) {
     const std::string key = "\nchunk_tokens: ";
@@ -126,8 +126,8 @@ std::uint64_t chunk_tokens(const Snapshot& now) {
   return 0;
 }
 
-// too_short counts prompts without a whole chunk beyond the hits of vLLM's own prefix cache.
 // Short prompts explain the missing hits alone, so no other cause is listed beside them.
+// too_short counts prompts without a whole chunk beyond the hits of vLLM's own prefix cache.
 std::optional<Diagnostic> too_short(const Snapshot& now) {
   const ctl::ModelCounts& all = now.all;
   if (static_cast<double>(all.too_short) < kMostlyShort * static_cast<double>(all.requests))
@@ -142,8 +142,8 @@ std::optional<Diagnostic> too_short(const Snapshot& now) {
       "short prompts save little; a smaller spec.chunkTokens of the pool makes chunks smaller");
 }
 
-// A salt is an intended separation: where hits come nevertheless, it is only a note.
 // Only clients know whether salts differ; larderd gets salts as parts of hashes.
+// A salt is an intended separation: where hits come nevertheless, it is only a note.
 std::optional<Diagnostic> salted(const Snapshot& now, Weight weight) {
   if (now.all.salted == 0) return std::nullopt;
   return Diagnostic{weight, "Salted",
@@ -154,8 +154,8 @@ std::optional<Diagnostic> salted(const Snapshot& now, Weight weight) {
                     "for each user or request prevents sharing"};
 }
 
-// The last finding, NeverRepeated, is shown only where no other problem explains the missing hits.
 // For prompts that are long enough and have no hits: known causes first, then the remaining ones.
+// The last finding, NeverRepeated, is shown only where no other problem explains the missing hits.
 Findings few_hits(const HitFacts& facts, const Snapshot& now) {
   Findings found;
   if (auto finding = too_short(now)) return {*finding};
@@ -207,8 +207,8 @@ void add(Findings& to, Findings more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// The order is that of the data path: namespace, backend, disk, engine, requests.
 // A tier that serves reads and refuses writes is only "perhaps": hits may still come.
+// The order is that of the data path: namespace, backend, disk, engine, requests.
 Findings of_attached(const HitFacts& facts, const Snapshot& now) {
   if (has_no_namespace(now)) {
     if (!facts.engine_says.empty()) return {engine_off(facts)};

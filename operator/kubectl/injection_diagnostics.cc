@@ -9,8 +9,8 @@ namespace {
 
 using Weight = Diagnostic::Weight;
 
-// An annotation that is added to a running pod has no effect.
 // The API server asks the webhook only at the creation of a pod.
+// An annotation that is added to a running pod has no effect.
 std::string anew(const InjectionFacts& facts) {
   const PodState& pod = facts.pod;
   if (facts.planned) return "check again";
@@ -80,8 +80,8 @@ Diagnostic no_such_pool(const InjectionFacts& facts) {
               anew(facts)};
 }
 
-// The pool may exist by now. The pod then needs only a new creation.
 // The injector saw the pod and did not change it.
+// The pool may exist by now. The pod then needs only a new creation.
 Diagnostic left_alone(const InjectionFacts& facts, const std::string& why) {
   const bool by_now = facts.pools_known && facts.pod.wanted_pool && has_pool(facts) &&
                       why.starts_with("there is no CachePool");
@@ -201,9 +201,9 @@ Diagnostic passed_by(const InjectionFacts& facts, const std::string& asks) {
           ""};
 }
 
+// A pod whose namespace requests the cache, without a word of the injector.
 // Without match on the pod's annotation, the API server asks the second webhook of the chart for
 // all pods of the namespace.
-// A pod whose namespace requests the cache, without a word of the injector.
 Diagnostic asked_by_namespace(const InjectionFacts& facts) {
   const std::string asks = "the namespace asks for caches of pool " + facts.namespace_pool +
                            " (label larder.dev/pool), and ";
@@ -240,8 +240,8 @@ Findings why_not_injected(const InjectionFacts& facts) {
     return {{Weight::kProblem, "Declined",
              "the pod's annotation larder.dev/inject: \"false\" declines a cache",
              "remove the annotation from the pod template; then " + anew(facts)}};
-  // The annotation of the injector comes first: it is certain, and the namespace may have asked.
   // The request may come from the namespace.
+  // The annotation of the injector comes first: it is certain, and the namespace may have asked.
   if (!facts.pod.not_injected.empty()) return {left_alone(facts, facts.pod.not_injected)};
   const bool misplaced = facts.workload.own_annotation || facts.workload.template_annotation;
   if (!facts.pod.wanted_pool && (facts.namespace_pool.empty() || misplaced))

@@ -45,9 +45,9 @@ std::optional<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
+// A file with the text, positioned at its start; no file for an empty text.
 // A file instead of a pipe for standard input: writing a large pod into a pipe could block both
 // sides.
-// A file with the text, positioned at its start; no file for an empty text.
 Result<Fd> file_of(const std::string& text) {
   if (text.empty()) return Fd();
   Fd file(::memfd_create("larder-kubectl", MFD_CLOEXEC));
@@ -58,8 +58,8 @@ Result<Fd> file_of(const std::string& text) {
   return file;
 }
 
-// posix_spawn and no shell: names of the cluster cannot become commands.
 // Starts the program, found in PATH, with `in`, `out` and `err` as standard streams; -1: inherited.
+// posix_spawn and no shell: names of the cluster cannot become commands.
 Result<pid_t> spawn(const Words& words, int in, int out, int err) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -84,17 +84,17 @@ milliseconds left_until(Clock::time_point end) {
   return std::max(std::chrono::duration_cast<milliseconds>(end - Clock::now()), milliseconds(0));
 }
 
+// False: the process still runs.
 // A pidfd (Linux 5.3) becomes readable at the end of the process, so a wait has a deadline.
 // waitpid() has none.
-// False: the process still runs.
 bool ends(pid_t pid, Clock::time_point deadline) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   pollfd end{process.get(), POLLIN, 0};
   return ::poll(&end, 1, static_cast<int>(left_until(deadline).count())) > 0;
 }
 
-// Each child is reaped, also a killed one: a live screen starts thousands of kubectls.
 // Whether an ended or killed process succeeded.
+// Each child is reaped, also a killed one: a live screen starts thousands of kubectls.
 bool reap(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -102,8 +102,8 @@ bool reap(pid_t pid) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// EINTR and EAGAIN keep the stream open.
 // Reads the available bytes. False: end of the stream, or more than `most`.
+// EINTR and EAGAIN keep the stream open.
 bool read_some(int fd, std::string& text, std::size_t most) {
   std::array<char, 16384> buffer{};
   const ssize_t got = ::read(fd, buffer.data(), buffer.size());
@@ -207,9 +207,9 @@ Status refusal(const std::string& error) {
   return {Code::kFailedPrecondition, text};
 }
 
+// The results of `work` for 0 to count - 1, kAtOnce at once.
 // The calling thread works, too. `answers` has its full size from the start: each thread writes its
 // own elements.
-// The results of `work` for 0 to count - 1, kAtOnce at once.
 template <typename Answer, typename Work>
 std::vector<Answer> at_once(std::size_t count, const Work& work) {
   std::vector<Answer> answers(count, Status(Code::kInternal, "not asked"));

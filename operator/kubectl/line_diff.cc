@@ -28,9 +28,9 @@ Lines lines_of(std::string_view text) {
   return lines;
 }
 
+// Length of the longest common subsequence after line i of one text and line j of the other.
 // The classic table of the longest common subsequence, from the end, so steps_between() walks
 // forward.
-// Length of the longest common subsequence after line i of one text and line j of the other.
 class Common {
  public:
   Common(const Lines& before, const Lines& after)
@@ -75,8 +75,8 @@ std::string range_of(std::size_t from, std::size_t count) {
          (count == 1 ? "" : "," + std::to_string(count));
 }
 
-// Two changes with at most twice the context between them are one hunk.
 // The end of the hunk whose first change is at `at`, including the context after its last change.
+// Two changes with at most twice the context between them are one hunk.
 std::size_t end_of_piece(const std::vector<Step>& steps, std::size_t at) {
   std::size_t last = at;
   for (std::size_t i = at; i < steps.size() && i <= last + 2 * kContext + 1; ++i)

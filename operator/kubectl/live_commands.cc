@@ -18,8 +18,8 @@ using ctl::Outcome;
 
 constexpr int kExitWarnings = 1, kExitUnusable = 2;
 
-// A set-based selector ("in") asks for several pools in one request.
 // Pods with the operator's label; empty `pools`: of every pool.
+// A set-based selector ("in") asks for several pools in one request.
 std::string of_pools(const std::vector<std::string>& pools) {
   if (pools.empty()) return std::string(api::kPoolLabel);
   std::string list;

@@ -67,8 +67,8 @@ void add_claimed_volumes(const Object& set, Object& spec) {
   spec["volumes"] = std::move(volumes);
 }
 
-// KubeRay's operator adds these labels to the pods; the injector reads them (inject/ray_group.cc).
 // Labels that make a pod part of a group.
+// KubeRay's operator adds these labels to the pods; the injector reads them (inject/ray_group.cc).
 void add_ray_labels(const PlannedPod& planned, Object& metadata) {
   if (!planned.kind.starts_with("Ray")) return;
   if (!api::child(metadata, "labels").is_object()) metadata["labels"] = Object::object();

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kExitFailed = 2;
 
-// simulate reads files only: a user without a cluster can choose a memory size.
 // Runs the command of larderctl with larderctl's options; needs no cluster.
+// simulate reads files only: a user without a cluster can choose a memory size.
 constexpr std::string_view kSimulate = "simulate";
 constexpr std::string_view kCheck = "check";
 
@@ -103,8 +103,8 @@ const Command* command_of(const Arguments& arguments, std::string& wrong) {
   return nullptr;
 }
 
-// Also for names that the user typed: "../x" would leave the path of kubectl get --raw.
 // The named objects become parts of paths and commands, so names must be valid.
+// Also for names that the user typed: "../x" would leave the path of kubectl get --raw.
 std::string bad_name(const Arguments& arguments) {
   for (std::size_t i = 1; i < arguments.words.size(); ++i)
     if (!is_name(arguments.words[i])) return arguments.words[i];

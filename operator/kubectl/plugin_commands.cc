@@ -27,8 +27,8 @@ Status not_installed(const Status& status) {
           "charts/larder -n larder-system --create-namespace"};
 }
 
-// A list and no GET: a wrong name can be answered with the names that exist.
 // The pools of the namespace; with `name`, only this pool, which must exist.
+// A list and no GET: a wrong name can be answered with the names that exist.
 Result<std::vector<PoolState>> pools_of(const Cluster& cluster, const std::string& ns,
                                         const std::string& name) {
   const Result<std::vector<api::Object>> objects =
@@ -58,9 +58,9 @@ const PoolState* pool_named(const std::vector<PoolState>& pools, const PodState&
   return found == pools.end() ? nullptr : &*found;
 }
 
-// The list of pods must stay one request for all pods.
 // Findings for a list of pods, without further requests to the API server. `why` gives details
 // about one pod.
+// The list of pods must stay one request for all pods.
 Findings at_a_glance(const PodState& pod, const std::vector<PoolState>& pools) {
   if (!pod.not_injected.empty())
     return {{Diagnostic::Weight::kProblem, "LeftAlone", pod.not_injected, ""}};

@@ -11,8 +11,8 @@ namespace {
 
 using api::Object;
 
-// Ended pods are left out: they cannot get a cache any more.
 // Whether the pod requests the pool, may still get the cache, and has none.
+// Ended pods are left out: they cannot get a cache any more.
 bool lacks(const PodState& pod) {
   return pod.wanted_pool && !pod.injected && !pod.view.over;
 }

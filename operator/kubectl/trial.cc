@@ -12,9 +12,9 @@ using api::Object;
 
 constexpr std::string_view kWarning = "Warning: ", kServerSays = "Error from server";
 constexpr std::size_t kMostShown = 4000;  // bytes of a refusal
+// Messages of an API server that has not judged the pod.
 // The API server has not judged the pod. The user lacks a right, another webhook has side effects,
 // or the server is busy.
-// Messages of an API server that has not judged the pod.
 constexpr std::array<std::string_view, 6> kNotJudged{
     "cannot create resource", "does not support dry run",
     "(ServiceUnavailable)",   "(Timeout)",
@@ -47,8 +47,8 @@ std::string servers_words(const std::string& line) {
   return colon == std::string::npos ? line : line.substr(colon + 2);
 }
 
-// kubectl prints the objects of several files one after the other, without a list around them.
 // Parses consecutive JSON values.
+// kubectl prints the objects of several files one after the other, without a list around them.
 std::vector<std::string_view> values_in(std::string_view text) {
   std::vector<std::string_view> values;
   std::size_t depth = 0, begin = 0;

@@ -14,8 +14,8 @@ namespace {
 
 using api::Object;
 
-// YAML 1.1 reads "no" as false, and YAML 1.2 as text: quotes are right for both.
 // Words that YAML 1.1 or 1.2 does not read as text.
+// YAML 1.1 reads "no" as false, and YAML 1.2 as text: quotes are right for both.
 constexpr std::array<std::string_view, 9> kWords{"true", "false", "null", "yes", "no",
                                                  "on",   "off",   "y",    "n"};
 
@@ -26,8 +26,8 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Quotes around 4Gi would be right as well, but the output should look like the user's files.
 // "4Gi", "100m": digits with a unit, which YAML reads as text. ("1e3" and "0x1f" are numbers.)
+// Quotes around 4Gi would be right as well, but the output should look like the user's files.
 bool is_quantity(std::string_view text) {
   const std::size_t unit = text.find_first_not_of("0123456789.");
   if (unit == 0 || unit == std::string_view::npos || !is_digit(text.front())) return false;
@@ -37,8 +37,8 @@ bool is_quantity(std::string_view text) {
           (name.size() == 1 || (name.size() == 2 && name[1] == 'i')));
 }
 
-// The rule is narrower than YAML's: a text that only might need quotes gets them.
 // Whether the text needs no quotes.
+// The rule is narrower than YAML's: a text that only might need quotes gets them.
 bool is_plain(std::string_view text) {
   if (text.empty() || text.back() == ' ' || text.back() == ':') return false;
   if (is_quantity(text)) return true;
@@ -130,8 +130,8 @@ std::string scalar(const Object& value, std::size_t indent) {
 
 std::string entries(const Object& object, std::size_t indent);
 
-// Lists stand at the indentation of their key, as kubectl prints them.
 // The value behind "key:".
+// Lists stand at the indentation of their key, as kubectl prints them.
 std::string value_text(const Object& value, std::size_t indent) {
   if (value.is_object() && !value.empty()) return "\n" + entries(value, indent + 2);
   if (value.is_array() && !value.empty()) return "\n" + entries(value, indent);

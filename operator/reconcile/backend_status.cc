@@ -14,9 +14,9 @@ namespace {
 using api::Object;
 using Weight = BackendFinding::Weight;
 
+// "wrong-password" as WrongPassword.
 // Reasons of conditions are CamelCase (Kubernetes API conventions). The ids come from a fixed list,
 // so reasons are bounded.
-// "wrong-password" as WrongPassword.
 std::string reason_of_id(const std::string& id) {
   std::string reason;
   bool upper = true;
@@ -113,8 +113,8 @@ Condition well_set(const BackendFacts& facts) {
   return {"WellSet", Truth::kTrue, "WellSet", "the settings of the servers are right for a cache"};
 }
 
-// The reason Starting tells a server under start from a server that is down.
 // A managed server without a ready pod. Its refused connections are no fault yet.
+// The reason Starting tells a server under start from a server that is down.
 bool is_starting(const BackendFacts& facts) {
   return facts.backend->spec.managed &&
          (!facts.stateful_set || api::number_at(*facts.stateful_set, "status.readyReplicas") == 0);

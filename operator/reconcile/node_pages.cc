@@ -25,8 +25,8 @@ std::uint64_t bytes_at(const Object& quantities, std::string_view resource) {
   return bytes.ok() ? *bytes : 0;
 }
 
-// Kubernetes demands equal requests and limits for huge pages.
 // For huge pages, request and limit are equal; a limit alone sets both.
+// Kubernetes demands equal requests and limits for huge pages.
 std::uint64_t asked_by_container(const Object& container, std::string_view resource) {
   return std::max(bytes_at(api::at(container, "resources.requests"), resource),
                   bytes_at(api::at(container, "resources.limits"), resource));

@@ -21,8 +21,8 @@ bool is_larderd(const Object& container) {
   return api::text_at(container, "name") == api::kSidecarContainer;
 }
 
-// A pod may have other containers that wait, which are no affair of the pool.
 // larderd's container and the containers that end before its start, all with one image.
+// A pod may have other containers that wait, which are no affair of the pool.
 bool is_ours(const Object& container) {
   const std::string name = api::text_at(container, "name");
   return name == api::kSidecarContainer || name == api::kPayloadContainer ||

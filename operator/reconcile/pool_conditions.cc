@@ -199,8 +199,8 @@ Condition pods_ready(const PoolFacts& facts) {
           "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
 }
 
-// The restart of an engine belongs to its user: the operator never restarts an engine.
 // A sentence about pods that the user must restart; empty: no such pods.
+// The restart of an engine belongs to its user: the operator never restarts an engine.
 std::string to_restart(const PoolFacts& facts, const std::function<bool(const PodView&)>& rolled) {
   const auto is_old = [&](const PodView& pod) { return needs_restart(facts, pod) && !rolled(pod); };
   const Names pods = names_where(facts.pods, is_old), engines = names_where(facts.engines, is_old);

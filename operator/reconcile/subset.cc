@@ -17,8 +17,8 @@ bool is_none(const Object& value) {
   return value.is_null() || ((value.is_object() || value.is_array()) && value.empty());
 }
 
-// Lists that are not here count as one value.
 // The merge keys of lists that server-side apply merges by key.
+// Lists that are not here count as one value.
 std::string_view key_of(std::string_view list) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kKeys{
       {{"containers", "name"},
@@ -34,8 +34,8 @@ std::string_view key_of(std::string_view list) {
   return found == kKeys.end() ? std::string_view{} : found->second;
 }
 
-// Quantities are compared as numbers: the API server writes 1000m back as 1.
 // A quantity as a rounded number.
+// Quantities are compared as numbers: the API server writes 1000m back as 1.
 std::optional<double> number_of(const Object& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return std::nullopt;

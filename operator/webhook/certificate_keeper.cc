@@ -19,9 +19,9 @@ constexpr std::chrono::milliseconds kFirstRetry{200};
 // Between any two looks, so that a fast writer of the caBundle cannot set the pace of this replica.
 constexpr std::chrono::milliseconds kLeastPause{100};
 
+// One key of the Secret; empty if missing or not Base64.
 // Secret.data of a foreign writer may hold any JSON. A broken part counts as missing, and the
 // keeper replaces it.
-// One key of the Secret; empty if missing or not Base64.
 std::string in_secret(const api::Object& secret, const char* key) {
   const api::Object& data = api::at(secret, "data");
   const auto found = data.is_object() ? data.find(key) : data.end();

@@ -12,9 +12,9 @@ bool is_text(const api::Object& object, const char* key) {
   return !text.empty() && text.size() <= kMostText;
 }
 
+// The controller among the owners, or else the first owner; null: no owner.
 // kubectl describe of the Deployment's ReplicaSet shows the Event. The pod itself has no uid during
 // its review, and may never exist under its name.
-// The controller among the owners, or else the first owner; null: no owner.
 api::Object owner_of(const api::Object& pod, const std::string& ns) {
   const api::Object& owners = api::at(pod, "metadata.ownerReferences");
   const api::Object* best = nullptr;
@@ -34,8 +34,8 @@ api::Object owner_of(const api::Object& pod, const std::string& ns) {
           {"uid", api::text_at(*best, "uid")}};
 }
 
-// A template gives generateName; the name follows after the admission.
 // Bounded. A pod under admission may lack a name.
+// A template gives generateName; the name follows after the admission.
 std::string pod_name(const api::Object& pod) {
   if (is_text(pod, "metadata.name")) return api::name_of(pod);
   return is_text(pod, "metadata.generateName") ? api::text_at(pod, "metadata.generateName") + "*"

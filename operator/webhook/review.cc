@@ -73,8 +73,8 @@ std::string answer(const std::string& uid, const api::Object& patch, const std::
   return review.dump(-1, ' ', false, api::Object::error_handler_t::replace);
 }
 
-// The chart's rules name pods and CREATE only. A user's own configuration may send more.
 // Why the request does not concern a pod that may be changed; empty: the request does.
+// The chart's rules name pods and CREATE only. A user's own configuration may send more.
 std::string why_no_pod(const api::Object& request) {
   const std::string kind = api::text_at(request, "kind.kind"),
                     group = api::text_at(request, "kind.group");

@@ -7,8 +7,8 @@ bool is_valid(const Validity& validity, std::int64_t now_s) {
   return validity.not_before_s <= now_s && now_s < validity.not_after_s;
 }
 
-// The rule of cert-manager: renewal after two thirds, so a third is left for repairs.
 // Whether two thirds of the life are over.
+// The rule of cert-manager: renewal after two thirds, so a third is left for repairs.
 bool is_old(const Validity& validity, std::int64_t now_s) {
   return validity.not_after_s - now_s < (validity.not_after_s - validity.not_before_s) / 3;
 }

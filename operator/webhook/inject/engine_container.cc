@@ -18,8 +18,8 @@ std::string names_of(const Object& containers) {
   return names.size() <= kMostNames ? names : names.substr(0, kMostNames) + "...";
 }
 
-// Only shapes without readable words: scripts give their reasons in connector_flag.cc.
 // Why a container cannot get flags; "": flags are possible or not needed.
+// Only shapes without readable words: scripts give their reasons in connector_flag.cc.
 std::string why_not(const Object& container, const CommandShape& shape) {
   if (shape.kind == Kind::kUnseen)
     return "has neither command nor args, so the image alone decides vLLM's flags; write out the "

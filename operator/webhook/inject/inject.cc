@@ -34,8 +34,8 @@ bool has_container(const Object& pod, const char* list, std::string_view name) {
   return false;
 }
 
-// With the annotation alone, a copied template would start without a cache and without a reason.
 // Checks the containers too, since a user may copy the annotation into a template.
+// With the annotation alone, a copied template would start without a cache and without a reason.
 bool is_injected(const Object& pod) {
   return api::annotation(pod, api::kInjectedAnnotation) &&
          has_container(pod, "spec.initContainers", api::kPayloadContainer);
@@ -72,10 +72,10 @@ Status connect(Object& container, const EngineContainer& engine, const Input& in
   return add_mounts(container, input);
 }
 
-// A pod of a labelled namespace that shows no engine stays without a word: databases and proxies
-// are not Larder's affair.
 // Whether a part of the pod shows that it runs vLLM. A container with the name of the pool's engine
 // does not count: other pods use the name too.
+// A pod of a labelled namespace that shows no engine stays without a word: databases and proxies
+// are not Larder's affair.
 bool may_be_engine(const Object& pod) {
   if (find_engines(pod, {}).ok()) return true;
   return std::ranges::any_of(api::at(pod, "spec.containers"), looks_like_engine);

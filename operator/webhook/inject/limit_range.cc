@@ -115,8 +115,8 @@ std::string at_most(const std::string& name, const std::string& resource, const 
          " of " + resource + ", and with the cache the amount is " + amount_text(resource, has);
 }
 
-// For "max", LimitRanger demands a limit as well: a container without one counts as unlimited.
 // Checks one container or the whole pod; `amount` returns requests or limits of a resource.
+// For "max", LimitRanger demands a limit as well: a container without one counts as unlimited.
 using AmountOf = std::function<Amount(std::string_view section, const std::string& resource)>;
 
 std::string refused(const Object& limit, const std::string& name, const std::string& what,
@@ -180,8 +180,8 @@ std::string refused_pod(const Object& pod, const Object& limit, const std::strin
                  });
 }
 
-// The pod itself would be admitted, and its claim refused later.
 // The pod of a refused claim waits for ever.
+// The pod itself would be admitted, and its claim refused later.
 std::string refused_claim(const Object& pod, const Object& limit, const std::string& name) {
   for (const Object& volume : api::at(pod, "spec.volumes")) {
     if (api::text_at(volume, "name") != api::kDiskVolume) continue;

@@ -42,9 +42,9 @@ std::string lost_by_env_option(std::string_view option, std::string_view next) {
   return "";
 }
 
+// The variables that `env` at this word removes. A value with a $ may contain the old value.
 // The loop ends at the first word that is neither an option nor an assignment: the program that env
 // starts.
-// The variables that `env` at this word removes. A value with a $ may contain the old value.
 std::string lost_by_env(Words argv, std::size_t at) {
   for (++at; at < argv.size() && argv[at]; ++at) {
     const std::string_view word = *argv[at], name = word.substr(0, word.find('='));

@@ -28,9 +28,9 @@ bool matches_priority(const Object& requirement, const Object& pod) {
   return how == "In" ? listed : how == "NotIn" && !listed;
 }
 
+// A quota with an unknown scope does not count.
 // A quota that does not count the pod cannot refuse it. For an unknown scope the pod is created,
 // and the API server decides.
-// A quota with an unknown scope does not count.
 bool matches_scope(const std::string& scope, const Object& requirement, const Object& pod) {
   const bool ends = api::number_at(pod, "spec.activeDeadlineSeconds", -1) >= 0;
   if (scope == "Terminating") return ends;

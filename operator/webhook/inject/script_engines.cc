@@ -43,8 +43,8 @@ std::string assigned_name(const ShellWord& word, std::size_t& value) {
   return "";
 }
 
-// An unquoted $NAME is split at blanks: NAME="--a 1" gives two words.
 // The words of the value of NAME=VALUE for an unquoted $NAME.
+// An unquoted $NAME is split at blanks: NAME="--a 1" gives two words.
 std::vector<ShellWord> split_at_blanks(const ShellWord& word, std::size_t value) {
   std::vector<ShellWord> parts(1);
   for (std::size_t at = value; at < word.meaning.size(); ++at) {
@@ -59,9 +59,9 @@ std::vector<ShellWord> split_at_blanks(const ShellWord& word, std::size_t value)
   return parts;
 }
 
+// Removes values of assignments, which do not matter for the program that a command starts.
 // "NAME=$" stands for an assignment with an unknown value, so head_of() still finds the program
 // behind it.
-// Removes values of assignments, which do not matter for the program that a command starts.
 std::vector<std::optional<std::string>> literals(const std::vector<ShellWord>& command) {
   std::vector<std::optional<std::string>> words;
   words.reserve(command.size());
@@ -190,8 +190,8 @@ ScriptWord ScriptEngines::script_word(std::size_t text, const ShellWord& word) c
   return one;
 }
 
-// An expansion inside an eval was read in an outer text, where its spelling stands.
 // The source of an expansion, from the first text with the complete expansion.
+// An expansion inside an eval was read in an outer text, where its spelling stands.
 std::string ScriptEngines::source_of(std::size_t text, std::size_t begin, std::size_t end) const {
   std::string source;
   for (std::size_t at = begin; at < end; ++at) {

@@ -25,8 +25,8 @@ Expansion parameter(std::string name, std::string rest) {
   return {Kind::kHarmless, "", std::move(rest)};
 }
 
-// ${!X} is the variable that X names; ${#X} is a length.
 // The expansion inside ${...}.
+// ${!X} is the variable that X names; ${#X} is a length.
 Expansion braced(std::string_view inside) {
   if (inside.starts_with('!')) return {Kind::kUnknown, "", ""};
   if (inside.starts_with('#') && inside.size() > 1) return {Kind::kHarmless, "", ""};

@@ -91,8 +91,8 @@ class ShellReader {
     commands_.push_back(std::exchange(command_, {}));
   }
 
-  // A "(" after one word defines a function: `name() {`.
   // ; & | ( )
+  // A "(" after one word defines a function: `name() {`.
   void take_operator(char c) {
     const bool named = !command_.words.empty() && command_.words[0].literal() == "function";
     if (named && c == '(') command_.words.erase(command_.words.begin());
@@ -104,8 +104,8 @@ class ShellReader {
     at_ += twice ? 2 : 1;
   }
 
-  // Bash's second form of a definition, with and without parentheses.
   // `function name {`: the first command of the body follows.
+  // Bash's second form of a definition, with and without parentheses.
   bool begins_function(std::string_view word) {
     if (word != "{" || command_.words.size() != 2 || command_.words[0].literal() != "function")
       return false;
@@ -253,8 +253,8 @@ class ShellReader {
     }
   }
 
-  // The origin of the cell covers the backslash as well, so an edit replaces both.
   // Takes `count` cells with the meaning of the last one, or with an unknown meaning.
+  // The origin of the cell covers the backslash as well, so an edit replaces both.
   void take(ShellWord& word, std::size_t count, Quotes quotes, bool is_unknown) {
     const std::size_t last = at_ + count - 1;
     word.meaning.push_back({is_unknown ? '\0' : text_[last].c, is_unknown || text_[last].unknown,
@@ -322,8 +322,8 @@ class ShellReader {
     return look(ahead) == '[' && look(ahead + 1) == '@';
   }
 
-  // Bash decodes \n and the like; other shells keep them.
   // $'...': escapes are not decoded.
+  // Bash decodes \n and the like; other shells keep them.
   void take_ansi(ShellWord& word) {
     const std::size_t from = at_;
     at_ += 2;
@@ -359,8 +359,8 @@ class ShellReader {
 
   // ---- skipped text
 
-  // Recursion for nested $(...) and ${...}; kMostShellNesting keeps the stack bounded.
   // Skips from ( or { to its end, including quoted text.
+  // Recursion for nested $(...) and ${...}; kMostShellNesting keeps the stack bounded.
   void skip_parentheses() {
     if (++nesting_ > kMostShellNesting) {
       deep_ = true;

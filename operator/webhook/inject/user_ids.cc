@@ -25,8 +25,8 @@ std::optional<std::int64_t> number(std::string_view text) {
   return value;
 }
 
-// Examples: 1000660000/10000 (START/SIZE), 1000660000-1000669999 (START-END).
 // START/SIZE or START-END; the first item of a list with commas.
+// Examples: 1000660000/10000 (START/SIZE), 1000660000-1000669999 (START-END).
 std::optional<Block> block_of(std::string_view text) {
   text = text.substr(0, text.find(','));
   const std::size_t sign = text.find_first_of("/-");
@@ -43,9 +43,9 @@ std::optional<Block> block_in(const Surroundings& surroundings, std::string_view
   return text ? block_of(*text) : std::nullopt;
 }
 
+// The user ids of the pod and its containers.
 // A container without runAsUser runs as the pod's user, or as that of its image, which the webhook
 // cannot see.
-// The user ids of the pod and its containers.
 std::set<std::int64_t> users_of(const Object& pod) {
   std::set<std::int64_t> users;
   const auto note = [&users](const Object& security) {

@@ -42,9 +42,9 @@ std::string hex(std::uint64_t value, int digits) {
   return text;
 }
 
+// prefix ":" version ":"
 // The version is a part of every key: larderd of two versions share a server without seeing each
 // other's chunks.
-// prefix ":" version ":"
 std::string head(std::string_view prefix) {
   return std::string(prefix) + ":" + std::to_string(kFormatVersion) + ":";
 }
