@@ -27,6 +27,11 @@ inline constexpr std::string_view kRestartAnnotation = "larder.dev/restart-hash"
 inline constexpr std::string_view kMovableVolumesAnnotation =
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
 
+// Annotations of OpenShift with the ids of a namespace: START/SIZE or START-END.
+inline constexpr std::string_view kUserRangeAnnotation = "openshift.io/sa.scc.uid-range";
+inline constexpr std::string_view kGroupRangesAnnotation =
+    "openshift.io/sa.scc.supplemental-groups";
+
 // Holds a deleted pool of placement Node until its nodes are free of its memory
 // (reconcile/memory_freeing.h).
 inline constexpr std::string_view kMemoryFinalizer = "larder.dev/free-memory";

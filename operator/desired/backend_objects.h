@@ -14,9 +14,8 @@
 namespace larder::desired {
 
 // The source of user and group of the server's pod. OpenShift refuses ids outside the range of a
-// namespace, and fills in absent ids. A namespace of OpenShift has the annotation.
+// namespace, and fills in absent ids. A namespace of OpenShift has api::kUserRangeAnnotation.
 enum class ServerIds { kOurs, kPlatforms };
-inline constexpr std::string_view kPlatformIdsAnnotation = "openshift.io/sa.scc.uid-range";
 
 std::vector<api::Object> backend_objects(const api::CacheBackend& backend, const Defaults& defaults,
                                          ServerIds ids = ServerIds::kOurs);

@@ -24,7 +24,7 @@ Result<desired::ServerIds> ids_in(k8s::ApiClient& client, const api::CacheBacken
   using enum desired::ServerIds;
   if (!backend.spec.managed) return kOurs;
   const Result<Object> ns = client.get(k8s::resources::kNamespaces, "", backend.ns);
-  if (ns.ok()) return api::annotation(*ns, desired::kPlatformIdsAnnotation) ? kPlatforms : kOurs;
+  if (ns.ok()) return api::annotation(*ns, api::kUserRangeAnnotation) ? kPlatforms : kOurs;
   const Code code = ns.status().code();
   if (code == Code::kNotFound || code == Code::kPermissionDenied) return kOurs;
   return ns.status();

@@ -50,7 +50,7 @@ void trim_surroundings(api::Object& object) {
     if (const api::Object& value = api::at(object, std::string("metadata.") + key);
         value.is_string())
       metadata[key] = value;
-  for (const std::string_view key : {kUserRangeAnnotation, kGroupRangesAnnotation})
+  for (const std::string_view key : {api::kUserRangeAnnotation, api::kGroupRangesAnnotation})
     if (const auto value = api::annotation(object, key))
       metadata["annotations"][std::string(key)] = *value;
   if (const auto pool = api::label(object, api::kPoolLabel))

@@ -31,11 +31,6 @@ inline constexpr std::array<std::pair<Refusal, const char*>, 7> kRefusals{{
     {Refusal::kDefect, "defect"},          // a bug in the injector
 }};
 
-// Annotations of OpenShift with the ids of a namespace: START/SIZE or START-END.
-inline constexpr std::string_view kUserRangeAnnotation = "openshift.io/sa.scc.uid-range";
-inline constexpr std::string_view kGroupRangesAnnotation =
-    "openshift.io/sa.scc.supplemental-groups";
-
 // Facts of a pod's namespace that affect an injection. An unknown fact is empty and has no effect.
 struct Surroundings {
   using Kept = std::shared_ptr<const api::Object>;  // shared with the informer's cache

@@ -72,7 +72,7 @@ std::string range_text(const Block& block) {
 Result<UserIds> in_range(const Input& input, const Block& users,
                          const std::set<std::int64_t>& taken) {
   const Object& security = input.pool->spec.pod_security;
-  const Block groups = block_in(input.surroundings, kGroupRangesAnnotation).value_or(users);
+  const Block groups = block_in(input.surroundings, api::kGroupRangesAnnotation).value_or(users);
   const bool node = input.pool->spec.placement == api::Placement::kNode;
   const desired::LarderdUser usual = desired::larderd_user(*input.pool);
   const bool chosen = !api::child(security, "runAsUser").is_null();
@@ -80,7 +80,7 @@ Result<UserIds> in_range(const Input& input, const Block& users,
   const std::int64_t user = chosen ? usual.user : free_below(users.last, taken);
   if (!users.has(user) || (user == users.first && !chosen)) {
     const std::string range = ", and the namespace allows " + range_text(users) + " (annotation " +
-                              std::string(kUserRangeAnnotation) + ")";
+                              std::string(api::kUserRangeAnnotation) + ")";
     if (chosen)
       return Status(Code::kUnsupported, "larderd would run as user " + std::to_string(user) +
                                             range + "; remove podSecurity.runAsUser of CachePool " +
@@ -107,7 +107,7 @@ Result<UserIds> user_ids(const Input& input) {
     return ids;
   }
   const std::set<std::int64_t> taken = users_of(input.pod);
-  if (const std::optional<Block> users = block_in(input.surroundings, kUserRangeAnnotation)) {
+  if (const std::optional<Block> users = block_in(input.surroundings, api::kUserRangeAnnotation)) {
     bool inside = true;
     // A user outside of the range was admitted by another rule of OpenShift (anyuid): the range
     // does not bind the pod.

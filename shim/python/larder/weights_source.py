@@ -134,7 +134,7 @@ def _places(source):
         raise UnknownWeights(f"the weights of {source.model} are in an object store")
     if os.path.exists(source.model):
         return [source.model]
-    if os.environ.get("VLLM_USE_MODELSCOPE", "").lower() in ("1", "true"):
+    if from_modelscope():
         raise UnknownWeights(
             f"the weights of {source.model} come from ModelScope, whose cache Larder does not read"
         )
@@ -149,6 +149,11 @@ def _places(source):
             f"the weights of {source.model} are neither local files nor a cached hub commit"
         )
     return places
+
+
+def from_modelscope():
+    """Whether vLLM takes names of repositories from ModelScope. Larder does not read its cache."""
+    return os.environ.get("VLLM_USE_MODELSCOPE", "").lower() in ("1", "true")
 
 
 def hub_folder(model, revision, cache):

@@ -2,11 +2,10 @@
 content."""
 
 import os
-from os import environ
 from collections import namedtuple
 from os.path import exists, expanduser, isabs
 
-from larder.weights_source import hub_folder
+from larder.weights_source import from_modelscope, hub_folder
 
 File = namedtuple("File", "path device inode size mtime_ns ctime_ns")
 
@@ -50,8 +49,7 @@ def _folder(path):
         return path
     if path.startswith("~"):
         return expanduser(path)
-    # vLLM then asks ModelScope, whose cache Larder does not read.
-    if exists(path) or environ.get("VLLM_USE_MODELSCOPE", "").lower() in ("1", "true"):
+    if exists(path) or from_modelscope():
         return path
     return hub_folder(path, None, None) or path
 

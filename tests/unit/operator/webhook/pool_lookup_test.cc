@@ -113,7 +113,7 @@ TEST_F(SurroundingsTest, AreOfTheNamespaceAndWhatTheInformersHold) {
   const Surroundings found = lookup_.surroundings("ml", true);
   ASSERT_TRUE(found.ns);
   EXPECT_EQ(api::label(*found.ns, api::kPoolLabel), "chat");
-  EXPECT_EQ(api::annotation(*found.ns, kUserRangeAnnotation), "5/5");
+  EXPECT_EQ(api::annotation(*found.ns, api::kUserRangeAnnotation), "5/5");
   EXPECT_FALSE(api::annotation(*found.ns, "long")) << "unread fields take no memory";
   EXPECT_THAT(found.limit_ranges, SizeIs(1));
   EXPECT_THAT(found.quotas, SizeIs(1));
