@@ -88,17 +88,17 @@ class LarderConnectorWorker(FailSafe):
         self._abandon()
         self._answers.close()
 
-    def _abandon(self):
+    def _abandon(self, refused=False):
         """Gives back the stores that were begun in the open step."""
         if self.client is not None:
             self.client.store_abandon()
-        self._nothing_of_step()
+        self._nothing_of_step(refused)
 
-    def _nothing_of_step(self):
-        """No page is read for the open step."""
+    def _nothing_of_step(self, refused=False):
+        """No page is read for the open step. refused: see StoresUnderWay.nothing_of."""
         step, self._step = self._step, None
         if step is not None:
-            self._under_way.nothing_of(step.number)
+            self._under_way.nothing_of(step.number, refused)
 
     @guarded(lambda: None)
     def register_kv_caches(self, kv_caches, vllm_config=None):
@@ -169,7 +169,8 @@ class LarderConnectorWorker(FailSafe):
         if step is not None and (
             step.number in rewritten or not step.requests.isdisjoint(preempted)
         ):
-            self._abandon()
+            # the other requests of the step keep their blocks, and may give the chunks again
+            self._abandon(refused=True)
         self._under_way.make_way(preempted, rewritten)
 
     def bind_connector_metadata(self, work):
@@ -341,7 +342,7 @@ class LarderConnectorWorker(FailSafe):
                 hashes, self._stride(parts[0]), pages, group, self._shard, space
             )
         if not begun:
-            self._nothing_of_step()
+            self._nothing_of_step(refused=bool(stores))
 
     def _by_call(self, moves):
         """Parts by (space, group): requests whose chunks fill in one step share a call and
@@ -403,7 +404,7 @@ class LarderConnectorWorker(FailSafe):
             self._step = None
         except LarderError as error:  # the library has given the begun stores back
             logger.debug("Larder: nothing of a step is stored: %s", words.of_error(error))
-            self._nothing_of_step()
+            self._nothing_of_step(refused=True)
 
     # ---- speeds
 
