@@ -39,8 +39,6 @@ SLEEP_WAIT_S = 10
 # free later, which does no harm.
 CLOSE_WAIT_MS = 1000
 
-_NOTHING = WorkerReport()
-
 
 class LarderConnectorWorker(FailSafe):
     """shard: the shard of this worker's pages. replica: the number of this worker among the workers
@@ -177,8 +175,10 @@ class LarderConnectorWorker(FailSafe):
         """Call this before the forward pass. Starts loads, and asks larderd for room for the chunks
         that this step fills."""
         self._computes = work.computes
-        self.handle_preemptions(work.preempted, work.rewritten)
-        self._end_last_step()
+        if work.preempted or work.rewritten:
+            self.handle_preemptions(work.preempted, work.rewritten)
+        if self._step is not None:
+            self._end_last_step()
         if work is COMPUTES or work is RESTS:
             return
         self._under_way.keep(work.kept)
@@ -204,9 +204,7 @@ class LarderConnectorWorker(FailSafe):
     def _end_last_step(self):
         """Submits the stores of the last step, behind all queued work of the engine. The stores
         of a step without a seen end of its pass are dropped: half-written pages would verify for
-        ever."""
-        if self._step is None:
-            return
+        ever. REQUIRES: a step is open."""
         if self._passed:
             return self._submit()
         self._nothing_of_step()
@@ -413,8 +411,8 @@ class LarderConnectorWorker(FailSafe):
         if tokens and self.off is None:
             self._clock.begin(tokens)
 
-    @guarded(lambda: None)
     def _tell_prefill(self):
+        """May raise: for guarded callers."""
         if self.off is not None:
             return
         for tokens, nanoseconds in self._clock.take():
@@ -436,11 +434,9 @@ class LarderConnectorWorker(FailSafe):
         self._end_step()
         self._poll_stores()
         self._begin_loads()
-        if self._answers and not self._loads and not self._computes:
-            self._answers.wait(self._idle_wait_ms())
-        if self._awaited and not self._loads and not self._computes:
-            self._awaited.wait(self._idle_wait_ms() / 1e3)
         if not self._loads:
+            if not self._computes:
+                self._rest()
             return set(), set()
         ended = self._loads.take_ended(self._poll())
         for load in ended:
@@ -450,6 +446,13 @@ class LarderConnectorWorker(FailSafe):
         return {load.request_id for load in ended}, self._note(
             [load for load in ended if load.failure]
         )
+
+    def _rest(self):
+        """Waits for what the next step needs: no load runs, and the engine computes nothing."""
+        if self._answers:
+            self._answers.wait(self._idle_wait_ms())
+        if self._awaited:
+            self._awaited.wait(self._idle_wait_ms() / 1e3)
 
     @guarded(lambda: None)
     def _end_step(self):
@@ -503,7 +506,7 @@ class LarderConnectorWorker(FailSafe):
         if self.off is not None and (self._shared or not self._reported_off):
             self._reported_off = True
             self._measured.disabled = one_process.SHARED if self._shared else self.off
-        elif self._measured == _NOTHING:
+        elif not any(vars(self._measured).values()):
             return None
         report, self._measured = self._measured, WorkerReport()
         return report
