@@ -279,6 +279,7 @@ lint: deps-lint build/dev/build.ninja
 	@python3 tests/lint/words.py
 	@python3 tests/lint/classes.py
 	@python3 tests/lint/columns.py
+	@python3 tests/lint/comments.py
 	@clang-format --dry-run -Werror $(SOURCES)
 	@$(RUFF) format --check --quiet $(PYTHON_SOURCES)
 	@$(LINTERS)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml

@@ -10,6 +10,7 @@ import classes  # noqa: E402
 import code_of_tests  # noqa: E402
 import columns  # noqa: E402
 import commands  # noqa: E402
+import comments  # noqa: E402
 import guides  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
@@ -42,6 +43,13 @@ def test_a_broken_link_is_found(tmp_path, text, fault):
     headings = lambda path: pages.anchors(path.read_text())  # noqa: E731
     found = list(links.broken_links(page, page.read_text(), headings))
     assert [why for _, why in found] == ([fault] if fault else [])
+
+
+def test_sources_have_their_share_of_comments(tmp_path):
+    assert comments.check() == []
+    source = tmp_path / "a.cc"
+    source.write_text("// The slot is ours: no reader has its generation.\n" + "\nf();" * 23)
+    assert comments.share_of([source]) == 1 / 24 < comments.LEAST
 
 
 def test_no_line_of_a_source_is_too_long():
