@@ -48,7 +48,7 @@ def test_a_broken_link_is_found(tmp_path, text, fault):
 def test_sources_have_their_share_of_comments(tmp_path):
     assert comments.check() == []
     source = tmp_path / "a.cc"
-    source.write_text("// The slot is ours: no reader has its generation.\n" + "\nf();" * 23)
+    source.write_text("// The slot is ours: no reader has its generation." + "\nf();" * 23)
     assert comments.share_of([source]) == 1 / 24 < comments.LEAST
 
 
