@@ -22,7 +22,7 @@ def check():
     for folder in FOLDERS:
         share = share_of(tracked(f"{folder}/*.cc"))
         if share < LEAST:
-            found.append(f"{folder}: {share:.1%} of the lines of *.cc are comments, not {LEAST:.0%}")
+            found.append(f"{folder}: {share:.1%} of lines of *.cc are comments, not {LEAST:.0%}")
     return found
 
 
