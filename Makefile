@@ -287,13 +287,15 @@ lint: deps-lint build/dev/build.ninja
 	    $$file 2>&1) || { echo "$$said"; exit 1; }; \
 	done
 	@cmake --build --preset dev -j$(JOBS) --target house_test && \
-	  ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map" \
+	  ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map|^room_tables" \
 	  --output-on-failure
 
-## the map of the code in docs/contributing/code-map.md, from the first sentence of each room's
-## README.md; docs/reference/resources.md, from the definitions of the chart; the tables of
+## the tables of files in the READMEs of rooms, from the first sentences of the files; the map in
+## docs/contributing/code-map.md, from the first sentence of each README.md and from the includes;
+## docs/reference/resources.md, from the definitions of the chart; the tables of
 ## docs/performance/results.md, from docs/performance/data
 docs-map: deps-docs
+	@python3 .ci/room_tables.py
 	@python3 .ci/code_map.py
 	@$(DOCS)/bin/python .ci/resources_page.py
 	@python3 .ci/results_page.py
