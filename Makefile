@@ -11,7 +11,7 @@ BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index be
   deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm \
   deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
   test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject \
-  test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures \
+  test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures \
   test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
 
 PREFIX ?= /usr/local
@@ -102,6 +102,14 @@ test-models: deps-python build
 ## tests of the rule must fail
 test-mutations: deps-python build
 	@python3 tests/mutation/mutations.py $(WORDS)
+
+## tests that `make test` leaves out or shortens because they take long, some minutes: pytest's mark
+## `long`, and every slot of the copy engines
+test-long: deps-python build
+	@REMOTE_SUITE=whole build/dev/bin/copy_engine_test \
+	  --gtest_filter='*DigestsAreThoseOfTheProtocol*scattered'
+	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_LONG=1 \
+	  $(PYTHON) -m pytest tests/python -m long -p no:cacheprovider --timeout 600 -v
 
 ## names of KV: real engines one after the other; no engine may hit another's KV; minutes
 test-names: deps-python build
