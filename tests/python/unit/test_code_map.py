@@ -16,11 +16,14 @@ class World:
     def __init__(self, folder, root):
         self.folder = folder
         (folder / ".ci").mkdir()
+        shutil.copy(root / ".ci" / "room_tables.py", folder / ".ci")
         script = shutil.copy(root / ".ci" / "code_map.py", folder / ".ci")
         self.command = [sys.executable, script]
         for name in FOLDERS:
             (folder / name).mkdir()
             self.write(name, f"# {name}\n\nThe folder {name}. More of it.\n\n## Doors\n")
+        (folder / "cuda" / "copy.h").write_text("// Copies.\n")
+        (folder / "shim" / "client" / "client.cc").write_text('#include "cuda/copy.h"\n')
         lines = (root / PAGE).read_text().splitlines()
         marks = [line for line in lines if "map" in line and line.startswith("<!--")]
         self.page = folder / PAGE
@@ -46,8 +49,8 @@ def test_the_map_is_written_and_is_current_then(world):
     assert world.run() == (0, "") and world.run("--check") == (0, "")
     page = world.page.read_text()
     rows = [line for line in page.splitlines() if line.startswith("| [")]
-    assert rows[0] == "| [shim](../../shim) | The folder shim |"
-    assert rows[1] == "| [shim/client](../../shim/client) | The folder shim/client |"
+    assert rows[0] == "| [shim](../../shim) | The folder shim | |"
+    assert rows[1] == "| [shim/client](../../shim/client) | The folder shim/client | cuda |"
     assert len(rows) == len(FOLDERS) and page.startswith("before\n") and page.endswith("behind\n")
 
 
@@ -81,7 +84,7 @@ def test_a_sentence(world, kind):
     paragraph, row = SENTENCES[kind]
     world.write("cuda", f"# cuda\n\n{paragraph}\n")
     assert world.run() == (0, "")
-    assert f"| [cuda](../../cuda) | {row} |" in world.page.read_text().splitlines()
+    assert f"| [cuda](../../cuda) | {row} | |" in world.page.read_text().splitlines()
 
 
 @pytest.mark.parametrize(

@@ -128,14 +128,14 @@ std::span<const Room> rooms() {
       {"sidecar/tiers/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/stats/"},
        {"sidecar/tiers/remote/", "sidecar/tiers/peer/"}},
-      // Three floors, and each sees only the ones below.
+      // Three floors, and each sees only the ones below: resp, then options.h and format.h, then
+      // topology, then chunks.
       {"sidecar/tiers/remote/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/net/", "sidecar/tiers/tier.h",
         "sidecar/config/config.h"},
-       {}},
+       {"sidecar/tiers/remote/topology/", "sidecar/tiers/remote/chunks/"}},
       {"sidecar/tiers/remote/resp/",
-       {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/net/",
-        "sidecar/tiers/remote/options.h", "sidecar/tiers/remote/format.h"},
+       {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/net/"},
        {}},
       {"sidecar/tiers/remote/topology/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/net/", "sidecar/tiers/tier.h",
@@ -192,6 +192,8 @@ std::span<const Room> rooms() {
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/", "sidecar/sizing/",
         "sidecar/backend_check/", "sidecar/tiers/remote/options.h"},
        {}},
+      // Pure: texts in, a configuration out.
+      {"sidecar/ctl/lmcache/", {"shim/base/status.h", "sidecar/base/", "sidecar/config/"}, {}},
       {"sidecar/supervisor/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/http/answer.h"},
        {}},
