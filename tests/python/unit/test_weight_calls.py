@@ -1,6 +1,5 @@
-"""vLLM's own sources, read: each way in which vLLM may change weights in place is told to the
-scheduler's half (weight_changes), or is listed here with a reason. A method of a newer vLLM that
-nobody has sorted fails.
+"""Reads vLLM's own sources for ways to change weights in place. Each way is told to the scheduler's
+half (weight_changes), or is listed here with a reason. An unsorted method of a newer vLLM fails.
 
 A client reaches the workers in two ways: EngineCore.collective_rpc, which is watched, and other
 methods of EngineCore, which call the executor directly."""
@@ -164,8 +163,8 @@ def test_the_harmless_calls_do_not_call_one_that_changes_weights(workers):
 
 
 def test_every_name_that_vllm_itself_sends_to_the_workers_is_told_or_harmless(workers):
-    """Names of vLLM's front ends, and the methods of its workers: a call with another name than
-    those listed is told, so only a typing error in the list could lose one."""
+    """By vLLM's front ends. A call with another name than those listed is told, so only an error in
+    the list could lose one."""
     sent = set()
     for path in ("entrypoints", "v1/engine", "snapshot"):
         for file in sorted((ROOT / path).rglob("*.py")):
