@@ -179,5 +179,5 @@ def test_an_adapter_that_vllm_downloads_at_its_first_request(world, models, adap
     )  # fmt: skip
     assert (first["hit"], stored["hit"], hit["hit"]) == (0, 0, 512)
     assert first["tokens"] == stored["tokens"] == hit["tokens"] == without["tokens"]
-    (folder,) = live(world, models("llama"), ask(TEXT, **named(adapter)), **LORA)
-    assert (folder["hit"], folder["tokens"]) == (512, hit["tokens"]), "named by the files alone"
+    (later,) = live(world, models("llama"), ask(TEXT, **asked), script=DOWNLOADS, env=env, **LORA)
+    assert (later["hit"], later["tokens"]) == (512, hit["tokens"]), "the folder is there before"
