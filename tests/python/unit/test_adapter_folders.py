@@ -11,12 +11,14 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from test_adapters import Manager, folder, request  # noqa: E402, F401
+from test_adapters import Manager, folder, known, request  # noqa: E402, F401
+from vllm.config.lora import LoRAConfig  # noqa: E402
 from worker_fakes import client, completion, half, move, named  # noqa: E402, F401
 
 from larder.vllm import adapter_files, adapter_folders, awaited_adapters, loaded_adapters  # noqa: E402
 from larder.vllm.adapter_files import FilesUnknown, files_of  # noqa: E402
 from larder.vllm.adapter_folders import AdapterFolders  # noqa: E402
+from larder.vllm.adapters import Adapters  # noqa: E402
 from larder.vllm.messages import COMPUTES, RESTS, StepWork  # noqa: E402
 
 A_STEP_S = 0.05  # no hook takes so long, on a machine that may be busy
@@ -185,6 +187,34 @@ class TestVllmsOwnLoad:
         manager, held = Manager(), loaded_adapters.LoadedAdapters()
         loaded_adapters._noted(lambda self, asked: mount.hang())(manager, request(folder, 7))
         assert held.take_news() == {7: ()}
+
+    @pytest.mark.parametrize("modelscope", [False, True])
+    def test_a_name_that_vllm_downloads_in_the_load(self, monkeypatch, folder, modelscope):
+        """The adapter has its name at once, and not at the next load."""
+        from vllm.lora import worker_manager
+
+        if modelscope:
+            monkeypatch.setenv("VLLM_USE_MODELSCOPE", "True")
+        hub = folder.rename(folder.parent / "elsewhere")
+
+        def download(name):
+            assert name == "org/adapter"
+            return str(hub.rename(folder))
+
+        def load(self, asked):
+            assert worker_manager.get_adapter_absolute_path(asked.lora_path) == str(folder)
+
+        monkeypatch.setattr(
+            worker_manager, "get_adapter_absolute_path", loaded_adapters._resolved(download)
+        )
+        held, manager = loaded_adapters.LoadedAdapters(), Manager()
+        asked = request("org/adapter", 7)
+        loaded_adapters._noted(load)(manager, asked)
+        news = held.take_news()
+        assert news == {7: files_of(str(folder))}
+        adapters = Adapters(LoRAConfig())
+        adapters.loaded(news)
+        assert known(adapters, asked).startswith("adapter: ")
 
     # covers F-089
     def test_what_was_seen_before_it_does_not_count_behind_it(self, folder, mount, clock):

@@ -51,6 +51,20 @@ class TestEncoderCache:
         assert computed(half, picture("other", 2.0), OTHER, encodes=False) == []
         assert half.observed().data["unnamed"] == ["other"]
 
+    # covers F-084
+    def test_embeddings_of_an_earlier_adapter_of_that_name(self, half):
+        """--enable-tower-connector-lora: vLLM's identifier has the adapter's name alone, and its
+        encoder cache outlives the adapter's files."""
+        held = {"first": (1, ("old",)), "again": (1, ("old",)), "new": (2, ("new",))}
+        half._items._provenance._adapter_of = lambda asked: held.get(asked.request_id, (3, ()))
+        assert len(computed(half, picture("first", 1.0), TABLE)) == 2
+        half.client.stored.clear()
+        assert computed(half, picture("new", 1.0), OTHER, encodes=False) == []
+        assert computed(half, picture("unknown", 1.0), range(31, 41), encodes=False) == []
+        assert len(computed(half, picture("again", 1.0), range(41, 51), encodes=False)) == 2
+        half.client.stored.clear()
+        assert computed(half, picture("unread", 1.0), range(51, 61)) == []
+
     def test_embeddings_of_another_picture_of_a_request_without_the_cache(self, half):
         computed(half, opted_out("first", 1.0), TABLE)
         assert computed(half, picture("other", 2.0), OTHER, encodes=False) == []

@@ -9,6 +9,7 @@ scheduler's thread."""
 
 import dataclasses
 import json
+import os
 import time
 from collections import OrderedDict
 
@@ -152,7 +153,9 @@ def _named(path, held):
     """(files, identity, reason against the adapter). held: the files that vLLM loaded, or None:
     unknown."""
     try:
-        files = files_of(path)
+        # vLLM knows the folder of a name; a folder that was overwritten has other files
+        folder = os.path.dirname(held[0].path) if held else path
+        files = files_of(folder)
         if held is not None and files != held:
             return (
                 held,
@@ -160,7 +163,7 @@ def _named(path, held):
                 "the folder has other files than vLLM loaded: load the adapter under another name",
             )
         identity = files_identity([file.path for file in files])
-        if files_of(path) != files:
+        if files_of(folder) != files:
             return (), "", "the files change during the read"
         return files, identity, ""
     except FilesUnknown as reason:

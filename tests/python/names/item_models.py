@@ -1,0 +1,106 @@
+"""Tiny models with random weights that take sound and video: Qwen2-Audio and LLaVA-NeXT-Video."""
+
+from pathlib import Path
+
+AUDIO_TOKEN, VIDEO_TOKEN = 3, 4
+SPECIAL = ["<pad>", "<s>", "</s>", "<|AUDIO|>", "<video>", "<|audio_bos|>", "<|audio_eos|>"]
+_TEXT = dict(
+    vocab_size=1024,
+    hidden_size=256,
+    intermediate_size=512,
+    num_hidden_layers=4,
+    num_attention_heads=8,
+    num_key_value_heads=4,
+    max_position_embeddings=8192,
+    initializer_range=0.08,  # so that the tokens depend on the KV
+    bos_token_id=1,
+    eos_token_id=2,
+    pad_token_id=0,
+    tie_word_embeddings=False,
+)
+
+
+def make_audio_model(folder):
+    from transformers import (
+        Qwen2AudioConfig,
+        Qwen2AudioEncoderConfig,
+        Qwen2AudioForConditionalGeneration,
+        Qwen2AudioProcessor,
+        Qwen2Config,
+        WhisperFeatureExtractor,
+    )
+
+    tower = Qwen2AudioEncoderConfig(
+        num_mel_bins=16,
+        encoder_layers=2,
+        encoder_attention_heads=4,
+        encoder_ffn_dim=128,
+        d_model=64,
+        init_std=0.3,
+    )
+    config = Qwen2AudioConfig(
+        audio_config=tower.to_dict(),
+        text_config=Qwen2Config(**_TEXT).to_dict(),
+        audio_token_index=AUDIO_TOKEN,
+    )
+    path = Path(folder) / "audio"
+    _save(Qwen2AudioForConditionalGeneration, config, path)
+    Qwen2AudioProcessor(WhisperFeatureExtractor(feature_size=16), _tokenizer()).save_pretrained(
+        path
+    )
+    return path
+
+
+def make_video_model(folder):
+    """Without a processor: items_run.py has one, since the processor of transformers needs
+    torchvision, which a vLLM for CPUs lacks."""
+    from transformers import (
+        CLIPVisionConfig,
+        LlamaConfig,
+        LlavaNextVideoConfig,
+        LlavaNextVideoForConditionalGeneration,
+    )
+
+    tower = CLIPVisionConfig(
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        image_size=28,
+        patch_size=7,
+        initializer_range=0.08,
+    )
+    config = LlavaNextVideoConfig(
+        vision_config=tower.to_dict(),
+        text_config=LlamaConfig(**_TEXT).to_dict(),
+        video_token_index=VIDEO_TOKEN,
+        image_token_index=7,
+    )
+    path = Path(folder) / "video"
+    _save(LlavaNextVideoForConditionalGeneration, config, path)
+    _tokenizer().save_pretrained(path)
+    return path
+
+
+def _save(model_class, config, path):
+    import torch
+
+    torch.manual_seed(0)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        model_class(config).save_pretrained(path)
+    finally:
+        torch.set_default_dtype(default)
+
+
+def _tokenizer():
+    from tokenizers import AddedToken, Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    words = [*SPECIAL, *(f"w{i}" for i in range(len(SPECIAL), 1024))]
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<pad>"))
+    made.add_special_tokens([AddedToken(word, special=True) for word in SPECIAL])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
