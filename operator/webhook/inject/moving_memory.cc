@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "operator/webhook/inject/command_shape.h"
+#include "operator/webhook/inject/config_maps.h"
 #include "operator/webhook/inject/container_variables.h"
 #include "operator/webhook/inject/flag_sources.h"
 #include "operator/webhook/inject/script_engines.h"
@@ -56,6 +57,7 @@ std::string unread_variable(const Object& container) {
       return name;
   }
   for (const Object& source : api::at(container, "envFrom")) {
+    if (api::child(source, kRead).is_object()) continue;
     const std::string prefix = api::text_at(source, "prefix");
     for (const std::string_view name : kAllocators)
       if (!prefix.empty() && name.starts_with(prefix)) return std::string(name);
@@ -119,6 +121,9 @@ std::string moving_memory(const Object& container, std::size_t script) {
   }
   for (const Object& variable : api::at(container, "env"))
     says = says || says_expandable(api::text_at(variable, "value"));
+  for (const Object& source : api::at(container, "envFrom"))
+    for (const Object& value : api::child(source, kRead))
+      says = says || (value.is_string() && says_expandable(value.get_ref<const std::string&>()));
   if (says)
     return "a variable of torch (PYTORCH_CUDA_ALLOC_CONF, PYTORCH_ALLOC_CONF) has "
            "expandable_segments:True, and vLLM then refuses to start with any connector; remove "

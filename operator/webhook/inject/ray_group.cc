@@ -156,10 +156,8 @@ bool has_key(const Object& pod, const char* map, std::string_view domain) {
 }
 
 bool has_variable(const Object& container, const auto& names) {
-  return std::ranges::any_of(api::at(container, "env"), [&names](const Object& variable) {
-    const std::string name = api::text_at(variable, "name");
-    return std::ranges::any_of(names, [&name](std::string_view one) { return name == one; });
-  });
+  return std::ranges::any_of(
+      names, [&container](std::string_view one) { return sets_variable(container, one); });
 }
 
 // envFrom with the prefix of Ray's variables: `prefix: RAY_`.

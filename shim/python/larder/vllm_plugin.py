@@ -7,15 +7,20 @@ each of its processes. larder.vllm calls `register` too, for engines whose VLLM_
 entry point out. Thread-compatible."""
 
 import logging
+import os
+import sys
 
 NAME = "LarderConnector"
 MODULE = "larder.vllm"
+ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+MOVING, FIXED = "expandable_segments:True", "expandable_segments:False"
 
 
 def register(name=NAME, module=MODULE):
     """May be called any number of times. Imports no part of the connector. Raises no exception: an
     exception here would end vLLM, also without Larder in use."""
     logger = logging.getLogger("vllm.larder")
+    keep_segments_fixed(logger)
     try:
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 
@@ -24,3 +29,21 @@ def register(name=NAME, module=MODULE):
         pass
     except Exception as error:
         logger.debug("Larder: %s is not registered: %s", name, error, exc_info=True)
+
+
+def keep_segments_fixed(logger):
+    """vLLM refuses to start with any connector and expandable segments. The injector leaves such a
+    pod alone, but sees no value of the image or of a Secret. The call comes before vLLM's check.
+    LARDER_POOL marks an injected container: other engines keep vLLM's own error. vLLM's memory pool
+    (sleep mode) needs no change."""
+    value = os.environ.get(ALLOCATOR, "")
+    pool = any("sleep-mode" in word.replace("_", "-") or "cumem" in word for word in sys.argv)
+    if MOVING not in value or "LARDER_POOL" not in os.environ or pool:
+        return
+    os.environ[ALLOCATOR] = value.replace(MOVING, FIXED)
+    logger.warning(
+        "Larder: %s has %s, with which vLLM takes no connector: set to False for this engine. "
+        "Write the value into the pod's env to start without a cache instead",
+        ALLOCATOR,
+        MOVING,
+    )
