@@ -4,7 +4,8 @@ two marks.
 A room is a folder of C++ sources with a README.md. A row is a header, or a source without a header
 of its name, with the first sentence of the comment on top. The headers that the product includes
 from other rooms come first: they are the doors of the room. Above the table stand the rooms that
-the room includes. --check writes no file, and fails if a README.md has another table.
+the room includes. --check writes no file, and fails if a README.md has another table. Either way a
+circle of rooms that include each other fails.
 """
 
 import os
@@ -63,6 +64,22 @@ class House:
         """The folder of the file: None for a folder without a README.md."""
         return path.parent if path.parent in self.includes else None
 
+    def circle(self):
+        """Rooms that include each other in a circle, the first one again at the end; else none."""
+        done = set()
+
+        def walk(room, path):
+            if room in path:
+                return [*path[path.index(room) :], room]
+            if room not in done:
+                for other in self.used(room):
+                    if found := walk(pathlib.Path(other), [*path, room]):
+                        return found
+                done.add(room)
+            return []
+
+        return next(filter(None, (walk(room, []) for room in self.rooms)), [])
+
     def units(self, room):
         """The headers of the room, and its other sources with a comment on top."""
         files = [path for path in self.texts if path.parent == room]
@@ -107,7 +124,11 @@ def renewed(house, room):
 
 
 def main(arguments):
-    house, status = House(ROOT), 0
+    house = House(ROOT)
+    circle = " -> ".join(room.as_posix() for room in house.circle())
+    if circle:
+        print(f"rooms include each other: {circle}")
+    status = int(bool(circle))
     for room in house.rooms:
         try:
             old, new = renewed(house, room)

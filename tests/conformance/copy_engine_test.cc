@@ -105,8 +105,8 @@ class CopyEngineTest : public testing::TestWithParam<EngineKind> {
   std::unique_ptr<EngineBox> box_;
 };
 
-// An engine with scattered registrations registers a slot by slices of 12 KiB, with a pause of 10 ms
-// after each: a slot of three pieces of 4 MiB takes 10 s. `make test-long` has all of these slots.
+// An engine with scattered registrations registers a slot by slices of 12 KiB, with a pause of 10
+// ms after each: a slot of three pieces of 4 MiB takes 10 s. `make test-long` has all these slots.
 bool takes_long(const EngineKind& kind, std::uint64_t piece_bytes, std::size_t misalign) {
   if (test::long_form() || !kind.name.ends_with("_scattered")) return false;
   return piece_bytes > 2 << 20 || (piece_bytes == 2 << 20 && misalign != 1);

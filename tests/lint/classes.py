@@ -5,10 +5,12 @@
 A method is a declaration or definition in the body of the class: no `= default`, `= delete`,
 `using`, `friend`, no function pointer. Lines are the lines of the body without nested classes, and
 of all definitions outside of the body (`Class::method(`) in the same folder. Blank lines and
-comments do not count. A class larger than the rule when the rule came stands in
+comments do not count. In Python a method is a function in the body of the class, and lines are the
+lines of the body. A class larger than the rule when the rule came stands in
 class_allowances.txt with its size. The list only shrinks, and a class that became smaller must
 lower its line. Not a parser of C++: the script reads the output of clang-format."""
 
+import ast
 import re
 import sys
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from pages import ROOT, tracked
 
 MOST_METHODS, MOST_LINES = 40, 500
 PRODUCT = ("cuda", "operator", "shim", "sidecar")
+SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".py")
 ALLOWANCES = ROOT / "tests" / "lint" / "class_allowances.txt"
 
 TOKEN = re.compile(
@@ -119,10 +122,23 @@ def body_size(body):
     return Size(methods, lines_of(body) - nested)
 
 
+def python_sizes(path, text):
+    """{(folder, class): Size} of one file of Python."""
+    lines = text.splitlines()
+    for one in ast.walk(ast.parse(text)):
+        if isinstance(one, ast.ClassDef):
+            methods = sum(isinstance(each, ast.FunctionDef) for each in one.body)
+            body = [line.strip() for line in lines[one.lineno - 1 : one.end_lineno]]
+            size = Size(methods, sum(bool(line) and not line.startswith("#") for line in body))
+            yield (path.parent.as_posix(), one.name), size
+
+
 def sizes(texts):
     """{(folder, class): Size} of {path: text}."""
     found = {}
-    texts = {path: without_comments(text) for path, text in texts.items()}
+    for path in [path for path in texts if path.suffix == ".py"]:
+        found.update(python_sizes(path, texts[path]))
+    texts = {path: without_comments(text) for path, text in texts.items() if path.suffix != ".py"}
     for path, text in texts.items():
         for head in HEAD.finditer(text):
             one = body_size(text[head.end() : end_of(text, head.end() - 1)])
@@ -175,7 +191,7 @@ def product():
     return {
         path: (ROOT / path).read_text()
         for path in tracked()
-        if path.parts[0] in PRODUCT and path.suffix in (".h", ".cc", ".cu", ".cuh")
+        if path.parts[0] in PRODUCT and path.suffix in SUFFIXES
     }
 
 

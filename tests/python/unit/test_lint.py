@@ -429,6 +429,27 @@ def test_methods_and_lines_of_a_class_are_counted():
     assert set(found) == {("room", "Door"), ("room", "Hinge")}
 
 
+def test_methods_and_lines_of_a_class_of_python_are_counted():
+    text = """class Door:
+    width = 1
+
+    # a comment
+    @property
+    def open(self):
+        def knock():
+            pass
+
+        return knock
+
+    class Hinge:
+        def turns(self):
+            return 1
+"""
+    found = classes.sizes({Path("room/door.py"): text})
+    assert found["room", "Door"] == classes.Size(1, 10)
+    assert found["room", "Hinge"] == classes.Size(1, 3)
+
+
 @pytest.mark.parametrize(
     ("methods", "lines", "allowed", "fault"),
     [

@@ -76,6 +76,14 @@ def test_a_change_is_found(world, name, text):
     assert world.run("--check")[0] == 1
 
 
+def test_a_circle_of_rooms_is_found(world):
+    world.write("shim/client/client.h", "// Client: one client.\n")
+    assert world.run()[0] == 0
+    world.write("cuda/engine.cc", '#include "shim/client/client.h"\n')
+    status, output = world.run()
+    assert status == 1 and "rooms include each other: cuda -> shim/client -> cuda\n" in output
+
+
 def test_a_header_without_a_purpose_and_a_readme_without_marks_are_named(world):
     world.write("cuda/new.h", "#pragma once\n")
     world.write("shim/client/README.md", "# client\n\nOne client.\n")
