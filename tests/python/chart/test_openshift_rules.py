@@ -22,6 +22,10 @@ RANGE = {
 SPECS = {
     "chat": {"memory": {"size": "1Gi"}},
     "disk": {"memory": {"size": "1Gi"}, "disk": {"size": "10Gi"}},
+    "claim": {
+        "memory": {"size": "1Gi"},
+        "disk": {"size": "10Gi", "volume": "ephemeral"},
+    },
     "pages": {"memory": {"size": "1Gi", "hugepages": "2Mi"}},
     "chosen": {"memory": {"size": "1Gi"}, "podSecurity": {"runAsUser": 1000660005}},
     "nodes": {"memory": {"size": "1Gi"}, "placement": "Node"},
@@ -81,6 +85,7 @@ def judged(plugin, tmp_path, made):
 SERVED = {
     "plain": pod(),
     "disk": pod("disk"),
+    "disk of a claim": pod("claim"),
     "huge pages": pod("pages"),
     "user of the pool": pod("chosen"),
     "user of the range": pod(user=1000660000),

@@ -28,7 +28,10 @@ Object take_connector(std::vector<std::string>& argv) {
 }
 
 void expect_larder_behind(const Object& own, const Object& config) {
-  if (own.is_null()) return EXPECT_EQ(config["kv_connector"], "LarderConnector");
+  if (own.is_null()) {
+    EXPECT_EQ(api::text_at(config, "kv_connector"), "LarderConnector");
+    return;
+  }
   const Object& all = api::at(config, "kv_connector_extra_config.connectors");
   ASSERT_EQ(all.size(), 2u) << config;
   EXPECT_EQ(all[0]["kv_connector"], own["kv_connector"]);
