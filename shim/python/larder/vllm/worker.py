@@ -332,8 +332,7 @@ class LarderConnectorWorker(FailSafe):
         stores = (
             [move for move in work.stores if self._holds(move) is not False] if may_store else ()
         )
-        calls = self._by_call(stores)
-        for (space, group), parts in calls.items():
+        for (space, group), parts in (calls := self._by_call(stores)).items():
             hashes, pages = (
                 b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts))
             )
