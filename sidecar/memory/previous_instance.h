@@ -33,7 +33,7 @@ struct PreviousInstance {
   // Sessions with a living process, by number, with their locked lock files.
   std::map<std::uint32_t, LockFile> sessions;
   // Sessions without a process, but with a GPU that may still write for kDeviceSettlingMs.
-  std::map<std::uint32_t, LockFile> settling;
+  std::map<std::uint32_t, LockFile> device_writing;
 };
 
 // An error names the file that is refused, and the remedy. `index_bytes`: the size of the new
