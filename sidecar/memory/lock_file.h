@@ -1,6 +1,7 @@
-// LockFile: a file with a record lock that the process of an engine holds as long as it may write. The
-// destructor unlinks the file, unless the file is kept for the next larderd. The content names the
-// session. An engine that overwrites the content is not recognised after a restart, and waits
+// LockFile: a file with a record lock that the process of an engine holds as long as it may write.
+//
+// The destructor unlinks the file, unless the file is kept for the next larderd. The content names
+// the session. An engine that overwrites the content is not recognised after a restart, and waits
 // longer. One descriptor serves to query the lock and to send to the engine: closing a second
 // descriptor of the same file in a process drops the record locks of that process.
 //

@@ -16,8 +16,8 @@
 
 #include "sidecar/config/config.h"
 #include "sidecar/memory/arena_file.h"
+#include "sidecar/memory/lock_file.h"
 #include "sidecar/memory/namespace_journal.h"
-#include "sidecar/memory/small_regions.h"
 #include "sidecar/store/previous_index.h"
 
 namespace larder::memory {

@@ -1,6 +1,6 @@
-// SessionMemory: the memfd of a session region, which engine and larderd share. The size is fixed and
-// sealed, so that neither side can shrink or grow the memfd: a shrunken file would be a SIGBUS of the
-// other side.
+// SessionMemory: the memfd of a session region, which engine and larderd share. The size is fixed
+// and sealed, so that neither side can shrink or grow the memfd: a shrunken file would be a SIGBUS
+// of the other side.
 //
 // Owned by the thread of the loop.
 #pragma once
