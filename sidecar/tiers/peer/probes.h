@@ -4,8 +4,8 @@
 // A question about many keys is split between the two connections of a member, so that request and
 // reply fit into the first window of TCP: an idle connection sends few bytes in a round trip.
 // A probe ends when all asked members answered, after probe_ms, or at its deadline; a member
-// without an answer has no chunk. Of several members that have a chunk one is chosen, and the others are
-// told that they need not hold it.
+// without an answer has no chunk. Of several members that have a chunk one is chosen, and the
+// others are told that they need not hold the chunk.
 #pragma once
 
 #include <cstdint>
