@@ -40,7 +40,7 @@ class Attachment {
   std::uint64_t epoch() const { return welcome_.epoch; }
   const protocol::IndexReader& index() const { return reader_; }
   // The residency filter; valid() if this larderd has a tier below memory.
-  const protocol::ResidencyReader& below() const { return residency_reader_; }
+  const protocol::ResidencyReader& residency() const { return residency_reader_; }
   // The handle, in this index, of the client's namespace `ns`. kNoHandle until larderd has
   // answered; keys of the namespace are misses until then.
   static constexpr std::uint32_t kNoHandle = protocol::kNoNamespace;
