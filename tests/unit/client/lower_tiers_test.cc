@@ -16,14 +16,14 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-class LowerTiersTest : public loop::testing_support::SidecarTest {
+class ClientLowerTiersTest : public loop::testing_support::SidecarTest {
  protected:
-  LowerTiersTest() {
+  ClientLowerTiersTest() {
     config_.memory.size_bytes = 32 << 20;
     char name[] = "/tmp/larder-test-disk-XXXXXX";
     disk_ = ::mkdtemp(name);
   }
-  ~LowerTiersTest() override {
+  ~ClientLowerTiersTest() override {
     stop();
     std::filesystem::remove_all(disk_);
   }
@@ -56,7 +56,7 @@ class LowerTiersTest : public loop::testing_support::SidecarTest {
   std::string disk_;
 };
 
-TEST_F(LowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
+TEST_F(ClientLowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 4));
@@ -94,7 +94,7 @@ TEST_F(LowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   EXPECT_TRUE(wait([&] { return stats().kept_bytes == 0; })) << "given free";
 }
 
-TEST_F(LowerTiersTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
+TEST_F(ClientLowerTiersTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
@@ -108,7 +108,7 @@ TEST_F(LowerTiersTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
   EXPECT_EQ(engine.client->lookups().reachable(hashes), 0U);
 }
 
-TEST_F(LowerTiersTest, AfterADropNothingIsReachable) {
+TEST_F(ClientLowerTiersTest, AfterADropNothingIsReachable) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
@@ -122,7 +122,7 @@ TEST_F(LowerTiersTest, AfterADropNothingIsReachable) {
       wait([&] { return engine.client->lookups().reachable(hashes_of(chunks.hashes)) == 0; }));
 }
 
-TEST_F(LowerTiersTest, WithoutADiskThereIsNothing) {
+TEST_F(ClientLowerTiersTest, WithoutADiskThereIsNothing) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
