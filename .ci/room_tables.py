@@ -65,7 +65,7 @@ class House:
         return path.parent if path.parent in self.includes else None
 
     def circle(self):
-        """Rooms that include each other in a circle, the first again at the end, or []."""
+        """Rooms that include each other in a circle, with the first one again at the end."""
         done = set()
 
         def walk(room, path):
@@ -109,7 +109,7 @@ class House:
         return (f"\nIncludes {others}.\n" if others else "") + text
 
     def used(self, room):
-        """The paths of the rooms that a room includes; [] for another folder."""
+        """The paths of the rooms that a room includes."""
         included = self.includes.get(pathlib.Path(room), set())
         return sorted(one.as_posix() for one in included if one is not None)
 
