@@ -5,6 +5,7 @@
 
 #include "operator/api/names.h"
 #include "operator/reconcile/conditions.h"
+#include "operator/reconcile/isolation.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/nap.h"
 
@@ -36,8 +37,9 @@ LeaderComponents::LeaderComponents(const Replica& replica)
   // Only labelled pods: the memory follows the number of pods with a cache, and not the size of the
   // cluster.
   follow(replica.reader, k8s::resources::kPods, std::string(api::kPoolLabel));
+  // All NetworkPolicies: policies of other writers decide about the policy for peers.
   for (const k8s::Resource& kind : reconcile::owned_kinds())
-    follow(replica.reader, kind, managed_by_us());
+    follow(replica.reader, kind, kind == k8s::resources::kNetworkPolicies ? "" : managed_by_us());
 
   reconcile::ChildCaches children;
   for (const k8s::Resource& kind : reconcile::owned_kinds())
@@ -128,6 +130,7 @@ void LeaderComponents::follow(k8s::ApiClient& reader, const k8s::Resource& resou
   informing.resource = resource;
   informing.selector.labels = labels;
   if (pods) informing.trim = reconcile::trim_pod;
+  if (resource == k8s::resources::kNetworkPolicies) informing.trim = reconcile::trim_policy;
   informing.changed = [this, pods](const ObjectPtr& before, const ObjectPtr& after) {
     if (before && after && *before == *after) return;  // only trimmed fields differ
     for (const ObjectPtr& one : {before, after})
@@ -161,6 +164,13 @@ void LeaderComponents::child_changed(const Object& child) {
     if (api::text_at(owner, "kind") == "CachePool") pool_queue_->add(key);
     if (api::text_at(owner, "kind") == "CacheBackend") backend_queue_->add(key);
   }
+  if (api::text_at(child, "kind") == k8s::resources::kNetworkPolicies.kind) policy_changed(child);
+}
+
+// A policy of another writer may select the pods of any pool with peers in its namespace.
+void LeaderComponents::policy_changed(const Object& policy) {
+  for (const ObjectPtr& pool : watched_.pools().all(api::namespace_of(policy)))
+    if (!api::at(*pool, "spec.peers").is_null()) pool_queue_->add(key_of(*pool));
 }
 
 // Also unchanged objects: the previous leader may have died with work half done.

@@ -50,6 +50,7 @@ class LeaderComponents {
                                const k8s::ObjectPtr& after);
   void pod_changed(const api::Object& pod);
   void child_changed(const api::Object& child);
+  void policy_changed(const api::Object& policy);
   void add_everything();
   std::vector<reconcile::Prober::Target> targets() const;
 

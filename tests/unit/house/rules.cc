@@ -203,7 +203,7 @@ std::span<const Room> rooms() {
       {"operator/desired/", {"shim/base/status.h", "operator/api/"}, kImpure},
       {"operator/webhook/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/http/", "sidecar/config/values.h",
-        "operator/api/", "operator/desired/", "operator/k8s/"},
+        "operator/api/", "operator/desired/", "operator/k8s/", "operator/pki/"},
        {}},
       {"operator/webhook/inject/",
        {"shim/base/status.h", "operator/api/", "operator/desired/"},
@@ -212,11 +212,12 @@ std::span<const Room> rooms() {
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/yaml_events.h",
         "operator/api/"},
        {}},
+      {"operator/pki/", {"shim/base/status.h", "operator/api/"}, {}},
       {"operator/reconcile/",
        {"shim/base/", "shim/protocol/", "sidecar/base/", "sidecar/config/loader.h",
         "sidecar/backend_check/installation_check.h",
         "sidecar/backend_check/installation_diagnostics.h", "operator/api/", "operator/desired/",
-        "operator/k8s/"},
+        "operator/k8s/", "operator/pki/"},
        {}},
       // kubectl's plug-in reads objects like the operator, and names differences of fingerprints
       // like larderd.

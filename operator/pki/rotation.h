@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "operator/webhook/certificates.h"
+#include "operator/pki/certificates.h"
 
-namespace larder::webhook {
+namespace larder::pki {
 
 struct Lifetimes {  // seconds
   std::int64_t authority_s = 2 * 365 * 86400;
@@ -57,4 +57,4 @@ Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::i
 Validity authority_validity(std::int64_t now_s, const Lifetimes& lifetimes);
 Validity leaf_validity(std::int64_t now_s, const Lifetimes& lifetimes);
 
-}  // namespace larder::webhook
+}  // namespace larder::pki

@@ -1,4 +1,4 @@
-#include "operator/webhook/certificates.h"
+#include "operator/pki/certificates.h"
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -10,7 +10,7 @@
 #include <ctime>
 #include <memory>
 
-namespace larder::webhook {
+namespace larder::pki {
 namespace {
 
 struct Free {
@@ -138,10 +138,10 @@ std::vector<std::string> names_of(X509* certificate) {
 }  // namespace
 
 // pathlen:0 and keyCertSign: a stolen authority key signs leaves, and no further authorities.
-Result<KeyPair> make_authority(const Validity& validity) {
+Result<KeyPair> make_authority(const std::string& common_name, const Validity& validity) {
   const Key key(EVP_EC_gen("P-256"));
   if (key == nullptr) return failed("to make a key");
-  Certificate certificate = begin_certificate(key.get(), "larder webhook authority", validity);
+  Certificate certificate = begin_certificate(key.get(), common_name, validity);
   if (certificate == nullptr ||
       X509_set_issuer_name(certificate.get(), X509_get_subject_name(certificate.get())) != 1 ||
       !add_extension(certificate.get(), certificate.get(), NID_basic_constraints,
@@ -152,23 +152,26 @@ Result<KeyPair> make_authority(const Validity& validity) {
   return sign(std::move(certificate), key.get(), key.get());
 }
 
-Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::string>& names,
+Result<KeyPair> make_leaf(const KeyPair& authority, const LeafSubject& subject,
                           const Validity& validity) {
   const Certificate by = parse_certificate(authority.certificate);
   const Key by_key = parse_key(authority.key), key(EVP_EC_gen("P-256"));
-  if (by == nullptr || by_key == nullptr || names.empty())
+  if (by == nullptr || by_key == nullptr || subject.names.empty())
     return Status(Code::kInvalidArgument, "no authority to sign with, or no names");
   if (key == nullptr) return failed("to make a key");
-  // The names come from service_names(), so no comma can add a further alternative name.
+  // The names are made from names of Kubernetes, so no comma can add a further alternative name.
   std::string alternatives;
-  for (const std::string& name : names)
+  for (const std::string& name : subject.names)
     alternatives += (alternatives.empty() ? "DNS:" : ",DNS:") + name;
-  Certificate certificate = begin_certificate(key.get(), "larder webhook", validity);
+  // OpenSSL refuses a client whose certificate is for servers alone.
+  const std::string usage =
+      subject.use == LeafUse::kServerAndClient ? "serverAuth,clientAuth" : "serverAuth";
+  Certificate certificate = begin_certificate(key.get(), subject.common_name, validity);
   if (certificate == nullptr ||
       X509_set_issuer_name(certificate.get(), X509_get_subject_name(by.get())) != 1 ||
       !add_extension(certificate.get(), by.get(), NID_basic_constraints, "critical,CA:FALSE") ||
       !add_extension(certificate.get(), by.get(), NID_key_usage, "critical,digitalSignature") ||
-      !add_extension(certificate.get(), by.get(), NID_ext_key_usage, "serverAuth") ||
+      !add_extension(certificate.get(), by.get(), NID_ext_key_usage, usage) ||
       !add_extension(certificate.get(), by.get(), NID_subject_key_identifier, "hash") ||
       !add_extension(certificate.get(), by.get(), NID_authority_key_identifier, "keyid:always") ||
       !add_extension(certificate.get(), by.get(), NID_subject_alt_name, alternatives))
@@ -218,4 +221,4 @@ bool belong_together(const KeyPair& pair) {
   return do_belong;
 }
 
-}  // namespace larder::webhook
+}  // namespace larder::pki

@@ -1,4 +1,4 @@
-#include "operator/webhook/rotation.h"
+#include "operator/pki/rotation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <deque>
 #include <random>
 
-namespace larder::webhook {
+namespace larder::pki {
 namespace {
 
 using testing::ElementsAre;
@@ -177,4 +177,4 @@ TEST(RotationTest, NoHandshakeEverFailsBySeeds) {
 }
 
 }  // namespace
-}  // namespace larder::webhook
+}  // namespace larder::pki

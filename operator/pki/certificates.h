@@ -11,7 +11,7 @@
 
 #include "shim/base/status.h"
 
-namespace larder::webhook {
+namespace larder::pki {
 
 struct KeyPair {            // PEM
   std::string certificate;  // for a leaf, the chain may follow
@@ -24,9 +24,18 @@ struct Validity {
   bool operator==(const Validity&) const = default;
 };
 
-// An authority that may sign only leaves, and a leaf for a server with these DNS names.
-Result<KeyPair> make_authority(const Validity& validity);
-Result<KeyPair> make_leaf(const KeyPair& authority, const std::vector<std::string>& names,
+// The sides of a connection at which a leaf stands.
+enum class LeafUse { kServer, kServerAndClient };
+
+struct LeafSubject {
+  std::string common_name;
+  std::vector<std::string> names;  // DNS; without commas
+  LeafUse use = LeafUse::kServer;
+};
+
+// An authority that may sign only leaves, and a leaf.
+Result<KeyPair> make_authority(const std::string& common_name, const Validity& validity);
+Result<KeyPair> make_leaf(const KeyPair& authority, const LeafSubject& subject,
                           const Validity& validity);
 
 struct CertificateFacts {
@@ -46,4 +55,4 @@ std::vector<std::string> split_bundle(std::string_view pem);
 bool is_signed_by(std::string_view certificate, std::string_view authority);
 bool belong_together(const KeyPair& pair);
 
-}  // namespace larder::webhook
+}  // namespace larder::pki

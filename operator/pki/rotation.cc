@@ -1,6 +1,6 @@
-#include "operator/webhook/rotation.h"
+#include "operator/pki/rotation.h"
 
-namespace larder::webhook {
+namespace larder::pki {
 namespace {
 
 bool is_valid(const Validity& validity, std::int64_t now_s) {
@@ -80,4 +80,4 @@ Validity leaf_validity(std::int64_t now_s, const Lifetimes& lifetimes) {
   return {now_s - lifetimes.backdate_s, now_s + lifetimes.leaf_s};
 }
 
-}  // namespace larder::webhook
+}  // namespace larder::pki
