@@ -26,7 +26,7 @@ const std::vector<Library>& libraries() {
       {"hiredis/", {"sidecar/net/resp.cc", "tests/bench/remote_hiredis_arm.cc"}},
       {"openssl/",
        {"sidecar/net/tls_stream.cc", "operator/webhook/tls_acceptor.cc",
-        "operator/webhook/certificates.cc"}},
+        "operator/pki/certificates.cc"}},
       {"yaml-cpp/", {"sidecar/config/yaml_events.cc"}},
       {"httplib.h", {"sidecar/pages/routes.cc", "sidecar/ctl/admin_client.cc"}},
       {"prometheus/", {"sidecar/pages/metric_families.cc", "operator/k8s/metrics.cc"}},

@@ -43,7 +43,9 @@ void expect_served(const EngineStart& before, EngineStart after) {
   const Object own = take_connector(old), config = take_connector(after.argv);
   EXPECT_EQ(after.argv, old);
   expect_larder_behind(own, config);
-  EXPECT_TRUE(after.python_path.starts_with("/larder/python")) << after.python_path;
+  // A script may put its own folder in front.
+  EXPECT_NE((":" + after.python_path).find(":/larder/python"), std::string::npos)
+      << after.python_path;
 }
 
 // covers F-239, F-306
