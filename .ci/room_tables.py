@@ -70,7 +70,7 @@ class House:
         return path.parent if path.parent in self.includes else None
 
     def circle(self):
-        """Rooms that include each other in a circle, the first one again at the end; else none."""
+        """Rooms that include each other in a circle, with the first one again at the end."""
         done = set()
 
         def walk(room, path):
@@ -114,7 +114,7 @@ class House:
         return (f"\nIncludes {others}.\n" if others else "") + text
 
     def used(self, room):
-        """The paths of the rooms that a room includes; none for another folder."""
+        """The paths of the rooms that a room includes."""
         included = self.includes.get(pathlib.Path(room), set())
         return sorted(one.as_posix() for one in included if one is not None)
 

@@ -25,30 +25,29 @@ std::string managed_by_us() {
 
 }  // namespace
 
-LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer,
-                                   Informers& watched, const desired::Defaults& defaults,
-                                   const std::string& identity, k8s::Metrics& metrics,
-                                   const base::Clock& clock)
-    : watched_(watched),
-      clock_(clock),
-      events_(writer, identity, clock, metrics),
-      pool_queue_(k8s::WorkQueue::make("cachepool", clock, &metrics)),
-      backend_queue_(k8s::WorkQueue::make("cachebackend", clock, &metrics)),
-      pool_metrics_(metrics),
-      check_(reconcile::BackendCheck::make(clock)) {
+LeaderComponents::LeaderComponents(const Replica& replica)
+    : watched_(replica.watched),
+      clock_(replica.clock),
+      events_(replica.writer, replica.identity, replica.clock, replica.metrics),
+      pool_queue_(k8s::WorkQueue::make("cachepool", replica.clock, &replica.metrics)),
+      backend_queue_(k8s::WorkQueue::make("cachebackend", replica.clock, &replica.metrics)),
+      pool_metrics_(replica.metrics),
+      check_(reconcile::BackendCheck::make(replica.clock)) {
   // Only labelled pods: the memory follows the number of pods with a cache, and not the size of the
   // cluster.
-  follow(reader, k8s::resources::kPods, std::string(api::kPoolLabel));
-  for (const k8s::Resource& kind : reconcile::owned_kinds()) follow(reader, kind, managed_by_us());
+  follow(replica.reader, k8s::resources::kPods, std::string(api::kPoolLabel));
+  for (const k8s::Resource& kind : reconcile::owned_kinds())
+    follow(replica.reader, kind, managed_by_us());
 
   reconcile::ChildCaches children;
   for (const k8s::Resource& kind : reconcile::owned_kinds())
     children[kind.plural] = informers_.at(kind.plural).get();
   // Wall time: conditions show people when a state began.
   const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
-  world_.reset(new reconcile::Context{
-      writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
-      defaults, now, [this](k8s::Event event) { events_.record(std::move(event)); }});
+  world_.reset(
+      new reconcile::Context{replica.writer, watched_.pools(), watched_.backends(),
+                             *informers_.at("pods"), std::move(children), replica.defaults, now,
+                             [this](k8s::Event event) { events_.record(std::move(event)); }});
   // The lambdas reach prober_ through `this`, since begin() creates the prober later. Controllers
   // start after the prober.
   const auto hear = [this](const std::vector<reconcile::PodView>& pods) {
@@ -64,8 +63,8 @@ LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& write
       },
       clock_);
   backends_ = std::make_unique<reconcile::BackendReconciler>(*world_, *check_, answers);
-  beginning_ =
-      std::jthread([this, &metrics](const std::stop_token& stop) { begin(stop, metrics); });
+  beginning_ = std::jthread(
+      [this, &metrics = replica.metrics](const std::stop_token& stop) { begin(stop, metrics); });
 }
 
 // An object in a list that has not arrived would look like a missing object.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """classes.py: the size of classes. Prints each class of the product with more than 40 methods or
-500 lines over all of its files; exit status 1 then.
+500 lines over all of its files. Prints each constructor of C++ with more than 6 parameters. Exit
+status 1 for either.
 
 A method is a declaration or definition in the body of the class: no `= default`, `= delete`,
 `using`, `friend`, no function pointer. Lines are the lines of the body without nested classes, and
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pages import ROOT, tracked
 
 MOST_METHODS, MOST_LINES = 40, 500
+MOST_PARAMETERS = 6  # of a constructor
 PRODUCT = ("cuda", "operator", "shim", "sidecar")
 SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".py")
 ALLOWANCES = ROOT / "tests" / "lint" / "class_allowances.txt"
@@ -164,6 +166,30 @@ def definitions(text):
         number += 1
 
 
+def parameters(text, opening):
+    """The number of parameters in the brackets that open at `opening`."""
+    depth, commas, at = 0, 0, opening
+    while True:
+        depth += (text[at] in "([{<") - (text[at] in ")]}>")
+        if depth == 0:
+            return commas + 1 if text[opening + 1 : at].strip() else 0
+        commas += text[at] == "," and depth == 1
+        at += 1
+
+
+def wide_constructors(path, text):
+    """Faults of constructors in a header with too many parameters."""
+    text = without_comments(text)
+    for head in HEAD.finditer(text):
+        body = text[head.end() : end_of(text, head.end() - 1)]
+        for found in re.finditer(rf"^\s*(?:explicit )?{head[1]}\(", body, re.M):
+            if (count := parameters(body, found.end() - 1)) > MOST_PARAMETERS:
+                yield (
+                    f"{path}: the constructor of {head[1]} has {count} parameters; at most "
+                    f"{MOST_PARAMETERS}: pass a struct"
+                )
+
+
 def allowances(text):
     """{(folder, class): Size} of lines `FOLDER CLASS METHODS LINES`."""
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
@@ -197,5 +223,11 @@ def product():
 
 if __name__ == "__main__":
     wrong = list(faults(sizes(product()), allowances(ALLOWANCES.read_text())))
+    wrong += [
+        fault
+        for path, text in product().items()
+        if path.suffix in (".h", ".cuh")
+        for fault in wide_constructors(path, text)
+    ]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     sys.exit(bool(wrong))

@@ -27,9 +27,9 @@ MOST_WHAT, MOST_NOBODY, MOST_PRONOUNS = 2, 2, 25  # in 1,000 words
 MOST_SOURCE_PRONOUNS = 28  # a comment often says "its"
 MOST_WORDS = 25  # of a sentence; a sentence with more is long
 # Long sentences in 1,000, by kind of text: the shares when the rule came, a little above. Generated
-# tables of files do not count as docs.
+# tables of files do not count as docs. A row of the code map counts with its includes.
 MOST_LONG = {
-    "docs": 48,
+    "docs": 49,
     "C++ messages": 3,
     "Python comments": 8,
     "Python messages": 6,

@@ -148,10 +148,10 @@ def sound(seed):
 
 
 def video(seed):
-    """Four frames of 28 times 28 pixels."""
+    """Four frames of 56 times 56 pixels."""
     import numpy
 
-    return numpy.random.default_rng(seed).integers(0, 255, (4, 28, 28, 3), dtype=numpy.uint8)
+    return numpy.random.default_rng(seed).integers(0, 255, (4, 56, 56, 3), dtype=numpy.uint8)
 
 
 ITEMS = {"image": image, "audio": sound, "video": video}

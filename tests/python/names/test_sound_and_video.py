@@ -3,16 +3,18 @@ real vLLM engines, one after the other over one larderd."""
 
 from pathlib import Path
 
-import item_models
+import audio_model
 import pytest
+import shapes
 from engine_life import live
 from engines import prompt
 
 HIT = 512  # whole chunks of a prompt of 600 tokens and more
 SCRIPT = Path(__file__).with_name("items_run.py")
+# The model, and the tokens of the prompt that stand for the item; vLLM inserts those of a video.
 KINDS = {
-    "audio": (item_models.make_audio_model, item_models.AUDIO_TOKEN),
-    "video": (item_models.make_video_model, item_models.VIDEO_TOKEN),
+    "audio": (audio_model.make_audio_model, [audio_model.AUDIO_TOKEN]),
+    "video": (shapes.make_image_model, []),
 }
 UUID = "one uuid for all"
 
@@ -21,9 +23,9 @@ UUID = "one uuid for all"
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_items_never_share_and_equal_ones_do(world, tmp_path, kind):
     """Under one `uuid` of a client vLLM's block hashes of two items are equal."""
-    make, token = KINDS[kind]
-    model, words = make(tmp_path), len(item_models.SPECIAL)
-    text = [token, *(max(one, words) for one in prompt(kind, 600))]
+    make, placeholder = KINDS[kind]
+    model, words = make(tmp_path), len(audio_model.SPECIAL)
+    text = [*placeholder, *(max(one, words) for one in prompt(kind, 600))]
 
     def ask(number, **fields):
         return {"ask": text, kind: number, **fields}

@@ -4,6 +4,7 @@ waits for the look."""
 import ast
 import os
 import pathlib
+import shutil
 import threading
 import time
 
@@ -107,6 +108,11 @@ class TestPaths:
     def test_the_users_home(self, folder, monkeypatch):
         monkeypatch.setenv("HOME", str(folder.parent))
         assert files_of(f"~/{folder.name}") == files_of(str(folder))
+
+    def test_a_path_from_the_working_directory(self, folder, monkeypatch):
+        """vLLM tells the absolute path after its load."""
+        monkeypatch.chdir(folder.parent)
+        assert files_of(folder.name) == files_of(str(folder))
 
     def test_a_name_that_is_nowhere(self):
         with pytest.raises(FilesUnknown, match="org/absent"):
@@ -215,6 +221,30 @@ class TestVllmsOwnLoad:
         adapters = Adapters(LoRAConfig())
         adapters.loaded(news)
         assert known(adapters, asked).startswith("adapter: ")
+
+    def test_a_name_whose_newer_files_vllm_downloads_in_the_load(self, monkeypatch, folder):
+        import huggingface_hub
+        from vllm.lora import worker_manager
+
+        newer = folder.parent / "newer"
+        shutil.copytree(folder, newer)
+        there = [folder]
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(there[0]))
+
+        def download(name):
+            there[0] = newer
+            return str(newer)
+
+        monkeypatch.setattr(
+            worker_manager, "get_adapter_absolute_path", loaded_adapters._resolved(download)
+        )
+
+        def load(self, asked):
+            worker_manager.get_adapter_absolute_path(asked.lora_path)
+
+        held, manager = loaded_adapters.LoadedAdapters(), Manager()
+        loaded_adapters._noted(load)(manager, request("org/adapter", 7))
+        assert held.take_news() == {7: files_of(str(newer))}
 
     # covers F-089
     def test_what_was_seen_before_it_does_not_count_behind_it(self, folder, mount, clock):

@@ -429,6 +429,20 @@ def test_methods_and_lines_of_a_class_are_counted():
     assert set(found) == {("room", "Door"), ("room", "Hinge")}
 
 
+def test_no_constructor_has_too_many_parameters():
+    for path, text in classes.product().items():
+        if path.suffix in (".h", ".cuh"):
+            assert list(classes.wide_constructors(path, text)) == []
+
+
+@pytest.mark.parametrize("count", (6, 7))
+def test_a_constructor_with_too_many_parameters_is_found(count):
+    words = ", ".join(["std::map<int, int> a"] + [f"int a{n} = b(1, 2)" for n in range(1, count)])
+    text = f"class Door {{\n public:\n  explicit Door({words});\n}};\n"
+    told = list(classes.wide_constructors(Path("room/door.h"), text))
+    assert bool(told) == (count == 7) and all("has 7 parameters" in one for one in told)
+
+
 def test_methods_and_lines_of_a_class_of_python_are_counted():
     text = """class Door:
     width = 1

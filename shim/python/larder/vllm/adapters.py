@@ -92,12 +92,18 @@ class Adapters:
         return request.lora_int_id, self._adapter(request).files
 
     def loaded(self, news):
-        """Takes the workers' report: {number: files}."""
+        """Takes the workers' report: {number: files}. Returns whether a request has named an
+        adapter by other files."""
+        contradicts = any(
+            one.files and one.files != news.get(key[0], one.files)
+            for key, one in self._known.items()
+        )
         for number, files in news.items():
             self._loaded.pop(number, None)
             self._loaded[number] = files
         while len(self._loaded) > _MOST_KNOWN:
             self._loaded.pop(next(iter(self._loaded)))
+        return contradicts
 
     def rest(self):
         """For a step without computation: leaves the processor to a reading thread for a moment.

@@ -123,6 +123,6 @@ def _default_of(name):
     away from the environment for a moment."""
     value = os.environ.pop(name)
     try:
-        return variables()[name]
+        return variables().get(name)
     finally:
         os.environ[name] = value

@@ -134,6 +134,11 @@ class Items:
         """The model's weights may have changed."""
         self._provenance.reset()
 
+    def adapters_differ(self):
+        """See Provenance."""
+        if self._provenance is not None:
+            self._provenance.adapters_differ()
+
     def forget(self, request_id):
         """The request ended."""
         self._lives.pop(request_id, None)

@@ -116,7 +116,8 @@ def _noted(original):
         _load.folder, _load.files = lora_request.lora_path, ()
         before = look(_load.folder, LOOK_WAIT_S)
         adapter = original(self, lora_request)
-        before = before or _load.files
+        # of a name: the folder that vLLM found, which may be newer than the one in the cache before
+        before = _load.files or before
         files = before if before and before == look(_load.folder, LOOK_WAIT_S) else ()
         # As matches() has it: of a name of the hub, the folder is known by the files.
         path = before[0].path if before else os.path.join(_load.folder, "")

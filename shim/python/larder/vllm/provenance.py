@@ -63,7 +63,7 @@ class Provenance:
     def __init__(self, setup, encoder_adapter=None):
         """encoder_adapter: gives (number, files) of a request's adapter, or None, in an engine
         whose adapters change the encoder."""
-        self._adapter_of = encoder_adapter or (lambda request: None)
+        self._adapter_of = encoder_adapter
         self._groups = setup.groups
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
         self._lookahead = setup.lookahead  # a drafter's KV is of the next tokens, too
@@ -82,6 +82,12 @@ class Provenance:
         """The model's weights may have changed. The encoder cache still has their embeddings."""
         self._encoded = dict.fromkeys(self._encoded, (None, UNKNOWN))
         self._blocks.clear()
+
+    def adapters_differ(self):
+        """A worker had loaded other files of an adapter than those of its name, perhaps before the
+        encoder ran."""
+        if self._adapter_of is not None:  # mutation: encoder-differs
+            self._encoded = dict.fromkeys(self._encoded, (None, UNKNOWN))
 
     def step(self, scheduler_output, tables_of, lives):
         """lives: all requests with items, by id."""
@@ -116,7 +122,7 @@ class Provenance:
 
     def _kind_of(self, live, feature):
         """None: the adapter's files are not known."""
-        adapter = self._adapter_of(live.request)
+        adapter = self._adapter_of(live.request) if self._adapter_of is not None else None
         if adapter is None:
             return feature.modality
         return (feature.modality, adapter[1]) if adapter[1] else None  # mutation: encoder-adapter

@@ -454,7 +454,8 @@ class LarderConnectorScheduler(FailSafe):
         if report.answers:
             self._ranks.answered(report.answers)
         if report.adapters:
-            self._adapters.loaded(report.adapters)
+            if self._adapters.loaded(report.adapters):
+                self._items.adapters_differ()
             self._local.loaded(report.adapters)
         if self._worth is not None:
             self._worth.measured(

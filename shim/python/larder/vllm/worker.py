@@ -332,7 +332,7 @@ class LarderConnectorWorker(FailSafe):
         stores = (
             [move for move in work.stores if self._holds(move) is not False] if may_store else ()
         )
-        for (space, group), parts in self._by_call(stores).items():
+        for (space, group), parts in (calls := self._by_call(stores)).items():
             hashes, pages = (
                 b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts))
             )
@@ -340,7 +340,7 @@ class LarderConnectorWorker(FailSafe):
                 hashes, self._stride(parts[0]), pages, group, self._shard, space
             )
         if not begun:
-            self._nothing_of_step(refused=bool(stores))
+            self._nothing_of_step(refused=bool(calls))  # mutation: refused-own
 
     def _by_call(self, moves):
         """Parts by (space, group): requests whose chunks fill in one step share a call and
@@ -435,8 +435,10 @@ class LarderConnectorWorker(FailSafe):
         self._poll_stores()
         self._begin_loads()
         if not self._loads:
-            if not self._computes:
-                self._rest()
+            if self._answers and not self._computes:
+                self._answers.wait(self._idle_wait_ms())
+            if self._awaited and not self._computes:
+                self._awaited.wait(self._idle_wait_ms() / 1e3)
             return set(), set()
         ended = self._loads.take_ended(self._poll())
         for load in ended:
@@ -446,13 +448,6 @@ class LarderConnectorWorker(FailSafe):
         return {load.request_id for load in ended}, self._note(
             [load for load in ended if load.failure]
         )
-
-    def _rest(self):
-        """Waits for what the next step needs: no load runs, and the engine computes nothing."""
-        if self._answers:
-            self._answers.wait(self._idle_wait_ms())
-        if self._awaited:
-            self._awaited.wait(self._idle_wait_ms() / 1e3)
 
     @guarded(lambda: None)
     def _end_step(self):

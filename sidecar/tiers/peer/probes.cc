@@ -1,4 +1,4 @@
-#include "sidecar/tiers/peer/looks.h"
+#include "sidecar/tiers/peer/probes.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,12 +15,12 @@ static_assert(kKeysInOneTrip * kKeyBytes < 14'000 && kKeysInOneTrip * kFactsByte
 
 }  // namespace
 
-Looks::Looks(const ClientOptions& options, const base::Clock& clock, Members& members,
-             Offers& offers)
+Probes::Probes(const ClientOptions& options, const base::Clock& clock, Members& members,
+               Offers& offers)
     : options_(options), clock_(clock), members_(members), offers_(offers) {}
 
-std::vector<Looks::Group> Looks::groups_of(std::span<const tiers::ChunkKey> keys,
-                                           std::size_t most) {
+std::vector<Probes::Group> Probes::groups_of(std::span<const tiers::ChunkKey> keys,
+                                             std::size_t most) {
   std::vector<std::vector<tiers::ChunkKey>> of_group;
   std::vector<Group> groups;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -41,16 +41,16 @@ std::vector<Looks::Group> Looks::groups_of(std::span<const tiers::ChunkKey> keys
   return groups;
 }
 
-void Looks::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys,
-                  std::uint64_t deadline_ns, Done done) {
+void Probes::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys,
+                   std::uint64_t deadline_ns, Done done) {
   const std::uint64_t now_ns = clock_.now_ns();
-  Look look;
-  look.groups = groups_of(keys, kKeysInOneTrip);
-  look.keys = keys.size();
-  look.found.resize(keys.size());
-  look.by_ns = std::min(deadline_ns, now_ns + options_.look_ms * kNsPerMs);
-  look.done = std::move(done);
-  const auto entered = looks_.emplace(serial, std::move(look)).first;
+  Probe probe;
+  probe.groups = groups_of(keys, kKeysInOneTrip);
+  probe.keys = keys.size();
+  probe.found.resize(keys.size());
+  probe.by_ns = std::min(deadline_ns, now_ns + options_.probe_ms * kNsPerMs);
+  probe.done = std::move(done);
+  const auto entered = probes_.emplace(serial, std::move(probe)).first;
   for (Member* member : members_.askable()) {
     const bool both = member->payloads.idle();  // else the question would wait behind bytes
     for (std::size_t group = 0; group < entered->second.groups.size(); ++group)
@@ -60,9 +60,9 @@ void Looks::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys,
   if (entered->second.waiting == 0) end(entered);
 }
 
-void Looks::ask(Look& look, std::uint64_t serial, Member& member, std::size_t group,
-                PeerLink& link) {
-  const Keys& keys = look.groups[group].keys;
+void Probes::ask(Probe& probe, std::uint64_t serial, Member& member, std::size_t group,
+                 PeerLink& link) {
+  const Keys& keys = probe.groups[group].keys;
   net::Request request;
   request.around.before = format_look(*keys, options_.hold_ms);
   request.expect.types = "$";
@@ -72,13 +72,13 @@ void Looks::ask(Look& look, std::uint64_t serial, Member& member, std::size_t gr
     on_reply(serial, number, group, keys, lost, reply);
   };
   if (!link.ask(std::move(request)).ok()) return;
-  ++look.waiting;
-  ++look.asked;
+  ++probe.waiting;
+  ++probe.asked;
 }
 
-void Looks::on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group,
-                     const Keys& keys, const Status& lost, const net::Reply& reply) {
-  const auto at = looks_.find(serial);
+void Probes::on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group,
+                      const Keys& keys, const Status& lost, const net::Reply& reply) {
+  const auto at = probes_.find(serial);
   std::vector<std::optional<tiers::ChunkFacts>> chunks;
   if (lost.ok() && reply.kind == net::Reply::Kind::kBulk) {
     Result<std::vector<std::optional<tiers::ChunkFacts>>> parsed =
@@ -88,71 +88,71 @@ void Looks::on_reply(std::uint64_t serial, std::uint64_t member, std::size_t gro
     else
       ++malformed_;
   }
-  if (at == looks_.end()) {
+  if (at == probes_.end()) {
     late_ += lost.ok() ? 1 : 0;
     for (std::size_t i = 0; i < chunks.size(); ++i)
       if (chunks[i]) done_with(member, (*keys)[i]);
     return;
   }
-  Look& look = at->second;
-  --look.waiting;
-  look.answered += chunks.empty() ? 0 : 1;
+  Probe& probe = at->second;
+  --probe.waiting;
+  probe.answered += chunks.empty() ? 0 : 1;
   for (std::size_t i = 0; i < chunks.size(); ++i)
-    if (chunks[i]) look.found[look.groups[group].places[i]].push_back({member, *chunks[i]});
-  if (look.waiting == 0) end(at);
+    if (chunks[i]) probe.found[probe.groups[group].places[i]].push_back({member, *chunks[i]});
+  if (probe.waiting == 0) end(at);
 }
 
-void Looks::cancel(std::uint64_t serial) {
-  const auto at = looks_.find(serial);
-  if (at == looks_.end()) return;
+void Probes::cancel(std::uint64_t serial) {
+  const auto at = probes_.find(serial);
+  if (at == probes_.end()) return;
   at->second.done = nullptr;
   end(at);
 }
 
-void Looks::end_late(std::uint64_t now_ns) {
-  for (auto at = looks_.begin(); at != looks_.end();) {
+void Probes::end_late(std::uint64_t now_ns) {
+  for (auto at = probes_.begin(); at != probes_.end();) {
     const auto next = std::next(at);
-    if (at->second.by_ns <= now_ns) end(at);  // mutation: peer-look-time
+    if (at->second.by_ns <= now_ns) end(at);  // mutation: peer-probe-time
     at = next;
   }
 }
 
-std::uint64_t Looks::next_ns() const {
+std::uint64_t Probes::next_ns() const {
   std::uint64_t next = done_with_.empty() ? UINT64_MAX : 0;
-  for (const auto& [serial, look] : looks_) next = std::min(next, look.by_ns);
+  for (const auto& [serial, probe] : probes_) next = std::min(next, probe.by_ns);
   return next;
 }
 
-void Looks::end(std::map<std::uint64_t, Look>::iterator at) {
-  const Look look = std::move(at->second);
-  looks_.erase(at);
-  const std::vector<bool> there = choose(look);
-  const bool failed = look.asked != 0 && look.answered == 0;
-  if (look.done)
-    look.done(there,
-              failed ? Status(Code::kDeadlineExceeded, "no peer answered in time") : Status());
+void Probes::end(std::map<std::uint64_t, Probe>::iterator at) {
+  const Probe probe = std::move(at->second);
+  probes_.erase(at);
+  const std::vector<bool> there = choose(probe);
+  const bool failed = probe.asked != 0 && probe.answered == 0;
+  if (probe.done)
+    probe.done(there,
+               failed ? Status(Code::kDeadlineExceeded, "no peer answered in time") : Status());
 }
 
 // A chunk goes to the member with the fewest bytes to send; the chunks of one prompt thus come from
 // several members.
-std::vector<bool> Looks::choose(const Look& look) {
+std::vector<bool> Probes::choose(const Probe& probe) {
   const std::uint64_t now_ns = clock_.now_ns(), until_ns = now_ns + options_.hold_ms * kNsPerMs;
-  std::vector<bool> there(look.keys);
+  std::vector<bool> there(probe.keys);
   std::vector<tiers::ChunkKey> keys;
   std::map<std::uint64_t, std::uint64_t> load;  // bytes, by member
-  for (const Group& group : look.groups) {
+  for (const Group& group : probe.groups) {
     for (std::size_t i = 0; i < group.places.size(); ++i) {
       const std::size_t place = group.places[i];
       const tiers::ChunkKey& key = (*group.keys)[i];
       const Found* best = nullptr;
-      for (const Found& one : look.found[place]) {
+      for (const Found& one : probe.found[place]) {
         Member* const member = members_.find(one.member);
         if (member == nullptr) continue;
         load.try_emplace(one.member, member->payloads.bytes());
         if (best == nullptr || load.at(one.member) < load.at(best->member)) best = &one;
       }
-      const bool wanted = best != nullptr && look.done != nullptr;
-      for (const Found& one : look.found[place])
+      const bool wanted = best != nullptr && probe.done != nullptr;
+      for (const Found& one : probe.found[place])
         if (!wanted || &one != best) done_with(one.member, key);
       if (!wanted) {
         offers_.erase(key);  // an earlier one
@@ -168,7 +168,7 @@ std::vector<bool> Looks::choose(const Look& look) {
   return there;
 }
 
-void Looks::flush() {
+void Probes::flush() {
   for (auto& [number, keys] : std::exchange(done_with_, {})) {
     Member* const member = members_.find(number);
     if (member == nullptr) continue;

@@ -1,11 +1,11 @@
-// Looks: the question to all members side by side, which of them has which chunk. Owned by the
+// Probes: the question to all members side by side, which of them has which chunk. Owned by the
 // thread of the tier.
 //
 // A question about many keys is split between the two connections of a member, so that request and
 // reply fit into the first window of TCP: an idle connection sends few bytes in a round trip.
-// A look ends when all asked members answered, after look_ms, or at its deadline; a member without
-// an answer has nothing. Of several members that have a chunk one is chosen, and the others are
-// told that they need not hold it.
+// A probe ends when all asked members answered, after probe_ms, or at its deadline; a member
+// without an answer has no chunk. Of several members that have a chunk one is chosen, and the
+// others are told that they need not hold the chunk.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace larder::peer {
 
-class Looks {
+class Probes {
  public:
   // Called once, from begin(), from a reply, or from end_late(): whether each key is there. An
   // offer of each such key is in `offers` then. `failed`: no member answered,
@@ -31,11 +31,11 @@ class Looks {
   using Done = std::function<void(const std::vector<bool>& there, const Status& failed)>;
 
   // All arguments outlive this object.
-  Looks(const ClientOptions& options, const base::Clock& clock, Members& members, Offers& offers);
+  Probes(const ClientOptions& options, const base::Clock& clock, Members& members, Offers& offers);
 
   void begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys, std::uint64_t deadline_ns,
              Done done);
-  // Forgets the look: `done` is not called.
+  // Forgets the probe: `done` is not called.
   void cancel(std::uint64_t serial);
   void end_late(std::uint64_t now_ns);
   std::uint64_t next_ns() const;
@@ -61,7 +61,7 @@ class Looks {
     std::uint64_t member = 0;
     tiers::ChunkFacts facts;
   };
-  struct Look {
+  struct Probe {
     std::vector<Group> groups;
     std::vector<std::vector<Found>> found;  // for each key
     std::size_t keys = 0, waiting = 0, answered = 0, asked = 0;
@@ -71,17 +71,17 @@ class Looks {
 
   // The keys of each namespace, at most `most` in a group.
   static std::vector<Group> groups_of(std::span<const tiers::ChunkKey> keys, std::size_t most);
-  void ask(Look& look, std::uint64_t serial, Member& member, std::size_t group, PeerLink& link);
+  void ask(Probe& probe, std::uint64_t serial, Member& member, std::size_t group, PeerLink& link);
   void on_reply(std::uint64_t serial, std::uint64_t member, std::size_t group, const Keys& keys,
                 const Status& lost, const net::Reply& reply);
-  void end(std::map<std::uint64_t, Look>::iterator at);
-  std::vector<bool> choose(const Look& look);
+  void end(std::map<std::uint64_t, Probe>::iterator at);
+  std::vector<bool> choose(const Probe& probe);
 
   const ClientOptions& options_;
   const base::Clock& clock_;
   Members& members_;
   Offers& offers_;
-  std::map<std::uint64_t, Look> looks_;                              // by serial
+  std::map<std::uint64_t, Probe> probes_;                            // by serial
   std::map<std::uint64_t, std::vector<tiers::ChunkKey>> done_with_;  // by member
   std::uint64_t late_ = 0, malformed_ = 0;
 };

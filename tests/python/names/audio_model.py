@@ -1,9 +1,9 @@
-"""Tiny models with random weights that take sound and video: Qwen2-Audio and LLaVA-NeXT-Video."""
+"""A tiny Qwen2-Audio with random weights, and its processor."""
 
 from pathlib import Path
 
-AUDIO_TOKEN, VIDEO_TOKEN = 3, 4
-SPECIAL = ["<pad>", "<s>", "</s>", "<|AUDIO|>", "<video>", "<|audio_bos|>", "<|audio_eos|>"]
+AUDIO_TOKEN = 3
+SPECIAL = ["<pad>", "<s>", "</s>", "<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>"]
 _TEXT = dict(
     vocab_size=1024,
     hidden_size=256,
@@ -21,6 +21,7 @@ _TEXT = dict(
 
 
 def make_audio_model(folder):
+    import torch
     from transformers import (
         Qwen2AudioConfig,
         Qwen2AudioEncoderConfig,
@@ -44,54 +45,17 @@ def make_audio_model(folder):
         audio_token_index=AUDIO_TOKEN,
     )
     path = Path(folder) / "audio"
-    _save(Qwen2AudioForConditionalGeneration, config, path)
-    Qwen2AudioProcessor(WhisperFeatureExtractor(feature_size=16), _tokenizer()).save_pretrained(
-        path
-    )
-    return path
-
-
-def make_video_model(folder):
-    """Without a processor: items_run.py has one, since the processor of transformers needs
-    torchvision, which a vLLM for CPUs lacks."""
-    from transformers import (
-        CLIPVisionConfig,
-        LlamaConfig,
-        LlavaNextVideoConfig,
-        LlavaNextVideoForConditionalGeneration,
-    )
-
-    tower = CLIPVisionConfig(
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        image_size=28,
-        patch_size=7,
-        initializer_range=0.08,
-    )
-    config = LlavaNextVideoConfig(
-        vision_config=tower.to_dict(),
-        text_config=LlamaConfig(**_TEXT).to_dict(),
-        video_token_index=VIDEO_TOKEN,
-        image_token_index=7,
-    )
-    path = Path(folder) / "video"
-    _save(LlavaNextVideoForConditionalGeneration, config, path)
-    _tokenizer().save_pretrained(path)
-    return path
-
-
-def _save(model_class, config, path):
-    import torch
-
     torch.manual_seed(0)
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
-        model_class(config).save_pretrained(path)
+        Qwen2AudioForConditionalGeneration(config).save_pretrained(path)
     finally:
         torch.set_default_dtype(default)
+    Qwen2AudioProcessor(WhisperFeatureExtractor(feature_size=16), _tokenizer()).save_pretrained(
+        path
+    )
+    return path
 
 
 def _tokenizer():

@@ -1,5 +1,9 @@
-// The regions beside the arena: index file, session memfd, lock file. Each value owns its
-// descriptors and mappings.
+// LockFile: a file with a record lock that the process of an engine holds as long as it may write.
+//
+// The destructor unlinks the file, unless the file is kept for the next larderd. The content names
+// the session. An engine that overwrites the content is not recognised after a restart, and waits
+// longer. One descriptor serves to query the lock and to send to the engine: closing a second
+// descriptor of the same file in a process drops the record locks of that process.
 //
 // Owned by the thread of the loop.
 #pragma once
@@ -8,40 +12,9 @@
 #include <string>
 
 #include "shim/base/fd.h"
-#include "shim/protocol/session_layout.h"
 
 namespace larder::memory {
 
-// The slot size for which index and residency filter are sized: chunks of real models are far
-// larger.
-inline constexpr std::uint64_t kSmallestUsualSlot = 64 << 10;
-
-// A named file that larderd writes. Engines get a read-only descriptor.
-struct IndexFile {
-  Fd read_only;
-  Mapping mapping;
-  std::string path;
-
-  static Result<IndexFile> create(const std::string& path, std::uint64_t size_bytes);
-};
-
-// A memfd of fixed size, sealed so that neither side can shrink or grow it: a shrunken file would
-// be a SIGBUS of the other side.
-struct SessionMemory {
-  Fd fd;
-  Mapping mapping;
-
-  static Result<SessionMemory> create();
-  const protocol::SessionRegion& region() const {
-    return *reinterpret_cast<const protocol::SessionRegion*>(mapping.data());
-  }
-};
-
-// A file with a record lock that the process of an engine holds as long as it may write. The
-// destructor unlinks the file, unless the file is kept for the next larderd. The content names the
-// session. An engine that overwrites the content is not recognised after a restart, and waits
-// longer. One descriptor serves to query the lock and to send to the engine: closing a second
-// descriptor of the same file in a process drops the record locks of that process.
 class LockFile {
  public:
   // The session that the engine will name when it attaches again: the newest session or, if the

@@ -1,4 +1,4 @@
-// Unwanted keys go from the server, no other key does, and a refused removal costs no other
+// Garbage goes from the server, no other key does, and a refused removal costs no other
 // operation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,10 +24,10 @@ using tiers::testing_support::key_of;
 using tiers::testing_support::Listener;
 using tiers::testing_support::Slot;
 
-class RemoteUnwantedTest : public TierFixture {};
-class RemoteUnwantedClusterTest : public TierFixture {
+class RemoteGarbageTest : public TierFixture {};
+class RemoteGarbageClusterTest : public TierFixture {
  protected:
-  RemoteUnwantedClusterTest() : TierFixture(FakeServer::Kind::kCluster) {}
+  RemoteGarbageClusterTest() : TierFixture(FakeServer::Kind::kCluster) {}
 };
 
 class RemoteOnItsWayTest : public TierFixture,
@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, RemoteOnItsWayTest,
                          testing::Values(FakeServer::Kind::kStandalone,
                                          FakeServer::Kind::kCluster));
 
-TEST_F(RemoteUnwantedTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
+TEST_F(RemoteGarbageTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
   Node one(options_), other(options_);
   for (std::uint64_t i = 0; i < 40; ++i) {
     ASSERT_TRUE(one.loop.put(i, 1, 1, kBytes).ok());
@@ -55,7 +55,7 @@ TEST_F(RemoteUnwantedTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
 }
 
 // covers F-179
-TEST_F(RemoteUnwantedTest, WhatTheServerDoesNotRemoveIsTriedAgainAndPutsOfItAreRefused) {
+TEST_F(RemoteGarbageTest, WhatTheServerDoesNotRemoveIsTriedAgainAndPutsOfItAreRefused) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   answer("UNLINK", "-NOPERM this user\r\n");
@@ -71,7 +71,7 @@ TEST_F(RemoteUnwantedTest, WhatTheServerDoesNotRemoveIsTriedAgainAndPutsOfItAreR
   EXPECT_TRUE(eventually([&] { return node.loop.put(1, 2, 1, kBytes).ok(); }));
 }
 
-TEST_F(RemoteUnwantedTest, AnEvictionEndsPutsBeforeItAndReachesWhatOthersStored) {
+TEST_F(RemoteGarbageTest, AnEvictionEndsPutsBeforeItAndReachesWhatOthersStored) {
   Node one(options_), other(options_);
   for (std::uint64_t i = 0; i < 20; ++i) {
     ASSERT_TRUE(one.loop.put(i, 3, 1, kBytes).ok());
@@ -89,7 +89,7 @@ TEST_F(RemoteUnwantedTest, AnEvictionEndsPutsBeforeItAndReachesWhatOthersStored)
 }
 
 // covers F-176
-TEST_F(RemoteUnwantedTest, ARefusedPutOfWhatIsThereLeavesItThere) {
+TEST_F(RemoteGarbageTest, ARefusedPutOfWhatIsThereLeavesItThere) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
   answer("SET", "-OOM full\r\n");
@@ -101,7 +101,7 @@ TEST_F(RemoteUnwantedTest, ARefusedPutOfWhatIsThereLeavesItThere) {
 }
 
 // covers F-176
-TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
+TEST_F(RemoteGarbageTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
   const std::string record = record_key("larder", key_of(2));
@@ -123,7 +123,7 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
 }
 
 // covers F-179
-TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
+TEST_F(RemoteGarbageTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
   const auto told = std::make_shared<Listener>();
   options_.residents = told;
   Node node(options_);
@@ -150,7 +150,7 @@ TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
   EXPECT_TRUE(eventually([&] { return node.loop.put(1, 2, 1, kBytes).ok(); }));
 }
 
-TEST_F(RemoteUnwantedTest, ADropTellsHowManyChunksWereThere) {
+TEST_F(RemoteGarbageTest, ADropTellsHowManyChunksWereThere) {
   Node one(options_), other(options_);
   for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(one.loop.put(i, 1, i < 3 ? 1 : 2, kBytes).ok());
   tiers::Ticket ticket = other.loop.next();
@@ -163,7 +163,7 @@ TEST_F(RemoteUnwantedTest, ADropTellsHowManyChunksWereThere) {
   EXPECT_EQ(other.tier->counters().chunks_dropped, 5U);
 }
 
-TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
+TEST_F(RemoteGarbageTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
   options_.ttl_ms = 1'000'000;
   Node one(options_), other(options_);
   std::mutex mutex;
@@ -197,7 +197,7 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
 }
 
 // covers F-197
-TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
+TEST_F(RemoteGarbageTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
   Node node(test::patient(options_));
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   const std::string part = server_.part_of(record_key("larder", key_of(1)));
@@ -241,7 +241,7 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
 
 // The record is still sent on, and arrives then: probes and drops of its key meanwhile wait for the
 // record.
-TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWasGivenUp) {
+TEST_F(RemoteGarbageClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWasGivenUp) {
   options_.answer_ms = 5000;
   for (const bool dropped : {false, true}) {
     Node node(options_);
@@ -278,7 +278,7 @@ TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWas
 }
 
 // covers F-180
-TEST_F(RemoteUnwantedTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {
+TEST_F(RemoteGarbageTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {
   struct Case {
     const char *error, *reason;
   };

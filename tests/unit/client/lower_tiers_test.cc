@@ -16,14 +16,14 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-class BelowTest : public loop::testing_support::SidecarTest {
+class ClientLowerTiersTest : public loop::testing_support::SidecarTest {
  protected:
-  BelowTest() {
+  ClientLowerTiersTest() {
     config_.memory.size_bytes = 32 << 20;
     char name[] = "/tmp/larder-test-disk-XXXXXX";
     disk_ = ::mkdtemp(name);
   }
-  ~BelowTest() override {
+  ~ClientLowerTiersTest() override {
     stop();
     std::filesystem::remove_all(disk_);
   }
@@ -56,12 +56,12 @@ class BelowTest : public loop::testing_support::SidecarTest {
   std::string disk_;
 };
 
-TEST_F(BelowTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
+TEST_F(ClientLowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 4));
-  ASSERT_TRUE(engine.client->below().has_value());
-  EXPECT_TRUE(engine.client->below()->serving);
+  ASSERT_TRUE(engine.client->lower_tier_speed().has_value());
+  EXPECT_TRUE(engine.client->lower_tier_speed()->serving);
   const Transfer chunks = engine.transfer(0, 6);
   const Hashes hashes = hashes_of(chunks.hashes);
   EXPECT_EQ(engine.client->lookups().present(hashes), 0U);
@@ -94,7 +94,7 @@ TEST_F(BelowTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   EXPECT_TRUE(wait([&] { return stats().kept_bytes == 0; })) << "given free";
 }
 
-TEST_F(BelowTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
+TEST_F(ClientLowerTiersTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
@@ -108,7 +108,7 @@ TEST_F(BelowTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
   EXPECT_EQ(engine.client->lookups().reachable(hashes), 0U);
 }
 
-TEST_F(BelowTest, AfterADropNothingIsReachable) {
+TEST_F(ClientLowerTiersTest, AfterADropNothingIsReachable) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
@@ -122,14 +122,14 @@ TEST_F(BelowTest, AfterADropNothingIsReachable) {
       wait([&] { return engine.client->lookups().reachable(hashes_of(chunks.hashes)) == 0; }));
 }
 
-TEST_F(BelowTest, WithoutADiskThereIsNothing) {
+TEST_F(ClientLowerTiersTest, WithoutADiskThereIsNothing) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_EQ(engine.store(0, 2).stored, 2U);
   ASSERT_TRUE(engine.await_present(0, 2));
   const Transfer chunks = engine.transfer(0, 4);
-  EXPECT_FALSE(engine.client->below().has_value());
+  EXPECT_FALSE(engine.client->lower_tier_speed().has_value());
   EXPECT_EQ(engine.client->lookups().reachable(hashes_of(chunks.hashes)), 2U);
   EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(chunks.hashes)), 2U) << "as last()";
   EXPECT_EQ(engine.client->fetch(hashes_of(chunks.hashes), 100).status().code(),

@@ -114,7 +114,7 @@ TEST_F(TierProbeTest, WhatItTookIsCountedHere) {
   EXPECT_GE(tier_probes_.poll(ticket, 0)->elapsed_us, 20'000U);
 }
 
-TEST(LooksOfASidecarThatSharesNothing, AreNotAskedFor) {
+TEST(ProbesOfASidecarThatSharesNothing, AreNotAskedFor) {
   const std::vector<protocol::BlockHash> hashes{hash_of(0)};
   for (const std::uint64_t capabilities :
        {protocol::kCapabilityResidency, protocol::kCapabilityShared}) {
