@@ -45,8 +45,8 @@ class FlagSources {
   // outlive the object.
   FlagSources(const api::Object& container, std::size_t after, const ScriptEngines& script);
 
-  // The source for an engine of the script. kUnread and kRefused only if the source may be more than
-  // the value of an option; kRefused for the model too.
+  // The source for an engine of the script. kUnread and kRefused only if the source may be more
+  // than the value of an option; kRefused for the model too.
   FlagSource of_engine(std::size_t engine);
 
  private:

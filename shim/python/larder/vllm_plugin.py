@@ -50,7 +50,7 @@ def keep_segments_fixed(logger):
 
 
 def has_own_pool():
-    """An embedded Python has no sys.argv. With a flag and its opposite (--no-...) the last one counts
-    for vLLM; here the opposite does."""
+    """An embedded Python has no sys.argv. With a flag and its opposite (--no-...) the last one
+    counts for vLLM; here the opposite does."""
     words = {str(word).split("=")[0].replace("_", "-") for word in getattr(sys, "argv", ())}
     return any(f"--{name}" in words and f"--no-{name}" not in words for name in POOLS)

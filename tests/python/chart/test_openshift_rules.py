@@ -70,8 +70,8 @@ def pod(pool="chat", user=None, **spec):
 
 
 def refused(cluster, made):
-    """The API server's refusal of a pod without a cache, or with a cache that it already has; "": it
-    is created, in a dry run."""
+    """The API server's refusal of a pod that gets no cache, or has one; "": it is created, in a
+    dry run."""
     made = copy.deepcopy(made)
     if "larder.dev/injected" not in made["metadata"]["annotations"]:
         del made["metadata"]["annotations"]
