@@ -5,7 +5,8 @@ A room is a folder of C++ sources with a README.md. A row is a header, or a sour
 of its name, with the first sentence of the comment on top. The headers that the product includes
 from other rooms come first: they are the doors of the room. Above the table stand the rooms that
 the room includes. --check writes no file, and fails if a README.md has another table. Either way a
-circle of rooms that include each other fails.
+circle of rooms that include each other fails, and so does a folder without a README.md that
+includes a room.
 """
 
 import os
@@ -50,6 +51,7 @@ class House:
         folders = {path.parent for path in self.texts}
         self.rooms = sorted(folder for folder in folders if (root / folder / "README.md").exists())
         self.doors, self.includes = set(), {room: set() for room in self.rooms}
+        self.roomless = set()  # folders without a README.md that include a room
         for path, text in self.texts.items():
             for name in INCLUDE.findall(text):
                 self._count(path, pathlib.Path(name))
@@ -58,7 +60,10 @@ class House:
         own, other = self.room_of(path), self.room_of(header)
         if header in self.texts and own != other:
             self.doors.add(header)
-            self.includes[own].add(other)
+            if own is None:
+                self.roomless.add(path.parent)
+            else:
+                self.includes[own].add(other)
 
     def room_of(self, path):
         """The folder of the file: None for a folder without a README.md."""
@@ -128,7 +133,9 @@ def main(arguments):
     circle = " -> ".join(room.as_posix() for room in house.circle())
     if circle:
         print(f"rooms include each other: {circle}")
-    status = int(bool(circle))
+    for folder in sorted(house.roomless):
+        print(f"{folder.as_posix()} includes other rooms and has no README.md: write one")
+    status = int(bool(circle or house.roomless))
     for room in house.rooms:
         try:
             old, new = renewed(house, room)

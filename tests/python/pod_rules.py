@@ -239,3 +239,52 @@ def velero_reads(pod, all_volumes):
         for one in read
         if one["name"] not in left_out and not one["name"].startswith("default-token")
     }
+
+
+def on_openshift(pod, namespace):
+    """Why the constraint restricted-v2 refuses the pod: bindata/bootkube/scc-manifests in
+    openshift/cluster-kube-apiserver-operator, pkg/securitycontextconstraints in
+    openshift/apiserver-library-go. Fields that the constraint fills in are free, and so are
+    runAsGroup and supplementalGroups. csi and ephemeral volumes came with later releases of the
+    constraint."""
+    spec, of_pod = pod["spec"], pod["spec"].get("securityContext") or {}
+    for field in ("hostNetwork", "hostPID", "hostIPC"):
+        if spec.get(field):
+            return field
+    for volume in volumes(pod):
+        (kind,) = set(volume) - {"name"}
+        if kind not in (
+            "configMap",
+            "csi",
+            "downwardAPI",
+            "emptyDir",
+            "ephemeral",
+            "persistentVolumeClaim",
+            "projected",
+            "secret",
+        ):
+            return f"volume {volume['name']}: {kind}"
+    users, groups = (
+        namespace["metadata"]["annotations"][f"openshift.io/sa.scc.{kind}"]
+        for kind in ("uid-range", "supplemental-groups")
+    )
+    first, count = map(int, users.split("/"))
+    if of_pod.get("fsGroup", (group := int(groups.split("/")[0]))) != group:
+        return f"fsGroup {of_pod['fsGroup']}"
+    for container in [*(spec.get("initContainers") or []), *spec["containers"]]:
+        own = of_pod | (container.get("securityContext") or {})
+        name, capabilities = container["name"], own.get("capabilities") or {}
+        if not first <= own.get("runAsUser", first) < first + count:
+            return f"{name}: runAsUser {own['runAsUser']}"
+        for field in ("privileged", "allowPrivilegeEscalation"):
+            if own.get(field):
+                return f"{name}: {field}"
+        if set(capabilities.get("add") or []) - {"NET_BIND_SERVICE"}:
+            return f"{name}: capabilities"
+        if (own.get("seccompProfile") or {}).get("type", "RuntimeDefault") != "RuntimeDefault":
+            return f"{name}: seccompProfile"
+        if own.get("seLinuxOptions"):
+            return f"{name}: seLinuxOptions"
+        if any(port.get("hostPort") for port in container.get("ports") or []):
+            return f"{name}: hostPort"
+    return None

@@ -19,7 +19,8 @@ using ReadConfigMap = std::function<api::Object(const std::string& name)>;
 
 // The pod with the data of each readable ConfigMap in its envFrom entry. The injector then knows
 // these variables. The patch of inject() never holds the data, because the pod has the data before
-// and after the injection. Reads at most 8 ConfigMaps, each once. Any JSON may come as `pod`.
+// and after the injection. Reads at most 8 ConfigMaps, each once. All entries together get at most
+// 256 KiB, and entries beyond that stay unread. Any JSON may come as `pod`.
 api::Object with_config_maps(api::Object pod, const ReadConfigMap& read);
 
 }  // namespace larder::webhook

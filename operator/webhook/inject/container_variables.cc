@@ -35,27 +35,36 @@ ContainerVariable from_source(const Object& source, const std::string& name) {
 }
 
 // A later entry of envFrom replaces the variables of earlier entries.
-ContainerVariable from_sources(const Object& sources, const std::string& name) {
+ContainerVariable from_sources(const Object& sources, const std::string& name, bool unread_counts) {
   if (!sources.is_array()) return {};
   for (auto source = sources.rbegin(); source != sources.rend(); ++source)
-    if (ContainerVariable found = from_source(*source, name); found.kind != Kind::kAbsent)
+    if (ContainerVariable found = from_source(*source, name);
+        found.kind == Kind::kText || (found.kind == Kind::kUnread && unread_counts))
       return found;
   return {};
 }
 
-}  // namespace
-
 // Kubernetes takes the last entry of a name, as here. env wins over envFrom.
-ContainerVariable variable_of(const Object& container, const std::string& name) {
+ContainerVariable found_in(const Object& container, const std::string& name, bool unread_counts) {
   const Object* found = nullptr;
   const Object& environment = api::at(container, "env");
   if (environment.is_array())
     for (const Object& variable : environment)
       if (api::text_at(variable, "name") == name) found = &variable;
-  if (found == nullptr) return from_sources(api::at(container, "envFrom"), name);
+  if (found == nullptr) return from_sources(api::at(container, "envFrom"), name, unread_counts);
   const Object& source = api::at(*found, "valueFrom");
   return source.is_null() ? ContainerVariable{Kind::kText, api::text_at(*found, "value"), ""}
                           : from_elsewhere(source);
+}
+
+}  // namespace
+
+ContainerVariable variable_of(const Object& container, const std::string& name) {
+  return found_in(container, name, true);
+}
+
+ContainerVariable readable_variable(const Object& container, const std::string& name) {
+  return found_in(container, name, false);
 }
 
 bool sets_variable(const Object& container, std::string_view name) {

@@ -25,6 +25,9 @@ struct ContainerVariable {
 // harmless and count as kAbsent. A ConfigMap of envFrom that was read (config_maps.h) gives kText.
 ContainerVariable variable_of(const api::Object& container, const std::string& name);
 
+// As variable_of(), but an unread entry of envFrom counts as one without the variable.
+ContainerVariable readable_variable(const api::Object& container, const std::string& name);
+
 // Whether `env`, or a ConfigMap of envFrom that was read, surely sets the variable.
 bool sets_variable(const api::Object& container, std::string_view name);
 

@@ -13,6 +13,7 @@ import sys
 NAME = "LarderConnector"
 MODULE = "larder.vllm"
 ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+POOLS = ("enable-sleep-mode", "enable-cumem-allocator")
 MOVING, FIXED = "expandable_segments:True", "expandable_segments:False"
 
 
@@ -20,8 +21,8 @@ def register(name=NAME, module=MODULE):
     """May be called any number of times. Imports no part of the connector. Raises no exception: an
     exception here would end vLLM, also without Larder in use."""
     logger = logging.getLogger("vllm.larder")
-    keep_segments_fixed(logger)
     try:
+        keep_segments_fixed(logger)
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 
         KVConnectorFactory.register_connector(name, module, name)
@@ -37,8 +38,7 @@ def keep_segments_fixed(logger):
     LARDER_POOL marks an injected container: other engines keep vLLM's own error. vLLM's memory pool
     (sleep mode) needs no change."""
     value = os.environ.get(ALLOCATOR, "")
-    pool = any("sleep-mode" in word.replace("_", "-") or "cumem" in word for word in sys.argv)
-    if MOVING not in value or "LARDER_POOL" not in os.environ or pool:
+    if MOVING not in value or "LARDER_POOL" not in os.environ or has_own_pool():
         return
     os.environ[ALLOCATOR] = value.replace(MOVING, FIXED)
     logger.warning(
@@ -47,3 +47,10 @@ def keep_segments_fixed(logger):
         ALLOCATOR,
         MOVING,
     )
+
+
+def has_own_pool():
+    """An embedded Python has no sys.argv. With a flag and its opposite (--no-...) the last one
+    counts for vLLM; here the opposite does."""
+    words = {str(word).split("=")[0].replace("_", "-") for word in getattr(sys, "argv", ())}
+    return any(f"--{name}" in words and f"--no-{name}" not in words for name in POOLS)

@@ -12,6 +12,8 @@ import pytest
 import yaml
 from cluster import eventually
 from engine_pod import engine_pod, made_anew
+from golden_pods import cases
+from pod_rules import on_openshift
 from test_plugin import apply, plugin  # noqa: F401: a fixture
 
 NAMESPACE = "constrained"
@@ -54,6 +56,11 @@ def world(cluster, plugin, tmp_path_factory):
     cluster.kubectl("delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "--all")
 
 
+def in_python(made):
+    """Whether the rules of pod_rules.py, which also run without an API server, admit the pod."""
+    return on_openshift(made, {"metadata": {"annotations": RANGE}}) is None
+
+
 def pod(pool="chat", user=None, **spec):
     made = engine_pod("engine", **{"larder.dev/pool": pool})
     made["spec"].update(spec)
@@ -63,9 +70,11 @@ def pod(pool="chat", user=None, **spec):
 
 
 def refused(cluster, made):
-    """The API server's refusal of a pod without a cache; "": it is created, in a dry run."""
+    """The API server's refusal of a pod that gets no cache, or has one; "": it is created, in a
+    dry run."""
     made = copy.deepcopy(made)
-    del made["metadata"]["annotations"]
+    if "larder.dev/injected" not in made["metadata"]["annotations"]:
+        del made["metadata"]["annotations"]
     words = ("create", "-n", NAMESPACE, "--dry-run=server", "-o", "name", "-f", "-")
     try:
         cluster.kubectl(*words, stdin=made)
@@ -100,7 +109,7 @@ SERVED = {
 @pytest.mark.parametrize("name", SERVED)
 # covers F-222
 def test_a_pod_that_is_admitted_is_admitted_with_its_cache(name, world, cluster, plugin, tmp_path):
-    assert refused(cluster, SERVED[name]) == ""
+    assert refused(cluster, SERVED[name]) == "" and in_python(SERVED[name])
     verdict, reasons, one = judged(plugin, tmp_path, SERVED[name])
     assert verdict == "injected" and "SecurityContextConstraint" not in reasons, one
     names = [each["name"] for each in one["pod"]["spec"]["initContainers"]]
@@ -116,27 +125,46 @@ def test_check_names_the_constraint_where_larder_is_refused(world, cluster, plug
     assert "because of Larder's additions" in one["findings"][0]["what"]
 
 
-WRONG = {
-    "host namespaces": pod(hostNetwork=True),
-    "fsGroup": pod(securityContext={"fsGroup": 7}),
-    "runAsUser": pod(user=1000670000),
-    "volumes": pod(volumes=[{"name": "models", "hostPath": {"path": "/models"}}]),
-    "privileged": {"privileged": True},
-    "capabilities": {"capabilities": {"add": ["SYS_PTRACE"]}},
-    "seccomp": {"seccompProfile": {"type": "Unconfined"}},
-    "seLinuxOptions": {"seLinuxOptions": {"level": "s0"}},
-}
+@pytest.mark.parametrize("name", ["openshift", "platform-ids"])
+# covers F-222
+def test_the_golden_pods_are_admitted_before_and_after(name, world, cluster, root):
+    (pods,) = [(before, after) for case, before, after in cases(root) if case == name]
+    for made in pods:
+        assert refused(cluster, made) == "" and in_python(made)
 
 
-@pytest.mark.parametrize("why", WRONG)
+def engine(**fields):
+    made = pod()
+    made["spec"]["containers"][0].update(fields)
+    return made
+
+
+def secured(**context):
+    return engine(securityContext=context)
+
+
+WRONG = [
+    ("host namespaces", pod(hostNetwork=True)),
+    ("host namespaces", pod(hostPID=True)),
+    ("host namespaces", pod(hostIPC=True)),
+    ("host ports", engine(ports=[{"containerPort": 8000, "hostPort": 8000}])),
+    ("fsGroup", pod(securityContext={"fsGroup": 7})),
+    ("runAsUser", pod(user=1000670000)),
+    ("volumes", pod(volumes=[{"name": "models", "hostPath": {"path": "/models"}}])),
+    ("privileged", secured(privileged=True)),
+    ("privileged", secured(allowPrivilegeEscalation=True)),
+    ("capabilities", secured(capabilities={"add": ["SYS_PTRACE"]})),
+    ("seccomp", secured(seccompProfile={"type": "Unconfined"})),
+    ("seLinuxOptions", secured(seLinuxOptions={"level": "s0"})),
+]
+
+
+@pytest.mark.parametrize("why, made", WRONG)
 def test_the_rules_refuse_other_faults_with_and_without_larder(
-    why, world, cluster, plugin, tmp_path
+    why, made, world, cluster, plugin, tmp_path
 ):
     """The control: the policy has each rule."""
-    made = WRONG[why]
-    if "spec" not in made:
-        made = pod()
-        made["spec"]["containers"][0]["securityContext"] = WRONG[why]
+    assert not in_python(made)
     assert f"security context constraint: {why}" in refused(cluster, made)
     verdict, reasons, one = judged(plugin, tmp_path, made)
     assert verdict == "refused" and reasons[0] == "SecurityContextConstraint", one

@@ -91,3 +91,12 @@ def test_a_header_without_a_purpose_and_a_readme_without_marks_are_named(world):
     assert status == 1
     assert "cuda/new.h: a comment with the purpose must come first" in output
     assert "shim/client/README.md: the two marks of the table must stand once" in output
+
+
+def test_a_folder_without_a_readme_that_includes_a_room_is_named(world):
+    world.run()
+    world.write("shim/new/main.cc", '// Begins.\n#include "cuda/engine.h"\n')
+    for arguments in ((), ("--check",)):
+        status, output = world.run(*arguments)
+        assert status == 1
+        assert output == "shim/new includes other rooms and has no README.md: write one\n"

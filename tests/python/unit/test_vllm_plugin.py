@@ -179,6 +179,15 @@ def test_an_injected_engine_starts_with_an_allocator_that_the_injector_could_not
         ("expandable_segments:False", [], "expandable_segments:False"),
         ("expandable_segments:True", ["--enable_sleep_mode"], "expandable_segments:True"),
         ("expandable_segments:True", ["--enable-cumem-allocator"], "expandable_segments:True"),
+        ("expandable_segments:True", ["--enable-sleep-mode=true"], "expandable_segments:True"),
+        ("expandable_segments:True", ["--no-enable-sleep-mode"], "expandable_segments:False"),
+        (
+            "expandable_segments:True",
+            ["--enable-sleep-mode", "--no-enable-sleep-mode"],
+            "expandable_segments:False",
+        ),
+        ("expandable_segments:True", ["--sleep-mode-backend=cumem"], "expandable_segments:False"),
+        ("expandable_segments:True", ["/models/sleep-mode"], "expandable_segments:False"),
     ],
 )
 # covers F-330
@@ -188,3 +197,15 @@ def test_only_the_segments_of_the_allocator_change(value, argv, after, monkeypat
     monkeypatch.setattr(sys, "argv", ["vllm", *argv])
     vllm_plugin.register()
     assert os.environ[vllm_plugin.ALLOCATOR] == after
+
+
+# covers F-330
+def test_a_program_without_arguments_of_its_own_starts(monkeypatch):
+    """An embedded Python has no sys.argv."""
+    monkeypatch.setattr(KVConnectorFactory, "_registry", {})
+    monkeypatch.setenv("LARDER_POOL", "chat")
+    monkeypatch.setenv(vllm_plugin.ALLOCATOR, vllm_plugin.MOVING)
+    monkeypatch.delattr(sys, "argv")
+    vllm_plugin.register()
+    assert os.environ[vllm_plugin.ALLOCATOR] == vllm_plugin.FIXED
+    assert "LarderConnector" in KVConnectorFactory._registry
