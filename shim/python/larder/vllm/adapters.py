@@ -98,6 +98,9 @@ class Adapters:
             one.files and one.files != news.get(key[0], one.files)
             for key, one in self._known.items()
         )
+        for key, one in self._known.items():
+            if key[0] in news and one.reading is None:
+                one.read_at = float("-inf")  # due at once, so that a downloaded adapter has its name
         for number, files in news.items():
             self._loaded.pop(number, None)
             self._loaded[number] = files
