@@ -279,7 +279,9 @@ TEST(PeersTest, AnotherPoolIsRefusedByName) {
     return asker.larderd.status_text({"peers", "reason"}).find("another pool") != std::string::npos;
   })) << asker.larderd.status_text({"peers", "reason"});
   EXPECT_EQ(asker.probe(0), 0U);
-  EXPECT_GT(holder.larderd.status_number({"peer_serving", "connections", "refused"}), 0);
+  EXPECT_TRUE(eventually([&] {
+    return holder.larderd.status_number({"peer_serving", "connections", "refused"}) > 0;
+  }));
 }
 
 // covers F-270

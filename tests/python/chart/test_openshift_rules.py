@@ -122,7 +122,7 @@ def test_check_names_the_constraint_where_larder_is_refused(world, cluster, plug
     assert refused(cluster, pod("nodes")) == ""
     verdict, reasons, one = judged(plugin, tmp_path, pod("nodes"))
     assert verdict == "refused" and reasons[0] == "SecurityContextConstraint", one
-    assert "because of Larder's additions" in one["findings"][0]["what"]
+    assert "because of Larder's additions" in one["findings"][0]["message"]
 
 
 @pytest.mark.parametrize("name", ["openshift", "platform-ids"])
@@ -168,4 +168,4 @@ def test_the_rules_refuse_other_faults_with_and_without_larder(
     assert f"security context constraint: {why}" in refused(cluster, made)
     verdict, reasons, one = judged(plugin, tmp_path, made)
     assert verdict == "refused" and reasons[0] == "SecurityContextConstraint", one
-    assert "with Larder and without" in one["findings"][0]["what"]
+    assert "with Larder and without" in one["findings"][0]["message"]
