@@ -130,7 +130,7 @@ def test_words_are_counted(text, fault):
 
 @pytest.mark.parametrize(
     "long, fault",
-    [(48, None), (49, "docs: 49.0 of 1,000 sentences have more than 25 words, at most 48")],
+    [(49, None), (50, "docs: 50.0 of 1,000 sentences have more than 25 words, at most 49")],
 )
 def test_the_share_of_long_sentences_does_not_rise(long, fault):
     text = (" ".join(["word"] * 26) + ". ") * long + "One word and more. " * (1000 - long)

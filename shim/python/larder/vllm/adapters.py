@@ -100,7 +100,7 @@ class Adapters:
         )
         for key, one in self._known.items():
             if key[0] in news and one.reading is None:
-                one.read_at = float("-inf")  # due at once, so that a downloaded adapter has its name
+                one.read_at = float("-inf")  # due at once: a downloaded adapter gets its name
         for number, files in news.items():
             self._loaded.pop(number, None)
             self._loaded[number] = files
