@@ -1,7 +1,8 @@
 // TierProbes: the question, and the part of the answer that the client believes.
+#include "shim/client/tier_probes.h"
+
 #include <gtest/gtest.h>
 
-#include "shim/client/tier_probes.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/fake_session.h"
 
