@@ -16,7 +16,7 @@ import re
 import sys
 from dataclasses import dataclass
 
-from pages import ROOT, tracked
+from pages import ROOT, report, tracked
 
 MOST_METHODS, MOST_LINES = 40, 500
 MOST_PARAMETERS = 6  # of a constructor
@@ -229,5 +229,4 @@ if __name__ == "__main__":
         if path.suffix in (".h", ".cuh")
         for fault in wide_constructors(path, text)
     ]
-    print(*wrong, sep="\n", end="\n" if wrong else "")
-    sys.exit(bool(wrong))
+    sys.exit(report(wrong))

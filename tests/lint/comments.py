@@ -6,7 +6,7 @@ The share says nothing about the words: docs/contributing/style.md has what a co
 
 import sys
 
-from pages import ROOT, tracked
+from pages import ROOT, report, tracked
 
 LEAST = 0.08
 FOLDERS = ("sidecar", "operator", "shim", "cuda")
@@ -27,6 +27,4 @@ def check():
 
 
 if __name__ == "__main__":
-    faults = check()
-    print(*faults, sep="\n", end="\n" if faults else "")
-    sys.exit(1 if faults else 0)
+    sys.exit(report(check()))
