@@ -19,13 +19,9 @@ bool is_for_ingress(const Object& policy) {
          std::ranges::find(types, Object("Ingress")) != types.end();
 }
 
-const Object& value_of(const Object& labels, const std::string& key) {
-  return api::child(labels, key);
-}
-
 bool is_matched(const Object& expression, const Object& labels) {
   const std::string verb = api::text_at(expression, "operator");
-  const Object& value = value_of(labels, api::text_at(expression, "key"));
+  const Object& value = api::child(labels, api::text_at(expression, "key"));
   if (verb == "Exists") return !value.is_null();
   if (verb == "DoesNotExist") return value.is_null();
   const Object& values = api::child(expression, "values");
@@ -37,7 +33,7 @@ bool is_matched(const Object& expression, const Object& labels) {
 // every pod.
 bool selects(const Object& selector, const Object& labels) {
   for (const auto& [key, value] : api::child(selector, "matchLabels").items())
-    if (value_of(labels, key) != value) return false;
+    if (api::child(labels, key) != value) return false;
   return std::ranges::all_of(api::child(selector, "matchExpressions"),
                              [&](const Object& one) { return is_matched(one, labels); });
 }

@@ -48,14 +48,18 @@ FlagSource of_value(const std::string& what, const std::string& value) {
 
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known);
 
-// The source in a text in which Kubernetes replaces variables.
-// The text of a variable may have flags by itself, and may refer to further variables.
-FlagSource of_member(const Object& container, const std::string& text, const std::string& what,
-                     VariableSources& known) {
-  FlagSource found = connector(what, set_in(text));
+// The source in the variables that Kubernetes puts into a text.
+FlagSource of_names(const Object& container, const std::string& text, VariableSources& known) {
+  FlagSource found;
   for (const std::string& name : kubernetes_names(text))
     found = worse(found, of_container(container, name, known));
   return found;
+}
+
+// The source in a text that may have flags by itself, and in its variables.
+FlagSource of_member(const Object& container, const std::string& text, const std::string& what,
+                     VariableSources& known) {
+  return worse(connector(what, set_in(text)), of_names(container, text, known));
 }
 
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known) {
@@ -64,10 +68,10 @@ FlagSource of_container(const Object& container, const std::string& name, Variab
   if (!is_new) return at->second;
   if (known.size() > kMostVariables) return unread(named(name), "too many nested variables");
   const ContainerVariable variable = variable_of(container, name);
-  FlagSource found = variable.kind == ContainerVariable::Kind::kUnread
-                         ? unread(named(name), variable.from)
-                         : worse(of_value(named(name), variable.text),
-                                 of_member(container, variable.text, named(name), known));
+  FlagSource found =
+      variable.kind == ContainerVariable::Kind::kUnread
+          ? unread(named(name), variable.from)
+          : worse(of_value(named(name), variable.text), of_names(container, variable.text, known));
   return known[name] = std::move(found);
 }
 

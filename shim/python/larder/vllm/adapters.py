@@ -94,13 +94,12 @@ class Adapters:
     def loaded(self, news):
         """Takes the workers' report: {number: files}. Returns whether a request has named an
         adapter by other files."""
-        contradicts = any(
-            one.files and one.files != news.get(key[0], one.files)
-            for key, one in self._known.items()
-        )
-        for key, one in self._known.items():
-            if key[0] in news and one.reading is None:
-                one.read_at = float("-inf")  # due at once: a downloaded adapter gets its name
+        contradicts = False
+        for (number, *_), one in self._known.items():
+            if number in news:
+                contradicts |= bool(one.files) and one.files != news[number]
+                if one.reading is None:
+                    one.read_at = float("-inf")  # due at once: a downloaded adapter gets its name
         for number, files in news.items():
             self._loaded.pop(number, None)
             self._loaded[number] = files
