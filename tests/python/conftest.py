@@ -1,8 +1,8 @@
 """Paths for all Python tests: the package and the harness from the tree, programs and libraries
 from the build.
 
-LARDER_TEST_BIN and LARDER_LIBRARY name the built files (default: build/dev). Tests with the mark
-`long` run with LARDER_LONG=1 alone (`make test-long`)."""
+LARDER_TEST_BIN and LARDER_LIBRARY name the built files (default: build/dev). MARKS has the tests
+that `make test` leaves out."""
 
 import os
 import sys
@@ -17,16 +17,21 @@ sys.path[:0] = [str(ROOT / "shim" / "python"), str(ROOT / "e2e")]
 sys.path.append(str(ROOT / "tests" / "python" / "models"))
 
 
+# Tests with such a mark run only with this variable: in `make test-long` and `make test-models`.
+MARKS = {"long": ("LARDER_LONG", "1"), "slow": ("LARDER_MODELS", "all")}
+
+
 def pytest_configure(config):
-    config.addinivalue_line("markers", "long: runs in `make test-long` alone")
+    for mark in MARKS:
+        config.addinivalue_line("markers", f"{mark}: not a part of `make test`")
 
 
 def pytest_collection_modifyitems(config, items):
-    if os.environ.get("LARDER_LONG") == "1":
-        return
-    left_out = [one for one in items if one.get_closest_marker("long")]
+    """`make test` does not even name these tests."""
+    marks = [mark for mark, (name, value) in MARKS.items() if os.environ.get(name) != value]
+    left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [one for one in items if not one.get_closest_marker("long")]
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")
