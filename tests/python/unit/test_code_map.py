@@ -1,24 +1,17 @@
 """.ci/code_map.py writes the map of the code from the READMEs of the folders, and finds an old
 map."""
 
-import shutil
-import subprocess
-import sys
-
 import pytest
+from ci_script import CiScript
 
 ROOMS = ("shim", "shim/client", "cuda", "sidecar", "operator")
 PAGE = "docs/contributing/code-map.md"
 FOLDERS = (*ROOMS, "charts", "manifests", "e2e", "tests")
 
 
-class World:
+class World(CiScript):
     def __init__(self, folder, root):
-        self.folder = folder
-        (folder / ".ci").mkdir()
-        shutil.copy(root / ".ci" / "room_tables.py", folder / ".ci")
-        script = shutil.copy(root / ".ci" / "code_map.py", folder / ".ci")
-        self.command = [sys.executable, script]
+        super().__init__(folder, root, "code_map.py", "room_tables.py")
         for name in FOLDERS:
             (folder / name).mkdir()
             self.write(name, f"# {name}\n\nThe folder {name}. More of it.\n\n## Doors\n")
@@ -32,11 +25,6 @@ class World:
 
     def write(self, name, text):
         (self.folder / name / "README.md").write_text(text)
-
-    def run(self, *arguments):
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        ended = subprocess.run([*self.command, *arguments], **pipes)
-        return ended.returncode, ended.stdout
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """.ci/room_tables.py writes the table of files of each room, and finds an old table."""
 
-import shutil
-import subprocess
-import sys
-
 import pytest
+from ci_script import CiScript
 
 MARKS = (
     "<!-- `make docs-map` writes this table from the first sentences of the files. -->\n",
@@ -12,12 +9,9 @@ MARKS = (
 )
 
 
-class World:
+class World(CiScript):
     def __init__(self, folder, root):
-        self.folder = folder
-        (folder / ".ci").mkdir()
-        script = shutil.copy(root / ".ci" / "room_tables.py", folder / ".ci")
-        self.command = [sys.executable, script]
+        super().__init__(folder, root, "room_tables.py")
         self.write("cuda/README.md", f"# cuda\n\nCopies.\n\n{''.join(MARKS)}\nMore.\n")
         self.write("cuda/engine.h", "// Engine: copies pages. Thread-safe.\n#pragma once\n")
         self.write("cuda/engine.cc", '// Not shown.\n#include "cuda/engine.h"\n')
@@ -32,11 +26,6 @@ class World:
 
     def read(self, name):
         return (self.folder / name).read_text()
-
-    def run(self, *arguments):
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        ended = subprocess.run([*self.command, *arguments], **pipes)
-        return ended.returncode, ended.stdout
 
 
 @pytest.fixture
