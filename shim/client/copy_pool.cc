@@ -91,6 +91,10 @@ void CopyPool::wake_one(Lock& lock) {
 
 void CopyPool::work() {
   pthread_setname_np(pthread_self(), "larder-copy");
+  // A woken batch thread waits for a free processor or the end of a time slice (sched(7)). Else the
+  // kernel may put the copy before the engine's thread, which has just submitted the copy.
+  const sched_param no_priority{};
+  pthread_setschedparam(pthread_self(), SCHED_BATCH, &no_priority);
   Lock lock(mutex_);
   for (;;) {
     const bool slept = sleep(lock);

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections import deque
 
 from vllm.logger import init_logger
@@ -69,20 +70,18 @@ class LateLines:
     pump the line is written at once, so every kept line has a thread to write the line."""
 
     def __init__(self):
-        self._records = deque(maxlen=4096)
+        self._lines = deque(maxlen=4096)
         self._pumps = 0
         self._lock = threading.Lock()
 
     def info(self, text, *args):
         if logger.isEnabledFor(logging.INFO):
             caller = sys._getframe(1)
-            where = caller.f_code
-            place = where.co_filename, caller.f_lineno, text, args, None, where.co_name
-            record = logger.makeRecord(logger.name, logging.INFO, *place)
+            line = time.time(), caller.f_code, caller.f_lineno, text, args
             if self._pumps:
-                self._records.append(record)
+                self._lines.append(line)
             else:
-                logger.handle(record)
+                _handle(*line)
 
     def add_pump(self, count):
         """count: 1 when a pump begins, -1 when it ends. The ending pump then calls write()."""
@@ -90,9 +89,18 @@ class LateLines:
             self._pumps += count
 
     def write(self):
-        while self._records:
+        while self._lines:
             with contextlib.suppress(IndexError):  # another pump of this process was faster
-                logger.handle(self._records.popleft())
+                _handle(*self._lines.popleft())
+
+
+def _handle(created, code, number, text, args):
+    """Gives a line with its original time and place to the logger."""
+    place = code.co_filename, number, text, args, None, code.co_name
+    record = logger.makeRecord(logger.name, logging.INFO, *place)
+    # a record of an older Python takes both from one reading of the clock
+    record.created, record.msecs = created, created % 1 * 1000
+    logger.handle(record)
 
 
 late = LateLines()

@@ -33,7 +33,9 @@ class Tracked:
     asked_chunks: int = 0  # chunks before this one were given to the worker, or seen
     asked_at: float = 0.0
     retries: int = 0  # the number of times that chunks between the two may be given again
-    due_tokens: float = 0  # with fewer computed tokens the request stores no chunk
+    # with fewer computed tokens the request stores no chunk, unless due_at has come
+    due_tokens: float = 0
+    due_at: float = math.inf  # the time to give chunks again
     loaded_tokens: int = 0  # the end of the prefix that was loaded
     # the first chunk that a rank's larderd refused; only of an engine over several larderds
     refused_from: int | None = None
@@ -83,23 +85,23 @@ class StorePlan:
         tables_of = self._tables.of_step(scheduler_output)
         self._items.step(scheduler_output, tables_of)
         self._origins.computes(scheduler_output, tables_of)
-        stores = []
+        stores, now = [], time.monotonic()
         self._of_step = {}
         for request_id, computed in chain(
             ((one.req_id, one.num_computed_tokens) for one in new),
             zip(cached.req_ids, cached.num_computed_tokens),
         ):
             tracked = self._tracked.get(request_id)
-            if tracked is None or computed + scheduled[request_id] < tracked.due_tokens:
+            if tracked is None:
                 continue
-            move = self._of_request(
-                request_id, tracked, computed + scheduled[request_id], tables_of
-            )
+            computed_after = computed + scheduled[request_id]
+            if computed_after < tracked.due_tokens and now < tracked.due_at:
+                continue
+            move = self._of_request(request_id, tracked, computed_after, tables_of)
             if move is not None:
                 stores.append(move)
-            waits = tracked.retries and tracked.asked_chunks > tracked.stored_chunks
-            waits = waits or tracked.refused_from is not None
-            tracked.due_tokens = 0 if waits else self._next_due(request_id, tracked.asked_chunks)
+            tracked.due_tokens = self._next_due(request_id, tracked.asked_chunks)
+            tracked.due_at = self._due_at(tracked)
         return stores
 
     def begun(self, number):
@@ -119,8 +121,7 @@ class StorePlan:
                     continue
                 before = tracked.refused_from
                 tracked.refused_from = first if before is None else min(first, before)
-                tracked.again_at = time.monotonic() + RETRY_AFTER_S
-                tracked.due_tokens = 0
+                tracked.again_at = tracked.due_at = time.monotonic() + RETRY_AFTER_S
 
     def ended(self, numbers):
         """All workers have reported the ends of these steps."""
@@ -153,6 +154,14 @@ class StorePlan:
         )
         # until the request is admitted anew
         return end if foreign is None or end <= foreign else math.inf
+
+    @staticmethod
+    def _due_at(tracked):
+        if tracked.refused_from is not None:
+            return tracked.again_at
+        if tracked.retries and tracked.asked_chunks > tracked.stored_chunks:
+            return tracked.asked_at + RETRY_AFTER_S
+        return math.inf
 
     def _of_request(self, request_id, tracked, computed_after, tables_of):
         """The Move of the request's chunks that are due now, or None."""
