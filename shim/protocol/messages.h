@@ -178,12 +178,14 @@ struct
   std::uint32_t text_bytes;
 };
 
-struct Reserve {  // followed by BlockHash[count]
+// Followed by BlockHash[count], the chunks; then by BlockHash[parents], for each chunk the hash of the
+// chunk before it in its prompt (all zero: none). `parents` is 0 (also before 1.9) or `count`.
+struct Reserve {
   std::uint32_t namespace_handle;
   std::uint16_t shard;
   std::uint16_t group;
   std::uint32_t count;
-  std::uint32_t reserved;
+  std::uint32_t parents;
 };
 static_assert(sizeof(Reserve) == 16);
 

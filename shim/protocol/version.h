@@ -7,6 +7,6 @@
 namespace larder::protocol {
 
 inline constexpr std::uint32_t kVersionMajor = 1;
-inline constexpr std::uint32_t kVersionMinor = 8;
+inline constexpr std::uint32_t kVersionMinor = 9;
 
 }  // namespace larder::protocol

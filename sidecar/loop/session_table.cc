@@ -53,6 +53,8 @@ void SessionTable::receive(std::uint32_t number) {
 
 Status SessionTable::answer(session::Connection& connection, protocol::Packet& packet) {
   const auto before = connection.protocol.state();
+  // The engine's uses come before the message: a RESERVE must not evict a chunk that was just used.
+  if (before == session::SessionProtocol::State::kAttached) drain_events(connection);
   Result<session::Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
   if (!reply.ok()) return reply.status();
   if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);

@@ -112,6 +112,8 @@ void EventReader::apply(const Copy& event, const To& to) {
 void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
   const std::uint64_t fresh = head - position_;
+  if (fresh == 0) return;
+  to.store.begin_uses();
   if (fresh > protocol::kEventSlots) {  // an overrun, or a forged head
     to.stats.events_lost +=
         std::min<std::uint64_t>(fresh - protocol::kEventSlots, protocol::kEventSlots);

@@ -206,6 +206,11 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   if (!decoder.read_all(reserve.count, protocol::kMaxKeysPerReserve, hashes_))
     return malformed(decoder.type(),
                      "count " + std::to_string(reserve.count) + " is over the limit or the packet");
+  if ((reserve.parents != 0 && reserve.parents != reserve.count) ||
+      !decoder.read_all(reserve.parents, protocol::kMaxKeysPerReserve, parents_))
+    return malformed(decoder.type(), "parents " + std::to_string(reserve.parents) +
+                                         " is neither 0 nor the count " +
+                                         std::to_string(reserve.count) + ", or over the packet");
   const Result<bool> open = may_use("RESERVE", reserve.namespace_handle);
   if (!open.ok()) return open.status();
   // A RESERVE of no keys is a question about the namespace: any shard and group will do.
@@ -221,7 +226,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
                  {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
   if (reserves)
     store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group},
-                   hashes_, grants_);
+                   hashes_, grants_, parents_);
   if (reserves && reuse_tracker_ != nullptr)
     reuse_tracker_->stored(reserve.namespace_handle, hashes_);
   Encoder encoder(MessageType::kGranted, decoder.request());

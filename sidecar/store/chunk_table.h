@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "shim/protocol/checksum.h"
 #include "sidecar/stats/stats.h"
@@ -96,10 +97,17 @@ class ChunkTable {
   std::uint32_t committed() const { return committed_; }
 
   // ---- The order of eviction ----
-  void enter_order(std::uint32_t slot) {
-    arena_.insert_candidate(slot);
-    policy_->insert(slot, arena_.class_of(slot));
-  }
+  // A chunk is of no use without the chunks before it in its prompt: its ancestors. A use of a chunk is
+  // therefore a use of its ancestors, and in the order each chunk leaves before its parent. Ancestors are
+  // known by their links (IndexWriter::parent); without links a chunk stands alone.
+  //
+  // Begins a message or a batch of events. Ancestors are moved once in a batch, so a use costs O(1) and
+  // one move for each ancestor that the batch has not used before.
+  void begin_uses() { uses_begun_ = arena_.uses(); }
+  // Adds a slot as just used, and moves its ancestors.
+  void enter_order(std::uint32_t slot);
+  // Adds a slot as the warmest, whatever its ancestors.
+  void enter_order_alone(std::uint32_t slot) { enter_below(slot, kNoSlot); }
   // A use of the slot. No effect on a pinned slot.
   void touch_order(std::uint32_t slot) {
     if (table_.note(slot).pinned) return;
@@ -115,6 +123,11 @@ class ChunkTable {
     policy_->erase(slot, arena_.class_of(slot));
     arena_.erase_candidate(slot);
   }
+  // A chunk behind `parent` (or kNoSlot) is about to be stored: a use of `parent` and its ancestors. The
+  // new chunk will stand below the nearest ancestor that may be evicted. Returns the stamp of that
+  // ancestor; kAnyStamp: there is none.
+  std::uint64_t use_for_child(std::uint32_t parent);
+  static constexpr std::uint64_t kAnyStamp = UINT64_MAX;
 
   // ---- Pins ----
   // Takes a slot out of the order of eviction. No effect on a pinned slot.
@@ -147,6 +160,12 @@ class ChunkTable {
   void fill(stats::Stats& stats) const;
 
  private:
+  bool candidate(std::uint32_t slot) const {
+    return index_.state(slot) == protocol::SlotState::kCommitted && !table_.note(slot).pinned;
+  }
+  std::uint32_t list_ancestors(std::uint32_t slot);
+  void move_up(std::uint32_t slot, std::uint32_t above);
+  void enter_below(std::uint32_t slot, std::uint32_t above);
   void leave_namespace_of(std::uint32_t slot);
   void give_back_unused(std::uint32_t handle);
 
@@ -162,6 +181,8 @@ class ChunkTable {
   std::uint64_t committed_bytes_ = 0;
   std::uint64_t effort_ = 0;
   std::uint64_t touched_bytes_ = 0;
+  std::uint64_t uses_begun_ = 0;          // uses with a higher stamp are of this batch
+  std::vector<std::uint32_t> ancestors_;  // scratch of enter_order()
 };
 
 }  // namespace larder::store

@@ -218,10 +218,14 @@ void SlotArena::unlink(std::uint32_t id) {
 }
 
 void SlotArena::insert_candidate(std::uint32_t slot) {
+  insert_candidate(slot, ++uses_ & kMaxStamp);
+}
+
+void SlotArena::insert_candidate(std::uint32_t slot, std::uint64_t stamp) {
   SlotNote& note = table_.note(slot);
   Extent& extent = extents_[note.extent];
-  note.used_stamp = ++uses_ & kMaxStamp;
-  extent.stamps += uses_;
+  note.used_stamp = stamp & kMaxStamp;
+  extent.stamps += stamp;
   ++extent.candidates;
 }
 

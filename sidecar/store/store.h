@@ -104,16 +104,21 @@ class Store {
   std::uint64_t last_generation() const { return index_.last_generation(); }
 
   // ---- Chunks ----
-  // Fills one Grant for each hash. REQUIRES: as many grants as hashes; an open namespace with a
-  // known layout of shard and group.
+  // Fills one Grant for each hash. `parents`: for each hash the hash of the chunk before it in its prompt
+  // (zero: none), or empty if unknown. A chunk stays no longer than its parent, and a prompt that is longer
+  // than the memory keeps its head: there is no space for a chunk that would evict its own ancestors.
+  // REQUIRES: as many grants as hashes; an open namespace with a known layout of shard and group.
   void reserve(SessionNumber session, const protocol::Key& scope,
-               std::span<const protocol::BlockHash> hashes, std::span<protocol::Grant> grants);
+               std::span<const protocol::BlockHash> hashes, std::span<protocol::Grant> grants,
+               std::span<const protocol::BlockHash> parents = {});
   // Refuses and counts a commit without this grant at this generation. A commit of a quarantined
   // grant frees the slot.
   void commit(SessionNumber session, const protocol::CommitRecord& record);
   void disown(SessionNumber session, const protocol::SlotRef& slot);
   // See Removals.
   void report_bad(const protocol::SlotRef& slot) { removals_.report_bad(slot); }
+  // Begins a batch of uses: see ChunkTable::begin_uses().
+  void begin_uses() { chunks_.begin_uses(); }
   // An engine used the chunk.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
@@ -182,12 +187,22 @@ class Store {
     std::uint32_t size_class;
   };
 
+  // The place of a new chunk in its prompt.
+  struct Behind {
+    std::uint32_t parent = kNoSlot;               // granted or committed
+    std::uint32_t stored = kNoSlot;               // the nearest ancestor from before this message
+    std::uint64_t stamp = ChunkTable::kAnyStamp;  // see ChunkTable::use_for_child()
+    bool refused = false;                         // this message found no space for the parent
+  };
+
   protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier,
-                              const protocol::Key& key, const Wanted& asked,
+                              const protocol::Key& key, const Wanted& asked, Behind& behind,
                               std::uint32_t& may_examine);
+  Behind behind(const protocol::Key& parent, std::uint32_t& may_examine);
+  void take_family(Behind& place, std::uint32_t& may_examine, bool use);
   Wanted wanted(const protocol::GroupLayout& layout);
   protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key,
-                             const Wanted& asked, std::uint32_t& may_examine);
+                             const Wanted& asked, Behind& behind, std::uint32_t& may_examine);
   void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root,
                        std::uint32_t guest = 0);
 
@@ -204,6 +219,7 @@ class Store {
   Evictor evictor_;
   Removals removals_;
   FamilyVerbs families_;
+  Family family_;  // scratch of take_family()
 };
 
 }  // namespace larder::store

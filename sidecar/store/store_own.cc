@@ -25,7 +25,8 @@ protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_b
             index_.offset_bytes(known)};
   }
   std::uint32_t may_examine = kReserveEffort;
-  return grant_slot(kOwnSession, sessions_.own(), key, wanted(*layout), may_examine);
+  Behind alone;
+  return grant_slot(kOwnSession, sessions_.own(), key, wanted(*layout), alone, may_examine);
 }
 
 bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumber from,

@@ -161,7 +161,7 @@ class StorePlan:
             *(n * self._setup.chunk_tokens for n in (len(absent), full)),
             request_id,
         )
-        return self._move(request_id, tracked, absent)
+        return self._move(request_id, tracked, absent, places)
 
     def _absent(self, request_id, tracked, present, hashes, stride, tables_of):
         """The chunks to store, without holes. hashes: the keys of chunks from tracked.stored_chunks
@@ -216,12 +216,17 @@ class StorePlan:
             full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead)
         )
 
-    def _move(self, request_id, tracked, chunks):
+    def _move(self, request_id, tracked, chunks, places):
         """All parts of the chunks."""
-        hashes = b"".join(chunk.key for chunk in chunks)
+        hashes, first = b"".join(chunk.key for chunk in chunks), chunks[0].number
+        root = bytes(len(chunks[0].key))
+        before = (
+            chunk_hashes(self._setup, tracked.request, first - 1, first, places) if first else root
+        )
+        parents = before + hashes[: -len(root)]
         pages = (
             b"".join(chunk.pages[i].tobytes() for chunk in chunks)
             for i in range(len(self._setup.token_groups))
         )
-        parts = [Part(number, hashes, kept) for number, kept in enumerate(pages)]
+        parts = [Part(number, hashes, kept, parents) for number, kept in enumerate(pages)]
         return Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)
