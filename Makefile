@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index bench-lookup bench-peer bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
-.PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-lint
+.PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-mutations test-names test-asan test-crash test-fence test-eviction test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -94,6 +94,9 @@ LOAD_SECONDS ?= 60
 test-fence: deps-kubernetes build ## a leader stopped for 60 s writes no more afterwards, minutes; `make test` stops a leader for seconds
 	@FENCE_SECONDS=60 build/dev/bin/kube_api_test --gtest_filter='LeaderTest.AStoppedLeader*'
 	@FENCE_SECONDS=60 build/dev/bin/operator_test --gtest_filter='OperatorFenceTest.*'
+test-eviction: deps-python build ## larderctl simulate against kvcache-simulator on three traces (fetches 39 KB), seconds; tests/eviction
+	@$(PYTHON) -m pip install -q --require-hashes --no-deps --upgrade --target build/simulator -r .ci/simulator.lock
+	@PYTHONPATH=$(CURDIR)/build/simulator LARDER_TEST_BIN=$(CURDIR)/build/dev/bin $(PYTHON) -m pytest tests/eviction -p no:cacheprovider --timeout 300 -v
 test-dashboards: deps-python deps-servers deps-kubernetes build ## every query of dashboards and alerts on a real Prometheus over real programs under load, minutes; tests/dashboards
 	@LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
 pictures: deps-python deps-servers deps-kubernetes build ## test-dashboards, and the dashboards drawn from the same data to docs/pictures
