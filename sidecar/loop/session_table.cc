@@ -59,6 +59,8 @@ void SessionTable::receive(std::uint32_t number) {
 
 Status SessionTable::answer(session::Connection& connection, protocol::Packet& packet) {
   const auto before = connection.protocol.state();
+  // The engine's uses come before the message: a RESERVE must not evict a chunk that was just used.
+  if (before == session::SessionProtocol::State::kAttached) drain_events(connection);
   Result<session::Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
   if (!reply.ok()) return reply.status();
   // A large request goes on in go_on(), one slice a turn. Later messages of the session wait in the

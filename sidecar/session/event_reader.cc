@@ -125,6 +125,8 @@ void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
   // time keep the loop here.
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
   const std::uint64_t fresh = head - position_;
+  if (fresh == 0) return;
+  to.store.begin_uses();
   if (fresh > protocol::kEventSlots) {  // an overrun, or a forged head
     to.stats.events_lost +=
         std::min<std::uint64_t>(fresh - protocol::kEventSlots, protocol::kEventSlots);

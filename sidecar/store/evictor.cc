@@ -33,42 +33,56 @@ Evictor::Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers,
       index_(chunks.index()),
       table_(chunks.table()),
       arena_(chunks.arena()),
-      policy_(chunks.policy()),
+      policy_(chunks.order().policy()),
       listeners_(listeners),
       readers_(readers),
       grace_(grace),
       stats_(stats) {}
 
-SlotArena::Slot Evictor::take_slot(std::uint32_t size_class, std::uint32_t& may_examine) {
+SlotArena::Slot Evictor::take_slot(std::uint32_t size_class, std::uint32_t& may_examine,
+                                   std::uint64_t colder_than) {
   for (;;) {
     const SlotArena::Slot slot = arena_.take(size_class);
-    if (slot.number != kNoSlot || may_examine == 0 || !make_room(size_class, may_examine))
+    if (slot.number != kNoSlot || may_examine == 0 ||
+        !make_room(size_class, may_examine, colder_than))
       return slot;
   }
 }
 
 // One step towards a free slot. False: no room was made.
-bool Evictor::make_room(std::uint32_t size_class, std::uint32_t& may_examine) {
+bool Evictor::make_room(std::uint32_t size_class, std::uint32_t& may_examine,
+                        std::uint64_t colder_than) {
   // Engines may not have announced all holds again: only free slots are granted.
   if (grace_.settling()) return false;  // mutation: settle-evict
   if (go_on_draining(may_examine) != 0) return true;
   if (table_.used_up()) {  // a place needs a number, and any evicted slot gives one
     const std::optional<std::uint32_t> coldest = coldest_candidate();
-    if (coldest && evict_of(arena_.class_of(*coldest), may_examine)) return true;
+    if (coldest && evict_of(arena_.class_of(*coldest), may_examine, colder_than)) return true;
   } else if (!arena_.draining() && start_drain(size_class)) {
     return true;
   }
-  if (evict_of(size_class, may_examine)) return true;
-  may_examine = 0;  // all slots are held or pinned: one search a message
+  if (evict_of(size_class, may_examine, colder_than)) return true;
+  if (colder_than == PromptOrder::kAnyStamp)
+    may_examine = 0;  // all slots are held or pinned: one search a message
   return false;
 }
 
-bool Evictor::evict_of(std::uint32_t size_class, std::uint32_t& may_examine) {
+// Leaves out victims from the first own chunk on that is not colder.
+void Evictor::keep_warmer(std::uint64_t colder_than) {
+  const auto first = std::ranges::find_if(victims_, [&](std::uint32_t slot) {
+    return table_.note(slot).guest == 0 && !older(table_.note(slot).used_stamp, colder_than);
+  });
+  victims_.erase(first, victims_.end());  // mutation: own-prompt
+}
+
+bool Evictor::evict_of(std::uint32_t size_class, std::uint32_t& may_examine,
+                       std::uint64_t colder_than) {
   std::uint32_t batch = std::clamp(arena_.class_slots(size_class) / kBatchShare, 1U, kMaxBatch);
   std::uint32_t left = std::min(may_examine, arena_.class_slots(size_class));
   for (; left != 0; batch *= 2) {  // held slots moved to the end of the order: try the next ones
     victims_.resize(std::min(batch, left));
     victims_.resize(policy_.first_victims(size_class, victims_));
+    if (colder_than != PromptOrder::kAnyStamp) keep_warmer(colder_than);
     if (victims_.empty()) break;
     left -= static_cast<std::uint32_t>(victims_.size());
     if (evict_families(victims_, victims_.size(), may_examine, stats_.evicted_capacity) != 0)
@@ -191,9 +205,9 @@ void Evictor::claim_family(std::uint32_t slot) {
   const bool stays = !family_.granted.empty();
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
-      chunks_.touch_order(member);
+      chunks_.order().touch(member);
     } else {
-      chunks_.leave_order(member);
+      chunks_.order().leave(member);
       index_.set_state(member, SlotState::kDying);  // mutation: evict-dying-first
       batch_.push_back(member);
     }
@@ -212,7 +226,7 @@ bool Evictor::release_family(std::span<const std::uint32_t> slots) {
   for (const std::uint32_t slot : slots) {
     if (held) {  // that counts as a use, also of a guest: kept guests do not stay the first victims
       index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
-      chunks_.enter_order_used(slot);
+      chunks_.order().enter_used(slot);
       continue;
     }
     if (const auto age_ms = ages_.age_ms(arena_.uses() - arena_.age(slot)))

@@ -29,8 +29,10 @@ class Evictor {
   Evictor(const Evictor&) = delete;
 
   // A slot of the size; evicts for it. The number is kNoSlot without room, or once `may_examine` is
-  // used up.
-  SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
+  // used up. Of own chunks of the size, only those with a stamp older than `colder_than` are
+  // evicted: a chunk takes no room from the chunks before it in its prompt.
+  SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine,
+                            std::uint64_t colder_than = PromptOrder::kAnyStamp);
   // Goes on with the window that is being drained. Returns the number of free slots.
   std::uint32_t go_on_draining(std::uint32_t& may_examine);
   // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
@@ -41,8 +43,9 @@ class Evictor {
   void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }
 
  private:
-  bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
-  bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine);
+  bool make_room(std::uint32_t size_class, std::uint32_t& may_examine, std::uint64_t colder_than);
+  bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine, std::uint64_t colder_than);
+  void keep_warmer(std::uint64_t colder_than);
   std::optional<std::uint32_t> coldest_candidate() const;
   bool start_drain(std::uint32_t size_class);
   bool any_held(const SlotArena::Window& window);

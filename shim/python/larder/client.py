@@ -315,9 +315,15 @@ class Client:
             for c in self._completions[:count]
         ]
 
-    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0):
-        """Asks for grants. False: refused at once, and no chunk is stored."""
+    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0, parents=None):
+        """Asks for grants. False: refused at once, and no chunk is stored. parents: for each chunk
+        the hash of the chunk before it in its prompt (zeros: none), or None."""
+        if parents is not None and len(parents) != len(hashes):
+            raise ValueError(
+                f"parents has {len(parents)} bytes, hashes {len(hashes)}: name one parent a chunk"
+            )
         transfer = self._transfer(hashes, stride, pages, group, shard, ns)
+        transfer.parents = parents
         return self._lib.larder_store_begin(self._client, transfer) == native.OK
 
     def store_finish(self, wait_ms):

@@ -107,6 +107,28 @@ class Restore : public testing::Test {
   std::optional<Life> second_;
 };
 
+// Two prompts; the first was stored in two steps, the second between.
+TEST_F(Restore, PromptsLeaveTailFirstInTheNextLife) {
+  const auto store = [&](std::uint64_t n, std::uint64_t parent) {
+    const protocol::Key wanted = key(n);
+    const protocol::BlockHash above = parent == 0 ? protocol::BlockHash{} : key(parent).hash;
+    protocol::Grant grant{};
+    first_.store.reserve(kWriter, wanted, std::span(&wanted.hash, 1), std::span(&grant, 1),
+                         std::span(&above, 1));
+    first_.store.commit(kWriter, {grant.slot, 0, grant.generation, 1});
+  };
+  for (std::uint64_t n = 1; n <= 6; ++n) store(n, n - 1);
+  for (std::uint64_t n = 20; n < 26; ++n) store(n, n == 20 ? 0 : n - 1);
+  for (std::uint64_t n = 7; n <= 10; ++n) store(n, n - 1);
+  restore();
+  second_->store.settled();
+  second_->add_session(kNew);
+  for (std::uint64_t n = 100; n < 108; ++n)
+    ASSERT_EQ(second_->put(kNew, again(n)).status, status_of(protocol::GrantStatus::kGranted));
+  for (std::uint64_t n = 20; n < 26; ++n) EXPECT_FALSE(kept(n)) << n << ": used longest ago";
+  for (std::uint64_t n = 1; n <= 10; ++n) EXPECT_EQ(kept(n), n <= 8) << n;
+}
+
 TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
   std::map<std::uint64_t, protocol::Grant> stored;
   for (std::uint64_t n = 0; n < 8; ++n) stored[n] = first_.put(kWriter, key(n));

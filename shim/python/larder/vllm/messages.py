@@ -15,11 +15,13 @@ OPEN_WAIT_MS = 20  # the wait for larderd to open a namespace, once in each proc
 
 @dataclass
 class Part:
-    """Chunks of one group: one block hash for each chunk, one uint32 page for each kept block."""
+    """Chunks of one group: one block hash for each chunk, one uint32 page for each kept block. A
+    store of tokens also has parents: for each chunk the hash of the chunk before it, or zeros."""
 
     group: int
     hashes: bytes
     pages: bytes
+    parents: bytes = b""
 
     def of_writer(self, writer, writers, stride):
         """The chunks that worker `writer` stores, of `writers` workers with equal bytes. The hash
@@ -34,6 +36,7 @@ class Part:
             if int.from_bytes(name[:4], "little") % writers == writer:
                 own.hashes += name
                 own.pages += self.pages[chunk * width : (chunk + 1) * width]
+                own.parents += self.parents[chunk * stride : (chunk + 1) * stride]
         return own
 
 

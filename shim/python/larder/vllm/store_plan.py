@@ -201,7 +201,7 @@ class StorePlan:
             request_id,
         )
         self._of_step[request_id] = absent[0].number
-        return self._move(request_id, tracked, absent)
+        return self._move(request_id, tracked, absent, places)
 
     def _absent(self, request_id, tracked, present, hashes, stride, tables_of):
         """The chunks to store, without holes. hashes: the keys of chunks from tracked.stored_chunks
@@ -256,12 +256,18 @@ class StorePlan:
             full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead)
         )
 
-    def _move(self, request_id, tracked, chunks):
-        """All parts of the chunks."""
-        hashes = b"".join(chunk.key for chunk in chunks)
+    def _move(self, request_id, tracked, chunks, places):
+        """All parts of the chunks. The parent of a chunk is the chunk before it in `chunks`: behind
+        a hole an earlier ancestor."""
+        hashes, first = b"".join(chunk.key for chunk in chunks), chunks[0].number
+        none = bytes(len(chunks[0].key))
+        before = (
+            chunk_hashes(self._setup, tracked.request, first - 1, first, places) if first else none
+        )
+        parents = before + hashes[: -len(none)]
         pages = (
             b"".join(chunk.pages[i].tobytes() for chunk in chunks)
             for i in range(len(self._setup.token_groups))
         )
-        parts = [Part(number, hashes, kept) for number, kept in enumerate(pages)]
+        parts = [Part(number, hashes, kept, parents) for number, kept in enumerate(pages)]
         return Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)

@@ -334,11 +334,12 @@ class LarderConnectorWorker(FailSafe):
             [move for move in work.stores if self._holds(move) is not False] if may_store else ()
         )
         for (space, group), parts in self._by_call(stores).items():
-            hashes, pages = (
-                b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts))
+            hashes, pages, parents = (
+                b"".join(one)
+                for one in zip(*((part.hashes, part.pages, part.parents) for part in parts))
             )
             begun |= self.client.store_begin(
-                hashes, self._stride(parts[0]), pages, group, self._shard, space
+                hashes, self._stride(parts[0]), pages, group, self._shard, space, parents or None
             )
         if not begun:
             self._nothing_of_step()

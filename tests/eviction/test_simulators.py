@@ -1,0 +1,80 @@
+"""larderctl simulate and kvcache-simulator agree on fifo, lru and optimal."""
+
+import gzip
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from kvcache_sim.plan import build_execution_plan
+from kvcache_sim.policies import simulate_policy
+from kvcache_sim.trace import parse_trace_lines
+
+BLOCK_TOKENS = 512
+POLICIES = ("fifo", "lru", "optimal")
+HERE = Path(__file__).parent
+MOONCAKE = HERE.parents[2] / "shared" / "traces" / "mooncake_synthetic.jsonl"
+
+
+def generated():
+    """Applications with a system prompt and documents each; conversations that come back longer."""
+    source, made = random.Random(20261127), [0]
+
+    def fresh(count):
+        made[0] += count
+        return list(range(made[0] - count, made[0]))
+
+    systems = [fresh(source.randrange(2, 9)) for _ in range(6)]
+    documents = [source.choice(systems) + fresh(source.randrange(5, 60)) for _ in range(80)]
+    talks, lines = [], []
+    for number in range(1500):
+        if talks and source.random() < 0.6:
+            prompt = source.choice(talks[-40:])
+        else:
+            prompt = documents[min(int(source.paretovariate(0.8)) - 1, len(documents) - 1)]
+        prompt = prompt + fresh(source.randrange(1, 6))
+        talks.append(prompt)
+        tokens = len(prompt) * BLOCK_TOKENS - source.randrange(BLOCK_TOKENS)
+        lines.append({"timestamp": number, "input_length": tokens, "hash_ids": prompt})
+    return [json.dumps(one) for one in lines]
+
+
+def agentic():
+    return gzip.decompress((HERE / "agentic_code.jsonl.gz").read_bytes()).decode().splitlines()
+
+
+def mooncake():
+    if not MOONCAKE.exists():
+        pytest.skip("no ../shared/traces")
+    return MOONCAKE.read_text().splitlines()
+
+
+def by_larderctl(lines, sizes, folder):
+    trace = folder / "trace.jsonl"
+    trace.write_text("\n".join(lines) + "\n")
+    command = [Path(os.environ["LARDER_TEST_BIN"]) / "larderctl", "simulate", trace]
+    command += ["--block-bytes", "1KiB", "--sizes", ",".join(f"{size}KiB" for size in sizes)]
+    command += ["--policies", ",".join(POLICIES), "--warm-up", "50", "--output", "json"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return {
+        (one["policy"], one["size_bytes"] // 1024): one["hit_ratio"]
+        for one in json.loads(said.stdout)["results"]
+    }
+
+
+@pytest.mark.parametrize(
+    "trace, sizes",
+    [(agentic, (128, 256, 512)), (generated, (150, 400, 1000)), (mooncake, (256, 1000, 5000))],
+)
+def test_both_programs_agree(trace, sizes, tmp_path):
+    lines = trace()
+    parsed = parse_trace_lines(lines, block_size=BLOCK_TOKENS)
+    plan = build_execution_plan(parsed, warmup_fraction=0.5)
+    ours = by_larderctl(lines, sizes, tmp_path)
+    for policy in POLICIES:
+        for size in sizes:
+            theirs = simulate_policy(plan, policy, size)
+            assert theirs.measurementMode == "fixed_window", (policy, size)
+            assert ours[policy, size] == pytest.approx(theirs.hitRate, abs=0.001), (policy, size)
