@@ -29,8 +29,8 @@ class Evictor {
   Evictor(const Evictor&) = delete;
 
   // A slot of the size; evicts for it. The number is kNoSlot without room, or once `may_examine` is
-  // used up. Of own chunks of the size, only those with a stamp older than `colder_than` are
-  // evicted: a chunk takes no room from the chunks before it in its prompt.
+  // used up. Own chunks of the size are evicted only with a stamp older than `colder_than`: a chunk
+  // takes no room from its ancestors.
   SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine,
                             std::uint64_t colder_than = PromptOrder::kAnyStamp);
   // Goes on with the window that is being drained. Returns the number of free slots.

@@ -95,8 +95,8 @@ void Granter::count_family(Behind& place, Request& request, bool use) {
   request.may_examine -= parts;
   find_family(chunks_, key.namespace_handle, key.hash, family_);
   if (use) {
-    place.stamp = PromptOrder::kAnyStamp;
     for (const std::uint32_t member : family_.committed) chunks_.order().use_for_child(member);
+    place.stamp = chunks_.order().use_for_child(index_.find(key));
   }
   for (const std::uint32_t member : family_.committed) {
     const std::uint64_t stamp = table_.note(member).used_stamp;

@@ -3,9 +3,9 @@
 // A chunk is useless without the chunks before it in its prompt, its ancestors. The granter links
 // each new chunk to its parent, and counts a store as a use of the ancestors. It evicts no ancestor
 // to make room for a later chunk of the prompt, so a prompt longer than the memory keeps its head.
-// Parents are hashes from an engine and hostile: an unknown parent, the chunk itself or a later
-// chunk is no parent, and a chunk links only to an older grant of its own namespace, shard and
-// group. Owned by the thread of the store.
+// Parents are hashes from an engine, and hostile. A chunk links only to an older grant of its own
+// namespace, shard and group. An unknown parent, the chunk itself or a later chunk is no parent.
+// Owned by the thread of the store.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 """larderctl simulate and kvcache-simulator agree on fifo, lru and optimal."""
 
 import gzip
+import inspect
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kvcache_sim import policies
 from kvcache_sim.plan import build_execution_plan
 from kvcache_sim.policies import simulate_policy
 from kvcache_sim.trace import parse_trace_lines
@@ -62,6 +64,32 @@ def by_larderctl(lines, sizes, folder):
         (one["policy"], one["size_bytes"] // 1024): one["hit_ratio"]
         for one in json.loads(said.stdout)["results"]
     }
+
+
+def corrected():
+    """simulate_trie_policy of kvcache-simulator, with one line more. For a prompt longer than the
+    cache the function evicts the block stored last, and stores no block in its place. The cache
+    then has one block less than its size."""
+    source = inspect.getsource(policies.simulate_trie_policy)
+    line = "                add_node(node, index)\n"
+    assert source.count(line) == 1
+    source = source.replace(line, line + "                protected_mark[node] = mark_value\n")
+    names = dict(vars(policies))
+    exec(source, names)
+    return names["simulate_trie_policy"]
+
+
+@pytest.mark.parametrize("trace", [agentic, generated, mooncake])
+def test_prompts_longer_than_the_memory(trace, tmp_path):
+    lines, sizes, simulate = trace(), (16, 32, 64), corrected()
+    plan = build_execution_plan(
+        parse_trace_lines(lines, block_size=BLOCK_TOKENS), warmup_fraction=0.5
+    )
+    ours = by_larderctl(lines, sizes, tmp_path)
+    for size in sizes:
+        lru, optimal = (simulate(plan, size, optimal=one).hitRate for one in (False, True))
+        assert ours["lru", size] == pytest.approx(lru, abs=0.0001), size
+        assert ours["optimal", size] == pytest.approx(optimal, abs=0.001), size
 
 
 @pytest.mark.parametrize(

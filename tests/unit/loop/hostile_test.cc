@@ -117,6 +117,26 @@ TEST_F(HostileTest, ACountBeyondThePacket) {
 }
 
 // covers F-104
+TEST_F(HostileTest, ParentsOfOtherChunksThanTheReserved) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kReserve, 0);
+  encoder.append(protocol::Reserve{hostile_->open_namespace("a: 1"), 0, 0, 2, 1});
+  for (std::uint64_t n = 1; n <= 3; ++n) encoder.append(protocol::BlockHash{n, n});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "RESERVE: parents 1 is neither 0 nor the count 2");
+}
+
+// covers F-104
+TEST_F(HostileTest, ParentsBeyondThePacket) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kReserve, 0);
+  encoder.append(protocol::Reserve{hostile_->open_namespace("a: 1"), 0, 0, 2, 2});
+  for (std::uint64_t n = 1; n <= 3; ++n) encoder.append(protocol::BlockHash{n, n});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "RESERVE: parents 2 is over the packet");
+}
+
+// covers F-104
 TEST_F(HostileTest, ANamespaceThatThisSessionHasNotOpened) {
   hostile_->attach();
   Encoder encoder(MessageType::kReserve, 0);

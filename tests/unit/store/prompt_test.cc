@@ -200,6 +200,55 @@ TEST_F(Prompts, TailsOfFamiliesLeaveAsFamilies) {
     EXPECT_TRUE(box_.has(box_.key(n)) && box_.has(box_.sibling(n))) << n;
 }
 
+// covers F-104
+TEST_F(Prompts, AParentIsAnOlderChunkOfTheSameScope) {
+  const auto hash = [&](std::uint64_t n) { return box_.key(n).hash; };
+  const std::uint32_t other = box_.open("field: b\n");
+  box_.put(1, protocol::Key{hash(7), other, 0, 0});
+  box_.put(1, box_.sibling(8));
+  // 1 and 2 name each other, 3 itself, 4 a chunk that nobody stored, 5 a later one; 6 names the
+  // chunk 7 of another namespace, and 9 the chunk 8 of another shard.
+  const std::vector<protocol::BlockHash> hashes{hash(1), hash(2), hash(3), hash(4),
+                                                hash(5), hash(6), hash(9)};
+  const std::vector<protocol::BlockHash> parents{hash(2), hash(1), hash(3), hash(400),
+                                                 hash(6), hash(7), hash(8)};
+  std::vector<protocol::Grant> grants(hashes.size());
+  box_.store().reserve(1, {{}, box_.handle(), 0, 0}, hashes, grants, parents);
+  for (const protocol::Grant& grant : std::span(grants).first(6)) commit(grant);
+  for (int round = 0; round < 3; ++round) use({1, 2, 3, 4, 5, 6}, round % 2 == 0);
+  use({3}, false);
+  press(2);
+  EXPECT_EQ(left(), (Numbers{1, 2, 3, 4, 5, 6})) << "the two of other scopes were used before";
+  press(2);
+  EXPECT_EQ(left(), (Numbers{1, 3, 5, 6})) << "2 leaves before its parent 1, and 4 is alone";
+}
+
+// A chain far longer than one message may walk.
+TEST(LongPrompts, OneBatchMovesABoundedNumberOfAncestors) {
+  constexpr std::uint64_t kChunks = 20'000, kStep = 1000;
+  StoreBox box(kChunks + 8);
+  box.add_session(1);
+  for (std::uint64_t first = 1; first < kChunks; first += kStep) {
+    std::vector<protocol::BlockHash> hashes, parents;
+    for (std::uint64_t n = first; n < first + kStep; ++n) {
+      hashes.push_back(box.key(n).hash);
+      parents.push_back(n == 1 ? protocol::BlockHash{} : box.key(n - 1).hash);
+    }
+    std::vector<protocol::Grant> grants(kStep);
+    const std::uint64_t before = box.store().effort();
+    box.store().reserve(1, {{}, box.handle(), 0, 0}, hashes, grants, parents);
+    EXPECT_LE(box.store().effort() - before, Store::kReserveEffort + kStep + 16) << first;
+    for (const protocol::Grant& grant : grants)
+      box.store().commit(1, {grant.slot, 0, grant.generation, 1});
+  }
+  const auto last = box.find(kChunks);
+  ASSERT_TRUE(last.has_value());
+  box.store().begin_uses();
+  const std::uint64_t before = box.store().effort();
+  box.store().touch(last->slot, last->generation);
+  EXPECT_LE(box.store().effort() - before, Store::kReserveEffort + 16U);
+}
+
 class ManyPrompts : public Prompts {
  protected:
   ManyPrompts() : Prompts(64) {}

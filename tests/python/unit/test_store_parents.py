@@ -1,0 +1,101 @@
+"""Stores name the parent of each chunk: the chunk before it in its prompt."""
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from fakes import Request, blocks, setup, split, step  # noqa: E402
+from scheduler_fakes import chunk_keys, client, half, no_wait  # noqa: E402, F401
+from worker_fakes import Client as WorkerClient  # noqa: E402
+
+from larder.client import Client as RealClient  # noqa: E402
+from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
+from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
+
+NONE = bytes(32)
+TABLE = list(range(1, 17))
+
+
+def stored(half, request, steps, table=TABLE):
+    """[(key, parent)] of the chunks of a request that runs in these steps."""
+    half.update_state_after_alloc(request, blocks(table), 0)
+    found, computed = [], 0
+    for count in steps:
+        kind = "new" if computed == 0 else "cached"
+        work = half.build_connector_meta(
+            step(
+                **{kind: [(request.request_id, computed, count)]},
+                tables={request.request_id: table},
+            )
+        )
+        for move in work.stores:
+            (part,) = move.parts
+            found += zip(split(part.hashes, 32), split(part.parents, 32))
+            half.client.stored.update(split(part.hashes, 32))
+        computed += count
+    return found
+
+
+def chain(request):
+    keys = chunk_keys(request)
+    return list(zip(keys, [NONE, *keys[:-1]]))
+
+
+@pytest.mark.parametrize("steps", [[512], [64] * 8, [100, 28, 300, 84]])
+def test_in_one_step_and_over_several(half, steps):
+    request = Request("r", range(512))
+    assert stored(half, request, steps) == chain(request)
+
+
+def test_behind_chunks_that_are_there(half, client):
+    request = Request("r", range(512))
+    client.stored.update(chunk_keys(request)[:2])
+    assert stored(half, request, [512]) == chain(request)[2:]
+
+
+def test_without_parents_of_another_length():
+    with pytest.raises(ValueError, match="parents has 16 bytes, hashes 64"):
+        RealClient.store_begin(None, bytes(64), 32, b"", parents=bytes(16))
+
+
+class Recorder(WorkerClient):
+    def __init__(self):
+        super().__init__()
+        self.links = []
+
+    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0, parents=None):
+        self.links += [] if parents is None else zip(split(hashes, stride), split(parents, stride))
+        self.without = parents is None
+        return super().store_begin(hashes, stride, pages, group, shard, ns)
+
+
+def part_of(names, parents=b""):
+    return Part(0, b"".join(names), bytes(16 * len(names)), b"".join(parents))
+
+
+def test_workers_name_them_of_several_requests_in_one_call():
+    recorder = Recorder()
+    worker = LarderConnectorWorker(setup(), recorder)
+    a, b, c = (bytes([n]) * 32 for n in (1, 2, 3))
+    moves = [Move("x", [part_of([a, b], [NONE, a])]), Move("y", [part_of([c], [b])])]
+    worker.bind_connector_metadata(StepWork(number=1, stores=moves, computes=True))
+    assert recorder.links == [(a, NONE), (b, a), (c, b)]
+    assert len(recorder.begun) == 1
+
+
+def test_states_have_none():
+    recorder = Recorder()
+    worker = LarderConnectorWorker(setup(), recorder)
+    moves = [Move("x", [part_of([bytes(32)])])]
+    worker.bind_connector_metadata(StepWork(number=1, stores=moves, computes=True))
+    assert recorder.without
+
+
+def test_each_writer_names_those_of_its_own_chunks():
+    names = [bytes([n]) * 32 for n in range(1, 40)]
+    whole = part_of(names, [NONE, *names[:-1]])
+    taken = [whole.of_writer(writer, 3, 32) for writer in range(3)]
+    links = [
+        pair for part in taken for pair in zip(split(part.hashes, 32), split(part.parents, 32))
+    ]
+    assert sorted(links) == sorted(zip(names, [NONE, *names[:-1]]))
