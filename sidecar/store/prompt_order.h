@@ -3,9 +3,9 @@
 // A chunk is useless without the chunks before it in its prompt, its ancestors. A use of a chunk is
 // therefore a use of its ancestors, and each chunk stands below its parent in the order. The links
 // name the ancestors (IndexWriter::parent); a chunk without a link stands alone. Guests and own
-// chunks have orders of their own, and so have slots of two sizes. There a chunk only counts as used
-// before its parent. Candidates are the committed slots without a pin. Owned by the thread of the
-// store.
+// chunks have orders of their own, and so have slots of two sizes. There a chunk only counts as
+// used before its parent. Candidates are the committed slots without a pin. Owned by the thread of
+// the store.
 #pragma once
 
 #include <cstdint>
