@@ -236,8 +236,10 @@ class World {
     const std::uint8_t counts = input.byte();
     for (std::uint8_t left = counts % 32; left > 0; --left) hashes.push_back({input.byte(), 1});
     if ((counts & 32) != 0)  // any chunk, also a later one, the chunk itself, or an unknown one
-      for (const protocol::BlockHash& hash : hashes)
-        parents.push_back({input.byte(), std::min<std::uint64_t>(hash.lo, 1)});
+      for (std::size_t i = 0; i < hashes.size(); ++i) {
+        const std::uint64_t parent = input.byte();
+        parents.push_back({parent, parent == 0 ? 0U : 1U});  // 0: none
+      }
     reserve.count = static_cast<std::uint32_t>(hashes.size());
     reserve.parents = static_cast<std::uint32_t>(parents.size()) + counts / 64;
     send(who, Encoder(MessageType::kReserve, 3)

@@ -162,9 +162,10 @@ TEST_F(RestoredPrompts, OfADamagedIndexAreKeptAndEndEachWalk) {
   link(slot_of(1)) = slot_of(10) + 1;  // a circle
   link(slot_of(2)) = slot_of(2) + 1;   // itself
   link(slot_of(3)) = 0xffffffff;
-  link(slot_of(4)) = kSlots * 2 + 7;  // behind the table
-  link(slot_of(5)) = kSlots * 2;      // a number that no chunk has
-  link(slot_of(6)) = slot_of(25) + 1;
+  link(slot_of(4)) = kSlots * 2 + 7;   // behind the table
+  link(slot_of(5)) = kSlots * 2;       // a number that no chunk has
+  link(slot_of(6)) = slot_of(25) + 1;  // a later one
+  link(slot_of(21)) = slot_of(6) + 1;  // an older one of another prompt
   EXPECT_EQ(restore().kept, 16U);
   second_->store.settled();
   second_->add_session(kNew);
