@@ -10,6 +10,7 @@ from worker_fakes import Client as WorkerClient  # noqa: E402
 
 from larder.client import Client as RealClient  # noqa: E402
 from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
+from larder.vllm.store_plan import STORE_RETRIES  # noqa: E402
 from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 NONE = bytes(32)
@@ -53,6 +54,37 @@ def test_behind_chunks_that_are_there(half, client):
     assert stored(half, request, [512]) == chain(request)[2:]
 
 
+def test_behind_a_hole_is_an_earlier_chunk(half):
+    request, table = Request("r", range(512)), [*TABLE[:4], 0, 0, 0, 0, *TABLE[8:]]
+    keys = chunk_keys(request)
+    assert stored(half, request, [128] * 4, table) == [
+        (keys[0], NONE),
+        (keys[2], keys[0]),
+        (keys[3], keys[2]),
+    ]
+
+
+def test_behind_chunks_that_a_rank_refused_for_good_is_the_last_stored_one(half):
+    half._stores.index_tells = False
+    request, table = Request("r", range(640)), list(range(1, 21))
+    half.update_state_after_alloc(request, blocks(table), 0)
+    keys = chunk_keys(request)
+
+    def run(**work):
+        return half.build_connector_meta(step(tables={"r": table}, **work))
+
+    run(new=[("r", 0, 256)])
+    sent = run(cached=[("r", 256, 256)])
+    for computed in range(512, 512 + STORE_RETRIES):
+        half._stores.refused([sent.number])
+        sent = run(cached=[("r", computed, 1)])
+        assert split(sent.stores[0].parts[0].parents, 32) == keys[1:3]
+    half._stores.refused([sent.number])
+    (move,) = run(cached=[("r", 520, 120)]).stores
+    assert move.parts[0].hashes == keys[4]
+    assert move.parts[0].parents == keys[1]
+
+
 def test_without_parents_of_another_length():
     with pytest.raises(ValueError, match="parents has 16 bytes, hashes 64"):
         RealClient.store_begin(None, bytes(64), 32, b"", parents=bytes(16))
@@ -93,9 +125,15 @@ def test_states_have_none():
 
 def test_each_writer_names_those_of_its_own_chunks():
     names = [bytes([n]) * 32 for n in range(1, 40)]
-    whole = part_of(names, [NONE, *names[:-1]])
+    before = bytes([99]) * 32
+    whole = part_of(names, [before, *names[:-1]])
     taken = [whole.of_writer(writer, 3, 32) for writer in range(3)]
-    links = [
-        pair for part in taken for pair in zip(split(part.hashes, 32), split(part.parents, 32))
-    ]
-    assert sorted(links) == sorted(zip(names, [NONE, *names[:-1]]))
+    for part in taken:
+        own = split(part.hashes, 32)
+        assert split(part.parents, 32) == [before, *own[:-1]], "each parent is there in time"
+    assert sorted(name for part in taken for name in split(part.hashes, 32)) == names
+
+
+def test_writers_of_states_have_none():
+    names = [bytes([n]) * 32 for n in range(1, 40)]
+    assert all(part_of(names).of_writer(writer, 3, 32).parents == b"" for writer in range(3))

@@ -25,7 +25,9 @@ class Part:
 
     def of_writer(self, writer, writers, stride):
         """The chunks that worker `writer` stores, of `writers` workers with equal bytes. The hash
-        decides, so the workers agree without a message. stride: bytes of a hash."""
+        decides, so the workers agree without a message. stride: bytes of a hash. The parent of a
+        chunk is the writer's own chunk before it: another writer may ask for the chunks between
+        later."""
         if writers == 1:
             return self
         own = Part(self.group, b"", b"")
@@ -34,9 +36,10 @@ class Part:
         for chunk in range(chunks):
             name = self.hashes[chunk * stride : (chunk + 1) * stride]
             if int.from_bytes(name[:4], "little") % writers == writer:
+                if self.parents:
+                    own.parents += own.hashes[-stride:] or self.parents[:stride]
                 own.hashes += name
                 own.pages += self.pages[chunk * width : (chunk + 1) * width]
-                own.parents += self.parents[chunk * stride : (chunk + 1) * stride]
         return own
 
 
