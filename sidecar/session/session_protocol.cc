@@ -294,6 +294,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::commit(Decoder& decoder) {
   if (Status status = read_list(decoder, commits_); !status.ok()) return status;
+  store_.begin_uses();
   for (const protocol::CommitRecord& record : commits_) {
     // Checked for each record before its commit: the records before a faulty one stay committed,
     // and the end of the session frees the other grants.

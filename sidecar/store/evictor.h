@@ -33,6 +33,8 @@ class Evictor {
   // takes no room from its ancestors.
   SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine,
                             std::uint64_t colder_than = PromptOrder::kAnyStamp);
+  // Whether the last take_slot() left out chunks that are not colder.
+  bool kept_warmer() const { return kept_warmer_; }
   // Goes on with the window that is being drained. Returns the number of free slots.
   std::uint32_t go_on_draining(std::uint32_t& may_examine);
   // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
@@ -52,6 +54,7 @@ class Evictor {
   std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough,
                                std::uint32_t& may_examine, std::uint64_t& counter);
   void claim_family(std::uint32_t slot);
+  void keep_ancestors(std::uint32_t slot);
   bool release_family(std::span<const std::uint32_t> slots);
 
   ChunkTable& chunks_;
@@ -68,7 +71,9 @@ class Evictor {
   std::vector<std::uint32_t> batch_;       // of evict_families(): no longer committed
   std::vector<std::uint32_t> family_end_;  // in batch_
   std::vector<std::uint32_t> victims_;     // candidates
+  std::vector<std::uint32_t> stayed_;      // of families that claim_family() left in place
   Family family_;
+  bool kept_warmer_ = false;
 };
 
 }  // namespace larder::store

@@ -12,6 +12,8 @@ using protocol::SlotState;
 
 namespace {
 constexpr std::size_t kPrefetchAhead = 8;
+// The most look-ups of families behind chunks that another engine has not stored yet, a message.
+constexpr std::uint32_t kMostClimb = kReserveEffort / 8;
 
 protocol::Grant refusal(GrantStatus status) {
   return {static_cast<std::uint32_t>(status), 0, 0, 0};
@@ -72,7 +74,8 @@ Granter::Request Granter::request(SessionNumber number, SessionBook::Session& se
           {0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(layout.piece_bytes)},
           slot_bytes,
           arena_.size_class(slot_bytes),
-          kReserveEffort};
+          kReserveEffort,
+          kMostClimb};
 }
 
 // The place behind `parent`, which may be unknown.
@@ -88,21 +91,36 @@ Granter::Behind Granter::behind(const protocol::Key& parent, Request& request) {
 // and groups. `use`: the store also counts as a use of them. That is needed only where they are the
 // coldest chunks, and costs a walk for each.
 void Granter::count_family(Behind& place, Request& request, bool use) {
-  if (place.stamp == PromptOrder::kAnyStamp) return;
-  const protocol::Key& key = place.stored;
-  const std::uint32_t parts = chunks_.namespaces().at(key.namespace_handle).spec.part_count();
-  if (parts == 1 || parts > request.may_examine) return;
-  request.may_examine -= parts;
-  find_family(chunks_, key.namespace_handle, key.hash, family_);
-  if (use) {
-    for (const std::uint32_t member : family_.committed) chunks_.order().use_for_child(member);
-    place.stamp = chunks_.order().use_for_child(index_.find(key));
-  }
-  for (const std::uint32_t member : family_.committed) {
-    const std::uint64_t stamp = table_.note(member).used_stamp;
-    if (!table_.note(member).pinned &&
-        (place.stamp == PromptOrder::kAnyStamp || older(stamp, place.stamp)))
+  if (place.parent == kNoSlot ||
+      chunks_.namespaces().at(place.stored.namespace_handle).spec.part_count() == 1)
+    return;
+  list_members(place.stored, request);
+  if (use)
+    for (const std::uint32_t member : members_) chunks_.order().use_for_child(member);
+  if (!members_.empty()) place.stamp = PromptOrder::kAnyStamp;
+  for (const std::uint32_t member : members_) {
+    const std::uint64_t stamp = chunks_.order().stamp_for_child(member);
+    if (place.stamp == PromptOrder::kAnyStamp ||
+        (stamp != PromptOrder::kAnyStamp && older(stamp, place.stamp)))
       place.stamp = stamp;
+  }
+}
+
+// Lists the chunks of the family in members_. Where one is missing, another engine has not stored
+// it yet, and the chunks of the families above follow, up to a whole one.
+void Granter::list_members(protocol::Key key, Request& request) {
+  members_.clear();
+  const std::uint32_t parts = chunks_.namespaces().at(key.namespace_handle).spec.part_count();
+  for (std::uint32_t slot = index_.find(key); slot != kNoSlot && parts <= request.may_examine;
+       slot = index_.parent(slot)) {
+    request.may_examine -= parts;
+    find_family(chunks_, key.namespace_handle, index_.key(slot).hash, family_);
+    members_.insert(members_.end(), family_.committed.begin(), family_.committed.end());
+    members_.insert(members_.end(), family_.granted.begin(), family_.granted.end());
+    const std::size_t found = family_.committed.size() + family_.granted.size();
+    if (found == family_.expected) break;  // mutation: family-climb
+    if (parts > request.may_climb) break;
+    request.may_climb -= parts;
   }
 }
 
@@ -119,30 +137,50 @@ protocol::Grant Granter::reserve_one(const protocol::Key& key,
     ++stats_.refused_cap;
     return refusal(GrantStatus::kRefused);
   }
-  const protocol::Grant granted = place.refused
+  const protocol::Grant granted = place.refused != nullptr
                                       ? refusal(GrantStatus::kNoSpace)  // mutation: tail-alone
                                       : grant(key, place, request);
-  if (has_status(granted, GrantStatus::kGranted)) {
+  if (has_status(granted, GrantStatus::kGranted))
     place.parent = granted.slot;
-    return granted;
-  }
-  ++(place.stamp == PromptOrder::kAnyStamp ? stats_.refused_no_space : stats_.refused_own_prompt);
-  place.refused = true;
+  else
+    ++(stats_.*(place.refused != nullptr ? place.refused : &stats::Stats::refused_no_space));
   return granted;
+}
+
+// Whether an earlier search of the message shows that there is no room for the place.
+bool Granter::fails(const Behind& place, const Request& request) const {
+  return request.failed != nullptr && place.stamp != PromptOrder::kAnyStamp &&
+         !older(request.failed_stamp, place.stamp);
+}
+
+// A slot for the place. Without room, place.refused is set to the counter of the refusal.
+SlotArena::Slot Granter::find_room(Behind& place, Request& request) {
+  for (const bool use : {false, true}) {
+    const std::uint64_t stamp = place.stamp;
+    if (use) count_family(place, request, true);
+    if (use && place.stamp == stamp) break;  // the same search would fail again
+    if (fails(place, request)) continue;     // mutation: search-once
+    const SlotArena::Slot slot =
+        evictor_.take_slot(request.size_class, request.may_examine, place.stamp);
+    if (slot.number != kNoSlot) return slot;
+    request.failed = evictor_.kept_warmer() ? &stats::Stats::refused_own_prompt
+                                            : &stats::Stats::refused_no_space;
+    request.failed_stamp = place.stamp;
+    if (place.stamp == PromptOrder::kAnyStamp) break;
+  }
+  place.refused = request.failed;
+  return {kNoSlot, 0};
 }
 
 // Returns granted, or no space. REQUIRES: the key is not in the index.
 protocol::Grant Granter::grant(const protocol::Key& key, Behind& place, Request& request) {
-  SlotArena::Slot slot = evictor_.take_slot(request.size_class, request.may_examine, place.stamp);
-  if (slot.number == kNoSlot && place.stamp != PromptOrder::kAnyStamp) {
-    count_family(place, request, true);
-    slot = evictor_.take_slot(request.size_class, request.may_examine, place.stamp);
-  }
+  const SlotArena::Slot slot = find_room(place, request);
   if (slot.number == kNoSlot) return refusal(GrantStatus::kNoSpace);
   IndexWriter::Place layout = request.layout;
   layout.offset_bytes = slot.offset_bytes;
   const std::uint64_t generation = index_.grant(slot.number, key, layout, request.number);
-  if (generation == 0) {  // both buckets are full: very rare at a load of one half
+  // Both buckets are full: very rare at a load of one half, and later keys may have room.
+  if (generation == 0) {
     arena_.give(slot.number, slot.offset_bytes);
     return refusal(GrantStatus::kNoSpace);
   }

@@ -34,6 +34,7 @@ class Granter {
                           std::uint64_t piece_bytes);
 
  private:
+  using Counter = std::uint64_t stats::Stats::*;  // of refusals
   // One message: its session, the layout of its chunks, and the slots that the search for room may
   // still look at. When all slots are held, the bound ends the search.
   struct Request {
@@ -43,22 +44,30 @@ class Granter {
     std::uint64_t slot_bytes;
     std::uint32_t size_class;
     std::uint32_t may_examine;
+    std::uint32_t may_climb;  // look-ups of Granter::list_members()
+    // The search that failed with the newest stamp, and its counter: another search with a stamp
+    // that is not newer fails too.
+    std::uint64_t failed_stamp = 0;
+    Counter failed = nullptr;
   };
   // The place of a new chunk in its prompt.
   struct Behind {
     std::uint32_t parent = kNoSlot;                // granted or committed
     protocol::Key stored = {};                     // the nearest ancestor from before the message
     std::uint64_t stamp = PromptOrder::kAnyStamp;  // see PromptOrder::use_for_child()
-    bool refused = false;                          // the message found no space for the parent
+    Counter refused = nullptr;                     // set: the message found no space for the parent
   };
 
   Request request(SessionNumber number, SessionBook::Session& session,
                   const protocol::GroupLayout& layout) const;
   Behind behind(const protocol::Key& parent, Request& request);
   void count_family(Behind& place, Request& request, bool use);
+  void list_members(protocol::Key key, Request& request);
   protocol::Grant reserve_one(const protocol::Key& key, const SessionBook::Inherited& earlier,
                               Behind& place, Request& request);
   protocol::Grant grant(const protocol::Key& key, Behind& place, Request& request);
+  SlotArena::Slot find_room(Behind& place, Request& request);
+  bool fails(const Behind& place, const Request& request) const;
 
   ChunkTable& chunks_;
   IndexWriter& index_;  // these three are of chunks_
@@ -67,7 +76,8 @@ class Granter {
   SessionBook& sessions_;
   Evictor& evictor_;
   stats::Stats& stats_;
-  Family family_;  // scratch of count_family()
+  Family family_;                       // scratch of list_members()
+  std::vector<std::uint32_t> members_;  // of list_members()
 };
 
 }  // namespace larder::store

@@ -51,9 +51,14 @@ protocol::Key IndexWriter::key(std::uint32_t slot) const {
           static_cast<std::uint16_t>(scope >> 48)};
 }
 
-std::uint32_t IndexWriter::parent(std::uint32_t slot) const {
+std::uint32_t IndexWriter::link(std::uint32_t slot) const {
   const std::uint32_t parent = parents_[slot].load(std::memory_order_relaxed) - 1;
-  if (parent >= entry_count() || generation(parent) >= generation(slot)) return kNoSlot;
+  return parent >= entry_count() || generation(parent) >= generation(slot) ? kNoSlot : parent;
+}
+
+std::uint32_t IndexWriter::parent(std::uint32_t slot) const {
+  const std::uint32_t parent = link(slot);
+  if (parent == kNoSlot) return kNoSlot;
   const SlotState of_parent = state(parent);
   return of_parent == SlotState::kCommitted || of_parent == SlotState::kGranted ? parent : kNoSlot;
 }

@@ -89,6 +89,8 @@ class IndexWriter {
   // generation than its child. A slot that was reused since is therefore no parent, and each walk
   // from parent to parent ends.
   std::uint32_t parent(std::uint32_t slot) const;
+  // As parent(), also of a parent that is neither committed nor granted.
+  std::uint32_t link(std::uint32_t slot) const;
   // `parent` may be kNoSlot.
   void set_parent(std::uint32_t slot, std::uint32_t parent) {
     parents_[slot].store(parent + 1, std::memory_order_relaxed);

@@ -6,22 +6,17 @@
 
 namespace larder::store {
 
-namespace {
-// The most grants in progress and pinned chunks that the search for a candidate passes.
-constexpr std::uint32_t kMostPassed = protocol::kMaxKeysPerReserve;
-}  // namespace
-
 PromptOrder::PromptOrder(const IndexWriter& index, SlotTable& table, SlotArena& arena)
     : index_(index), table_(table), arena_(arena), policy_(std::make_unique<Lru>(table)) {}
 
-// Lists in ancestors_ the ancestors that this batch has not used yet, the nearest first. Returns
-// the first ancestor that this batch has used, or kNoSlot.
+// Lists in ancestors_ the ancestors that move, the nearest first. Returns the first ancestor that
+// stays: this batch has used it, or the batch may look at no more. kNoSlot: all move.
 std::uint32_t PromptOrder::list_ancestors(std::uint32_t slot) {
   ancestors_.clear();
   for (std::uint32_t above = index_.parent(slot); above != kNoSlot; above = index_.parent(above)) {
     const bool moves = candidate(above);
     if (moves && used_in_batch(above)) return above;
-    if (steps_left_ == 0) return kNoSlot;  // mutation: ancestor-steps
+    if (steps_left_ == 0) return nearest_candidate(above);  // mutation: ancestor-steps
     --steps_left_;
     ++effort_;
     if (moves) ancestors_.push_back(above);
@@ -29,13 +24,16 @@ std::uint32_t PromptOrder::list_ancestors(std::uint32_t slot) {
   return kNoSlot;
 }
 
-// The slot or its nearest ancestor that is a candidate; kNoSlot: none.
-std::uint32_t PromptOrder::nearest_candidate(std::uint32_t slot) const {
-  for (std::uint32_t passed = 0; slot != kNoSlot && passed <= kMostPassed; ++passed) {
-    if (candidate(slot)) return slot;
+// The slot or its nearest ancestor that is a candidate; kNoSlot: none, or none that this batch may
+// look for. The search passes grants in progress and pinned chunks.
+std::uint32_t PromptOrder::nearest_candidate(std::uint32_t slot) {
+  while (slot != kNoSlot && !candidate(slot)) {
+    if (passes_left_ == 0) return kNoSlot;  // mutation: passed-steps
+    --passes_left_;
+    ++effort_;
     slot = index_.parent(slot);
   }
-  return kNoSlot;
+  return slot;
 }
 
 void PromptOrder::enter(std::uint32_t slot) {
@@ -78,6 +76,11 @@ std::uint64_t PromptOrder::use_for_child(std::uint32_t parent) {
     enter(nearest);
   }
   return table_.note(nearest).used_stamp;
+}
+
+std::uint64_t PromptOrder::stamp_for_child(std::uint32_t parent) {
+  const std::uint32_t nearest = nearest_candidate(parent);
+  return nearest == kNoSlot ? kAnyStamp : table_.note(nearest).used_stamp;
 }
 
 }  // namespace larder::store

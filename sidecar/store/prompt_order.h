@@ -28,9 +28,14 @@ class PromptOrder {
 
   EvictionPolicy& policy() { return *policy_; }
 
-  // Begins a message or a batch of events. One batch moves each ancestor once, and looks at
-  // kReserveEffort ancestors at most; ancestors behind them keep their place.
-  void begin_uses() { uses_begun_ = arena_.uses(), steps_left_ = kReserveEffort; }
+  // Begins a message or a batch of events. One batch moves each ancestor once, and walks
+  // kReserveEffort links at most. Ancestors behind them keep their place, and the moved chunks
+  // stand below them. The searches for candidates pass as many other chunks at most, and a chunk
+  // behind those stands alone.
+  void begin_uses() {
+    uses_begun_ = arena_.uses();
+    steps_left_ = passes_left_ = kReserveEffort;
+  }
   // Adds a slot as just used, and moves its ancestors.
   void enter(std::uint32_t slot);
   // Adds a new chunk directly below its nearest ancestor; use_for_child() has moved the ancestor.
@@ -58,8 +63,10 @@ class PromptOrder {
   // of that candidate, or kAnyStamp without one.
   std::uint64_t use_for_child(std::uint32_t parent);
   static constexpr std::uint64_t kAnyStamp = UINT64_MAX;
+  // As use_for_child(), without a use.
+  std::uint64_t stamp_for_child(std::uint32_t parent);
 
-  // The number of ancestors looked at, in total: see Store::effort().
+  // The number of links walked, in total: see Store::effort().
   std::uint64_t effort() const { return effort_; }
 
  private:
@@ -69,7 +76,7 @@ class PromptOrder {
   bool used_in_batch(std::uint32_t slot) const {
     return older(uses_begun_, table_.note(slot).used_stamp);
   }
-  std::uint32_t nearest_candidate(std::uint32_t slot) const;
+  std::uint32_t nearest_candidate(std::uint32_t slot);
   std::uint32_t list_ancestors(std::uint32_t slot);
   void move_up(std::uint32_t slot, std::uint32_t above);
   void enter_below(std::uint32_t slot, std::uint32_t above);
@@ -79,7 +86,7 @@ class PromptOrder {
   SlotArena& arena_;
   std::unique_ptr<EvictionPolicy> policy_;
   std::uint64_t uses_begun_ = 0;  // uses with a later stamp are of this batch
-  std::uint32_t steps_left_ = kReserveEffort;
+  std::uint32_t steps_left_ = kReserveEffort, passes_left_ = kReserveEffort;
   std::uint64_t effort_ = 0;
   std::vector<std::uint32_t> ancestors_;  // scratch of enter()
 };
