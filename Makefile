@@ -11,8 +11,8 @@ BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index be
   deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm \
   deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
   test-models test-mutations test-names test-asan test-crash test-eviction test-fence test-gpu \
-  test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install \
-  clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
+  test-inject test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel \
+  install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -102,6 +102,14 @@ test-models: deps-python build
 ## tests of the rule must fail
 test-mutations: deps-python build
 	@python3 tests/mutation/mutations.py $(WORDS)
+
+## tests that `make test` leaves out or shortens because they take long, some minutes: pytest's mark
+## `long`, and every slot of the copy engines
+test-long: deps-python build
+	@REMOTE_SUITE=whole build/dev/bin/copy_engine_test \
+	  --gtest_filter='*DigestsAreThoseOfTheProtocol*scattered'
+	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_LONG=1 \
+	  $(PYTHON) -m pytest tests/python -m long -p no:cacheprovider --timeout 600 -v
 
 ## names of KV: real engines one after the other; no engine may hit another's KV; minutes
 test-names: deps-python build
@@ -287,6 +295,7 @@ lint: deps-lint build/dev/build.ninja
 	@python3 tests/lint/words.py
 	@python3 tests/lint/classes.py
 	@python3 tests/lint/columns.py
+	@python3 tests/lint/comments.py
 	@clang-format --dry-run -Werror $(SOURCES)
 	@$(RUFF) format --check --quiet $(PYTHON_SOURCES)
 	@$(LINTERS)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
@@ -295,13 +304,15 @@ lint: deps-lint build/dev/build.ninja
 	    $$file 2>&1) || { echo "$$said"; exit 1; }; \
 	done
 	@cmake --build --preset dev -j$(JOBS) --target house_test && \
-	  ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map" \
+	  ctest --test-dir build/dev -R "^(House|Docs|FailuresPage)Test|^readme_map|^room_tables" \
 	  --output-on-failure
 
-## the map of the code in docs/contributing/code-map.md, from the first sentence of each room's
-## README.md; docs/reference/resources.md, from the definitions of the chart; the tables of
+## the tables of files in the READMEs of rooms, from the first sentences of the files; the map in
+## docs/contributing/code-map.md, from the first sentence of each README.md and from the includes;
+## docs/reference/resources.md, from the definitions of the chart; the tables of
 ## docs/performance/results.md, from docs/performance/data
 docs-map: deps-docs
+	@python3 .ci/room_tables.py
 	@python3 .ci/code_map.py
 	@$(DOCS)/bin/python .ci/resources_page.py
 	@python3 .ci/results_page.py

@@ -1,13 +1,15 @@
 """code_map.py [--check]: writes the map of the code into PAGE, between the two marks.
 
-A row is a folder with the first sentence of the folder's README.md. --check writes no file, and
-fails if PAGE has another map.
+A row is a folder with the first sentence of the folder's README.md, and the rooms that the folder's
+product sources include. --check writes no file, and fails if PAGE has another map.
 """
 
 import os
 import pathlib
 import re
 import sys
+
+from room_tables import House
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = pathlib.Path("docs/contributing/code-map.md")
@@ -27,7 +29,7 @@ def first_sentence(text):
     return re.split(r"(?<=\.)\s+(?=[^a-z]|larder)", paragraph)[0].rstrip(".;:")
 
 
-def row(folder, root):
+def row(folder, root, included):
     readme = root / folder / "README.md"
     try:
         sentence = first_sentence(readme.read_text())
@@ -42,8 +44,9 @@ def row(folder, root):
         return link[0] if "://" in link[1] else f"]({inside})"
 
     sentence = re.sub(r"\]\(([^)#]+)\)", moved, sentence)
+    cell = " " + ", ".join(included) if included else ""
     sentence = re.sub(r"(?<!\\)\|", r"\\|", sentence)  # a bar ends a cell
-    return f"| [{folder}]({on_the_page(folder)}) | {sentence} |\n"
+    return f"| [{folder}]({on_the_page(folder)}) | {sentence} |{cell} |\n"
 
 
 def code_map(root):
@@ -51,8 +54,9 @@ def code_map(root):
     for top in ROOMS:
         rooms = sorted(readme.parent for readme in (root / top).rglob("README.md"))
         folders += [room.relative_to(root).as_posix() for room in rooms]
-    rows = "".join(row(folder, root) for folder in [*folders, *OTHERS])
-    return "| folder | purpose |\n|---|---|\n" + rows
+    house = House(root)
+    rows = "".join(row(folder, root, house.used(folder)) for folder in [*folders, *OTHERS])
+    return "| folder | purpose | includes |\n|---|---|---|\n" + rows
 
 
 def main(arguments):

@@ -174,12 +174,14 @@ check_parts() {
   done
 }
 
-# PART STATUS: the reason for the end of a part.
-failed_part() {
-  if [ "$2" = 124 ] || [ "$2" = 137 ]; then
+# PART PROGRAM...: ends the program after GPU_PART_S seconds.
+within_its_time() {
+  local ended=0
+  timeout -k 10 "${GPU_PART_S:-600}" "${@:2}" || ended=$?
+  if [ $ended = 124 ] || [ $ended = 137 ]; then
     echo "$1: FAILED: not done within ${GPU_PART_S:-600} s (GPU_PART_S)"
   fi
-  return 1
+  return $ended
 }
 
 bench() {
@@ -187,22 +189,21 @@ bench() {
   mkdir -p build/bench
   if wanted submit; then
     run_here "$gpu/bin/gpu_bench" "$commit" build/bench || status=1
-    "$python" tests/bench/gpu_submit_bench.py || status=1
+    within_its_time submit "$python" tests/bench/gpu_submit_bench.py || status=1
   fi
   for part in $(tr , ' ' <<<"${GPU_PARTS:-$parts}"); do
     [[ $part == G* ]] || continue
-    GPU_PARTS=$part timeout -k 10 "${GPU_PART_S:-600}" "$python" tests/bench/gpu_copy_bench.py ||
-      failed_part "$part" $? || status=1
+    GPU_PARTS=$part within_its_time "$part" "$python" tests/bench/gpu_copy_bench.py || status=1
   done
   # FlashInfer's sampler is not carried.
   if wanted V; then
-    PYTHONPATH=$with_vllm VLLM_USE_FLASHINFER_SAMPLER=0 "$python" tests/bench/gpu_vllm_bench.py ||
-      status=1
+    PYTHONPATH=$with_vllm VLLM_USE_FLASHINFER_SAMPLER=0 \
+      within_its_time V "$python" tests/bench/gpu_vllm_bench.py || status=1
   fi
   if ! wanted T; then
     :
   elif "$python" -c 'import torch' 2>/dev/null; then
-    "$python" tests/bench/gpu_ttft_bench.py || status=1
+    within_its_time T "$python" tests/bench/gpu_ttft_bench.py || status=1
   else
     echo "not measured: T (no PyTorch in $python)"
   fi

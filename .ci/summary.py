@@ -65,7 +65,7 @@ def part_of(path, case):
 
 
 def seconds(paths):
-    """{part: (cases, seconds)} of reports. ctest runs two cases at a time."""
+    """{part: (cases, seconds)} of reports. ctest runs several cases at a time."""
     found = {}
     for path in paths:
         try:

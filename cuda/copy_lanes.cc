@@ -79,7 +79,7 @@ Status CopyLanes::copy_batch(Direction direction, CopyList& batch, BatchUse& bat
                             "cuStreamWaitEvent");
   if (status.ok()) status = batches.copy(driver_, batch, stream);
   if (status.ok()) status = driver_.status(driver_->event_record(ended, stream), "cuEventRecord");
-  if (status.ok())
+  if (status.ok())  // mutation: stream-after-lane
     status = driver_.status(driver_->stream_wait_event(behind, ended, 0), "cuStreamWaitEvent");
   unqueued.queued = status.ok();
   lane.queued += status.ok();

@@ -49,7 +49,7 @@ Status BatchUse::copy(const Driver& driver, CopyList& list, Handle stream) {
   CopyAttributes attributes;
   // The driver may read sources early under the other orders, before the engine has written its
   // page.
-  attributes.source_access_order = kAccessOrderStream;
+  attributes.source_access_order = kAccessOrderStream;  // mutation: batch-source-order
   // A hint to the driver: leave the multiprocessors to the model.
   attributes.flags = kBesideCompute;
   std::size_t start = 0, failed = 0;
@@ -58,11 +58,11 @@ Status BatchUse::copy(const Driver& driver, CopyList& list, Handle stream) {
                            &attributes, &start, 1, &failed, stream);
   if (result == kSuccess) return {};
   const Status status = driver.status(result, "cuMemcpyBatchAsync");
-  if (is_of_the_device(result)) return status;
+  if (is_of_the_device(result)) return status;  // mutation: batch-device-error
   stop(result, status.text() + ", copy " + std::to_string(failed) + " of " +
                    std::to_string(list.bytes.size()));
   // Some copies may run twice, with the same bytes to the same place.
-  return copy_one_by_one(driver, list, stream);
+  return copy_one_by_one(driver, list, stream);  // mutation: batch-fallback
 }
 
 void BatchUse::stop(ResultCode result, std::string_view why) {

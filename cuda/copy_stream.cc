@@ -37,7 +37,8 @@ Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind
                           const KernelLanes::Launch& kernel) {
   // On the host and not by an event: a waiting kernel would hold up the kernels of all other
   // threads on the lane.
-  Status ready = behind == Behind::kCopies && busy_ ? finish() : await_fence();
+  const bool after_copies = behind == Behind::kCopies && busy_;  // mutation: digests-after-copies
+  Status ready = after_copies ? finish() : await_fence();        // mutation: kernels-after-fence
   if (!ready.ok()) return ready;
   lanes_ = &lanes;
   direction_ = direction;
@@ -49,7 +50,7 @@ Status CopyStream::launch(KernelLanes& lanes, Direction direction, Behind behind
 
 Status CopyStream::copy(Direction direction, CopyList& list) {
   if (list.bytes.empty()) return {};
-  if (Status status = await_fence(); !status.ok()) return status;
+  if (Status status = await_fence(); !status.ok()) return status;  // mutation: copies-after-fence
   return copy_lanes_ == nullptr ? batches_.copy(driver_, list, queue())
                                 : copy_lanes_->copy(direction, list, batches_, queue());
 }
@@ -79,7 +80,7 @@ Status CopyStream::finish() {
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
   if (!status.ok()) {
     // The caller may free its pages after the return, so the wait goes on without the event.
-    if (last != nullptr) await_stream(driver_, stream_);
+    if (last != nullptr) await_stream(driver_, stream_);  // mutation: refused-wait-goes-on
     if (kernels_ != 0) await_stream(driver_, lanes_->stream(direction_));
   }
   if (kernels_ != 0) lanes_->ended(direction_, std::exchange(kernels_, 0));
@@ -136,7 +137,7 @@ Status CopyStreams::reserve(std::size_t streams, const Sizes& bytes) {
 }
 
 void CopyStreams::give_back(std::unique_ptr<CopyStream> stream) {
-  if (stream->busy()) static_cast<void>(stream->finish());
+  if (stream->busy()) static_cast<void>(stream->finish());  // mutation: pooled-stream-idle
   const std::lock_guard lock(mutex_);
   free_.push_back(std::move(stream));  // any() reserved the place
 }

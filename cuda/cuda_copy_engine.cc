@@ -153,7 +153,8 @@ std::size_t CudaCopyEngine::staged_pieces(std::size_t pieces, std::uint64_t piec
 
 Status CudaCopyEngine::noted(Status status) const {
   // A CUDA error may mean a lost context. A retry could hang, or read memory of another page.
-  if (status.code() != Code::kUnavailable || ended_.exchange(true)) return status;
+  if (status.code() != Code::kUnavailable || ended_.exchange(true))  // mutation: device-error-ends
+    return status;
   options_.log(
       "error",
       "copies from and to the GPU have ended in this engine, which goes on without the cache: " +
@@ -275,7 +276,7 @@ Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, const Device
                                    const PieceList& to, std::span<std::uint64_t> table) const {
   if (Status status = move_and_digest(stream, Direction::kLoad, kernel, to, device); !status.ok())
     return status;
-  if (Status status = stream.finish(); !status.ok()) return status;
+  if (Status status = stream.finish(); !status.ok()) return status;  // mutation: digests-finished
   std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
   return {};
 }
@@ -360,7 +361,7 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   take_left_out(to.pieces, units, stored, table.data());
   // The root proves the bytes. The comparison finds a damaged table, from which loads of parts
   // take their digests.
-  if (protocol::root_digest(table.data(), table.size()) == root &&
+  if (protocol::root_digest(table.data(), table.size()) == root &&  // mutation: device-table
       racy_equal(table.data(), stored, table.size() * sizeof(std::uint64_t)))
     return {};
   return {Code::kDataLoss, "the bytes or their digest table do not match the root"};

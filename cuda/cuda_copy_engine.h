@@ -83,7 +83,7 @@ class CudaCopyEngine final : public CopyEngine {
   // A digesting kernel reads the device's own memory, several times faster, and takes up to
   // kJoinedBytes. Beside products of matrices each launch waits for the end of the model's kernel:
   // on an H100, launches of 4 MiB held copies at 0.37 of the link, and of 32 MiB at 0.52, while a
-  // decoding model lost less (docs/performance/notes/2026-11.md).
+  // decoding model lost less (docs/design/decisions/0012-large-digest-launches.md).
   static constexpr std::uint64_t kLaunchBytes = 4 << 20;
   // The multiprocessors for Larder's kernels on a device with `processors` of them: one in 16, at
   // least 1 and at most 8.

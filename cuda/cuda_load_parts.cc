@@ -11,8 +11,9 @@ namespace {
 // written.
 Status compared(const ChunkPart& part, std::uint64_t units, const std::uint64_t* digests) {
   for (std::size_t i = 0; i < part.pieces.size(); ++i)
-    if (part.pieces[i] != nullptr && !std::equal(digests + i * units, digests + (i + 1) * units,
-                                                 part.digests.data() + i * units))
+    if (part.pieces[i] != nullptr &&  // mutation: device-parts
+        !std::equal(digests + i * units, digests + (i + 1) * units,
+                    part.digests.data() + i * units))
       return {Code::kDataLoss, "the bytes do not match the digests of their chunk"};
   return {};
 }

@@ -27,7 +27,8 @@ class DeviceRange {
   // the next. 0: the device has the registrations in another order.
   DevicePtr in_one_piece() const {
     for (std::size_t i = 1; i < runs_.size(); ++i)
-      if (runs_[i - 1].start + runs_[i - 1].bytes != runs_[i].start) return 0;
+      if (runs_[i - 1].start + runs_[i - 1].bytes != runs_[i].start)
+        return 0;  // mutation: slices-apart
     return runs_.empty() ? 0 : runs_.front().start;
   }
   // Calls part(start, bytes) for `count` bytes from `offset` on, once for each touched

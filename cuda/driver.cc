@@ -135,17 +135,18 @@ std::string Driver::file() const {
 }
 
 ContextScope::ContextScope(const Driver& driver, Handle context)
-    : driver_(driver), result_(driver->ctx_push_current(context)) {
+    : driver_(driver), result_(driver->ctx_push_current(context)) {  // mutation: context-per-call
   // The exchange returns the former mode in the same variable, which the destructor exchanges
   // back.
-  if (result_ == kSuccess) driver_->thread_exchange_stream_capture_mode(&capture_mode_);
+  if (result_ == kSuccess)  // mutation: capture-relaxed
+    driver_->thread_exchange_stream_capture_mode(&capture_mode_);
 }
 
 ContextScope::~ContextScope() {
   if (result_ != kSuccess) return;
   Handle popped = nullptr;
   driver_->thread_exchange_stream_capture_mode(&capture_mode_);
-  driver_->ctx_pop_current(&popped);
+  driver_->ctx_pop_current(&popped);  // mutation: context-restored
 }
 
 Status Driver::status(ResultCode result, std::string_view function) const {

@@ -14,7 +14,7 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
           driver.status(driver->stream_is_capturing(stream, &capture), "cuStreamIsCapturing");
       !status.ok())
     return status;
-  if (capture != kNotCapturing)
+  if (capture != kNotCapturing)  // mutation: fence-outside-capture
     return Status(
         Code::kFailedPrecondition,
         "the stream is being captured into a CUDA graph: no copy can be queued behind the capture");
@@ -41,7 +41,7 @@ Status CudaFence::wait() const {
   const ContextScope scope(driver, owner_->context_->handle());
   if (!scope.status().ok()) return scope.status();
   Status status = driver.status(driver->event_synchronize(event_), "cuEventSynchronize");
-  if (status.ok()) reached_ = true;
+  if (status.ok()) reached_ = true;  // mutation: fence-reached
   return status;
 }
 

@@ -112,7 +112,7 @@ class CudaExporter final : public MemoryExporter {
       const Result<cuda::ContextPtr> context = cuda::DeviceContext::of(range.first);
       if (!context.ok()) return context.status();
       const Driver& driver = (*context)->driver();
-      const cuda::ContextScope scope(driver, (*context)->handle());
+      const cuda::ContextScope scope(driver, (*context)->handle());  // mutation: export-context
       if (!scope.status().ok()) return scope.status();
       std::uint64_t id = 0;
       const cuda::ResultCode code =
@@ -121,7 +121,7 @@ class CudaExporter final : public MemoryExporter {
         return driver.status(code, "cuPointerGetAttribute");
       // A new allocation may have the same address. The buffer's number never repeats in a
       // process.
-      if (code != cuda::kSuccess || id != range.id)
+      if (code != cuda::kSuccess || id != range.id)  // mutation: export-same-memory
         return {Code::kNotFound, "the memory of the pages went without a notice"};
     }
     return {};

@@ -25,11 +25,12 @@ DeviceRange Pinning::device(std::span<const std::byte> bytes) const {
   auto offset = static_cast<std::size_t>(bytes.data() - memory.data());
   const std::size_t end = offset + bytes.size();
   // Slices become ready in order, so one number tells about all bytes before.
-  if ((end - 1) / slice_bytes >= view_.ready) return {};
+  if ((end - 1) / slice_bytes >= view_.ready) return {};  // mutation: registered-alone
   DeviceRange range;
   while (offset < end) {
     // Each slice is a registration of its own, with an address of its own on the device.
-    const std::size_t here = std::min(end - offset, slice_bytes - offset % slice_bytes);
+    const std::size_t here =
+        std::min(end - offset, slice_bytes - offset % slice_bytes);  // mutation: slice-border
     range.add(view_.devices[offset / slice_bytes] + offset % slice_bytes, here);
     offset += here;
   }

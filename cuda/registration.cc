@@ -147,7 +147,8 @@ void Registration::take_back() {
       const ContextScope scope(owners_[i]->driver(), owners_[i]->handle());
       // Only the context that registered a slice can take it back. A lost context cannot be
       // entered any more.
-      if (scope.status().ok()) owners_[i]->driver()->mem_host_unregister(slice(i).data());
+      if (scope.status().ok())  // mutation: registration-retired
+        owners_[i]->driver()->mem_host_unregister(slice(i).data());
     }
     if (slowly_) std::this_thread::sleep_for(Clock::now() - start);
   }
@@ -325,7 +326,7 @@ void Registration::register_next(Lock& lock) {
     return end(*view, "a GPU's context is lost (" +
                           context->driver().status(code, "cuMemHostRegister").text() + ")");
   if (code != kSuccess) return refuse(context->driver().status(code, "cuMemHostRegister"), code);
-  owners_.push_back(ours ? context : nullptr);
+  owners_.push_back(ours ? context : nullptr);  // mutation: registration-of-others
   tell_progress();
 }
 
@@ -338,7 +339,7 @@ ResultCode Registration::register_slice(std::span<std::byte> bytes, const Contex
       driver->mem_host_register(bytes.data(), bytes.size(), kHostPortable | kHostDeviceMap);
   if (code != kAlreadyRegistered) return code;
   ours = false;
-  return registered_by_others(driver, bytes) ? kSuccess : code;
+  return registered_by_others(driver, bytes) ? kSuccess : code;  // mutation: registered-whole
 }
 
 void Registration::tell(std::string_view level, const std::string& text) const {

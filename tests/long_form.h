@@ -1,4 +1,5 @@
-// The form of a test: the short one, as in `make test`, or the long one, as in `make test-remote`.
+// The form of a test: the short one, as in `make test`, or the long one, as in `make test-remote`
+// and `make test-long`.
 #pragma once
 
 #include <cstdlib>

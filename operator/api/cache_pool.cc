@@ -21,6 +21,7 @@ constexpr std::uint64_t kMi = 1ULL << 20, kGi = 1ULL << 30, kTi = 1ULL << 40;
 constexpr std::uint64_t kLeastMemory = 16 * kMi, kMostMemory = 16 * kTi;
 constexpr std::uint64_t kLeastDisk = kGi, kMostDisk = 64 * kTi;
 constexpr std::uint64_t kLeastRate = kMi, kMostRate = kTi;
+constexpr int kMostFanout = 16;  // of larderd
 constexpr int kLeastChunk = 16, kMostChunk = 16384, kMostSights = 15;
 
 // Memory beside the arena. kOwnMemory: program, buffers of sockets and tiers. kArenaShare: two
@@ -82,6 +83,23 @@ BackendWriteSpec read_backend_write(SpecReader& reader) {
   return write;
 }
 
+// Empty for a pool with enabled: false. The fields are checked nevertheless, so that a wrong field
+// shows before the user turns peers on.
+std::optional<PeersSpec> read_peers(SpecReader& reader) {
+  if (!reader.has("spec.peers")) return std::nullopt;
+  PeersSpec peers;
+  const bool enabled = reader.truth("spec.peers.enabled", true);
+  peers.tls = reader.truth("spec.peers.tls.enabled", true);
+  peers.tls_secret = reader.text("spec.peers.tls.secretName");
+  if (!peers.tls && !peers.tls_secret.empty())
+    reader.refuse("spec.peers.tls.secretName",
+                  "is set and tls.enabled is false: remove secretName, or write enabled: true");
+  const SpecReader::Size rate = reader.size("spec.peers.serveRate", kLeastRate, kMostRate, "0");
+  peers.serve_rate_bytes = rate.bytes;
+  peers.fanout = static_cast<int>(reader.number("spec.peers.fanout", 1, kMostFanout, kMostFanout));
+  return enabled ? std::optional(peers) : std::nullopt;
+}
+
 // Kubernetes checks these values: they go into the DaemonSet unchanged, and the operator does not
 // read them.
 NodeSpec read_node(SpecReader& reader) {
@@ -122,6 +140,7 @@ PoolSpec read_spec(SpecReader& reader) {
     spec.backend_prefix = reader.text("spec.backendRef.prefix");
   }
   spec.backend_write = read_backend_write(reader);
+  spec.peers = read_peers(reader);
   spec.chunk_tokens =
       static_cast<int>(reader.number("spec.chunkTokens", kLeastChunk, kMostChunk, 0));
   spec.eviction = kEvictions[reader.choice("spec.eviction", kEvictions, "lru")];

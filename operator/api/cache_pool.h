@@ -48,6 +48,14 @@ struct BackendWriteSpec {
   std::string ttl = "0";
 };
 
+// spec.peers: larderd of the pool read chunks from each other's memory.
+struct PeersSpec {
+  bool tls = true;         // false: plain TCP
+  std::string tls_secret;  // with ca.crt, tls.crt, tls.key; empty: the operator makes the Secret
+  std::uint64_t serve_rate_bytes = 0;  // per second; 0: no limit
+  int fanout = 16;                     // the most peers that a larderd asks for a prompt
+};
+
 struct EngineSpec {
   std::string container;  // the engine's container; empty: the injector finds the container
   bool flags = true;      // false: the user writes the connector's flag
@@ -64,8 +72,9 @@ struct PoolSpec {
   std::optional<DiskSpec> disk;
   std::string backend;  // spec.backendRef.name; empty: none
   BackendWriteSpec backend_write;
-  std::string backend_prefix;  // prefix of all keys in the backend; empty: NAMESPACE.POOL
-  int chunk_tokens = 0;        // 0: the connector's default
+  std::string backend_prefix;      // prefix of all keys in the backend; empty: NAMESPACE.POOL
+  std::optional<PeersSpec> peers;  // empty: no peers, also with enabled: false
+  int chunk_tokens = 0;            // 0: the connector's default
   std::string eviction = "lru";
   std::string image;              // empty: the operator's default
   std::string image_pull_policy;  // empty: Kubernetes' own rule

@@ -42,6 +42,9 @@ inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-b
 // On a Namespace: the pool of its engines.
 inline constexpr std::string_view kPoolLabel = "larder.dev/pool";
 inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
+// On a pod whose larderd serves peers: the pool. Selects the pods of the Service and the
+// NetworkPolicy of peers.
+inline constexpr std::string_view kPeersLabel = "larder.dev/peers";
 
 // Parts of an injected pod. All names begin with "larder".
 inline constexpr std::string_view kSidecarContainer = "larder";  // larderd: a native sidecar
@@ -60,11 +63,16 @@ inline constexpr std::string_view kDiskVolume = "larder-disk";      // /var/lib/
 // /etc/larder-auth: passwords
 inline constexpr std::string_view kAuthVolume = "larder-backend-auth";
 inline constexpr std::string_view kTlsVolume =
-    "larder-backend-tls";                  // /etc/larder-tls: ca.crt, tls.crt, tls.key
+    "larder-backend-tls";  // /etc/larder-tls: ca.crt, tls.crt, tls.key
+// /etc/larder-peers: ca.crt, tls.crt, tls.key
+inline constexpr std::string_view kPeersVolume = "larder-peers";
 inline constexpr int kMetricsPort = 9464;  // larderd: /metrics, /healthz, /readyz, /v1/status
 
 // The supervisor of an engine's pod: the operator asks /v1/supervisor, probes use the socket.
 inline constexpr int kSupervisorPort = 9465;
+
+// larderd for the other larderd of the pool.
+inline constexpr int kPeersPort = 9466;
 
 // User and group of larderd in an engine's pod, and of a managed server. Sockets have mode 0660 and
 // larderd's group, so that an engine of any uid with this group may attach.

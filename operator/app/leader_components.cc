@@ -5,6 +5,7 @@
 
 #include "operator/api/names.h"
 #include "operator/reconcile/conditions.h"
+#include "operator/reconcile/isolation.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/nap.h"
 
@@ -25,30 +26,30 @@ std::string managed_by_us() {
 
 }  // namespace
 
-LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer,
-                                   Informers& watched, const desired::Defaults& defaults,
-                                   const std::string& identity, k8s::Metrics& metrics,
-                                   const base::Clock& clock)
-    : watched_(watched),
-      clock_(clock),
-      events_(writer, identity, clock, metrics),
-      pool_queue_(k8s::WorkQueue::make("cachepool", clock, &metrics)),
-      backend_queue_(k8s::WorkQueue::make("cachebackend", clock, &metrics)),
-      pool_metrics_(metrics),
-      check_(reconcile::BackendCheck::make(clock)) {
+LeaderComponents::LeaderComponents(const Replica& replica)
+    : watched_(replica.watched),
+      clock_(replica.clock),
+      events_(replica.writer, replica.identity, replica.clock, replica.metrics),
+      pool_queue_(k8s::WorkQueue::make("cachepool", replica.clock, &replica.metrics)),
+      backend_queue_(k8s::WorkQueue::make("cachebackend", replica.clock, &replica.metrics)),
+      pool_metrics_(replica.metrics),
+      check_(reconcile::BackendCheck::make(replica.clock)) {
   // Only labelled pods: the memory follows the number of pods with a cache, and not the size of the
   // cluster.
-  follow(reader, k8s::resources::kPods, std::string(api::kPoolLabel));
-  for (const k8s::Resource& kind : reconcile::owned_kinds()) follow(reader, kind, managed_by_us());
+  follow(replica.reader, k8s::resources::kPods, std::string(api::kPoolLabel));
+  // All NetworkPolicies: policies of other writers decide about the policy for peers.
+  for (const k8s::Resource& kind : reconcile::owned_kinds())
+    follow(replica.reader, kind, kind == k8s::resources::kNetworkPolicies ? "" : managed_by_us());
 
   reconcile::ChildCaches children;
   for (const k8s::Resource& kind : reconcile::owned_kinds())
     children[kind.plural] = informers_.at(kind.plural).get();
   // Wall time: conditions show people when a state began.
   const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
-  world_.reset(new reconcile::Context{
-      writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
-      defaults, now, [this](k8s::Event event) { events_.record(std::move(event)); }});
+  world_.reset(
+      new reconcile::Context{replica.writer, watched_.pools(), watched_.backends(),
+                             *informers_.at("pods"), std::move(children), replica.defaults, now,
+                             [this](k8s::Event event) { events_.record(std::move(event)); }});
   // The lambdas reach prober_ through `this`, since begin() creates the prober later. Controllers
   // start after the prober.
   const auto hear = [this](const std::vector<reconcile::PodView>& pods) {
@@ -64,8 +65,8 @@ LeaderComponents::LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& write
       },
       clock_);
   backends_ = std::make_unique<reconcile::BackendReconciler>(*world_, *check_, answers);
-  beginning_ =
-      std::jthread([this, &metrics](const std::stop_token& stop) { begin(stop, metrics); });
+  beginning_ = std::jthread(
+      [this, &metrics = replica.metrics](const std::stop_token& stop) { begin(stop, metrics); });
 }
 
 // An object in a list that has not arrived would look like a missing object.
@@ -129,6 +130,7 @@ void LeaderComponents::follow(k8s::ApiClient& reader, const k8s::Resource& resou
   informing.resource = resource;
   informing.selector.labels = labels;
   if (pods) informing.trim = reconcile::trim_pod;
+  if (resource == k8s::resources::kNetworkPolicies) informing.trim = reconcile::trim_policy;
   informing.changed = [this, pods](const ObjectPtr& before, const ObjectPtr& after) {
     if (before && after && *before == *after) return;  // only trimmed fields differ
     for (const ObjectPtr& one : {before, after})
@@ -162,6 +164,13 @@ void LeaderComponents::child_changed(const Object& child) {
     if (api::text_at(owner, "kind") == "CachePool") pool_queue_->add(key);
     if (api::text_at(owner, "kind") == "CacheBackend") backend_queue_->add(key);
   }
+  if (api::text_at(child, "kind") == k8s::resources::kNetworkPolicies.kind) policy_changed(child);
+}
+
+// A policy of another writer may select the pods of any pool with peers in its namespace.
+void LeaderComponents::policy_changed(const Object& policy) {
+  for (const ObjectPtr& pool : watched_.pools().all(api::namespace_of(policy)))
+    if (!api::at(*pool, "spec.peers").is_null()) pool_queue_->add(key_of(*pool));
 }
 
 // Also unchanged objects: the previous leader may have died with work half done.

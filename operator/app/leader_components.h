@@ -26,12 +26,19 @@ class LeaderComponents {
  public:
   static constexpr unsigned kPoolWorkers = 4, kBackendWorkers = 4;
 
-  // `reader` has no fence. `writer` refuses all writes, Events too, unless this replica holds the
-  // lease. `identity` names this replica. All arguments outlive the object. Reconciles begin when
-  // every informer is synced.
-  LeaderComponents(k8s::ApiClient& reader, k8s::ApiClient& writer, Informers& watched,
-                   const desired::Defaults& defaults, const std::string& identity,
-                   k8s::Metrics& metrics, const base::Clock& clock);
+  // The parts that every replica has. All outlive the object.
+  struct Replica {
+    k8s::ApiClient& reader;  // without a fence
+    k8s::ApiClient& writer;  // refuses all writes, Events too, unless this replica holds the lease
+    Informers& watched;
+    const desired::Defaults& defaults;
+    const std::string& identity;  // of this replica
+    k8s::Metrics& metrics;
+    const base::Clock& clock;
+  };
+
+  // Reconciles begin when every informer is synced.
+  explicit LeaderComponents(const Replica& replica);
   // Waits for running reconciles, at most for the deadlines of their calls.
   ~LeaderComponents();
 
@@ -43,6 +50,7 @@ class LeaderComponents {
                                const k8s::ObjectPtr& after);
   void pod_changed(const api::Object& pod);
   void child_changed(const api::Object& child);
+  void policy_changed(const api::Object& policy);
   void add_everything();
   std::vector<reconcile::Prober::Target> targets() const;
 

@@ -120,8 +120,8 @@ class Operator {
       keeping = {};
       leading.reset();
       if (!*leads) continue;
-      leading = std::make_unique<LeaderComponents>(client_, writer, watched, defaults,
-                                                   arguments_.identity, metrics_, monotonic_);
+      leading = std::make_unique<LeaderComponents>(LeaderComponents::Replica{
+          client_, writer, watched, defaults, arguments_.identity, metrics_, monotonic_});
       if (arguments_.certificate_directory.empty())
         keeping =
             std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });

@@ -99,6 +99,7 @@ Object port(std::string_view name, int number) {
 Object ports_of(const CachePool& pool) {
   Object ports = Object::array({port("larder-metrics", api::kMetricsPort)});
   if (!on_node(pool)) ports.push_back(port("larder-probe", api::kSupervisorPort));
+  if (pool.spec.peers) ports.push_back(port("larder-peers", api::kPeersPort));
   return ports;
 }
 
@@ -155,6 +156,7 @@ Object mounts_of(const CachePool& pool, const std::optional<CacheBackend>& backe
                                [name](const Object& volume) { return volume["name"] == name; });
   };
   if (has(api::kAuthVolume)) mounts.push_back(mount(api::kAuthVolume, kAuthPath, true));
+  if (has(api::kPeersVolume)) mounts.push_back(mount(api::kPeersVolume, kPeersPath, true));
   if (has(api::kTlsVolume)) mounts.push_back(mount(api::kTlsVolume, kTlsPath, true));
   return mounts;
 }

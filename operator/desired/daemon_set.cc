@@ -1,5 +1,6 @@
 #include "operator/api/names.h"
 #include "operator/desired/object_head.h"
+#include "operator/desired/peer_objects.h"
 #include "operator/desired/pool_objects.h"
 #include "operator/desired/set_if.h"
 
@@ -53,13 +54,15 @@ Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& back
   const Object labels = pod_labels(pool);
   // The hash rolls the pods. A running larderd takes over every other change from the ConfigMap.
   Object annotations{{std::string(api::kRestartAnnotation), restart_hash(pool, backend, defaults)}};
+  Object template_labels = labels;
+  if (pool.spec.peers) template_labels.update(peers_labels(pool));
   Object set = object_head("apps/v1", "DaemonSet", pool);
   set["spec"] =
       Object{{"revisionHistoryLimit", kRevisions},
              {"selector", {{"matchLabels", labels}}},
              {"updateStrategy", update_strategy(pool)},
              {"template",
-              {{"metadata", {{"labels", labels}, {"annotations", std::move(annotations)}}},
+              {{"metadata", {{"labels", template_labels}, {"annotations", std::move(annotations)}}},
                {"spec", pod_spec(pool, backend, defaults)}}}};
   return set;
 }

@@ -3,6 +3,7 @@
 #include "operator/api/names.h"
 #include "operator/desired/larderd.h"
 #include "operator/desired/paths.h"
+#include "operator/desired/peer_objects.h"
 
 namespace larder::desired {
 namespace {
@@ -114,6 +115,23 @@ void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backe
   if (write.rate_bytes != 0) yaml.in("write_rate", rate_text(write.rate_bytes));
 }
 
+// A pod with hostNetwork serves no peer: two pods of a node would collide at the port, and no
+// NetworkPolicy would guard the port. It reads from others.
+void add_peers(const CachePool& pool, const EnginePod& engine, Yaml& yaml) {
+  if (!pool.spec.peers) return;
+  const api::PeersSpec& peers = *pool.spec.peers;
+  yaml.section("peers");
+  if (!engine.host_network) yaml.in("listen", ":" + std::to_string(api::kPeersPort));
+  yaml.in("members", peers_members(pool));
+  yaml.in_if("fanout", std::to_string(peers.fanout), "16");
+  if (peers.serve_rate_bytes != 0) yaml.in("serve_rate", rate_text(peers.serve_rate_bytes));
+  if (!peers.tls) return yaml.in("plaintext", "true");
+  yaml.in("ca_file", in_directory(kPeersPath, kCaFile));
+  yaml.in("cert_file", in_directory(kPeersPath, kCertFile));
+  yaml.in("key_file", in_directory(kPeersPath, kKeyFile));
+  yaml.in("server_name", peers_server_name(pool));
+}
+
 }  // namespace
 
 // One prefix is one trust domain, and pools of many namespaces may share a server. Neither name may
@@ -137,6 +155,7 @@ std::string larderd_config(const CachePool& pool, const std::optional<CacheBacke
   add_memory(pool, yaml);
   add_disk(pool, yaml);
   add_backend(pool, backend, yaml);
+  add_peers(pool, engine, yaml);
   yaml.section("http");
   // Any host may read these pages. Verbs that change state answer only on the admin socket.
   yaml.in("listen", engine.host_network ? "" : ":" + std::to_string(api::kMetricsPort));

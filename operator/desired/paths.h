@@ -17,6 +17,7 @@ inline constexpr std::string_view kAuthPath = "/etc/larder-auth";
 inline constexpr std::string_view kPasswordFile = "password",
                                   kSentinelPasswordFile = "sentinel-password";
 inline constexpr std::string_view kTlsPath = "/etc/larder-tls";
+inline constexpr std::string_view kPeersPath = "/etc/larder-peers";
 inline constexpr std::string_view kCaFile = "ca.crt", kCertFile = "tls.crt", kKeyFile = "tls.key";
 
 // Folders of the node in placement Node. /NAMESPACE/POOL follows, so that only the pods of one pool

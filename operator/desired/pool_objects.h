@@ -1,5 +1,6 @@
-// The objects of a pool. Placement Node: a ConfigMap and a DaemonSet. Placement Sidecar: no
-// objects, since the injector adds larderd to the engines' pods.
+// The objects of a pool. Placement Node: a ConfigMap and a DaemonSet. Placement Sidecar: none,
+// since the injector adds larderd to the engines' pods. With peers, both have a Service and a
+// NetworkPolicy.
 //
 // Pure; thread-safe. Each object is complete: kind, namespace, labels, owner.
 #pragma once
@@ -8,12 +9,14 @@
 #include <vector>
 
 #include "operator/desired/larderd.h"
+#include "operator/desired/peer_objects.h"
 
 namespace larder::desired {
 
 std::vector<api::Object> pool_objects(const api::CachePool& pool,
                                       const std::optional<api::CacheBackend>& backend,
-                                      const Defaults& defaults);
+                                      const Defaults& defaults,
+                                      Isolation isolation = Isolation::kNone);
 
 // kRestartAnnotation of pods that free the memory of a node and end.
 inline constexpr std::string_view kFreeing = "freeing";

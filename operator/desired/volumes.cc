@@ -2,6 +2,7 @@
 #include "operator/desired/larderd.h"
 #include "operator/desired/larderd_user.h"
 #include "operator/desired/paths.h"
+#include "operator/desired/peer_objects.h"
 #include "operator/desired/quantity.h"
 
 namespace larder::desired {
@@ -120,6 +121,16 @@ void add_backend_volumes(const CacheBackend& backend, std::vector<Object>& volum
   add_secrets(api::kTlsVolume, std::move(tls), volumes);
 }
 
+// Without ca.key: no pod has the key of the authority.
+void add_peers_volume(const CachePool& pool, std::vector<Object>& volumes) {
+  if (!pool.spec.peers || !pool.spec.peers->tls) return;
+  add_secrets(
+      api::kPeersVolume,
+      Object::array({secret_files(
+          peers_secret(pool), {{kCaFile, kCaFile}, {kCertFile, kCertFile}, {kKeyFile, kKeyFile}})}),
+      volumes);
+}
+
 Object payload_volume() {
   return named(api::kPayloadVolume, "emptyDir", {{"sizeLimit", quantity(kPayloadBytes)}});
 }
@@ -137,6 +148,7 @@ std::vector<Object> larderd_volumes(const CachePool& pool,
     volumes.push_back(hugepages_volume(pool));
   if (pool.spec.disk) volumes.push_back(disk_volume(pool, *pool.spec.disk));
   if (backend) add_backend_volumes(*backend, volumes);
+  add_peers_volume(pool, volumes);
   if (!on_node(pool)) volumes.push_back(payload_volume());
   return volumes;
 }

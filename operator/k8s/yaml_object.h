@@ -1,4 +1,4 @@
-// YAML as an object, for kubeconfig files. The only include of yaml-cpp in the operator.
+// YAML as an object, for kubeconfig files.
 #pragma once
 
 #include <string>

@@ -183,13 +183,16 @@ Findings few_hits(const HitFacts& facts, const Snapshot& now) {
                                 grouped(now.memory.chunks) + " chunks",
                             "raise spec.memory.size, or add spec.disk or a backend"));
   // Only placement Sidecar: on a node the pods share one larderd.
-  if (!facts.has_backend && !facts.by_node && !facts.others.empty())
+  const bool shares = facts.has_backend || facts.by_node || !now.peers.place.empty();
+  if (!shares && !facts.others.empty())
     found.push_back(perhaps(
         "NotShared",
         "this pod does not find chunks of the " + base::plural(facts.others.size(), "other pod") +
-            " of the pool: in placement Sidecar pods share through a backend, and the pool has no "
-            "backend",
-        "add spec.backendRef (kubectl explain cachepool.spec.backendRef), or placement Node"));
+            " of the pool: in placement Sidecar pods share through peers or a backend, and the "
+            "pool "
+            "has neither",
+        "add spec.peers or spec.backendRef (kubectl explain cachepool.spec.peers), or placement "
+        "Node"));
   if (auto finding = salted(now, Weight::kPerhaps)) found.push_back(*finding);
   if (found.empty() || !has_problem(found))
     found.push_back(
@@ -205,6 +208,26 @@ Findings few_hits(const HitFacts& facts, const Snapshot& now) {
 
 void add(Findings& to, Findings more) {
   to.insert(to.end(), more.begin(), more.end());
+}
+
+// A larderd that reaches some peers serves their chunks; without any, each engine has its own.
+std::optional<Diagnostic> apart_from_peers(const HitFacts& facts, const Snapshot& now) {
+  const ctl::TierState& peers = now.peers;
+  if (peers.place.empty()) return std::nullopt;
+  if (peers.servers == 0 && facts.others.empty()) return std::nullopt;  // the pool has one larderd
+  if (peers.servers == 0)
+    return perhaps("NoPeers", "larderd finds no peer at " + peers.place,
+                   "check the DNS of the pod, and whether the other pods have peers: "
+                   "kubectl get endpointslices -n " +
+                       facts.pod.view.ns + " -l kubernetes.io/service-name=larder-" +
+                       facts.pod.view.pool + "-peers");
+  if (peers.servers_reachable >= peers.servers && peers.reason.empty()) return std::nullopt;
+  return perhaps("PeersUnreachable",
+                 "larderd reaches " + grouped(peers.servers_reachable) + " of " +
+                     base::plural(peers.servers, "peer") +
+                     (peers.reason.empty() ? "" : ": " + peers.reason),
+                 "NetworkPolicies must let port 9466 through between the pods of the pool; the "
+                 "condition PeersReachable of the pool tells of certificates");
 }
 
 // A tier that serves reads and refuses writes is only "perhaps": hits may still come.
@@ -227,6 +250,7 @@ Findings of_attached(const HitFacts& facts, const Snapshot& now) {
   else if (facts.has_backend && !now.backend.reason.empty())
     found.push_back(problem("BackendDown", "the backend does not serve: " + now.backend.reason,
                             "kubectl larder backend check says more"));
+  if (auto finding = apart_from_peers(facts, now)) found.push_back(*finding);
   if (!now.disk.place.empty() && !now.disk.reason.empty())
     found.push_back(perhaps("DiskDegraded", "the disk tier is degraded: " + now.disk.reason,
                             "read the log of the container larder"));

@@ -27,7 +27,7 @@ Findings unwell(const Object& object) {
     if (!bad) continue;
     // Conditions of advice, or of work that waits for a restart: the cache serves meanwhile.
     const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" ||
-                      type == "CacheServes" || type == "Helping" ||
+                      type == "CacheServes" || type == "Helping" || type == "PeersReachable" ||
                       api::text_at(condition, "reason") == "Starting";
     Diagnostic finding{mild ? Diagnostic::Weight::kPerhaps : Diagnostic::Weight::kProblem,
                        text(condition, "reason", "Unknown"),

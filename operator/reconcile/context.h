@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <ctime>
 #include <functional>
 #include <string>
 
@@ -22,6 +24,8 @@ struct Context {
   desired::Defaults defaults;
   std::function<std::string()> now;           // RFC 3339
   std::function<void(k8s::Event)> tell = {};  // records an Event; empty: no Events
+  // Seconds since 1970, for the validity of certificates.
+  std::function<std::int64_t()> now_s = [] { return std::int64_t{std::time(nullptr)}; };
 };
 
 // The result of a reconcile.

@@ -62,6 +62,11 @@ Result<LarderdAnswer> read_answer(std::string_view body) {
   if (api::at(status, "backend").is_object())
     answer.backend = LarderdAnswer::Backend{api::truth_at(status, "backend.serving"),
                                             short_text(status, "backend.reason", kMostReason)};
+  if (api::at(status, "peers").is_object())
+    answer.peers = LarderdAnswer::Peers{count_at(status, "peers.servers.known"),
+                                        count_at(status, "peers.servers.reachable"),
+                                        count_at(status, "peer_serving.gets.bytes"),
+                                        short_text(status, "peers.reason", kMostReason)};
   for (const Object& fallback : api::at(status, "fallbacks"))
     if (answer.fallbacks.size() < kMostFallbacks)
       answer.fallbacks.push_back(

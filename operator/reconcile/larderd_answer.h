@@ -27,10 +27,15 @@ struct LarderdAnswer {
     bool serving = false;  // answers reads
     std::string reason;    // against it: it does not serve, or it serves and refuses chunks
   };
+  struct Peers {
+    std::uint64_t known = 0, reachable = 0, served_bytes = 0;
+    std::string reason;  // against the peers: none, or one, cannot be asked
+  };
   struct Fallback {
     std::string kind, why;  // "disk"; larderd's own words
   };
   std::optional<Backend> backend = {};   // nothing: it has none
+  std::optional<Peers> peers = {};       // nothing: it asks none
   std::vector<Fallback> fallbacks = {};  // what it does without, and why; 16 at most
 };
 

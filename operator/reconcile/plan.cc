@@ -74,31 +74,15 @@ class Planning {
   void apply(const k8s::Resource& resource, const Object& object, std::string why) {
     plan_.apply.push_back({resource, object, std::move(why)});
   }
-  // True for our objects, and for objects of Larder without an owner, e.g. after an owner was
-  // deleted with --cascade=orphan.
+  // A pool that was deleted and created again has the same name and another uid. The garbage
+  // collector removes the old objects sooner or later; the plan does not wait for that.
   bool may_take(const k8s::Resource& resource, const Object& live) {
-    const Object& controller = controller_of(live);
-    const bool going = !api::text_at(live, "metadata.deletionTimestamp").empty();
-    // A pool that was deleted and created again has the same name and another uid. The garbage
-    // collector removes the old objects sooner or later; the plan does not wait for that.
-    const bool of_earlier = is_managed(live) && api::text_at(controller, "kind") == owner_.kind &&
-                            api::text_at(controller, "name") == owner_.name &&
-                            api::text_at(controller, "uid") != owner_.uid;
-    if (going || of_earlier) {
-      if (!going) remove(resource, live, "is of an earlier " + owner_.kind + " of this name");
-      plan_.waiting = true;
-      return false;
-    }
-    // An object without any controller is taken only with our label.
-    if (is_managed(live) && (controller.is_null() || api::text_at(controller, "uid") == owner_.uid))
-      return true;
-    plan_.taken.push_back(called(live) + " exists already and " +
-                          (controller.is_null() ? std::string("does not belong to Larder")
-                                                : "belongs to " + api::text_at(controller, "kind") +
-                                                      " " + api::text_at(controller, "name")) +
-                          ": delete or rename the object, or give this " + owner_.kind +
-                          " another name");
-    return false;
+    const Claim claim = claim_on(live, owner_);
+    if (claim == Claim::kOfEarlier)
+      remove(resource, live, "is of an earlier " + owner_.kind + " of this name");
+    if (claim == Claim::kTaken) plan_.taken.push_back(taken_text(live, owner_));
+    plan_.waiting |= claim == Claim::kGoing || claim == Claim::kOfEarlier;
+    return claim == Claim::kOurs;
   }
 
   const Owner& owner_;
@@ -106,6 +90,28 @@ class Planning {
 };
 
 }  // namespace
+
+// Objects of Larder without an owner are ours, too, e.g. after an owner was deleted with
+// --cascade=orphan. An object without any controller is taken only with our label.
+Claim claim_on(const Object& live, const Owner& owner) {
+  if (!api::text_at(live, "metadata.deletionTimestamp").empty()) return Claim::kGoing;
+  const Object& controller = controller_of(live);
+  const bool managed = is_managed(live);
+  if (managed && (controller.is_null() || api::text_at(controller, "uid") == owner.uid))
+    return Claim::kOurs;
+  const bool of_earlier = managed && api::text_at(controller, "kind") == owner.kind &&
+                          api::text_at(controller, "name") == owner.name;
+  return of_earlier ? Claim::kOfEarlier : Claim::kTaken;
+}
+
+std::string taken_text(const Object& live, const Owner& owner) {
+  const Object& controller = controller_of(live);
+  return called(live) + " exists already and " +
+         (controller.is_null() ? std::string("does not belong to Larder")
+                               : "belongs to " + api::text_at(controller, "kind") + " " +
+                                     api::text_at(controller, "name")) +
+         ": delete or rename the object, or give this " + owner.kind + " another name";
+}
 
 std::span<const k8s::Resource> owned_kinds() {
   using namespace k8s::resources;

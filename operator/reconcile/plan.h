@@ -31,6 +31,17 @@ struct Owner {
   std::string kind, ns, name, uid;
 };
 
+// Whose an existing object with a wanted name is.
+enum class Claim {
+  kOurs,       // of the owner, or of Larder without an owner
+  kGoing,      // under deletion
+  kOfEarlier,  // of an earlier owner of the same name
+  kTaken,      // of another owner, or of no controller and not of Larder
+};
+Claim claim_on(const api::Object& live, const Owner& owner);
+// One sentence with the remedy. REQUIRES: claim_on() is kTaken.
+std::string taken_text(const api::Object& live, const Owner& owner);
+
 struct Step {
   k8s::Resource resource;
   api::Object object;  // the object to apply; for a removal: name, namespace and uid

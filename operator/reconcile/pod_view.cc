@@ -120,6 +120,7 @@ PodView view_of(const Object& pod) {
   view.over = phase == "Succeeded" || phase == "Failed" ||
               !api::text_at(pod, "metadata.deletionTimestamp").empty();
   view.host_network = api::truth_at(pod, "spec.hostNetwork");
+  if (api::label(pod, api::kPeersLabel)) view.labels = api::at(pod, "metadata.labels");
   view.config = api::annotation(pod, api::kConfigAnnotation).value_or("");
   view.restart_hash = api::annotation(pod, api::kRestartAnnotation).value_or("");
   view.notice = api::annotation(pod, api::kNoticeAnnotation).value_or("");
@@ -145,6 +146,8 @@ void trim_pod(Object& pod) {
       metadata[key] = value;
   if (const auto pool = api::label(pod, api::kPoolLabel))
     metadata["labels"][std::string(api::kPoolLabel)] = *pool;
+  // NetworkPolicies select pods with peers by any label.
+  if (api::label(pod, api::kPeersLabel)) metadata["labels"] = api::at(pod, "metadata.labels");
   for (const std::string_view key : kAnnotations)
     if (const auto value = api::annotation(pod, key))
       metadata["annotations"][std::string(key)] = *value;

@@ -5,6 +5,7 @@
 
 #include "operator/reconcile/cache_serves.h"
 #include "operator/reconcile/objects_applied.h"
+#include "operator/reconcile/peers_reachable.h"
 #include "operator/reconcile/pod_trouble.h"
 #include "operator/reconcile/pool_status.h"
 
@@ -42,7 +43,11 @@ Condition sizes_fit(const PoolFacts& facts) {
 
 // A CacheBackend that cannot be read must not roll the nodes to a configuration without it (F-254).
 Condition node_objects_applied(const PoolFacts& facts) {
-  if (!facts.objects_kept) return objects_applied(facts.brought, "pool", "ConfigMap and DaemonSet");
+  if (!facts.objects_kept)
+    return objects_applied(facts.brought, "pool",
+                           facts.pool->spec.peers
+                               ? "ConfigMap, DaemonSet, Service and NetworkPolicy"
+                               : "ConfigMap and DaemonSet");
   return {"ObjectsApplied", Truth::kTrue, "Kept",
           "ConfigMap and DaemonSet stay as they were with CacheBackend " +
               facts.pool->spec.backend +
@@ -318,8 +323,8 @@ bool is_bad(const Condition& condition) {
 bool is_harmless(const Condition& condition) {
   return condition.type == "PodsUpToDate" || condition.type == "EnginesAttached" ||
          condition.type == "Helping" || condition.type == "GpuVisible" ||
-         condition.type == "CacheServes" || condition.reason == "Starting" ||
-         condition.reason == "NotChecked";
+         condition.type == "CacheServes" || condition.type == "PeersReachable" ||
+         condition.reason == "Starting" || condition.reason == "NotChecked";
 }
 
 // The first bad condition gives Ready its reason, so the order in pool_conditions() is the order of
@@ -358,6 +363,7 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
     if (facts.pool->spec.placement == api::Placement::kSidecar)
       conditions.push_back(engines_attached(facts));
     conditions.push_back(cache_serves(facts));
+    if (facts.pool->spec.peers) conditions.push_back(peers_reachable(facts));
     conditions.push_back(helping(facts));
   }
   conditions.insert(conditions.begin(), ready(facts, conditions));

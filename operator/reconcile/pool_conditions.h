@@ -7,6 +7,7 @@
 // SecretMissing     with a backendRef: a Secret of the backend does not exist (True is bad)
 // HugepagesMissing  with hugepages: pods wait for pages that no node has free (True is bad)
 // GpuVisible        with transfer: sidecar: every larderd sees a GPU
+// PeersReachable    with peers: every larderd reaches the others
 // PodsReady         larderd runs in every pod of the pool
 // PodsUpToDate      no pod needs a restart for a change since its start
 // EnginesAttached   placement Sidecar: every larderd that answered has an engine

@@ -12,6 +12,7 @@
 #include "operator/reconcile/children.h"
 #include "operator/reconcile/larderd_answer.h"
 #include "operator/reconcile/node_pages.h"
+#include "operator/reconcile/peer_certificates.h"
 #include "operator/reconcile/pod_view.h"
 #include "operator/reconcile/pool_wish.h"
 
@@ -34,6 +35,9 @@ struct PoolFacts {
   k8s::ObjectPtr daemon_set;     // placement Node; null: not there yet
   Brought brought;               // result for the pool's objects
   Status configured;             // the first failed patch of a running pod
+  // With peers: how far other NetworkPolicies select the pods, and the Secret of certificates.
+  desired::Isolation isolation = desired::Isolation::kNone;
+  PeerSecret peer_secret;
   PagesSeen hugepages_of_nodes;  // read only if pods wait for pages
 
   const Wanted& wanted_of(const PodView& pod) const {

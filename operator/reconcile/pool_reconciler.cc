@@ -6,6 +6,7 @@
 
 #include "operator/api/names.h"
 #include "operator/desired/larderd.h"
+#include "operator/reconcile/isolation.h"
 #include "operator/reconcile/node_pages.h"
 #include "operator/reconcile/pool_conditions.h"
 #include "sidecar/base/log_throttle.h"
@@ -92,6 +93,12 @@ PoolFacts PoolReconciler::observe(const Object& object) const {
   return facts;
 }
 
+void PoolReconciler::observe_policies(PoolFacts& facts) const {
+  if (!facts.pool->spec.peers) return;
+  const k8s::Cache& policies = *world_.children.at(k8s::resources::kNetworkPolicies.plural);
+  facts.isolation = isolation_of(*facts.pool, policies.all(facts.pool->ns), facts.pods);
+}
+
 // With an unreadable backend the objects stay as they are.
 void PoolReconciler::apply_objects(PoolFacts& facts) const {
   if (!facts.objects_kept)
@@ -167,8 +174,10 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
   if (held.code() == Code::kFailedPrecondition) return {{}, kSoon};  // an update is on its way
   PoolFacts facts = observe(*object);
   if (facts.pool) {
-    facts.wish = wish_of(*facts.pool, facts.parsed_backend, world_.defaults);
+    observe_policies(facts);
+    facts.wish = wish_of(*facts.pool, facts.parsed_backend, world_.defaults, facts.isolation);
     apply_objects(facts);
+    facts.peer_secret = keep_peer_secret(world_.client, *facts.pool, world_.now_s());
     observe_applied(facts);
   }
   const bool more = configure(facts);
@@ -179,11 +188,15 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
   keep_first(done.status, held);
   keep_first(done.status, facts.brought.status);
   keep_first(done.status, facts.configured);
+  // A missing right comes with a change of the chart, which no retry can speed up.
+  if (facts.peer_secret.status.code() != Code::kPermissionDenied)
+    keep_first(done.status, facts.peer_secret.status);
   keep_first(done.status, write_status(world_, k8s::resources::kPools, *object, status));
-  if (facts.brought.waiting || more) done.again = kSoon;
-  // Nothing wakes the pool when a foreign object releases its name or when a node gets pages: look
-  // once a minute.
-  else if (!facts.brought.taken.empty() || waits_for_hugepages(facts))
+  if (facts.brought.waiting || facts.peer_secret.waiting || more) done.again = kSoon;
+  // Nothing wakes the pool when a foreign object releases its name, when a node gets pages, or when
+  // a certificate is old: look once a minute.
+  else if (!facts.brought.taken.empty() || waits_for_hugepages(facts) ||
+           (facts.pool && facts.pool->spec.peers))
     done.again = kLater;
   return done;
 }

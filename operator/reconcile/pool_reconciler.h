@@ -38,6 +38,8 @@ class PoolReconciler {
   PoolFacts observe(const api::Object& object) const;
   // Sets the backend fields of `facts`.
   void observe_backend(PoolFacts& facts) const;
+  // With peers: sets how far other NetworkPolicies select the pods.
+  void observe_policies(PoolFacts& facts) const;
   // Applies facts.wish.objects, unless the objects are kept.
   void apply_objects(PoolFacts& facts) const;
   // Reads the DaemonSet and the huge pages of nodes after apply_objects().

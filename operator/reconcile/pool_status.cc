@@ -18,6 +18,21 @@ std::uint64_t rounded(std::uint64_t used, std::uint64_t size) {
   return used / step * step;
 }
 
+// Rounds down to two digits, so that the status changes rarely.
+std::uint64_t two_digits(std::uint64_t number) {
+  std::uint64_t unit = 1;
+  while (number / unit >= 100) unit *= 10;
+  return number / unit * unit;
+}
+
+void add_peers(const LarderdAnswer::Peers& peers, PoolSums& sums) {
+  sums.peers_known = std::max(sums.peers_known, peers.known);
+  sums.peers_reachable =
+      sums.with_peers == 0 ? peers.reachable : std::min(sums.peers_reachable, peers.reachable);
+  sums.peers_served_bytes += peers.served_bytes;
+  ++sums.with_peers;
+}
+
 }  // namespace
 
 // Three digits, as in "7.81Gi", so a column stays narrow.
@@ -59,6 +74,7 @@ PoolSums sums_of(const PoolFacts& facts) {
     sums.requests_hit += larderd.requests_hit;
     sums.tokens_asked += larderd.tokens_asked;
     sums.tokens_hit += larderd.tokens_hit;
+    if (larderd.peers) add_peers(*larderd.peers, sums);
   }
   return sums;
 }
@@ -80,6 +96,10 @@ Object pool_status(const PoolFacts& facts, const Object& before, const std::stri
       status["disk"] = {{"used", size_text(rounded(sums.disk_used_bytes, sums.disk_size_bytes))},
                         {"size", size_text(sums.disk_size_bytes)}};
   }
+  if (sums.with_peers > 0)
+    status["peers"] = {{"known", sums.peers_known},
+                       {"reachable", sums.peers_reachable},
+                       {"servedBytes", two_digits(sums.peers_served_bytes)}};
   if (sums.tokens_asked > 0)
     // Whole percent, so the status rarely changes.
     status["hitRatio"] = std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "%";

@@ -22,6 +22,8 @@ struct PoolSums {
   std::uint64_t engines = 0;                  // engines attached to answering larderds
   std::uint64_t memory_used_bytes = 0, memory_size_bytes = 0;
   std::uint64_t disk_used_bytes = 0, disk_size_bytes = 0;
+  // Of larderd with peers: their number, the most known, the fewest reached, and the sum served.
+  std::uint64_t with_peers = 0, peers_known = 0, peers_reachable = 0, peers_served_bytes = 0;
   std::uint64_t requests = 0, requests_hit = 0, tokens_asked = 0, tokens_hit = 0;
 };
 

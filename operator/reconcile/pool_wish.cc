@@ -5,7 +5,7 @@
 namespace larder::reconcile {
 
 PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
-                 const desired::Defaults& defaults) {
+                 const desired::Defaults& defaults, desired::Isolation isolation) {
   // A pod with hostNetwork opens no port, so its configuration differs (desired/larderd.h).
   const desired::EnginePod on_host{.host_network = true};
   return {.of_pod = {desired::larderd_config(pool, backend),
@@ -13,7 +13,7 @@ PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBacke
           .of_pod_on_host_network = {desired::larderd_config(pool, backend, on_host),
                                      desired::restart_hash(pool, backend, defaults, on_host)},
           .engine_hash = desired::engine_hash(pool, defaults),
-          .objects = desired::pool_objects(pool, backend, defaults)};
+          .objects = desired::pool_objects(pool, backend, defaults, isolation)};
 }
 
 }  // namespace larder::reconcile

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "operator/desired/larderd.h"
+#include "operator/desired/peer_objects.h"
 
 namespace larder::reconcile {
 
@@ -22,6 +23,7 @@ struct PoolWish {
 
 // `backend`: the pool's backend if readable.
 PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
-                 const desired::Defaults& defaults);
+                 const desired::Defaults& defaults,
+                 desired::Isolation isolation = desired::Isolation::kNone);
 
 }  // namespace larder::reconcile

@@ -19,22 +19,6 @@ constexpr std::chrono::milliseconds kFirstRetry{200};
 // Between any two looks, so that a fast writer of the caBundle cannot set the pace of this replica.
 constexpr std::chrono::milliseconds kLeastPause{100};
 
-// One key of the Secret; empty if missing or not Base64.
-// Secret.data of a foreign writer may hold any JSON. A broken part counts as missing, and the
-// keeper replaces it.
-std::string in_secret(const api::Object& secret, const char* key) {
-  const api::Object& data = api::at(secret, "data");
-  const auto found = data.is_object() ? data.find(key) : data.end();
-  if (!data.is_object() || found == data.end() || !found->is_string()) return "";
-  return api::from_base64(found->get_ref<const std::string&>()).value_or("");
-}
-
-std::string join(const std::vector<std::string>& certificates) {
-  std::string bundle;
-  for (const std::string& one : certificates) bundle += one;
-  return bundle;
-}
-
 }  // namespace
 
 // The API server calls SERVICE.NAMESPACE.svc. The longer and shorter names are for people and
@@ -44,18 +28,19 @@ std::vector<std::string> service_names(const std::string& service, const std::st
   return {name + ".svc", name, service, name + ".svc.cluster.local"};
 }
 
-// held.authorities and authorities have the same order; the index in held.leaf.by belongs to both.
 struct CertificateKeeper::Found {
   api::Object secret;  // the Secret as read; null: missing
-  std::vector<std::string> authorities;
-  std::string authority_key;
-  KeyPair leaf;
-  Held held;
+  pki::CertificateBundle bundle;
 };
 
 CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates kept,
                                      const base::Clock& clock, Now now_s)
-    : client_(client), kept_(std::move(kept)), clock_(clock), now_s_(std::move(now_s)) {}
+    : client_(client),
+      kept_(std::move(kept)),
+      subjects_{"larder webhook authority", "larder webhook",
+                service_names(kept_.service, kept_.ns)},
+      clock_(clock),
+      now_s_(std::move(now_s)) {}
 
 // Watches wake the keeper at once after a foreign change of Secret or caBundle (F-237). The look
 // every 10 s serves a role that may not watch.
@@ -103,19 +88,19 @@ Result<bool> CertificateKeeper::pass() {
   Result<Found> found = read();
   if (!found.ok()) return found.status();
   std::optional<std::int64_t> published_s;
-  if (!found->authorities.empty()) {
-    Result<std::optional<std::int64_t>> published = publish(join(found->authorities));
+  if (!found->bundle.authorities.empty()) {
+    Result<std::optional<std::int64_t>> published =
+        publish(pki::bundle_text(found->bundle.authorities));
     if (!published.ok()) return published.status();
     published_s = *published;
   }
-  const Step step = next_step(found->held, published_s, now_s_(), kept_.lifetimes);
+  const pki::Step step = pki::next_step(found->bundle.held, published_s, now_s_(), kept_.lifetimes);
   if (!step.changes()) return false;
   log(base::LogLevel::kInfo, step.why);
   if (Status status = write(*found, step); !status.ok()) return status;
   return true;
 }
 
-// Unreadable certificates are left out, so one broken entry of ca.crt does not stop the rotation.
 Result<CertificateKeeper::Found> CertificateKeeper::read() const {
   Found found;
   Result<api::Object> secret = client_.get(k8s::resources::kSecrets, kept_.ns, kept_.secret);
@@ -124,55 +109,16 @@ Result<CertificateKeeper::Found> CertificateKeeper::read() const {
     return secret.status();
   }
   found.secret = *std::move(secret);
-  // ca.key belongs to the newest authority only: an old authority can sign nothing any more
-  // (rotation.h).
-  found.authority_key = in_secret(found.secret, "ca.key");
-  found.leaf = {in_secret(found.secret, "tls.crt"), in_secret(found.secret, "tls.key")};
-  for (std::string& one : split_bundle(in_secret(found.secret, "ca.crt"))) {
-    const Result<CertificateFacts> facts = read_certificate(one);
-    if (!facts.ok() || !facts->authority) continue;
-    found.held.authorities.push_back(facts->validity);
-    found.authorities.push_back(std::move(one));
-  }
-  if (found.authorities.empty()) return found;
-  found.held.newest_key = belong_together({found.authorities.back(), found.authority_key});
-  const Result<CertificateFacts> leaf = read_certificate(found.leaf.certificate);
-  // Names of another Service or namespace, e.g. after a change of the chart's name, make the leaf
-  // unusable.
-  if (!leaf.ok() || leaf->names != service_names(kept_.service, kept_.ns) ||
-      !belong_together(found.leaf))
-    return found;
-  found.held.leaf = HeldLeaf{leaf->validity, {}};
-  // By signature and not by issuer name: all authorities have the same name.
-  for (std::size_t i = 0; i < found.authorities.size(); ++i)
-    if (is_signed_by(found.leaf.certificate, found.authorities[i])) found.held.leaf->by = i;
+  found.bundle = pki::read_bundle(found.secret, subjects_);
   return found;
 }
 
 // found is the state that was read; the write carries its resourceVersion, so a change in between
 // makes the write fail.
-Status CertificateKeeper::write(Found& found, const Step& step) {
-  const std::int64_t now_s = now_s_();
-  if (step.make_leaf) {
-    Result<KeyPair> leaf =
-        make_leaf({found.authorities.back(), found.authority_key},
-                  service_names(kept_.service, kept_.ns), leaf_validity(now_s, kept_.lifetimes));
-    if (!leaf.ok()) return leaf.status();
-    found.leaf = *std::move(leaf);
-  }
-  // From the end, so the indexes in `drop` stay valid.
-  for (std::size_t i = step.drop.size(); i-- > 0;)
-    found.authorities.erase(found.authorities.begin() + static_cast<std::ptrdiff_t>(step.drop[i]));
-  if (step.make_authority) {
-    Result<KeyPair> authority = make_authority(authority_validity(now_s, kept_.lifetimes));
-    if (!authority.ok()) return authority.status();
-    // The bound of split_bundle(): a longer bundle would lose the newest certificate at the next
-    // read.
-    if (found.authorities.size() >= kMostCertificates)
-      found.authorities.erase(found.authorities.begin());
-    found.authorities.push_back(authority->certificate);
-    found.authority_key = authority->key;
-  }
+Status CertificateKeeper::write(Found& found, const pki::Step& step) {
+  if (Status status = pki::advance(found.bundle, step, now_s_(), kept_.lifetimes, subjects_);
+      !status.ok())
+    return status;
   // Apply and not create: RBAC can bind the right to patch to a name, and cannot bind the right to
   // create. With two writers, resourceVersion lets one win.
   api::Object metadata = {
@@ -184,11 +130,7 @@ Status CertificateKeeper::write(Found& found, const Step& step) {
   const api::Object secret = {{"apiVersion", "v1"},
                               {"kind", "Secret"},
                               {"metadata", std::move(metadata)},
-                              {"data",
-                               {{"ca.crt", api::to_base64(join(found.authorities))},
-                                {"ca.key", api::to_base64(found.authority_key)},
-                                {"tls.crt", api::to_base64(found.leaf.certificate)},
-                                {"tls.key", api::to_base64(found.leaf.key)}}}};
+                              {"data", pki::secret_data(found.bundle)}};
   return client_.apply(k8s::resources::kSecrets, secret).status();
 }
 
@@ -199,7 +141,7 @@ Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string
   const bool none = !configuration.ok() && configuration.status().code() == Code::kNotFound;
   if (!configuration.ok() && !none) return configuration.status();
   // bundle has at least one certificate, see pass().
-  const std::string newest = split_bundle(bundle).back();
+  const std::string newest = pki::split_bundle(bundle).back();
   bool differs = false, lacked = false;
   if (!none && configuration->contains("webhooks") && (*configuration)["webhooks"].is_array()) {
     // One configuration has several webhooks (by annotation, by namespace), and each has a

@@ -2,9 +2,8 @@
 // leaf, and the caBundle of the MutatingWebhookConfiguration. rotation.h decides the steps. Used by
 // one thread.
 //
-// Keys of the Secret: ca.crt (all authorities, newest last), ca.key (of the newest), tls.crt and
-// tls.key (the leaf). The keeper replaces unreadable parts. The Secret is the only memory, so that
-// a new leader continues the rotation.
+// operator/pki/certificate_secret.h names the keys of the Secret. The keeper replaces unreadable
+// parts. The Secret is the only memory, so that a new leader continues the rotation.
 #pragma once
 
 #include <functional>
@@ -14,8 +13,8 @@
 #include <vector>
 
 #include "operator/k8s/api_client.h"
+#include "operator/pki/certificate_secret.h"
 #include "operator/webhook/bell.h"
-#include "operator/webhook/rotation.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/base/log.h"
 
@@ -26,7 +25,7 @@ struct KeptCertificates {
   std::string secret;         // larder-webhook-tls
   std::string service;        // larder-webhook; the leaf has the names of service_names()
   std::string configuration;  // larder: a MutatingWebhookConfiguration
-  Lifetimes lifetimes = {};
+  pki::Lifetimes lifetimes = {};
 };
 
 // Names under which the API server may call the Service.
@@ -51,7 +50,7 @@ class CertificateKeeper {
 
   Result<bool> pass();
   Result<Found> read() const;
-  Status write(Found& found, const Step& step);
+  Status write(Found& found, const pki::Step& step);
   // Writes `bundle` into every caBundle that differs. Returns since when, in seconds, all caBundles
   // have the newest authority.
   Result<std::optional<std::int64_t>> publish(const std::string& bundle);
@@ -59,6 +58,7 @@ class CertificateKeeper {
 
   k8s::ApiClient& client_;
   const KeptCertificates kept_;
+  const pki::Subjects subjects_;
   const base::Clock& clock_;
   const Now now_s_;
   Bell changed_;           // rung by the watches of keep()

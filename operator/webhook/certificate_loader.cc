@@ -38,10 +38,10 @@ Result<std::string> read_file(const std::string& path) {
 
 // Every replica answers reviews, so every replica reads the Secret.
 ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, std::string name) {
-  return [&client, ns = std::move(ns), name = std::move(name)]() -> Result<KeyPair> {
+  return [&client, ns = std::move(ns), name = std::move(name)]() -> Result<pki::KeyPair> {
     const Result<api::Object> secret = client.get(k8s::resources::kSecrets, ns, name);
     if (!secret.ok()) return secret.status();
-    KeyPair pair;
+    pki::KeyPair pair;
     for (const auto& [key, into] :
          {std::pair("tls.crt", &pair.certificate), std::pair("tls.key", &pair.key)}) {
       const api::Object& data = api::at(*secret, "data");
@@ -60,12 +60,12 @@ ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, st
 }
 
 ReadCertificate certificate_in_directory(std::string directory) {
-  return [directory = std::move(directory)]() -> Result<KeyPair> {
+  return [directory = std::move(directory)]() -> Result<pki::KeyPair> {
     Result<std::string> certificate = read_file(directory + "/tls.crt"),
                         key = read_file(directory + "/tls.key");
     if (!certificate.ok()) return certificate.status();
     if (!key.ok()) return key.status();
-    return KeyPair{*std::move(certificate), *std::move(key)};
+    return pki::KeyPair{*std::move(certificate), *std::move(key)};
   };
 }
 
@@ -87,7 +87,7 @@ void CertificateLoader::loop(const std::stop_token& stop, unsigned look_ms) {
 }
 
 void CertificateLoader::look() {
-  const Result<KeyPair> pair = read_();
+  const Result<pki::KeyPair> pair = read_();
   // An equal pair needs no new context.
   if (pair.ok() && *pair == served_) return;
   // A read in the middle of a rotation gets files that do not match; the next look gets both.

@@ -12,7 +12,7 @@
 
 namespace larder::webhook {
 
-using ReadCertificate = std::function<Result<KeyPair>()>;
+using ReadCertificate = std::function<Result<pki::KeyPair>()>;
 
 // Reads from the leader's Secret. `client` outlives the returned function.
 ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, std::string name);
@@ -37,7 +37,7 @@ class CertificateLoader {
 
   const ReadCertificate read_;
   TlsAcceptor& acceptor_;
-  KeyPair served_;
+  pki::KeyPair served_;
   Bell changed_;
   std::jthread thread_;
 };

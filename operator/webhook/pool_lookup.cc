@@ -42,6 +42,12 @@ Result<api::CacheBackend> CachedPools::backend(const std::string& ns, const std:
   return found.ok() ? api::parse_backend(**found) : found.status();
 }
 
+Result<api::Object> CachedPools::config_map(const std::string& ns, const std::string& name) {
+  if (!is_object_name(name) || !is_object_name(ns))
+    return Status(Code::kNotFound, "no object can have this name");
+  return live_.get(k8s::resources::kConfigMaps, ns, name);
+}
+
 // Annotations of namespaces may be long (kubectl's last-applied), and a large cluster has thousands
 // of namespaces.
 void trim_surroundings(api::Object& object) {

@@ -1,5 +1,5 @@
-// PoolLookup: the pool of a pod, the pool's backend, and facts of the namespace that affect an
-// injection. Thread-safe.
+// PoolLookup: the pool of a pod, the pool's backend, facts of the namespace that affect an
+// injection, and ConfigMaps of the pod. Thread-safe.
 #pragma once
 
 #include <string>
@@ -17,6 +17,11 @@ class PoolLookup {
   // kNotFound: no such object. Ends within about a second.
   virtual Result<api::CachePool> pool(const std::string& ns, const std::string& name) = 0;
   virtual Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) = 0;
+  // A ConfigMap that containers of a pod name. Ends within about a second.
+  virtual Result<api::Object> config_map(const std::string& ns, const std::string& name) {
+    static_cast<void>(ns), static_cast<void>(name);
+    return Status(Code::kNotFound, "no ConfigMaps are read");
+  }
   // Unknown facts are absent. `decides`: whether only the namespace's label may request the cache.
   // Ends within about two seconds.
   virtual Surroundings surroundings(const std::string& ns, bool decides) {
@@ -48,6 +53,8 @@ class CachedPools final : public PoolLookup {
 
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override;
   Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) override;
+  // Asks the API server: the operator keeps no cache of ConfigMaps, which may be many and large.
+  Result<api::Object> config_map(const std::string& ns, const std::string& name) override;
   // Waits for the first lists (Cache::await_settled). Asks the API server only for a new namespace
   // whose label decides.
   Surroundings surroundings(const std::string& ns, bool decides) override;

@@ -5,6 +5,7 @@
 
 #include "operator/api/base64.h"
 #include "operator/api/names.h"
+#include "operator/webhook/inject/config_maps.h"
 
 namespace larder::webhook {
 namespace {
@@ -16,6 +17,8 @@ constexpr const char* kReviewVersion = "admission.k8s.io/v1";
 constexpr std::size_t kLargeBytes = 512 * 1024;
 constexpr std::chrono::seconds kLargeWait{2};
 constexpr std::size_t kMostWarning = 500;
+// No ConfigMap is asked for after this time of a review, which has webhook.timeoutSeconds in all.
+constexpr std::chrono::milliseconds kMapsTime{300};
 
 // A semaphore, since the thread sanitizer of GCC 12 does not track a timed_mutex.
 class LargeTurn {
@@ -122,11 +125,22 @@ PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view
   std::optional<Wish> wish = wish_of(pod, surroundings.ns);
   if (!wish) return {};  // without match conditions, the API server asks about every pod
   const std::string pool = wish->pool;
-  Verdict verdict = judge_pod(pod, ns, *std::move(wish), std::move(surroundings));
+  Verdict verdict =
+      judge_pod(with_known_variables(pod, ns), ns, *std::move(wish), std::move(surroundings));
   // A dry run leaves no Event, no log line and no count of a pod without a cache.
   if (!verdict.why.empty() && !api::truth_at(request, "dryRun"))
     left_alone_({pod, ns, pool, verdict.pool_uid, verdict.why, verdict.kind, from});
   return verdict;
+}
+
+// A slow API server costs a pod the knowledge of its variables, and not its cache.
+api::Object PodReview::with_known_variables(const api::Object& pod, const std::string& ns) const {
+  const auto until = std::chrono::steady_clock::now() + kMapsTime;
+  return with_config_maps(pod, [this, &ns, until](const std::string& name) {
+    if (std::chrono::steady_clock::now() > until) return api::Object();
+    Result<api::Object> map = pools_.config_map(ns, name);
+    return map.ok() ? *std::move(map) : api::Object();
+  });
 }
 
 PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_uid) {

@@ -59,6 +59,7 @@ class PodReview {
   Verdict judge(const api::Object& request, std::string_view from) const;
   Verdict judge_pod(const api::Object& pod, const std::string& ns, Wish wish,
                     Surroundings surroundings) const;
+  api::Object with_known_variables(const api::Object& pod, const std::string& ns) const;
 
   PoolLookup& pools_;
   const desired::Defaults defaults_;

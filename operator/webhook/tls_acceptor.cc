@@ -137,7 +137,7 @@ Status refused(const char* what) {
 
 // Sets the leaf and the following certificates as its chain.
 Status use_certificates(SSL_CTX* context, const std::string& pem) {
-  const std::vector<std::string> chain = split_bundle(pem);
+  const std::vector<std::string> chain = pki::split_bundle(pem);
   if (chain.empty()) return refused("tls.crt holds no certificate in PEM");
   for (std::size_t i = 0; i < chain.size(); ++i) {
     const std::unique_ptr<BIO, Free> bio(
@@ -169,8 +169,8 @@ Status use_key(SSL_CTX* context, const std::string& pem) {
 
 // The new context replaces the old one only when all parts are right. A wrong file in the folder
 // must not stop the webhook.
-Status TlsAcceptor::serve(const KeyPair& pair) {
-  const Result<CertificateFacts> facts = read_certificate(pair.certificate);
+Status TlsAcceptor::serve(const pki::KeyPair& pair) {
+  const Result<pki::CertificateFacts> facts = pki::read_certificate(pair.certificate);
   if (!facts.ok()) return refused("tls.crt holds no certificate in PEM");
   // ready() relies on the end: without it /readyz would report no certificate although one is
   // served.

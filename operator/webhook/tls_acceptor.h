@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 
-#include "operator/webhook/certificates.h"
+#include "operator/pki/certificates.h"
 #include "sidecar/http/stream.h"
 
 struct ssl_ctx_st;
@@ -24,7 +24,7 @@ class TlsAcceptor {
 
   // Sets the certificate for new connections. An error describes a bad `pair`; the earlier
   // certificate stays.
-  Status serve(const KeyPair& pair);
+  Status serve(const pki::KeyPair& pair);
 
   // Takes ownership of a non-blocking socket. Null before the first certificate.
   std::unique_ptr<http::Stream> open(Fd socket) const;

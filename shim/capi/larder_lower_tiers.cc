@@ -66,7 +66,7 @@ larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* 
     larder_lower_tiers value{};
     if (!read_struct(below, value)) return LARDER_INVALID_ARGUMENT;
     // From shared memory: a scheduler asks before each decision, and must not wait for larderd.
-    const std::optional<larder::protocol::ResidencySpeed> speed = client->impl.below();
+    const std::optional<larder::protocol::ResidencySpeed> speed = client->impl.lower_tier_speed();
     value = {0,
              speed ? 1U : 0U,
              speed && speed->serving ? 1U : 0U,

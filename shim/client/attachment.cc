@@ -66,15 +66,14 @@ bool Attachment::tell_device_writes() {
   return true;
 }
 
-Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena,
-                       Mapping index, Mapping session, Mapping below, Fd socket,
+Attachment::Attachment(const protocol::Welcome& welcome, Regions regions, Fd socket,
                        std::shared_ptr<const Fd> wake)
     : welcome_(welcome),
-      lock_(std::move(lock)),
-      arena_(std::move(arena)),
-      index_(std::move(index)),
-      session_(std::move(session)),
-      below_(std::move(below)),
+      lock_(std::move(regions.lock)),
+      arena_(std::move(regions.arena)),
+      index_(std::move(regions.index)),
+      session_(std::move(regions.session)),
+      residency_(std::move(regions.residency)),
       holds_(region()),
       events_(region()),
       outbox_(std::move(socket), std::move(wake)) {
@@ -119,15 +118,15 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
   if (!session.ok()) return session.status();
   Result<protocol::IndexReader> reader = protocol::IndexReader::open(index->data(), index->size());
   if (!reader.ok()) return reader.status();
-  Mapping below;
+  Mapping residency;
   protocol::ResidencyReader residency_reader;
   if (has_residency) {
     Result<Mapping> mapped =
         map_region(fds[4], welcome.residency_bytes, PROT_READ, "residency filter");
     if (!mapped.ok()) return mapped.status();
-    below = *std::move(mapped);
+    residency = *std::move(mapped);
     Result<protocol::ResidencyReader> opened =
-        protocol::ResidencyReader::open(below.data(), below.size());
+        protocol::ResidencyReader::open(residency.data(), residency.size());
     if (!opened.ok()) return opened.status();
     residency_reader = *opened;
   }
@@ -137,8 +136,10 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
   LARDER_POINT(locked);
 
   std::shared_ptr<Attachment> attachment(
-      new Attachment(welcome, std::move(fds[3]), *std::move(arena), *std::move(index),
-                     *std::move(session), std::move(below), std::move(socket), std::move(wake)));
+      new Attachment(welcome,
+                     {std::move(fds[3]), *std::move(arena), *std::move(index), *std::move(session),
+                      std::move(residency)},
+                     std::move(socket), std::move(wake)));
   attachment->reader_ = *reader;
   attachment->residency_reader_ = residency_reader;
   return attachment;

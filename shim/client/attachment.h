@@ -40,7 +40,7 @@ class Attachment {
   std::uint64_t epoch() const { return welcome_.epoch; }
   const protocol::IndexReader& index() const { return reader_; }
   // The residency filter; valid() if this larderd has a tier below memory.
-  const protocol::ResidencyReader& below() const { return residency_reader_; }
+  const protocol::ResidencyReader& residency() const { return residency_reader_; }
   // The handle, in this index, of the client's namespace `ns`. kNoHandle until larderd has
   // answered; keys of the namespace are misses until then.
   static constexpr std::uint32_t kNoHandle = protocol::kNoNamespace;
@@ -98,8 +98,13 @@ class Attachment {
   Outbox& outbox() { return outbox_; }
 
  private:
-  Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena,
-             Mapping index, Mapping session, Mapping below, Fd socket,
+  struct Regions {
+    Fd lock;
+    std::shared_ptr<ArenaView> arena;
+    Mapping index, session;
+    Mapping residency;  // may be empty
+  };
+  Attachment(const protocol::Welcome& welcome, Regions regions, Fd socket,
              std::shared_ptr<const Fd> wake);
 
   protocol::SessionRegion& region() {
@@ -112,7 +117,7 @@ class Attachment {
   const std::shared_ptr<ArenaView> arena_;  // shared with earlier attachments
   const Mapping index_;
   const Mapping session_;
-  const Mapping below_;  // may be empty
+  const Mapping residency_;  // may be empty
   protocol::IndexReader reader_;
   protocol::ResidencyReader residency_reader_;
   // By place: number (low half) and handle.

@@ -212,11 +212,11 @@ void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, 
   if (attachment) attachment->events().add({kind, 0, 0, a, b, c, 0});
 }
 
-std::optional<protocol::ResidencySpeed> Client::below() const {
+std::optional<protocol::ResidencySpeed> Client::lower_tier_speed() const {
   const std::shared_ptr<Attachment> attachment = current();
-  if (!attachment || attachment->index().dead() || !attachment->below().valid())
+  if (!attachment || attachment->index().dead() || !attachment->residency().valid())
     return std::nullopt;
-  return attachment->below().speed();
+  return attachment->residency().speed();
 }
 
 template <typename Kind>

@@ -102,7 +102,7 @@ class Client final : public ControlListener {
   void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 
   // The speed of the tiers below memory; nullopt for a larderd without one.
-  std::optional<protocol::ResidencySpeed> below() const;
+  std::optional<protocol::ResidencySpeed> lower_tier_speed() const;
   // See Fetches. kNotFound: the drop of the namespace is still under way.
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
   Fetches& fetches() { return fetches_; }

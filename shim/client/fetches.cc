@@ -5,7 +5,7 @@
 namespace larder::client {
 
 Status FetchKind::served(const Attachment& attachment, std::uint32_t /*flags*/) {
-  if (attachment.below().valid()) return {};
+  if (attachment.residency().valid()) return {};
   return {Code::kUnsupported, "this larderd has no tier below memory"};
 }
 

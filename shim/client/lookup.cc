@@ -70,7 +70,7 @@ std::size_t count_present(const Attachment& attachment, Parts parts, const Hashe
 std::size_t count_reachable(const Attachment& attachment, Parts parts, const Hashes& hashes,
                             const protocol::NamespaceId& id) {
   const protocol::IndexReader& index = attachment.index();
-  const protocol::ResidencyReader& below = attachment.below();
+  const protocol::ResidencyReader& residency = attachment.residency();
   if (index.dead() || parts.empty()) return 0;
   KeyWalk walk(attachment, parts, hashes);
   struct Probe {
@@ -83,11 +83,11 @@ std::size_t count_reachable(const Attachment& attachment, Parts parts, const Has
     for (std::size_t i = 0; i < count; ++i) {
       const protocol::Key key = walk.next();
       probes[i].above = index.start(key);
-      if (below.valid()) probes[i].below = below.place(id, key.hash, key.shard, key.group);
+      if (residency.valid()) probes[i].below = residency.place(id, key.hash, key.shard, key.group);
     }
     for (std::size_t i = 0; i < count; ++i) index.advance(probes[i].above);
     for (std::size_t i = 0; i < count; ++i)
-      if (!index.finish(probes[i].above) && !(below.valid() && below.has(probes[i].below)))
+      if (!index.finish(probes[i].above) && !(residency.valid() && residency.has(probes[i].below)))
         return (first + i) / parts.size();
   }
   return hashes.count;

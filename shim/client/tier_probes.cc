@@ -5,7 +5,7 @@
 namespace larder::client {
 
 bool ProbeKind::shares(const Attachment& attachment) {
-  return attachment.below().valid() &&
+  return attachment.residency().valid() &&
          (attachment.welcome().capabilities & protocol::kCapabilityShared) != 0;
 }
 

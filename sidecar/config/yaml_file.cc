@@ -1,12 +1,10 @@
 #include "sidecar/config/yaml_file.h"
 
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/yaml.h>
-
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+
+#include "sidecar/config/yaml_events.h"
 
 namespace larder::config {
 namespace {
@@ -15,71 +13,68 @@ namespace {
 // of it in memory.
 constexpr std::size_t kMaxFileBytes = 64 * 1024;
 
-// An exception to leave the parser from inside an event. Caught in this file.
-struct Refused {
-  int line;
-  std::string why;
-};
+using Kind = YamlEvent::Kind;
 
-// Turns yaml-cpp's events into entries. A key is read in one event and its value in the next.
-// Events and no document tree: each key is checked with its line before anything is built.
-class Visitor final : public YAML::EventHandler {
+// Turns events into entries. A key is read in one event and its value in the next. A fault is
+// thrown, and caught in this file.
+class Visitor {
  public:
   explicit Visitor(YamlForm form) : form_(form) {}
 
   std::vector<YamlEntry> entries;
 
-  void OnDocumentStart(const YAML::Mark&) override {}
-  void OnDocumentEnd() override {}
+  void on(const YamlEvent& event) {
+    switch (event.kind) {
+      case Kind::kNull: return on_null(event);
+      case Kind::kScalar: return on_scalar(event);
+      case Kind::kListStart: return on_list(event);
+      case Kind::kListEnd: return close_gathered();
+      case Kind::kMapStart: return on_map(event);
+      case Kind::kMapEnd: return on_map_end();
+    }
+  }
 
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+ private:
+  void on_null(const YamlEvent& event) {
     if (depth_ == 0) return;  // an empty file
     if (gathering()) return gather("null");
     if (!key_.empty() && form_ == YamlForm::kForeign)
       return take_value(seen_.back().second, "null");
-    if (key_.empty()) throw Refused{line(mark), "a key is missing"};
-    throw Refused{seen_.back().second,
-                  "'" + key_ + "' has no value"};  // yaml-cpp's mark is already behind the key
+    if (key_.empty()) throw YamlFault{event.line, "a key is missing"};
+    throw YamlFault{seen_.back().second,
+                    "'" + key_ + "' has no value"};  // the event's line is already behind the key
   }
 
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    throw Refused{line(mark), "aliases (*name) are not allowed"};
-  }
-
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& value) override {
-    check(mark, tag, anchor);
-    if (depth_ == 0) throw Refused{line(mark), "the file must be a map of keys and values"};
+  void on_scalar(const YamlEvent& event) {
+    check(event);
+    if (depth_ == 0) throw YamlFault{event.line, "the file must be a map of keys and values"};
     if (gathering()) {
-      check_characters(mark, value);
-      gather(value);
+      check_characters(event);
+      gather(event.text);
     } else if (key_.empty()) {
-      take_key(mark, value);
+      take_key(event);
     } else {
-      check_characters(mark, value);
-      take_value(line(mark), value);
+      check_characters(event);
+      take_value(event.line, event.text);
     }
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    if (key_.empty()) throw Refused{line(mark), "a list where a key is expected"};
+  void on_list(const YamlEvent& event) {
+    if (key_.empty()) throw YamlFault{event.line, "a list where a key is expected"};
     // larderd's own keys take one value each. Foreign files (LMCache) have lists.
     if (form_ == YamlForm::kOwn)
-      throw Refused{line(mark), "'" + key_ + "' is a list, but takes one value"};
-    check(mark, tag, anchor);
-    open_gathered(mark, '[', ']');
+      throw YamlFault{event.line, "'" + key_ + "' is a list, but takes one value"};
+    check(event);
+    open_gathered(event.line, '[', ']');
   }
-  void OnSequenceEnd() override { close_gathered(); }
 
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    check(mark, tag, anchor);
+  void on_map(const YamlEvent& event) {
+    check(event);
     if (gathering() || (depth_ == 2 && form_ == YamlForm::kForeign && !key_.empty()))
-      return open_gathered(mark, '{', '}');
-    if (depth_ == 2) throw Refused{line(mark), "'" + key_ + "' is a section inside a section"};
+      return open_gathered(event.line, '{', '}');
+    if (depth_ == 2) throw YamlFault{event.line, "'" + key_ + "' is a section inside a section"};
     if (depth_ == 1) {
-      if (key_.empty()) throw Refused{line(mark), "a map where a key is expected"};
+      if (key_.empty()) throw YamlFault{event.line, "a map where a key is expected"};
       section_ = key_ + ".";
       section_line_ = seen_.back().second;
       // To find a section without keys: its values were mostly indented wrongly.
@@ -89,48 +84,42 @@ class Visitor final : public YAML::EventHandler {
     ++depth_;
   }
 
-  void OnMapEnd() override {
+  void on_map_end() {
     if (gathering()) return close_gathered();
     --depth_;
     if (form_ == YamlForm::kOwn && !section_.empty() && entries.size() == entries_before_section_)
-      throw Refused{section_line_,
-                    "'" + section_.substr(0, section_.size() - 1) + "' has no value"};
+      throw YamlFault{section_line_,
+                      "'" + section_.substr(0, section_.size() - 1) + "' has no value"};
     section_.clear();
     section_line_ = 0;
   }
 
- private:
-  // yaml-cpp counts lines from 0.
-  static int line(const YAML::Mark& mark) { return mark.line + 1; }
-
-  static void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
-    if (anchor != 0) throw Refused{line(mark), "anchors (&name) are not allowed"};
-    // "?" is a plain scalar and "!" a quoted one; every other tag would ask for a conversion of
-    // types.
-    if (!tag.empty() && tag != "?" && tag != "!")
-      throw Refused{line(mark), "tags (" + tag + ") are not allowed"};
+  // A tag would ask for a conversion of types.
+  static void check(const YamlEvent& event) {
+    if (!event.tag.empty()) throw YamlFault{event.line, "tags (" + event.tag + ") are not allowed"};
   }
 
-  void take_key(const YAML::Mark& mark, const std::string& name) {
-    if (name.empty()) throw Refused{line(mark), "a key without a name"};
+  void take_key(const YamlEvent& event) {
+    const std::string& name = event.text;
+    if (name.empty()) throw YamlFault{event.line, "a key without a name"};
     // "memory.size: 5GiB" is one key for YAML. The error shows the nested form.
     if (const std::size_t dot = name.find('.'); dot != std::string::npos && form_ == YamlForm::kOwn)
-      throw Refused{line(mark), "'" + name + "' is no key: write '" + name.substr(0, dot) +
-                                    ":' and, indented below it, '" + name.substr(dot + 1) + ":'"};
+      throw YamlFault{event.line, "'" + name + "' is no key: write '" + name.substr(0, dot) +
+                                      ":' and, indented below it, '" + name.substr(dot + 1) + ":'"};
     key_ = section_ + name;
     // YAML forbids duplicate keys, but yaml-cpp's parser does not check.
     for (const auto& [seen, at] : seen_)
       if (seen == key_)
-        throw Refused{line(mark), "'" + key_ + "' stands here again, it was given on line " +
-                                      std::to_string(at)};
-    seen_.emplace_back(key_, line(mark));
+        throw YamlFault{event.line, "'" + key_ + "' stands here again, it was given on line " +
+                                        std::to_string(at)};
+    seen_.emplace_back(key_, event.line);
   }
 
-  void check_characters(const YAML::Mark& mark, const std::string& text) const {
+  void check_characters(const YamlEvent& event) const {
     // Values become paths, log lines and Redis keys. "\n" in a quoted text would forge a line.
-    for (const char c : text)
+    for (const char c : event.text)
       if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
-        throw Refused{line(mark), "'" + key_ + "' holds a control character"};
+        throw YamlFault{event.line, "'" + key_ + "' holds a control character"};
   }
 
   void take_value(int at, const std::string& text) {
@@ -147,12 +136,12 @@ class Visitor final : public YAML::EventHandler {
     gathered_ += text;
   }
 
-  void open_gathered(const YAML::Mark& mark, char open, char close) {
+  void open_gathered(int line, char open, char close) {
     if (gathering()) {
       gather(std::string(1, open));
     } else {
       gathered_ = open;
-      gathered_line_ = line(mark);
+      gathered_line_ = line;
     }
     closing_ += close;
   }
@@ -176,17 +165,6 @@ class Visitor final : public YAML::EventHandler {
   int gathered_line_ = 0;
 };
 
-// yaml-cpp reports a tab as "illegal map value"; this text names the tab.
-std::string tab_hint(const std::string& text, int line) {
-  std::istringstream lines(text);
-  std::string found;
-  for (int i = 0; i <= line; ++i) std::getline(lines, found);
-  const std::size_t first = found.find_first_not_of(' ');
-  return first != std::string::npos && found[first] == '\t'
-             ? " (indent with spaces: YAML allows no tabs there)"
-             : "";
-}
-
 }  // namespace
 
 Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file,
@@ -196,23 +174,15 @@ Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::st
   };
   if (text.size() > kMaxFileBytes)
     return refuse(1, "the file is longer than " + std::to_string(kMaxFileBytes) + " bytes");
+  const YamlDocument document = read_yaml_events(text);
+  Visitor visitor(form);
   try {
-    std::istringstream stream(text);
-    YAML::Parser parser(stream);
-    Visitor visitor(form);
-    // An empty file, or comments only: all defaults.
-    if (!parser.HandleNextDocument(visitor)) return visitor.entries;
-    // The second document is parsed to see whether it exists; its content is not used.
-    Visitor second(form);
-    if (parser.HandleNextDocument(second))
-      return refuse(1, "a second document (---) is not allowed");
-    return visitor.entries;
-  } catch (const Refused& refused) {
-    return refuse(refused.line, refused.why);
-  } catch (const YAML::Exception& error) {
-    return refuse(error.mark.line + 1,
-                  "is no valid YAML: " + error.msg + tab_hint(text, error.mark.line));
+    for (const YamlEvent& event : document.events) visitor.on(event);
+  } catch (const YamlFault& fault) {
+    return refuse(fault.line, fault.why);
   }
+  if (document.fault) return refuse(document.fault->line, document.fault->why);
+  return visitor.entries;  // without entries: all defaults
 }
 
 Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm form) {

@@ -1,4 +1,4 @@
-// A strict parser of a YAML file into a flat list of keys and texts. The only user of yaml-cpp.
+// A strict parser of a YAML file into a flat list of keys and texts.
 //
 // The parser accepts maps of scalars. Refused with file and line: lists, duplicate keys, anchors,
 // aliases, tags, a key without a value, a section without keys, a second document, more than 64

@@ -116,13 +116,13 @@ PeerServing read_peer_serving(const json& status) {
   const json* serving = tier_of(status, "peer_serving");
   if (serving == nullptr) return {};
   const json& connections = serving->at("connections");
-  const json& looks = serving->at("looks");
+  const json& probes = serving->at("probes");
   return {text_at(*serving, "address"),
           number_at(*serving, "peers"),
           number_at(connections, "open"),
           number_at(connections, "refused"),
-          number_at(looks, "chunks"),
-          number_at(looks, "found"),
+          number_at(probes, "chunks"),
+          number_at(probes, "found"),
           number_at(serving->at("gets"), "bytes"),
           number_at(*serving, "held_bytes")};
 }

@@ -14,20 +14,18 @@ constexpr std::size_t kMostDiscarded = 1u << 20;
 
 }  // namespace
 
-Connection::Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream,
-                       const Limits& limits, const Hosts& hosts, Counters& counters,
-                       std::uint64_t now_ms)
-    : id_(id),
-      peer_(std::move(peer)),
-      stream_(std::move(stream)),
-      limits_(limits),
-      counters_(counters),
+Connection::Connection(Client client, const Rules& rules, std::uint64_t now_ms)
+    : id_(client.id),
+      peer_(std::move(client.peer)),
+      stream_(std::move(client.stream)),
+      limits_(rules.limits),
+      counters_(rules.counters),
       awaits_(POLLIN),
       // The first deadline counts from accept: a client that connects and stays silent is closed
       // after the deadline.
-      deadline_ms_(now_ms + limits.deadline_ms),
+      deadline_ms_(now_ms + rules.limits.deadline_ms),
       active_ms_(now_ms),
-      reader_(limits, hosts) {}
+      reader_(rules.limits, rules.hosts) {}
 
 std::optional<Request> Connection::advance(std::span<char> buffer, std::uint64_t now_ms) {
   switch (state_) {

@@ -40,9 +40,18 @@ class Connection {
     kOver,
   };
 
-  // `limits`, `hosts` and `counters` outlive the connection. `peer`: the address of the client.
-  Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream,
-             const Limits& limits, const Hosts& hosts, Counters& counters, std::uint64_t now_ms);
+  struct Client {
+    std::uint64_t id = 0;
+    std::string peer;  // the address
+    std::unique_ptr<Stream> stream;
+  };
+  // Of the endpoint; all outlive the connection.
+  struct Rules {
+    const Limits& limits;
+    const Hosts& hosts;
+    Counters& counters;
+  };
+  Connection(Client client, const Rules& rules, std::uint64_t now_ms);
 
   // Reads or writes as far as possible without waiting. Call it when the stream may be ready.
   // Returns a request once the request is whole; one call of answer() must follow. `buffer` has

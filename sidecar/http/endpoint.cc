@@ -201,9 +201,9 @@ void Endpoint::accept_all() {
     // nullptr: this client cannot be served now, and sees a closed connection.
     std::unique_ptr<Stream> stream = open_(std::move(accepted.socket));
     if (stream == nullptr) continue;
-    connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(accepted.peer),
-                                                        std::move(stream), limits_, listener_.hosts,
-                                                        counters_, clock_.now_ms()));
+    connections_.push_back(std::make_unique<Connection>(
+        Connection::Client{++last_id_, std::move(accepted.peer), std::move(stream)},
+        Connection::Rules{limits_, listener_.hosts, counters_}, clock_.now_ms()));
   }
 }
 

@@ -13,7 +13,7 @@ std::vector<store::SessionNumber> EndedSessions::restore(memory::PreviousInstanc
   std::vector<store::SessionNumber> alive;
   // Both kinds are restored: sessions with a living process, and sessions with a GPU that may still
   // write.
-  earlier.sessions.merge(earlier.settling);
+  earlier.sessions.merge(earlier.device_writing);
   for (auto& [number, lock] : earlier.sessions) {
     const memory::LockFile::Note note = lock.read();
     // From here on this larderd owns the file, and removes the file with the session.

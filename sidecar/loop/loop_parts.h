@@ -10,6 +10,7 @@
 #include "shim/protocol/limits.h"
 #include "sidecar/config/config.h"
 #include "sidecar/memory/arena_file.h"
+#include "sidecar/memory/index_file.h"
 #include "sidecar/memory/instance_files.h"
 #include "sidecar/memory/namespace_journal.h"
 #include "sidecar/memory/previous_instance.h"

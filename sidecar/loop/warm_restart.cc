@@ -16,7 +16,7 @@ namespace {
 
 // An engine attaches again within 250 ms. An engine that takes longer than the heartbeat timeout
 // counts as silent: its holds do not count. Its grants stay quarantined while its lock is held.
-constexpr std::uint64_t kSettlingMs = protocol::kHeartbeatTimeoutMs;
+constexpr std::uint64_t kRecoveryGraceMs = protocol::kHeartbeatTimeoutMs;
 
 std::string list_of(const std::set<std::uint32_t>& numbers) {
   std::string text;
@@ -46,7 +46,7 @@ std::uint32_t WarmRestart::restore(std::uint64_t touched_bytes) {
       loop_stats_.note_fallback("restart", status.text());
   stats_.restored_chunks = restored.kept;
   stats_.restore_dropped = restored.dropped;
-  settling_from_ms_ = clock_.now_ms();
+  grace_from_ms_ = clock_.now_ms();
   base::log_info("warm start: " + std::to_string(restored.kept) + " chunks kept, " +
                  std::to_string(restored.dropped) + " not valid; " +
                  std::to_string(ended_.awaited().size()) +
@@ -73,24 +73,24 @@ Status WarmRestart::publish_index() {
   published_ = true;
   LARDER_POINT(index_published);
   // Without living engines the old index has no reader, and no grace is needed.
-  if (ended_.awaited().empty()) settle();
+  if (ended_.awaited().empty()) end_grace();
   return {};
 }
 
 void WarmRestart::check_settled(std::uint64_t now_ms, bool slept) {
   if (!store_.settling()) return;
   // The engines may have been stopped too, for example with the whole pod.
-  if (slept) settling_from_ms_ = now_ms;
-  const bool late = now_ms - settling_from_ms_ > kSettlingMs;  // mutation: settle-bound
+  if (slept) grace_from_ms_ = now_ms;
+  const bool late = now_ms - grace_from_ms_ > kRecoveryGraceMs;  // mutation: settle-bound
   if (!ended_.awaited().empty() && !late) return;
   if (!ended_.awaited().empty())
     base::log_warning("sessions " + list_of(ended_.awaited()) +
                       " of the earlier larderd have not come back in " +
-                      std::to_string(kSettlingMs) + " ms: their holds do not count");
-  settle();
+                      std::to_string(kRecoveryGraceMs) + " ms: their holds do not count");
+  end_grace();
 }
 
-void WarmRestart::settle() {
+void WarmRestart::end_grace() {
   ended_.stop_awaiting();
   if (!store_.settling()) return;
   store_.settled();

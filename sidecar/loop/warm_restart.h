@@ -31,7 +31,8 @@ class WarmRestart {
   Status publish_index();
   bool published() const { return published_; }
   // Ends the recovery grace once every session of the previous instance has announced holds and
-  // grants again, or after kSettlingMs. Until then the store hands on no slot that held a chunk.
+  // grants again, or after kRecoveryGraceMs. Until then the store hands on no slot that held a
+  // chunk.
   // `slept`: larderd was stopped, and the wait starts anew.
   void check_settled(std::uint64_t now_ms, bool slept);
   // Called before the engine can store into the namespace: the next larderd needs the text and
@@ -42,7 +43,7 @@ class WarmRestart {
   void remove();
 
  private:
-  void settle();
+  void end_grace();
 
   LoopParts& parts_;
   store::Store& store_;
@@ -50,7 +51,7 @@ class WarmRestart {
   LoopStats& loop_stats_;
   stats::Stats& stats_ = loop_stats_.counters();
   const base::Clock& clock_;
-  std::uint64_t settling_from_ms_ = 0;
+  std::uint64_t grace_from_ms_ = 0;
   bool published_ = false;
 };
 

@@ -128,7 +128,7 @@ Status find_sessions(const config::MemoryConfig& memory, PreviousInstance& life)
     if (held)
       life.sessions.emplace(number, std::move(*lock));
     else if (lock->device_writes() || lock->sidecar_writes())  // mutation: gpu-restart
-      life.settling.emplace(number, std::move(*lock));
+      life.device_writing.emplace(number, std::move(*lock));
   }
   return {};
 }
@@ -158,7 +158,7 @@ Status remove_leftovers(const config::MemoryConfig& memory, const PreviousInstan
         continue;
       // The lock files of possible writers stay: EndedSessions watches them until the writers are
       // gone.
-      if (name == "lock" && life.settling.contains(static_cast<std::uint32_t>(file.number)))
+      if (name == "lock" && life.device_writing.contains(static_cast<std::uint32_t>(file.number)))
         continue;
       if (name == "index") retire_index(file.path, protocol::LifeEnd::kSuperseded);
       ::unlink(file.path.c_str());

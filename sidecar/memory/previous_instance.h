@@ -16,8 +16,8 @@
 
 #include "sidecar/config/config.h"
 #include "sidecar/memory/arena_file.h"
+#include "sidecar/memory/lock_file.h"
 #include "sidecar/memory/namespace_journal.h"
-#include "sidecar/memory/small_regions.h"
 #include "sidecar/store/previous_index.h"
 
 namespace larder::memory {
@@ -33,7 +33,7 @@ struct PreviousInstance {
   // Sessions with a living process, by number, with their locked lock files.
   std::map<std::uint32_t, LockFile> sessions;
   // Sessions without a process, but with a GPU that may still write for kDeviceSettlingMs.
-  std::map<std::uint32_t, LockFile> settling;
+  std::map<std::uint32_t, LockFile> device_writing;
 };
 
 // An error names the file that is refused, and the remedy. `index_bytes`: the size of the new

@@ -24,9 +24,9 @@ void add_peers(Families& out, const stats::Stats& stats) {
   out.add(serving.refused, {{"event", "refused"}});
   out.add(serving.broken, {{"event", "protocol_error"}});
   out.add(serving.stalled, {{"event", "stalled"}});
-  out.counter("peer_looks_total", "Questions of other larderd about chunks, of many chunks each.",
-              serving.looks);
-  out.begin(MetricType::kCounter, "peer_looked_chunks_total",
+  out.counter("peer_probes_total", "Questions of other larderd about chunks, of many chunks each.",
+              serving.probes);
+  out.begin(MetricType::kCounter, "peer_probed_chunks_total",
             "Chunks that other larderd asked about, by whether they were in memory.");
   out.add(serving.keys_found, {{"result", "found"}});
   // Prometheus sums "found" and "absent" to all chunks; a third row for the sum would count twice.

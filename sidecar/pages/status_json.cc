@@ -171,8 +171,8 @@ Object peer_serving_of(const stats::PeerServingStats& serving) {
         {"refused", serving.refused},
         {"protocol_errors", serving.broken},
         {"stalled", serving.stalled}}},
-      {"looks",
-       {{"asked", serving.looks}, {"chunks", serving.keys}, {"found", serving.keys_found}}},
+      {"probes",
+       {{"asked", serving.probes}, {"chunks", serving.keys}, {"found", serving.keys_found}}},
       {"gets",
        {{"asked", serving.gets}, {"missed", serving.gets_missed}, {"bytes", serving.sent_bytes}}},
       {"held_bytes", serving.held_bytes}};

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "shim/base/fd.h"
-#include "sidecar/memory/small_regions.h"
+#include "sidecar/memory/lock_file.h"
+#include "sidecar/memory/session_memory.h"
 #include "sidecar/session/answer_queue.h"
 #include "sidecar/session/event_reader.h"
 #include "sidecar/session/session_protocol.h"

@@ -155,7 +155,7 @@ struct PeerServingStats {
   std::string address;                                               // empty: no peer is served
   std::uint64_t connections = 0, peers = 0, held_bytes = 0;          // gauges
   std::uint64_t accepted = 0, refused = 0, broken = 0, stalled = 0;  // connections
-  std::uint64_t looks = 0, keys = 0, keys_found = 0, gets = 0, gets_missed = 0, sent_bytes = 0;
+  std::uint64_t probes = 0, keys = 0, keys_found = 0, gets = 0, gets_missed = 0, sent_bytes = 0;
 };
 
 // E.g. {"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"}.

@@ -78,7 +78,7 @@ void PeerHolds::fill(stats::Stats& view) const {
   serving.refused = counters.refused;
   serving.broken = counters.broken;
   serving.stalled = counters.stalled;
-  serving.looks = counters.looks;
+  serving.probes = counters.probes;
   serving.keys = counters.keys;
   serving.keys_found = counters.keys_found;
   serving.gets = counters.gets;

@@ -68,7 +68,7 @@ bool ReadableTier::on_probe(const tiers::Message& message) {
   if (message.kind == tiers::Message::Kind::kDone) {
     // A missing chunk says nothing about the speed.
     const bool there = message.status.code() != Code::kNotFound;
-    speed_.ended(now_ns, probe_->bytes, message.status.ok());
+    speed_.ended(now_ns, probe_->bytes, message.status.ok(), probe_->begun_ns);
     speed_.probe_ended(now_ns / 1'000'000, there ? probe_->bytes : 0, now_ns - probe_->begun_ns,
                        message.status.ok());
     publish();

@@ -44,7 +44,7 @@ class ReadableTier {
               std::uint64_t deadline_ns);
   void read_ended(std::uint64_t bytes, bool ok, std::uint64_t begun_ns) {
     const std::uint64_t now_ns = clock_.now_ns();
-    speed_.ended(now_ns, bytes, ok);
+    speed_.ended(now_ns, bytes, ok, begun_ns);
     if (ok) read_time_.record(now_ns - begun_ns);
   }
   const stats::Histogram& read_time() const { return read_time_; }

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "sidecar/base/file_limit.h"
-#include "sidecar/memory/small_regions.h"
+#include "sidecar/memory/index_file.h"
 
 namespace larder::tiering {
 namespace {

@@ -115,8 +115,11 @@ const ReadableTier* TierProbes::own_place_of(const store::Member& member,
                                              const tiers::ChunkKey& chunk) const {
   // A chunk in promotion counts for its source, since a fetch would wait for that read.
   if (const ReadableTier* from = promoter_.coming(member.key); from != nullptr) return from;
-  for (const ReadableTier* source : sources_)
-    if (!source->shared() && source->in_time() && source->probe(chunk)) return source;
+  for (const ReadableTier* source : sources_) {
+    if (source->shared() || !source->in_time()) continue;
+    const std::optional<tiers::ChunkFacts> found = source->probe(chunk);
+    if (found && of_layout(store_, member.key, *found)) return source;
+  }
   return nullptr;
 }
 
@@ -204,7 +207,8 @@ void TierProbes::on_probe(const tiers::Message& message) {
     if (message.ticket == tier.asked_for_nobody) tier.asked_for_nobody = 0;
   if (const auto found = asked_.find(message.ticket); found != asked_.end()) {
     const Entry entry = tier_probes_.find(found->second.probe);
-    Question& question = entry->second.questions[found->second.tier];
+    const std::size_t tier = found->second.tier;
+    Question& question = entry->second.questions[tier];
     asked_.erase(found);
     question.ticket = 0;
     // A wrong number of answers could not be matched with the keys.
@@ -212,6 +216,7 @@ void TierProbes::on_probe(const tiers::Message& message) {
       stats_.probe.record(clock_.now_ns() - entry->second.begun_ns);
       question.state = Question::State::kAnswered;
       question.there = message.there;
+      leave_out_other_layouts(entry->second, *shared_[tier].source, question.there);
     } else {
       const bool late = message.status.code() == Code::kDeadlineExceeded;
       question.state = late ? Question::State::kLate : Question::State::kFailed;
@@ -219,6 +224,20 @@ void TierProbes::on_probe(const tiers::Message& message) {
     answer_if_complete(entry);
   }
   ask_waiting();
+}
+
+// A FETCH would not bring a chunk of another layout of the text. The tier knows the layout of each
+// found chunk by now.
+void TierProbes::leave_out_other_layouts(const Probe& probe, const ReadableTier& tier,
+                                         std::vector<bool>& there) const {
+  if (!store_.namespaces().is_open(probe.handle)) return;  // closed meanwhile
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (!there[i]) continue;
+    const tiers::ChunkKey& key = probe.keys[i];
+    const std::optional<tiers::ChunkFacts> found = tier.probe(key);
+    if (found && !of_layout(store_, {key.hash, probe.handle, key.shard, key.group}, *found))
+      there[i] = false;
+  }
 }
 
 // Answers once no tier is to be asked or waited for. One tier that answered is enough for the

@@ -110,6 +110,8 @@ class TierProbes {
   bool ask(Entry entry);
   Question::State ask_tier(const Entry& entry, std::size_t tier);
   void ask_waiting();
+  void leave_out_other_layouts(const Probe& probe, const ReadableTier& tier,
+                               std::vector<bool>& there) const;
   void answer_if_complete(Entry entry);
   void answer(Entry entry, protocol::ProbeEnd reason);
   // The nearest shared tier that has the key; null without one.

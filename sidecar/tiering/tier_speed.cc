@@ -6,7 +6,7 @@
 namespace larder::tiering {
 namespace {
 
-// Beyond this factor (and a little) the tier missed a deadline; else the deadline was short.
+// Beyond this factor (and a little) a read is late, and a missed deadline was not too short.
 constexpr double kSlowTimes = 2;
 constexpr double kSlowMoreNs = 5e6;
 // A stretch beyond this factor (and kStallMoreNs) is a stall and no measurement, even without a
@@ -22,6 +22,11 @@ constexpr std::uint64_t kSlowProbeMs = 5000;
 
 }  // namespace
 
+bool TierSpeed::Figures::in_time(std::uint64_t elapsed_ns, std::uint64_t bytes) const {
+  return static_cast<double>(elapsed_ns) <
+         kSlowTimes * expected_ns(static_cast<double>(bytes)) + kSlowMoreNs;
+}
+
 void TierSpeed::began(std::uint64_t now_ns, std::uint64_t bytes) {
   // A stretch begins with the first of parallel reads: their times overlap, and single times would
   // count the waits twice.
@@ -33,7 +38,7 @@ void TierSpeed::began(std::uint64_t now_ns, std::uint64_t bytes) {
                now_ns / 1'000'000 + (serving_ ? kLastProbeMs : 0));  // a tier in use needs no probe
 }
 
-void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok) {
+void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok, std::uint64_t begun_ns) {
   if (reading_ == 0) return;
   --reading_;
   reading_bytes_ -= std::min(bytes, reading_bytes_);
@@ -42,6 +47,10 @@ void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok) {
     stretch_.first_ns = now_ns;
     stretch_.first_bytes = bytes;
   }
+  // A read from another device, in time, while the one with the fault stands still.
+  if (ok && fault_ns_ == stretch_.begin_ns && begun_ns > noted_ns_ &&
+      figures_.in_time(now_ns - begun_ns, bytes))
+    faults_ = 0;  // mutation: service-beside-a-fault
   stretch_.bytes += bytes;
   // Under constant load no moment is without reads. A stretch then ends after a second all the
   // same.
@@ -62,7 +71,8 @@ void TierSpeed::close(std::uint64_t now_ns) {
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
   if (serving_ && measured_ >= kFirstProbes &&
       elapsed_ns > kStallTimes * expected_ns + kStallMoreNs) {
-    if (!of_one_device()) stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
+    if (!of_one_device(now_ns))
+      stop_serving(now_ns / 1'000'000);  // probes find the end of the stall
     return;
   }
   faults_ = 0;
@@ -97,17 +107,19 @@ void TierSpeed::learn(double ratio) {
 
 void TierSpeed::missed_deadline(std::uint64_t now_ns) {
   if (reading_ == 0) return;  // the fetch did not wait for this tier
-  const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
-  const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.asked_bytes));
-  if (elapsed_ns < kSlowTimes * expected_ns + kSlowMoreNs) return;  // the deadline was short
-  if (of_one_device()) return;                                      // mutation: one-device
+  const std::uint64_t elapsed_ns = now_ns - stretch_.begin_ns;
+  if (figures_.in_time(elapsed_ns, stretch_.asked_bytes)) return;  // the deadline was short
+  if (of_one_device(now_ns)) return;                               // mutation: one-device
   stop_serving(now_ns / 1'000'000);
-  learn(elapsed_ns / expected_ns);  // a lower bound: the stretch goes on
+  // A lower bound: the stretch goes on.
+  learn(static_cast<double>(elapsed_ns) /
+        figures_.expected_ns(static_cast<double>(stretch_.asked_bytes)));
 }
 
 // Notes a fault of the current stretch. True: one device alone may have the fault.
-bool TierSpeed::of_one_device() {
+bool TierSpeed::of_one_device(std::uint64_t now_ns) {
   if (!many_) return false;
+  noted_ns_ = now_ns;
   if (std::exchange(fault_ns_, stretch_.begin_ns) != stretch_.begin_ns) ++faults_;
   return faults_ < kProbesToLearn;
 }
@@ -148,8 +160,7 @@ void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint
     const double ratio = static_cast<double>(elapsed_ns) / before_.expected_ns(size);
     // The new speed is the slowest of the probes: one lucky read must not promise too much.
     slowest_ = std::max(slowest_, ratio);
-    const bool fast =
-        static_cast<double>(elapsed_ns) < kSlowTimes * before_.expected_ns(size) + kSlowMoreNs;
+    const bool fast = before_.in_time(elapsed_ns, bytes);
     if (fast) figures_ = before_;
     if (!fast && ++slow_probes_ == kProbesToLearn)
       figures_ = {before_.latency_ns * slowest_,

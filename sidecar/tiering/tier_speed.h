@@ -9,7 +9,8 @@
 // kProbesToLearn slow probes in a row, which give the new speed.
 //
 // A tier of many devices (peers) leaves out a device that stands still by itself: only faults in
-// kProbesToLearn stretches in a row, without a good stretch between, are faults of such a tier.
+// kProbesToLearn stretches in a row are faults of such a tier. A good stretch between ends the row,
+// and so does a read in time that begins after a fault, in the same stretch.
 // Pure: the caller passes in times. Thread-compatible.
 #pragma once
 
@@ -30,9 +31,10 @@ class TierSpeed {
   // `many`: the tier has many devices.
   explicit TierSpeed(bool many = false) : many_(many) {}
 
-  // A read was passed to the tier, or has ended. REQUIRES: times never decrease.
+  // A read was passed to the tier, or has ended, which began at begun_ns. REQUIRES: times never
+  // decrease.
   void began(std::uint64_t now_ns, std::uint64_t bytes);
-  void ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok);
+  void ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok, std::uint64_t begun_ns);
   // The deadline of a fetch passed while the fetch waits for reads.
   void missed_deadline(std::uint64_t now_ns);
 
@@ -47,6 +49,8 @@ class TierSpeed {
   struct Figures {
     double latency_ns = 1e6, bytes_per_s = 500e6;  // until the first measurement
     double expected_ns(double bytes) const { return latency_ns + bytes / bytes_per_s * 1e9; }
+    // Not much slower than expected.
+    bool in_time(std::uint64_t elapsed_ns, std::uint64_t bytes) const;
   };
   struct Stretch {
     std::uint64_t begin_ns = 0, first_ns = 0;
@@ -56,12 +60,13 @@ class TierSpeed {
 
   void close(std::uint64_t now_ns);
   void learn(double ratio);
-  bool of_one_device();
+  bool of_one_device(std::uint64_t now_ns);
   void stop_serving(std::uint64_t now_ms);
 
   const bool many_;
   std::uint32_t faults_ = 0;    // stretches with a fault since the last good stretch
   std::uint64_t fault_ns_ = 0;  // the begin of the last such stretch
+  std::uint64_t noted_ns_ = 0;  // the time of its last fault
   Figures figures_;
   Figures before_;  // before the miss
   Stretch stretch_;

@@ -29,6 +29,15 @@ std::size_t chunks_in_fashion(std::uint64_t bytes) {
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes >> 20, 1 << 14, 1 << 22));
 }
 
+bool same_layout(const tiers::ChunkFacts& a, const tiers::ChunkFacts& b) {
+  return a.payload_bytes == b.payload_bytes && a.piece_bytes == b.piece_bytes;
+}
+
+// Under any generation: a promoted chunk has another generation in memory.
+bool same_bytes(const tiers::ChunkFacts& a, const tiers::ChunkFacts& b) {
+  return a.root == b.root && same_layout(a, b);
+}
+
 }  // namespace
 
 WriteRules rules_for(const config::DiskConfig& config) {
@@ -152,7 +161,15 @@ bool TierWriter::begin(const protocol::SlotRef& slot) {
   const tiers::ChunkKey key = chunk_key_of(store_, chunk->key);
   tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
   if (facts.slot_bytes() >= too_large_bytes_ || is_dropping(key.namespace_id)) return true;
-  const bool below = is_below(key, facts);
+  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
+  const bool below = known && same_bytes(*known, facts);
+  // Another layout of the text has replaced the chunk. Two layouts in memory would otherwise
+  // replace each other for ever.
+  if (known && !same_layout(*known, facts) &&
+      store_.tiers().written_to(link_.number(), slot.slot)) {  // mutation: layout-once
+    refused_.forget(slot);
+    return true;
+  }
   store_.tiers().mark_written(link_.number(), slot.slot, slot.generation, below);
   if (below || !wants(*chunk)) {
     refused_.forget(slot);
@@ -187,14 +204,6 @@ bool TierWriter::start_put(const protocol::EntryView& chunk, const tiers::ChunkK
   writing_.insert(chunk.slot);
   writing_bytes_ += bytes;
   return true;
-}
-
-// Whether the tier has the same bytes, under any generation: a promoted chunk has another
-// generation in memory.
-bool TierWriter::is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const {
-  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
-  return known && known->root == facts.root && known->payload_bytes == facts.payload_bytes &&
-         known->piece_bytes == facts.piece_bytes;
 }
 
 // The time since the store of the chunk, or more.

@@ -117,7 +117,6 @@ class TierWriter final : public store::ChunkListener {
   bool begin(const protocol::SlotRef& slot);
   bool start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key,
                  const tiers::ChunkFacts& facts);
-  bool is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const;
   bool is_dropping(const protocol::NamespaceId& id) const;
   std::uint64_t age_s(const protocol::EntryView& chunk) const;
   bool too_old(const protocol::EntryView& chunk) const {

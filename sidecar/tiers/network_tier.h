@@ -156,7 +156,7 @@ class NetworkTier : public Tier {
     }
     engine_.take_outcomes(outcomes_);
     TierFront::View view = engine_.view();
-    view.unwanted += commands.size();
+    view.evictions += commands.size();
     front_.publish(outcomes_, std::move(view));
     return late || (taken.closed && commands.empty() && engine_.idle());
   }

@@ -112,7 +112,7 @@ Status TierFront::evict(const ChunkKey& key) {
   command.key = key;
   const std::lock_guard lock(mutex_);
   if (closed_) return {Code::kUnavailable, std::string(words_.closed)};
-  if (view_.unwanted + commands_.size() >= bounds_.evictions)
+  if (view_.evictions + commands_.size() >= bounds_.evictions)
     return {Code::kResourceExhausted, std::string(words_.too_many_evictions)};
   enqueue(std::move(command));
   // The chunk is hidden in any case, and removed once the device works, unless larderd ends before.

@@ -44,9 +44,9 @@ class TierFront {
   // The engine as the loop sees it, as of the last publish().
   struct View {
     TierState state;
-    TierCounters counters;                // without `refused` and in_flight_bytes
-    std::size_t drops = 0, unwanted = 0;  // not done yet
-    std::uint64_t most_slot_bytes = 0;    // 0: unknown
+    TierCounters counters;                 // without `refused` and in_flight_bytes
+    std::size_t drops = 0, evictions = 0;  // not done yet
+    std::uint64_t most_slot_bytes = 0;     // 0: unknown
   };
   struct Taken {
     std::vector<Command> commands;

@@ -21,7 +21,8 @@
 #include <vector>
 
 #include "shim/protocol/index_reader.h"
-#include "sidecar/memory/small_regions.h"
+#include "sidecar/memory/index_file.h"
+#include "sidecar/memory/session_memory.h"
 #include "sidecar/store/store.h"
 #include "tests/bench/report.h"
 

@@ -198,17 +198,17 @@ class PeerArm {
     must(tier_->state().servers_reachable == count,
          "the peers are not reached: " + tier_->state().reason);
   }
-  // A busy machine may answer a look after its 50 ms: the chunks then count as absent. Few looks
+  // A busy machine may answer a probe after its 50 ms: the chunks then count as absent. Few probes
   // may end so.
-  void look(std::uint64_t first, std::uint64_t count) {
+  void probe(std::uint64_t first, std::uint64_t count) {
     std::vector<tiers::ChunkKey> keys;
     for (std::uint64_t n = first; n < first + count; ++n) keys.push_back(key_of(n));
     const std::vector<bool> there = loop_->probe(keys);
-    ++looks_;
+    ++probes_;
     late_ += static_cast<std::uint64_t>(std::ranges::count(there, true)) == count ? 0 : 1;
-    must(late_ <= 2 + looks_ / 20, "chunks were not found in " + std::to_string(late_) + " of " +
-                                       std::to_string(looks_) + " looks at " +
-                                       std::to_string(count));
+    must(late_ <= 2 + probes_ / 20, "chunks were not found in " + std::to_string(late_) + " of " +
+                                        std::to_string(probes_) + " probes at " +
+                                        std::to_string(count));
   }
   void read(const Kind& kind, std::vector<Slot>& slots) {
     std::vector<tiers::Ticket> tickets;
@@ -225,7 +225,7 @@ class PeerArm {
   const base::Clock& clock_;
   std::unique_ptr<tiers::Tier> tier_;
   std::optional<tiers::testing_support::Loop> loop_;
-  std::size_t looks_ = 0, late_ = 0;
+  std::size_t probes_ = 0, late_ = 0;
 };
 
 void verify(const Kind& kind, std::vector<Slot>& slots) {
@@ -253,7 +253,7 @@ void bench_reads(const Ports& ports, bench::Report& report) {
       raw.read(kind, before, slots);
       raw_speed.push_back(gb / s_since(start));
       verify(kind, slots);
-      peer.look(kind.first, kind.count);  // as a probe of the engine before
+      peer.probe(kind.first, kind.count);  // as a probe of the engine before
       start = std::chrono::steady_clock::now();
       peer.read(kind, slots);
       peer_speed.push_back(gb / s_since(start));
@@ -273,18 +273,18 @@ void bench_reads(const Ports& ports, bench::Report& report) {
 }
 
 // `plain` is a round trip in ms: the time to connect once more.
-void bench_looks(DelayedLink& link, const Ports& ports, bench::Report& report) {
+void bench_probes(DelayedLink& link, const Ports& ports, bench::Report& report) {
   const base::MonotonicClock clock;
   link.delay_us(kOneWayUs);
   const double trip_ms = 2 * static_cast<double>(kOneWayUs) / 1000;
   PeerArm peer(clock, {{DelayedLink::kFarAddress, ports.peer}});
   for (const std::uint64_t keys : {std::uint64_t{64}, std::uint64_t{kSmallKeys}}) {
     std::vector<double> times;
-    peer.look(0, keys);
+    peer.probe(0, keys);
     for (int i = 0; i < kProbes; ++i) {
       std::this_thread::sleep_for(kPause);
       const auto start = std::chrono::steady_clock::now();
-      peer.look(0, keys);
+      peer.probe(0, keys);
       times.push_back(1000 * s_since(start));
     }
     const double trips = bench::median(times) / trip_ms;
@@ -312,7 +312,7 @@ void bench_many(const Ports& ports, bench::Report& report) {
   for (int i = 0; i < kManyProbes; ++i) {
     for (const auto& [arm, times] : {std::pair(&one, &of_one), std::pair(&many, &of_many)}) {
       const auto start = std::chrono::steady_clock::now();
-      arm->look(0, kManyKeys);
+      arm->probe(0, kManyKeys);
       times->push_back(1000 * s_since(start));
     }
   }
@@ -338,7 +338,7 @@ int bench_peer(const std::string& directory) {
   std::optional<bench::Child> servers;
   link.at_far_end([&] { servers.emplace([&] { serve(ports); }); });
   std::this_thread::sleep_for(std::chrono::seconds(2));
-  bench_looks(link, ports, report);
+  bench_probes(link, ports, report);
   bench_many(ports, report);
   return report.finish(directory) ? 0 : 1;
 }

@@ -74,8 +74,8 @@ class Node {
     ASSERT_TRUE(engine.await_present(first, count));
   }
   // How many chunks a look finds, from the first on.
-  std::uint64_t look(std::uint64_t first, std::uint32_t count = kChunks,
-                     std::uint32_t deadline_ms = 2000) {
+  std::uint64_t probe(std::uint64_t first, std::uint32_t count = kChunks,
+                      std::uint32_t deadline_ms = 2000) {
     const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
     const Result<std::uint64_t> ticket = engine.client->probe(hashes_of(hashes), deadline_ms);
     if (!ticket.ok()) return 0;
@@ -113,7 +113,7 @@ class Node {
   }
   // Looks, fetches, loads and evicts.
   bool shares(std::uint64_t first) {
-    const bool all = look(first) == kChunks && fetch(first) == kChunks && loads(first);
+    const bool all = probe(first) == kChunks && fetch(first) == kChunks && loads(first);
     evict(first);
     return all;
   }
@@ -139,11 +139,11 @@ TEST(PeersTest, WhatOneStoredTheOtherLoads) {
   ASSERT_TRUE(one.reaches(1) && two.reaches(1)) << "each knows itself";
   EXPECT_TRUE(two.engine.client->shares());
   one.store(0);
-  EXPECT_EQ(two.look(0), kChunks);
+  EXPECT_EQ(two.probe(0), kChunks);
   EXPECT_EQ(two.fetch(0), kChunks);
   EXPECT_TRUE(two.loads(0));
   two.store(100);
-  EXPECT_EQ(one.look(100), kChunks);
+  EXPECT_EQ(one.probe(100), kChunks);
   EXPECT_EQ(one.fetch(100), kChunks);
   EXPECT_TRUE(one.loads(100));
   EXPECT_TRUE(eventually([&] {
@@ -169,11 +169,11 @@ TEST(PeersTest, OneHopAlone) {
   Node last({ports[1], {}}), middle({ports[0], {ports[1]}}), first({0, {ports[0]}});
   ASSERT_TRUE(middle.reaches(1) && first.reaches(1));
   last.store(0);
-  EXPECT_EQ(first.look(0), 0U);
+  EXPECT_EQ(first.probe(0), 0U);
   EXPECT_EQ(middle.fetch(0), 0U) << "nobody has looked";
-  ASSERT_EQ(middle.look(0), kChunks);
+  ASSERT_EQ(middle.probe(0), kChunks);
   ASSERT_EQ(middle.fetch(0), kChunks);
-  EXPECT_EQ(first.look(0), kChunks) << "in the memory of the middle one now";
+  EXPECT_EQ(first.probe(0), kChunks) << "in the memory of the middle one now";
 }
 
 // covers F-265
@@ -186,7 +186,7 @@ TEST(PeersTest, AHolderThatIsKilledInTheMiddleGivesNoWrongByte) {
   milliseconds longest{0};
   const int kills = by_form(100, 1000);
   for (int kill = 0; kill < kills; ++kill) {
-    ASSERT_TRUE(eventually([&] { return asker.look(0) == kChunks; }, 30'000, 5)) << kill;
+    ASSERT_TRUE(eventually([&] { return asker.probe(0) == kChunks; }, 30'000, 5)) << kill;
     const Result<std::uint64_t> ticket = asker.begin_fetch(0);
     ASSERT_TRUE(ticket.ok()) << ticket.status().to_string();
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 4000));
@@ -218,7 +218,7 @@ TEST(PeersTest, AHolderThatStandsStillIsWaitedForOnce) {
   Node holder({port, {}}), asker({0, {port}});
   holder.store(0);
   ASSERT_TRUE(asker.reaches(1));
-  ASSERT_EQ(asker.look(0), kChunks);
+  ASSERT_EQ(asker.probe(0), kChunks);
   holder.larderd.process().signal(SIGSTOP);
   const auto from = steady_clock::now();
   EXPECT_EQ(asker.fetch(0), 0U) << "found a moment ago";
@@ -226,12 +226,12 @@ TEST(PeersTest, AHolderThatStandsStillIsWaitedForOnce) {
   milliseconds quickest{1000};
   for (int i = 0; i < 10; ++i) {
     const auto begun = steady_clock::now();
-    EXPECT_EQ(asker.look(0), 0U);
+    EXPECT_EQ(asker.probe(0), 0U);
     quickest = std::min(quickest, since(begun));
   }
   EXPECT_LT(quickest, milliseconds(20)) << "nobody waits again";
   holder.larderd.process().signal(SIGCONT);
-  EXPECT_TRUE(eventually([&] { return asker.look(0) == kChunks && asker.fetch(0) == kChunks; },
+  EXPECT_TRUE(eventually([&] { return asker.probe(0) == kChunks && asker.fetch(0) == kChunks; },
                          30'000, 50));
   EXPECT_TRUE(asker.loads(0));
 }
@@ -246,7 +246,7 @@ TEST(PeersTest, OneThatIsStoppedCostsItsOwnChunksAlone) {
   ASSERT_TRUE(asker.reaches(2));
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(asker.shares(100)) << "the speed is known";
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(eventually([&] { return asker.look(0) == kChunks; }, 30'000, 20));
+    ASSERT_TRUE(eventually([&] { return asker.probe(0) == kChunks; }, 30'000, 20));
     still.larderd.process().signal(SIGSTOP);
     EXPECT_EQ(asker.fetch(0, kChunks, 300), 0U) << "found a moment ago";
     for (int j = 0; j < 3; ++j) EXPECT_TRUE(asker.shares(100)) << i << " " << j;
@@ -261,13 +261,13 @@ TEST(PeersTest, ADropForgetsWhatPeersOffered) {
   Node holder({port, {}}), asker({0, {port}});
   holder.store(0);
   ASSERT_TRUE(asker.reaches(1));
-  ASSERT_EQ(asker.look(0), kChunks);
+  ASSERT_EQ(asker.probe(0), kChunks);
   const std::string& socket = asker.larderd.socket();
   const std::string admin = socket.substr(0, socket.size() - 5) + ".admin";
   const Outcome cleared = run(std::string(LARDERCTL_PATH) + " clear --socket " + admin);
   EXPECT_EQ(cleared.status, 0) << cleared.text;
   EXPECT_EQ(asker.fetch(0), 0U) << "within the 2 s of the offers";
-  EXPECT_EQ(asker.look(0), kChunks) << "the holder has the chunks still";
+  EXPECT_EQ(asker.probe(0), kChunks) << "the holder has the chunks still";
 }
 
 // covers F-272
@@ -278,8 +278,10 @@ TEST(PeersTest, AnotherPoolIsRefusedByName) {
   EXPECT_TRUE(eventually([&] {
     return asker.larderd.status_text({"peers", "reason"}).find("another pool") != std::string::npos;
   })) << asker.larderd.status_text({"peers", "reason"});
-  EXPECT_EQ(asker.look(0), 0U);
-  EXPECT_GT(holder.larderd.status_number({"peer_serving", "connections", "refused"}), 0);
+  EXPECT_EQ(asker.probe(0), 0U);
+  EXPECT_TRUE(eventually([&] {
+    return holder.larderd.status_number({"peer_serving", "connections", "refused"}) > 0;
+  }));
 }
 
 // covers F-270
@@ -298,7 +300,7 @@ TEST(PeersTest, AFloodOfSocketsKeepsNoPeerOut) {
     ASSERT_EQ(
         ::connect(flood.back().get(), reinterpret_cast<const sockaddr*>(&where), sizeof(where)), 0);
   }
-  EXPECT_EQ(asker.look(0), kChunks);
+  EXPECT_EQ(asker.probe(0), kChunks);
   EXPECT_EQ(asker.fetch(0), kChunks);
   EXPECT_TRUE(asker.loads(0));
 }
@@ -384,7 +386,7 @@ TEST(PeersTest, BytesThatAreChangedOnTheWayAreAMiss) {
   const std::uint64_t enough = by_form(200, 100'000);
   const auto until = steady_clock::now() + std::chrono::seconds(by_form(40, 3600));
   while (proxy.changed() < enough && steady_clock::now() < until) {
-    if (asker.look(0) != 0) {
+    if (asker.probe(0) != 0) {
       const std::uint32_t chunks = asker.fetch(0);
       loaded += chunks != 0 && asker.loads(0, chunks) ? 1 : 0;
     }
@@ -393,7 +395,7 @@ TEST(PeersTest, BytesThatAreChangedOnTheWayAreAMiss) {
   EXPECT_GE(proxy.changed(), enough);
   proxy.change_every(0);
   EXPECT_TRUE(eventually(
-      [&] { return asker.look(0) == kChunks && asker.fetch(0) == kChunks && asker.loads(0); },
+      [&] { return asker.probe(0) == kChunks && asker.fetch(0) == kChunks && asker.loads(0); },
       30'000, 50));
   std::printf("%llu bytes changed, %d loads all the same\n",
               static_cast<unsigned long long>(proxy.changed()), loaded);
@@ -426,7 +428,7 @@ TEST_F(PeersTlsTest, WithCertificatesOfBothSidesTheyShare) {
   holder.store(0);
   ASSERT_TRUE(asker.reaches(1)) << asker.larderd.status_text({"peers", "reason"});
   EXPECT_EQ(asker.larderd.status_text({"peers", "mode"}), "TLS");
-  EXPECT_EQ(asker.look(0), kChunks);
+  EXPECT_EQ(asker.probe(0), kChunks);
   EXPECT_EQ(asker.fetch(0), kChunks);
   EXPECT_TRUE(asker.loads(0));
 }
@@ -446,7 +448,7 @@ TEST_F(PeersTlsTest, WhoHasAnotherCertificateSharesNothing) {
         },
         10'000))
         << settings;
-    EXPECT_EQ(asker.look(0), 0U) << settings;
+    EXPECT_EQ(asker.probe(0), 0U) << settings;
     EXPECT_EQ(asker.larderd.status_number({"peers", "servers", "reachable"}), 0) << settings;
   }
   Node well({0, {port}, "chat", tls("two")});

@@ -162,6 +162,28 @@ TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
   EXPECT_EQ(two.stats().backend.place, "unix://" + server_->socket());
 }
 
+// A member opens the text with another chunk layout, and its chunk is the first one in the backend.
+// covers F-102
+TEST_P(SharedBackendTest, AChunkOfAnotherLayoutIsAMissAndIsReplaced) {
+  Node one(server_->socket()), two(server_->socket());
+  loop::testing_support::Client other(one.config().socket);
+  other.attach();
+  const std::uint32_t handle = other.open_namespace(kFingerprint, 512);
+  ASSERT_NE(handle, one.engine().handle());
+  other.commit(other.reserve(handle, {ChunkEngine::hash(1)}).at(0), 7);
+  ASSERT_TRUE(one.wrote(1));
+  for (Node* node : {&one, &two}) {
+    EXPECT_EQ(node->engine().probe(1, 1).families, 0U) << "nobody waits for it";
+    EXPECT_EQ(node->engine().fetch(1, 1, 1).families, 0U);
+    EXPECT_FALSE(node->engine().find(1));
+  }
+  two.store(1, 1);
+  ASSERT_TRUE(two.wrote(1));
+  EXPECT_TRUE(eventually([&] { return one.engine().probe(1, 1).families == 1; }));
+  EXPECT_EQ(one.engine().fetch(2, 1, 1).families, 1U);
+  EXPECT_TRUE(one.right(1, 1));
+}
+
 TEST_P(SharedBackendTest, WhatOneHasDroppedTheOtherMisses) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 5);

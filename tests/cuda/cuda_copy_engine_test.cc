@@ -34,8 +34,21 @@ TEST_F(CudaCopyEngineTest, CopiesComeAfterWhatTheEngineQueued) {
     const std::uint64_t root = engine.store(chunk.list(filled.get()), chunk.slot()).value();
     const std::shared_ptr<const Fence> others = late(2);
     ASSERT_TRUE(engine.load(chunk.slot(), root, chunk.list(others.get())).ok());
+    ASSERT_TRUE(others->wait().ok());
     EXPECT_TRUE(chunk.holds(1));
   }
+}
+
+// Before the copies the pages hold the right bytes, as after an earlier load of the chunk.
+TEST_F(CudaCopyEngineTest, PagesAreDigestedAfterTheCopiesOntoThem) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  chunk.fill(1);
+  const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+  chunk.slot()[8192 + 5000] ^= std::byte{1};
+  fake_cuda::delay_ms(20, "copy");
+  EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kDataLoss);
 }
 
 // The second piece is the first of a batch (copy_entries.cc). During a load on the device the slot
@@ -70,16 +83,21 @@ TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
   }
 }
 
+// A launch fails while copies or an earlier kernel of the load are under way.
 TEST_F(CudaCopyEngineTest, NoByteIsWrittenAfterAFailedCallReturned) {
-  DeviceChunk chunk(8192, 3);
-  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
-  chunk.pin(engine);
-  chunk.fill(1);
-  const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
-  fake_cuda::delay_ms(20);
-  fake_cuda::fail("cuLaunchKernel", 1, kInvalidValue);  // of the digests, with the copies under way
-  EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kUnavailable);
-  expect_nothing_late(chunk);
+  for (const auto& [method, launch] :
+       {std::pair(Method::kBatch, 1), std::pair(Method::kKernel, 2)}) {
+    DeviceChunk chunk(3 << 20, 2);
+    CudaCopyEngine& engine = make(method, chunk.page());
+    chunk.pin(engine);
+    chunk.fill(1);
+    const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+    fake_cuda::delay_ms(50);
+    fake_cuda::fail("cuLaunchKernel", launch, kInvalidValue);
+    EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kUnavailable);
+    expect_nothing_late(chunk);
+    fake_cuda::delay_ms(0);
+  }
 }
 
 TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines) {

@@ -5,7 +5,7 @@
 // served certificate; a served certificate can be read and has its key. Input: a byte that marks
 // which of the two is text already; two of the certificate's length; the certificate; the key.
 #include "operator/api/base64.h"
-#include "operator/webhook/certificates.h"
+#include "operator/pki/certificates.h"
 #include "operator/webhook/tls_acceptor.h"
 #include "tests/fuzz/input.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace larder;
 using namespace larder::fuzz;
-using webhook::KeyPair;
+using pki::KeyPair;
 
 enum Form : std::uint8_t { kCertificateIsText = 1, kKeyIsText = 2 };
 
@@ -26,20 +26,20 @@ std::string pem(const std::string& der, const std::string& what) {
 }
 
 void check_bundle(const std::string& text) {
-  const std::vector<std::string> all = webhook::split_bundle(text);
-  must(all.size() <= webhook::kMostCertificates, "a bundle is bounded");
+  const std::vector<std::string> all = pki::split_bundle(text);
+  must(all.size() <= pki::kMostCertificates, "a bundle is bounded");
   for (const std::string& one : all) {
     must(one.starts_with("-----BEGIN CERTIFICATE-----"),
          "each certificate begins at its own begin");
-    must(webhook::split_bundle(one).size() == 1, "each is one");
-    if (const auto facts = webhook::read_certificate(one); facts.ok() && facts->authority)
-      webhook::is_signed_by(all.front(), one);
+    must(pki::split_bundle(one).size() == 1, "each is one");
+    if (const auto facts = pki::read_certificate(one); facts.ok() && facts->authority)
+      pki::is_signed_by(all.front(), one);
   }
 }
 
 void check_served(const KeyPair& pair) {
   static webhook::TlsAcceptor acceptor;  // with a good one to begin with
-  static const bool kBegun = acceptor.serve(*webhook::make_authority({0, 4'000'000'000})).ok();
+  static const bool kBegun = acceptor.serve(*pki::make_authority("a", {0, 4'000'000'000})).ok();
   must(kBegun && acceptor.ready(), "a good one is served");
   const std::int64_t before = acceptor.not_after_s();
   const Status served = acceptor.serve(pair);
@@ -49,8 +49,8 @@ void check_served(const KeyPair& pair) {
     return;
   }
   must(acceptor.ready(), "a loader with a certificate says so");
-  must(webhook::read_certificate(pair.certificate).ok(), "a served certificate can be read");
-  must(webhook::belong_together(pair), "a served certificate has its key");
+  must(pki::read_certificate(pair.certificate).ok(), "a served certificate can be read");
+  must(pki::belong_together(pair), "a served certificate has its key");
 }
 
 }  // namespace

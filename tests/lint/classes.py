@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
 """classes.py: the size of classes. Prints each class of the product with more than 40 methods or
-500 lines over all of its files; exit status 1 then.
+500 lines over all of its files. Prints each constructor of C++ with more than 6 parameters. Exit
+status 1 for either.
 
 A method is a declaration or definition in the body of the class: no `= default`, `= delete`,
 `using`, `friend`, no function pointer. Lines are the lines of the body without nested classes, and
 of all definitions outside of the body (`Class::method(`) in the same folder. Blank lines and
-comments do not count. A class larger than the rule when the rule came stands in
+comments do not count. In Python a method is a function in the body of the class, and lines are the
+lines of the body. A class larger than the rule when the rule came stands in
 class_allowances.txt with its size. The list only shrinks, and a class that became smaller must
 lower its line. Not a parser of C++: the script reads the output of clang-format."""
 
+import ast
 import re
 import sys
 from dataclasses import dataclass
 
-from pages import ROOT, tracked
+from pages import ROOT, report, tracked
 
 MOST_METHODS, MOST_LINES = 40, 500
+MOST_PARAMETERS = 6  # of a constructor
 PRODUCT = ("cuda", "operator", "shim", "sidecar")
+SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".py")
 ALLOWANCES = ROOT / "tests" / "lint" / "class_allowances.txt"
 
 TOKEN = re.compile(
@@ -119,10 +124,23 @@ def body_size(body):
     return Size(methods, lines_of(body) - nested)
 
 
+def python_sizes(path, text):
+    """{(folder, class): Size} of one file of Python."""
+    lines = text.splitlines()
+    for one in ast.walk(ast.parse(text)):
+        if isinstance(one, ast.ClassDef):
+            methods = sum(isinstance(each, ast.FunctionDef) for each in one.body)
+            body = [line.strip() for line in lines[one.lineno - 1 : one.end_lineno]]
+            size = Size(methods, sum(bool(line) and not line.startswith("#") for line in body))
+            yield (path.parent.as_posix(), one.name), size
+
+
 def sizes(texts):
     """{(folder, class): Size} of {path: text}."""
     found = {}
-    texts = {path: without_comments(text) for path, text in texts.items()}
+    for path in [path for path in texts if path.suffix == ".py"]:
+        found.update(python_sizes(path, texts[path]))
+    texts = {path: without_comments(text) for path, text in texts.items() if path.suffix != ".py"}
     for path, text in texts.items():
         for head in HEAD.finditer(text):
             one = body_size(text[head.end() : end_of(text, head.end() - 1)])
@@ -146,6 +164,30 @@ def definitions(text):
                 number += 1
             yield head[1], lines_of("\n".join(lines[begin : number + 1]))
         number += 1
+
+
+def parameters(text, opening):
+    """The number of parameters in the brackets that open at `opening`."""
+    depth, commas, at = 0, 0, opening
+    while True:
+        depth += (text[at] in "([{<") - (text[at] in ")]}>")
+        if depth == 0:
+            return commas + 1 if text[opening + 1 : at].strip() else 0
+        commas += text[at] == "," and depth == 1
+        at += 1
+
+
+def wide_constructors(path, text):
+    """Faults of constructors in a header with too many parameters."""
+    text = without_comments(text)
+    for head in HEAD.finditer(text):
+        body = text[head.end() : end_of(text, head.end() - 1)]
+        for found in re.finditer(rf"^\s*(?:explicit )?{head[1]}\(", body, re.M):
+            if (count := parameters(body, found.end() - 1)) > MOST_PARAMETERS:
+                yield (
+                    f"{path}: the constructor of {head[1]} has {count} parameters; at most "
+                    f"{MOST_PARAMETERS}: pass a struct"
+                )
 
 
 def allowances(text):
@@ -175,11 +217,16 @@ def product():
     return {
         path: (ROOT / path).read_text()
         for path in tracked()
-        if path.parts[0] in PRODUCT and path.suffix in (".h", ".cc", ".cu", ".cuh")
+        if path.parts[0] in PRODUCT and path.suffix in SUFFIXES
     }
 
 
 if __name__ == "__main__":
     wrong = list(faults(sizes(product()), allowances(ALLOWANCES.read_text())))
-    print(*wrong, sep="\n", end="\n" if wrong else "")
-    sys.exit(bool(wrong))
+    wrong += [
+        fault
+        for path, text in product().items()
+        if path.suffix in (".h", ".cuh")
+        for fault in wide_constructors(path, text)
+    ]
+    sys.exit(report(wrong))

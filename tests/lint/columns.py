@@ -11,7 +11,7 @@ import re
 import sys
 import tokenize
 
-from pages import ROOT, tracked
+from pages import ROOT, report, tracked
 from texts import CPP, TOKEN
 
 MOST = 100
@@ -73,6 +73,4 @@ def check():
 
 
 if __name__ == "__main__":
-    faults = check()
-    print(*faults, sep="\n", end="\n" if faults else "")
-    sys.exit(1 if faults else 0)
+    sys.exit(report(check()))

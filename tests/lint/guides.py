@@ -35,7 +35,7 @@ import sys
 from functools import cache
 
 from commands import PAGES, PROSE, blocks, commands_of, words
-from pages import ROOT, tracked
+from pages import ROOT, report, tracked
 from run_by import fault_of_test, reads, recipe, runs
 
 EXCUSED = re.compile(r"((?:`[^`]+`,? ?)+): ")
@@ -103,6 +103,4 @@ def check(paths=None):
 
 
 if __name__ == "__main__":
-    faults = check()
-    print(*faults, sep="\n", end="\n" if faults else "")
-    sys.exit(1 if faults else 0)
+    sys.exit(report(check()))

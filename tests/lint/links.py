@@ -5,7 +5,7 @@ page of docs/ named in any file exists. Prints FILE:LINE for each fault; exit st
 import re
 import sys
 
-from pages import ROOT, anchors, tracked, without_code
+from pages import ROOT, anchors, report, tracked, without_code
 
 LINK = re.compile(r"\]\(<?([^)\s>]*)>?(?: \"[^\"]*\")?\)")
 NAMED = re.compile(r"(?<![\w/.-])docs/[\w./-]+\.md\b")
@@ -56,6 +56,4 @@ def check():
 
 
 if __name__ == "__main__":
-    faults = check()
-    print(*faults, sep="\n", end="\n" if faults else "")
-    sys.exit(1 if faults else 0)
+    sys.exit(report(check()))

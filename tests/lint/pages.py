@@ -14,6 +14,13 @@ def tracked(*patterns):
     return [Path(line) for line in sorted(listed.splitlines()) if (ROOT / line).is_file()]
 
 
+def report(faults):
+    """Prints each fault on a line. The exit status of a check with these faults."""
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
 def without_code(text):
     """The text without fenced blocks, comments and inline code; lines keep their numbers."""
     kept, fence = [], None

@@ -26,9 +26,10 @@ PRONOUNS = {"it", "its", "they", "them", "those", "that"}
 MOST_WHAT, MOST_NOBODY, MOST_PRONOUNS = 2, 2, 25  # in 1,000 words
 MOST_SOURCE_PRONOUNS = 28  # a comment often says "its"
 MOST_WORDS = 25  # of a sentence; a sentence with more is long
-# Long sentences in 1,000, by kind of text: the shares when the rule came, a little above.
+# Long sentences in 1,000, by kind of text: the shares when the rule came, a little above. Generated
+# tables of files do not count as docs. A row of the code map counts with its includes.
 MOST_LONG = {
-    "docs": 44,
+    "docs": 49,
     "C++ messages": 3,
     "Python comments": 8,
     "Python messages": 6,
@@ -37,6 +38,8 @@ MOST_LONG = {
     "sources": 14,
 }
 SUMMED = ("words", "what", "nobody", "pronouns", "sentences", "long")
+# The table of files that .ci/room_tables.py writes: its words are those of the sources.
+GENERATED = re.compile(r"<!-- `make docs-map` writes this table.*?<!-- End of the table. -->", re.S)
 CLAUSE = re.compile(r"[-* ]*(What|Who|Whoever|Whatever) ")
 
 
@@ -120,7 +123,7 @@ def kind_of(path, kind):
 def sentences_of(path):
     text = (ROOT / path).read_text()
     if path.suffix == ".md":
-        return prose(text)
+        return prose(GENERATED.sub("", text))
     return (one for _, sentences in of_source(path, text) for one in sentences)
 
 

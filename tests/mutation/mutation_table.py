@@ -27,14 +27,14 @@ class Mutation:
         for field, value in row.items():
             if not isinstance(value, FIELDS.get(field, ())):
                 raise ValueError(f"{id_}: {field} is unknown, or of another type")
-        for field in ("protects", "text", "tests"):
+        for field in ("protects", "tests"):
             if not row.get(field):
                 raise ValueError(f"{id_}: {field} is missing")
         if row.get("delete", True) is not True or ("delete" in row) == bool(row.get("instead")):
             raise ValueError(f"{id_}: one of instead and delete = true is needed")
         self.id = id_
         self.protects = row["protects"]
-        self.text = row["text"]
+        self.text = row.get("text", "")  # without text the whole statement is replaced
         self.instead = row.get("instead", "")
         self.tests = row["tests"]
 
@@ -68,6 +68,40 @@ def depth(line):
     return sum((token in "([{") - (token in ")]}") for token in tokens)
 
 
+def code_of(line):
+    return re.sub(rf"(?:^|\s)(?:{COMMENT}|//|#)$", "", line.rstrip())
+
+
+def statement(lines, number, python):
+    """(first, end) of the statement that the tagged line is a part of, in indices of lines. A
+    statement of C++ begins behind a line that ends in ; { } or :, outside of brackets."""
+
+    def depths(first, end):
+        """The depth of brackets behind each line; those of blocks do not count."""
+        now = 0
+        for line in map(code_of, lines[first:end]):
+            tokens = TOKEN.findall(line)
+            now += sum((one in "([") - (one in ")]") for one in tokens)
+            now += python and sum((one == "{") - (one == "}") for one in tokens)
+            yield now
+
+    def ends(index):
+        code = code_of(lines[index]).strip()
+        return python or not code or code[-1] in ";{}:" or code.startswith("#")
+
+    tagged = number - 1
+    first, end = tagged, tagged + 1
+    while first > max(0, tagged - LINES):
+        if ends(first - 1) and min(depths(first, tagged + 1)) >= 0:
+            break
+        first -= 1
+    while end < min(len(lines), tagged + LINES):
+        if ends(end - 1) and list(depths(first, end))[-1] == 0:
+            break
+        end += 1
+    return first, end
+
+
 class Site:
     """A tagged line of a file, and the lines before it where its brackets were opened."""
 
@@ -77,6 +111,7 @@ class Site:
         self._lines = lines
         self._text = "".join(lines)
         self._end = self._offset(number - 1) + len(code)
+        self._python = path.suffix == ".py"
         first, opened = number - 1, depth(code)
         while opened < 0 and first > max(0, number - LINES):
             first -= 1
@@ -87,7 +122,11 @@ class Site:
         return len("".join(self._lines[: max(0, index)]))
 
     def places(self, mutation):
-        """(start, end) in the file of each place of the text that touches the tagged lines."""
+        """(start, end) in the file of each place of the text that touches the tagged lines; of the
+        tagged statement for a mutation without a text."""
+        if not mutation.text:
+            first, end = statement(self._lines, self.number, self._python)
+            return [(self._offset(first), self._offset(end))]
         expression, found = pattern(mutation.text), []
         at, end = self._offset(self.number - LINES), self._offset(self.number + LINES)
         while match := expression.search(self._text, at, end):
@@ -96,13 +135,22 @@ class Site:
             at = match.start() + 1
         return found
 
+    def at(self, place):
+        """The code at the place, without comments and white space."""
+        lines = self._text[slice(*place)].splitlines()
+        return "".join("".join(map(code_of, lines)).split())
+
     def before(self, place):
         return self._text[: place[0]]
 
     def replaced(self, mutation):
         """The whole file with the mutation."""
         ((start, end),) = self.places(mutation)
-        return self._text[:start] + mutation.instead + self._text[end:]
+        instead = mutation.instead
+        if instead and not mutation.text:
+            line = self._text[start:end]
+            instead = line[: len(line) - len(line.lstrip())] + instead + "\n"
+        return self._text[:start] + instead + self._text[end:]
 
 
 class Tests:
@@ -202,12 +250,12 @@ class Tree:
             places, at = site.places(mutation), self._place(site)
             if len(places) != 1:
                 yield f"{mutation.id}: {at} has the text {len(places)} times: {mutation.text}"
-            elif QUALIFIER.search(site.before(places[0])):
+            elif mutation.text and QUALIFIER.search(site.before(places[0])):
                 yield (
                     f"{mutation.id}: {at} has a longer name before the text, so that the mutated "
                     f"code does not build: {mutation.text}"
                 )
-        if mutation.text == mutation.instead:
-            yield f"{mutation.id}: the replacement is the text itself"
+            elif site.at(places[0]) == "".join(mutation.instead.split()):
+                yield f"{mutation.id}: the replacement is the text itself"
         faults = map(self.tests.missing, mutation.tests)
         yield from (f"{mutation.id}: {fault}" for fault in faults if fault)

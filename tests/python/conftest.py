@@ -1,7 +1,8 @@
 """Paths for all Python tests: the package and the harness from the tree, programs and libraries
 from the build.
 
-LARDER_TEST_BIN and LARDER_LIBRARY name the built files (default: build/dev)."""
+LARDER_TEST_BIN and LARDER_LIBRARY name the built files (default: build/dev). MARKS has the tests
+that `make test` leaves out."""
 
 import os
 import sys
@@ -14,6 +15,23 @@ os.environ.setdefault("LARDER_TEST_BIN", str(ROOT / "build" / "dev" / "bin"))
 os.environ.setdefault("LARDER_LIBRARY", str(ROOT / "build" / "dev" / "lib" / "liblarder.so"))
 sys.path[:0] = [str(ROOT / "shim" / "python"), str(ROOT / "e2e")]
 sys.path.append(str(ROOT / "tests" / "python" / "models"))
+
+
+# Tests with such a mark run only with this variable: in `make test-long` and `make test-models`.
+MARKS = {"long": ("LARDER_LONG", "1"), "slow": ("LARDER_MODELS", "all")}
+
+
+def pytest_configure(config):
+    for mark in MARKS:
+        config.addinivalue_line("markers", f"{mark}: not a part of `make test`")
+
+
+def pytest_collection_modifyitems(config, items):
+    """`make test` does not even name these tests."""
+    marks = [mark for mark, (name, value) in MARKS.items() if os.environ.get(name) != value]
+    left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

@@ -276,8 +276,9 @@ def on_openshift(pod, namespace):
         name, capabilities = container["name"], own.get("capabilities") or {}
         if not first <= own.get("runAsUser", first) < first + count:
             return f"{name}: runAsUser {own['runAsUser']}"
-        if own.get("privileged") or own.get("allowPrivilegeEscalation"):
-            return f"{name}: privileged"
+        for field in ("privileged", "allowPrivilegeEscalation"):
+            if own.get(field):
+                return f"{name}: {field}"
         if set(capabilities.get("add") or []) - {"NET_BIND_SERVICE"}:
             return f"{name}: capabilities"
         if (own.get("seccompProfile") or {}).get("type", "RuntimeDefault") != "RuntimeDefault":

@@ -81,13 +81,23 @@ bool sets_arguments(const ScriptEngines::Command& command) {
   return false;
 }
 
+bool is_expansion(const ScriptWord& word, const char* written) {
+  return word.known.empty() && word.expansions == std::vector<std::string>{written};
+}
+
+// The command of a script that runs the words behind the script.
+struct ArgumentRun {
+  CommandHead head;        // kEngine: the script runs the words unchanged
+  bool from_zero = false;  // `exec "$0" "$@"`: the program is the word right behind the script
+};
+
 // How a script that prepares the environment runs the following args, unchanged: as the start of an
 // engine, or not at all.
-CommandHead runs_arguments(const std::string& script) {
+ArgumentRun runs_arguments(const std::string& script) {
   const auto read = ScriptEngines::find(script);
   if (!read.ok() || read->count() != 0) return {};
   std::size_t runs = 0;
-  CommandHead found;
+  ArgumentRun found;
   for (const ScriptEngines::Command& command : read->commands()) {
     std::size_t head = 0;
     // Assignments in front of the command, as in `A=1 exec "$@"`.
@@ -101,15 +111,15 @@ CommandHead runs_arguments(const std::string& script) {
         first == "eval" || first == "source" || first == ".")
       return {};
     for (std::size_t at = 0; at < command.words.size(); ++at) {
-      if (command.words[at].expansions != std::vector<std::string>{"$@"} ||
-          !command.words[at].known.empty())
-        continue;
-      found = head_with_engine_at(command, at);
-      if (found.kind != CommandHead::Kind::kEngine || at + 1 != command.words.size()) return {};
+      if (!is_expansion(command.words[at], "$@")) continue;
+      found.from_zero = at > 0 && is_expansion(command.words[at - 1], "$0");
+      found.head = head_with_engine_at(command, found.from_zero ? at - 1 : at);
+      if (found.head.kind != CommandHead::Kind::kEngine || at + 1 != command.words.size())
+        return {};
       ++runs;
     }
   }
-  return runs == 1 ? found : CommandHead{};
+  return runs == 1 ? found : ArgumentRun{};
 }
 
 }  // namespace
@@ -135,13 +145,14 @@ CommandShape shape_of(const Object& container) {
   if (head.kind == CommandHead::Kind::kEngine)
     return {Kind::kArgv, head.index, CommandShape::kNoScript, head.lost};
   if (head.kind == CommandHead::Kind::kShell) {
+    const std::size_t script = head.index;
+    const ArgumentRun runs = argv[script] ? runs_arguments(*argv[script]) : ArgumentRun{};
     // The word after the script is $0 of the shell; $@ begins behind it.
-    const std::size_t script = head.index, rest = std::min(script + 2, argv.size());
+    const std::size_t rest = std::min(script + (runs.from_zero ? 1 : 2), argv.size());
     const CommandHead passed = head_of(std::span(argv).subspan(rest));
-    const CommandHead runs = argv[script] ? runs_arguments(*argv[script]) : CommandHead{};
-    if (passed.kind == CommandHead::Kind::kEngine && runs.kind == CommandHead::Kind::kEngine) {
+    if (passed.kind == CommandHead::Kind::kEngine && runs.head.kind == CommandHead::Kind::kEngine) {
       std::string lost = head.lost;
-      for (const std::string& one : {runs.lost, passed.lost})
+      for (const std::string& one : {runs.head.lost, passed.lost})
         if (lost.empty()) lost = one;
       return {Kind::kArgv, rest + passed.index, script, std::move(lost)};
     }

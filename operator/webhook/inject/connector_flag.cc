@@ -119,7 +119,7 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   if (std::string why = hidden_in_script(script, *engines); !why.empty())
     return unsupported(std::move(why));
   const FlagSource source = worst_source(container, index, *engines);
-  if (source.kind == FlagSource::Kind::kUnread) return unsupported(why_not(source));
+  if (source.kind >= FlagSource::Kind::kUnread) return unsupported(why_not(source));
   // A connector in a variable stays in the variable, which then has Larder too, for all engines.
   const Result<bool> hidden = compose_hidden(container, index, *engines, chunk_tokens);
   if (!hidden.ok()) return hidden.status();

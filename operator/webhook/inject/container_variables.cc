@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operator/webhook/inject/config_maps.h"
+
 namespace larder::webhook {
 namespace {
 
@@ -20,31 +22,58 @@ ContainerVariable from_elsewhere(const Object& source) {
   return {Kind::kUnread, "", secret ? "the value is in a Secret" : "the value is in a ConfigMap"};
 }
 
-// envFrom may set every variable whose name has the prefix.
-// An empty prefix matches every name.
-bool may_come_from(const Object& sources, const std::string& name) {
-  return sources.is_array() && std::ranges::any_of(sources, [&name](const Object& source) {
-           return name.starts_with(api::text_at(source, "prefix"));
-         });
+// The value that one entry of envFrom gives a variable. An unread entry may set every variable with
+// the entry's prefix; an empty prefix matches every name.
+ContainerVariable from_source(const Object& source, const std::string& name) {
+  const std::string prefix = api::text_at(source, "prefix");
+  if (!name.starts_with(prefix)) return {};
+  const Object& data = api::child(source, kRead);
+  if (!data.is_object()) return {Kind::kUnread, "", "envFrom may set the variable"};
+  const Object& value = api::child(data, name.substr(prefix.size()));
+  if (!value.is_string()) return {};
+  return {Kind::kText, value.get_ref<const std::string&>(), ""};
 }
 
-}  // namespace
+// A later entry of envFrom replaces the variables of earlier entries.
+ContainerVariable from_sources(const Object& sources, const std::string& name, bool unread_counts) {
+  if (!sources.is_array()) return {};
+  for (auto source = sources.rbegin(); source != sources.rend(); ++source)
+    if (ContainerVariable found = from_source(*source, name);
+        found.kind == Kind::kText || (found.kind == Kind::kUnread && unread_counts))
+      return found;
+  return {};
+}
 
 // Kubernetes takes the last entry of a name, as here. env wins over envFrom.
-ContainerVariable variable_of(const Object& container, const std::string& name) {
+ContainerVariable found_in(const Object& container, const std::string& name, bool unread_counts) {
   const Object* found = nullptr;
   const Object& environment = api::at(container, "env");
   if (environment.is_array())
     for (const Object& variable : environment)
       if (api::text_at(variable, "name") == name) found = &variable;
-  if (found == nullptr) {
-    if (may_come_from(api::at(container, "envFrom"), name))
-      return {Kind::kUnread, "", "envFrom may set the variable"};
-    return {};
-  }
+  if (found == nullptr) return from_sources(api::at(container, "envFrom"), name, unread_counts);
   const Object& source = api::at(*found, "valueFrom");
   return source.is_null() ? ContainerVariable{Kind::kText, api::text_at(*found, "value"), ""}
                           : from_elsewhere(source);
+}
+
+}  // namespace
+
+ContainerVariable variable_of(const Object& container, const std::string& name) {
+  return found_in(container, name, true);
+}
+
+ContainerVariable readable_variable(const Object& container, const std::string& name) {
+  return found_in(container, name, false);
+}
+
+bool sets_variable(const Object& container, std::string_view name) {
+  for (const Object& variable : api::at(container, "env"))
+    if (api::text_at(variable, "name") == name) return true;
+  const Object& sources = api::at(container, "envFrom");
+  return sources.is_array() && std::ranges::any_of(sources, [name](const Object& source) {
+           return from_source(source, std::string(name)).kind == Kind::kText;
+         });
 }
 
 // The rule of Kubernetes: $(NAME) is replaced in command, args and env; $$ is an escaped $.

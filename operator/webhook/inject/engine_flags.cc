@@ -127,6 +127,7 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
 // With these flags vLLM ignores or replaces the connector, and an injected flag would be lost or
 // would lose the user's.
 std::string refused_by_flags(std::span<const FlagWord> words) {
+  const bool no_cached_blocks = cached_blocks_off(words);
   for (std::size_t at = 0; at < words.size(); ++at) {
     const FlagWord& word = words[at];
     const std::string text = word.text.value_or(word.begins), name = flag_name(text);
@@ -140,7 +141,7 @@ std::string refused_by_flags(std::span<const FlagWord> words) {
       return "--backend=huggingface does not run vLLM; use --backend=vllm";
     if (is_prefix_of("--use-replayssm", 7, name))
       return "with --use-replayssm vLLM refuses to start with any connector; remove the flag";
-    if (is_prefix_of("--prefix-match-unit", 10, name) && cached_blocks_off(words))
+    if (is_prefix_of("--prefix-match-unit", 10, name) && no_cached_blocks)
       return "with --prefix-match-unit and without prefix caching vLLM may refuse to start with a "
              "connector; remove one of the two flags";
     if (is_whisper(words, at))

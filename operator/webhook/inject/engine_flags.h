@@ -40,7 +40,8 @@ struct ConnectorFlag {
 };
 ConnectorFlag find_connector_flag(std::span<const FlagWord> words);
 
-// Why vLLM takes no connector with these flags, and the remedy; "": vLLM takes one.
+// Why vLLM takes no connector with these flags, and the remedy; "": vLLM takes one. A first word
+// that is no flag counts as the model.
 std::string refused_by_flags(std::span<const FlagWord> words);
 
 // Whether a word without text may become a flag, and not only the model or the value of an option.

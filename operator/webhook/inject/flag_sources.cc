@@ -5,6 +5,7 @@
 
 #include "operator/webhook/inject/command_shape.h"
 #include "operator/webhook/inject/container_variables.h"
+#include "operator/webhook/inject/engine_flags.h"
 #include "operator/webhook/inject/script_setters.h"
 #include "operator/webhook/inject/shell_expansion.h"
 
@@ -14,7 +15,8 @@ namespace {
 using api::Object;
 using Kind = FlagSource::Kind;
 
-constexpr std::size_t kMostWritten = 60;  // bytes of an expansion in a sentence
+constexpr std::size_t kMostWritten = 60;       // bytes of an expansion in a sentence
+constexpr const char* kGaps = " \t\r\n\\\"'";  // between the words of a value
 FlagSource worse(FlagSource one, FlagSource other) {
   return other.kind > one.kind ? other : one;
 }
@@ -31,16 +33,33 @@ std::string named(const std::string& name) {
   return "the variable " + name;
 }
 
+// The source in a known value: a connector, or flags and a model that take none.
+FlagSource of_value(const std::string& what, const std::string& value) {
+  if (FlagSource found = connector(what, set_in(value)); found.kind != Kind::kNone) return found;
+  std::vector<FlagWord> words;
+  for (std::size_t at = 0; (at = value.find_first_not_of(kGaps, at)) != std::string::npos;) {
+    const std::size_t end = std::min(value.find_first_of(kGaps, at), value.size());
+    words.push_back({value.substr(at, end - at)});
+    at = end;
+  }
+  std::string why = refused_by_flags(words);
+  return why.empty() ? FlagSource{} : FlagSource{Kind::kRefused, what, std::move(why)};
+}
+
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known);
 
-// The source in a text in which Kubernetes replaces variables.
-// The text of a variable may have flags by itself, and may refer to further variables.
-FlagSource of_member(const Object& container, const std::string& text, const std::string& what,
-                     VariableSources& known) {
-  FlagSource found = connector(what, set_in(text));
+// The source in the variables that Kubernetes puts into a text.
+FlagSource of_names(const Object& container, const std::string& text, VariableSources& known) {
+  FlagSource found;
   for (const std::string& name : kubernetes_names(text))
     found = worse(found, of_container(container, name, known));
   return found;
+}
+
+// The source in a text that may have flags by itself, and in its variables.
+FlagSource of_member(const Object& container, const std::string& text, const std::string& what,
+                     VariableSources& known) {
+  return worse(connector(what, set_in(text)), of_names(container, text, known));
 }
 
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known) {
@@ -49,10 +68,25 @@ FlagSource of_container(const Object& container, const std::string& name, Variab
   if (!is_new) return at->second;
   if (known.size() > kMostVariables) return unread(named(name), "too many nested variables");
   const ContainerVariable variable = variable_of(container, name);
-  FlagSource found = variable.kind == ContainerVariable::Kind::kUnread
-                         ? unread(named(name), variable.from)
-                         : of_member(container, variable.text, named(name), known);
+  FlagSource found =
+      variable.kind == ContainerVariable::Kind::kUnread
+          ? unread(named(name), variable.from)
+          : worse(of_value(named(name), variable.text), of_names(container, variable.text, known));
   return known[name] = std::move(found);
+}
+
+bool is_model_flag(const std::string& word) {
+  return flag_name(word) == "--model" || flag_name(word) == "--model-id";
+}
+
+// Whether a source matters in the place of a word. A single value of an option holds no flags. A
+// model without connectors matters wherever the word is the model.
+bool counts(const FlagSource& found, std::span<const FlagWord> words, std::size_t at,
+            bool takes_model) {
+  if (found.kind <= Kind::kConnector || may_be_flags(words, at, takes_model)) return true;
+  if (found.kind == Kind::kUnread) return false;
+  return at == 0 || is_model_flag(words[at].begins) ||
+         is_model_flag(words[at - 1].text.value_or(""));
 }
 
 std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size_t first) {
@@ -86,6 +120,7 @@ std::string set_in(std::string text) {
 std::string why_not(const FlagSource& source) {
   if (source.kind == Kind::kConnector)
     return source.what + " sets " + source.cause + "; write the flag into the command instead";
+  if (source.kind == Kind::kRefused) return source.what + " forbids a connector: " + source.cause;
   if (source.kind == Kind::kUnread)
     return source.what + " may hold a connector that the injector cannot read (" + source.cause +
            "); write the flags into the command or into env, and put a model or another single "
@@ -145,8 +180,7 @@ FlagSource FlagSources::of_words(const Words& words, std::size_t first, bool tak
   for (std::size_t at = 0; at < flags.size(); ++at) {
     if (flags[at].text) continue;
     FlagSource found = of_word(words[first + at]);
-    if (found.kind == Kind::kUnread && !may_be_flags(flags, at, takes_model)) continue;
-    worst = worse(worst, std::move(found));
+    if (counts(found, flags, at, takes_model)) worst = worse(worst, std::move(found));
   }
   return worst;
 }
@@ -215,8 +249,8 @@ FlagSource FlagSources::of_variable(const std::string& name) {
     // A certain assignment before the use, and behind the last file, replaces everything earlier.
     replaced = replaced || (one.replaces && one.command < used && one.command >= since);
     place_ = one.command;
-    found = worse(
-        found, worse(connector(named(name), set_in(one.value)), of_words(one.words, 0, one.array)));
+    found =
+        worse(found, worse(of_value(named(name), one.value), of_words(one.words, 0, one.array)));
   }
   for (const std::size_t place : looped_[name]) {
     if (is_spent(script_.commands()[place].words.size())) break;
@@ -287,8 +321,7 @@ FlagSource source_in_words(const Object& container, std::size_t first, bool take
   for (std::size_t at = 0; at < flags.size(); ++at) {
     if (flags[at].text || !argv[first + at]) continue;
     FlagSource found = of_member(container, *argv[first + at], "the args", known);
-    if (found.kind == Kind::kUnread && !may_be_flags(flags, at, takes_model)) continue;
-    worst = worse(worst, std::move(found));
+    if (counts(found, flags, at, takes_model)) worst = worse(worst, std::move(found));
   }
   return worst;
 }

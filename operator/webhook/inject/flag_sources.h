@@ -26,9 +26,12 @@ inline constexpr std::size_t kMostVariables = 128;  // container variables of on
 inline constexpr std::size_t kMostInside = 64;      // script variables nested in values
 
 struct FlagSource {
-  enum class Kind { kNone, kConnector, kUnread } kind = Kind::kNone;  // in order of severity
-  std::string what;   // "the variable X", "the text after the script"
-  std::string cause;  // kConnector: set_in(); kUnread: the reason, "envFrom may give it"
+  // In order of severity. kRefused: known flags, or a model, with which vLLM takes no connector.
+  enum class Kind { kNone, kConnector, kUnread, kRefused } kind = Kind::kNone;
+  std::string what;  // "the variable X", "the text after the script"
+  // kConnector: set_in(); kUnread: the reason, "envFrom may give it"; kRefused: the reason and the
+  // remedy.
+  std::string cause;
 };
 
 using VariableSources = std::map<std::string, FlagSource>;
@@ -42,8 +45,8 @@ class FlagSources {
   // outlive the object.
   FlagSources(const api::Object& container, std::size_t after, const ScriptEngines& script);
 
-  // The source for an engine of the script. kUnread only if the source may be more than the model
-  // or the value of an option.
+  // The source for an engine of the script. kUnread and kRefused only if the source may be more
+  // than the value of an option; kRefused for the model too.
   FlagSource of_engine(std::size_t engine);
 
  private:

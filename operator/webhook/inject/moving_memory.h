@@ -12,8 +12,9 @@ namespace larder::webhook {
 
 // Why the container's engine may have the allocator, from its variables, words and script
 // (argv_of()[script], or CommandShape::kNoScript), and the remedy; "": no sign. A variable of
-// torch from a ConfigMap or a Secret counts as one that may have it, and so does envFrom with a
-// prefix of these variables. An envFrom without a prefix is no sign.
+// torch from an unread ConfigMap or a Secret counts as one that may have it, and so does an unread
+// envFrom with a prefix of these variables. An unread envFrom without a prefix is no sign: if it
+// holds the variable, the payload's plug-in switches expandable_segments off (shim/python/larder).
 std::string moving_memory(const api::Object& container, std::size_t script);
 
 }  // namespace larder::webhook

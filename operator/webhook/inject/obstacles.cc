@@ -10,9 +10,10 @@ namespace {
 
 using api::Object;
 
-constexpr std::array<std::string_view, 8> kVolumes{
-    api::kRunVolume,    api::kMemoryVolume, api::kHugepagesVolume, api::kPayloadVolume,
-    api::kConfigVolume, api::kDiskVolume,   api::kAuthVolume,      api::kTlsVolume};
+constexpr std::array<std::string_view, 9> kVolumes{
+    api::kRunVolume,     api::kMemoryVolume, api::kHugepagesVolume,
+    api::kPayloadVolume, api::kConfigVolume, api::kDiskVolume,
+    api::kAuthVolume,    api::kTlsVolume,    api::kPeersVolume};
 constexpr std::array<std::string_view, 2> kContainers{api::kSidecarContainer,
                                                       api::kPayloadContainer};
 
@@ -77,7 +78,9 @@ std::string of_resources(const Input& input) {
 }
 
 // Ports of larderd and its supervisor, since all containers of a pod share one network.
-std::string ours(std::int64_t port) {
+std::string ours(std::int64_t port, const Input& input) {
+  if (port == api::kPeersPort && input.pool->spec.peers)
+    return std::to_string(port) + ", which larderd uses for peers";
   if (port == api::kMetricsPort) return std::to_string(port) + ", which larderd uses for metrics";
   return port == api::kSupervisorPort
              ? std::to_string(port) + ", which larderd's supervisor uses for the operator"
@@ -91,7 +94,8 @@ std::string of_ports(const Input& input) {
   for (const char* list : {"spec.containers", "spec.initContainers"})
     for (const Object& container : api::at(input.pod, list))
       for (const Object& port : api::at(container, "ports"))
-        if (const std::string what = ours(api::number_at(port, "containerPort")); !what.empty())
+        if (const std::string what = ours(api::number_at(port, "containerPort"), input);
+            !what.empty())
           return "container " + api::text_at(container, "name") + " has port " + what +
                  "; give the container another port";
   return "";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "operator/api/names.h"
+#include "operator/desired/peer_objects.h"
 #include "operator/webhook/inject/pod_form.h"
 
 namespace larder::webhook {
@@ -62,6 +63,8 @@ void mark_injected(Object& pod, const Input& input) {
     return;
   }
   const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
+  if (input.pool->spec.peers && !engine.host_network)
+    pod["metadata"]["labels"].update(desired::peers_labels(*input.pool));
   annotations[std::string(api::kConfigAnnotation)] =
       desired::larderd_config(*input.pool, input.backend, engine);
   annotations[std::string(api::kRestartAnnotation)] =

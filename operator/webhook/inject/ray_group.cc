@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "operator/webhook/inject/config_maps.h"
 #include "operator/webhook/inject/container_variables.h"
 #include "operator/webhook/inject/shell_expansion.h"
 #include "operator/webhook/inject/shell_text.h"
@@ -142,6 +143,9 @@ std::string said_by(const Object& container) {
       if (word.is_string()) said += word.get_ref<const std::string&>() + "\n";
   for (const Object& variable : api::at(container, "env"))
     said += api::text_at(variable, "value") + "\n";
+  for (const Object& source : api::at(container, "envFrom"))
+    for (const Object& value : api::child(source, kRead))
+      if (value.is_string()) said += value.get_ref<const std::string&>() + "\n";
   std::string readable = without_comment_lines(said);
   std::ranges::replace(readable, '_', '-');
   return readable;
@@ -156,10 +160,8 @@ bool has_key(const Object& pod, const char* map, std::string_view domain) {
 }
 
 bool has_variable(const Object& container, const auto& names) {
-  return std::ranges::any_of(api::at(container, "env"), [&names](const Object& variable) {
-    const std::string name = api::text_at(variable, "name");
-    return std::ranges::any_of(names, [&name](std::string_view one) { return name == one; });
-  });
+  return std::ranges::any_of(
+      names, [&container](std::string_view one) { return sets_variable(container, one); });
 }
 
 // envFrom with the prefix of Ray's variables: `prefix: RAY_`.

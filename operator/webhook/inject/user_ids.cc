@@ -1,5 +1,6 @@
 #include "operator/webhook/inject/user_ids.h"
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <string>
@@ -12,6 +13,8 @@ namespace larder::webhook {
 namespace {
 
 using api::Object;
+
+constexpr std::int64_t kLastOwnId = 65535;  // of a user namespace, as the kubelet maps ids
 
 struct Block {
   std::int64_t first = 0, last = 0;
@@ -96,6 +99,20 @@ Result<UserIds> in_range(const Input& input, const Block& users,
   return UserIds{user, group, groups.first, user, group};
 }
 
+// In a user namespace (`hostUsers: false`) a container with an id above 65535 does not start.
+Status fits_own_users(const Input& input, const UserIds& ids) {
+  const bool node = input.pool->spec.placement == api::Placement::kNode;
+  const std::int64_t user = node ? *ids.payload : std::max(*ids.user, *ids.payload);
+  const std::int64_t group = std::max(*ids.group, *ids.payload_group);
+  if (user <= kLastOwnId && group <= kLastOwnId) return {};
+  return {Code::kUnsupported,
+          "the pod has hostUsers: false, whose ids end at " + std::to_string(kLastOwnId) +
+              ", and the pool's ids are user " + std::to_string(user) + " and group " +
+              std::to_string(group) +
+              "; set podSecurity.runAsUser and podSecurity.runAsGroup of CachePool " +
+              input.pool->name + " to smaller numbers"};
+}
+
 }  // namespace
 
 Result<UserIds> user_ids(const Input& input) {
@@ -107,7 +124,11 @@ Result<UserIds> user_ids(const Input& input) {
     return ids;
   }
   const std::set<std::int64_t> taken = users_of(input.pod);
-  if (const std::optional<Block> users = block_in(input.surroundings, api::kUserRangeAnnotation)) {
+  const bool own_users = !api::truth_at(input.pod, "spec.hostUsers", true);
+  // OpenShift's range does not bind a pod with a user namespace: restricted-v3 takes ids from 1000
+  // to 65534.
+  if (const std::optional<Block> users =
+          own_users ? std::nullopt : block_in(input.surroundings, api::kUserRangeAnnotation)) {
     bool inside = true;
     // A user outside of the range was admitted by another rule of OpenShift (anyuid): the range
     // does not bind the pod.
@@ -118,7 +139,11 @@ Result<UserIds> user_ids(const Input& input) {
   const bool chosen = !api::child(security, "runAsUser").is_null();
   const std::int64_t user = chosen ? usual.user : free_below(api::kUser, taken);
   const std::int64_t payload_group = api::number_at(security, "runAsGroup", api::kUserGroup);
-  return UserIds{user, usual.group, usual.group, chosen ? usual.user : api::kUser, payload_group};
+  const UserIds ids{user, usual.group, usual.group, chosen ? usual.user : api::kUser,
+                    payload_group};
+  if (own_users)
+    if (Status status = fits_own_users(input, ids); !status.ok()) return status;
+  return ids;
 }
 
 }  // namespace larder::webhook

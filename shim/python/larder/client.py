@@ -5,6 +5,7 @@ for larderd; until larderd answers, all look-ups are misses. Hashes are bytes wi
 `stride` bytes (the first 16 bytes of each are the key); pages are bytes of uint32."""
 
 import ctypes
+import os
 import threading
 import time
 from collections import deque, namedtuple
@@ -83,7 +84,7 @@ class Client:
         self._client = ctypes.c_void_p()
         options = native.Options(
             copy_threads=copy_threads,
-            socket=socket.encode() if socket else None,
+            socket=os.fsencode(socket) if socket else None,
             engine=engine.encode(),
         )
         _check("larder_open", self._lib.larder_open(options, self._client))
@@ -124,7 +125,8 @@ class Client:
         namespace = native.Namespace(
             shard_count=shard_count,
             fingerprint=fingerprint.encode(),
-            model=model.encode(),
+            # A folder's name need not be UTF-8; larderd shows its other bytes as \xff.
+            model=model.encode(errors="surrogateescape"),
             groups=array,
             group_count=len(groups),
             chunk_tokens=chunk_tokens,

@@ -7,9 +7,14 @@ each of its processes. larder.vllm calls `register` too, for engines whose VLLM_
 entry point out. Thread-compatible."""
 
 import logging
+import os
+import sys
 
 NAME = "LarderConnector"
 MODULE = "larder.vllm"
+ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+POOLS = ("enable-sleep-mode", "enable-cumem-allocator")
+MOVING, FIXED = "expandable_segments:True", "expandable_segments:False"
 
 
 def register(name=NAME, module=MODULE):
@@ -17,6 +22,7 @@ def register(name=NAME, module=MODULE):
     exception here would end vLLM, also without Larder in use."""
     logger = logging.getLogger("vllm.larder")
     try:
+        keep_segments_fixed(logger)
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 
         KVConnectorFactory.register_connector(name, module, name)
@@ -24,3 +30,27 @@ def register(name=NAME, module=MODULE):
         pass
     except Exception as error:
         logger.debug("Larder: %s is not registered: %s", name, error, exc_info=True)
+
+
+def keep_segments_fixed(logger):
+    """vLLM refuses to start with any connector and expandable segments. The injector leaves such a
+    pod alone, but sees no value of the image or of a Secret. The call comes before vLLM's check.
+    LARDER_POOL marks an injected container: other engines keep vLLM's own error. vLLM's memory pool
+    (sleep mode) needs no change."""
+    value = os.environ.get(ALLOCATOR, "")
+    if MOVING not in value or "LARDER_POOL" not in os.environ or has_own_pool():
+        return
+    os.environ[ALLOCATOR] = value.replace(MOVING, FIXED)
+    logger.warning(
+        "Larder: %s has %s, with which vLLM takes no connector: set to False for this engine. "
+        "Write the value into the pod's env to start without a cache instead",
+        ALLOCATOR,
+        MOVING,
+    )
+
+
+def has_own_pool():
+    """An embedded Python has no sys.argv. With a flag and its opposite (--no-...) the last one
+    counts for vLLM; here the opposite does."""
+    words = {str(word).split("=")[0].replace("_", "-") for word in getattr(sys, "argv", ())}
+    return any(f"--{name}" in words and f"--no-{name}" not in words for name in POOLS)

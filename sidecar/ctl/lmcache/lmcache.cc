@@ -58,6 +58,8 @@ class Import {
   Status listen(const LmcacheSetting& setting);
   Status shm_name(const LmcacheSetting& setting);
   Status instance(const LmcacheSetting& setting);
+  Status peers(const LmcacheSetting& setting);
+  Status add_peers();
   Status disaggregated(const LmcacheSetting& setting);
   Status plugins(const LmcacheSetting& setting);
   Status log_level(const LmcacheSetting& setting);
@@ -70,6 +72,7 @@ class Import {
 
   config::Config config_;
   std::optional<LmcacheSetting> disk_path_, disk_size_;  // the size in the form of larderd
+  std::optional<LmcacheSetting> peers_;                  // the setting that turns peers on
   LmcacheBackend backend_;
   std::string http_host_ = "127.0.0.1", http_port_ = "8080";  // the defaults of LMCache
   std::vector<std::string> to_do_;                            // for the user
@@ -220,7 +223,7 @@ Status Import::backend() {
   }
   // Passwords and the like: steps that an import cannot do, since the result never contains a
   // secret.
-  to_do_ = std::move(result.to_do);
+  to_do_.insert(to_do_.end(), result.to_do.begin(), result.to_do.end());
   return {};
 }
 
@@ -277,6 +280,40 @@ Status Import::instance(const LmcacheSetting& setting) {
   return {};
 }
 
+// enable_p2p is a truth value; an address for peers (--p2p-advertise-url) turns peers on by itself.
+Status Import::peers(const LmcacheSetting& setting) {
+  peers_.reset();
+  if (setting.key == "enable_p2p") {
+    const Result<bool> on = read_bool(setting);
+    if (!on.ok()) return on.status();
+    if (*on) peers_ = setting;
+  } else if (!is_nothing(setting.text)) {
+    peers_ = setting;
+  }
+  return {};
+}
+
+// LMCache's controller knows the members, and its transfers have no certificates: the user must
+// give both to larderd. Called after all settings are known, since the name follows the pool.
+Status Import::add_peers() {
+  if (!peers_) return {};
+  const std::string folder = "/etc/larder/peers/", name = config_.pool + ".larder";
+  const std::pair<const char*, std::string> values[] = {{"peers.listen", "0.0.0.0:9466"},
+                                                        {"peers.ca_file", folder + "ca.crt"},
+                                                        {"peers.cert_file", folder + "tls.crt"},
+                                                        {"peers.key_file", folder + "tls.key"},
+                                                        {"peers.server_name", name}};
+  for (const auto& [key, text] : values)
+    if (const Status status = put(*peers_, key, text); !status.ok()) return status;
+  to_do_.emplace_back(
+      "name the other larderd in peers.members: HOST:9466,HOST:9466 or dns:NAME:9466 (in "
+      "Kubernetes, spec.peers of a CachePool does all of this)");
+  to_do_.push_back("put certificates with the DNS name " + name + " into " + folder +
+                   ", or replace the four keys by peers.plaintext: true for a network that you "
+                   "trust");
+  return {};
+}
+
 Status Import::disaggregated(const LmcacheSetting& setting) {
   const Result<bool> on = read_bool(setting);
   if (!on.ok()) return on.status();
@@ -316,6 +353,8 @@ Import::Converter Import::converter_of(std::string_view key) {
       {"numa_mode", &Import::numa},
       {"local_disk", &Import::local_disk},
       {"max_local_disk_size", &Import::disk_size},
+      {"enable_p2p", &Import::peers},
+      {"--p2p-advertise-url", &Import::peers},
       {"enable_pd", &Import::disaggregated},
       {"enable_xpyd", &Import::disaggregated},
       {"enable_nixl", &Import::disaggregated},
@@ -364,6 +403,7 @@ std::string Import::comments(Counterpart counterpart, std::string_view title) co
 // The comments come first, so the user reads them before the values.
 Result<ImportedLmcache> Import::result() {
   if (Status status = disk(); !status.ok()) return status;
+  if (Status status = add_peers(); !status.ok()) return status;
   if (Status status = backend(); !status.ok()) return status;
   ImportedLmcache imported;
   const std::string chunk =

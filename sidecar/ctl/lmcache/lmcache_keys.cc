@@ -18,9 +18,9 @@ constexpr std::string_view kOneThread =
     "one thread of larderd does all reads and writes of a backend";
 constexpr std::string_view kText =
     "Larder serves prefixes only, not text at other positions (CacheBlend)";
-constexpr std::string_view kPeers =
-    "engines of one machine share one larderd without this setting; Larder does not fetch from "
-    "other machines";
+constexpr std::string_view kPeerPort =
+    "larderd asks its peers itself, and serves all of them at one port: peers.listen";
+constexpr std::string_view kPeerTransport = "larderd reads from its peers over TCP";
 constexpr std::string_view kDisaggregated =
     "Larder stores KV and does not transport KV from prefill to decode engines: use a connector of "
     "vLLM";
@@ -139,16 +139,15 @@ constexpr LmcacheKey kKeys[] = {
     {"blend_min_tokens", kNone, kText},
     {"blend_special_str", kNone, kText},
     // Other machines, other engines.
-    {"enable_p2p", kNone, kPeers},
-    {"p2p_host", kNone, kPeers},
-    {"p2p_init_ports", kNone, kPeers},
-    {"p2p_lookup_ports", kNone, kPeers},
-    {"peer_init_ports", kNone, kPeers},
-    {"peer_lookup_ports", kNone, kPeers},
-    {"lookup_url", kNone, kPeers},
-    {"distributed_url", kNone, kPeers},
-    {"transfer_channel", kNone,
-     "the setting is for peer-to-peer sharing and disaggregated prefill"},
+    {"enable_p2p", kConverted, ""},
+    {"p2p_host", kAlways, kPeerPort},
+    {"p2p_init_ports", kAlways, kPeerPort},
+    {"p2p_lookup_ports", kAlways, kPeerPort},
+    {"peer_init_ports", kAlways, kPeerPort},
+    {"peer_lookup_ports", kAlways, kPeerPort},
+    {"lookup_url", kAlways, kPeerPort},
+    {"distributed_url", kAlways, kPeerPort},
+    {"transfer_channel", kNone, kPeerTransport},
     {"mp_host", kAlways, kSocket},
     {"mp_port", kAlways, kSocket},
     // An error in lmcache.cc: a transport between engines has no counterpart in a cache.
@@ -290,11 +289,11 @@ constexpr LmcacheKey kKeys[] = {
     {"--lookup-hash-log-rotation-interval", kNone, kRecorded},
     {"--lookup-hash-log-rotation-max-size", kNone, kRecorded},
     {"--lookup-hash-log-max-files", kNone, kRecorded},
-    {"--p2p-advertise-url", kNone, kPeers},
-    {"--p2p-listen-url", kNone, kPeers},
-    {"--p2p-lookup-timeout", kNone, kPeers},
-    {"--p2p-load-timeout", kNone, kPeers},
-    {"--p2p-transfer-engine", kNone, kPeers},
+    {"--p2p-advertise-url", kConverted, ""},
+    {"--p2p-listen-url", kAlways, kPeerPort},
+    {"--p2p-lookup-timeout", kAlways, kDeadlines},
+    {"--p2p-load-timeout", kAlways, kDeadlines},
+    {"--p2p-transfer-engine", kNone, kPeerTransport},
     {"--coordinator-url", kNone, kController},
     {"--l1-manager", kNone, kOneMemory},
     {"--l1-devdax-path", kNone, kOneMemory},

@@ -58,12 +58,12 @@ void OperationTable::released(const OpPtr& op) {
   outcomes_.push_back(std::move(outcome));
 }
 
-void OperationTable::cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted) {
+void OperationTable::cancel(const std::function<bool(const tiers::ChunkKey&)>& cancelled) {
   for (auto next = live_.begin(); next != live_.end();) {
     const OpPtr op = *next++;  // finish() may remove it from the list
     const Operation operation = op->command.operation;
     if ((operation != Operation::kPut && operation != Operation::kGet) ||
-        !unwanted(op->command.key))
+        !cancelled(op->command.key))
       continue;
     op->cancelled = true;
     if (!op->on_device) finish(op, {Code::kNotFound, "dropped meanwhile"});

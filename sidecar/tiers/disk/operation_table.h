@@ -24,8 +24,8 @@ class OperationTable {
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
   // The device released the slot of an operation that has its kDone already.
   void released(const OpPtr& op);
-  // Fails puts and gets of unwanted chunks, even if the device succeeds.
-  void cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted);
+  // Fails puts and gets of cancelled chunks, even if the device succeeds.
+  void cancel(const std::function<bool(const tiers::ChunkKey&)>& cancelled);
   void miss_deadlines();
   // Finishes all with `why`.
   void abandon(const Status& why);

@@ -131,7 +131,7 @@ std::vector<Member*> Members::askable() {
   std::vector<Member*> members;
   for (const auto& member : members_)
     if (members.size() < options_.fanout && member->ready() &&
-        member->questions.answers_within(options_.look_ms))
+        member->questions.answers_within(options_.probe_ms))
       members.push_back(member.get());
   return members;
 }

@@ -28,7 +28,7 @@ struct ClientOptions {
 
   std::uint64_t connect_ms = 200;
   std::uint64_t greet_ms = 500;  // TLS and HELLO
-  std::uint64_t look_ms = 50;    // a member without an answer by then counts as late
+  std::uint64_t probe_ms = 50;   // a member without an answer by then counts as late
   // A connection with an open request that moves less than 16 KiB in this time is dead.
   std::uint64_t progress_ms = 500;
   std::uint64_t ping_ms = 1000;  // of an idle connection

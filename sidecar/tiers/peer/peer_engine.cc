@@ -17,7 +17,7 @@ PeerEngine::PeerEngine(const ClientOptions& options, const base::Clock& clock, O
       clock_(clock),
       offers_(offers),
       members_(options, clock, poller_),
-      looks_(options, clock, members_, offers) {}
+      probes_(options, clock, members_, offers) {}
 
 // Nothing is written to peers: a put is done at once, and a drop forgets the offers alone.
 void PeerEngine::accept(Command command) {
@@ -39,10 +39,10 @@ void PeerEngine::turn(std::uint64_t timeout_ns) {
   members_.flush();
   poller_.wait(outcomes_.empty() ? timeout_ns : 0);
   members_.turn();
-  looks_.end_late(clock_.now_ns());
+  probes_.end_late(clock_.now_ns());
   miss_deadlines();
   pump_gets();
-  looks_.flush();
+  probes_.flush();
   members_.flush();
   const bool degraded = !state().takes_gets;
   counters_.times_degraded += degraded && !degraded_ ? 1 : 0;
@@ -51,7 +51,7 @@ void PeerEngine::turn(std::uint64_t timeout_ns) {
 
 std::uint64_t PeerEngine::next_turn_ns() const {
   const std::uint64_t now_ns = clock_.now_ns();
-  std::uint64_t next = std::min(members_.next_ns(), looks_.next_ns());
+  std::uint64_t next = std::min(members_.next_ns(), probes_.next_ns());
   for (const auto& [serial, op] : operations_) next = std::min(next, op.command.deadline_ns);
   return next <= now_ns ? 0 : next - now_ns;
 }
@@ -72,7 +72,7 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   outcomes_.push_back(std::move(outcome));
   if (!op.started) return;
   offers_.erase(op.command.key, op.offer.facts.generation);
-  looks_.done_with(op.offer.member, op.command.key);
+  probes_.done_with(op.offer.member, op.command.key);
 }
 
 void PeerEngine::count(const Op& op, const Status& status, const tiers::ChunkFacts& facts) {
@@ -89,10 +89,10 @@ void PeerEngine::count(const Op& op, const Status& status, const tiers::ChunkFac
 void PeerEngine::begin_probe(std::uint64_t serial) {
   const Command& command = operations_.at(serial).command;
   const std::vector<tiers::ChunkKey> keys = command.keys;
-  looks_.begin(serial, keys, command.deadline_ns,
-               [this, serial](const std::vector<bool>& there, const Status& failed) {
-                 finish(serial, failed, {}, there);
-               });
+  probes_.begin(serial, keys, command.deadline_ns,
+                [this, serial](const std::vector<bool>& there, const Status& failed) {
+                  finish(serial, failed, {}, there);
+                });
 }
 
 // A chunk that no member offered is asked for first.
@@ -100,12 +100,12 @@ void PeerEngine::begin_get(std::uint64_t serial) {
   const Command& command = operations_.at(serial).command;
   const tiers::ChunkKey key = command.key;
   if (queue_get(serial)) return;
-  looks_.begin(serial, {&key, 1}, command.deadline_ns,
-               [this, serial](const std::vector<bool>& there, const Status& failed) {
-                 if (!failed.ok()) return finish(serial, failed);
-                 if (!there.front() || !queue_get(serial))
-                   finish(serial, {Code::kNotFound, "no peer has the chunk"});
-               });
+  probes_.begin(serial, {&key, 1}, command.deadline_ns,
+                [this, serial](const std::vector<bool>& there, const Status& failed) {
+                  if (!failed.ok()) return finish(serial, failed);
+                  if (!there.front() || !queue_get(serial))
+                    finish(serial, {Code::kNotFound, "no peer has the chunk"});
+                });
 }
 
 // False: no member has offered the chunk.
@@ -196,7 +196,7 @@ void PeerEngine::miss_deadlines() {
     if (op.command.deadline_ns <= now_ns) late.push_back(serial);
   for (const std::uint64_t serial : late) {
     const bool started = operations_.at(serial).started;
-    looks_.cancel(serial);
+    probes_.cancel(serial);
     if (started) members_.cancel(serial);  // the slot is free from here on
     finish(serial, {Code::kDeadlineExceeded, "no peer answered in time"});
   }
@@ -205,7 +205,7 @@ void PeerEngine::miss_deadlines() {
 void PeerEngine::abandon(const Status& why) {
   while (!operations_.empty()) {
     const std::uint64_t serial = operations_.begin()->first;
-    looks_.cancel(serial);
+    probes_.cancel(serial);
     members_.cancel(serial);
     finish(serial, why);
   }
@@ -232,7 +232,7 @@ tiers::TierState PeerEngine::state() const {
 
 tiers::TierCounters PeerEngine::counters() const {
   tiers::TierCounters counters = counters_;
-  counters.records_corrupt += looks_.malformed();
+  counters.records_corrupt += probes_.malformed();
   counters.written_bytes = members_.sent_bytes();
   counters.read_bytes = members_.received_bytes();
   counters.chunks = offers_.chunks();

@@ -14,10 +14,10 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/net/poller.h"
 #include "sidecar/tiers/command.h"
-#include "sidecar/tiers/peer/looks.h"
 #include "sidecar/tiers/peer/members.h"
 #include "sidecar/tiers/peer/offers.h"
 #include "sidecar/tiers/peer/options.h"
+#include "sidecar/tiers/peer/probes.h"
 #include "sidecar/tiers/tier_front.h"
 
 namespace larder::peer {
@@ -79,7 +79,7 @@ class PeerEngine {
   Offers& offers_;
   net::Poller poller_;
   Members members_;
-  Looks looks_;
+  Probes probes_;
   Operations operations_;
   std::map<std::uint64_t, Lane> lanes_;  // by member
   std::vector<tiers::Outcome> outcomes_;

@@ -142,7 +142,7 @@ void ServerConnection::serve(Request request, std::uint64_t now_ns) {
     return push(error_reply("NOHELLO say HELLO first"));  // mutation: peer-hello-first
   switch (request.kind) {
     case Request::Kind::kLook:
-      ++services_.counters.looks;
+      ++services_.counters.probes;
       services_.counters.keys += request.keys.size();
       return ask_store(std::move(request), now_ns);
     case Request::Kind::kGet: return serve_get(request, now_ns);

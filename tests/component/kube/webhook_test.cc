@@ -23,6 +23,7 @@
 namespace larder::kube_test {
 namespace {
 
+using namespace pki;
 using namespace webhook;
 
 class OnePool final : public PoolLookup {

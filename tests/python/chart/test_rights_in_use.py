@@ -54,20 +54,32 @@ spec: {managed: {memory: 1Gi}}
 
 
 @pytest.fixture(scope="module")
-def used(cluster, tmp_path_factory):
+def asked(cluster, tmp_path_factory):
+    """(all requests, the number of those by operators of other tests before)."""
     if not operator_process.program().exists():
         pytest.skip(f"no {operator_process.program()} (make build)")
     if operator_process.own_address() is None:
         pytest.skip(
             "this machine has no address but loopback: the API server could not reach the webhook"
         )
+    earlier = len(requests(cluster))
     cluster.namespace(NAMESPACE)
     values = json.dumps([{"namespace": NAMESPACE, "names": ["password"]}])
     with cluster.installed("--set-json", f"backendSecrets={values}"):
         with operator_process.running(cluster, tmp_path_factory.mktemp("operator")) as process:
             exercise(cluster)
             wait_for_use(cluster, process)
-        yield requests(cluster)
+        yield requests(cluster), earlier
+
+
+@pytest.fixture(scope="module")
+def used(asked):
+    return asked[0]
+
+
+@pytest.fixture(scope="module")
+def own(asked):
+    return asked[0][asked[1] :]
 
 
 def apply(cluster, *objects):
@@ -194,14 +206,14 @@ def wait_for_use(cluster, process):
         time.sleep(1)
 
 
-def test_nothing_is_refused(used):
-    assert used
-    assert sorted({one for one in used if one[4] == 403}) == []
+def test_nothing_is_refused(own):
+    assert own
+    assert sorted({one for one in own if one[4] == 403}) == []
 
 
 def test_every_right_is_used(used):
     assert sorted(expected() - set(SELDOM) - {one[:3] for one in used}) == []
 
 
-def test_secrets_are_read_where_the_chart_says(used):
-    assert {one[3] for one in used if one[1] == "secrets"} <= {"larder-system", NAMESPACE}
+def test_secrets_are_read_where_the_chart_says(own):
+    assert {one[3] for one in own if one[1] == "secrets"} <= {"larder-system", NAMESPACE}

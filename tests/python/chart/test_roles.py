@@ -136,6 +136,21 @@ def test_backend_secrets_are_read_where_the_values_say_and_by_name(helm):
         assert subject["name"] == "larder-operator" and subject["namespace"] == "larder-system"
 
 
+def test_certificates_of_peers_are_written_under_their_names_alone(helm):
+    text = helm.template(json=['peerSecrets=[{"namespace": "models", "pools": ["chat", "code"]}]'])
+    (one,) = [one for one in programs.of_kind(text, "Role") if "peer" in one["metadata"]["name"]]
+    assert one["metadata"]["namespace"] == "models"
+    assert granted(one["rules"]) == {
+        ("", "secrets", "larder-chat-peers"): "get create patch",
+        ("", "secrets", "larder-code-peers"): "get create patch",
+    }
+    (binding,) = [
+        one for one in programs.of_kind(text, "RoleBinding") if "peer" in one["metadata"]["name"]
+    ]
+    assert binding["metadata"]["namespace"] == "models"
+    assert [one["name"] for one in binding["subjects"]] == ["larder-operator"]
+
+
 def test_each_role_is_bound_to_the_operator_alone(rendered):
     bindings = programs.of_kind(rendered, "RoleBinding")
     assert {one["roleRef"]["name"] for one in bindings} == {

@@ -3,8 +3,9 @@ list of results, one for each step, to the file named in the job.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, and the prompt tokens
 from Larder and from vLLM's own prefix cache. Its fields are max_tokens, off (without Larder), salt,
-lora, image, prompt_logprobs, and named_as. named_as is another image, whose hash of vLLM is the
-uuid sent with this one. {"ask_all": [tokens, ...]} asks for all at once and gives a list of answers
+lora, image, audio, video, uuid, prompt_logprobs, and named_as. Items have numbers; an item of null
+sends its uuid alone. named_as is another image, whose hash of vLLM is the uuid sent with this one.
+{"ask_all": [tokens, ...]} asks for all at once and gives a list of answers
 and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's
 namespace too. {"settle": admin socket} waits until larderd has committed all stores. {"zero": arena
 file} zeroes every stored byte. {"touch": file}; {"await": file} waits until the file exists.
@@ -98,8 +99,11 @@ def ask(llm, step):
     for prompt in prompts:
         if "salt" in step:
             prompt["cache_salt"] = step["salt"]
-        if "image" in step:
-            prompt["multi_modal_data"] = {"image": image(step["image"])}
+        for kind in ITEMS.keys() & step.keys():
+            number = step[kind]
+            prompt["multi_modal_data"] = {kind: None if number is None else ITEMS[kind](number)}
+            if "uuid" in step:
+                prompt["multi_modal_uuids"] = {kind: [step["uuid"]]}
         if "named_as" in step:
             prompt["multi_modal_uuids"] = {"image": [hash_of_vllm(llm, image(step["named_as"]))]}
     more = {"lora_request": lora(step["lora"])} if "lora" in step else {}
@@ -134,6 +138,23 @@ def image(seed):
     return Image.fromarray(
         numpy.random.default_rng(seed).integers(0, 255, (56, 56, 3), dtype=numpy.uint8)
     )
+
+
+def sound(seed):
+    """A second of noise, and its sampling rate."""
+    import numpy
+
+    return numpy.random.default_rng(seed).normal(0, 0.3, 16000).astype(numpy.float32), 16000
+
+
+def video(seed):
+    """Four frames of 56 times 56 pixels."""
+    import numpy
+
+    return numpy.random.default_rng(seed).integers(0, 255, (4, 56, 56, 3), dtype=numpy.uint8)
+
+
+ITEMS = {"image": image, "audio": sound, "video": video}
 
 
 def hash_of_vllm(llm, picture):

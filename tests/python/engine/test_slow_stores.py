@@ -9,6 +9,9 @@ import os
 import pytest
 from engines import prompt, run_offline, start_larderd
 
+# Three engine starts; tests/python/unit/test_late_stores.py has the protocol in `make test`.
+pytestmark = pytest.mark.long
+
 SLOW_MS = 400
 BLOCKS = 6
 

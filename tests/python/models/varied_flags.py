@@ -25,6 +25,34 @@ ENGINE = {
     "master_port": {"master_port": 29999},
     "load_format": {"load_format": "safetensors"},
 }
+# Rarely varied ones.
+RARE = {
+    "logprobs_mode": {"logprobs_mode": "raw_logits"},
+    "enable_prefix_caching": {"enable_prefix_caching": False},
+    "generation_config": {"generation_config": "vllm"},
+    "override_generation_config": {"override_generation_config": {"temperature": 0.1}},
+    "tokenizer_mode": {"tokenizer_mode": "slow"},
+    "otlp_traces_endpoint": {"otlp_traces_endpoint": "http://127.0.0.1:4317"},
+    "distributed_timeout_seconds": {"distributed_timeout_seconds": 77},
+    "max_parallel_loading_workers": {"max_parallel_loading_workers": 2},
+    "allowed_local_media_path": {"allowed_local_media_path": "/srv"},
+    "download_dir": {"download_dir": "/srv"},
+    "safetensors_load_strategy": {"safetensors_load_strategy": "eager"},
+    "use_tqdm_on_load": {"use_tqdm_on_load": False},
+    "enable_lora": {"enable_lora": True},
+    "structured_outputs_config": {"structured_outputs_config": {"backend": "xgrammar"}},
+    "shutdown_timeout": {"shutdown_timeout": 9},
+    "speculative_config": {
+        "speculative_config": {
+            "method": "ngram",
+            "num_speculative_tokens": 3,
+            "prompt_lookup_max": 3,
+            "prompt_lookup_min": 1,
+        }
+    },
+    "data_parallel_rpc_port": {"data_parallel_rpc_port": 30000},
+    "master_addr": {"master_addr": "10.0.0.1"},
+}
 # Arguments of vLLM's server that no engine has.
 SERVER = {
     "port": ["--port", "8123"],

@@ -31,6 +31,8 @@ LOGS = [
     "10",
     "--disable-log-stats",
 ]
+# Of flags with a value that differs here: the port, and the host that the test asks.
+OF_SERVERS = sorted(set(varied_flags.SERVER) - {"port", "host"})
 # Arguments and environment of vLLM's server. Every server also has a port of its own.
 SERVERS = {
     "host": (["--host", "0.0.0.0"], {}),
@@ -38,7 +40,14 @@ SERVERS = {
     "VLLM_API_KEY": ([], {"VLLM_API_KEY": KEY}),
     "logs": (LOGS, {"VLLM_LOGGING_LEVEL": "DEBUG"}),
     "number_of_api_servers": (["--api-server-count", "2"], {}),
+    "all_at_once": (
+        [one for flag in OF_SERVERS for one in varied_flags.SERVER[flag]],
+        varied_flags.ENVIRONMENT,
+    ),
 }
+# vLLM's CPU build lacks the packages of the endpoint, one process loads the weights, and the
+# address is of another machine.
+NOT_HERE = {"otlp_traces_endpoint", "max_parallel_loading_workers", "master_addr"}
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +126,17 @@ def test_an_engine_with_this_flag_alone_hits(world, flag):
     assert namespaces(world.larderd) == known
 
 
+def test_an_engine_with_all_rare_flags_at_once_hits(world):
+    known, options = namespaces(world.larderd), {}
+    # the model has no tokenizer, and skip_tokenizer_init excludes a mode
+    for flag in set(varied_flags.RARE) - NOT_HERE - {"tokenizer_mode"}:
+        options.update(varied_flags.RARE[flag])
+    *hits, without = live(world, ask(TEXT), ask(TEXT), alone(TEXT), **options)
+    assert max(hit["hit"] for hit in hits) == HIT and without["hit"] == 0
+    assert all(hit["tokens"] == without["tokens"] for hit in hits)
+    assert namespaces(world.larderd) == known
+
+
 def test_an_engine_with_another_dtype_does_not_hit(world):
     """The control."""
     known = namespaces(world.larderd)
@@ -144,7 +164,7 @@ def test_a_server_with_this_flag_alone_hits(world, flag):
     env = engine_env(
         world.larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1", **variables
     )
-    server = Server(f"http://127.0.0.1:{port}", KEY if "key" in flag.lower() else None)
+    server = Server(f"http://127.0.0.1:{port}", KEY)
     with Process("vLLM", command, env, world.folder / f"{flag}.log") as process:
         process.wait_until(lambda: answers(server), READY_S)
         completion = completions.stream_completion(server, "tiny", TEXT, 8, timeout_s=PATIENCE_S)

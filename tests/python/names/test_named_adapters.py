@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 from engine_life import alone, ask, live
 from engines import prompt
+from hanging_mount import CannotMount, HangingMount
 from shapes import make_adapter
 
 TEXT = prompt("adapters", 600)
 SLOW, HANG_S = Path(__file__).with_name("slow_adapters_run.py"), 20
+HANGING = Path(__file__).with_name("hanging_adapters_run.py")
+DOWNLOADS = Path(__file__).with_name("downloads_run.py")
 LORA = {"enable_lora": True, "max_lora_rank": 8}
 
 
@@ -140,3 +143,41 @@ def test_an_adapter_on_a_slow_file_system_holds_up_no_step(world, models, adapte
     assert steps["longest_s"] < HANG_S / 2
     assert (plain["hit"], early["hit"], first["hit"], hit["hit"]) == (0, 0, 0, 512)
     assert early["tokens"] == first["tokens"] == hit["tokens"] != plain["tokens"]
+
+
+# covers F-091
+def test_an_adapters_folder_that_hangs_holds_up_no_step(world, models, adapter, tmp_path):
+    """A real mount without an answer. vLLM has the adapter in memory, and goes on."""
+    (tmp_path / "try").mkdir()
+    try:
+        HangingMount(tmp_path / "try").end()
+    except CannotMount as reason:
+        pytest.skip(str(reason))
+    asked = named(adapter)
+    steps = [
+        {"add_lora": asked["lora"]}, {"mount": str(adapter)},
+        ask(TEXT, **asked), ask(TEXT), {"longest_step": True}, {"unmount": True},
+        alone(prompt("meanwhile", 900), max_tokens=300, **asked),  # beyond LOOK_AGAIN_S
+        ask(TEXT, **asked), ask(TEXT, **asked),
+    ]  # fmt: skip
+    early, plain, steps, _, first, hit = live(
+        world, models("llama"), *steps, script=HANGING, **LORA
+    )
+    assert steps["longest_s"] < 1
+    assert (early["hit"], plain["hit"], first["hit"], hit["hit"]) == (0, 0, 0, 512)
+    assert early["tokens"] == first["tokens"] == hit["tokens"] != plain["tokens"]
+
+
+def test_an_adapter_that_vllm_downloads_at_its_first_request(world, models, adapter, tmp_path):
+    """The first request alone runs without the cache: afterwards vLLM has told the folder."""
+    asked = named("org/adapter")
+    env = {"HF_HUB_CACHE": str(tmp_path / "cache"), "LARDER_TEST_HUB": str(adapter)}
+    first, stored, hit, without = live(
+        world, models("llama"),
+        ask(TEXT, **asked), ask(TEXT, **asked), ask(TEXT, **asked), alone(TEXT, **asked),
+        script=DOWNLOADS, env=env, **LORA,
+    )  # fmt: skip
+    assert (first["hit"], stored["hit"], hit["hit"]) == (0, 0, 512)
+    assert first["tokens"] == stored["tokens"] == hit["tokens"] == without["tokens"]
+    (later,) = live(world, models("llama"), ask(TEXT, **asked), script=DOWNLOADS, env=env, **LORA)
+    assert (later["hit"], later["tokens"]) == (512, hit["tokens"]), "the folder is there before"

@@ -4,6 +4,7 @@ waits for the look."""
 import ast
 import os
 import pathlib
+import shutil
 import threading
 import time
 
@@ -11,12 +12,14 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from test_adapters import Manager, folder, request  # noqa: E402, F401
+from test_adapters import Manager, folder, known, request  # noqa: E402, F401
+from vllm.config.lora import LoRAConfig  # noqa: E402
 from worker_fakes import client, completion, half, move, named  # noqa: E402, F401
 
 from larder.vllm import adapter_files, adapter_folders, awaited_adapters, loaded_adapters  # noqa: E402
 from larder.vllm.adapter_files import FilesUnknown, files_of  # noqa: E402
 from larder.vllm.adapter_folders import AdapterFolders  # noqa: E402
+from larder.vllm.adapters import Adapters  # noqa: E402
 from larder.vllm.messages import COMPUTES, RESTS, StepWork  # noqa: E402
 
 A_STEP_S = 0.05  # no hook takes so long, on a machine that may be busy
@@ -106,6 +109,11 @@ class TestPaths:
         monkeypatch.setenv("HOME", str(folder.parent))
         assert files_of(f"~/{folder.name}") == files_of(str(folder))
 
+    def test_a_path_from_the_working_directory(self, folder, monkeypatch):
+        """vLLM tells the absolute path after its load."""
+        monkeypatch.chdir(folder.parent)
+        assert files_of(folder.name) == files_of(str(folder))
+
     def test_a_name_that_is_nowhere(self):
         with pytest.raises(FilesUnknown, match="org/absent"):
             files_of("org/absent")
@@ -185,6 +193,58 @@ class TestVllmsOwnLoad:
         manager, held = Manager(), loaded_adapters.LoadedAdapters()
         loaded_adapters._noted(lambda self, asked: mount.hang())(manager, request(folder, 7))
         assert held.take_news() == {7: ()}
+
+    @pytest.mark.parametrize("modelscope", [False, True])
+    def test_a_name_that_vllm_downloads_in_the_load(self, monkeypatch, folder, modelscope):
+        """The adapter has its name at once, and not at the next load."""
+        from vllm.lora import worker_manager
+
+        if modelscope:
+            monkeypatch.setenv("VLLM_USE_MODELSCOPE", "True")
+        hub = folder.rename(folder.parent / "elsewhere")
+
+        def download(name):
+            assert name == "org/adapter"
+            return str(hub.rename(folder))
+
+        def load(self, asked):
+            assert worker_manager.get_adapter_absolute_path(asked.lora_path) == str(folder)
+
+        monkeypatch.setattr(
+            worker_manager, "get_adapter_absolute_path", loaded_adapters._resolved(download)
+        )
+        held, manager = loaded_adapters.LoadedAdapters(), Manager()
+        asked = request("org/adapter", 7)
+        loaded_adapters._noted(load)(manager, asked)
+        news = held.take_news()
+        assert news == {7: files_of(str(folder))}
+        adapters = Adapters(LoRAConfig())
+        adapters.loaded(news)
+        assert known(adapters, asked).startswith("adapter: ")
+
+    def test_a_name_whose_newer_files_vllm_downloads_in_the_load(self, monkeypatch, folder):
+        import huggingface_hub
+        from vllm.lora import worker_manager
+
+        newer = folder.parent / "newer"
+        shutil.copytree(folder, newer)
+        there = [folder]
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(there[0]))
+
+        def download(name):
+            there[0] = newer
+            return str(newer)
+
+        monkeypatch.setattr(
+            worker_manager, "get_adapter_absolute_path", loaded_adapters._resolved(download)
+        )
+
+        def load(self, asked):
+            worker_manager.get_adapter_absolute_path(asked.lora_path)
+
+        held, manager = loaded_adapters.LoadedAdapters(), Manager()
+        loaded_adapters._noted(load)(manager, request("org/adapter", 7))
+        assert held.take_news() == {7: files_of(str(newer))}
 
     # covers F-089
     def test_what_was_seen_before_it_does_not_count_behind_it(self, folder, mount, clock):

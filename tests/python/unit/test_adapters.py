@@ -63,6 +63,22 @@ def patient(monkeypatch):
         time.sleep(0.01)
 
 
+def test_a_worker_with_other_files_than_a_request_has_named(folder):
+    adapters, asked = Adapters(LoRAConfig()), request(folder, 7)
+    known(adapters, asked)
+    number, files = adapters.files(asked)
+    assert not adapters.loaded({number: files, 8: ()}) and adapters.loaded({number: files[:1]})
+
+
+def test_an_adapter_that_vllm_has_downloaded_is_read_at_once(folder, monkeypatch):
+    monkeypatch.setattr(module, "LOOK_AGAIN_S", 1000)
+    adapters, asked = Adapters(LoRAConfig()), request("org/absent", 7)
+    with pytest.raises(Unserved):
+        known(adapters, asked)
+    adapters.loaded({7: files_of(str(folder))})
+    assert known(adapters, asked).startswith("adapter: ")
+
+
 def test_equal_content_elsewhere_has_the_same_line_and_other_content_another(folder, tmp_path):
     adapters = Adapters(LoRAConfig())
     line = known(adapters, request(folder))

@@ -3,6 +3,7 @@ waits, errors have names."""
 
 import ctypes
 import gc
+import os
 import time
 
 import pytest
@@ -35,6 +36,13 @@ def test_without_larderd_all_is_a_miss_at_once(client):
     assert min(took) < 0.5
     assert client.state().attached == 0
     assert client.wait_attached(50) is False
+
+
+def test_a_folder_whose_name_is_not_utf8_names_a_model_and_a_socket(tmp_path):
+    name = os.fsdecode(b"/models/m\xffx")
+    with Client(f"{tmp_path}{name}.sock", "test") as client:
+        client.set_namespace(FINGERPRINT, name, 128, [(4096, 2, 1)])
+        assert client.lookup(bytes(32), 32) == 0
 
 
 def test_a_transfer_keeps_what_it_points_at():

@@ -1,26 +1,22 @@
 """.ci/code_map.py writes the map of the code from the READMEs of the folders, and finds an old
 map."""
 
-import shutil
-import subprocess
-import sys
-
 import pytest
+from ci_script import CiScript
 
 ROOMS = ("shim", "shim/client", "cuda", "sidecar", "operator")
 PAGE = "docs/contributing/code-map.md"
 FOLDERS = (*ROOMS, "charts", "manifests", "e2e", "tests")
 
 
-class World:
+class World(CiScript):
     def __init__(self, folder, root):
-        self.folder = folder
-        (folder / ".ci").mkdir()
-        script = shutil.copy(root / ".ci" / "code_map.py", folder / ".ci")
-        self.command = [sys.executable, script]
+        super().__init__(folder, root, "code_map.py", "room_tables.py")
         for name in FOLDERS:
             (folder / name).mkdir()
             self.write(name, f"# {name}\n\nThe folder {name}. More of it.\n\n## Doors\n")
+        (folder / "cuda" / "copy.h").write_text("// Copies.\n")
+        (folder / "shim" / "client" / "client.cc").write_text('#include "cuda/copy.h"\n')
         lines = (root / PAGE).read_text().splitlines()
         marks = [line for line in lines if "map" in line and line.startswith("<!--")]
         self.page = folder / PAGE
@@ -29,11 +25,6 @@ class World:
 
     def write(self, name, text):
         (self.folder / name / "README.md").write_text(text)
-
-    def run(self, *arguments):
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        ended = subprocess.run([*self.command, *arguments], **pipes)
-        return ended.returncode, ended.stdout
 
 
 @pytest.fixture
@@ -46,8 +37,8 @@ def test_the_map_is_written_and_is_current_then(world):
     assert world.run() == (0, "") and world.run("--check") == (0, "")
     page = world.page.read_text()
     rows = [line for line in page.splitlines() if line.startswith("| [")]
-    assert rows[0] == "| [shim](../../shim) | The folder shim |"
-    assert rows[1] == "| [shim/client](../../shim/client) | The folder shim/client |"
+    assert rows[0] == "| [shim](../../shim) | The folder shim | |"
+    assert rows[1] == "| [shim/client](../../shim/client) | The folder shim/client | cuda |"
     assert len(rows) == len(FOLDERS) and page.startswith("before\n") and page.endswith("behind\n")
 
 
@@ -81,7 +72,7 @@ def test_a_sentence(world, kind):
     paragraph, row = SENTENCES[kind]
     world.write("cuda", f"# cuda\n\n{paragraph}\n")
     assert world.run() == (0, "")
-    assert f"| [cuda](../../cuda) | {row} |" in world.page.read_text().splitlines()
+    assert f"| [cuda](../../cuda) | {row} | |" in world.page.read_text().splitlines()
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,15 @@ class TestAfterALoss:
             pauses.append(clock.now - began)
         assert pauses == [1, 4, 16, 64, 256, 300]
 
+    def test_several_losers_of_one_stall_make_one_pause(self, choice, clock):
+        plan = self.plan(choice)
+        for _ in range(5):
+            choice.ended(plan, 0, 0.2, late=True)
+        began = clock.now
+        while self.plan(choice) is None:
+            clock.now += 0.5
+        assert clock.now - began == 1
+
     def test_a_good_fetch_makes_the_next_pause_short_again(self, choice, clock):
         for _ in range(3):
             plan = self.plan(choice)

@@ -125,6 +125,13 @@ def test_some_of_the_bench_can_be_run_alone(bench):
     assert ran.returncode == 1 and "unknown part G7; known: submit,G1," in ran.stderr
 
 
+@pytest.mark.parametrize("part", ["G1", "V"])
+def test_a_part_that_takes_too_long_ends(bench, part):
+    ran, _ = bench(GPU_PARTS=part, GPU_PART_S="0.01")
+    told = f"{part}: FAILED: not done within 0.01 s (GPU_PART_S)"
+    assert ran.returncode == 1 and told in ran.stdout, ran.stdout + ran.stderr
+
+
 def test_larderd_has_the_drivers_library_of_the_machine(bench):
     """In the folders of LD_LIBRARY_PATH, and not among the carried files: here the driver without a
     GPU."""

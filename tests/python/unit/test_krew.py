@@ -139,6 +139,7 @@ def test_it_runs_from_where_krew_unpacks_it(made, tmp_path):
     assert (done.returncode, done.stdout.split()) == (0, ["kubectl-larder", version]), done.stderr
 
 
+@pytest.mark.long  # packs all programs a second time
 def test_the_same_programs_give_the_same_archive_and_the_uri_is_chosen(made, tmp_path):
     again = make(tmp_path / "again", KREW_URI="https://files.example/l.tar.gz")
     assert archive_of(again).read_bytes() == archive_of(made).read_bytes()

@@ -10,6 +10,7 @@ import classes  # noqa: E402
 import code_of_tests  # noqa: E402
 import columns  # noqa: E402
 import commands  # noqa: E402
+import comments  # noqa: E402
 import guides  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
@@ -42,6 +43,13 @@ def test_a_broken_link_is_found(tmp_path, text, fault):
     headings = lambda path: pages.anchors(path.read_text())  # noqa: E731
     found = list(links.broken_links(page, page.read_text(), headings))
     assert [why for _, why in found] == ([fault] if fault else [])
+
+
+def test_sources_have_their_share_of_comments(tmp_path):
+    assert comments.check() == []
+    source = tmp_path / "a.cc"
+    source.write_text("// The slot is ours: no reader has its generation." + "\nf();" * 23)
+    assert comments.share_of([source]) == 1 / 24 < comments.LEAST
 
 
 def test_no_line_of_a_source_is_too_long():
@@ -122,7 +130,7 @@ def test_words_are_counted(text, fault):
 
 @pytest.mark.parametrize(
     "long, fault",
-    [(44, None), (45, "docs: 45.0 of 1,000 sentences have more than 25 words, at most 44")],
+    [(49, None), (50, "docs: 50.0 of 1,000 sentences have more than 25 words, at most 49")],
 )
 def test_the_share_of_long_sentences_does_not_rise(long, fault):
     text = (" ".join(["word"] * 26) + ". ") * long + "One word and more. " * (1000 - long)
@@ -419,6 +427,41 @@ def test_methods_and_lines_of_a_class_are_counted():
     assert (door.methods, hinge.methods) == (3, 1)  # the constructor with a width, all(), ==
     assert (door.lines, hinge.lines) == (12 + 4, 2)
     assert set(found) == {("room", "Door"), ("room", "Hinge")}
+
+
+def test_no_constructor_has_too_many_parameters():
+    for path, text in classes.product().items():
+        if path.suffix in (".h", ".cuh"):
+            assert list(classes.wide_constructors(path, text)) == []
+
+
+@pytest.mark.parametrize("count", (6, 7))
+def test_a_constructor_with_too_many_parameters_is_found(count):
+    words = ", ".join(["std::map<int, int> a"] + [f"int a{n} = b(1, 2)" for n in range(1, count)])
+    text = f"class Door {{\n public:\n  explicit Door({words});\n}};\n"
+    told = list(classes.wide_constructors(Path("room/door.h"), text))
+    assert bool(told) == (count == 7) and all("has 7 parameters" in one for one in told)
+
+
+def test_methods_and_lines_of_a_class_of_python_are_counted():
+    text = """class Door:
+    width = 1
+
+    # a comment
+    @property
+    def open(self):
+        def knock():
+            pass
+
+        return knock
+
+    class Hinge:
+        def turns(self):
+            return 1
+"""
+    found = classes.sizes({Path("room/door.py"): text})
+    assert found["room", "Door"] == classes.Size(1, 10)
+    assert found["room", "Hinge"] == classes.Size(1, 3)
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,15 @@ def test_what_is_known_is_bounded():
         made.seen(request(number, str(number)).lora_request)
         made.loaded({number: OLD})
     assert max(len(made._number), len(made._files)) == 65536
+
+
+def test_too_many_replaced_adapters_cost_stores_until_the_cache_is_emptied():
+    """A name of a folder that hangs has no known files, in each load."""
+    made = LocalCache()
+    for number in range(70_000):
+        made.loaded({number: ()})
+    assert len(made._replaced) <= 65536
+    plain = SimpleNamespace(lora_request=None)
+    assert made.may_be_old(request(3, "b", "/b"), OLD) and made.may_be_old(plain, None)
+    made.emptied()
+    assert not made.may_be_old(request(3, "b", "/b"), OLD) and not made.may_be_old(plain, None)

@@ -121,6 +121,15 @@ LAYOUTS = {  # the text of a row, the statement as a formatter lays it out, and 
 }
 
 
+STATEMENTS = {  # a statement without a text in its row
+    "one line": "return 1;  // TAG",
+    "several lines": "if (one)\n  stop(one,\n     now());  // TAG",
+    "a tag inside": "return a ||  // TAG\n       b;",
+    "a loop": "for (int i = 0; i < 3;\n     ++i)\n  stop(i);  // TAG",
+    "a block's head": "if (one ||\n    two) {  // TAG",
+}
+
+
 def tree_of(world, root):
     sys.path.insert(0, str(root / "tests" / "mutation"))
     try:
@@ -146,6 +155,20 @@ def test_the_layout_of_a_statement_does_not_count(world, root, layout):
     assert tree.problems() == []
     (site,) = tree.sites["one-rule"]
     assert site.replaced(tree.mutations["one-rule"]) == f"before();\n{mutated}\nafter();\n"
+
+
+@pytest.mark.parametrize("kind", STATEMENTS)
+def test_a_row_without_a_text_is_of_the_whole_statement(world, root, kind):
+    code = STATEMENTS[kind].replace("TAG", "mutation: one-rule")
+    world.source.write_text(f"before();\n  // why\n  {code}\n  after();\n")
+    row = ROW.replace("text = 'return 1;'\n", "")
+    for change, line in (("instead = 'new;'", "  new;\n"), ("delete = true", "")):
+        world.table.write_text(row.replace("instead = 'return 2;'", change))
+        tree = tree_of(world, root)
+        assert tree.problems() == []
+        (site,) = tree.sites["one-rule"]
+        mutated = site.replaced(tree.mutations["one-rule"])
+        assert mutated == f"before();\n  // why\n{line}  after();\n"
 
 
 def test_a_text_on_the_line_before_the_statement_is_not_of_the_rule(world, root):

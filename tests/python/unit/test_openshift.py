@@ -1,5 +1,6 @@
-"""restricted-v2, OpenShift's constraint for users, before and after the injection.
-docs/guides/openshift.md refers to this test: no OpenShift cluster was at hand."""
+"""restricted-v2, OpenShift's constraint for users, before and after the injection: the golden pods
+under the rules in Python. chart/test_openshift_rules.py compares these rules with a policy that a
+real API server enforces, where one is installed."""
 
 import copy
 
@@ -44,8 +45,17 @@ def test_it_refuses_placement_node(pods, namespace):
 
 WRONG = {
     "hostNetwork": lambda spec, engine: spec.update(hostNetwork=True),
+    "hostPID": lambda spec, engine: spec.update(hostPID=True),
+    "hostIPC": lambda spec, engine: spec.update(hostIPC=True),
     "fsGroup 7": lambda spec, engine: spec["securityContext"].update(fsGroup=7),
     "vllm: privileged": lambda spec, engine: engine.update(privileged=True),
+    "vllm: allowPrivilegeEscalation": lambda spec, engine: engine.update(
+        allowPrivilegeEscalation=True
+    ),
+    "vllm: hostPort": lambda spec, engine: spec["containers"][0].update(
+        ports=[{"containerPort": 8000, "hostPort": 8000}]
+    ),
+    "vllm: seLinuxOptions": lambda spec, engine: engine.update(seLinuxOptions={"level": "s0"}),
     "vllm: capabilities": lambda spec, engine: engine.update(capabilities={"add": ["SYS_PTRACE"]}),
     "vllm: seccompProfile": lambda spec, engine: engine.update(
         seccompProfile={"type": "Unconfined"}

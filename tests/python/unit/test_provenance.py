@@ -12,6 +12,7 @@ from item_fakes import computed, digested, feature, item, step_of, with_pictures
 from scheduler_fakes import client, half  # noqa: E402, F401
 
 from larder.vllm import provenance  # noqa: E402
+from larder.vllm.messages import WorkerReport  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 NAME = "named by the client"
@@ -50,6 +51,31 @@ class TestEncoderCache:
         computed(half, picture("first", 1.0), TABLE)
         assert computed(half, picture("other", 2.0), OTHER, encodes=False) == []
         assert half.observed().data["unnamed"] == ["other"]
+
+    # covers F-084
+    def test_embeddings_of_an_earlier_adapter_of_that_name(self, half):
+        """--enable-tower-connector-lora: vLLM's identifier has the adapter's name alone, and its
+        encoder cache outlives the adapter's files."""
+        held = {"first": (1, ("old",)), "again": (1, ("old",)), "new": (2, ("new",))}
+        half._items._provenance._adapter_of = lambda asked: held.get(asked.request_id, (3, ()))
+        assert len(computed(half, picture("first", 1.0), TABLE)) == 2
+        half.client.stored.clear()
+        assert computed(half, picture("new", 1.0), OTHER, encodes=False) == []
+        assert computed(half, picture("unknown", 1.0), range(31, 41), encodes=False) == []
+        assert len(computed(half, picture("again", 1.0), range(41, 51), encodes=False)) == 2
+        half.client.stored.clear()
+        assert computed(half, picture("unread", 1.0), range(51, 61)) == []
+
+    # covers F-084
+    def test_embeddings_of_an_adapter_with_other_files_than_its_name(self, half):
+        """The worker had loaded the other files before the encoder ran."""
+        held = {"first": (1, ("old",)), "again": (1, ("old",))}
+        half._items._provenance._adapter_of = lambda asked: held[asked.request_id]
+        computed(half, picture("first", 1.0), TABLE)
+        half.client.stored.clear()
+        half._adapters.loaded = lambda news: True
+        half.hear(WorkerReport(adapters={1: ("new",)}))
+        assert computed(half, picture("again", 1.0), OTHER, encodes=False) == []
 
     def test_embeddings_of_another_picture_of_a_request_without_the_cache(self, half):
         computed(half, opted_out("first", 1.0), TABLE)

@@ -199,6 +199,17 @@ def test_refused_chunks_are_given_again_a_few_times_at_most(half, request_):
     assert run(610).stores == []
 
 
+# covers F-292
+def test_refused_chunks_wait_before_they_are_given_again(half, request_, monkeypatch):
+    monkeypatch.setattr("larder.vllm.store_plan.RETRY_AFTER_S", 1000)
+    _, second, run = steps_of_two_stores(half, request_)
+    reports(half, second.number, True, False)
+    assert run(600).stores == []
+    half._tracked["r"].again_at = 0.0
+    (move,) = run(601).stores
+    assert move.parts[0].hashes == b"".join(chunk_keys(request_)[2:])
+
+
 def test_a_preempted_request_gives_all_its_chunks_anew(half, request_):
     first, second, _ = steps_of_two_stores(half, request_)
     half.build_connector_meta(step(preempted=["r"]))

@@ -9,39 +9,13 @@ import varied_flags
 pytest.importorskip("vllm")
 
 from larder.fingerprint import differing_fields  # noqa: E402
+from larder.vllm import engine_variables  # noqa: E402
 from larder.vllm.identity import text_of  # noqa: E402
 
 BASE = {"max_model_len": 2048, "skip_tokenizer_init": True, "enforce_eager": True}
 
 # Flags that operators commonly vary: engines share.
-SHARES = {
-    **varied_flags.ENGINE,
-    "logprobs_mode": {"logprobs_mode": "raw_logits"},
-    "enable_prefix_caching": {"enable_prefix_caching": False},
-    "generation_config": {"generation_config": "vllm"},
-    "override_generation_config": {"override_generation_config": {"temperature": 0.1}},
-    "tokenizer_mode": {"tokenizer_mode": "slow"},
-    "otlp_traces_endpoint": {"otlp_traces_endpoint": "http://127.0.0.1:4317"},
-    "distributed_timeout_seconds": {"distributed_timeout_seconds": 77},
-    "max_parallel_loading_workers": {"max_parallel_loading_workers": 2},
-    "allowed_local_media_path": {"allowed_local_media_path": "/srv"},
-    "download_dir": {"download_dir": "/srv"},
-    "safetensors_load_strategy": {"safetensors_load_strategy": "eager"},
-    "use_tqdm_on_load": {"use_tqdm_on_load": False},
-    "enable_lora": {"enable_lora": True},
-    "structured_outputs_config": {"structured_outputs_config": {"backend": "xgrammar"}},
-    "shutdown_timeout": {"shutdown_timeout": 9},
-    "speculative_config": {
-        "speculative_config": {
-            "method": "ngram",
-            "num_speculative_tokens": 3,
-            "prompt_lookup_max": 3,
-            "prompt_lookup_min": 1,
-        }
-    },
-    "data_parallel_rpc_port": {"data_parallel_rpc_port": 30000},
-    "master_addr": {"master_addr": "10.0.0.1"},
-}
+SHARES = {**varied_flags.ENGINE, **varied_flags.RARE}
 # Flags that decide KV, or may: each is a namespace of its own, and the line of the text with the
 # flag.
 SEPARATES = {
@@ -308,6 +282,62 @@ def test_a_variable_that_decides_a_kernel_separates_and_a_port_does_not(text, ba
     assert differing_fields(base, text()) == []
     monkeypatch.setenv("VLLM_CPU_ATTN_SPLIT_KV", "0")
     assert differing_fields(base, text()) == ["configuration", "VLLM_CPU_ATTN_SPLIT_KV"]
+
+
+def set_to_defaults(monkeypatch):
+    """Every variable of the fingerprint whose default has a form in the environment."""
+    forms = {True: "1", False: "0", None: None}
+    for name, value in engine_variables.variables().items():
+        known = isinstance(value, bool) or value is None
+        form = forms[value] if known else ",".join(value) if isinstance(value, list) else str(value)
+        if form and name not in os.environ:
+            monkeypatch.setenv(name, form)
+            yield name
+
+
+# covers F-064
+def test_a_variable_that_is_set_to_its_default_shares(text, base, monkeypatch):
+    assert len(list(set_to_defaults(monkeypatch))) > 80
+    assert text() == base, "the whole text names the namespace, also its lines for people"
+    monkeypatch.setenv("VLLM_CPU_ATTN_SPLIT_KV", "0")
+    assert "VLLM_CPU_ATTN_SPLIT_KV: false" in text()
+    assert os.environ["VLLM_CPU_ATTN_SPLIT_KV"] == "0"
+
+
+def install(folder, group, name, value, version="1.0"):
+    """A package with an entry point."""
+    made = folder / f"{name}-{version}.dist-info"
+    made.mkdir(parents=True)
+    (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (made / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
+
+
+# covers F-064
+def test_a_plug_in_that_vllm_loads_separates_and_is_named(text, base, monkeypatch, tmp_path):
+    """A plug-in may replace any layer. vLLM's own configuration does not tell of plug-ins."""
+    monkeypatch.syspath_prepend(str(tmp_path / "one"))
+    install(tmp_path / "one", "vllm.general_plugins", "a_plugin", "a_plugin:register")
+    assert differing_fields(base, text()) == ["configuration", "plugins"]
+    assert 'plugins: ["a_plugin = a_plugin:register of a_plugin 1.0"]' in text()
+    monkeypatch.syspath_prepend(str(tmp_path / "two"))
+    install(tmp_path / "two", "vllm.general_plugins", "b_plugin", "b_plugin:register")
+    assert text().count("_plugin:register") == 2
+    monkeypatch.setenv("VLLM_PLUGINS", "b_plugin")
+    assert 'plugins: ["b_plugin = ' in text(), "the others are not loaded"
+
+
+@pytest.mark.parametrize(
+    "group, value",
+    [
+        ("vllm.stat_logger_plugins", "a_plugin:Made"),
+        ("vllm.general_plugins", "larder.vllm_plugin:register"),
+        ("vllm.general_plugins", "vllm.plugins.lora_resolvers.filesystem_resolver:register"),
+    ],
+)
+def test_a_plug_in_that_changes_no_kv_shares(text, base, monkeypatch, tmp_path, group, value):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    install(tmp_path, group, "a_plugin", value)
+    assert text() == base
 
 
 def test_the_text_is_small_and_a_users_long_configuration_does_not_grow_it(text, base):

@@ -82,7 +82,12 @@ def test_loads_come_behind_earlier_steps_and_stores_behind_sampling(active, half
     step(
         active,
         StepWork(
-            number=1, stores=[move("a")], loads=[move("b")], prefill_tokens=8192, computes=True
+            number=1,
+            stores=[move("a")],
+            loads=[move("b")],
+            preempted=("c",),
+            prefill_tokens=8192,
+            computes=True,
         ),
     )
     assert calls == [

@@ -1,5 +1,6 @@
 """vLLM finds LarderConnector by its name alone, in processes without an import of Larder."""
 
+import json
 import os
 import subprocess
 import sys
@@ -59,17 +60,23 @@ case("neither", source)
 """
 
 
-@pytest.fixture(scope="module")
-def logged(root, tmp_path_factory):
-    """The logger's output in a process, by case. In a pod the metadata lies beside the package, on
-    PYTHONPATH."""
-    beside, source = tmp_path_factory.mktemp("python"), root / "shim" / "python"
+def payload(root, folder):
+    """The folder of PYTHONPATH in a pod: the package, and beside the package its metadata."""
+    beside, source = folder / "python", root / "shim" / "python"
+    beside.mkdir()
     script = (
         f". <(sed -n '/^copy_entry_points() {{/,/^}}/p' .ci/image/rootfs.sh); copy_entry_points "
         f"{source}/pyproject.toml {beside}"
     )
     subprocess.run(["bash", "-euc", script], cwd=root, check=True)
     (beside / "larder").symlink_to(source / "larder")
+    return beside
+
+
+@pytest.fixture(scope="module")
+def logged(root, tmp_path_factory):
+    """The logger's output in a process, by case."""
+    beside, source = payload(root, tmp_path_factory.mktemp("payload")), root / "shim" / "python"
     env = {
         name: value
         for name, value in os.environ.items()
@@ -118,3 +125,87 @@ def test_a_vllm_that_knows_no_such_thing_starts_all_the_same(lacking, monkeypatc
     else:
         monkeypatch.delattr(KVConnectorFactory, "register_connector")
     vllm_plugin.register()
+
+
+ENGINE = """
+from vllm import EngineArgs
+
+EngineArgs(model="{model}", kv_transfer_config={{"kv_connector": "LarderConnector",
+    "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}}).create_engine_config()
+"""
+
+
+@pytest.mark.parametrize("pool", ["chat", ""])
+# covers F-330
+def test_an_injected_engine_starts_with_an_allocator_that_the_injector_could_not_see(
+    pool, root, tmp_path
+):
+    """From an image or a Secret. The control has no LARDER_POOL: vLLM's own error."""
+    beside = payload(root, tmp_path)
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 1,
+        "intermediate_size": 64,
+        "vocab_size": 64,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    env = {name: value for name, value in os.environ.items() if name != "VLLM_PLUGINS"}
+    env |= {"PYTHONPATH": str(beside), vllm_plugin.ALLOCATOR: f"a:1,{vllm_plugin.MOVING}"}
+    env |= {"LARDER_POOL": pool} if pool else {}
+    done = subprocess.run(
+        [sys.executable, "-c", ENGINE.format(model=tmp_path)],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    if pool:
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "set to False for this engine" in done.stderr + done.stdout
+    else:
+        assert done.returncode != 0 and "incompatible with" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "value, argv, after",
+    [
+        (
+            "max_split_size_mb:8,expandable_segments:True",
+            [],
+            "max_split_size_mb:8,expandable_segments:False",
+        ),
+        ("expandable_segments:False", [], "expandable_segments:False"),
+        ("expandable_segments:True", ["--enable_sleep_mode"], "expandable_segments:True"),
+        ("expandable_segments:True", ["--enable-cumem-allocator"], "expandable_segments:True"),
+        ("expandable_segments:True", ["--enable-sleep-mode=true"], "expandable_segments:True"),
+        ("expandable_segments:True", ["--no-enable-sleep-mode"], "expandable_segments:False"),
+        (
+            "expandable_segments:True",
+            ["--enable-sleep-mode", "--no-enable-sleep-mode"],
+            "expandable_segments:False",
+        ),
+        ("expandable_segments:True", ["--sleep-mode-backend=cumem"], "expandable_segments:False"),
+        ("expandable_segments:True", ["/models/sleep-mode"], "expandable_segments:False"),
+    ],
+)
+# covers F-330
+def test_only_the_segments_of_the_allocator_change(value, argv, after, monkeypatch):
+    monkeypatch.setenv("LARDER_POOL", "chat")
+    monkeypatch.setenv(vllm_plugin.ALLOCATOR, value)
+    monkeypatch.setattr(sys, "argv", ["vllm", *argv])
+    vllm_plugin.register()
+    assert os.environ[vllm_plugin.ALLOCATOR] == after
+
+
+# covers F-330
+def test_a_program_without_arguments_of_its_own_starts(monkeypatch):
+    """An embedded Python has no sys.argv."""
+    monkeypatch.setattr(KVConnectorFactory, "_registry", {})
+    monkeypatch.setenv("LARDER_POOL", "chat")
+    monkeypatch.setenv(vllm_plugin.ALLOCATOR, vllm_plugin.MOVING)
+    monkeypatch.delattr(sys, "argv")
+    vllm_plugin.register()
+    assert os.environ[vllm_plugin.ALLOCATOR] == vllm_plugin.FIXED
+    assert "LarderConnector" in KVConnectorFactory._registry

@@ -260,3 +260,34 @@ def test_a_step_with_refused_chunks_is_told(client, half):
     both = report.aggregate(WorkerReport(ended={5: 1, 6: 1}, refused=frozenset({6})))
     assert (both.ended, both.refused) == ({5: 2, 6: 1}, {5, 6})
     assert half.report() is None
+
+
+# covers F-292
+def test_a_step_whose_stores_the_library_did_not_take_is_told_as_refused(client, half):
+    client.fail = "store_submit"
+    half.bind_connector_metadata(StepWork(number=5, stores=[move("a")]))
+    half.wait_for_save()
+    half.get_transfer_results()
+    report = half.report()
+    assert (report.ended, report.refused) == ({5: 1}, {5})
+
+
+# covers F-292
+def test_a_step_given_back_for_a_preempted_request_is_told_as_refused(client, half):
+    half.bind_connector_metadata(StepWork(number=5, stores=[move("a"), move("b")]))
+    half.handle_preemptions(("b",))
+    half.get_transfer_results()
+    report = half.report()
+    assert (report.ended, report.refused) == ({5: 1}, {5}), "request a gives its chunk again"
+
+
+# covers F-292
+def test_a_worker_without_a_part_of_the_stores_refuses_nothing(client):
+    """Another of the two workers with equal KV writes the chunks, whose hashes are zeros."""
+    half = LarderConnectorWorker(setup(), client)
+    half._writer = 1, 2
+    half.bind_connector_metadata(StepWork(number=5, stores=[move("a")]))
+    half.wait_for_save()
+    half.get_transfer_results()
+    report = half.report()
+    assert (report.ended, report.refused, client.begun) == ({5: 1}, frozenset(), [])

@@ -285,7 +285,7 @@ TEST_F(LmcacheTest, WhatIsSwitchedOffNeedsNoWord) {
             0U);
   EXPECT_EQ(import("enable_p2p: true\ncache_policy: lfu\nremote_serde: cachegen\ngds_path: /x\n")
                 ->unserved,
-            4U);
+            3U);
 }
 
 TEST_F(LmcacheTest, NothingEndsAComment) {

@@ -40,6 +40,13 @@ TEST(HouseTest, EveryIncludeGoesThroughADoor) {
       ADD_FAILURE() << wrong;
 }
 
+// The README without the table that .ci/room_tables.py writes.
+std::string by_hand(std::string text) {
+  const std::size_t begin = text.find("<!-- `make docs-map` writes this table");
+  const std::size_t end = text.find("<!-- End of the table. -->");
+  return begin < end && end != std::string::npos ? text.erase(begin, end - begin) : text;
+}
+
 TEST(HouseTest, EveryRoomHasAShortReadme) {
   std::vector<fs::path> folders;
   for (const char* name :
@@ -53,7 +60,7 @@ TEST(HouseTest, EveryRoomHasAShortReadme) {
       ADD_FAILURE() << fs::relative(readme, kRoot) << " is missing";
       continue;
     }
-    const std::string text = test::text_of(readme);
+    const std::string text = by_hand(test::text_of(readme));
     const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
     EXPECT_LE(lines, kMostReadmeLines) << fs::relative(readme, kRoot);
     EXPECT_GE(lines, 3U) << fs::relative(readme, kRoot);

@@ -72,6 +72,31 @@ TEST_F(DiskTest, WhatADiskMayStillReadIntoIsSetAsideByALarderdWithoutIt) {
   EXPECT_EQ(set_aside_by_one_with(""), 1U);
 }
 
+// A member opens the text with another chunk layout, and its chunk is the first one on the disk.
+// covers F-102
+TEST_F(DiskTest, AChunkOfAnotherLayoutIsAMissAndIsReplaced) {
+  config_.disk.write = config::DiskWrite::kThrough;
+  start(real_);
+  {
+    Client other(config_.socket);
+    other.attach();
+    const std::uint32_t wrong = other.open_namespace(fingerprint_, 512);
+    other.commit(other.reserve(wrong, {ChunkEngine::hash(1)}).at(0), 7);
+    ASSERT_TRUE(wait([&] { return stats().disk.chunks == 1; }));
+  }
+  restart_without_memory();
+  attach();
+  EXPECT_EQ(client_->fetch(1, 1, 1).families, 0U);
+  EXPECT_FALSE(client_->find(1));
+  const std::uint64_t puts = stats().disk.puts;
+  client_->store(1);
+  ASSERT_TRUE(wait([&] { return stats().disk.puts > puts; }));
+  restart_without_memory();
+  attach();
+  EXPECT_EQ(client_->fetch(1, 1, 1).families, 1U);
+  EXPECT_TRUE(client_->right(1));
+}
+
 TEST_F(DiskTest, WithoutOneNothingIsSaidOfIt) {
   config_.disk = {};
   start(real_);

@@ -161,7 +161,7 @@ TEST_F(EndedSessionsTest, OnlyLivingEnginesOfThePreviousInstanceAreAwaited) {
     earlier.sessions.emplace(number, make_lock(number));
   }
   end_in_store(3);
-  earlier.settling.emplace(3, make_lock(3));
+  earlier.device_writing.emplace(3, make_lock(3));
   const Fd engine = hold_lock(2);
   EXPECT_THAT(ended_.restore(earlier), ElementsAre(1, 2, 3));
   EXPECT_THAT(ended_.awaited(), ElementsAre(2));

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "shim/protocol/index_layout.h"
-#include "sidecar/memory/small_regions.h"
+#include "sidecar/memory/lock_file.h"
 #include "tests/unit/loop/sidecar_fixture.h"
 
 namespace larder::loop::testing_support {

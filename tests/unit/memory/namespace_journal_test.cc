@@ -9,7 +9,7 @@
 #include <map>
 
 #include "sidecar/base/log_throttle.h"
-#include "sidecar/memory/small_regions.h"
+#include "sidecar/memory/lock_file.h"
 #include "tests/file_size_limit.h"
 
 namespace larder::memory {

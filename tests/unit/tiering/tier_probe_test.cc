@@ -285,6 +285,25 @@ TEST_F(TierProbeTest, WhatIsOnItsWayIsThere) {
   EXPECT_EQ(box_.probed(7)->read_bytes_per_s, box_.backend_source.speed().read_bytes_per_s);
 }
 
+// A tier knows a namespace by its text, and the text may have another layout. A FETCH would bring
+// no such chunk: an engine that is told of one would wait in vain, in each request.
+// covers F-102
+TEST_F(TierProbeTest, AChunkOfAnotherLayoutBelowIsNotThere) {
+  box_.put_below(1);
+  box_.put_into_backend(3);
+  for (const std::uint64_t n : {2, 4})
+    for (const protocol::Key& key : box_.family(n))
+      (n == 2 ? box_.tier : box_.backend)
+          .store(box_.chunk(key), {n, 2048, 2048, n},
+                 std::vector<std::byte>(PromoterBox::kSlotBytes));
+  box_.probe(7, {1, 2});
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(7), "1 0 all");
+  box_.probe(8, {1, 3, 4});
+  box_.finish_probe();
+  EXPECT_EQ(box_.told_of_probe(8), "2 1 all");
+}
+
 TEST_F(TierProbeTest, WhatIsBeingDroppedIsNotAskedAbout) {
   box_.put_into_backend(1);
   box_.backend_source.set_hidden([](const protocol::NamespaceId&) { return true; });

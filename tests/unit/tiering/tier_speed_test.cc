@@ -14,11 +14,12 @@ class TierSpeedTest : public testing::Test {
  protected:
   explicit TierSpeedTest(bool many = false) : speed_(many) {}
   void read(std::uint64_t reads, std::uint64_t bytes) {
+    const std::uint64_t begin = now_ns_;
     for (std::uint64_t i = 0; i < reads; ++i) speed_.began(now_ns_, bytes);
     now_ns_ += latency_ns_;
     for (std::uint64_t i = 0; i < reads; ++i) {
       now_ns_ += bytes * 1000 / mb_per_s_;
-      speed_.ended(now_ns_, bytes, true);
+      speed_.ended(now_ns_, bytes, true, begin);
     }
     now_ns_ += kMs;
   }
@@ -28,16 +29,17 @@ class TierSpeedTest : public testing::Test {
     const std::uint64_t begin = now_ns_;
     speed_.began(now_ns_, kMiB);
     now_ns_ += latency_ns_ + kMiB * 1000 / mb_per_s_;
-    speed_.ended(now_ns_, kMiB, ok);
+    speed_.ended(now_ns_, kMiB, ok, begin);
     speed_.probe_ended(now_ns_ / kMs, kMiB, now_ns_ - begin, ok);
   }
   // A fetch of this size, until its deadline.
   void miss(std::uint64_t bytes, std::uint64_t deadline_ms) {
+    const std::uint64_t begin = now_ns_;
     speed_.began(now_ns_, bytes);
     now_ns_ += deadline_ms * kMs;
     speed_.missed_deadline(now_ns_);
     now_ns_ += kMs;
-    speed_.ended(now_ns_, bytes, true);
+    speed_.ended(now_ns_, bytes, true, begin);
   }
   void expect_figures(double latency_ns, double mb_per_s, double within) {
     const protocol::ResidencySpeed view = speed_.view(true);
@@ -157,10 +159,11 @@ class ManyDevicesSpeedTest : public TierSpeedTest {
   }
   // A read that ends without the chunk, as of a device that stands still.
   void fail(std::uint64_t after_ms) {
+    const std::uint64_t begin = now_ns_;
     speed_.began(now_ns_, kMiB);
     speed_.missed_deadline(now_ns_ + 100 * kMs);
     now_ns_ += after_ms * kMs;
-    speed_.ended(now_ns_, kMiB, false);
+    speed_.ended(now_ns_, kMiB, false, begin);
   }
 };
 
@@ -198,13 +201,47 @@ TEST_F(ManyDevicesSpeedTest, ServiceBetweenFaultsCountsWhereAChunkHadGone) {
   for (int i = 0; i < 10; ++i) {
     fail(500);
     EXPECT_TRUE(serving()) << i;
+    const std::uint64_t begin = now_ns_;
     speed_.began(now_ns_, kMiB);
     speed_.began(now_ns_, kMiB);
     now_ns_ += kMs;
-    speed_.ended(now_ns_, kMiB, true);
-    speed_.ended(now_ns_, kMiB, false);
+    speed_.ended(now_ns_, kMiB, true, begin);
+    speed_.ended(now_ns_, kMiB, false, begin);
     now_ns_ += kMs;
   }
+}
+
+// One stretch holds the read from the device that stands still, and all reads meanwhile.
+// covers F-275
+TEST_F(ManyDevicesSpeedTest, ServiceBesideADeviceThatStandsStillCounts) {
+  for (int i = 0; i < 10; ++i) {
+    const std::uint64_t begin = now_ns_;
+    speed_.began(now_ns_, kMiB);
+    now_ns_ += 300 * kMs;
+    speed_.missed_deadline(now_ns_);
+    now_ns_ += kMs;
+    read(3, kMiB);
+    now_ns_ += 200 * kMs;
+    speed_.ended(now_ns_, kMiB, false, begin);
+    EXPECT_TRUE(serving()) << i;
+  }
+}
+
+// covers F-275
+TEST_F(ManyDevicesSpeedTest, SlowReadsBehindAFaultAreNoService) {
+  for (std::uint32_t i = 0; i < TierSpeed::kProbesToLearn; ++i) {
+    EXPECT_TRUE(serving()) << i;
+    const std::uint64_t begin = now_ns_;
+    speed_.began(now_ns_, kMiB);
+    now_ns_ += 300 * kMs;
+    speed_.missed_deadline(now_ns_);
+    const std::uint64_t later = now_ns_ += kMs;
+    speed_.began(now_ns_, kMiB);
+    now_ns_ += 300 * kMs;
+    speed_.ended(now_ns_, kMiB, true, later);
+    speed_.ended(now_ns_, kMiB, true, begin);
+  }
+  EXPECT_FALSE(serving());
 }
 
 }  // namespace

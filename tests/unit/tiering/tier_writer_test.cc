@@ -88,6 +88,37 @@ TEST_F(TierWriterTest, TheBytesBelowAreThoseOfTheSlot) {
   EXPECT_EQ(tier_->stored[0].facts.root, chunk->root);
 }
 
+// In memory the two are two namespaces, in the tier one: each write replaces the other's chunk.
+// covers F-102
+TEST_F(TierWriterTest, TwoLayoutsOfATextReplaceEachOtherOnceAndNotForEver) {
+  std::string difference;
+  protocol::Key other = box_->key(1);  // of two pieces
+  other.namespace_handle = *box_->store().open_namespace(
+      store::testing_support::make_spec("field: a\n", 2048, 2), &difference);
+  ASSERT_NE(other.namespace_handle, box_->handle());
+  ASSERT_EQ(box_->put(1, 1).status, 0U);
+  ASSERT_EQ(box_->put(1, other).status, 0U);
+  fill(2, kSlots - 1);
+  const auto ticks = [&] {
+    for (int i = 0; i < 100; ++i) {
+      down_->tick();
+      settle();
+    }
+  };
+  ticks();
+  const auto is_first = [&](const ScriptedTier::Stored& chunk) { return chunk.key == below(1); };
+  EXPECT_EQ(std::ranges::count_if(tier_->stored, is_first), 2);
+  // Computed anew, a chunk replaces the other's: no engine is refused for ever.
+  const std::uint64_t piece = tier_->probe(below(1))->piece_bytes;
+  const protocol::Key replaced = piece == 2048 ? box_->key(1) : other;
+  fill(100, 100 + 2 * kSlots);
+  ASSERT_FALSE(box_->has(replaced));
+  ASSERT_EQ(box_->put(1, replaced).status, 0U);
+  fill(200, 200 + kSlots - 2);
+  ticks();
+  EXPECT_NE(tier_->probe(below(1))->piece_bytes, piece);
+}
+
 // covers F-144
 TEST_F(TierWriterTest, ASlotIsNotHandedOnWhileItIsWritten) {
   fill();

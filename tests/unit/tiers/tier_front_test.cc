@@ -132,7 +132,7 @@ TEST_F(TierFrontTest, ForgetsAndEvictionsAreBoundedAndNotCounted) {
   EXPECT_EQ(commands.back().facts.generation, 7U);
 
   TierFront::View view = degraded(false, false);
-  view.unwanted = 2;
+  view.evictions = 2;
   publish(view);
   EXPECT_EQ(front_.evict({}).text(), "the device is away");
   EXPECT_EQ(front_.take().commands.size(), 1U) << "accepted all the same";

@@ -3,7 +3,7 @@ content."""
 
 import os
 from collections import namedtuple
-from os.path import exists, expanduser, isabs
+from os.path import abspath, exists, expanduser, isabs
 
 from larder.weights_source import from_modelscope, hub_folder
 
@@ -49,7 +49,9 @@ def _folder(path):
         return path
     if path.startswith("~"):
         return expanduser(path)
-    if exists(path) or from_modelscope():
+    if exists(path):
+        return abspath(path)
+    if from_modelscope():
         return path
     return hub_folder(path, None, None) or path
 

@@ -9,6 +9,7 @@ scheduler's thread."""
 
 import dataclasses
 import json
+import os
 import time
 from collections import OrderedDict
 
@@ -91,12 +92,20 @@ class Adapters:
         return request.lora_int_id, self._adapter(request).files
 
     def loaded(self, news):
-        """Takes the workers' report: {number: files}."""
+        """Takes the workers' report: {number: files}. Returns whether a request has named an
+        adapter by other files."""
+        contradicts = False
+        for (number, *_), one in self._known.items():
+            if number in news:
+                contradicts |= bool(one.files) and one.files != news[number]
+                if one.reading is None:
+                    one.read_at = float("-inf")  # due at once: a downloaded adapter gets its name
         for number, files in news.items():
             self._loaded.pop(number, None)
             self._loaded[number] = files
         while len(self._loaded) > _MOST_KNOWN:
             self._loaded.pop(next(iter(self._loaded)))
+        return contradicts
 
     def rest(self):
         """For a step without computation: leaves the processor to a reading thread for a moment.
@@ -152,7 +161,9 @@ def _named(path, held):
     """(files, identity, reason against the adapter). held: the files that vLLM loaded, or None:
     unknown."""
     try:
-        files = files_of(path)
+        # vLLM knows the folder of a name; a folder that was overwritten has other files
+        folder = os.path.dirname(held[0].path) if held else path
+        files = files_of(folder)
         if held is not None and files != held:
             return (
                 held,
@@ -160,7 +171,7 @@ def _named(path, held):
                 "the folder has other files than vLLM loaded: load the adapter under another name",
             )
         identity = files_identity([file.path for file in files])
-        if files_of(path) != files:
+        if files_of(folder) != files:
             return (), "", "the files change during the read"
         return files, identity, ""
     except FilesUnknown as reason:

@@ -191,10 +191,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def handle_preemptions(self, kv_connector_metadata=None, **_):
         # vLLM 0.15 names the argument preempted_req_ids, with requests that bind_connector_metadata
         # has too.
-        if isinstance(kv_connector_metadata, StepWork):
-            self._half.handle_preemptions(
-                kv_connector_metadata.preempted, kv_connector_metadata.rewritten
-            )
+        work = kv_connector_metadata
+        if isinstance(work, StepWork) and (work.preempted or work.rewritten):
+            self._half.handle_preemptions(work.preempted, work.rewritten)
 
     def bind_connector_metadata(self, connector_metadata):
         """Keeps no metadata: without metadata (has_connector_metadata) vLLM skips the empty hooks

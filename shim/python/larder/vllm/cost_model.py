@@ -66,6 +66,9 @@ class Pause:
         return self._clock() < self._until
 
     def begin(self):
+        """Nothing happens while the pause lasts: one stall has several losers."""
+        if self.lasts():
+            return
         self._seconds = min(max(self._seconds * PAUSE_FACTOR, FIRST_PAUSE_S), LONGEST_PAUSE_S)
         self._until = self._clock() + self._seconds  # mutation: fetch-loss
 

@@ -112,5 +112,17 @@ def variables():
 
 
 def variables_set():
-    """Names of variables() that the environment sets."""
-    return {name for name in variables() if name in os.environ}
+    """Names of variables() that the environment sets to another value than vLLM's default. A
+    variable that is set to its default must not part an engine from engines without it."""
+    found = variables()
+    return {name for name in found if name in os.environ and found[name] != _default_of(name)}
+
+
+def _default_of(name):
+    """The value of the variable when it is not set. For the start of an engine: the variable is
+    away from the environment for a moment."""
+    value = os.environ.pop(name)
+    try:
+        return variables().get(name)
+    finally:
+        os.environ[name] = value

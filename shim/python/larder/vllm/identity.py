@@ -94,6 +94,8 @@ def configuration_of(vllm_config):
         engine_variables.variables(),
     )
     own = _own(vllm_config.model_config)
+    if loaded := plugins():
+        own["plugins"] = loaded
     speculative = getattr(vllm_config, "speculative_config", None)
     # A draft model with KV of its own stores pages too, so the draft's configuration counts.
     if has_kv(speculative):
@@ -117,6 +119,26 @@ def _own(model):
         "attn_temperature_tuning": _temperature(model),
         "model_class": _model_class(model),
     }
+
+
+# Groups of plug-ins that vLLM loads in its workers. A plug-in may replace any operator or layer.
+_PLUGIN_GROUPS = ("vllm.general_plugins", "vllm.platform_plugins")
+
+
+def plugins():
+    """[NAME = CODE of PACKAGE VERSION] of the plug-ins that vLLM loads. vLLM's own and Larder's
+    change no KV."""
+    from vllm import envs
+
+    allowed, found = envs.VLLM_PLUGINS, set()
+    for group in _PLUGIN_GROUPS:
+        for one in metadata.entry_points(group=group):
+            if one.value.split(".")[0].split(":")[0] in ("vllm", "larder"):
+                continue
+            if allowed is None or one.name in allowed:
+                package = f"{one.dist.name} {one.dist.version}" if one.dist else "unknown"
+                found.add(f"{one.name} = {one.value} of {package}")
+    return sorted(found)
 
 
 def _one(values):

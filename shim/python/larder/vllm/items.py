@@ -47,13 +47,14 @@ class Live:
 
 
 class Items:
-    def __init__(self, setup, observed, clock=time.monotonic):
-        """observed: engine_metrics.Observed, which counts requests without the cache."""
+    def __init__(self, setup, observed, clock=time.monotonic, encoder_adapter=None):
+        """observed: engine_metrics.Observed, which counts requests without the cache.
+        encoder_adapter: as of Provenance."""
         self._setup = setup
         self._observed = observed
         self._clock = clock
         self._digests = Digests()
-        self._provenance = Provenance(setup) if setup else None
+        self._provenance = Provenance(setup, encoder_adapter) if setup else None
         self._lives: dict[str, Live] = {}  # until the request ends
         self._waiting: set[str] = set()  # requests that vLLM is to ask for again
         self._logged: set[str] = set()
@@ -132,6 +133,11 @@ class Items:
     def reset(self):
         """The model's weights may have changed."""
         self._provenance.reset()
+
+    def adapters_differ(self):
+        """See Provenance."""
+        if self._provenance is not None:
+            self._provenance.adapters_differ()
 
     def forget(self, request_id):
         """The request ended."""

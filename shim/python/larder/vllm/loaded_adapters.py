@@ -1,14 +1,15 @@
 """The files of each adapter that a worker has loaded.
 
-vLLM reads an adapter when the adapter is added or first used, and again after an eviction. A
-wrapper of WorkerLoRAManager._load_adapter notes the files before and after vLLM reads them. Other
-threads look at the folders (adapter_folders): a hanging mount holds up no step. A process may have
-several engines: each LoadedAdapters is told of its own engine's loads. Owned by the worker's
-thread."""
+vLLM reads an adapter when the adapter is added or first used, and again after an eviction. A name
+of a hub is downloaded in the same call. A wrapper of WorkerLoRAManager._load_adapter notes the
+files before and after vLLM reads them. Other threads look at the folders (adapter_folders): a
+hanging mount holds up no step. A process may have several engines: each LoadedAdapters is told of
+its own engine's loads. Owned by the worker's thread."""
 
 import dataclasses
 import functools
 import os
+import threading
 import weakref
 
 from larder.vllm.adapter_folders import AdapterFolders, look
@@ -20,6 +21,7 @@ LOOK_WAIT_S = 1.0
 
 _engines = weakref.WeakSet()  # each LoadedAdapters of this process
 _records = weakref.WeakKeyDictionary()  # by vLLM's manager: its _Record
+_load = threading.local()  # .folder: of the load under way; .files: there, behind a download
 
 
 @dataclasses.dataclass
@@ -91,6 +93,7 @@ def watch():
     """From now on this process notes each load. Unsupported: this vLLM loads adapters in another
     way."""
     try:
+        from vllm.lora import worker_manager
         from vllm.lora.worker_manager import WorkerLoRAManager
 
         original = WorkerLoRAManager._load_adapter
@@ -101,16 +104,23 @@ def watch():
         ) from None
     if not hasattr(original, "larder_original"):
         WorkerLoRAManager._load_adapter = _noted(original)
+        # an older vLLM may have no such function: an adapter then has its name after the next load
+        resolve = getattr(worker_manager, "get_adapter_absolute_path", None)
+        if resolve is not None:
+            worker_manager.get_adapter_absolute_path = _resolved(resolve)
 
 
 def _noted(original):
     @functools.wraps(original)
     def _load_adapter(self, lora_request):
-        before = look(lora_request.lora_path, LOOK_WAIT_S)
+        _load.folder, _load.files = lora_request.lora_path, ()
+        before = look(_load.folder, LOOK_WAIT_S)
         adapter = original(self, lora_request)
-        files = before if before and before == look(lora_request.lora_path, LOOK_WAIT_S) else ()
+        # of a name: the folder that vLLM found, which may be newer than the one in the cache before
+        before = _load.files or before
+        files = before if before and before == look(_load.folder, LOOK_WAIT_S) else ()
         # As matches() has it: of a name of the hub, the folder is known by the files.
-        path = before[0].path if before else os.path.join(lora_request.lora_path, "")
+        path = before[0].path if before else os.path.join(_load.folder, "")
         folder = os.path.dirname(path)
         for engine in tuple(_engines):
             engine._folders.forget(folder)
@@ -122,6 +132,20 @@ def _noted(original):
 
     _load_adapter.larder_original = original
     return _load_adapter
+
+
+def _resolved(original):
+    """The function of vLLM that finds the folder of an adapter, and downloads a name of a hub. vLLM
+    reads the folder afterwards."""
+
+    @functools.wraps(original)
+    def get_adapter_absolute_path(lora_path):
+        folder = original(lora_path)
+        if not os.path.isabs(lora_path):
+            _load.folder, _load.files = folder, look(folder, LOOK_WAIT_S)
+        return folder
+
+    return get_adapter_absolute_path
 
 
 def _record_of(manager):

@@ -17,7 +17,8 @@ class LocalCache:
 
     def emptied(self):
         """vLLM has emptied its cache."""
-        self._old_weights = False  # or any other reason to distrust every block
+        # or any other reason to distrust every block, such as too many replaced adapters
+        self._old_weights = False
         # by name and path of an adapter: the adapter's number at the first request
         self._number = {}
         self._replaced = set()  # numbers of adapters that were loaded again from other files
@@ -41,6 +42,9 @@ class LocalCache:
                 self._replaced.add(number)
             self._files.pop(number, None)
             _put(self._files, number, files)
+        if len(self._replaced) > _MOST_KNOWN:
+            self._old_weights = True
+            self._replaced.clear()
 
     def may_be_old(self, request, files):
         """files: the files in the name of the request's adapter."""

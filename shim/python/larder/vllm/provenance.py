@@ -4,7 +4,8 @@ vLLM's own caches go by an item's identifier, which may have stood for another i
 the encoder cache directly, the prefix cache by the block hash. Larder trusts KV from these caches
 only if this engine saw the write:
 - For each identifier in the encoder cache, the table `_encoded` has the modality and the digest of
-  the encoded item.
+  the encoded item. If adapters change the encoder, the modality goes with the adapter's files: the
+  identifier has the adapter's name alone.
 - For each block of KV memory, the table `_blocks` has the block hash and the items' name of the
   last write. Only a request with items can write a block under such a hash, and each request with
   items is noted here. So a block's entry of an earlier life never matches: the write with the new
@@ -59,12 +60,15 @@ def same(one, other):
 class Provenance:
     """`live` is an items.Live throughout."""
 
-    def __init__(self, setup):
+    def __init__(self, setup, encoder_adapter=None):
+        """encoder_adapter: gives (number, files) of a request's adapter, or None, in an engine
+        whose adapters change the encoder."""
+        self._adapter_of = encoder_adapter
         self._groups = setup.groups
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
         self._lookahead = setup.lookahead  # a drafter's KV is of the next tokens, too
         self._smallest = min(group.block_size for group in setup.groups)
-        self._encoded = {}  # by identifier: (modality, digest of the item)
+        self._encoded = {}  # by identifier: (kind as of _kind_of(), digest of the item)
         self._blocks = {}  # by block number: (block hash, name of the items)
         self._admitted = {}  # by request id: (live, local tokens, tokens to load, block tables)
 
@@ -78,6 +82,12 @@ class Provenance:
         """The model's weights may have changed. The encoder cache still has their embeddings."""
         self._encoded = dict.fromkeys(self._encoded, (None, UNKNOWN))
         self._blocks.clear()
+
+    def adapters_differ(self):
+        """A worker had loaded other files of an adapter than those of its name, perhaps before the
+        encoder ran."""
+        if self._adapter_of is not None:  # mutation: encoder-differs
+            self._encoded = dict.fromkeys(self._encoded, (None, UNKNOWN))
 
     def step(self, scheduler_output, tables_of, lives):
         """lives: all requests with items, by id."""
@@ -102,13 +112,20 @@ class Provenance:
             live = lives[name]
             for i in inputs:
                 feature, own = live.request.mm_features[i], live.digests[i] or UNKNOWN
-                known = self._encoded.get(feature.identifier)
+                known, kind = self._encoded.get(feature.identifier), self._kind_of(live, feature)
                 if known is None and len(self._encoded) < MOST_ENCODED:
-                    self._encoded[feature.identifier] = feature.modality, own
-                elif known is not None and not _equal(known, (feature.modality, own)):
+                    self._encoded[feature.identifier] = kind, own
+                elif known is not None and not _equal(known, (kind, own)):
                     # Evicted and encoded again in one step. vLLM does not tell of the eviction, and
                     # a worker may keep the old embeddings (EncoderRunner.prepare_mm_inputs).
                     self._encoded[feature.identifier] = None, UNKNOWN
+
+    def _kind_of(self, live, feature):
+        """None: the adapter's files are not known."""
+        adapter = self._adapter_of(live.request) if self._adapter_of is not None else None
+        if adapter is None:
+            return feature.modality
+        return (feature.modality, adapter[1]) if adapter[1] else None  # mutation: encoder-adapter
 
     def _begin(self, live, local, external, tables):
         past = live.past = Past(vouched=local + external, noted=local)
@@ -154,8 +171,8 @@ class Provenance:
             first, last = max(begin - at.offset, 0), min(end - at.offset, at.length)
             if first >= last or not (at.is_embed is None or bool(at.is_embed[first:last].any())):
                 continue
-            modality, used = self._encoded.get(feature.identifier, (None, UNKNOWN))
-            if modality != feature.modality:
+            kind, used = self._encoded.get(feature.identifier, (None, UNKNOWN))
+            if kind is None or kind != self._kind_of(live, feature):
                 past.clean = False
             elif used is not own:
                 past.unsettled.append((used, own or UNKNOWN))
@@ -185,7 +202,7 @@ class Provenance:
 
 
 def _equal(one, other):
-    """Whether two (modality, Future) are equal for certain."""
+    """Whether two (kind, Future) are equal for certain."""
     return one[0] == other[0] and (one[1] is other[1] or same(one[1], other[1]) is True)
 
 

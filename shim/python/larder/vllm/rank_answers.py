@@ -142,10 +142,9 @@ class RankAnswers:
             if probed is None:
                 return
             self._client.probe_end(one.ticket)
-            # One stall makes many probes late: one pause.
-            if probed.late and not self._probe_pause.lasts():
+            if probed.late:
                 self._probe_pause.begin()
-            elif not probed.late:
+            else:
                 self._probe_pause.paid()
             # A figure of 0: memory has all that was found, or no tier is to be relied on.
             if probed.chunks and probed.read_bytes_per_s:
@@ -168,8 +167,7 @@ class RankAnswers:
         chunks = len(one.lookup.hashes) // one.lookup.stride
         compute_s = one.lookup.deadline_ms / 1e3 / DEADLINE_SHARE
         if fetched.late and compute_s * fetched.chunks / chunks < fetched.elapsed_s:
-            if not self._pauses[one.shared].lasts():
-                self._pauses[one.shared].begin()
+            self._pauses[one.shared].begin()
         elif fetched.chunks:
             self._pauses[one.shared].paid()
 

@@ -43,14 +43,18 @@ class LarderConnectorScheduler(FailSafe):
         self._naming = naming
         self._text = ""  # the engine's fingerprint; "" until known
         self._model_config = getattr(vllm_config, "model_config", None)
-        self._adapters = Adapters(getattr(vllm_config, "lora_config", None))
+        lora = getattr(vllm_config, "lora_config", None)
+        self._adapters = Adapters(lora)
         self._spaces = Spaces(client, setup)
         self._names = RequestSpaces(self._spaces, self._adapters)
         self._local = LocalCache()
         self._tracked: dict[str, Tracked] = {}
         self._events = events
         self._observed = Observed()
-        self._items = Items(setup, self._observed)
+        tower = getattr(lora, "enable_tower_connector_lora", False)
+        self._items = Items(
+            setup, self._observed, encoder_adapter=self._names.adapter_of if tower else None
+        )
         note = events.note if events else None
         self._origins = KvOrigins(setup, self._items)
         self._stores = StorePlan(setup, client, self._tracked, self._items, self._origins, note)
@@ -450,7 +454,8 @@ class LarderConnectorScheduler(FailSafe):
         if report.answers:
             self._ranks.answered(report.answers)
         if report.adapters:
-            self._adapters.loaded(report.adapters)
+            if self._adapters.loaded(report.adapters):
+                self._items.adapters_differ()
             self._local.loaded(report.adapters)
         if self._worth is not None:
             self._worth.measured(

@@ -40,6 +40,7 @@ class Tracked:
     # the first chunk that a rank's larderd refused; only of an engine over several larderds
     refused_from: int | None = None
     given_again: int = 0  # the number of times that refused chunks were given again
+    again_at: float = 0.0  # the refused chunks are not given again before this time
     stale: bool = False  # the pages may be older than their name: the request stores no chunk
 
     def admitted_anew(self):
@@ -122,6 +123,7 @@ class StorePlan:
                     continue
                 before = tracked.refused_from
                 tracked.refused_from = first if before is None else min(first, before)
+                tracked.again_at = time.monotonic() + RETRY_AFTER_S
                 tracked.due_tokens = 0
 
     def ended(self, numbers):
@@ -168,7 +170,7 @@ class StorePlan:
             full = min(full, foreign // self._setup.chunk_tokens)
         if full > tracked.asked_chunks:
             tracked.retries = STORE_RETRIES if self.index_tells else 0
-        elif tracked.refused_from is not None:
+        elif self._gives_again(tracked):
             pass
         elif (
             full > tracked.stored_chunks
@@ -241,12 +243,20 @@ class StorePlan:
                 found.append(Chunk(number, hashes[at : at + stride], pages))
         return found
 
+    @staticmethod
+    def _gives_again(tracked):
+        """Refused chunks are due. A larderd without room has seldom room in the next step."""
+        return (
+            tracked.refused_from is not None
+            and time.monotonic() >= tracked.again_at  # mutation: refused-pace
+        )
+
     def _pass_given(self, tracked, full):
         """Passes the chunks that were loaded, or given to the workers and not refused."""
         loaded = tracked.loaded_tokens // self._setup.chunk_tokens
         given = max(tracked.asked_chunks, loaded)
         tracked.parent = max(tracked.parent, loaded - 1)
-        if tracked.refused_from is not None:
+        if self._gives_again(tracked):
             given = min(given, tracked.refused_from)
             tracked.parent = min(tracked.parent, given - 1)
             tracked.given_again, tracked.refused_from = tracked.given_again + 1, None

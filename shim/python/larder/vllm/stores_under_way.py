@@ -44,9 +44,12 @@ class StoresUnderWay:
         )
         self._tickets[ticket] = step
 
-    def nothing_of(self, number):
-        """No page is read for the step of this number."""
+    def nothing_of(self, number, refused=False):
+        """No page is read for the step of this number. refused: the step had chunks to store, which
+        may be given again."""
         self._ended[number] += 1
+        if refused:
+            self._refused.add(number)
 
     def make_way(self, preempted, rewritten=()):
         """Call this before a step writes any block. Stores of preempted requests are taken back.

@@ -39,8 +39,6 @@ SLEEP_WAIT_S = 10
 # free later, which does no harm.
 CLOSE_WAIT_MS = 1000
 
-_NOTHING = WorkerReport()
-
 
 class LarderConnectorWorker(FailSafe):
     """shard: the shard of this worker's pages. replica: the number of this worker among the workers
@@ -88,17 +86,17 @@ class LarderConnectorWorker(FailSafe):
         self._abandon()
         self._answers.close()
 
-    def _abandon(self):
+    def _abandon(self, refused=False):
         """Gives back the stores that were begun in the open step."""
         if self.client is not None:
             self.client.store_abandon()
-        self._nothing_of_step()
+        self._nothing_of_step(refused)
 
-    def _nothing_of_step(self):
-        """No page is read for the open step."""
+    def _nothing_of_step(self, refused=False):
+        """No page is read for the open step. refused: see StoresUnderWay.nothing_of."""
         step, self._step = self._step, None
         if step is not None:
-            self._under_way.nothing_of(step.number)
+            self._under_way.nothing_of(step.number, refused)
 
     @guarded(lambda: None)
     def register_kv_caches(self, kv_caches, vllm_config=None):
@@ -169,15 +167,18 @@ class LarderConnectorWorker(FailSafe):
         if step is not None and (
             step.number in rewritten or not step.requests.isdisjoint(preempted)
         ):
-            self._abandon()
+            # the other requests of the step keep their blocks, and may give the chunks again
+            self._abandon(refused=True)
         self._under_way.make_way(preempted, rewritten)
 
     def bind_connector_metadata(self, work):
         """Call this before the forward pass. Starts loads, and asks larderd for room for the chunks
         that this step fills."""
         self._computes = work.computes
-        self.handle_preemptions(work.preempted, work.rewritten)
-        self._end_last_step()
+        if work.preempted or work.rewritten:
+            self.handle_preemptions(work.preempted, work.rewritten)
+        if self._step is not None:
+            self._end_last_step()
         if work is COMPUTES or work is RESTS:
             return
         self._under_way.keep(work.kept)
@@ -203,9 +204,7 @@ class LarderConnectorWorker(FailSafe):
     def _end_last_step(self):
         """Submits the stores of the last step, behind all queued work of the engine. The stores
         of a step without a seen end of its pass are dropped: half-written pages would verify for
-        ever."""
-        if self._step is None:
-            return
+        ever. REQUIRES: a step is open."""
         if self._passed:
             return self._submit()
         self._nothing_of_step()
@@ -333,7 +332,7 @@ class LarderConnectorWorker(FailSafe):
         stores = (
             [move for move in work.stores if self._holds(move) is not False] if may_store else ()
         )
-        for (space, group), parts in self._by_call(stores).items():
+        for (space, group), parts in (calls := self._by_call(stores)).items():
             hashes, pages, parents = (
                 b"".join(one)
                 for one in zip(*((part.hashes, part.pages, part.parents) for part in parts))
@@ -342,7 +341,7 @@ class LarderConnectorWorker(FailSafe):
                 hashes, self._stride(parts[0]), pages, group, self._shard, space, parents or None
             )
         if not begun:
-            self._nothing_of_step()
+            self._nothing_of_step(refused=bool(calls))  # mutation: refused-own
 
     def _by_call(self, moves):
         """Parts by (space, group): requests whose chunks fill in one step share a call and
@@ -404,7 +403,7 @@ class LarderConnectorWorker(FailSafe):
             self._step = None
         except LarderError as error:  # the library has given the begun stores back
             logger.debug("Larder: nothing of a step is stored: %s", words.of_error(error))
-            self._nothing_of_step()
+            self._nothing_of_step(refused=True)
 
     # ---- speeds
 
@@ -413,8 +412,8 @@ class LarderConnectorWorker(FailSafe):
         if tokens and self.off is None:
             self._clock.begin(tokens)
 
-    @guarded(lambda: None)
     def _tell_prefill(self):
+        """May raise: for guarded callers."""
         if self.off is not None:
             return
         for tokens, nanoseconds in self._clock.take():
@@ -436,11 +435,11 @@ class LarderConnectorWorker(FailSafe):
         self._end_step()
         self._poll_stores()
         self._begin_loads()
-        if self._answers and not self._loads and not self._computes:
-            self._answers.wait(self._idle_wait_ms())
-        if self._awaited and not self._loads and not self._computes:
-            self._awaited.wait(self._idle_wait_ms() / 1e3)
         if not self._loads:
+            if self._answers and not self._computes:
+                self._answers.wait(self._idle_wait_ms())
+            if self._awaited and not self._computes:
+                self._awaited.wait(self._idle_wait_ms() / 1e3)
             return set(), set()
         ended = self._loads.take_ended(self._poll())
         for load in ended:
@@ -503,7 +502,7 @@ class LarderConnectorWorker(FailSafe):
         if self.off is not None and (self._shared or not self._reported_off):
             self._reported_off = True
             self._measured.disabled = one_process.SHARED if self._shared else self.off
-        elif self._measured == _NOTHING:
+        elif not any(vars(self._measured).values()):
             return None
         report, self._measured = self._measured, WorkerReport()
         return report

@@ -32,16 +32,16 @@ void GarbageQueue::forget(const tiers::ChunkKey& key, std::uint64_t generation) 
   known_.erase(key, generation);
   Record bad{key, {}};
   bad.facts.generation = generation;
-  remove(Unwanted::What::kGeneration, bad);
+  remove(Garbage::What::kGeneration, bad);
 }
 
-void GarbageQueue::remove(Unwanted::What what, const Record& record) {
-  const auto same = [&](const Unwanted& one) { return one.what == what && one.record == record; };
+void GarbageQueue::remove(Garbage::What what, const Record& record) {
+  const auto same = [&](const Garbage& one) { return one.what == what && one.record == record; };
   // A full queue costs a second look at a bad chunk, or parts that stay until TTL or eviction.
   // Memory would be worse.
   if (garbage_.size() >= kMost) return;
   // Several engines miss the same part at the same moment. Each would otherwise add a removal.
-  if (what == Unwanted::What::kWriting && std::ranges::any_of(garbage_, same)) return;
+  if (what == Garbage::What::kWriting && std::ranges::any_of(garbage_, same)) return;
   garbage_.push_back({what, record, operations_.take_serial()});
 }
 
@@ -61,35 +61,35 @@ void GarbageQueue::evict(const tiers::ChunkKey& key) {
   }
   // The serial orders the removal behind the puts before it, and before all later puts of the key.
   // OperationTable is the only source of serials.
-  garbage_.push_back({Unwanted::What::kChunk, {key, {}}, operations_.take_serial()});
+  garbage_.push_back({Garbage::What::kChunk, {key, {}}, operations_.take_serial()});
 }
 
 void GarbageQueue::leave_behind(const Record& record) {
-  remove(Unwanted::What::kParts, record);
+  remove(Garbage::What::kParts, record);
 }
 
 bool GarbageQueue::was_forgotten(const Record& record) const {
-  return std::ranges::any_of(garbage_, [&](const Unwanted& one) {
+  return std::ranges::any_of(garbage_, [&](const Garbage& one) {
     // Leftover parts say nothing about a record: the record of their key belongs to another put.
-    return one.what != Unwanted::What::kParts && one.record.key == record.key &&
+    return one.what != Garbage::What::kParts && one.record.key == record.key &&
            is_meant(one, record);
   });
 }
 
 // Whether the record is the one to remove.
-bool GarbageQueue::is_meant(const Unwanted& one, const Record& record) {
+bool GarbageQueue::is_meant(const Garbage& one, const Record& record) {
   switch (one.what) {
-    case Unwanted::What::kGeneration: return record.facts.generation == one.record.facts.generation;
-    case Unwanted::What::kChunk: return true;
+    case Garbage::What::kGeneration: return record.facts.generation == one.record.facts.generation;
+    case Garbage::What::kChunk: return true;
     // A valid record has replaced the foreign value in the meantime, and stays.
-    case Unwanted::What::kGarbage: return false;
+    case Garbage::What::kGarbage: return false;
     default: return record.writing == one.record.writing;
   }
 }
 
-const GarbageQueue::Unwanted* GarbageQueue::before(const Op& put) const {
-  const auto found = std::ranges::find_if(garbage_, [&](const Unwanted& one) {
-    return one.what != Unwanted::What::kParts && one.serial < put.serial &&
+const GarbageQueue::Garbage* GarbageQueue::before(const Op& put) const {
+  const auto found = std::ranges::find_if(garbage_, [&](const Garbage& one) {
+    return one.what != Garbage::What::kParts && one.serial < put.serial &&
            one.record.key == put.command.key;
   });
   return found == garbage_.end() ? nullptr : &*found;
@@ -98,8 +98,8 @@ const GarbageQueue::Unwanted* GarbageQueue::before(const Op& put) const {
 // Whether an earlier put must end first. A put that was given up with its record in flight counts
 // until the reply. Leftover parts wait only for their own put, because no other put writes their
 // keys.
-bool GarbageQueue::put_before(const Unwanted& one) const {
-  const bool parts = one.what == Unwanted::What::kParts;
+bool GarbageQueue::put_before(const Garbage& one) const {
+  const bool parts = one.what == Garbage::What::kParts;
   const auto before = [&](const OpPtr& op) {
     return op->command.operation == Operation::kPut && op->command.key == one.record.key &&
            op->serial < one.serial;
@@ -112,19 +112,18 @@ bool GarbageQueue::put_before(const Unwanted& one) const {
 }
 
 bool GarbageQueue::removing(std::uint64_t before_serial) const {
-  return std::ranges::any_of(garbage_, [&](const Unwanted& one) {
-    return one.serial < before_serial && one.waited_for();
-  });
+  return std::ranges::any_of(
+      garbage_, [&](const Garbage& one) { return one.serial < before_serial && one.waited_for(); });
 }
 
 void GarbageQueue::maintain(bool reads_fail) {
-  next_unwanted_ns_ = UINT64_MAX;
+  next_attempt_ns_ = UINT64_MAX;
   if (garbage_.empty() || !backend_.ready() || reads_fail) return;
   const std::uint64_t now = clock_.now_ns();
   std::size_t asked = 0;
-  for (Unwanted& one : garbage_) {
+  for (Garbage& one : garbage_) {
     // Computed in the same pass, so the thread sleeps exactly until the next attempt.
-    if (one.next_ns > now) next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
+    if (one.next_ns > now) next_attempt_ns_ = std::min(next_attempt_ns_, one.next_ns);
     if (!one.asked && (one.next_ns > now || put_before(one))) continue;
     if (++asked > kAtOnce) return;
     if (one.asked) continue;
@@ -140,12 +139,12 @@ void GarbageQueue::maintain(bool reads_fail) {
     one.away = !one.asked;
     if (one.asked) continue;
     one.next_ns = now + kLeastWaitNs;  // other removals go first
-    next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
+    next_attempt_ns_ = std::min(next_attempt_ns_, one.next_ns);
   }
 }
 
 void GarbageQueue::garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply) {
-  const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
+  const auto one = std::ranges::find(garbage_, serial, &Garbage::serial);
   one->asked = false;
   // The entry stays in the queue, and maintain() begins again with the read.
   if (!lost.ok()) return;  // retried on another connection
@@ -153,30 +152,30 @@ void GarbageQueue::garbage_came(std::uint64_t serial, const Status& lost, const 
   const std::optional<Record> record = decode_record(one->record.key, reply.text);
   const bool meant = record && is_meant(*one, *record);
   switch (one->what) {
-    case Unwanted::What::kParts:
+    case Garbage::What::kParts:
       // The put was reported as failed, but its record reached the server: then the parts belong
       // to a complete chunk.
-      return meant ? unlink_unwanted(*one, {}) : unlink_unwanted(*one, part_keys(*one));
-    case Unwanted::What::kWriting:
-      return meant ? take_record(*one) : unlink_unwanted(*one, part_keys(*one));
+      return meant ? unlink_garbage(*one, {}) : unlink_garbage(*one, part_keys(*one));
+    case Garbage::What::kWriting:
+      return meant ? take_record(*one) : unlink_garbage(*one, part_keys(*one));
     default: break;
   }
   if (meant) {
-    operations_.counters().records_corrupt += one->what == Unwanted::What::kGeneration ? 1 : 0;
+    operations_.counters().records_corrupt += one->what == Garbage::What::kGeneration ? 1 : 0;
     // From here on the entry names one writing. A repeated attempt cannot hit a later record of
     // the same generation.
-    one->what = Unwanted::What::kWriting;
+    one->what = Garbage::What::kWriting;
     one->record = *record;
     return take_record(*one);
   }
-  const bool garbage = one->what != Unwanted::What::kGeneration && is_garbage(reply, record);
-  unlink_unwanted(*one, garbage ? std::vector{record_key(options_.prefix, one->record.key)}
-                                : std::vector<std::string>());
+  const bool garbage = one->what != Garbage::What::kGeneration && is_garbage(reply, record);
+  unlink_garbage(*one, garbage ? std::vector{record_key(options_.prefix, one->record.key)}
+                               : std::vector<std::string>());
 }
 
 // GETDEL returns the removed record: another larderd may have put a new record since the read,
 // which is then put back.
-void GarbageQueue::take_record(Unwanted& one) {
+void GarbageQueue::take_record(Garbage& one) {
   const std::string key = record_key(options_.prefix, one.record.key);
   one.asked = commands_
                   .ask(Lane::kWrites, nullptr, {"GETDEL", key}, "$",
@@ -187,7 +186,7 @@ void GarbageQueue::take_record(Unwanted& one) {
 }
 
 void GarbageQueue::record_taken(std::uint64_t serial, const Status& lost, const Reply& reply) {
-  const auto one = std::ranges::find(garbage_, serial, &Unwanted::serial);
+  const auto one = std::ranges::find(garbage_, serial, &Garbage::serial);
   one->asked = false;
   if (!lost.ok()) return;  // the record is read again
   if (reply.kind == Reply::Kind::kError && !wrong_type(reply)) return put_off(*one);
@@ -195,7 +194,7 @@ void GarbageQueue::record_taken(std::uint64_t serial, const Status& lost, const 
   // Between the read and GETDEL another larderd stored a new record. Readers miss the chunk for
   // one round trip.
   if (taken && !is_meant(*one, *taken)) give_back(*taken);  // mutation: remove-gives-back
-  unlink_unwanted(*one, part_keys(*one));
+  unlink_garbage(*one, part_keys(*one));
 }
 
 void GarbageQueue::give_back(const Record& record) {
@@ -214,18 +213,18 @@ void GarbageQueue::give_back(const Record& record) {
 }
 
 // The last step of a removal. Without keys the removal is done.
-void GarbageQueue::unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys) {
+void GarbageQueue::unlink_garbage(Garbage& one, const std::vector<std::string>& keys) {
   const std::uint64_t serial = one.serial;
   if (keys.empty())
     return static_cast<void>(
-        std::erase_if(garbage_, [=](const Unwanted& each) { return each.serial == serial; }));
+        std::erase_if(garbage_, [=](const Garbage& each) { return each.serial == serial; }));
   one.asked = true;
   // A part in flight may be on any write connection.
   commands_.unlink(
       keys, Links::writers(options_.connections),  // mutation: unlink-all-writers
       [this, serial](const Status& gone, const Reply& unlinked) {
         // By serial and not by pointer: the entry may move to another place in the meantime.
-        const auto at = std::ranges::find(garbage_, serial, &Unwanted::serial);
+        const auto at = std::ranges::find(garbage_, serial, &Garbage::serial);
         at->asked = false;
         if (!gone.ok()) {  // the server of a part may be away, and the server of the record not
           at->away = true;
@@ -237,7 +236,7 @@ void GarbageQueue::unlink_unwanted(Unwanted& one, const std::vector<std::string>
       });
 }
 
-std::vector<std::string> GarbageQueue::part_keys(const Unwanted& one) const {
+std::vector<std::string> GarbageQueue::part_keys(const Garbage& one) const {
   std::vector<std::string> keys;
   for (std::uint32_t number = 0; number < one.record.parts(); ++number)
     keys.push_back(part_key(options_.prefix, one.record, number));
@@ -245,7 +244,7 @@ std::vector<std::string> GarbageQueue::part_keys(const Unwanted& one) const {
 }
 
 // The server refuses the removal. That is no fault of puts and gets, which report their own errors.
-void GarbageQueue::put_off(Unwanted& one) {
+void GarbageQueue::put_off(Garbage& one) {
   one.wait_ns = std::clamp(2 * one.wait_ns, kLeastWaitNs, kMostWaitNs);
   one.next_ns = clock_.now_ns() + one.wait_ns;
 }

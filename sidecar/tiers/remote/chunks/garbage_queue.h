@@ -23,7 +23,7 @@ class GarbageQueue {
   static constexpr std::size_t kMost = 4096;  // without evictions, which the caller bounds
 
   // A removal.
-  struct Unwanted {
+  struct Garbage {
     // kGeneration: the record of this generation. kChunk: any value under the key. kGarbage: a
     // value that is no record. kWriting: the record of this writing with its parts. kParts: the
     // parts of this writing, unless its record exists.
@@ -57,7 +57,7 @@ class GarbageQueue {
   void evict(const tiers::ChunkKey& key);
   // A removal beyond the bound is dropped: the chunk is found once more. Equal removals of several
   // gets become one.
-  void remove(Unwanted::What what, const Record& record);
+  void remove(Garbage::What what, const Record& record);
   // Removes the parts of a failed or late put, or of a replaced record. No reader finds such parts,
   // and without a time to live they would stay.
   void leave_behind(const Record& record);
@@ -68,7 +68,7 @@ class GarbageQueue {
   static bool is_garbage(const Reply& there, const std::optional<Record>& record);
   // A removal that a put must wait for, or nullptr: the removal would also remove the new chunk.
   // Valid until the next call of another method.
-  const Unwanted* before(const Op& put) const;
+  const Garbage* before(const Op& put) const;
   // Whether a removal from before this serial is pending at a server that answers.
   bool removing(std::uint64_t before_serial) const;
   std::size_t size() const { return garbage_.size(); }
@@ -76,18 +76,18 @@ class GarbageQueue {
   // Begins due removals, at most 64 at once. `reads_fail`: no server answers reads, so that every
   // removal waits.
   void maintain(bool reads_fail);
-  std::uint64_t next_ns() const { return next_unwanted_ns_; }  // the time of the next attempt
+  std::uint64_t next_ns() const { return next_attempt_ns_; }  // the time of the next attempt
 
  private:
-  static bool is_meant(const Unwanted& one, const Record& record);
-  bool put_before(const Unwanted& one) const;
+  static bool is_meant(const Garbage& one, const Record& record);
+  bool put_before(const Garbage& one) const;
   void garbage_came(std::uint64_t serial, const Status& lost, const Reply& reply);
-  void take_record(Unwanted& one);
+  void take_record(Garbage& one);
   void record_taken(std::uint64_t serial, const Status& lost, const Reply& reply);
   void give_back(const Record& record);
-  std::vector<std::string> part_keys(const Unwanted& one) const;
-  void unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys);
-  void put_off(Unwanted& one);
+  std::vector<std::string> part_keys(const Garbage& one) const;
+  void unlink_garbage(Garbage& one, const std::vector<std::string>& keys);
+  void put_off(Garbage& one);
 
   const base::Clock& clock_;
   const RemoteOptions& options_;
@@ -96,8 +96,8 @@ class GarbageQueue {
   ServerCommands& commands_;
   OperationTable& operations_;
 
-  std::list<Unwanted> garbage_;
-  std::uint64_t next_unwanted_ns_ = UINT64_MAX;
+  std::list<Garbage> garbage_;
+  std::uint64_t next_attempt_ns_ = UINT64_MAX;
 };
 
 }  // namespace larder::remote

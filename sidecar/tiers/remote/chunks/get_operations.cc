@@ -64,7 +64,7 @@ void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply
   // once more.
   if (answer && record && record->writing == op->partial) {  // mutation: missing-part-again
     operations_.counters().chunks_evicted += known_.erase(key) ? 1 : 0;
-    garbage_.remove(GarbageQueue::Unwanted::What::kWriting, *record);
+    garbage_.remove(GarbageQueue::Garbage::What::kWriting, *record);
     return finish(op, {Code::kNotFound, "a part is not there"});
   }
   if (answer && !record)
@@ -75,7 +75,7 @@ void GetOperations::record_came(const OpPtr& op, const Status& lost, const Reply
     if (op->failed.code() == Code::kDataLoss && lost.ok()) {
       ++operations_.counters().records_corrupt;
       known_.erase(key);
-      garbage_.remove(GarbageQueue::Unwanted::What::kGarbage, {key, {}});
+      garbage_.remove(GarbageQueue::Garbage::What::kGarbage, {key, {}});
     }
     return finish(op, op->failed);
   }

@@ -39,13 +39,13 @@ void PutOperations::pump() {
              other->command.key == command.key;
     };
     if (!op->done && std::ranges::any_of(operations_.live(), same_key)) return;
-    const GarbageQueue::Unwanted* unwanted = op->done ? nullptr : garbage_.before(*op);
+    const GarbageQueue::Garbage* garbage = op->done ? nullptr : garbage_.before(*op);
     // The removal would delete the new record as well. It takes a round trip or two, so the queue
     // waits.
-    if (unwanted != nullptr && unwanted->waited_for()) return;
+    if (garbage != nullptr && garbage->waited_for()) return;
     writes_.pop_front();
     if (op->done) continue;
-    if (unwanted != nullptr) {
+    if (garbage != nullptr) {
       finish(op, {Code::kUnavailable, "the server does not remove the old value of the key"});
       continue;
     }

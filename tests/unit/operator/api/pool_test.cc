@@ -40,6 +40,22 @@ TEST(ParsePool, TheSmallestGetsEveryDefault) {
   EXPECT_EQ(pool->spec.transfer, Transfer::kShim);
 }
 
+TEST(ParsePool, PeersAreOnWhereTheSectionIs) {
+  EXPECT_FALSE(parse_pool(smallest())->spec.peers);
+  EXPECT_FALSE(parse_pool(with_spec("{peers: {enabled: false, fanout: 3}}"))->spec.peers);
+  const Result<CachePool> bare = parse_pool(with_spec("{peers: {enabled: true}}"));
+  ASSERT_TRUE(bare.ok() && bare->spec.peers);
+  EXPECT_TRUE(bare->spec.peers->tls) << "plain TCP only where it is written";
+  EXPECT_EQ(bare->spec.peers->fanout, 16);
+  EXPECT_EQ(bare->spec.peers->serve_rate_bytes, 0U);
+  const Result<CachePool> all =
+      parse_pool(with_spec("{peers: {serveRate: 1Gi, fanout: 4, tls: {secretName: mine}}}"));
+  ASSERT_TRUE(all.ok() && all->spec.peers);
+  EXPECT_EQ(all->spec.peers->serve_rate_bytes, 1ULL << 30);
+  EXPECT_EQ(all->spec.peers->fanout, 4);
+  EXPECT_EQ(all->spec.peers->tls_secret, "mine");
+}
+
 TEST(ParsePool, TakesOverWhatIsWritten) {
   const Result<CachePool> pool =
       parse_pool(with_spec("{placement: Node, memory: {size: 4Gi, hugepages: 1Gi, numa: '1'}, "
@@ -97,6 +113,12 @@ TEST(ParsePool, WhatIsWrongIsNamed) {
       {"{backendRef: {}}", "spec.backendRef.name: is missing"},
       {"{backendWrite: {rate: 10}}", "spec.backendWrite.rate: '10' is out of range"},
       {"{backendWrite: {rate: 10Ki}}", "spec.backendWrite.rate: '10Ki' is out of range"},
+      {"{peers: {fanout: 17}}", "spec.peers.fanout: 17 is out of range: 1 to 16"},
+      {"{peers: {fanout: 0}}", "spec.peers.fanout: 0 is out of range"},
+      {"{peers: {serveRate: 10}}", "spec.peers.serveRate: '10' is out of range"},
+      {"{peers: {enabled: 'yes'}}", "spec.peers.enabled: is string: must be boolean"},
+      {"{peers: {tls: {enabled: false, secretName: a}}}",
+       "spec.peers.tls.secretName: is set and tls.enabled is false"},
       {"{chunkTokens: 8}", "spec.chunkTokens: 8 is out of range"},
       {"{engine: {flags: 'yes'}}", "spec.engine.flags: is string: must be boolean"},
       {"{node: {tolerations: {}}}", "spec.node.tolerations: is object: must be array"},

@@ -43,6 +43,7 @@ TEST(RestartHash, IsOfWhatLarderdDoesNotTakeOverWhileItRuns) {
       "{memory: {size: 1Gi}, disk: {size: 11Gi}, backendRef: {name: shared}}",
       "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared, prefix: p}}",
       "{memory: {size: 2Gi}, disk: {size: 10Gi}, backendRef: {name: shared}}",
+      "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared}, peers: {}}",
       "{memory: {size: 1Gi, numa: auto}, disk: {size: 10Gi}, backendRef: {name: shared}}"};
   const test::PoolCase before = test::pool_case_of(kPool, kBackend);
   int live = 0;

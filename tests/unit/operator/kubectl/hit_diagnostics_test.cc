@@ -207,6 +207,25 @@ TEST(HitFindings, PodsWithoutABackendShareNothing) {
   EXPECT_FALSE(has(facts, "NotShared"));
 }
 
+// covers F-325
+TEST(HitFindings, PeersAreAWayToShareAndMayBeApart) {
+  Snapshot now = cold();
+  const Snapshot other = cold();
+  HitFacts facts = facts_of(pod(), now);
+  now.peers.place = "dns:larder-chat-peers.models.svc:9466";
+  EXPECT_FALSE(has(facts, "NoPeers")) << "the only pod of the pool";
+  facts.others = {{"llm-2", &other}};
+  EXPECT_FALSE(has(facts, "NotShared"));
+  EXPECT_TRUE(has(facts, "NoPeers"));
+  now.peers.servers = 2;
+  now.peers.servers_reachable = 1;
+  now.peers.reason = "10.0.0.7: Connection refused";
+  EXPECT_TRUE(has(facts, "PeersUnreachable"));
+  now.peers.servers_reachable = 2;
+  now.peers.reason.clear();
+  EXPECT_FALSE(has(facts, "PeersUnreachable"));
+}
+
 TEST(HitFindings, AnotherHashSeedIsCalledSo) {
   const Snapshot now = cold();
   Snapshot other = cold();

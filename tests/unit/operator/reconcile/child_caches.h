@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "operator/reconcile/children.h"
+#include "operator/reconcile/isolation.h"
 #include "tests/unit/operator/fake_cache.h"
 
 namespace larder::reconcile {
@@ -12,9 +13,13 @@ namespace larder::reconcile {
 class FakeChildren {
  public:
   explicit FakeChildren(const operator_test::FakeApi& api) {
-    for (const k8s::Resource& resource : owned_kinds())
+    // As app/leader_components.cc follows them.
+    for (const k8s::Resource& resource : owned_kinds()) {
+      const bool all = resource == k8s::resources::kNetworkPolicies;
       caches_.push_back(std::make_unique<operator_test::FakeCache>(
-          api, resource, "app.kubernetes.io/managed-by=larder-operator"));
+          api, resource, all ? "" : "app.kubernetes.io/managed-by=larder-operator",
+          all ? trim_policy : nullptr));
+    }
   }
   ChildCaches caches() const {
     ChildCaches all;

@@ -53,10 +53,11 @@ TEST(CrdStatusTest, OfAPool) {
                               .disk_capacity_bytes = 10,
                               .disk_used_bytes = 1,
                               .tokens_asked = 2,
-                              .tokens_hit = 1};
+                              .tokens_hit = 1,
+                              .peers = LarderdAnswer::Peers{1, 1, 0, ""}};
   const Object status = pool_status(facts, Object(), "2026-01-01T00:00:00Z");
   ASSERT_TRUE(status.contains("memory") && status.contains("disk") && status.contains("hitRatio") &&
-              status.contains("backend"));
+              status.contains("peers") && status.contains("backend"));
   expect_in(status_schema("larder.dev_cachepools.yaml"), status, "status");
 }
 

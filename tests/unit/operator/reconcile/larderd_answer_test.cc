@@ -46,6 +46,23 @@ TEST(LarderdAnswerTest, ALarderdsOwnStatusIsRead) {
   EXPECT_EQ(answer->disk_capacity_bytes, 0U);
 }
 
+TEST(LarderdAnswerTest, PeersAreRead) {
+  stats::Stats stats = sample();
+  EXPECT_FALSE(read_answer(pages::status_json(stats, true, true))->peers);
+  stats.peers.place = "dns:larder-chat-peers.ml.svc:9466";
+  stats.peers.servers = 3;
+  stats.peers.servers_reachable = 2;
+  stats.peers.reason = "refused";
+  stats.peer_serving.address = ":9466";
+  stats.peer_serving.sent_bytes = 77;
+  const Result<LarderdAnswer> answer = read_answer(pages::status_json(stats, true, true));
+  ASSERT_TRUE(answer.ok() && answer->peers);
+  EXPECT_EQ(answer->peers->known, 3U);
+  EXPECT_EQ(answer->peers->reachable, 2U);
+  EXPECT_EQ(answer->peers->served_bytes, 77U);
+  EXPECT_EQ(answer->peers->reason, "refused");
+}
+
 TEST(LarderdAnswerTest, WithoutABackendThereIsNone) {
   stats::Stats stats = sample();
   stats.backend.place.clear();

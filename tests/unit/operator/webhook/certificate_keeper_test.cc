@@ -18,6 +18,8 @@
 namespace larder::webhook {
 namespace {
 
+using namespace pki;
+
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;

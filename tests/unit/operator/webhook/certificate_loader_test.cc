@@ -15,6 +15,8 @@
 namespace larder::webhook {
 namespace {
 
+using namespace pki;
+
 using namespace std::chrono_literals;
 
 bool within_10_s(const auto& holds) {
@@ -80,7 +82,7 @@ TEST_F(CertificateLoaderTest, WhatDoesNotFitIsNotServed) {
   const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_, 10);
   ASSERT_TRUE(within_10_s([&] { return acceptor_.ready(); }));
   // like a certificate without a readable end
-  const KeyPair without_end = *make_authority({-86400, 0});
+  const KeyPair without_end = *make_authority("a", {-86400, 0});
   for (const auto& [certificate, key] : {std::pair(other.certificate, good.key),
                                          {"nonsense", "nonsense"},
                                          {other.certificate, ""},

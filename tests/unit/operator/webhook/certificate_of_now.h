@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "operator/webhook/certificates.h"
+#include "operator/pki/certificates.h"
 
 namespace larder::webhook {
 
@@ -14,18 +14,18 @@ inline constexpr const char* kServerName = "larder-webhook.sys.svc";
 
 class TestAuthority {
  public:
-  static Validity now_and(std::int64_t seconds) {
+  static pki::Validity now_and(std::int64_t seconds) {
     return {std::time(nullptr) - 60, std::time(nullptr) + seconds};
   }
 
-  TestAuthority() : pair_(make_authority(now_and(86400)).value()) {}
+  TestAuthority() : pair_(pki::make_authority("test", now_and(86400)).value()) {}
   const std::string& bundle() const { return pair_.certificate; }
-  KeyPair leaf(const std::string& name = kServerName, std::int64_t seconds = 3600) const {
-    return make_leaf(pair_, {name}, now_and(seconds)).value();
+  pki::KeyPair leaf(const std::string& name = kServerName, std::int64_t seconds = 3600) const {
+    return pki::make_leaf(pair_, {"test", {name}}, now_and(seconds)).value();
   }
 
  private:
-  KeyPair pair_;
+  pki::KeyPair pair_;
 };
 
 }  // namespace larder::webhook

@@ -49,6 +49,20 @@ TEST_F(PoolLookupTest, APoolThatTheInformerHasNotSeenYetIsServed) {
   EXPECT_THAT(live_.calls(), SizeIs(2));
 }
 
+// covers F-306
+TEST_F(PoolLookupTest, AConfigMapIsAskedOfTheApiServer) {
+  live_.as_user(k8s::resources::kConfigMaps,
+                {{"apiVersion", "v1"},
+                 {"kind", "ConfigMap"},
+                 {"metadata", {{"name", "engine"}, {"namespace", "ml"}}},
+                 {"data", {{"A", "1"}}}});
+  const Result<api::Object> found = lookup_.config_map("ml", "engine");
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ(api::text_at(*found, "data.A"), "1");
+  EXPECT_EQ(lookup_.config_map("ml", "../pods/x").status().code(), Code::kNotFound);
+  EXPECT_THAT(live_.calls(), SizeIs(1));
+}
+
 TEST_F(PoolLookupTest, WhatFailsIsSaid) {
   live_.set_failures([](const auto&) {
     return operator_test::FakeApi::Failure{Status(Code::kDeadlineExceeded, "1 s"), false};

@@ -29,6 +29,12 @@ class FakePools final : public PoolLookup {
     decided = decides;
     return around;
   }
+  Result<api::Object> config_map(const std::string& ns, const std::string& name) override {
+    maps.push_back(ns + "/" + name);
+    if (name != "engine") return Status(Code::kNotFound, "none");
+    return api::Object{{"data", {{"ARGS", "--enable-lora"}}}};
+  }
+  std::vector<std::string> maps;  // asked for
   Surroundings around;
   bool decided = false;
   std::map<std::string, Result<api::CachePool>> pools;
@@ -96,6 +102,20 @@ TEST_F(ReviewTest, ThePatchOfInjectComesBack) {
   EXPECT_FALSE(response.contains("warnings"));
   EXPECT_EQ(pools_.asked, "ml/chat");
   EXPECT_THAT(told_, IsEmpty());
+}
+
+// covers F-306
+TEST_F(ReviewTest, TheInjectorKnowsTheConfigMapsOfThePod) {
+  api::Object pod = annotated_pod();
+  pod["spec"]["containers"][0]["envFrom"] = {{{"configMapRef", {{"name", "engine"}}}},
+                                             {{"configMapRef", {{"name", "none"}}}},
+                                             {{"secretRef", {{"name", "token"}}}}};
+  api::Object seen;
+  looked_ = [&seen](const Input& input) { seen = input.pod["spec"]["containers"][0]["envFrom"]; };
+  respond(review_of(pod));
+  EXPECT_THAT(pools_.maps, ElementsAre("ml/engine", "ml/none"));
+  EXPECT_EQ(api::text_at(seen[0], "data.ARGS"), "--enable-lora");
+  EXPECT_FALSE(seen[1].contains("data") || seen[2].contains("data"));
 }
 
 TEST_F(ReviewTest, AnEmptyPatchIsNoPatch) {

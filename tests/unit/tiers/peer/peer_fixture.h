@@ -50,10 +50,10 @@ class Holder {
   std::unique_ptr<ChunkHolder> memory;
 };
 
-// Patient with looks: a busy machine may stop for a while, which must fail no test.
+// Patient with probes: a busy machine may stop for a while, which must fail no test.
 inline ClientOptions client_options(std::vector<net::Endpoint> members) {
   ClientOptions options;
-  options.look_ms = 1000;
+  options.probe_ms = 1000;
   options.self = make_instance("chat", 2);
   options.members = std::move(members);
   return options;
@@ -72,7 +72,7 @@ class Asker {
     return test::eventually([&] { return tier->state().servers_reachable == members; }, 10'000, 2);
   }
   // Which of these numbers are there, and how long it took.
-  std::vector<bool> look(std::uint64_t from, std::uint64_t to) {
+  std::vector<bool> probe(std::uint64_t from, std::uint64_t to) {
     std::vector<tiers::ChunkKey> keys;
     for (std::uint64_t n = from; n <= to; ++n) keys.push_back(tiers::testing_support::key_of(n));
     return loop->probe(keys);

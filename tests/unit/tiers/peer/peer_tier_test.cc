@@ -41,7 +41,7 @@ TEST_F(PeerTierTest, WhatAnotherHasIsFoundAndRead) {
   holder.put(9, 1, 12 << 20);  // three parts
   Asker asker(clock_, client_options({holder.endpoint()}));
   ASSERT_TRUE(asker.reaches(1));
-  EXPECT_EQ(asker.look(1, 10),
+  EXPECT_EQ(asker.probe(1, 10),
             (std::vector<bool>{true, true, true, true, true, true, true, true, true, false}));
   EXPECT_EQ(asker.tier->probe(key_of(3))->payload_bytes, kPayloadBytes);
   EXPECT_FALSE(asker.tier->probe(key_of(10)).has_value());
@@ -82,7 +82,7 @@ TEST_F(PeerTierTest, ThePartsOfAPromptComeFromAllWhoHaveThem) {
   two.put(10);
   Asker asker(clock_, client_options({one.endpoint(), two.endpoint()}));
   ASSERT_TRUE(asker.reaches(2));
-  EXPECT_EQ(asker.look(1, 10), std::vector<bool>(10, true));
+  EXPECT_EQ(asker.probe(1, 10), std::vector<bool>(10, true));
   for (std::uint64_t n = 1; n <= 10; ++n) EXPECT_TRUE(asker.loop->get(n).ok()) << n;
   EXPECT_TRUE(eventually(
       [&] { return one.server->counters().gets + two.server->counters().gets == 10; }, 5000));
@@ -101,9 +101,9 @@ TEST_F(PeerTierTest, ThisLarderdAmongItsMembersIsNotAsked) {
   asking.self = self;
   Asker asker(clock_, asking);
   EXPECT_TRUE(eventually([&] { return asker.tier->state().servers == 0; }, 5000, 2));
-  EXPECT_EQ(asker.look(1, 1), std::vector<bool>{false});
+  EXPECT_EQ(asker.probe(1, 1), std::vector<bool>{false});
   EXPECT_FALSE(asker.tier->state().degraded()) << "a pool of one is well";
-  EXPECT_EQ(holder.server->counters().looks, 0U);
+  EXPECT_EQ(holder.server->counters().probes, 0U);
 }
 
 // The address once stayed out for ever.
@@ -149,7 +149,7 @@ TEST_F(PeerTierTest, APeerThatDiesCostsMissesAndComesBack) {
   holder->put(1);
   Asker asker(clock_, client_options({holder->endpoint()}));
   ASSERT_TRUE(asker.reaches(1));
-  ASSERT_EQ(asker.look(1, 1), std::vector<bool>{true});
+  ASSERT_EQ(asker.probe(1, 1), std::vector<bool>{true});
   holder.reset();
   const auto [status, took] = timed_get(asker, 1);
   EXPECT_FALSE(status.ok());
@@ -157,7 +157,7 @@ TEST_F(PeerTierTest, APeerThatDiesCostsMissesAndComesBack) {
   ASSERT_TRUE(eventually([&] { return asker.tier->state().degraded(); }, 5000, 2));
   Holder again(clock_, options);  // another life, without the chunk
   ASSERT_TRUE(asker.reaches(1));
-  EXPECT_EQ(asker.look(1, 1), std::vector<bool>{false});
+  EXPECT_EQ(asker.probe(1, 1), std::vector<bool>{false});
   again.put(1, 2);
   EXPECT_TRUE(asker.loop->get(1).ok());
 }
@@ -168,17 +168,17 @@ TEST_F(PeerTierTest, APeerThatStandsStillCostsItsTimeOnce) {
   still.put(1);
   well.put(2);
   ClientOptions options = client_options({still.endpoint(), well.endpoint()});
-  options.look_ms = 50;
+  options.probe_ms = 50;
   Asker asker(clock_, options);
   ASSERT_TRUE(asker.reaches(2));
   still.memory->stand_still();
   const auto from = steady_clock::now();
-  EXPECT_EQ(asker.look(1, 2), (std::vector<bool>{false, true}));
+  EXPECT_EQ(asker.probe(1, 2), (std::vector<bool>{false, true}));
   EXPECT_LT(steady_clock::now() - from, milliseconds(300)) << "50 ms, on a busy machine";
   milliseconds quickest{1000};
   for (int i = 0; i < 5; ++i) {
     const auto begun = steady_clock::now();
-    EXPECT_EQ(asker.look(1, 2), (std::vector<bool>{false, true}));
+    EXPECT_EQ(asker.probe(1, 2), (std::vector<bool>{false, true}));
     quickest =
         std::min(quickest, std::chrono::duration_cast<milliseconds>(steady_clock::now() - begun));
   }
@@ -186,7 +186,7 @@ TEST_F(PeerTierTest, APeerThatStandsStillCostsItsTimeOnce) {
   still.memory->go_on();
   EXPECT_TRUE(eventually(
       [&] {
-        return asker.look(1, 2) == (std::vector<bool>{true, true});
+        return asker.probe(1, 2) == (std::vector<bool>{true, true});
       },
       10'000, 10));
 }
@@ -222,8 +222,8 @@ TEST_F(PeerTierTest, AReadThatStandsStillHoldsUpNoReadOfAnother) {
   options.read_bytes_in_flight = kPayloadBytes;
   Asker asker(clock_, options);
   ASSERT_TRUE(asker.reaches(2));
-  ASSERT_EQ(asker.look(1, 3), (std::vector<bool>{true, true, true}));
-  ASSERT_EQ(asker.look(100, 100), std::vector<bool>{true});
+  ASSERT_EQ(asker.probe(1, 3), (std::vector<bool>{true, true, true}));
+  ASSERT_EQ(asker.probe(100, 100), std::vector<bool>{true});
   EXPECT_NE(asker.tier->device(key_of(1)), asker.tier->device(key_of(100)));
   std::vector<tiers::testing_support::Slot> slots;
   std::vector<tiers::Ticket> tickets;
@@ -344,10 +344,10 @@ TEST_F(PeerTierTest, ADropForgetsWhatOthersHave) {
   holder.put(1);
   Asker asker(clock_, client_options({holder.endpoint()}));
   ASSERT_TRUE(asker.reaches(1));
-  ASSERT_EQ(asker.look(1, 1), std::vector<bool>{true});
+  ASSERT_EQ(asker.probe(1, 1), std::vector<bool>{true});
   EXPECT_TRUE(asker.loop->drop(1).ok());
   EXPECT_FALSE(asker.tier->probe(key_of(1)).has_value());
-  ASSERT_EQ(asker.look(1, 1), std::vector<bool>{true});
+  ASSERT_EQ(asker.probe(1, 1), std::vector<bool>{true});
   EXPECT_TRUE(asker.tier->evict(key_of(1)).ok());
   EXPECT_FALSE(asker.tier->probe(key_of(1)).has_value());
 }
@@ -361,7 +361,7 @@ TEST_F(PeerTierTest, ADropForgetsAtOnceWhatOthersHave) {
   Asker asker(clock_, options);
   ASSERT_TRUE(asker.reaches(1));
   for (const bool all : {false, true}) {
-    ASSERT_EQ(asker.look(1, 1), std::vector<bool>{true});
+    ASSERT_EQ(asker.probe(1, 1), std::vector<bool>{true});
     holder.memory->stand_still();
     const tiers::ChunkKey other = key_of(2);
     ASSERT_TRUE(asker.tier->probe(asker.loop->next(), {&other, 1}, asker.loop->in_ms(5000)).ok());
@@ -372,7 +372,7 @@ TEST_F(PeerTierTest, ADropForgetsAtOnceWhatOthersHave) {
     EXPECT_EQ(dropped.code(), Code::kResourceExhausted) << "there is no room for an answer";
     EXPECT_FALSE(asker.tier->probe(key_of(1)).has_value());
     holder.memory->go_on();
-    ASSERT_TRUE(eventually([&] { return asker.look(1, 1) == std::vector<bool>{true}; }, 5000, 5));
+    ASSERT_TRUE(eventually([&] { return asker.probe(1, 1) == std::vector<bool>{true}; }, 5000, 5));
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using tiers::Operation;
 using tiers::testing_support::key_of;
-using What = GarbageQueue::Unwanted::What;
+using What = GarbageQueue::Garbage::What;
 
 class GarbageQueueTest : public EngineParts {
  protected:

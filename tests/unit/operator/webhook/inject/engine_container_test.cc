@@ -237,7 +237,15 @@ TEST(Environment, WithAMovingAllocatorIsSaid) {
         "{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=$(cat /x); vllm serve m']}",
         "{command: [bash, -c, 'read PYTORCH_CUDA_ALLOC_CONF < /x; vllm serve m']}",
         "{command: [env, 'PYTORCH_CUDA_ALLOC_CONF=$(X)', vllm, serve, m], envFrom: [{secretRef: "
-        "{name: c}}]}"}) {
+        "{name: c}}]}",
+        "{command: [vllm, serve, m, --no-enable-sleep-mode], env: [{name: PYTORCH_CUDA_ALLOC_CONF, "
+        "value: 'expandable_segments:True'}]}",
+        "{command: [vllm, serve, m, --enable-sleep-mode, --no-enable-sleep-mode], env: [{name: "
+        "PYTORCH_CUDA_ALLOC_CONF, value: 'expandable_segments:True'}]}",
+        "{command: [vllm, serve, m, --sleep-mode-backend, cumem], env: [{name: "
+        "PYTORCH_CUDA_ALLOC_CONF, value: 'expandable_segments:True'}]}",
+        "{command: [vllm, serve, /models/sleep-mode], env: [{name: PYTORCH_CUDA_ALLOC_CONF, value: "
+        "'expandable_segments:True'}]}"}) {
     const std::string why = refused(container);
     EXPECT_NE(why.find("expandable_segments:True"), std::string::npos) << container << ": " << why;
     EXPECT_NE(why.find("; "), std::string::npos) << why;
@@ -245,6 +253,10 @@ TEST(Environment, WithAMovingAllocatorIsSaid) {
   for (const char* container :
        {"{command: [vllm, serve, m, --enable-sleep-mode], env: [{name: PYTORCH_CUDA_ALLOC_CONF, "
         "value: 'expandable_segments:True'}]}",
+        "{command: [vllm, serve, m, --enable_cumem_allocator], env: [{name: "
+        "PYTORCH_CUDA_ALLOC_CONF, value: 'expandable_segments:True'}]}",
+        "{command: [sh, -c, 'vllm serve m --enable-sleep-mode; exit'], env: [{name: "
+        "PYTORCH_CUDA_ALLOC_CONF, value: 'expandable_segments:True'}]}",
         "{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False; vllm serve "
         "m']}",
         "{command: [sh, -c, \"# expandable_segments:True is off\\nvllm serve m\"]}",

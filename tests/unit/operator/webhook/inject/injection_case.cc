@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "operator/api/names.h"
+#include "operator/webhook/inject/config_maps.h"
 #include "tests/unit/operator/api/yaml_object.h"
 
 namespace larder::test {
@@ -31,6 +32,8 @@ void take(const Object& document, InjectionCase& one) {
     one.surroundings.limit_ranges.push_back(std::make_shared<const Object>(document));
   } else if (kind == "ResourceQuota") {
     one.surroundings.quotas.push_back(std::make_shared<const Object>(document));
+  } else if (kind == "ConfigMap") {
+    one.config_maps[api::name_of(document)] = document;
   } else if (kind == "Defaults") {
     one.defaults.native_sidecars = api::truth_at(document, "nativeSidecars", true);
     if (document.contains("pullSecrets"))
@@ -42,6 +45,15 @@ void take(const Object& document, InjectionCase& one) {
 }
 
 }  // namespace
+
+// Like PodReview.
+webhook::Injection InjectionCase::inject(const Object& one) const {
+  const Object read = webhook::with_config_maps(one, [this](const std::string& name) {
+    const auto found = config_maps.find(name);
+    return found == config_maps.end() ? Object() : found->second;
+  });
+  return webhook::inject({read, ns, pool_name, pool, backend, defaults, by_pod, surroundings});
+}
 
 InjectionCase injection_case(const std::string& yaml) {
   InjectionCase one;

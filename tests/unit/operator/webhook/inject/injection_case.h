@@ -1,8 +1,9 @@
 // One injection in a test's form: a YAML text of a Pod, and beside it the unusual objects: a
 // CachePool, a CacheBackend, a Namespace (whose label sets Pod Security), LimitRanges,
-// ResourceQuotas, `kind: Defaults`.
+// ResourceQuotas, ConfigMaps that the operator can read, `kind: Defaults`.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "operator/webhook/inject/inject.h"
@@ -19,12 +20,11 @@ struct InjectionCase {
   desired::Defaults defaults{"registry.example/larder:0.1.0", true};
   bool by_pod = true;
   webhook::Surroundings surroundings;
+  std::map<std::string, api::Object> config_maps;  // by name
 
   // The original pod, or the pod after a test's change.
   webhook::Injection inject() const { return inject(pod); }
-  webhook::Injection inject(const api::Object& one) const {
-    return webhook::inject({one, ns, pool_name, pool, backend, defaults, by_pod, surroundings});
-  }
+  webhook::Injection inject(const api::Object& one) const;
 };
 
 // For a text without a pool and a pod with a pool other than "missing": the pool of usual_pool().

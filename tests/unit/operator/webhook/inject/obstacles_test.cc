@@ -46,6 +46,15 @@ TEST(Injection, NeedsThePortsOfLarderdAndItsSupervisor) {
   }
 }
 
+TEST(Injection, NeedsThePortOfPeersOnlyForAPoolWithPeers) {
+  InjectionCase one = container_case("{command: [vllm, serve, m], ports: [{containerPort: 9466}]}");
+  EXPECT_EQ(one.inject().refused, "");
+  one.pool->spec.peers.emplace();
+  EXPECT_NE(one.inject().refused.find("has port 9466, which larderd uses for peers"),
+            std::string::npos)
+      << one.inject().refused;
+}
+
 TEST(Injection, CutsALongReason) {
   InjectionCase one = container_case("{command: [other]}");
   one.pool_name = "missing";

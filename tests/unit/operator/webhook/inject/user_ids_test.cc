@@ -84,6 +84,37 @@ TEST(UserIds, OfThePoolWinInsideTheRangeAndAreNamedOutsideOfIt) {
   EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 7);
 }
 
+// In a user namespace ids end at 65535; OpenShift's restricted-v3 takes 1000 to 65534.
+// covers F-331
+TEST(UserIds, OfAPodWithAUserNamespaceAreInsideTheNamespace) {
+  InjectionCase one = on_openshift("1000660000/10000");
+  one.pod["spec"]["hostUsers"] = false;
+  const Object pod = injected(one);
+  for (const auto name : {api::kSidecarContainer, api::kPayloadContainer}) {
+    EXPECT_EQ(security_of(pod, name)["runAsUser"], 65532) << name;
+    EXPECT_EQ(security_of(pod, name)["runAsGroup"], 65532) << name;
+  }
+  EXPECT_EQ(pod["spec"]["securityContext"]["supplementalGroups"], Object::array({65532}));
+  one.pod["spec"]["hostUsers"] = true;
+  EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 1000669999);
+}
+
+// covers F-331
+TEST(UserIds, BeyondAUserNamespaceAreNamed) {
+  for (const bool node : {true, false}) {
+    InjectionCase one = container_case("{command: [vllm, serve, m]}");
+    one.pod["spec"]["hostUsers"] = false;
+    if (node)
+      one.pool->spec.placement = api::Placement::kNode;
+    else
+      one.pool->spec.pod_security = {{"runAsUser", 70000}};
+    EXPECT_THAT(one.inject().refused, HasSubstr("hostUsers: false, whose ids end at 65535"));
+    EXPECT_EQ(one.inject().kind, webhook::Refusal::kNamespace);
+    one.pool->spec.pod_security = {{"runAsUser", 7000}, {"runAsGroup", 7000}};
+    EXPECT_EQ(one.inject().refused, "");
+  }
+}
+
 TEST(UserIds, AnAnnotationThatIsNoRangeDecidesNothing) {
   for (const std::string range : {"", "1000", "a/b", "1000/", "/10", "5-1", "1000/0",
                                   "99999999999/10", "-5/10", "1000/10/10"})

@@ -1,0 +1,22 @@
+// How far the NetworkPolicies of a namespace select the pods with peers (desired/peer_objects.h).
+// Pure; thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "operator/desired/peer_objects.h"
+#include "operator/k8s/informer.h"
+#include "operator/reconcile/pod_view.h"
+
+namespace larder::reconcile {
+
+// `policies`: of the pool's namespace. `pods`: of the pool; only pods with api::kPeersLabel count.
+// REQUIRES: pool.spec.peers.
+desired::Isolation isolation_of(const api::CachePool& pool,
+                                const std::vector<k8s::ObjectPtr>& policies,
+                                const std::vector<PodView>& pods);
+
+// Removes fields of a NetworkPolicy of another writer that isolation_of() does not read.
+void trim_policy(api::Object& policy);
+
+}  // namespace larder::reconcile
