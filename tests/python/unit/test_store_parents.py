@@ -85,6 +85,24 @@ def test_behind_chunks_that_a_rank_refused_for_good_is_the_last_stored_one(half)
     assert move.parts[0].parents == keys[1]
 
 
+def test_while_refused_chunks_wait_is_the_last_stored_one(half, monkeypatch):
+    monkeypatch.setattr("larder.vllm.store_plan.RETRY_AFTER_S", 1000)
+    half._stores.index_tells = False
+    request, table = Request("r", range(640)), list(range(1, 21))
+    half.update_state_after_alloc(request, blocks(table), 0)
+    keys = chunk_keys(request)
+
+    def run(**work):
+        return half.build_connector_meta(step(tables={"r": table}, **work))
+
+    run(new=[("r", 0, 256)])
+    sent = run(cached=[("r", 256, 256)])
+    half._stores.refused([sent.number])
+    (move,) = run(cached=[("r", 512, 128)]).stores
+    assert move.parts[0].hashes == keys[4]
+    assert move.parts[0].parents == keys[1], "2 and 3 are not stored"
+
+
 def test_without_parents_of_another_length():
     with pytest.raises(ValueError, match="parents has 16 bytes, hashes 64"):
         RealClient.store_begin(None, bytes(64), 32, b"", parents=bytes(16))

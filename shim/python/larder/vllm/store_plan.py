@@ -118,8 +118,8 @@ class StorePlan:
                 tracked = self._tracked.get(request_id)
                 if tracked is None:
                     continue
+                tracked.parent = min(tracked.parent, first - 1)  # mutation: refused-parent
                 if tracked.given_again >= STORE_RETRIES:  # mutation: refused-bound
-                    tracked.parent = min(tracked.parent, first - 1)
                     continue
                 before = tracked.refused_from
                 tracked.refused_from = first if before is None else min(first, before)
