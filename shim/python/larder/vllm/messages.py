@@ -42,6 +42,14 @@ class Part:
                 own.pages += self.pages[chunk * width : (chunk + 1) * width]
         return own
 
+    @staticmethod
+    def joined(parts):
+        """Hashes, pages and parents of several parts of one group."""
+        return (
+            b"".join(one)
+            for one in zip(*((part.hashes, part.pages, part.parents) for part in parts))
+        )
+
 
 @dataclass
 class Move:
