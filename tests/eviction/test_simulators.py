@@ -6,6 +6,7 @@ import json
 import os
 import random
 import subprocess
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
@@ -53,12 +54,12 @@ def mooncake():
     return MOONCAKE.read_text().splitlines()
 
 
-def by_larderctl(lines, sizes, folder):
+def by_larderctl(lines, sizes, folder, warm_up=50):
     trace = folder / "trace.jsonl"
     trace.write_text("\n".join(lines) + "\n")
     command = [Path(os.environ["LARDER_TEST_BIN"]) / "larderctl", "simulate", trace]
     command += ["--block-bytes", "1KiB", "--sizes", ",".join(f"{size}KiB" for size in sizes)]
-    command += ["--policies", ",".join(POLICIES), "--warm-up", "50", "--output", "json"]
+    command += ["--policies", ",".join(POLICIES), "--warm-up", str(warm_up), "--output", "json"]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return {
         (one["policy"], one["size_bytes"] // 1024): one["hit_ratio"]
@@ -106,3 +107,28 @@ def test_both_programs_agree(trace, sizes, tmp_path):
             theirs = simulate_policy(plan, policy, size)
             assert theirs.measurementMode == "fixed_window", (policy, size)
             assert ours[policy, size] == pytest.approx(theirs.hitRate, abs=0.001), (policy, size)
+
+
+def heads_first(lines, size):
+    """The hit rate of an LRU that touches the blocks of a prompt from the first on, as larderd did
+    before 1.9: the head leaves first, and its tail has no use."""
+    memory, tokens, hit_tokens = OrderedDict(), 0, 0
+    for request in map(json.loads, lines):
+        blocks, length = request["hash_ids"], request["input_length"]
+        hit = next((i for i, one in enumerate(blocks) if one not in memory), len(blocks))
+        for block in blocks:
+            memory[block] = None
+            memory.move_to_end(block)
+            if len(memory) > size:
+                memory.popitem(last=False)
+        tokens += length
+        hit_tokens += min(hit * BLOCK_TOKENS, length)
+    return hit_tokens / tokens
+
+
+@pytest.mark.parametrize("trace, gain", [(agentic, 0.125), (generated, 0.07)])
+def test_tails_first_finds_more_in_a_memory_of_about_one_prompt(trace, gain, tmp_path):
+    lines = trace()
+    size = max(len(json.loads(line)["hash_ids"]) for line in lines) - 1
+    ours = by_larderctl(lines, (size,), tmp_path, warm_up=0)["lru", size]
+    assert ours - heads_first(lines, size) >= gain, (ours, heads_first(lines, size))
