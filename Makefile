@@ -10,9 +10,9 @@ BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index be
 .PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python \
   deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm \
   deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
-  test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject \
-  test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install \
-  clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
+  test-models test-mutations test-names test-asan test-crash test-eviction test-fence test-gpu \
+  test-inject test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel \
+  install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -155,6 +155,14 @@ LOAD_SECONDS ?= 60
 test-fence: deps-kubernetes build
 	@FENCE_SECONDS=60 build/dev/bin/kube_api_test --gtest_filter='LeaderTest.AStoppedLeader*'
 	@FENCE_SECONDS=60 build/dev/bin/operator_test --gtest_filter='OperatorFenceTest.*'
+
+## larderctl simulate against kvcache-simulator on three traces (fetches 39 KB), seconds;
+## tests/eviction
+test-eviction: deps-python build
+	@$(PYTHON) -m pip install -q --require-hashes --no-deps --upgrade --target build/simulator \
+	  -r .ci/simulator.lock
+	@PYTHONPATH=$(CURDIR)/build/simulator LARDER_TEST_BIN=$(CURDIR)/build/dev/bin \
+	  $(PYTHON) -m pytest tests/eviction -p no:cacheprovider --timeout 300 -v
 
 ## every query of dashboards and alerts on a real Prometheus over real programs under load, minutes;
 ## tests/dashboards

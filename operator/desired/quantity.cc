@@ -7,7 +7,7 @@ namespace larder::desired {
 namespace {
 
 // Room for two indexes, since a restarted larderd makes the new index beside the old one. An index
-// has 20 MiB up to an arena of 16 GiB, and a 680th of a larger arena.
+// has 21 MiB up to an arena of 16 GiB, and a 650th of a larger arena.
 constexpr std::uint64_t kFilesBytes = 64ULL << 20, kFilesShare = 256;
 constexpr std::uint64_t kDiskSpare = 64ULL << 20, kDiskShare = 64;
 

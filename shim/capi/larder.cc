@@ -50,6 +50,11 @@ bool read_transfer(const larder_transfer* from, client::Transfer& to,
   to.group = transfer.group;
   to.hashes.reserve(hashes.count);
   for (std::size_t i = 0; i < hashes.count; ++i) to.hashes.push_back(hashes.at(i));
+  if (transfer.parents != nullptr) {
+    const client::Hashes parents{transfer.parents, hashes.stride_bytes, hashes.count, hashes.ns};
+    to.parents.reserve(hashes.count);
+    for (std::size_t i = 0; i < hashes.count; ++i) to.parents.push_back(parents.at(i));
+  }
   if (transfer.page_count != 0)
     to.pages.assign(transfer.pages, transfer.pages + transfer.page_count);
   start_within_ms =
@@ -109,9 +114,9 @@ const char* larder_status_text(larder_status status) {
 
 const char* larder_version(void) {
   // The text is a literal, because the function returns a pointer without an owner.
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 8,
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 9,
                 "change the text");
-  return LARDER_VERSION " protocol 1.8";
+  return LARDER_VERSION " protocol 1.9";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {

@@ -365,6 +365,10 @@ typedef struct larder_transfer {
   const uint32_t* pages;
   size_t page_count;        /* hashes.count * blocks_per_chunk of the group */
   uint32_t start_within_ms; /* a load fails if its copy has not begun by then; 0: 5000 */
+  /* For a store: for each hash, at parents + i * hashes.stride_bytes, the hash of the chunk before
+   * it in its prompt (16 zero bytes: none). larderd then evicts the tails of prompts before their
+   * heads. NULL: unknown. */
+  const uint8_t* parents;
 } larder_transfer;
 
 /* Starts one asynchronous load, which ends in exactly one completion. A failure at once is

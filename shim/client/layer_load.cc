@@ -1,6 +1,7 @@
 #include "shim/client/layer_load.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "shim/protocol/checksum.h"
 
@@ -97,9 +98,9 @@ Code LayerLoad::copy_layer(Batch& batch, std::uint32_t layer) {
 
 // All threads have stopped reading the slots.
 void LayerLoad::ending(bool well) {
-  for (Batch& batch : batches_)
-    for (Source& source : batch.sources) {
-      if (well) touch(source);
+  for (Batch& batch : std::views::reverse(batches_))
+    for (Source& source : std::views::reverse(batch.sources)) {
+      if (well) touch(source.view);
       source.held.reset();
     }
 }

@@ -109,6 +109,9 @@ struct Transfer {
   std::uint16_t group = 0;      // of the client
   std::uint16_t key_group = 0;  // the same group inside its namespace; set by the client
   std::vector<protocol::BlockHash> hashes;
+  // Only for a store: for each hash the hash of the chunk before it in its prompt (zero: none).
+  // Empty: unknown.
+  std::vector<protocol::BlockHash> parents;
   std::vector<std::uint32_t> pages;  // blocks_per_chunk for each hash
   // Tokens are counted once, with the first part of a chunk of tokens; bytes with each part. Set by
   // the client.

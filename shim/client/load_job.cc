@@ -145,9 +145,8 @@ Status LoadJob::load_chunk(const Source& source, const copy::PieceList& to) {
                              source.view.root, source.slot, to);
 }
 
-void LoadJob::touch(const Source& source) {
-  order_.attachment->events().add(
-      {protocol::EventKind::kTouch, source.view.slot, source.view.generation});
+void LoadJob::touch(const protocol::EntryView& view) {
+  order_.attachment->events().add({protocol::EventKind::kTouch, view.slot, view.generation});
 }
 
 void LoadJob::pieces_of(std::size_t chunk, std::vector<std::byte*>& pieces) const {

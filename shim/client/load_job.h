@@ -73,7 +73,9 @@ class LoadJob : public CopyJob {
   bool still_there(const Source& source) const;
   // The code of a copy that ended with `copied`; reports a damaged chunk (BAD).
   Code ended_as(const Status& copied, const Source& source, bool still_there);
-  void touch(const Source& source);
+  // Reports a use. REQUIRES: of a prompt the last chunk first, because the last use counts most,
+  // and a tail is useless without its head.
+  void touch(const protocol::EntryView& view);
   // The pieces of a chunk on the engine's pages.
   void pieces_of(std::size_t chunk, std::vector<std::byte*>& pieces) const;
   const Transfer& transfer() const { return order_.transfer; }

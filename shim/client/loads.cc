@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <ranges>
 
 #include "shim/base/test_point.h"
 
@@ -14,7 +15,8 @@ class ChunkLoad final : public LoadJob {
  public:
   ChunkLoad(const LoadRoom& room, LoadOrder order, std::size_t at_once)
       : LoadJob(room, std::move(order), (order.transfer.hashes.size() + at_once - 1) / at_once),
-        at_once_(at_once) {}
+        at_once_(at_once),
+        loaded_(transfer().hashes.size()) {}
 
   // So many that each thread has a part of the load, and no more than CopyEngine::joined_bytes().
   static std::size_t chunks_at_once(const LoadRoom& room, const Transfer& transfer,
@@ -47,7 +49,7 @@ class ChunkLoad final : public LoadJob {
       chunks.clear();
       return copy_each(first, count);
     }
-    return ended(copied, chunks);
+    return ended(copied, first, chunks);
   }
 
   Code copy_each(std::size_t first, std::size_t count) {
@@ -60,7 +62,8 @@ class ChunkLoad final : public LoadJob {
     std::vector<One> one(1);
     pieces_of(chunk, one[0].pieces);
     if (const Code code = find(chunk, one[0].source); code != Code::kOk) return code;
-    return ended(load_chunk(one[0].source, {one[0].pieces, group().piece_bytes, after()}), one);
+    return ended(load_chunk(one[0].source, {one[0].pieces, group().piece_bytes, after()}), chunk,
+                 one);
   }
 
   // Verifies each chunk by its digest table, and each table by the root.
@@ -79,7 +82,7 @@ class ChunkLoad final : public LoadJob {
     return engine().load_parts(parts, group().piece_bytes, after());
   }
 
-  Code ended(const Status& copied, std::vector<One>& chunks) {
+  Code ended(const Status& copied, std::size_t first, std::vector<One>& chunks) {
     std::vector<std::uint8_t> still;
     for (const One& one : chunks) still.push_back(still_there(one.source) ? 1 : 0);
     LARDER_POINT(load_copied);
@@ -90,12 +93,18 @@ class ChunkLoad final : public LoadJob {
     for (std::size_t i = 0; i < chunks.size(); ++i)
       if (const Code code = ended_as(copied, chunks[i].source, still[i] != 0); code != Code::kOk)
         return code;
-    for (const One& one : chunks) touch(one.source);
+    for (std::size_t i = 0; i < chunks.size(); ++i) loaded_[first + i] = chunks[i].source.view;
     bytes_ += chunks.size() * group().payload_bytes();
     return Code::kOk;
   }
 
+  void ending(bool well) override {
+    if (!well) return;
+    for (const protocol::EntryView& view : std::views::reverse(loaded_)) touch(view);
+  }
+
   const std::size_t at_once_;
+  std::vector<protocol::EntryView> loaded_;  // each element by one thread
 };
 
 }  // namespace

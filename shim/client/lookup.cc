@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "shim/base/test_point.h"
 
@@ -109,7 +110,12 @@ HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, Parts parts, const Hash
   if (attachment_->index().dead() || parts.empty()) return;
   // All memory is reserved here, so that push_back() cannot throw while a place is held.
   places_.reserve(std::min<std::size_t>(hashes.count * parts.size(), protocol::kMaxHolds));
-  while (chunks_ < hashes.count && hold_chunk(parts, hashes.ns, hashes.at(chunks_))) ++chunks_;
+  std::vector<EventFields> uses;
+  uses.reserve(places_.capacity());
+  while (chunks_ < hashes.count && hold_chunk(parts, hashes.ns, hashes.at(chunks_), uses))
+    ++chunks_;
+  // The last use counts most, and a tail is useless without its head: report the head last.
+  for (const EventFields& use : std::views::reverse(uses)) attachment_->events().add(use);
 }
 
 HoldSet::~HoldSet() {
@@ -117,7 +123,8 @@ HoldSet::~HoldSet() {
 }
 
 // Holds all parts of the chunk, or none.
-bool HoldSet::hold_chunk(Parts parts, std::uint32_t ns, const protocol::BlockHash& hash) {
+bool HoldSet::hold_chunk(Parts parts, std::uint32_t ns, const protocol::BlockHash& hash,
+                         std::vector<EventFields>& uses) {
   const std::size_t before = places_.size();
   for (const Part part : parts) {
     const auto view = attachment_->index().find(attachment_->key(ns, hash, part.shard, part.group));
@@ -127,11 +134,11 @@ bool HoldSet::hold_chunk(Parts parts, std::uint32_t ns, const protocol::BlockHas
     if (place) {
       LARDER_POINT(chunk_held);
       places_.push_back(*place);
-      attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
+      uses.push_back({protocol::EventKind::kTouch, view->slot, view->generation});
       continue;
     }
-    for (; places_.size() > before; places_.pop_back())
-      // A chunk without one of its parts is useless; holding the others would only block eviction.
+    // A chunk without one of its parts is useless; holding the others would only block eviction.
+    for (; places_.size() > before; places_.pop_back(), uses.pop_back())
       attachment_->holds().release(places_.back());
     return false;
   }

@@ -56,7 +56,8 @@ class HoldSet {
   std::size_t chunks() const { return chunks_; }
 
  private:
-  bool hold_chunk(Parts parts, std::uint32_t ns, const protocol::BlockHash& hash);
+  bool hold_chunk(Parts parts, std::uint32_t ns, const protocol::BlockHash& hash,
+                  std::vector<EventFields>& uses);
 
   std::shared_ptr<Attachment> attachment_;
   std::vector<std::uint32_t> places_;

@@ -14,6 +14,7 @@ namespace {
 using protocol::MessageType;
 
 constexpr std::uint32_t kLastRequest = (1U << 30) - 1;  // numbers above belong to Namespaces
+constexpr std::uint32_t kParentsSince = 9;              // minor version of larderd
 
 void disown(Attachment& attachment, const std::vector<protocol::Grant>& grants) {
   std::vector<protocol::SlotRef> refs;
@@ -33,8 +34,12 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
     return;
   }
   const std::uint32_t blocks = room_.spec.groups[transfer.group].blocks_per_chunk;
-  const Transfer empty{transfer.ns, transfer.shard,        transfer.group, transfer.key_group, {},
-                       {},          transfer.counts_tokens};
+  const Transfer empty{
+      transfer.ns, transfer.shard,        transfer.group, transfer.key_group, {}, {},
+      {},          transfer.counts_tokens};
+  const bool tells_parents =
+      !transfer.parents.empty() &&
+      attachment->welcome().version_minor >= kParentsSince;  // mutation: parents-old
   Transfer part = empty;
   std::uint64_t present = 0;
   for (std::size_t i = 0; i < transfer.hashes.size(); ++i) {
@@ -46,6 +51,7 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
       continue;
     }
     part.hashes.push_back(transfer.hashes[i]);
+    if (tells_parents) part.parents.push_back(transfer.parents[i]);
     const auto first = transfer.pages.begin() + static_cast<std::ptrdiff_t>(i * blocks);
     part.pages.insert(part.pages.end(), first, first + blocks);
     if (part.hashes.size() < protocol::kMaxKeysPerReserve) continue;
@@ -74,9 +80,11 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
   last_request_ = last_request_ % kLastRequest + 1;
   const std::uint32_t request = last_request_;
   protocol::Encoder message(MessageType::kReserve, request);
-  message.append(
-      protocol::Reserve{handle, part.shard, part.key_group, static_cast<std::uint32_t>(count), 0});
+  message.append(protocol::Reserve{handle, part.shard, part.key_group,
+                                   static_cast<std::uint32_t>(count),
+                                   static_cast<std::uint32_t>(part.parents.size())});
   message.append_all(std::span<const protocol::BlockHash>(part.hashes));
+  message.append_all(std::span<const protocol::BlockHash>(part.parents));
   if (!attachment->outbox().send(message.packet())) {
     counted_.refused += count;
     return;

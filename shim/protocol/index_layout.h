@@ -4,6 +4,7 @@
 //   entries_offset    IndexEntry[entry_count]              64 bytes each, one per slot
 //   buckets_offset    Bucket[bucket_count]                 64 bytes each; the count is a power of 2
 //   namespaces_offset NamespaceEntry[kMaxNamespaces]       32 bytes each; a handle names a place
+//   parents_offset    u32[entry_count]                     for the sidecar alone
 //
 // Reading an entry: load the word (acquire); if it is not committed, a miss. Load the fields
 // (acquire each) and the word again; if the word changed, retry at most kProbeRetries times, then a
@@ -48,7 +49,10 @@ struct IndexHeader {
   // For the sidecar: the tier from which it reads into slots of its own; 0: none, several,
   // or unknown.
   std::uint64_t tier;
-  std::uint8_t reserved[3976];
+  // For the sidecar, since 1.9: u32[entry_count], for each slot the slot of the chunk before it in
+  // its prompt, + 1; 0: unknown. Valid if that slot has an older generation. 0: no such table.
+  std::uint64_t parents_offset;
+  std::uint8_t reserved[3968];
 };
 static_assert(sizeof(IndexHeader) == 4096 && offsetof(IndexHeader, tier) == 112);
 static_assert(offsetof(IndexHeader, dead) == 80);

@@ -182,12 +182,14 @@ struct
   std::uint32_t text_bytes;
 };
 
-struct Reserve {  // followed by BlockHash[count]
+// Followed by BlockHash[count], the chunks, and since 1.9 by BlockHash[parents]: for each chunk the
+// hash of the chunk before it in its prompt (all zero: none). `parents` is 0 or `count`.
+struct Reserve {
   std::uint32_t namespace_handle;
   std::uint16_t shard;
   std::uint16_t group;
   std::uint32_t count;
-  std::uint32_t reserved;
+  std::uint32_t parents;
 };
 static_assert(sizeof(Reserve) == 16);
 
@@ -380,7 +382,8 @@ static_assert(sizeof(Attached) == 8 && sizeof(Namespace) == 8 && sizeof(Granted)
               sizeof(SlotList) == 8 && sizeof(DropNamespace) == 8 && sizeof(CloseNamespace) == 8 &&
               sizeof(Error) == 8 && sizeof(EndFetch) == 8);
 static_assert(std::is_trivially_copyable_v<Hello> && std::is_trivially_copyable_v<Welcome>);
-static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * sizeof(BlockHash) <=
+static_assert(sizeof(MessageHeader) + sizeof(Reserve) +
+                  2 * kMaxKeysPerReserve * sizeof(BlockHash) <=
               kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Act) + kMaxKeysPerAct * sizeof(BlockHash) <=
               kMaxPacketBytes);

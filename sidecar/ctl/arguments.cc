@@ -16,6 +16,7 @@ using base::set_text;
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
 constexpr double kLongestTrace = 86'400;
+constexpr double kMostWarmUp = 99;
 constexpr std::uint64_t kMostIterations = 1'000'000'000;
 
 // The bounds also refuse "nan", which compares as false.
@@ -37,6 +38,9 @@ bool set_iterations(Arguments& arguments, std::string_view, std::string_view tex
 }
 bool set_seconds(Arguments& arguments, std::string_view, std::string_view text) {
   return read_number(text, 1.0, kLongestTrace, arguments.seconds);
+}
+bool set_warm_up(Arguments& arguments, std::string_view, std::string_view text) {
+  return read_number(text, 0.0, kMostWarmUp, arguments.warm_up_percent);
 }
 
 // Adds the option `--ca-file` of `backend check` as a value of the key backend.ca_file. The field
@@ -73,6 +77,7 @@ constexpr base::Option<Arguments> kOptions[] = {
     {"--sizes", "sizes with commas between", set_text<&Arguments::sizes>},
     {"--policies", "policies with commas between", set_text<&Arguments::policies>},
     {"--block-bytes", "a size", set_text<&Arguments::block_bytes>},
+    {"--warm-up", "a percentage, 0 to 99", set_warm_up},
     {"--output", "a file, or for simulate table or json", set_text<&Arguments::output>},
     {"--seconds", "a number of seconds, 1 to 86400", set_seconds},
     {"--password-file", "a file", add_file},

@@ -25,8 +25,9 @@ struct Arguments {
   // Of backend check: options beside the URL; paths are absolute.
   std::vector<config::Value> backend;
   std::string sizes, policies = "lru", block_bytes;  // of simulate
-  std::string output;   // of simulate: table or json; of trace: the file
-  double seconds = 60;  // of trace
+  std::string output;          // of simulate: table or json; of trace: the file
+  double warm_up_percent = 0;  // of simulate
+  double seconds = 60;         // of trace
   std::vector<std::string> words;
   std::vector<std::string> command_line;  // of import-lmcache: the words behind `--`
 };

@@ -326,6 +326,9 @@ std::string usage(bool all) {
                     "simulate: eviction policies, default lru; --output json: print JSON");
   text += help_line("--block-bytes SIZE",
                     "simulate: bytes of a block, for a trace without block sizes");
+  text += help_line("--warm-up PERCENT",
+                    "simulate: this part of the requests fills the cache, and is not counted; "
+                    "default 0");
   text += help_line("--config FILE",
                     "backend check: the configuration file of larderd, instead of a URL");
   text += help_line("--password-file FILE",

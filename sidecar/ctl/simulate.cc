@@ -77,11 +77,13 @@ Result<Study> study(const Arguments& arguments) {
   study.sizes = *std::move(sizes);
   const Result<std::vector<std::string>> policies = listed(arguments.policies, "--policies");
   if (!policies.ok()) return policies.status();
+  const auto warm_up = static_cast<std::size_t>(static_cast<double>(study.trace.size()) *
+                                                arguments.warm_up_percent / 100);
   for (const std::string& policy : *policies) {
     Row row{policy, {}};
     for (const std::uint64_t size : study.sizes) {
       // Every cell reads the same trace in memory, so the columns can be compared exactly.
-      const Result<sizing::Simulated> result = sizing::simulate(study.trace, policy, size);
+      const Result<sizing::Simulated> result = sizing::simulate(study.trace, policy, size, warm_up);
       if (!result.ok())
         return Status(Code::kInvalidArgument, "--policies: " + result.status().text());
       row.results.push_back(*result);

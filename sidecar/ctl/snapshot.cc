@@ -55,8 +55,10 @@ MemoryState read_memory(const json& status) {
     state.slot_sizes.push_back(number_at(size, "slot_bytes"));
   state.evicted = {number_at(evicted, "capacity"), number_at(evicted, "dropped"),
                    number_at(evicted, "bad"), number_at(evicted, "resized")};
-  state.refused_no_space = number_at(status.at("stores"), "refused_no_space");
-  state.refused_cap = number_at(status.at("stores"), "refused_cap");
+  const json& stores = status.at("stores");
+  state.refused_no_space = number_at(stores, "refused_no_space") +
+                           number_if(stores, "refused_own_prompt");  // missing in an older larderd
+  state.refused_cap = number_at(stores, "refused_cap");
   return state;
 }
 

@@ -95,8 +95,8 @@ class SessionTable {
   void check_session(session::Connection& connection, std::uint64_t now_ms, bool slept);
   void check_heartbeat(session::Connection& connection, std::uint64_t now_ms);
   void ask_about_grants(session::Connection& connection, std::uint64_t now_ms, bool slept);
-  // Reads the events that the engine has written into its region.
-  void drain_events(session::Connection& connection);
+  // Reads the events that the engine has written into its region. See EventReader::drain().
+  void drain_events(session::Connection& connection, bool gives_up);
 
   LoopParts& parts_;
   store::Store& store_;

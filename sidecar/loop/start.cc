@@ -17,7 +17,7 @@ namespace {
 
 constexpr long kTickNs = 100'000'000;
 
-// A used entry costs 64 bytes, an unused entry 16 bytes in the hash table. A small arena gets
+// A used entry costs 68 bytes, an unused entry 16 bytes in the hash table. A small arena gets
 // entries for small slots, as small models need.
 constexpr std::uint64_t kFineEntries = 1 << 18;
 

@@ -117,6 +117,7 @@ void add_stores(Families& out, const stats::Stats& stats) {
   // slot.
   out.begin(MetricType::kCounter, "refused_total", "Refused requests to store, by reason.");
   out.add(stats.refused_no_space, {{"reason", "no_space"}});
+  out.add(stats.refused_own_prompt, {{"reason", "own_prompt"}});
   out.add(stats.refused_cap, {{"reason", "cap"}});
   out.add(stats.refused_commit, {{"reason", "commit"}});
   out.counter("reserve_present_total", "Chunks not stored because memory already had the chunk.",

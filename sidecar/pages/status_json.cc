@@ -181,6 +181,7 @@ Object peer_serving_of(const stats::PeerServingStats& serving) {
 // RESERVE has these answers beside a grant. Engines go on in each case, without a stored chunk.
 Object stores_of(const stats::Stats& stats) {
   return {{"refused_no_space", stats.refused_no_space},
+          {"refused_own_prompt", stats.refused_own_prompt},
           {"refused_cap", stats.refused_cap},
           {"refused_commit", stats.refused_commit},
           {"present", stats.reserve_present},

@@ -33,6 +33,7 @@ bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, tiering::Promote
     return below ? promotions->prefetch(handle_, hashes)
                  : (store.families().*what.verb)(handle_, hashes);
   };
+  store.begin_uses();
   // The statistics grow by this slice only: go_on() runs once a turn until the verb is done.
   const std::uint64_t before = counts_.all();
   if (last_alone_)

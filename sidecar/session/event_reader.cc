@@ -120,11 +120,13 @@ void EventReader::apply(const Copy& event, const To& to) {
   }
 }
 
-void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
+void EventReader::drain(const protocol::SessionRegion& region, const To& to, bool gives_up) {
   // One load of the head for the whole call. A second load would let an engine that writes all the
   // time keep the loop here.
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
   const std::uint64_t fresh = head - position_;
+  if (fresh == 0) return;
+  to.store.begin_uses();
   if (fresh > protocol::kEventSlots) {  // an overrun, or a forged head
     to.stats.events_lost +=
         std::min<std::uint64_t>(fresh - protocol::kEventSlots, protocol::kEventSlots);
@@ -134,7 +136,9 @@ void EventReader::drain(const protocol::SessionRegion& region, const To& to) {
     const auto event = copy_event(region.events[position_ % protocol::kEventSlots], position_);
     if (event) {
       apply(*event, to);
-    } else if (unfinished_ != position_) {  // the writer has until the next call
+    } else if (!gives_up) {  // mutation: unfinished-waits
+      return;
+    } else if (unfinished_ != position_) {  // the writer has until the next tick
       unfinished_ = position_;
       return;
     } else {

@@ -29,8 +29,10 @@ class EventReader {
     ReuseTracker& demand;
     std::span<const std::uint32_t> namespaces;
   };
-  // Handles the events since the last call: at most one ring.
-  void drain(const protocol::SessionRegion& region, const To& to);
+  // Handles the events since the last call: at most one ring. An unfinished event ends the call.
+  // `gives_up`: an event that was unfinished at the last call with gives_up counts as lost. Such
+  // calls are a tick apart; other calls may follow each other in an instant.
+  void drain(const protocol::SessionRegion& region, const To& to, bool gives_up);
 
  private:
   struct Copy;
@@ -41,7 +43,7 @@ class EventReader {
 
   std::vector<std::uint64_t> asked_;  // hashes of the next request; bounded by kMaxAskedChunks
   std::uint64_t position_ = 0;
-  std::uint64_t unfinished_ = ~0ULL;  // the unfinished event at the last call
+  std::uint64_t unfinished_ = ~0ULL;  // the unfinished event at the last call with gives_up
 };
 
 // The row of `model`, added for a new name; the row "other" once kMaxModels - 1 names are known.

@@ -116,6 +116,22 @@ Status read_list(Decoder& decoder, std::vector<Record>& records) {
   return {};
 }
 
+Status read_reserve(Decoder& decoder, protocol::Reserve& reserve,
+                    std::vector<protocol::BlockHash>& hashes,
+                    std::vector<protocol::BlockHash>& parents) {
+  if (!decoder.read(reserve)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (!decoder.read_all(reserve.count, protocol::kMaxKeysPerReserve, hashes))
+    return too_many(decoder.type(), reserve.count);
+  if (reserve.parents != 0 && reserve.parents != reserve.count)
+    return malformed(decoder.type(), "parents " + std::to_string(reserve.parents) +
+                                         " is neither 0 nor the count " +
+                                         std::to_string(reserve.count));
+  if (!decoder.read_all(reserve.parents, protocol::kMaxKeysPerReserve, parents))
+    return malformed(decoder.type(),
+                     "parents " + std::to_string(reserve.parents) + " is over the packet");
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::byte> error_packet(const Status& status) {
@@ -245,10 +261,8 @@ Result<Reply> SessionProtocol::attached(Decoder& decoder) {
 Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   const std::uint64_t start_ns = clock_.now_ns();
   protocol::Reserve reserve{};
-  if (!decoder.read(reserve)) return malformed(decoder.type(), "shorter than its fixed part");
-  if (!decoder.read_all(reserve.count, protocol::kMaxKeysPerReserve, hashes_))
-    return malformed(decoder.type(),
-                     "count " + std::to_string(reserve.count) + " is over the limit or the packet");
+  if (Status status = read_reserve(decoder, reserve, hashes_, parents_); !status.ok())
+    return status;
   const Result<bool> open = may_use("RESERVE", reserve.namespace_handle);
   if (!open.ok()) return open.status();
   // A RESERVE of no keys is a question about the namespace: any shard and group will do.
@@ -264,7 +278,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
                  {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
   if (reserves)
     store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group},
-                   hashes_, grants_);
+                   hashes_, grants_, parents_);
   if (reserves && reuse_tracker_ != nullptr)
     reuse_tracker_->stored(reserve.namespace_handle, hashes_);
   Encoder encoder(MessageType::kGranted, decoder.request());
@@ -280,6 +294,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::commit(Decoder& decoder) {
   if (Status status = read_list(decoder, commits_); !status.ok()) return status;
+  store_.begin_uses();
   for (const protocol::CommitRecord& record : commits_) {
     // Checked for each record before its commit: the records before a faulty one stay committed,
     // and the end of the session frees the other grants.

@@ -158,8 +158,9 @@ class SessionProtocol {
   std::vector<protocol::SlotRef> still_written_;
   GrantInquiry inquiry_;
   std::vector<std::uint32_t> namespaces_, opened_by_;  // handles, and the requests that opened them
-  bool has_closed_ = false;                  // whether the session ever closed a namespace
-  std::vector<protocol::BlockHash> hashes_;  // reused, to save an allocation for each message
+  bool has_closed_ = false;  // whether the session ever closed a namespace
+  // Reused, to save an allocation for each message.
+  std::vector<protocol::BlockHash> hashes_, parents_;
   std::vector<protocol::Grant> grants_;
   std::vector<protocol::CommitRecord> commits_;
   std::vector<protocol::SlotRef> slots_;

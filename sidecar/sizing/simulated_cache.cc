@@ -5,6 +5,7 @@
 #include <list>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -12,70 +13,113 @@
 namespace larder::sizing {
 namespace {
 
-// One queue. lru moves a used chunk to the end; fifo leaves the chunk in its place.
-class Queue final : public SimulatedCache {
+// Chunks leave in the order of their first store.
+class FifoCache final : public SimulatedCache {
  public:
-  Queue(std::uint64_t size_bytes, bool by_use) : size_bytes_(size_bytes), by_use_(by_use) {}
+  explicit FifoCache(std::uint64_t size_bytes) : size_bytes_(size_bytes) {}
 
-  bool has(std::uint64_t chunk) const override { return places_.contains(chunk); }
-  void use(std::uint64_t chunk, std::uint64_t) override {
-    if (by_use_) order_.splice(order_.end(), order_, places_.at(chunk));
-  }
-  void insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t) override {
-    if (bytes > size_bytes_) return;
-    while (used_bytes_ + bytes > size_bytes_) {
-      used_bytes_ -= order_.front().second;
-      places_.erase(order_.front().first);
-      order_.pop_front();
+  bool has(std::uint64_t chunk) const override { return bytes_.contains(chunk); }
+  void use(std::uint64_t, std::uint64_t) override {}
+  bool insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t) override {
+    if (bytes > size_bytes_) return false;
+    for (; used_bytes_ + bytes > size_bytes_; order_.pop_front()) {
+      const auto first = bytes_.find(order_.front());
+      used_bytes_ -= first->second;
+      bytes_.erase(first);
     }
     used_bytes_ += bytes;
-    places_[chunk] = order_.insert(order_.end(), {chunk, bytes});
+    bytes_[chunk] = bytes;
+    order_.push_back(chunk);
+    return true;
   }
 
  private:
-  using Order =
-      std::list<std::pair<std::uint64_t, std::uint64_t>>;  // chunk and bytes, first to go first
   const std::uint64_t size_bytes_;
-  const bool by_use_;
   std::uint64_t used_bytes_ = 0;
-  Order order_;
-  std::unordered_map<std::uint64_t, Order::iterator> places_;
+  std::deque<std::uint64_t> order_;  // first to go first
+  std::unordered_map<std::uint64_t, std::uint64_t> bytes_;
 };
 
-// Evicts the chunk with the latest next use (Belady). No policy does better for chunks of one size.
-// A bound for comparison: no real cache knows the future.
-class Optimal final : public SimulatedCache {
+// Each chunk of a request goes directly below the chunk before it, the first chunk to the warm end.
+class PromptLru final : public SimulatedCache {
  public:
-  explicit Optimal(std::uint64_t size_bytes) : size_bytes_(size_bytes) {}
+  explicit PromptLru(std::uint64_t size_bytes) : size_bytes_(size_bytes) {}
 
-  bool has(std::uint64_t chunk) const override { return chunks_.contains(chunk); }
-  void use(std::uint64_t chunk, std::uint64_t next) override {
-    Chunk& known = chunks_.at(chunk);
-    by_next_.erase({known.next, chunk});
-    known.next = next;
-    by_next_.emplace(next, chunk);
+  void begin() override {
+    above_ = order_.end();
+    ++request_;
   }
-  void insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t next) override {
-    if (bytes > size_bytes_ || next == kNever) return;
-    chunks_[chunk] = {bytes, next};
-    by_next_.emplace(next, chunk);
-    used_bytes_ += bytes;
-    while (used_bytes_ > size_bytes_) {
-      const auto last = std::prev(by_next_.end());
-      used_bytes_ -= chunks_.at(last->second).bytes;
-      chunks_.erase(last->second);
-      by_next_.erase(last);
+  bool has(std::uint64_t chunk) const override { return places_.contains(chunk); }
+  void use(std::uint64_t chunk, std::uint64_t) override {
+    const Order::iterator place = places_.at(chunk);
+    order_.splice(above_, order_, place);
+    place->request = request_;
+    above_ = place;
+  }
+  bool insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t) override {
+    if (bytes > size_bytes_) return false;
+    for (; used_bytes_ + bytes > size_bytes_; order_.pop_front()) {
+      if (order_.front().request == request_) return false;
+      used_bytes_ -= order_.front().bytes;
+      places_.erase(order_.front().chunk);
     }
+    used_bytes_ += bytes;
+    above_ = places_[chunk] = order_.insert(above_, {chunk, bytes, request_});
+    return true;
   }
 
  private:
   struct Chunk {
-    std::uint64_t bytes, next;
+    std::uint64_t chunk, bytes, request;  // the last request
+  };
+  using Order = std::list<Chunk>;  // first to go first
+  const std::uint64_t size_bytes_;
+  std::uint64_t used_bytes_ = 0, request_ = 0;
+  Order order_;
+  Order::iterator above_ = order_.end();
+  std::unordered_map<std::uint64_t, Order::iterator> places_;
+};
+
+// Evicts the chunk with the latest next use (Belady), and of several with one next use the deepest
+// in the prompt. No policy does better for chunks of one size. A bound for comparison: no real
+// cache knows the future.
+class Optimal final : public SimulatedCache {
+ public:
+  explicit Optimal(std::uint64_t size_bytes) : size_bytes_(size_bytes) {}
+
+  void begin() override { depth_ = 0; }
+  bool has(std::uint64_t chunk) const override { return chunks_.contains(chunk); }
+  void use(std::uint64_t chunk, std::uint64_t next) override {
+    Chunk& known = chunks_.at(chunk);
+    by_next_.erase({known.next, known.depth, chunk});
+    known.next = next;
+    known.depth = depth_++;
+    by_next_.emplace(next, known.depth, chunk);
+  }
+  bool insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t next) override {
+    if (bytes > size_bytes_ || next == kNever) return false;
+    chunks_[chunk] = {bytes, next, depth_};
+    by_next_.emplace(next, depth_++, chunk);
+    used_bytes_ += bytes;
+    while (used_bytes_ > size_bytes_) {
+      const auto last = std::prev(by_next_.end());
+      const std::uint64_t victim = std::get<2>(*last);
+      used_bytes_ -= chunks_.at(victim).bytes;
+      chunks_.erase(victim);
+      by_next_.erase(last);
+      if (victim == chunk) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct Chunk {
+    std::uint64_t bytes, next, depth;
   };
   const std::uint64_t size_bytes_;
-  std::uint64_t used_bytes_ = 0;
+  std::uint64_t used_bytes_ = 0, depth_ = 0;
   std::unordered_map<std::uint64_t, Chunk> chunks_;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> by_next_;
+  std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> by_next_;
 };
 
 // S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP
@@ -91,12 +135,13 @@ class S3Fifo final : public SimulatedCache {
     int& uses = chunks_.at(chunk).uses;
     uses = std::min(uses + 1, kMostUses);
   }
-  void insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t) override {
-    if (bytes > size_bytes_) return;
+  bool insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t) override {
+    if (bytes > size_bytes_) return false;
     while (small_.bytes + main_.bytes + bytes > size_bytes_) evict();
     Fifo& to = ghosts_.contains(chunk) ? main_ : small_;
     push(to, chunk, bytes);
     chunks_[chunk] = {bytes, 0};
+    return true;
   }
 
  private:
@@ -161,8 +206,8 @@ std::span<const std::string_view> policies() {
 Result<std::unique_ptr<SimulatedCache>> make_cache(std::string_view policy,
                                                    std::uint64_t size_bytes) {
   std::unique_ptr<SimulatedCache> cache;
-  if (policy == "lru" || policy == "fifo")
-    cache = std::make_unique<Queue>(size_bytes, policy == "lru");
+  if (policy == "lru") cache = std::make_unique<PromptLru>(size_bytes);
+  if (policy == "fifo") cache = std::make_unique<FifoCache>(size_bytes);
   if (policy == "s3-fifo") cache = std::make_unique<S3Fifo>(size_bytes);
   if (policy == "optimal") cache = std::make_unique<Optimal>(size_bytes);
   if (cache == nullptr)

@@ -15,18 +15,22 @@ class SimulatedCache {
  public:
   virtual ~SimulatedCache() = default;
 
+  // A request begins. The calls until the next begin() are for chunks of the request, in order.
+  virtual void begin() {}
   virtual bool has(std::uint64_t chunk) const = 0;
   // `next`: the time of the next use as a growing number, or kNever; only optimal looks at `next`.
   // REQUIRES: has(chunk).
   virtual void use(std::uint64_t chunk, std::uint64_t next) = 0;
-  // Evicts other chunks to make room. Ignores a chunk that is larger than the cache.
-  // REQUIRES: !has(chunk).
-  virtual void insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t next) = 0;
+  // Evicts other chunks to make room. False: there is no room for this chunk and the rest of the
+  // request. REQUIRES: !has(chunk).
+  virtual bool insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t next) = 0;
 
   static constexpr std::uint64_t kNever = UINT64_MAX;
 };
 
-// lru, fifo, s3-fifo, optimal.
+// lru is larderd's own policy, by prompt. A use of a chunk is a use of the chunks before it. Tails
+// leave before heads, and a request evicts none of its own chunks. optimal evicts tails first, too.
+// fifo and s3-fifo do not know prompts.
 std::span<const std::string_view> policies();
 
 // kInvalidArgument names the policies.

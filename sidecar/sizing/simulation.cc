@@ -24,7 +24,7 @@ std::vector<std::vector<std::uint64_t>> next_uses(std::span<const TracedRequest>
 }  // namespace
 
 Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy,
-                           std::uint64_t size_bytes) {
+                           std::uint64_t size_bytes, std::size_t warm_up) {
   const Result<std::unique_ptr<SimulatedCache>> made = make_cache(policy, size_bytes);
   if (!made.ok()) return made.status();
   SimulatedCache& cache = **made;
@@ -33,11 +33,14 @@ Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_vie
   for (std::size_t i = 0; i < trace.size(); ++i) {
     const TracedRequest& request = trace[i];
     std::size_t hit = 0;
+    cache.begin();
     for (; hit < request.chunks.size() && cache.has(request.chunks[hit]); ++hit)
       cache.use(request.chunks[hit], next[i][hit]);
     for (std::size_t at = hit; at < request.chunks.size(); ++at)
-      if (!cache.has(request.chunks[at]))
-        cache.insert(request.chunks[at], request.chunk_bytes, next[i][at]);
+      if (!cache.has(request.chunks[at]) &&
+          !cache.insert(request.chunks[at], request.chunk_bytes, next[i][at]))
+        break;
+    if (i < warm_up) continue;
     ++sums.requests;
     sums.requests_hit += hit != 0;
     sums.chunks += request.chunks.size();

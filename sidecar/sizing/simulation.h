@@ -36,10 +36,10 @@ struct Simulated {
   }
 };
 
-// Each request hits its chunks up to the first missing chunk, and stores the others.
-// kInvalidArgument: unknown policy.
+// Each request hits its chunks up to the first missing chunk, and stores the others. The first
+// `warm_up` requests fill the cache, and are not counted. kInvalidArgument: unknown policy.
 Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_view policy,
-                           std::uint64_t size_bytes);
+                           std::uint64_t size_bytes, std::size_t warm_up = 0);
 
 // The bytes of all distinct chunks of the trace. More memory gives no more hits.
 std::uint64_t distinct_bytes(std::span<const TracedRequest> trace);

@@ -196,10 +196,10 @@ struct Stats {
   // The warm restart: chunks kept from the earlier larderd, and invalid chunks.
   std::uint64_t restored_chunks = 0, restore_dropped = 0;
 
-  // Refusals: RESERVE with the replies no space, cap, present, pending; COMMIT by another session
-  // or generation.
-  std::uint64_t refused_no_space = 0, refused_cap = 0, reserve_present = 0, reserve_pending = 0,
-                refused_commit = 0;
+  // Refusals: RESERVE with the replies no space, no space but for the head of the same prompt, cap,
+  // present, pending; COMMIT by another session or generation.
+  std::uint64_t refused_no_space = 0, refused_own_prompt = 0, refused_cap = 0, reserve_present = 0,
+                reserve_pending = 0, refused_commit = 0;
   std::uint64_t disowned = 0;
 
   // Ages and caps: holds that stopped counting by age, and by the cap of their session; grants that

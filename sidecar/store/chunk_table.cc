@@ -1,7 +1,5 @@
 #include "sidecar/store/chunk_table.h"
 
-#include "sidecar/store/lru.h"
-
 namespace larder::store {
 
 ChunkTable::ChunkTable(const IndexShape& shape, std::byte* index, const std::byte* arena)
@@ -9,7 +7,7 @@ ChunkTable::ChunkTable(const IndexShape& shape, std::byte* index, const std::byt
       table_(shape.entry_count),
       arena_(shape.arena_bytes, table_),
       arena_memory_(arena),
-      policy_(std::make_unique<Lru>(table_)) {}
+      order_(index_, table_, arena_) {}
 
 Result<std::uint32_t> ChunkTable::open_namespace(const NamespaceSpec& spec,
                                                  std::string* difference) {
@@ -45,7 +43,7 @@ void ChunkTable::detach(std::uint32_t slot) {
 void ChunkTable::pin(std::uint32_t slot) {
   if (table_.note(slot).pinned) return;
   if (arena_.draining(slot)) arena_.stop_draining();  // the drain would never end
-  leave_order(slot);
+  order_.leave(slot);
   table_.note(slot).pinned = 1;
   ++namespaces_.at(index_.key(slot).namespace_handle).pinned;
   table_.push_back(pinned_, slot);
@@ -63,7 +61,7 @@ void ChunkTable::unpin_all(std::span<const std::uint32_t> slots) {
   for (const std::uint32_t slot : slots) {
     if (!table_.note(slot).pinned) continue;
     unpin(slot);
-    enter_order(slot);
+    order_.enter(slot);
   }
 }
 

@@ -1,23 +1,22 @@
 // ChunkTable: the slots of the arena, and the moves of one slot from state to state.
 //
 // Each method does one move; the caller completes the change of state, so that index, notes, arena,
-// namespaces, order of eviction and sums agree again. Removals, for example, calls leave_order(),
+// namespaces, order of eviction and sums agree again. Removals, for example, calls order().leave(),
 // count_out(), detach() and, after the last reader, free_slot(). Callers look after holds and
 // sessions. Owned by the thread of the store.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "shim/protocol/checksum.h"
 #include "sidecar/stats/stats.h"
-#include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
+#include "sidecar/store/prompt_order.h"
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
 
@@ -33,7 +32,7 @@ class ChunkTable {
   SlotTable& table() { return table_; }
   SlotArena& arena() { return arena_; }
   NamespaceTable& namespaces() { return namespaces_; }
-  EvictionPolicy& policy() { return *policy_; }
+  PromptOrder& order() { return order_; }
 
   // Only memory below `bytes` is given out.
   void set_touched_bytes(std::uint64_t bytes) {
@@ -95,27 +94,6 @@ class ChunkTable {
   }
   std::uint32_t committed() const { return committed_; }
 
-  // ---- The order of eviction ----
-  void enter_order(std::uint32_t slot) {
-    arena_.insert_candidate(slot);
-    policy_->insert(slot, arena_.class_of(slot));
-  }
-  // A use of the slot. No effect on a pinned slot.
-  void touch_order(std::uint32_t slot) {
-    if (table_.note(slot).pinned) return;
-    leave_order(slot);
-    enter_order_used(slot);
-  }
-  // As enter_order(), after a use: a guest comes closer to an own chunk.
-  void enter_order_used(std::uint32_t slot) {
-    if (table_.note(slot).guest != 0) --table_.note(slot).guest;  // mutation: guest-used
-    enter_order(slot);
-  }
-  void leave_order(std::uint32_t slot) {
-    policy_->erase(slot, arena_.class_of(slot));
-    arena_.erase_candidate(slot);
-  }
-
   // ---- Pins ----
   // Takes a slot out of the order of eviction. No effect on a pinned slot.
   void pin(std::uint32_t slot);
@@ -141,7 +119,7 @@ class ChunkTable {
 
   // The number of look-ups and of slots looked at, in total: see Store::effort().
   void spend(std::uint64_t looks) { effort_ += looks; }
-  std::uint64_t effort() const { return effort_; }
+  std::uint64_t effort() const { return effort_ + order_.effort(); }
 
   // Writes the gauges of slots and the namespaces into `stats`.
   void fill(stats::Stats& stats) const;
@@ -155,7 +133,7 @@ class ChunkTable {
   SlotArena arena_;
   NamespaceTable namespaces_;
   const std::byte* arena_memory_;
-  std::unique_ptr<EvictionPolicy> policy_;
+  PromptOrder order_;  // of index_, table_ and arena_
   SlotList pinned_;
   std::uint64_t pinned_bytes_ = 0;
   std::uint32_t committed_ = 0;

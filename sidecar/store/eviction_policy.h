@@ -17,6 +17,9 @@ class EvictionPolicy {
   // before all others, and its mark stays until erase(). REQUIRES: the slot is no candidate;
   // its note has the stamp of this use, which is above every earlier stamp and stays until erase().
   virtual void insert(std::uint32_t slot, std::uint32_t size_class) = 0;
+  // Adds a candidate that leaves directly before `above`. REQUIRES: as insert(), but the note has
+  // the stamp of `above`; `above` is a candidate of this class; both or neither are guests.
+  virtual void insert_below(std::uint32_t slot, std::uint32_t above, std::uint32_t size_class) = 0;
   // Removes a candidate. REQUIRES: the slot is a candidate of this class.
   virtual void erase(std::uint32_t slot, std::uint32_t size_class) = 0;
   // Writes the first candidates to evict into `slots`, in order, and leaves them in place. Returns

@@ -25,6 +25,9 @@ constexpr int kMaxWindows = 8;
 // and the evicted chunks must be written by then.
 constexpr std::uint32_t kAheadShare = protocol::kSessionGrantedShare;
 constexpr std::uint32_t kMostAhead = 4096;
+// The cost of a search that finds only chunks that are too warm: windows are looked at, and the
+// places of one message may fail one after the other.
+constexpr std::uint32_t kFailedSearch = 1024;
 }  // namespace
 
 Evictor::Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers,
@@ -33,42 +36,66 @@ Evictor::Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers,
       index_(chunks.index()),
       table_(chunks.table()),
       arena_(chunks.arena()),
-      policy_(chunks.policy()),
+      policy_(chunks.order().policy()),
       listeners_(listeners),
       readers_(readers),
       grace_(grace),
       stats_(stats) {}
 
-SlotArena::Slot Evictor::take_slot(std::uint32_t size_class, std::uint32_t& may_examine) {
+SlotArena::Slot Evictor::take_slot(std::uint32_t size_class, std::uint32_t& may_examine,
+                                   std::uint64_t colder_than) {
+  kept_warmer_ = false;
   for (;;) {
     const SlotArena::Slot slot = arena_.take(size_class);
-    if (slot.number != kNoSlot || may_examine == 0 || !make_room(size_class, may_examine))
+    if (slot.number != kNoSlot || may_examine == 0 ||
+        !make_room(size_class, may_examine, colder_than))
       return slot;
   }
 }
 
 // One step towards a free slot. False: no room was made.
-bool Evictor::make_room(std::uint32_t size_class, std::uint32_t& may_examine) {
+bool Evictor::make_room(std::uint32_t size_class, std::uint32_t& may_examine,
+                        std::uint64_t colder_than) {
   // Engines may not have announced all holds again: only free slots are granted.
   if (grace_.settling()) return false;  // mutation: settle-evict
   if (go_on_draining(may_examine) != 0) return true;
   if (table_.used_up()) {  // a place needs a number, and any evicted slot gives one
     const std::optional<std::uint32_t> coldest = coldest_candidate();
-    if (coldest && evict_of(arena_.class_of(*coldest), may_examine)) return true;
+    if (coldest && evict_of(arena_.class_of(*coldest), may_examine, colder_than)) return true;
   } else if (!arena_.draining() && start_drain(size_class)) {
     return true;
   }
-  if (evict_of(size_class, may_examine)) return true;
-  may_examine = 0;  // all slots are held or pinned: one search a message
+  if (evict_of(size_class, may_examine, colder_than)) return true;
+  // Without a bound all slots are held or pinned: one search a message.
+  may_examine -=
+      std::min(may_examine, colder_than == PromptOrder::kAnyStamp ? may_examine : kFailedSearch);
   return false;
 }
 
-bool Evictor::evict_of(std::uint32_t size_class, std::uint32_t& may_examine) {
+// Leaves out victims from the first own chunk on that is not colder.
+void Evictor::keep_warmer(std::uint64_t colder_than) {
+  const auto first = std::ranges::find_if(victims_, [&](std::uint32_t slot) {
+    return table_.note(slot).guest == 0 && !older(table_.note(slot).used_stamp, colder_than);
+  });
+  kept_warmer_ = kept_warmer_ || first != victims_.end();
+  chunks_.spend(static_cast<std::uint64_t>(victims_.end() - first));
+  victims_.erase(first, victims_.end());  // mutation: own-prompt
+}
+
+bool Evictor::evict_of(std::uint32_t size_class, std::uint32_t& may_examine,
+                       std::uint64_t colder_than) {
   std::uint32_t batch = std::clamp(arena_.class_slots(size_class) / kBatchShare, 1U, kMaxBatch);
   std::uint32_t left = std::min(may_examine, arena_.class_slots(size_class));
+  if (colder_than != PromptOrder::kAnyStamp) {  // a look at the first one, for less than a batch
+    victims_.resize(1);
+    victims_.resize(policy_.first_victims(size_class, victims_));
+    keep_warmer(colder_than);
+    if (victims_.empty()) return false;
+  }
   for (; left != 0; batch *= 2) {  // held slots moved to the end of the order: try the next ones
     victims_.resize(std::min(batch, left));
     victims_.resize(policy_.first_victims(size_class, victims_));
+    if (colder_than != PromptOrder::kAnyStamp) keep_warmer(colder_than);
     if (victims_.empty()) break;
     left -= static_cast<std::uint32_t>(victims_.size());
     if (evict_families(victims_, victims_.size(), may_examine, stats_.evicted_capacity) != 0)
@@ -156,6 +183,7 @@ std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std:
                                       std::uint32_t& may_examine, std::uint64_t& counter) {
   batch_.clear();
   family_end_.clear();
+  stayed_.clear();
   for (std::size_t i = 0; i < slots.size() && batch_.size() < enough && may_examine != 0; ++i) {
     if (i + 2 * kPrefetchAhead < slots.size()) chunks_.prefetch_slot(slots[i + 2 * kPrefetchAhead]);
     if (i + kPrefetchAhead < slots.size()) prefetch_family(chunks_, slots[i + kPrefetchAhead]);
@@ -169,6 +197,7 @@ std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std:
   LARDER_POINT(victims_dying);
   readers_.scan(batch_);
   LARDER_POINT(victims_scanned);
+  for (const std::uint32_t slot : stayed_) keep_ancestors(slot);
   std::uint32_t freed = 0, begin = 0;
   for (const std::uint32_t end : family_end_) {
     if (begin + 2 * kPrefetchAhead < batch_.size())
@@ -191,14 +220,22 @@ void Evictor::claim_family(std::uint32_t slot) {
   const bool stays = !family_.granted.empty();
   for (const std::uint32_t member : family_.committed) {  // mutation: family-together
     if (stays) {
-      chunks_.touch_order(member);
+      chunks_.order().touch(member);
+      stayed_.push_back(member);
     } else {
-      chunks_.leave_order(member);
+      chunks_.order().leave(member);
       index_.set_state(member, SlotState::kDying);  // mutation: evict-dying-first
       batch_.push_back(member);
     }
   }
   if (!stays) family_end_.push_back(static_cast<std::uint32_t>(batch_.size()));
+}
+
+// A chunk stays, and its ancestors may be later victims of the batch: these also stay.
+void Evictor::keep_ancestors(std::uint32_t slot) {
+  do slot = index_.link(slot);
+  while (slot != kNoSlot && index_.state(slot) == SlotState::kDying &&
+         readers_.count_held(slot));  // mutation: ancestors-stay
 }
 
 // Frees a family, unless an engine reads it: then the family stays. Returns whether the family is
@@ -211,8 +248,9 @@ bool Evictor::release_family(std::span<const std::uint32_t> slots) {
   });  // mutation: evict-held, family-hold
   for (const std::uint32_t slot : slots) {
     if (held) {  // that counts as a use, also of a guest: kept guests do not stay the first victims
+      keep_ancestors(slot);
       index_.set_state(slot, SlotState::kCommitted);  // mutation: evict-recommit
-      chunks_.enter_order_used(slot);
+      chunks_.order().enter_used(slot);
       continue;
     }
     if (const auto age_ms = ages_.age_ms(arena_.uses() - arena_.age(slot)))

@@ -29,8 +29,12 @@ class Evictor {
   Evictor(const Evictor&) = delete;
 
   // A slot of the size; evicts for it. The number is kNoSlot without room, or once `may_examine` is
-  // used up.
-  SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
+  // used up. Own chunks of the size are evicted only with a stamp older than `colder_than`: a chunk
+  // takes no room from its ancestors.
+  SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine,
+                            std::uint64_t colder_than = PromptOrder::kAnyStamp);
+  // Whether the last take_slot() left out chunks that are not colder.
+  bool kept_warmer() const { return kept_warmer_; }
   // Goes on with the window that is being drained. Returns the number of free slots.
   std::uint32_t go_on_draining(std::uint32_t& may_examine);
   // Appends the coldest slots, coldest first, of every size that will evict soon: the tier should
@@ -41,14 +45,16 @@ class Evictor {
   void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }
 
  private:
-  bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
-  bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine);
+  bool make_room(std::uint32_t size_class, std::uint32_t& may_examine, std::uint64_t colder_than);
+  bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine, std::uint64_t colder_than);
+  void keep_warmer(std::uint64_t colder_than);
   std::optional<std::uint32_t> coldest_candidate() const;
   bool start_drain(std::uint32_t size_class);
   bool any_held(const SlotArena::Window& window);
   std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough,
                                std::uint32_t& may_examine, std::uint64_t& counter);
   void claim_family(std::uint32_t slot);
+  void keep_ancestors(std::uint32_t slot);
   bool release_family(std::span<const std::uint32_t> slots);
 
   ChunkTable& chunks_;
@@ -65,7 +71,9 @@ class Evictor {
   std::vector<std::uint32_t> batch_;       // of evict_families(): no longer committed
   std::vector<std::uint32_t> family_end_;  // in batch_
   std::vector<std::uint32_t> victims_;     // candidates
+  std::vector<std::uint32_t> stayed_;      // of families that claim_family() left in place
   Family family_;
+  bool kept_warmer_ = false;
 };
 
 }  // namespace larder::store

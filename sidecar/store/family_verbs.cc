@@ -39,7 +39,7 @@ protocol::ActCounts FamilyVerbs::each_family(std::uint32_t handle,
 protocol::ActCounts FamilyVerbs::prefetch(std::uint32_t handle,
                                           std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
-    for (const std::uint32_t slot : family_.committed) chunks_.touch_order(slot);
+    for (const std::uint32_t slot : family_.committed) chunks_.order().touch(slot);
     return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }

@@ -27,6 +27,8 @@ class HoldScan {
   // Marks a slot that is held in another way. REQUIRES: the slot is in the batch.
   void mark_held(std::uint32_t slot) { held_[slot / 64] |= 1ULL << (slot % 64); }
   bool held(std::uint32_t slot) const { return bit(held_, slot); }
+  // Whether the slot is in the batch.
+  bool asked(std::uint32_t slot) const { return bit(asked_, slot); }
 
  private:
   static bool bit(const std::vector<std::uint64_t>& bits, std::uint32_t slot) {

@@ -24,17 +24,19 @@ IndexWriter::IndexWriter(std::byte* data, const IndexShape& shape)
   entries_ = reinterpret_cast<protocol::IndexEntry*>(data + sizes.entries_offset);
   buckets_ = reinterpret_cast<protocol::Bucket*>(data + sizes.buckets_offset);
   namespaces_ = reinterpret_cast<protocol::NamespaceEntry*>(data + sizes.namespaces_offset);
+  parents_ = reinterpret_cast<std::atomic<std::uint32_t>*>(data + sizes.total_bytes);
   header_->magic = protocol::kIndexMagic;
   header_->version_major = protocol::kVersionMajor;
   header_->version_minor = protocol::kVersionMinor;
   header_->epoch = shape.epoch;
-  header_->size_bytes = sizes.total_bytes;
+  header_->size_bytes = shape.bytes();
   header_->arena_bytes = shape.arena_bytes;
   header_->entry_count = shape.entry_count;
   header_->bucket_count = shape.bucket_count;
   header_->entries_offset = sizes.entries_offset;
   header_->buckets_offset = sizes.buckets_offset;
   header_->namespaces_offset = sizes.namespaces_offset;
+  header_->parents_offset = sizes.total_bytes;
   header_->restart_format = protocol::kRestartFormat;
   header_->tier = shape.tier;
   store(header_->generation_high_water, high_water_);
@@ -47,6 +49,18 @@ protocol::Key IndexWriter::key(std::uint32_t slot) const {
           protocol::low_half(scope),
           static_cast<std::uint16_t>(scope >> 32),
           static_cast<std::uint16_t>(scope >> 48)};
+}
+
+std::uint32_t IndexWriter::link(std::uint32_t slot) const {
+  const std::uint32_t parent = parents_[slot].load(std::memory_order_relaxed) - 1;
+  return parent >= entry_count() || generation(parent) >= generation(slot) ? kNoSlot : parent;
+}
+
+std::uint32_t IndexWriter::parent(std::uint32_t slot) const {
+  const std::uint32_t parent = link(slot);
+  if (parent == kNoSlot) return kNoSlot;
+  const SlotState of_parent = state(parent);
+  return of_parent == SlotState::kCommitted || of_parent == SlotState::kGranted ? parent : kNoSlot;
 }
 
 std::uint32_t IndexWriter::find(const protocol::Key& wanted) const {

@@ -8,6 +8,7 @@
 // other slot.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,7 +26,8 @@ struct IndexShape {
   std::uint64_t tier = 0;          // the tier that fills slots; 0: no tier
 
   std::uint64_t bytes() const {
-    return protocol::index_sizes(entry_count, bucket_count).total_bytes;
+    return protocol::index_sizes(entry_count, bucket_count).total_bytes +
+           entry_count * sizeof(std::uint32_t);  // the parents
   }
   // Buckets for a load of at most one half.
   static constexpr std::uint64_t buckets_for(std::uint64_t entry_count) {
@@ -83,6 +85,16 @@ class IndexWriter {
   std::uint64_t entry_count() const { return header_->entry_count; }
   // The highest generation so far.
   std::uint64_t last_generation() const { return last_generation_; }
+  // The slot of the chunk before this one in its prompt; kNoSlot: unknown. A parent has an older
+  // generation than its child. A slot that was reused since is therefore no parent, and each walk
+  // from parent to parent ends.
+  std::uint32_t parent(std::uint32_t slot) const;
+  // As parent(), also of a parent that is neither committed nor granted.
+  std::uint32_t link(std::uint32_t slot) const;
+  // `parent` may be kNoSlot.
+  void set_parent(std::uint32_t slot, std::uint32_t parent) {
+    parents_[slot].store(parent + 1, std::memory_order_relaxed);
+  }
   std::uint64_t offset_bytes(std::uint32_t slot) const {
     return static_cast<std::uint64_t>(protocol::low_half(load(entries_[slot].place))) *
            protocol::kSlotAlignBytes;
@@ -116,6 +128,7 @@ class IndexWriter {
   protocol::IndexEntry* entries_;
   protocol::Bucket* buckets_;
   protocol::NamespaceEntry* namespaces_;
+  std::atomic<std::uint32_t>* parents_;
   std::uint64_t bucket_count_;
   std::uint64_t last_generation_;
   std::uint64_t high_water_;

@@ -8,6 +8,11 @@ void Lru::insert(std::uint32_t slot, std::uint32_t size_class) {
   classes_[size_class].guest_count += table_.note(slot).guest != 0 ? 1 : 0;
 }
 
+void Lru::insert_below(std::uint32_t slot, std::uint32_t above, std::uint32_t size_class) {
+  table_.insert_before(lane_of(slot, size_class), slot, above);
+  classes_[size_class].guest_count += table_.note(slot).guest != 0 ? 1 : 0;
+}
+
 void Lru::erase(std::uint32_t slot, std::uint32_t size_class) {
   table_.remove(lane_of(slot, size_class), slot);
   classes_[size_class].guest_count -= table_.note(slot).guest != 0 ? 1 : 0;

@@ -6,7 +6,8 @@
 //
 // Neighbours in the order of use are far apart in memory, and a walk along one list would wait for
 // a cache miss each. Uses are therefore dealt to several lists by their stamp, each in order. The
-// next victim is the oldest of the heads, and the slot behind each head is prefetched.
+// next victim is the oldest of the heads, and the slot behind each head is prefetched. Slots of one
+// stamp are in one list, in the order of eviction.
 #pragma once
 
 #include <array>
@@ -23,6 +24,7 @@ class Lru final : public EvictionPolicy {
   explicit Lru(SlotTable& table) : table_(table) {}
 
   void insert(std::uint32_t slot, std::uint32_t size_class) override;
+  void insert_below(std::uint32_t slot, std::uint32_t above, std::uint32_t size_class) override;
   void erase(std::uint32_t slot, std::uint32_t size_class) override;
   std::size_t first_victims(std::uint32_t size_class,
                             std::span<std::uint32_t> slots) const override;

@@ -50,6 +50,10 @@ Result<PreviousIndex> PreviousIndex::open(std::byte* data, std::size_t size_byte
   index.entries_ = reinterpret_cast<const protocol::IndexEntry*>(data + sizes.entries_offset);
   index.namespaces_ =
       reinterpret_cast<const protocol::NamespaceEntry*>(data + sizes.namespaces_offset);
+  const std::uint64_t parents_bytes = entries * sizeof(std::uint32_t);
+  if (header->parents_offset == sizes.total_bytes &&
+      size_bytes - sizes.total_bytes >= parents_bytes)
+    index.parents_ = reinterpret_cast<const std::atomic<std::uint32_t>*>(data + sizes.total_bytes);
   index.dead_ = &header->dead;
   index.epoch_ = header->epoch;
   index.arena_bytes_ = header->arena_bytes;

@@ -37,6 +37,11 @@ class PreviousIndex {
   };
   // An unchecked copy of the entry. REQUIRES: slot < entry_count().
   Entry read(std::uint32_t slot) const;
+  // The slot of the chunk before this one in its prompt, + 1, unchecked; 0: unknown.
+  // REQUIRES: slot < entry_count().
+  std::uint32_t parent(std::uint32_t slot) const {
+    return parents_ == nullptr ? 0 : parents_[slot].load(std::memory_order_relaxed);
+  }
   // The zero id if the place of the handle is not in use.
   protocol::NamespaceId namespace_id(std::uint32_t handle) const;
 
@@ -49,6 +54,7 @@ class PreviousIndex {
  private:
   const protocol::IndexEntry* entries_ = nullptr;
   const protocol::NamespaceEntry* namespaces_ = nullptr;
+  const std::atomic<std::uint32_t>* parents_ = nullptr;
   protocol::AtomicU64* dead_ = nullptr;
   std::uint64_t epoch_ = 0, arena_bytes_ = 0, entry_count_ = 0, last_generation_ = 0,
                 touched_bytes_ = 0, tier_ = 0;

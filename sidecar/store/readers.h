@@ -31,6 +31,13 @@ class Readers {
   void scan(std::span<const std::uint32_t> slots);
   // Whether the last scan() found a reader of the slot.
   bool held(std::uint32_t slot) const { return holds_.held(slot); }
+  // Counts a slot as held until the next scan(). False: the slot was not in the batch of the last
+  // scan(), or was held.
+  bool count_held(std::uint32_t slot) {
+    if (!holds_.asked(slot) || holds_.held(slot)) return false;
+    holds_.mark_held(slot);
+    return true;
+  }
 
   std::uint64_t kept_bytes() const { return kept_bytes_; }
 

@@ -30,7 +30,7 @@ void Removals::doom(std::uint32_t slot, SlotList& list) {
   if (table_.note(slot).pinned) {
     chunks_.unpin(slot);
   } else {
-    chunks_.leave_order(slot);
+    chunks_.order().leave(slot);
   }
   chunks_.count_out(slot);
   table_.push_back(list, slot);

@@ -1,6 +1,7 @@
 #include "sidecar/store/restorer.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "shim/base/test_point.h"
 #include "shim/protocol/checksum.h"
@@ -45,11 +46,11 @@ Restored Restorer::run(std::span<const EarlierName> names, std::span<const Sessi
   keep_apart(found, restored);
   LARDER_POINT(restore_chosen);
   restore_places(found, restored);
-  // The order of granting is the best guess at the order of use.
   std::sort(found.begin(), found.end(), [this](const Found& a, const Found& b) {
     return index_.generation(a.slot) < index_.generation(b.slot);
   });
   for (const Found& one : found) enter(one, restored);
+  restore_order(found);
   leave_restored();
   if (sessions_.contains(kOwnSession)) restored.own = sessions_.at(kOwnSession).quarantined.count;
   // 0 tells the next larderd that more than one tier may still write.
@@ -215,6 +216,30 @@ void Restorer::restore_places(std::vector<Found>& found, Restored& restored) {
   table_.restore(end, [&](std::uint32_t slot) { return taken[slot]; });
 }
 
+// Enters the committed slots in the order of eviction. The order of granting is the best guess at
+// the order of use. A chunk that was granted late is a use of its ancestors, too: the newest chunk
+// and its ancestors leave last, its root last of all. The links are unchecked words of the earlier
+// index; IndexWriter::parent() accepts only an older grant, so each walk ends. `found`: the oldest
+// first.
+void Restorer::restore_order(std::span<const Found> found) {
+  const PreviousIndex& earlier = grace_.earlier();
+  for (const Found& one : found) index_.set_parent(one.slot, earlier.parent(one.slot) - 1);
+  std::vector<std::uint32_t> warmest_first, path;
+  std::vector<bool> listed(table_.end());
+  for (const Found& one : std::views::reverse(found)) {
+    path.clear();
+    for (std::uint32_t slot = one.slot; slot != kNoSlot && !listed[slot];
+         slot = index_.parent(slot)) {
+      if (index_.state(slot) != SlotState::kCommitted) break;
+      listed[slot] = true;
+      path.push_back(slot);
+    }
+    warmest_first.insert(warmest_first.end(), path.rbegin(), path.rend());
+  }
+  for (const std::uint32_t slot : std::views::reverse(warmest_first))
+    chunks_.order().enter_alone(slot);
+}
+
 void Restorer::enter(const Found& one, Restored& restored) {
   SlotState state = one.state;
   const bool known = state == SlotState::kCommitted && index_.find(index_.key(one.slot)) != kNoSlot;
@@ -225,7 +250,6 @@ void Restorer::enter(const Found& one, Restored& restored) {
     if (one.state == SlotState::kCommitted) index_.detach(one.slot);
   }
   if (state == SlotState::kCommitted) {
-    chunks_.enter_order(one.slot);
     chunks_.enter_namespace(one.slot);
     chunks_.count_in(one.slot);
     namespaces_.touch(index_.key(one.slot).namespace_handle);

@@ -63,6 +63,7 @@ class Restorer {
   void keep_apart(std::vector<Found>& found, Restored& restored);
   void restore_places(std::vector<Found>& found, Restored& restored);
   void enter(const Found& one, Restored& restored);
+  void restore_order(std::span<const Found> found);
 
   ChunkTable& chunks_;
   IndexWriter& index_;  // these four are of chunks_

@@ -216,10 +216,14 @@ void SlotArena::unlink(std::uint32_t id) {
 }
 
 void SlotArena::insert_candidate(std::uint32_t slot) {
+  insert_candidate(slot, ++uses_ & kMostStamp);
+}
+
+void SlotArena::insert_candidate(std::uint32_t slot, std::uint64_t stamp) {
   SlotNote& note = table_.note(slot);
   Extent& extent = extents_[note.extent];
-  note.used_stamp = ++uses_ & kMostStamp;
-  extent.stamps += uses_;
+  note.used_stamp = stamp & kMostStamp;
+  extent.stamps += uses_ - age(slot);
   ++extent.candidates;
 }
 

@@ -72,6 +72,8 @@ class SlotArena {
   // quarantined, pinned or doomed) is not drained. The age of an extent is the age of its
   // candidates. insert_candidate() stamps a use; a slot that is used again is erased and inserted.
   void insert_candidate(std::uint32_t slot);
+  // Adds a candidate with the stamp of another one.
+  void insert_candidate(std::uint32_t slot, std::uint64_t stamp);
   void erase_candidate(std::uint32_t slot);
   // The number of uses of all slots since the last use of this slot. REQUIRES: a candidate.
   std::uint64_t age(std::uint32_t slot) const {

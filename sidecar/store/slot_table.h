@@ -42,8 +42,9 @@ struct SlotNote {
       : kMaxTiers;  // a bit for each lower tier that has the chunk; valid while committed
   std::uint64_t
       guest : 2;  // a copy of another larderd's chunk: so many uses until it counts as an own chunk
-  std::uint64_t used_stamp
-      : kStampBits;  // the last use, in uses of all slots; valid while a candidate for eviction
+  // The last use, in uses of all slots, or the stamp of the chunk that this chunk stands below
+  // (EvictionPolicy); valid while a candidate for eviction.
+  std::uint64_t used_stamp : kStampBits;
 };
 static_assert(sizeof(SlotNote) == 16);
 
@@ -94,6 +95,15 @@ class SlotTable {
     notes_[slot].next = kNoSlot;
     (list.last == kNoSlot ? list.first : notes_[list.last].next) = slot;
     list.last = slot;
+    ++list.count;
+  }
+  // REQUIRES: `behind` is in list.
+  void insert_before(SlotList& list, std::uint32_t slot, std::uint32_t behind) {
+    const std::uint32_t previous = notes_[behind].previous;
+    notes_[slot].previous = previous;
+    notes_[slot].next = behind;
+    (previous == kNoSlot ? list.first : notes_[previous].next) = slot;
+    notes_[behind].previous = slot;
     ++list.count;
   }
   // REQUIRES: slot is in list.

@@ -7,16 +7,7 @@
 
 namespace larder::store {
 
-using protocol::GrantStatus;
 using protocol::SlotState;
-
-namespace {
-constexpr std::size_t kPrefetchAhead = 8;
-
-protocol::Grant refusal(GrantStatus status) {
-  return {static_cast<std::uint32_t>(status), 0, 0, 0};
-}
-}  // namespace
 
 Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
     : chunks_(shape, index, arena),
@@ -29,75 +20,9 @@ Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, 
       sessions_(chunks_, stats),
       readers_(chunks_, sessions_),
       evictor_(chunks_, listeners_, readers_, grace_, stats),
+      granter_(chunks_, sessions_, evictor_, stats),
       removals_(chunks_, grace_, listeners_, sessions_, readers_, stats),
       families_(chunks_, grace_, listeners_, sessions_, removals_, stats) {}
-
-void Store::reserve(SessionNumber number, const protocol::Key& scope,
-                    std::span<const protocol::BlockHash> hashes,
-                    std::span<protocol::Grant> grants) {
-  Session& session = sessions_.at(number);
-  const Wanted asked =
-      wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
-  // Bounds the search when all slots are held; then "no space".
-  std::uint32_t may_examine = kReserveEffort;
-  chunks_.spend(hashes.size());
-  const Inherited earlier = sessions_.inherited(number);
-  protocol::Key key = scope;
-  protocol::Key ahead = scope;
-  std::size_t asked_for = 0;
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
-    for (; asked_for < std::min(i + kPrefetchAhead, hashes.size()); ++asked_for) {
-      ahead.hash = hashes[asked_for];
-      index_.prefetch(ahead);
-    }
-    key.hash = hashes[i];
-    grants[i] = reserve_one(number, session, earlier, key, asked, may_examine);
-  }
-}
-
-Store::Wanted Store::wanted(const protocol::GroupLayout& layout) {
-  const std::uint64_t payload = layout.piece_bytes * layout.pieces_per_chunk;
-  const std::uint64_t slot_bytes = protocol::slot_bytes(payload, layout.piece_bytes);
-  return {{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(layout.piece_bytes)},
-          slot_bytes,
-          arena_.size_class(slot_bytes)};
-}
-
-protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const Inherited& earlier,
-                                   const protocol::Key& key, const Wanted& asked,
-                                   std::uint32_t& may_examine) {
-  if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
-    const bool present = index_.state(known) == SlotState::kCommitted;
-    ++(present ? stats_.reserve_present : stats_.reserve_pending);
-    return refusal(present ? GrantStatus::kPresent : GrantStatus::kPending);
-  }
-  if (!SessionBook::may_take(session, earlier, asked.slot_bytes)) {
-    ++stats_.refused_cap;
-    return refusal(GrantStatus::kRefused);
-  }
-  const protocol::Grant grant = grant_slot(number, session, key, asked, may_examine);
-  stats_.refused_no_space += grant.status != 0;
-  return grant;
-}
-
-// Returns granted, or no space. REQUIRES: the key is not in the index.
-protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const protocol::Key& key,
-                                  const Wanted& asked, std::uint32_t& may_examine) {
-  const SlotArena::Slot slot = evictor_.take_slot(asked.size_class, may_examine);
-  if (slot.number == kNoSlot) return refusal(GrantStatus::kNoSpace);
-  IndexWriter::Place place = asked.layout;
-  place.offset_bytes = slot.offset_bytes;
-  const std::uint64_t generation = index_.grant(slot.number, key, place, number);
-  if (generation == 0) {  // both buckets are full: very rare at a load of one half
-    arena_.give(slot.number, slot.offset_bytes);
-    return refusal(GrantStatus::kNoSpace);
-  }
-  sessions_.take_in(session, slot.number);
-  chunks_.enter_namespace(slot.number);
-  if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
-  return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation,
-          place.offset_bytes};
-}
 
 void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   Session* session = sessions_.owner(number, record.slot, record.generation);
@@ -119,7 +44,7 @@ void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t 
   sessions_.take_out(session, session.granted, slot);
   index_.commit(slot, root);
   table_.note(slot).guest = guest & 3;
-  chunks_.enter_order(slot);
+  chunks_.order().enter_new(slot);
   chunks_.count_in(slot);
   namespaces_.touch(index_.key(slot).namespace_handle);
 }
@@ -135,7 +60,8 @@ void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted ||
       index_.generation(slot) != generation)
     return;
-  chunks_.touch_order(slot);
+  chunks_.spend(1);
+  chunks_.order().touch(slot);
   listeners_.used(slot);
 }
 

@@ -33,6 +33,7 @@
 #include "sidecar/store/drop.h"
 #include "sidecar/store/evictor.h"
 #include "sidecar/store/family_verbs.h"
+#include "sidecar/store/granter.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/previous_index.h"
@@ -104,16 +105,23 @@ class Store {
   std::uint64_t last_generation() const { return index_.last_generation(); }
 
   // ---- Chunks ----
-  // Fills one Grant for each hash. REQUIRES: as many grants as hashes; an open namespace with a
-  // known layout of shard and group.
+  // Fills one Grant for each hash. `parents`: for each hash the hash of the chunk before it in its
+  // prompt (zero: none), or empty if unknown. A chunk leaves before its parent. A chunk that would
+  // evict its own ancestors gets no space, so a prompt longer than the memory keeps its head.
+  // REQUIRES: as many grants as hashes; an open namespace with a known layout of shard and group.
   void reserve(SessionNumber session, const protocol::Key& scope,
-               std::span<const protocol::BlockHash> hashes, std::span<protocol::Grant> grants);
+               std::span<const protocol::BlockHash> hashes, std::span<protocol::Grant> grants,
+               std::span<const protocol::BlockHash> parents = {}) {
+    granter_.reserve(session, scope, hashes, grants, parents);
+  }
   // Refuses and counts a commit without this grant at this generation. A commit of a quarantined
   // grant frees the slot.
   void commit(SessionNumber session, const protocol::CommitRecord& record);
   void disown(SessionNumber session, const protocol::SlotRef& slot);
   // See Removals.
   void report_bad(const protocol::SlotRef& slot) { removals_.report_bad(slot); }
+  // Begins a batch of uses, such as a message or the new events: see PromptOrder::begin_uses().
+  void begin_uses() { chunks_.order().begin_uses(); }
   // An engine used the chunk.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
@@ -123,7 +131,9 @@ class Store {
   // generation. Pending: a session writes the chunk. Refused: the sizes do not match the layout of
   // the namespace, or the handle is not open.
   protocol::Grant promote(const protocol::Key& key, std::uint64_t payload_bytes,
-                          std::uint64_t piece_bytes);
+                          std::uint64_t piece_bytes) {
+    return granter_.promote(key, payload_bytes, piece_bytes);
+  }
   // The bytes of a promotion have arrived from `from`. `since_s`: the start of the time to live, 0
   // if the tier does not know. `guest`: another larderd owns the chunk, so this copy is evicted
   // before all own chunks until it was used kGuestUses times. False: the chunk was dropped in the
@@ -173,21 +183,6 @@ class Store {
 
  private:
   using Session = SessionBook::Session;
-  using Inherited = SessionBook::Inherited;
-
-  // The layout of the chunks of a RESERVE.
-  struct Wanted {
-    IndexWriter::Place layout;
-    std::uint64_t slot_bytes;
-    std::uint32_t size_class;
-  };
-
-  protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier,
-                              const protocol::Key& key, const Wanted& asked,
-                              std::uint32_t& may_examine);
-  Wanted wanted(const protocol::GroupLayout& layout);
-  protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key,
-                             const Wanted& asked, std::uint32_t& may_examine);
   void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root,
                        std::uint32_t guest = 0);
 
@@ -202,6 +197,7 @@ class Store {
   Readers readers_;
   RecoveryGrace grace_;
   Evictor evictor_;
+  Granter granter_;
   Removals removals_;
   FamilyVerbs families_;
 };

@@ -3,30 +3,7 @@
 
 namespace larder::store {
 
-using protocol::GrantStatus;
 using protocol::SlotState;
-
-protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_bytes,
-                               std::uint64_t piece_bytes) {
-  const auto answer = [](GrantStatus status) {
-    return protocol::Grant{static_cast<std::uint32_t>(status), 0, 0, 0};
-  };
-  if (!namespaces_.is_open(key.namespace_handle))
-    return answer(GrantStatus::kRefused);  // closed since the request
-  const protocol::GroupLayout* layout =
-      namespaces_.at(key.namespace_handle).layout(key.shard, key.group);
-  if (layout == nullptr || layout->piece_bytes != piece_bytes ||
-      layout->piece_bytes * layout->pieces_per_chunk != payload_bytes)
-    return answer(GrantStatus::kRefused);
-  chunks_.spend(1);
-  if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
-    if (index_.state(known) != SlotState::kCommitted) return answer(GrantStatus::kPending);
-    return {static_cast<std::uint32_t>(GrantStatus::kPresent), known, index_.generation(known),
-            index_.offset_bytes(known)};
-  }
-  std::uint32_t may_examine = kReserveEffort;
-  return grant_slot(kOwnSession, sessions_.own(), key, wanted(*layout), may_examine);
-}
 
 bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumber from,
                      std::uint32_t since_s, bool guest) {

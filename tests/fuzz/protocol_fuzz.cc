@@ -92,6 +92,20 @@ void read_open(protocol::Decoder& decoder, Echo& echo) {
   if (decoder.read_all(shards.part_words, protocol::kMaxPartWords, parts)) echo.add_all(parts);
 }
 
+// Chunks, and then their parents.
+void read_reserve(protocol::Decoder& decoder, Echo& echo) {
+  protocol::Reserve head{};
+  std::vector<protocol::BlockHash> hashes, parents;
+  if (!decoder.read(head)) return;
+  echo.add(head);
+  if (!decoder.read_all(head.count, protocol::kMaxKeysPerReserve, hashes)) return;
+  must(hashes.size() == head.count, "a list has its announced number of records");
+  echo.add_all(hashes);
+  if (!decoder.read_all(head.parents, protocol::kMaxKeysPerReserve, parents)) return;
+  must(parents.size() == head.parents, "a list has its announced number of records");
+  echo.add_all(parents);
+}
+
 // Memory, and then the reason against an export.
 void read_export(protocol::Decoder& decoder, Echo& echo) {
   protocol::Export head{};
@@ -125,9 +139,7 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
                                                               protocol::kMaxGrantsPerMessage);
     case MessageType::kOpenNamespace: return read_open(decoder, echo);
     case MessageType::kNamespace: return read_texted<protocol::Namespace>(decoder, echo);
-    case MessageType::kReserve:
-      return read_list<protocol::Reserve, protocol::BlockHash>(decoder, echo,
-                                                               protocol::kMaxKeysPerReserve);
+    case MessageType::kReserve: return read_reserve(decoder, echo);
     case MessageType::kGranted:
       return read_list<protocol::Granted, protocol::Grant>(decoder, echo,
                                                            protocol::kMaxKeysPerReserve);

@@ -95,7 +95,8 @@ class World {
   }
   void drain() {
     const std::uint64_t lost = box_.stats().events_lost;
-    reader_.drain(*region_, {box_.store(), box_.stats(), model_, 256, reuse_tracker_, namespaces_});
+    reader_.drain(*region_, {box_.store(), box_.stats(), model_, 256, reuse_tracker_, namespaces_},
+                  true);
     must(box_.stats().events_lost - lost <= 2ULL * protocol::kEventSlots,
          "one turn reads at most one ring");
   }

@@ -49,6 +49,13 @@ void protocol_seeds() {
                     .append(protocol::Reserve{1, 0, 0, 2, 0})
                     .append(protocol::BlockHash{1, 1})
                     .append(protocol::BlockHash{2, 2})));
+  write("protocol", "reserve_with_parents",
+        text_of(Encoder(MessageType::kReserve, 3)
+                    .append(protocol::Reserve{1, 0, 0, 2, 2})
+                    .append(protocol::BlockHash{1, 1})
+                    .append(protocol::BlockHash{2, 2})
+                    .append(protocol::BlockHash{})
+                    .append(protocol::BlockHash{1, 1})));
   write("protocol", "granted",
         text_of(Encoder(MessageType::kGranted, 3)
                     .append(protocol::Granted{1, 0})
@@ -112,6 +119,16 @@ std::string reserve_op(int who, int handle, int first, int count) {
   return op;
 }
 
+// Chunk first + i behind the i-th parent; 0: a root.
+std::string prompt_op(int first, std::initializer_list<int> parents) {
+  using namespace larder::fuzz::session_op;
+  const int count = static_cast<int>(parents.size());
+  std::string op = u8({kReserve, 1, 0, 0, count | 32});
+  for (int i = 0; i < count; ++i) op += static_cast<char>(first + i);
+  for (const int parent : parents) op += static_cast<char>(parent);
+  return op;
+}
+
 // The bystander has taken slot 0 at generation 1001.
 void session_seeds() {
   using namespace larder::fuzz::session_op;
@@ -126,6 +143,12 @@ void session_seeds() {
         begin + u8({kCommit, 1, 2, 5, kDrop, 193}) + reserve_op(0, 1, 1, 3) +
             open_op(0, 3, "b: 2\n") + reserve_op(0, 1, 1, 3) +
             u8({kCommit, 2, 3, 5, kIdle, 1, kEnd}));
+  // A prompt in two steps, longer than the memory; then parents in a circle, and a wrong count.
+  write("session", "prompt",
+        u8({kAttach}) + open_op(0) + prompt_op(1, {0, 1, 2}) + commits + u8({kCommit, 3, 4, 5}) +
+            prompt_op(4, {3, 4, 5, 6, 7, 8, 9, 10, 11}) + u8({kCommit, 4, 5, 5, kIdle, 1}) +
+            prompt_op(20, {21, 22, 20, 23}) + prompt_op(30, {2, 3, 4, 5}) +
+            u8({kReserve, 1, 0, 0, 1 | 64, 40, kIdle, 1}));
   write("session", "asked_and_answered",
         begin + u8({kIdle, 250, kIdle, 250, kSlot, 2, 1, 2, kIdle, 30, kCommit, 2, 3, 5}));
   write("session", "came_back", begin + u8({kReturn, 1, 1, 2, kSlot, 1, 1, 2, kReturn, 0, kEnd}));

@@ -232,13 +232,20 @@ class World {
     reserve.namespace_handle = input.byte();
     reserve.shard = input.byte();
     reserve.group = input.byte();
-    std::vector<protocol::BlockHash> hashes;
-    for (std::uint8_t left = input.byte() % 32; left > 0; --left)
-      hashes.push_back({input.byte(), 1});
+    std::vector<protocol::BlockHash> hashes, parents;
+    const std::uint8_t counts = input.byte();
+    for (std::uint8_t left = counts % 32; left > 0; --left) hashes.push_back({input.byte(), 1});
+    if ((counts & 32) != 0)  // any chunk, also a later one, the chunk itself, or an unknown one
+      for (std::size_t i = 0; i < hashes.size(); ++i) {
+        const std::uint64_t parent = input.byte();
+        parents.push_back({parent, parent == 0 ? 0U : 1U});  // 0: none
+      }
     reserve.count = static_cast<std::uint32_t>(hashes.size());
+    reserve.parents = static_cast<std::uint32_t>(parents.size()) + counts / 64;
     send(who, Encoder(MessageType::kReserve, 3)
                   .append(reserve)
-                  .append_all(std::span<const protocol::BlockHash>(hashes)));
+                  .append_all(std::span<const protocol::BlockHash>(hashes))
+                  .append_all(std::span<const protocol::BlockHash>(parents)));
   }
   // Slots and generations are small numbers here, and can be guessed.
   void send_commit(std::size_t who, Input& input) {

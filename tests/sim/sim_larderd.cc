@@ -182,7 +182,11 @@ protocol::Grant SimLarderd::reserve(SessionNumber session, std::uint32_t handle,
   protocol::Grant grant{};
   grant.status = static_cast<std::uint32_t>(Code::kNotFound);
   if (!namespaces_->has_open(session, handle)) return grant;
-  store_->reserve(session, key, std::span(&key.hash, 1), std::span(&grant, 1));
+  // Prompts of four chunks, stored in any order.
+  const protocol::BlockHash parent =
+      number % 4 == 0 ? protocol::BlockHash{} : key_under(handle, number - 1).hash;
+  store_->reserve(session, key, std::span(&key.hash, 1), std::span(&grant, 1),
+                  std::span(&parent, 1));
   must(grant.status != 0 || grant.offset_bytes + slot_bytes_of(number) <= Machine::kArenaBytes,
        "a slot outside the arena");
   return grant;

@@ -123,6 +123,7 @@ class Transfer(ctypes.Structure):
         ("pages", c_char_p),
         ("page_count", c_size_t),
         ("start_within_ms", c_uint32),
+        ("parents", c_char_p),
     ]
 
 

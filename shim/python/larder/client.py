@@ -78,6 +78,16 @@ def _hashes(data, stride, ns):
     return native.Hashes(data, stride, len(data) // stride, ns)
 
 
+def _transfer(hashes, stride, pages, group, shard, ns, parents=None):
+    """The Transfer keeps references to `hashes`, `pages` and `parents`."""
+    if parents is not None and len(parents) != len(hashes):
+        raise ValueError(
+            f"parents has {len(parents)} bytes, hashes {len(hashes)}: name one parent a chunk"
+        )
+    named, count = _hashes(hashes, stride, ns), len(pages) // 4
+    return native.Transfer(_TRANSFER_BYTES, shard, group, named, pages, count, 0, parents)
+
+
 class Client:
     def __init__(self, socket=None, engine="python", copy_threads=0):
         self._lib = native.library()
@@ -286,7 +296,7 @@ class Client:
         LarderError: the load failed at once. by_layer: the layers come one after the other, for
         wait_layer()."""
         ticket = ctypes.c_uint64()
-        transfer = self._transfer(hashes, stride, pages, group, shard, ns)
+        transfer = _transfer(hashes, stride, pages, group, shard, ns)
         function = "larder_load_by_layer" if by_layer else "larder_load"
         self._check(function, getattr(self._lib, function)(self._client, transfer, ticket))
         return ticket.value
@@ -317,9 +327,10 @@ class Client:
             for c in self._completions[:count]
         ]
 
-    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0):
-        """Asks for grants. False: refused at once, and no chunk is stored."""
-        transfer = self._transfer(hashes, stride, pages, group, shard, ns)
+    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0, parents=None):
+        """Asks for grants. False: refused at once, and no chunk is stored. parents: for each chunk
+        the hash of the chunk before it in its prompt (zeros: none), or None."""
+        transfer = _transfer(hashes, stride, pages, group, shard, ns, parents)
         return self._lib.larder_store_begin(self._client, transfer) == native.OK
 
     def store_finish(self, wait_ms):
@@ -504,10 +515,3 @@ class Client:
             getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), wait_ms, result),
         )
         return Acted(result.found, result.absent, result.refused)
-
-    @staticmethod
-    def _transfer(hashes, stride, pages, group, shard, ns):
-        """The Transfer keeps references to `hashes` and `pages`."""
-        return native.Transfer(
-            _TRANSFER_BYTES, shard, group, _hashes(hashes, stride, ns), pages, len(pages) // 4
-        )

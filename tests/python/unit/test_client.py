@@ -9,6 +9,7 @@ import time
 import pytest
 
 from larder import Client, LarderError, namespace_id
+from larder.client import _transfer
 
 FINGERPRINT = "engine: test\n"
 
@@ -46,7 +47,7 @@ def test_a_folder_whose_name_is_not_utf8_names_a_model_and_a_socket(tmp_path):
 
 
 def test_a_transfer_keeps_what_it_points_at():
-    transfer = Client._transfer(
+    transfer = _transfer(
         b"".join([b"h" * 32, b"i" * 32]), 32, b"".join([b"\0", b"p" * 4095]), 0, 0, 0
     )
     gc.collect()

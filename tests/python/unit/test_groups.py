@@ -276,7 +276,7 @@ class Recorder(WorkerClient):
         super().__init__()
         self.chunks = {}
 
-    def store_begin(self, hashes, stride, given, group=0, shard=0, ns=0):
+    def store_begin(self, hashes, stride, given, group=0, shard=0, ns=0, parents=None):
         names = split(hashes, stride)
         numbers = pages(given)
         width = len(numbers) // len(names)

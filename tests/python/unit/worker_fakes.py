@@ -103,7 +103,7 @@ class Client:
         done, self.done = self.done, []
         return done
 
-    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0):
+    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0, parents=None):
         if self.fail == "store_begin":
             raise RuntimeError("made to fail")
         self.spaces.append(ns)

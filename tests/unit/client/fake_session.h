@@ -99,6 +99,34 @@ class FakeSession {
     EXPECT_TRUE(decoder.ok() && decoder->type() == type && decoder->read(body));
     return body;
   }
+  // The chunks of the RESERVE that comes next, and their parents.
+  struct Reserved {
+    std::vector<protocol::BlockHash> hashes, parents;
+  };
+  Reserved receive_reserve() {
+    Reserved reserved;
+    pollfd waited{peer_.get(), POLLIN, 0};
+    const bool came = ::poll(&waited, 1, 5000) == 1;
+    EXPECT_TRUE(came) << "no packet came for 5 s";
+    if (!came) return reserved;
+    const Result<protocol::Packet> packet = protocol::receive_packet(peer_.get());
+    EXPECT_TRUE(packet.ok()) << packet.status().to_string();
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    protocol::Reserve head{};
+    EXPECT_TRUE(decoder.ok() && decoder->type() == protocol::MessageType::kReserve &&
+                decoder->read(head) &&
+                decoder->read_all(head.count, protocol::kMaxKeysPerReserve, reserved.hashes) &&
+                decoder->read_all(head.parents, protocol::kMaxKeysPerReserve, reserved.parents));
+    return reserved;
+  }
+  // Shows a chunk of namespace 0 in the index.
+  void show(const protocol::BlockHash& hash, std::uint32_t payload_bytes,
+            std::uint32_t piece_bytes) {
+    const std::uint64_t generation =
+        writer_->grant(0, attachment->key(0, hash, 0, 0), {0, payload_bytes, piece_bytes}, 1);
+    EXPECT_NE(generation, 0U);
+    writer_->commit(0, 1);
+  }
   std::vector<protocol::SlotRef> receive_slots(protocol::MessageType type) {
     return receive<protocol::SlotList, protocol::SlotRef>(type);
   }

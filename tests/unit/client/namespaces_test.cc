@@ -47,7 +47,7 @@ struct Process {
 
   Transfer transfer(std::uint64_t hash, std::uint16_t shard, std::uint16_t group,
                     std::uint32_t ns) {
-    return {ns, shard, group, 0, {hash_of(hash)}, engine(group).chunk_pages(0)};
+    return {ns, shard, group, 0, {hash_of(hash)}, {}, engine(group).chunk_pages(0)};
   }
   // Stored bytes differ by shard and group, as in engines.
   static protocol::BlockHash content(std::uint64_t hash, std::uint16_t shard, std::uint16_t group) {

@@ -58,7 +58,7 @@ struct Stage {
     return client->wait_attached(5000).ok() && client->wait_namespace(ns, 5000).ok();
   }
   Transfer transfer(std::uint64_t hash, std::uint16_t shard, std::uint16_t group) {
-    return {ns, shard, group, 0, {hash_of(hash)}, engine(group).chunk_pages(0)};
+    return {ns, shard, group, 0, {hash_of(hash)}, {}, engine(group).chunk_pages(0)};
   }
   Engine& engine(std::uint16_t group) { return group == 0 ? full : window; }
   std::uint64_t store(std::uint64_t hash, std::uint16_t shard, std::uint16_t group) {

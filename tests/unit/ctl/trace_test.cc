@@ -88,7 +88,7 @@ TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {
   EXPECT_EQ(*table,
             "2 requests for 2,024 tokens in 4 blocks; to keep every block takes 3.0 MiB\n\n"
             "found          1.0 MiB     4.0 MiB\n"
-            "lru               0.0%       25.3%\n"
+            "lru              25.3%       25.3%\n"
             "optimal          25.3%       25.3%\n\n"
             "found: of the tokens asked for. larderd's policy is lru; optimal knows the future, "
             "and is the upper bound.\n");

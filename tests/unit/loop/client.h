@@ -168,10 +168,14 @@ class Client {
   }
 
   std::vector<protocol::Grant> reserve(std::uint32_t handle,
-                                       const std::vector<protocol::BlockHash>& hashes) {
+                                       const std::vector<protocol::BlockHash>& hashes,
+                                       const std::vector<protocol::BlockHash>& parents = {}) {
     protocol::Encoder encoder(MessageType::kReserve, 3);
-    encoder.append(protocol::Reserve{handle, 0, 0, static_cast<std::uint32_t>(hashes.size()), 0})
-        .append_all(std::span(hashes));
+    encoder
+        .append(protocol::Reserve{handle, 0, 0, static_cast<std::uint32_t>(hashes.size()),
+                                  static_cast<std::uint32_t>(parents.size())})
+        .append_all(std::span(hashes))
+        .append_all(std::span(parents));
     EXPECT_TRUE(send(encoder).ok());
     Result<protocol::Packet> packet = receive();
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();

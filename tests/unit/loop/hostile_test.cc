@@ -61,7 +61,7 @@ TEST_F(HostileTest, APacketOverTheLimit) {
 // covers F-104, F-111
 TEST_F(HostileTest, UnknownMajorVersion) {
   ASSERT_TRUE(hostile_->hello(9).ok());
-  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.8");
+  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.9");
 }
 
 // covers F-104
@@ -114,6 +114,26 @@ TEST_F(HostileTest, ACountBeyondThePacket) {
   encoder.append(protocol::SlotList{1000, 0});
   ASSERT_TRUE(hostile_->send(encoder).ok());
   expect_ended(Code::kInvalidArgument, "COMMIT: count 1000");
+}
+
+// covers F-104
+TEST_F(HostileTest, ParentsOfOtherChunksThanTheReserved) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kReserve, 0);
+  encoder.append(protocol::Reserve{hostile_->open_namespace("a: 1"), 0, 0, 2, 1});
+  for (std::uint64_t n = 1; n <= 3; ++n) encoder.append(protocol::BlockHash{n, n});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "RESERVE: parents 1 is neither 0 nor the count 2");
+}
+
+// covers F-104
+TEST_F(HostileTest, ParentsBeyondThePacket) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kReserve, 0);
+  encoder.append(protocol::Reserve{hostile_->open_namespace("a: 1"), 0, 0, 2, 2});
+  for (std::uint64_t n = 1; n <= 3; ++n) encoder.append(protocol::BlockHash{n, n});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "RESERVE: parents 2 is over the packet");
 }
 
 // covers F-104

@@ -19,7 +19,7 @@ const std::string kFingerprint = "engine: one that upgrades\n";
 constexpr std::uint64_t kChunks = 3, kPayloadBytes = 8192, kPieceBytes = 4096;
 // A change of the restart format, of the disk's format or of a journal adds a fixture: the change
 // raises this number, and never edits a fixture.
-constexpr int kFixtures = 1;
+constexpr int kFixtures = 2;
 
 fs::path fixture(int number) {
   return fs::path(GOLDEN_FOLDER) / ("left_by_larderd_" + std::to_string(number));
@@ -60,7 +60,8 @@ class UpgradeTest : public SidecarTest {
     handle_ = client_->open_namespace(kFingerprint);
   }
   void store(std::uint64_t n) {
-    const std::vector<protocol::Grant> grants = client_->reserve(handle_, {hash(n)});
+    const std::vector<protocol::Grant> grants =
+        client_->reserve(handle_, {hash(n)}, {n == 1 ? protocol::BlockHash{} : hash(n - 1)});
     ASSERT_TRUE(grants.size() == 1 && grants[0].status == 0);
     std::byte* slot = client_->arena() + grants[0].offset_bytes;
     std::uint64_t table[2];

@@ -28,6 +28,29 @@ TEST(Codec, RoundTripOfReserve) {
   EXPECT_EQ(read, hashes);
 }
 
+// A larderd of 1.8 reads the chunks, and ignores the count and the list of parents.
+TEST(Codec, TheParentsOfAReserveAreATailBehindItsChunks) {
+  const std::vector<BlockHash> hashes{{1, 2}, {3, 4}}, parents{{}, {1, 2}};
+  Encoder encoder(MessageType::kReserve, 7);
+  encoder.append(Reserve{5, 1, 0, 2, 2})
+      .append_all(std::span(hashes))
+      .append_all(std::span(parents));
+  const auto packet = bytes_of(encoder.packet());
+  ASSERT_EQ(packet.size(), 16U + 16U + 32U + 32U);
+
+  Result<Decoder> decoder = Decoder::open(packet);
+  ASSERT_TRUE(decoder.ok());
+  Reserve reserve{};
+  ASSERT_TRUE(decoder->read(reserve));
+  EXPECT_EQ(reserve.parents, 2U);
+  std::vector<BlockHash> read;
+  ASSERT_TRUE(decoder->read_all(reserve.count, kMaxKeysPerReserve, read));
+  EXPECT_EQ(read, hashes);
+  ASSERT_TRUE(decoder->read_all(reserve.parents, kMaxKeysPerReserve, read));
+  EXPECT_EQ(read, parents);
+  EXPECT_FALSE(decoder->read_all(1, kMaxKeysPerReserve, read)) << "behind the parents is nothing";
+}
+
 TEST(Codec, EveryTruncationIsRefused) {
   const std::vector<BlockHash> hashes(3);
   Encoder encoder(MessageType::kReserve, 1);

@@ -98,6 +98,10 @@ TEST(Golden, Storing) {
   expect_bytes(MessageType::kReserve, 6,
                le(3, 4) + le(1, 2) + le(2, 2) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8),
                Reserve{3, 1, 2, 1, 0}, BlockHash{kA, kB});
+  expect_bytes(MessageType::kReserve, 6,
+               le(3, 4) + le(1, 2) + le(2, 2) + le(1, 4) + le(1, 4) + le(kA, 8) + le(kB, 8) +
+                   le(kC, 8) + le(kA, 8),
+               Reserve{3, 1, 2, 1, 1}, BlockHash{kA, kB}, BlockHash{kC, kA});
   expect_bytes(MessageType::kGranted, 7,
                le(1, 4) + zeros(4) + le(4, 4) + le(5, 4) + le(kA, 8) + le(kB, 8), Granted{1, 0},
                Grant{4, 5, kA, kB});

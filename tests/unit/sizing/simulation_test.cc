@@ -50,6 +50,27 @@ TEST(SimulationTest, ARequestFindsWhatComesBeforeTheFirstMissing) {
   EXPECT_EQ(distinct_bytes(trace), 4U);
 }
 
+TEST(SimulationTest, LruEvictsTailsBeforeHeads) {
+  const TracedRequest first{{1, 2, 3, 4}, 1, 40, 10}, other{{5, 6}, 1, 20, 10};
+  const std::vector<TracedRequest> trace{first, other, first};
+  EXPECT_EQ(simulate(trace, "lru", 4)->chunks_hit, 2U) << "3 and 4 made room for 5 and 6";
+  EXPECT_EQ(simulate(trace, "fifo", 4)->chunks_hit, 0U) << "the head made room";
+  EXPECT_EQ(simulate(trace, "optimal", 4)->chunks_hit, 4U) << "5 and 6 never come again";
+}
+
+TEST(SimulationTest, APromptLongerThanTheMemoryKeepsItsHead) {
+  const TracedRequest longer{{1, 2, 3, 4}, 1, 40, 10};
+  const std::vector<TracedRequest> trace{longer, longer};
+  EXPECT_EQ(simulate(trace, "lru", 3)->chunks_hit, 3U);
+  EXPECT_EQ(simulate(trace, "fifo", 3)->chunks_hit, 0U);
+}
+
+TEST(SimulationTest, TheWarmUpFillsTheCacheAndIsNotCounted) {
+  const Simulated all = *simulate(trace_of("aab"), "lru", 2, 1);
+  EXPECT_EQ(all.requests, 2U);
+  EXPECT_EQ(all.chunks_hit, 1U);
+}
+
 TEST(SimulationTest, AnUnknownPolicyIsRefusedByName) {
   const Status refused = simulate({}, "mru", 1).status();
   EXPECT_EQ(refused.text(), "'mru' is no policy: lru, fifo, s3-fifo, optimal");

@@ -49,12 +49,12 @@ class ChunkTableModel : public testing::Test {
   void unpin(std::uint32_t slot, Stage& stage) {
     if (stage == Stage::kGranted) return;
     chunks_.unpin_all(std::span(&slot, 1));
-    chunks_.touch_order(slot);
+    chunks_.order().touch(slot);
     stage = Stage::kCommitted;
   }
   void free(std::uint32_t slot, Stage stage) {
     if (stage == Stage::kPinned) chunks_.unpin(slot);
-    if (stage == Stage::kCommitted) chunks_.leave_order(slot);
+    if (stage == Stage::kCommitted) chunks_.order().leave(slot);
     if (stage != Stage::kGranted) chunks_.count_out(slot);
     chunks_.index().set_state(slot, SlotState::kDying);
     chunks_.index().erase_key(slot);
@@ -79,7 +79,8 @@ class ChunkTableModel : public testing::Test {
     ASSERT_EQ(box_.opened().chunks, committed);
     ASSERT_EQ(box_.opened().pinned, pinned);
     std::vector<std::uint32_t> victims(kSlots);
-    ASSERT_EQ(chunks_.policy().first_victims(box_.size_class(), victims), committed - pinned);
+    ASSERT_EQ(chunks_.order().policy().first_victims(box_.size_class(), victims),
+              committed - pinned);
   }
 
   ChunkBox box_{kSlots};

@@ -68,6 +68,52 @@ TEST_F(EvictorTest, AFamilyThatIsBeingWrittenStays) {
   EXPECT_EQ(box_.chunks().committed(), 4U);
 }
 
+// 1 is held, so that the next batch has 2 and its parent 3 together.
+class KeptTails : public EvictorTest {
+ protected:
+  void fill_with_tail() {
+    parts_.hold(box_.put(1));
+    const std::uint32_t parent = box_.put(3), tail = box_.put(2);
+    box_.chunks().index().set_parent(tail, parent);
+    box_.chunks().order().begin_uses();
+    box_.chunks().order().touch(tail);
+    box_.chunks().order().begin_uses();
+  }
+};
+
+TEST_F(KeptTails, AHeldTailKeepsItsHead) {
+  fill_with_tail();
+  StoreBox::hold(parts_.region(), 1,
+                 {0, box_.chunks().index().find(box_.key(2)),
+                  box_.ref(box_.chunks().index().find(box_.key(2))).generation, 0});
+  for (std::uint64_t n = 4; n <= 8; ++n) box_.put(n);
+  EXPECT_TRUE(room());
+  EXPECT_TRUE(box_.has(2) && box_.has(3));
+  EXPECT_FALSE(box_.has(4));
+}
+
+TEST_F(KeptTails, ATailOfAFamilyThatIsBeingWrittenKeepsItsHead) {
+  fill_with_tail();
+  box_.grant(box_.take(), box_.key(2, 1));
+  for (std::uint64_t n = 4; n <= 7; ++n) box_.put(n);
+  EXPECT_TRUE(room());
+  EXPECT_TRUE(box_.has(2) && box_.has(3));
+  EXPECT_FALSE(box_.has(4));
+}
+
+TEST_F(EvictorTest, TellsWhetherItKeptWarmerChunks) {
+  fill();
+  std::uint32_t may_examine = kReserveEffort;
+  const std::uint64_t coldest =
+      box_.chunks().table().note(box_.chunks().index().find(box_.key(1))).used_stamp;
+  EXPECT_EQ(evictor_.take_slot(box_.size_class(), may_examine, coldest).number, kNoSlot);
+  EXPECT_TRUE(evictor_.kept_warmer());
+  EXPECT_LT(may_examine, kReserveEffort) << "a failed search has its cost";
+  parts_.grace.begin({});
+  EXPECT_EQ(evictor_.take_slot(box_.size_class(), may_examine, coldest).number, kNoSlot);
+  EXPECT_FALSE(evictor_.kept_warmer()) << "nothing is evicted before the restart has settled";
+}
+
 TEST_F(EvictorTest, APinnedFamilyStays) {
   fill();
   for (std::uint64_t n = 1; n <= 4; ++n)

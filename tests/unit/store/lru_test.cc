@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <list>
 #include <map>
 #include <random>
 #include <vector>
@@ -20,24 +21,33 @@ class OrderModel {
   }
   // Becomes a candidate, or is used.
   void use(std::uint32_t slot, bool guest = false) {
-    if (stamps_.contains(slot)) erase(slot);
+    if (has(slot)) erase(slot);
     table_.note(slot).guest = guest ? 1 : 0;
     table_.note(slot).used_stamp = ++uses_ & kMostStamp;
-    stamps_[slot] = uses_;
+    places_[slot] = order_.insert(order_.end(), slot);
     lru_.insert(slot, slot % kClasses);
+  }
+  // Becomes a candidate directly below another one of its class.
+  void use_below(std::uint32_t slot, std::uint32_t above) {
+    if (has(slot)) erase(slot);
+    table_.note(slot).guest = table_.note(above).guest;
+    table_.note(slot).used_stamp = table_.note(above).used_stamp;
+    places_[slot] = order_.insert(places_.at(above), slot);
+    lru_.insert_below(slot, above, slot % kClasses);
   }
   void erase(std::uint32_t slot) {
     lru_.erase(slot, slot % kClasses);
-    stamps_.erase(slot);
+    order_.erase(places_.at(slot));
+    places_.erase(slot);
   }
-  bool has(std::uint32_t slot) const { return stamps_.contains(slot); }
+  bool has(std::uint32_t slot) const { return places_.contains(slot); }
   void check(std::uint32_t size_class, std::size_t most) const {
-    std::map<std::pair<bool, std::uint64_t>, std::uint32_t> by_use;  // guests first
-    for (const auto& [slot, stamp] : stamps_)
-      if (slot % kClasses == size_class) by_use[{table_.note(slot).guest == 0, stamp}] = slot;
     std::vector<std::uint32_t> expected, victims(most);
-    for (const auto& [order, slot] : by_use)
-      if (expected.size() < most) expected.push_back(slot);
+    for (const bool guests : {true, false})  // guests first
+      for (const std::uint32_t slot : order_)
+        if (slot % kClasses == size_class && (table_.note(slot).guest != 0) == guests &&
+            expected.size() < most)
+          expected.push_back(slot);
     victims.resize(lru_.first_victims(size_class, victims));
     ASSERT_EQ(victims, expected);
   }
@@ -45,7 +55,8 @@ class OrderModel {
  private:
   SlotTable table_{kSlots};
   Lru lru_{table_};
-  std::map<std::uint32_t, std::uint64_t> stamps_;
+  std::list<std::uint32_t> order_;  // first to leave first
+  std::map<std::uint32_t, std::list<std::uint32_t>::iterator> places_;
   std::uint64_t uses_;
 };
 
@@ -80,6 +91,27 @@ TEST(Lru, GuestsLeaveFirstInTheOrderOfUse) {
   for (int step = 0; step < 20'000; ++step) {
     const auto slot = static_cast<std::uint32_t>(random() % kSlots);
     if (random() % 3 == 0 && model.has(slot)) {
+      model.erase(slot);
+    } else {
+      model.use(slot, random() % 4 == 0);
+    }
+    if (step % 16 == 0) {
+      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kSlots / 2)));
+    }
+  }
+}
+
+// Also across the wrap of stamps, and below guests.
+TEST(Lru, BelowStandsDirectlyBeforeTheOther) {
+  OrderModel model(kMostStamp - 5000);
+  std::mt19937 random(20261127);
+  for (int step = 0; step < 20'000; ++step) {
+    const auto slot = static_cast<std::uint32_t>(random() % kSlots);
+    const auto above = static_cast<std::uint32_t>((slot + kClasses * (1 + random() % 5)) % kSlots);
+    if (random() % 3 != 0 && above != slot && above % kClasses == slot % kClasses &&
+        model.has(above)) {
+      model.use_below(slot, above);
+    } else if (random() % 4 == 0 && model.has(slot)) {
       model.erase(slot);
     } else {
       model.use(slot, random() % 4 == 0);

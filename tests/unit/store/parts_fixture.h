@@ -40,7 +40,7 @@ class ChunkBox {
   std::uint32_t size_class() { return chunks_.arena().size_class(kSlotBytes); }
   void commit(std::uint32_t slot) {
     chunks_.index().commit(slot, 1);
-    chunks_.enter_order(slot);
+    chunks_.order().enter(slot);
     chunks_.count_in(slot);
   }
   // Grants and commits a chunk. REQUIRES: a free slot.

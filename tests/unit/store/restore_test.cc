@@ -107,6 +107,83 @@ class Restore : public testing::Test {
   std::optional<Life> second_;
 };
 
+class RestoredPrompts : public Restore {
+ protected:
+  // Two prompts; the first was stored in two steps, the second between.
+  RestoredPrompts() {
+    for (std::uint64_t n = 1; n <= 6; ++n) store(n, n - 1);
+    for (std::uint64_t n = 20; n < 26; ++n) store(n, n == 20 ? 0 : n - 1);
+    for (std::uint64_t n = 7; n <= 10; ++n) store(n, n - 1);
+  }
+  void store(std::uint64_t n, std::uint64_t parent) {
+    const protocol::Key wanted = key(n);
+    const protocol::BlockHash above = parent == 0 ? protocol::BlockHash{} : key(parent).hash;
+    protocol::Grant grant{};
+    first_.store.reserve(kWriter, wanted, std::span(&wanted.hash, 1), std::span(&grant, 1),
+                         std::span(&above, 1));
+    first_.store.commit(kWriter, {grant.slot, 0, grant.generation, 1});
+  }
+  std::uint32_t& link(std::uint32_t slot) {
+    return reinterpret_cast<std::uint32_t*>(first_.index.get() +
+                                            first_.header().parents_offset)[slot];
+  }
+  std::uint32_t slot_of(std::uint64_t n) { return first_.reader.find(key(n))->slot; }
+};
+
+TEST_F(RestoredPrompts, LeaveTailFirstInTheNextLife) {
+  restore();
+  second_->store.settled();
+  second_->add_session(kNew);
+  for (std::uint64_t n = 100; n < 108; ++n)
+    ASSERT_EQ(second_->put(kNew, again(n)).status, status_of(protocol::GrantStatus::kGranted));
+  for (std::uint64_t n = 20; n < 26; ++n) EXPECT_FALSE(kept(n)) << n << ": used longest ago";
+  for (std::uint64_t n = 1; n <= 10; ++n) EXPECT_EQ(kept(n), n <= 8) << n;
+}
+
+// An index of protocol 1.8 ends before the links, and its header has zeros there.
+TEST_F(RestoredPrompts, OfALarderdWithoutLinksStandAlone) {
+  first_.header().parents_offset = 0;
+  first_.header().version_minor = 8;
+  const std::uint64_t bytes =
+      protocol::index_sizes(kSlots * 2, IndexShape::buckets_for(kSlots * 2)).total_bytes;
+  second_.emplace(arena_.get(), 5000);
+  const Result<PreviousIndex> earlier = PreviousIndex::open(first_.index.get(), bytes);
+  ASSERT_TRUE(earlier.ok()) << earlier.status().to_string();
+  EXPECT_EQ(second_->store.restore(*earlier, names_, {}).kept, 16U);
+  second_->store.settled();
+  second_->add_session(kNew);
+  for (std::uint64_t n = 100; n < 108; ++n)
+    ASSERT_EQ(second_->put(kNew, again(n)).status, status_of(protocol::GrantStatus::kGranted));
+  for (std::uint64_t n = 1; n <= 10; ++n) EXPECT_EQ(kept(n), n > 6) << n << ": granted first";
+}
+
+// A larderd cannot trust the file: each link may name any slot.
+TEST_F(RestoredPrompts, OfADamagedIndexAreKeptAndEndEachWalk) {
+  link(slot_of(1)) = slot_of(10) + 1;  // a circle
+  link(slot_of(2)) = slot_of(2) + 1;   // itself
+  link(slot_of(3)) = 0xffffffff;
+  link(slot_of(4)) = kSlots * 2 + 7;   // behind the table
+  link(slot_of(5)) = kSlots * 2;       // a number that no chunk has
+  link(slot_of(6)) = slot_of(25) + 1;  // a later one
+  link(slot_of(21)) = slot_of(6) + 1;  // an older one of another prompt
+  EXPECT_EQ(restore().kept, 16U);
+  second_->store.settled();
+  second_->add_session(kNew);
+  for (int round = 0; round < 3; ++round) {
+    second_->store.begin_uses();
+    for (std::uint64_t n = 1; n <= 10; ++n) {
+      const auto view = second_->reader.find(again(n));
+      second_->store.touch(view->slot, view->generation);
+    }
+  }
+  for (std::uint64_t n = 100; n < 106; ++n)
+    ASSERT_EQ(second_->put(kNew, again(n)).status, status_of(protocol::GrantStatus::kGranted));
+  for (std::uint64_t n = 1; n <= 10; ++n) EXPECT_TRUE(kept(n)) << n << ": used last";
+  second_->clear();
+  second_->store.sweep();
+  EXPECT_EQ(second_->filled().unused_bytes, kSlots * kSlotBytes);
+}
+
 TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
   std::map<std::uint64_t, protocol::Grant> stored;
   for (std::uint64_t n = 0; n < 8; ++n) stored[n] = first_.put(kWriter, key(n));

@@ -15,15 +15,19 @@ OPEN_WAIT_MS = 20  # the wait for larderd to open a namespace, once in each proc
 
 @dataclass
 class Part:
-    """Chunks of one group: one block hash for each chunk, one uint32 page for each kept block."""
+    """Chunks of one group: one block hash for each chunk, one uint32 page for each kept block. A
+    store of tokens also has parents: for each chunk the hash of the chunk before it, or zeros."""
 
     group: int
     hashes: bytes
     pages: bytes
+    parents: bytes = b""
 
     def of_writer(self, writer, writers, stride):
         """The chunks that worker `writer` stores, of `writers` workers with equal bytes. The hash
-        decides, so the workers agree without a message. stride: bytes of a hash."""
+        decides, so the workers agree without a message. stride: bytes of a hash. The parent of a
+        chunk is the writer's own chunk before it: another writer may ask for the chunks between
+        later."""
         if writers == 1:
             return self
         own = Part(self.group, b"", b"")
@@ -32,9 +36,19 @@ class Part:
         for chunk in range(chunks):
             name = self.hashes[chunk * stride : (chunk + 1) * stride]
             if int.from_bytes(name[:4], "little") % writers == writer:
+                if self.parents:
+                    own.parents += own.hashes[-stride:] or self.parents[:stride]
                 own.hashes += name
                 own.pages += self.pages[chunk * width : (chunk + 1) * width]
         return own
+
+    @staticmethod
+    def joined(parts):
+        """Hashes, pages and parents of several parts of one group."""
+        return (
+            b"".join(one)
+            for one in zip(*((part.hashes, part.pages, part.parents) for part in parts))
+        )
 
 
 @dataclass

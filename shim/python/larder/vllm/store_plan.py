@@ -30,6 +30,8 @@ class Tracked:
     adapter: tuple | None = None  # see Move
     # chunks before this one were seen in the index, or are holes
     stored_chunks: int = 0
+    # the last chunk before stored_chunks that is in the index or was given to the worker; -1: none
+    parent: int = -1
     asked_chunks: int = 0  # chunks before this one were given to the worker, or seen
     asked_at: float = 0.0
     retries: int = 0  # the number of times that chunks between the two may be given again
@@ -46,6 +48,7 @@ class Tracked:
     def admitted_anew(self):
         """vLLM has preempted the request, and computes the holes again."""
         self.stored_chunks = self.asked_chunks = 0
+        self.parent = -1
         self.due_tokens = 0
         self.refused_from = None
 
@@ -117,6 +120,7 @@ class StorePlan:
                 tracked = self._tracked.get(request_id)
                 if tracked is None:
                     continue
+                tracked.parent = min(tracked.parent, first - 1)  # mutation: refused-parent
                 if tracked.given_again >= STORE_RETRIES:  # mutation: refused-bound
                     continue
                 before = tracked.refused_from
@@ -212,12 +216,17 @@ class StorePlan:
             request_id,
         )
         self._of_step[request_id] = absent[0].number
-        return self._move(request_id, tracked, absent)
+        move = self._move(request_id, tracked, absent, places)
+        if not self.index_tells:
+            tracked.parent = absent[-1].number
+        return move
 
     def _absent(self, request_id, tracked, present, hashes, stride, tables_of):
         """The chunks to store, without holes. hashes: the keys of chunks from tracked.stored_chunks
         on, of which the first `present` need no store. A passed chunk is not looked up again."""
         first = tracked.stored_chunks + present
+        if present:
+            tracked.parent = first - 1
         hashes = hashes[present * stride :]
         end = first + len(hashes) // stride
         absent = self._chunks(request_id, first, end, hashes, stride, tables_of) if hashes else []
@@ -225,9 +234,10 @@ class StorePlan:
             self.index_tells and absent and absent[0].number > first
         ):  # chunks behind a hole may be in the index
             keys = b"".join(chunk.key for chunk in absent)
-            absent = absent[
-                self._client.lookup(keys, stride, tracked.space.number) :
-            ]  # mutation: hole-passed
+            seen = self._client.lookup(keys, stride, tracked.space.number)
+            if seen:
+                tracked.parent = absent[seen - 1].number
+            absent = absent[seen:]  # mutation: hole-passed
         tracked.stored_chunks = absent[0].number if absent else end
         return absent
 
@@ -252,9 +262,12 @@ class StorePlan:
 
     def _pass_given(self, tracked, full):
         """Passes the chunks that were loaded, or given to the workers and not refused."""
-        given = max(tracked.asked_chunks, tracked.loaded_tokens // self._setup.chunk_tokens)
+        loaded = tracked.loaded_tokens // self._setup.chunk_tokens
+        given = max(tracked.asked_chunks, loaded)
+        tracked.parent = max(tracked.parent, loaded - 1)
         if self._gives_again(tracked):
             given = min(given, tracked.refused_from)
+            tracked.parent = min(tracked.parent, given - 1)
             tracked.given_again, tracked.refused_from = tracked.given_again + 1, None
         tracked.stored_chunks = min(given, full)
 
@@ -275,12 +288,18 @@ class StorePlan:
             full, computed, chunks_known(request.num_tokens, setup.chunk_tokens, setup.lookahead)
         )
 
-    def _move(self, request_id, tracked, chunks):
-        """All parts of the chunks."""
-        hashes = b"".join(chunk.key for chunk in chunks)
+    def _move(self, request_id, tracked, chunks, places):
+        """All parts of the chunks. The parent of a chunk is the chunk before it in `chunks`, or
+        tracked.parent. Behind a hole or a refused chunk that is an earlier ancestor."""
+        hashes, parent = b"".join(chunk.key for chunk in chunks), tracked.parent
+        none = bytes(len(chunks[0].key))
+        before = none
+        if parent >= 0:
+            before = chunk_hashes(self._setup, tracked.request, parent, parent + 1, places)
+        parents = before + hashes[: -len(none)]
         pages = (
             b"".join(chunk.pages[i].tobytes() for chunk in chunks)
             for i in range(len(self._setup.token_groups))
         )
-        parts = [Part(number, hashes, kept) for number, kept in enumerate(pages)]
+        parts = [Part(number, hashes, kept, parents) for number, kept in enumerate(pages)]
         return Move(request_id, parts, tracked.space.line, adapter=tracked.adapter)

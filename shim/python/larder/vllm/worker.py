@@ -21,7 +21,7 @@ from larder.vllm.fail_safe import FailSafe, guarded, logger
 from larder.vllm.hosts import larderd_of
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.loads_under_way import Load, LoadsUnderWay
-from larder.vllm.messages import COMPUTES, RESTS, WorkerReport
+from larder.vllm.messages import COMPUTES, RESTS, Part, WorkerReport
 from larder.vllm.places import OTHER_LARDERD, Place, parts_kept, writer_of
 from larder.vllm.rank_answers import RankAnswers
 from larder.vllm.spaces import close_space, open_space
@@ -333,11 +333,9 @@ class LarderConnectorWorker(FailSafe):
             [move for move in work.stores if self._holds(move) is not False] if may_store else ()
         )
         for (space, group), parts in (calls := self._by_call(stores)).items():
-            hashes, pages = (
-                b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts))
-            )
+            hashes, pages, parents = Part.joined(parts)
             begun |= self.client.store_begin(
-                hashes, self._stride(parts[0]), pages, group, self._shard, space
+                hashes, self._stride(parts[0]), pages, group, self._shard, space, parents or None
             )
         if not begun:
             self._nothing_of_step(refused=bool(calls))  # mutation: refused-own

@@ -33,7 +33,8 @@ std::uint64_t two_indexes(std::uint64_t arena) {
   const std::uint64_t entries = std::max(arena / kUsualSlot, kFineEntries);
   std::uint64_t buckets = 2;
   while (buckets * protocol::kBucketCells < 2 * entries) buckets *= 2;
-  return 2 * protocol::index_sizes(entries, buckets).total_bytes;
+  const std::uint64_t parents_bytes = entries * sizeof(std::uint32_t);
+  return 2 * (protocol::index_sizes(entries, buckets).total_bytes + parents_bytes);
 }
 
 TEST(Charging, ArenaIsBelowSizeLimitIsBelowContainersLimit) {
