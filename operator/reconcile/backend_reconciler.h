@@ -25,7 +25,7 @@ class BackendReconciler {
       const std::vector<PodView>&)>;  // Prober::answers
   static constexpr unsigned kCheckMs = 30'000;
 
-  BackendReconciler(const Context& world, BackendCheck& check, Answers answers);
+  BackendReconciler(const Context& context, BackendCheck& check, Answers answers);
   Done reconcile(const k8s::Key& key, const std::stop_token& stop);
 
  private:
@@ -33,7 +33,7 @@ class BackendReconciler {
   std::vector<api::CachePool> pools_of(const k8s::Key& key) const;
   SidecarsView sidecars_of(const k8s::Key& key) const;
 
-  const Context& world_;
+  const Context& context_;
   BackendCheck& check_;
   const Answers answers_;
 };
