@@ -19,6 +19,10 @@ void keep_first(Status& first, const Status& status) {
   if (first.ok() && !status.ok()) first = status;
 }
 
+Owner owner_of(const api::CacheBackend& backend) {
+  return {"CacheBackend", backend.ns, backend.name, backend.uid};
+}
+
 // An operator without the right to read namespaces (an older ClusterRole) chooses the ids itself.
 Result<desired::ServerIds> ids_in(k8s::ApiClient& client, const api::CacheBackend& backend) {
   using enum desired::ServerIds;
@@ -74,7 +78,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
   return view;
 }
 
-BackendFacts BackendReconciler::gather(const Object& object, const std::stop_token& stop) {
+BackendFacts BackendReconciler::observe(const Object& object) const {
   BackendFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
   // An invalid spec gets a status only. The objects of the server stay as they are (F-254).
@@ -84,35 +88,43 @@ BackendFacts BackendReconciler::gather(const Object& object, const std::stop_tok
     return facts;
   }
   facts.backend = std::move(*parsed);
-  const api::CacheBackend& backend = *facts.backend;
-  const k8s::Key key{backend.ns, backend.name};
-  const Owner owner{"CacheBackend", backend.ns, backend.name, backend.uid};
-  const Result<desired::ServerIds> ids = ids_in(context_.client, backend);
-  // Without knowledge of the namespace, another user would restart a server and empty its cache.
-  if (!ids.ok())
-    facts.brought.status = ids.status();
+  facts.ids = ids_in(context_.client, *facts.backend);
+  facts.secrets = read_secrets(context_.client, *facts.backend);
+  facts.sidecars = sidecars_of({facts.backend->ns, facts.backend->name});
+  return facts;
+}
+
+// Without knowledge of the namespace, another user would restart a server and empty its cache.
+void BackendReconciler::apply_objects(BackendFacts& facts) const {
+  if (facts.ids.ok())
+    facts.brought = bring(context_.client, context_.children, owner_of(*facts.backend),
+                          desired::backend_objects(*facts.backend, context_.defaults, *facts.ids));
   else
-    facts.brought = bring(context_.client, context_.children, owner,
-                          desired::backend_objects(backend, context_.defaults, *ids));
-  for (const k8s::ObjectPtr& child : children_of(context_.children, owner))
+    facts.brought.status = facts.ids.status();
+}
+
+void BackendReconciler::observe_applied(BackendFacts& facts, const std::stop_token& stop) {
+  const api::CacheBackend& backend = *facts.backend;
+  for (const k8s::ObjectPtr& child : children_of(context_.children, owner_of(backend)))
     if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
-  facts.secrets = read_secrets(context_.client, backend);
-  facts.sidecars = sidecars_of(key);
   // Without the password the check would report a wrong password, and hide the missing Secret.
-  if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return facts;
+  if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return;
   // Check under the prefix of a pool, since the user's permissions may be limited to the prefix.
-  const std::vector<api::CachePool> pools = pools_of(key);
+  const std::vector<api::CachePool> pools = pools_of({backend.ns, backend.name});
   const std::string prefix =
       pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front());
   facts.seen = check_.check(backend, facts.secrets, prefix, stop);
-  return facts;
 }
 
 Done BackendReconciler::reconcile(const k8s::Key& key, const std::stop_token& stop) {
   const k8s::ObjectPtr object = context_.backends.find(key.ns, key.name);
   // Kubernetes deletes the managed server by its owner reference.
   if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return {};
-  const BackendFacts facts = gather(*object, stop);
+  BackendFacts facts = observe(*object);
+  if (facts.backend) {
+    apply_objects(facts);
+    observe_applied(facts, stop);
+  }
   if (stop.stop_requested()) return {Status(Code::kUnavailable, "stopping")};  // incomplete check
   // The status may have changed during the check: continue from the current object.
   const k8s::ObjectPtr newest = context_.backends.find(key.ns, key.name);
