@@ -147,7 +147,7 @@ std::string lost(const Snapshot& now) {
   if (now.disk.place.empty() && now.backend.place.empty()) return "";  // no peer takes a chunk
   return line("lost", base::grouped(now.evicted_unwritten) +
                           " evicted from memory before the write, " +
-                          base::grouped(now.evicted_unwanted) + " not meant for a tier");
+                          base::grouped(now.evicted_not_admitted) + " not meant for a tier");
 }
 
 // The shares of single models show a model that never hits, which the sum would hide.

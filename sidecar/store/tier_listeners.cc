@@ -33,7 +33,8 @@ void TierListeners::count_lost(std::uint32_t slot) {
     else
       wanted = wanted || listeners_[tier]->wants(index_.view(slot));
   }
-  if (any && (wanted || !there)) ++(wanted ? stats_.evicted_unwritten : stats_.evicted_unwanted);
+  if (any && (wanted || !there))
+    ++(wanted ? stats_.evicted_unwritten : stats_.evicted_not_admitted);
 }
 
 std::uint32_t TierListeners::walk(TierNumber tier, std::uint32_t from, std::uint32_t most,

@@ -105,10 +105,10 @@ TEST_F(Below, WhatWasNotToBeWrittenCountsByItself) {
   told_.unwanted.insert(box_.key(1).hash.lo);
   box_.put(1, 17);
   EXPECT_EQ(box_.stats().evicted_unwritten, 0U);
-  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+  EXPECT_EQ(box_.stats().evicted_not_admitted, 1U);
   box_.put(1, 18);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
-  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+  EXPECT_EQ(box_.stats().evicted_not_admitted, 1U);
 }
 
 TEST_F(Below, EachTierHasMarksOfItsOwn) {
@@ -133,10 +133,10 @@ TEST_F(Below, EachTierHasMarksOfItsOwn) {
   other.unwanted.insert(box_.key(2).hash.lo);
   box_.put(1, 18);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
-  EXPECT_EQ(box_.stats().evicted_unwanted, 0U) << "one has it, the other was not to";
+  EXPECT_EQ(box_.stats().evicted_not_admitted, 0U) << "one has it, the other was not to";
   for (Told* told : {&told_, &other}) told->unwanted.insert(box_.key(3).hash.lo);
   box_.put(1, 19);
-  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+  EXPECT_EQ(box_.stats().evicted_not_admitted, 1U);
   box_.drop();
   EXPECT_EQ(other.drops.size(), 1U);
 }

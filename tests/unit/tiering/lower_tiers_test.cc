@@ -146,7 +146,7 @@ TEST_F(LowerTiersTest, ADropAndAnEvictionReachATierThatIsOnlyRead) {
   EXPECT_FALSE(peers.evicted.empty());
   box_.put(1, 1);
   box_.store().tiers().count_lost(box_.find(1)->slot);
-  EXPECT_EQ(box_.stats().evicted_unwanted + box_.stats().evicted_unwritten, 0U)
+  EXPECT_EQ(box_.stats().evicted_not_admitted + box_.stats().evicted_unwritten, 0U)
       << "no chunk is written there";
 }
 
