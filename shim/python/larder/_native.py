@@ -94,6 +94,11 @@ class Hashes(ctypes.Structure):
     ]
 
 
+def hashes(data, stride, ns):
+    """The struct refers to `data`: one hash every `stride` bytes, in the namespace `ns`."""
+    return Hashes(data, stride, len(data) // stride, ns)
+
+
 class Request(_Sized):
     _fields_ = [
         ("struct_bytes", c_uint32),
@@ -124,6 +129,14 @@ class Transfer(ctypes.Structure):
         ("page_count", c_size_t),
         ("start_within_ms", c_uint32),
     ]
+
+
+_TRANSFER_BYTES = ctypes.sizeof(Transfer)
+
+
+def transfer(data, stride, pages, group, shard, ns):
+    """The struct keeps references to `data`, the hashes, and to `pages`."""
+    return Transfer(_TRANSFER_BYTES, shard, group, hashes(data, stride, ns), pages, len(pages) // 4)
 
 
 class Completion(ctypes.Structure):

@@ -25,7 +25,7 @@ from fakes import (  # noqa: E402
 
 from larder import _native as native  # noqa: E402
 from larder.vllm import state_fetches, tier_probes  # noqa: E402
-from larder.client import LowerTiers  # noqa: E402
+from larder.lower_tiers import TierSpeed  # noqa: E402
 from larder.vllm.groups import Shards  # noqa: E402
 from larder.vllm.messages import WorkerReport  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
@@ -206,7 +206,7 @@ class TestFetches:
         assert client.calls == []
 
     def test_what_is_slower_to_fetch_than_to_compute_is_reported_so(self, half, client, one):
-        client.tier = LowerTiers(True, 1_000_000, 1000)
+        client.tier = TierSpeed(True, 1_000_000, 1000)
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         assert half.get_num_new_matched_tokens(one, 0) == (0, False)
@@ -238,7 +238,7 @@ class TestFetches:
         attention(client.on_disk, two, 2)
         states(client.on_disk, two, 2)
         half.get_num_new_matched_tokens(one, 0)
-        client.tier = LowerTiers(True, 1_000_000, 1000)
+        client.tier = TierSpeed(True, 1_000_000, 1000)
         assert half.get_num_new_matched_tokens(two, 0) == (0, False)
 
     def test_no_state_behind_the_bound_of_one_fetch_is_fetched(

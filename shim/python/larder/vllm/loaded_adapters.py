@@ -50,6 +50,10 @@ class LoadedAdapters:
         found = self._folders.files(os.path.dirname(files[0].path))
         return None if found is None else found == files
 
+    def holds(self, move):
+        """Whether KV of this move is what vLLM computes: the move has no adapter, or matches()."""
+        return move.adapter is None or self.matches(*move.adapter)
+
     def computed(self, number, files):
         """Whether the ending step computed the adapter's KV from these files: vLLM has loaded each
         adapter of the step by then."""

@@ -44,4 +44,6 @@ class StateReach:
             inside = max(first + len(hashes) // stride - told.first, 0)
             end = max(first, told.first + (told.bits & (1 << inside) - 1).bit_length())
         behind = hashes[(end - first) * stride :]  # mutation: ends-behind-told
-        return end + self._client.last_reachable(behind, stride, space.states) if behind else end
+        return (
+            end + self._client.tiers.last_reachable(behind, stride, space.states) if behind else end
+        )
