@@ -56,8 +56,9 @@ bool TierListeners::takes_drops() const {
       listeners_, [](const ChunkListener* one) { return one == nullptr || one->takes_drops(); });
 }
 
-EvictedBelow TierListeners::evict_below(std::uint32_t handle, const protocol::BlockHash& hash) {
-  EvictedBelow family = EvictedBelow::kAbsent;
+LowerTierEviction TierListeners::evict_from_lower_tiers(std::uint32_t handle,
+                                                        const protocol::BlockHash& hash) {
+  LowerTierEviction family = LowerTierEviction::kAbsent;
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
   for (ChunkListener* listener : listeners_) {
     if (listener == nullptr) continue;
