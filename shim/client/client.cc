@@ -170,9 +170,10 @@ void Client::report_request(const Hashes& hashes, const RequestReport& request) 
   if (!attachment) return;
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
   // A larderd before protocol 1.4 does not know the event with the hashes.
-  const bool told = attachment->welcome().version_minor >= 4 && handle != Attachment::kNoHandle;
+  const bool reports_hashes =
+      attachment->welcome().version_minor >= 4 && handle != Attachment::kNoHandle;
   const std::size_t count =
-      told ? std::min<std::size_t>(hashes.count, protocol::kMaxAskedChunks) : 0;
+      reports_hashes ? std::min<std::size_t>(hashes.count, protocol::kMaxAskedChunks) : 0;
   for (std::size_t first = 0; first < count; first += protocol::kHashesPerEvent) {
     const std::size_t here = std::min(protocol::kHashesPerEvent, count - first);
     std::array<std::uint64_t, protocol::kHashesPerEvent> words{};

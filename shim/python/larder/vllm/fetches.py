@@ -181,19 +181,19 @@ class Fetches:
     def _see(self, request_id, fetch, wait_ms):
         """Whether the fetch has ended; then notes the result."""
         done = [self._client.tiers.fetch_poll(ticket, wait_ms) for ticket, _ in fetch.tickets]
-        told = [one for one in done if one is not None]
+        answered = [one for one in done if one is not None]
         # Without the one, a hit up to a state has no use for the other.
         short = fetch.plan.offer is not None and any(
             one is not None and one.chunks < asked for one, (_, asked) in zip(done, fetch.tickets)
         )
-        if len(told) < len(done) and not short:  # mutation: fetch-short
+        if len(answered) < len(done) and not short:  # mutation: fetch-short
             return False
         fetch.ended = True
         brought = 0 if short else self._brought(fetch, done)  # mutation: fetch-whole
         # The tickets run side by side, so the slower one is the time of the fetch.
-        elapsed_s = max(one.elapsed_s for one in told)
+        elapsed_s = max(one.elapsed_s for one in answered)
         self._worth.ended(
-            fetch.plan, brought, elapsed_s, short or any(one.late for one in told)
+            fetch.plan, brought, elapsed_s, short or any(one.late for one in answered)
         )  # mutation: fetch-short-loss
         if brought:
             self._shared.came(request_id)
@@ -203,10 +203,10 @@ class Fetches:
             "Fetched %d of %d chunks, %d bytes for request %s in %.1f ms%s",
             brought,
             fetch.plan.chunks,
-            sum(one.bytes for one in told),
+            sum(one.bytes for one in answered),
             request_id,
             elapsed_s * 1e3,
-            next((f" ({one.reason})" for one in told if not one.complete), ""),
+            next((f" ({one.reason})" for one in answered if not one.complete), ""),
         )
         return True
 

@@ -72,15 +72,15 @@ class LoadedAdapters:
 
     def take_news(self):
         """{number: files} of the loads since the last call."""
-        told = {}
+        news = {}
         # an engine without adapters asks in each step, and the iteration below is slow in a cold
         # cache
         if not _records:
-            return told
+            return news
         for _, record in self._mine():
-            told.update(record.news)
+            news.update(record.news)
             record.news.clear()
-        return told
+        return news
 
     def _mine(self):
         """A manager of an unknown engine counts for each engine: KV of other files is worse than a

@@ -45,7 +45,7 @@ class StateFetches(Fetches):
                     (
                         found.speed,
                         self._reach.ends(
-                            hashes, stride, space, first, found.reach, hits, found.told
+                            hashes, stride, space, first, found.reach, hits, found.probed
                         ),
                         True,
                     ),

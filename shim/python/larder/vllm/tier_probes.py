@@ -17,7 +17,7 @@ from larder.vllm.fail_safe import late
 from larder.vllm.keys import stride_of
 from larder.vllm.cost_model import ProbePlan
 from larder.vllm.spaces import Space
-from larder.vllm.state_reach import Told
+from larder.vllm.state_reach import ProbedStates
 
 AGAIN_S = 0.01  # between two probes of one request
 # The keys about which one probe asks the backend: kMaxKeysPerProbe of shim/protocol/limits.h.
@@ -58,7 +58,7 @@ class FoundStates:
     """reach: the chunks of attention that a fetch finds, from the prompt's first on."""
 
     reach: int
-    told: Told
+    probed: ProbedStates
     speed: TierSpeed
 
 
@@ -118,7 +118,9 @@ class TierProbes:
             max(answer.read_latency_ns for answer in reads),
             min(answer.read_bytes_per_s for answer in reads),
         )
-        return FoundStates(probe.first + tokens.chunks, Told(probe.first, states.there), speed)
+        return FoundStates(
+            probe.first + tokens.chunks, ProbedStates(probe.first, states.there), speed
+        )
 
     def _answered(self, request_id, first):
         """The request's probe, if the backend has a part of the chunks in question."""

@@ -59,7 +59,7 @@ class LarderConnectorWorker(FailSafe):
         self._writer = replica, setup.shards.replicas if setup is not None else 1
         self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
-        self._parts_told = False
+        self._parts_set = False
         self._misnamed = False  # the scheduler's fingerprint has another attention
         self._spaces = {}  # by the lines behind the fingerprint
         self._loads = LoadsUnderWay(client)
@@ -257,10 +257,10 @@ class LarderConnectorWorker(FailSafe):
             return logger.debug(
                 "Larder: the scheduler does not know the attention of the layers yet"
             )
-        if work.places and not self._parts_told:
+        if work.places and not self._parts_set:
             self.client.set_parts(parts_kept(self.setup, work.places, self._place.larderd))
             self._writer = writer_of(work.places, self._place)
-            self._parts_told = True
+            self._parts_set = True
         self._text = text
         self._spaces = {"": open_space(self.client, self.setup, text)}
 
