@@ -30,8 +30,8 @@ class Prober {
     std::string supervisor_url = {};  // asked if `url` is silent; empty: no supervisor
   };
 
-  // `targets` returns the pods of a round. `on_answers` gets each pool with asked pods, on the prober's
-  // thread.
+  // `targets` returns the pods of a round. `on_answers` gets each pool with asked pods, on the
+  // prober's thread.
   Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()> targets,
          std::function<void(const k8s::Key&)> on_answers, unsigned round_ms = kRoundMs);
   ~Prober();

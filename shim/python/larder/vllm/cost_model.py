@@ -78,8 +78,8 @@ class Pause:
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """deadline_s: of the probe. budget_s: the time that the probe is worth. patience_s: the time for
-    further probes while chunks are missing."""
+    """deadline_s: of the probe. budget_s: the time that the probe is worth. patience_s: the time
+    for further probes while chunks are missing."""
 
     deadline_s: float
     budget_s: float
