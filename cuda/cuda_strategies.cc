@@ -42,8 +42,8 @@ void CudaCopyEngine::choose_strategies() {
   if (const std::optional<StrategyTable> known =
           options_.known->find(context_->handle(), kernel_blocks_)) {
     strategies_ = *known;
-    return options_.log(
-        "info", "GPU copies, as measured before in this process: " + strategies_.told().in_words());
+    return options_.log("info", "GPU copies, as measured before in this process: " +
+                                    strategies_.in_use().in_words());
   }
   const auto start = std::chrono::steady_clock::now();
   Result<StrategyTable> measured = Status(Code::kResourceExhausted, "no thread can be made");
@@ -56,13 +56,13 @@ void CudaCopyEngine::choose_strategies() {
   if (measured.status().code() != Code::kDeadlineExceeded) measuring_.reset();
   if (!measured.ok())
     return options_.log("warning", "GPU copies could not be measured (" + measured.status().text() +
-                                       "), a guess stands: " + strategies_.told().in_words());
+                                       "), a guess stands: " + strategies_.in_use().in_words());
   strategies_ = *measured;
   options_.known->keep(context_->handle(), kernel_blocks_, strategies_);
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - start);
   options_.log("info", "GPU copies, measured in " + std::to_string(took.count()) +
-                           " ms: " + strategies_.told().in_words());
+                           " ms: " + strategies_.in_use().in_words());
 }
 
 // Measures whole copies, digests included, by as many threads as an engine has. The copies use
@@ -107,7 +107,7 @@ protocol::CopyStrategy CudaCopyEngine::strategy() const {
   constexpr std::uint64_t kAllBytes = (16 << 20) - 1024;
   if (options_.method == Method::kBatch) return {Kind::kChosen, 0, 0};
   if (options_.method == Method::kKernel) return {Kind::kChosen, kAllBytes, kAllBytes};
-  return strategies_.told();
+  return strategies_.in_use();
 }
 
 // Where registration is not allowed, pinned memory may be far from the GPU, and a kernel would

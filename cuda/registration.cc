@@ -301,7 +301,7 @@ bool Registration::wait_for_turn(Lock& lock) {
 }
 
 void Registration::register_next(Lock& lock) {
-  if (owners_.empty()) begun_ = told_ = Clock::now();
+  if (owners_.empty()) begun_ = reported_ = Clock::now();
   const std::span<std::byte> bytes = slice(owners_.size());
   View* const view = first_alive();
   if (view == nullptr) return turn_.give_back();
@@ -350,10 +350,10 @@ void Registration::tell_progress() {
   const Clock::time_point now = Clock::now();
   const std::size_t done = std::min(owners_.size() * options_.slice_bytes, memory_.size());
   const bool all = done == memory_.size();
-  if (now - told_ < options_.progress_every &&
+  if (now - reported_ < options_.progress_every &&
       (!all || now - begun_ < options_.progress_every / 10))
     return;
-  told_ = now;
+  reported_ = now;
   const auto ms = [](Clock::duration time) {
     return std::to_string(std::chrono::duration_cast<milliseconds>(time).count()) + " ms";
   };

@@ -124,7 +124,7 @@ class Registration {
   bool not_allowed_ = false;
   bool closing_ = false;
   std::size_t populated_ = 0;  // in slices
-  Clock::time_point rest_until_{}, begun_{}, told_{};
+  Clock::time_point rest_until_{}, begun_{}, reported_{};
   Clock::duration longest_{};
   std::thread thread_;
 };

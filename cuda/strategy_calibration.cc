@@ -13,7 +13,7 @@ Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop,
   double best[2] = {};
   for (int round = 0; round < kTrialRounds; ++round)
     for (const bool kernel : {false, true}) {
-      if (stop) return Status(Code::kDeadlineExceeded, "told to stop");
+      if (stop) return Status(Code::kDeadlineExceeded, "asked to stop");
       const Result<double> rate = trial(direction, kernel, piece_bytes);
       if (!rate.ok()) return rate.status();
       // The best round and not the mean: other load of the machine only ever slows a round down.

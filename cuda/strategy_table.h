@@ -36,7 +36,7 @@ class StrategyTable {
   std::uint64_t below(Direction direction) const {
     return below_[static_cast<std::size_t>(direction)];
   }
-  protocol::CopyStrategy told() const {
+  protocol::CopyStrategy in_use() const {
     return {protocol::CopyStrategy::Kind::kChosen, below_[0], below_[1]};
   }
 

@@ -35,7 +35,7 @@ bool knows(const api::Object& version) {
 // start larderd after its engine (F-234).
 std::optional<bool> await_native_sidecars(k8s::ApiClient& client, const std::stop_token& stop,
                                           std::chrono::milliseconds pause) {
-  for (bool told = false; !stop.stop_requested(); base::nap(pause, stop)) {
+  for (bool logged = false; !stop.stop_requested(); base::nap(pause, stop)) {
     const Result<api::Object> version = client.get_path("/version");
     if (version.ok()) return knows(*version);
     if (!may_answer_later(version.status().code())) {
@@ -45,11 +45,11 @@ std::optional<bool> await_native_sidecars(k8s::ApiClient& client, const std::sto
           version.status().text());
       return true;
     }
-    if (!told)
+    if (!logged)
       base::log_warning(
           "waiting for the API server, whose version decides how larderd is injected: " +
           version.status().text());
-    told = true;
+    logged = true;
   }
   return {};
 }

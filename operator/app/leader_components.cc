@@ -27,7 +27,7 @@ std::string managed_by_us() {
 }  // namespace
 
 LeaderComponents::LeaderComponents(const Replica& replica)
-    : watched_(replica.watched),
+    : shared_informers_(replica.informers),
       clock_(replica.clock),
       events_(replica.writer, replica.identity, replica.clock, replica.metrics),
       pool_queue_(k8s::WorkQueue::make("cachepool", replica.clock, &replica.metrics)),
@@ -46,10 +46,10 @@ LeaderComponents::LeaderComponents(const Replica& replica)
     children[kind.plural] = informers_.at(kind.plural).get();
   // Wall time: conditions show people when a state began.
   const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
-  world_.reset(
-      new reconcile::Context{replica.writer, watched_.pools(), watched_.backends(),
-                             *informers_.at("pods"), std::move(children), replica.defaults, now,
-                             [this](k8s::Event event) { events_.record(std::move(event)); }});
+  context_.reset(new reconcile::Context{
+      replica.writer, shared_informers_.pools(), shared_informers_.backends(),
+      *informers_.at("pods"), std::move(children), replica.defaults, now,
+      [this](k8s::Event event) { events_.record(std::move(event)); }});
   // The lambdas reach prober_ through `this`, since begin() creates the prober later. Controllers
   // start after the prober.
   const auto hear = [this](const std::vector<reconcile::PodView>& pods) {
@@ -59,12 +59,12 @@ LeaderComponents::LeaderComponents(const Replica& replica)
     return hear(pods).answers;
   };
   pools_ = std::make_unique<reconcile::PoolReconciler>(
-      *world_, hear,
+      *context_, hear,
       [this](const Key& key, const std::optional<reconcile::PoolSums>& sums, bool ready) {
         pool_metrics_.tell(key, sums, ready);
       },
       clock_);
-  backends_ = std::make_unique<reconcile::BackendReconciler>(*world_, *check_, answers);
+  backends_ = std::make_unique<reconcile::BackendReconciler>(*context_, *check_, answers);
   beginning_ = std::jthread(
       [this, &metrics = replica.metrics](const std::stop_token& stop) { begin(stop, metrics); });
 }
@@ -76,7 +76,7 @@ bool LeaderComponents::await_all(const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kProbe{200};
   const auto known = [](const k8s::Cache& cache) { return cache.synced(); };
   while (!stop.stop_requested()) {
-    bool all = known(watched_.pools()) && known(watched_.backends());
+    bool all = known(shared_informers_.pools()) && known(shared_informers_.backends());
     for (const auto& [plural, informer] : informers_) all = all && known(*informer);
     if (all) return true;
     base::nap(kProbe, stop);
@@ -101,7 +101,7 @@ void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics)
       });
   // The listeners come before add_everything(): a change between the two is queued twice at worst,
   // and never lost.
-  watched_.tell(
+  shared_informers_.tell(
       [this](const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
         pool_or_backend_changed(resource, before, after);
       });
@@ -115,7 +115,7 @@ void LeaderComponents::begin(const std::stop_token& stop, k8s::Metrics& metrics)
 LeaderComponents::~LeaderComponents() {
   // The thread of begin() ends first, since it creates the other parts.
   beginning_ = {};
-  watched_.tell(nullptr);
+  shared_informers_.tell(nullptr);
   pool_controller_.reset();
   backend_controller_.reset();
   prober_.reset();
@@ -146,7 +146,7 @@ void LeaderComponents::pool_or_backend_changed(const k8s::Resource& resource,
   if (resource == k8s::resources::kPools) return pool_queue_->add(key);
   backend_queue_->add(key);
   // The configuration of a pool's pods holds the backend's URL and files.
-  for (const ObjectPtr& pool : watched_.pools().all(key.ns))
+  for (const ObjectPtr& pool : shared_informers_.pools().all(key.ns))
     if (api::text_at(*pool, "spec.backendRef.name") == key.name) pool_queue_->add(key_of(*pool));
 }
 
@@ -169,14 +169,15 @@ void LeaderComponents::child_changed(const Object& child) {
 
 // A policy of another writer may select the pods of any pool with peers in its namespace.
 void LeaderComponents::policy_changed(const Object& policy) {
-  for (const ObjectPtr& pool : watched_.pools().all(api::namespace_of(policy)))
+  for (const ObjectPtr& pool : shared_informers_.pools().all(api::namespace_of(policy)))
     if (!api::at(*pool, "spec.peers").is_null()) pool_queue_->add(key_of(*pool));
 }
 
 // Also unchanged objects: the previous leader may have died with work half done.
 void LeaderComponents::add_everything() {
-  for (const ObjectPtr& backend : watched_.backends().all()) backend_queue_->add(key_of(*backend));
-  for (const ObjectPtr& pool : watched_.pools().all()) pool_queue_->add(key_of(*pool));
+  for (const ObjectPtr& backend : shared_informers_.backends().all())
+    backend_queue_->add(key_of(*backend));
+  for (const ObjectPtr& pool : shared_informers_.pools().all()) pool_queue_->add(key_of(*pool));
 }
 
 // The targets are computed anew in each round, from the pods of now.

@@ -30,7 +30,7 @@ class LeaderComponents {
   struct Replica {
     k8s::ApiClient& reader;  // without a fence
     k8s::ApiClient& writer;  // refuses all writes, Events too, unless this replica holds the lease
-    Informers& watched;
+    Informers& informers;
     const desired::Defaults& defaults;
     const std::string& identity;  // of this replica
     k8s::Metrics& metrics;
@@ -54,12 +54,12 @@ class LeaderComponents {
   void add_everything();
   std::vector<reconcile::Prober::Target> targets() const;
 
-  Informers& watched_;
+  Informers& shared_informers_;
   const base::Clock& clock_;
   k8s::EventRecorder events_;
   std::unique_ptr<k8s::WorkQueue> pool_queue_, backend_queue_;
   std::map<std::string, std::unique_ptr<k8s::Informer>> informers_;  // key: plural of the resource
-  std::unique_ptr<reconcile::Context> world_;
+  std::unique_ptr<reconcile::Context> context_;
   reconcile::PoolMetrics pool_metrics_;
   std::unique_ptr<reconcile::BackendCheck> check_;
   std::unique_ptr<reconcile::Prober> prober_;

@@ -26,7 +26,7 @@
 #include "operator/k8s/curl_transport.h"
 #include "operator/k8s/http_client.h"
 #include "operator/k8s/leader_election.h"
-#include "operator/webhook/certificate_keeper.h"
+#include "operator/webhook/certificate_manager.h"
 #include "sidecar/base/last_words.h"
 #include "sidecar/base/log_drain.h"
 #include "sidecar/base/standard_streams.h"
@@ -74,12 +74,12 @@ class Operator {
                                      .operator_namespace = arguments_.ns,
                                      .pull_secrets = arguments_.image_pull_secrets,
                                      .image_registry = arguments_.image_registry};
-    Informers watched(client_, monotonic_);
-    Result<std::unique_ptr<WebhookComponent>> reviewing = WebhookComponent::start(
-        arguments_, defaults, {client_, quick_client_, watched, events_, metrics_, monotonic_});
-    if (!reviewing.ok()) return reviewing.status();
+    Informers informers(client_, monotonic_);
+    Result<std::unique_ptr<WebhookComponent>> webhook = WebhookComponent::start(
+        arguments_, defaults, {client_, quick_client_, informers, events_, metrics_, monotonic_});
+    if (!webhook.ok()) return webhook.status();
     // The checks exist before the pages: a probe never sees a page without checks.
-    add_checks(health_, watched, [&reviewing = **reviewing] { return reviewing.ready(); });
+    add_checks(health_, informers, [&component = **webhook] { return component.ready(); });
     Result<std::unique_ptr<HttpPages>> metrics =
         HttpPages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);
     if (!metrics.ok()) return metrics.status();
@@ -87,14 +87,14 @@ class Operator {
         HttpPages::health_at(arguments_.health_address, health_, monotonic_);
     if (!health.ok()) return health.status();
     // A stop before this line must not take the lease.
-    if (!stop_.stop_requested()) lead_and_wait(watched, defaults);
+    if (!stop_.stop_requested()) lead_and_wait(informers, defaults);
     return {};
   }
 
  private:
   // The loop builds and destroys the leader's parts on this thread alone. tell() comes from the
   // thread of the election.
-  void lead_and_wait(Informers& watched, const desired::Defaults& defaults) {
+  void lead_and_wait(Informers& informers, const desired::Defaults& defaults) {
     SwitchedFence fence;
     std::unique_ptr<k8s::LeaderElection> election;
     k8s::ClientOptions options{.stop = stop_, .metrics = &metrics_};
@@ -113,37 +113,38 @@ class Operator {
     } else {
       tell(true);
     }
-    std::unique_ptr<LeaderComponents> leading;
-    std::jthread keeping;
-    while (const std::optional<bool> leads = await_change(leading != nullptr)) {
-      // The parts of the former term end before new ones begin, in the order keeper, reconcilers.
-      keeping = {};
-      leading.reset();
+    std::unique_ptr<LeaderComponents> leader_components;
+    std::jthread certificates;
+    while (const std::optional<bool> leads = await_change(leader_components != nullptr)) {
+      // The parts of the former term end before new ones begin, certificates first.
+      certificates = {};
+      leader_components.reset();
       if (!*leads) continue;
-      leading = std::make_unique<LeaderComponents>(LeaderComponents::Replica{
-          client_, writer, watched, defaults, arguments_.identity, metrics_, monotonic_});
+      leader_components = std::make_unique<LeaderComponents>(LeaderComponents::Replica{
+          client_, writer, informers, defaults, arguments_.identity, metrics_, monotonic_});
       if (arguments_.certificate_directory.empty())
-        keeping =
-            std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
+        certificates =
+            std::jthread([&](const std::stop_token& stop) { manage_certificates(writer, stop); });
     }
     // The fence outlives the election: follow(nullptr) returns when no thread uses the lease any
     // more. From here on every write is refused.
     fence.follow(nullptr);
     election.reset();  // first, so that another replica leads at once
-    keeping = {};
-    leading.reset();
+    certificates = {};
+    leader_components.reset();
   }
 
-  // A directory of cert-manager needs no keeper: cert-manager writes the certificate and the
+  // A directory of cert-manager needs no manager: cert-manager writes the certificate and the
   // caBundle.
-  void keep_certificates(k8s::ApiClient& writer, const std::stop_token& stop) {
-    webhook::CertificateKeeper keeper(writer,
-                                      {.ns = arguments_.ns,
-                                       .secret = arguments_.certificate_secret,
-                                       .service = arguments_.webhook_service,
-                                       .configuration = arguments_.webhook_configuration},
-                                      monotonic_, [] { return std::int64_t{std::time(nullptr)}; });
-    keeper.keep(stop);
+  void manage_certificates(k8s::ApiClient& writer, const std::stop_token& stop) {
+    webhook::CertificateManager manager(writer,
+                                        {.ns = arguments_.ns,
+                                         .secret = arguments_.certificate_secret,
+                                         .service = arguments_.webhook_service,
+                                         .configuration = arguments_.webhook_configuration},
+                                        monotonic_,
+                                        [] { return std::int64_t{std::time(nullptr)}; });
+    manager.run(stop);
   }
 
   void tell(bool leads) {
@@ -206,7 +207,7 @@ int run(int argc, char** argv) {
   const Result<std::unique_ptr<k8s::CredentialSource>> credentials = credentials_of(*arguments);
   if (!credentials.ok()) return fail(credentials.status(), kExitFailure);
   std::stop_source stop;
-  const Shutdown ending(*signals, stop);
+  const Shutdown shutdown(*signals, stop);
   Operator all(*arguments, **credentials, stop.get_token());
   const Status status = all.run();
   return status.ok() ? 0 : fail(status, kExitFailure);

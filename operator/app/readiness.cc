@@ -14,17 +14,17 @@ Status unless(bool good, const char* why) {
 }  // namespace
 
 // A replica that is not ready gets no reviews: the Service sends them to the other replica (F-224).
-void add_checks(k8s::HealthChecks& health, const Informers& watched,
+void add_checks(k8s::HealthChecks& health, const Informers& informers,
                 std::function<bool()> certificate) {
   constexpr const char* kNotListed = "not listed yet";
   // Liveness never depends on the API server: a restart would not repair an outage of the API
   // server.
   health.add(Kind::kLive, "ping", [] { return Status(); });
-  for (const auto& [name, cache] :
-       {std::pair("cachepools", &watched.pools()), std::pair("cachebackends", &watched.backends())})
+  for (const auto& [name, cache] : {std::pair("cachepools", &informers.pools()),
+                                    std::pair("cachebackends", &informers.backends())})
     health.add(Kind::kReady, name, [cache = cache] { return unless(cache->synced(), kNotListed); });
   // An older role may not list these kinds. A refusal settles the cache: reviews then go without.
-  const webhook::NamespaceCaches caches = watched.namespaces();
+  const webhook::NamespaceCaches caches = informers.namespaces();
   for (const auto& [name, cache] :
        {std::pair("namespaces", caches.namespaces), std::pair("limitranges", caches.limit_ranges),
         std::pair("resourcequotas", caches.quotas)})

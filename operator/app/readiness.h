@@ -12,8 +12,8 @@ namespace larder::app {
 // Readiness requires pools and backends. For Namespaces, LimitRanges and ResourceQuotas the check
 // waits until Cache::await_settled() ends: an operator without permission to list them becomes
 // ready and decides without them. `certificate` returns whether the webhook has a certificate to
-// serve. `watched` and the objects behind `certificate` outlive the checks.
-void add_checks(k8s::HealthChecks& health, const Informers& watched,
+// serve. `informers` and the objects behind `certificate` outlive the checks.
+void add_checks(k8s::HealthChecks& health, const Informers& informers,
                 std::function<bool()> certificate);
 
 }  // namespace larder::app

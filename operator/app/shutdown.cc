@@ -23,7 +23,7 @@ Shutdown::Shutdown(const Signals& signals, std::stop_source& all,
         base::log_warning("stopping took too long: unfinished work is left to the next leader");
         base::tell_all_left_out();
         base::flush_log(base::LogDrain::kMostToEnd);
-        // Status 0: the end was wished, and the kubelet must not count it as a crash (F-249).
+        // Status 0: the end was requested, and the kubelet must not count it as a crash (F-249).
         ::_exit(0);  // not exit(): destructors would wait for the work that hangs
       }) {}
 

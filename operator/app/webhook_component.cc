@@ -21,8 +21,8 @@ webhook::ReadCertificate certificate_of(const Arguments& arguments, k8s::ApiClie
 }  // namespace
 
 WebhookComponent::WebhookComponent(const Arguments& arguments, const Needs& needs)
-    : pools_(needs.watched.pools(), needs.watched.backends(), needs.quick_client,
-             needs.watched.namespaces()),
+    : pools_(needs.informers.pools(), needs.informers.backends(), needs.quick_client,
+             needs.informers.namespaces()),
       loader_(certificate_of(arguments, needs.client), acceptor_),
       metrics_(std::make_unique<webhook::WebhookMetrics>(needs.metrics, kPath, acceptor_)) {
   // A mounted folder of cert-manager has no object to watch; the loader looks at the files at
@@ -37,24 +37,24 @@ Result<std::unique_ptr<WebhookComponent>> WebhookComponent::start(const Argument
                                                                   const desired::Defaults& defaults,
                                                                   const Needs& needs) {
   // The parts have addresses before the server starts, since the server calls them.
-  std::unique_ptr<WebhookComponent> reviewing(new WebhookComponent(arguments, needs));
+  std::unique_ptr<WebhookComponent> component(new WebhookComponent(arguments, needs));
   // A pod without a cache shows in a metric, in the log and in an Event. The admission answer
   // carries the reason as a warning, too.
   const auto left_alone = [&events = needs.events,
-                           &metrics = *reviewing->metrics_](const webhook::PodReview::Left& left) {
+                           &metrics = *component->metrics_](const webhook::PodReview::Left& left) {
     metrics.left_alone(left.kind);
     webhook::log_left_alone(left);
     if (std::optional<k8s::Event> event = webhook::left_alone_event(left))
       events.record(std::move(*event));
   };
   Result<std::unique_ptr<webhook::AdmissionServer>> server = webhook::AdmissionServer::start(
-      {.address = arguments.webhook_address, .path = kPath}, reviewing->acceptor_,
-      webhook::PodReview(reviewing->pools_, defaults, webhook::inject, left_alone),
-      reviewing->metrics_.get());
+      {.address = arguments.webhook_address, .path = kPath}, component->acceptor_,
+      webhook::PodReview(component->pools_, defaults, webhook::inject, left_alone),
+      component->metrics_.get());
   if (!server.ok()) return server.status();
-  reviewing->server_ = std::move(*server);
-  reviewing->metrics_->watch(needs.metrics, reviewing->server_->counters());
-  return reviewing;
+  component->server_ = std::move(*server);
+  component->metrics_->watch(needs.metrics, component->server_->counters());
+  return component;
 }
 
 }  // namespace larder::app

@@ -19,7 +19,7 @@ class WebhookComponent {
   struct Needs {  // all members outlive the component
     k8s::ApiClient& client;
     k8s::ApiClient& quick_client;  // calls end within CachedPools::kLiveDeadlineMs
-    const Informers& watched;
+    const Informers& informers;
     k8s::EventRecorder& events;
     k8s::Metrics& metrics;
     const base::Clock& clock;

@@ -44,15 +44,15 @@ EventFolding::Decision EventFolding::take(const EventText& text, const std::stri
   return Decision::kCreate;
 }
 
-// A count is marked as told when it is taken. A failed write is not repeated, since the next count
+// A count is marked as recorded when it is taken. A failed write is not repeated, since the next count
 // includes it.
 std::vector<EventFolding::Count> EventFolding::due(std::uint64_t now_ms) {
   std::vector<Count> counts;
   for (auto& [text, known] : known_) {
-    if (known.count == known.told || now_ms - known.told_ms < kTellCountMs) continue;
+    if (known.count == known.recorded || now_ms - known.recorded_ms < kRecordCountMs) continue;
     counts.push_back({known.id, text, known.count});
-    known.told = known.count;
-    known.told_ms = now_ms;
+    known.recorded = known.count;
+    known.recorded_ms = now_ms;
   }
   return counts;
 }
@@ -60,8 +60,8 @@ std::vector<EventFolding::Count> EventFolding::due(std::uint64_t now_ms) {
 std::optional<std::uint64_t> EventFolding::next_ms() const {
   std::optional<std::uint64_t> next;
   for (const auto& [text, known] : known_)
-    if (known.count != known.told)
-      next = std::min(next.value_or(UINT64_MAX), known.told_ms + kTellCountMs);
+    if (known.count != known.recorded)
+      next = std::min(next.value_or(UINT64_MAX), known.recorded_ms + kRecordCountMs);
   return next;
 }
 

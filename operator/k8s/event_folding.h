@@ -21,10 +21,10 @@ struct EventText {
 
 class EventFolding {
  public:
-  static constexpr std::size_t kMostKnown = 1024;         // events with a count
-  static constexpr std::uint64_t kSeriesMs = 6 * 60'000;  // a later repeat is a new event
-  static constexpr std::uint64_t kTellCountMs = 60'000;   // interval between writes of a count
-  static constexpr unsigned kMostOfOne = 10;              // new events of one object within
+  static constexpr std::size_t kMostKnown = 1024;          // events with a count
+  static constexpr std::uint64_t kSeriesMs = 6 * 60'000;   // a later repeat is a new event
+  static constexpr std::uint64_t kRecordCountMs = 60'000;  // interval between writes of a count
+  static constexpr unsigned kMostOfOne = 10;               // new events of one object within
   static constexpr std::uint64_t kOneMs = 10 * 60'000;
 
   enum class Decision { kCreate, kCounted, kDropped };
@@ -46,8 +46,8 @@ class EventFolding {
  private:
   struct Known {
     std::string id;
-    unsigned count = 1, told = 1;
-    std::uint64_t last_ms = 0, told_ms = 0;
+    unsigned count = 1, recorded = 1;
+    std::uint64_t last_ms = 0, recorded_ms = 0;
   };
   struct Object {
     unsigned events = 0;

@@ -101,10 +101,10 @@ Result<Response> HttpClient::call(Call call) {
                                   : Status(response.status().code(),
                                            call.what + ": " + response.status().text());
     if (status.ok()) return response;
-    const auto told = response.ok() ? retry_after(response->retry_after) : std::nullopt;
-    const auto wait = told.value_or(pause_before(tries, random()));
+    const auto requested = response.ok() ? retry_after(response->retry_after) : std::nullopt;
+    const auto wait = requested.value_or(pause_before(tries, random()));
     const bool in_time = clock_.now_ms() + static_cast<std::uint64_t>(wait.count()) < deadline_ms;
-    if (!again || !in_time || (!told && tries >= kMostTries)) return status;
+    if (!again || !in_time || (!requested && tries >= kMostTries)) return status;
     (options_.pause ? options_.pause : base::nap)(wait, options_.stop);
   }
 }

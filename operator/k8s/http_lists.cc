@@ -147,8 +147,8 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
     return {Status(response.status().code(), what + ": " + response.status().text())};
   if (Status status = status_of(*response, what); !status.ok()) {
     // The pause belongs to the watch, so the informer's own pauses need not know the header.
-    if (const auto told = retry_after(response->retry_after))
-      (options_.pause ? options_.pause : base::nap)(*told, either.get_token());
+    if (const auto requested = retry_after(response->retry_after))
+      (options_.pause ? options_.pause : base::nap)(*requested, either.get_token());
     return {status, true, response->status};
   }
   // Servers end every watch after a time. A cut inside a line means a lost event, and the watch
@@ -167,16 +167,16 @@ Status HttpClient::watch(const Resource& resource, const Selector& selector,
 // WatchList, alpha since Kubernetes 1.27: the server takes the two parameters only together.
 Status HttpClient::stream(const Resource& resource, const Selector& selector, std::stop_token stop,
                           const std::function<void(WatchEvent)>& on_event) {
-  bool told = false;
+  bool complete = false;
   Watched watched = watch_from(
       resource, selector, {{"sendInitialEvents", "true"}, {"resourceVersionMatch", "NotOlderThan"}},
       stop, [&](WatchEvent event) {
-        told = told || event.initial_end;
+        complete = complete || event.initial_end;
         on_event(std::move(event));
       });
   Status& status = watched.status;
   // After the bookmark the server has proved that it streams. Later errors are those of any watch.
-  if (told || stop.stop_requested() || options_.stop.stop_requested()) return status;
+  if (complete || stop.stop_requested() || options_.stop.stop_requested()) return status;
   // Other failures say nothing about the server's features. An older server that ignores the
   // parameters never sends the bookmark.
   if (!status.ok() &&

@@ -31,10 +31,10 @@ LeaderElection::LeaderElection(ApiClient& client, LeaseOptions options,
 
 LeaderElection::~LeaderElection() = default;
 
-// Only changes are told: a step every two seconds must not restart the leader's parts.
+// Only changes are reported: a step every two seconds must not restart the leader's parts.
 void LeaderElection::tell(bool leads) {
-  if (leads == told_) return;
-  told_ = leads;
+  if (leads == reported_) return;
+  reported_ = leads;
   status_.set(leads ? 1 : 0);
   log_once_a_minute(
       base::LogLevel::kInfo,
@@ -64,7 +64,7 @@ void LeaderElection::run(const std::stop_token& stop) {
     if (lease_.held()) wait_ms = std::min(wait_ms, lease_.left_ms());
     base::nap(std::chrono::milliseconds(wait_ms), stop);
     // The lease may have ended during the nap, without a step.
-    if (told_ && !lease_.held()) tell(false);
+    if (reported_ && !lease_.held()) tell(false);
   }
   // A released lease lets another replica lead at once. After a crash, the other replica waits for
   // the duration of the lease (F-246).

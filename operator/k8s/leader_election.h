@@ -34,7 +34,7 @@ class LeaderElection {
   LeaderLease lease_;
   Gauge& status_;
   const std::function<void(bool)> changed_;
-  bool told_ = false;  // used only by the thread
+  bool reported_ = false;  // used only by the thread
   std::jthread thread_;
 };
 

@@ -17,11 +17,11 @@ constexpr const char* kSccAnnotation = "openshift.io/scc";
 constexpr std::string_view kTokenVolume = "kube-api-access-";  // with five random letters
 
 // The author of a refusal, and remedies: `remedy` if the API server accepts the pod without Larder,
-// `cure_of_pod` if not. The API server gives refusals as text only, so words of Kubernetes'
+// `pod_remedy` if not. The API server gives refusals as text only, so words of Kubernetes'
 // messages identify the author; the first match counts.
 struct Refuser {
   std::string_view words, reason, remedy;
-  std::string_view cure_of_pod =
+  std::string_view pod_remedy =
       "correct the pod: the API server refuses the pod without Larder, too";
 };
 constexpr std::array<Refuser, 12> kRefusers{{
@@ -82,7 +82,7 @@ Diagnostic refusal_finding(const CheckFacts& facts) {
   const Refuser refuser = refuser_of(facts.with.refusal);
   const std::string made = made_by_the_files(facts.with.refusal, facts.needed);
   const bool by_larder = facts.without.taken();
-  std::string remedy(by_larder ? refuser.remedy : refuser.cure_of_pod);
+  std::string remedy(by_larder ? refuser.remedy : refuser.pod_remedy);
   if (!made.empty() && facts.with.refusal.find("found") != std::string::npos)
     remedy = apply_first(made);
   return {Weight::kProblem, std::string(refuser.reason),

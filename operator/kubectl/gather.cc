@@ -83,7 +83,8 @@ ServingState serving_of(const Cluster& cluster, const WebhookState& webhook) {
 
 }  // namespace
 
-// The label is the injector's; the annotation is the user's wish, also of a pod without a cache.
+// The label is set by the injector. The annotation is the request of the user, and also stands in a
+// pod without a cache.
 std::string pool_of(const PodState& pod) {
   return pod.view.pool.empty() ? pod.wanted_pool.value_or("") : pod.view.pool;
 }

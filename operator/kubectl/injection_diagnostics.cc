@@ -144,7 +144,7 @@ std::optional<Diagnostic> obstacle(const InjectionFacts& facts) {
         "namespace " + pod.view.ns + " is excluded by the webhook's namespaceSelector",
         "use another namespace, or change webhook.excludedNamespaces of the chart; then " +
             anew(facts));
-  // The leader writes the caBundle (webhook/certificate_keeper.cc). Without a leader the field
+  // The leader writes the caBundle (webhook/certificate_manager.cc). Without a leader the field
   // stays empty.
   if (!webhook.has_authority)
     return problem(

@@ -21,12 +21,12 @@ constexpr std::string_view kOtherKernel =
     "vLLM chose another attention kernel for the machine: keep the pods on nodes of one kind "
     "(nodeSelector), or give each kind a pool";
 
-struct FieldCure {
+struct FieldRemedy {
   std::string_view field, remedy;  // `field`: a beginning of its name
 };
 // Lines of the connector's facts, and parts of vLLM's configuration by their paths. The first field
 // that begins the name counts: "engine_version" stands before "engine".
-constexpr std::array<FieldCure, 28> kCures{{
+constexpr std::array<FieldRemedy, 28> kRemedies{{
     {"none_hash",
      "give all pods the same PYTHONHASHSEED, or remove the variable from all: vLLM's block hashes "
      "start from the seed"},
@@ -126,7 +126,7 @@ Diagnostic differs(const Nearest& nearest, std::size_t others) {
 
 // A field of vLLM's configuration without an entry gets the general advice.
 std::string remedy_of_field(const std::string& field) {
-  for (const FieldCure& one : kCures)
+  for (const FieldRemedy& one : kRemedies)
     if (field.starts_with(one.field)) return std::string(one.remedy);
   return std::string(field.find("_config") != std::string::npos ? kOtherFlags : "");
 }

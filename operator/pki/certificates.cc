@@ -179,7 +179,7 @@ Result<KeyPair> make_leaf(const KeyPair& authority, const LeafSubject& subject,
   return sign(std::move(certificate), key.get(), by_key.get());
 }
 
-// X509_check_ca() also accepts old forms of authorities; the keeper made its own with
+// X509_check_ca() also accepts old forms of authorities; the manager made its own with
 // basicConstraints.
 Result<CertificateFacts> read_certificate(std::string_view pem) {
   const Certificate certificate = parse_certificate(pem);

@@ -22,14 +22,14 @@ std::string why_new_authority(const Held& held, std::int64_t now_s) {
   return "";
 }
 
-struct Wish {
-  std::string why;      // empty: no new leaf
+struct RotationReason {
+  std::string text;     // empty: no new leaf
   bool urgent = false;  // the current leaf is unusable
 };
 
-// An urgent wish: the replicas have no certificate that API servers trust. Waiting would protect no
-// handshake.
-Wish wish_for_leaf(const Held& held, std::int64_t now_s) {
+// An urgent reason: the replicas have no certificate that API servers trust. Waiting would protect
+// no handshake.
+RotationReason reason_for_leaf(const Held& held, std::int64_t now_s) {
   if (!held.leaf) return {"there is no certificate of our names", true};
   if (!is_valid(held.leaf->validity, now_s)) return {"the certificate is not valid now", true};
   if (!held.leaf->by) return {"no authority of ours signed the certificate", true};
@@ -50,12 +50,13 @@ Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::i
     step.make_authority = true;
     return step;
   }
-  const Wish wish = wish_for_leaf(held, now_s);
+  const RotationReason reason = reason_for_leaf(held, now_s);
   // Only after the authority is in every caBundle and has had time to arrive. An unusable current
   // leaf makes the waiting pointless.
-  if (!wish.why.empty() && published_s && (wish.urgent || *published_s >= lifetimes.settle_s)) {
+  if (!reason.text.empty() && published_s &&
+      (reason.urgent || *published_s >= lifetimes.settle_s)) {
     step.make_leaf = true;
-    step.why = wish.why;
+    step.why = reason.text;
   }
   // The last leaf of an older authority was made before the newest authority began.
   const std::int64_t last_leaf_ends_s =

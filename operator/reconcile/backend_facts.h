@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "operator/api/cache_backend.h"
+#include "operator/desired/backend_objects.h"
 #include "operator/k8s/informer.h"
 #include "operator/reconcile/backend_check.h"
 #include "operator/reconcile/children.h"
@@ -24,10 +25,11 @@ struct SidecarsView {
 
 struct BackendFacts {
   std::int64_t generation = 0;
-  Status parsed;                             // why the spec is unusable
-  std::optional<api::CacheBackend> backend;  // for a usable spec
-  Brought brought;                           // result for the objects of a managed backend
-  k8s::ObjectPtr stateful_set;               // of a managed backend; null: not there yet
+  Status parsed;                                               // why the spec is unusable
+  std::optional<api::CacheBackend> backend;                    // for a usable spec
+  Result<desired::ServerIds> ids = desired::ServerIds::kOurs;  // of a managed backend's server
+  Brought brought;              // result for the objects of a managed backend
+  k8s::ObjectPtr stateful_set;  // of a managed backend; null: not there yet
   BackendSecrets secrets;
   std::optional<Result<BackendSeen>> seen;  // empty: no check
   SidecarsView sidecars;

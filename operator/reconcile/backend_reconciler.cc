@@ -19,6 +19,10 @@ void keep_first(Status& first, const Status& status) {
   if (first.ok() && !status.ok()) first = status;
 }
 
+Owner owner_of(const api::CacheBackend& backend) {
+  return {"CacheBackend", backend.ns, backend.name, backend.uid};
+}
+
 // An operator without the right to read namespaces (an older ClusterRole) chooses the ids itself.
 Result<desired::ServerIds> ids_in(k8s::ApiClient& client, const api::CacheBackend& backend) {
   using enum desired::ServerIds;
@@ -32,14 +36,14 @@ Result<desired::ServerIds> ids_in(k8s::ApiClient& client, const api::CacheBacken
 
 }  // namespace
 
-BackendReconciler::BackendReconciler(const Context& world, BackendCheck& check, Answers answers)
-    : world_(world), check_(check), answers_(std::move(answers)) {}
+BackendReconciler::BackendReconciler(const Context& context, BackendCheck& check, Answers answers)
+    : context_(context), check_(check), answers_(std::move(answers)) {}
 
 // A reconcile gets a name and reads everything else from the caches: the operator may repeat or
 // lose any call.
 std::vector<api::CachePool> BackendReconciler::pools_of(const k8s::Key& key) const {
   std::vector<api::CachePool> pools;
-  for (const k8s::ObjectPtr& object : world_.pools.all(key.ns)) {
+  for (const k8s::ObjectPtr& object : context_.pools.all(key.ns)) {
     if (api::text_at(*object, "spec.backendRef.name") != key.name) continue;
     if (Result<api::CachePool> pool = api::parse_pool(*object); pool.ok())
       pools.push_back(std::move(*pool));
@@ -51,7 +55,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
   SidecarsView view;
   std::vector<PodView> pods;
   for (const api::CachePool& pool : pools_of(key))
-    for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns))
+    for (const k8s::ObjectPtr& pod : context_.pods.all(key.ns))
       if (api::label(*pod, api::kPoolLabel) == pool.name) pods.push_back(view_of(*pod));
   // Sorted, so the first name in a message stays the same from check to check. A changing message
   // would be a write of the status each time.
@@ -74,7 +78,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
   return view;
 }
 
-BackendFacts BackendReconciler::gather(const Object& object, const std::stop_token& stop) {
+BackendFacts BackendReconciler::observe(const Object& object) const {
   BackendFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
   // An invalid spec gets a status only. The objects of the server stay as they are (F-254).
@@ -84,43 +88,51 @@ BackendFacts BackendReconciler::gather(const Object& object, const std::stop_tok
     return facts;
   }
   facts.backend = std::move(*parsed);
-  const api::CacheBackend& backend = *facts.backend;
-  const k8s::Key key{backend.ns, backend.name};
-  const Owner owner{"CacheBackend", backend.ns, backend.name, backend.uid};
-  const Result<desired::ServerIds> ids = ids_in(world_.client, backend);
-  // Without knowledge of the namespace, another user would restart a server and empty its cache.
-  if (!ids.ok())
-    facts.brought.status = ids.status();
-  else
-    facts.brought = bring(world_.client, world_.children, owner,
-                          desired::backend_objects(backend, world_.defaults, *ids));
-  for (const k8s::ObjectPtr& child : children_of(world_.children, owner))
-    if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
-  facts.secrets = read_secrets(world_.client, backend);
-  facts.sidecars = sidecars_of(key);
-  // Without the password the check would report a wrong password, and hide the missing Secret.
-  if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return facts;
-  // Check under the prefix of a pool, since the user's permissions may be limited to the prefix.
-  const std::vector<api::CachePool> pools = pools_of(key);
-  const std::string prefix =
-      pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front());
-  facts.seen = check_.check(backend, facts.secrets, prefix, stop);
+  facts.ids = ids_in(context_.client, *facts.backend);
+  facts.secrets = read_secrets(context_.client, *facts.backend);
+  facts.sidecars = sidecars_of({facts.backend->ns, facts.backend->name});
   return facts;
 }
 
+// Without knowledge of the namespace, another user would restart a server and empty its cache.
+void BackendReconciler::apply_objects(BackendFacts& facts) const {
+  if (facts.ids.ok())
+    facts.brought = bring(context_.client, context_.children, owner_of(*facts.backend),
+                          desired::backend_objects(*facts.backend, context_.defaults, *facts.ids));
+  else
+    facts.brought.status = facts.ids.status();
+}
+
+void BackendReconciler::observe_applied(BackendFacts& facts, const std::stop_token& stop) {
+  const api::CacheBackend& backend = *facts.backend;
+  for (const k8s::ObjectPtr& child : children_of(context_.children, owner_of(backend)))
+    if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
+  // Without the password the check would report a wrong password, and hide the missing Secret.
+  if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return;
+  // Check under the prefix of a pool, since the user's permissions may be limited to the prefix.
+  const std::vector<api::CachePool> pools = pools_of({backend.ns, backend.name});
+  const std::string prefix =
+      pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front());
+  facts.seen = check_.check(backend, facts.secrets, prefix, stop);
+}
+
 Done BackendReconciler::reconcile(const k8s::Key& key, const std::stop_token& stop) {
-  const k8s::ObjectPtr object = world_.backends.find(key.ns, key.name);
+  const k8s::ObjectPtr object = context_.backends.find(key.ns, key.name);
   // Kubernetes deletes the managed server by its owner reference.
   if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return {};
-  const BackendFacts facts = gather(*object, stop);
+  BackendFacts facts = observe(*object);
+  if (facts.backend) {
+    apply_objects(facts);
+    observe_applied(facts, stop);
+  }
   if (stop.stop_requested()) return {Status(Code::kUnavailable, "stopping")};  // incomplete check
   // The status may have changed during the check: continue from the current object.
-  const k8s::ObjectPtr newest = world_.backends.find(key.ns, key.name);
+  const k8s::ObjectPtr newest = context_.backends.find(key.ns, key.name);
   const Object& before = newest ? *newest : *object;
   Done done;
   keep_first(done.status, facts.brought.status);
-  keep_first(done.status, write_status(world_, k8s::resources::kBackends, before,
-                                       backend_status(facts, before, world_.now())));
+  keep_first(done.status, write_status(context_, k8s::resources::kBackends, before,
+                                       backend_status(facts, before, context_.now())));
   // A check every 30 s repairs a lost event as well. A deleted object of an earlier backend is gone
   // after about a second.
   done.again = std::chrono::milliseconds(facts.brought.waiting ? 1000 : kCheckMs);

@@ -9,10 +9,10 @@ namespace {
 
 // larderctl's remedies name options of larderd's configuration. A CacheBackend has other fields, so
 // the same finding needs another text here. A finding that is missing here keeps larderctl's text.
-struct Cure {
+struct Remedy {
   std::string_view id, text;
 };
-constexpr std::array<Cure, 20> kCures{{
+constexpr std::array<Remedy, 20> kRemedies{{
     {"cluster", "Set spec.mode: Cluster"},
     {"sentinel", "Set spec.mode: Sentinel, and spec.master to the name of `sentinel monitor NAME`"},
     {"standalone", "Set spec.mode: Standalone"},
@@ -61,8 +61,8 @@ constexpr std::array<Cure, 20> kCures{{
 }  // namespace
 
 std::string remedy_for_backend(const std::string& id, const std::string& otherwise) {
-  const auto* found = std::ranges::find(kCures, std::string_view(id), &Cure::id);
-  if (found != kCures.end()) return std::string(found->text);
+  const auto* found = std::ranges::find(kRemedies, std::string_view(id), &Remedy::id);
+  if (found != kRemedies.end()) return std::string(found->text);
   // larderctl prints remedies in lower case after a colon; here the remedy is a sentence of its
   // own.
   std::string text = otherwise;

@@ -21,7 +21,7 @@ constexpr std::array<Kind, 4> kKinds{{{"engines", "EngineRefused"},
 // The cost of that kind for the pods, in the words of the first pod; empty: no pod has the kind.
 // The first pod's sentence stands for all pods: the reasons are mostly equal, and the message is
 // bounded.
-std::string told(const PoolFacts& facts, std::string_view kind) {
+std::string reported_fallback(const PoolFacts& facts, std::string_view kind) {
   std::vector<std::string> names;
   std::string why;
   for (const PodView& pod : facts.pods) {
@@ -46,7 +46,7 @@ Condition cache_serves(const PoolFacts& facts) {
   std::string message;
   // All kinds go into the message; the worst kind gives the reason.
   for (const Kind& kind : kKinds) {
-    const std::string text = told(facts, kind.fallback);
+    const std::string text = reported_fallback(facts, kind.fallback);
     if (text.empty()) continue;
     if (reason.empty()) reason = kind.reason;
     message += (message.empty() ? "" : ". ") + text;

@@ -36,7 +36,7 @@ struct Done {
 
 // Writes `status` if the object's status differs, and records an Event for a notable change. A
 // deleted object is no error.
-Status write_status(const Context& world, const k8s::Resource& resource, const api::Object& object,
-                    const api::Object& status);
+Status write_status(const Context& context, const k8s::Resource& resource,
+                    const api::Object& object, const api::Object& status);
 
 }  // namespace larder::reconcile

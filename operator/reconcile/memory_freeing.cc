@@ -70,8 +70,8 @@ Freed freed_of(const Object& daemon_set, const std::vector<PodView>& pods) {
   return freed;
 }
 
-MemoryFreeing::MemoryFreeing(const Context& world, const base::Clock& clock)
-    : world_(world), clock_(clock) {}
+MemoryFreeing::MemoryFreeing(const Context& context, const base::Clock& clock)
+    : context_(context), clock_(clock) {}
 
 // A pool of placement Sidecar has its memory in its pods, and needs no finalizer.
 Status MemoryFreeing::hold(const Object& pool) {
@@ -87,7 +87,7 @@ Status MemoryFreeing::set_finalizers(const Object& pool, Object finalizers) {
   const Object patch{{"metadata",
                       {{"resourceVersion", api::text_at(pool, "metadata.resourceVersion")},
                        {"finalizers", std::move(finalizers)}}}};
-  return world_.client
+  return context_.client
       .merge(k8s::resources::kPools, api::namespace_of(pool), api::name_of(pool), patch)
       .status();
 }
@@ -100,15 +100,15 @@ Done MemoryFreeing::free(const Object& object, const std::vector<PodView>& pods)
   // A spec that cannot be parsed gives no DaemonSet that could free the memory: the pool goes, with
   // a warning.
   if (!pool.ok()) return release(object, pool.status().text());
-  const k8s::Cache& sets = *world_.children.at(k8s::resources::kDaemonSets.plural);
+  const k8s::Cache& sets = *context_.children.at(k8s::resources::kDaemonSets.plural);
   k8s::ObjectPtr set = sets.find(pool->ns, desired::pool_name(*pool));
   // `kubectl delete --cascade=orphan` leaves the DaemonSet, and larderd goes on: nothing to free.
   if (has_finalizer(object, "orphan") || (set && !is_owned(*set, pool->uid)))
     return release(object, "");
 
   const Owner owner{"CachePool", pool->ns, pool->name, pool->uid};
-  const Brought brought = bring(world_.client, world_.children, owner,
-                                desired::freeing_objects(*pool, world_.defaults));
+  const Brought brought = bring(context_.client, context_.children, owner,
+                                desired::freeing_objects(*pool, context_.defaults));
   // In a namespace under deletion the API server refuses new objects with 403 (F-231). Waiting
   // would block the deletion of the namespace.
   if (brought.status.code() == Code::kPermissionDenied)
@@ -149,9 +149,9 @@ Done MemoryFreeing::release(const Object& pool, const std::string& left) {
       "the pool is deleted, and nodes may still have memory of the pool: " + left +
       ". On such a node: rm -r /dev/shm" + path + " /dev/hugepages" + path;
   base::log_from(source + ", whose memory may be left", base::LogLevel::kWarning, note, fields);
-  if (world_.tell)
-    world_.tell({k8s::reference_to(k8s::resources::kPools, pool), "Warning", "MemoryNotFreed",
-                 "Deleting", note});
+  if (context_.tell)
+    context_.tell({k8s::reference_to(k8s::resources::kPools, pool), "Warning", "MemoryNotFreed",
+                   "Deleting", note});
   return {};
 }
 

@@ -51,7 +51,7 @@ class MemoryFreeing {
   static constexpr std::chrono::milliseconds kPatience{120'000};
 
   // The arguments outlive the object.
-  MemoryFreeing(const Context& world, const base::Clock& clock);
+  MemoryFreeing(const Context& context, const base::Clock& clock);
 
   // Adds the finalizer to a pool of placement Node. Call before the pool has memory.
   // kFailedPrecondition: the pool has changed; read it again.
@@ -67,7 +67,7 @@ class MemoryFreeing {
   Status set_finalizers(const api::Object& pool, api::Object finalizers);
   std::chrono::milliseconds patience_left(const k8s::Key& key);
 
-  const Context& world_;
+  const Context& context_;
   const base::Clock& clock_;
   std::mutex mutex_;
   std::map<k8s::Key, std::uint64_t> began_ms_;  // start times of running removals

@@ -10,11 +10,11 @@
 #include "operator/api/cache_pool.h"
 #include "operator/k8s/informer.h"
 #include "operator/reconcile/children.h"
+#include "operator/reconcile/desired_state.h"
 #include "operator/reconcile/larderd_answer.h"
 #include "operator/reconcile/node_pages.h"
 #include "operator/reconcile/peer_certificates.h"
 #include "operator/reconcile/pod_view.h"
-#include "operator/reconcile/pool_wish.h"
 
 namespace larder::reconcile {
 
@@ -28,7 +28,7 @@ struct PoolFacts {
   // wanted one is unknown.
   bool backend_unread = false;
   bool objects_kept = false;     // backend_unread: ConfigMap and DaemonSet were not changed
-  PoolWish wish;                 // for a usable spec
+  DesiredState desired_state;    // for a usable spec
   std::vector<PodView> pods;     // with a larderd, and not over
   std::vector<PodView> engines;  // injected pods of placement Node, without a larderd, and not over
   Heard heard;                   // answers of `pods`
@@ -40,8 +40,8 @@ struct PoolFacts {
   PeerSecret peer_secret;
   PagesSeen hugepages_of_nodes;  // read only if pods wait for pages
 
-  const Wanted& wanted_of(const PodView& pod) const {
-    return pod.host_network ? wish.of_pod_on_host_network : wish.of_pod;
+  const DesiredConfig& wanted_of(const PodView& pod) const {
+    return pod.host_network ? desired_state.of_pod_on_host_network : desired_state.of_pod;
   }
 };
 

@@ -62,12 +62,12 @@ k8s::Labels labels_of(const k8s::Key& pool, Trouble trouble) {
 void PoolMetrics::tell(const k8s::Key& pool, const std::optional<PoolSums>& sums, bool ready) {
   const std::lock_guard lock(mutex_);
   if (!sums) return forget(pool);
-  std::vector<k8s::Gauge*>& gauges = told_[pool];
+  std::vector<k8s::Gauge*>& gauges = exported_[pool];
   if (gauges.empty())
     for (const Series& series : kSeries)
       gauges.push_back(&metrics_.gauge(series.name, series.help, labels_of(pool)));
   for (std::size_t i = 0; i < kSeries.size(); ++i) gauges[i]->set(kSeries[i].value(*sums, ready));
-  // A reason without pods is told as 0, so a graph falls to zero and does not end.
+  // A reason without pods is reported as 0, so a graph falls to zero and does not end.
   for (const Trouble trouble : kTroubles) {
     const auto found = sums->troubled.find(trouble);
     metrics_
@@ -78,7 +78,7 @@ void PoolMetrics::tell(const k8s::Key& pool, const std::optional<PoolSums>& sums
 }
 
 void PoolMetrics::forget(const k8s::Key& pool) {
-  if (told_.erase(pool) == 0) return;
+  if (exported_.erase(pool) == 0) return;
   for (const Series& series : kSeries) metrics_.remove_gauge(series.name, labels_of(pool));
   for (const Trouble trouble : kTroubles) metrics_.remove_gauge(kFailing, labels_of(pool, trouble));
 }
@@ -86,7 +86,7 @@ void PoolMetrics::forget(const k8s::Key& pool) {
 // A replica that leads no more must not export the figures of its time as a leader.
 void PoolMetrics::forget_all() {
   const std::lock_guard lock(mutex_);
-  while (!told_.empty()) forget(k8s::Key(told_.begin()->first));
+  while (!exported_.empty()) forget(k8s::Key(exported_.begin()->first));
 }
 
 }  // namespace larder::reconcile

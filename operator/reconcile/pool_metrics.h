@@ -31,7 +31,7 @@ class PoolMetrics {
 
   k8s::Metrics& metrics_;
   std::mutex mutex_;
-  std::map<k8s::Key, std::vector<k8s::Gauge*>> told_;
+  std::map<k8s::Key, std::vector<k8s::Gauge*>> exported_;
 };
 
 }  // namespace larder::reconcile

@@ -47,14 +47,18 @@ bool have_backend(const std::vector<k8s::ObjectPtr>& objects) {
 
 }  // namespace
 
-PoolReconciler::PoolReconciler(const Context& world, Hear hear, Told told, const base::Clock& clock)
-    : world_(world), hear_(std::move(hear)), told_(std::move(told)), freeing_(world, clock) {}
+PoolReconciler::PoolReconciler(const Context& context, Hear hear, Report report,
+                               const base::Clock& clock)
+    : context_(context),
+      hear_(std::move(hear)),
+      report_(std::move(report)),
+      freeing_(context, clock) {}
 
 // Ended pods and pods without larderd and injection are left out: a label alone makes no member of
 // the pool.
 PoolReconciler::Pods PoolReconciler::pods_of(const k8s::Key& key) const {
   Pods pods;
-  for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns)) {
+  for (const k8s::ObjectPtr& pod : context_.pods.all(key.ns)) {
     if (api::label(*pod, api::kPoolLabel) != key.name) continue;
     PodView view = view_of(*pod);
     if (!view.over && (view.has_larderd || view.injected))
@@ -66,13 +70,13 @@ PoolReconciler::Pods PoolReconciler::pods_of(const k8s::Key& key) const {
 void PoolReconciler::observe_backend(PoolFacts& facts) const {
   const api::CachePool& pool = *facts.pool;
   if (pool.spec.backend.empty()) return;
-  facts.backend = world_.backends.find(pool.ns, pool.spec.backend);
+  facts.backend = context_.backends.find(pool.ns, pool.spec.backend);
   if (facts.backend)
     if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok())
       facts.parsed_backend = std::move(*parsed);
   facts.backend_unread = !facts.parsed_backend;
   facts.objects_kept =
-      facts.backend_unread && have_backend(children_of(world_.children, owner_of(pool)));
+      facts.backend_unread && have_backend(children_of(context_.children, owner_of(pool)));
 }
 
 // A wrong spec is judged with its pods: the status still counts them.
@@ -95,24 +99,24 @@ PoolFacts PoolReconciler::observe(const Object& object) const {
 
 void PoolReconciler::observe_policies(PoolFacts& facts) const {
   if (!facts.pool->spec.peers) return;
-  const k8s::Cache& policies = *world_.children.at(k8s::resources::kNetworkPolicies.plural);
+  const k8s::Cache& policies = *context_.children.at(k8s::resources::kNetworkPolicies.plural);
   facts.isolation = isolation_of(*facts.pool, policies.all(facts.pool->ns), facts.pods);
 }
 
 // With an unreadable backend the objects stay as they are.
 void PoolReconciler::apply_objects(PoolFacts& facts) const {
   if (!facts.objects_kept)
-    facts.brought =
-        bring(world_.client, world_.children, owner_of(*facts.pool), facts.wish.objects);
+    facts.brought = bring(context_.client, context_.children, owner_of(*facts.pool),
+                          facts.desired_state.objects);
 }
 
 void PoolReconciler::observe_applied(PoolFacts& facts) const {
-  facts.daemon_set = of_kind("DaemonSet", children_of(world_.children, owner_of(*facts.pool)));
+  facts.daemon_set = of_kind("DaemonSet", children_of(context_.children, owner_of(*facts.pool)));
   // Nodes are listed only for a pool that waits for pages: a list of nodes is expensive, and its
   // right is optional.
   if (!waits_for_hugepages(facts)) return;
   const bool is_1gi = facts.pool->spec.memory.hugepages == api::Hugepages::k1Gi;
-  facts.hugepages_of_nodes = pages_of_nodes(world_.client, is_1gi ? "1Gi" : "2Mi");
+  facts.hugepages_of_nodes = pages_of_nodes(context_.client, is_1gi ? "1Gi" : "2Mi");
 }
 
 // Only a changed configuration is patched, and only where the pod's hash is the wanted one: other
@@ -121,7 +125,7 @@ bool PoolReconciler::configure(PoolFacts& facts) const {
   if (!facts.pool || facts.pool->spec.placement != api::Placement::kSidecar) return false;
   std::size_t patches = 0;
   for (PodView& pod : facts.pods) {
-    const Wanted& wanted = facts.wanted_of(pod);
+    const DesiredConfig& wanted = facts.wanted_of(pod);
     if (pod.restart_hash != wanted.restart_hash || pod.config == wanted.config) continue;
     // kMostPatches bounds the requests of one reconcile. The rest follows a second later, so other
     // pools get their turn.
@@ -133,7 +137,7 @@ bool PoolReconciler::configure(PoolFacts& facts) const {
          {{"uid", pod.uid},
           {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
     const Result<Object> patched =
-        world_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
+        context_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
     if (patched.ok()) {
       // Throttled: a pool has many pods, and a user may change the pool often.
       base::log_from("configurations of CachePool " + pod.ns + "/" + pod.pool,
@@ -155,14 +159,14 @@ bool PoolReconciler::configure(PoolFacts& facts) const {
 
 // Kubernetes deletes the pool's objects by their owner references.
 Done PoolReconciler::end(const k8s::Key& key, const k8s::ObjectPtr& object) {
-  told_(key, std::nullopt, false);
+  report_(key, std::nullopt, false);
   if (object && has_memory_finalizer(*object)) return freeing_.free(*object, pods_of(key).larderds);
   freeing_.forget(key);
   return {};
 }
 
 Done PoolReconciler::reconcile(const k8s::Key& key) {
-  const k8s::ObjectPtr object = world_.pools.find(key.ns, key.name);
+  const k8s::ObjectPtr object = context_.pools.find(key.ns, key.name);
   if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty())
     return end(key, object);
   // The finalizer comes before the memory. A pool without it still works, and the next reconcile
@@ -175,15 +179,16 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
   PoolFacts facts = observe(*object);
   if (facts.pool) {
     observe_policies(facts);
-    facts.wish = wish_of(*facts.pool, facts.parsed_backend, world_.defaults, facts.isolation);
+    facts.desired_state =
+        desired_state_of(*facts.pool, facts.parsed_backend, context_.defaults, facts.isolation);
     apply_objects(facts);
-    facts.peer_secret = keep_peer_secret(world_.client, *facts.pool, world_.now_s());
+    facts.peer_secret = keep_peer_secret(context_.client, *facts.pool, context_.now_s());
     observe_applied(facts);
   }
   const bool more = configure(facts);
   // The status is computed after all writes, so it reports their errors.
-  const Object status = pool_status(facts, *object, world_.now());
-  told_(key, sums_of(facts), truth_of({{"status", status}}, "Ready") == Truth::kTrue);
+  const Object status = pool_status(facts, *object, context_.now());
+  report_(key, sums_of(facts), truth_of({{"status", status}}, "Ready") == Truth::kTrue);
   Done done;
   keep_first(done.status, held);
   keep_first(done.status, facts.brought.status);
@@ -191,7 +196,7 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
   // A missing right comes with a change of the chart, which no retry can speed up.
   if (facts.peer_secret.status.code() != Code::kPermissionDenied)
     keep_first(done.status, facts.peer_secret.status);
-  keep_first(done.status, write_status(world_, k8s::resources::kPools, *object, status));
+  keep_first(done.status, write_status(context_, k8s::resources::kPools, *object, status));
   if (facts.brought.waiting || facts.peer_secret.waiting || more) done.again = kSoon;
   // Nothing wakes the pool when a foreign object releases its name, when a node gets pages, or when
   // a certificate is old: look once a minute.

@@ -1,7 +1,8 @@
 // PoolReconciler: brings one CachePool to the wanted state: its objects, the configuration of its
 // running pods, its status.
 //
-// The order of a reconcile: observe, wish_of(), apply_objects, observe_applied, configure, status.
+// The order of a reconcile: observe, desired_state_of(), apply_objects, observe_applied, configure,
+// status.
 // Level-based: reconcile() gets a name and reads everything else. Thread-safe for different names.
 #pragma once
 
@@ -22,12 +23,12 @@ class PoolReconciler {
  public:
   using Hear = std::function<Heard(const std::vector<PodView>&)>;  // Prober::heard
   // Sums of a pool for metrics; empty: the pool is gone.
-  using Told = std::function<void(const k8s::Key&, const std::optional<PoolSums>&, bool ready)>;
+  using Report = std::function<void(const k8s::Key&, const std::optional<PoolSums>&, bool ready)>;
 
   // The most pods that get a configuration in one reconcile; the next reconcile continues.
   static constexpr std::size_t kMostPatches = 200;
 
-  PoolReconciler(const Context& world, Hear hear, Told told, const base::Clock& clock);
+  PoolReconciler(const Context& context, Hear hear, Report report, const base::Clock& clock);
   Done reconcile(const k8s::Key& key);
 
  private:
@@ -40,7 +41,7 @@ class PoolReconciler {
   void observe_backend(PoolFacts& facts) const;
   // With peers: sets how far other NetworkPolicies select the pods.
   void observe_policies(PoolFacts& facts) const;
-  // Applies facts.wish.objects, unless the objects are kept.
+  // Applies facts.desired_state.objects, unless the objects are kept.
   void apply_objects(PoolFacts& facts) const;
   // Reads the DaemonSet and the huge pages of nodes after apply_objects().
   void observe_applied(PoolFacts& facts) const;
@@ -51,9 +52,9 @@ class PoolReconciler {
   bool configure(PoolFacts& facts) const;
   Done end(const k8s::Key& key, const k8s::ObjectPtr& object);
 
-  const Context& world_;
+  const Context& context_;
   const Hear hear_;
-  const Told told_;
+  const Report report_;
   MemoryFreeing freeing_;
 };
 

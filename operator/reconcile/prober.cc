@@ -19,8 +19,8 @@ std::string at_port(const PodView& pod, int port) {
 }  // namespace
 
 Prober::Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()> targets,
-               std::function<void(const k8s::Key&)> told, unsigned round_ms)
-    : fetch_(std::move(fetch)), targets_(std::move(targets)), told_(std::move(told)) {
+               std::function<void(const k8s::Key&)> on_answers, unsigned round_ms)
+    : fetch_(std::move(fetch)), targets_(std::move(targets)), on_answers_(std::move(on_answers)) {
   if (round_ms > 0)
     thread_ = std::jthread([this, round_ms](std::stop_token stop) { loop(stop, round_ms); });
 }
@@ -70,8 +70,8 @@ void Prober::round(std::stop_token stop) {
                       silent.push_back(targets[index]);
                   });
   ask_supervisors(silent, stop);
-  // Each pool is told once a round, however many pods answered.
-  for (const k8s::Key& pool : pools) told_(pool);
+  // Each pool is reported once a round, however many pods answered.
+  for (const k8s::Key& pool : pools) on_answers_(pool);
 }
 
 // Whether the target answered.

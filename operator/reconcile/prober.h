@@ -30,10 +30,10 @@ class Prober {
     std::string supervisor_url = {};  // asked if `url` is silent; empty: no supervisor
   };
 
-  // `targets` returns the pods of a round. `told` gets each pool with asked pods, on the prober's
-  // thread.
+  // `targets` returns the pods of a round. `on_answers` gets each pool with asked pods, on the
+  // prober's thread.
   Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()> targets,
-         std::function<void(const k8s::Key&)> told, unsigned round_ms = kRoundMs);
+         std::function<void(const k8s::Key&)> on_answers, unsigned round_ms = kRoundMs);
   ~Prober();
 
   // The last answers of these pods.
@@ -58,7 +58,7 @@ class Prober {
 
   const std::unique_ptr<Fetch> fetch_;
   const std::function<std::vector<Target>()> targets_;
-  const std::function<void(const k8s::Key&)> told_;
+  const std::function<void(const k8s::Key&)> on_answers_;
   mutable std::mutex mutex_;
   std::mutex rounds_;                        // one round at a time
   std::map<std::string, Known> known_;       // by uid of the pod

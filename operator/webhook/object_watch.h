@@ -1,4 +1,4 @@
-// Watches one object by name, so that its keeper need not poll. Thread-safe.
+// Watches one object by name, so that its owner need not poll. Thread-safe.
 #pragma once
 
 #include <functional>

@@ -122,11 +122,11 @@ PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view
   // A pod under admission may lack its namespace.
   const std::string ns = api::text_at(request, "namespace");
   Surroundings surroundings = pools_.surroundings(ns, !api::annotation(pod, api::kPoolAnnotation));
-  std::optional<Wish> wish = wish_of(pod, surroundings.ns);
-  if (!wish) return {};  // without match conditions, the API server asks about every pod
-  const std::string pool = wish->pool;
+  std::optional<PoolRequest> asked = pool_request_of(pod, surroundings.ns);
+  if (!asked) return {};  // without match conditions, the API server asks about every pod
+  const std::string pool = asked->pool;
   Verdict verdict =
-      judge_pod(with_known_variables(pod, ns), ns, *std::move(wish), std::move(surroundings));
+      judge_pod(with_known_variables(pod, ns), ns, *std::move(asked), std::move(surroundings));
   // A dry run leaves no Event, no log line and no count of a pod without a cache.
   if (!verdict.why.empty() && !api::truth_at(request, "dryRun"))
     left_alone_({pod, ns, pool, verdict.pool_uid, verdict.why, verdict.kind, from});
@@ -148,11 +148,11 @@ PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_u
           std::move(pool_uid)};
 }
 
-PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, Wish wish,
-                                        Surroundings surroundings) const {
-  const std::string pool = std::move(wish.pool);
+PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns,
+                                        PoolRequest request, Surroundings surroundings) const {
+  const std::string pool = std::move(request.pool);
   // The pool of the namespace's label may be missing as well: inject() gives the reason.
-  Input input{pod, ns, pool, {}, {}, defaults_, wish.by_pod, std::move(surroundings)};
+  Input input{pod, ns, pool, {}, {}, defaults_, request.by_pod, std::move(surroundings)};
   Result<api::CachePool> found = pools_.pool(ns, pool);
   // A missing pool goes on to inject(), which names the remedy. Other errors say nothing about the
   // pool (F-238).

@@ -30,7 +30,7 @@ class PodReview {
   struct Left {
     const api::Object& pod;
     const std::string& ns;
-    const std::string& pool;      // of its Wish: requested by the pod or by its namespace
+    const std::string& pool;      // of its PoolRequest: requested by the pod or by its namespace
     const std::string& pool_uid;  // empty: the pool is missing or unreadable
     const std::string& why;
     Refusal kind;
@@ -57,7 +57,7 @@ class PodReview {
   };
   static Verdict verdict_of(Injection injection, std::string pool_uid = "");
   Verdict judge(const api::Object& request, std::string_view from) const;
-  Verdict judge_pod(const api::Object& pod, const std::string& ns, Wish wish,
+  Verdict judge_pod(const api::Object& pod, const std::string& ns, PoolRequest request,
                     Surroundings surroundings) const;
   api::Object with_known_variables(const api::Object& pod, const std::string& ns) const;
 

@@ -44,7 +44,7 @@ class Fd {
   int fd_ = -1;
 };
 
-// Whether somebody else has a record lock on the file; true also where that cannot be told. Its
+// Whether somebody else has a record lock on the file; true also where the lock cannot be read. Its
 // owner may be in another container, where its process number has no meaning: only the type tells.
 inline bool record_lock_held(const Fd& file) {
   struct flock query {};

@@ -29,7 +29,8 @@ larder_status act(larder_client* client, std::string_view function, larder::prot
           client, function,
           {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
     // With `wait_ms` 0 the counts are 0, and larderd does the work all the same.
-    const larder::Result<larder::protocol::ActCounts> done = client->impl.act(verb, given, wait_ms);
+    const larder::Result<larder::protocol::ActCounts> done =
+        client->impl.lower_tiers().act(verb, given, wait_ms);
     // After an error all counts are 0: the caller's struct must not keep earlier counts.
     const larder::protocol::ActCounts counts = done.ok() ? *done : larder::protocol::ActCounts{};
     value.found = counts.found;
@@ -66,11 +67,12 @@ larder_status larder_get_lower_tiers(larder_client* client, larder_lower_tiers* 
     larder_lower_tiers value{};
     if (!read_struct(below, value)) return LARDER_INVALID_ARGUMENT;
     // From shared memory: a scheduler asks before each decision, and must not wait for larderd.
-    const std::optional<larder::protocol::ResidencySpeed> speed = client->impl.lower_tier_speed();
+    const std::optional<larder::protocol::ResidencySpeed> speed =
+        client->impl.lower_tiers().speed();
     value = {0,
              speed ? 1U : 0U,
              speed && speed->serving ? 1U : 0U,
-             speed && client->impl.shares() ? 1U : 0U,
+             speed && client->impl.lower_tiers().shares() ? 1U : 0U,
              speed ? speed->read_latency_ns : 0,
              speed ? speed->read_bytes_per_s : 0};
     write_struct(value, below);
@@ -89,8 +91,9 @@ size_t larder_last_reachable(larder_client* client, const larder_hashes* hashes)
 
 larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms,
                            uint64_t* ticket) {
-  return ask(client, "larder_fetch", hashes, ticket,
-             [&](const client::Hashes& given) { return client->impl.fetch(given, deadline_ms); });
+  return ask(client, "larder_fetch", hashes, ticket, [&](const client::Hashes& given) {
+    return client->impl.lower_tiers().fetch(given, deadline_ms);
+  });
 }
 
 larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms,
@@ -100,7 +103,8 @@ larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
     // The status goes back without a line in the log: an unknown ticket is normal after a fetch
     // has ended.
-    const larder::Result<client::FetchState> state = client->impl.fetches().poll(ticket, wait_ms);
+    const larder::Result<client::FetchState> state =
+        client->impl.lower_tiers().fetches().poll(ticket, wait_ms);
     if (!state.ok()) return to_c(state.status().code());
     value = {0,
              state->running ? 1U : 0U,
@@ -117,21 +121,22 @@ void larder_fetch_end(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
     // Necessary after each fetch: larderd keeps the fetched chunks for the request until then, a
     // minute at most.
-    client->impl.fetches().end(ticket);
+    client->impl.lower_tiers().fetches().end(ticket);
     return LARDER_OK;
   });
 }
 
 larder_status larder_probe(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms,
                            uint64_t* ticket) {
-  return ask(client, "larder_probe", hashes, ticket,
-             [&](const client::Hashes& given) { return client->impl.probe(given, deadline_ms); });
+  return ask(client, "larder_probe", hashes, ticket, [&](const client::Hashes& given) {
+    return client->impl.lower_tiers().probe(given, deadline_ms);
+  });
 }
 
 larder_status larder_probe_each(larder_client* client, const larder_hashes* hashes,
                                 uint32_t deadline_ms, uint64_t* ticket) {
   return ask(client, "larder_probe_each", hashes, ticket, [&](const client::Hashes& given) {
-    return client->impl.probe(given, deadline_ms, larder::protocol::kProbeEach);
+    return client->impl.lower_tiers().probe(given, deadline_ms, larder::protocol::kProbeEach);
   });
 }
 
@@ -141,7 +146,7 @@ larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t
     larder_probe_result value{};
     if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
     const larder::Result<client::ProbeState> state =
-        client->impl.tier_probes().poll(ticket, wait_ms);
+        client->impl.lower_tiers().tier_probes().poll(ticket, wait_ms);
     if (!state.ok()) return to_c(state.status().code());
     value = {0,
              state->running ? 1U : 0U,
@@ -162,7 +167,7 @@ larder_status larder_probe_poll(larder_client* client, uint64_t ticket, uint32_t
 void larder_probe_end(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
     // Frees the place in the client's table. larderd has no state of an answered probe.
-    client->impl.tier_probes().end(ticket);
+    client->impl.lower_tiers().tier_probes().end(ticket);
     return LARDER_OK;
   });
 }

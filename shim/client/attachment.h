@@ -83,7 +83,7 @@ class Attachment {
     if (arena_.use_count() == 1) arena_->take_back_slowly();
   }
   // Call this before a device of this process writes into a slot for the first time; later calls
-  // are free. False: larderd cannot be told, and the device must not write.
+  // are free. False: larderd cannot be informed, and the device must not write.
   bool tell_device_writes();
   // Slots of one arena have the same numbers, places and generations in both attachments.
   bool same_arena(const Attachment& other) const { return arena_ == other.arena_; }

@@ -47,25 +47,6 @@ Status check_spec(const NamespaceSpec& spec) {
   return {};
 }
 
-// Destroys an attachment on a thread of a pool.
-class Parting final : public CopyJob {
- public:
-  explicit Parting(std::shared_ptr<Attachment> attachment)
-      : CopyJob(1, Urgency::kYields), attachment_(std::move(attachment)) {}
-  bool copy(std::size_t) override {
-    // Neighbours on the node wait for the same locks of the driver, see cuda/registration.h.
-    attachment_->take_back_slowly();
-    attachment_.reset();
-    return true;
-  }
-  void finished() override { attachment_.reset(); }
-  // REQUIRES: no pool has it.
-  std::shared_ptr<Attachment> take_back() { return std::move(attachment_); }
-
- private:
-  std::shared_ptr<Attachment> attachment_;
-};
-
 }  // namespace
 
 Client::Client(Options options, const copy::CopyEngines& engines)
@@ -85,7 +66,7 @@ Client::~Client() {
   control_.reset();  // no grant arrives from here on
   LARDER_POINT(session_closed);
   pool_.close();  // the last writer has stopped
-  if (letting_go_) letting_go_->close();
+  events_.close();
 }
 
 Status Client::set_namespace(NamespaceSpec spec) {
@@ -96,7 +77,7 @@ Status Client::set_namespace(NamespaceSpec spec) {
   spec_.id = protocol::namespace_id(spec_.fingerprint);
   namespaces_.keep_all_parts();
   pages_.begin();
-  control_ = std::make_unique<Control>(options_.socket, options_.engine, spec_, log_, *this);
+  control_ = std::make_unique<Control>(options_.socket, options_.engine, spec_, log_, events_);
   // Last: other threads see the control thread only together with a complete namespace.
   control_ready_.store(control_.get(), std::memory_order_release);
   return {};
@@ -189,9 +170,10 @@ void Client::report_request(const Hashes& hashes, const RequestReport& request) 
   if (!attachment) return;
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
   // A larderd before protocol 1.4 does not know the event with the hashes.
-  const bool told = attachment->welcome().version_minor >= 4 && handle != Attachment::kNoHandle;
+  const bool reports_hashes =
+      attachment->welcome().version_minor >= 4 && handle != Attachment::kNoHandle;
   const std::size_t count =
-      told ? std::min<std::size_t>(hashes.count, protocol::kMaxAskedChunks) : 0;
+      reports_hashes ? std::min<std::size_t>(hashes.count, protocol::kMaxAskedChunks) : 0;
   for (std::size_t first = 0; first < count; first += protocol::kHashesPerEvent) {
     const std::size_t here = std::min(protocol::kHashesPerEvent, count - first);
     std::array<std::uint64_t, protocol::kHashesPerEvent> words{};
@@ -210,37 +192,6 @@ void Client::report_request(const Hashes& hashes, const RequestReport& request) 
 void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   const std::shared_ptr<Attachment> attachment = current();
   if (attachment) attachment->events().add({kind, 0, 0, a, b, c, 0});
-}
-
-std::optional<protocol::ResidencySpeed> Client::lower_tier_speed() const {
-  const std::shared_ptr<Attachment> attachment = current();
-  if (!attachment || attachment->index().dead() || !attachment->residency().valid())
-    return std::nullopt;
-  return attachment->residency().speed();
-}
-
-template <typename Kind>
-Result<std::uint64_t> Client::ask(Requests<Kind>& requests, const Hashes& hashes,
-                                  std::uint32_t deadline_ms, std::uint32_t flags) {
-  if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
-  // A fetch could bring back chunks from before the drop.
-  if (namespaces_.drop_pending(hashes.ns))
-    return Status(Code::kNotFound, "the drop of the namespace is still under way");
-  return requests.start(control()->attached(), hashes, deadline_ms, flags);
-}
-
-Result<std::uint64_t> Client::fetch(const Hashes& hashes, std::uint32_t deadline_ms) {
-  return ask(fetches_, hashes, deadline_ms);
-}
-
-Result<std::uint64_t> Client::probe(const Hashes& hashes, std::uint32_t deadline_ms,
-                                    std::uint32_t flags) {
-  return ask(tier_probes_, hashes, deadline_ms, flags);
-}
-
-bool Client::shares() const {
-  const std::shared_ptr<Attachment> attachment = current();
-  return attachment && !attachment->index().dead() && ProbeKind::shares(*attachment);
 }
 
 Status Client::check(Transfer& transfer, bool blocks_left_out) const {
@@ -293,81 +244,6 @@ Status Client::drop_namespace() {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
   namespaces_.drop_all();
   return {};
-}
-
-Result<protocol::ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes,
-                                        std::uint32_t wait_ms) {
-  if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
-  const bool last = verb == protocol::Verb::kPrefetch &&
-                    namespaces_.is_states(hashes.ns);  // mutation: prefetch-states
-  return acts_.run(control()->attached(), last ? protocol::Verb::kPrefetchLast : verb, hashes,
-                   wait_ms);
-}
-
-void Client::attached(const std::shared_ptr<Attachment>& attachment) {
-  // Namespaces first: stores need a handle.
-  namespaces_.attached(attachment);
-  stores_.attached(attachment);
-}
-
-// Only an engine with registered pages loads. A scheduler's client has no pages, and needs no pages
-// of the arena made present.
-void Client::beaten(Attachment& attachment) {
-  if (!pages_.any()) return;
-  if (pages_.complete()) sidecar_.beaten(attachment, pages_.by_group(), copies_.on_device());
-  if (copies_.on_device())
-    attachment.make_ready(copies_);
-  else
-    attachment.prefault_ahead();
-}
-
-// Unregistering an arena from a GPU waits for the GPU, for seconds. Neither the thread with the
-// heartbeat nor a copying thread may wait that long, so a thread of its own does this work.
-bool Client::let_go(std::shared_ptr<Attachment>& attachment) {
-  if (!copies_.on_device()) {
-    attachment.reset();
-    return true;
-  }
-  std::shared_ptr<Parting> parting;
-  try {
-    if (!letting_go_) letting_go_ = std::make_unique<CopyPool>(1);
-    parting = std::make_shared<Parting>(std::move(attachment));
-    // The pool's own queue may be full. Then the reference comes back, and the next beat tries
-    // again.
-    if (letting_go_->submit(parting)) return true;
-  } catch (const std::exception&) {  // no thread or no memory now; the next beat tries again
-  }
-  if (parting) attachment = parting->take_back();
-  return false;
-}
-
-void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
-                    std::uint32_t handle) {
-  namespaces_.opened(*attachment, request, handle);
-}
-
-void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
-                     const std::vector<protocol::Grant>& grants) {
-  // An empty RESERVE is the fence behind a drop, with a bit of the request number.
-  if (!namespaces_.fence_passed(request)) stores_.granted(attachment, request, grants);
-}
-
-void Client::lost(const std::shared_ptr<Attachment>& attachment) {
-  // Every table hears of the loss, so each wait for an answer of this session ends now.
-  sidecar_.lost(*attachment);
-  stores_.lost(attachment);
-  acts_.lost(attachment);
-  fetches_.lost(attachment);
-  tier_probes_.lost(attachment);
-}
-
-void Client::asked(const std::shared_ptr<Attachment>& attachment,
-                   const std::vector<protocol::SlotRef>& grants) {
-  stores_.asked(attachment, grants);
-}
-
-std::vector<protocol::SlotRef> Client::still_writing() {
-  return stores_.still_writing();
 }
 
 }  // namespace larder::client

@@ -2,8 +2,8 @@
 // same in C++.
 //
 // Thread-safe, except for destruction. These calls wait for larderd, at most for the time that the
-// caller gives: wait_attached(), wait_namespace(), store_finish(), act(), poll() of fetches() and
-// tier_probes(), and pages_leave(). No other call waits for larderd.
+// caller gives: wait_attached(), wait_namespace(), store_finish(), pages_leave(), and those that
+// LowerTiers names. No other call waits for larderd.
 #pragma once
 
 #include <memory>
@@ -13,19 +13,18 @@
 #include <unordered_map>
 
 #include "cuda/copy_engine.h"
-#include "shim/client/acts.h"
 #include "shim/client/control.h"
-#include "shim/client/fetches.h"
 #include "shim/client/fork_guard.h"
 #include "shim/client/loads.h"
 #include "shim/client/lookup.h"
 #include "shim/client/lookups.h"
+#include "shim/client/lower_tiers.h"
 #include "shim/client/namespaces.h"
 #include "shim/client/page_copies.h"
 #include "shim/client/registered_pages.h"
+#include "shim/client/session_events.h"
 #include "shim/client/sidecar_copies.h"
 #include "shim/client/stores.h"
-#include "shim/client/tier_probes.h"
 
 namespace larder::client {
 
@@ -44,12 +43,12 @@ struct State {
   std::uint64_t stores_running = 0;
 };
 
-class Client final : public ControlListener {
+class Client {
  public:
   // `engine` outlives the client. Throws std::system_error when a thread cannot be made.
   Client(Options options, const copy::CopyEngines& engines);
   // Waits until no thread writes into registered pages.
-  ~Client() override;
+  ~Client();
 
   // True in a forked child. All calls are refused there, and the client must not be destroyed.
   bool in_child() const { return fork_guard_.in_child(); }
@@ -101,17 +100,8 @@ class Client final : public ControlListener {
   void report_request(const Hashes& hashes, const RequestReport& request);
   void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 
-  // The speed of the tiers below memory; nullopt for a larderd without one.
-  std::optional<protocol::ResidencySpeed> lower_tier_speed() const;
-  // See Fetches. kNotFound: the drop of the namespace is still under way.
-  Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
-  Fetches& fetches() { return fetches_; }
-  // Whether larderd shares a backend, so that probe() has one to ask.
-  bool shares() const;
-  // See TierProbes. `flags`: of protocol::Probe. kNotFound as in fetch().
-  Result<std::uint64_t> probe(const Hashes& hashes, std::uint32_t deadline_ms,
-                              std::uint32_t flags = 0);
-  TierProbes& tier_probes() { return tier_probes_; }
+  // Fetches, probes and verbs on chunks.
+  LowerTiers& lower_tiers() { return lower_tiers_; }
 
   // kNotFound: the drop of the namespace is still under way. When the last after_stream()
   // failed: that error.
@@ -136,43 +126,11 @@ class Client final : public ControlListener {
   // After this call the client finds no chunk that was stored before, in any namespace, even while
   // larderd is away or slow.
   Status drop_namespace();
-  // See Acts::run(). A prefetch of states brings the last one alone, where larderd knows the verb.
-  Result<protocol::ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
 
  private:
-  void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
-               const std::vector<protocol::Grant>& grants) override;
-  void opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
-              std::uint32_t handle) override;
-  void attached(const std::shared_ptr<Attachment>& attachment) override;
-  void lost(const std::shared_ptr<Attachment>& attachment) override;
-  void asked(const std::shared_ptr<Attachment>& attachment,
-             const std::vector<protocol::SlotRef>& grants) override;
-  void beaten(Attachment& attachment) override;
-  void acted(std::uint32_t request, const protocol::Acted& acted) override {
-    acts_.acted(request, acted);
-  }
-  void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
-               const protocol::Fetched& fetched) override {
-    fetches_.answered(attachment, request, fetched);
-  }
-  void probed(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
-              const protocol::Probed& probed, const protocol::ProbedEach& each) override {
-    tier_probes_.answered(attachment, request, {probed, each});
-  }
-  Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder,
-                           std::vector<Fd> fds) override {
-    return sidecar_.answered(attachment, decoder, std::move(fds));
-  }
-  std::vector<protocol::SlotRef> still_writing() override;
-  bool let_go(std::shared_ptr<Attachment>& attachment) override;
   // The control thread exists from set_namespace() on.
   Control* control() const { return control_ready_.load(std::memory_order_acquire); }
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
-  // Begins a fetch or a probe.
-  template <typename Kind>
-  Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes,
-                            std::uint32_t deadline_ms, std::uint32_t flags = 0);
   // The attachment to look up in, or nullptr.
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const {
     return namespaces_.drop_pending(ns) ? nullptr : current();
@@ -199,13 +157,10 @@ class Client final : public ControlListener {
   std::uint64_t last_hold_ = 0;
   std::unordered_map<std::uint64_t, HoldSet> holds_;
   CopyPool pool_;
-  // One thread, made by the first let_go() with a GPU; used by the control thread.
-  std::unique_ptr<CopyPool> letting_go_;
   Loads loads_;
   Stores stores_;
-  Acts acts_;
-  Fetches fetches_;
-  TierProbes tier_probes_;
+  LowerTiers lower_tiers_{namespaces_, [this] { return control(); }};
+  SessionEvents events_{{namespaces_, pages_, copies_, sidecar_, stores_, lower_tiers_}};
   std::unique_ptr<Control> control_;
   std::atomic<Control*> control_ready_{nullptr};
 };

@@ -209,7 +209,7 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment,
   LARDER_POINT(session_published);
 }
 
-// Told once a session, for the engine's own namespace, which is opened first. The namespace of an
+// Sent once a session, for the engine's own namespace, which is opened first. The namespace of an
 // adapter always differs, by the adapter's line.
 void Control::tell_difference(const std::string& difference) {
   if (std::exchange(difference_told_, true) || difference.empty()) return;

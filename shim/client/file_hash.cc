@@ -98,9 +98,9 @@ std::uint64_t uncached_bytes(int fd, const std::string& path, std::uint64_t size
     const std::size_t bytes = std::min<std::uint64_t>(kCountBytes, size - at);
     void* mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(at));
     if (mapped == MAP_FAILED) return size;
-    const bool told = ::mincore(mapped, bytes, resident.data()) == 0;
+    const bool known = ::mincore(mapped, bytes, resident.data()) == 0;
     ::munmap(mapped, bytes);
-    if (!told) return size;
+    if (!known) return size;
     const std::size_t pages = (bytes + page - 1) / page;
     missing += page * std::count_if(resident.begin(),
                                     resident.begin() + static_cast<std::ptrdiff_t>(pages),

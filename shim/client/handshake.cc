@@ -116,9 +116,9 @@ Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_wri
   return protocol::send_packet(socket, message.packet());
 }
 
-// Shards of different layouts are told apart since version 1.1.
+// Shards of different layouts are kept apart since version 1.1.
 Status send_namespace(const Attachment& attachment, int socket, const NamespaceSpec& spec) {
-  // Told apart by an error and not by a guess: equal keys of different layouts would give wrong
+  // Refused by an error and not by a guess: equal keys of different layouts would give wrong
   // bytes.
   if (spec.layout_shard != 0 && attachment.welcome().version_minor < 1)
     return {Code::kUnsupported,

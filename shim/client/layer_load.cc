@@ -43,7 +43,7 @@ Code LayerLoad::copy_part(std::size_t part) {
   if (const Code code = copy_layer(batch, layer); code != Code::kOk) return code;
   // The layers of a batch may end out of order; a layer is done with its last part, whoever copies
   // it.
-  if (--left_[layer] == 0 && told_) told_();
+  if (--left_[layer] == 0 && done_) done_();
   return Code::kOk;
 }
 

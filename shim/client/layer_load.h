@@ -22,8 +22,8 @@ class LayerLoad final : public LoadJob {
   // Whether the whole layer is on the pages and verified. REQUIRES: layer < layers().
   bool done(std::uint32_t layer) const { return left_[layer] == 0; }
   std::uint32_t layers() const { return group().layers; }
-  // `told` is called when a layer is done, on the thread of its last part; must not throw.
-  void on_layer(std::function<void()> told) { told_ = std::move(told); }
+  // `done` is called when a layer is done, on the thread of its last part; must not throw.
+  void on_layer(std::function<void()> done) { done_ = std::move(done); }
 
  private:
   // A group of chunks of the load, shared by its parts for all layers.
@@ -45,7 +45,7 @@ class LayerLoad final : public LoadJob {
 
   std::vector<Batch> batches_;
   std::vector<std::atomic<std::size_t>> left_;  // parts, by layer
-  std::function<void()> told_;
+  std::function<void()> done_;
 };
 
 }  // namespace larder::client

@@ -93,21 +93,20 @@ Status Namespaces::set_parts(std::span<const std::uint8_t> kept) {
   for (std::size_t group = 0; spec_.layout_shard != 0 && group < groups; ++group)
     if ((kept[protocol::part_bit(spec_.layout_shard - 1, group, groups)] != 0) !=
         (spec_.groups[group].layers != 0))
-      return {Code::kInvalidArgument, "group " + std::to_string(group) + " has " +
-                                          std::to_string(spec_.groups[group].layers) +
-                                          " layers in shard " +
-                                          std::to_string(spec_.layout_shard - 1) +
-                                          ", and its part is told to be the contrary"};
+      return {Code::kInvalidArgument,
+              "group " + std::to_string(group) + " has " +
+                  std::to_string(spec_.groups[group].layers) + " layers in shard " +
+                  std::to_string(spec_.layout_shard - 1) + ", and set_parts() said the contrary"};
   const std::lock_guard lock(mutex_);
   const bool open =
       !spec_.fingerprint.empty() || std::ranges::count(places_, true, &Place::taken) > 1;
   // Look-ups read the parts without a lock. A second change would mix two sets.
   if (open || parts_.load() != &all_)
-    return {Code::kFailedPrecondition, "the parts are told once, before any namespace"};
+    return {Code::kFailedPrecondition, "the parts are set once, before any namespace"};
   for (const NamespaceKind kind : {NamespaceKind::kTokens, NamespaceKind::kStates})
-    told_[static_cast<std::size_t>(kind)] = chunk_parts(spec_, spec_.range(kind), kept);
-  if (told_.front().kept.empty()) return {Code::kInvalidArgument, "no part of a chunk is left"};
-  parts_.store(&told_, std::memory_order_release);
+    chosen_[static_cast<std::size_t>(kind)] = chunk_parts(spec_, spec_.range(kind), kept);
+  if (chosen_.front().kept.empty()) return {Code::kInvalidArgument, "no part of a chunk is left"};
+  parts_.store(&chosen_, std::memory_order_release);
   return {};
 }
 

@@ -47,7 +47,7 @@ class Namespaces {
   void keep_all_parts();
   // Which parts larderd keeps: a byte other than 0 for each shard and group of the client, group by
   // group inside a shard. Once, before the first namespace. kFailedPrecondition: a namespace is
-  // open, or the parts are told already. kInvalidArgument: no part of tokens is left, or the parts
+  // open, or the parts are set already. kInvalidArgument: no part of tokens is left, or the parts
   // contradict the client's own layers.
   Status set_parts(std::span<const std::uint8_t> kept);
   // The number of this fingerprint; the same text has the same number until closed.
@@ -107,7 +107,7 @@ class Namespaces {
 
   const NamespaceSpec& spec_;
   LogRing* const log_;
-  ByKind all_, told_;
+  ByKind all_, chosen_;
   std::atomic<const ByKind*> parts_{&all_};
   mutable std::mutex mutex_;
   std::condition_variable opened_;

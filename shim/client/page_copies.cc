@@ -9,8 +9,7 @@ Status PageCopies::serve(const GroupPages& layers) {
     // Each layer is asked about: a model spread over two GPUs would be copied by the wrong engine.
     const Result<std::uint64_t> probed = copy::device_of(layer.base);
     if (!probed.ok())
-      return {Code::kUnsupported,
-              "where the KV pages lie cannot be told: " + probed.status().text()};
+      return {Code::kUnsupported, "where the KV pages lie is unknown: " + probed.status().text()};
     const std::uint64_t device = *probed;
     // The engine for the first pages serves all. Pages elsewhere would be read through a wrong
     // context.

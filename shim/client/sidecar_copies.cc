@@ -39,7 +39,7 @@ Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEn
   // write.
   if (own.outlives_process() && !attachment.tell_device_writes())  // mutation: gpu-told
     return Status(Code::kUnavailable,
-                  "larderd cannot be told that a device writes into its memory");
+                  "larderd cannot be informed that a device writes into its memory");
   return own.store(from, slot);
 }
 

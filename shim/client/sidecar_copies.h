@@ -26,8 +26,8 @@
 
 namespace larder::client {
 
-// A copy by the engine itself. larderd is told before the first one, because writes of the engine's
-// GPU can outlive the process. For an engine without such copies, larderd frees the slots as soon
+// A copy by the engine itself. larderd hears of it before the first one, because writes of the
+// engine's GPU can outlive the process. For an engine without such copies, larderd frees the slots as soon
 // as larderd's own copies have stopped.
 Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEngine& own,
                                       const copy::PieceList& from, std::span<std::byte> slot);
@@ -101,7 +101,7 @@ class SidecarCopies {
   static constexpr int kMostDifferences = 3;
   // Ends copies by larderd: the open memory is withdrawn. `again`: larderd's view of the memory is
   // old, and the memory is exported anew. Otherwise larderd's copies fail or differ from the pages:
-  // larderd is told why, and does not copy again in this session.
+  // larderd gets the reason, and does not copy again in this session.
   void mistrust(const Open& open, const copy::TransferRefusal& why, bool again);
 
   const copy::CopyEngine& own_;

@@ -3,7 +3,7 @@
 // Thread-safe. Pages are read only inside finish(), or from submit() until the ticket ends or is
 // overtaken. The client gives a grant back (DISOWN) when the grant arrives after its batch stopped
 // waiting, and when the store was abandoned or never finished. A lost session makes its chunks
-// refused; the next session is told when their writer has stopped.
+// refused; the next session hears when their writer has stopped.
 #pragma once
 
 #include <atomic>

@@ -66,10 +66,11 @@ inline Result<Packet> receive_packet(int socket) {
   ssize_t received = 0;
   // After a peer closed without reading everything, the kernel reports ECONNRESET once, and then
   // returns the peer's last packets, such as its ERROR.
-  bool told = false;
+  bool reset_seen = false;
   do {
     received = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (received < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(told, true))));
+  } while (received < 0 &&
+           (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset_seen, true))));
   if (received < 0) return Status::from_errno(errno, "recvmsg");
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
        head = CMSG_NXTHDR(&message, head)) {

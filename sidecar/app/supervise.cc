@@ -53,9 +53,10 @@ Result<int> supervise(const std::vector<std::string>& addresses, std::vector<std
   arguments.insert(arguments.end(), {"--supervisor-drops", std::to_string(drops.get())});
   // The configuration is loaded at each question: the file may change, and a wrong one keeps
   // larderd from starting.
-  const auto ask = [&, told = std::uint64_t{0}]() mutable -> Status {
+  const auto ask = [&, reported = std::uint64_t{0}]() mutable -> Status {
     const std::uint64_t dropped = base::dropped_log_lines();
-    if (dropped > told) ::eventfd_write(drops.get(), dropped - std::exchange(told, dropped));
+    if (dropped > reported)
+      ::eventfd_write(drops.get(), dropped - std::exchange(reported, dropped));
     const Result<config::Config> config = config::load(config_file, environment);
     if (!config.ok()) return config.status();
     return is_ready(config->http.admin_socket);

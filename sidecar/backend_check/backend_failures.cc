@@ -100,7 +100,7 @@ constexpr std::array<Reason, 43> kReasons{{
 }};
 
 // Remedies that depend on the server's role, on TLS, or on the failed step.
-std::string cure_of(const Reason& reason, const Seen& seen) {
+std::string remedy_of(const Reason& reason, const Seen& seen) {
   // Sentinels have users and passwords of their own, so the remedies of the servers would mislead.
   if (seen.kind == remote::Kind::kSentinel) {
     if (reason.id == "rights")
@@ -130,7 +130,7 @@ std::string cure_of(const Reason& reason, const Seen& seen) {
 }
 
 // CONFIG GET databases may be forbidden, so the number may be unknown.
-std::string database_cure(const Seen& seen) {
+std::string database_remedy(const Seen& seen) {
   if (!seen.facts.databases) return "name a database of the server, or remove the number";
   return "the server has " + std::to_string(*seen.facts.databases) +
          " databases, counted from 0: name one, or set `databases`";
@@ -147,10 +147,10 @@ Diagnostic failure_finding(const Seen& seen) {
   };
   // Before the table: its remedy needs the number of databases.
   if (text.find("refuses to select") != std::string::npos)
-    return unusable("no-database", database_cure(seen));
+    return unusable("no-database", database_remedy(seen));
   for (const Reason& reason : kReasons)
     if (text.find(reason.sign) != std::string::npos)
-      return unusable(reason.id, cure_of(reason, seen));
+      return unusable(reason.id, remedy_of(reason, seen));
   if (seen.facts.ended == Step::kConnect)
     return unusable("unreachable",
                     "check the name or address, and whether this machine can reach the server");

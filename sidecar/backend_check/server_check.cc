@@ -185,8 +185,9 @@ Status Check::describe() {
 }
 
 Status Check::check_mode() {
-  if (Status misfit = remote::role_mismatch(server_.kind, facts_.mode, facts_.role); !misfit.ok())
-    return misfit;
+  if (Status mismatch = remote::role_mismatch(server_.kind, facts_.mode, facts_.role);
+      !mismatch.ok())
+    return mismatch;
   if (server_.kind == remote::Kind::kSentinel) return ask_sentinel();
   return server_.kind == remote::Kind::kNode && server_.slots.empty() ? ask_map() : Status();
 }

@@ -46,10 +46,10 @@ void take_role(std::string_view text, ServerFacts& facts) {
 }  // namespace
 
 void take_hello(const remote::Reply& hello, ServerFacts& facts) {
-  take_version(remote::told(hello, "version"),
-               remote::told(hello, "server") == "valkey" ? "Valkey" : "Redis", facts);
-  take_word(remote::told(hello, "mode"), kModes, facts.mode);
-  take_role(remote::told(hello, "role"), facts);
+  take_version(remote::map_field(hello, "version"),
+               remote::map_field(hello, "server") == "valkey" ? "Valkey" : "Redis", facts);
+  take_word(remote::map_field(hello, "mode"), kModes, facts.mode);
+  take_role(remote::map_field(hello, "role"), facts);
 }
 
 // A Valkey reports redis_version as well, for compatibility: valkey_version decides.
@@ -85,10 +85,10 @@ void take_config(const remote::Reply& config, ServerFacts& facts) {
 
 void take_masters(const remote::Reply& masters, std::string_view name, ServerFacts& facts) {
   for (const remote::Reply& master : masters.elements) {
-    if (remote::told(master, "name") != name) continue;
-    take_number(remote::told(master, "quorum"), facts.quorum);
-    take_number(remote::told(master, "num-other-sentinels"), facts.other_sentinels);
-    take_number(remote::told(master, "num-slaves"), facts.replicas);
+    if (remote::map_field(master, "name") != name) continue;
+    take_number(remote::map_field(master, "quorum"), facts.quorum);
+    take_number(remote::map_field(master, "num-other-sentinels"), facts.other_sentinels);
+    take_number(remote::map_field(master, "num-slaves"), facts.replicas);
   }
 }
 

@@ -274,13 +274,6 @@ std::string help_of_commands(bool for_pods) {
   return text;
 }
 
-std::string names_for_pods() {
-  std::string names;
-  for (const Command& command : kCommands)
-    if (command.for_pods) names += (names.empty() ? "" : ", ") + std::string(command.name);
-  return names + "\n";
-}
-
 }  // namespace
 
 std::span<const Command> commands() {
@@ -307,8 +300,7 @@ Result<const Command*> find_command(const Arguments& arguments) {
 std::string usage(bool all) {
   std::string text =
       "usage: larderctl [--socket PATH] [--json] COMMAND\n\n" + help_of_commands(false);
-  text += all ? "\nfor probes and init containers of pods:\n" + help_of_commands(true)
-              : "\n  for pods: " + names_for_pods();
+  if (all) text += "\nfor probes and init containers of pods:\n" + help_of_commands(true);
   text += "\n";
   text += help_line("--socket PATH",
                     "the admin socket of larderd; default: from $LARDER_CONFIG_FILE and the "

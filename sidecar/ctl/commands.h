@@ -30,8 +30,7 @@ std::span<const Command> commands();
 // The command that the words name. An error names the fault of the words.
 Result<const Command*> find_command(const Arguments& arguments);
 
-// The text of --help: the commands for people in full, and the names of the commands for pods.
-// `all` (--help --all): all commands in full.
+// The text of --help: the commands for people. `all` (--help --all): the commands for pods too.
 std::string usage(bool all = false);
 
 }  // namespace larder::ctl

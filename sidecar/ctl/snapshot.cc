@@ -185,7 +185,7 @@ Snapshot read(const json& status) {
   snapshot.backend = read_tier(status, "backend", "url");
   snapshot.probes = read_probes(status);
   snapshot.evicted_unwritten = number_at(status.at("memory").at("evicted"), "unwritten");
-  snapshot.evicted_unwanted = number_at(status.at("memory").at("evicted"), "unwanted");
+  snapshot.evicted_not_admitted = number_at(status.at("memory").at("evicted"), "not_admitted");
   for (const json& space : status.at("namespaces"))
     snapshot.namespaces.push_back({text_at(space, "id"), text_at(space, "model"),
                                    number_at(space, "chunks"), number_at(space, "bytes"),

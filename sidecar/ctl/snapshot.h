@@ -107,7 +107,8 @@ struct Snapshot {
   TierState disk, peers, backend;
   PeerServing peer_serving;
   ProbeState probes;
-  std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no lower tier
+  std::uint64_t evicted_unwritten = 0,
+                evicted_not_admitted = 0;  // from memory, and in no lower tier
   std::vector<NamespaceState> namespaces;
   Sessions sessions;
   std::vector<Fallback> fallbacks;

@@ -18,7 +18,7 @@ std::string hit_share(const ModelCounts& counts) {
 
 // The first question of a user, answered in one line before any number.
 std::string verdict(const ModelCounts& totals) {
-  // Three states are told apart: not connected yet, nothing found yet, and a share.
+  // Three states are shown apart: not connected yet, nothing found yet, and a share.
   if (totals.requests == 0) return "no request has been looked up yet";
   if (totals.hit == 0) return "not yet: no prompt has been found";
   return "yes: " + hit_share(totals) + " of prompt tokens were found" +
@@ -147,7 +147,7 @@ std::string lost(const Snapshot& now) {
   if (now.disk.place.empty() && now.backend.place.empty()) return "";  // no peer takes a chunk
   return line("lost", base::grouped(now.evicted_unwritten) +
                           " evicted from memory before the write, " +
-                          base::grouped(now.evicted_unwanted) + " not meant for a tier");
+                          base::grouped(now.evicted_not_admitted) + " not meant for a tier");
 }
 
 // The shares of single models show a model that never hits, which the sum would hide.

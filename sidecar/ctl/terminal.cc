@@ -26,7 +26,7 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGTSTP};
 // Safe in a signal handler.
 void put(std::string_view text) {
   // One write a screen, so the terminal shows no half of a screen. A failure has no other place to
-  // be told.
+  // be known.
   const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
   static_cast<void>(written);
 }

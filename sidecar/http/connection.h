@@ -69,7 +69,7 @@ class Connection {
   std::uint64_t active_ms() const {
     return active_ms_;
   }  // the time of the last whole request or answer
-  ConnectionClass standing() const {
+  ConnectionClass connection_class() const {
     return earned_            ? ConnectionClass::kEarned
            : stream_->begun() ? ConnectionClass::kStranger
                               : ConnectionClass::kSilent;

@@ -17,14 +17,14 @@ struct Candidate {
   std::size_t* neighbours;  // connections of the same address, this one included
 };
 
-bool counts(const Connection& connection, ConnectionClass standing) {
-  return connection.state() != Connection::State::kOver && connection.standing() == standing;
+bool counts(const Connection& connection, ConnectionClass which) {
+  return connection.state() != Connection::State::kOver && connection.connection_class() == which;
 }
 
 // The sort key: the smallest closes first.
 auto rank(const Candidate& candidate) {
   const Connection& one = *candidate.connection;
-  const bool earned = one.standing() == ConnectionClass::kEarned;
+  const bool earned = one.connection_class() == ConnectionClass::kEarned;
   // First the address with the most connections, so a flood crowds out itself. A connection that
   // waits for an answer goes last: its work is done already.
   return std::tuple(-static_cast<std::ptrdiff_t>(*candidate.neighbours), one.busy(),
@@ -34,18 +34,18 @@ auto rank(const Candidate& candidate) {
 
 }  // namespace
 
-std::size_t count_of(const Connections& connections, ConnectionClass standing) {
+std::size_t count_of(const Connections& connections, ConnectionClass which) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(connections, [&](const auto& one) { return counts(*one, standing); }));
+      std::ranges::count_if(connections, [&](const auto& one) { return counts(*one, which); }));
 }
 
-std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing,
-                                  std::size_t places) {
-  if (count_of(connections, standing) <= places) return 0;
+std::size_t close_excess_connection(const Connections& connections, ConnectionClass which,
+                                    std::size_t places) {
+  if (count_of(connections, which) <= places) return 0;
   std::unordered_map<std::string_view, std::size_t> of_address;  // pointers to values stay valid
   std::vector<Candidate> candidates;
   for (const auto& one : connections) {
-    if (!counts(*one, standing)) continue;
+    if (!counts(*one, which)) continue;
     std::size_t& neighbours = of_address[one->peer()];
     ++neighbours;
     candidates.push_back({one.get(), &neighbours});

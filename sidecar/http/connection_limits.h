@@ -17,10 +17,10 @@ namespace larder::http {
 
 using Connections = std::vector<std::unique_ptr<Connection>>;
 
-std::size_t count_of(const Connections& connections, ConnectionClass standing);
+std::size_t count_of(const Connections& connections, ConnectionClass which);
 
 // Closes the surplus over `places`, and returns the number of closed connections.
-std::size_t close_crowding_client(const Connections& connections, ConnectionClass standing,
-                                  std::size_t places);
+std::size_t close_excess_connection(const Connections& connections, ConnectionClass which,
+                                    std::size_t places);
 
 }  // namespace larder::http

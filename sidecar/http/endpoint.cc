@@ -67,7 +67,7 @@ void Endpoint::loop() {
     end_largest();
     // New connections come last: `polled` has no entries for them.
     if (polled[1].revents != 0) accept_all();
-    close_crowding_client();
+    close_excess_connection();
     std::erase_if(connections_, [](const auto& connection) {
       return connection->state() == Connection::State::kOver;
     });
@@ -96,14 +96,16 @@ int Endpoint::wait(std::vector<pollfd>& polled) const {
 void Endpoint::advance_all(const std::vector<pollfd>& polled) {
   const std::size_t count = connections_.size();
   for (std::size_t i = 0; i < count; ++i)
-    if (polled[i + 2].revents != 0 && connections_[i]->standing() != ConnectionClass::kStranger)
+    if (polled[i + 2].revents != 0 &&
+        connections_[i]->connection_class() != ConnectionClass::kStranger)
       advance(*connections_[i]);
   // Strangers take turns from one round to the next: a flood of handshakes delays others, but no
   // stranger waits for ever.
   std::size_t strangers = 0, at = next_stranger_;
   for (std::size_t i = 0; i < count && strangers < kStrangersARound; ++i, ++at) {
     Connection& connection = *connections_[at % count];
-    if (polled[at % count + 2].revents == 0 || connection.standing() != ConnectionClass::kStranger)
+    if (polled[at % count + 2].revents == 0 ||
+        connection.connection_class() != ConnectionClass::kStranger)
       continue;
     advance(connection);
     ++strangers;
@@ -168,11 +170,11 @@ void Endpoint::end_largest() {
 
 // A silent, slow or deaf client costs one place in its class of connections. No client costs a
 // thread, or the reply to another client.
-void Endpoint::close_crowding_client() {
+void Endpoint::close_excess_connection() {
   counters_.crowded_out +=
-      http::close_crowding_client(connections_, ConnectionClass::kSilent, limits_.silent) +
-      http::close_crowding_client(connections_, ConnectionClass::kStranger, limits_.strangers) +
-      http::close_crowding_client(connections_, ConnectionClass::kEarned, limits_.earned);
+      http::close_excess_connection(connections_, ConnectionClass::kSilent, limits_.silent) +
+      http::close_excess_connection(connections_, ConnectionClass::kStranger, limits_.strangers) +
+      http::close_excess_connection(connections_, ConnectionClass::kEarned, limits_.earned);
 }
 
 // Descriptors or memory ran out: closes half of the silent connections, and keeps as many as came
@@ -180,13 +182,13 @@ void Endpoint::close_crowding_client() {
 // bytes.
 void Endpoint::ran_out() {
   const auto came = [this](const auto& one) {
-    return one->id() > known_id_ && one->standing() == ConnectionClass::kSilent &&
+    return one->id() > known_id_ && one->connection_class() == ConnectionClass::kSilent &&
            one->state() != Connection::State::kOver;
   };
   const auto fresh = static_cast<std::size_t>(std::ranges::count_if(connections_, came));
   const std::size_t silent = count_of(connections_, ConnectionClass::kSilent);
-  counters_.crowded_out += http::close_crowding_client(connections_, ConnectionClass::kSilent,
-                                                       std::max(silent / 2, fresh));
+  counters_.crowded_out += http::close_excess_connection(connections_, ConnectionClass::kSilent,
+                                                         std::max(silent / 2, fresh));
   known_id_ = last_id_;
   accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
 }

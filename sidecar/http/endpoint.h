@@ -55,7 +55,7 @@ class Endpoint {
   void end_overdue();
   void end_largest();
   void accept_all();
-  void close_crowding_client();
+  void close_excess_connection();
   void ran_out();
 
   Listener listener_;

@@ -81,7 +81,7 @@ void EndedSessions::take_over(const session::SessionProtocol& session) {
 }
 
 void EndedSessions::await_again(const session::SessionProtocol& session) {
-  if (!store_.settling()) return;
+  if (!store_.in_recovery_grace()) return;
   for (const auto& [earlier, ended] : ended_)
     if (ended.previous_instance && ended.note.token == session.facts().token)
       awaited_.insert(earlier);

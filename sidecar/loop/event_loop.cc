@@ -237,7 +237,7 @@ void EventLoop::tick() {
   // After the sessions: an end of a session may have freed the descriptors that accept() lacked.
   acceptor_.resume();
   ended_.release();
-  restart_.check_settled(now_ms, slept);
+  restart_.check_recovery_grace(now_ms, slept);
   store_.sessions().watch_holds(now_ms, slept);
   store_.sweep();
   if (lower_tiers_) lower_tiers_->tick(slept);

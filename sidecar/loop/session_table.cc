@@ -214,21 +214,21 @@ void SessionTable::fail(std::uint32_t number, const Status& why) {
   if (malformed) ++stats_.protocol_errors;
   // A session without a log line so far counts as refused. The source is the user and not the
   // process: a client that keeps connecting may use a new process each time.
-  const bool told =
-      malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
+  const bool notify = malformed || (!found->second->protocol.attach_logged() &&
+                                    why.code() == Code::kResourceExhausted);
   // Only a session that was never served means an engine without a cache. No engine sends a message
   // that ends with one of the two codes.
-  if (told && !found->second->protocol.told() && why.code() != Code::kInvalidArgument &&
+  if (notify && !found->second->protocol.attach_logged() && why.code() != Code::kInvalidArgument &&
       why.code() != Code::kFailedPrecondition)
     loop_stats_.note_refused(why.text(), clock_.now_ms());
-  if (told)
+  if (notify)
     base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(),
                       base::LogLevel::kWarning,
                       session::session_name(*found->second) + " is ended: " + why.to_string());
   // Best effort: the closed socket tells an engine that does not read.
   [[maybe_unused]] const Status sent =
       protocol::send_packet(found->second->socket.get(), session::error_packet(why));
-  end(number, told ? "" : why.text());
+  end(number, notify ? "" : why.text());
 }
 
 // release() frees the grants now, without waiting for the next tick.
@@ -247,7 +247,7 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
     base::log_debug(session::session_name(*connection) + " ended before the attachment: " + why);
     return;
   }
-  if (!connection->protocol.told())
+  if (!connection->protocol.attach_logged())
     base::log_debug(session::session_name(*connection) +
                     " ended before its first namespace: " + why);
   ++stats_.sessions_ended;
@@ -263,7 +263,7 @@ void SessionTable::end(std::uint32_t number, const std::string& why) {
   const bool quarantined = store_.sessions().end(number);
   const std::string set_aside =
       grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
-  if (connection->protocol.told() && (!why.empty() || grants != 0))
+  if (connection->protocol.attach_logged() && (!why.empty() || grants != 0))
     base::log_from(session::log_source(connection->protocol.facts().peer, "ended"),
                    base::LogLevel::kInfo,
                    session::session_name(*connection) + " ended" + (why.empty() ? "" : ": " + why) +

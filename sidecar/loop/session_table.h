@@ -65,7 +65,7 @@ class SessionTable {
   void answer_later(std::uint32_t number, std::vector<std::byte> packet);
   void send_transfer(const transfer::Answer& answer);
 
-  // Ends a session for a reason, of which the engine is told.
+  // Ends a session for a reason, which the engine gets.
   void fail(std::uint32_t number, const Status& why);
   // Ends a session after its process. The kernel has released the locks of the process before.
   void process_ended(std::uint32_t number);

@@ -88,7 +88,7 @@ void SessionTable::drain_events(session::Connection& connection, bool gives_up) 
 void SessionTable::goodbye() {
   LARDER_POINT(stopping);
   const Status why(Code::kUnavailable, "larderd is stopping");
-  // Without keep_on_exit the memory goes away: engines are told at once, and no further message of
+  // Without keep_on_exit the memory goes away: engines hear at once, and no further message of
   // theirs counts.
   while (!parts_.config.memory.keep_on_exit && !connections_.empty())
     fail(connections_.begin()->first, why);

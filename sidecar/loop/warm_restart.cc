@@ -77,8 +77,8 @@ Status WarmRestart::publish_index() {
   return {};
 }
 
-void WarmRestart::check_settled(std::uint64_t now_ms, bool slept) {
-  if (!store_.settling()) return;
+void WarmRestart::check_recovery_grace(std::uint64_t now_ms, bool slept) {
+  if (!store_.in_recovery_grace()) return;
   // The engines may have been stopped too, for example with the whole pod.
   if (slept) grace_from_ms_ = now_ms;
   const bool late = now_ms - grace_from_ms_ > kRecoveryGraceMs;  // mutation: settle-bound
@@ -92,8 +92,8 @@ void WarmRestart::check_settled(std::uint64_t now_ms, bool slept) {
 
 void WarmRestart::end_grace() {
   ended_.stop_awaiting();
-  if (!store_.settling()) return;
-  store_.settled();
+  if (!store_.in_recovery_grace()) return;
+  store_.end_recovery_grace();
   ::unlink(parts_.earlier.index_path.c_str());
   ::unlink(parts_.earlier.names_path.c_str());
   // Unmaps the old index, which is as large as the new one.

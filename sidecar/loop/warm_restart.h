@@ -34,7 +34,7 @@ class WarmRestart {
   // grants again, or after kRecoveryGraceMs. Until then the store hands on no slot that held a
   // chunk.
   // `slept`: larderd was stopped, and the wait starts anew.
-  void check_settled(std::uint64_t now_ms, bool slept);
+  void check_recovery_grace(std::uint64_t now_ms, bool slept);
   // Called before the engine can store into the namespace: the next larderd needs the text and
   // layout for every chunk.
   void note_namespace(const session::Reply::Opened& opened);

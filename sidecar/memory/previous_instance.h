@@ -42,7 +42,7 @@ Result<PreviousInstance> find_previous_instance(const config::MemoryConfig& memo
                                                 std::uint64_t index_bytes);
 
 // Removes the files that a warm start does not use: older indexes (their engines attach again),
-// other journals, and lock files without a session. REQUIRES: life.index.
-Status remove_leftovers(const config::MemoryConfig& memory, const PreviousInstance& life);
+// other journals, and lock files without a session. REQUIRES: previous.index.
+Status remove_leftovers(const config::MemoryConfig& memory, const PreviousInstance& previous);
 
 }  // namespace larder::memory

@@ -72,7 +72,7 @@ Object memory_of(const stats::Stats& stats) {
             {"bad", stats.evicted_bad},
             {"resized", stats.evicted_resized},
             {"unwritten", stats.evicted_unwritten},
-            {"unwanted", stats.evicted_unwanted}}}};
+            {"not_admitted", stats.evicted_not_admitted}}}};
 }
 
 // Count and sum only; the buckets are in /metrics.

@@ -107,10 +107,10 @@ void add_tiers(Families& out, const stats::Stats& stats) {
               "Chunks evicted from memory before the write to a lower tier, because too many "
               "chunks left at once.",
               stats.evicted_unwritten);
-  out.counter("evicted_unwanted_total",
+  out.counter("evicted_not_admitted_total",
               "Chunks evicted from memory that larderd does not write to a lower tier: used too "
               "rarely, too old or too large.",
-              stats.evicted_unwanted);
+              stats.evicted_not_admitted);
 }
 
 void add_below(Families& out, const stats::Stats& stats) {

@@ -28,10 +28,10 @@ void value_hits(stats::ModelStats& model, std::uint64_t tokens_hit) {
   model.tokens_not_valued = 0;
 }
 
-// `told` comes from the engine: a value of a newer version, or a forged value, counts as unknown.
-std::size_t decision_of(std::uint64_t told) {
+// `number` comes from the engine: a value of a newer version, or a forged value, counts as unknown.
+std::size_t decision_of(std::uint64_t number) {
   constexpr std::size_t kUnknown = stats::kDecisions.size() - 1;
-  return told >= 1 && told <= kUnknown ? told - 1 : kUnknown;
+  return number >= 1 && number <= kUnknown ? number - 1 : kUnknown;
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ Result<Reply> SessionProtocol::refuse_namespace(std::uint32_t request, const Sta
 // Called only once a namespace is open: an engine without a namespace keeps reconnecting, and the
 // log should show the refusal alone.
 void SessionProtocol::tell_attached() {
-  if (std::exchange(told_, true)) return;
+  if (std::exchange(attach_logged_, true)) return;
   base::log_from(log_source(facts_.peer, "attached"), base::LogLevel::kInfo,
                  session_name(*this) + " attached");
 }

@@ -105,7 +105,7 @@ class SessionProtocol {
   const std::vector<std::uint32_t>& namespaces() const { return namespaces_; }
   // Logs once that the session has attached: with the first namespace, or when the loop calls.
   void tell_attached();
-  bool told() const { return told_; }
+  bool attach_logged() const { return attach_logged_; }
   // Called at the end of the session.
   void leave_namespaces();
 
@@ -151,7 +151,7 @@ class SessionProtocol {
   ReuseTracker* reuse_tracker_;
   transfer::Transfers* transfers_;
   State state_ = State::kNew;
-  bool told_ = false;
+  bool attach_logged_ = false;
   Work work_;  // the rest of the last message
   std::string engine_;
   std::uint64_t previous_session_ = 0, previous_epoch_ = 0;

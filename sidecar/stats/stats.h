@@ -188,7 +188,7 @@ struct Stats {
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
   // Chunks that were evicted for room or for another size and are in no tier: wanted by a tier, but
   // not written in time; not wanted (seen too seldom, too old, too large).
-  std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;
+  std::uint64_t evicted_unwritten = 0, evicted_not_admitted = 0;
 
   TierStats disk, peers, backend;
   PeerServingStats peer_serving;

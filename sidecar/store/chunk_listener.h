@@ -12,7 +12,7 @@
 namespace larder::store {
 
 // The result of an eviction in a lower tier. The largest value of a family counts.
-enum class EvictedBelow : std::uint8_t { kAbsent, kGone, kRefused };
+enum class LowerTierEviction : std::uint8_t { kAbsent, kGone, kRefused };
 
 // Lower tiers, numbered from the nearest on. The marks of written chunks are kept for each tier.
 using TierNumber = std::uint32_t;
@@ -33,7 +33,7 @@ class ChunkListener {
   // Whether the tier wants the chunk before its eviction.
   virtual bool wants(const protocol::EntryView& chunk) const = 0;
   // A verb evicts the chunk everywhere, whether or not memory has it.
-  virtual EvictedBelow evicted(const protocol::Key& key) = 0;
+  virtual LowerTierEviction evicted(const protocol::Key& key) = 0;
   // The bytes do not match the root. Memory has dropped the chunk.
   virtual void damaged(const protocol::EntryView& chunk) = 0;
   // Whether one more drop may begin: the drops that wait for the tier are bounded.

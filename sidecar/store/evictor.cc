@@ -57,7 +57,7 @@ SlotArena::Slot Evictor::take_slot(std::uint32_t size_class, std::uint32_t& may_
 bool Evictor::make_room(std::uint32_t size_class, std::uint32_t& may_examine,
                         std::uint64_t colder_than) {
   // Engines may not have announced all holds again: only free slots are granted.
-  if (grace_.settling()) return false;  // mutation: settle-evict
+  if (grace_.active()) return false;  // mutation: settle-evict
   if (go_on_draining(may_examine) != 0) return true;
   if (table_.used_up()) {  // a place needs a number, and any evicted slot gives one
     const std::optional<std::uint32_t> coldest = coldest_candidate();
@@ -162,7 +162,7 @@ std::uint32_t Evictor::go_on_draining(std::uint32_t& may_examine) {
 
 void Evictor::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots,
                          bool also_written) {
-  if (grace_.settling()) return;  // no eviction before settled()
+  if (grace_.active()) return;  // no eviction in the recovery grace
   for (std::uint32_t size_class = 0; size_class < arena_.class_count(); ++size_class) {
     const std::uint32_t all = arena_.class_slots(size_class);
     const std::uint32_t ahead = std::clamp(all / kAheadShare, 1U, kMostAhead);

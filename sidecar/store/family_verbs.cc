@@ -72,16 +72,16 @@ protocol::ActCounts FamilyVerbs::evict(std::uint32_t handle,
   auto hash = hashes.begin();
   const protocol::ActCounts counts = each_family(handle, hashes, [&] {
     stats_.evicted_dropped += family_.committed.size();
-    const EvictedBelow below =
-        listeners_.evict_below(handle, *hash++);  // first: the last chunk closes the namespace
+    const LowerTierEviction below = listeners_.evict_from_lower_tiers(
+        handle, *hash++);  // first: the last chunk closes the namespace
     for (const std::uint32_t slot : family_.committed) removals_.doom(slot);
     for (const std::uint32_t slot : family_.granted)
       sessions_.quarantine(sessions_.at(index_.session(slot)), slot);
     const bool here = !family_.committed.empty() || !family_.granted.empty();
     switch (below) {
-      case EvictedBelow::kRefused: return &protocol::ActCounts::refused;
-      case EvictedBelow::kGone: return &protocol::ActCounts::found;
-      case EvictedBelow::kAbsent: break;
+      case LowerTierEviction::kRefused: return &protocol::ActCounts::refused;
+      case LowerTierEviction::kGone: return &protocol::ActCounts::found;
+      case LowerTierEviction::kAbsent: break;
     }
     return here ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });

@@ -1,6 +1,6 @@
-// RecoveryGrace: the time between a warm restart and its end, Store::settled().
+// RecoveryGrace: the time between a warm restart and its end, Store::end_recovery_grace().
 //
-// Until settle(), the store hands on no slot that held a chunk: engines may not have announced all
+// Until end(), the store hands on no slot that held a chunk: engines may not have announced all
 // holds again. Until supersede(), engines may still look up in the earlier index. Owned by the
 // thread of the store.
 #pragma once
@@ -13,14 +13,14 @@ namespace larder::store {
 
 class RecoveryGrace {
  public:
-  // `earlier` stays mapped until settle().
+  // `earlier` stays mapped until end().
   void begin(const PreviousIndex& earlier) {
     earlier_ = earlier;
-    settling_ = true;
+    active_ = true;
   }
   // REQUIRES: begin(), and no supersede() since.
   const PreviousIndex& earlier() const { return *earlier_; }
-  bool settling() const { return settling_; }
+  bool active() const { return active_; }
   // Engines that still look up in the earlier index attach again.
   // No effect without an earlier index.
   void supersede() {
@@ -28,11 +28,11 @@ class RecoveryGrace {
     earlier_->supersede();
     earlier_.reset();
   }
-  void settle() { settling_ = false; }
+  void end() { active_ = false; }
 
  private:
   std::optional<PreviousIndex> earlier_;
-  bool settling_ = false;
+  bool active_ = false;
 };
 
 }  // namespace larder::store

@@ -40,7 +40,7 @@ void Removals::doom(std::uint32_t slot, SlotList& list) {
 
 void Removals::free_doomed() {
   // Engines may not have announced all holds again.
-  if (grace_.settling()) return;  // mutation: settle-dying
+  if (grace_.active()) return;  // mutation: settle-dying
   if (doomed_.count == 0) return;
   batch_.clear();
   for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot))

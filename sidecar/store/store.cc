@@ -71,15 +71,15 @@ Restored Store::restore(const PreviousIndex& earlier, std::span<const EarlierNam
   return Restorer(chunks_, grace_, listeners_, sessions_, removals_).run(names, alive);
 }
 
-void Store::settled() {
+void Store::end_recovery_grace() {
   grace_.supersede();  // mutation: supersede-settle
   LARDER_POINT(settled);
-  grace_.settle();
+  grace_.end();
 }
 
 void Store::sweep() {
   std::uint32_t may_examine = kReserveEffort;
-  if (!grace_.settling()) evictor_.go_on_draining(may_examine);
+  if (!grace_.active()) evictor_.go_on_draining(may_examine);
   removals_.free_doomed();
 }
 

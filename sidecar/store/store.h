@@ -71,17 +71,17 @@ class Store {
   // after the restart. `names`: its namespaces; `alive`: its sessions with a living process, which
   // count as ended here and may be succeeded.
   //
-  // Until settled() the store hands on no slot that held a chunk, and engines go on in the earlier
-  // index, which outlives settled(). A slot that the earlier larderd was reading into is free if
-  // the read was from the tier of this store: a larderd can open that tier only after all earlier
-  // requests have ended. Else the end of the read is unknown, and the slot is set aside as long as
-  // the arena exists. REQUIRES: no call before except set_touched_bytes().
+  // Until end_recovery_grace() the store hands on no slot that held a chunk, and engines go on in
+  // the earlier index, which outlives this call. A slot that the earlier larderd was reading into
+  // is free if the read was from the tier of this store: a larderd can open that tier only after
+  // all earlier requests have ended. Else the end of the read is unknown, and the slot is set aside
+  // as long as the arena exists. REQUIRES: no call before except set_touched_bytes().
   Restored restore(const PreviousIndex& earlier, std::span<const EarlierName> names,
                    std::span<const SessionNumber> alive);
   // Each session of `alive` has announced holds and grants again, has ended, or has run out of
   // time. Supersedes the earlier index first, and hands on slots from here on.
-  void settled();
-  bool settling() const { return grace_.settling(); }
+  void end_recovery_grace();
+  bool in_recovery_grace() const { return grace_.active(); }
 
   // ---- Namespaces ----
   // See NamespaceTable::open().

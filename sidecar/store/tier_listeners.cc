@@ -33,7 +33,8 @@ void TierListeners::count_lost(std::uint32_t slot) {
     else
       wanted = wanted || listeners_[tier]->wants(index_.view(slot));
   }
-  if (any && (wanted || !there)) ++(wanted ? stats_.evicted_unwritten : stats_.evicted_unwanted);
+  if (any && (wanted || !there))
+    ++(wanted ? stats_.evicted_unwritten : stats_.evicted_not_admitted);
 }
 
 std::uint32_t TierListeners::walk(TierNumber tier, std::uint32_t from, std::uint32_t most,
@@ -55,8 +56,9 @@ bool TierListeners::takes_drops() const {
       listeners_, [](const ChunkListener* one) { return one == nullptr || one->takes_drops(); });
 }
 
-EvictedBelow TierListeners::evict_below(std::uint32_t handle, const protocol::BlockHash& hash) {
-  EvictedBelow family = EvictedBelow::kAbsent;
+LowerTierEviction TierListeners::evict_from_lower_tiers(std::uint32_t handle,
+                                                        const protocol::BlockHash& hash) {
+  LowerTierEviction family = LowerTierEviction::kAbsent;
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
   for (ChunkListener* listener : listeners_) {
     if (listener == nullptr) continue;

@@ -50,7 +50,7 @@ class TierListeners {
   // ignore this bound.
   bool takes_drops() const;
   // Evicts the chunks of a block hash in all tiers. REQUIRES: the handle is open.
-  EvictedBelow evict_below(std::uint32_t handle, const protocol::BlockHash& hash);
+  LowerTierEviction evict_from_lower_tiers(std::uint32_t handle, const protocol::BlockHash& hash);
 
   // ---- The marks of written chunks ----
   bool written_to(TierNumber tier, std::uint32_t slot) const {

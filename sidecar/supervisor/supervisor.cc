@@ -42,7 +42,7 @@ int Supervisor::run() {
   }
 }
 
-// One run of larderd. False: this process was told to stop.
+// One run of larderd. False: this process was asked to stop.
 bool Supervisor::run_once() {
   const std::uint64_t memory_kills_before = memory_kills();
   Result<std::unique_ptr<ChildProcess>> program = ChildProcess::start(command_);
@@ -121,7 +121,7 @@ void Supervisor::note_end(int raw, std::uint64_t memory_kills_before) {
   base::log_refusal("supervisor", why, base::LogLevel::kError, "supervisor: " + why);
 }
 
-// False: this process was told to stop.
+// False: this process was asked to stop.
 bool Supervisor::pause() {
   const unsigned ms = pause_ms_;
   pause_ms_ = std::min(pause_ms_ * 2, times_.most_pause_ms);

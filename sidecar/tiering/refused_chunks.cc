@@ -58,8 +58,8 @@ void RefusedChunks::refused(const protocol::SlotRef& chunk, const Status& why,
 void RefusedChunks::tell(Cause& cause, std::uint64_t now_ns) {
   base::log_warning(name_ + " tier: chunks wait to be written, " + std::to_string(cause.waiting) +
                     " at present: " + cause.text +
-                    (cause.told ? "; " + std::to_string(cause.refusals) + " more refusals" : ""));
-  cause.told = true;
+                    (cause.logged ? "; " + std::to_string(cause.refusals) + " more refusals" : ""));
+  cause.logged = true;
   cause.refusals = 0;
   cause.next_line_ns = now_ns + kLineNs;
 }
@@ -75,7 +75,7 @@ void RefusedChunks::stored(const protocol::SlotRef& chunk, std::uint64_t now_ns)
   // size may be the reason.
   for (auto at = chunks_.begin(); at != chunks_.end() && cause.waiting != 0;)
     at = at->second.cause == number && at->second.wait_ns == 0 ? erase(at) : std::next(at);
-  if (cause.waiting != 0 || !std::exchange(cause.told, false)) return;
+  if (cause.waiting != 0 || !std::exchange(cause.logged, false)) return;
   base::log_info(name_ + " tier: chunks are written again, which waited: " + cause.text);
   cause.next_line_ns = std::max(cause.next_line_ns, now_ns);
 }

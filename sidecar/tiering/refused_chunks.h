@@ -61,7 +61,7 @@ class RefusedChunks {
     std::size_t waiting = 0;
     std::uint64_t refusals = 0;  // since the last line
     std::uint64_t next_line_ns = 0;
-    bool told = false;  // the log has the begin
+    bool logged = false;  // the log has the begin
   };
   using Chunks = std::map<std::uint32_t, Chunk>;  // by slot
 

@@ -26,9 +26,9 @@ void TierForgetter::drop(const std::optional<protocol::NamespaceId>& id) {
                        : link_.tier().clear(ticket, by_ns).ok());
 }
 
-store::EvictedBelow TierForgetter::evicted(const protocol::Key& key) {
+store::LowerTierEviction TierForgetter::evicted(const protocol::Key& key) {
   static_cast<void>(link_.tier().evict(chunk_key_of(store_, key)).ok());
-  return store::EvictedBelow::kAbsent;
+  return store::LowerTierEviction::kAbsent;
 }
 
 void TierForgetter::damaged(const protocol::EntryView& chunk) {

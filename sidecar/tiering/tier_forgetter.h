@@ -27,7 +27,7 @@ class TierForgetter final : public store::ChunkListener {
   void came_up(const protocol::EntryView&, std::uint32_t) override {}
   bool stores() const override { return false; }
   bool wants(const protocol::EntryView&) const override { return false; }
-  store::EvictedBelow evicted(const protocol::Key& key) override;
+  store::LowerTierEviction evicted(const protocol::Key& key) override;
   void damaged(const protocol::EntryView& chunk) override;
   std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override;
 

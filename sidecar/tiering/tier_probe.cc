@@ -255,15 +255,15 @@ void TierProbes::answer_if_complete(Entry entry) {
 
 void TierProbes::answer(Entry entry, ProbeEnd reason) {
   const Probe& probe = entry->second;
-  Answer told{entry->first.first, entry->first.second, {}, std::nullopt};
-  protocol::Probed& probed = told.probed;
-  tell_speed(probe.each ? count_each(probe, told) : count_prefix(probe, probed), probed);
+  Answer answer{entry->first.first, entry->first.second, {}, std::nullopt};
+  protocol::Probed& probed = answer.probed;
+  tell_speed(probe.each ? count_each(probe, answer) : count_prefix(probe, probed), probed);
   const std::uint64_t elapsed_us = (clock_.now_ns() - probe.begun_ns) / 1000;
   probed.elapsed_us = static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX));
   probed.reason = static_cast<std::uint32_t>(reason);
   stats_.probes_late += reason == ProbeEnd::kLate;
   stats_.probes_failed += reason == ProbeEnd::kFailed;
-  answers_.push_back(told);
+  answers_.push_back(answer);
   forget(entry);
 }
 

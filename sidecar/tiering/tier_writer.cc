@@ -301,19 +301,19 @@ bool TierWriter::wants(const protocol::EntryView& chunk) const {
 
 // An eviction also makes a put in progress fail. A tier that is away may still have the chunk when
 // it is back.
-store::EvictedBelow TierWriter::evicted(const protocol::Key& key) {
+store::LowerTierEviction TierWriter::evicted(const protocol::Key& key) {
   const tiers::ChunkKey chunk = chunk_key_of(store_, key);
   const bool coming =
       std::ranges::any_of(puts_, [&](const auto& put) { return put.second.key == chunk; });
   const bool there = coming || link_.tier().probe(chunk).has_value();
   if (!there && !link_.shared())
-    return link_.tier().state().takes_gets ? store::EvictedBelow::kAbsent
-                                           : store::EvictedBelow::kRefused;
+    return link_.tier().state().takes_gets ? store::LowerTierEviction::kAbsent
+                                           : store::LowerTierEviction::kRefused;
   if (!there)  // another larderd may have put the chunk
-    return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kAbsent
-                                          : store::EvictedBelow::kRefused;
-  return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kGone
-                                        : store::EvictedBelow::kRefused;
+    return link_.tier().evict(chunk).ok() ? store::LowerTierEviction::kAbsent
+                                          : store::LowerTierEviction::kRefused;
+  return link_.tier().evict(chunk).ok() ? store::LowerTierEviction::kGone
+                                        : store::LowerTierEviction::kRefused;
 }
 
 void TierWriter::fill(stats::TierStats& stats) const {

@@ -85,7 +85,7 @@ class TierWriter final : public store::ChunkListener {
   void used(const protocol::EntryView& chunk) override;
   void came_up(const protocol::EntryView& chunk, std::uint32_t since_s) override;
   bool wants(const protocol::EntryView& chunk) const override;
-  store::EvictedBelow evicted(const protocol::Key& key) override;
+  store::LowerTierEviction evicted(const protocol::Key& key) override;
   void damaged(const protocol::EntryView& chunk) override;
   bool takes_drops() const override { return drops_.size() < kMostDrops; }
   std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override;

@@ -59,7 +59,8 @@ void run_writer(const std::string& socket) {
     for (std::uint64_t i = 0; i < kWriterChunks; ++i) hashes[i] = bench_hash(first + i);
     const client::Hashes stored{reinterpret_cast<const std::uint8_t*>(hashes.data()),
                                 sizeof(hashes[0]), hashes.size()};
-    if (!writer.client().act(protocol::Verb::kEvict, stored, kWriterWaitMs).ok()) return;
+    if (!writer.client().lower_tiers().act(protocol::Verb::kEvict, stored, kWriterWaitMs).ok())
+      return;
   }
 }
 

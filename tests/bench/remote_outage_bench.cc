@@ -118,7 +118,7 @@ class Engine {
       store(fresh_++);
       times.stores_us.push_back(since_us(start));
     }
-    if (probe_) client_.tier_probes().end(*std::exchange(probe_, {}));
+    if (probe_) client_.lower_tiers().tier_probes().end(*std::exchange(probe_, {}));
     return times;
   }
 
@@ -176,15 +176,15 @@ class Engine {
   // A step of the scheduler: asks, or checks for the answer.
   void look_on(Times& times, bool ask = true) {
     if (probe_) {
-      const Result<client::ProbeState> state = client_.tier_probes().poll(*probe_, 0);
+      const Result<client::ProbeState> state = client_.lower_tiers().tier_probes().poll(*probe_, 0);
       if (state.ok() && state->running) return;
       ++times.probes;
       times.answered += state.ok() && state->reason == protocol::ProbeEnd::kAll ? 1 : 0;
-      client_.tier_probes().end(*std::exchange(probe_, {}));
+      client_.lower_tiers().tier_probes().end(*std::exchange(probe_, {}));
     } else if (ask) {
       std::vector<protocol::BlockHash> hashes;
       for (std::uint64_t i = 0; i < kProbeChunks; ++i) hashes.push_back(bench_hash(absent_++));
-      const Result<std::uint64_t> ticket = client_.probe(hashes_of(hashes), kProbeMs);
+      const Result<std::uint64_t> ticket = client_.lower_tiers().probe(hashes_of(hashes), kProbeMs);
       must(ticket.ok(), "a look could not be asked");
       probe_ = *ticket;
     }

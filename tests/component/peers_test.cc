@@ -77,21 +77,23 @@ class Node {
   std::uint64_t probe(std::uint64_t first, std::uint32_t count = kChunks,
                       std::uint32_t deadline_ms = 2000) {
     const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
-    const Result<std::uint64_t> ticket = engine.client->probe(hashes_of(hashes), deadline_ms);
+    const Result<std::uint64_t> ticket =
+        engine.client->lower_tiers().probe(hashes_of(hashes), deadline_ms);
     if (!ticket.ok()) return 0;
     const Result<client::ProbeState> state =
-        engine.client->tier_probes().poll(*ticket, deadline_ms + 1000);
-    engine.client->tier_probes().end(*ticket);
+        engine.client->lower_tiers().tier_probes().poll(*ticket, deadline_ms + 1000);
+    engine.client->lower_tiers().tier_probes().end(*ticket);
     return state.ok() ? state->chunks : 0;
   }
   Result<std::uint64_t> begin_fetch(std::uint64_t first, std::uint32_t count = kChunks,
                                     std::uint32_t deadline_ms = 5000) {
     const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
-    return engine.client->fetch(hashes_of(hashes), deadline_ms);
+    return engine.client->lower_tiers().fetch(hashes_of(hashes), deadline_ms);
   }
   // The chunks of a fetch that are in memory at its end.
   std::uint32_t end_of_fetch(std::uint64_t ticket) {
-    const Result<client::FetchState> state = engine.client->fetches().poll(ticket, 6000);
+    const Result<client::FetchState> state =
+        engine.client->lower_tiers().fetches().poll(ticket, 6000);
     EXPECT_TRUE(state.ok() && !state->running);
     return state.ok() ? static_cast<std::uint32_t>(state->chunks) : 0;
   }
@@ -100,7 +102,7 @@ class Node {
     const Result<std::uint64_t> ticket = begin_fetch(first, count, deadline_ms);
     if (!ticket.ok()) return 0;
     const std::uint32_t chunks = end_of_fetch(*ticket);
-    engine.client->fetches().end(*ticket);
+    engine.client->lower_tiers().fetches().end(*ticket);
     return chunks;
   }
   // Loads from memory into the engine's pages. Fails the test if a load that is reported done has
@@ -119,7 +121,8 @@ class Node {
   }
   void evict(std::uint64_t first, std::uint32_t count = kChunks) {
     const std::vector<protocol::BlockHash> hashes = hashes_at(first, count);
-    EXPECT_TRUE(engine.client->act(protocol::Verb::kEvict, hashes_of(hashes), 5000).ok());
+    EXPECT_TRUE(
+        engine.client->lower_tiers().act(protocol::Verb::kEvict, hashes_of(hashes), 5000).ok());
   }
 
   LarderdProcess larderd;
@@ -137,7 +140,7 @@ TEST(PeersTest, WhatOneStoredTheOtherLoads) {
   const std::uint16_t one_port = free_port(), two_port = free_port();
   Node one({one_port, {one_port, two_port}}), two({two_port, {one_port, two_port}});
   ASSERT_TRUE(one.reaches(1) && two.reaches(1)) << "each knows itself";
-  EXPECT_TRUE(two.engine.client->shares());
+  EXPECT_TRUE(two.engine.client->lower_tiers().shares());
   one.store(0);
   EXPECT_EQ(two.probe(0), kChunks);
   EXPECT_EQ(two.fetch(0), kChunks);
@@ -201,7 +204,7 @@ TEST(PeersTest, AHolderThatIsKilledInTheMiddleGivesNoWrongByte) {
     });
     ++(chunks == kChunks ? whole : cut);
     EXPECT_TRUE(chunks == 0 || asker.loads(0, chunks)) << kill;
-    asker.engine.client->fetches().end(*ticket);
+    asker.engine.client->lower_tiers().fetches().end(*ticket);
     asker.evict(0);
   }
   EXPECT_GT(whole, 0U);

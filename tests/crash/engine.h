@@ -105,16 +105,17 @@ class Engine {
   // Waits until the chunk is in memory, kept until Fetches::end(), or is known not to come.
   Fetched fetch(std::uint64_t key, std::uint32_t deadline_ms) {
     const client::Transfer transfer = pages_.transfer({key});
-    const Result<std::uint64_t> ticket = client_.fetch(hashes(transfer), deadline_ms);
+    const Result<std::uint64_t> ticket = client_.lower_tiers().fetch(hashes(transfer), deadline_ms);
     if (!ticket.ok()) return {};
-    const Result<client::FetchState> state = client_.fetches().poll(*ticket, 2 * deadline_ms);
+    const Result<client::FetchState> state =
+        client_.lower_tiers().fetches().poll(*ticket, 2 * deadline_ms);
     if (!state.ok()) return {*ticket};
     return {*ticket, state->chunks == 1, state->bytes != 0};
   }
   // True: larderd has done the verb.
   bool act(protocol::Verb verb, std::uint64_t key, std::uint32_t wait_ms) {
     const client::Transfer transfer = pages_.transfer({key});
-    return client_.act(verb, hashes(transfer), wait_ms).ok();
+    return client_.lower_tiers().act(verb, hashes(transfer), wait_ms).ok();
   }
   // From here on copies count as copies by a GPU, which may go on for a moment after the engine's
   // death.

@@ -115,7 +115,7 @@ class Player {
     if (fetched.whole && chunk.known == Known::kAbsent) wrong_ = kRisen;
     const bool there = fetched.whole && load(chunk);
     model_.fetched += there && fetched.read;
-    if (fetched.ticket != 0) engine_.client().fetches().end(fetched.ticket);
+    if (fetched.ticket != 0) engine_.client().lower_tiers().fetches().end(fetched.ticket);
     return there;
   }
 

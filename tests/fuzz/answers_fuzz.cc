@@ -11,8 +11,8 @@
 #include "operator/k8s/lease.h"
 #include "operator/reconcile/backend_secrets.h"
 #include "operator/reconcile/node_pages.h"
-#include "operator/webhook/certificate_keeper.h"
 #include "operator/webhook/certificate_loader.h"
+#include "operator/webhook/certificate_manager.h"
 #include "tests/fuzz/input.h"
 
 namespace {
@@ -87,8 +87,8 @@ class World {
                      }}),
         lease_(client_, {.ns = "l", .name = "l", .identity = "me", .duration_ms = kLeaseMs}, clock_,
                clock_),
-        keeper_(client_, {"l", "tls", "webhook", "larder"}, clock_,
-                [] { return std::int64_t{1'800'000'000}; }) {}
+        manager_(client_, {"l", "tls", "webhook", "larder"}, clock_,
+                 [] { return std::int64_t{1'800'000'000}; }) {}
 
   void step(std::uint8_t op) {
     switch (op % 8) {
@@ -96,7 +96,7 @@ class World {
       case 1: return watch(client_.watch(resources::kPods, {}, "5", {}, take_event()));
       case 2: return watch(client_.stream(resources::kPods, {}, {}, take_event()));
       case 3: return hold();
-      case 4: return bounded(keeper_.keep_once());
+      case 4: return bounded(manager_.run_once());
       case 5: return secrets();
       case 6:
         return must(
@@ -150,7 +150,7 @@ class World {
   HostileServer server_;
   k8s::HttpClient client_;
   k8s::LeaderLease lease_;
-  webhook::CertificateKeeper keeper_;
+  webhook::CertificateManager manager_;
 };
 
 }  // namespace

@@ -248,7 +248,7 @@ void snapshot_seeds() {
            R"("touched_bytes":9,"used_bytes":3,"pinned_bytes":0,"page_bytes":4096,"numa":"none",)"
            R"("slots":{"committed":1},)" +
            R"("slot_sizes":[{"slot_bytes":3}],"evicted":{"capacity":0,"dropped":0,"bad":0,)"
-           R"("resized":0,"unwritten":0,"unwanted":0}},)" +
+           R"("resized":0,"unwritten":0,"not_admitted":0}},)" +
            R"("stores":{"refused_no_space":0,"refused_cap":0},"estimate":{"chunks_asked":1,)"
            R"("hit_ratio":[{"size":0.5,"hit_ratio":0.1}]},)" +
            R"("disk":{"path":"/d",)" + tier + R"(},"backend":{"url":"redis://h",)" + tier +

@@ -7,9 +7,7 @@ A method is a declaration or definition in the body of the class: no `= default`
 `using`, `friend`, no function pointer. Lines are the lines of the body without nested classes, and
 of all definitions outside of the body (`Class::method(`) in the same folder. Blank lines and
 comments do not count. In Python a method is a function in the body of the class, and lines are the
-lines of the body. A class larger than the rule when the rule came stands in
-class_allowances.txt with its size. The list only shrinks, and a class that became smaller must
-lower its line. Not a parser of C++: the script reads the output of clang-format."""
+lines of the body. Not a parser of C++: the script reads the output of clang-format."""
 
 import ast
 import re
@@ -22,7 +20,6 @@ MOST_METHODS, MOST_LINES = 40, 500
 MOST_PARAMETERS = 6  # of a constructor
 PRODUCT = ("cuda", "operator", "shim", "sidecar")
 SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".py")
-ALLOWANCES = ROOT / "tests" / "lint" / "class_allowances.txt"
 
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|"""
@@ -41,9 +38,6 @@ OUTSIDE = re.compile(r"^(?!\s)[^=;]*?\b(\w+)::~?(?:\w+|operator\S+)\(")
 class Size:
     methods: int = 0
     lines: int = 0
-
-    def exceeds(self, methods, lines):
-        return self.methods > methods or self.lines > lines
 
 
 def without_comments(text):
@@ -190,27 +184,13 @@ def wide_constructors(path, text):
                 )
 
 
-def allowances(text):
-    """{(folder, class): Size} of lines `FOLDER CLASS METHODS LINES`."""
-    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-    return {(folder, name): Size(int(methods), int(lines)) for folder, name, methods, lines in rows}
-
-
-def faults(found, allowed):
-    for key, size in sorted(found.items()):
-        name, told = f"{key[0]}: class {key[1]}", f"{size.methods} methods and {size.lines} lines"
-        most = allowed.get(key)
-        if most is None:
-            if size.exceeds(MOST_METHODS, MOST_LINES):
-                yield f"{name} has {told}; at most {MOST_METHODS} and {MOST_LINES}: divide it"
-        elif size.exceeds(most.methods, most.lines):
-            yield f"{name} has {told} and may have {most.methods} and {most.lines}: divide it"
-        elif not size.exceeds(MOST_METHODS, MOST_LINES):
-            yield f"{name} is within the rule: remove its line from {ALLOWANCES.name}"
-        elif size != most:
-            yield f"{name} has {told}: lower its line in {ALLOWANCES.name}"
-    for folder, name in sorted(allowed.keys() - found.keys()):
-        yield f"{folder}: class {name} does not exist: remove its line from {ALLOWANCES.name}"
+def faults(found):
+    for (folder, name), size in sorted(found.items()):
+        if size.methods > MOST_METHODS or size.lines > MOST_LINES:
+            yield (
+                f"{folder}: class {name} has {size.methods} methods and {size.lines} lines; "
+                f"at most {MOST_METHODS} and {MOST_LINES}: divide it"
+            )
 
 
 def product():
@@ -222,7 +202,7 @@ def product():
 
 
 if __name__ == "__main__":
-    wrong = list(faults(sizes(product()), allowances(ALLOWANCES.read_text())))
+    wrong = list(faults(sizes(product())))
     wrong += [
         fault
         for path, text in product().items()

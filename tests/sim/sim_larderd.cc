@@ -14,7 +14,7 @@ using tiers::Operation;
 
 namespace {
 
-constexpr std::uint64_t kSettlingNs = 2'000'000'000;
+constexpr std::uint64_t kRecoveryGraceNs = 2'000'000'000;
 constexpr std::uint64_t kAsleepMs = 1000;
 constexpr std::uint64_t kStopNs = 20'000'000'000;
 
@@ -107,7 +107,7 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
     namespaces_->restored(earlier_->journal,
                           store_->restore(*earlier, earlier_->journal, sessions));
     awaited_ = alive;
-    settle_by_ns_ = machine_.clock.now_ns() + kSettlingNs;
+    grace_ends_ns_ = machine_.clock.now_ns() + kRecoveryGraceNs;
   }
   if (machine_.crowded) namespaces_->crowd();
   machine_.indexes.push_back(index_);
@@ -315,9 +315,10 @@ void SimLarderd::tick() {
   const std::uint64_t now_ms = machine_.clock.now_ms();
   const bool slept = now_ms - ticked_ms_ > kAsleepMs;
   ticked_ms_ = now_ms;
-  if (store_->settling() && (awaited_.empty() || machine_.clock.now_ns() > settle_by_ns_)) {
+  if (store_->in_recovery_grace() &&
+      (awaited_.empty() || machine_.clock.now_ns() > grace_ends_ns_)) {
     awaited_.clear();
-    store_->settled();
+    store_->end_recovery_grace();
   }
   store_->sessions().watch_holds(now_ms, slept);
   store_->sweep();

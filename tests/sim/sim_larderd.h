@@ -76,7 +76,7 @@ class SimLarderd {
   const std::shared_ptr<Index>& index() const { return index_; }
   const WatchedTier& disk() const { return *tier_; }
   const SimBackend* backend() const { return backend_; }  // nullptr: there is none
-  bool settling() const { return store_->settling(); }
+  bool in_recovery_grace() const { return store_->in_recovery_grace(); }
   bool idle() const;
   bool below(std::uint64_t number) const {
     return on_disk(number) || (backend_ != nullptr && backend_->probe(key_of(number)));
@@ -116,7 +116,7 @@ class SimLarderd {
   std::unique_ptr<tiering::Promoter> promoter_;
   std::unique_ptr<tiering::TierProbes> tier_probes_;
   std::vector<Answer> answers_;
-  std::uint64_t ticked_ms_ = 0, settle_by_ns_ = 0;
+  std::uint64_t ticked_ms_ = 0, grace_ends_ns_ = 0;
   std::set<SessionNumber> awaited_;
   std::uint64_t removals_[kNumbers] = {};
   // Number and generation of bad chunks, which must not be on the disk. Cleared when the tier has

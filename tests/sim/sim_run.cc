@@ -42,7 +42,8 @@ void SimRun::step() {
   if (machine_.one_in(12)) heal();
   // Engines that larderd no longer awaits lose their holds.
   for (const auto& engine : engines_)
-    if (larderd_ && !larderd_->settling() && !engine->attached()) engine->lose_session(false);
+    if (larderd_ && !larderd_->in_recovery_grace() && !engine->attached())
+      engine->lose_session(false);
 }
 
 void SimRun::turn_larderd() {

@@ -75,7 +75,8 @@ void SimRun::turn_until_idle() {
   constexpr int kTurns = 20'000, kPatience = 400;
   for (int i = 0; i < kTurns; ++i) {
     larderd_->tick();
-    if (larderd_->idle() && !larderd_->disk().state().degraded() && !larderd_->settling()) break;
+    if (larderd_->idle() && !larderd_->disk().state().degraded() && !larderd_->in_recovery_grace())
+      break;
     machine_.clock.advance_us(i < kPatience ? 5000 : 50'000);
     turn_larderd();
   }

@@ -40,13 +40,13 @@ struct Surroundings {
 };
 
 // The requested pool.
-struct Wish {
+struct PoolRequest {
   std::string pool;
   bool by_pod = true;  // false: the namespace requests, and inject() skips pods without an engine
 };
 // The pod's annotation larder.dev/pool, or else the label larder.dev/pool of its namespace `ns`
 // (null: unknown). Empty: neither exists, or the pod has the annotation larder.dev/inject: "false".
-std::optional<Wish> wish_of(const api::Object& pod, const Surroundings::Kept& ns);
+std::optional<PoolRequest> pool_request_of(const api::Object& pod, const Surroundings::Kept& ns);
 
 struct Injection {
   api::Object patch = api::Object::array();  // RFC 6902; empty: nothing to change
@@ -62,11 +62,11 @@ struct Injection {
 struct Input {
   const api::Object& pod;              // under admission: name and namespace may be missing
   std::string ns;                      // request.namespace
-  std::string pool_name;               // of its Wish
+  std::string pool_name;               // of its PoolRequest
   std::optional<api::CachePool> pool;  // empty: the pool does not exist
   std::optional<api::CacheBackend> backend;
   desired::Defaults defaults;
-  bool by_pod = true;  // of its Wish
+  bool by_pod = true;  // of its PoolRequest
   Surroundings surroundings = {};
 };
 

@@ -94,6 +94,11 @@ class Hashes(ctypes.Structure):
     ]
 
 
+def hashes(data, stride, ns):
+    """The struct refers to `data`: one hash every `stride` bytes, in the namespace `ns`."""
+    return Hashes(data, stride, len(data) // stride, ns)
+
+
 class Request(_Sized):
     _fields_ = [
         ("struct_bytes", c_uint32),
@@ -125,6 +130,19 @@ class Transfer(ctypes.Structure):
         ("start_within_ms", c_uint32),
         ("parents", c_char_p),
     ]
+
+
+_TRANSFER_BYTES = ctypes.sizeof(Transfer)
+
+
+def transfer(data, stride, pages, group, shard, ns, parents=None):
+    """The struct keeps references to `data`, the hashes, to `pages` and to `parents`."""
+    if parents is not None and len(parents) != len(data):
+        raise ValueError(
+            f"parents has {len(parents)} bytes, hashes {len(data)}: name one parent a chunk"
+        )
+    named, count = hashes(data, stride, ns), len(pages) // 4
+    return Transfer(_TRANSFER_BYTES, shard, group, named, pages, count, 0, parents)
 
 
 class Completion(ctypes.Structure):

@@ -12,26 +12,14 @@ from collections import deque, namedtuple
 
 from larder import _native as native
 from larder.hashing import hash_tokens
+from larder.lower_tiers import LowerTiers
 
 Completion = namedtuple("Completion", "ticket ok reason bytes wait_ns copy_ns")
 Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
 Acted = namedtuple("Acted", "found absent refused")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
-# Figures of 0 are not measured yet. shared: larderd also fetches from a backend, which probe()
-# asks.
-LowerTiers = namedtuple(
-    "LowerTiers", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,)
-)
-Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
-# there: of probe_each(); bit i tells that a fetch finds chunk i.
-Probed = namedtuple(
-    "Looked",
-    "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s there",
-    defaults=(0,),
-)
 
 _POLL = 64
-_TRANSFER_BYTES = ctypes.sizeof(native.Transfer)
 _LOG_LINES = 64
 
 
@@ -74,20 +62,6 @@ def _check(what, status):
         raise LarderError(what, status)
 
 
-def _hashes(data, stride, ns):
-    return native.Hashes(data, stride, len(data) // stride, ns)
-
-
-def _transfer(hashes, stride, pages, group, shard, ns, parents=None):
-    """The Transfer keeps references to `hashes`, `pages` and `parents`."""
-    if parents is not None and len(parents) != len(hashes):
-        raise ValueError(
-            f"parents has {len(parents)} bytes, hashes {len(hashes)}: name one parent a chunk"
-        )
-    named, count = _hashes(hashes, stride, ns), len(pages) // 4
-    return native.Transfer(_TRANSFER_BYTES, shard, group, named, pages, count, 0, parents)
-
-
 class Client:
     def __init__(self, socket=None, engine="python", copy_threads=0):
         self._lib = native.library()
@@ -102,13 +76,15 @@ class Client:
         self._stores = (native.StoreCompletion * _POLL)()
         self._line = ctypes.create_string_buffer(4096)
         self._log_lock = threading.Lock()
+        self.tiers = LowerTiers(self._client, self._check)
         # lines from the library, taken by _check() for next_log()
         self._unread = deque(maxlen=_LOG_LINES)
 
     def close(self):
         """Waits until no thread of the client writes into registered pages. REQUIRES: no other call
         is under way."""
-        client, self._client = self._client, ctypes.c_void_p()
+        client = ctypes.c_void_p(self._client.value)
+        self._client.value = None  # of `tiers` too
         self._lib.larder_close(client)
 
     def __enter__(self):
@@ -246,16 +222,16 @@ class Client:
 
     def lookup(self, hashes, stride, ns=0):
         """The number of chunks in memory, from the first chunk on."""
-        return self._lib.larder_lookup(self._client, _hashes(hashes, stride, ns))
+        return self._lib.larder_lookup(self._client, native.hashes(hashes, stride, ns))
 
     def last(self, hashes, stride, ns=0):
         """The last chunk in memory, counted from 1; 0: no chunk is in memory."""
-        return self._lib.larder_last(self._client, _hashes(hashes, stride, ns))
+        return self._lib.larder_last(self._client, native.hashes(hashes, stride, ns))
 
     def hold(self, hashes, stride, ns=0):
         """Keeps the chunks' slots until release(). Returns (hold, chunks held)."""
         hold, held = ctypes.c_uint64(), ctypes.c_size_t()
-        status = self._lib.larder_hold(self._client, _hashes(hashes, stride, ns), hold, held)
+        status = self._lib.larder_hold(self._client, native.hashes(hashes, stride, ns), hold, held)
         return (hold.value, held.value) if status == native.OK else (0, 0)
 
     def release(self, hold):
@@ -275,7 +251,7 @@ class Client:
         """Reports one looked-up request. hashes: of all chunks of the request. decision:
         native.DECIDED_*. salted: the request carried a salt, and can hit only chunks of requests
         with the same salt."""
-        asked = ctypes.pointer(_hashes(hashes, stride, ns)) if hashes else None
+        asked = ctypes.pointer(native.hashes(hashes, stride, ns)) if hashes else None
         request = native.Request(
             decision=decision,
             tokens_asked=tokens_asked,
@@ -296,7 +272,7 @@ class Client:
         LarderError: the load failed at once. by_layer: the layers come one after the other, for
         wait_layer()."""
         ticket = ctypes.c_uint64()
-        transfer = _transfer(hashes, stride, pages, group, shard, ns)
+        transfer = native.transfer(hashes, stride, pages, group, shard, ns)
         function = "larder_load_by_layer" if by_layer else "larder_load"
         self._check(function, getattr(self._lib, function)(self._client, transfer, ticket))
         return ticket.value
@@ -330,7 +306,7 @@ class Client:
     def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0, parents=None):
         """Asks for grants. False: refused at once, and no chunk is stored. parents: for each chunk
         the hash of the chunk before it in its prompt (zeros: none), or None."""
-        transfer = _transfer(hashes, stride, pages, group, shard, ns, parents)
+        transfer = native.transfer(hashes, stride, pages, group, shard, ns, parents)
         return self._lib.larder_store_begin(self._client, transfer) == native.OK
 
     def store_finish(self, wait_ms):
@@ -370,101 +346,6 @@ class Client:
 
     def drop_namespace(self):
         return self._lib.larder_drop_namespace(self._client) == native.OK
-
-    # ---- lower tiers
-
-    def lower_tiers(self):
-        """The state of the tiers below memory; None if larderd has no such tier."""
-        below = native.LowerTiers()
-        if self._lib.larder_get_lower_tiers(self._client, below) != native.OK or not below.present:
-            return None
-        return LowerTiers(
-            bool(below.serving), below.read_latency_ns, below.read_bytes_per_s, bool(below.shared)
-        )
-
-    def reachable(self, hashes, stride, ns=0):
-        """The number of chunks, from the first on, in memory or below, as shared memory shows."""
-        return self._lib.larder_reachable(self._client, _hashes(hashes, stride, ns))
-
-    def last_reachable(self, hashes, stride, ns=0):
-        """The last chunk in memory or below, counted from 1, by shared memory; 0: no chunk."""
-        return self._lib.larder_last_reachable(self._client, _hashes(hashes, stride, ns))
-
-    def fetch(self, hashes, stride, deadline_ms, ns=0):
-        """Asks larderd to promote chunks into memory and to keep the chunks until fetch_end().
-        Returns a ticket. LarderError: larderd cannot be asked."""
-        ticket = ctypes.c_uint64()
-        status = self._lib.larder_fetch(
-            self._client, _hashes(hashes, stride, ns), deadline_ms, ticket
-        )
-        self._check("larder_fetch", status)
-        return ticket.value
-
-    def fetch_poll(self, ticket, wait_ms=0):
-        """The result, or None while the fetch runs; waits wait_ms at most. The result of an unknown
-        ticket has no chunks."""
-        result = native.FetchResult()
-        if self._lib.larder_fetch_poll(self._client, ticket, wait_ms, result) != native.OK:
-            return Fetched(0, False, False, "no such fetch", 0, 0.0)
-        if result.running:
-            return None
-        reason = native.FETCH_REASONS[min(result.reason, len(native.FETCH_REASONS) - 1)]
-        late = result.reason in (native.FETCH_LATE, native.FETCH_FAILED)
-        return Fetched(
-            result.chunks, result.reason == 0, late, reason, result.bytes, result.elapsed_us / 1e6
-        )
-
-    def fetch_end(self, ticket):
-        """Frees the kept chunks, or cancels a running fetch."""
-        self._lib.larder_fetch_end(self._client, ticket)
-
-    def probe(self, hashes, stride, deadline_ms, ns=0):
-        """Asks how many chunks fetch() would find, also in the backend. Returns a ticket.
-        LarderError: larderd cannot be asked."""
-        return self._probe("larder_probe", hashes, stride, deadline_ms, ns)
-
-    def probe_each(self, hashes, stride, deadline_ms, ns=0):
-        """The same for chunks that count one by one, such as states: the result has each chunk in
-        `there`. `chunks` of the result is the last chunk that a fetch finds, counted from 1. The
-        speed is the speed of a fetch of this chunk alone. LarderError also for a larderd older than
-        protocol 1.7."""
-        return self._probe("larder_probe_each", hashes, stride, deadline_ms, ns)
-
-    def _probe(self, name, hashes, stride, deadline_ms, ns):
-        ticket = ctypes.c_uint64()
-        self._check(
-            name,
-            getattr(self._lib, name)(
-                self._client, _hashes(hashes, stride, ns), deadline_ms, ticket
-            ),
-        )
-        return ticket.value
-
-    def probe_poll(self, ticket, wait_ms=0):
-        """The result, or None while the probe runs; waits wait_ms at most. The result of an unknown
-        ticket has no chunks."""
-        result = native.ProbeResult()
-        if self._lib.larder_probe_poll(self._client, ticket, wait_ms, result) != native.OK:
-            return Probed(0, 0, False, "no such look", 0, 0, 0.0)
-        if result.running:
-            return None
-        reason = native.PROBE_REASONS[min(result.reason, len(native.PROBE_REASONS) - 1)]
-        late, elapsed_s = result.reason == native.PROBE_LATE, result.elapsed_us / 1e6
-        there = int.from_bytes(result.there, "little")
-        return Probed(
-            result.chunks,
-            result.shared,
-            late,
-            reason,
-            result.read_latency_ns,
-            result.read_bytes_per_s,
-            elapsed_s,
-            there,
-        )
-
-    def probe_end(self, ticket):
-        """Cancels the probe, or frees the ticket of the probe."""
-        self._lib.larder_probe_end(self._client, ticket)
 
     # ---- chunks by hand. Hashes as above, or a list of hashes as hash_tokens() gives. Each hash
     # means the chunks of all shards and groups. A call waits up to wait_ms for larderd's counts,
@@ -512,6 +393,8 @@ class Client:
         result = native.ActResult()
         self._check(
             name,
-            getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), wait_ms, result),
+            getattr(self._lib, name)(
+                self._client, native.hashes(hashes, stride, ns), wait_ms, result
+            ),
         )
         return Acted(result.found, result.absent, result.refused)

@@ -62,9 +62,9 @@ void DropLog::drop(const OpPtr& op) {
     return dropped.all || key.namespace_id == dropped.id;
   });  // mutation: drop-in-flight
   op->dropped = erase_dropped(dropped);
-  owe(dropped);  // mutation: drop-owed
-  // The drop is owed, but not durable: a death of larderd now would undo the drop, and a person is
-  // told (F-139).
+  add_pending(dropped);  // mutation: drop-owed
+  // The drop is pending, but not durable: a death of larderd now would undo the drop, and the error
+  // says so (F-139).
   if (!volume_ || health_.is(Health::kLost))
     return operations_.finish(op, {Code::kUnavailable, health_.state().reason});
   mark_dropped(dropped);
@@ -74,7 +74,7 @@ void DropLog::drop(const OpPtr& op) {
 
 // Remembers a drop until a superblock on the disk has it, even while the file is away. Too many
 // drops become a drop of all.
-void DropLog::owe(const Dropped& dropped) {
+void DropLog::add_pending(const Dropped& dropped) {
   const bool full = pending_drops_.size() == kMaxDropMarks;
   if (dropped.all || full) pending_drops_.clear();
   pending_drops_.push_back({dropped.id, dropped.all || full});

@@ -45,7 +45,7 @@ class DropLog {
     bool all = false;
   };
 
-  void owe(const Dropped& dropped);
+  void add_pending(const Dropped& dropped);
   std::uint64_t erase_dropped(const Dropped& dropped);
   void mark_dropped(const Dropped& dropped);
   Position next_position() const;

@@ -134,7 +134,7 @@ void encode_record(const RegionId& id, const Record& record, std::span<std::byte
   seal(bytes, block.first(kBlockBytes));
 }
 
-void encode_grave(const RegionId& id, const Record& record, std::span<std::byte> block) {
+void encode_tombstone(const RegionId& id, const Record& record, std::span<std::byte> block) {
   Record tombstone = record;
   // The length stays, so a scan finds the next record. The inverted root matches no bytes, so a
   // scan rejects this record.

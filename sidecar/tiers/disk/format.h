@@ -51,7 +51,7 @@ struct RegionId {
 // The block before the slot of a record.
 void encode_record(const RegionId& id, const Record& record, std::span<std::byte> block);
 // A grave in the place of a header: it keeps the length of the record, but no bytes match its root.
-void encode_grave(const RegionId& id, const Record& record, std::span<std::byte> block);
+void encode_tombstone(const RegionId& id, const Record& record, std::span<std::byte> block);
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block);
 
 // The last block of a region.

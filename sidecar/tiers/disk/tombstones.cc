@@ -32,7 +32,7 @@ void Tombstones::write() {
     // Counted as a read, which next_victim() and place() respect.
     ++region.reads;  // keeps the region from being opened
     const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
-    encode_grave(next.id, next.record, block->span());
+    encode_tombstone(next.id, next.record, block->span());
     const auto done = [this, tombstone = next, block](int error) mutable {
       --table_[tombstone.id.region].reads;
       if (error == 0) return;

@@ -48,7 +48,7 @@ void PeerLink::turn() {
 }
 
 void PeerLink::flush() {
-  if (state_ >= State::kGreeting && connection_ != nullptr && connection_->has_unsent()) pump();
+  if (state_ >= State::kHandshake && connection_ != nullptr && connection_->has_unsent()) pump();
 }
 
 void PeerLink::pump() {
@@ -102,7 +102,7 @@ Result<std::unique_ptr<net::Stream>> PeerLink::open_stream(const net::Address& a
 }
 
 void PeerLink::greet(std::uint64_t now_ns) {
-  state_ = State::kGreeting;
+  state_ = State::kHandshake;
   since_ns_ = used_ns_ = now_ns;
   net::Request hello;
   hello.around.before = format_hello(options_.self);
@@ -151,7 +151,7 @@ std::uint64_t PeerLink::limit_ns() const {
     case State::kConnecting:
       return since_ns_ +
              (options_.tls.enabled ? options_.greet_ms : options_.connect_ms) * kNsPerMs;
-    case State::kGreeting: return since_ns_ + options_.greet_ms * kNsPerMs;
+    case State::kHandshake: return since_ns_ + options_.greet_ms * kNsPerMs;
     case State::kReady: break;
   }
   const std::uint64_t since = connection_->waiting_since_ns();
@@ -160,7 +160,7 @@ std::uint64_t PeerLink::limit_ns() const {
 }
 
 std::uint64_t PeerLink::next_ns() const {
-  if (more_ || (state_ >= State::kGreeting && connection_ != nullptr && connection_->has_unsent()))
+  if (more_ || (state_ >= State::kHandshake && connection_ != nullptr && connection_->has_unsent()))
     return 0;
   if (state_ == State::kNone)
     return resolving_ ? UINT64_MAX : std::max(breaker_.next_ns(), refused_until_ns_);

@@ -66,7 +66,7 @@ class PeerLink {
   }
 
  private:
-  enum class State : std::uint8_t { kNone, kConnecting, kGreeting, kReady, kRetired };
+  enum class State : std::uint8_t { kNone, kConnecting, kHandshake, kReady, kRetired };
 
   void pump();
   void watch();

@@ -5,7 +5,7 @@
 // reply fit into the first window of TCP: an idle connection sends few bytes in a round trip.
 // A probe ends when all asked members answered, after probe_ms, or at its deadline; a member
 // without an answer has no chunk. Of several members that have a chunk one is chosen, and the
-// others are told that they need not hold the chunk.
+// others learn that they need not hold the chunk.
 #pragma once
 
 #include <cstdint>

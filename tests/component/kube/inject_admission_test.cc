@@ -14,8 +14,8 @@
 #include "operator/api/names.h"
 #include "operator/reconcile/subset.h"
 #include "operator/webhook/admission_server.h"
-#include "operator/webhook/certificate_keeper.h"
 #include "operator/webhook/certificate_loader.h"
+#include "operator/webhook/certificate_manager.h"
 #include "operator/webhook/review.h"
 #include "tests/component/kube/api_server.h"
 #include "tests/component/kube/webhook_configuration.h"
@@ -129,10 +129,10 @@ class Injector {
     const Status configured = kube_test::configure_webhooks(
         *connection_.client, {kube_test::webhook_entry("inject.larder.dev", server_->address())});
     EXPECT_TRUE(configured.ok()) << configured.to_string();
-    webhook::CertificateKeeper keeper(
+    webhook::CertificateManager manager(
         *connection_.client, {"default", "larder-tls", "localhost", "larder"}, connection_.clock,
         [] { return std::int64_t{std::time(nullptr)}; });
-    const Status kept = keeper.keep_once();
+    const Status kept = manager.run_once();
     EXPECT_TRUE(kept.ok()) << kept.to_string();
     loader_ = std::make_unique<webhook::CertificateLoader>(
         webhook::certificate_in_secret(*connection_.client, "default", "larder-tls"), acceptor_,

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "operator/webhook/admission_server.h"
-#include "operator/webhook/certificate_keeper.h"
 #include "operator/webhook/certificate_loader.h"
+#include "operator/webhook/certificate_manager.h"
 #include "tests/component/kube/control_plane.h"
 #include "tests/component/kube/webhook_configuration.h"
 #include "tests/unit/operator/api/yaml_object.h"
@@ -98,9 +98,10 @@ class NamespaceTest : public testing::Test {
         *connection_->client,
         {webhook_entry("pods.larder.dev", server_->address(), annotated), namespaces});
     ASSERT_TRUE(configured.ok()) << configured.to_string();
-    CertificateKeeper keeper(*connection_->client, {"default", "larder-tls", "localhost", "larder"},
-                             connection_->clock, [] { return std::int64_t{std::time(nullptr)}; });
-    ASSERT_TRUE(keeper.keep_once().ok());
+    CertificateManager manager(*connection_->client,
+                               {"default", "larder-tls", "localhost", "larder"}, connection_->clock,
+                               [] { return std::int64_t{std::time(nullptr)}; });
+    ASSERT_TRUE(manager.run_once().ok());
     loader_ = std::make_unique<CertificateLoader>(
         certificate_in_secret(*connection_->client, "default", "larder-tls"), acceptor_, 50);
     for (int i = 0;

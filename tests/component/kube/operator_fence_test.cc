@@ -138,7 +138,7 @@ TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
               static_cast<int>(statuses), kPools);
   EXPECT_LT(statuses, kPools) << "it had no status more to write";
 
-  // The certificates' keeper has work, too: the keeper looks every 10 s, and this time has passed
+  // The certificate manager has work, too: the manager looks every 10 s, and this time has passed
   // for the stopped one.
   ASSERT_TRUE(client().remove(resources::kSecrets, "larder", "larder-webhook-tls", "").ok());
   first->signal(SIGCONT);

@@ -30,7 +30,7 @@ inline api::Object webhook_entry(const std::string& name, const std::string& add
   return entry;
 }
 
-// As the configuration "larder", whose caBundle a CertificateKeeper writes.
+// As the configuration "larder", whose caBundle a CertificateManager writes.
 inline Status configure_webhooks(k8s::ApiClient& client, const std::vector<api::Object>& webhooks) {
   return client
       .create(k8s::resources::kWebhooks, {{"apiVersion", "admissionregistration.k8s.io/v1"},

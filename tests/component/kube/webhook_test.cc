@@ -1,5 +1,5 @@
 // The webhook called by a real kube-apiserver: its HTTP client, match conditions, reinvocation and
-// dry run; certificates of the keeper, rotated while pods are created.
+// dry run; certificates of the manager, rotated while pods are created.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 #include "operator/api/base64.h"
 #include "operator/webhook/admission_server.h"
-#include "operator/webhook/certificate_keeper.h"
 #include "operator/webhook/certificate_loader.h"
+#include "operator/webhook/certificate_manager.h"
 #include "operator/webhook/inject/inject.h"
 #include "tests/component/command.h"
 #include "tests/component/kube/control_plane.h"
@@ -81,9 +81,9 @@ class WebhookTest : public testing::Test {
          webhook_entry("zz.other.dev", other_->address(),
                        "has(object.metadata.name) && object.metadata.name == 'twice'")});
     ASSERT_TRUE(configured.ok()) << configured.to_string();
-    keeper_ = std::make_unique<CertificateKeeper>(*connection_->client, kept_, connection_->clock,
-                                                  [] { return std::time(nullptr); });
-    const Status kept = keeper_->keep_once();
+    manager_ = std::make_unique<CertificateManager>(*connection_->client, kept_, connection_->clock,
+                                                    [] { return std::time(nullptr); });
+    const Status kept = manager_->run_once();
     ASSERT_TRUE(kept.ok()) << kept.to_string();
     loader_ = std::make_unique<CertificateLoader>(
         certificate_in_secret(*connection_->client, "default", "larder-tls"), acceptor_, 50);
@@ -161,7 +161,7 @@ class WebhookTest : public testing::Test {
   std::mutex mutex_;
   std::vector<std::string> told_;
   std::unique_ptr<AdmissionServer> ours_, other_;
-  std::unique_ptr<CertificateKeeper> keeper_;
+  std::unique_ptr<CertificateManager> manager_;
   std::unique_ptr<CertificateLoader> loader_;
 };
 
@@ -270,7 +270,7 @@ TEST_F(WebhookRotationTest, NoPodIsRefusedWhileCertificatesRotate) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; !rotated && std::chrono::steady_clock::now() - begin < std::chrono::seconds(80);
        ++i) {
-    const Status kept = keeper_->keep_once();
+    const Status kept = manager_->run_once();
     EXPECT_TRUE(kept.ok()) << kept.to_string();
     const std::string pod = create("rotated-" + std::to_string(i), "chat");
     ASSERT_NE(pod.find("larder.dev/injected"), std::string::npos) << i << ": " << pod;

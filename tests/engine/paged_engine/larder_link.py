@@ -105,14 +105,14 @@ class LarderLink:
         client, reachable = self._scheduler, self._reachable(hashes)
         if reachable <= there:
             return there
-        ticket = client.fetch(hashes[: reachable * HASH_BYTES], HASH_BYTES, FETCH_DEADLINE_MS)
+        ticket = client.tiers.fetch(hashes[: reachable * HASH_BYTES], HASH_BYTES, FETCH_DEADLINE_MS)
         try:
-            while (fetched := client.fetch_poll(ticket, POLL_MS)) is None:
+            while (fetched := client.tiers.fetch_poll(ticket, POLL_MS)) is None:
                 pass  # ends by its deadline
             self.last_fetch = fetched
             return client.lookup(hashes, HASH_BYTES)
         finally:
-            client.fetch_end(ticket)
+            client.tiers.fetch_end(ticket)
 
     def reachable_tokens(self, request):
         """The number of tokens of the prompt in memory or a lower tier, as told by larderd."""
@@ -126,20 +126,20 @@ class LarderLink:
         )
 
     def _reachable(self, hashes):
-        below = self._scheduler.lower_tiers()
+        below = self._scheduler.tiers.speed()
         if below is not None and below.shared:
             return self._look(hashes)
         return (
-            self._scheduler.reachable(hashes, HASH_BYTES)
+            self._scheduler.tiers.reachable(hashes, HASH_BYTES)
             if below is not None and below.serving
             else 0
         )
 
     def _look(self, hashes):
-        ticket = self._scheduler.probe(hashes, HASH_BYTES, FETCH_DEADLINE_MS)
-        while (found := self._scheduler.probe_poll(ticket, POLL_MS)) is None:
+        ticket = self._scheduler.tiers.probe(hashes, HASH_BYTES, FETCH_DEADLINE_MS)
+        while (found := self._scheduler.tiers.probe_poll(ticket, POLL_MS)) is None:
             pass  # ends by its deadline
-        self._scheduler.probe_end(ticket)
+        self._scheduler.tiers.probe_end(ticket)
         return found.chunks
 
     def load(self, request, tokens):

@@ -5,7 +5,8 @@ from array import array
 from types import SimpleNamespace
 
 from larder import _native as native
-from larder.client import LowerTiers, Fetched, LarderError, Probed
+from larder.client import LarderError
+from larder.lower_tiers import Fetched, Probed, TierSpeed
 from larder.vllm.groups import Group, Shards
 from larder.vllm.messages import WorkerReport
 from larder.vllm.scheduler import LarderConnectorScheduler
@@ -68,7 +69,8 @@ class Client:
         self.parts = []  # of set_parts
         self.closed = []  # (number, drop)
         self.fail = None  # name of a method that raises
-        self.tier = None  # a LowerTiers, where there is one
+        self.tier = None  # a TierSpeed, where there is one
+        self.tiers = self  # the calls of LowerTiers stand in this class
         self.on_disk = set()
         self.fetches = {}  # ticket: (keys, deadline_ms)
         self.answers = {}  # ticket: Fetched
@@ -117,7 +119,7 @@ class Client:
 
     # ---- below memory
 
-    def lower_tiers(self):
+    def speed(self):
         self._maybe_fail("below")
         return self.tier
 
@@ -228,10 +230,10 @@ class Client:
 
 
 # A gigabyte in a second, and a millisecond before the first byte.
-FAST = LowerTiers(True, 1_000_000, 1_000_000_000)
+FAST = TierSpeed(True, 1_000_000, 1_000_000_000)
 # The same, over a backend; and a backend alone.
 FAST_AND_SHARED = FAST._replace(shared=True)
-SHARED = LowerTiers(False, 0, 0, True)
+SHARED = TierSpeed(False, 0, 0, True)
 
 
 def split(hashes, stride):

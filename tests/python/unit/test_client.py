@@ -9,7 +9,7 @@ import time
 import pytest
 
 from larder import Client, LarderError, namespace_id
-from larder.client import _transfer
+from larder import _native as native
 
 FINGERPRINT = "engine: test\n"
 
@@ -47,7 +47,7 @@ def test_a_folder_whose_name_is_not_utf8_names_a_model_and_a_socket(tmp_path):
 
 
 def test_a_transfer_keeps_what_it_points_at():
-    transfer = _transfer(
+    transfer = native.transfer(
         b"".join([b"h" * 32, b"i" * 32]), 32, b"".join([b"\0", b"p" * 4095]), 0, 0, 0
     )
     gc.collect()
@@ -135,19 +135,19 @@ def test_the_absent_larderd_is_told_in_the_log(client):
 
 def test_without_larderd_nothing_is_below_its_memory(client):
     open_namespace(client)
-    assert client.lower_tiers() is None
-    assert client.reachable(bytes(64 * 32), 32) == 0
+    assert client.tiers.speed() is None
+    assert client.tiers.reachable(bytes(64 * 32), 32) == 0
     with pytest.raises(LarderError, match="^larder_fetch: unavailable$"):
-        client.fetch(bytes(64), 32, 100)
+        client.tiers.fetch(bytes(64), 32, 100)
     begin = time.monotonic()
-    gone = client.fetch_poll(7, 60_000)
+    gone = client.tiers.fetch_poll(7, 60_000)
     assert (gone.chunks, gone.complete, gone.late) == (0, False, False)
-    client.fetch_end(7)
+    client.tiers.fetch_end(7)
     with pytest.raises(LarderError, match="^larder_probe: unavailable$"):
-        client.probe(bytes(64), 32, 100)
-    probed = client.probe_poll(7, 60_000)
+        client.tiers.probe(bytes(64), 32, 100)
+    probed = client.tiers.probe_poll(7, 60_000)
     assert (probed.chunks, probed.late, probed.read_bytes_per_s) == (0, False, 0)
-    client.probe_end(7)
+    client.tiers.probe_end(7)
     assert time.monotonic() - begin < 30  # not the 60 s of the wait
 
 

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from larder.client import LowerTiers  # noqa: E402
+from larder.lower_tiers import TierSpeed  # noqa: E402
 from larder.vllm import cost_model  # noqa: E402
 
 CHUNK_BYTES, CHUNK_TOKENS = 1_500_000, 128
@@ -35,7 +35,7 @@ def choice(clock):
 
 
 def below(bytes_per_s, serving=True, latency_ns=1_000_000):
-    return LowerTiers(serving, latency_ns, int(bytes_per_s))
+    return TierSpeed(serving, latency_ns, int(bytes_per_s))
 
 
 @pytest.mark.parametrize(

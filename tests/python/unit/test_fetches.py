@@ -21,7 +21,7 @@ from fakes import (
 )  # noqa: E402
 
 from larder import _native as native  # noqa: E402
-from larder.client import LowerTiers  # noqa: E402
+from larder.lower_tiers import TierSpeed  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
@@ -88,7 +88,7 @@ def test_what_did_not_come_in_time_is_computed(half, client, request_below, came
 
 
 def test_what_is_slower_to_fetch_than_to_compute_is_reported_so(half, client, request_below):
-    client.tier = LowerTiers(True, 1_000_000, 1000)
+    client.tier = TierSpeed(True, 1_000_000, 1000)
     assert half.get_num_new_matched_tokens(request_below, 0) == (0, False)
     half.update_state_after_alloc(request_below, blocks(range(1, 20)), 0)
     assert client.reported == [(native.DECIDED_RECOMPUTE, chunk_keys(request_below), 0)]
@@ -130,7 +130,7 @@ def test_what_is_all_in_memory_is_not_fetched(half, client, request_below):
 
 
 @pytest.mark.parametrize(
-    "tier", [None, LowerTiers(False, 1, 1_000_000_000), LowerTiers(True, 1_000_000, 1000)]
+    "tier", [None, TierSpeed(False, 1, 1_000_000_000), TierSpeed(True, 1_000_000, 1000)]
 )
 def test_vllm_is_never_told_to_ask_again_without_a_fetch(half, client, request_below, tier):
     client.tier = tier

@@ -22,7 +22,7 @@ from worker_fakes import Client as WorkerClient  # noqa: E402
 
 from larder.vllm import connector  # noqa: E402
 from larder.vllm.attention_kernels import Attention  # noqa: E402
-from larder.vllm.handshake import Told  # noqa: E402
+from larder.vllm.handshake import WorkerHandshake  # noqa: E402
 from larder.vllm.messages import WorkerReport  # noqa: E402
 from larder.vllm.naming import Naming  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
@@ -82,7 +82,7 @@ def scheduler(client):
 
 
 def said(attention=ONE, **more):
-    return Told(WorkerReport(attention=frozenset([attention]), **more))
+    return WorkerHandshake(WorkerReport(attention=frozenset([attention]), **more))
 
 
 def test_the_first_request_hits_where_only_the_layers_know_their_attention(scheduler, client):
@@ -117,7 +117,7 @@ def test_workers_that_differ_turn_the_cache_off(scheduler):
 # covers F-260
 def test_a_reason_that_a_worker_alone_found_comes_before_the_first_request(scheduler):
     scheduler.set_xfer_handshake_metadata_pp_aware(
-        {(0, 0): said(), (0, 1): Told(WorkerReport(disabled="pages of other sizes"))}
+        {(0, 0): said(), (0, 1): WorkerHandshake(WorkerReport(disabled="pages of other sizes"))}
     )
     assert scheduler._half.off == "pages of other sizes"
 
@@ -129,7 +129,7 @@ class TestWorker:
         half._registered, half._attention = True, ONE
         half._measured = WorkerReport(ended={7: 1}, attention=frozenset([ONE]))
         word = pickle.loads(pickle.dumps(whole(half).get_handshake_metadata()))
-        assert word == Told(
+        assert word == WorkerHandshake(
             WorkerReport(attention=frozenset([ONE]), places=frozenset([half._place]))
         )
         assert half.report() == WorkerReport(ended={7: 1}, attention=frozenset([ONE])), (
@@ -139,7 +139,9 @@ class TestWorker:
     def test_it_tells_why_it_is_off(self):
         half = LarderConnectorWorker(setup(), WorkerClient())
         half.turn_off("a reason")
-        assert whole(half).get_handshake_metadata() == Told(WorkerReport(disabled="a reason"))
+        assert whole(half).get_handshake_metadata() == WorkerHandshake(
+            WorkerReport(disabled="a reason")
+        )
         assert half.report() == WorkerReport(disabled="a reason")
 
 
@@ -181,4 +183,4 @@ def test_alone_a_worker_tells(make):  # noqa: F811
     config = SimpleNamespace(kv_transfer_config=KVTransferConfig(**LARDER), lora_config=None)
     made = connector.LarderConnector(config, KVConnectorRole.WORKER, None)
     made._half = LarderConnectorWorker(setup(), WorkerClient())
-    assert made.get_handshake_metadata() == Told(WorkerReport())
+    assert made.get_handshake_metadata() == WorkerHandshake(WorkerReport())

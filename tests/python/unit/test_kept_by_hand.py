@@ -117,13 +117,17 @@ def test_states_come_with_the_chunks_that_they_stand_for(larderd):
         while client.lookup(chunks, 32, states) != 3 or client.lookup(chunks, 32) != 3:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        assert client.last_reachable(some, 32, states) == client.last_reachable(some, 32) == 3
+        assert (
+            client.tiers.last_reachable(some, 32, states)
+            == client.tiers.last_reachable(some, 32)
+            == 3
+        )
         assert client.prefetch(some, 32, states=states) == (4, 1, 0), (
             "three chunks and the last state"
         )
         assert client.prefetch(some, 32, ns=states) == (1, 3, 0)
         with pytest.raises(LarderError, match="^larder_probe_each: "):
-            client.probe_each(some, 32, 100, states)  # this larderd shares no backend
+            client.tiers.probe_each(some, 32, 100, states)  # this larderd shares no backend
         space = namespace_id(FINGERPRINT)
         assert (
             ctl(larderd, "pin", space, *[one.hex() for one in hashes()]).stdout

@@ -8,7 +8,7 @@ pytest.importorskip("vllm")
 from fakes import setup  # noqa: E402
 from worker_fakes import Client, fetched, probed  # noqa: E402
 
-from larder.client import LowerTiers  # noqa: E402
+from larder.lower_tiers import TierSpeed  # noqa: E402
 from larder.vllm.cost_model import FIRST_PAUSE_S  # noqa: E402
 from larder.vllm.groups import Shards  # noqa: E402
 from larder.vllm.hosts import larderd_of  # noqa: E402
@@ -18,7 +18,7 @@ from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
 HERE = larderd_of(setup())
 PLACES = Place(0, 0, (1,), HERE), Place(1, 0, (1,), "there")
-DISK, BACKEND = LowerTiers(True, 1, 1), LowerTiers(False, 0, 0, True)  # a backend without a disk
+DISK, BACKEND = TierSpeed(True, 1, 1), TierSpeed(False, 0, 0, True)  # a backend without a disk
 HASHES = bytes(range(96))  # of three chunks
 SPREAD = setup(shards=Shards(ranks=2), spread=True)
 
@@ -104,7 +104,7 @@ def test_a_backend_is_probed_before_a_fetch(half, client, clock):
 
 # covers F-291
 def test_of_disk_and_backend_the_probe_counts_both(half, client):
-    client.tier, client.below = LowerTiers(True, 1, 1, True), 1
+    client.tier, client.below = TierSpeed(True, 1, 1, True), 1
     ask(half)
     client.probe_done = probed(1, shared=0)
     assert answers(half) == {} and client.fetched == [(HASHES[32:64], 250, 0)]

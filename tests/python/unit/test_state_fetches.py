@@ -25,11 +25,11 @@ from fakes import (  # noqa: E402
 
 from larder import _native as native  # noqa: E402
 from larder.vllm import state_fetches, tier_probes  # noqa: E402
-from larder.client import LowerTiers  # noqa: E402
+from larder.lower_tiers import TierSpeed  # noqa: E402
 from larder.vllm.groups import Shards  # noqa: E402
 from larder.vllm.messages import WorkerReport  # noqa: E402
 from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
-from larder.vllm.state_reach import MOST_ENDS, End, StateReach, Told  # noqa: E402
+from larder.vllm.state_reach import MOST_ENDS, End, StateReach, ProbedStates  # noqa: E402
 from larder.vllm.spaces import Space  # noqa: E402
 
 STATE = replace(group(1, layers=("s.0", "s.1")), blocks=1, state=True)
@@ -206,7 +206,7 @@ class TestFetches:
         assert client.calls == []
 
     def test_what_is_slower_to_fetch_than_to_compute_is_reported_so(self, half, client, one):
-        client.tier = LowerTiers(True, 1_000_000, 1000)
+        client.tier = TierSpeed(True, 1_000_000, 1000)
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         assert half.get_num_new_matched_tokens(one, 0) == (0, False)
@@ -238,7 +238,7 @@ class TestFetches:
         attention(client.on_disk, two, 2)
         states(client.on_disk, two, 2)
         half.get_num_new_matched_tokens(one, 0)
-        client.tier = LowerTiers(True, 1_000_000, 1000)
+        client.tier = TierSpeed(True, 1_000_000, 1000)
         assert half.get_num_new_matched_tokens(two, 0) == (0, False)
 
     def test_no_state_behind_the_bound_of_one_fetch_is_fetched(
@@ -390,7 +390,7 @@ class TestProbes:
 
 
 class TestEnds:
-    def ends(self, client, one, first=0, reach=4, beyond=0, told=None):
+    def ends(self, client, one, first=0, reach=4, beyond=0, probed=None):
         hashes = b"".join(chunk_keys(one)[first:])
         return StateReach(client).ends(
             hashes, 32, Space(0, states=SPACE), first, reach, beyond, told
@@ -406,12 +406,12 @@ class TestEnds:
 
     def test_a_probe_adds_those_of_the_backend(self, client, one):
         states(client.on_disk, one, 1)
-        assert self.ends(client, one, told=Told(0, 0b1010)) == [
+        assert self.ends(client, one, probed=ProbedStates(0, 0b1010)) == [
             End(4, False),
             End(2, False),
             End(1, False),
         ]
-        assert self.ends(client, one, reach=3, told=Told(0, 0b1010)) == [
+        assert self.ends(client, one, reach=3, probed=ProbedStates(0, 0b1010)) == [
             End(2, False),
             End(1, False),
         ]
@@ -426,7 +426,7 @@ class TestEnds:
             ),
         )
         states(client.on_disk, one, 1)
-        assert self.ends(client, one, told=Told(0, 0b0110)) == [
+        assert self.ends(client, one, probed=ProbedStates(0, 0b0110)) == [
             End(3, False),
             End(2, False),
             End(1, False),
@@ -434,8 +434,12 @@ class TestEnds:
         assert searched == [1, 1], "chunk 4, and the first one"
 
     def test_a_probe_that_began_before_vllms_own_hit(self, client, one):
-        assert self.ends(client, one, first=2, beyond=2, told=Told(1, 0b101)) == [End(4, False)]
-        assert self.ends(client, one, first=2, reach=1, beyond=2, told=Told(0, 0b11)) == []
+        assert self.ends(client, one, first=2, beyond=2, probed=ProbedStates(1, 0b101)) == [
+            End(4, False)
+        ]
+        assert (
+            self.ends(client, one, first=2, reach=1, beyond=2, probed=ProbedStates(0, 0b11)) == []
+        )
 
     def test_not_more_than_so_many(self, client):
         long = Request("l", range(128 * 20))

@@ -10,7 +10,8 @@ pytest.importorskip("vllm")
 from fakes import setup  # noqa: E402
 
 from larder._native import FAILED_PRECONDITION  # noqa: E402
-from larder.client import Completion, Fetched, LarderError, LowerTiers, Probed, Stored  # noqa: E402
+from larder.client import Completion, LarderError, Stored  # noqa: E402
+from larder.lower_tiers import Fetched, Probed, TierSpeed  # noqa: E402
 from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
 from larder.vllm.worker import LarderConnectorWorker  # noqa: E402
 
@@ -40,7 +41,8 @@ class Client:
         self.waits = []  # of poll
         self.fail = None
         self.streams = []  # told before (loads, submitted) so far
-        self.tier = LowerTiers(True, 1, 1)
+        self.tier = TierSpeed(True, 1, 1)
+        self.tiers = self  # the calls of LowerTiers stand in this class
 
     def register_pages(self, group, layers):
         self.layers = layers
@@ -137,7 +139,7 @@ class Client:
     def report_prefill(self, tokens, nanoseconds):
         self.prefill = (tokens, nanoseconds)
 
-    def lower_tiers(self):
+    def speed(self):
         return self.tier
 
 

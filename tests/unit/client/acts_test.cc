@@ -155,7 +155,7 @@ TEST_F(ClientActsTest, PinnedChunksStayAndEvictedOnesGo) {
   const auto act = [&](Verb verb, std::uint64_t first, std::uint32_t count) {
     const Transfer chunks = engine.transfer(first, count);
     const Result<protocol::ActCounts> counts =
-        engine.client->act(verb, hashes_of(chunks.hashes), 5000);
+        engine.client->lower_tiers().act(verb, hashes_of(chunks.hashes), 5000);
     EXPECT_TRUE(counts.ok()) << counts.status().to_string();
     return counts.ok() ? *counts : protocol::ActCounts{};
   };

@@ -60,8 +60,8 @@ TEST_F(ClientLowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 4));
-  ASSERT_TRUE(engine.client->lower_tier_speed().has_value());
-  EXPECT_TRUE(engine.client->lower_tier_speed()->serving);
+  ASSERT_TRUE(engine.client->lower_tiers().speed().has_value());
+  EXPECT_TRUE(engine.client->lower_tiers().speed()->serving);
   const Transfer chunks = engine.transfer(0, 6);
   const Hashes hashes = hashes_of(chunks.hashes);
   EXPECT_EQ(engine.client->lookups().present(hashes), 0U);
@@ -74,9 +74,9 @@ TEST_F(ClientLowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   gap.resize(1);
   EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(gap)), 0U);
 
-  const Result<std::uint64_t> ticket = engine.client->fetch(hashes, 10'000);
+  const Result<std::uint64_t> ticket = engine.client->lower_tiers().fetch(hashes, 10'000);
   ASSERT_TRUE(ticket.ok()) << ticket.status().to_string();
-  const Result<FetchState> done = engine.client->fetches().poll(*ticket, 15'000);
+  const Result<FetchState> done = engine.client->lower_tiers().fetches().poll(*ticket, 15'000);
   ASSERT_TRUE(done.ok());
   EXPECT_FALSE(done->running);
   EXPECT_EQ(done->chunks, 4U);
@@ -86,7 +86,7 @@ TEST_F(ClientLowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
 
   const auto [hold, held] = engine.client->hold(hashes);
   EXPECT_EQ(held, 4U);
-  engine.client->fetches().end(*ticket);
+  engine.client->lower_tiers().fetches().end(*ticket);
   engine.engine.wipe();
   EXPECT_EQ(engine.load(0, 4).status, Code::kOk);
   EXPECT_TRUE(engine.holds(0, 4));
@@ -129,10 +129,10 @@ TEST_F(ClientLowerTiersTest, WithoutADiskThereIsNothing) {
   ASSERT_EQ(engine.store(0, 2).stored, 2U);
   ASSERT_TRUE(engine.await_present(0, 2));
   const Transfer chunks = engine.transfer(0, 4);
-  EXPECT_FALSE(engine.client->lower_tier_speed().has_value());
+  EXPECT_FALSE(engine.client->lower_tiers().speed().has_value());
   EXPECT_EQ(engine.client->lookups().reachable(hashes_of(chunks.hashes)), 2U);
   EXPECT_EQ(engine.client->lookups().last_reachable(hashes_of(chunks.hashes)), 2U) << "as last()";
-  EXPECT_EQ(engine.client->fetch(hashes_of(chunks.hashes), 100).status().code(),
+  EXPECT_EQ(engine.client->lower_tiers().fetch(hashes_of(chunks.hashes), 100).status().code(),
             Code::kUnsupported);
 }
 

@@ -187,11 +187,11 @@ TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
   ASSERT_TRUE(wait([&] { return process.present(1, states); }));
   hashes.count = 4;
   const Result<protocol::ActCounts> last =
-      process.client->act(protocol::Verb::kPrefetch, hashes, 5000);
+      process.client->lower_tiers().act(protocol::Verb::kPrefetch, hashes, 5000);
   ASSERT_TRUE(last.ok()) << last.status().to_string();
   EXPECT_EQ(last->found, 1U) << "a prefetch of states is of the last one";
   hashes.ns = 0;
-  EXPECT_EQ(process.client->act(protocol::Verb::kPrefetch, hashes, 5000)->found, 4U);
+  EXPECT_EQ(process.client->lower_tiers().act(protocol::Verb::kPrefetch, hashes, 5000)->found, 4U);
 
   const std::uint32_t attachments = process.client->state().attachments;
   stop();
@@ -341,8 +341,8 @@ TEST_F(NamespacesTest, AClosedNumberIsAMissForEveryCall) {
     EXPECT_FALSE(process.load(hash, 0, 0, closed));
     EXPECT_EQ(process.client->hold(hashes).second, 0U);
     EXPECT_EQ(process.client->lookups().reachable(hashes), 0U);
-    EXPECT_FALSE(process.client->act(protocol::Verb::kPin, hashes, 1000).ok());
-    EXPECT_FALSE(process.client->fetch(hashes, 1000).ok());
+    EXPECT_FALSE(process.client->lower_tiers().act(protocol::Verb::kPin, hashes, 1000).ok());
+    EXPECT_FALSE(process.client->lower_tiers().fetch(hashes, 1000).ok());
     EXPECT_EQ(process.store(hash + 10, 0, 0, closed), 0U);
   }
   EXPECT_FALSE(process.present(1, next)) << "nor does the next namespace see its chunks";

@@ -117,9 +117,9 @@ TEST_F(PartsTest, AStageWithoutALayerOfAGroupHasNoPartInAChunk) {
   hashes.ns = scheduler.ns;
   EXPECT_EQ(scheduler.client->hold(hashes).second, 1U);
   EXPECT_EQ(scheduler.client->lookups().last(hashes), 1U);
-  EXPECT_EQ(scheduler.client->act(protocol::Verb::kPrefetch, hashes, 5000)->found, 1U)
+  EXPECT_EQ(scheduler.client->lower_tiers().act(protocol::Verb::kPrefetch, hashes, 5000)->found, 1U)
       << "larderd knows a whole one too";
-  EXPECT_EQ(scheduler.client->act(protocol::Verb::kPin, hashes, 5000)->absent, 1U);
+  EXPECT_EQ(scheduler.client->lower_tiers().act(protocol::Verb::kPin, hashes, 5000)->absent, 1U);
   EXPECT_TRUE(first.load(1, 0, 1) && second.load(1, 1, 0) && second.load(1, 1, 1));
 
   const std::uint32_t attachments = scheduler.client->state().attachments;

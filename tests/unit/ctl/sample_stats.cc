@@ -57,7 +57,7 @@ stats::Stats busy_stats() {
 stats::Stats stats_with_disk() {
   stats::Stats stats = busy_stats();
   stats.evicted_unwritten = 3;
-  stats.evicted_unwanted = 4;
+  stats.evicted_not_admitted = 4;
   stats.disk.place = "/var/lib/larder";
   stats.disk.takes_puts = false;
   stats.disk.reason = "writes fail: No space left on device";

@@ -71,7 +71,7 @@ void merge_into(Object& live, const Object& wanted, const std::string& name) {
   if (wanted.is_object() && live.is_object()) {
     for (const auto& [key, child] : wanted.items()) merge_into(live[key], child, key);
   } else if (is_keyed(name, wanted) && is_keyed(name, live)) {
-    // In the order of the wish; others' items come behind.
+    // In the order of the desired object; others' items come behind.
     Object merged = Object::array();
     for (const Object& item : wanted) {
       const Object* found = item_of(live, name, item_step(name, item));

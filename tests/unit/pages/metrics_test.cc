@@ -110,7 +110,7 @@ TEST(MetricsTest, CountsAndUnits) {
 TEST(MetricsTest, TheDiskTier) {
   stats::Stats stats;
   stats.evicted_unwritten = 4;
-  stats.evicted_unwanted = 5;
+  stats.evicted_not_admitted = 5;
   stats.disk.mode = "threads";
   stats.disk.takes_puts = false;
   stats.disk.capacity_bytes = 1 << 30;
@@ -132,7 +132,7 @@ TEST(MetricsTest, TheDiskTier) {
           "larder_tier_operations_total{tier=\"disk\",operation=\"get\",result=\"missed\"} 8"));
   EXPECT_THAT(text, HasSubstr("larder_evictions_total{tier=\"disk\",reason=\"capacity\"} 9"));
   EXPECT_THAT(text, HasSubstr("larder_evicted_unwritten_total 4"));
-  EXPECT_THAT(text, HasSubstr("larder_evicted_unwanted_total 5"));
+  EXPECT_THAT(text, HasSubstr("larder_evicted_not_admitted_total 5"));
   EXPECT_THAT(text, HasSubstr("larder_tier_window_bytes{tier=\"disk\",direction=\"read\"} 10"));
   EXPECT_THAT(text, HasSubstr("larder_tier_degraded{tier=\"disk\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_tier_mode{tier=\"disk\",mode=\"threads\"} 1"));

@@ -133,7 +133,7 @@ TEST_F(EvictorTest, NothingGoesBeforeTheRestartHasSettled) {
   std::vector<protocol::SlotRef> next;
   evictor_.next_to_go(0, next, false);
   EXPECT_TRUE(next.empty());
-  parts_.grace.settle();
+  parts_.grace.end();
   evictor_.next_to_go(0, next, false);
   EXPECT_FALSE(next.empty());
   EXPECT_TRUE(room());

@@ -2,8 +2,8 @@
 // leftovers.
 #include <random>
 
+#include "tests/unit/store/recording_listener.h"
 #include "tests/unit/store/store_fixture.h"
-#include "tests/unit/store/told.h"
 
 namespace larder::store::testing_support {
 namespace {
@@ -106,7 +106,7 @@ TEST_F(GivenBack, WhatIsStillWrittenOrReadDoesNotKeepIt) {
 }
 
 TEST_F(GivenBack, ABadChunkKeepsItUntilSomebodyHasLooked) {
-  Told tier;
+  RecordingListener tier;
   store_.tiers().set(0, &tier);
   const std::uint32_t handle = open("a: 1");
   const protocol::Grant grant = box_.put(kWriter, key(handle));
@@ -120,7 +120,7 @@ TEST_F(GivenBack, ABadChunkKeepsItUntilSomebodyHasLooked) {
 }
 
 TEST_F(GivenBack, MemoryAloneIsDroppedAndOnlyWhereNoSessionHasIt) {
-  Told tier;
+  RecordingListener tier;
   store_.tiers().set(0, &tier);
   const std::uint32_t handle = open("a: 1");
   box_.put(kWriter, key(handle));

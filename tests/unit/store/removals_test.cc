@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tests/unit/store/parts_fixture.h"
-#include "tests/unit/store/told.h"
+#include "tests/unit/store/recording_listener.h"
 
 namespace larder::store::testing_support {
 namespace {
@@ -40,7 +40,7 @@ TEST_F(RemovalsTest, ADoomedSlotWaitsForTheEndOfTheRestart) {
   parts_.grace.begin({});
   removals_.free_doomed();
   EXPECT_EQ(box_.state(slot), SlotState::kDying);
-  parts_.grace.settle();
+  parts_.grace.end();
   removals_.free_doomed();
   EXPECT_EQ(box_.state(slot), SlotState::kFree);
 }
@@ -79,15 +79,15 @@ TEST_F(RemovalsTest, ADropQuarantinesTheGrantsOfTheNamespace) {
 }
 
 TEST_F(RemovalsTest, ADropOfAClosedNamespaceTellsNoTier) {
-  Told told;
-  parts_.listeners.set(0, &told);
+  RecordingListener listener;
+  parts_.listeners.set(0, &listener);
   Drop drop{box_.handle()};
   box_.chunks().namespaces().join(box_.handle());
   box_.chunks().leave_namespace(box_.handle());
   ASSERT_FALSE(box_.chunks().namespaces().is_open(box_.handle()));
   removals_.drop(drop);
   EXPECT_TRUE(drop.done);
-  EXPECT_TRUE(told.drops.empty()) << "the handle may serve another namespace soon";
+  EXPECT_TRUE(listener.drops.empty()) << "the handle may serve another namespace soon";
 }
 
 TEST_F(RemovalsTest, AtRandomExactlyTheSlotsWithoutAReaderAreFreed) {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <random>
 
+#include "tests/unit/store/recording_listener.h"
 #include "tests/unit/store/store_fixture.h"
-#include "tests/unit/store/told.h"
 
 namespace larder::store::testing_support {
 namespace {
@@ -210,7 +210,7 @@ TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
 TEST_F(Restore, GenerationsAreAboveEveryEarlierOne) {
   const protocol::Grant old = first_.put(kWriter, key(1));
   restore();
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->add_session(kNew);
   EXPECT_GT(second_->reserve(kNew, again(2)).generation, old.generation);
 }
@@ -222,7 +222,7 @@ TEST_F(Restore, WhatTheLivingWereGrantedIsQuarantinedAndTheOthersIsFree) {
   const Store::Restored restored = restore({kWriter});
   EXPECT_EQ(restored.quarantined, 1U);
   EXPECT_EQ(second_->filled().slots_quarantined, 1U);
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->add_session(kNew);
   std::uint64_t given = 0;
   for (std::uint64_t n = 10; n < 10 + 2 * kSlots; ++n) {
@@ -266,7 +266,7 @@ TEST_F(Restore, WhatATierMayStillReadIntoIsSetAsideUnlessThatTierIsOpen) {
   EXPECT_EQ(set_aside(7, 8), 1U);
   EXPECT_EQ(second_->header().tier, 0U) << "it knows of two now";
   EXPECT_EQ(set_aside(7, 0), 1U);
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->add_session(kNew);
   std::uint64_t given = 0;
   for (std::uint64_t n = 10; n < 10 + 2 * kSlots; ++n) {
@@ -282,12 +282,12 @@ TEST_F(Restore, WhatHadComeUpFromBelowIsToldOfAsSuch) {
   first_.put(kWriter, key(1));
   const protocol::Grant up = first_.store.promote(key(2), 4096, 4096);
   ASSERT_TRUE(first_.store.promoted({up.slot, 0, up.generation}, 2, 0, 0));
-  Told told;
+  RecordingListener listener;
   second_.emplace(arena_.get(), 5000);
-  second_->store.tiers().set(0, &told);
+  second_->store.tiers().set(0, &listener);
   second_->store.restore(first_.as_earlier(), names_, {});
-  ASSERT_EQ(told.came_up_keys.size(), 1U);
-  EXPECT_EQ(told.came_up_keys[0].hash, key(2).hash);
+  ASSERT_EQ(listener.came_up_keys.size(), 1U);
+  EXPECT_EQ(listener.came_up_keys[0].hash, key(2).hash);
 }
 
 TEST_F(Restore, NoSlotIsHandedOnUntilItIsSettled) {
@@ -298,7 +298,7 @@ TEST_F(Restore, NoSlotIsHandedOnUntilItIsSettled) {
   EXPECT_EQ(second_->put(kNew, again(101)).status, status_of(protocol::GrantStatus::kNoSpace));
   for (std::uint64_t n = 0; n < kSlots - 1; ++n) EXPECT_TRUE(kept(n));
   EXPECT_FALSE(first_.reader.dead()) << "engines still look up there";
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   EXPECT_TRUE(first_.reader.dead());
   EXPECT_FALSE(first_.reader.gone()) << "the arena lives on";
   EXPECT_EQ(second_->put(kNew, again(101)).status, 0U);
@@ -311,7 +311,7 @@ TEST_F(Restore, AHoldThatIsAnnouncedAgainKeepsItsSlot) {
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
   StoreBox::hold(second_->add_session(kNew), 0, grants[0]);
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   EXPECT_EQ(second_->put(kNew, again(100)).status, 0U);
   EXPECT_TRUE(kept(0));
   EXPECT_FALSE(kept(1));
@@ -328,7 +328,7 @@ TEST_F(Restore, WhatWasBeingTakenOutOfSightStaysSoAndWaitsForItsReaders) {
   second_->store.sweep();  // at a tick
   protocol::SessionRegion& region = second_->add_session(kNew);
   StoreBox::hold(region, 0, grants[3]);
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->store.sweep();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U);
   region.holds[0] = 0;
@@ -349,7 +349,7 @@ TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
       << "a hold is still to be announced";
   protocol::SessionRegion& region = second_->add_session(kNew);
   StoreBox::hold(region, 0, grants[3]);
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->store.sweep();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, kSlots - 1);
 }
@@ -384,7 +384,7 @@ TEST_F(Restore, WhatIsNotCarriedOverIsNotHandedOnUntilItIsSettled) {
   protocol::SessionRegion& region = second_->add_session(kNew);
   EXPECT_EQ(second_->reserve(kNew, again(200)).status, status_of(protocol::GrantStatus::kNoSpace));
   StoreBox::hold(region, 0, lost);
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->store.sweep();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U)
       << "it is held";
@@ -499,7 +499,7 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
       const std::vector<SessionNumber> alive{kWriter, 77};
       const Store::Restored restored = second_->store.restore(*earlier, names_, alive);
       EXPECT_LE(restored.kept, kSlots * 2);
-      second_->store.settled();
+      second_->store.end_recovery_grace();
       second_->add_session(kNew);
       const std::uint32_t handle = second_->open(names_[0].spec);
       for (std::uint64_t n = 200; n < 200 + kSlots; ++n) second_->put(kNew, key(n, handle));

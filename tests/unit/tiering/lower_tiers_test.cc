@@ -142,11 +142,11 @@ TEST_F(LowerTiersTest, ADropAndAnEvictionReachATierThatIsOnlyRead) {
   ASSERT_EQ(peers.drops.size(), 3U) << "each drop once";
   EXPECT_EQ(peers.drops[1], id);
   EXPECT_FALSE(peers.drops[2].has_value());
-  box_.store().tiers().evict_below(box_.handle(), box_.key(1).hash);
+  box_.store().tiers().evict_from_lower_tiers(box_.handle(), box_.key(1).hash);
   EXPECT_FALSE(peers.evicted.empty());
   box_.put(1, 1);
   box_.store().tiers().count_lost(box_.find(1)->slot);
-  EXPECT_EQ(box_.stats().evicted_unwanted + box_.stats().evicted_unwritten, 0U)
+  EXPECT_EQ(box_.stats().evicted_not_admitted + box_.stats().evicted_unwritten, 0U)
       << "no chunk is written there";
 }
 

@@ -515,7 +515,7 @@ TEST_F(WriteDownTtlTest, WhatIsOlderIsNotWrittenAnew) {
   EXPECT_EQ(tier_->puts, kSlots + 8);
   EXPECT_TRUE(box_->find(1));
   box_->put(1, 17);
-  EXPECT_EQ(box_->stats().evicted_unwanted, 1U);
+  EXPECT_EQ(box_->stats().evicted_not_admitted, 1U);
 }
 
 // covers F-154

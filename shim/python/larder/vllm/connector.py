@@ -130,7 +130,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def set_xfer_handshake_metadata_pp_aware(self, metadata):
         """metadata: {(stage, rank): metadata of the worker}; other connectors' too."""
-        if (report := handshake.told(metadata)) is not None:
+        if (report := handshake.report_of(metadata)) is not None:
             self._half.hear(report)
 
     def build_connector_meta(self, scheduler_output):
@@ -178,7 +178,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.register_kv_caches(kv_caches, self._vllm_config)
 
     def get_handshake_metadata(self):
-        return handshake.Told(self._half.first_report()) if self._tells else None
+        return handshake.WorkerHandshake(self._half.first_report()) if self._tells else None
 
     def unregister_kv_caches(self):
         """Before the memory of the KV pages goes (sleep mode); vLLM 0.33 and newer. Raises if

@@ -78,11 +78,11 @@ class Pause:
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """deadline_s: of the probe. worth_s: the time that the probe is worth. patience_s: the time for
-    further probes while chunks are missing."""
+    """deadline_s: of the probe. budget_s: the time that the probe is worth. patience_s: the time
+    for further probes while chunks are missing."""
 
     deadline_s: float
-    worth_s: float
+    budget_s: float
     patience_s: float = 0.0
 
 
@@ -124,7 +124,7 @@ class LoadOrRecompute:
         self._prefill = Speed(PREFILL_MEMORY_TOKENS)
         self._load = Speed(LOAD_MEMORY_BYTES)
         self._pauses = {shared: Pause(clock) for shared in (False, True)}
-        self._usual_look_s = None
+        self._usual_probe_s = None
         self._probe_pause, self._await_pause = Pause(clock), Pause(clock)
 
     def sized(self, chunk_bytes, state_bytes):
@@ -151,23 +151,23 @@ class LoadOrRecompute:
         plan = ProbePlan(
             deadline, worth, longest if awaited and not self._await_pause.lasts() else 0.0
         )
-        usual = self._usual_look_s
+        usual = self._usual_probe_s
         if self._pauses[True].lasts() or (
-            usual is not None and usual > plan.worth_s and self._probe_pause.lasts()
+            usual is not None and usual > plan.budget_s and self._probe_pause.lasts()
         ):
             return None
         return plan
 
     def probed(self, plan, elapsed_s, late):
         """A probe took elapsed_s."""
-        usual = elapsed_s if self._usual_look_s is None else self._usual_look_s
-        if late or elapsed_s > plan.worth_s:
-            self._usual_look_s = max(usual, elapsed_s)
+        usual = elapsed_s if self._usual_probe_s is None else self._usual_probe_s
+        if late or elapsed_s > plan.budget_s:
+            self._usual_probe_s = max(usual, elapsed_s)
             self._probe_pause.begin()
             return
         if elapsed_s < usual / 2:
             self._probe_pause.paid()
-        self._usual_look_s = (usual + elapsed_s) / 2
+        self._usual_probe_s = (usual + elapsed_s) / 2
 
     def awaited(self, came):
         """The further probes of a request have ended. came: all chunks arrived."""

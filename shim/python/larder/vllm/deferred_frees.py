@@ -3,7 +3,7 @@ store; until then vLLM must not give the blocks to other requests.
 
 A request that ends meanwhile keeps its blocks until every worker has reported the request
 (KVConnectorBase_V1's request_finished, get_finished). A preempted request loses its blocks at
-once; the workers are told before any block is written. Owned by the scheduler's thread."""
+once; the workers hear of it before any block is written. Owned by the scheduler's thread."""
 
 
 class DeferredFrees:
@@ -13,7 +13,7 @@ class DeferredFrees:
         self._last = 0
         self._steps = {}  # number: [workers without a report so far, request ids]
         self._kept = set()  # ended; vLLM keeps their blocks
-        self._told = []  # the part of _kept that the workers do not know yet
+        self._reported = []  # the part of _kept that the workers do not know yet
 
     def stores(self, request_ids):
         """The number of a step that stores for these requests."""
@@ -47,14 +47,14 @@ class DeferredFrees:
         if not self._is_read(request_id):  # mutation: ended-keeps-blocks
             return False
         self._kept.add(request_id)
-        self._told.append(request_id)
+        self._reported.append(request_id)
         return True
 
     def take_told(self):
         """Ended requests that the workers do not know yet. The workers must report the end of the
         requests' copies."""
-        told, self._told = tuple(self._told), []
-        return told
+        reported, self._reported = tuple(self._reported), []
+        return reported
 
     def free(self, request_ids):
         """vLLM was told that no worker reads the blocks of these requests."""

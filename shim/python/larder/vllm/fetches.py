@@ -10,7 +10,8 @@ thread."""
 from dataclasses import dataclass
 
 from larder import _native as native
-from larder.client import LowerTiers, LarderError
+from larder.client import LarderError
+from larder.lower_tiers import TierSpeed
 from larder.vllm.fail_safe import late
 from larder.vllm.keys import stride_of
 from larder.vllm.tier_probes import TierProbes
@@ -63,10 +64,10 @@ class Fetches:
         lacking_tokens = request.num_tokens - max(
             (first + there) * self._worth.chunk_tokens, local_tokens
         )
-        below = self._client.lower_tiers()
+        below = self._client.tiers.speed()
         stride = stride_of(request)
         reachable = (
-            self._client.reachable(hashes, stride, space.number)
+            self._client.tiers.reachable(hashes, stride, space.number)
             # A tier too slow to rely on counts as empty. larderd measures the tier in the
             # meantime.
             if below is not None and below.serving
@@ -101,7 +102,7 @@ class Fetches:
 
     def _shared_plan(self, chunks, answer, lacking_tokens):
         """The Plan for the chunks that a probe has found, some in the backend, or None."""
-        speed = LowerTiers(
+        speed = TierSpeed(
             answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s
         )
         return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
@@ -151,7 +152,7 @@ class Fetches:
             try:
                 tickets.append(
                     (
-                        self._client.fetch(asked, stride, plan.deadline_ms, number),
+                        self._client.tiers.fetch(asked, stride, plan.deadline_ms, number),
                         len(asked) // stride,
                     )
                 )
@@ -179,20 +180,20 @@ class Fetches:
 
     def _see(self, request_id, fetch, wait_ms):
         """Whether the fetch has ended; then notes the result."""
-        done = [self._client.fetch_poll(ticket, wait_ms) for ticket, _ in fetch.tickets]
-        told = [one for one in done if one is not None]
+        done = [self._client.tiers.fetch_poll(ticket, wait_ms) for ticket, _ in fetch.tickets]
+        answered = [one for one in done if one is not None]
         # Without the one, a hit up to a state has no use for the other.
         short = fetch.plan.offer is not None and any(
             one is not None and one.chunks < asked for one, (_, asked) in zip(done, fetch.tickets)
         )
-        if len(told) < len(done) and not short:  # mutation: fetch-short
+        if len(answered) < len(done) and not short:  # mutation: fetch-short
             return False
         fetch.ended = True
         brought = 0 if short else self._brought(fetch, done)  # mutation: fetch-whole
         # The tickets run side by side, so the slower one is the time of the fetch.
-        elapsed_s = max(one.elapsed_s for one in told)
+        elapsed_s = max(one.elapsed_s for one in answered)
         self._worth.ended(
-            fetch.plan, brought, elapsed_s, short or any(one.late for one in told)
+            fetch.plan, brought, elapsed_s, short or any(one.late for one in answered)
         )  # mutation: fetch-short-loss
         if brought:
             self._shared.came(request_id)
@@ -202,10 +203,10 @@ class Fetches:
             "Fetched %d of %d chunks, %d bytes for request %s in %.1f ms%s",
             brought,
             fetch.plan.chunks,
-            sum(one.bytes for one in told),
+            sum(one.bytes for one in answered),
             request_id,
             elapsed_s * 1e3,
-            next((f" ({one.reason})" for one in told if not one.complete), ""),
+            next((f" ({one.reason})" for one in answered if not one.complete), ""),
         )
         return True
 
@@ -219,7 +220,7 @@ class Fetches:
 
     def _end(self, tickets):
         for ticket, _ in tickets:
-            self._client.fetch_end(ticket)
+            self._client.tiers.fetch_end(ticket)
 
     def _waiting_chunks(self):
         return sum(fetch.plan.chunks for fetch in self._fetches.values() if not fetch.ended)

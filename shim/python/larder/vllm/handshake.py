@@ -19,13 +19,13 @@ IS_HEARD = hasattr(base.KVConnectorBase_V1, "set_xfer_handshake_metadata_pp_awar
 
 
 @dataclass
-class Told(getattr(base, "KVConnectorHandshakeMetadata", object)):
+class WorkerHandshake(getattr(base, "KVConnectorHandshakeMetadata", object)):
     """Of one worker. vLLM pickles the report, and gives the report again after each wake-up."""
 
     report: WorkerReport
 
 
-def told(metadata):
+def report_of(metadata):
     """The sum of the workers' reports, or None. metadata: {rank: metadata of any connector}."""
-    reports = [one.report for one in metadata.values() if isinstance(one, Told)]
+    reports = [one.report for one in metadata.values() if isinstance(one, WorkerHandshake)]
     return reduce(WorkerReport.aggregate, reports) if reports else None

@@ -40,7 +40,7 @@ class Live:
     digests: list = field(default_factory=list)
     places: tuple | None = None  # for keys.chunk_hashes, once all digests are there
     unnamed: str = ""  # the reason to run without the cache, a key of WORDS
-    told: bool = False
+    logged: bool = False
     local_tokens: int | None = None  # of the last look-up, until vLLM admits the request
     past: Past = field(default_factory=Past)
     end: int = 0  # the token behind the last item
@@ -190,8 +190,8 @@ class Items:
 
     def _serves(self, live):
         """Whether the request may use the cache. Counts and logs a request that may not."""
-        if live.unnamed and not live.told:
-            live.told = True
+        if live.unnamed and not live.logged:
+            live.logged = True
             self._observed.unnamed(live.unnamed)
             if live.unnamed not in self._logged:
                 self._logged.add(live.unnamed)

@@ -50,6 +50,10 @@ class LoadedAdapters:
         found = self._folders.files(os.path.dirname(files[0].path))
         return None if found is None else found == files
 
+    def holds(self, move):
+        """Whether KV of this move is what vLLM computes: the move has no adapter, or matches()."""
+        return move.adapter is None or self.matches(*move.adapter)
+
     def computed(self, number, files):
         """Whether the ending step computed the adapter's KV from these files: vLLM has loaded each
         adapter of the step by then."""
@@ -68,15 +72,15 @@ class LoadedAdapters:
 
     def take_news(self):
         """{number: files} of the loads since the last call."""
-        told = {}
+        news = {}
         # an engine without adapters asks in each step, and the iteration below is slow in a cold
         # cache
         if not _records:
-            return told
+            return news
         for _, record in self._mine():
-            told.update(record.news)
+            news.update(record.news)
             record.news.clear()
-        return told
+        return news
 
     def _mine(self):
         """A manager of an unknown engine counts for each engine: KV of other files is worse than a

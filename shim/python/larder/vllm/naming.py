@@ -38,7 +38,7 @@ class Naming:
         )
         self._reader.start()
         self._weights = self._text = self._objection = None
-        self._told = set()  # by workers, in any step
+        self._reported = set()  # by workers, in any step
         # time.monotonic(), since the first poll that only workers could answer
         self._warn_at = None
 
@@ -86,23 +86,23 @@ class Naming:
                 REPORT_WAIT_S,
             )
 
-    def correct(self, told):
-        """told: each Attention of the workers' layers. Returns whether the text of the fingerprint
-        has changed."""
-        self._told |= told
-        if self._told == {self._attention}:
+    def correct(self, reported):
+        """reported: each Attention of the workers' layers. Returns whether the text of the
+        fingerprint has changed."""
+        self._reported |= reported
+        if self._reported == {self._attention}:
             return False
         if self._attention is not None:
             logger.info(
                 "Larder: the layers' attention is not what vLLM's configuration lets expect: %s",
                 self._attention,
             )
-        if len(self._told) > 1:
+        if len(self._reported) > 1:
             self._objection = (
                 "the workers of this engine differ in the attention of their layers: "
-                f"{', '.join(sorted(map(str, self._told)))}"
+                f"{', '.join(sorted(map(str, self._reported)))}"
             )
-        self._attention, self._text = next(iter(told)), None
+        self._attention, self._text = next(iter(reported)), None
         return True
 
     def stop(self):

@@ -30,9 +30,9 @@ def register(client, setup, kv_caches):
             if not group.state:
                 sizes.setdefault(_kernel_block(setup, group, kv_caches[name].shape[0]), name)
         if len(sizes) > 1:
-            told = ", ".join(f"{name} {size}" for size, name in sizes.items())
+            listed = ", ".join(f"{name} {size}" for size, name in sizes.items())
             raise Unsupported(
-                f"layers of one KV group have kernel blocks of different sizes, in tokens: {told}"
+                f"layers of one KV group have kernel blocks of different sizes, in tokens: {listed}"
             )
         blocks += sizes
         client.register_pages(number, found)

@@ -80,7 +80,7 @@ class RankAnswers:
         """Waits for one probe or fetch, in a step without work, so that larderd gets the
         processor."""
         for one in self._running:
-            poll = self._client.probe_poll if one.probes else self._client.fetch_poll
+            poll = self._client.tiers.probe_poll if one.probes else self._client.tiers.fetch_poll
             poll(one.ticket, wait_ms)
             return
 
@@ -93,7 +93,7 @@ class RankAnswers:
 
     def _begin(self, lookup, number, there):
         """Begins a probe or a fetch. False: the memory answers."""
-        below = self._client.lower_tiers()
+        below = self._client.tiers.speed()
         if below is None or lookup.deadline_ms < LEAST_DEADLINE_S * 1e3:
             return False
         until = self._clock() + lookup.deadline_ms / 1e3
@@ -101,7 +101,7 @@ class RankAnswers:
         chunks = len(one.missing) // lookup.stride
         reachable = 0
         if below.serving:
-            reachable = self._client.reachable(one.missing, lookup.stride, number)
+            reachable = self._client.tiers.reachable(one.missing, lookup.stride, number)
         one.reachable = reachable
         asks = below.shared and reachable < chunks  # mutation: rank-probe
         paused = self._probe_pause.lasts() or self._pauses[True].lasts()
@@ -115,7 +115,7 @@ class RankAnswers:
         # A part of the deadline: a fetch of what the disk has must still be in time.
         most_ms = math.ceil(lookup.deadline_ms * PROBE_DEADLINE_SHARE / DEADLINE_SHARE)
         try:
-            one.ticket = self._client.probe(one.missing, lookup.stride, most_ms, one.number)
+            one.ticket = self._client.tiers.probe(one.missing, lookup.stride, most_ms, one.number)
         except LarderError:
             return False
         self._running.append(one)
@@ -128,7 +128,7 @@ class RankAnswers:
             return False
         hashes = one.missing[: chunks * one.lookup.stride]
         try:
-            ticket = self._client.fetch(hashes, one.lookup.stride, left_ms, one.number)
+            ticket = self._client.tiers.fetch(hashes, one.lookup.stride, left_ms, one.number)
         except LarderError:
             return False
         one.ticket, one.probes, one.shared = ticket, False, shared
@@ -138,10 +138,10 @@ class RankAnswers:
 
     def _see(self, one):
         if one.probes:
-            probed = self._client.probe_poll(one.ticket)
+            probed = self._client.tiers.probe_poll(one.ticket)
             if probed is None:
                 return
-            self._client.probe_end(one.ticket)
+            self._client.tiers.probe_end(one.ticket)
             if probed.late:
                 self._probe_pause.begin()
             else:
@@ -155,7 +155,7 @@ class RankAnswers:
                     return
             self._running.remove(one)
         else:
-            fetched = self._client.fetch_poll(one.ticket)
+            fetched = self._client.tiers.fetch_poll(one.ticket)
             if fetched is None:
                 return
             self._note(one, fetched)
@@ -177,5 +177,5 @@ class RankAnswers:
 
     def _stop(self, one):
         self._running.remove(one)
-        end = self._client.probe_end if one.probes else self._client.fetch_end
+        end = self._client.tiers.probe_end if one.probes else self._client.tiers.fetch_end
         end(one.ticket)

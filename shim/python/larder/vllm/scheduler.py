@@ -480,9 +480,9 @@ class LarderConnectorScheduler(FailSafe):
         self._first_tokens.look()
         if self._observed.is_empty():
             return None
-        told = Observed(self._observed.data)
+        observed = Observed(self._observed.data)
         self._observed.reset()
-        return told
+        return observed
 
     def request_finished(self, request):
         """Whether vLLM has to keep the request's blocks: copies may read the blocks, even after the

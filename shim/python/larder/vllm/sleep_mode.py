@@ -73,13 +73,13 @@ def on_pages(half):
 def pages_leave():
     """After the return no thread of Larder in this process reads or writes KV pages until
     pages_are_back(). Raises if copies may still run."""
-    told = []
+    asleep = []
     try:
         for half in tuple(_ON_PAGES):
             half.pages_leave()
-            told.append(half)
+            asleep.append(half)
     except Exception:
-        for half in told:
+        for half in asleep:
             half.pages_are_back()
         raise
 

@@ -22,13 +22,13 @@ class StateFetches(Fetches):
         """As of Fetches; `there`: the chunks of attention in memory."""
         if request.request_id in self._decided:
             return False
-        stride, below = stride_of(request), self._client.lower_tiers()
+        stride, below = stride_of(request), self._client.tiers.speed()
         hits = first + self._client.last(hashes[: there * stride], stride, space.states)
         lacking_tokens = request.num_tokens - max(hits * self._worth.chunk_tokens, local_tokens)
         hashes = hashes[: MOST_CHUNKS * stride]  # mutation: ends-bound
         ends = []
         if below is not None and below.serving:
-            reach = first + self._client.reachable(hashes, stride, space.number)
+            reach = first + self._client.tiers.reachable(hashes, stride, space.number)
             ends = self._reach.ends(hashes, stride, space, first, reach, hits)
         ways = [(below, ends, False)]
         if (
@@ -45,7 +45,7 @@ class StateFetches(Fetches):
                     (
                         found.speed,
                         self._reach.ends(
-                            hashes, stride, space, first, found.reach, hits, found.told
+                            hashes, stride, space, first, found.reach, hits, found.probed
                         ),
                         True,
                     ),

@@ -11,12 +11,13 @@ import math
 import time
 from dataclasses import dataclass
 
-from larder.client import LarderError, LowerTiers, Probed
+from larder.client import LarderError
+from larder.lower_tiers import Probed, TierSpeed
 from larder.vllm.fail_safe import late
 from larder.vllm.keys import stride_of
 from larder.vllm.cost_model import ProbePlan
 from larder.vllm.spaces import Space
-from larder.vllm.state_reach import Told
+from larder.vllm.state_reach import ProbedStates
 
 AGAIN_S = 0.01  # between two probes of one request
 # The keys about which one probe asks the backend: kMaxKeysPerProbe of shim/protocol/limits.h.
@@ -57,8 +58,8 @@ class FoundStates:
     """reach: the chunks of attention that a fetch finds, from the prompt's first on."""
 
     reach: int
-    told: Told
-    speed: LowerTiers
+    probed: ProbedStates
+    speed: TierSpeed
 
 
 class TierProbes:
@@ -112,12 +113,14 @@ class TierProbes:
         tokens, states = probe.answers
         # A figure of 0: the answer has everything in memory, or the backend is not to be relied on.
         reads = [answer for answer in probe.answers if answer.shared or answer.read_bytes_per_s]
-        speed = LowerTiers(
+        speed = TierSpeed(
             all(answer.read_bytes_per_s > 0 for answer in reads),
             max(answer.read_latency_ns for answer in reads),
             min(answer.read_bytes_per_s for answer in reads),
         )
-        return FoundStates(probe.first + tokens.chunks, Told(probe.first, states.there), speed)
+        return FoundStates(
+            probe.first + tokens.chunks, ProbedStates(probe.first, states.there), speed
+        )
 
     def _answered(self, request_id, first):
         """The request's probe, if the backend has a part of the chunks in question."""
@@ -147,10 +150,10 @@ class TierProbes:
 
     def _ask(self, probe):
         deadline_ms = math.ceil(max(probe.plan.deadline_s, probe.until - self._clock()) * 1e3)
-        asks = [(self._client.probe, probe.space.number)]
+        asks = [(self._client.tiers.probe, probe.space.number)]
         if probe.space.states is not None:  # in the same moment, so that both take one round trip
             # an older larderd refuses this one
-            asks.insert(0, (self._client.probe_each, probe.space.states))
+            asks.insert(0, (self._client.tiers.probe_each, probe.space.states))
         for ask, number in asks:
             try:
                 hashes = probe.hashes if number == probe.space.number else self._within_reach(probe)
@@ -163,13 +166,13 @@ class TierProbes:
     def _within_reach(self, probe):
         """The hashes of the chunks that the question about tokens can find. larderd asks the
         backend about the first of the chunks, and about the last of the states."""
-        here = self._client.reachable(probe.hashes, probe.stride, probe.space.number)
+        here = self._client.tiers.reachable(probe.hashes, probe.stride, probe.space.number)
         most = here + MOST_KEYS // self._chunk_keys
         return probe.hashes[: most * probe.stride]  # mutation: probe-both-meet
 
     def _end_tickets(self, probe):
         for ticket in probe.tickets:
-            self._client.probe_end(ticket)
+            self._client.tiers.probe_end(ticket)
         probe.tickets = ()
 
     def _see(self, request_id, probe, wait_ms):
@@ -181,7 +184,7 @@ class TierProbes:
                 return self._end(request_id, probe)
         answers = []
         for ticket in probe.tickets:
-            answers.append(self._client.probe_poll(ticket, wait_ms))
+            answers.append(self._client.tiers.probe_poll(ticket, wait_ms))
             if answers[-1] is None:
                 return False
         self._end_tickets(probe)

@@ -165,8 +165,8 @@ def _model_is_built():
     return False
 
 
-def _tell_halves(name, told):
-    for half in told:
+def _tell_halves(name, reported):
+    for half in reported:
         half.weights_change(name)
 
 

@@ -59,7 +59,7 @@ class LarderConnectorWorker(FailSafe):
         self._writer = replica, setup.shards.replicas if setup is not None else 1
         self._text = ""  # the scheduler's fingerprint; "" until known
         self._attention = setup.attention if setup is not None else None
-        self._parts_told = False
+        self._parts_set = False
         self._misnamed = False  # the scheduler's fingerprint has another attention
         self._spaces = {}  # by the lines behind the fingerprint
         self._loads = LoadsUnderWay(client)
@@ -257,10 +257,10 @@ class LarderConnectorWorker(FailSafe):
             return logger.debug(
                 "Larder: the scheduler does not know the attention of the layers yet"
             )
-        if work.places and not self._parts_told:
+        if work.places and not self._parts_set:
             self.client.set_parts(parts_kept(self.setup, work.places, self._place.larderd))
             self._writer = writer_of(work.places, self._place)
-            self._parts_told = True
+            self._parts_set = True
         self._text = text
         self._spaces = {"": open_space(self.client, self.setup, text)}
 
@@ -292,7 +292,7 @@ class LarderConnectorWorker(FailSafe):
             raise LookupError(
                 self.off or ("the KV pages are away" if self._away else "nothing to load")
             )
-        holds = self._holds(move)
+        holds = self._loaded.holds(move)
         if not holds:
             raise LookupError(
                 "the files of its adapter are not known yet"
@@ -330,7 +330,9 @@ class LarderConnectorWorker(FailSafe):
         # A line that the scheduler has closed, of a reloaded adapter, must not be opened once more.
         # This step loads an adapter that is not loaded yet: _end_pass() looks again.
         stores = (
-            [move for move in work.stores if self._holds(move) is not False] if may_store else ()
+            [move for move in work.stores if self._loaded.holds(move) is not False]
+            if may_store
+            else ()
         )
         for (space, group), parts in (calls := self._by_call(stores)).items():
             hashes, pages, parents = Part.joined(parts)
@@ -422,7 +424,7 @@ class LarderConnectorWorker(FailSafe):
 
     def _tells_speed(self):
         """The scheduler needs this engine's speed only if larderd has lower tiers."""
-        return self.setup.fetches and self.client.lower_tiers() is not None
+        return self.setup.fetches and self.client.tiers.speed() is not None
 
     # ---- ends
 
@@ -515,8 +517,3 @@ class LarderConnectorWorker(FailSafe):
         if self._registered and self.off is None:
             self._tell_of_layers(report)
         return report
-
-    def _holds(self, move):
-        """Whether KV of this move is what vLLM computes: the worker holds the files of the adapter,
-        or would read these files now. None: not known yet."""
-        return move.adapter is None or self._loaded.matches(*move.adapter)

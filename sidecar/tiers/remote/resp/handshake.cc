@@ -80,7 +80,7 @@ Status role_mismatch(Kind kind, std::string_view mode, std::string_view role) {
   return {};
 }
 
-std::string_view told(const Reply& hello, std::string_view name) {
+std::string_view map_field(const Reply& hello, std::string_view name) {
   // RESP2: a map is an array of names and values in turn.
   for (std::size_t i = 0; i + 1 < hello.elements.size(); i += 2)
     if (hello.elements[i].text == name) return hello.elements[i + 1].text;

@@ -31,7 +31,7 @@ Status refusal_of(const Reply& hello);
 Status role_mismatch(Kind kind, std::string_view mode, std::string_view role);
 
 // The value of a name in a HELLO reply; empty without one.
-std::string_view told(const Reply& hello, std::string_view name);
+std::string_view map_field(const Reply& hello, std::string_view name);
 
 // The value of a name in an INFO reply. The first line is a title, so every name follows an end of
 // line.

@@ -42,7 +42,7 @@ void Links::turn() {
 
 void Links::flush() {
   for (Link& link : links_) {
-    if (link.state < Link::State::kGreeting || !link.connection->has_unsent()) continue;
+    if (link.state < Link::State::kHandshake || !link.connection->has_unsent()) continue;
     // A reply during the flush has a caller that waits. next_turn_ns() then asks for a turn at
     // once.
     const std::uint64_t answers = link.connection->answers;
@@ -82,7 +82,7 @@ std::uint64_t Links::limit_ns(const Link& link) const {
     case Link::State::kConnecting:
       return link.since_ns +
              (options_.tls.enabled ? options_.greet_ms : options_.connect_ms) * kNsPerMs;
-    case Link::State::kGreeting: return link.since_ns + options_.greet_ms * kNsPerMs;
+    case Link::State::kHandshake: return link.since_ns + options_.greet_ms * kNsPerMs;
     case Link::State::kReady: break;
   }
   const std::uint64_t since = link.connection->waiting_since_ns();
@@ -123,7 +123,7 @@ std::uint64_t Links::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t next = answered_ ? now : now + options_.ping_ms * kNsPerMs;
   for (const Link& link : links_) {
-    if (link.more || (link.state >= Link::State::kGreeting && link.connection->has_unsent()))
+    if (link.more || (link.state >= Link::State::kHandshake && link.connection->has_unsent()))
       return 0;
     next = std::min(next, limit_ns(link));
     if (link.state == Link::State::kReady && link.connection->commands() == 0)

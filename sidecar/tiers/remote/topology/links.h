@@ -75,7 +75,7 @@ class Links {
 
  private:
   struct Link {
-    enum class State : std::uint8_t { kNone, kConnecting, kGreeting, kReady };
+    enum class State : std::uint8_t { kNone, kConnecting, kHandshake, kReady };
     State state = State::kNone;
     std::unique_ptr<Connection> connection;
     std::uint64_t since_ns = 0;  // the begin of this state
@@ -110,7 +110,7 @@ class Links {
   void attempt_failed(const Status& why);
   void handshake(Link& link);
   void served(Link& link);
-  void ask_greeting(Link& link, std::vector<std::string_view> words, const char* types, Then then);
+  void ask_handshake(Link& link, std::vector<std::string_view> words, const char* types, Then then);
   void ping(Link& link);
   void fail(Link& link, Status why);  // by value: `why` may be a member of `link`
 

@@ -10,7 +10,7 @@ namespace {
 
 Status check_hello(Kind kind, const Reply& hello) {
   if (Status refusal = refusal_of(hello); !refusal.ok()) return refusal;
-  return role_mismatch(kind, told(hello, "mode"), told(hello, "role"));
+  return role_mismatch(kind, map_field(hello, "mode"), map_field(hello, "role"));
 }
 
 // Whether the test read shows a working server. A node of a Cluster may redirect the key.
@@ -29,7 +29,7 @@ Status check_read(Kind kind, const Reply& reply) {
 // name shows in CLIENT LIST, where an operator looks for the source of connections. The test write
 // goes over a write connection only: a read-only user should still read.
 void Links::handshake(Link& link) {
-  link.state = Link::State::kGreeting;
+  link.state = Link::State::kHandshake;
   link.since_ns = link.used_ns = clock_.now_ns();
   const bool sentinel = kind_ == Kind::kSentinel;
   const std::string& password_file =
@@ -55,46 +55,47 @@ void Links::handshake(Link& link) {
   std::vector<std::string_view> hello{"HELLO", "2"};
   if (!password.empty()) hello.insert(hello.end(), {"AUTH", user, password});
   for (const std::string_view word : {"SETNAME", "larder"}) hello.push_back(word);
-  ask_greeting(link, hello, "*", [note, kind = kind_](const Status& lost, const Reply& reply) {
+  ask_handshake(link, hello, "*", [note, kind = kind_](const Status& lost, const Reply& reply) {
     if (lost.ok()) note(check_hello(kind, reply));
   });
   if (options_.database != 0 && !sentinel)
-    ask_greeting(link, {"SELECT", database}, "+",
-                 [note, database](const Status& lost, const Reply& reply) {
-                   if (lost.ok() && reply.kind == Reply::Kind::kError)
-                     note({Code::kFailedPrecondition,
-                           "backend.database: the server refuses to select " + database});
-                 });
+    ask_handshake(link, {"SELECT", database}, "+",
+                  [note, database](const Status& lost, const Reply& reply) {
+                    if (lost.ok() && reply.kind == Reply::Kind::kError)
+                      note({Code::kFailedPrecondition,
+                            "backend.database: the server refuses to select " + database});
+                  });
   // The run_id tells a restarted server from a lost connection. A user without INFO is served all
   // the same.
-  ask_greeting(link, {"INFO", "server"}, "$", [handshaken](const Status& lost, const Reply& reply) {
-    if (lost.ok() && reply.kind == Reply::Kind::kBulk)
-      handshaken->run = info_value(reply.text, "run_id");
-  });
+  ask_handshake(link, {"INFO", "server"}, "$",
+                [handshaken](const Status& lost, const Reply& reply) {
+                  if (lost.ok() && reply.kind == Reply::Kind::kBulk)
+                    handshaken->run = info_value(reply.text, "run_id");
+                });
   if (kind_ == Kind::kReplica)  // mutation: replica-readonly
-    ask_greeting(link, {"READONLY"}, "+", [note](const Status& lost, const Reply& reply) {
+    ask_handshake(link, {"READONLY"}, "+", [note](const Status& lost, const Reply& reply) {
       if (lost.ok() && reply.kind == Reply::Kind::kError) note(status_of(meaning_of(reply.text)));
     });
   const std::vector<std::string_view> read =
       sentinel ? std::vector<std::string_view>{"PING"}
                : std::vector<std::string_view>{"GETRANGE", probe, "0", "0"};
-  ask_greeting(link, read, sentinel ? "+" : "$",
-               [this, handshaken, note](const Status& lost, const Reply& reply) {
-                 if (!lost.ok()) return;
-                 note(check_read(kind_, reply));
-                 if (!handshaken->handshaken.ok()) return;
-                 served(*handshaken);
-                 // The probe key belongs to one node of a Cluster, so another node's answer says
-                 // nothing about its health.
-                 if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply, false);
-               });
+  ask_handshake(link, read, sentinel ? "+" : "$",
+                [this, handshaken, note](const Status& lost, const Reply& reply) {
+                  if (!lost.ok()) return;
+                  note(check_read(kind_, reply));
+                  if (!handshaken->handshaken.ok()) return;
+                  served(*handshaken);
+                  // The probe key belongs to one node of a Cluster, so another node's answer says
+                  // nothing about its health.
+                  if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply, false);
+                });
   const bool writes = of_lane(static_cast<std::size_t>(handshaken - links_.data()), Lane::kWrites);
   if (writes && !sentinel && !of_cluster(kind_))
-    ask_greeting(link, {"SET", probe, "1", "PX", "1000"}, "+",
-                 [this, handshaken](const Status& lost, const Reply& reply) {
-                   if (lost.ok() && handshaken->state == Link::State::kReady)
-                     listener_.answered(Lane::kWrites, reply, false);
-                 });
+    ask_handshake(link, {"SET", probe, "1", "PX", "1000"}, "+",
+                  [this, handshaken](const Status& lost, const Reply& reply) {
+                    if (lost.ok() && handshaken->state == Link::State::kReady)
+                      listener_.answered(Lane::kWrites, reply, false);
+                  });
 }
 
 // Without a known run_id, any gap may have been a restart of the server.
@@ -113,8 +114,8 @@ void Links::served(Link& link) {
   listener_.ready();
 }
 
-void Links::ask_greeting(Link& link, std::vector<std::string_view> words, const char* types,
-                         Then then) {
+void Links::ask_handshake(Link& link, std::vector<std::string_view> words, const char* types,
+                          Then then) {
   Request request;
   request.around.before = format_command(words);
   request.expect.types = types;
@@ -124,7 +125,7 @@ void Links::ask_greeting(Link& link, std::vector<std::string_view> words, const 
 
 void Links::ping(Link& link) {
   link.used_ns = clock_.now_ns();
-  ask_greeting(link, {"PING"}, "+", nullptr);
+  ask_handshake(link, {"PING"}, "+", nullptr);
 }
 
 }  // namespace larder::remote

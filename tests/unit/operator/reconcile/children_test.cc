@@ -69,7 +69,7 @@ class Context {
     return object;
   }
 
-  std::vector<Object> wish() {
+  std::vector<Object> desired_objects() {
     std::vector<Object> all;
     for (const k8s::Resource& resource : owned_kinds())
       for (const char* name : {"larder-chat", "larder-other"})
@@ -116,7 +116,7 @@ TEST(ChildrenTest, ASecondPlanAfterApplyingIsEmpty) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Context world(seed);
     for (int change = 0; change < 3; ++change) {
-      const std::vector<Object> desired = world.wish();
+      const std::vector<Object> desired = world.desired_objects();
       ASSERT_EQ(world.settle(desired), 1) << "seed " << seed;
       world.api().forget_calls();
       ASSERT_TRUE(world.once(desired).status.ok());
@@ -128,7 +128,7 @@ TEST(ChildrenTest, ASecondPlanAfterApplyingIsEmpty) {
 TEST(ChildrenTest, WhereItComesFromIsNoMatter) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Context world(seed), fresh(seed + 1'000'000);
-    const std::vector<Object> first = world.wish(), second = world.wish();
+    const std::vector<Object> first = world.desired_objects(), second = world.desired_objects();
     ASSERT_EQ(world.settle(first), 1);
     ASSERT_EQ(world.settle(second), 1);
     ASSERT_EQ(fresh.owner().uid, world.owner().uid);
@@ -143,7 +143,8 @@ TEST(ChildrenTest, ItConvergesFromEveryPartialState) {
   std::size_t crashes = 0;
   for (unsigned seed = 0; seed < kSeeds / 10; ++seed) {
     Context reference(seed);
-    const std::vector<Object> first = reference.wish(), second = reference.wish();
+    const std::vector<Object> first = reference.desired_objects(),
+                              second = reference.desired_objects();
     ASSERT_EQ(reference.settle(first), 1);
     reference.api().forget_calls();
     ASSERT_EQ(reference.settle(second), 1);
@@ -171,7 +172,7 @@ TEST(ChildrenTest, ItConvergesFromEveryPartialState) {
 TEST(ChildrenTest, ACacheThatLagsBehindCostsCallsAndNothingElse) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Context world(seed), reference(seed);
-    const std::vector<Object> first = world.wish(), second = world.wish();
+    const std::vector<Object> first = world.desired_objects(), second = world.desired_objects();
     ASSERT_EQ(world.settle(first), 1);
     world.children().freeze();
     ASSERT_EQ(world.settle(second), 1);
@@ -187,7 +188,7 @@ TEST(ChildrenTest, DriftIsRepairedAndForeignFieldsSurvive) {
   int repaired = 0;
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Context world(seed);
-    const std::vector<Object> desired = world.wish();
+    const std::vector<Object> desired = world.desired_objects();
     ASSERT_EQ(world.settle(desired), 1);
     if (desired.empty()) continue;
     const std::vector<Object> before = world.state();
@@ -238,7 +239,7 @@ TEST(ChildrenTest, WhatIsWantedNoMoreIsPrunedAndWhatIsNotOursStays) {
     theirs["metadata"]["ownerReferences"] = {
         {{"kind", "CachePool"}, {"name", "code"}, {"uid", "another"}, {"controller", true}}};
     world.api().as_user(k8s::resources::kConfigMaps, theirs);
-    ASSERT_EQ(world.settle(world.wish()), 1);
+    ASSERT_EQ(world.settle(world.desired_objects()), 1);
     ASSERT_EQ(world.settle({}), 1);
     EXPECT_EQ(world.state().size(), 2U) << "seed " << seed;
   }

@@ -22,8 +22,8 @@ PoolFacts facts_of(const char* spec) {
   Result<api::CachePool> pool = api::parse_pool(pool_object(spec));
   facts.parsed = pool.ok() ? Status() : pool.status();
   if (pool.ok()) facts.pool = *pool;
-  facts.wish.of_pod = {"c", "h"};
-  facts.wish.of_pod_on_host_network = {"c2", "h2"};
+  facts.desired_state.of_pod = {"c", "h"};
+  facts.desired_state.of_pod_on_host_network = {"c2", "h2"};
   return facts;
 }
 constexpr const char* kSmall = R"({"memory": {"size": "1Gi"}})";
@@ -231,7 +231,7 @@ TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "8GB"}})");
   facts.pods = facts.engines = {ready_pod(1), ready_pod(2)};
   facts.engines[0].has_larderd = facts.engines[1].has_larderd = false;
-  facts.wish = {};
+  facts.desired_state = {};
   EXPECT_EQ(pool_status(facts, Object(), "now")["pods"],
             Object::parse(R"({"total": 2, "attached": 2, "needRestart": 0})"));
 }

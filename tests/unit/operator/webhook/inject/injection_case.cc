@@ -58,9 +58,10 @@ webhook::Injection InjectionCase::inject(const Object& one) const {
 InjectionCase injection_case(const std::string& yaml) {
   InjectionCase one;
   for (const Object& document : from_yaml(yaml)) take(document, one);
-  const std::optional<webhook::Wish> wish = webhook::wish_of(one.pod, one.surroundings.ns);
-  one.pool_name = wish ? wish->pool : "llama";
-  one.by_pod = !wish || wish->by_pod;
+  const std::optional<webhook::PoolRequest> request =
+      webhook::pool_request_of(one.pod, one.surroundings.ns);
+  one.pool_name = request ? request->pool : "llama";
+  one.by_pod = !request || request->by_pod;
   if (!one.pool && one.pool_name != "missing") take(from_yaml(kUsualPool).front(), one);
   if (one.pool) one.pool->name = one.pool_name;
   return one;

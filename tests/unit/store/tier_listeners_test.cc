@@ -1,15 +1,15 @@
 // The reports to a tier below memory, and the chunks that the tier is asked to take.
+#include "tests/unit/store/recording_listener.h"
 #include "tests/unit/store/store_fixture.h"
-#include "tests/unit/store/told.h"
 
 namespace larder::store::testing_support {
 namespace {
 
-class Below : public testing::Test {
+class TierListenersTest : public testing::Test {
  protected:
-  Below() {
+  TierListenersTest() {
     box_.add_session(1);
-    box_.store().tiers().set(0, &told_);
+    box_.store().tiers().set(0, &listener_);
   }
   std::vector<std::uint32_t> next_to_go(bool also_written = false) {
     std::vector<protocol::SlotRef> slots;
@@ -28,10 +28,10 @@ class Below : public testing::Test {
   }
 
   StoreBox box_{16};
-  Told told_;
+  RecordingListener listener_;
 };
 
-TEST_F(Below, NothingIsNextWhileThereIsRoom) {
+TEST_F(TierListenersTest, NoChunkIsNextWhileThereIsRoom) {
   fill(7);
   EXPECT_TRUE(next_to_go().empty());
 }
@@ -45,7 +45,7 @@ std::vector<std::uint32_t> slots_of(const std::vector<protocol::Grant>& grants, 
 
 // As much as one session may be granted before any chunk can be written: a step of an engine once
 // evicted unwritten chunks.
-TEST_F(Below, TheColdestHalfIsNextBeforeAnythingMustGo) {
+TEST_F(TierListenersTest, TheColdestHalfIsNextBeforeAnythingMustGo) {
   const std::vector<protocol::Grant> grants = fill(16);
   EXPECT_EQ(next_to_go(), slots_of(grants, 0, 8));
   box_.store().touch(grants[0].slot, grants[0].generation);
@@ -56,7 +56,7 @@ TEST_F(Below, TheColdestHalfIsNextBeforeAnythingMustGo) {
   EXPECT_TRUE(box_.find(1)) << "asking evicts nothing";
 }
 
-TEST_F(Below, WhatIsWrittenIsOfOneGeneration) {
+TEST_F(TierListenersTest, AMarkOfAWrittenChunkIsOfOneGeneration) {
   const protocol::Grant grant = fill(1).front();
   std::vector<protocol::SlotRef> slots;
   box_.store().tiers().mark_written(0, grant.slot, grant.generation + 1);
@@ -73,7 +73,7 @@ TEST_F(Below, WhatIsWrittenIsOfOneGeneration) {
   EXPECT_EQ(slots.size(), 1U);
 }
 
-TEST_F(Below, TheWalkComesToAllInSlices) {
+TEST_F(TierListenersTest, TheWalkVisitsAllChunksInSlices) {
   fill(16);
   std::vector<protocol::SlotRef> slots;
   std::uint32_t next = 0;
@@ -84,7 +84,7 @@ TEST_F(Below, TheWalkComesToAllInSlices) {
 }
 
 // covers F-143
-TEST_F(Below, WhatIsEvictedAndNotWrittenCountsWhereSomebodyListens) {
+TEST_F(TierListenersTest, EvictedUnwrittenChunksCountIfATierListens) {
   const std::vector<protocol::Grant> grants = fill(16);
   mark(grants[0]);
   box_.put(1, 17);
@@ -100,19 +100,19 @@ TEST_F(Below, WhatIsEvictedAndNotWrittenCountsWhereSomebodyListens) {
 
 // Otherwise a reader of the log would look at the disk's speed, although the filter keeps the
 // chunks from the disk.
-TEST_F(Below, WhatWasNotToBeWrittenCountsByItself) {
+TEST_F(TierListenersTest, EvictedChunksThatNoTierAdmitsHaveACountOfTheirOwn) {
   fill(16);
-  told_.unwanted.insert(box_.key(1).hash.lo);
+  listener_.not_admitted.insert(box_.key(1).hash.lo);
   box_.put(1, 17);
   EXPECT_EQ(box_.stats().evicted_unwritten, 0U);
-  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+  EXPECT_EQ(box_.stats().evicted_not_admitted, 1U);
   box_.put(1, 18);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
-  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+  EXPECT_EQ(box_.stats().evicted_not_admitted, 1U);
 }
 
-TEST_F(Below, EachTierHasMarksOfItsOwn) {
-  Told other;
+TEST_F(TierListenersTest, EachTierHasMarksOfItsOwn) {
+  RecordingListener other;
   box_.store().tiers().set(1, &other);
   const std::vector<protocol::Grant> grants = fill(16);
   EXPECT_EQ(other.committed_roots.size(), 16U);
@@ -130,71 +130,71 @@ TEST_F(Below, EachTierHasMarksOfItsOwn) {
   box_.put(1, 17);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
   mark(grants[1]);
-  other.unwanted.insert(box_.key(2).hash.lo);
+  other.not_admitted.insert(box_.key(2).hash.lo);
   box_.put(1, 18);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
-  EXPECT_EQ(box_.stats().evicted_unwanted, 0U) << "one has it, the other was not to";
-  for (Told* told : {&told_, &other}) told->unwanted.insert(box_.key(3).hash.lo);
+  EXPECT_EQ(box_.stats().evicted_not_admitted, 0U) << "one has it, the other was not to";
+  for (RecordingListener* one : {&listener_, &other}) one->not_admitted.insert(box_.key(3).hash.lo);
   box_.put(1, 19);
-  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+  EXPECT_EQ(box_.stats().evicted_not_admitted, 1U);
   box_.drop();
   EXPECT_EQ(other.drops.size(), 1U);
 }
 
 // Its users want the chunk gone: once the chunk was found again on the disk.
 // covers F-153
-TEST_F(Below, WhatIsEvictedByNameIsAlsoToGoBelowWhereverItIs) {
+TEST_F(TierListenersTest, AnEvictionByNameReachesEveryTier) {
   box_.put(1, 1);
   const std::vector<protocol::BlockHash> hashes{box_.key(1).hash, box_.key(2).hash,
                                                 box_.key(3).hash, box_.key(4).hash};
-  told_.below = {{box_.key(2).hash.lo, EvictedBelow::kGone},
-                 {box_.key(4).hash.lo, EvictedBelow::kRefused}};
+  listener_.evictions = {{box_.key(2).hash.lo, LowerTierEviction::kGone},
+                         {box_.key(4).hash.lo, LowerTierEviction::kRefused}};
   const protocol::ActCounts counts = box_.store().families().evict(box_.handle(), hashes);
   EXPECT_EQ(counts.found, 2U) << "one here, one below";
   EXPECT_EQ(counts.absent, 1U);
   EXPECT_EQ(counts.refused, 1U);
   std::vector<protocol::Key> all;  // of both shards
   for (std::uint64_t n = 1; n <= 4; ++n) all.insert(all.end(), {box_.key(n), box_.sibling(n)});
-  EXPECT_EQ(told_.evicted_keys, all);
+  EXPECT_EQ(listener_.evicted_keys, all);
   EXPECT_FALSE(box_.find(1));
 }
 
-TEST_F(Below, ItIsToldOfStoresUsesAndDamage) {
+TEST_F(TierListenersTest, TheListenerHearsOfStoresUsesAndDamage) {
   const protocol::Grant grant = box_.put(1, 7);
   const std::uint64_t root = box_.find(7)->root;
-  EXPECT_EQ(told_.committed_roots, std::vector<std::uint64_t>{root});
+  EXPECT_EQ(listener_.committed_roots, std::vector<std::uint64_t>{root});
   box_.store().touch(grant.slot, grant.generation);
-  EXPECT_EQ(told_.used_roots, std::vector<std::uint64_t>{root});
+  EXPECT_EQ(listener_.used_roots, std::vector<std::uint64_t>{root});
 
   box_.store().report_bad({grant.slot, 0, grant.generation});
   box_.store().verify_next();
-  EXPECT_TRUE(told_.damaged_keys.empty()) << "the engine was wrong";
+  EXPECT_TRUE(listener_.damaged_keys.empty()) << "the engine was wrong";
   const protocol::Grant torn = box_.put(1, 8);
   box_.arena()[torn.offset_bytes] ^= std::byte{1};
   box_.store().report_bad({torn.slot, 0, torn.generation});
   box_.store().verify_next();
-  EXPECT_EQ(told_.damaged_keys, std::vector<protocol::Key>{box_.key(8)});
+  EXPECT_EQ(listener_.damaged_keys, std::vector<protocol::Key>{box_.key(8)});
 }
 
-TEST_F(Below, ADropIsAnnouncedBeforeAnythingIsGoneAndOnceAlsoWhereThereIsNothing) {
+TEST_F(TierListenersTest, ADropIsAnnouncedOnceBeforeAnyChunkGoesAlsoWithoutChunks) {
   StoreBox large{Store::kSliceEffort + 10};
   large.add_session(1);
-  large.store().tiers().set(0, &told_);
+  large.store().tiers().set(0, &listener_);
   for (std::uint64_t n = 0; n < Store::kSliceEffort + 5; ++n) large.put(1, n);
   {
     Drop drop{large.handle()};
     large.store().drop(drop);
     EXPECT_FALSE(drop.done);
-    EXPECT_EQ(told_.drops.size(), 1U);
-    EXPECT_FALSE(told_.going_on.expired());
+    EXPECT_EQ(listener_.drops.size(), 1U);
+    EXPECT_FALSE(listener_.going_on.expired());
     large.store().drop(drop);
     EXPECT_TRUE(drop.done);
   }
-  EXPECT_EQ(told_.drops, (std::vector<std::optional<std::uint32_t>>{large.handle()}));
-  EXPECT_TRUE(told_.going_on.expired());
+  EXPECT_EQ(listener_.drops, (std::vector<std::optional<std::uint32_t>>{large.handle()}));
+  EXPECT_TRUE(listener_.going_on.expired());
   large.drop();  // no chunk is there, but below there may be
-  EXPECT_EQ(told_.drops.size(), 2U);
-  EXPECT_FALSE(told_.drops[1]);
+  EXPECT_EQ(listener_.drops.size(), 2U);
+  EXPECT_FALSE(listener_.drops[1]);
 }
 
 }  // namespace

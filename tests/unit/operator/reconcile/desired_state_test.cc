@@ -1,4 +1,4 @@
-#include "operator/reconcile/pool_wish.h"
+#include "operator/reconcile/desired_state.h"
 
 #include <gtest/gtest.h>
 
@@ -21,31 +21,34 @@ api::CachePool pool(const char* spec) {
   return *parsed;
 }
 
-TEST(PoolWishTest, APodOnTheHostNetworkHasAConfigurationOfItsOwn) {
+TEST(DesiredStateTest, APodOnTheHostNetworkHasAConfigurationOfItsOwn) {
   const api::CachePool chat = pool(R"({"memory": {"size": "1Gi"}})");
-  const PoolWish wish = wish_of(chat, {}, kDefaults);
-  EXPECT_EQ(wish.of_pod.config, desired::larderd_config(chat, {}));
-  EXPECT_EQ(wish.of_pod.restart_hash, desired::restart_hash(chat, {}, kDefaults));
-  EXPECT_NE(wish.of_pod_on_host_network.config, wish.of_pod.config);
-  EXPECT_NE(wish.of_pod_on_host_network.restart_hash, wish.of_pod.restart_hash);
-  EXPECT_EQ(wish.engine_hash, desired::engine_hash(chat, kDefaults));
+  const DesiredState desired_state = desired_state_of(chat, {}, kDefaults);
+  EXPECT_EQ(desired_state.of_pod.config, desired::larderd_config(chat, {}));
+  EXPECT_EQ(desired_state.of_pod.restart_hash, desired::restart_hash(chat, {}, kDefaults));
+  EXPECT_NE(desired_state.of_pod_on_host_network.config, desired_state.of_pod.config);
+  EXPECT_NE(desired_state.of_pod_on_host_network.restart_hash, desired_state.of_pod.restart_hash);
+  EXPECT_EQ(desired_state.engine_hash, desired::engine_hash(chat, kDefaults));
 }
 
-TEST(PoolWishTest, APoolOnNodesHasObjectsAndAPoolOfSidecarsHasNone) {
-  EXPECT_TRUE(wish_of(pool(R"({"memory": {"size": "1Gi"}})"), {}, kDefaults).objects.empty());
+TEST(DesiredStateTest, APoolOnNodesHasObjectsAndAPoolOfSidecarsHasNone) {
+  EXPECT_TRUE(
+      desired_state_of(pool(R"({"memory": {"size": "1Gi"}})"), {}, kDefaults).objects.empty());
   const api::CachePool on_nodes = pool(R"({"placement": "Node", "memory": {"size": "1Gi"}})");
-  EXPECT_EQ(wish_of(on_nodes, {}, kDefaults).objects,
+  EXPECT_EQ(desired_state_of(on_nodes, {}, kDefaults).objects,
             desired::pool_objects(on_nodes, {}, kDefaults));
 }
 
-TEST(PoolWishTest, AReadableBackendIsInEveryPart) {
+TEST(DesiredStateTest, AReadableBackendIsInEveryPart) {
   const Result<api::CacheBackend> shared =
       api::parse_backend(object("shared", R"({"endpoints": ["r:6379"]})"));
   ASSERT_TRUE(shared.ok()) << shared.status().text();
   const api::CachePool chat =
       pool(R"({"placement": "Node", "memory": {"size": "1Gi"}, "backendRef": {"name": "shared"}})");
-  const PoolWish with = wish_of(chat, *shared, kDefaults), without = wish_of(chat, {}, kDefaults);
-  for (const Wanted PoolWish::*part : {&PoolWish::of_pod, &PoolWish::of_pod_on_host_network}) {
+  const DesiredState with = desired_state_of(chat, *shared, kDefaults),
+                     without = desired_state_of(chat, {}, kDefaults);
+  for (const DesiredConfig DesiredState::*part :
+       {&DesiredState::of_pod, &DesiredState::of_pod_on_host_network}) {
     EXPECT_TRUE(desired::has_backend((with.*part).config));
     EXPECT_FALSE(desired::has_backend((without.*part).config));
     EXPECT_NE((with.*part).restart_hash, (without.*part).restart_hash);

@@ -1,11 +1,12 @@
-#include "operator/reconcile/pool_wish.h"
+#include "operator/reconcile/desired_state.h"
 
 #include "operator/desired/pool_objects.h"
 
 namespace larder::reconcile {
 
-PoolWish wish_of(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
-                 const desired::Defaults& defaults, desired::Isolation isolation) {
+DesiredState desired_state_of(const api::CachePool& pool,
+                              const std::optional<api::CacheBackend>& backend,
+                              const desired::Defaults& defaults, desired::Isolation isolation) {
   // A pod with hostNetwork opens no port, so its configuration differs (desired/larderd.h).
   const desired::EnginePod on_host{.host_network = true};
   return {.of_pod = {desired::larderd_config(pool, backend),

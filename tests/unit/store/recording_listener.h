@@ -1,4 +1,4 @@
-// Told: a ChunkListener that remembers its calls.
+// RecordingListener: a ChunkListener that remembers its calls.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace larder::store::testing_support {
 
-class Told final : public ChunkListener {
+class RecordingListener final : public ChunkListener {
  public:
   void committed(const protocol::EntryView& chunk) override {
     committed_roots.push_back(chunk.root);
@@ -21,11 +21,11 @@ class Told final : public ChunkListener {
     came_up_keys.push_back(chunk.key);
   }
   bool wants(const protocol::EntryView& chunk) const override {
-    return !unwanted.contains(chunk.key.hash.lo);
+    return !not_admitted.contains(chunk.key.hash.lo);
   }
-  EvictedBelow evicted(const protocol::Key& key) override {
+  LowerTierEviction evicted(const protocol::Key& key) override {
     evicted_keys.push_back(key);
-    return below.contains(key.hash.lo) ? below.at(key.hash.lo) : EvictedBelow::kAbsent;
+    return evictions.contains(key.hash.lo) ? evictions.at(key.hash.lo) : LowerTierEviction::kAbsent;
   }
   void damaged(const protocol::EntryView& chunk) override { damaged_keys.push_back(chunk.key); }
   std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override {
@@ -37,8 +37,8 @@ class Told final : public ChunkListener {
 
   std::vector<std::uint64_t> committed_roots, used_roots;
   std::vector<protocol::Key> damaged_keys, came_up_keys, evicted_keys;
-  std::set<std::uint64_t> unwanted;             // by the hash's first word
-  std::map<std::uint64_t, EvictedBelow> below;  // the same
+  std::set<std::uint64_t> not_admitted;                  // by the hash's first word
+  std::map<std::uint64_t, LowerTierEviction> evictions;  // the same
   std::vector<std::optional<std::uint32_t>> drops;
   std::weak_ptr<void> going_on;
 };

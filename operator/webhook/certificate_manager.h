@@ -1,8 +1,8 @@
-// CertificateKeeper: keeps the webhook's certificates on the leader: the Secret with authority and
+// CertificateManager: the webhook's certificates on the leader: the Secret with authority and
 // leaf, and the caBundle of the MutatingWebhookConfiguration. rotation.h decides the steps. Used by
 // one thread.
 //
-// operator/pki/certificate_secret.h names the keys of the Secret. The keeper replaces unreadable
+// operator/pki/certificate_secret.h names the keys of the Secret. The manager replaces unreadable
 // parts. The Secret is the only memory, so that a new leader continues the rotation.
 #pragma once
 
@@ -31,19 +31,19 @@ struct KeptCertificates {
 // Names under which the API server may call the Service.
 std::vector<std::string> service_names(const std::string& service, const std::string& ns);
 
-class CertificateKeeper {
+class CertificateManager {
  public:
   using Now = std::function<std::int64_t()>;  // seconds since 1970
 
-  // `client` refuses writes unless this replica leads. `client` and `clock` outlive the keeper.
-  CertificateKeeper(k8s::ApiClient& client, KeptCertificates kept, const base::Clock& clock,
-                    Now now_s);
+  // `client` refuses writes unless this replica leads. `client` and `clock` outlive the manager.
+  CertificateManager(k8s::ApiClient& client, KeptCertificates kept, const base::Clock& clock,
+                     Now now_s);
 
   // Does all steps that are due. The next call repairs an error, such as another writer or an API
   // server that is away.
-  Status keep_once();
+  Status run_once();
   // Repeats the steps until `stop`: at each change of Secret or configuration, and every 10 s.
-  void keep(const std::stop_token& stop);
+  void run(const std::stop_token& stop);
 
  private:
   struct Found;  // the parsed Secret
@@ -61,7 +61,7 @@ class CertificateKeeper {
   const pki::Subjects subjects_;
   const base::Clock& clock_;
   const Now now_s_;
-  Bell changed_;           // rung by the watches of keep()
+  Bell changed_;           // rung by the watches of run()
   std::string published_;  // the newest authority in all caBundles
   std::uint64_t published_since_ms_ = 0;
 };

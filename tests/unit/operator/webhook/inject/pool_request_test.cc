@@ -1,4 +1,4 @@
-// The source of the wish for a pod's cache: the pod, its namespace, or neither.
+// The source of the request for a pod's cache: the pod, its namespace, or neither.
 #include <gtest/gtest.h>
 
 #include "operator/api/names.h"
@@ -18,26 +18,27 @@ Object pod_with(const Object& annotations) {
   return {{"metadata", {{"name", "p"}, {"annotations", annotations}}}};
 }
 
-TEST(Wish, OfThePodComesBeforeThatOfItsNamespace) {
+TEST(PoolRequestTest, ThePodsRequestComesBeforeItsNamespaces) {
   const Object annotated = pod_with({{"larder.dev/pool", "own"}});
-  EXPECT_EQ(wish_of(annotated, asking("all"))->pool, "own");
-  EXPECT_TRUE(wish_of(annotated, asking("all"))->by_pod);
-  EXPECT_TRUE(wish_of(annotated, nullptr)->by_pod);
-  const std::optional<Wish> of_namespace = wish_of(pod_with(Object::object()), asking("all"));
+  EXPECT_EQ(pool_request_of(annotated, asking("all"))->pool, "own");
+  EXPECT_TRUE(pool_request_of(annotated, asking("all"))->by_pod);
+  EXPECT_TRUE(pool_request_of(annotated, nullptr)->by_pod);
+  const std::optional<PoolRequest> of_namespace =
+      pool_request_of(pod_with(Object::object()), asking("all"));
   ASSERT_TRUE(of_namespace);
   EXPECT_EQ(of_namespace->pool, "all");
   EXPECT_FALSE(of_namespace->by_pod);
 }
 
-TEST(Wish, IsNoneWhereNeitherAsksOrThePodDeclines) {
-  EXPECT_FALSE(wish_of(pod_with(Object::object()), nullptr));
-  EXPECT_FALSE(wish_of(pod_with(nullptr),
-                       std::make_shared<const Object>(Object{{"metadata", {{"labels", 7}}}})));
-  EXPECT_FALSE(wish_of(pod_with(Object::object()), asking("")));
-  EXPECT_FALSE(wish_of(pod_with({{"larder.dev/inject", "false"}}), asking("all")));
-  EXPECT_FALSE(wish_of(pod_with({{"larder.dev/inject", "false"}, {"larder.dev/pool", "own"}}),
-                       asking("all")));
-  EXPECT_TRUE(wish_of(pod_with({{"larder.dev/inject", "true"}}), asking("all")));
+TEST(PoolRequestTest, IsEmptyWithoutAskingAndIfThePodDeclines) {
+  EXPECT_FALSE(pool_request_of(pod_with(Object::object()), nullptr));
+  EXPECT_FALSE(pool_request_of(
+      pod_with(nullptr), std::make_shared<const Object>(Object{{"metadata", {{"labels", 7}}}})));
+  EXPECT_FALSE(pool_request_of(pod_with(Object::object()), asking("")));
+  EXPECT_FALSE(pool_request_of(pod_with({{"larder.dev/inject", "false"}}), asking("all")));
+  EXPECT_FALSE(pool_request_of(
+      pod_with({{"larder.dev/inject", "false"}, {"larder.dev/pool", "own"}}), asking("all")));
+  EXPECT_TRUE(pool_request_of(pod_with({{"larder.dev/inject", "true"}}), asking("all")));
 }
 
 // Of a namespace that asks: a pod of vLLM gets the reason for any obstacle; any other pod is not

@@ -1,4 +1,4 @@
-#include "operator/webhook/certificate_keeper.h"
+#include "operator/webhook/certificate_manager.h"
 
 #include <algorithm>
 #include <chrono>
@@ -28,13 +28,13 @@ std::vector<std::string> service_names(const std::string& service, const std::st
   return {name + ".svc", name, service, name + ".svc.cluster.local"};
 }
 
-struct CertificateKeeper::Found {
+struct CertificateManager::Found {
   api::Object secret;  // the Secret as read; null: missing
   pki::CertificateBundle bundle;
 };
 
-CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates kept,
-                                     const base::Clock& clock, Now now_s)
+CertificateManager::CertificateManager(k8s::ApiClient& client, KeptCertificates kept,
+                                       const base::Clock& clock, Now now_s)
     : client_(client),
       kept_(std::move(kept)),
       subjects_{"larder webhook authority", "larder webhook",
@@ -42,9 +42,9 @@ CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates ke
       clock_(clock),
       now_s_(std::move(now_s)) {}
 
-// Watches wake the keeper at once after a foreign change of Secret or caBundle (F-237). The look
+// Watches wake the manager at once after a foreign change of Secret or caBundle (F-237). The look
 // every 10 s serves a role that may not watch.
-void CertificateKeeper::keep(const std::stop_token& stop) {
+void CertificateManager::run(const std::stop_token& stop) {
   const auto ring = [this] { changed_.ring(); };
   const auto secret =
       watch_object(client_, k8s::resources::kSecrets, kept_.ns, kept_.secret, ring, clock_);
@@ -52,7 +52,7 @@ void CertificateKeeper::keep(const std::stop_token& stop) {
       watch_object(client_, k8s::resources::kWebhooks, "", kept_.configuration, ring, clock_);
   std::chrono::milliseconds retry = kFirstRetry;
   while (!stop.stop_requested()) {
-    const Status status = keep_once();
+    const Status status = run_once();
     if (!status.ok()) log(base::LogLevel::kWarning, status.to_string());
     base::nap(kLeastPause, stop);
     changed_.wait(status.ok() ? kBetweenLooks : retry, stop);
@@ -60,7 +60,7 @@ void CertificateKeeper::keep(const std::stop_token& stop) {
   }
 }
 
-void CertificateKeeper::log(base::LogLevel level, const std::string& text) const {
+void CertificateManager::log(base::LogLevel level, const std::string& text) const {
   const std::string line = "webhook certificates: " + text;
   const base::LogFields fields{{"kind", "Secret"},
                                {"namespace", kept_.ns},
@@ -74,7 +74,7 @@ void CertificateKeeper::log(base::LogLevel level, const std::string& text) const
 
 // A pass does one step. After the first step of an empty cluster the next one is due at once:
 // authority, caBundle, leaf.
-Status CertificateKeeper::keep_once() {
+Status CertificateManager::run_once() {
   for (int i = 0; i < kMostPasses; ++i) {
     const Result<bool> changed = pass();
     if (!changed.ok()) return changed.status();
@@ -84,7 +84,7 @@ Status CertificateKeeper::keep_once() {
 }
 
 // Writes the caBundle before the step, since making a leaf requires a published authority.
-Result<bool> CertificateKeeper::pass() {
+Result<bool> CertificateManager::pass() {
   Result<Found> found = read();
   if (!found.ok()) return found.status();
   std::optional<std::int64_t> published_s;
@@ -101,7 +101,7 @@ Result<bool> CertificateKeeper::pass() {
   return true;
 }
 
-Result<CertificateKeeper::Found> CertificateKeeper::read() const {
+Result<CertificateManager::Found> CertificateManager::read() const {
   Found found;
   Result<api::Object> secret = client_.get(k8s::resources::kSecrets, kept_.ns, kept_.secret);
   if (!secret.ok()) {
@@ -115,7 +115,7 @@ Result<CertificateKeeper::Found> CertificateKeeper::read() const {
 
 // found is the state that was read; the write carries its resourceVersion, so a change in between
 // makes the write fail.
-Status CertificateKeeper::write(Found& found, const pki::Step& step) {
+Status CertificateManager::write(Found& found, const pki::Step& step) {
   if (Status status = pki::advance(found.bundle, step, now_s_(), kept_.lifetimes, subjects_);
       !status.ok())
     return status;
@@ -134,7 +134,7 @@ Status CertificateKeeper::write(Found& found, const pki::Step& step) {
   return client_.apply(k8s::resources::kSecrets, secret).status();
 }
 
-Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string& bundle) {
+Result<std::optional<std::int64_t>> CertificateManager::publish(const std::string& bundle) {
   const std::string wanted = api::to_base64(bundle);
   Result<api::Object> configuration =
       client_.get(k8s::resources::kWebhooks, "", kept_.configuration);

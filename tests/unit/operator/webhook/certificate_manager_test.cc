@@ -1,4 +1,4 @@
-#include "operator/webhook/certificate_keeper.h"
+#include "operator/webhook/certificate_manager.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,9 +25,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class CertificateKeeperTest : public testing::Test {
+class CertificateManagerTest : public testing::Test {
  protected:
-  CertificateKeeperTest() {
+  CertificateManagerTest() {
     api_.as_user(k8s::resources::kWebhooks,
                  {{"apiVersion", "admissionregistration.k8s.io/v1"},
                   {"kind", "MutatingWebhookConfiguration"},
@@ -55,8 +55,8 @@ class CertificateKeeperTest : public testing::Test {
     now_s_ += seconds;
     clock_.advance_ms(static_cast<std::uint64_t>(seconds) * 1000);
   }
-  void keep(CertificateKeeper& keeper) {
-    const Status status = keeper.keep_once();
+  void keep(CertificateManager& manager) {
+    const Status status = manager.run_once();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
 
@@ -69,11 +69,11 @@ class CertificateKeeperTest : public testing::Test {
       "larder-webhook",
       "larder",
       {.authority_s = 9000, .leaf_s = 900, .backdate_s = 10, .settle_s = 60}};
-  CertificateKeeper keeper_{api_, kept_, clock_, [this] { return now_s_; }};
+  CertificateManager manager_{api_, kept_, clock_, [this] { return now_s_; }};
 };
 
-TEST_F(CertificateKeeperTest, MakesEverythingAtFirst) {
-  keep(keeper_);
+TEST_F(CertificateManagerTest, MakesEverythingAtFirst) {
+  keep(manager_);
   const Result<CertificateFacts> leaf = read_certificate(served().certificate);
   ASSERT_TRUE(leaf.ok());
   EXPECT_THAT(leaf->names, Contains("larder-webhook.sys.svc"));
@@ -86,7 +86,7 @@ TEST_F(CertificateKeeperTest, MakesEverythingAtFirst) {
 }
 
 // With keys for a search of the log: the made certificate, and the failed one.
-TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
+TEST_F(CertificateManagerTest, ItsLogNamesTheSecret) {
   const auto lines_of = [&](const std::function<void()>& act) {
     base::set_log_format(base::LogFormat::kJson);
     base::tell_all_left_out();  // of other tests
@@ -109,9 +109,9 @@ TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
     return operator_test::FakeApi::Failure{
         Status(Code::kPermissionDenied, "no right to version " + std::to_string(refused))};
   };
-  const std::vector<api::Object> made = lines_of([&] { keep(keeper_); });
+  const std::vector<api::Object> made = lines_of([&] { keep(manager_); });
   api_.set_failures(refuse);
-  const std::vector<api::Object> failed = lines_of([&] { keeper_.keep(stop.get_token()); });
+  const std::vector<api::Object> failed = lines_of([&] { manager_.run(stop.get_token()); });
   EXPECT_THAT(made, SizeIs(testing::Ge(2)));
   ASSERT_THAT(failed, SizeIs(1)) << "two refusals, whose words differ in a number";
   EXPECT_EQ(api::text_at(failed[0], "level"), "warning");
@@ -123,7 +123,7 @@ TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
 }
 
 // Never a leaf before its authority is in the caBundle.
-TEST_F(CertificateKeeperTest, TheBundleComesBeforeTheLeaf) {
+TEST_F(CertificateManagerTest, TheBundleComesBeforeTheLeaf) {
   bool bundle_written = false;
   api_.set_failures([&](const operator_test::FakeApi::Call& call)
                         -> std::optional<operator_test::FakeApi::Failure> {
@@ -133,28 +133,28 @@ TEST_F(CertificateKeeperTest, TheBundleComesBeforeTheLeaf) {
     }
     return {};
   });
-  keep(keeper_);
+  keep(manager_);
   EXPECT_TRUE(bundle_written);
 }
 
-TEST_F(CertificateKeeperTest, ASecondLookWritesNothing) {
-  keep(keeper_);
+TEST_F(CertificateManagerTest, ASecondLookWritesNothing) {
+  keep(manager_);
   api_.forget_calls();
-  keep(keeper_);
-  CertificateKeeper next(api_, kept_, clock_, [this] { return now_s_; });
+  keep(manager_);
+  CertificateManager next(api_, kept_, clock_, [this] { return now_s_; });
   keep(next);
   EXPECT_EQ(api_.writes(), 0U) << "a new leader neither";
 }
 
-TEST_F(CertificateKeeperTest, RotatesWithOverlap) {
-  keep(keeper_);
+TEST_F(CertificateManagerTest, RotatesWithOverlap) {
+  keep(manager_);
   const std::string first_authority = published()[0];
   std::vector<std::size_t> sizes;
   std::size_t leaves = 0;
   std::string leaf = served().certificate;
   for (int i = 0; i < 1000; ++i) {
     pass_time(10);
-    keep(keeper_);
+    keep(manager_);
     if (sizes.empty() || sizes.back() != published().size()) sizes.push_back(published().size());
     if (leaf == served().certificate) continue;
     leaf = served().certificate;
@@ -168,22 +168,22 @@ TEST_F(CertificateKeeperTest, RotatesWithOverlap) {
   EXPECT_GT(leaves, 14U);
 }
 
-TEST_F(CertificateKeeperTest, WhatSomebodySpoiledIsRepaired) {
-  keep(keeper_);
+TEST_F(CertificateManagerTest, WhatSomebodySpoiledIsRepaired) {
+  keep(manager_);
   const KeyPair before = served();
   api_.as_user(k8s::resources::kWebhooks,
                {{"metadata", {{"name", "larder"}}},
                 {"webhooks",
                  {{{"name", "a"}, {"clientConfig", {{"caBundle", ""}}}},
                   {{"name", "b"}, {"clientConfig", api::Object::object()}}}}});
-  keep(keeper_);
+  keep(manager_);
   EXPECT_TRUE(is_signed_by(before.certificate, published().at(0)));
   EXPECT_EQ(served(), before);
   for (const char* key : {"tls.crt", "tls.key", "ca.key", "ca.crt"}) {
     for (const char* value : {"", "!", "bm9uc2Vuc2U="}) {
       api_.as_user(k8s::resources::kSecrets, {{"metadata", {{"name", "tls"}, {"namespace", "sys"}}},
                                               {"data", {{key, value}}}});
-      for (int i = 0; i < 8; ++i, pass_time(10)) keep(keeper_);
+      for (int i = 0; i < 8; ++i, pass_time(10)) keep(manager_);
       EXPECT_TRUE(belong_together(served())) << key;
       EXPECT_TRUE(is_signed_by(served().certificate, published().back())) << key;
     }
@@ -193,7 +193,7 @@ TEST_F(CertificateKeeperTest, WhatSomebodySpoiledIsRepaired) {
 // The act of a sync that replaces, of `helm upgrade --force` or of a person's kubectl. Pods made
 // meanwhile get no cache.
 // covers F-237
-TEST_F(CertificateKeeperTest, WhatIsTakenAwayIsBackAtOnce) {
+TEST_F(CertificateManagerTest, WhatIsTakenAwayIsBackAtOnce) {
   using std::chrono::steady_clock;
   const auto within_a_second = [](const auto& holds) {
     const auto end = steady_clock::now() + std::chrono::seconds(1);
@@ -215,7 +215,7 @@ TEST_F(CertificateKeeperTest, WhatIsTakenAwayIsBackAtOnce) {
       {"kind", "MutatingWebhookConfiguration"},
       {"metadata", {{"name", "larder"}}},
       {"webhooks", {{{"name", "a.larder.dev"}, {"clientConfig", {{"url", "x"}}}}}}};
-  const std::jthread keeping([this](const std::stop_token& stop) { keeper_.keep(stop); });
+  const std::jthread keeping([this](const std::stop_token& stop) { manager_.run(stop); });
   ASSERT_TRUE(within_a_second(whole));
   for (int i = 0; i < 3; ++i) {
     api_.as_user(k8s::resources::kWebhooks, bare);
@@ -229,38 +229,38 @@ TEST_F(CertificateKeeperTest, WhatIsTakenAwayIsBackAtOnce) {
 }
 
 // A conflict or an API server that is away for a moment does not cost the 10 s of a quiet look.
-TEST_F(CertificateKeeperTest, AFailedLookIsTriedAgainSoon) {
+TEST_F(CertificateManagerTest, AFailedLookIsTriedAgainSoon) {
   std::atomic<int> failures = 2;
   api_.set_failures([&](const operator_test::FakeApi::Call& call)
                         -> std::optional<operator_test::FakeApi::Failure> {
     if (call.verb != "get" || failures-- <= 0) return {};
     return operator_test::FakeApi::Failure{Status(Code::kUnavailable, "away")};
   });
-  const std::jthread keeping([this](const std::stop_token& stop) { keeper_.keep(stop); });
+  const std::jthread keeping([this](const std::stop_token& stop) { manager_.run(stop); });
   for (int i = 0; i < 300 && in_secret("tls.crt").empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_TRUE(belong_together(served()));
 }
 
-TEST_F(CertificateKeeperTest, AnEmptySecretOfTheChartIsFilled) {
+TEST_F(CertificateManagerTest, AnEmptySecretOfTheChartIsFilled) {
   api_.as_user(k8s::resources::kSecrets,
                {{"apiVersion", "v1"},
                 {"kind", "Secret"},
                 {"metadata", {{"name", "tls"}, {"namespace", "sys"}, {"labels", {{"a", "b"}}}}}});
-  keep(keeper_);
+  keep(manager_);
   EXPECT_TRUE(belong_together(served()));
   EXPECT_EQ((*api_.find(k8s::resources::kSecrets, "sys", "tls"))["metadata"]["labels"]["a"], "b");
 }
 
-TEST_F(CertificateKeeperTest, WithoutAConfigurationThereIsACertificateAllTheSame) {
+TEST_F(CertificateManagerTest, WithoutAConfigurationThereIsACertificateAllTheSame) {
   api_.delete_as_user(k8s::resources::kWebhooks, "", "larder");
-  keep(keeper_);
+  keep(manager_);
   EXPECT_TRUE(belong_together(served()));
 }
 
 // Whichever call fails, lost answers too: an error, and the next look goes on. A written object is
 // never half of one.
-TEST_F(CertificateKeeperTest, AnyCallMayFail) {
+TEST_F(CertificateManagerTest, AnyCallMayFail) {
   for (int failing = 0; failing < 8; ++failing) {
     for (const bool done : {false, true}) {
       api_.delete_as_user(k8s::resources::kSecrets, "sys", "tls");
@@ -269,21 +269,21 @@ TEST_F(CertificateKeeperTest, AnyCallMayFail) {
         if (call++ != failing) return {};
         return operator_test::FakeApi::Failure{Status(Code::kUnavailable, "cut"), done};
       });
-      CertificateKeeper keeper(api_, kept_, clock_, [this] { return now_s_; });
-      static_cast<void>(keeper.keep_once());
+      CertificateManager manager(api_, kept_, clock_, [this] { return now_s_; });
+      static_cast<void>(manager.run_once());
       const bool has_leaf = in_secret("tls.crt") != "";
       EXPECT_TRUE(!has_leaf || is_signed_by(served().certificate, published().back())) << failing;
-      keep(keeper);
+      keep(manager);
       EXPECT_TRUE(belong_together(served())) << failing;
       EXPECT_TRUE(is_signed_by(served().certificate, published().back())) << failing;
     }
   }
 }
 
-TEST_F(CertificateKeeperTest, TheSecretReadsAsTheReplicasReadIt) {
+TEST_F(CertificateManagerTest, TheSecretReadsAsTheReplicasReadIt) {
   const ReadCertificate read = certificate_in_secret(api_, "sys", "tls");
   EXPECT_EQ(read().status().code(), Code::kNotFound);
-  keep(keeper_);
+  keep(manager_);
   const Result<KeyPair> pair = read();
   ASSERT_TRUE(pair.ok()) << pair.status().to_string();
   EXPECT_EQ(*pair, served());

@@ -7,14 +7,14 @@ namespace {
 
 using protocol::GrantStatus;
 
-class Kept : public testing::Test {
+class KeepsTest : public testing::Test {
  protected:
   Kept() { box_.add_session(1); }
 
   StoreBox box_{1};
 };
 
-TEST_F(Kept, ItIsNotEvictedAndStillFound) {
+TEST_F(KeepsTest, AKeptSlotIsFoundAndNotEvicted) {
   const protocol::Grant grant = box_.put(1, 1);
   ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kNoSpace));
@@ -25,7 +25,7 @@ TEST_F(Kept, ItIsNotEvictedAndStillFound) {
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
-TEST_F(Kept, TwiceKeptIsLetGoTwice) {
+TEST_F(KeepsTest, ASlotKeptTwiceIsReleasedTwice) {
   const protocol::Grant grant = box_.put(1, 1);
   ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
@@ -36,7 +36,7 @@ TEST_F(Kept, TwiceKeptIsLetGoTwice) {
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
-TEST_F(Kept, DroppedItIsOutOfSightAndFreedWhenItIsLetGo) {
+TEST_F(KeepsTest, ADroppedSlotIsHiddenAndFreedAtItsRelease) {
   const protocol::Grant grant = box_.put(1, 1);
   ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   box_.drop();
@@ -48,7 +48,7 @@ TEST_F(Kept, DroppedItIsOutOfSightAndFreedWhenItIsLetGo) {
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
-TEST_F(Kept, OnlyWhatIsCommittedAtThatGenerationIsKept) {
+TEST_F(KeepsTest, OnlyACommittedSlotOfThatGenerationIsKept) {
   const protocol::Grant grant = box_.reserve(1, 1);
   EXPECT_FALSE(box_.store().readers().keep(grant.slot, grant.generation));
   EXPECT_FALSE(box_.store().readers().keep(grant.slot + 1, grant.generation));
