@@ -56,6 +56,7 @@ class Optimal final : public SimulatedCache {
     by_next_.emplace(next, chunk);
   }
   void insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t next) override {
+    // A chunk without a next use would only take the place of one with a use.
     if (bytes > size_bytes_ || next == kNever) return;
     chunks_[chunk] = {bytes, next};
     by_next_.emplace(next, chunk);
@@ -94,6 +95,7 @@ class S3Fifo final : public SimulatedCache {
   void insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t) override {
     if (bytes > size_bytes_) return;
     while (small_.bytes + main_.bytes + bytes > size_bytes_) evict();
+    // A ghost came back soon after it left: the small queue was too short for it.
     Fifo& to = ghosts_.contains(chunk) ? main_ : small_;
     push(to, chunk, bytes);
     chunks_[chunk] = {bytes, 0};

@@ -49,7 +49,11 @@ def test_sources_have_their_share_of_comments(tmp_path):
     assert comments.check() == []
     source = tmp_path / "a.cc"
     source.write_text("// The slot is ours: no reader has its generation." + "\nf();" * 23)
-    assert comments.share_of([source]) == 1 / 24 < comments.LEAST
+    assert comments.share_of([source]) == 1 / 24 < comments.LEAST_OF_ROOM
+    assert list(comments.fault("room", [source], 1 / 24)) == []
+    assert list(comments.fault("room", [source], comments.LEAST_OF_ROOM)) == [
+        "room: 4.2% of lines of *.cc are comments, not 6%"
+    ]
 
 
 def test_no_line_of_a_source_is_too_long():
