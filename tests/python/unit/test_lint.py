@@ -60,6 +60,20 @@ def test_no_line_of_a_source_is_too_long():
     assert columns.check() == []
 
 
+def test_a_wrapped_paragraph_of_a_page_is_wrapped_at_100_columns():
+    words = ("word " * 25).strip()
+    single = f"# {words}\n\n{words}\n\n| {words} |\n| - |\n\n```\n{words}\n{words}\n```\n"
+    block = f"    {words}\n    + {words}\n    {words}\n\n"
+    link = f"[a]({'x' * 120})\nafter\n"
+    assert columns.wrap(single + block + link) == single + block + link
+    assert list(columns.longer_prose(single + block + link)) == []
+    page = f"- {words}\n  end with `{words}` and the rest\n- next\n"
+    assert list(columns.longer_prose(page)) == [(1, 126), (2, 150)]
+    wrapped = columns.wrap(page)
+    assert wrapped.split("\n")[-3:] == ["  and the rest", "- next", ""]
+    assert f"`{words}`" in wrapped and list(columns.longer_prose(wrapped)) == []
+
+
 LONG = "x" * 90
 
 
