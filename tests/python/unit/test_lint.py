@@ -453,6 +453,27 @@ def test_no_constructor_has_too_many_parameters():
             assert list(classes.wide_constructors(path, text)) == []
 
 
+def test_each_header_with_a_class_tells_of_threads():
+    for path, text in classes.product().items():
+        if path.suffix in (".h", ".cuh"):
+            assert list(classes.without_threads(path, text)) == []
+
+
+@pytest.mark.parametrize(
+    "text, faults",
+    [
+        ("// Door: opens.\nclass Door {\n};\n", 1),
+        ('// Door: opens.\nclass Door {\n  std::thread thread_;  // "thread"\n};\n', 0),
+        ("// Door: opens.\nclass Door {\n  std::thread on_;\n};\n", 1),
+        ("// Owned by the thread of the house.\nclass Door final : public Thing {\n};\n", 0),
+        ("// Door: a plain value.\nclass Door {\n};\n", 0),
+        ("// Opens.\nclass Door;\nstruct Key {\n};\nvoid open(Door& door);\n", 0),
+    ],
+)
+def test_a_header_without_a_word_on_threads_is_found(text, faults):
+    assert len(list(classes.without_threads(Path("room/door.h"), text))) == faults
+
+
 @pytest.mark.parametrize("count", (6, 7))
 def test_a_constructor_with_too_many_parameters_is_found(count):
     words = ", ".join(["std::map<int, int> a"] + [f"int a{n} = b(1, 2)" for n in range(1, count)])
