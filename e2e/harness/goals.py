@@ -1,5 +1,5 @@
 """Figures and goals in the one form of all benchmarks: {"name", "date", "commit", "machine",
-"rows", "goals"}."""
+"rows", "goals"}. A benchmark makes a figure only after it compared the answers."""
 
 from __future__ import annotations
 

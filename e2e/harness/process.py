@@ -1,5 +1,5 @@
 """One child process in a group of its own: its log in a file, its death noticed, its whole group
-ended."""
+ended, also after Ctrl-C."""
 
 from __future__ import annotations
 

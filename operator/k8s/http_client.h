@@ -6,6 +6,8 @@
 //
 // The client obeys the server: it waits for Retry-After, repeats 429 and 5xx with growing pauses,
 // returns 409 to the caller, lists again after 410, and reads the credentials again after 401.
+//
+// Thread-safe, like its transport: calls and watches of several threads run in parallel.
 #pragma once
 
 #include <atomic>

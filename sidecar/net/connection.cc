@@ -22,6 +22,8 @@ Status violation(const std::string& what) {
 }  // namespace
 
 void Connection::ask(Request request, std::uint64_t now_ns) {
+  // The round trip is measured on a small command that is alone: behind a payload the time would be
+  // that of the payload.
   if (entries_.empty()) {
     head_since_ns_ = now_ns;
     head_alone_ = request.body.empty() && request.expect.payload_bytes == 0;
@@ -33,6 +35,8 @@ void Connection::ask(Request request, std::uint64_t now_ns) {
 
 Status Connection::pump(std::uint64_t now_ns, bool& more) {
   more = false;
+  // A failed send does not end the call: the receiving half may hold the last replies of the
+  // server.
   const Status sent = pump_send();
   const std::uint64_t before = received_bytes;
   const Status received = pump_receive(now_ns, more);
@@ -61,6 +65,8 @@ Status Connection::pump_send() {
 // The next segments to send, within the windows.
 std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGathered> segments,
                                std::size_t& wanted) {
+  // Bytes held by the stream count as sent: they are inside a TLS record already, and nothing can
+  // take them back.
   const std::size_t taken = part_sent_ + stream_->held();
   std::size_t count = 0, skip = part_sent_,
               at = 0;  // at: start of the command, counted from the first unsent command
@@ -68,10 +74,14 @@ std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGather
   for (std::size_t i = sent_; i < entries_.size() && count < kMostSegments; ++i) {
     const Request& entry = entries_[i];
     const std::size_t payload = entry.expect.payload_bytes;
+    // Only a command without a sent byte may wait. The rest of a begun command follows, whatever
+    // the window says.
     if (at >= taken && payload != 0 && !window_.lets(asked, payload)) {  // mutation: window-asks
       window_.held_back();
       break;
     }
+    // A held body still sends its length ahead (see send_window_): the server reads the length
+    // alone, and then receives the body without a copy.
     const bool body_begun = at + entry.around.before.size() < taken;
     const bool held = !body_begun && !lets_body(entry, unanswered);  // mutation: body-waits
     const std::span<const std::byte> all[] = {bytes_of(entry.around.before), entry.body,
@@ -98,6 +108,8 @@ std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGather
 void Connection::account(std::size_t bytes) {
   sent_bytes += bytes;
   part_sent_ += bytes;
+  // The command's text and body are let go here. From now on the connection refers to the reply's
+  // target alone.
   while (sent_ < entries_.size() && part_sent_ >= size_of(entries_[sent_])) {
     Request& whole = entries_[sent_++];
     part_sent_ -= size_of(whole);
@@ -113,6 +125,8 @@ Status Connection::pump_receive(std::uint64_t now_ns, bool& more) {
   for (std::uint64_t received = 0; received < kMostAtOnce;) {
     make_room();
     const std::span<std::byte> payload = payload_room();
+    // A payload goes straight into the slot. Only bytes that arrive together with its length are
+    // copied, so the read is short while a payload is expected.
     const std::size_t limit = payloads_ != 0 ? kBesidePayload : buffer_.size();
     const std::span<std::byte> room =
         std::span(buffer_).subspan(end_, std::min(limit, buffer_.size() - end_));
@@ -122,6 +136,8 @@ Status Connection::pump_receive(std::uint64_t now_ns, bool& more) {
     const Moved moved = stream_->receive(payload, beside);
     received += moved.bytes;
     received_bytes += moved.bytes;
+    // The stream fills the payload first, then the buffer: a reply behind the payload starts in the
+    // buffer.
     const std::size_t into_payload = std::min(moved.bytes, payload.size());
     payload_got_ += into_payload;
     end_ += moved.bytes - into_payload;
@@ -147,6 +163,7 @@ std::span<std::byte> Connection::payload_room() {
 
 void Connection::make_room() {
   if (begin_ == end_) begin_ = end_ = 0;
+  // One long reply leaves a large buffer. An idle connection gives the memory back.
   if (end_ == 0 && buffer_.size() > kMostKept) buffer_ = std::vector<std::byte>(kLeastBuffer);
   if (buffer_.size() - end_ >= kLeastBuffer / 2) return;
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
@@ -168,12 +185,17 @@ Status Connection::take_buffered(std::uint64_t now_ns) {
 // The buffer starts with a reply. False: more bytes are needed.
 Result<bool> Connection::begin(std::uint64_t now_ns) {
   if (begin_ == end_) return false;
+  // An error ('-') is allowed at any place of a reply; a server may refuse a command that is half
+  // sent.
   const char type = static_cast<char>(buffer_[begin_]);
   const bool half_sent = sent_ == 0 && part_sent_ + stream_->held() != 0;
+  // A reply without a command means that both sides count differently. The next reply would be
+  // taken for an answer to the wrong command, and its bytes for another chunk.
   if (sent_ == 0 && (!half_sent || type != '-')) return violation("a reply without a request");
   const Expect& expect = entries_.front().expect;
   if (type != '-' && expect.types.find(type) == std::string_view::npos)
     return violation("a reply of the wrong type");
+  // Payloads bypass scanner and hiredis, which would copy them.
   if (type == '$' && expect.payload_bytes != 0) return begin_payload(now_ns);
   scanner_.let_long(expect.long_reply);
   switch (scanner_.scan(buffered())) {
@@ -207,6 +229,8 @@ Status Connection::refuse_half_sent(Reply error) {
 
 Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
   Expect& expect = entries_.front().expect;
+  // "$", 20 digits at most, and the end of the line. Without the bound a line without an end grows
+  // the buffer.
   constexpr std::size_t kMostLine = 24;
   const std::string_view text(reinterpret_cast<const char*>(buffer_.data()) + begin_,
                               end_ - begin_);
@@ -218,6 +242,7 @@ Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
   const Result<std::int64_t> length = parse_length(text.substr(1, end - 1));
   if (!length.ok()) return violation(length.status().text());
   begin_ += end + 2;
+  // "$-1": the key has no value. The target stays untouched.
   if (*length < 0) {
     answer({}, now_ns);
     return true;
@@ -225,6 +250,8 @@ Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
   if (static_cast<std::uint64_t>(*length) > kMostPayload)
     return violation("a payload that is too long");
   if (static_cast<std::uint64_t>(*length) > expect.payload_bytes)
+    // The caller learns the true length from the reply and judges it. The connection goes on, since
+    // the length tells where the next reply starts.
     expect.target = {};  // discarded: too long for the target
   in_payload_ = true;
   payload_bytes_ = static_cast<std::size_t>(*length);
@@ -241,6 +268,8 @@ Result<bool> Connection::finish_payload(std::uint64_t now_ns) {
     payload_got_ += bytes;
   }
   if (payload_got_ < payload_bytes_ || end_ - begin_ < 2) return false;
+  // The end after the announced bytes is the last check of the framing. Content is verified by the
+  // digest.
   if (buffer_[begin_] != std::byte{'\r'} || buffer_[begin_ + 1] != std::byte{'\n'})
     return violation("a payload without its end");
   begin_ += 2;
@@ -253,6 +282,7 @@ Result<bool> Connection::finish_payload(std::uint64_t now_ns) {
 }
 
 void Connection::answer(Reply reply, std::uint64_t now_ns) {
+  // The entry leaves before the callback, which may ask further commands.
   const Request request = std::move(entries_.front());
   entries_.pop_front();
   --sent_;
@@ -264,6 +294,7 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
   if (payload != 0) window_.came(payload, now_ns, asked_bytes_ == 0);
   if (request.unanswered != 0)
     send_window_.came(request.unanswered, now_ns, unanswered_bytes_ == 0);
+  // A command is measured once. The next head waited behind this one and says nothing of the link.
   if (std::exchange(head_alone_, false)) {
     window_.round_trip(now_ns - head_since_ns_);
     send_window_.round_trip(now_ns - head_since_ns_);  // mutation: long-link-bodies
@@ -276,10 +307,14 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
 }
 
 void Connection::close(const Status& why) {
+  // The stream goes first: after this line no byte reaches the targets, so callbacks may free their
+  // memory.
   stream_.reset();
   sent_ = part_sent_ = payloads_ = 0;
   outstanding_bytes_ = asked_bytes_ = unanswered_bytes_ = 0;
   in_payload_ = head_alone_ = false;
+  // Each command is answered, once. The exchange keeps a callback from seeing commands that are
+  // lost.
   for (const Request& request : std::exchange(entries_, {}))
     if (request.then) request.then(why, {});
 }
@@ -289,6 +324,8 @@ bool Connection::may_send() const {
   const Request& next = entries_[sent_];
   const std::size_t payload = next.expect.payload_bytes, before = next.around.before.size();
   const std::size_t taken = part_sent_ + stream_->held();
+  // The same three conditions as in gather(). A difference would either spin the thread or leave a
+  // command unsent.
   if (taken == 0 && payload != 0 && !window_.lets(asked_bytes_, payload)) return false;
   return part_sent_ < before || taken > before ||
          lets_body(next, unanswered_bytes_);  // mutation: body-no-wakeup
@@ -313,12 +350,17 @@ std::size_t Connection::begun() const {
 
 bool Connection::cancel(std::uint64_t owner, bool keep) {
   const auto of_owner = [owner](const Request& request) { return request.owner == owner; };
+  // The first part of the payload is in the target. Only the end of the connection stops the rest,
+  // unless the rest may be discarded.
   if (!keep && in_payload_ && of_owner(entries_.front())) return false;
   const std::size_t begun = this->begun();
   for (std::size_t i = sent_; i < begun; ++i)
+    // A body that is partly sent still reads from the owner's memory, and the server waits for the
+    // announced bytes.
     if (of_owner(entries_[i]) && !entries_[i].body.empty()) return false;
   for (std::size_t i = 0; i < begun; ++i) {
     if (!of_owner(entries_[i])) continue;
+    // Sent commands stay in the queue: their replies will come, and keep the order of the others.
     entries_[i].then = nullptr;
     entries_[i].expect.target = {};
   }

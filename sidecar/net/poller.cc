@@ -23,6 +23,7 @@ Status Poller::open() {
 
 Status Poller::watch(int fd, std::uint32_t events, bool anew, bool& ready) const {
   epoll_event event{};
+  // Level-triggered: a thread that leaves bytes unread hears of them again.
   event.events = events;
   event.data.ptr = &ready;
   if (::epoll_ctl(epoll_.get(), anew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event) != 0)
@@ -35,6 +36,7 @@ void Poller::forget(int fd) const {
 }
 
 void Poller::wait(std::uint64_t timeout_ns) {
+  // Rounded up: rounded down, a wait of less than a millisecond would spin until its time.
   const std::uint64_t timeout_ms =
       std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 60'000);
   std::array<epoll_event, 64> events;  // the next call reports the others
@@ -42,6 +44,7 @@ void Poller::wait(std::uint64_t timeout_ns) {
                                static_cast<int>(timeout_ms));
   for (int i = 0; i < got; ++i) {
     void* const ready = events[static_cast<std::size_t>(i)].data.ptr;
+    // The wake-up has no flag: only the descriptor must be emptied.
     if (ready != nullptr) {
       *static_cast<bool*>(ready) = true;
       continue;
@@ -52,6 +55,7 @@ void Poller::wait(std::uint64_t timeout_ns) {
 }
 
 void Poller::wake() const {
+  // A full eventfd fails the write, and is readable anyway.
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof(one));
 }

@@ -7,6 +7,7 @@
 namespace larder::net {
 namespace {
 
+// An int64 has 19 digits and a sign.
 constexpr std::size_t kMaxDigits = 20;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
@@ -20,6 +21,7 @@ Result<std::int64_t> parse_length(std::string_view digits) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool whole =
       error == std::errc() && end == digits.data() + digits.size() && digits.size() <= kMaxDigits;
+  // -1 is the absent value of RESP2; any other negative length is a fault.
   if (!whole || (value < 0 && digits != "-1"))
     return Status(Code::kDataLoss, "a length that is no number");
   return value;
@@ -27,6 +29,8 @@ Result<std::int64_t> parse_length(std::string_view digits) {
 
 ReplyScanner::Found ReplyScanner::scan(std::span<const std::byte> bytes) {
   for (;;) {
+    // A reply arrives in many parts. The search goes on behind the bytes that had no line end, else
+    // a slow sender costs quadratic time.
     const std::string_view rest = text_of(bytes).substr(std::max(at_, searched_));
     const std::size_t found = rest.find('\n');
     if (found == std::string_view::npos) {
@@ -37,10 +41,13 @@ ReplyScanner::Found ReplyScanner::scan(std::span<const std::byte> bytes) {
     const std::size_t line_end = std::max(at_, searched_) + found + 1;
     if (line_end - at_ > kMaxLineBytes || line_end > (long_ ? kMaxLongReplyBytes : kMaxReplyBytes))
       return fail("a reply that is too long");
+    // The shortest line is a type and its end. "\n" alone would split lines differently from
+    // hiredis.
     if (line_end - at_ < 3 || text_of(bytes)[line_end - 2] != '\r')
       return fail("a line without its end");
     if (const Found item_found = item(bytes, line_end); item_found != Found::kWhole)
       return item_found;
+    // Depth without recursion: each open array counts its elements down.
     while (!open_.empty() && --open_.back() == 0) open_.pop_back();
     if (open_.empty()) return Found::kWhole;
   }
@@ -54,6 +61,7 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
     at_ = line_end;
     return Found::kWhole;
   }
+  // Types of RESP3 are refused: no HELLO 3 was sent.
   if (type != ':' && type != '$' && type != '*') return fail("a reply of no known type");
   const std::string_view digits = line.substr(1);
   if (type == ':') {
@@ -68,6 +76,7 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
   if (!length.ok()) return fail("a length that is no number");
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(*length, 0));
   if (type == '$') {
+    // Before the sum below: a huge length must not overflow it.
     if (count > kMaxBulkBytes) return fail("a reply that is too long");
     const std::size_t end = *length < 0 ? line_end : line_end + count + 2;
     if (end > (long_ ? kMaxLongReplyBytes : kMaxReplyBytes))
@@ -81,7 +90,10 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
     at_ = end;
     return Found::kWhole;
   }
+  // The parser recurses for each level. The bound protects its stack.
   if (open_.size() == kMaxDepth) return fail("a reply that is nested too deeply");
+  // hiredis allocates all elements of an array when it reads the count: a count without elements
+  // could ask for gigabytes.
   if (count > (long_ ? kMaxLongElements : kMaxElements) - elements_)
     return fail("a reply of too many elements");
   elements_ += count;

@@ -50,17 +50,22 @@ std::optional<Result<std::vector<Address>>> Resolver::poll() {
     if (!address.ok()) return address.status();
     return std::vector<Address>{*std::move(address)};
   }
+  // One question at a time. A server that never answers blocks one thread, not one more at each
+  // poll.
   if (question_ != nullptr) {
     const std::lock_guard lock(question_->mutex);
     if (!question_->answer) return std::nullopt;
   }
   if (question_ != nullptr) return std::move(std::exchange(question_, nullptr)->answer);
+  // A numeric address needs no thread and no resolver.
   if (Result<std::vector<Address>> addresses =
           look_up(endpoint_.host, endpoint_.port, AI_NUMERICHOST);
       addresses.ok())
     return addresses;
   question_ = std::make_shared<Question>();
   question_->ready_fd = Fd(::fcntl(ready_fd_.get(), F_DUPFD_CLOEXEC, 0));
+  // getaddrinfo() blocks for many seconds without a server, and cannot be interrupted. The detached
+  // thread owns all that it uses.
   const auto ask = [question = question_, host = endpoint_.host, port = endpoint_.port] {
     Result<std::vector<Address>> addresses = look_up(host, port, AI_ADDRCONFIG);
     const std::lock_guard lock(question->mutex);

@@ -17,6 +17,7 @@ std::string format(std::span<const std::string_view> words) {
   char* text = nullptr;
   const int bytes =
       redisFormatCommandArgv(&text, static_cast<int>(words.size()), starts.data(), sizes.data());
+  // hiredis fails here only without memory.
   if (bytes < 0) throw std::bad_alloc();  // as a std::string would
   std::string command(text, static_cast<std::size_t>(bytes));
   redisFreeCommand(text);
@@ -77,6 +78,8 @@ Result<Reply> ReplyParser::parse(std::span<const std::byte> whole) {
   const bool read = redisReaderFeed(reader, reinterpret_cast<const char*>(whole.data()),
                                     whole.size()) == REDIS_OK &&
                     redisReaderGetReply(reader, &parsed) == REDIS_OK && parsed != nullptr &&
+                    // Bytes left over mean that scanner and hiredis disagree on the end of the
+                    // reply.
                     reader->pos == reader->len;
   if (!read) {
     if (parsed != nullptr) freeReplyObject(parsed);

@@ -66,11 +66,15 @@ class TlsStream final : public Stream {
     ERR_clear_error();
     const int done = SSL_do_handshake(ssl_.get());
     if (done == 1) {
+      // OpenSSL checks the dates at the handshake alone. A connection between peers lives for days
+      // and must not outlive its certificate.
       if (strict_) expires_s_ = expiry_of(ssl_.get());
       return true;
     }
     const Moved moved = failed(done);
     if (moved.status.ok()) return false;
+    // The verdict names the fault of the certificate ("certificate has expired"); OpenSSL's error
+    // says only that verification failed.
     const long verdict = SSL_get_verify_result(ssl_.get());
     if (verdict == X509_V_OK) return moved.status;
     const std::string whose = SSL_is_server(ssl_.get()) == 1 ? "the client's certificate: "
@@ -198,6 +202,7 @@ using Files = std::array<Identity, 3>;
 
 Result<Files> files_of(const TlsOptions& options) {
   Files files;
+  // The status change time finds each rotation, also one that keeps size and modification time.
   const std::pair<const char*, const std::string*> named[] = {{"ca_file", &options.ca_file},
                                                               {"cert_file", &options.cert_file},
                                                               {"key_file", &options.key_file}};
@@ -228,6 +233,8 @@ Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options, S
   SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) {
     return 0;
   });  // else OpenSSL asks at the terminal
+  // Partial writes: a record at a time, so that a slow receiver still shows progress. A moving
+  // buffer: the bytes are the same, but small parts are joined anew in `together_`.
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (options.ca_file.empty()) {
@@ -266,6 +273,7 @@ Result<SSL_CTX*> context_of(const TlsOptions& options, Side side) {
 
 // The name in the certificate of the other side; a client also tells the name to the server.
 bool expect_name(SSL* ssl, const std::string& name, bool strict) {
+  // A certificate has addresses in another field than names.
   if (is_address(name))
     return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1;
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |

@@ -30,10 +30,14 @@ void ReuseCurve::take(std::uint64_t sampled, std::uint64_t bytes, double tokens,
   sampled_tokens_ += tokens * scale_;
   const auto times = static_cast<std::uint64_t>(std::llround(scale_));
   const auto known = uses_.find(sampled);
+  // No use in the sample: the first one, or one after a drop or beyond kReach. No memory in
+  // question would hit.
   if (known == uses_.end()) {
     distances_.record(UINT64_MAX, times, 0);
     return enter(sampled, bytes, owner);
   }
+  // The distance counts sampled bytes, scaled up. A chunk itself must fit too, so its own bytes are
+  // added for the bucket.
   const double others = static_cast<double>(order_.bytes_after(known->second.place)) * scale_;
   const auto distance = static_cast<std::uint64_t>(others);
   distances_.record(distance, times, distance * times);
@@ -48,12 +52,15 @@ void ReuseCurve::enter(std::uint64_t sampled, std::uint64_t bytes, std::uint32_t
       sampled, bytes,
       [this](std::uint64_t moved, std::uint32_t to) { uses_.find(moved)->second.place = to; });
   uses_.emplace(sampled, Use{place, owner, bytes});
+  // The sample has a fixed size (SHARDS, Waldspurger et al., FAST 2015): the highest key leaves,
+  // and the threshold falls, so every key below it stays in the sample.
   if (uses_.size() > kMaxTracked) {
     threshold_ = uses_.rbegin()->first - 1;
     leave(std::prev(uses_.end()));
     scale_ = std::exp2(64) / static_cast<double>(threshold_);
   }
   while (uses_.size() > 1 &&
+         // Uses beyond the largest memory of the curve can hit in none of its sizes.
          static_cast<double>(order_.total_bytes()) * scale_ > kReach * memory_bytes_)
     leave(uses_.find(order_.oldest()));
 }
@@ -83,6 +90,8 @@ void ReuseCurve::fade(double share) {
 
 double ReuseCurve::hit_ratio(double factor) const {
   if (all_tokens_ <= 0) return 0;
+  // The difference of asked and sampled tokens goes to the shortest distance: a few hot chunks in
+  // or out of the sample would otherwise shift the whole curve.
   double found = all_tokens_ - sampled_tokens_;  // SHARDS_adj
   const std::size_t last = bucket_of(factor * memory_bytes_);
   for (std::size_t bucket = 0; bucket <= std::min(last, kBuckets - 1); ++bucket)

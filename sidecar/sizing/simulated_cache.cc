@@ -97,6 +97,7 @@ class Optimal final : public SimulatedCache {
     by_next_.emplace(next, known.depth, chunk);
   }
   bool insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t next) override {
+    // A chunk without a next use would only take the place of one with a use.
     if (bytes > size_bytes_ || next == kNever) return false;
     chunks_[chunk] = {bytes, next, depth_};
     by_next_.emplace(next, depth_++, chunk);
@@ -138,6 +139,7 @@ class S3Fifo final : public SimulatedCache {
   bool insert(std::uint64_t chunk, std::uint64_t bytes, std::uint64_t) override {
     if (bytes > size_bytes_) return false;
     while (small_.bytes + main_.bytes + bytes > size_bytes_) evict();
+    // A ghost came back soon after it left: the small queue was too short for it.
     Fifo& to = ghosts_.contains(chunk) ? main_ : small_;
     push(to, chunk, bytes);
     chunks_[chunk] = {bytes, 0};

@@ -33,6 +33,10 @@ Result<Simulated> simulate(std::span<const TracedRequest> trace, std::string_vie
   for (std::size_t i = 0; i < trace.size(); ++i) {
     const TracedRequest& request = trace[i];
     std::size_t hit = 0;
+    // A chunk counts as found when all chunks before it are found: a prefix is loaded, not single
+    // chunks. Chunks after the first miss are stored again only where they are missing.
+    // A trace has no drops, so a drop in the recorded time makes this result exceed the estimate.
+    // Lower tiers are left out: the question is how much memory to buy.
     cache.begin();
     for (; hit < request.chunks.size() && cache.has(request.chunks[hit]); ++hit)
       cache.use(request.chunks[hit], next[i][hit]);

@@ -13,11 +13,15 @@ void ArenaMap::grow(std::uint32_t pages) {
 
 std::optional<std::uint32_t> ArenaMap::best_fit(std::uint32_t pages, const PageRange& avoid) const {
   for (auto span = free_by_size_.lower_bound({pages, 0}); span != free_by_size_.end(); ++span)
+    // A span inside the window that is being drained stays free: an extent cut there would end the
+    // drain's purpose, one long run.
     if (!avoid.overlaps(span->second, span->first)) return span->second;
   return std::nullopt;
 }
 
 void ArenaMap::cut(std::uint32_t start, std::uint32_t pages, std::uint32_t extent) {
+  // Every page belongs to exactly one free span or extent, before and after each call here
+  // (slot_arena_test.cc checks).
   const auto span = pieces_.find(start);
   const std::uint32_t rest = span->second.pages - pages;
   remove_free(span);
@@ -49,6 +53,8 @@ void ArenaMap::shorten(std::uint32_t start, std::uint32_t pages) {
 
 void ArenaMap::add_free(std::uint32_t start, std::uint32_t pages) {
   free_pages_ += pages;
+  // Neighbouring spans are joined at once, so two free spans never touch. best_fit() thus sees the
+  // true length of each gap.
   auto next = pieces_.lower_bound(start);
   if (next != pieces_.end() && next->second.extent == kNoExtent) {
     pages += next->second.pages;

@@ -27,6 +27,7 @@ void ChunkTable::give_back_unused(std::uint32_t handle) {
 
 void ChunkTable::leave_namespace_of(std::uint32_t slot) {
   const std::uint32_t handle = index_.key(slot).namespace_handle;
+  // A detached slot counted out of its namespace when it was detached.
   if (handle == protocol::kNoNamespace) return;
   --namespaces_.at(handle).slots;
   give_back_unused(handle);
@@ -43,6 +44,8 @@ void ChunkTable::detach(std::uint32_t slot) {
 void ChunkTable::pin(std::uint32_t slot) {
   if (table_.note(slot).pinned) return;
   if (arena_.draining(slot)) arena_.stop_draining();  // the drain would never end
+  // A slot is in exactly one list (free, granted, quarantined, committed in order or pinned,
+  // doomed; model_test.cc checks). A pinned slot leaves the order of eviction.
   order_.leave(slot);
   table_.note(slot).pinned = 1;
   ++namespaces_.at(index_.key(slot).namespace_handle).pinned;

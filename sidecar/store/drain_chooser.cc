@@ -21,6 +21,7 @@ constexpr double kLeastScore = 0.25;
 void DrainChooser::list_segments(std::uint32_t fixed_class, std::uint64_t oldest) const {
   segments_.clear();
   for (const auto& [start, piece] : map_.pieces()) {
+    // A free span counts as old as the coldest chunk: taking it evicts no chunk.
     if (piece.extent == ArenaMap::kNoExtent) {
       segments_.push_back({start,
                            {piece.pages, piece.pages, static_cast<double>(oldest) * piece.pages},
@@ -30,6 +31,8 @@ void DrainChooser::list_segments(std::uint32_t fixed_class, std::uint64_t oldest
     }
     const Extent& extent = extents_[piece.extent];
     const bool fixed =
+        // A slot in use that is no candidate is granted, pinned or held back: an extent with one
+        // cannot become empty.
         extent.used != extent.candidates || extent.avoided || extent.size_class == fixed_class;
     const std::uint32_t free_pages = (extent.slots - extent.used) * extent.slot_pages;
     const double ages =
@@ -68,6 +71,7 @@ void DrainChooser::each_run(std::uint64_t Amount::*what, std::uint64_t least,
     run.sum.pages += segment.amount.pages;
     run.sum.free_pages += segment.amount.free_pages;
     run.sum.age += segment.amount.age;
+    // Two ends that only move up visit all runs in linear time, whatever the number of extents.
     while (run.sum.*what - segments_[run.first].amount.*what >= least) {
       const Amount& gone = segments_[run.first++].amount;
       run.sum.pages -= gone.pages;

@@ -47,10 +47,13 @@ protocol::ActCounts FamilyVerbs::prefetch(std::uint32_t handle,
 protocol::ActCounts FamilyVerbs::pin(std::uint32_t handle,
                                      std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
+    // Half a family would never hit. Pinned, it would hold memory for no engine.
     if (!family_.whole()) return &protocol::ActCounts::absent;
     std::uint64_t bytes = 0;
     for (const std::uint32_t slot : family_.committed)
       if (!table_.note(slot).pinned) bytes += chunks_.slot_bytes(slot);
+    // Pins come from users. Without the bound the whole arena could be pinned, and no grant would
+    // find room.
     if (chunks_.pinned_bytes() + bytes > arena_.arena_bytes() / protocol::kPinnedShare)
       return &protocol::ActCounts::refused;
     for (const std::uint32_t slot : family_.committed) chunks_.pin(slot);

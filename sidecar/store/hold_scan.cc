@@ -28,11 +28,15 @@ void HoldScan::add(std::uint32_t slot) {
 
 void HoldScan::run(const protocol::SessionRegion& region, const IndexWriter& index,
                    const HoldWatch& watch) {
+  // Written by the engine, and so clamped. A count that is too small hides only holds of this
+  // engine.
   const std::uint32_t used = holds_in_use(region);
   for (std::uint32_t i = 0; i < used; ++i) {
     const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
     const std::uint32_t slot =
         protocol::low_half(hold) - 1;  // an empty hold gives 0 - 1, which is in no batch
+    // A hold names slot and generation: a hold of an earlier chunk in the slot keeps no later
+    // chunk.
     if (!bit(asked_, slot) || protocol::make_hold(slot, index.generation(slot)) != hold) continue;
     if (watch.refuses(i, hold)) continue;
     mark_held(slot);

@@ -38,6 +38,7 @@ void mark(std::vector<std::uint64_t>& bits, std::uint32_t slot) {
 void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& index,
                      std::uint64_t now_ms, std::uint64_t cap_bytes,
                      std::vector<std::uint64_t>& seen, stats::Stats& stats) {
+  // The region is writable by the engine. Every value read here is bounded before use.
   const auto used = std::min<std::uint64_t>(region.holds_used.load(std::memory_order_seq_cst),
                                             protocol::kMaxHolds);
   if (places_.size() < used) places_.resize(used);
@@ -49,6 +50,8 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
     const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
     if (hold != place.word) place = {hold, now, 0, 0, held_pages(hold, index) & kMostPages};
     if (hold == 0) continue;
+    // The size cannot be read from the hold. Until it is known the hold counts no bytes and is
+    // still valid.
     if (place.pages == 0)
       place.pages = held_pages(hold, index) & kMostPages;  // announced before the grant
     ++holds_;
@@ -58,6 +61,8 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
     }
     if (place.expired || place.pages == 0) continue;
     const std::uint64_t bytes = place.pages * protocol::kSlotAlignBytes;
+    // Several holds of one slot count their bytes once: requests with a common prefix hold the same
+    // chunks.
     const bool again = marked(seen, slot_of(hold));
     const bool above =
         !again && bytes > cap_bytes - std::min(bytes_, cap_bytes);  // mutation: hold-cap
@@ -68,6 +73,7 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
     mark(seen, slot_of(hold));
   }
   for (const Place& place : places_)
+    // Only touched words are cleared: the bits of a million slots are not written at each look.
     if (marked(seen, slot_of(place.word))) seen[slot_of(place.word) / 64] = 0;
 }
 

@@ -64,6 +64,8 @@ std::uint32_t IndexWriter::parent(std::uint32_t slot) const {
 }
 
 std::uint32_t IndexWriter::find(const protocol::Key& wanted) const {
+  // Granted and committed slots have a cell. Quarantined and doomed ones have none, so the key can
+  // be granted anew at once.
   const protocol::KeyPlace place = protocol::key_place(wanted, bucket_count_);
   for (const std::uint64_t bucket : place.bucket) {
     for (const protocol::AtomicU64& cell : buckets_[bucket].cells) {
@@ -116,6 +118,8 @@ std::uint64_t IndexWriter::grant(std::uint32_t slot, const protocol::Key& new_ke
   if (cell == nullptr) return 0;
   protocol::IndexEntry& entry = entries_[slot];
   const std::uint64_t generation = next_generation();
+  // The word goes first: a reader that copied under the old generation sees the change and discards
+  // the copy. The key goes last, when all fields of the entry are written.
   entry.word.exchange(protocol::make_word(SlotState::kGranted, generation),
                       std::memory_order_seq_cst);
   store(entry.hash_lo, new_key.hash.lo);
@@ -133,6 +137,7 @@ std::uint64_t IndexWriter::grant(std::uint32_t slot, const protocol::Key& new_ke
 
 void IndexWriter::copy(const protocol::EntryView& view, std::uint32_t session) {
   protocol::IndexEntry& entry = entries_[view.slot];
+  // Not visible: the entry gets its state in adopt(), after overlaps are resolved.
   store(entry.word, protocol::make_word(SlotState::kFree, view.generation));
   store(entry.hash_lo, view.key.hash.lo);
   store(entry.hash_hi, view.key.hash.hi);
@@ -158,12 +163,16 @@ bool IndexWriter::adopt(std::uint32_t slot, SlotState state) {
 
 void IndexWriter::commit(std::uint32_t slot, std::uint64_t root) {
   protocol::IndexEntry& entry = entries_[slot];
+  // Root and checksum before the state: a reader that sees "committed" sees the root to verify
+  // with.
   store(entry.root, root);
   store(entry.record, protocol::record_checksum(view(slot)));
   set_state(slot, SlotState::kCommitted);
 }
 
 void IndexWriter::set_state(std::uint32_t slot, SlotState state) {
+  // Sequentially consistent, like the reader's hold. Of an announced hold and a changed word, each
+  // side sees at least one.
   entries_[slot].word.exchange(protocol::make_word(state, generation(slot)),
                                std::memory_order_seq_cst);
 }

@@ -1,5 +1,5 @@
 // Lru: evicts the least recently used slot of a size, guests first. The lists are in the slot
-// table: no further memory a slot, O(1) a call.
+// table: no further memory a slot, O(1) a call. Owned by the thread of the store.
 //
 // A guest (SlotNote::guest) is a copy of a chunk that another larderd owns: guests of a size leave
 // in the order of their use, before the first own chunk.

@@ -36,6 +36,8 @@ Status validate_parts(const NamespaceSpec& spec) {
 }
 
 Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
+  // The id comes from a client. An id that is no hash of the text would let one engine open the
+  // chunks of another model.
   if (protocol::namespace_id(*spec.fingerprint) != spec.id)
     return {Code::kInvalidArgument,
             "namespace id " + spec.id.to_hex() + " is not the hash of its fingerprint text"};
@@ -53,6 +55,7 @@ Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
     if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
       return {Code::kOutOfRange, "piece_bytes " + std::to_string(group.piece_bytes) +
                                      " is not 1.." + std::to_string(protocol::kMaxPieceBytes)};
+    // No overflow: piece_bytes is bounded above, and pieces_per_chunk has 32 bits.
     const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
     if (payload > protocol::kMaxPayloadBytes)
       return {Code::kOutOfRange,
@@ -107,6 +110,8 @@ std::unique_ptr<Namespace> make_namespace(const NamespaceSpec& spec) {
 bool fits(const Namespace& known, const NamespaceSpec& spec) {
   if (known.spec.id != spec.id || known.spec.shard_count != spec.shard_count ||
       known.spec.chunk_tokens != spec.chunk_tokens ||
+      // The same text with another shape: the writer of the fingerprint left a fact out. The two
+      // engines get separate namespaces, and never read each other's bytes.
       known.spec.groups.size() != spec.groups.size() ||
       (known.spec.layout_shard == 0) != (spec.layout_shard == 0) || known.spec.parts != spec.parts)
     return false;
@@ -143,10 +148,12 @@ Result<std::uint32_t> NamespaceTable::open(const NamespaceSpec& spec, std::uint6
   if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
   if (const std::optional<std::uint32_t> known = find(spec)) {
     Namespace& space = *places_[*known].space;
+    // The first opener of a shard brings its layout. All later ones must agree (fits()).
     if (space.layouts[layout_number(spec)].empty()) set_layout(space, spec);
     touch(handle_at(*known));
     return handle_at(*known);
   }
+  // Before enter(): the new namespace must not be compared with itself.
   std::string text = describe_difference(spec);
   Result<std::uint32_t> entered = enter(spec);
   if (entered.ok()) *difference = std::move(text);
@@ -169,6 +176,7 @@ Status NamespaceTable::add_layout(std::uint32_t handle, const NamespaceSpec& spe
 
 // Opens a new namespace in a free place.
 Result<std::uint32_t> NamespaceTable::enter(const NamespaceSpec& spec) {
+  // Places are reused, because each stands in a table of fixed size in the index.
   if (free_.empty() && places_.size() < protocol::kMaxNamespaces) {
     free_.push_back(static_cast<std::uint32_t>(places_.size()));
     places_.push_back({first_generation_, nullptr});
@@ -213,6 +221,8 @@ void NamespaceTable::leave(std::uint32_t handle) {
 
 bool NamespaceTable::give_back(std::uint32_t handle) {
   const Namespace& space = at(handle);
+  // A slot in any state still names the handle. A place given away early would put its chunks into
+  // another namespace.
   if (!space.left || space.slots != 0) return false;  // mutation: place-left
   Place& place = places_[protocol::namespace_place(handle)];
   place.space.reset();
@@ -246,6 +256,7 @@ std::optional<std::uint32_t> NamespaceTable::least_used() const {
   };
   for (const std::uint32_t handle : handles())
     if (at(handle).left && (!least || before(at(handle), at(*least))))
+      // Only namespaces that every session left. A namespace in use is never closed for another.
       least = handle;  // mutation: place-evict-left
   return least;
 }
@@ -255,6 +266,7 @@ std::string NamespaceTable::describe_difference(const NamespaceSpec& spec) const
   for (const Place& place : places_)
     if (place.space) known.push_back(place.space.get());
   const auto newest =
+      // The newest ones: the nearest text is most likely that of the engine's last start.
       known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), kMostCompared));
   std::partial_sort(known.begin(), newest, known.end(),
                     [](const auto* a, const auto* b) { return a->used > b->used; });

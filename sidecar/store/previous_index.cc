@@ -35,10 +35,13 @@ Result<PreviousIndex> PreviousIndex::open(std::byte* data, std::size_t size_byte
     return Status(Code::kNotFound, "shorter than an index's header");
   auto* header = reinterpret_cast<protocol::IndexHeader*>(data);
   if (header->magic != protocol::kIndexMagic) return Status(Code::kNotFound, "not an index");
+  // A dead index was superseded: a later larderd has granted slots of the arena since.
   if (header->dead.load(std::memory_order_acquire) != 0)
     return Status(Code::kNotFound, "an index marked as dead");
   if (Status status = check_format(*header); !status.ok()) return status;
   const std::uint64_t entries = header->entry_count, buckets = header->bucket_count;
+  // The file survived a crash and is not trusted: counts first, then the offsets that follow from
+  // the counts, and nothing is read before.
   if (entries == 0 || entries > kMost || buckets < 2 || buckets > kMost ||
       (buckets & (buckets - 1)) != 0)
     return Status(Code::kDataLoss, "an index with impossible counts");
@@ -61,6 +64,7 @@ Result<PreviousIndex> PreviousIndex::open(std::byte* data, std::size_t size_byte
   index.tier_ = header->tier;
   index.last_generation_ = header->generation_high_water.load(std::memory_order_acquire);
   index.touched_bytes_ = header->touched_bytes.load(std::memory_order_acquire);
+  // Half of the range is left for this run: generations start above the mark and never repeat.
   if (index.last_generation_ == 0 || index.last_generation_ > protocol::kMaxGeneration / 2)
     return Status(Code::kDataLoss, "an index with impossible generations");
   return index;

@@ -11,6 +11,8 @@ bool Readers::keep(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted ||
       index_.generation(slot) != generation)
     return false;
+  // larderd's own readers (a write to a tier, a peer) hold like engines do, but in memory of
+  // larderd: no other process can disturb these holds.
   Kept& kept = kept_[slot];
   if (kept.times++ != 0) return true;
   kept.generation = generation;

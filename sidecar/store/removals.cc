@@ -55,6 +55,8 @@ void Removals::free_doomed() {
 
 void Removals::report_bad(const protocol::SlotRef& ref) {
   ++stats_.bad_reported;
+  // A report is a claim of an engine. It names the generation, so that a late report never removes
+  // the slot's next chunk.
   if (ref.slot >= table_.end() || index_.state(ref.slot) != SlotState::kCommitted ||
       index_.generation(ref.slot) != ref.generation)  // mutation: bad-generation
     return;
@@ -71,6 +73,8 @@ bool Removals::verify_next() {
   if (unverified_.count == 0) return false;
   const std::uint32_t slot = unverified_.first;
   const protocol::EntryView view = index_.view(slot);
+  // The store checks the claim itself before lower tiers lose the chunk: one faulty engine must not
+  // delete the chunks of all.
   if (!verify_payload(chunks_.slot_memory(view).data(), view)) {
     ++stats_.bad_confirmed;
     listeners_.damaged(view);
@@ -110,6 +114,8 @@ void Removals::drop_slot(Drop& drop, std::uint32_t slot) {
   const std::uint32_t handle = index_.key(slot).namespace_handle;
   if (handle == protocol::kNoNamespace || (drop.handle && handle != *drop.handle)) return;
   if (state == SlotState::kGranted)
+    // The writer may be in the middle of a copy. The slot is free only once the writer has surely
+    // stopped.
     return sessions_.quarantine(sessions_.at(index_.session(slot)),
                                 slot);  // mutation: drop-in-writing
   if (state == SlotState::kCommitted) {

@@ -116,6 +116,8 @@ std::vector<Restorer::Found> Restorer::find_kept(const Handles& handles, Restore
   for (std::uint64_t slot = 0; slot < grace_.earlier().entry_count(); ++slot) {
     PreviousIndex::Entry entry = grace_.earlier().read(static_cast<std::uint32_t>(slot));
     const SlotState state = slot < count ? kept_as(entry, handles) : SlotState::kFree;
+    // Slots beyond the count of this index have no place, for example after a change to a smaller
+    // memory.size.
     restored.dropped += entry.state == SlotState::kCommitted && state != SlotState::kCommitted;
     if (state == SlotState::kFree) continue;
     if (state != SlotState::kCommitted) entry.view.key.namespace_handle = protocol::kNoNamespace;
@@ -242,6 +244,8 @@ void Restorer::restore_order(std::span<const Found> found) {
 
 void Restorer::enter(const Found& one, Restored& restored) {
   SlotState state = one.state;
+  // A key has one entry. Of two, which only damage leaves, the first in the order of granting
+  // stays.
   const bool known = state == SlotState::kCommitted && index_.find(index_.key(one.slot)) != kNoSlot;
   if (known || !index_.adopt(one.slot, state)) {
     ++restored.dropped;

@@ -16,12 +16,15 @@ void SessionBook::add(SessionNumber number, const protocol::SessionRegion& regio
 
 void SessionBook::set_silent(SessionNumber number, bool silent) {
   Session& session = sessions_.at(number);
+  // A silent session (no heartbeat) may be a stopped process that writes on once it wakes. Its
+  // grants are quarantined, and its holds stop counting.
   session.silent = silent;
   if (silent) quarantine_all(session);  // mutation: silent-grants
 }
 
 bool SessionBook::end(SessionNumber number) {
   Session& session = sessions_.at(number);
+  // The mapping ends with the session. From here on no scan reads its holds.
   session.region = nullptr;
   session.watch = {};
   quarantine_all(session);
@@ -43,6 +46,8 @@ SessionBook::Inherited SessionBook::inherited(SessionNumber number) const {
   Inherited sum;
   if (succeeded_ == 0) return sum;
   for (const auto& [earlier, session] : sessions_) {
+    // Slots of the earlier session count against the new one: an engine that attaches again and
+    // again gets no more than one share.
     if (session.successor != number) continue;
     sum.slots += session.quarantined.count;
     sum.bytes += session.granted_bytes;
@@ -63,6 +68,8 @@ std::uint32_t SessionBook::succeed(SessionNumber number, SessionNumber earlier,
   Session& session = sessions_.at(earlier);
   succeeded_ += session.successor == kNoSession;
   session.successor = number;
+  // An incomplete list proves nothing: a slot missing from it may still be written. All slots stay
+  // quarantined.
   if (!complete) return 0;
   std::unordered_map<std::uint32_t, std::uint64_t> written;
   for (const protocol::SlotRef& ref : still_written) written.emplace(ref.slot, ref.generation);
@@ -108,6 +115,8 @@ void SessionBook::watch_holds(std::uint64_t now_ms, bool restart) {
   for (std::size_t places = 0; places < kPlacesATick && !unwatched_.empty();
        unwatched_.pop_back()) {
     const auto found = sessions_.find(unwatched_.back());
+    // A tick looks at a bounded number of holds, over all sessions in turn: the loop has other
+    // work.
     if (found == sessions_.end() || found->second.region == nullptr) continue;
     Session& session = found->second;
     session.watch.look(*session.region, index_, now_ms, session.caps.held_bytes, seen_, stats_);
@@ -129,6 +138,8 @@ void SessionBook::quarantine_all(Session& session) {
   while (session.granted.count != 0) quarantine(session, session.granted.first);
 }
 
+// Requests of sessions are hostile: slot and generation must be a grant of this very session. A
+// wrong request costs its own session only.
 std::optional<protocol::EntryView> SessionBook::granted_chunk(SessionNumber session,
                                                               const protocol::SlotRef& ref) {
   if (owner(session, ref.slot, ref.generation) == nullptr ||

@@ -27,6 +27,7 @@ std::uint32_t SlotArena::size_class(std::uint64_t slot_bytes) {
   const auto pages = static_cast<std::uint32_t>(slot_bytes / kPageBytes);
   if (const auto known = class_by_pages_.find(pages); known != class_by_pages_.end())
     return known->second;
+  // Numbers of sizes are reused, so that sizes of past models do not grow the table.
   auto unused = std::find_if(classes_.begin(), classes_.end(),
                              [](const Class& other) { return other.extents == 0; });
   if (unused == classes_.end()) {
@@ -55,6 +56,8 @@ SlotArena::Slot SlotArena::take(std::uint32_t size_class) {
   const std::uint32_t id = of_size.with_room;
   Extent& extent = extents_[id];
   std::uint32_t place = extent.fresh;
+  // Freed places before fresh ones: pages that were never given out stay in one piece and can be
+  // trimmed for another size.
   if (extent.free_head != kNone) {
     place = extent.free_head & ~kFreeBit;
     extent.free_head = extent.places[place];
@@ -64,6 +67,7 @@ SlotArena::Slot SlotArena::take(std::uint32_t size_class) {
   }
   extent.places[place] = number;
   ++of_size.used;
+  // An extent is in the list of its size exactly while it has room. take() thus never searches.
   if (++extent.used == extent.slots) unlink(id);
   SlotNote& note = table_.note(number);
   note.extent = id & kMaxExtents;
@@ -84,6 +88,7 @@ void SlotArena::give(std::uint32_t slot, std::uint64_t offset_bytes) {
   if (extent.used == 0) {
     end_extent(id);
   } else if (!extent.has_room && !extent.draining) {
+    // An extent that is being drained gets no slot, else the drain would never end.
     link(id);
   }
 }
@@ -108,6 +113,8 @@ std::size_t SlotArena::adopt(std::span<const Placed> slots) {
   std::size_t count = 1;
   for (; count < slots.size(); ++count) {
     const Placed& next = slots[count];
+    // Slots of one size at multiples of the size form one extent. The index does not store the
+    // earlier extents.
     if (next.pages != pages || (next.start - start) % pages != 0 ||
         (next.start - start) / pages >= most)
       break;
@@ -144,6 +151,7 @@ std::size_t SlotArena::adopt(std::span<const Placed> slots) {
 bool SlotArena::cut(std::uint32_t size_class) {
   const std::uint32_t pages = classes_[size_class].slot_pages;
   std::optional<std::uint32_t> start = map_.best_fit(pages, drain_);
+  // Places that an extent never gave out are memory without a chunk: they go before any eviction.
   if (!start && fresh_slots_ != 0) {
     trim_all();
     start = map_.best_fit(pages, drain_);
@@ -192,6 +200,7 @@ void SlotArena::end_extent(std::uint32_t id) {
   of_size.slots -= extent.slots;
   fresh_slots_ -= extent.slots - extent.fresh;
   map_.shorten(extent.start, 0);
+  // The last extent of the window is gone: the drain has ended.
   if (extent.draining && --drain_extents_ == 0) drain_ = {};
   extent = {};
   free_extents_.push_back(id);
@@ -223,6 +232,7 @@ void SlotArena::insert_candidate(std::uint32_t slot, std::uint64_t stamp) {
   SlotNote& note = table_.note(slot);
   Extent& extent = extents_[note.extent];
   note.used_stamp = stamp & kMostStamp;
+  // The sum of stamps gives the mean age of an extent in constant time (DrainChooser).
   extent.stamps += uses_ - age(slot);
   ++extent.candidates;
 }

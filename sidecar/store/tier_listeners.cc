@@ -17,6 +17,7 @@ TierListeners::TierListeners(ChunkTable& chunks, stats::Stats& stats)
 
 void TierListeners::mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation,
                                  bool written) {
+  // The write took a while: the slot may have another chunk by now, which no tier has.
   if (!chunks_.committed_chunk(slot, generation)) return;
   SlotNote& note = table_.note(slot);
   const std::uint64_t others = note.written & ~(1ULL << tier);
@@ -33,6 +34,8 @@ void TierListeners::count_lost(std::uint32_t slot) {
     else
       wanted = wanted || listeners_[tier]->wants(index_.view(slot));
   }
+  // Two counters: a chunk that a tier wanted and did not get in time is a sign of a slow tier; a
+  // chunk that no tier wanted is not.
   if (any && (wanted || !there))
     ++(wanted ? stats_.evicted_unwritten : stats_.evicted_not_admitted);
 }

@@ -28,7 +28,10 @@ constexpr int kLookMs = 1000;
   sigset_t none;
   ::sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  // larderd dies with the supervisor: a second larderd on the same socket and memory would disturb
+  // the next one.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before prctl(). Then no signal comes, and the child ends itself.
   if (::getppid() == parent && ::dup2(output, STDERR_FILENO) >= 0) ::execv(arguments[0], arguments);
   const char* why = ::strerrordesc_np(errno);
   for (const char* part : {"cannot run ", static_cast<const char*>(arguments[0]), ": ", why, "\n"})
@@ -45,6 +48,8 @@ class WholeLines {
   }
   void take(std::string_view piece) {
     while (!piece.empty()) {
+      // A line is written in one call, so that lines of two processes do not mix in the container's
+      // log.
       const std::size_t end = std::min(piece.find('\n'), piece.size() - 1) + 1;
       line_ += piece.substr(0, end);
       piece.remove_prefix(end);
@@ -86,6 +91,8 @@ void LastLine::take(std::string_view piece) {
       ended_ = true;
       continue;
     }
+    // The next line begins with its first byte, not with the end of the last line: the last line
+    // stays readable after its "\n".
     if (ended_) text_.clear();
     ended_ = false;
     if (text_.size() < kMostBytes) text_ += c;
@@ -103,6 +110,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
   const pid_t pid = ::fork();
   if (pid < 0) return Status::from_errno(errno, "fork");
   if (pid == 0) become(arguments.data(), input.get(), parent);
+  // A descriptor in place of SIGCHLD: poll() waits for signals, the end and a time together.
   Fd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!ended.valid()) {
     const Status status = Status::from_errno(errno, "pidfd_open");
@@ -110,6 +118,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::vector<std:
     ::waitpid(pid, nullptr, 0);
     return status;
   }
+  // The child has the only end to write to. Its exit ends the reader.
   input = Fd();
   return std::unique_ptr<ChildProcess>(new ChildProcess(pid, std::move(ended), std::move(output)));
 }

@@ -16,6 +16,8 @@ std::uint64_t memory_kills_in(std::string_view text) {
 }
 
 std::uint64_t memory_kills() {
+  // Control groups of version 2, then of version 1. In a container the own group is mounted at the
+  // root.
   for (const char* path :
        {"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"})
     if (std::ifstream file(path); file)

@@ -42,7 +42,11 @@ void ProbePages::down(const std::string& why, bool out_of_memory) {
 }
 
 std::string ProbePages::started_page() const {
+  // A start probe that succeeded must stay so: the kubelet would kill the container of a later
+  // outage.
   if (was_ready_) return http::plain_answer(200, "larderd was ready");
+  // An engine waits for larderd 20 s at most (start_grace_ms). After that the engine starts, and
+  // runs without its cache.
   if (clock_.now_ms() < grace_ends_ms_) return http::plain_answer(503, "not ready yet: " + why_);
   return http::plain_answer(200, "not ready after " + std::to_string(grace_ms_ / 1000) +
                                      " s, the engine starts without its cache: " + why_);
@@ -52,6 +56,8 @@ std::string ProbePages::answer(const std::string& request) const {
   const std::string_view path = path_of(request);
   const std::lock_guard lock(mutex_);
   if (path == "/startupz") return started_page();
+  // Liveness shows only whether the supervisor runs. The supervisor restarts larderd itself; a kill
+  // by the kubelet would end in CrashLoopBackOff.
   if (path == "/healthz")
     return http::plain_answer(
         200, ready_ ? "larderd is ready" : "the supervisor runs, larderd is not ready: " + why_);

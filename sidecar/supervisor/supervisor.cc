@@ -44,6 +44,8 @@ int Supervisor::run() {
 
 // One run of larderd. False: this process was asked to stop.
 bool Supervisor::run_once() {
+  // The counter is of the whole container and only grows: a difference over one run tells of this
+  // larderd.
   const std::uint64_t memory_kills_before = memory_kills();
   Result<std::unique_ptr<ChildProcess>> program = ChildProcess::start(command_);
   if (!program.ok()) {
@@ -58,6 +60,8 @@ bool Supervisor::run_once() {
   if (watch() == Next::kStop) return false;
   const int raw = program_->wait();
   note_end(raw, memory_kills_before);
+  // Only a run that was of use resets the pause. A larderd that dies right after its start is run
+  // ever more rarely.
   if (ready_since_ms_ != 0 && clock_.now_ms() - ready_since_ms_ >= times_.steady_ms)
     pause_ms_ = times_.least_pause_ms;
   program_.reset();
@@ -79,6 +83,7 @@ Supervisor::Next Supervisor::watch() {
 Supervisor::Next Supervisor::look() {
   const Status status = ask_();
   const bool was_ready = ready_since_ms_ != 0;
+  // Only a time-out counts. A refusal at once is an answer: the loop of larderd works.
   unanswered_ = was_ready && status.code() == Code::kDeadlineExceeded ? unanswered_ + 1 : 0;
   if (status.ok()) {
     if (!was_ready) ready_since_ms_ = clock_.now_ms();
@@ -99,6 +104,7 @@ Supervisor::Next Supervisor::wait(unsigned ms) {
   std::array<pollfd, 2> polled{
       {{signals_.get(), POLLIN, 0}, {program_ ? program_->ended().get() : -1, POLLIN, 0}}};
   for (std::uint64_t now = clock_.now_ms(); now < end; now = clock_.now_ms()) {
+    // A signal of another kind ends poll() early. The loop waits for the rest of the time.
     if (::poll(polled.data(), polled.size(), static_cast<int>(end - now)) <= 0) continue;
     signalfd_siginfo signal{};
     if ((polled[0].revents & POLLIN) != 0 &&

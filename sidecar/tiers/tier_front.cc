@@ -42,6 +42,8 @@ Status TierFront::admissible(const Command& command) const {
   const Operation operation = command.operation;
   const bool get = operation == Operation::kGet || operation == Operation::kProbe;
   const bool drop = operation == Operation::kDrop || operation == Operation::kClear;
+  // A degraded tier refuses at once, with its reason. A miss is the answer to every failure; no
+  // caller waits for a device.
   const TierState& state = view_.state;
   if (operation == Operation::kPut ? !state.takes_puts : get && !state.takes_gets)
     return {Code::kUnavailable, state.reason};
@@ -65,6 +67,8 @@ Status TierFront::refuse(Status status) {
 }
 
 void TierFront::accept(Command command) {
+  // Counted until publish() reports the slot as let go: these sums bound the memory that a stopped
+  // device can tie up.
   held_bytes_ += command.slot.size();
   ++held_operations_;
   held_probes_ += command.operation == Operation::kProbe ? 1 : 0;

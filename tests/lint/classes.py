@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """classes.py: the size of classes. Prints each class of the product with more than 40 methods or
 500 lines over all of its files. Prints each constructor of C++ with more than 6 parameters. Exit
-status 1 for either.
+status 1 for either, and for a header with a class that tells nothing of threads: whether the class
+is thread-safe, thread-compatible, owned by a thread or loop, pure, or a plain value.
 
 A method is a declaration or definition in the body of the class: no `= default`, `= delete`,
 `using`, `friend`, no function pointer. Lines are the lines of the body without nested classes, and
@@ -29,6 +30,8 @@ TOKEN = re.compile(
 HEAD = re.compile(
     r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?(\w+)\s*(?:final\s*)?(?::(?!:)[^;{()]*)?\{"
 )
+CLASS = re.compile(r"^class (?:\[\[\w+\]\]\s*)?\w+[^;(){]*\{", re.M)
+THREADS = re.compile(r"thread|\bloop\b|\bpure\b|plain value", re.I)
 NESTED = re.compile(r"\b(?:class|struct|enum|union)\b[^()]*$")
 NO_METHOD = re.compile(r"^(?:using|friend|static_assert|enum|typedef)\b|=\s*(?:delete|default)\s*$")
 OUTSIDE = re.compile(r"^(?!\s)[^=;]*?\b(\w+)::~?(?:\w+|operator\S+)\(")
@@ -184,6 +187,16 @@ def wide_constructors(path, text):
                 )
 
 
+def without_threads(path, text):
+    """A fault if a class of a header may be used from any thread, as far as its comments tell."""
+    comments = " ".join(re.findall(r"//[^\n]*", text))
+    if CLASS.search(without_comments(text)) and not THREADS.search(comments):
+        yield (
+            f"{path}: no word on threads: thread-safe, thread-compatible, owned by thread X, "
+            "pure, or a plain value"
+        )
+
+
 def faults(found):
     for (folder, name), size in sorted(found.items()):
         if size.methods > MOST_METHODS or size.lines > MOST_LINES:
@@ -207,6 +220,7 @@ if __name__ == "__main__":
         fault
         for path, text in product().items()
         if path.suffix in (".h", ".cuh")
-        for fault in wide_constructors(path, text)
+        for rule in (wide_constructors, without_threads)
+        for fault in rule(path, text)
     ]
     sys.exit(report(wrong))

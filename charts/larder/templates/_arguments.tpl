@@ -1,4 +1,4 @@
-{{/* The operator's command line. */}}
+{{/* The operator's command line, at this one place. */}}
 {{- define "larder.arguments" -}}
 - --image={{ include "larder.image" . }}
 {{- with include "larder.imageRegistry" . }}

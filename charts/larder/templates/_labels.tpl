@@ -1,4 +1,4 @@
-{{/* By these the operator's pods are found; they never change. */}}
+{{/* All labels of the chart come from this file. These three find the operator's pods, and never change. */}}
 {{- define "larder.selector" -}}
 app.kubernetes.io/name: larder
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -1,4 +1,4 @@
-{{/* The begin of all names. Names of Services have no dots, begin with a letter and have at most 63 characters: here at most 50, so
+{{/* All names of the chart come from this file. The beginning of all names: names of Services have no dots, begin with a letter and have at most 63 characters: here at most 50, so
 that "-operator" still fits. A longer one keeps its beginning and gets a hash of the whole: two of the same beginning stay apart. */}}
 {{- define "larder.fullname" -}}
 {{- $release := .Release.Name | replace "." "-" -}}

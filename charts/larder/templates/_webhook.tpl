@@ -1,4 +1,9 @@
-{{/* One entry of the webhook's configuration: dict "root" $ "name" NAME "conditions" LIST "expressions" LIST of its namespaceSelector. */}}
+{{/* One entry of the webhook's configuration: dict "root" $ "name" NAME "conditions" LIST "expressions" LIST of its namespaceSelector.
+
+No caBundle and no certificate in any template: the operator (or cert-manager) writes both, and an upgrade or rollback keeps both.
+A template with `lookup` would render the certificate, and a rollback would restore an old one.
+
+failurePolicy is Ignore, and not a value: a missing cache costs speed, a pod that cannot start costs service. */}}
 {{- define "larder.podWebhook" -}}
 - name: {{ .name }}
   # caBundle is not given here: the operator (or cert-manager) writes it, and an upgrade or rollback leaves it as it is.

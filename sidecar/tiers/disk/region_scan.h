@@ -1,5 +1,5 @@
 // RegionScan: reads a region without a footer through a window, and finds the completely written
-// records.
+// records. Used in one thread: the scan and its window belong to the caller.
 #pragma once
 
 #include <cstdint>

@@ -27,6 +27,8 @@ void HoldExchange::tell() const {
 
 bool HoldExchange::ask(HoldRequest request) {
   const std::lock_guard lock(mutex_);
+  // The store takes requests once a turn of its loop. Without a bound, questions of many peers pile
+  // up here while the loop is busy.
   if (open_ >= kMostOpen) return false;
   ++open_;
   waiting_.requests.push_back(std::move(request));
@@ -34,6 +36,7 @@ bool HoldExchange::ask(HoldRequest request) {
   return true;
 }
 
+// Never refused: a chunk that stayed held here would keep its slot from eviction for good.
 void HoldExchange::give_back(std::vector<HeldChunk> chunks) {
   if (chunks.empty()) return;
   const std::lock_guard lock(mutex_);
@@ -48,6 +51,8 @@ std::vector<HoldReply> HoldExchange::take_replies() {
 
 HoldExchange::Waiting HoldExchange::take_requests() {
   const std::lock_guard lock(mutex_);
+  // Read before the exchange and under the mutex: a later ask() makes the descriptor readable
+  // again, so no request waits without a wake-up.
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(request_fd_.get(), &count, sizeof(count));
   return std::exchange(waiting_, {});

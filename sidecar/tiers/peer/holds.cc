@@ -6,6 +6,8 @@ namespace larder::peer {
 
 void Holds::add(const tiers::ChunkKey& key, const HeldChunk& chunk, std::uint64_t until_ns) {
   const auto found = chunks_.find(key);
+  // A peer holds a chunk once, whatever the number of questions. The store counts each hold, so the
+  // second one goes back.
   if (found != chunks_.end() && found->second.chunk.facts.generation == chunk.facts.generation) {
     found->second.until_ns = std::max(found->second.until_ns, until_ns);
     return exchange_.give_back({chunk});  // held twice
@@ -32,6 +34,8 @@ void Holds::extend(const tiers::ChunkKey& key, std::uint64_t until_ns) {
 void Holds::done(const tiers::ChunkKey& key) {
   const auto found = chunks_.find(key);
   if (found == chunks_.end()) return;
+  // Time 0 marks a hold whose end waits for the last byte on a socket: queued bytes of a slot given
+  // back too early would be those of the next chunk in the slot.
   found->second.until_ns = 0;
   next_ns_ = 0;
   if (found->second.sending != 0) return;
@@ -41,11 +45,13 @@ void Holds::done(const tiers::ChunkKey& key) {
 }
 
 void Holds::begin_send(const tiers::ChunkKey& key) {
+  // A count, not a flag: several connections of one peer may send parts of one chunk.
   ++chunks_.at(key).sending;
 }
 
 void Holds::end_send(const tiers::ChunkKey& key) {
   const auto found = chunks_.find(key);
+  // The hold may be gone: clear() ends the holds of a peer with its last connection.
   if (found == chunks_.end() || found->second.sending == 0) return;
   if (--found->second.sending != 0) return;
   if (found->second.until_ns == 0) return done(key);
@@ -53,6 +59,8 @@ void Holds::end_send(const tiers::ChunkKey& key) {
 }
 
 void Holds::expire(std::uint64_t now_ns) {
+  // Every connection of the peer calls this each turn. The bound spares the walk over up to 1,024
+  // chunks.
   if (now_ns < next_ns_) return;
   next_ns_ = UINT64_MAX;
   std::vector<HeldChunk> gone;
@@ -80,6 +88,8 @@ Holds::Chunks::iterator Holds::drop(Chunks::iterator at, std::vector<HeldChunk>&
 }
 
 std::shared_ptr<Holds> HoldTable::of(const std::string& peer) {
+  // A peer with a new INSTANCE gets a new entry at each restart: without this line the map grows
+  // for the life of the server.
   std::erase_if(holds_, [](const auto& one) { return one.second.expired(); });
   std::weak_ptr<Holds>& known = holds_[peer];
   std::shared_ptr<Holds> holds = known.lock();

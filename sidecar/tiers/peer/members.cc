@@ -29,6 +29,7 @@ net::Endpoint endpoint_of(const net::Address& address) {
 
 // Another order in each larderd, so that no member is asked by all.
 std::uint64_t rank(const Instance& self, const net::Endpoint& endpoint) {
+  // `self.id` is random in each run. The ranks of one address therefore differ between larderd.
   const std::string text = self.id + " " + net::text_of(endpoint);
   return XXH3_64bits(text.data(), text.size());
 }
@@ -37,6 +38,7 @@ std::uint64_t rank(const Instance& self, const net::Endpoint& endpoint) {
 
 Members::Members(const ClientOptions& options, const base::Clock& clock, net::Poller& poller)
     : options_(options), clock_(clock), poller_(poller) {
+  // A list of members is complete and fixed. A name is asked again, since pods come and go.
   if (options.by_dns)
     resolver_ = std::make_unique<net::Resolver>(options.members.front(), poller.wake_fd());
   else
@@ -59,6 +61,7 @@ void Members::find_self(Member& member, std::uint64_t now_ns) const {
     return;
   }
   if (!member.questions.ready()) return;
+  // INSTANCE decides, not the address: a pod behind a Service or NAT does not know its own address.
   const bool self = member.questions.other()->id == options_.self.id;  // mutation: peer-not-self
   if (self) {
     member.questions.retire();
@@ -84,6 +87,7 @@ void Members::resolve(std::uint64_t now_ns) {
   if (resolving_) return;  // the end of the resolution wakes the thread
   resolve_ns_ = now_ns + options_.resolve_ms * kNsPerMs;
   resolved_ = found->status();
+  // Connections to members outlive a failure of DNS, so reads go on.
   if (!found->ok()) return;  // the members stay: DNS may be away for a while
   std::vector<net::Endpoint> endpoints;
   for (const net::Address& address : **found) endpoints.push_back(endpoint_of(address));
@@ -93,6 +97,8 @@ void Members::resolve(std::uint64_t now_ns) {
 // Keeps the connections of members that stay. One more than `fanout`, because one may be this
 // larderd.
 void Members::set(std::vector<net::Endpoint> endpoints) {
+  // The order must be the same after each answer of DNS, which shuffles its addresses. A changed
+  // order would end connections at each question.
   std::ranges::sort(endpoints, {}, [this](const net::Endpoint& one) {
     return std::pair(rank(options_.self, one), net::text_of(one));
   });
@@ -102,6 +108,8 @@ void Members::set(std::vector<net::Endpoint> endpoints) {
   for (net::Endpoint& endpoint : endpoints) {
     const auto known = std::ranges::find_if(
         before, [&](const auto& one) { return one != nullptr && one->endpoint == endpoint; });
+    // A known member moves with its connections, its counters and its number. A new member gets a
+    // number that was never used, so that no offer of a past member finds it.
     members_.push_back(known != before.end()
                            ? std::move(*known)
                            : std::make_unique<Member>(options_, clock_, poller_, ++last_number_,
@@ -117,6 +125,7 @@ void Members::set(std::vector<net::Endpoint> endpoints) {
   }
 }
 
+// A resolution that runs has no time here: its end wakes the poller.
 std::uint64_t Members::next_ns() const {
   std::uint64_t next = resolver_ == nullptr || resolving_ ? UINT64_MAX : resolve_ns_;
   for (const auto& member : members_) {
@@ -130,6 +139,8 @@ std::uint64_t Members::next_ns() const {
 std::vector<Member*> Members::askable() {
   std::vector<Member*> members;
   for (const auto& member : members_)
+    // A member with a late answer is asked again only after the answer. A stopped member thus
+    // delays one probe, not every probe.
     if (members.size() < options_.fanout && member->ready() &&
         member->questions.answers_within(options_.probe_ms))
       members.push_back(member.get());
@@ -158,11 +169,13 @@ Members::View Members::view() const {
       ++view.reachable;
       continue;
     }
+    // The status shows one failure, that of the first member in the order of ranks.
     const Status& why =
         member->questions.failure().ok() ? member->payloads.failure() : member->questions.failure();
     if (view.failure.empty() && !why.ok())
       view.failure = net::text_of(member->endpoint) + ": " + why.text();
   }
+  // Without members a failure of DNS is the only reason. With members the connections tell more.
   if (members_.empty() && !resolved_.ok()) view.failure = resolved_.text();
   return view;
 }

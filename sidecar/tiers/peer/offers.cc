@@ -8,6 +8,10 @@ void Offers::insert(const tiers::ChunkKey& key, const Offer& offer, std::uint64_
   offers_.emplace(key, offer);
   slot_bytes_ += offer.facts.slot_bytes();
   order_.emplace_back(key, offer.until_ns);
+  // Deadlines rise along the queue, because every offer gets the same time. The front is the first
+  // to end.
+  // A renewed offer leaves its old entry in the queue: only the entry with the offer's own time
+  // erases the offer.
   while (!order_.empty() && (order_.front().second <= now_ns || order_.size() > most_)) {
     const auto oldest = offers_.find(order_.front().first);
     if (oldest != offers_.end() && oldest->second.until_ns == order_.front().second) forget(oldest);

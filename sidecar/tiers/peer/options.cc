@@ -13,6 +13,8 @@ net::TlsOptions tls_of(const config::PeersConfig& peers) {
           .cert_file = peers.cert_file,
           .key_file = peers.key_file,
           .server_name = peers.server_name,
+          // Both sides of a peer connection must be members of the pool: the certificate's name is
+          // checked on each side.
           .strict = true,
           .section = "peers"};
 }
@@ -41,6 +43,8 @@ ServerOptions server_options_of(const config::Config& config, const Instance& se
 
 Instance make_instance(const std::string& pool, std::uint64_t epoch) {
   static constexpr char kDigits[] = "0123456789abcdef";
+  // 64 random bits: two larderd of one pool with the same INSTANCE would take each other for
+  // themselves.
   unsigned char bytes[8] = {};
   [[maybe_unused]] const ssize_t got =
       ::getrandom(bytes, sizeof(bytes), 0);  // never short for so few bytes

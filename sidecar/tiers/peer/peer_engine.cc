@@ -35,10 +35,14 @@ void PeerEngine::accept(Command command) {
   }
 }
 
+// Requests go out before the wait and after the work of the turn. A read thus starts in the turn
+// that brings its command.
 void PeerEngine::turn(std::uint64_t timeout_ns) {
   members_.flush();
+  // Outcomes wait for the caller, who takes them after this turn.
   poller_.wait(outcomes_.empty() ? timeout_ns : 0);
   members_.turn();
+  // Probes end before operations do: a get whose probe ends now gets its answer from the probe.
   probes_.end_late(clock_.now_ns());
   miss_deadlines();
   pump_gets();
@@ -63,6 +67,8 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   const Op op = std::move(at->second);
   operations_.erase(at);
   count(op, status, facts);
+  // The bytes count until the operation ends, not until the last byte: at the end no other part is
+  // on its way into the slot.
   if (op.moving != 0) lanes_.at(op.offer.member).reading_bytes -= op.moving;
   tiers::Outcome outcome;
   outcome.message = {Message::Kind::kDone, op.command.operation, false,
@@ -70,6 +76,8 @@ void PeerEngine::finish(std::uint64_t serial, Status status, tiers::ChunkFacts f
   outcome.message.there = std::move(there);
   outcome.freed_bytes = op.command.slot.size();
   outcomes_.push_back(std::move(outcome));
+  // A read uses its hold up. The offer goes first, so that no later get asks for a slot that the
+  // member may reuse; DONE tells the member, should the read have failed.
   if (!op.started) return;
   offers_.erase(op.command.key, op.offer.facts.generation);
   probes_.done_with(op.offer.member, op.command.key);
@@ -127,13 +135,18 @@ void PeerEngine::pump_gets() {
 void PeerEngine::pump_lane(Lane& lane) {
   while (!lane.waiting.empty()) {
     const std::uint64_t serial = lane.waiting.front();
+    // Serials of operations that missed their deadline stay in the queue until their turn.
     if (operations_.contains(serial)) {
       const std::optional<Offer> offer =
           offers_.find(operations_.at(serial).command.key, clock_.now_ns());
+      // The bound keeps the queue of the member's connection short; a get looks for its offer again
+      // when its turn comes. A chunk larger than the bound goes alone.
       if (offer && lane.reading_bytes != 0 &&
           lane.reading_bytes + offer->facts.slot_bytes() > options_.read_bytes_in_flight)
         return;
       if (!offer || !start_get(serial, *offer)) {
+        // The next probe asks the members anew. With the stale offer every get of the chunk would
+        // fail.
         offers_.erase(operations_.at(serial).command.key);
         finish(serial, {Code::kNotFound, "the peer has the chunk no more"});
       }
@@ -150,16 +163,22 @@ bool PeerEngine::start_get(std::uint64_t serial, const Offer& offer) {
   op.started = true;
   op.offer = offer;
   const std::uint64_t bytes = offer.facts.slot_bytes();
+  // Sizes in offers come from another machine and are not trusted. The namespace's layout gave the
+  // slot its size.
   if (bytes > op.command.slot.size()) {
     finish(serial, {Code::kInvalidArgument, "the slot is smaller than the chunk"});
     return true;
   }
   op.moving = bytes;
   lanes_[offer.member].reading_bytes += bytes;
+  // The member refuses a longer part: parts bound the reply that a member queues for one
+  // connection.
   for (std::uint64_t offset = 0; offset < bytes; offset += kMostPartBytes) {
     const std::uint64_t part = std::min(kMostPartBytes, bytes - offset);
     net::Request request;
     request.around.before = format_get(op.command.key, offer.facts.generation, offset, part);
+    // The connection writes straight into the slot. The expected length bounds the write, whatever
+    // the peer sends.
     request.expect = {"$", part, op.command.slot.subspan(offset, part)};
     request.owner = serial;
     request.then = [this, serial, part](const Status& lost, const net::Reply& reply) {
@@ -197,6 +216,8 @@ void PeerEngine::miss_deadlines() {
   for (const std::uint64_t serial : late) {
     const bool started = operations_.at(serial).started;
     probes_.cancel(serial);
+    // Late bytes are discarded from here on. Without this call they would land in the slot, which
+    // may have another chunk by then.
     if (started) members_.cancel(serial);  // the slot is free from here on
     finish(serial, {Code::kDeadlineExceeded, "no peer answered in time"});
   }
@@ -223,6 +244,8 @@ tiers::TierState PeerEngine::state() const {
   state.mode = options_.tls.enabled ? "TLS" : "TCP";
   state.servers = static_cast<std::uint32_t>(view.known);
   state.servers_reachable = static_cast<std::uint32_t>(view.reachable);
+  // A pool of one has no peer and no failure. Its probes miss at once, and the tier does not count
+  // as degraded.
   state.takes_gets = view.reachable != 0 || view.failure.empty();
   if (!view.failure.empty())
     state.reason = std::to_string(view.known - view.reachable) + " of " +

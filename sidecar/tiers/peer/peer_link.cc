@@ -12,6 +12,8 @@ namespace larder::peer {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
+// 16 KiB in progress_ms (500 ms) is 32 KiB a second. A peer that sends one byte at a time would
+// otherwise keep reads open up to their deadlines.
 constexpr std::uint64_t kLeastProgress = 16 << 10;
 
 }  // namespace
@@ -23,6 +25,8 @@ PeerLink::PeerLink(const ClientOptions& options, const base::Clock& clock, net::
       poller_(poller),
       endpoint_(std::move(endpoint)),
       resolver_(endpoint_, poller.wake_fd()),
+      // The seed differs for each link. All links of all larderd retry at other times after a
+      // peer's restart.
       breaker_(options.retry_ms, options.most_retry_ms,
                clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)) {}
 
@@ -35,11 +39,14 @@ void PeerLink::turn() {
   const std::uint64_t now_ns = clock_.now_ns();
   if (state_ == State::kReady) note_progress(now_ns);
   if (state_ == State::kNone) {
+    // A peer of another pool or protocol is asked rarely: only a roll-out changes the answer.
     if (breaker_.may_try(now_ns) && now_ns >= refused_until_ns_) connect(now_ns);
   } else if (limit_ns() <= now_ns) {
     fail({Code::kDeadlineExceeded, "it does not answer"});
   } else if (state_ == State::kReady && connection_->commands() == 0 &&
              used_ns_ + options_.ping_ms * kNsPerMs <= now_ns) {
+    // A PING finds a machine that vanished without closing its connections. It has the deadline
+    // of a read.
     net::Request ping;
     ping.around.before = format_ping();
     ping.expect.types = "+";
@@ -62,6 +69,8 @@ void PeerLink::pump() {
   }
   const Status status = connection_->pump(clock_.now_ns(), more_);
   if (!status.ok()) return fail(status);
+  // The reply to HELLO sets `greeting_` inside pump(). The connection cannot close itself there:
+  // its own code is still running.
   if (!greeting_.ok()) return fail(greeting_);
   watch();
 }
@@ -79,12 +88,14 @@ void PeerLink::connect(std::uint64_t now_ns) {
   if (next_address_ == addresses_.size()) {
     std::optional<Result<std::vector<net::Address>>> found = resolver_.poll();
     resolving_ = !found.has_value();
+    // Until then the state stays kNone, and next_ns() asks for no turn.
     if (resolving_) return;  // the end of the resolution wakes the thread
     if (!found->ok()) return attempt_failed(found->status());
     addresses_ = *std::move(*found);
     next_address_ = 0;
     if (addresses_.empty()) return attempt_failed({Code::kUnavailable, "it has no address"});
   }
+  // Counted before the connect: a connect that hangs must not start another attempt.
   breaker_.tried();
   Result<std::unique_ptr<net::Stream>> stream = open_stream(addresses_[next_address_++]);
   if (!stream.ok()) return attempt_failed(stream.status());
@@ -111,6 +122,8 @@ void PeerLink::greet(std::uint64_t now_ns) {
     if (!lost.ok()) return;
     const Result<Instance> other = parse_hello_reply(reply);
     greeting_ = other.status();
+    // The server refuses another pool itself. The check here covers a server with a fault or of
+    // another program.
     if (other.ok() && other->pool != options_.self.pool)
       greeting_ = {Code::kFailedPrecondition, "it is of another pool"};
     const std::uint64_t answered_ns = clock_.now_ns();
@@ -137,6 +150,8 @@ bool PeerLink::answers_within(std::uint64_t ms) const {
 
 void PeerLink::note_progress(std::uint64_t now_ns) {
   const std::uint64_t since = connection_->waiting_since_ns(), bytes = connection_->received_bytes;
+  // A new oldest request starts a new time. Its bytes count from the moment when it became the
+  // oldest.
   if (since != progress_.since_ns)
     progress_ = {since, bytes, since};
   else if (bytes >= progress_.bytes + kLeastProgress)  // mutation: peer-progress
@@ -177,6 +192,8 @@ Status PeerLink::ask(net::Request request) {
 }
 
 void PeerLink::cancel(std::uint64_t owner) {
+  // `true` keeps the connection in the middle of a payload: the rest is discarded, and reads of
+  // other chunks go on.
   if (connection_ != nullptr && !connection_->cancel(owner, true))
     fail({Code::kDeadlineExceeded, "a deadline passed"});
 }
@@ -202,6 +219,8 @@ void PeerLink::attempt_failed(const Status& why) {
 }
 
 void PeerLink::fail(Status why) {
+  // A failed attempt moves to the next address of the name. A broken connection resolves the name
+  // again.
   const bool attempt = state_ != State::kReady;
   if (events_ != 0) poller_.forget(connection_->stream().fd());
   events_ = 0;
@@ -209,6 +228,8 @@ void PeerLink::fail(Status why) {
   greeting_ = {};
   progress_ = {};
   state_ = State::kNone;
+  // The link forgets the connection before close() calls back: a callback that asks again finds no
+  // connection, not one half closed.
   const std::unique_ptr<net::Connection> gone = std::move(connection_);
   past_sent_ += gone->sent_bytes;
   past_received_ += gone->received_bytes;

@@ -17,7 +17,9 @@ namespace larder::peer {
 namespace {
 
 constexpr std::uint64_t kMostWaitNs = 100'000'000;
+// Readers of metrics see counters of at most 20 ms ago. The mutex is not taken in every turn.
 constexpr std::uint64_t kPublishNs = 20'000'000;
+// A flood of connections gets this share of a turn, and connected peers the rest.
 constexpr int kAcceptsAtOnce = 64;
 constexpr std::uint64_t kAcceptPauseNs = 100'000'000;
 
@@ -32,6 +34,7 @@ PeerServer::PeerServer(const base::Clock& clock, const ServerOptions& options,
 
 Result<std::unique_ptr<PeerServer>> PeerServer::start(const base::Clock& clock,
                                                       const ServerOptions& options) {
+  // A missing file fails the start with its name, not each connection later.
   if (options.tls.enabled)
     if (Status status = net::check_tls_files(options.tls); !status.ok()) return status;
   Result<base::TcpListener> listener =
@@ -78,6 +81,7 @@ void PeerServer::run() {
     publish(now_ns);
   }
   for (auto at = connections_.begin(); at != connections_.end();) at = end(at);
+  // The last counters count, whatever the time of the last publication.
   publish(UINT64_MAX);
 }
 
@@ -90,6 +94,8 @@ void PeerServer::accept(std::uint64_t now_ns) {
       return;
     }
     ++counting_.accepted;
+    // One address gets half the connections at most. The other half stays for other peers, whatever
+    // one machine does.
     const bool crowd = connections_of(accepted.peer) >= (options_.connections + 1) / 2;
     if (crowd ? !make_room(accepted.peer)
               : connections_.size() >= options_.connections && !make_room({})) {
@@ -110,6 +116,7 @@ void PeerServer::accept(std::uint64_t now_ns) {
     const std::uint64_t number = ++last_number_;
     auto connection = std::make_unique<ServerConnection>(services_, number, std::move(stream),
                                                          std::move(accepted.peer), now_ns);
+    // The first bytes may have arrived before the poller watches the socket.
     connection->ready = true;
     connections_.emplace(number, std::move(connection));
   }
@@ -140,6 +147,7 @@ std::size_t PeerServer::connections_of(const std::string& address) const {
 // else an idle one that holds nothing. Of these, the oldest of the address that has the most: a
 // flood crowds out itself. False: all connections are in use.
 bool PeerServer::make_room(const std::string& address) {
+  // Connections with HELLO give way last: a flood without HELLO cannot end reads.
   for (const bool greeted : {false, true}) {
     const auto gives_way = [&](const ServerConnection& one) {
       // A ready one has bytes that this turn has not read yet: perhaps a question.
@@ -171,6 +179,8 @@ void PeerServer::bound_peer(const ServerConnection& newest) {
   for (auto at = connections_.begin(); at != connections_.end(); ++at) {
     const ServerConnection& one = *at->second;
     if (!one.greeted() || one.other()->id != newest.other()->id ||
+        // INSTANCE is no secret. A peer that claims the INSTANCE of another closes only connections
+        // of its own address.
         one.address() != newest.address())
       continue;
     ++count;
@@ -191,6 +201,8 @@ void PeerServer::take_replies(std::uint64_t now_ns) {
       found->second->ready = true;
       continue;
     }
+    // The store held chunks for a connection that closed meanwhile. Without this way back the slots
+    // stay held forever.
     std::vector<HeldChunk> held;  // the connection is closed
     for (const std::optional<HeldChunk>& chunk : reply.chunks)
       if (chunk && chunk->held) held.push_back(*chunk);
@@ -206,6 +218,8 @@ void PeerServer::turn(std::uint64_t now_ns) {
       continue;
     }
     const bool greeted = connection.greeted();
+    // Any fault ends the connection: the stream's place in the protocol is in doubt. The asking
+    // peer connects again.
     const bool well = connection.turn(now_ns).ok() && watch(connection).ok();
     if (well && connection.greeted() && !greeted) bound_peer(connection);
     at = well ? std::next(at) : end(at);

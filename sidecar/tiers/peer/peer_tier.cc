@@ -52,6 +52,8 @@ class PeerTier final : PeerState, public tiers::NetworkTier<PeerEngine> {
     offers.erase_namespace({});
     return NetworkTier::clear(ticket, deadline_ns);
   }
+  // Answered from the offers alone, without a question to a peer: the loop calls this and must not
+  // wait.
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
     const std::optional<Offer> offer = offers.find(key, clock().now_ns());
     return offer ? std::optional(offer->facts) : std::nullopt;
@@ -59,6 +61,7 @@ class PeerTier final : PeerState, public tiers::NetworkTier<PeerEngine> {
   using NetworkTier::probe;
   std::uint32_t device(const tiers::ChunkKey& key) const override {
     const std::optional<Offer> offer = offers.find(key, clock().now_ns());
+    // Each member is a device: a member that stands still delays only reads of its own chunks.
     return offer ? static_cast<std::uint32_t>(offer->member % tiers::kMaxDevices) : 0;
   }
   void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
@@ -66,6 +69,8 @@ class PeerTier final : PeerState, public tiers::NetworkTier<PeerEngine> {
   }
   Status evict(const tiers::ChunkKey& key) override {
     offers.erase(key);
+    // An eviction here frees no memory of a peer. Each larderd evicts its own chunks by its own
+    // use.
     return closed() ? Status(Code::kUnavailable, std::string(kWords.closed)) : Status();
   }
 };

@@ -25,6 +25,7 @@ std::vector<Probes::Group> Probes::groups_of(std::span<const tiers::ChunkKey> ke
   std::vector<Group> groups;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::size_t group = 0;
+    // LOOK names one namespace. A batch has one or two namespaces, so the linear search is short.
     while (group < of_group.size() &&
            (!(of_group[group].front().namespace_id == keys[i].namespace_id) ||
             of_group[group].size() == most))
@@ -48,15 +49,19 @@ void Probes::begin(std::uint64_t serial, std::span<const tiers::ChunkKey> keys,
   probe.groups = groups_of(keys, kKeysInOneTrip);
   probe.keys = keys.size();
   probe.found.resize(keys.size());
+  // A prompt waits for the probe: a member that does not answer in probe_ms counts as one without
+  // the chunks.
   probe.by_ns = std::min(deadline_ns, now_ns + options_.probe_ms * kNsPerMs);
   probe.done = std::move(done);
   const auto entered = probes_.emplace(serial, std::move(probe)).first;
+  // All members are asked at once: asked in turn, each slow member would add its time.
   for (Member* member : members_.askable()) {
     const bool both = member->payloads.idle();  // else the question would wait behind bytes
     for (std::size_t group = 0; group < entered->second.groups.size(); ++group)
       ask(entered->second, serial, *member, group,
           both && group % 2 == 1 ? member->payloads : member->questions);
   }
+  // Without an askable member the answer is a miss at once.
   if (entered->second.waiting == 0) end(entered);
 }
 
@@ -88,9 +93,12 @@ void Probes::on_reply(std::uint64_t serial, std::uint64_t member, std::size_t gr
     else
       ++malformed_;
   }
+  // No probe: its time passed, or a deadline took it back. The member holds the named chunks all
+  // the same.
   if (at == probes_.end()) {
     late_ += lost.ok() ? 1 : 0;
     for (std::size_t i = 0; i < chunks.size(); ++i)
+      // DONE frees the member's slots now, not after hold_ms.
       if (chunks[i]) done_with(member, (*keys)[i]);
     return;
   }
@@ -127,6 +135,8 @@ void Probes::end(std::map<std::uint64_t, Probe>::iterator at) {
   const Probe probe = std::move(at->second);
   probes_.erase(at);
   const std::vector<bool> there = choose(probe);
+  // One answer is enough for "not found". Silence of all members is a failure, and may be tried
+  // again.
   const bool failed = probe.asked != 0 && probe.answered == 0;
   if (probe.done)
     probe.done(there,
@@ -148,11 +158,14 @@ std::vector<bool> Probes::choose(const Probe& probe) {
       for (const Found& one : probe.found[place]) {
         Member* const member = members_.find(one.member);
         if (member == nullptr) continue;
+        // Bytes of earlier reads count: a member that still sends is the slower source.
         load.try_emplace(one.member, member->payloads.bytes());
         if (best == nullptr || load.at(one.member) < load.at(best->member)) best = &one;
       }
       const bool wanted = best != nullptr && probe.done != nullptr;
       for (const Found& one : probe.found[place])
+        // Several members may hold the same chunk for this larderd. Every hold but the chosen one
+        // ends now.
         if (!wanted || &one != best) done_with(one.member, key);
       if (!wanted) {
         offers_.erase(key);  // an earlier one
@@ -169,6 +182,7 @@ std::vector<bool> Probes::choose(const Probe& probe) {
 }
 
 void Probes::flush() {
+  // A member that left took its connections along. The end of the last connection ended the holds.
   for (auto& [number, keys] : std::exchange(done_with_, {})) {
     Member* const member = members_.find(number);
     if (member == nullptr) continue;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kRateWaitNs = 2 * kNsPerMs;
+// A system call takes 64 parts (kMostParts of socket_stream.cc).
 constexpr std::size_t kMostSegments = 60;
 constexpr const char* kNil = "$-1\r\n";
 
@@ -39,6 +40,8 @@ ServerConnection::ServerConnection(Services& services, std::uint64_t number,
       asked_ns_(now_ns) {}
 
 ServerConnection::~ServerConnection() {
+  // The stream may hold a TLS record of the payload. The stream goes first, and only then the holds
+  // of the slots that it reads from.
   stream_.reset();
   for (const Piece& piece : out_)
     if (!piece.payload.empty()) holds_->end_send(piece.key);
@@ -58,6 +61,8 @@ Status ServerConnection::turn(std::uint64_t now_ns) {
     established_ = true;
   }
   if (holds_) holds_->expire(now_ns);
+  // Reading and sending alternate: a request read now may be answered in the same turn. kMostTaken
+  // bounds the turn, so that one peer cannot keep the thread.
   bool going = true;
   for (std::uint64_t taken = 0; going && taken < kMostTaken; taken += kRead) {
     if (Status status = send(now_ns); !status.ok()) return status;
@@ -68,11 +73,15 @@ Status ServerConnection::turn(std::uint64_t now_ns) {
       if (Status status = receive(now_ns, going); !status.ok()) return status;
   }
   ready = going;  // further bytes may wait in the socket, or inside TLS without an event
+  // A connection that may not read would notice the close only after its replies. Its holds end
+  // here.
   if (!may_read() && closed(fd())) return over("the peer closed the connection");
   return send(now_ns);
 }
 
 bool ServerConnection::may_read() const {
+  // Replies keep the order of requests, so one request at a time waits for the store. A peer that
+  // sends and never receives is read no further at the other two bounds.
   return !waiting_ && replies_ < kMostReplies && out_bytes_ < kMostReplyBytes;
 }
 
@@ -80,6 +89,7 @@ Status ServerConnection::check_times(std::uint64_t now_ns) {
   const ServerOptions& options = services_.options;
   if (!greeted() && now_ns >= since_ns_ + options.greet_ms * kNsPerMs)
     return over("no HELLO in time");
+  // The own rate limit is no stall of the peer.
   if (out_.empty() || rate_waits_) moved_ns_ = now_ns;
   if (now_ns >= moved_ns_ + options.stall_ms * kNsPerMs) {
     ++services_.counters.stalled;
@@ -109,6 +119,8 @@ Status ServerConnection::take_requests(std::uint64_t now_ns) {
   bool part = false;
   while (begin < buffer_.size() && may_read()) {
     const std::span<const std::byte> rest = std::span(buffer_).subspan(begin);
+    // Checked before the scanner: RESP allows other types, and their limits would have to be judged
+    // too.
     if (rest.front() != std::byte{'*'}) status = over("a request that is no array");
     if (!status.ok()) break;
     const net::ReplyScanner::Found found = scanner_.scan(rest);
@@ -124,12 +136,16 @@ Status ServerConnection::take_requests(std::uint64_t now_ns) {
     Result<Request> request = words.ok() ? parse_request(*words) : Result<Request>(words.status());
     if (!words.ok()) status = words.status();
     if (!status.ok()) break;
+    // A wrong argument gets an error and the connection goes on, since the framing is intact. A
+    // framing fault above closes it.
     if (request.ok())
       serve(*std::move(request), now_ns);
     else
       push(error_reply("ERR " + request.status().text()));
   }
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin));
+  // Whole requests in the buffer need a turn without a new event. Half a request needs bytes, and a
+  // turn for it would spin.
   unparsed_ = !buffer_.empty() && !part;
   services_.counters.broken += status.ok() ? 0 : 1;
   return status;
@@ -160,25 +176,31 @@ void ServerConnection::serve_hello(const Request& request) {
   if (!protocol)
     return push(error_reply("NOPROTO this larderd speaks protocol " +
                             std::to_string(kOldestProtocol) + " to " + std::to_string(kProtocol)));
+  // Holds belong to address and INSTANCE. A connection that changed INSTANCE would leave its sends
+  // with the holds of another peer.
   if (greeted() && *other_ != request.other) return push(error_reply("ERR a second HELLO"));
   if (request.other.pool != self.pool) {  // mutation: peer-one-pool
     ++services_.counters.refused;
     return push(error_reply("WRONGPOOL this larderd is of another pool"));
   }
   other_ = request.other;
+  // With the address in the name, a stranger who learned an INSTANCE shares no holds and ends none.
   holds_ = services_.holds.of(address_ + " " + request.other.id);
   push(hello_reply(self, *protocol));
 }
 
 void ServerConnection::serve_get(const Request& request, std::uint64_t now_ns) {
   if (request.offset == 0) ++services_.counters.gets;
+  // The generation tells a replaced chunk from the one that LOOK named: bytes of two chunks never
+  // mix in one slot.
   if (const HeldChunk* chunk = holds_->find(request.keys.front(), request.generation);
       chunk != nullptr)
     return push_payload(request, *chunk, now_ns);
   ask_store(request, now_ns);
 }
 
-// A busy store has nothing.
+// A busy store has nothing. The store answers from its memory alone: an asked larderd asks no other
+// larderd.
 void ServerConnection::ask_store(Request request, std::uint64_t now_ns) {
   const bool read = request.kind == Request::Kind::kGet;
   const bool asked =
@@ -218,6 +240,7 @@ void ServerConnection::push(std::string text) {
 
 void ServerConnection::push_payload(const Request& get, const HeldChunk& chunk,
                                     std::uint64_t now_ns) {
+  // Subtraction, because offset + length of a hostile request may overflow.
   if (get.offset >= chunk.slot.size() || get.length > chunk.slot.size() - get.offset)
     return push(kNil);
   const tiers::ChunkKey& key = get.keys.front();
@@ -236,6 +259,7 @@ void ServerConnection::push_payload(const Request& get, const HeldChunk& chunk,
 Status ServerConnection::send(std::uint64_t now_ns) {
   rate_waits_ = false;
   for (std::uint64_t moved_bytes = 0; !out_.empty() && moved_bytes < kMostAtOnce;) {
+    // The rate bounds payloads. Short replies pass, so that probes stay quick beside limited reads.
     if (!out_.front().payload.empty() && !services_.budget.any(now_ns)) {
       rate_waits_ = true;
       return {};
@@ -243,6 +267,8 @@ Status ServerConnection::send(std::uint64_t now_ns) {
     std::array<std::span<const std::byte>, kMostSegments> segments;
     std::size_t count = 0, wanted = 0, skip = part_sent_;
     const std::size_t most =
+        // OpenSSL must get the bytes of an unfinished record again in full (SSL_write's rule),
+        // whatever the rate.
         services_.budget.limited() ? std::max(kRateSlice, stream_->held()) : SIZE_MAX;
     for (auto piece = out_.begin(); piece != out_.end() && count < segments.size() && wanted < most;
          ++piece) {
@@ -259,6 +285,7 @@ Status ServerConnection::send(std::uint64_t now_ns) {
     services_.budget.spend(moved.bytes);
     account(moved.bytes);
     if (!moved.status.ok()) return moved.status;
+    // The socket is full. The poller reports the room.
     if (moved.bytes < wanted) return {};
   }
   more_ = !out_.empty();

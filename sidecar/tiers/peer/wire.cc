@@ -10,6 +10,7 @@
 namespace larder::peer {
 namespace {
 
+// A Redis answers HELLO too: this word in the reply tells a larderd from other RESP servers.
 constexpr std::string_view kName = "larder";
 
 Status wrong(const char* what) {
@@ -33,6 +34,7 @@ void put(std::string& out, Number number) {
 template <typename Number>
 Number take(std::string_view& bytes) {
   Number number;
+  // memcpy, because the numbers of a string have any alignment. The caller has checked the length.
   std::memcpy(&number, bytes.data(), sizeof(number));
   bytes.remove_prefix(sizeof(number));
   return number;
@@ -54,6 +56,7 @@ Status parse_keys(std::string_view name, std::string_view bytes,
                   std::vector<tiers::ChunkKey>& keys) {
   const std::optional<protocol::NamespaceId> id = protocol::NamespaceId::from_hex(name);
   if (!id) return wrong("a namespace is 32 hex digits");
+  // The bound is also the bound of a peer's holds, so one LOOK can be held in full.
   if (bytes.empty() || bytes.size() % kKeyBytes != 0 || bytes.size() / kKeyBytes > kMostKeys)
     return wrong("keys are 1 to 1024 times 20 bytes");
   keys.reserve(bytes.size() / kKeyBytes);
@@ -69,6 +72,8 @@ Status parse_keys(std::string_view name, std::string_view bytes,
 }
 
 bool is_name(std::string_view text) {
+  // Names of peers appear in logs and in the status. Printable ASCII without spaces cannot forge a
+  // log line.
   return !text.empty() && text.size() <= kMostName &&
          std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
@@ -119,6 +124,8 @@ Result<Request> parse_get(const Words& words) {
   if (!parse_number(words[3].text, request.generation) ||
       !parse_number(words[4].text, request.offset) ||
       !parse_number(words[5].text, request.length) || request.length == 0 ||
+      // A part is one reply in the queue of a connection. The bound keeps a queue within
+      // kMostReplyBytes and one part.
       request.length > kMostPartBytes)
     return wrong("GET NAMESPACE KEY GENERATION OFFSET LENGTH, LENGTH 1 to 4194304");
   return request;
@@ -185,6 +192,8 @@ std::string hello_reply(const Instance& self, std::uint32_t protocol) {
 
 std::string look_reply(std::span<const std::optional<tiers::ChunkFacts>> chunks) {
   std::string map((chunks.size() + 7) / 8, '\0'), sizes, facts;
+  // Chunks of a namespace have few sizes, often one. Each size appears once, and a chunk has its
+  // number: 18 bytes a chunk in place of 32.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint16_t> numbers;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     if (!chunks[i]) continue;
@@ -222,6 +231,8 @@ Result<Instance> parse_hello_reply(const net::Reply& reply) {
   const Words& words = reply.elements;
   Instance other;
   std::uint32_t protocol = 0;
+  // The reply of a program that is no larderd must fail here, and none of its text is shown: the
+  // text would reach the log.
   const bool whole =
       reply.kind == net::Reply::Kind::kArray && words.size() == 5 &&
       std::ranges::all_of(
@@ -249,6 +260,8 @@ Result<std::vector<std::optional<tiers::ChunkFacts>>> parse_look_reply(std::stri
   for (tiers::ChunkFacts& size : sizes) {
     size.payload_bytes = take<std::uint64_t>(bulk);
     size.piece_bytes = take<std::uint64_t>(bulk);
+    // Checked once for each size, before any sum of sizes: a huge number from a peer must not
+    // overflow a budget.
     if (!tiers::plausible(size)) return Status(Code::kDataLoss, "a chunk of an impossible size");
   }
   std::vector<std::optional<tiers::ChunkFacts>> chunks(keys);
@@ -262,6 +275,8 @@ Result<std::vector<std::optional<tiers::ChunkFacts>>> parse_look_reply(std::stri
     facts.root = take<std::uint64_t>(bulk);
     chunks[i] = facts;
   }
+  // Bytes left over mean that both sides count differently. A guess could give a chunk the root of
+  // another.
   if (!bulk.empty()) return Status(Code::kDataLoss, "a reply to LOOK that is too long");
   return chunks;
 }

@@ -1,8 +1,11 @@
-"""docs/concepts/glossary.md: the class of each row stands in the file that the row links to."""
+"""docs/concepts/glossary.md: the file that a row links to defines the class that the row names."""
 
 import re
 
 import pytest
+
+
+DEFINITION = r"^\s*(?:class|struct|enum(?: class)?|using) {}\b(?!;)"  # no declaration in advance
 
 
 def faults(row, folder):
@@ -18,7 +21,7 @@ def faults(row, folder):
         found.append(f"{term}: no file")
     for name, path in links:
         text = (folder / path).read_text()
-        if name and not re.search(rf"\b{name}\b", text):
+        if name and not re.search(DEFINITION.format(name), text, re.MULTILINE):
             found.append(f"{term}: no {name} in {path}")
     return found
 
@@ -37,10 +40,12 @@ def test_every_term_has_two_sentences_and_its_class(root):
     "row, fault",
     [
         ("| slot | One. Two. | `Slot` in [a.h](a.h) |", "slot: no Slot in a.h"),
+        ("| slot | One. Two. | `Later` in [a.h](a.h) |", "slot: no Later in a.h"),
+        ("| slot | One. Two. | `Named` in [a.h](a.h) |", "slot: no Named in a.h"),
         ("| slot | One. | `Arena` in [a.h](a.h) |", "slot: two sentences"),
         ("| slot | One. Two. | none |", "slot: no file"),
     ],
 )
 def test_the_check_bites(tmp_path, row, fault):
-    (tmp_path / "a.h").write_text("class Arena {};")
+    (tmp_path / "a.h").write_text("// Named: a name.\nclass Later;\nclass Arena {};")
     assert faults(row, tmp_path) == [fault]

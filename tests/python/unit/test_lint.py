@@ -49,11 +49,29 @@ def test_sources_have_their_share_of_comments(tmp_path):
     assert comments.check() == []
     source = tmp_path / "a.cc"
     source.write_text("// The slot is ours: no reader has its generation." + "\nf();" * 23)
-    assert comments.share_of([source]) == 1 / 24 < comments.LEAST
+    assert comments.share_of([source]) == 1 / 24 < comments.LEAST_OF_ROOM
+    assert list(comments.fault("room", [source], 1 / 24)) == []
+    assert list(comments.fault("room", [source], comments.LEAST_OF_ROOM)) == [
+        "room: 4.2% of lines of *.cc are comments, not 6%"
+    ]
 
 
 def test_no_line_of_a_source_is_too_long():
     assert columns.check() == []
+
+
+def test_a_wrapped_paragraph_of_a_page_is_wrapped_at_100_columns():
+    words = ("word " * 25).strip()
+    single = f"# {words}\n\n{words}\n\n| {words} |\n| - |\n\n```\n{words}\n{words}\n```\n"
+    block = f"    {words}\n    + {words}\n    {words}\n\n"
+    link = f"[a]({'x' * 120})\nafter\n"
+    assert columns.wrap(single + block + link) == single + block + link
+    assert list(columns.longer_prose(single + block + link)) == []
+    page = f"- {words}\n  end with `{words}` and the rest\n- next\n"
+    assert list(columns.longer_prose(page)) == [(1, 126), (2, 150)]
+    wrapped = columns.wrap(page)
+    assert wrapped.split("\n")[-3:] == ["  and the rest", "- next", ""]
+    assert f"`{words}`" in wrapped and list(columns.longer_prose(wrapped)) == []
 
 
 LONG = "x" * 90
@@ -431,6 +449,27 @@ def test_no_constructor_has_too_many_parameters():
     for path, text in classes.product().items():
         if path.suffix in (".h", ".cuh"):
             assert list(classes.wide_constructors(path, text)) == []
+
+
+def test_each_header_with_a_class_tells_of_threads():
+    for path, text in classes.product().items():
+        if path.suffix in (".h", ".cuh"):
+            assert list(classes.without_threads(path, text)) == []
+
+
+@pytest.mark.parametrize(
+    "text, faults",
+    [
+        ("// Door: opens.\nclass Door {\n};\n", 1),
+        ('// Door: opens.\nclass Door {\n  std::thread thread_;  // "thread"\n};\n', 0),
+        ("// Door: opens.\nclass Door {\n  std::thread on_;\n};\n", 1),
+        ("// Owned by the thread of the house.\nclass Door final : public Thing {\n};\n", 0),
+        ("// Door: a plain value.\nclass Door {\n};\n", 0),
+        ("// Opens.\nclass Door;\nstruct Key {\n};\nvoid open(Door& door);\n", 0),
+    ],
+)
+def test_a_header_without_a_word_on_threads_is_found(text, faults):
+    assert len(list(classes.without_threads(Path("room/door.h"), text))) == faults
 
 
 @pytest.mark.parametrize("count", (6, 7))

@@ -10,7 +10,9 @@ try:
 except ImportError:  # an older vLLM, which setup refuses; the engine must start without the cache
     KVConnectorWorkerMetadata = object
 
-OPEN_WAIT_MS = 20  # the wait for larderd to open a namespace, once in each process
+# The wait for larderd to open a namespace, once in each process. A step with work waits only for
+# this and for the copy of a window's block (WINDOW_COPY_WAIT_MS).
+OPEN_WAIT_MS = 20
 
 
 @dataclass
@@ -111,6 +113,8 @@ class StepWork(KVConnectorMetadata):
         return StepWork, tuple(getattr(self, one.name) for one in fields(self))
 
 
+# A step without work costs a few microseconds: one of these two shared messages, which vLLM pickles
+# by name, and no native call.
 COMPUTES = StepWork(computes=True)
 RESTS = StepWork()
 
