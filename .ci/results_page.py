@@ -1,12 +1,12 @@
 """results_page.py [--check | add MACHINE REPORT...]: the figures of docs/performance/results.md and
 of README.md.
 
-Without arguments: writes a table for each docs/performance/data/MACHINE.jsonl, the answers of "In
-short" and README's three figures, each between its two marks. --check writes no file, and fails if
-one of them is not current. add: enters the figures of reports (build/bench/NAME.json,
+Without arguments: writes a table for each docs/performance/data/MACHINE.jsonl. Writes the answers
+of "In short" and README's three figures too, each between its two marks. --check writes no file,
+and fails if one of them is not current. add: enters the figures of reports (build/bench/NAME.json,
 build/demo.json) into the data of MACHINE.
 
-A line of the data is one figure of one run: figure, value, date, commit ("-": unknown), and where
+A line of the data is one figure of one run: figure, value, date, commit ("-": unknown). Where
 there are any: note, op and goal, state. Of the lines of one figure the last is the result; the
 lines before are its history. Lines are added, never changed.
 """
