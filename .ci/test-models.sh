@@ -27,9 +27,9 @@ run() {
     -v || status=$?
 }
 run "$locked" ""
-# under the next vLLM's schedulers and runners
-run "$next" "$vllm_next" tests/python/unit/test_late_stores.py \
-  tests/python/unit/test_drafter_order.py
+# under the next vLLM's schedulers, runners and page layouts
+run "$next" "$vllm_next" tests/python/unit/test_{late_stores,drafter_order,v1_runner,v2_runner}.py \
+  tests/python/unit/test_{kv_layouts,prefill_clock}.py
 if [ -z "$wanted" ]; then
   "$venv/bin/python" tests/python/models/record.py docs/reference/compatibility.md \
     "build/models/$locked" "build/models/$next"

@@ -1,7 +1,8 @@
 """The text of sources as words.py counts it: comments, and messages in string literals.
 
 A passage is one comment, docstring or message, with its first line. Consecutive lines of comments
-are one passage. A message is a literal of at least four plain words. Pure Python, no package."""
+are one passage. A message is a literal of at least four plain words. In YAML and TOML a message is
+the text of a key for people, such as a description. Pure Python, no package."""
 
 import ast
 import io
@@ -17,6 +18,16 @@ TOKEN = re.compile(
     r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'",
     re.S,
 )
+SETTINGS = (".yaml", ".tpl", ".toml")
+# The value of a key for people: quoted, in a map of one line, on this line, or in the lines below.
+FOR_PEOPLE = re.compile(
+    r"^(?P<indent> *)(?P<before>(?:- )?(?:[^#\n]*[{,] *)?)"
+    r"(?:description|message|protects|summary|title) ?[:=] ?(?P<value>[^\n]*)$",
+    re.M,
+)
+QUOTED = re.compile(r"(?P<mark>['\"])(?P<text>(?:(?!(?P=mark)).|'')*)(?P=mark)")
+TEMPLATE = re.compile(r"\{\{-?(?!/\*).*?\}\}")  # Helm's and Prometheus's, except comments
+TEMPLATE_COMMENT = re.compile(r"\{\{-? ?/\*(.*?)\*/", re.S)
 VALUE = re.compile(r"(?<=: )none\b|\bnone(?=[,;:|])")  # of an option or a field, as in "0: none"
 CODE = re.compile(r"[{}=<>;]\s*$|^\s*[-\w.]+: |^\s*(import|from|def|return|assert|for|if) ", re.M)
 
@@ -30,7 +41,11 @@ class Passage:
 
 def passages(path, text):
     """Passages of one file by the ending of its name; a script has comments only."""
-    of = {".py": _of_python, **dict.fromkeys(CPP, _of_cpp)}.get(path.suffix, _of_script)
+    of = {
+        ".py": _of_python,
+        **dict.fromkeys(CPP, _of_cpp),
+        **dict.fromkeys(SETTINGS, _of_settings),
+    }.get(path.suffix, _of_script)
     for passage in of(text):
         passage.text = VALUE.sub("X1", passage.text)
         yield passage
@@ -117,3 +132,31 @@ def _of_script(text):
             before = one[: comment.start()]
             comments.append((line, len(before), bool(before.strip()), comment[1]))
     return _joined(comments)
+
+
+def _of_settings(text):
+    found = _of_script(text)
+    for comment in TEMPLATE_COMMENT.finditer(text):
+        line = text.count("\n", 0, comment.start()) + 1
+        found.append(Passage("comment", line, comment[1].strip()))
+    lines = text.splitlines()
+    for key in FOR_PEOPLE.finditer(text):
+        line = text.count("\n", 0, key.start()) + 1
+        value = key["value"].strip()
+        if quoted := QUOTED.match(value):
+            value = quoted["text"]
+        elif "{" in key["before"]:
+            value = re.split(r"\}|, \w+: ", value)[0]
+        else:
+            column = len(key["indent"] + key["before"])
+            value = "\n".join([re.sub(r"^[>|][-+]?$", "", value), *_below(lines, line, column)])
+        found.append(Passage("message", line, TEMPLATE.sub("X1", value)))
+    return found
+
+
+def _below(lines, first, column):
+    """The lines from `first` on that belong to the key at this column."""
+    for line in lines[first:]:
+        if line.strip() and not line.startswith(" " * (column + 1)):
+            return
+        yield line.strip()

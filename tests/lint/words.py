@@ -17,9 +17,11 @@ import texts
 from pages import ROOT, tracked, without_code
 
 FOREIGN = ("tests/unit/ctl/lmcache/", "tests/fuzz/corpora/", "shared/")  # texts of others
+WRITTEN = ("manifests/rendered/",)  # by a program, from texts that are counted
 SAMPLES = ("tests/lint/words.py", "tests/python/unit/test_lint.py")  # the words as examples
+SETTINGS = ("charts/*.yaml", "charts/*.tpl", "manifests/*.yaml", "tests/mutation/mutations.toml")
 SCRIPTS = ("*.sh", ".ci/run", "Makefile", "*CMakeLists.txt", "Dockerfile*")
-SOURCES = ("*.py", *(f"*{ending}" for ending in texts.CPP), *SCRIPTS)
+SOURCES = ("*.py", *(f"*{ending}" for ending in texts.CPP), *SCRIPTS, *SETTINGS)
 WHAT = {"what"}
 NOBODY = {"nobody", "nothing", "none"}
 PRONOUNS = {"it", "its", "they", "them", "those", "that"}
@@ -36,6 +38,8 @@ MOST_LONG = {
     "headers": 16,
     "scripts": 13,
     "sources": 14,
+    "YAML and TOML comments": 0,
+    "YAML and TOML messages": 1,
 }
 SUMMED = ("words", "what", "nobody", "pronouns", "sentences", "long")
 # The table of files that .ci/room_tables.py writes: its words are those of the sources.
@@ -113,6 +117,8 @@ def of_source(path, text):
 def kind_of(path, kind):
     if path.suffix == ".py":
         return f"Python {kind}s"
+    if path.suffix in texts.SETTINGS:
+        return f"YAML and TOML {kind}s"
     if path.suffix not in texts.CPP:
         return "scripts"
     if kind == "message":
@@ -143,7 +149,8 @@ def pages():
 
 
 def sources():
-    return [path for path in tracked(*SOURCES) if not str(path).startswith(FOREIGN + SAMPLES)]
+    left_out = FOREIGN + SAMPLES + WRITTEN
+    return [path for path in tracked(*SOURCES) if not str(path).startswith(left_out)]
 
 
 def room_of(path):

@@ -1,5 +1,6 @@
-{{/* All names of the chart come from this file. The beginning of all names: names of Services have no dots, begin with a letter and have at most 63 characters: here at most 50, so
-that "-operator" still fits. A longer one keeps its beginning and gets a hash of the whole: two of the same beginning stay apart. */}}
+{{/* All names of the chart come from this file. This is the beginning of each name. A name
+of a Service has no dots, begins with a letter and has at most 63 characters. Here the limit is 50, so that "-operator" still
+fits. A longer name keeps its beginning and gets a hash of the whole name, so two names with one beginning differ. */}}
 {{- define "larder.fullname" -}}
 {{- $release := .Release.Name | replace "." "-" -}}
 {{- $own := contains "larder" $release | ternary $release (printf "%s-larder" $release) -}}
@@ -41,7 +42,7 @@ that "-operator" still fits. A longer one keeps its beginning and gets a hash of
 {{- $registry -}}
 {{- end }}
 
-{{/* image.repository, in global.imageRegistry where that is set: in place of its first part, if that is a host. */}}
+{{/* image.repository. A global.imageRegistry replaces the host in its first part, or precedes a name without a host. */}}
 {{- define "larder.repository" -}}
 {{- $repository := .Values.image.repository -}}
 {{- if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$" $repository) -}}

@@ -6,7 +6,7 @@ A template with `lookup` would render the certificate, and a rollback would rest
 failurePolicy is Ignore, and not a value: a missing cache costs speed, a pod that cannot start costs service. */}}
 {{- define "larder.podWebhook" -}}
 - name: {{ .name }}
-  # caBundle is not given here: the operator (or cert-manager) writes it, and an upgrade or rollback leaves it as it is.
+  # No caBundle here: the operator (or cert-manager) writes the field, and an upgrade or rollback keeps the value.
   clientConfig:
     service:
       name: {{ include "larder.webhook" .root }}

@@ -233,6 +233,17 @@ def test_conditions_and_nodes_are_asked_for(objects, follow):
     assert "hugepages-2Mi" in follow(command.replace("NODE", "node-1"))
 
 
+def test_peers_get_a_role_for_their_certificate(objects, follow):
+    page = "peers-kubernetes.md"
+    (upgrade,) = [line for line in commands(page) if line.startswith("helm upgrade")]
+    follow(upgrade)
+    role = json.loads(
+        objects.kubectl("get", "role", "larder-operator-peer-secrets", "-n", "models", "-o", "json")
+    )
+    (secrets,) = role["rules"]
+    assert secrets["resources"] == ["secrets"] and "chat" in secrets["resourceNames"][0]
+
+
 def test_the_operator_is_restarted(objects, follow):
     (command,) = inline("guides/upgrade-remove.md", "kubectl -n larder-system rollout restart")
     follow(command)

@@ -212,6 +212,40 @@ def test_comments_of_scripts_are_passages():
     ]
 
 
+SETTINGS = """
+# A pool.
+{{/* One entry of
+the list. */}}
+title: Hits
+spec:
+  - title: Pools
+    description: Pods of the pool {{ $labels.pool }},
+      by node.
+    unit: short
+  description: >-
+    The state of the
+    pool.
+  size: {type: string, description: The most bytes, default: 1Gi}
+  - {rule: a <= b, message: 'a request: at most the limit'}
+"""
+
+
+def test_comments_and_texts_for_people_of_yaml_and_toml_are_passages():
+    assert sorted(passages("a.yaml", SETTINGS)) == [
+        ("comment", 2, "A pool."),
+        ("comment", 3, "One entry of\nthe list."),
+        ("message", 5, "Hits"),
+        ("message", 7, "Pools"),
+        ("message", 8, "Pods of the pool X1,\nby node."),
+        ("message", 11, "\nThe state of the\npool."),
+        ("message", 14, "The most bytes"),
+        ("message", 15, "a request: at most the limit"),
+    ]
+    assert passages("a.toml", 'protects = "A rule."\ninstead = "return;"\n') == [
+        ("message", 1, "A rule.")
+    ]
+
+
 @pytest.mark.parametrize(
     "text, faults",
     [
