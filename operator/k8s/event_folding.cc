@@ -44,8 +44,8 @@ EventFolding::Decision EventFolding::take(const EventText& text, const std::stri
   return Decision::kCreate;
 }
 
-// A count is marked as recorded when it is taken. A failed write is not repeated, since the next count
-// includes it.
+// A count is marked as recorded when it is taken. A failed write is not repeated, since the next
+// count includes it.
 std::vector<EventFolding::Count> EventFolding::due(std::uint64_t now_ms) {
   std::vector<Count> counts;
   for (auto& [text, known] : known_) {

@@ -27,8 +27,8 @@
 namespace larder::client {
 
 // A copy by the engine itself. larderd hears of it before the first one, because writes of the
-// engine's GPU can outlive the process. For an engine without such copies, larderd frees the slots as soon
-// as larderd's own copies have stopped.
+// engine's GPU can outlive the process. For an engine without such copies, larderd frees the slots
+// as soon as larderd's own copies have stopped.
 Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEngine& own,
                                       const copy::PieceList& from, std::span<std::byte> slot);
 
