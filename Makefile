@@ -10,9 +10,9 @@ BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index be
 .PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python \
   deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm \
   deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
-  test-models test-mutations test-names test-asan test-crash test-eviction test-fence test-gpu \
-  test-inject test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel \
-  install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
+  timed-build test-models test-mutations test-names test-asan test-crash test-eviction test-fence \
+  test-gpu test-inject test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint \
+  format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -90,8 +90,12 @@ demo: deps-python $(if $(REMOTE),deps-servers) release
 	  REMOTE=$(REMOTE) $(PYTHON) -m demo
 
 ## every test; ends in "N passed, N failed, N skipped"
-test: deps-python deps-servers build
-	@.ci/test.sh dev
+test: timed-build
+	@LARDER_BEFORE="$$(cat build/seconds-before)" .ci/test.sh dev
+timed-build:
+	@began=$$(date +%s) && $(MAKE) --no-print-directory deps-python deps-servers && \
+	  ready=$$(date +%s) && $(MAKE) --no-print-directory build && built=$$(date +%s) && \
+	  echo "dependencies $$((ready - began)) s, build $$((built - ready)) s" >build/seconds-before
 
 ## every model shape and engine setting on each tested vLLM (VLLM=0.33: on that one alone), half an
 ## hour each; writes the table of docs/reference/compatibility.md

@@ -1,7 +1,7 @@
 #!/bin/bash
 # test.sh PRESET: the C++ tests of a built preset, and for dev the Python tests too; ends in "N
 # passed, N failed, N skipped". LARDER_SECOND_TRY=1, for a shared machine: a failed test is run once
-# more, alone, and named.
+# more, alone, and named. LARDER_BEFORE: the seconds of earlier steps, for the last lines.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -51,6 +51,7 @@ if [ "$preset" = dev ]; then
 else
   set -- "$reports/ctest.xml"
 fi
+[ -z "${LARDER_BEFORE:-}" ] || echo "before the tests: $LARDER_BEFORE"
 echo "tests took $((SECONDS - started)) s: $times"
 if [ "$preset" = dev ]; then
   others=$(sed -nE 's/^(test-[a-z]+|e2e|e2e-kserve|fuzz|soak):.*/\1/p' Makefile | sort |
