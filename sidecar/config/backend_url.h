@@ -6,8 +6,9 @@
 //     unix:///path/of/its/socket
 //     mooncake://HOST:PORT, infinistore://HOST:PORT, plugin://ANYTHING
 //
-// The last three select a plug-in, which reads the text behind the scheme. // MASTER is the name of the master at the Sentinels. The hosts of a Cluster are some of its nodes,
-// which list the others. rediss...:// means TLS; valkey...:// and valkeys...:// are synonyms. An
+// The last line selects a plug-in, which reads the text behind the scheme. MASTER is the name of
+// the master at the Sentinels. The hosts of a Cluster are some of its nodes, which list the others.
+// rediss...:// means TLS; valkey...:// and valkeys...:// are synonyms. An
 // IPv6 address stands in brackets. In a user name, reserved characters are percent-encoded: %40 is
 // @. The user is a user of the servers; Sentinels have a user list of their own.
 #pragma once

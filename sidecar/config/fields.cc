@@ -246,7 +246,9 @@ constexpr std::array<Field, 46> kFields{{
     {"backend.url",
      "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], with "
      "Sentinels redis-sentinel://[user@]host[:port],.../MASTER[/database], a Cluster "
-     "redis-cluster://[user@]host[:port],...; rediss...:// for TLS; unix:///path; not set: no "
+     "redis-cluster://[user@]host[:port],...; rediss...:// for TLS; unix:///path. Or a service "
+     "behind a "
+     "plug-in: mooncake://host:port, infinistore://host:port, plugin://...; not set: no "
      "backend. Never write a password into the URL",
      set_backend_url, [](const Config& c) { return c.backend.url; }, false},
     // The file is read at each connect. A rotated password therefore needs no restart.

@@ -1,5 +1,5 @@
-// KnownChunks: the chunks that a shared store is known to have, from puts, gets and probes. The store
-// may have lost a known chunk since. `Record` has a `key` and `facts`, and what else the tier keeps.
+// KnownChunks: the chunks that a shared store is known to have, from puts, gets and probes. The
+// store may have lost a known chunk since. `Record` has a `key` and `facts`.
 //
 // Thread-safe: one mutex, held for a few map operations. The thread of the tier writes; any thread
 // reads and hides.

@@ -1,5 +1,5 @@
-// OpenCalls: the calls that the plug-in has not answered, with their tickets and pieces. Batches the
-// calls of a turn into packets. Owned by the thread of the tier.
+// OpenCalls: the calls that the plug-in has not answered, with their tickets and pieces. Batches
+// the calls of a turn into packets. Owned by the thread of the tier.
 //
 // A call whose operation has ended is retired: its piece stays taken until the answer.
 #pragma once

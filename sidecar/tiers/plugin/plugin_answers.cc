@@ -8,7 +8,7 @@
 namespace larder::plugin {
 namespace {
 
-// What a failed call means for its operation.
+// The status of an operation whose call failed.
 Status status_of(Outcome outcome) {
   switch (outcome) {
     case Outcome::kOk: return {};
@@ -179,7 +179,7 @@ void PluginEngine::on_found(const Found& found) {
       continue;
     if (!known_.find(key, now_ns)) {
       const std::optional<tiers::ChunkFacts> facts = layouts_.find(key);
-      if (!facts) continue;  // nobody could load the chunk
+      if (!facts) continue;  // the chunk could not be loaded
       known_.insert({key, *facts});
     }
     there[i] = true;

@@ -103,7 +103,7 @@ void PluginLink::accept_one(Fd socket) {
   }
 }
 
-// The mode of the socket file admits nobody else. This check also holds for a file with mode 0666.
+// The mode of the socket file admits the same processes. This check also holds for mode 0666.
 Status PluginLink::admissible(const Fd& socket) const {
   if (socket_.valid()) return {Code::kAlreadyExists, "another plug-in is connected"};
   ucred who{};
@@ -156,7 +156,7 @@ void PluginLink::end_life(const Status& why) {
   ++life_;
 }
 
-// Empty: nothing to read, or the life has ended.
+// Empty: no packet waits, or the life has ended.
 std::optional<std::string> PluginLink::read_packet() {
   iovec bytes{buffer_.data(), buffer_.size()};
   msghdr message{};

@@ -2,7 +2,7 @@
 // Owned by the thread of the tier.
 //
 // A life is one connection with one region. A life ends with the socket, with a fault of the
-// plug-in, or by end_life(). The bytes of the region are gone then, whatever the plug-in still does.
+// plug-in, or by end_life(). The bytes of the region are then gone, whatever the plug-in does.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class PluginLink {
   Status open();
   // Accepts, refuses a second plug-in, and checks the time of READY.
   void turn();
-  // The next packet of the plug-in after READY; empty: none now. A fault of the plug-in ends the
-  // life.
+  // The next packet of the plug-in after READY; empty: no packet waits. A fault of the plug-in ends
+  // the life.
   std::optional<Packet> receive();
   // The caller bounds the open calls, and so the packets that wait here.
   void send(std::string packet);

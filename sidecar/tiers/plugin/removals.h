@@ -29,7 +29,7 @@ class Removals {
     return !waiting_.empty() && waiting_.begin()->first < serial;
   }
   std::size_t size() const { return waiting_.size(); }
-  // The next attempt after a failure; UINT64_MAX: none waits for a time.
+  // The next attempt after a failure; UINT64_MAX: no attempt waits.
   std::uint64_t next_ns(std::uint64_t now_ns) const;
 
  private:

@@ -67,7 +67,7 @@ class Reader {
     return clean_text(get_bytes(bytes), most_bytes);
   }
   bool ok() const { return ok_; }
-  // All was read, and nothing is left.
+  // All bytes were read.
   bool ended() const { return ok_ && rest_.empty(); }
 
  private:

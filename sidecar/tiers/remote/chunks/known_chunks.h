@@ -1,4 +1,4 @@
-// KnownChunks of the remote tier: with the whole record, so that a get needs no question for the parts.
+// KnownChunks of the remote tier: with the whole record, so a get knows the parts of a chunk.
 #pragma once
 
 #include "sidecar/tiers/known_chunks.h"
