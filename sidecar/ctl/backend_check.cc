@@ -58,6 +58,10 @@ Result<Outcome> check_backend(const Arguments& arguments) {
                  "' is not a command of backend: write backend check [URL]");
   const Result<config::Config> config = configured(arguments);
   if (!config.ok()) return config.status();
+  if (!config->backend.plugin.empty())
+    return wrong(
+        config->backend.plugin +
+        ":// is a service behind a plug-in: `larderctl status` shows what the plug-in says");
   ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes with write(), and the server may be gone
   const backend_check::InstallationFacts facts = backend_check::check_installation(
       remote::options_of(config->backend), base::MonotonicClock());

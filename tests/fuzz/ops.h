@@ -1,6 +1,6 @@
-// The operations in an input of session_fuzz.cc, region_fuzz.cc, resp_fuzz.cc and peer_fuzz.cc: one
-// byte an operation, then its operands in the target's order. seeds.cc writes the same. A new
-// operation goes before kOps; the corpora hold the others by number.
+// The operations in an input of session_fuzz.cc, region_fuzz.cc, resp_fuzz.cc, peer_fuzz.cc and
+// plugin_fuzz.cc: one byte an operation, then its operands in the target's order. seeds.cc writes
+// the same. A new operation goes before kOps; the corpora hold the others by number.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +66,28 @@ enum Op : std::uint8_t {
 namespace resp_op {
 enum Op : std::uint8_t { kAsk, kBytes, kPayload, kError, kPieces, kCancel, kPump, kOps };
 }  // namespace resp_op
+
+// Of plugin_fuzz.cc.
+namespace plugin_op {
+enum Op : std::uint8_t {
+  kConnect,
+  kReady,
+  kDone,
+  kFound,
+  kState,
+  kBytes,
+  kPut,
+  kGet,
+  kProbe,
+  kDrop,
+  kEvict,
+  kScribble,
+  kTime,
+  kHangUp,
+  kServe,
+  kOps
+};
+}  // namespace plugin_op
 
 // Of peer_fuzz.cc.
 namespace peer_op {

@@ -400,6 +400,32 @@ void http_seeds() {
 
 }  // namespace
 
+namespace plugin_op = fuzz::plugin_op;
+
+void plugin_seeds() {
+  const std::string begun = u8({plugin_op::kConnect, plugin_op::kReady, 1}),
+                    put = u8({plugin_op::kPut, 1}), get = u8({plugin_op::kGet, 1}),
+                    probe = u8({plugin_op::kProbe, 1}), serve = u8({plugin_op::kServe}),
+                    late = u8({plugin_op::kTime, 50}), end = u8({plugin_op::kHangUp});
+  write("plugin", "put_get", begun + put + serve + get + serve);
+  write("plugin", "probe", begun + put + serve + probe + u8({plugin_op::kFound, 0, 0, 1}));
+  write("plugin", "found_by_done", begun + probe + u8({plugin_op::kDone, 0, 0}));
+  write("plugin", "unknown_ticket", begun + get + u8({plugin_op::kDone, 9, 0}));
+  write("plugin", "twice", begun + put + u8({plugin_op::kDone, 0, 0, plugin_op::kDone, 0, 0}));
+  write("plugin", "exists", begun + put + u8({plugin_op::kDone, 0, 2}) + serve + serve + serve);
+  write("plugin", "scribbled",
+        begun + put + serve + get + u8({plugin_op::kScribble, 0, 7}) + serve +
+            u8({plugin_op::kScribble, 0, 9}));
+  write("plugin", "late", begun + get + late + serve + get + late + late + late);
+  write("plugin", "drop", begun + put + u8({plugin_op::kDrop, 1}) + serve + serve + get + serve);
+  write("plugin", "evict", begun + put + serve + u8({plugin_op::kEvict, 1}) + serve + get);
+  write("plugin", "state", begun + u8({plugin_op::kState, 0, 0, plugin_op::kState, 1, 1}) + get);
+  write("plugin", "second", begun + u8({plugin_op::kConnect}) + get + serve);
+  write("plugin", "lives", begun + put + end + begun + put + serve + end + get);
+  write("plugin", "other_protocol", u8({plugin_op::kConnect, plugin_op::kReady, 2}));
+  write("plugin", "bytes", begun + get + u8({plugin_op::kBytes, 17, 1, 0}) + std::string(24, '\1'));
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: %s DIRECTORY\n", argv[0]);
@@ -416,6 +442,7 @@ int main(int argc, char** argv) {
   http_seeds();
   resp_seeds();
   peer_seeds();
+  plugin_seeds();
   operator_seeds();
   return 0;
 }

@@ -39,14 +39,26 @@ TEST(BackendUrlTest, WhatItSays) {
 }
 
 // covers F-203
+TEST(BackendUrlTest, TheServiceOfAPlugIn) {
+  for (const std::string scheme : {"mooncake", "infinistore", "plugin"}) {
+    EXPECT_EQ(parse_backend_url(scheme + "://10.0.0.1:50051/x?y=z").value().plugin, scheme);
+    for (const std::string rest : {"", "user@host", "ho st", "h\n"})
+      EXPECT_THAT(meaning(scheme + "://" + rest), HasSubstr("names no service for the plug-in"));
+  }
+  EXPECT_EQ(parse_backend_url("redis://h").value().plugin, "");
+  EXPECT_THAT(meaning("mooncakes://h:1"), HasSubstr("begins with 'mooncakes://'"));
+}
+
 TEST(BackendUrlTest, WhatIsNone) {
   for (const char* text : {"", "redis", "host:6379", "redis:/host", "redis//host", "://host",
                            "1://host", "RE DIS://host"})
     EXPECT_THAT(meaning(text), HasSubstr("is no URL of a Redis or Valkey")) << text;
-  EXPECT_EQ(meaning("http://host"),
-            "begins with 'http://', which is not one of: redis://, rediss://, valkey://, "
-            "valkeys://, unix://, and for Sentinels or a "
-            "Cluster redis-sentinel://, redis-cluster:// and their like");
+  EXPECT_EQ(
+      meaning("http://host"),
+      "begins with 'http://', which is not one of: redis://, rediss://, valkey://, "
+      "valkeys://, unix://, and for Sentinels or a "
+      "Cluster redis-sentinel://, redis-cluster:// and their like; for a plug-in mooncake://, "
+      "infinistore://, plugin://");
   EXPECT_THAT(meaning("redis+sentinel://s/m"), HasSubstr("redis-sentinel://"));
   for (const char* text : {"redis://", "redis:///2", "redis://:6379", "redis://user@",
                            "redis://a b", "redis://[]", "redis://[a_b]"})

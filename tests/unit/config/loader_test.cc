@@ -307,12 +307,36 @@ TEST_F(LoaderTest, KeysOfABackendFollowThePool) {
   EXPECT_EQ(load_text("pool: " + longest + "\n", url)->backend.prefix, "larder-" + longest);
 }
 
+TEST_F(LoaderTest, ABackendBehindAPlugIn) {
+  const Result<Config> config =
+      load_text("socket: /run/x/chat.sock\nbackend:\n  url: plugin://a/b?c=d\n");
+  ASSERT_TRUE(config.ok()) << config.status().text();
+  EXPECT_EQ(config->backend.plugin, "plugin");
+  EXPECT_EQ(config->backend.plugin_socket, "/run/x/chat.plugin");
+  EXPECT_EQ(config->backend.plugin_region_bytes, 256ULL << 20);
+  EXPECT_EQ(config->backend.plugin_patience_s, 5U);
+  EXPECT_EQ(
+      why("backend:\n  url: mooncake://m:50051\n  ttl: 1h\n"),
+      ":3: backend.ttl is 1h and backend.url names a plug-in: the plug-in has settings of its "
+      "own");
+  EXPECT_EQ(why("backend:\n  url: redis://h\n  plugin_patience: 9s\n"),
+            ":3: backend.plugin_patience is 9s and backend.url names no plug-in: make it "
+            "mooncake://host:port or plugin://...");
+  EXPECT_EQ(why("backend:\n  url: mooncake://m:1\n  plugin_region: 1MiB\n"),
+            ":3: plugin_region '1MiB' is out of range: whole pages, 32MiB to 64GiB");
+  EXPECT_EQ(why("backend:\n  url: mooncake://m:1\n  plugin_patience: 0s\n"),
+            ":3: plugin_patience '0s' is out of range: 1s to 10m");
+  EXPECT_EQ(why("socket: /a/b\nbackend:\n  url: mooncake://m:1\n  plugin_socket: /a/b\n"),
+            "backend.plugin_socket is the path of another socket of larderd: /a/b");
+}
+
 // covers F-203
 TEST_F(LoaderTest, WhatABackendDoesNotTake) {
   EXPECT_EQ(why("backend:\n  url: http://h\n"),
             ":2: backend.url begins with 'http://', which is not one of: redis://, rediss://, "
             "valkey://, valkeys://, unix://, and for "
-            "Sentinels or a Cluster redis-sentinel://, redis-cluster:// and their like");
+            "Sentinels or a Cluster redis-sentinel://, redis-cluster:// and their like; for a "
+            "plug-in mooncake://, infinistore://, plugin://");
   EXPECT_EQ(why("backend:\n  prefix: kv\n"),
             ":2: backend.prefix is kv and backend.url is not set: set it, e.g. redis://host:6379");
   EXPECT_EQ(
