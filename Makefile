@@ -12,7 +12,8 @@ BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index be
   deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
   timed-build test-models test-mutations test-names test-asan test-crash test-eviction test-fence \
   test-gpu test-inject test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint \
-  format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
+  format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist \
+  deps-format deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
