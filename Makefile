@@ -8,9 +8,10 @@ BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index be
   bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator \
   bench-rivals bench-serve bench-webhook bench-weights
 .PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python \
-  deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm \
+  deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-plugins \
+  deps-vm \
   deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
-  test-models test-mutations test-names test-asan test-crash test-fence test-gpu test-inject \
+  test-models test-mutations test-names test-plugins test-asan test-crash test-fence test-gpu test-inject \
   test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install \
   clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist deps-format deps-lint
 
@@ -66,6 +67,8 @@ deps-bench:
 	@.ci/deps.sh build bench
 deps-servers:
 	@.ci/deps.sh build servers
+deps-plugins:
+	@.ci/deps.sh build plugins
 deps-vm:
 	@.ci/deps.sh build vm
 deps-kubernetes:
@@ -141,6 +144,11 @@ test-crash: deps-python build
 ## tests/component
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja
 	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz peer_fuzz && .ci/test-remote.sh
+
+## the plug-ins beside real servers, killed, stopped and full, minutes; tests/python/plugins
+test-plugins: deps-python deps-plugins build
+	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_PLUGINS=1 \
+	  $(PYTHON) -m pytest tests/python/plugins -m plugins -p no:cacheprovider --timeout 600 -v
 
 ## 60 s idle beside a backend that refuses, an unread log, nine refused engines: ten lines at most;
 ## `make test` watches for seconds
