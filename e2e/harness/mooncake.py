@@ -22,9 +22,12 @@ def programs() -> pathlib.Path:
     """The folder of Mooncake's programs and their Python: $LARDER_MOONCAKE, else the place of
     `make deps-plugins`."""
     script = "cd .ci && . ./paths.sh && echo $mooncake/bin"
-    found = os.environ.get("LARDER_MOONCAKE") or subprocess.run(
-        ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    found = (
+        os.environ.get("LARDER_MOONCAKE")
+        or subprocess.run(
+            ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
+    )
     if not pathlib.Path(found, "mooncake_master").exists():
         raise Missing(f"no mooncake_master in {found}: make deps-plugins")
     return pathlib.Path(found)
@@ -61,13 +64,13 @@ class MooncakePool:
         host, _, port = MASTER.rpartition(":")
         # The program itself, not the wheel's wrapper: a signal reaches the master.
         master = next(self._bin.parent.glob("lib/python3*/site-packages/mooncake/mooncake_master"))
-        self.master = self._run(
+        self.master = self.run(
             "master", [str(master), "--rpc_address", host, "--rpc_port", port, *arguments]
         )
         self.master.wait_until(lambda: self.listens(port), 20)
 
     def start_owner(self, mib: int) -> Process:
-        owner = self._run(
+        owner = self.run(
             "owner",
             [
                 *self.plugin("--master", MASTER, "--contribute", f"{mib}MiB"),
@@ -84,7 +87,7 @@ class MooncakePool:
 
     def start_plugin(self, socket: pathlib.Path, *arguments: str) -> Process:
         """Inside the namespace. larderd may be outside: a Unix socket knows no namespace."""
-        return self._run("plugin", self.plugin("--socket", str(socket), *arguments))
+        return self.run("plugin", self.plugin("--socket", str(socket), *arguments))
 
     def listens(self, port: str) -> bool:
         found = subprocess.run(
@@ -98,7 +101,8 @@ class MooncakePool:
                 process.stop(3)
         self._namespace.stop(1)
 
-    def _run(self, name: str, command: list[str]) -> Process:
+    def run(self, name: str, command: list[str]) -> Process:
+        """Inside the namespace."""
         self._started += 1
         log = self.folder / f"{name}-{self._started}.log"
         return Process(name, [*self.enter, *command], dict(os.environ), log)

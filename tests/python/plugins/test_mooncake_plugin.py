@@ -102,6 +102,7 @@ def test_an_existing_object_stays_and_larderd_learns_it(larderd):
     assert larderd.region[PAGE : 2 * PAGE] == b"a" * PAGE
 
 
+# covers F-367
 def test_a_key_left_by_a_dead_writer_is_no_success(larderd, service):
     service.fault(lost=[key(1)])
     assert larderd.put((key(1), 0, PAGE), (key(2), 0, PAGE)) == [FAILED, OK]
@@ -160,6 +161,7 @@ def test_a_blocked_get_delays_no_other_kind(larderd, service):
 
 # A blocked call, or a blocked setup, must not delay the end: larderd has given up its region.
 @pytest.mark.parametrize("blocked", ["batch_get_into", "setup"])
+# covers F-369
 def test_the_process_ends_with_its_socket_and_a_new_one_comes(start, service, blocked):
     larderd, _ = start()
     if blocked == "setup":
@@ -177,6 +179,7 @@ def test_the_process_ends_with_its_socket_and_a_new_one_comes(start, service, bl
     larderd.wait_state(True)
 
 
+# covers F-362
 def test_a_master_that_is_absent_is_named_and_found_later(start, service):
     port = service.master
     service.close()
@@ -218,6 +221,7 @@ def test_a_refused_start_is_named_and_tried_again(start, service, call, words):
         ("mooncake://a:1", ["--master", "b:1"], "--master is b:1, but backend.url names a:1"),
     ],
 )
+# covers F-368
 def test_a_wrong_url_ends_the_life_with_the_reason(start, url, arguments, words):
     larderd, program = start(*arguments, url=url)
     larderd.accept()
@@ -225,6 +229,7 @@ def test_a_wrong_url_ends_the_life_with_the_reason(start, url, arguments, words)
     assert words in program.tail()
 
 
+# covers F-368
 def test_another_protocol_is_answered_and_named(start):
     larderd, program = start()
     assert larderd.accept(protocol=2).kind == READY

@@ -6,11 +6,13 @@ compares a record of each object."""
 
 import hashlib
 import os
+import re
+import shlex
 import signal
 import time
 
 import pytest
-from harness.mooncake import URL, Missing, MooncakePool, programs
+from harness.mooncake import MASTER, ROOT, URL, Missing, MooncakePool, programs
 from larderd_side import EXISTS, FULL, GET, NOT_FOUND, OK, TOO_LARGE, LarderdSide, key
 
 pytestmark = pytest.mark.plugins
@@ -95,6 +97,7 @@ def test_two_nodes_share_the_pool(pool, larderd, tmp_path):
 
 
 # An object that was just read has a lease of 10 s: a removal does not wait for the lease.
+# covers F-365
 def test_a_full_pool_says_so_and_takes_again(larderd):
     results = []
     for batch in range(12):
@@ -104,6 +107,7 @@ def test_a_full_pool_says_so_and_takes_again(larderd):
     assert larderd.put(*place(larderd, [key(1)])) == [OK]
 
 
+# covers F-360
 def test_a_killed_owner_costs_misses(pool, larderd):
     names = [key(n) for n in range(MANY)]
     assert larderd.put(*place(larderd, names)) == [OK] * MANY
@@ -120,6 +124,7 @@ def test_a_killed_owner_costs_misses(pool, larderd):
 
 
 # larderd gives up a silent plug-in; the process ends although a call of Mooncake waits for 60 s.
+# covers F-361
 def test_a_stopped_owner_holds_no_plug_in(pool, larderd):
     names = [key(n) for n in range(MANY)]
     assert larderd.put(*place(larderd, names)) == [OK] * MANY
@@ -136,6 +141,7 @@ def test_a_stopped_owner_holds_no_plug_in(pool, larderd):
         os.killpg(owner.child.pid, signal.SIGCONT)
 
 
+# covers F-363
 def test_a_stopped_master_holds_no_plug_in(pool, larderd):
     os.killpg(pool.master.child.pid, signal.SIGSTOP)
     larderd.move(GET, [(key(1), 0, SIZE)])
@@ -148,6 +154,7 @@ def test_a_stopped_master_holds_no_plug_in(pool, larderd):
 
 
 # A restarted master is empty and gives the memory of the owners away a second time.
+# covers F-364
 def test_a_restarted_master_starts_empty_and_is_joined_again(pool, larderd):
     names = [key(n) for n in range(MANY)]
     assert larderd.put(*place(larderd, names)) == [OK] * MANY
@@ -164,6 +171,7 @@ def test_a_restarted_master_starts_empty_and_is_joined_again(pool, larderd):
     assert read(larderd, names) == [OK] * MANY
 
 
+# covers F-366
 def test_killed_plug_ins_come_back_and_leave_whole_objects(pool, larderd):
     names = [key(n) for n in range(MANY)]
     for life in range(int(os.environ.get("LARDER_KILLS", 20))):
@@ -175,3 +183,25 @@ def test_killed_plug_ins_come_back_and_leave_whole_objects(pool, larderd):
         assert time.monotonic() - started < 5
         assert set(read(larderd, names)) <= {OK, NOT_FOUND}
         larderd.clear("larder:1:")
+
+
+# The guide's addresses and places are those of a user's machines.
+def test_the_command_of_the_guide(pool, tmp_path):
+    page = (ROOT / "docs/guides/mooncake.md").read_text()
+    (command,) = re.findall(r"```sh\n(PYTHONPATH=.* -m larder_mooncake .*)\n```", page)
+    larderd = LarderdSide(tmp_path / "guide.sock", URL)
+    changes = {
+        "plugins/mooncake": str(ROOT / "plugins/mooncake"),
+        "/opt/larder-mooncake/bin": str(programs()),
+        "/run/larder/mooncake.sock": larderd.path,
+        "mooncake-master.cache.svc:50051": MASTER,
+        "8GiB": "64MiB",
+    }
+    for old, new in changes.items():
+        assert old in command
+        command = command.replace(old, new)
+    with pool.run("guide", ["env", *shlex.split(command)]):
+        larderd.accept()
+        larderd.wait_state(True)
+        assert larderd.put(*place(larderd, [key(1)])) == [OK]
+    larderd.close()
