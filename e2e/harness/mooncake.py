@@ -1,5 +1,5 @@
 """A Mooncake pool of one's own: a real master and segment owners in a network namespace without any
-way out, because Mooncake opens ports to everybody and has no password."""
+way out. Mooncake opens ports to everybody and has no password."""
 
 from __future__ import annotations
 
