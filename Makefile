@@ -87,8 +87,9 @@ release: build/release/build.ninja deps-build deps-cuda-if-possible
 	  larder_shared larder-operator
 
 ## a real vLLM answers a long prompt: recomputed, then loaded from larderd, then by a second vLLM
-## (MODEL=path for yours; REMOTE=redis: the second on another node)
-demo: deps-python $(if $(REMOTE),deps-servers) release
+## (MODEL=path for yours; REMOTE=redis, REMOTE=mooncake: the second on another node)
+demo: deps-python release \
+  $(if $(REMOTE),$(if $(filter mooncake,$(REMOTE)),deps-plugins,deps-servers))
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) \
 	  REMOTE=$(REMOTE) $(PYTHON) -m demo
 

@@ -4,8 +4,8 @@ A master and two members run in a network namespace. Both arms move 64 objects o
 in one call, in turns, from and to shared memory of their own; each round writes new objects. The
 arm `plug-in` is larderd's end of the socket (tests/python/plugins/larderd_side.py): a packet of 64
 entries until the last DONE. larderd's copy between region and arena is not in it. A row counts if
-all bytes are right. A proxy before the master
-delays the probes of the last rows. The added time over the delay gives their round trips. Environment: MOONCAKE_ROUNDS (15)."""
+all bytes are right. A proxy before the master delays the probes of the last rows. The added time
+over the delay gives their round trips. Environment: MOONCAKE_ROUNDS (15)."""
 
 from __future__ import annotations
 
