@@ -175,8 +175,8 @@ LmcacheBackend::Mode LmcacheBackend::mode_of(const Url& url) const {
   return cluster_ || several || url.scheme.ends_with(kCluster) ? Mode::kCluster : Mode::kStandalone;
 }
 
-// LMCache joins the pool in the engine's process. Larder joins by a plug-in, whose arguments have the
-// other settings.
+// LMCache joins the pool in the engine's process. Larder joins by a plug-in; the other settings are
+// arguments of the plug-in.
 void LmcacheBackend::mooncake(const Url& url, Result& result) const {
   const LmcacheSetting from{url_->key, "", url_->where};
   result.values.push_back({"backend.url", "mooncake://" + url.place, from});
