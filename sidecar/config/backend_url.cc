@@ -30,6 +30,10 @@ struct Scheme {
 constexpr std::array<Scheme, 4> kSchemes{
     {{"redis", false}, {"rediss", true}, {"valkey", false}, {"valkeys", true}}};
 
+// Other schemes are mostly slips, so a plug-in of another kind has the general scheme.
+constexpr std::array<std::string_view, 3> kPlugins{"mooncake", "infinistore", "plugin"};
+constexpr std::size_t kMostPluginUrl = 1024;
+
 struct Suffix {
   std::string_view text;
   BackendMode mode;
@@ -43,7 +47,8 @@ Status no_url() {
   return invalid(
       "is no URL of a Redis or Valkey: redis://[user@]host[:port][/database], "
       "redis-sentinel://host:port,.../MASTER, "
-      "redis-cluster://host:port,..., rediss... for TLS, unix:///path");
+      "redis-cluster://host:port,..., rediss... for TLS, unix:///path; nor of a plug-in: "
+      "mooncake://host:port, infinistore://host:port, plugin://...");
 }
 
 // Parses the scheme into `url`. False if `name` is no scheme of a backend.
@@ -72,7 +77,8 @@ Status unknown_scheme(std::string_view scheme) {
   return invalid("begins with '" + std::string(scheme) +
                  "://', which is not one of: redis://, rediss://, valkey://, valkeys://, unix://, "
                  "and for Sentinels or a Cluster "
-                 "redis-sentinel://, redis-cluster:// and their like");
+                 "redis-sentinel://, redis-cluster:// and their like; for a plug-in mooncake://, "
+                 "infinistore://, plugin://");
 }
 
 int hex_digit(char c) {
@@ -186,6 +192,18 @@ Status take_path(std::string_view text, BackendUrl& url) {
   return {};
 }
 
+// The plug-in reads the text; larderd shows the text in status and log.
+Result<BackendUrl> parse_plugin(std::string_view name, std::string_view rest) {
+  BackendUrl url;
+  url.plugin = name;
+  const bool plain =
+      std::ranges::all_of(rest, [](unsigned char c) { return c > ' ' && c < 0x7f && c != '@'; });
+  if (rest.empty() || !plain || rest.size() > kMostPluginUrl)
+    return invalid("names no service for the plug-in: " + std::string(name) +
+                   "://host:port, without user, password and blanks");
+  return url;
+}
+
 Result<BackendUrl> parse_unix(std::string_view rest) {
   BackendUrl url;
   const std::size_t slash = rest.find('/');
@@ -208,6 +226,7 @@ Result<BackendUrl> parse_backend_url(std::string_view text) {
   if (colon == std::string_view::npos) return no_url();
   const std::string_view name = text.substr(0, colon);
   std::string_view rest = text.substr(colon + 3);
+  if (std::ranges::find(kPlugins, name) != kPlugins.end()) return parse_plugin(name, rest);
   // Other clients take options there ("?ssl_cert_reqs=none"). A silently ignored option could
   // switch off a check that the user relies on.
   if (rest.find_first_of("?#") != std::string_view::npos)

@@ -4,8 +4,9 @@
 //     redis-sentinel://[user@]host[:port][,host[:port]...]/MASTER[/database]
 //     redis-cluster://[user@]host[:port][,host[:port]...]
 //     unix:///path/of/its/socket
+//     mooncake://HOST:PORT, infinistore://HOST:PORT, plugin://ANYTHING
 //
-// MASTER is the name of the master at the Sentinels. The hosts of a Cluster are some of its nodes,
+// The last three select a plug-in, which reads the text behind the scheme. // MASTER is the name of the master at the Sentinels. The hosts of a Cluster are some of its nodes,
 // which list the others. rediss...:// means TLS; valkey...:// and valkeys...:// are synonyms. An
 // IPv6 address stands in brackets. In a user name, reserved characters are percent-encoded: %40 is
 // @. The user is a user of the servers; Sentinels have a user list of their own.
@@ -31,6 +32,7 @@ struct BackendHost {
 struct BackendUrl {
   static constexpr std::size_t kMostHosts = 32;
 
+  std::string plugin;  // the scheme of a plug-in, as "mooncake"; "": a Redis or Valkey
   BackendMode mode = BackendMode::kStandalone;
   bool tls = false;
   // Without duplicates. Standalone: one host, or empty with unix_path.

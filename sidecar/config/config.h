@@ -55,6 +55,11 @@ struct BackendConfig : BackendUrl {  // the parts of `url`
   std::uint32_t ttl_s = 0;     // older chunks are gone; 0: the server alone decides
   BackendWrite write = BackendWrite::kAll;  // the chunks to write: all | evicted | popular
   std::uint64_t write_bytes_per_s = 0;      // budget of writes; 0: no budget
+
+  // With a plug-in alone.
+  std::string plugin_socket;  // load() sets the path of `socket` with .plugin in place of .sock
+  std::uint64_t plugin_region_bytes = 256ULL << 20;  // shared with the plug-in
+  std::uint32_t plugin_patience_s = 5;               // without any answer while a call is open
 };
 
 // Other larderd of the pool, straight from memory to memory.

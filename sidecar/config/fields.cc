@@ -162,7 +162,7 @@ Status set_hosts(std::string_view text, Config& config) {
 // has the same order.
 // The order of the rows is the order of the reference page, of --help and of --check-config. Rows
 // of one section stand together, as YamlWriter writes a section once.
-constexpr std::array<Field, 43> kFields{{
+constexpr std::array<Field, 46> kFields{{
     // `pool` first: other defaults follow from the name (follow_pool() in loader.cc).
     {"pool",
      "name of this pool of sidecars; if not set, `socket` and `memory.shm_name` contain the name",
@@ -303,6 +303,24 @@ constexpr std::array<Field, 43> kFields{{
     {"backend.write_rate",
      "the most bytes a second that larderd writes to the backend, 1MiB to 1TiB; 0: no limit",
      set_write_rate, [](const Config& c) { return print_size(c.backend.write_bytes_per_s); }},
+    {"backend.plugin_socket",
+     "with mooncake://, infinistore:// or plugin://: the socket at which larderd listens for the "
+     "plug-in; not set: the path of socket with .plugin in place of .sock",
+     [](std::string_view text, Config& c) {
+       return text.empty() ? set_path(text, c.backend.plugin_socket)
+                           : set(text, c.backend.plugin_socket, check_socket_path);
+     },
+     [](const Config& c) { return c.backend.plugin_socket; }},
+    {"backend.plugin_region",
+     "with a plug-in: the memory that larderd shares with the plug-in, 32MiB to 64GiB; half of the "
+     "region bounds the bytes on their way at once",
+     set_plugin_region, [](const Config& c) { return print_size(c.backend.plugin_region_bytes); }},
+    {"backend.plugin_patience",
+     "with a plug-in: larderd ends the connection of a plug-in that answers no call for so long, "
+     "1s "
+     "to 10m",
+     set_plugin_patience,
+     [](const Config& c) { return print_duration_s(c.backend.plugin_patience_s); }},
     // TLS for peers is the default: check_peers() wants four files, or the explicit word
     // `plaintext`.
     {"peers.listen",

@@ -146,6 +146,25 @@ Status apply_environment(const Environment& environment, Config& config, Given& 
   return {};
 }
 
+// The path of `socket` with another suffix.
+std::string beside_socket(const Config& config, std::string_view suffix) {
+  const std::string_view own = ".sock", path = config.socket;
+  return std::string(path.ends_with(own) ? path.substr(0, path.size() - own.size()) : path) +
+         std::string(suffix);
+}
+
+Status check_plugin_socket(const Config& config) {
+  const std::string& path = config.backend.plugin_socket;
+  if (path.empty()) return {};
+  if (path == config.socket || path == config.http.admin_socket)
+    return {Code::kInvalidArgument,
+            "backend.plugin_socket is the path of another socket of larderd: " + path};
+  if (Status status = check_socket_path(path); !status.ok())
+    return {status.code(), "backend.plugin_socket '" + path + "', which follows socket, " +
+                               status.text() + "; set either of them"};
+  return {};
+}
+
 // Derives socket, shared-memory name, admin socket and key prefix from the pool, so that two pools
 // share no socket, file or key.
 // Only keys that the user did not set follow the pool. A set key wins, even with the default's
@@ -157,12 +176,10 @@ Status follow_pool(Config& config, const Given& given) {
   }
   if (!config.backend.url.empty() && config.backend.prefix.empty())
     config.backend.prefix = config.pool == Config().pool ? config.pool : "larder-" + config.pool;
-  if (config.http.admin_socket.empty()) {
-    const std::string suffix = ".sock";
-    const bool has = config.socket.ends_with(suffix);
-    config.http.admin_socket =
-        config.socket.substr(0, config.socket.size() - (has ? suffix.size() : 0)) + ".admin";
-  }
+  if (config.http.admin_socket.empty()) config.http.admin_socket = beside_socket(config, ".admin");
+  if (!config.backend.plugin.empty() && config.backend.plugin_socket.empty())
+    config.backend.plugin_socket = beside_socket(config, ".plugin");
+  if (Status status = check_plugin_socket(config); !status.ok()) return status;
   // Both sockets would replace each other's file, and engines would meet an HTTP server.
   if (config.http.admin_socket == config.socket)
     return {Code::kInvalidArgument,
@@ -220,6 +237,9 @@ Status check_backend(const Config& config, const Given& given) {
                                                    "backend.key_file", "backend.server_name"};
   constexpr std::array<std::string_view, 2> kOfSentinels{"backend.sentinel_user",
                                                          "backend.sentinel_password_file"};
+  constexpr std::array<std::string_view, 3> kOfPlugins{
+      "backend.plugin_socket", "backend.plugin_region", "backend.plugin_patience"};
+  constexpr std::array<std::string_view, 2> kOfServers{"backend.password_file", "backend.ttl"};
   const BackendConfig& backend = config.backend;
   // A set backend key without a URL is a forgotten URL, mostly.
   if (backend.url.empty()) {
@@ -228,6 +248,13 @@ Status check_backend(const Config& config, const Given& given) {
       if (section_of(field.key) == "backend") keys.push_back(field.key);
     return none_of(keys, config, given, "backend.url is not set: set it, e.g. redis://host:6379");
   }
+  const Status of_other =
+      backend.plugin.empty()
+          ? none_of(kOfPlugins, config, given,
+                    "backend.url names no plug-in: make it mooncake://host:port or plugin://...")
+          : none_of(kOfServers, config, given,
+                    "backend.url names a plug-in: the plug-in has settings of its own");
+  if (!of_other.ok()) return of_other;
   if (!backend.tls)
     if (Status status = none_of(kOfTls, config, given,
                                 "backend.url is without TLS: make it " + with_tls(backend.mode));

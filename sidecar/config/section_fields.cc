@@ -12,6 +12,8 @@ namespace {
 // A smaller rate is a forgotten unit, or a backend or peer that no chunk ever reaches.
 constexpr std::uint64_t kLeastRate = 1ULL << 20;
 constexpr std::uint64_t kMostRate = 1ULL << 40;
+constexpr std::uint64_t kLeastRegion = 32ULL << 20, kMostRegion = 64ULL << 30;
+constexpr std::uint32_t kMostPatienceS = 600;
 constexpr std::size_t kMostServerName = 253, kMostUserName = 256;  // bytes; 253 by DNS
 constexpr std::uint32_t kMostFanout = 16;
 // A longer list is a task for a headless Service and `dns:`.
@@ -131,6 +133,25 @@ std::string print_backend_write(const Config& config) {
 
 Status set_write_rate(std::string_view text, Config& config) {
   return set_rate(text, config.backend.write_bytes_per_s);
+}
+
+Status set_plugin_region(std::string_view text, Config& config) {
+  const Result<std::uint64_t> bytes = parse_size(text);
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes < kLeastRegion || *bytes > kMostRegion || *bytes % 4096 != 0)
+    return {Code::kOutOfRange, "is out of range: whole pages, " + print_size(kLeastRegion) +
+                                   " to " + print_size(kMostRegion)};
+  config.backend.plugin_region_bytes = *bytes;
+  return {};
+}
+
+Status set_plugin_patience(std::string_view text, Config& config) {
+  const Result<std::uint32_t> seconds = parse_duration_s(text);
+  if (!seconds.ok()) return seconds.status();
+  if (*seconds < 1 || *seconds > kMostPatienceS)
+    return {Code::kOutOfRange, "is out of range: 1s to 10m"};
+  config.backend.plugin_patience_s = *seconds;
+  return {};
 }
 
 // The parts are cleared first: a reload may set the key to "".

@@ -24,6 +24,8 @@ Status set_backend_ttl(std::string_view text, Config& config);
 Status set_backend_write(std::string_view text, Config& config);
 std::string print_backend_write(const Config& config);
 Status set_write_rate(std::string_view text, Config& config);
+Status set_plugin_region(std::string_view text, Config& config);
+Status set_plugin_patience(std::string_view text, Config& config);
 
 Status set_peers_listen(std::string_view text, Config& config);
 Status set_peers_members(std::string_view text, Config& config);

@@ -6,6 +6,7 @@
 #include "shim/protocol/checksum.h"
 #include "sidecar/tiers/disk/disk_tier.h"
 #include "sidecar/tiers/peer/peer_tier.h"
+#include "sidecar/tiers/plugin/plugin_tier.h"
 #include "sidecar/tiers/remote/chunks/remote_tier.h"
 
 namespace larder::tiering {
@@ -39,9 +40,17 @@ Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& conf
 Result<std::unique_ptr<TierLink>> TierLink::open_backend(
     const config::Config& config, std::shared_ptr<tiers::Residents> residents,
     const base::Clock& clock) {
-  remote::RemoteOptions options = remote::options_of(config.backend);
-  options.residents = std::move(residents);
-  Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock, options);
+  const auto open = [&]() -> Result<std::unique_ptr<tiers::Tier>> {
+    if (!config.backend.plugin.empty()) {
+      plugin::PluginOptions options = plugin::options_of(config);
+      options.residents = std::move(residents);
+      return plugin::open_plugin_tier(clock, options);
+    }
+    remote::RemoteOptions options = remote::options_of(config.backend);
+    options.residents = std::move(residents);
+    return remote::open_remote_tier(clock, options);
+  };
+  Result<std::unique_ptr<tiers::Tier>> tier = open();
   if (!tier.ok()) return tier.status();
   // The place appears in status and log lines, so the user of
   // the URL stays out.

@@ -142,6 +142,15 @@ bool TierProbes::add_member(Probe& probe, Family& family, const store::Member& m
     probe.reason = ProbeEnd::kBound;
     return false;
   }
+  // Once for each run of keys of one shard and group.
+  if (const tiers::ChunkKey* const last = probe.keys.empty() ? nullptr : &probe.keys.back();
+      last == nullptr || last->shard != chunk.shard || last->group != chunk.group) {
+    const protocol::GroupLayout& layout =
+        *store_.namespaces().at(member.key.namespace_handle).layout(chunk.shard, chunk.group);
+    for (Shared& tier : shared_)
+      tier.link->tier().expect(chunk, layout.piece_bytes * layout.pieces_per_chunk,
+                               layout.piece_bytes);
+  }
   probe.keys.push_back(chunk);
   probe.key_bytes.push_back(bytes);
   ++family.keys;

@@ -33,11 +33,6 @@ bool same_layout(const tiers::ChunkFacts& a, const tiers::ChunkFacts& b) {
   return a.payload_bytes == b.payload_bytes && a.piece_bytes == b.piece_bytes;
 }
 
-// Under any generation: a promoted chunk has another generation in memory.
-bool same_bytes(const tiers::ChunkFacts& a, const tiers::ChunkFacts& b) {
-  return a.root == b.root && same_layout(a, b);
-}
-
 }  // namespace
 
 WriteRules rules_for(const config::DiskConfig& config) {
@@ -162,6 +157,7 @@ bool TierWriter::begin(const protocol::SlotRef& slot) {
   tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
   if (facts.slot_bytes() >= too_large_bytes_ || is_dropping(key.namespace_id)) return true;
   const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
+  // Under any generation: a promoted chunk has another generation in memory.
   const bool below = known && same_bytes(*known, facts);
   // Another layout of the text has replaced the chunk. Two layouts in memory would otherwise
   // replace each other for ever.

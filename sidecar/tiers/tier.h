@@ -53,6 +53,11 @@ struct ChunkFacts {
   }
 };
 
+// Whether both chunks have the same bytes, whoever wrote them and when.
+inline bool same_bytes(const ChunkFacts& a, const ChunkFacts& b) {
+  return a.root == b.root && a.payload_bytes == b.payload_bytes && a.piece_bytes == b.piece_bytes;
+}
+
 // Whether the facts describe a slot within the limits of the protocol. A tier refuses other facts.
 inline bool plausible(const ChunkFacts& facts) {
   return facts.payload_bytes > 0 && facts.payload_bytes <= protocol::kMaxPayloadBytes &&
@@ -151,6 +156,11 @@ class Tier {
   // (more than kMaxProbeKeys), kResourceExhausted, kUnavailable.
   virtual Status probe(Ticket ticket, std::span<const ChunkKey> keys,
                        std::uint64_t deadline_ns) = 0;
+  // The layout that the caller expects of the chunks of this namespace, shard and group (the hash
+  // does not count). Told before a probe of such keys. A tier whose device answers a probe with yes
+  // or no takes the facts of found chunks from here: generation and root are then 0.
+  virtual void expect(const ChunkKey&, std::uint64_t /*payload_bytes*/,
+                      std::uint64_t /*piece_bytes*/) {}
   // From the return on, no probe and no get finds an earlier put. The message follows once the drop
   // survives a restart.
   virtual Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id,

@@ -96,6 +96,7 @@ class Loop {
 
   // The chunks that a probe finds, after its end; empty: the probe failed.
   std::vector<bool> probe(std::span<const ChunkKey> keys) {
+    for (const ChunkKey& key : keys) tier_.expect(key, kPayloadBytes, kPieceBytes);
     const Ticket ticket = next();
     if (!tier_.probe(ticket, keys, in_ms(20'000)).ok()) return {};
     const std::optional<Message> message = done(ticket);

@@ -211,6 +211,10 @@ TEST_P(TierTest, ALookKnowsWhatAnEarlierLifeLeft) {
   const std::vector<ChunkKey> keys{key_of(3), key_of(4), key_of(0)};
   const bool kept = box_->survives_restart();
   EXPECT_EQ(loop_->probe(keys), (std::vector<bool>{kept, false, kept}));
+  EXPECT_EQ(tier_->probe(key_of(3)).has_value(), kept);
+  if (!box_->probes_tell_facts()) {
+    ASSERT_TRUE(loop_->get(3).ok());
+  }
   EXPECT_EQ(tier_->probe(key_of(3)).value_or(ChunkFacts{}).generation, kept ? 9U : 0U);
 }
 
@@ -322,7 +326,7 @@ INSTANTIATE_TEST_SUITE_P(
                     TierKind{"disk_io_uring", [] { return make_disk_box(true, true); }},
                     TierKind{"disk_threads", [] { return make_disk_box(false, true); }},
                     TierKind{"disk_page_cache", [] { return make_disk_box(true, false); }},
-                    TierKind{"peer", make_peer_box},
+                    TierKind{"peer", make_peer_box}, TierKind{"plugin", make_plugin_box},
                     TierKind{"redis", [] { return make_remote_box("redis-server", 2); }},
                     TierKind{"redis_one_connection",
                              [] { return make_remote_box("redis-server", 1); }},

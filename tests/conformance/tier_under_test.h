@@ -20,6 +20,8 @@ class TierBox {
   virtual bool survives_restart() const = 0;
   // whether several tiers may be open over one place at once
   virtual bool shared() const { return false; }
+  // whether a probe tells the generation of a chunk that this tier has not stored or read
+  virtual bool probes_tell_facts() const { return true; }
   virtual std::uint64_t most_slot_bytes() const = 0;  // of one chunk
   virtual std::uint64_t accepted_bytes() const = 0;   // bound of operations in flight
   // no more than this many chunks can be there together
@@ -38,6 +40,7 @@ inline void PrintTo(const TierKind& kind, std::ostream* out) {
 
 std::unique_ptr<TierBox> make_memory_box();
 std::unique_ptr<TierBox> make_peer_box();
+std::unique_ptr<TierBox> make_plugin_box();
 std::unique_ptr<TierBox> make_disk_box(bool allow_uring, bool allow_direct);
 // Null: the server is not on this machine (`make deps`).
 std::unique_ptr<TierBox> make_remote_box(const std::string& server, std::uint32_t connections);

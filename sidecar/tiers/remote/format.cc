@@ -1,13 +1,13 @@
 #include "sidecar/tiers/remote/format.h"
 
-#include <algorithm>
 #include <cstring>
+
+#include "sidecar/tiers/key_text.h"
 
 namespace larder::remote {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x3152524c;  // "LRR1"
-constexpr std::size_t kMaxPrefixBytes = 127;
 
 // No implicit padding: each byte of the value is defined, so equal records are equal values. The
 // assertions pin what FORMAT.md says.
@@ -33,14 +33,6 @@ struct RecordBytes {
 static_assert(sizeof(RecordBytes) == kRecordBytes && offsetof(RecordBytes, shard) == 40 &&
               offsetof(RecordBytes, checksum) == 104);
 static_assert(kRecordBytes == 112 && kRecordEnd == "112");
-
-std::string hex(std::uint64_t value, int digits) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text(static_cast<std::size_t>(digits), '0');
-  for (int i = digits - 1; i >= 0; --i, value >>= 4)
-    text[static_cast<std::size_t>(i)] = kDigits[value & 15];
-  return text;
-}
 
 // prefix ":" version ":"
 // The version is a part of every key: larderd of two versions share a server without seeing each
@@ -98,25 +90,13 @@ std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view
   return record;
 }
 
-bool valid_prefix(std::string_view prefix) {
-  // No "{", because it would make a hash tag and put all keys of a Cluster into one slot. No "*"
-  // or "?", because the prefix becomes a part of patterns.
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  };
-  return !prefix.empty() && prefix.size() <= kMaxPrefixBytes &&
-         std::ranges::all_of(prefix, allowed);
-}
-
 std::string record_key(std::string_view prefix, const tiers::ChunkKey& key) {
-  return head(prefix) + key.namespace_id.to_hex() + ":" + hex(key.hash.hi, 16) +
-         hex(key.hash.lo, 16) + hex(key.shard, 4) + hex(key.group, 4);
+  return head(prefix) + tiers::key_text(key);
 }
 
 std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number) {
   // For example larder:2:NAMESPACE:CHUNK:00c0ffee00c0ffee:3, the fourth part of this put.
-  return record_key(prefix, record.key) + ":" + hex(record.writing, 16) + ":" +
+  return record_key(prefix, record.key) + ":" + tiers::hex_text(record.writing, 16) + ":" +
          std::to_string(number);
 }
 

@@ -42,16 +42,10 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-// Whether both chunks have the same bytes, whoever wrote them and when.
-inline bool same_bytes(const tiers::ChunkFacts& a, const tiers::ChunkFacts& b) {
-  return a.root == b.root && a.payload_bytes == b.payload_bytes && a.piece_bytes == b.piece_bytes;
-}
-
 std::string encode_record(const Record& record);
 // Empty: not a complete record of this version for this key.
 std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view bytes);
 
-bool valid_prefix(std::string_view prefix);
 std::string record_key(std::string_view prefix, const tiers::ChunkKey& key);
 // Contains the writing, so that parts of two puts never share a key.
 std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number);

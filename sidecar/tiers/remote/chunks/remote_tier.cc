@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sidecar/base/sizes.h"
+#include "sidecar/tiers/key_text.h"
 #include "sidecar/tiers/network_tier.h"
 #include "sidecar/tiers/remote/chunks/remote_engine.h"
 
@@ -73,7 +74,7 @@ Status check_options(const RemoteOptions& options) {
       return wrong(
           "backend.server_name: over a Unix socket it must say whom the certificate names");
   }
-  if (!valid_prefix(options.prefix))
+  if (!tiers::valid_prefix(options.prefix))
     return wrong("backend.prefix: 1 to 127 letters, digits, \"_\", \".\" and \"-\"");
   if (options.connections < 1 || options.connections > Links::kMost)
     return wrong("backend.connections: 1 to 4");

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "sidecar/net/receive_window.h"
+#include "sidecar/tiers/key_text.h"
 #include "sidecar/tiers/remote/format.h"
 
 namespace larder::remote {
@@ -103,11 +104,11 @@ TEST(RemoteFormatTest, PartsCoverTheSlot) {
 }
 
 TEST(RemoteFormatTest, APrefixHoldsNothingThatScanWouldTakeForAPattern) {
-  EXPECT_TRUE(valid_prefix("larder") && valid_prefix("pool-1_a.B"));
+  EXPECT_TRUE(tiers::valid_prefix("larder") && tiers::valid_prefix("pool-1_a.B"));
   for (const char* wrong : {"", "a:b", "a*", "a?", "[a]", "a b", "a\n", "{a}", "\\"})
-    EXPECT_FALSE(valid_prefix(wrong)) << wrong;
-  EXPECT_TRUE(valid_prefix(std::string(127, 'a')));
-  EXPECT_FALSE(valid_prefix(std::string(128, 'a')));
+    EXPECT_FALSE(tiers::valid_prefix(wrong)) << wrong;
+  EXPECT_TRUE(tiers::valid_prefix(std::string(127, 'a')));
+  EXPECT_FALSE(tiers::valid_prefix(std::string(128, 'a')));
 }
 
 // Found by bench-remote: of chunks of 4 and 8 MiB one part alone was on its way most of the time.

@@ -1,0 +1,309 @@
+#include "sidecar/tiers/plugin/plugin_engine.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "sidecar/base/sizes.h"
+
+namespace larder::plugin {
+
+using tiers::Command;
+using tiers::Message;
+using tiers::Operation;
+
+PluginEngine::PluginEngine(const base::Clock& clock, const PluginOptions& options,
+                           KnownChunks& known, Layouts& layouts)
+    : clock_(clock),
+      options_(options),
+      known_(known),
+      layouts_(layouts),
+      link_(options, clock, poller_),
+      calls_(options, clock, link_),
+      drops_(options.prefix) {}
+
+Status PluginEngine::start() {
+  if (Status status = poller_.open(); !status.ok()) return status;
+  return link_.open();
+}
+
+void PluginEngine::accept(Command command) {
+  const std::uint64_t serial = ++last_serial_;
+  if (command.kind == Command::Kind::kForget) return forget(command.key, command.facts.generation);
+  if (command.kind == Command::Kind::kEvict) return evict(command.key);
+  const Op& op = operations_.emplace(serial, Op{std::move(command)}).first->second;
+  const Operation operation = op.command.operation;
+  // The tier may have become degraded since the caller checked.
+  const tiers::TierState now = state();
+  const bool taken = operation == Operation::kPut ? now.takes_puts : now.takes_gets;
+  switch (operation) {
+    case Operation::kPut:
+      taken ? puts_.push_back(serial) : finish(serial, {Code::kUnavailable, now.reason});
+      break;
+    case Operation::kGet:
+      taken ? gets_.push_back(serial) : finish(serial, {Code::kUnavailable, now.reason});
+      break;
+    case Operation::kProbe:
+      taken ? calls_.exist(serial, op.command.keys)
+            : finish(serial, {Code::kUnavailable, now.reason});
+      break;
+    case Operation::kDrop:
+    case Operation::kClear: begin_drop(serial); break;
+    case Operation::kFlush: break;  // maintain_flushes() finds it
+  }
+}
+
+void PluginEngine::turn(std::uint64_t timeout_ns) {
+  poller_.wait(outcomes_.empty() ? timeout_ns : 0);
+  copied_bytes_ = 0;
+  link_.turn();
+  take_answers();
+  check_patience();
+  check_life();
+  miss_deadlines();
+  pump();
+  maintain_flushes();
+  calls_.flush();
+  check_life();
+  const bool degraded = state().degraded();
+  counters_.times_degraded += degraded && !degraded_ ? 1 : 0;
+  degraded_ = degraded;
+}
+
+std::uint64_t PluginEngine::next_turn_ns() const {
+  const bool copies_wait = !puts_.empty() && copied_bytes_ >= kTurnBytes;
+  if (!dones_.empty() || link_.may_receive() || copies_wait) return 0;
+  const std::uint64_t now_ns = clock_.now_ns();
+  std::uint64_t next =
+      std::min({link_.next_ns(), patience_ns(), removals_.next_ns(now_ns), drops_.next_ns(now_ns)});
+  for (const auto& [serial, op] : operations_) next = std::min(next, op.command.deadline_ns);
+  return next <= now_ns ? 0 : next - now_ns;
+}
+
+void PluginEngine::finish(std::uint64_t serial, Status status, const tiers::ChunkFacts& facts,
+                          std::vector<bool> there, std::uint64_t dropped) {
+  const auto at = operations_.find(serial);
+  if (at == operations_.end()) return;
+  const Command command = std::move(at->second.command);
+  operations_.erase(at);
+  calls_.retire(serial);  // without the answer: the piece stays taken
+  if (const auto putting = putting_.find(command.key);
+      putting != putting_.end() && putting->second == serial)
+    putting_.erase(putting);
+  count(command, status, facts);
+  tiers::Outcome outcome;
+  outcome.message = {Message::Kind::kDone, command.operation, false,
+                     command.ticket,       std::move(status), facts};
+  outcome.message.there = std::move(there);
+  outcome.message.dropped = dropped;
+  // The plug-in never sees the slot, so the slot is free at the answer.
+  outcome.freed_bytes = command.slot.size();
+  outcomes_.push_back(std::move(outcome));
+}
+
+void PluginEngine::count(const Command& command, const Status& status,
+                         const tiers::ChunkFacts& facts) {
+  if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
+  if (command.operation == Operation::kPut) {
+    ++(status.ok() ? counters_.puts : counters_.puts_failed);
+    if (status.ok()) counters_.put_bytes += command.slot.size();
+  }
+  if (command.operation != Operation::kGet) return;
+  ++(status.ok()                        ? counters_.gets
+     : status.code() == Code::kNotFound ? counters_.gets_missed
+                                        : counters_.gets_failed);
+  if (status.ok()) counters_.get_bytes += facts.slot_bytes();
+}
+
+// Generation 0: a probe found the chunk, and no get has read its record yet.
+void PluginEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
+  const std::optional<Chunk> known = known_.find(key, clock_.now_ns());
+  if (known && known->facts.generation != 0 && known->facts.generation != generation) return;
+  known_.erase(key);
+  removals_.add(key, last_serial_);
+}
+
+void PluginEngine::evict(const tiers::ChunkKey& key) {
+  known_.erase(key);
+  std::vector<std::uint64_t> unsent;
+  for (auto& [serial, op] : operations_) {
+    if (op.command.operation != Operation::kPut || op.command.key != key) continue;
+    op.cancelled = true;
+    if (op.step == Op::Step::kWaiting) unsent.push_back(serial);
+  }
+  for (const std::uint64_t serial : unsent) finish(serial, {Code::kNotFound, "evicted meanwhile"});
+  removals_.add(key, last_serial_);
+}
+
+void PluginEngine::begin_drop(std::uint64_t serial) {
+  const Command& command = operations_.at(serial).command;
+  const bool all = command.operation == Operation::kClear;
+  const protocol::NamespaceId id = command.key.namespace_id;
+  all ? known_.erase_all() : known_.erase_namespace(id);
+  drops_.begin({serial, all ? std::nullopt : std::optional(id)});
+  std::vector<std::uint64_t> unsent;
+  for (auto& [other, op] : operations_) {
+    const Operation operation = op.command.operation;
+    const bool probe = operation == Operation::kProbe;
+    if (!probe && operation != Operation::kPut && operation != Operation::kGet) continue;
+    if (!all && (probe ? op.command.keys.front() : op.command.key).namespace_id != id) continue;
+    // A get that has begun fails even if the bytes come: the caller of the drop must not see the
+    // chunk in a slot afterwards.
+    op.cancelled = true;
+    if (!probe && op.step == Op::Step::kWaiting) unsent.push_back(other);
+  }
+  for (const std::uint64_t other : unsent) finish(other, {Code::kNotFound, "dropped meanwhile"});
+}
+
+void PluginEngine::pump() {
+  if (!link_.ready()) return;
+  const std::uint64_t now_ns = clock_.now_ns();
+  drops_.pump(calls_, now_ns);
+  removals_.pump(calls_, now_ns);
+  pump_all(gets_, &PluginEngine::start_get);
+  pump_all(puts_, &PluginEngine::start_put);
+}
+
+void PluginEngine::pump_all(Serials& waiting, bool (PluginEngine::*begin)(std::uint64_t, Op&)) {
+  Serials left;
+  for (const std::uint64_t serial : waiting) {
+    const auto at = operations_.find(serial);
+    if (at != operations_.end() && !(this->*begin)(serial, at->second)) left.push_back(serial);
+  }
+  waiting = std::move(left);
+}
+
+bool PluginEngine::start_get(std::uint64_t serial, Op& op) {
+  const tiers::ChunkKey& key = op.command.key;
+  if (removals_.contains(key) || known_.hidden(key.namespace_id))
+    return finish(serial, {Code::kNotFound, "the chunk is being removed"}), true;
+  const std::optional<Chunk> known = known_.find(key, clock_.now_ns());
+  if (known && known->facts.slot_bytes() > op.command.slot.size())
+    return finish(serial, {Code::kInvalidArgument, "the slot is smaller than the chunk"}), true;
+  if (calls_.writes(key)) return false;
+  if (calls_.begin_move(Kind::kGet, serial, key, kRecordBytes + op.command.slot.size()).empty())
+    return false;
+  op.step = Op::Step::kMoving;
+  return true;
+}
+
+bool PluginEngine::start_put(std::uint64_t serial, Op& op) {
+  const tiers::ChunkKey& key = op.command.key;
+  const auto putting = putting_.find(key);
+  if ((putting != putting_.end() && putting->second != serial) || calls_.writes(key) ||
+      removals_.contains(key) || drops_.covers(key.namespace_id))
+    return false;
+  const std::optional<Chunk> known = known_.find(key, clock_.now_ns());
+  if (known && same_bytes(known->facts, op.command.facts)) {
+    ++counters_.puts_present;
+    return finish(serial, {}), true;
+  }
+  return write(serial, op);
+}
+
+// Copies the chunk into the region and begins the PUT. False: no room now.
+bool PluginEngine::write(std::uint64_t serial, Op& op) {
+  if (copied_bytes_ >= kTurnBytes) return false;
+  const Command& command = op.command;
+  const std::span<std::byte> object =
+      calls_.begin_move(Kind::kPut, serial, command.key, kRecordBytes + command.slot.size());
+  if (object.empty()) return false;
+  encode_record({command.key, command.facts}, object.first(kRecordBytes));
+  std::ranges::copy(command.slot, object.subspan(kRecordBytes).begin());
+  copied_bytes_ += object.size();
+  counters_.written_bytes += object.size();
+  putting_[command.key] = serial;
+  op.step = Op::Step::kMoving;
+  return true;
+}
+
+void PluginEngine::miss_deadlines() {
+  const std::uint64_t now_ns = clock_.now_ns();
+  std::vector<std::uint64_t> late;
+  for (const auto& [serial, op] : operations_)
+    if (op.command.deadline_ns <= now_ns) late.push_back(serial);
+  for (const std::uint64_t serial : late)
+    finish(serial, {Code::kDeadlineExceeded, "the plug-in did not answer in time"});
+}
+
+// A flush ends after all earlier puts, removals and drops.
+void PluginEngine::maintain_flushes() {
+  std::vector<std::uint64_t> done;
+  for (const auto& [serial, op] : operations_) {
+    if (op.command.operation == Operation::kPut) break;
+    if (op.command.operation == Operation::kFlush && !removals_.any_before(serial) &&
+        !drops_.any_before(serial))
+      done.push_back(serial);
+  }
+  for (const std::uint64_t serial : done) finish(serial, {});
+}
+
+std::uint64_t PluginEngine::patience_ns() const {
+  if (calls_.empty()) return UINT64_MAX;
+  return std::max(calls_.oldest_ns(), last_answer_ns_) + options_.patience_ms * 1'000'000;
+}
+
+void PluginEngine::check_patience() {
+  // Received answers count, also before they are handled.
+  if (!dones_.empty() || link_.may_receive()) return;
+  if (clock_.now_ns() >= patience_ns())
+    return link_.end_life({Code::kUnavailable, "the plug-in answered no call for " +
+                                                   std::to_string(options_.patience_ms) +
+                                                   " ms (backend.plugin_patience)"});
+  if (calls_.retired_bytes() > options_.region_bytes / 2)
+    link_.end_life({Code::kUnavailable, "the plug-in kept " + base::mib(calls_.retired_bytes()) +
+                                            " of its region beyond the deadlines"});
+}
+
+// A new life has new memory and has heard of no call.
+void PluginEngine::check_life() {
+  if (std::exchange(life_, link_.life()) == link_.life()) return;
+  dones_.clear();
+  calls_.forget_all();
+  removals_.life_ended();
+  drops_.life_ended();
+  state_ = {};
+  std::vector<std::uint64_t> lost;
+  for (const auto& [serial, op] : operations_)
+    if (op.command.operation == Operation::kPut || op.command.operation == Operation::kGet ||
+        op.command.operation == Operation::kProbe)
+      lost.push_back(serial);
+  for (const std::uint64_t serial : lost) finish(serial, {Code::kUnavailable, link_.why().text()});
+}
+
+void PluginEngine::abandon(const Status& why) {
+  while (!operations_.empty()) finish(operations_.begin()->first, why);
+}
+
+bool PluginEngine::idle() const {
+  return operations_.empty() && (removals_.size() == 0 || !link_.ready());
+}
+
+void PluginEngine::take_outcomes(std::vector<tiers::Outcome>& out) {
+  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()),
+             std::make_move_iterator(outcomes_.end()));
+  outcomes_.clear();
+}
+
+tiers::TierState PluginEngine::state() const {
+  tiers::TierState state;
+  state.mode = link_.plugin();
+  state.takes_puts = link_.ready() && state_.takes_puts;
+  state.takes_gets = link_.ready() && state_.takes_gets;
+  state.reason = link_.ready() ? state_.reason : link_.why().text();
+  if (state.degraded() && state.reason.empty()) state.reason = "the plug-in gave no reason";
+  state.servers = state_.servers;
+  state.servers_reachable = state_.reachable;
+  return state;
+}
+
+tiers::TierFront::View PluginEngine::view() const {
+  tiers::TierFront::View view{state(), counters_};
+  view.counters.chunks = known_.chunks();
+  view.counters.used_bytes = known_.slot_bytes();
+  view.drops = drops_.size();
+  view.evictions = removals_.size();
+  return view;
+}
+
+}  // namespace larder::plugin
