@@ -80,7 +80,9 @@ def _connect(path):
 
 
 def _store_class():
-    os.environ.setdefault("GLOG_minloglevel", "2")  # errors alone: notes come by the thousand
+    # Errors alone: the wheel's notes come by the thousand.
+    os.environ.setdefault("MC_LOG_LEVEL", "ERROR")
+    os.environ.setdefault("GLOG_minloglevel", "2")
     try:
         from mooncake.store import MooncakeDistributedStore
     except ImportError as error:
