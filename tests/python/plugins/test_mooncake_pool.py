@@ -6,8 +6,6 @@ compares a record of each object."""
 
 import hashlib
 import os
-import pathlib
-import random
 import re
 import shlex
 import signal
@@ -185,93 +183,6 @@ def test_killed_plug_ins_come_back_and_leave_whole_objects(pool, larderd):
         assert time.monotonic() - started < 5
         assert set(read(larderd, names)) <= {OK, NOT_FOUND}
         larderd.clear("larder:1:")
-
-
-class Killer:
-    """Kills a plug-in, a member or the master, and starts the killed part anew."""
-
-    def __init__(self, pool, larderd, plugin):
-        self._pool, self._larderd, self._plugin = pool, larderd, plugin
-
-    def plugin(self):
-        supervisor = self._plugin.child.pid
-        children = pathlib.Path("/proc", str(supervisor), "task").glob("*/children")
-        for child in " ".join(path.read_text() for path in children).split():
-            os.kill(int(child), signal.SIGKILL)
-        started = time.monotonic()
-        self._larderd.accept()
-        self._larderd.wait_state(True)
-        return time.monotonic() - started
-
-    def member(self):
-        self._pool.owners.pop(0).kill()
-        self._pool.owners.append(self._pool.start_owner(256))
-        return 0
-
-    def master(self):
-        self._pool.master.kill()
-        self._larderd.wait_state(False)
-        self._pool.start_master()
-        started = time.monotonic()
-        self._larderd.wait_state(True)
-        return time.monotonic() - started
-
-
-# LARDER_KILLS=1000 is the long form. A member that died without a word is known for 10 s to the
-# master: a plug-in that waits for the dead member is given up, as larderd does. Mooncake may hand
-# out bytes of another object after a restart of its master. The comparison with the key must find
-# every such object, as the record of larderd does; no object may be a mixture.
-# covers F-360, F-364, F-366
-def test_all_parts_are_killed_at_random(pool, tmp_path):
-    kills = int(os.environ.get("LARDER_KILLS", 24))
-    chance, names = random.Random(7), [key(n) for n in range(MANY)]
-    larderd = LarderdSide(tmp_path / "plugin.sock", URL, 128 << 20)
-    foreign = given_up = 0
-    slowest = {}
-    with pool.start_plugin(larderd.path) as plugin:
-        killer = Killer(pool, larderd, plugin)
-        larderd.accept()
-        larderd.wait_state(True)
-        for _ in range(kills):
-            entries = place(larderd, names) if chance.random() < 0.5 else None
-            larderd.move(PUT, entries) if entries else larderd.move(
-                GET, [(name, at * SIZE, SIZE) for at, name in enumerate(names)]
-            )
-            time.sleep(chance.random() * 0.1)
-            victim = chance.choices(["plugin", "member", "master"], [8, 1, 1])[0]
-            took = getattr(killer, victim)()
-            slowest[victim] = max(slowest.get(victim, 0), took)
-            if victim != "plugin":
-                larderd.accept()  # the open calls are given up
-                larderd.wait_state(True)
-            try:
-                foreign += other_objects(larderd, names)
-            except AssertionError as error:
-                if "timed out" not in str(error):
-                    raise
-                given_up += 1
-                larderd.accept()
-                larderd.wait_state(True)
-            if chance.random() < 0.3:
-                larderd.clear("larder:1:")
-    larderd.close()
-    print(f"{kills} kills: {foreign} objects of other keys, {given_up} reads given up, {slowest}")
-    assert slowest.get("plugin", 0) < 4  # two seconds on an idle machine
-
-
-def other_objects(larderd, names):
-    """How many keys have an object of another key. Fails for a mixture of objects."""
-    larderd.region[: len(names) * SIZE] = bytes(len(names) * SIZE)
-    answers = larderd.get(*[(name, at * SIZE, SIZE) for at, name in enumerate(names)], deadline_s=5)
-    known = {content(name): name for name in names}
-    found = [larderd.region[at * SIZE : (at + 1) * SIZE] for at in range(len(names))]
-    there = [
-        (name, known.get(data))
-        for name, data, (_, result) in zip(names, found, answers, strict=True)
-        if result == OK
-    ]
-    assert None not in [of for _, of in there], "a mixture of objects"
-    return sum(name != of for name, of in there)
 
 
 # The guide's addresses and places are those of a user's machines.
