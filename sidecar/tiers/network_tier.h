@@ -33,6 +33,7 @@ class NetworkTier : public Tier {
     if (Status status = front_.open(); !status.ok()) return status;
     if (Status status = engine_.start(); !status.ok()) return status;
     front_.set_wake([this] { engine_.wake(); });
+    front_.publish(outcomes_, engine_.view());  // the state before the first turn
     thread_ = std::thread([this] { run(); });
     return {};
   }
