@@ -4,16 +4,16 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index bench-lookup \
-  bench-peer bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart \
-  bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator \
-  bench-rivals bench-serve bench-webhook bench-weights
+  bench-mooncake bench-peer bench-recovery bench-remote bench-remote-lookup bench-remote-outage \
+  bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine \
+  bench-operator bench-rivals bench-serve bench-webhook bench-weights
 .PHONY: $(BENCHES) carry-gpu docs docs-map deps-docs help deps deps-build deps-tools deps-python \
-  deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm \
-  deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
+  deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-plugins \
+  deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
   timed-build test-models test-mutations test-names test-asan test-crash test-eviction test-fence \
-  test-gpu test-inject test-long test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint \
-  format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist dist \
-  deps-format deps-lint
+  test-gpu test-inject test-long test-plugins test-remote test-sim test-tsan test-ubuntu test-vm \
+  fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist \
+  dist deps-format deps-lint
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -67,6 +67,8 @@ deps-bench:
 	@.ci/deps.sh build bench
 deps-servers:
 	@.ci/deps.sh build servers
+deps-plugins:
+	@.ci/deps.sh build plugins
 deps-vm:
 	@.ci/deps.sh build vm
 deps-kubernetes:
@@ -85,8 +87,9 @@ release: build/release/build.ninja deps-build deps-cuda-if-possible
 	  larder_shared larder-operator
 
 ## a real vLLM answers a long prompt: recomputed, then loaded from larderd, then by a second vLLM
-## (MODEL=path for yours; REMOTE=redis: the second on another node)
-demo: deps-python $(if $(REMOTE),deps-servers) release
+## (MODEL=path for yours; REMOTE=redis, REMOTE=mooncake: the second on another node)
+demo: deps-python release \
+  $(if $(REMOTE),$(if $(filter mooncake,$(REMOTE)),deps-plugins,deps-servers))
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) \
 	  REMOTE=$(REMOTE) $(PYTHON) -m demo
 
@@ -146,6 +149,11 @@ test-crash: deps-python build
 ## tests/component
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja
 	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz peer_fuzz && .ci/test-remote.sh
+
+## the plug-ins beside real servers, killed, stopped and full, minutes; tests/python/plugins
+test-plugins: deps-python deps-plugins build
+	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_PLUGINS=1 \
+	  $(PYTHON) -m pytest tests/python/plugins -m plugins -p no:cacheprovider --timeout 600 -v
 
 ## 60 s idle beside a backend that refuses, an unread log, nine refused engines: ten lines at most;
 ## `make test` watches for seconds
@@ -216,9 +224,9 @@ fuzz: deps-tools build/fuzz/build.ninja
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && \
 	  tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, recovery, remote, remote-lookup,
-## remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve,
-## webhook, weights: a table, and build/bench/NAME.json
+## lookup, copy, curve (TRACE=FILE), disk, equal, gpu, index, mooncake, recovery, remote,
+## remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator,
+## rivals, serve, webhook, weights: a table, and build/bench/NAME.json
 bench-*:
 # For the reports. bench-gpu has the commit of its build.
 $(filter-out bench-gpu,$(BENCHES)): export LARDER_COMMIT = \
@@ -249,6 +257,8 @@ bench-webhook: release
 	@cmake --build --preset release -j$(JOBS) --target webhook_bench
 	@build/release/bin/webhook_bench build/bench build/release/bin/webhook_server_process \
 	  $(CURDIR)
+bench-mooncake: deps-python deps-plugins release
+	@$(call RUN,release) $(PYTHON) tests/bench/mooncake_bench.py
 bench-restart bench-start: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench $(CURDIR)/build/release/bin/larderd

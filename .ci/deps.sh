@@ -21,6 +21,8 @@
 #   servers: the servers for tests of the remote tier. Debian's Redis, which redis-tools brings
 #   without a service. Valkey of Debian's backports, unpacked and not installed. Also Debian's
 #   Prometheus with promtool, unpacked, for dashboards and alerts.
+#   plugins: Mooncake, pinned by mooncake.lock, in a small environment, and the libraries and tools
+#   of packages.mooncake.
 #   kubernetes: a Kubernetes of one machine (kubernetes.sh), and the packages of its node
 #   (packages.kubernetes).
 #   kserve: the part kubernetes, KServe's controllers (kserve.sh), and KServe's Hugging Face server
@@ -350,6 +352,10 @@ for what in "$@"; do
       make_servers
       make_prometheus
       ;;
+    plugins)
+      install_packages packages.mooncake
+      small_python "$mooncake" mooncake.lock "Mooncake (46 MB)"
+      ;;
     vm) make_vm ;;
     kubernetes) make_kubernetes ;;
     kserve)
@@ -359,7 +365,7 @@ for what in "$@"; do
       ;;
     *)
       fail "deps.sh: unknown part '$what' (build, tools, linters, ruff, bench, python," \
-        "vllm-next, wheel, helm, docs, rivals, cuda, servers, vm, kubernetes, kserve)"
+        "vllm-next, wheel, helm, docs, rivals, cuda, servers, plugins, vm, kubernetes, kserve)"
       ;;
   esac
 done

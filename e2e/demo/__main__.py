@@ -1,10 +1,10 @@
 """make demo: one long prompt, three times: cold, warm from larderd, and warm in another engine
 without the prompt.
 
-Environment: MODEL (a path or name; default: a small Llama made on the spot), REMOTE (redis: two
-nodes that share, remote.py), LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by make). Ends all
-started processes, also on Ctrl-C. Exit status 0 if the continuations were identical and every whole
-chunk hit.
+Environment: MODEL (a path or name; default: a small Llama made on the spot), REMOTE (redis or
+mooncake: two nodes that share, remote.py), LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by make).
+Ends all started processes, also on Ctrl-C. Exit status 0 if the continuations were identical and
+every whole chunk hit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pathlib
 import sys
 
 from demo import remote
+from demo.stores import STORES
 from demo.model import demo_model
 from demo.prompt import prompt_of
 from demo.steps import BUILD, PROMPT_TOKENS, SERVED_NAME, SMALL_KV, Steps, ask, warm_up
@@ -90,11 +91,11 @@ def main() -> int:
     step = Steps()
     own = os.environ.get("MODEL")
     where = os.environ.get("REMOTE", "")
-    if where not in ("", "redis"):
-        sys.exit(f"demo: REMOTE={where} is not known: redis, or nothing")
+    if where and where not in STORES:
+        sys.exit(f"demo: REMOTE={where} is not known: {', '.join(STORES)}, or nothing")
     model = own or str(demo_model(step))
     if where:
-        return remote.main(model, bool(own), step)
+        return remote.main(where, model, bool(own), step)
     step("starting larderd with 1 GiB of memory")
     with Larderd(
         os.environ["LARDERD"], BUILD / "demo", f"larder-demo-{os.getpid()}", size="1GiB"

@@ -17,8 +17,13 @@ sys.path[:0] = [str(ROOT / "shim" / "python"), str(ROOT / "e2e")]
 sys.path.append(str(ROOT / "tests" / "python" / "models"))
 
 
-# Tests with such a mark run only with this variable: in `make test-long` and `make test-models`.
-MARKS = {"long": ("LARDER_LONG", "1"), "slow": ("LARDER_MODELS", "all")}
+# Tests with such a mark run only with this variable: in `make test-long`, `make test-models` and
+# `make test-plugins`.
+MARKS = {
+    "long": ("LARDER_LONG", "1"),
+    "slow": ("LARDER_MODELS", "all"),
+    "plugins": ("LARDER_PLUGINS", "1"),
+}
 
 
 def pytest_configure(config):

@@ -31,8 +31,10 @@ constexpr std::array<std::string_view, 15> kKeys{
 constexpr std::string_view kModeKey = "extra_config.valkey_mode";
 constexpr std::array<std::string_view, 6> kServed{"redis",   "rediss", "valkey",
                                                   "valkeys", "unix",   "resp"};
-// Only a suggestion: the user writes the file.
+// Only suggestions: the user writes the file, and starts the plug-in.
 constexpr std::string_view kPasswordFile = "/etc/larder/backend.password";
+constexpr std::string_view kPluginSocket = "/run/larder/mooncake.sock";
+constexpr std::string_view kMooncake = "mooncakestore";
 constexpr std::string_view kSentinel = "-sentinel", kCluster = "-cluster";
 constexpr std::string_view kTheirMaster = "redismaster";  // LMCache's default
 
@@ -153,8 +155,10 @@ LmcacheBackend::Result LmcacheBackend::result() const {
         shown +
             " is LMCache's own server. Engines of one machine share one larderd instead. Between "
             "machines, set backend.url to a Redis or Valkey");
+  } else if (url.scheme == kMooncake) {
+    mooncake(url, result);
   } else if (!is_one_of(without_suffix(url.scheme), kServed)) {
-    // For example s3, mooncakestore or infinistore: the scheme is shown, and never the rest with a
+    // For example s3 or infinistore: the scheme is shown, and never the rest with a
     // possible secret.
     url_is(Counterpart::kNone, shown + ": Larder has no backend for " + url.scheme);
   } else {
@@ -169,6 +173,20 @@ LmcacheBackend::Mode LmcacheBackend::mode_of(const Url& url) const {
   // LMCache takes several hosts for the nodes of a Cluster.
   const bool several = url.place.find(',') != std::string::npos;
   return cluster_ || several || url.scheme.ends_with(kCluster) ? Mode::kCluster : Mode::kStandalone;
+}
+
+// LMCache joins the pool in the engine's process. Larder joins by a plug-in; the other settings are
+// arguments of the plug-in.
+void LmcacheBackend::mooncake(const Url& url, Result& result) const {
+  const LmcacheSetting from{url_->key, "", url_->where};
+  result.values.push_back({"backend.url", "mooncake://" + url.place, from});
+  result.values.push_back({"backend.plugin_socket", std::string(kPluginSocket), from});
+  result.to_do.push_back(
+      "start larder-mooncake beside larderd, with --socket " + std::string(kPluginSocket) +
+      "; --protocol, --devices, --metadata, --contribute and --host take LMCache's protocol, "
+      "device_name, metadata_server, global_segment_size and local_hostname of extra_config");
+  result.to_do.emplace_back(
+      "put a firewall or NetworkPolicy around Mooncake, which has no TLS and no authentication");
 }
 
 void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {

@@ -48,6 +48,7 @@ class LmcacheBackend {
 
   enum class Mode { kStandalone, kSentinel, kCluster };
   Mode mode_of(const Url& url) const;
+  void mooncake(const Url& url, Result& result) const;
   void server(const Url& url, Mode mode, Result& result) const;
   std::string path_of(const Url& url, Mode mode, const LmcacheSetting& from, Result& result) const;
   void password(const Url& url, const std::string& user, const LmcacheSetting& from,

@@ -1,0 +1,108 @@
+"""A Mooncake pool of one's own: a real master and segment owners in a network namespace without any
+way out. Mooncake opens ports to everybody and has no password."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+from harness.process import Process, ProcessError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MASTER = "127.0.0.1:50051"  # inside the namespace
+URL = f"mooncake://{MASTER}"
+
+
+class Missing(ProcessError):
+    """`make deps-plugins` has not been run here."""
+
+
+def programs() -> pathlib.Path:
+    """The folder of Mooncake's programs and their Python: $LARDER_MOONCAKE, else the place of
+    `make deps-plugins`."""
+    script = "cd .ci && . ./paths.sh && echo $mooncake/bin"
+    found = (
+        os.environ.get("LARDER_MOONCAKE")
+        or subprocess.run(
+            ["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
+    )
+    if not pathlib.Path(found, "mooncake_master").exists():
+        raise Missing(f"no mooncake_master in {found}: make deps-plugins")
+    return pathlib.Path(found)
+
+
+class MooncakePool:
+    """Starts a namespace, a master and `owners` processes that contribute `each_mib` MiB each. Not
+    thread-safe. Use as a context manager, or call stop()."""
+
+    def __init__(self, folder: pathlib.Path, owners: int = 2, each_mib: int = 256):
+        self.folder, self._bin, self._started = folder, programs(), 0
+        hold = "ip link set lo up && echo up && exec sleep infinity"
+        # Also without root: a namespace of users around that of the network.
+        self._namespace = Process(
+            "namespace",
+            ["unshare", "--map-root-user", "--net", "sh", "-c", hold],
+            dict(os.environ),
+            folder / "namespace.log",
+        )
+        self._namespace.wait_until(lambda: self._namespace.tail() == "up", 10)
+        pid = str(self._namespace.child.pid)
+        self.enter = ["nsenter", "--target", pid, "--user", "--preserve-credentials", "--net"]
+        self.start_master()
+        self.owners = [self.start_owner(each_mib) for _ in range(owners)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start_master(self, *arguments: str) -> None:
+        """Empty, as a restarted master is."""
+        host, _, port = MASTER.rpartition(":")
+        # The program itself, not the wheel's wrapper: a signal reaches the master.
+        master = next(self._bin.parent.glob("lib/python3*/site-packages/mooncake/mooncake_master"))
+        self.master = self.run(
+            "master", [str(master), "--rpc_address", host, "--rpc_port", port, *arguments]
+        )
+        self.master.wait_until(lambda: self.listens(port), 20)
+
+    def start_owner(self, mib: int) -> Process:
+        owner = self.run(
+            "owner",
+            [
+                *self.plugin("--master", MASTER, "--contribute", f"{mib}MiB"),
+                *("--socket", "/none", "--part", "owner"),
+            ],
+        )
+        owner.wait_until(lambda: "contributed" in owner.tail(), 20)
+        return owner
+
+    def plugin(self, *arguments: str) -> list[str]:
+        """The command of larder-mooncake, without the namespace."""
+        paths = f"PYTHONPATH={ROOT / 'plugins' / 'mooncake'}"
+        return ["env", paths, str(self._bin / "python"), "-m", "larder_mooncake", *arguments]
+
+    def start_plugin(self, socket: pathlib.Path, *arguments: str) -> Process:
+        """Inside the namespace. larderd may be outside: a Unix socket knows no namespace."""
+        return self.run("plugin", self.plugin("--socket", str(socket), *arguments))
+
+    def listens(self, port: str) -> bool:
+        found = subprocess.run(
+            [*self.enter, "cat", "/proc/net/tcp"], capture_output=True, text=True, check=True
+        )
+        return f":{int(port):04X} 00000000:0000 0A" in found.stdout
+
+    def stop(self) -> None:
+        for process in [*getattr(self, "owners", []), getattr(self, "master", None)]:
+            if process:
+                process.stop(3)
+        self._namespace.stop(1)
+
+    def run(self, name: str, command: list[str]) -> Process:
+        """Inside the namespace."""
+        self._started += 1
+        log = self.folder / f"{name}-{self._started}.log"
+        return Process(name, [*self.enter, *command], dict(os.environ), log)

@@ -1,0 +1,3 @@
+"""Larder's plug-in for Mooncake: moves chunks between larderd and a Mooncake pool."""
+
+NAME = "larder-mooncake"

@@ -1,0 +1,59 @@
+"""Supervisor: keeps the processes of the plug-in alive, until SIGTERM or SIGINT.
+
+The part `plugin` ends with each connection to larderd. The part `owner` holds the contributed
+memory in a process of its own: a restart of larderd or of the plug-in loses no bytes of the pool.
+"""
+
+import ctypes
+import signal
+import subprocess
+import sys
+import threading
+
+_PR_SET_PDEATHSIG = 1
+_PAUSE_S = 0.2  # after a life that ended with its connection, or by a signal
+_LONG_PAUSE_S = 5.0  # after a life that ended with an error of settings or of a protocol
+_STOP_S = 3.0
+
+
+def supervise(parts, arguments):
+    """Runs each part until a signal. Returns the exit status."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    threads = [threading.Thread(target=_keep, args=(p, arguments, stopping)) for p in parts]
+    for thread in threads:
+        thread.start()
+    while not stopping.wait(1.0):
+        pass
+    for thread in threads:
+        thread.join()
+    return 0
+
+
+def end_with_parent():
+    """A part calls this function first: SIGKILL of the supervisor ends the part, too."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _keep(part, arguments, stopping):
+    while not stopping.is_set():
+        child = subprocess.Popen(
+            [sys.executable, "-m", __package__, "--part", part, *arguments],
+            process_group=0,  # a terminal's Ctrl-C reaches the supervisor alone
+        )
+        while child.poll() is None and not stopping.wait(0.05):
+            pass
+        _end(child)
+        stopping.wait(_LONG_PAUSE_S if child.returncode > 0 else _PAUSE_S)
+
+
+def _end(child):
+    if child.poll() is not None:
+        return
+    child.terminate()
+    try:
+        child.wait(_STOP_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

@@ -1,0 +1,49 @@
+"""Program: larder-mooncake as a child process, over the real wheel or over fake_wheel."""
+
+import json
+import os
+import pathlib
+import socket
+
+from harness.process import Process
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Program(Process):
+    def __init__(self, folder, python, arguments, before=(), extra_path=(), env=None):
+        path = [str(ROOT / "plugins" / "mooncake"), *map(str, extra_path)]
+        command = [*before, python, "-m", "larder_mooncake", *arguments]
+        super().__init__(
+            "larder-mooncake",
+            command,
+            dict(os.environ) | {"PYTHONPATH": ":".join(path)} | (env or {}),
+            folder / "larder-mooncake.log",
+        )
+
+
+class FakeService:
+    """The faults and the notes of fake_wheel, and a port in place of the master."""
+
+    def __init__(self, folder):
+        self._file = folder / "faults.json"
+        self.env = {"FAKE_MOONCAKE": str(self._file)}
+        self.fault()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.master = f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def fault(self, block=(), codes=None, lost=()):
+        faults = {"block": list(block), "codes": codes or {}, "lost": list(lost)}
+        new = self._file.with_suffix(".new")
+        new.write_text(json.dumps(faults))
+        new.rename(self._file)
+
+    def calls(self, name):
+        """The sizes of the calls of this name."""
+        notes = pathlib.Path(f"{self._file}.calls")
+        lines = notes.read_text().splitlines() if notes.exists() else []
+        return [int(line.split()[1]) for line in lines if line.split()[0] == name]
+
+    def close(self):
+        self._listener.close()
