@@ -99,7 +99,8 @@ test: timed-build
 timed-build:
 	@began=$$(date +%s) && $(MAKE) --no-print-directory deps-python deps-servers && \
 	  ready=$$(date +%s) && $(MAKE) --no-print-directory build && built=$$(date +%s) && \
-	  echo "dependencies $$((ready - began)) s, build $$((built - ready)) s" >build/seconds-before
+	  echo "dependencies $$((ready - began)) s, build $$((built - ready)) s" \
+	    >build/seconds-before
 
 ## every model shape and engine setting on each tested vLLM (VLLM=0.33: on that one alone), half an
 ## hour each; writes the table of docs/reference/compatibility.md
