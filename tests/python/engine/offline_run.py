@@ -3,16 +3,16 @@ list of results, one for each step, to the file named in the job.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, and the prompt tokens
 from Larder and from vLLM's own prefix cache. Its fields are max_tokens, off (without Larder), salt,
-lora, image, audio, video, uuid, prompt_logprobs, and named_as. Items have numbers; an item of null
-sends its uuid alone. named_as is another image, whose hash of vLLM is the uuid sent with this one.
-{"ask_all": [tokens, ...]} asks for all at once and gives a list of answers
-and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's
-namespace too. {"settle": admin socket} waits until larderd has committed all stores. {"zero": arena
-file} zeroes every stored byte. {"touch": file}; {"await": file} waits until the file exists.
-{"named": admin socket} sends small requests until the engine knows its weights and has a namespace.
-{"copy": [from, to]} copies the files of a folder. {"reload": true} has vLLM load its weights anew.
-{"embed": tokens} gives the first numbers of an embedding. {"add_lora": [name, number, path]} loads
-an adapter."""
+lora, image, prompt, prompt_logprobs, and named_as. Images have numbers; see items(). prompt: more
+fields of vLLM's prompt. named_as is another image, whose hash of vLLM is the uuid sent with this
+one. {"ask_all": [tokens, ...]} asks for all at once and gives a list of answers and the sums.
+{"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's namespace too.
+{"settle": admin socket} waits until larderd has committed all stores. {"zero": arena file} zeroes
+every stored byte. {"touch": file}; {"await": file} waits until the file exists. {"named": admin
+socket} sends small requests until the engine knows its weights and has a namespace. {"copy": [from,
+to]} copies the files of a folder. {"reload": true} has vLLM load its weights anew. {"embed":
+tokens} gives the first numbers of an embedding. {"add_lora": [name, number, path]} loads an
+adapter."""
 
 import http.client
 import json
@@ -99,11 +99,9 @@ def ask(llm, step):
     for prompt in prompts:
         if "salt" in step:
             prompt["cache_salt"] = step["salt"]
-        for kind in ITEMS.keys() & step.keys():
-            number = step[kind]
-            prompt["multi_modal_data"] = {kind: None if number is None else ITEMS[kind](number)}
-            if "uuid" in step:
-                prompt["multi_modal_uuids"] = {kind: [step["uuid"]]}
+        for kind in filter(step.__contains__, ITEMS):
+            prompt.setdefault("multi_modal_data", {})[kind] = items(kind, step[kind])
+        prompt.update(step.get("prompt", {}))
         if "named_as" in step:
             prompt["multi_modal_uuids"] = {"image": [hash_of_vllm(llm, image(step["named_as"]))]}
     more = {"lora_request": lora(step["lora"])} if "lora" in step else {}
@@ -140,21 +138,16 @@ def image(seed):
     )
 
 
-def sound(seed):
-    """A second of noise, and its sampling rate."""
-    import numpy
-
-    return numpy.random.default_rng(seed).normal(0, 0.3, 16000).astype(numpy.float32), 16000
+# By the kind of item: makes the item of a number.
+ITEMS = {"image": image}
 
 
-def video(seed):
-    """Four frames of 56 times 56 pixels."""
-    import numpy
-
-    return numpy.random.default_rng(seed).integers(0, 255, (4, 56, 56, 3), dtype=numpy.uint8)
-
-
-ITEMS = {"image": image, "audio": sound, "video": video}
+def items(kind, numbers):
+    """vLLM knows two forms without content. In a list, None is an item by its uuid alone. Without a
+    list, None leaves out the item, and the uuid too."""
+    if isinstance(numbers, list):
+        return [None if number is None else ITEMS[kind](number) for number in numbers]
+    return None if numbers is None else ITEMS[kind](numbers)
 
 
 def hash_of_vllm(llm, picture):
