@@ -7,7 +7,7 @@
 
 #include "operator/k8s/event_recorder.h"
 #include "operator/k8s/informer.h"
-#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/kube_test.h"
 #include "tests/eventually.h"
 
 namespace larder::kube_test {
@@ -29,13 +29,10 @@ bool soon(const std::function<bool()>& holds) {
   return test::eventually(holds, kSoonMs);
 }
 
-class ApiClientTest : public testing::Test {
+class ApiClientTest : public KubeTest {
  protected:
-  static void SetUpTestSuite() { plane_ = ControlPlane::start().release(); }
-  static void TearDownTestSuite() { delete plane_; }
-  void SetUp() override {
-    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
-    connection_ = std::make_unique<Connection>(*plane_, k8s::ClientOptions{.page = 3});
+  ApiClientTest() { options_.page = 3; }
+  void prepare() override {
     client_ = connection_->client.get();
     const auto left = client_->list(kConfigMaps, selected_);
     ASSERT_TRUE(left.ok()) << left.status().to_string();
@@ -52,13 +49,9 @@ class ApiClientTest : public testing::Test {
     ASSERT_TRUE(soon([&] { return client_->get_path("/api/v1/namespaces/default").ok(); }));
   }
 
-  static ControlPlane* plane_;
   const k8s::Selector selected_{"default", "test=larder", ""};
-  std::unique_ptr<Connection> connection_;
   k8s::HttpClient* client_ = nullptr;
 };
-
-ControlPlane* ApiClientTest::plane_ = nullptr;
 
 TEST_F(ApiClientTest, EveryVerb) {
   const auto made = client_->create(kConfigMaps, map_of("a", "1"));

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/kube_test.h"
 
 namespace larder::kube_test {
 namespace {
@@ -16,15 +16,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-class LeaderTest : public testing::Test {
+class LeaderTest : public KubeTest {
  protected:
-  static void SetUpTestSuite() { plane_ = ControlPlane::start().release(); }
-  static void TearDownTestSuite() { delete plane_; }
-  void SetUp() override {
-    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
-    connection_ = std::make_unique<Connection>(*plane_);
-  }
-
   std::unique_ptr<Child> candidate(const std::string& name, int lease_s) const {
     return std::make_unique<Child>(std::vector<std::string>{LEADER_CANDIDATE, plane_->kubeconfig(),
                                                             name, std::to_string(lease_s)},
@@ -45,12 +38,7 @@ class LeaderTest : public testing::Test {
     }
     return -1;
   }
-
-  static ControlPlane* plane_;
-  std::unique_ptr<Connection> connection_;
 };
-
-ControlPlane* LeaderTest::plane_ = nullptr;
 
 TEST_F(LeaderTest, AKilledLeaderIsFollowedWithin20s) {
   auto first = candidate("killed", 12);

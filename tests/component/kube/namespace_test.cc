@@ -10,7 +10,7 @@
 #include "operator/webhook/admission_server.h"
 #include "operator/webhook/certificate_loader.h"
 #include "operator/webhook/certificate_manager.h"
-#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/kube_test.h"
 #include "tests/component/kube/webhook_configuration.h"
 #include "tests/unit/operator/api/yaml_object.h"
 #include "tests/unit/operator/webhook/reviews.h"
@@ -59,14 +59,9 @@ class PoolInRealNamespaces final : public PoolLookup {
   CachedPools cached_;
 };
 
-class NamespaceTest : public testing::Test {
+class NamespaceTest : public KubeTest {
  protected:
-  static void SetUpTestSuite() { plane_ = ControlPlane::start().release(); }
-  static void TearDownTestSuite() { delete plane_; }
-
-  void SetUp() override {
-    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
-    connection_ = std::make_unique<Connection>(*plane_);
+  void prepare() override {
     pools_ = std::make_unique<PoolInRealNamespaces>(*connection_);
     review_ = std::make_unique<PodReview>(*pools_,
                                           desired::Defaults{"registry.example/larder:0.1.0", true},
@@ -81,9 +76,8 @@ class NamespaceTest : public testing::Test {
     ns_ = "team-" + std::to_string(++teams_);
     make_namespace({});
   }
-  void TearDown() override {
-    if (plane_ != nullptr)
-      static_cast<void>(connection_->client->remove(k8s::resources::kWebhooks, "", "larder"));
+  void clean() override {
+    static_cast<void>(connection_->client->remove(k8s::resources::kWebhooks, "", "larder"));
   }
 
   // The chart's rules: pods that ask, and all other pods of a namespace that asks.
@@ -172,10 +166,8 @@ class NamespaceTest : public testing::Test {
     return create(object, ns_);
   }
 
-  static ControlPlane* plane_;
   static int teams_;
   std::string ns_;
-  std::unique_ptr<Connection> connection_;
   std::unique_ptr<PoolInRealNamespaces> pools_;
   std::unique_ptr<PodReview> review_;
   TlsAcceptor acceptor_;
@@ -183,7 +175,6 @@ class NamespaceTest : public testing::Test {
   std::unique_ptr<CertificateLoader> loader_;
 };
 
-ControlPlane* NamespaceTest::plane_ = nullptr;
 int NamespaceTest::teams_ = 0;
 
 // LimitRanger's demands on each container, ours too.

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "tests/component/kube/await.h"
-#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/kube_test.h"
 #include "tests/component/kube/larder_definitions.h"
 #include "tests/component/kube/webhook_configuration.h"
 #include "tests/unit/text_file.h"
@@ -27,12 +27,11 @@ namespace resources = k8s::resources;
 
 constexpr int kPools = 200;
 
-class OperatorFenceTest : public testing::Test {
+class OperatorFenceTest : public KubeTest {
  protected:
-  void SetUp() override {
-    plane_ = ControlPlane::start_audited();
-    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
-    connection_ = std::make_unique<Connection>(*plane_);
+  static void SetUpTestSuite() { plane_ = ControlPlane::start_audited(); }
+
+  void prepare() override {
     const Status installed = install_definitions(client(), {"ml", "larder"});
     ASSERT_TRUE(installed.ok()) << installed.to_string();
     const Status configured = configure_webhooks(
@@ -40,7 +39,6 @@ class OperatorFenceTest : public testing::Test {
     ASSERT_TRUE(configured.ok()) << configured.to_string();
     for (int i = 0; i < kPools; ++i) put(i);
   }
-  k8s::ApiClient& client() { return *connection_->client; }
   // Every fourth has objects of its own to be made, every other one an Event to be written.
   void put(int number) {
     const Object spec =
@@ -108,9 +106,6 @@ class OperatorFenceTest : public testing::Test {
   bool has_secret() {
     return client().get(resources::kSecrets, "larder", "larder-webhook-tls").ok();
   }
-
-  std::unique_ptr<ControlPlane> plane_;
-  std::unique_ptr<Connection> connection_;
 };
 
 // FENCE_SECONDS=60 sets the length of the stop.

@@ -11,7 +11,7 @@
 
 #include "operator/api/names.h"
 #include "tests/component/command.h"
-#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/kube_test.h"
 #include "tests/component/kube/larder_definitions.h"
 #include "tests/eventually.h"
 #include "tests/unit/operator/webhook/reviews.h"
@@ -49,12 +49,9 @@ class FullPipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-class OperatorLogTest : public testing::Test {
+class OperatorLogTest : public KubeTest {
  protected:
-  void SetUp() override {
-    plane_ = ControlPlane::start();
-    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
-    connection_ = std::make_unique<Connection>(*plane_);
+  void prepare() override {
     const Status installed = install_definitions(*connection_->client, {"ml", "larder"});
     ASSERT_TRUE(installed.ok()) << installed.to_string();
     const auto made = connection_->client->create(
@@ -80,9 +77,6 @@ class OperatorLogTest : public testing::Test {
   test::Outcome page(int number, const char* path) const {
     return test::run("curl -sf http://" + address(number) + path);
   }
-
-  std::unique_ptr<ControlPlane> plane_;
-  std::unique_ptr<Connection> connection_;
 };
 
 // The answer about a pod of this pool: with a patch, or left alone and logged.

@@ -19,7 +19,7 @@
 #include "operator/api/names.h"
 #include "shim/base/fd.h"
 #include "tests/component/kube/await.h"
-#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/kube_test.h"
 #include "tests/component/kube/larder_definitions.h"
 #include "tests/exported_metrics.h"
 #include "tests/unit/text_file.h"
@@ -33,23 +33,15 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 namespace resources = k8s::resources;
 
-class OperatorTest : public testing::Test {
+class OperatorTest : public KubeTest {
  protected:
   static void SetUpTestSuite() {
-    plane_ = ControlPlane::start().release();
+    KubeTest::SetUpTestSuite();
     if (plane_ == nullptr) return;
     const Connection connection(*plane_);
     const Status installed = install_definitions(*connection.client, {"ml", "larder", "going"});
     ASSERT_TRUE(installed.ok()) << installed.to_string();
   }
-  static void TearDownTestSuite() { delete plane_; }
-  void SetUp() override {
-    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
-    connection_ = std::make_unique<Connection>(*plane_);
-  }
-
-  k8s::ApiClient& client() { return *connection_->client; }
-
   // A lease of each test's own, so that one does not wait for another's to end.
   std::unique_ptr<Child> replica(const std::string& name,
                                  const std::string& metrics = "127.0.0.1:0") const {
@@ -148,12 +140,7 @@ class OperatorTest : public testing::Test {
       ASSERT_TRUE(said.ok()) << said.status().to_string();
     }
   }
-
-  static ControlPlane* plane_;
-  std::unique_ptr<Connection> connection_;
 };
-
-ControlPlane* OperatorTest::plane_ = nullptr;
 
 // The log is a full pipe without a reader.
 // covers F-107

@@ -16,7 +16,7 @@
 #include "operator/webhook/certificate_manager.h"
 #include "operator/webhook/inject/inject.h"
 #include "tests/component/command.h"
-#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/kube_test.h"
 #include "tests/component/kube/webhook_configuration.h"
 #include "tests/unit/operator/webhook/reviews.h"
 
@@ -56,7 +56,7 @@ Reviewed label_review(std::string_view body, std::string_view) {
                    .dump()};
 }
 
-class WebhookTest : public testing::Test {
+class WebhookTest : public KubeTest {
  protected:
   // `requests`: that a connection may carry; 1: each pod is a new handshake.
   explicit WebhookTest(const Lifetimes& lifetimes = {},
@@ -65,12 +65,7 @@ class WebhookTest : public testing::Test {
     options_.address = "127.0.0.1:0";
     options_.limits.requests = requests;
   }
-  static void SetUpTestSuite() { plane_ = ControlPlane::start().release(); }
-  static void TearDownTestSuite() { delete plane_; }
-
-  void SetUp() override {
-    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
-    connection_ = std::make_unique<Connection>(*plane_);
+  void prepare() override {
     ours_ = AdmissionServer::start(options_, acceptor_, counted(), nullptr).value();
     other_ = AdmissionServer::start(options_, acceptor_, label_review, nullptr).value();
     const std::string annotated =
@@ -96,8 +91,7 @@ class WebhookTest : public testing::Test {
     }
     reviews_ = 0;
   }
-  void TearDown() override {
-    if (plane_ == nullptr) return;
+  void clean() override {
     kubectl("delete mutatingwebhookconfiguration larder");
     kubectl("delete pods --all --now --wait=false");
     kubectl("delete secret larder-tls");
@@ -150,10 +144,8 @@ class WebhookTest : public testing::Test {
     return found;
   }
 
-  static ControlPlane* plane_;
   const KeptCertificates kept_;
   ServerOptions options_;
-  std::unique_ptr<Connection> connection_;
   OnePool pools_;
   TlsAcceptor acceptor_;
   std::atomic<int> reviews_ = 0;
@@ -164,8 +156,6 @@ class WebhookTest : public testing::Test {
   std::unique_ptr<CertificateManager> manager_;
   std::unique_ptr<CertificateLoader> loader_;
 };
-
-ControlPlane* WebhookTest::plane_ = nullptr;
 
 TEST_F(WebhookTest, AnnotatedPodsAreInjectedAndOthersNeverAsked) {
   const std::string pod = create("annotated", "chat");
