@@ -1,7 +1,7 @@
 """Supervisor: keeps the processes of the plug-in alive, until SIGTERM or SIGINT.
 
 The part `plugin` ends with each connection to larderd. The part `owner` holds the contributed
-memory in a process of its own: a restart of larderd or of the plug-in loses no bytes of the pool.
+memory in a process of its own. A restart of larderd or of the plug-in loses no bytes of the pool.
 """
 
 import ctypes

@@ -1,5 +1,6 @@
-"""Sound and video are named by their content, as pictures are (test_pictures.py): real vLLM
-engines, one after the other over one larderd, each a process of its own."""
+"""Sound and video are named by their content, as pictures are (test_pictures.py).
+
+Real vLLM engines, one after the other over one larderd, each a process of its own."""
 
 from pathlib import Path
 
