@@ -77,7 +77,7 @@ PluginLink::~PluginLink() {
 }
 
 Status PluginLink::open() {
-  // /run is a tmpfs: after a reboot the directory of the socket is missing. A failure shows in bind().
+  // After a reboot the directory is missing, as /run is a tmpfs. A failure shows in bind().
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(options_.socket).parent_path(), error);
   Result<Fd> listener = base::listen_unix(
