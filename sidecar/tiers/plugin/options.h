@@ -16,7 +16,7 @@ struct Config;
 namespace larder::plugin {
 
 struct PluginOptions {
-  std::string socket;  // where larderd listens for the plug-in; its folder exists
+  std::string socket;  // where larderd listens for the plug-in
   std::uint32_t socket_mode = 0660;
   std::string url;                // the service, as the plug-in reads it
   std::string prefix = "larder";  // of all keys, one for each pool

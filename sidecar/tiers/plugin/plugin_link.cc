@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,9 @@ PluginLink::~PluginLink() {
 }
 
 Status PluginLink::open() {
+  // After a reboot the directory is missing, as /run is a tmpfs. A failure shows in bind().
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(options_.socket).parent_path(), error);
   Result<Fd> listener = base::listen_unix(
       {options_.socket, options_.socket_mode, SOCK_SEQPACKET, kBacklog, "backend.plugin_socket",
        "set backend.plugin_socket to another path", "set backend.plugin_socket"});

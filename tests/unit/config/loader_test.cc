@@ -323,9 +323,9 @@ TEST_F(LoaderTest, ABackendBehindAPlugIn) {
             ":3: backend.plugin_patience is 9s and backend.url names no plug-in: make it "
             "mooncake://host:port or plugin://...");
   EXPECT_EQ(why("backend:\n  url: mooncake://m:1\n  plugin_region: 1MiB\n"),
-            ":3: plugin_region '1MiB' is out of range: whole pages, 32MiB to 64GiB");
+            ":3: backend.plugin_region '1MiB' is out of range: whole pages, 32MiB to 64GiB");
   EXPECT_EQ(why("backend:\n  url: mooncake://m:1\n  plugin_patience: 0s\n"),
-            ":3: plugin_patience '0s' is out of range: 1s to 10m");
+            ":3: backend.plugin_patience '0s' is out of range: 1s to 10m");
   EXPECT_EQ(why("socket: /a/b\nbackend:\n  url: mooncake://m:1\n  plugin_socket: /a/b\n"),
             "backend.plugin_socket is the path of another socket of larderd: /a/b");
 }

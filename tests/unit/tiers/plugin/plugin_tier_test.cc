@@ -151,7 +151,7 @@ TEST_F(PluginTierTest, WrongOptionsAreNamed) {
   EXPECT_NE(open_plugin_tier(clock, options).status().text().find("backend.plugin_region"),
             std::string::npos);
   options.region_bytes = 32 << 20;
-  options.socket = "/nowhere/at/all/x.plugin";
+  options.socket = "/proc/nowhere/x.plugin";
   EXPECT_NE(open_plugin_tier(clock, options).status().text().find("backend.plugin_socket"),
             std::string::npos);
 }
