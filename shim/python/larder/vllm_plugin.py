@@ -3,12 +3,13 @@
 vLLM finds a connector by kv_connector_module_path, or by name. Statistics of a MultiConnector's
 children carry the name alone, and vLLM reads the statistics in processes without connectors: the
 API server, the logger. `register` is an entry point of vllm.general_plugins, which vLLM calls in
-each of its processes. larder.vllm calls `register` too, for engines whose VLLM_PLUGINS leaves the
+each of its processes. larder.vllm calls `register_as`, for engines whose VLLM_PLUGINS leaves the
 entry point out. Thread-compatible."""
 
 import logging
 import os
 import sys
+import time
 
 NAME = "LarderConnector"
 MODULE = "larder.vllm"
@@ -17,9 +18,26 @@ POOLS = ("enable-sleep-mode", "enable-cumem-allocator")
 MOVING, FIXED = "expandable_segments:True", "expandable_segments:False"
 
 
-def register(name=NAME, module=MODULE):
-    """May be called any number of times. Imports no part of the connector. Raises no exception: an
-    exception here would end vLLM, also without Larder in use."""
+_called_at = None  # seconds since the epoch
+
+
+def register():
+    """The entry point. May be called any number of times."""
+    global _called_at
+    if _called_at is None:
+        _called_at = time.time()
+    register_as(NAME, MODULE)
+
+
+def called_at():
+    """When vLLM loaded its plug-ins in this process, in seconds since the epoch: before any engine
+    of this process read weights. None: vLLM has not called the entry point."""
+    return _called_at
+
+
+def register_as(name, module):
+    """Imports no part of the connector. Raises no exception: an exception here would end vLLM, also
+    without Larder in use."""
     logger = logging.getLogger("vllm.larder")
     try:
         keep_segments_fixed(logger)

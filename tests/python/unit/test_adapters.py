@@ -144,6 +144,18 @@ def test_files_that_hang_cost_one_adapter_alone(folder, tmp_path, monkeypatch):
         hang.set()
 
 
+# covers F-350
+def test_each_value_of_a_field_of_a_newer_request_is_a_name_of_its_own(folder):
+    """Also values that a condition takes for nothing, and objects that are printed alike."""
+    adapters = Adapters(LoRAConfig())
+    values = [None, 0, False, "", 1, "1", 1.0, b"1", (1,), [1], {1: 2}, {"1": 2}]
+    lines = {known(adapters, request(folder, future=value)) for value in values}
+    assert len(lines) == len(values)
+    assert known(adapters, request(folder, future=None)) == known(adapters, request(folder))
+    with pytest.raises(Unserved, match="a field of its request cannot be named"):
+        known(adapters, request(folder, future=threading.Lock()))
+
+
 # covers F-091
 def test_as_many_hanging_readers_as_there_may_be_and_one_more(folder, tmp_path, monkeypatch):
     hang = threading.Event()

@@ -3,6 +3,7 @@ workers' reports.
 
 vLLM's own layers and selection. vLLM's GPU backends are not here: stand-ins are chosen."""
 
+import time
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -212,6 +213,23 @@ def named(monkeypatch):
     monkeypatch.setattr(naming, "weights_source", lambda _: None)
     monkeypatch.setattr(naming, "configuration_of", lambda _: ({}, set()))
     return lambda guess: naming.Naming(setup(attention=guess), None)
+
+
+# covers F-071, F-354
+def test_files_of_the_users_own_process_are_held_against_its_plug_ins(monkeypatch):
+    """Of an engine without a process of its own: vLLM calls its plug-ins before it reads
+    weights."""
+    monkeypatch.setattr(naming.vllm_plugin, "_called_at", None)
+    assert naming.vllm_plugin.called_at() is None
+    began = naming._earliest_load()
+    assert time.time() - 10_000 < began < time.time(), "this process"
+    naming.vllm_plugin.register()
+    called = naming.vllm_plugin.called_at()
+    assert time.time() - 60 < called == naming._earliest_load() > began
+    naming.vllm_plugin.register()
+    assert naming.vllm_plugin.called_at() == called, "the first call counts"
+    monkeypatch.setattr(naming.multiprocessing, "parent_process", lambda: "vLLM")
+    assert abs(naming._earliest_load() - began) < 0.1, "vLLM made the process for the engine"
 
 
 # covers F-056

@@ -162,11 +162,15 @@ class TestOfThisVllm:
         }
         assert weights_source(made("llama")).others == (), "one model is read once"
 
-    def test_weights_id_names_the_model_alone(self, made, models):
+    def test_weights_id_names_the_model_alone(self, made, models, monkeypatch):
         from fakes import setup
 
+        from larder.vllm import naming
         from larder.vllm.attention_kernels import Attention
         from larder.vllm.naming import Naming
+
+        # This process writes the models itself.
+        monkeypatch.setattr(naming, "_earliest_load", lambda: None)
 
         def weights(draft, **changes):
             naming = Naming(

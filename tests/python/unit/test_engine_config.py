@@ -3,7 +3,9 @@ or on the list with a reason."""
 
 import dataclasses
 import functools
+import json
 import re
+import threading
 import typing
 
 import config_fields
@@ -14,6 +16,7 @@ pytest.importorskip("vllm")
 from vllm.config import VllmConfig  # noqa: E402
 
 from larder.vllm import engine_config, engine_variables  # noqa: E402
+from larder.vllm.groups import Unsupported  # noqa: E402
 
 
 hints_of = functools.cache(typing.get_type_hints)
@@ -167,7 +170,73 @@ def test_neither_an_address_nor_a_secret_gets_in():
     config.additional_config = {"object": object(), "function": is_listed}
     fields = engine_config.fields_of(config)
     assert "hf_secret" not in str(fields) and not re.search("0x[0-9a-f]{6}", str(fields))
-    assert fields["additional_config.function"].endswith(".is_listed")
+    assert ".is_listed (" in fields["additional_config.function"]["<code>"]
+
+
+def fields_with(value):
+    return engine_config.fields_of(with_leaf("additional_config", value))
+
+
+@dataclasses.dataclass
+class OneClass:
+    x: object = None
+
+
+@dataclasses.dataclass
+class AnotherClass:
+    x: object = None
+
+
+@dataclasses.dataclass(slots=True)
+class Slots:
+    x: object
+
+
+def noted(x):
+    made = OneClass(x)
+    made._noted = x
+    return made
+
+
+UNLIKE = [
+    None, {}, {"a.b": 1}, {"a": {"b": 1}}, {"a": {"b": {}}}, {"a": {}}, {"a": None}, {1: 2},
+    {"1": 2}, {"<1>": 2}, {"<class>": 2}, {"": 1}, {'"': 1}, {'""': 1}, {"a b": 1}, {"a  b": 1}, {(1, 2): 1},
+    {"name_or_path": "x"}, {"_commit_hash": "x"}, OneClass(), AnotherClass(), OneClass({}),
+    {"x": None}, Slots(1), Slots(2), noted(1), noted(2), OneClass(1), OneClass("1"),
+    OneClass({"a.b": 1}), OneClass({"a": {"b": 1}}), [{"a.b": 1}], [{"a": {"b": 1}}],
+]  # fmt: skip
+
+
+# covers F-350
+def test_unlike_settings_have_unlike_fields():
+    for number, one in enumerate(UNLIKE):
+        for other in UNLIKE[:number]:
+            assert fields_with(one) != fields_with(other), (one, other)
+
+
+# covers F-351
+def test_a_value_without_a_name_is_refused_by_the_name_of_its_field():
+    with pytest.raises(Unsupported, match=r"value of additional_config\.a\.lock cannot be named"):
+        fields_with({"a": {"lock": threading.Lock()}})
+    nested = {}
+    for _ in range(20):
+        nested = {"a": nested}
+    with pytest.raises(Unsupported, match=r"nested too deep at additional_config\.a\.a"):
+        fields_with(nested)
+
+
+def test_secrets_inside_of_a_value_are_not_shown():
+    class_of = dataclasses.make_dataclass("Loader", ["api_key"])
+    for value in (
+        {"my.api_key": "s"}, [{"api_key": "s"}], ({"token": 1, "x": {"password": "s"}},),
+        [{1: 2, "secret": "s"}], class_of("s"), [OneClass({"access_token": "s"})],
+    ):  # fmt: skip
+        shown = [
+            form for path, form in fields_with(value).items()
+            if not engine_config.may_be_secret(path, form)
+        ]  # fmt: skip
+        assert '"s"' not in json.dumps(shown), value
+    assert not engine_config.may_be_secret("a", ["key", {"a_field": {"<tuple>": ["secret"]}}])
 
 
 def test_an_environment_variable_that_vllm_knows_counts_unless_it_is_listed(monkeypatch):

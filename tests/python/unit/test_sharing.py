@@ -8,6 +8,7 @@ import varied_flags
 
 pytest.importorskip("vllm")
 
+from larder import package_files  # noqa: E402
 from larder.fingerprint import differing_fields  # noqa: E402
 from larder.vllm import engine_variables  # noqa: E402
 from larder.vllm.identity import text_of  # noqa: E402
@@ -288,6 +289,8 @@ def set_to_defaults(monkeypatch):
     """Every variable of the fingerprint whose default has a form in the environment."""
     forms = {True: "1", False: "0", None: None}
     for name, value in engine_variables.variables().items():
+        if isinstance(value, dict):
+            (value,) = value.values()  # the marked form of a tuple
         known = isinstance(value, bool) or value is None
         form = forms[value] if known else ",".join(value) if isinstance(value, list) else str(value)
         if form and name not in os.environ:
@@ -324,6 +327,67 @@ def test_a_plug_in_that_vllm_loads_separates_and_is_named(text, base, monkeypatc
     assert text().count("_plugin:register") == 2
     monkeypatch.setenv("VLLM_PLUGINS", "b_plugin")
     assert 'plugins: ["b_plugin = ' in text(), "the others are not loaded"
+
+
+@pytest.fixture
+def code(monkeypatch, tmp_path):
+    """code(text): the only file of the package a_plugin, of which nothing is imported."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "a_plugin").mkdir()
+
+    def write(text):
+        (tmp_path / "a_plugin" / "__init__.py").write_text(f"raise SystemExit({text})\n")
+        package_files.forget()
+
+    write(0)
+    yield write
+    package_files.forget()
+
+
+# covers F-352
+def test_the_code_of_a_plug_in_counts_beside_its_version(text, code, tmp_path):
+    install(tmp_path, "vllm.general_plugins", "a_plugin", "a_plugin.sub:register")
+    before = text()
+    assert "\ncode.a_plugin: files 1 " in before
+    code(1)
+    assert differing_fields(before, text()) == ["configuration", "code.a_plugin"]
+
+
+@pytest.mark.parametrize(
+    "flag, value",
+    [
+        ("worker_cls", "a_plugin.Worker"),
+        ("worker_extension_cls", "a_plugin.sub.Extension"),
+        ("scheduler_cls", "a_plugin.sub:Scheduler"),
+        ("compilation_config", {"mode": 2, "backend": "a_plugin.backend"}),
+    ],
+)
+# covers F-352
+def test_the_code_that_a_flag_names_counts(text, code, flag, value):
+    flags = {flag: value}
+    before = text(**flags)
+    code(1)
+    assert differing_fields(before, text(**flags)) == ["configuration", "code.a_plugin"]
+
+
+# covers F-353
+def test_a_patched_vllm_of_equal_version_separates(text, base, monkeypatch, tmp_path):
+    real = package_files._place_of
+    (tmp_path / "__init__.py").write_text("patched = True\n")
+    assert "\ncode.vllm: files " in base
+    monkeypatch.setattr(
+        package_files,
+        "_place_of",
+        lambda module: ("vllm", str(tmp_path)) if module == "vllm" else real(module),
+    )
+    assert differing_fields(base, text()) == ["configuration", "code.vllm"]
+
+
+def test_names_of_layers_are_no_code(text, code):
+    named = {"hf_overrides": {"quantize": ["a_plugin.layers"], "one": "a_plugin.layers"}}
+    before = text(**named)
+    code(1)
+    assert text(**named) == before
 
 
 @pytest.mark.parametrize(

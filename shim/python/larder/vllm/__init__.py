@@ -6,7 +6,7 @@
 from larder import vllm_plugin
 from larder.vllm.connector import LarderConnector
 
-vllm_plugin.register()
+vllm_plugin.register_as(vllm_plugin.NAME, vllm_plugin.MODULE)
 
 __all__ = ["LarderConnector"]
 

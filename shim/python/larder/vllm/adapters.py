@@ -13,6 +13,7 @@ import os
 import time
 from collections import OrderedDict
 
+from larder import canonical
 from larder.vllm import engine_config
 from larder.vllm.adapter_files import FilesUnknown, files_of
 from larder.vllm.background_reads import BackgroundReads
@@ -190,7 +191,10 @@ def _settings(lora_config):
 
 
 def _more(request):
-    """Set fields of the request that this file does not know."""
+    """Set fields of the request that this file does not know. Unserved."""
     names = [name for name in getattr(request, "__struct_fields__", ()) if name not in _OF_REQUEST]
-    more = {name: repr(getattr(request, name)) for name in names if getattr(request, name)}
-    return " " + json.dumps(more, sort_keys=True) if more else ""
+    more = {name: value for name in names if (value := getattr(request, name)) is not None}
+    try:
+        return f" {canonical.text(more)}" if more else ""
+    except canonical.Unnameable as reason:
+        raise Unserved(f"a field of its request cannot be named: {reason}") from None

@@ -106,7 +106,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def __init_subclass__(cls, **kwargs):
         """A MultiConnector names its children's statistics by their classes."""
         super().__init_subclass__(**kwargs)
-        vllm_plugin.register(cls.__name__, cls.__module__)
+        vllm_plugin.register_as(cls.__name__, cls.__module__)
 
     # ---- scheduler
 

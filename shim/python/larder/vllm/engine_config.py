@@ -5,10 +5,12 @@ A closed world: the fingerprint has every field that is not named in this file. 
 vLLM can therefore cost hits, and can never give one engine the KV of another."""
 
 import dataclasses
-import enum
+import json
 import re
 
+from larder import canonical
 from larder.vllm.drafts import has_kv
+from larder.vllm.groups import Unsupported
 
 _LIMITS = "limits the work at one time; a token's KV depends on earlier tokens alone"
 _MEMORY = "the amount of memory, not the content"
@@ -356,6 +358,8 @@ _SECRET = re.compile(
     r"^[A-Z_]*_TOKEN)$",
     re.IGNORECASE,
 )
+# A name inside a path. Another key of a dictionary is in quotes, or in <> if it is no text.
+_PLAIN_NAME = re.compile(r'[^."<\s][^.\s]*')
 
 
 def harmless_of(vllm_config):
@@ -365,17 +369,35 @@ def harmless_of(vllm_config):
 
 
 def fields_of(config, harmless=HARMLESS):
-    """{path: value} of all fields of a configuration that are not harmless. JSON has a form for
-    each value. harmless: paths within `config`."""
+    """{path: form} of all fields of a configuration that are not harmless (canonical.form). Two
+    configurations have equal paths and forms only if they are equal. harmless: paths within
+    `config`. Unsupported, with the field's path: the value cannot be named."""
     found = {}
-    _walk(config, "", found, 0, harmless)
+    for name, one in _members(config).items():
+        _walk(one, name, found, 1, harmless, _is_of_transformers(config))
     return found
 
 
-def may_be_secret(path):
-    """Whether a field or a variable has a name of secrets. The value counts, and people do not see
-    the value."""
-    return bool(_SECRET.search(path))
+def form_of(value, path):
+    """The canonical form of the value of that field. Unsupported."""
+    try:
+        return canonical.form(value)
+    except canonical.Unnameable as reason:
+        raise Unsupported(
+            f"the value of {path} cannot be named ({reason}): give {path} plain values, "
+            "or functions and classes of a module that lies in a file"
+        ) from None
+
+
+def may_be_secret(path, form=None):
+    """Whether a field or a variable, or a part of its form, has a name of secrets. The value
+    counts, and people do not see the value."""
+    parts = form.items() if isinstance(form, dict) else ()
+    if isinstance(form, list):
+        parts = [("", one) for one in form]
+    elif isinstance(form, dict) and "<dict>" in form:
+        parts = [(json.dumps(key), one) for key, one in form["<dict>"]]
+    return bool(_SECRET.search(path.rstrip('">'))) or any(may_be_secret(*one) for one in parts)
 
 
 def set_by_hand(vllm_config):
@@ -385,52 +407,86 @@ def set_by_hand(vllm_config):
     return chosen
 
 
-def _walk(value, path, found, depth, harmless):
+def _walk(value, path, found, depth, harmless, of_model=False):
+    """of_model: within a Hugging Face configuration."""
     if path in harmless:
         return
     if depth > _MAX_DEPTH:
-        raise ValueError(f"the configuration of this engine is nested too deep at {path}")
-    if isinstance(value, enum.Enum):
-        found[path] = value.name
-    elif _is_part(value):
+        raise Unsupported(f"the configuration of this engine is nested too deep at {path}")
+    if _is_part(value):
+        of_model = of_model or _is_of_transformers(value)
+        found[f"{path}.<class>"] = canonical.class_of(value)
         for name, one in _members(value).items():
-            _walk(one, f"{path}.{name}" if path else name, found, depth + 1, harmless)
-    elif isinstance(value, dict) and value:
-        for name in sorted(value, key=str):
-            if name not in _OF_NO_MODEL:
-                _walk(value[name], f"{path}.{name}", found, depth + 1, harmless)
-    else:
-        found[path] = plain(value, depth)
+            _walk(one, f"{path}.{name}", found, depth + 1, harmless, of_model)
+        return
+    members = _entries(value, path, of_model) if type(value) is dict else {}
+    for at, one in members.items():
+        _walk(one, at, found, depth + 1, harmless, of_model)
+    if not members:
+        found[path] = {} if type(value) is dict else form_of(value, path)
+
+
+def _entries(value, path, of_model):
+    """{path: value} of a dictionary."""
+    kept = {key: one for key, one in value.items() if not (of_model and key in _OF_NO_MODEL)}
+    return {f"{path}.{_name_of(key, path)}": kept[key] for key in kept}
+
+
+def _name_of(key, path):
+    if type(key) is not str:
+        return f"<{json.dumps(form_of(key, path), sort_keys=True)}>"
+    return key if _PLAIN_NAME.fullmatch(key) else json.dumps(key)
 
 
 def _is_part(value):
     """A part of the configuration, with members that are fields themselves."""
     return not isinstance(value, type) and (
-        dataclasses.is_dataclass(value) or hasattr(value, "to_dict")
+        dataclasses.is_dataclass(value) or _is_of_transformers(value)
+    )
+
+
+def _is_of_transformers(value):
+    """A Hugging Face configuration: its to_dict() is the model's own file with overrides."""
+    return any(
+        kind.__name__.lower() == "pretrainedconfig" and kind.__module__.startswith("transformers.")
+        for kind in type(value).__mro__
     )
 
 
 def _members(part):
-    if hasattr(part, "to_dict"):  # of Hugging Face: the model's own file with overrides
-        return {name: value for name, value in part.to_dict().items() if name not in _OF_NO_MODEL}
+    """{name inside a path: value}"""
+    if _is_of_transformers(part):
+        return {
+            _name_of(name, ""): value
+            for name, value in part.to_dict().items()
+            if name not in _OF_NO_MODEL
+        }
     members = {field.name: getattr(part, field.name, None) for field in dataclasses.fields(part)}
     return {**members, **_attributes(part)}
 
 
 def _attributes(part):
-    """Public attributes that vLLM sets beside the fields. The memory of a cached property is left
-    out: the other fields decide the value. Only a process that has asked for the property has the
-    memory."""
+    """Attributes beside the fields: what vLLM sets later, and all of a class outside of vLLM. The
+    names of vLLM's own notes begin with an underscore."""
     kind = type(part)
+    of_vllm = kind.__module__.partition(".")[0] == "vllm"
+    slots = {name for one in kind.__mro__ for name in _slots(one) if hasattr(part, name)}
+    fields = {field.name for field in dataclasses.fields(part)}
     return {
-        name: value
-        for name, value in vars(part).items()
-        if not name.startswith("_") and not hasattr(kind, name)
+        name: getattr(part, name)
+        for name in sorted({*getattr(part, "__dict__", ()), *slots} - fields)
+        if not (of_vllm and name.startswith("_")) and not canonical.is_memory(kind, name)
     }
 
 
+def _slots(kind):
+    slots = vars(kind).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
+
+
 def _differing(part, path, chosen, harmless):
-    if hasattr(part, "to_dict"):
+    if _is_of_transformers(part):
         chosen.add(path)
         return
     chosen.update(f"{path}.{name}" if path else name for name in _attributes(part))
@@ -438,10 +494,17 @@ def _differing(part, path, chosen, harmless):
         value, at = getattr(part, field.name, None), f"{path}.{field.name}" if path else field.name
         if at in harmless:
             continue
-        if _is_part(value) and not isinstance(value, enum.Enum):
+        if _is_part(value):
             _differing(value, at, chosen, harmless)
-        elif plain(value) != plain(_default_of(field)):
+        elif _unlike(value, _default_of(field), at):
             chosen.add(at)
+
+
+def _unlike(value, default, path):
+    try:
+        return canonical.text(value) != canonical.text(default)
+    except canonical.Unnameable:  # the value has a line; fields_of() refuses it
+        return True
 
 
 def _default_of(field):
@@ -451,32 +514,3 @@ def _default_of(field):
     if default is not dataclasses.MISSING:
         return default
     return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
-
-
-def plain(value, depth=0):
-    """The value in a form that JSON has. Sets are sorted. Functions and classes are their names. An
-    object's address is left out."""
-    if depth > _MAX_DEPTH:
-        raise ValueError("the configuration of this engine is nested too deep")
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value.name if isinstance(value, enum.Enum) else value
-    if isinstance(value, enum.Enum):
-        return value.name
-    if isinstance(value, dict):
-        return {str(name): plain(value[name], depth + 1) for name in sorted(value, key=str)}
-    if isinstance(value, (set, frozenset)):
-        return sorted((plain(one, depth + 1) for one in value), key=str)
-    if isinstance(value, (list, tuple)):
-        return [plain(one, depth + 1) for one in value]
-    name = getattr(value, "__qualname__", None)
-    if name:
-        return f"{value.__module__}.{name}"
-    shown = str(value)
-    if " at 0x" not in shown:
-        return shown
-    members = (
-        {key: one for key, one in vars(value).items() if not key.startswith("_")}
-        if hasattr(value, "__dict__")
-        else {}
-    )
-    return {"class": type(value).__qualname__, **plain(members, depth + 1)}

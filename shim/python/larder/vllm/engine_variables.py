@@ -5,7 +5,7 @@ As in engine_config, a variable of a newer vLLM is in the fingerprint."""
 
 import os
 
-from larder.vllm.engine_config import plain
+from larder.vllm.engine_config import form_of
 
 _ANOTHER = "another connector"
 _TALK = "how processes talk"
@@ -107,7 +107,9 @@ def variables():
     from vllm import envs
 
     return {
-        name: plain(value) for name, value in envs.compile_factors().items() if name not in HARMLESS
+        name: form_of(value, name)
+        for name, value in envs.compile_factors().items()
+        if name not in HARMLESS
     }
 
 

@@ -2,9 +2,10 @@
 scheduler's configuration."""
 
 import os
+import re
 from importlib import metadata
 
-from larder import fingerprint
+from larder import fingerprint, package_files
 from larder.vllm import engine_config, engine_variables
 from larder.vllm.drafts import has_kv
 from larder.vllm.groups import Unsupported, parallel_sizes
@@ -94,22 +95,71 @@ def configuration_of(vllm_config):
         engine_variables.variables(),
     )
     own = _own(vllm_config.model_config)
+    executor = getattr(vllm_config.parallel_config, "distributed_executor_backend", None)
+    modules = _modules(fields) | _modules({"executor": executor, **own})
     if loaded := plugins():
-        own["plugins"] = loaded
+        own["plugins"] = [line for line, _ in loaded]
+        modules |= {module for _, module in loaded}
     speculative = getattr(vllm_config, "speculative_config", None)
     # A draft model with KV of its own stores pages too, so the draft's configuration counts.
     if has_kv(speculative):
         own.update(
             {f"draft_{name}": value for name, value in _own(speculative.draft_model_config).items()}
         )
-    fields.update(own)
+    own.update(_code(modules))
     by_hand = tuple(engine_config.set_by_hand(vllm_config))
     shown = {path for path in fields if path.startswith(by_hand)} | set(own)
     # For the log only. The hash of the namespace covers all fields, shown or not.
     shown |= engine_variables.variables_set()
-    return {**fields, **variables}, {
-        path for path in shown if not engine_config.may_be_secret(path)
+    fields = _joined(fields, own, variables)
+    return fields, {
+        path for path in shown if not engine_config.may_be_secret(path, fields.get(path))
     }
+
+
+def _joined(*parts):
+    """One dictionary. A newer vLLM may have a field with a name of ours: both count."""
+    joined = {}
+    for part in parts:
+        for name, value in part.items():
+            joined[f"<also>.{name}" if name in joined else name] = value
+    return joined
+
+
+# A class or a function, as vLLM's flags name code: package.module.Class, package.module:function.
+_NAMED_CODE = re.compile(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+")
+_BY_VERSION = ("larder", "torch", "transformers", "vllm")  # vllm has its line in any case
+# Parts of the configuration with dots in names of layers and files, not of code.
+_NAMES_NO_CODE = re.compile(r"\b(hf_config|hf_overrides|quantization_config|<class>)")
+
+
+def _modules(fields):
+    """The names of code in {path: value}: worker_cls, worker_extension_cls, scheduler_cls,
+    backends, and each other field with such a value, also of a newer vLLM."""
+    found = set()
+    for path, value in fields.items():
+        if isinstance(value, type):
+            value = f"{value.__module__}.{value.__qualname__}"
+        name = value.split(" of ")[0] if isinstance(value, str) else ""  # of model_class
+        if _NAMED_CODE.fullmatch(name) and not _NAMES_NO_CODE.search(path):
+            found.add(name)
+    return found
+
+
+def _code(modules):
+    """{line: digest} of the packages with the code, and of vLLM itself: two builds may have one
+    version."""
+    found = {}
+    named = {module.replace(":", ".") for module in modules}
+    others = {one for one in named if one.split(".")[0] not in _BY_VERSION}
+    for module in sorted(others | {"vllm"}):
+        try:
+            code = package_files.digest_of(module)
+        except OSError as error:
+            raise Unsupported(f"the code of {module} cannot be read: {error}") from None
+        if code:
+            found[f"code.{code.name}"] = f"files {code.files} {code.digest}"
+    return found
 
 
 def _own(model):
@@ -126,8 +176,8 @@ _PLUGIN_GROUPS = ("vllm.general_plugins", "vllm.platform_plugins")
 
 
 def plugins():
-    """[NAME = CODE of PACKAGE VERSION] of the plug-ins that vLLM loads. vLLM's own and Larder's
-    change no KV."""
+    """[(NAME = CODE of PACKAGE VERSION, CODE)] of the plug-ins that vLLM loads. vLLM's own and
+    Larder's change no KV."""
     from vllm import envs
 
     allowed, found = envs.VLLM_PLUGINS, set()
@@ -137,7 +187,7 @@ def plugins():
                 continue
             if allowed is None or one.name in allowed:
                 package = f"{one.dist.name} {one.dist.version}" if one.dist else "unknown"
-                found.add(f"{one.name} = {one.value} of {package}")
+                found.add((f"{one.name} = {one.value} of {package}", one.value.strip()))
     return sorted(found)
 
 

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import time
 
-from larder import fingerprint
+from larder import fingerprint, vllm_plugin
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import logger
 from larder.vllm.hosts import socket_of
@@ -34,7 +34,7 @@ class Naming:
         self._named = f"named {setup.weights_id}, draft " if draft else ""
         source, named = (draft, None) if draft else (weights_source(vllm_config), setup.weights_id)
         self._reader = WeightsReader(
-            source, named, memo_path=f"{socket_of(setup)}.weights", loaded_since=_process_began()
+            source, named, memo_path=f"{socket_of(setup)}.weights", loaded_since=_earliest_load()
         )
         self._reader.start()
         self._weights = self._text = self._objection = None
@@ -120,12 +120,13 @@ def _checked(text):
     return text
 
 
-def _process_began():
+def _earliest_load():
     """The earliest time at which vLLM may have begun to load the weights, in seconds since the
-    epoch. This is the start of this process, if vLLM made the process for the engine. None in the
-    user's own process, which may have written the files itself before."""
-    if multiprocessing.parent_process() is None:
-        return None
+    epoch. The user's own process, or an actor of Ray, may have written the files itself, before
+    vLLM called its plug-ins. A process that vLLM made for the engine began with the engine."""
+    called = vllm_plugin.called_at()
+    if multiprocessing.parent_process() is None and called is not None:
+        return called
     with open("/proc/self/stat") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
     with open("/proc/stat") as file:
