@@ -10,6 +10,8 @@ namespace larder::plugin {
 std::uint64_t OpenCalls::add(Call call) {
   const std::uint64_t ticket = ++last_ticket_;
   call.sent_ns = clock_.now_ns();
+  // No second call for a key begins while one of these is open: the service may run calls in any
+  // order.
   if (call.kind == Kind::kPut || call.kind == Kind::kRemove) ++writing_[call.key];
   if (call.kind == Kind::kRemove) ++removes_;
   if (call.owner != 0) by_owner_[call.owner] = ticket;
@@ -22,6 +24,7 @@ std::span<std::byte> OpenCalls::begin_move(Kind kind, std::uint64_t owner,
   const std::optional<Piece> piece = link_.region().take(bytes);
   if (!piece) return {};
   const std::uint64_t ticket = add({kind, owner, key, piece, bytes, 0, 0});
+  // Sent at the end of the turn: a plug-in with many entries at once can use its batch calls.
   (kind == Kind::kPut ? puts_ : gets_)
       .push_back({ticket, piece->offset, bytes, object_key(options_.prefix, key)});
   return link_.region().at(*piece).first(bytes);
@@ -45,6 +48,7 @@ void OpenCalls::clear(const std::string& prefix) {
 void OpenCalls::flush() {
   for (auto& [kind, entries] : {std::pair(Kind::kGet, &gets_), std::pair(Kind::kPut, &puts_),
                                 std::pair(Kind::kRemove, &removals_)}) {
+    // One packet holds kMostEntries, so that no packet exceeds the limit of the contract.
     for (std::size_t at = 0; at < entries->size(); at += kMostEntries)
       link_.send(encode_entries(
           kind, std::span(*entries).subspan(at, std::min(kMostEntries, entries->size() - at))));
@@ -74,6 +78,7 @@ void OpenCalls::end(std::uint64_t ticket) {
       writing_.erase(writing);
   if (call.kind == Kind::kRemove) --removes_;
   if (call.owner != 0) by_owner_.erase(call.owner);
+  // Only the answer gives a piece back. Until then the plug-in may still write into the piece.
   if (!call.piece) return;
   if (call.owner == 0) retired_bytes_ -= call.piece->bytes;
   link_.region().give_back(*call.piece);
@@ -82,6 +87,7 @@ void OpenCalls::end(std::uint64_t ticket) {
 void OpenCalls::retire(std::uint64_t owner) {
   const auto found = by_owner_.find(owner);
   if (found == by_owner_.end()) return;
+  // The operation was answered at its deadline. The call stays, and with the call its piece.
   Call& call = calls_.at(found->second);
   by_owner_.erase(found);
   call.owner = 0;

@@ -29,6 +29,7 @@ Drop Drops::answered(Outcome outcome, std::uint64_t now_ns) {
     drops_.pop_front();
     wait_ns_ = next_ns_ = 0;
   } else {
+    // A drop is never given up: a dropped chunk must not come back. The wait between tries grows.
     wait_ns_ = std::clamp(2 * wait_ns_, kLeastRetryNs, kMostRetryNs);
     next_ns_ = now_ns + wait_ns_;
   }

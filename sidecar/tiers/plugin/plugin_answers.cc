@@ -27,6 +27,8 @@ Status status_of(Outcome outcome) {
 }  // namespace
 
 void PluginEngine::take_answers() {
+  // A turn copies a bounded number of bytes: the deadlines of other operations are looked at
+  // between turns.
   while (copied_bytes_ < kTurnBytes) {
     if (!dones_.empty()) {
       const Done done = dones_.front();
@@ -41,6 +43,7 @@ void PluginEngine::take_answers() {
 }
 
 void PluginEngine::take(const Packet& packet) {
+  // Any packet is a sign of life for check_patience().
   last_answer_ns_ = clock_.now_ns();
   if (const auto* dones = std::get_if<std::vector<Done>>(&packet))
     dones_.insert(dones_.end(), dones->begin(), dones->end());
@@ -51,6 +54,8 @@ void PluginEngine::take(const Packet& packet) {
 }
 
 void PluginEngine::fault(const std::string& what) {
+  // A breach of the contract ends the connection: after one wrong ticket no other answer of this
+  // life is believed. check_life() then ends all open operations, as misses.
   dones_.clear();
   link_.end_life({Code::kUnavailable, "the plug-in " + what});
 }
@@ -59,6 +64,7 @@ void PluginEngine::on_done(const Done& done) {
   const Call* const found = calls_.find(done.ticket);
   if (found == nullptr) return fault("answered the unknown ticket " + std::to_string(done.ticket));
   if (found->kind == Kind::kExist) return fault("answered EXIST with DONE");
+  // A longer answer would have been written beyond the piece, into the piece of another call.
   if (found->kind == Kind::kGet && done.outcome == Outcome::kOk && done.value > found->room)
     return fault("answered GET with more bytes than its room");
   const Call call = *found;
@@ -88,6 +94,8 @@ void PluginEngine::on_got(std::uint64_t serial, Op& op, const Call& call, const 
     counters_.chunks_evicted += !op.cancelled && known_.erase(key) ? 1 : 0;
     return finish(serial, status_of(Outcome::kNotFound));
   }
+  // An unknown chunk may be larger than the slot without a fault: the sizes come from the caller. A
+  // known chunk with another size is a foreign object, and is removed below.
   if (done.outcome == Outcome::kTooLarge && !known_.find(key, clock_.now_ns()))
     return finish(serial, {Code::kInvalidArgument, "the slot is smaller than the chunk"});
   const bool whole = done.outcome == Outcome::kOk && done.value >= kRecordBytes;
@@ -103,6 +111,7 @@ void PluginEngine::on_got(std::uint64_t serial, Op& op, const Call& call, const 
   }
   if (!facts) {
     ++counters_.records_corrupt;
+    // A restarted service may give out the object of another key (Mooncake issue 1336).
     known_.erase(key);
     removals_.add(key, ++last_serial_);
     return finish(serial, {Code::kDataLoss, "the object is not the chunk of its key"});
@@ -139,6 +148,7 @@ void PluginEngine::on_compared(std::uint64_t serial, Op& op, const Call& call, c
   std::ranges::copy(link_.region().at(*call.piece).first(kRecordBytes), record.begin());
   const std::optional<tiers::ChunkFacts> there =
       done.outcome == Outcome::kOk ? decode_record(command.key, record, done.value) : std::nullopt;
+  // Two larderds of the pool have computed the same chunk: the first object serves both.
   if (there && same_bytes(*there, command.facts)) {
     ++counters_.puts_present;
     known_.insert({command.key, *there});
@@ -153,6 +163,7 @@ void PluginEngine::on_removed(std::uint64_t serial, Op& op, Outcome outcome) {
   if (op.cancelled) return finish(serial, status_of(Outcome::kNotFound));
   if (outcome != Outcome::kOk && outcome != Outcome::kNotFound)
     return finish(serial, status_of(outcome));
+  // Once more, and only once: two larderds must not remove each other's objects for ever.
   op.step = Op::Step::kWaiting;
   op.again = true;
   puts_.push_front(serial);
@@ -173,6 +184,7 @@ void PluginEngine::on_found(const Found& found) {
   const std::uint64_t now_ns = clock_.now_ns();
   for (std::size_t i = 0; i < there.size(); ++i) {
     const tiers::ChunkKey& key = op.command.keys[i];
+    // A service evicts by itself. A chunk that a removal or a drop still waits for is not there.
     if (!found.there[i]) known_.erase(key);
     if (!found.there[i] || op.cancelled || removals_.contains(key) ||
         known_.hidden(key.namespace_id))

@@ -54,10 +54,12 @@ void PluginEngine::accept(Command command) {
 }
 
 void PluginEngine::turn(std::uint64_t timeout_ns) {
+  // Outcomes of accept() wait already: no sleep before they are taken.
   poller_.wait(outcomes_.empty() ? timeout_ns : 0);
   copied_bytes_ = 0;
   link_.turn();
   take_answers();
+  // Answers first: an answer that has come in time must not count as late.
   check_patience();
   check_life();
   miss_deadlines();
@@ -65,6 +67,7 @@ void PluginEngine::turn(std::uint64_t timeout_ns) {
   maintain_flushes();
   calls_.flush();
   check_life();
+  // Counts the changes, not the turns.
   const bool degraded = state().degraded();
   counters_.times_degraded += degraded && !degraded_ ? 1 : 0;
   degraded_ = degraded;
@@ -76,6 +79,7 @@ std::uint64_t PluginEngine::next_turn_ns() const {
   const std::uint64_t now_ns = clock_.now_ns();
   std::uint64_t next =
       std::min({link_.next_ns(), patience_ns(), removals_.next_ns(now_ns), drops_.next_ns(now_ns)});
+  // 1,024 operations at most (accepted_operations): a heap of deadlines would not pay.
   for (const auto& [serial, op] : operations_) next = std::min(next, op.command.deadline_ns);
   return next <= now_ns ? 0 : next - now_ns;
 }
@@ -101,6 +105,7 @@ void PluginEngine::finish(std::uint64_t serial, Status status, const tiers::Chun
   outcomes_.push_back(std::move(outcome));
 }
 
+// Figures of operations. Calls of the plug-in without a caller, such as removals, count elsewhere.
 void PluginEngine::count(const Command& command, const Status& status,
                          const tiers::ChunkFacts& facts) {
   if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
@@ -117,6 +122,7 @@ void PluginEngine::count(const Command& command, const Status& status,
 
 // Generation 0: a probe found the chunk, and no get has read its record yet.
 void PluginEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
+  // Another generation was put meanwhile: the caller's report is about an older object.
   const std::optional<Chunk> known = known_.find(key, clock_.now_ns());
   if (known && known->facts.generation != 0 && known->facts.generation != generation) return;
   known_.erase(key);
@@ -128,6 +134,7 @@ void PluginEngine::evict(const tiers::ChunkKey& key) {
   std::vector<std::uint64_t> unsent;
   for (auto& [serial, op] : operations_) {
     if (op.command.operation != Operation::kPut || op.command.key != key) continue;
+    // A sent PUT cannot be called back. Its object is removed behind the answer.
     op.cancelled = true;
     if (op.step == Op::Step::kWaiting) unsent.push_back(serial);
   }
@@ -139,6 +146,7 @@ void PluginEngine::begin_drop(std::uint64_t serial) {
   const Command& command = operations_.at(serial).command;
   const bool all = command.operation == Operation::kClear;
   const protocol::NamespaceId id = command.key.namespace_id;
+  // At once, and not at the answer to CLEAR: from here on no probe may find a chunk.
   all ? known_.erase_all() : known_.erase_namespace(id);
   drops_.begin({serial, all ? std::nullopt : std::optional(id)});
   std::vector<std::uint64_t> unsent;
@@ -158,6 +166,7 @@ void PluginEngine::begin_drop(std::uint64_t serial) {
 void PluginEngine::pump() {
   if (!link_.ready()) return;
   const std::uint64_t now_ns = clock_.now_ns();
+  // Drops and removals first: a put behind them must find the key free.
   drops_.pump(calls_, now_ns);
   removals_.pump(calls_, now_ns);
   pump_all(gets_, &PluginEngine::start_get);
@@ -165,6 +174,7 @@ void PluginEngine::pump() {
 }
 
 void PluginEngine::pump_all(Serials& waiting, bool (PluginEngine::*begin)(std::uint64_t, Op&)) {
+  // All that can begin now begins. An operation that waits for its key holds up no other key.
   Serials left;
   for (const std::uint64_t serial : waiting) {
     const auto at = operations_.find(serial);
@@ -180,6 +190,7 @@ bool PluginEngine::start_get(std::uint64_t serial, Op& op) {
   const std::optional<Chunk> known = known_.find(key, clock_.now_ns());
   if (known && known->facts.slot_bytes() > op.command.slot.size())
     return finish(serial, {Code::kInvalidArgument, "the slot is smaller than the chunk"}), true;
+  // The object changes now: the bytes read could be of two objects.
   if (calls_.writes(key)) return false;
   if (calls_.begin_move(Kind::kGet, serial, key, kRecordBytes + op.command.slot.size()).empty())
     return false;
@@ -194,6 +205,7 @@ bool PluginEngine::start_put(std::uint64_t serial, Op& op) {
       removals_.contains(key) || drops_.covers(key.namespace_id))
     return false;
   const std::optional<Chunk> known = known_.find(key, clock_.now_ns());
+  // The same bytes are there already: no second copy over the network.
   if (known && same_bytes(known->facts, op.command.facts)) {
     ++counters_.puts_present;
     return finish(serial, {}), true;
@@ -208,6 +220,8 @@ bool PluginEngine::write(std::uint64_t serial, Op& op) {
   const std::span<std::byte> object =
       calls_.begin_move(Kind::kPut, serial, command.key, kRecordBytes + command.slot.size());
   if (object.empty()) return false;
+  // The plug-in never sees the arena: the one copy between slot and region is the price for a slot
+  // that no late write of the plug-in, or of its network card, can reach.
   encode_record({command.key, command.facts}, object.first(kRecordBytes));
   std::ranges::copy(command.slot, object.subspan(kRecordBytes).begin());
   copied_bytes_ += object.size();
@@ -222,6 +236,7 @@ void PluginEngine::miss_deadlines() {
   std::vector<std::uint64_t> late;
   for (const auto& [serial, op] : operations_)
     if (op.command.deadline_ns <= now_ns) late.push_back(serial);
+  // With or without an answer: no request of an engine waits for a stopped service.
   for (const std::uint64_t serial : late)
     finish(serial, {Code::kDeadlineExceeded, "the plug-in did not answer in time"});
 }
@@ -250,6 +265,8 @@ void PluginEngine::check_patience() {
     return link_.end_life({Code::kUnavailable, "the plug-in answered no call for " +
                                                    std::to_string(options_.patience_ms) +
                                                    " ms (backend.plugin_patience)"});
+  // A plug-in that keeps so many pieces leaves too few for new calls. A new life has a whole
+  // region.
   if (calls_.retired_bytes() > options_.region_bytes / 2)
     link_.end_life({Code::kUnavailable, "the plug-in kept " + base::mib(calls_.retired_bytes()) +
                                             " of its region beyond the deadlines"});
@@ -262,6 +279,7 @@ void PluginEngine::check_life() {
   calls_.forget_all();
   removals_.life_ended();
   drops_.life_ended();
+  // The next plug-in may talk to another service: its STATE alone counts.
   state_ = {};
   std::vector<std::uint64_t> lost;
   for (const auto& [serial, op] : operations_)
@@ -271,11 +289,13 @@ void PluginEngine::check_life() {
   for (const std::uint64_t serial : lost) finish(serial, {Code::kUnavailable, link_.why().text()});
 }
 
+// Each caller gets an answer, also at the end of larderd.
 void PluginEngine::abandon(const Status& why) {
   while (!operations_.empty()) finish(operations_.begin()->first, why);
 }
 
 bool PluginEngine::idle() const {
+  // Without a plug-in the removals wait for the next one, and an idle tier may sleep.
   return operations_.empty() && (removals_.size() == 0 || !link_.ready());
 }
 

@@ -23,7 +23,7 @@ constexpr int SO_PEERGROUPS = 59;  // Linux 4.13; older headers lack the name
 #endif
 
 constexpr int kBacklog = 8;
-constexpr int kAcceptsATurn = 8;
+constexpr int kAcceptsATurn = 8;  // a flood of connections must not stop the turns
 
 Status fault(const Status& what) {
   return {Code::kUnavailable, "the plug-in " + what.text()};
@@ -126,12 +126,14 @@ Status PluginLink::admissible(const Fd& socket) const {
 void PluginLink::refuse(const Fd& socket, const Status& why) const {
   base::log_from("plug-in, refused", base::LogLevel::kWarning,
                  "backend: a plug-in is refused: " + why.text());
+  // The reason goes to the refused process too, which can print the reason in its own log.
   const std::string packet = encode_refused(why.text());
   [[maybe_unused]] const ssize_t sent =
       ::send(socket.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 Status PluginLink::greet(Fd socket) {
+  // A region for each life: the process before may still write into its own, without harm.
   Result<BounceRegion> region = BounceRegion::create(options_.region_bytes);
   if (!region.ok()) return region.status();
   const std::string hello = encode_hello(
@@ -143,6 +145,7 @@ Status PluginLink::greet(Fd socket) {
     return status;
   region_.emplace(*std::move(region));
   socket_ = std::move(socket);
+  // A process that connects and says nothing must not keep the place of the real plug-in.
   ready_by_ns_ = clock_.now_ns() + options_.ready_ms * 1'000'000;
   return {};
 }

@@ -16,6 +16,7 @@ constexpr std::size_t kMostProbes = 16;  // at once: a probe has up to 1,024 key
 constexpr std::uint64_t kLeastRegionBytes = 32ULL << 20;
 
 Status too_large(std::uint64_t slot_bytes, std::uint64_t most_bytes) {
+  // Half of the region at most: the other half is for pieces beyond their deadlines.
   return {Code::kOutOfRange, "a chunk of " + base::mib(slot_bytes) +
                                  " is more than the plug-in is given at once (" +
                                  base::mib(most_bytes) +

@@ -65,6 +65,7 @@ std::optional<tiers::ChunkFacts> decode_record(const tiers::ChunkKey& key,
     return std::nullopt;
   const tiers::ChunkFacts facts{bytes.generation, bytes.payload_bytes, bytes.piece_bytes,
                                 bytes.root, bytes.since_s};
+  // The sizes must fit each other and the object, before a copy trusts them.
   if (!tiers::plausible(facts) || bytes.slot_bytes != facts.slot_bytes() ||
       object_bytes != kRecordBytes + facts.slot_bytes())
     return std::nullopt;

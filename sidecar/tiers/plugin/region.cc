@@ -50,6 +50,7 @@ std::optional<Piece> BounceRegion::take(std::uint64_t bytes) {
 }
 
 void BounceRegion::give_back(const Piece& piece) {
+  // Runs side by side become one, else a region would fall apart into pieces of old sizes.
   auto run = free_.emplace(piece.offset, piece.bytes).first;
   if (const auto next = std::next(run);
       next != free_.end() && run->first + run->second == next->first) {

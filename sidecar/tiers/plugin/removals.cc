@@ -11,6 +11,7 @@ void Removals::add(const tiers::ChunkKey& key, std::uint64_t serial) {
   // A sent removal may run before a put that is open now: the new removal goes out after the put.
   if (known != by_key_.end()) {
     waiting_.erase(known->second);
+    // Beyond the bound an object stays in the service until the service evicts the object.
   } else if (waiting_.size() >= kMost) {
     return;
   }
@@ -34,6 +35,7 @@ void Removals::answered(const tiers::ChunkKey& key, Outcome outcome, std::uint64
   const auto at = waiting_.find(known->second);
   if (!at->second.sent) return;  // the answer to an earlier REMOVE of the key
   if (outcome != Outcome::kOk && outcome != Outcome::kNotFound) {
+    // All removals wait: the next one would fail for the same reason.
     at->second.sent = false;
     next_ns_ = now_ns + kRetryNs;
     return;

@@ -97,6 +97,7 @@ Outcome outcome_of(std::uint32_t number) {
 Result<Packet> decode_ready(Reader& reader) {
   Ready ready;
   ready.protocol = reader.get<std::uint16_t>();
+  // Reserved fields must be zero, or a later version could not give them a meaning.
   const bool zero = reader.get<std::uint16_t>() == 0 && reader.get<std::uint32_t>() == 0;
   ready.name = reader.get_text(kMostNameBytes);
   ready.version = reader.get_text(kMostNameBytes);
@@ -141,6 +142,7 @@ Result<Packet> decode_state(Reader& reader) {
   state.servers = reader.get<std::uint16_t>();
   state.reachable = reader.get<std::uint16_t>();
   reader.get<std::uint16_t>();
+  // The text reaches logs and status: clean_text() in get_text() removes control characters.
   state.reason = reader.get_text(kMostReasonBytes);
   if (!reader.ended() || puts > 1 || gets > 1 || state.reachable > state.servers)
     return wrong("a malformed STATE");
@@ -164,6 +166,7 @@ std::string encode_hello(const Hello& hello) {
   return writer.end();
 }
 
+// Sent before the connection is closed, in place of HELLO.
 std::string encode_refused(std::string_view reason) {
   Writer writer(Kind::kRefused, 0, 0);
   writer.put_text(cut_text(reason, kMostReasonBytes));
@@ -196,12 +199,14 @@ std::string encode_clear(std::uint64_t ticket, std::string_view prefix) {
 }
 
 Result<Packet> decode(std::string_view packet) {
+  // Each length is checked before its use: a plug-in may be hostile, or of another release.
   Reader reader(packet);
   Header header;
   header.kind = reader.get<std::uint16_t>();
   header.count = reader.get<std::uint16_t>();
   header.bytes = reader.get<std::uint32_t>();
   header.ticket = reader.get<std::uint64_t>();
+  // SEQPACKET keeps the borders of packets. The size in the header finds a truncated packet.
   if (!reader.ok() || header.bytes != packet.size())
     return wrong("a packet of " + std::to_string(packet.size()) + " bytes with the size " +
                  std::to_string(header.bytes) + " in its header");

@@ -89,9 +89,11 @@ NAN = float("nan")
 # Values that are pairwise unlike.
 UNLIKE = [
     None, True, 1, 1.0, "1", b"1", bytearray(b"1"), "True", "None", 0, 0.0, -0.0, False, "", b"",
-    [], (), {}, set(), frozenset(), [[]], [()], NAN, float("inf"), -float("inf"), "nan", 1j, Number(1),
+    [], (), {}, set(), frozenset(), [[]], [()], NAN, float("inf"), -float("inf"), "nan", 1j,
+    Number(1),
     {"a.b": 1}, {"a": {"b": 1}}, {"a": 1, "b": 1}, {1: 2}, {"1": 2}, {True: 2}, {None: 2},
-    {(1,): 2}, {"<tuple>": [1]}, (1,), [1], {1}, frozenset({1}), {"<dict>": [["a", 1]]}, {"": 1}, {"<a>": 1},
+    {(1,): 2}, {"<tuple>": [1]}, (1,), [1], {1}, frozenset({1}), {"<dict>": [["a", 1]]}, {"": 1},
+    {"<a>": 1},
     collections.OrderedDict(a=1, b=2), collections.OrderedDict(b=2, a=1), {"a": 1, "b": 2},
     collections.defaultdict(list, a=1), collections.defaultdict(set, a=1), collections.Counter("a"),
     Colour.RED, Taste.RED, Taste.SWEET, "RED", Flags.A | Flags.B, Flags.B | Flags.C,
@@ -102,7 +104,8 @@ UNLIKE = [
     ARRAY.reshape(50, 100), b"x" * 100, b"x" * 99 + b"y",
     closure(1), closure(2), closure("1"), lambda c: c, lambda c: (c, 1), lambda c, d=1: c,
     lambda c, d=2: c, functools.partial(max, 1), functools.partial(max, 2),
-    functools.partial(min, 1), functools.partial(max, key=1), max, min, closure, int, Colour, json, collections,
+    functools.partial(min, 1), functools.partial(max, key=1), max, min, closure, int, Colour,
+    json, collections,
     Hidden(1), Hidden(2), Hidden(1, 2), Hidden("1"), Hidden(Hidden(1)), [Hidden(1)], Slotted(1),
     Slotted(2), Hidden(1).method, Hidden(2).method, Part(1), Part(2), Lookalike(1), Ellipsis,
     pathlib.PurePosixPath("a"), "a", decimal.Decimal("1"), decimal.Decimal("1.0"),

@@ -200,7 +200,8 @@ def noted(x):
 
 UNLIKE = [
     None, {}, {"a.b": 1}, {"a": {"b": 1}}, {"a": {"b": {}}}, {"a": {}}, {"a": None}, {1: 2},
-    {"1": 2}, {"<1>": 2}, {"<class>": 2}, {"": 1}, {'"': 1}, {'""': 1}, {"a b": 1}, {"a  b": 1}, {(1, 2): 1},
+    {"1": 2}, {"<1>": 2}, {"<class>": 2}, {"": 1}, {'"': 1}, {'""': 1}, {"a b": 1}, {"a  b": 1},
+    {(1, 2): 1},
     {"name_or_path": "x"}, {"_commit_hash": "x"}, OneClass(), AnotherClass(), OneClass({}),
     {"x": None}, Slots(1), Slots(2), noted(1), noted(2), OneClass(1), OneClass("1"),
     OneClass({"a.b": 1}), OneClass({"a": {"b": 1}}), [{"a.b": 1}], [{"a": {"b": 1}}],
