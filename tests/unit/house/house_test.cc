@@ -76,6 +76,7 @@ TEST(HouseTest, TopLevelIsAsDesigned) {
                                          "manifests",
                                          "tests",
                                          "e2e",
+                                         "plugins",
                                          "docs",
                                          "build",
                                          "CMakeLists.txt",

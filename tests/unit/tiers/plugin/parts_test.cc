@@ -47,7 +47,7 @@ TEST(BounceRegionTest, PiecesNeverMeetAndTheRegionIsWholeAgain) {
     for (const std::byte byte : region->at(piece))
       ASSERT_EQ(byte, static_cast<std::byte>(piece.offset >> 12));
   for (std::size_t i = 0; i < pieces.size(); i += 2) region->give_back(pieces[i]);
-  EXPECT_FALSE(region->take(4 * 4096)) << "no run of four pages";
+  EXPECT_FALSE(region->take(5 * 4096)) << "no run of five pages";
   for (std::size_t i = 1; i < pieces.size(); i += 2) region->give_back(pieces[i]);
   EXPECT_TRUE(region->take(1 << 20));
 }
