@@ -393,7 +393,7 @@ class TestEnds:
     def ends(self, client, one, first=0, reach=4, beyond=0, probed=None):
         hashes = b"".join(chunk_keys(one)[first:])
         return StateReach(client).ends(
-            hashes, 32, Space(0, states=SPACE), first, reach, beyond, told
+            hashes, 32, Space(0, states=SPACE), first, reach, beyond, probed
         )
 
     def test_the_last_first_and_whether_memory_has_it(self, client, one):
