@@ -24,10 +24,35 @@ constexpr std::array<std::string_view, 7> kOwnFlags{
 // Programs that args without a command may name, beside programs that start another one.
 // Args may begin with a program, if the image has no entrypoint. Flags of vLLM behind such a
 // program would break it.
-constexpr std::array<std::string_view, 26> kPrograms{
-    "sh",   "bash", "dash", "ash",  "zsh",    "ksh",      "sleep",   "tail",          "cat",
-    "true", "echo", "ls",   "node", "nginx",  "ray",      "java",    "uvicorn",       "gunicorn",
-    "make", "curl", "pip",  "vllm", "mpirun", "torchrun", "jupyter", "lmcache_server"};
+constexpr auto kPrograms = std::to_array<std::string_view>(
+    {"sh",         "bash",         "dash",        "ash",        "zsh",
+     "ksh",        "sleep",        "tail",        "cat",        "true",
+     "echo",       "ls",           "node",        "nginx",      "ray",
+     "java",       "uvicorn",      "gunicorn",    "make",       "curl",
+     "pip",        "vllm",         "mpirun",      "torchrun",   "jupyter",
+     "sshd",       "jupyter-lab",  "supervisord", "litellm",    "jupyter-notebook",
+     "nvidia-smi", "code-server",  "s6-svscan",   "accelerate", "lmcache_server",
+     "rocm-smi",   "tritonserver", "mlflow",      "deepspeed",  "huggingface-cli",
+     "hf",         "watch",        "init",        "streamlit",  "systemd",
+     "date",       "perl",         "npm",         "prometheus", "redis-server",
+     "envoy",      "caddy",        "dockerd",     "hypercorn",  "celery"});
+// Images whose entrypoint is vLLM's server: vLLM's own, KServe's and Red Hat's.
+constexpr std::array<std::string_view, 3> kServerImages{"vllm-openai", "huggingfaceserver",
+                                                        "vllm-cpu-release"};
+constexpr std::string_view kRedHatImage = "vllm-", kRedHatSystem = "-rhel";
+// Further flags of vLLM, whose values other servers seldom have under these names.
+constexpr std::array<std::string_view, 16> kMoreFlags{
+    "--tensor-parallel-size",   "--pipeline-parallel-size",
+    "--data-parallel-size",     "--enforce-eager",
+    "--kv-cache-dtype",         "--trust-remote-code",
+    "--served-model-name",      "--enable-lora",
+    "--limit-mm-per-prompt",    "--enable-auto-tool-choice",
+    "--tool-call-parser",       "--reasoning-parser",
+    "--speculative-config",     "--hf-overrides",
+    "--enable-expert-parallel", "--generation-config"};
+// Names of programs behind a folder that has no bin in it: /init, ./entrypoint.
+constexpr std::array<std::string_view, 8> kStarts{"init",   "entrypoint", "start", "run",
+                                                  "server", "launch",     "app",   "main"};
 // KServe's image, and its module
 constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";
 // Images of routers and benchmarks carry vllm in their names, e.g. vllm-router.
@@ -37,6 +62,12 @@ constexpr std::array<std::string_view, 15> kNoEngines{
 // Flags that name the model, of vLLM or of KServe's server.
 constexpr std::array<std::string_view, 5> kModelFlags{"--model", "--served-model-name",
                                                       "--model-name", "--model-dir", "--model-id"};
+
+// `-tp 8`, a form of vLLM alone.
+bool has_short_flag(Words argv) {
+  return std::ranges::any_of(
+      argv, [](const auto& word) { return word == "-tp" || word == "-pp" || word == "-dp"; });
+}
 
 // "registry:5000/kserve/huggingfaceserver:latest-gpu@sha256:..." -> "huggingfaceserver".
 std::string_view image_name(std::string_view image) {
@@ -48,6 +79,20 @@ std::string_view image_name(std::string_view image) {
 bool has_flag(Words argv, const auto& flags) {
   return std::ranges::any_of(argv, [&flags](const auto& word) {
     return word && std::ranges::find(flags, flag_name(*word)) != flags.end();
+  });
+}
+
+// "facebook/opt-125m", "/mnt/models", "s3://bucket/m", "m.gguf"; not "gpt2", "./server", "/init".
+bool is_model(std::string_view word) {
+  if (word.find("://") != std::string_view::npos || word.ends_with(".gguf")) return true;
+  const std::size_t slash = word.find('/');
+  if (slash == std::string_view::npos || word.ends_with(".sh") || word.ends_with(".py"))
+    return false;
+  if (slash > 0 && word[0] != '.') return true;
+  const std::string_view name = program_name(word);
+  return std::ranges::none_of(kStarts, [name](std::string_view one) {
+    return name == one || name.starts_with(std::string(one) + "-") ||
+           name.starts_with(std::string(one) + "_") || name.starts_with(std::string(one) + ".");
   });
 }
 
@@ -177,6 +222,21 @@ bool has_engine_args(const Object& container) {
   const auto argv = argv_of(container);
   if (!argv.empty() && argv[0] && !argv[0]->starts_with('-')) return true;
   return has_flag(argv, kOwnFlags) || has_flag(argv, kModelFlags);
+}
+
+bool are_engine_args(const Object& container) {
+  const std::string image = api::text_at(container, "image");
+  const std::string_view name = image_name(image);
+  const auto has = [name](std::string_view part) {
+    return name.find(part) != std::string_view::npos;
+  };
+  if (std::ranges::any_of(kServerImages, has) || (has(kRedHatImage) && has(kRedHatSystem)))
+    return true;
+  const auto argv = argv_of(container);
+  if (argv.empty() || !argv[0]) return false;
+  if (argv[0]->starts_with('-')) return true;
+  if (*argv[0] == "serve" || is_model(*argv[0])) return true;
+  return has_flag(argv, kOwnFlags) || has_flag(argv, kMoreFlags) || has_short_flag(argv);
 }
 
 // The name of the image is a guess. Such a container counts as an engine only if no other container

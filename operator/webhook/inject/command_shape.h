@@ -42,6 +42,11 @@ bool is_huggingface_server(const api::Object& container);
 // model, or begin with a model.
 bool has_engine_args(const api::Object& container);
 
+// Whether args for the image's entrypoint can be vLLM's. An image that is not known to start vLLM
+// may run its args as a program: `sshd -D`. The args must then begin with `serve`, a model, or a
+// flag, or have a flag that only vLLM has.
+bool are_engine_args(const api::Object& container);
+
 // Whether args for an unknown entrypoint, or the image's name, point to vLLM.
 bool looks_like_engine(const api::Object& container);
 

@@ -44,9 +44,10 @@ Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
   if (flag.form == Form::kAbsent) {
     // Without `serve` in front, the first word of an entrypoint's args may be the model as well.
     const bool takes_model = first == 0 || argv[first - 1] == "serve";
+    // No word splits without a shell, so the first word stays first in any case.
     if (std::string why = why_not(source_in_words(container, first, takes_model)); !why.empty())
       return unsupported(std::move(why));
-    auto [list, at] = member_of(container, first + place_for_flag(words));
+    auto [list, at] = member_of(container, first + place_for_flag(words, true));
     // The value first, then the flag before it: the iterator of the first insertion is the place of
     // the second.
     const auto value = list->insert(list->begin() + static_cast<std::ptrdiff_t>(at),
@@ -73,7 +74,7 @@ Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::si
   if (flag.form == Form::kAbsent)
     // The JSON is quoted for a shell; ScriptEngines::put() adds the quoting of outer texts.
     return std::optional(
-        engines.put(engine, place_for_flag(words),
+        engines.put(engine, place_for_flag(words, engines.takes_model(engine)),
                     {std::string(kConnectorFlag), shell_quoted(connector_config(chunk_tokens))}));
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
@@ -149,7 +150,8 @@ Status add_connector_flag(Object& container, const CommandShape& shape, int chun
 bool starts_engine(const Object& container, const CommandShape& shape) {
   switch (shape.kind) {
     case CommandShape::Kind::kArgv: return true;
-    case CommandShape::Kind::kEntrypoint: return looks_like_engine(container);
+    case CommandShape::Kind::kEntrypoint:
+      return looks_like_engine(container) && are_engine_args(container);
     case CommandShape::Kind::kScript: {
       const auto engines = ScriptEngines::find(argv_of(container)[shape.index].value_or(""));
       return engines.ok() && engines->count() > 0;

@@ -19,13 +19,15 @@ std::string names_of(const Object& containers) {
 }
 
 // Why a container cannot get flags; "": flags are possible or not needed.
-// Only shapes without readable words: scripts give their reasons in connector_flag.cc.
-std::string why_not(const Object& container, const CommandShape& shape) {
+// Only shapes without readable words: scripts give their reasons in connector_flag.cc. `named`: the
+// pool names the container.
+std::string why_not(const Object& container, const CommandShape& shape, bool named) {
   if (shape.kind == Kind::kUnseen)
     return "has neither command nor args, so the image alone decides vLLM's flags; write out the "
            "args";
   const Object& command = api::at(container, "command");
-  if (shape.kind == Kind::kForeign && (!command.is_array() || command.empty()))
+  if ((shape.kind == Kind::kForeign && (!command.is_array() || command.empty())) ||
+      (shape.kind == Kind::kEntrypoint && !named && !are_engine_args(container)))
     return "has args that begin with a program, not with a model or a flag of vLLM; write `vllm "
            "serve` in front of vLLM's args";
   if (shape.kind == Kind::kForeign)
@@ -42,7 +44,7 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers,
   for (std::size_t at = 0; at < containers.size(); ++at) {
     if (api::text_at(containers[at], "name") != spec.container) continue;
     const CommandShape shape = shape_of(containers[at]);
-    if (const std::string why = why_not(containers[at], shape); spec.flags && !why.empty())
+    if (const std::string why = why_not(containers[at], shape, true); spec.flags && !why.empty())
       return Status(Code::kUnsupported, "container " + spec.container + " " + why);
     return std::vector<EngineContainer>{{at, shape}};
   }
@@ -95,7 +97,7 @@ Result<std::vector<EngineContainer>> likeliest(const Object& containers,
 // containers.
 std::string none_of(const Object& pod, const Object& containers) {
   for (const Object& container : containers)
-    if (const std::string why = why_not(container, shape_of(container));
+    if (const std::string why = why_not(container, shape_of(container), false);
         looks_like_engine(container) && !why.empty())
       return "container " + api::text_at(container, "name") + " " + why;
   for (const Object& container : api::at(pod, "spec.initContainers"))

@@ -1,7 +1,10 @@
 #include "operator/webhook/inject/engine_environment.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "operator/webhook/inject/flag_sources.h"
 #include "operator/webhook/inject/moving_memory.h"
@@ -81,7 +84,12 @@ void prefix_python_path(Object& container) {
 bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std::string>& seen) {
   for (const ScriptWord& word : one.words)
     for (const std::string& written : word.expansions) {
-      const std::string name = expansion_of(written).name;
+      const Expansion expansion = expansion_of(written);
+      const std::string& name = expansion.name;
+      // ${PYTHONPATH#*:} cuts the value.
+      if (!expansion.rest.empty() &&
+          std::string_view(":-+=?").find(expansion.rest[0]) == std::string_view::npos)
+        continue;
       if (name == kName) return true;
       if (name.empty() || seen.size() >= kMostInside || !seen.insert(name).second) continue;
       for (const Assignment& other : script.assignments())
@@ -90,31 +98,112 @@ bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std
   return false;
 }
 
-// `unset PYTHONPATH`, `export -n PYTHONPATH`, `declare +x PYTHONPATH`.
-bool unsets_path(const ScriptEngines::Command& command) {
-  const auto has = [&command](std::string_view word) {
-    return std::ranges::any_of(command.words,
-                               [word](const ScriptWord& one) { return one.text == word; });
-  };
-  return has(kName) && (has("unset") || has("+x") || (has("export") && has("-n")));
+// The names in a word that `unset` reads: the word, or the words of the loop around it, as in
+// `for v in A B; do unset $v; done`. Empty: only a run of the script shows them.
+std::optional<std::vector<std::string>> names_in(const ScriptEngines& script,
+                                                 const ScriptWord& word) {
+  if (word.text) return std::vector<std::string>{*word.text};
+  const Expansion one = word.expansions.size() == 1 && word.known.empty()
+                            ? expansion_of(word.expansions[0])
+                            : Expansion{};
+  if (one.kind != Expansion::Kind::kVariable || !one.rest.empty()) return std::nullopt;
+  for (const Assignment& other : script.assignments())
+    if (other.name == one.name) return std::nullopt;
+  std::vector<std::string> names;
+  for (const ScriptEngines::Command& loop : script.commands()) {
+    if (loop.words.size() < 4 || loop.words[0].text != "for" || loop.words[1].text != one.name)
+      continue;
+    for (std::size_t at = 3; at < loop.words.size(); ++at) {
+      if (!loop.words[at].text) return std::nullopt;
+      names.push_back(*loop.words[at].text);
+    }
+  }
+  return names.empty() ? std::nullopt : std::optional(names);
 }
 
-// Why the commands that run the array of an engine, `exec "${NAME[@]}"`, would lose the package.
+// `unset PYTHONPATH`, `export -n PYTHONPATH`, `declare +x PYTHONPATH`, and `unset $NAMES`, where
+// the names are not known.
+bool unsets_path(const ScriptEngines& script, const ScriptEngines::Command& command) {
+  const std::size_t head = head_place(command.words);
+  const std::string name = command.words[head].text.value_or("");
+  bool removes = name == "unset";
+  const bool declares = name == "declare" || name == "typeset" || name == "local";
+  for (std::size_t at = head + 1; at < command.words.size(); ++at) {
+    const std::string word = command.words[at].text.value_or("");
+    if (word.empty() || (word[0] != '-' && word[0] != '+')) continue;
+    if (name == "unset" && word == "-f") return false;  // functions only
+    removes = removes || (name == "export" && word[0] == '-' && word.find('n') != word.npos) ||
+              (declares && word[0] == '+' && word.find('x') != word.npos);
+  }
+  if (!removes) return false;
+  return std::ranges::any_of(
+      std::span(command.words).subspan(head + 1), [&script](const ScriptWord& word) {
+        const auto names = names_in(script, word);
+        return !names ||
+               std::ranges::count(*names, kName) + std::ranges::count(*names, kSocket) > 0;
+      });
+}
+
+std::string unknown_in_front(const std::string& array) {
+  return "a program in front of ${" + array +
+         "[@]} is not known to keep the container's files and variables; start vLLM without the "
+         "program";
+}
+
+// Why a variable in front of an array, `$PREFIX "${NAME[@]}"`, may lose the package: each value
+// that the script gives it must be a known program, or empty.
+std::string lost_by_prefix(const ScriptEngines& script, const ScriptWord& prefix,
+                           const std::string& array) {
+  for (const std::string& written : prefix.expansions) {
+    const std::string name = expansion_of(written).name;
+    bool assigned = false;
+    for (const Assignment& one : script.assignments()) {
+      if (one.name != name) continue;
+      assigned = true;
+      if (one.value.empty() && one.words.empty()) continue;
+      const CommandHead head = head_with_engine_at({one.words}, one.words.size());
+      if (!head.lost.empty()) return lost_by(head.lost);
+      if (head.kind != CommandHead::Kind::kEngine) return unknown_in_front(array);
+    }
+    if (!assigned) return unknown_in_front(array);
+  }
+  return "";
+}
+
+// Why words that run the array of an engine at `at`, `exec "${NAME[@]}"`, would lose the package.
+std::string lost_by_words(const ScriptEngines& script, const std::vector<ScriptWord>& words,
+                          std::size_t at, const std::string& array) {
+  CommandHead head = head_with_engine_at({words}, at);
+  if (!head.lost.empty()) return lost_by(head.lost);
+  if (head.kind == CommandHead::Kind::kEngine) return "";
+  // `exec $PREFIX "${NAME[@]}"`: the words without the variables, then each variable.
+  std::vector<ScriptWord> shown, open;
+  for (std::size_t word = 0; word < at; ++word)
+    (words[word].text || !words[word].begins.empty() ? shown : open).push_back(words[word]);
+  head = head_with_engine_at({shown}, shown.size());
+  if (!head.lost.empty()) return lost_by(head.lost);
+  if (head.kind != CommandHead::Kind::kEngine)
+    return is_starter(shown[head_place(shown)].known) ? unknown_in_front(array) : "";
+  for (const ScriptWord& prefix : open)
+    if (std::string why = lost_by_prefix(script, prefix, array); !why.empty()) return why;
+  return "";
+}
+
+// Why the commands that run the array of an engine would lose the package, also through other
+// arrays and functions: ALL=(env -i "${NAME[@]}").
 std::string lost_by_use(const ScriptEngines& script, const std::string& array) {
   if (array.empty()) return "";
+  const std::set<std::string> carriers = carriers_of(script, array);
+  const auto lost = [&](const std::vector<ScriptWord>& words) -> std::string {
+    for (std::size_t at = 0; at < words.size(); ++at)
+      if (carries(words[at], carriers))
+        if (std::string why = lost_by_words(script, words, at, array); !why.empty()) return why;
+    return "";
+  };
   for (const ScriptEngines::Command& command : script.commands())
-    for (std::size_t at = 0; at < command.words.size(); ++at) {
-      const std::vector<std::string>& written = command.words[at].expansions;
-      if (written.size() != 1 || expansion_of(written[0]).name != array) continue;
-      const CommandHead head = head_with_engine_at(command, at);
-      if (!head.lost.empty()) return lost_by(head.lost);
-      const std::size_t first = head_place(command.words);
-      if (head.kind != CommandHead::Kind::kEngine && first < at &&
-          is_starter(command.words[first].known))
-        return "a program in front of ${" + array +
-               "[@]} is not known to keep the container's files and variables; start vLLM without "
-               "the program";
-    }
+    if (std::string why = lost(command.words); !why.empty()) return why;
+  for (const Assignment& one : script.assignments())
+    if (std::string why = one.array ? lost(one.words) : ""; !why.empty()) return why;
   return "";
 }
 
@@ -128,9 +217,11 @@ std::string lost_in(const ScriptEngines& script) {
       return "the script replaces PYTHONPATH; write PYTHONPATH=FOLDER:$PYTHONPATH to keep the "
              "present value";
   }
-  if (std::ranges::any_of(script.commands(), unsets_path))
-    return "the script removes PYTHONPATH, by which vLLM finds Larder's package; leave the "
-           "variable unchanged";
+  if (std::ranges::any_of(script.commands(), [&script](const ScriptEngines::Command& command) {
+        return unsets_path(script, command);
+      }))
+    return "the script removes PYTHONPATH or LARDER_SOCKET, or variables that the injector cannot "
+           "read; leave both variables unchanged, and write the names of others behind `unset`";
   for (std::size_t engine = 0; engine < script.count(); ++engine) {
     if (!script.lost(engine).empty()) return lost_by(script.lost(engine));
     if (std::string why = lost_by_use(script, script.array(engine)); !why.empty()) return why;

@@ -28,21 +28,24 @@ bool takes_value(const std::string& option) {
          std::ranges::find(kServerOptions, name) != kServerOptions.end();
 }
 
-// A flag whose name an expansion or braces decide: --$NAME, --kv-$(X)-config, --{a,b}.
+// A flag whose name an expansion or braces decide: --$NAME, -$NAME, --kv-$(X)-config, --{a,b}.
 bool has_open_name(const FlagWord& word) {
   const std::string begins = word.text.value_or(word.begins);
   const std::size_t equals = begins.find('=');
   const std::string name = begins.substr(0, equals);
+  if (!word.text && name == "-") return true;
   if (!name.starts_with("--")) return false;
   if (!word.text && equals == std::string::npos) return true;
   return name.find("$(") != std::string::npos || name.find('{') != std::string::npos;
 }
 
-// Whether the word has a connector's flag inside, such as in braces: {--kv_transfer_config,X}.
+// Whether the word has a connector's flag inside, such as in braces: {--kv_transfer_config,X} and
+// {-,}-kv-transfer-config.
 bool has_flag_inside(const FlagWord& word) {
   std::string text = word.text.value_or(word.begins);
   std::ranges::replace(text, '_', '-');
-  return text.find("--kv-t") != std::string::npos;
+  return text.find("--kv-t") != std::string::npos ||
+         text.find("kv-transfer-c") != std::string::npos;
 }
 
 bool cached_blocks_off(std::span<const FlagWord> words) {
@@ -74,11 +77,22 @@ std::string flag_name(std::string_view word) {
 }
 
 // Example: in `--port $PORT` the word is the value of an option, and not a flag. In
-// `--enforce-eager $MORE` it may be flags.
+// `--enforce-eager $MORE` it may be flags. `--$NAME` is a flag, and `m$MORE` may be a model and
+// flags.
 bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_model) {
-  if (words[at].text || !words[at].begins.empty()) return false;
-  if (at == 0) return words[at].many || !takes_model;
+  const FlagWord& word = words[at];
+  if (word.text) return false;
+  if (has_open_name(word)) return true;
+  if (!word.begins.empty() && (word.begins[0] == '-' || !word.many)) return false;
+  if (at == 0) return word.many || !takes_model;
   return !is_unread_option(words[at - 1]) || !takes_value(*words[at - 1].text);
+}
+
+bool has_model_elsewhere(std::span<const FlagWord> words) {
+  const bool second = words.size() > 1 && words[1].text && !words[1].text->starts_with('-');
+  return second || std::ranges::any_of(words, [](const FlagWord& word) {
+           return flag_name(word.text.value_or(word.begins)) == "--model";
+         });
 }
 
 ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
@@ -152,11 +166,11 @@ std::string refused_by_flags(std::span<const FlagWord> words) {
 }
 
 // At the end, unless an expansion may bring flags: see engine_flags.h.
-std::size_t place_for_flag(std::span<const FlagWord> words) {
+std::size_t place_for_flag(std::span<const FlagWord> words, bool takes_model) {
   for (std::size_t at = 0; at < words.size(); ++at) {
     if (words[at].text && *words[at].text == "--") return at;
-    if (!words[at].many) continue;
-    if (at == 0) return 1;
+    if (!words[at].many && !may_be_flags(words, at, true)) continue;
+    if (at == 0) return takes_model ? 1 : 0;
     // The word may be the value of the option in front, `--port $PORT`; the two stay together.
     return is_unread_option(words[at - 1]) ? at - 1 : at;
   }

@@ -50,8 +50,12 @@ bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_mo
 
 // The index of the word before which a flag goes; words.size(): at the end. vLLM uses the last of
 // equal flags. The flag goes before the first word that an expansion decides, so that a connector
-// in that word wins. A first word that may be the model stays first, since vLLM expects the model
-// there.
-std::size_t place_for_flag(std::span<const FlagWord> words);
+// in that word wins. With `takes_model` a first word that may be the model stays first, since vLLM
+// expects the model there.
+std::size_t place_for_flag(std::span<const FlagWord> words, bool takes_model);
+
+// Whether the words name the model elsewhere than in the first word: by --model, or in the second
+// word.
+bool has_model_elsewhere(std::span<const FlagWord> words);
 
 }  // namespace larder::webhook

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "operator/api/object.h"
@@ -53,13 +54,21 @@ class FlagSources {
   using Words = std::vector<ScriptWord>;
 
   void find_setters(std::size_t place);
+  void find_defaults(const Words& words);
+  // `model`: the word stands in the place of the model, so an array's first word is the model.
   FlagSource of_words(const Words& words, std::size_t first, bool takes_model);
-  FlagSource of_word(const ScriptWord& word);
-  FlagSource of_expansion(const std::string& written);
-  FlagSource of_text(const std::string& rest);
-  FlagSource of_variable(const std::string& name);
+  FlagSource of_word(const ScriptWord& word, bool model = false);
+  FlagSource of_expansion(const std::string& written, bool model);
+  FlagSource of_text(const std::string& rest, bool model = false);
+  FlagSource of_reread(const std::string& text);
+  FlagSource of_variable(const std::string& name, bool model = false);
+  FlagSource of_assignments(const std::string& name, bool model, std::size_t since, bool& replaced);
+  FlagSource of_loops(const std::string& name, std::size_t used, std::size_t since, bool& replaced);
+  FlagSource of_environment(const std::string& name);
   FlagSource of_positional();
-  FlagSource of_array(const std::string& name);
+  FlagSource of_array(std::size_t engine);
+  bool may_spell_flag(const ScriptWord& word, std::set<std::string>& seen);
+  bool may_spell_flag(const std::string& name, std::set<std::string>& seen);
   bool is_spent(std::size_t looks);
 
   const api::Object& container_;
@@ -67,17 +76,25 @@ class FlagSources {
   std::map<std::string, std::vector<std::size_t>>
       assigned_;                                            // indexes in assignments(), by variable
   std::map<std::string, std::vector<std::size_t>> looped_;  // commands() that are `for NAME in ...`
-  std::set<std::string> read_;                              // by read, mapfile, getopts, printf -v
+  std::map<std::string, std::vector<std::string>> defaults_;  // X of ${NAME:=X}, by variable
+  std::set<std::string> read_;  // by read, mapfile, getopts, printf -v
   std::set<std::string> functions_;
-  std::vector<std::size_t> positional_;  // commands() that are `set ...`
+  std::string hidden_by_;  // a function or an alias with the name of vLLM's program
+  // commands() that set $@, and the first word that becomes a member.
+  std::vector<std::pair<std::size_t, std::size_t>> positional_;
   // commands() that may set any variable: source FILE, eval "$(...)".
   std::vector<std::pair<std::size_t, std::string>> files_;
+  std::string first_file_;  // a file that bash reads before the script (BASH_ENV)
   // Index in commands() of the current words. Later commands have not yet set their variables.
   std::size_t place_ = 0;
-  std::set<std::string> inside_;   // variables in progress, against cycles
-  std::set<std::string> circles_;  // variables that depend on themselves: X=${X:-1}
-  VariableSources known_;          // sources of the container's variables
-  FlagSource arguments_;           // source of the args behind the script
+  std::set<std::string> inside_;    // variables in progress, against cycles
+  std::set<std::string> circles_;   // variables that depend on themselves: X=${X:-1}
+  VariableSources known_;           // sources of the container's variables
+  FlagSource arguments_;            // source of the args behind the script
+  std::vector<std::string> texts_;  // of the args behind the script
+  bool twice_ = false;              // whether a second reading expands values, as in an eval
+  // Arrays with an engine, and the command that sets each. of_engine() reads their words.
+  std::set<std::pair<std::string, std::size_t>> engine_arrays_;
   std::size_t script_looks_ = 0;
 };
 

@@ -34,8 +34,10 @@ std::string lost_by_env_option(std::string_view option, std::string_view next) {
   if (option == "-" || option == "--ignore-environment") return "env -i";
   if (is_cluster(option) && option.substr(0, option.find('u')).find('i') != std::string_view::npos)
     return "env -i";
-  if ((option == "-u" || option == "--unset") && is_ours(next))
-    return "env -u " + std::string(next);
+  const bool unsets = option == "-u" || option == "--unset";
+  if (unsets && is_ours(next)) return "env -u " + std::string(next);
+  if (unsets && (next.empty() || next.find('$') != std::string_view::npos))
+    return "env -u";  // the name is not known
   for (const std::string_view unset : {"-u", "--unset="})
     if (option.starts_with(unset) && is_ours(option.substr(unset.size())))
       return "env -u " + std::string(option.substr(unset.size()));

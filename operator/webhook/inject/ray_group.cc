@@ -31,8 +31,16 @@ constexpr std::string_view kGroupDomain = "leaderworkerset.sigs.k8s.io/";    // 
 constexpr std::string_view kGroupSize = "leaderworkerset.sigs.k8s.io/size";  // an annotation
 constexpr std::array<std::string_view, 3> kVariables{"RAY_ADDRESS", "FQ_RAY_IP",
                                                      "KUBERAY_GEN_RAY_START_CMD"};
-constexpr std::array<std::string_view, 2> kScripts{"multi-node-serving.sh",
+constexpr std::array<std::string_view, 3> kScripts{"multi-node-serving.sh", "run-cluster.sh",
                                                    "KUBERAY-GEN-RAY-START-CMD"};  // with - for _
+// Commands of Ray's program. `ray status` waits for the other pods of a group.
+constexpr auto kRayCommands =
+    std::to_array<std::string_view>({"start", "symmetric-run", "status", "health-check", "stop",
+                                     "job", "get-head-ip", "attach", "submit"});
+constexpr std::string_view kJobSetDomain = "jobset.sigs.k8s.io/";  // JobSet's labels
+// Signs that the pods of a JobSet share one engine.
+constexpr std::array<std::string_view, 5> kJobSetWords{"JOB-COMPLETION-INDEX", "JOBSET-",
+                                                       "--pipeline-parallel-size", "-pp ", "-pp\n"};
 // Flags whose value may be "ray"; argparse accepts prefixes.
 constexpr std::array<std::string_view, 2> kBackends{"--distributed-executor-backend",
                                                     "--data-parallel-backend"};
@@ -79,8 +87,13 @@ enum class Gives { kOther, kRay, kUnread };
 
 // The meaning of a backend's value: "ray", "$(BACKEND)", "${BACKEND:-mp}".
 Gives meaning_of(std::string_view value, const Object& container) {
-  if (value == "ray") return Gives::kRay;
-  if (value.find_first_of("$`") == std::string_view::npos) return Gives::kOther;
+  // "ray", and a class such as vllm.v1.executor.ray-executor.RayDistributedExecutor.
+  const auto is_ray = [](std::string text) {
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text.find("ray") != std::string::npos;
+  };
+  if (value.find_first_of("$`") == std::string_view::npos)
+    return is_ray(std::string(value)) ? Gives::kRay : Gives::kOther;
   const std::vector<std::string> names = kubernetes_names(value);
   std::string name = names.empty() ? expansion_of(value).name : names.front();
   std::ranges::replace(name, '-', '_');
@@ -88,7 +101,7 @@ Gives meaning_of(std::string_view value, const Object& container) {
   if (variable.kind != ContainerVariable::Kind::kText ||
       variable.text.find_first_of("$`") != std::string::npos)
     return Gives::kUnread;
-  return variable.text == "ray" ? Gives::kRay : Gives::kOther;
+  return is_ray(variable.text) ? Gives::kRay : Gives::kOther;
 }
 
 Gives given_by(std::string_view text, std::string_view flag, std::string_view least,
@@ -107,15 +120,41 @@ Gives given_by(std::string_view text, std::string_view flag, std::string_view le
   return worst;
 }
 
+// The word in front of `at`, with separators between the two.
+std::string_view word_before(std::string_view text, std::size_t at) {
+  while (at > 0 && is_gap(text[at - 1])) --at;
+  std::size_t begin = at;
+  while (begin > 0 && is_part(text[begin - 1])) --begin;
+  return text.substr(begin, at - begin);
+}
+
+// Whether "ray" at `at` is the Python package: `-m ray.scripts.scripts`, `import ray`, ray.init().
+bool is_ray_module(std::string_view text, std::size_t at) {
+  const std::string_view before = word_before(text, at), behind = text.substr(at + 3);
+  return before == "-m" || before == "import" || before == "from" || behind.starts_with(".init(");
+}
+
+// Whether "ray" at `at` is in the name of a script: /ray.sh, start-ray-cluster.sh, ray_head.py.
+bool is_ray_script(std::string_view text, std::size_t at) {
+  if (text.substr(0, at).ends_with("x-")) return false;  // x-ray.py
+  std::size_t end = at;
+  while (end < text.size() && is_part(text[end])) ++end;
+  const std::string_view name = text.substr(0, end);
+  return name.ends_with(".sh") || name.ends_with(".py") || name.ends_with(".bash");
+}
+
 // `ray start`, also /usr/bin/ray.
 // The word "array" has ray in it: the characters around the word are checked.
 bool starts_ray(std::string_view text) {
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   for (std::size_t at = text.find("ray"); at != std::string_view::npos;
        at = text.find("ray", at + 1)) {
-    if ((at > 0 && is_part(text[at - 1])) || (at + 3 < text.size() && !is_gap(text[at + 3])))
+    const std::size_t end = at + 3;
+    if ((at > 0 && is_letter(text[at - 1])) || (end < text.size() && is_letter(text[end])))
       continue;
-    const std::string_view next = word_from(text, at + 3);
-    if (next == "start" || next == "symmetric-run") return true;
+    if (is_ray_module(text, at) || is_ray_script(text, at)) return true;
+    if ((at > 0 && is_part(text[at - 1])) || (end < text.size() && !is_gap(text[end]))) continue;
+    if (std::ranges::find(kRayCommands, word_from(text, end)) != kRayCommands.end()) return true;
   }
   return false;
 }
@@ -164,12 +203,35 @@ bool has_variable(const Object& container, const auto& names) {
       names, [&container](std::string_view one) { return sets_variable(container, one); });
 }
 
-// envFrom with the prefix of Ray's variables: `prefix: RAY_`.
+// A variable of Ray that names the group's head, such as RAY_HEAD_IP.
+bool names_ray_head(std::string_view name) {
+  return name.starts_with("RAY_") &&
+         std::ranges::any_of(
+             std::array<std::string_view, 4>{"HEAD", "CLUSTER", "NODE", "PORT"},
+             [name](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
+
+// Such a variable, or envFrom with the prefix of Ray's variables: `prefix: RAY_`.
 bool gives_ray_variables(const Object& container) {
+  for (const Object& variable : api::at(container, "env"))
+    if (names_ray_head(api::text_at(variable, "name"))) return true;
   const Object& sources = api::at(container, "envFrom");
   return sources.is_array() && std::ranges::any_of(sources, [](const Object& source) {
            return api::text_at(source, "prefix").starts_with("RAY_");
          });
+}
+
+// Whether the pod belongs to a JobSet, and its words tell apart the pods of one engine. A JobSet
+// may as well have many pods with an engine each.
+bool is_of_job_set(const Object& pod, std::string_view said) {
+  bool is_of = has_key(pod, "labels", kJobSetDomain) || has_key(pod, "annotations", kJobSetDomain);
+  for (const Object& container : api::at(pod, "spec.containers"))
+    for (const Object& variable : api::at(container, "env")) {
+      const std::string field = api::text_at(variable, "valueFrom.fieldRef.fieldPath");
+      is_of = is_of || api::text_at(variable, "name").starts_with("JOBSET_") ||
+              field.find(kJobSetDomain) != std::string::npos;
+    }
+  return is_of && has_any(said, kJobSetWords);
 }
 
 // Whether the pod belongs to a LeaderWorkerSet with several pods per group.
@@ -190,14 +252,16 @@ bool is_of_group(const Object& pod) {
 std::string ray_group(const Object& pod) {
   if (has_key(pod, "labels", kRayDomain) || has_key(pod, "annotations", kRayDomain)) return kReason;
   bool needs_no_ray = false;
+  std::string all;
   for (const char* list : {"spec.containers", "spec.initContainers"})
     for (const Object& container : api::at(pod, list)) {
       const std::string said = said_by(container);
       if (has_variable(container, kVariables) || gives_ray_variables(container)) return kReason;
       if (std::string why = speaks_of_ray(said, container); !why.empty()) return why;
       needs_no_ray = needs_no_ray || has_any(said, kOwnGroups);
+      all += said;
     }
-  return is_of_group(pod) && !needs_no_ray ? kReason : "";
+  return (is_of_group(pod) || is_of_job_set(pod, all)) && !needs_no_ray ? kReason : "";
 }
 
 }  // namespace larder::webhook

@@ -59,6 +59,19 @@ std::vector<ShellWord> split_at_blanks(const ShellWord& word, std::size_t value)
   return parts;
 }
 
+// Removes the index of an element: NAME=([1]=--port) has the element --port.
+ShellWord without_index(ShellWord element) {
+  if (element.meaning.empty() || element.meaning[0].unknown || element.meaning[0].c != '[')
+    return element;
+  for (std::size_t at = 1; at + 1 < element.meaning.size(); ++at)
+    if (element.meaning[at].c == ']' && element.meaning[at + 1].c == '=') {
+      const auto first = element.meaning.begin();
+      element.meaning.erase(first, first + static_cast<std::ptrdiff_t>(at) + 2);
+      break;
+    }
+  return element;
+}
+
 // Removes values of assignments, which do not matter for the program that a command starts.
 // "NAME=$" stands for an assignment with an unknown value, so head_of() still finds the program
 // behind it.
@@ -171,7 +184,7 @@ void ScriptEngines::take_assignment(std::size_t text, const ShellWord& word, boo
   one.replaces = certain && !one.adds;
   const std::vector<ShellWord> parts = word.array ? word.elements : split_at_blanks(word, value);
   for (const ShellWord& part : parts) {
-    one.words.push_back(script_word(text, part));
+    one.words.push_back(script_word(text, word.array ? without_index(part) : part));
     one.value += (one.value.empty() ? "" : " ") + one.words.back().known;
   }
   assignments_.push_back(std::move(one));

@@ -298,9 +298,10 @@ class ShellReader {
       return take(word, 1, quotes, true), take_dollar(word, quotes);
     const char c = look(1);
     if (c == '(' || c == '{') {
-      const bool all = c == '{' && (look(2) == '@' || names_all());
-      word.many = word.many || quotes == Quotes::kNone || all;
-      return take_skipped(word, quotes, 1);
+      const std::size_t from = at_;
+      take_skipped(word, quotes, 1);
+      word.many = word.many || quotes == Quotes::kNone || (c == '{' && gives_several(from));
+      return;
     }
     if (c == '\'' && quotes == Quotes::kNone) return take_ansi(word);
     if (c == '"' && quotes == Quotes::kNone) return static_cast<void>(++at_);
@@ -315,11 +316,14 @@ class ShellReader {
     take(word, count, quotes, true);
   }
 
-  // Whether the expansion is ${A[@]}: all elements of A.
-  bool names_all() const {
-    std::size_t ahead = 2;
-    while (is_name(look(ahead))) ++ahead;
-    return look(ahead) == '[' && look(ahead + 1) == '@';
+  // Whether the expansion from `from` to at_ may give several words inside quotes: ${A[@]}, ${@:2},
+  // ${1+"$@"}, and ${!X}, where X may be "A[@]".
+  bool gives_several(std::size_t from) const {
+    std::string text;
+    for (std::size_t at = from; at < std::min(at_, text_.size()); ++at) text += text_[at].c;
+    return text.starts_with("${!") || text.starts_with("${@") ||
+           text.find("[@]") != std::string::npos || text.find("$@") != std::string::npos ||
+           text.find("${@") != std::string::npos;
   }
 
   // $'...': escapes are not decoded.

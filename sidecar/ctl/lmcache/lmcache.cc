@@ -325,14 +325,15 @@ Status Import::disaggregated(const LmcacheSetting& setting) {
 }
 
 // A list of plugin names. The plugin for Redis has a URL setting of its own; larderd has no
-// counterpart of other plugins.
+// counterpart of other plugins. LMCache allows several instances of a plugin, "redis.primary".
 Status Import::plugins(const LmcacheSetting& setting) {
   std::string names = setting.text;
   std::ranges::replace_if(
-      names, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; }, ' ');
+      names, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_' && c != '.'; }, ' ');
   std::istringstream words(names);
   for (std::string name; words >> name;)
-    if (name != "redis") note(Counterpart::kNone, setting, "larderd has no plugin " + name);
+    if (name.substr(0, name.find('.')) != "redis")
+      note(Counterpart::kNone, setting, "larderd has no plugin " + name);
   return {};
 }
 

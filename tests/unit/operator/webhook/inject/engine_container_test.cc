@@ -29,12 +29,37 @@ std::string engines_of(const char* containers) {
 }
 
 TEST(EngineContainer, OfArgsThatBeginWithAProgramIsNone) {
-  for (const char* args :
-       {"[sleep, infinity]", "[python3, -m, dynamo.vllm, --model, m]", "[python3, server.py]",
-        "[bash, /start.sh]", "[/bin/x]", "[/usr/local/bin/serve-it, --port, '1']", "[ray, status]",
-        "[tail, -f, /dev/null]", "[nginx, -g, 'daemon off;']", "[cat]", "[env, A=1, sleep, '1']",
-        "[/start.sh]", "[vllm, bench, serve]", "[jupyter, lab]", "[something, else]",
-        "[tini, --, x]"})
+  for (const char* args : {"[sleep, infinity]",
+                           "[python3, -m, dynamo.vllm, --model, m]",
+                           "[python3, server.py]",
+                           "[bash, /start.sh]",
+                           "[/bin/x]",
+                           "[/usr/local/bin/serve-it, --port, '1']",
+                           "[ray, --version]",
+                           "[tail, -f, /dev/null]",
+                           "[nginx, -g, 'daemon off;']",
+                           "[cat]",
+                           "[env, A=1, sleep, '1']",
+                           "[/start.sh]",
+                           "[vllm, bench, serve]",
+                           "[jupyter, lab]",
+                           "[something, else]",
+                           "[tini, --, x]",
+                           "[sshd, -D]",
+                           "[jupyter-lab, --ip, 0.0.0.0]",
+                           "[supervisord, -n]",
+                           "[litellm, --port, '1']",
+                           "[nvidia-smi]",
+                           "[rocm-smi]",
+                           "[code-server]",
+                           "[s6-svscan, /etc/s6]",
+                           "[a-program-of-tomorrow, --port, '1']",
+                           "[gpt2]",
+                           "[/init]",
+                           "[./server, --port, '1']",
+                           "[/entrypoint-all, -v]",
+                           "[/opt/app/start_it]",
+                           "[app.sh]"})
     EXPECT_NE(refused(std::string("{image: 'rocm/vllm-dev:1', args: ") + args + "}")
                   .find("args that begin with a program"),
               std::string::npos)
@@ -52,16 +77,33 @@ TEST(EngineContainer, OfArgsThatAreVllmsIsOne) {
         << args;
 }
 
+// covers F-380
+TEST(EngineContainer, OfAnUnknownEntrypointNeedsAModelOrAFlag) {
+  for (const char* args : {"[serve, m]", "[org/model]", "[org/model, --port, '1']", "[/mnt/models]",
+                           "[/models/m.gguf]", "['s3://bucket/m']", "[--model, m]", "[--port, '1']",
+                           "[m, --max-model-len, '1']", "[m, -tp, '2']",
+                           "[m, --served-model-name=x]", "[./models/m, --seed, '1']"})
+    for (const char* image : {"rocm/vllm-dev:1", "team/vllm:2"})
+      EXPECT_EQ(refused(std::string("{image: '") + image + "', args: " + args + "}"), "") << args;
+  for (const char* image : {"vllm/vllm-openai:1", "registry.x/rhaiis/vllm-cuda-rhel9:3",
+                            "lmcache/vllm-openai:1", "q9t5s3a7/vllm-cpu-release-repo:1"})
+    EXPECT_EQ(refused(std::string("{image: '") + image + "', args: [gpt2]}"), "") << image;
+  InjectionCase one = container_case("{image: 'team/vllm:2', args: [gpt2]}");
+  one.pool->spec.engine.container = "engine";
+  EXPECT_EQ(one.inject().refused, "") << "the pool names the engine";
+}
+
 TEST(EngineContainer, OfSeveralByImageIsTheOneWithVllmsArgs) {
   EXPECT_EQ(engines_of("[{name: a, image: 'x/vllm-a:1', args: [--port, '1']}, {name: b, image: "
-                       "'x/vllm-b:1', args: [m]}]"),
+                       "'x/vllm-b:1', args: [o/m]}]"),
             "b ");
   EXPECT_EQ(engines_of("[{name: a, image: 'x/vllm-a:1', args: [--max-model-len, '1']}, {name: b, "
                        "image: 'x/vllm-b:1', args: [--port, '1']}]"),
             "a ");
   EXPECT_EQ(
       engines_of(
-          "[{name: a, image: 'x/vllm-a:1', args: [m]}, {name: b, image: 'x/vllm-b:1', args: [n]}]"),
+          "[{name: a, image: 'x/vllm-a:1', args: [o/m]}, {name: b, image: 'x/vllm-b:1', args: "
+          "[o/n]}]"),
       "a b ");
   EXPECT_EQ(engines_of("[{name: a, image: 'x/vllm-a:1', args: [sleep, '1']}, {name: b, image: "
                        "'x/vllm-b:1', args: [--port, '1']}]"),
@@ -84,7 +126,7 @@ TEST(EngineContainer, AmongInitContainersIsSaid) {
       << one.inject().refused;
 }
 
-// covers F-241
+// covers F-241, F-382
 TEST(Environment, ThatIsTakenAwayIsSaid) {
   for (const char* command :
        {"[env, -i, vllm, serve, m]",
@@ -130,7 +172,23 @@ TEST(Environment, ThatIsTakenAwayIsSaid) {
         "[sh, -c, 'python3 -E -m vllm.entrypoints.openai.api_server']",
         "[bash, -c, 'env -i bash -c \"vllm serve m\"']",
         "[sh, -c, 'sudo -u user vllm serve m']",
-        "[sh, -c, 'unset PYTHONPATH; exec \"$@\"', --, vllm, serve, m]"}) {
+        "[sh, -c, 'unset PYTHONPATH; exec \"$@\"', --, vllm, serve, m]",
+        "[bash, -c, 'for v in $(env | cut -d= -f1); do unset $v; done; vllm serve m']",
+        "[bash, -c, 'for v in A PYTHONPATH; do unset \"$v\"; done; vllm serve m']",
+        "[bash, -c, 'unset $(compgen -e); vllm serve m']",
+        "[bash, -c, 'unset -v \"${!PYTHON@}\"; vllm serve m']",
+        "[bash, -c, 'while read -r v; do unset $v; done < /x; vllm serve m']",
+        "[bash, -c, 'for v in A B; do export -n $v; done; export -n $X; vllm serve m']",
+        "[bash, -c, 'typeset +x $X; vllm serve m']",
+        "[bash, -c, 'eval \"unset $X\"; vllm serve m']",
+        "[sh, -c, 'unset LARDER_SOCKET; vllm serve m']",
+        "[sh, -c, 'env -u $X vllm serve m']",
+        "[env, -u, $(X), vllm, serve, m]",
+        "[sh, -c, 'export PYTHONPATH=${PYTHONPATH#*:}; vllm serve m']",
+        "[bash, -c, 'C=(vllm serve m); D=(env -i \"${C[@]}\"); \"${D[@]}\"']",
+        "[bash, -c, 'C=(vllm serve m); P=(env -i); \"${P[@]}\" \"${C[@]}\"']",
+        "[bash, -c, 'C=(vllm serve m); P=\"chroot /x\"; $P \"${C[@]}\"']",
+        "[bash, -c, 'run() { env -i \"$@\"; }; C=(vllm serve m); run \"${C[@]}\"']"}) {
     const std::string why = refused(std::string("{command: ") + command + "}");
     EXPECT_NE(why.find("cannot be connected: "), std::string::npos) << command << ": " << why;
     EXPECT_NE(why.find("; "), std::string::npos) << why;
@@ -139,19 +197,26 @@ TEST(Environment, ThatIsTakenAwayIsSaid) {
 
 TEST(Environment, ThatStaysIsServed) {
   for (const char* command :
-       {"[env, -u, HTTP_PROXY, vllm, serve, m]", "[env, -C, /tmp, A=1, vllm, serve, m]",
+       {"[env, -u, HTTP_PROXY, vllm, serve, m]",
+        "[env, -C, /tmp, A=1, vllm, serve, m]",
         "[env, 'PYTHONPATH=/a:$(PYTHONPATH)', vllm, serve, m]",
         "[setpriv, --reuid, '1', vllm, serve, m]",
         "[python3, -u, -X, dev, -m, vllm.entrypoints.openai.api_server]",
         "[python3, -W, ignore::E, -m, vllm.entrypoints.openai.api_server]",
-        "[bash, -c, 'exec -a engine vllm serve m']", "[/usr/bin/tini, -g, --, vllm, serve, m]",
-        "[dumb-init, vllm, serve, m]", "[numactl, -m, '0', vllm, serve, m]",
+        "[bash, -c, 'exec -a engine vllm serve m']",
+        "[/usr/bin/tini, -g, --, vllm, serve, m]",
+        "[dumb-init, vllm, serve, m]",
+        "[numactl, -m, '0', vllm, serve, m]",
         "[nsys, profile, -o, report, vllm, serve, m]",
         "[/opt/nvidia/nvidia_entrypoint.sh, vllm, serve, m]",
         "[sh, -c, 'export PYTHONPATH=/a:$PYTHONPATH; vllm serve m']",
         "[sh, -c, 'PYTHONPATH=\"${PYTHONPATH}:/a\" vllm serve m']",
         "[bash, -c, 'PYTHONPATH+=:/a; vllm serve m']",
-        "[sh, -c, 'P=$PYTHONPATH; export PYTHONPATH=/a:$P; vllm serve m']"})
+        "[sh, -c, 'P=$PYTHONPATH; export PYTHONPATH=/a:$P; vllm serve m']",
+        "[sh, -c, 'export PYTHONPATH=/a${PYTHONPATH:+:$PYTHONPATH}; vllm serve m']",
+        "[sh, -c, 'unset HTTP_PROXY; vllm serve m']",
+        "[bash, -c, 'unset -f $X; vllm serve m']",
+        "[bash, -c, 'for v in HTTP_PROXY NO_PROXY; do unset $v; done; vllm serve m']"})
     EXPECT_EQ(refused(std::string("{command: ") + command + "}"), "") << command;
   EXPECT_EQ(refused("{image: 'nvcr.io/nvidia/vllm:1', args: [vllm, serve, m]}"), "")
       << "NVIDIA's entrypoint runs its args";
@@ -167,7 +232,8 @@ TEST(Environment, BehindAnUnknownProgramIsNotTouched) {
         "[timeout, -k, '5', '30', chroot, /root, vllm, serve, m]",
         "[tini, -g, bwrap, vllm, serve, m]", "[nice, -n, '5', proot, vllm, serve, m]",
         "[env, A=1, unshare, -r, vllm, serve, m]", "[numactl, -m, '0', firejail, vllm, serve, m]",
-        "[sh, -c, 'exec $WRAPPER vllm serve m']", "[sh, -c, 'time chroot /root vllm serve m']",
+        "[sh, -c, 'exec $WRAPPER vllm serve m']", "[sh, -c, 'env -i $(cat /x) vllm serve m']",
+        "[sh, -c, 'time chroot /root vllm serve m']",
         "[sh, -c, 'exec chroot /root \"$@\"', --, vllm, serve, m]"})
     EXPECT_NE(refused(std::string("{image: 'vllm/vllm-openai:1', command: ") + command + "}"), "")
         << command;

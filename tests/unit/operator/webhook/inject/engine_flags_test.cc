@@ -49,15 +49,18 @@ TEST(EngineFlags, SayWhatCannotBeRead) {
 }
 
 TEST(EngineFlags, PlaceForAnotherOneIsBeforeWhatIsNotKnown) {
-  EXPECT_EQ(place_for_flag(words({})), 0u);
-  EXPECT_EQ(place_for_flag(words({"m", "--port", "1"})), 3u);
-  EXPECT_EQ(place_for_flag(words({"m", "--", "x"})), 1u);
-  EXPECT_EQ(place_for_flag(words({"m", "--port", "1", "$X"})), 3u);
-  EXPECT_EQ(place_for_flag(words({"m", "--port", "$PORT", "--x"})), 1u)
+  EXPECT_EQ(place_for_flag(words({}), true), 0u);
+  EXPECT_EQ(place_for_flag(words({"m", "--port", "1"}), true), 3u);
+  EXPECT_EQ(place_for_flag(words({"m", "--", "x"}), true), 1u);
+  EXPECT_EQ(place_for_flag(words({"m", "--port", "1", "$X"}), true), 3u);
+  EXPECT_EQ(place_for_flag(words({"m", "--port", "$PORT", "--x"}), true), 1u)
       << "an option and its value stay together";
-  EXPECT_EQ(place_for_flag(words({"m", "--port=1", "$X", "$Y"})), 2u);
-  EXPECT_EQ(place_for_flag(words({"$MODEL", "--port"})), 1u) << "the model stays first";
-  EXPECT_EQ(place_for_flag(words({"--port", "$P"})), 0u);
+  EXPECT_EQ(place_for_flag(words({"m", "--port=1", "$X", "$Y"}), true), 2u);
+  EXPECT_EQ(place_for_flag(words({"$MODEL", "--port"}), true), 1u) << "the model stays first";
+  EXPECT_EQ(place_for_flag(words({"--port", "$P"}), true), 0u);
+  EXPECT_EQ(place_for_flag(words({"$FLAGS", "--port"}), false), 0u) << "no model is expected";
+  EXPECT_EQ(place_for_flag(std::vector{FlagWord{"m"}, FlagWord{std::nullopt, false}}, true), 1u)
+      << "a quoted word may be a flag";
 }
 
 // covers F-310

@@ -40,6 +40,18 @@ TEST(RayGroup, IsLeftAloneByItsCommands) {
         R"Y({command: [bash, -c, "vllm serve m $X"], env: [{name: X, )Y"
         R"Y(value: --distributed-executor-backend ray}]})Y",
         R"Y({command: [vllm, serve, m], env: [{name: RAY_ADDRESS, value: "x:6379"}]})Y",
+        R"Y({command: [bash, -c, "until ray status; do sleep 1; done; vllm serve m -pp 2"]})Y",
+        R"Y({command: [bash, -c, "ray health-check --address x && vllm serve m"]})Y",
+        R"Y({command: [bash, -c, "ray stop --force; vllm serve m"]})Y",
+        R"Y({command: [bash, -c, "python3 -m ray.scripts.scripts start --head; vllm serve m"]})Y",
+        R"Y({command: [bash, -c, "python -c 'import ray; ray.init()'; vllm serve m"]})Y",
+        R"Y({command: [bash, -c, "python -c \"from ray import serve\"; vllm serve m"]})Y",
+        R"Y({command: [bash, -c, "/ray.sh head; vllm serve m -pp 2"]})Y",
+        R"Y({command: [bash, -c, "bash /opt/start_ray_cluster.sh; vllm serve m -pp 2"]})Y",
+        R"Y({command: [bash, -c, "bash examples/run_cluster.sh x --head; vllm serve m"]})Y",
+        R"Y({command: [vllm, serve, m, --distributed-executor-backend, )Y"
+        R"Y(vllm.v1.executor.ray_executor.RayDistributedExecutor]})Y",
+        R"Y({command: [vllm, serve, m], env: [{name: RAY_HEAD_SERVICE_HOST, value: x}]})Y",
         R"Y({command: [bash, -c, "A=(m --distributed-executor-backend=ray); )Y"
         R"Y(vllm serve \"${A[@]}\""]})Y"})
     EXPECT_NE(refused(container).find(kWords), std::string::npos)
@@ -103,6 +115,25 @@ TEST(RayGroup, OfSeveralPodsWithoutRayIsServed) {
   EXPECT_EQ(refused("{command: [vllm, serve, m]}", alone), "") << "a group of one pod";
 }
 
+// covers F-381
+TEST(RayGroup, OfAJobSetIsLeftAloneIfItsPodsShareAnEngine) {
+  const char* labels = "{labels: {jobset.sigs.k8s.io/jobset-name: j}}";
+  const char* script = R"Y({command: [bash, -c, "if [ $JOB_COMPLETION_INDEX = 0 ]; then /x head; )Y"
+                       R"Y(vllm serve m -pp 2; else /x worker; fi"]})Y";
+  EXPECT_NE(refused(script, labels).find(kWords), std::string::npos);
+  EXPECT_NE(refused("{command: [vllm, serve, m, -pp, '2']}", labels).find(kWords),
+            std::string::npos);
+  EXPECT_NE(refused("{command: [bash, -c, 'vllm serve m -pp 2'], env: [{name: JOBSET_NAME, value: "
+                    "j}]}")
+                .find(kWords),
+            std::string::npos);
+  EXPECT_EQ(refused("{command: [vllm, serve, m, -tp, '8']}", labels), "") << "one pod, one engine";
+  EXPECT_EQ(refused("{command: [bash, -c, 'vllm serve m --nnodes 2 --node-rank "
+                    "$JOB_COMPLETION_INDEX']}",
+                    labels),
+            "");
+}
+
 // covers F-240
 TEST(RayGroup, IsNotSeenWhereRayIsNot) {
   for (const char* container :
@@ -110,7 +141,9 @@ TEST(RayGroup, IsNotSeenWhereRayIsNot) {
         "{command: [vllm, serve, m, --served-model-name, ray]}",
         "{command: [vllm, serve, array/start]}",
         "{command: [bash, -c, \"# ray start is done elsewhere\\nvllm serve m\"]}",
-        "{command: [bash, -c, 'echo gray start; vllm serve m']}"})
+        "{command: [bash, -c, 'echo gray start; vllm serve m']}",
+        "{command: [bash, -c, 'python3 /x-ray.py; bash /array.sh; vllm serve m']}",
+        "{command: [bash, -c, 'import_ray=1; echo ray is off; vllm serve m']}"})
     EXPECT_EQ(refused(container), "") << container;
 }
 

@@ -37,7 +37,7 @@ std::string last_config(const std::vector<std::string>& argv) {
   return last;
 }
 
-// covers F-239
+// covers F-239, F-383
 TEST_P(UsersConnector, IsNotLost) {
   InjectionCase one =
       container_case("{command: [bash, -c, x, sh], envFrom: [{configMapRef: {name: c}}]}");
@@ -132,6 +132,90 @@ constexpr Form kForms[] = {
 INSTANTIATE_TEST_SUITE_P(All, UsersConnector, testing::ValuesIn(kForms),
                          [](const auto& one) { return one.param.name; });
 
+// Words that reach the command line through loops, additions to arrays, functions and names in
+// pieces.
+constexpr Form kWays[] = {
+    {"loop_into_an_array", R"(A=(m); for f in $OUTSIDE; do A+=("$f"); done; vllm serve "${A[@]}")"},
+    {"lines_read_into_an_array",
+     R"Y(A=(m); while read -r l; do A+=("$l"); done < <(printf "%s\n" $OUTSIDE); vllm serve )Y"
+     R"Y("${A[@]}")Y"},
+    {"output_into_an_array",
+     R"(A=(m); for f in $(echo "$OUTSIDE"); do A+=("$f"); done; vllm serve "${A[@]}")"},
+    {"names_into_an_array",
+     R"Y(F1=${OUTSIDE%% *}; F2=${OUTSIDE#* }; A=(m); for v in F1 F2; do A+=("${!v}"); done; )Y"
+     R"Y(vllm serve "${A[@]}")Y"},
+    {"names_by_prefix",
+     R"Y(VF1=${OUTSIDE%% *}; VF2=${OUTSIDE#* }; A=(m); for v in ${!VF@}; do A+=("${!v}"); )Y"
+     R"Y(done; vllm serve "${A[@]}")Y"},
+    {"several_additions",
+     R"(F=${OUTSIDE%% *}; K=${OUTSIDE#* }; A=(m); A+=("$F"); A+=("$K"); vllm serve "${A[@]}")"},
+    {"one_addition", R"(A=(m); A+=("$ONE"); vllm serve "${A[@]}")"},
+    {"addition_behind_a_value", R"(A=(m); A+=(--port "1" "$ONE"); vllm serve "${A[@]}")"},
+    {"array_behind_the_model", R"(A=("$ONE"); vllm serve m "${A[@]}")"},
+    {"array_of_a_module", R"(A=("$ONE"); python3 -m vllm.entrypoints.openai.api_server "${A[@]}")"},
+    {"array_in_a_branch", R"(A=(m); if [ -n "$ONE" ]; then A+=("$ONE"); fi; vllm serve "${A[@]}")"},
+    {"pairs_of_a_file", R"Y(A=(m); while IFS== read -r k v; do A+=("--$k" "$v"); done <<< )Y"
+                        R"Y("kv-transfer-config=$KV"; vllm serve "${A[@]}")Y"},
+    {"pairs_in_one_word", R"Y(A=(m); while IFS== read -r k v; do A+=("--$k=$v"); done <<< )Y"
+                          R"Y("kv-transfer-config=$KV"; vllm serve "${A[@]}")Y"},
+    {"map_of_flags",
+     R"Y(declare -A O; O[kv-transfer-config]=$KV; A=(m); for k in "${!O[@]}"; do A+=("--$k" )Y"
+     R"Y("${O[$k]}"); done; vllm serve "${A[@]}")Y"},
+    {"options_of_getopts",
+     R"Y(A=(m); set -- -k "$ONE"; while getopts k: o; do A+=("$OPTARG"); done; vllm serve )Y"
+     R"Y("${A[@]}")Y"},
+    {"match_of_a_pattern",
+     R"(A=(m); [[ $ONE =~ (.*) ]]; A+=("${BASH_REMATCH[1]}"); vllm serve "${A[@]}")"},
+    {"loop_over_arguments",
+     R"(set -- "$ONE"; A=(m); for f; do A+=("$f"); done; vllm serve "${A[@]}")"},
+    {"loop_over_all_arguments",
+     R"(set -- "$ONE"; A=(m); for f in "$@"; do A+=("$f"); done; vllm serve "${A[@]}")"},
+    {"loop_with_shift",
+     R"Y(set -- "$ONE"; A=(m); while [ $# -gt 0 ]; do A+=("$1"); shift; done; vllm serve )Y"
+     R"Y("${A[@]}")Y"},
+    {"elements_by_index", R"(A=([0]=m [1]="$ONE"); vllm serve "${A[@]}")"},
+    {"element_at_the_end", R"(A=(m); A[${#A[@]}]=$ONE; vllm serve "${A[@]}")"},
+    {"printf_into_an_element", R"(A=(m); printf -v 'A[1]' %s "$ONE"; vllm serve "${A[@]}")"},
+    {"printf_in_one_option", R"(printf -vA %s "$OUTSIDE"; vllm serve m $A)"},
+    {"read_by_a_name", R"(N=A; A=; read -r "$N" <<< "$OUTSIDE"; vllm serve m $A)"},
+    {"eval_by_a_name", R"(N=1; A1=; eval "A$N=\$OUTSIDE"; vllm serve m $A1)"},
+    {"global_reference", R"(f() { declare -gn R=OUTSIDE; }; R=; f; vllm serve m $R)"},
+    {"a_default_that_is_set",
+     R"(OUTSIDE=; : "${A:=$(printf %s "--kv-transfer-config=$KV")}"; vllm serve m $A)"},
+    {"function_of_the_name",
+     R"(vllm() { command vllm "$1" "$2" --kv-transfer-config "$KV"; }; vllm serve m)"},
+    {"function_of_additions",
+     R"(A=(m); add() { A+=("$@"); }; add --port 1; add "$ONE"; vllm serve "${A[@]}")"},
+    {"function_in_time", R"(run() { vllm serve m "$@"; }; time run "$ONE")"},
+    {"function_by_a_variable", R"(run() { vllm serve m "$@"; }; R=run; $R "$ONE")"},
+    {"array_of_the_command_and_a_word", R"(C=(vllm serve m); exec "${C[@]}" "$ONE")"},
+    {"array_in_another_array", R"(C=(vllm serve m); D=("${C[@]}" "$ONE"); exec "${D[@]}")"},
+    {"array_by_a_function", R"(run() { "$@" "$ONE"; }; C=(vllm serve m); run "${C[@]}")"},
+    {"array_by_set", R"(C=(vllm serve m); set -- "${C[@]}" "$ONE"; exec "$@")"},
+    {"array_by_set_and_more", R"(C=(vllm serve m); set -- "${C[@]}"; exec "$@" $OUTSIDE)"},
+    {"dashes_in_a_variable", R"(D=--; vllm serve m ${D}kv-transfer-config "$KV")"},
+    {"two_pieces", R"(A=--kv-; B=transfer-config; vllm serve m $A$B "$KV")"},
+    {"pieces_in_a_variable", R"(A=--kv-; B=transfer-config; F=$A$B; vllm serve m $F "$KV")"},
+    {"built_up", R"(F=--kv; F=$F-transfer; F+=-config; vllm serve m $F "$KV")"},
+    {"one_dash", R"(F=-kv-transfer-config; vllm serve m -$F "$KV")"},
+    {"lower_case", R"(F=--KV-TRANSFER-CONFIG; vllm serve m ${F,,} "$KV")"},
+    {"replaced_text", R"(F=--X-transfer-config; vllm serve m ${F/X/kv} "$KV")"},
+    {"text_of_an_eval", R"(A='$OUTSIDE'; eval "vllm serve m $A")"},
+    {"text_of_an_eval_in_an_array", R"(A=(m '$OUTSIDE'); eval "vllm serve ${A[@]}")"},
+    {"arguments_of_an_eval", R"(set -- '$OUTSIDE'; eval "vllm serve m $@")"},
+    {"arguments_of_a_shell", R"(bash -c 'exec vllm serve m "$@"' x "$ONE")"},
+    {"words_behind_the_model", R"(M="m $OUTSIDE"; vllm serve /$M)"},
+    {"array_by_its_name", R"(A=(m "$ONE"); B='A[@]'; vllm serve "${!B}")"},
+    {"arguments_if_any", R"(set -- m "$ONE"; vllm serve "${1+"$@"}")"},
+    {"model_by_its_flag", R"(vllm serve "$ONE" --model m)"},
+    {"braces_of_dashes", R"(vllm serve m -{-kv-transfer-config,x}='{"kv_connector":"Users"}')"},
+    {"output_in_the_middle", R"(vllm serve m --port 1 $(echo "$OUTSIDE") --seed 1)"},
+    {"here_string_in_an_array", R"(read -ra A <<< "m $OUTSIDE"; vllm serve "${A[@]}")"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Ways, UsersConnector, testing::ValuesIn(kWays),
+                         [](const auto& one) { return one.param.name; });
+
 // Words without a shell, and variables whose value the pod does not have.
 // covers F-239
 TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
@@ -168,7 +252,28 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
         "{command: [vllm, serve, m, --config=/etc/flags.yaml]}",
         "{command: [sh, -c, 'vllm serve m --config $FILE']}",
         "{command: [sh, -c, 'vllm serve m $A'], env: [{name: A, value: --config "
-        "/etc/flags.yaml}]}"}) {
+        "/etc/flags.yaml}]}",
+        "{command: [bash, -c, 'vllm serve m $A'], env: [{name: BASH_ENV, value: /etc/env}]}",
+        "{command: [vllm, serve, m, $(A)$(B), '{}'], env: [{name: A, value: --kv-}, {name: B, "
+        "value: transfer-config}]}",
+        "{command: [vllm, serve, m, $(B)], env: [{name: A, value: --kv}, {name: B, value: "
+        "'$(A)-transfer-config={}'}]}",
+        "{command: [vllm, serve, m, '-$(A)', '{}'], envFrom: [{secretRef: {name: c}}]}",
+        "{command: [vllm, serve, $(A), --model, m], envFrom: [{secretRef: {name: c}}]}",
+        "{command: [vllm, serve, m], args: [$(EXTRA)], env: [{name: EXTRA, value: "
+        "'--kv-transfer-config={\"kv_connector\":\"X\"}'}]}",
+        "{command: [vllm, serve, m], args: [$(A), $(B)], env: [{name: A, value: "
+        "--kv-transfer-config}, {name: B, value: '{\"kv_connector\":\"X\"}'}]}",
+        "{command: [sh, -c, 'vllm serve m $A $B'], env: [{name: A, value: --kv-transfer-config}, "
+        "{name: B, value: '{\"kv_connector\":\"X\"}'}]}",
+        "{command: [sh, -c, 'eval \"vllm serve m $A $B\"'], env: [{name: A, value: "
+        "--kv-transfer-config}, {name: B, value: '{\"kv_connector\":\"X\"}'}]}",
+        "{command: [sh, -c, 'vllm serve m \"$@\"', --, $(A), $(B)], env: [{name: A, value: "
+        "--kv-transfer-config}, {name: B, value: '{\"kv_connector\":\"X\"}'}]}",
+        "{command: [sh, -c, 'vllm serve m --kv-transfer-config $B'], env: [{name: B, value: "
+        "'{\"kv_connector\":\"X\"}'}]}",
+        "{command: [bash, -c, 'eval \"vllm serve m ${ARGS}\"'], env: [{name: ARGS, value: '--port "
+        "1 $EXTRA'}, {name: EXTRA, valueFrom: {secretKeyRef: {name: c, key: k}}}]}"}) {
     const InjectionCase one = container_case(container);
     EXPECT_NE(one.inject().refused, "") << container;
     EXPECT_NE(one.inject().refused.find("; "), std::string::npos) << one.inject().refused;
@@ -190,16 +295,31 @@ TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
 // covers F-239
 TEST(UsersConnectors, ThatCannotBeThereAreNone) {
   for (const char* script :
-       {"vllm serve \"$MODEL\"", "vllm serve m --port $PORT", "vllm serve m --port=$PORT",
-        "EXTRA='--seed 1'; vllm serve m $EXTRA", "A=(m --port \"$PORT\"); vllm serve \"${A[@]}\"",
-        "A=\"m --port $PORT\"; vllm serve $A", "set -eo pipefail; vllm serve m",
+       {"vllm serve \"$MODEL\"",
+        "vllm serve m --port $PORT",
+        "vllm serve m --port=$PORT",
+        "EXTRA='--seed 1'; vllm serve m $EXTRA",
+        "A=(m --port \"$PORT\"); vllm serve \"${A[@]}\"",
+        "A=\"m --port $PORT\"; vllm serve $A",
+        "set -eo pipefail; vllm serve m",
         "vllm serve m --tensor-parallel-size $(nvidia-smi -L | wc -l)",
         "source /opt/venv/bin/activate; X=; vllm serve m $X",
         ". /etc/flags; X='--seed 1'; vllm serve m $X --port $PORT",
         "run() { vllm serve \"$1\" --port $2; }; run m 8000",
         "vllm serve m --rank $(( RANK + 1 )) --seed ${#LIST}",
         "vllm serve m --served-model-name \"$A\" --port \"$B\"",
-        "read -r HOST < /etc/hostname; vllm serve m --host $HOST"}) {
+        "read -r HOST < /etc/hostname; vllm serve m --host $HOST",
+        "A=(m); A+=(--port \"$PORT\"); vllm serve \"${A[@]}\"",
+        "A=(\"$MODEL\" --port 1); A+=(--seed 1); vllm serve \"${A[@]}\"",
+        "C=(vllm serve \"$MODEL\"); C+=(--port \"$PORT\"); exec \"${C[@]}\"",
+        "run() { echo \"$@\"; \"$@\"; }; C=(vllm serve m --port \"$PORT\"); run \"${C[@]}\"",
+        "A=(m); for k in seed port; do A+=(\"--$k\" 1); done; vllm serve \"${A[@]}\"",
+        ": \"${X:=--seed 1}\"; X=; vllm serve m $X",
+        "X='--seed,1'; vllm serve m ${X//,/ }",
+        "X=; X=\"$X --seed 1\"; vllm serve m $X",
+        "set -- --seed 1; A=(m \"$@\"); vllm serve \"${A[@]}\"",
+        "N=(); N=(numactl -N 0); C=(vllm serve m); exec \"${N[@]}\" \"${C[@]}\"",
+        "N=/models; M=llama; vllm serve \"$N/$M\" --served-model-name \"$M\""}) {
     InjectionCase one =
         container_case("{command: [bash, -c, x], envFrom: [{secretRef: {name: token}}]}");
     one.pod["spec"]["containers"][0]["command"][2] = script;
