@@ -19,7 +19,7 @@ TEXT = [max(token, WORDS) for token in prompt("order", 600)]
 # the video leaves the pixels as they are, and changes the times of the frames.
 KINDS = {
     "audio": (audio_model.make_audio_model, 25, [audio_model.AUDIO_TOKEN], {"n_fft": 200}),
-    "video": (shapes.make_image_model, 64, [], {"fps": 2.0}),
+    "video": (shapes.make_image_model, 64, [], {"fps": 100.0}),
 }
 COUNTED = {"enable_prefix_caching": False, "mm_processor_cache_gb": 0}
 UUID = "one uuid for all"
