@@ -95,9 +95,13 @@ class Engine {
 
  private:
   static client::Transfer transfer(std::uint64_t number) {
-    return {
-        0,  0, 0, 0, {{(number + 1) * 0xd6e8feb86659fd93ULL, (number + 1) * 0xa0761d6478bd642fULL}},
-        {0}};
+    return {0,
+            0,
+            0,
+            0,
+            {{(number + 1) * 0xd6e8feb86659fd93ULL, (number + 1) * 0xa0761d6478bd642fULL}},
+            {},
+            {0}};
   }
   std::vector<std::uint64_t> pages_;
   client::Client client_;

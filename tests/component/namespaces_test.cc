@@ -104,7 +104,7 @@ class Adapters {
 
  private:
   client::Transfer transfer(std::uint32_t number, std::uint32_t i) const {
-    return {number, 0, 0, 0, {hash_of(i)}, engine_.engine.chunk_pages(0)};
+    return {number, 0, 0, 0, {hash_of(i)}, {}, engine_.engine.chunk_pages(0)};
   }
 
   EngineClient engine_;

@@ -24,7 +24,7 @@ TEST(StrategyTable, AGuessIsKernelsForSmallLoadsAlone) {
   EXPECT_FALSE(guessed.by_kernel(Direction::kStore, 1));
   EXPECT_TRUE(guessed.by_kernel(Direction::kLoad, (32 << 10) - 1));
   EXPECT_FALSE(guessed.by_kernel(Direction::kLoad, 32 << 10));
-  EXPECT_EQ(guessed.told().in_words(),
+  EXPECT_EQ(guessed.in_use().in_words(),
             "stores by the copy engines, loads below 32 KiB a piece by kernels");
 }
 
@@ -172,7 +172,7 @@ TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
   said_.clear();
   make();
   EXPECT_EQ(fake_cuda::counters().kernels, kernels);
-  EXPECT_EQ(engine_->strategies().told().in_words(), first.told().in_words());
+  EXPECT_EQ(engine_->strategies().in_use().in_words(), first.in_use().in_words());
   EXPECT_THAT(
       said_.lines(),
       ElementsAre(HasSubstr("info GPU copies, as measured before in this process: stores ")));
@@ -183,7 +183,7 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
   std::promise<void> go_on;
   fake_cuda::then("kernel", [&] { go_on.get_future().wait(); });
   make(50ms);
-  EXPECT_EQ(engine_->strategies().told().in_words(), StrategyTable().told().in_words());
+  EXPECT_EQ(engine_->strategies().in_use().in_words(), StrategyTable().in_use().in_words());
   EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning GPU copies could not be measured (not "
                                                    "done within 50 ms), a guess stands: stores ")));
   go_on.set_value();
@@ -223,7 +223,7 @@ TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
     // kernels and their lanes.
     fake_cuda::fail(function, function == std::string("cuCtxPushCurrent") ? 5 : 1, kOutOfMemory);
     make();
-    EXPECT_EQ(engine_->strategies().told().in_words(), StrategyTable().told().in_words());
+    EXPECT_EQ(engine_->strategies().in_use().in_words(), StrategyTable().in_use().in_words());
     EXPECT_THAT(said_.lines(),
                 ElementsAre(HasSubstr("warning GPU copies could not be measured (")));
     EXPECT_EQ(fake_cuda::counters().device_bytes, 0U);

@@ -9,7 +9,7 @@ using protocol::GrantStatus;
 
 class KeepsTest : public testing::Test {
  protected:
-  Kept() { box_.add_session(1); }
+  KeepsTest() { box_.add_session(1); }
 
   StoreBox box_{1};
 };

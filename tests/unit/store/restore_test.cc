@@ -132,7 +132,7 @@ class RestoredPrompts : public Restore {
 
 TEST_F(RestoredPrompts, LeaveTailFirstInTheNextLife) {
   restore();
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->add_session(kNew);
   for (std::uint64_t n = 100; n < 108; ++n)
     ASSERT_EQ(second_->put(kNew, again(n)).status, status_of(protocol::GrantStatus::kGranted));
@@ -150,7 +150,7 @@ TEST_F(RestoredPrompts, OfALarderdWithoutLinksStandAlone) {
   const Result<PreviousIndex> earlier = PreviousIndex::open(first_.index.get(), bytes);
   ASSERT_TRUE(earlier.ok()) << earlier.status().to_string();
   EXPECT_EQ(second_->store.restore(*earlier, names_, {}).kept, 16U);
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->add_session(kNew);
   for (std::uint64_t n = 100; n < 108; ++n)
     ASSERT_EQ(second_->put(kNew, again(n)).status, status_of(protocol::GrantStatus::kGranted));
@@ -167,7 +167,7 @@ TEST_F(RestoredPrompts, OfADamagedIndexAreKeptAndEndEachWalk) {
   link(slot_of(6)) = slot_of(25) + 1;  // a later one
   link(slot_of(21)) = slot_of(6) + 1;  // an older one of another prompt
   EXPECT_EQ(restore().kept, 16U);
-  second_->store.settled();
+  second_->store.end_recovery_grace();
   second_->add_session(kNew);
   for (int round = 0; round < 3; ++round) {
     second_->store.begin_uses();

@@ -19,12 +19,12 @@ TEST(EventFoldingTest, TheSameAgainIsACount) {
   for (std::uint64_t at_ms = 1; at_ms <= 1'000; ++at_ms)
     EXPECT_EQ(folding.take(text, "e2", at_ms), Decision::kCounted);
   EXPECT_TRUE(folding.due(1'001).empty()) << "not yet";
-  EXPECT_EQ(folding.next_ms(), EventFolding::kTellCountMs);
-  const auto counts = folding.due(EventFolding::kTellCountMs);
+  EXPECT_EQ(folding.next_ms(), EventFolding::kRecordCountMs);
+  const auto counts = folding.due(EventFolding::kRecordCountMs);
   ASSERT_EQ(counts.size(), 1U);
   EXPECT_EQ(counts[0].id, "e1");
   EXPECT_EQ(counts[0].count, 1'001U);
-  EXPECT_TRUE(folding.due(10 * EventFolding::kTellCountMs).empty()) << "nothing new";
+  EXPECT_TRUE(folding.due(10 * EventFolding::kRecordCountMs).empty()) << "nothing new";
   EXPECT_EQ(folding.take(text, "e3", 20 * EventFolding::kSeriesMs), Decision::kCreate)
       << "another day's";
 }
@@ -92,7 +92,7 @@ TEST(EventRecorderTest, RepeatsBecomeOneWithACount) {
   for (int i = 0; i < 50; ++i) recorder.record(event);
   ASSERT_TRUE(recorder.drain(20'000));
   EXPECT_EQ(api.writes(), 1U);
-  clock.advance_ms(EventFolding::kTellCountMs);
+  clock.advance_ms(EventFolding::kRecordCountMs);
   recorder.record({reference_to(pool()), "Normal", "Other", "A", "wakes the thread"});
   for (int waited = 0; waited < 2'000 && api.writes() < 3; ++waited)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
