@@ -18,8 +18,8 @@ A test has a command in one of these cases:
 - the last word of the command (commands.py) is in the test's function, or in a function of its file
   that the test names; its long options are in the test's file, and its other words there or in
   files that the file imports; comments and docstrings do not count;
-- the test takes its commands from a page: its strings name the page and a fence, and a block of
-  that page has a command with these words. Lines that begin as in the tuple ELSEWHERE of the file
+- the test takes its commands from a page: its strings name the page and a fence. A block of that
+  page has a command with these words. Lines that begin as in the tuple ELSEWHERE of the file
   are left out by the test; if the tuple ONLY is there, the test takes these alone;
 - the comment stands above a paragraph or table, and the strings of the test name the page;
 - of `make TARGET`: the mark names the target itself, or the test runs a script of the target's
