@@ -170,6 +170,11 @@ std::string lost_by_prefix(const ScriptEngines& script, const ScriptWord& prefix
   return "";
 }
 
+// More variables in front of one command are no script that people write.
+constexpr std::size_t kMostPrefixes = 16;
+// The same of arrays with engines: each costs a walk over the script.
+constexpr std::size_t kMostArrays = 64;
+
 // Why words that run the array of an engine at `at`, `exec "${NAME[@]}"`, would lose the package.
 std::string lost_by_words(const ScriptEngines& script, const std::vector<ScriptWord>& words,
                           std::size_t at, const std::string& array) {
@@ -184,6 +189,7 @@ std::string lost_by_words(const ScriptEngines& script, const std::vector<ScriptW
   if (!head.lost.empty()) return lost_by(head.lost);
   if (head.kind != CommandHead::Kind::kEngine)
     return is_starter(shown[head_place(shown)].known) ? unknown_in_front(array) : "";
+  if (open.size() > kMostPrefixes) return unknown_in_front(array);
   for (const ScriptWord& prefix : open)
     if (std::string why = lost_by_prefix(script, prefix, array); !why.empty()) return why;
   return "";
@@ -195,10 +201,13 @@ std::string lost_by_use(const ScriptEngines& script, const std::string& array) {
   if (array.empty()) return "";
   const std::set<std::string> carriers = carriers_of(script, array);
   const auto lost = [&](const std::vector<ScriptWord>& words) -> std::string {
-    for (std::size_t at = 0; at < words.size(); ++at)
-      if (carries(words[at], carriers))
-        if (std::string why = lost_by_words(script, words, at, array); !why.empty()) return why;
-    return "";
+    // Behind the first word with the array, further ones are arguments.
+    const auto first = std::ranges::find_if(
+        words, [&](const ScriptWord& word) { return carries(word, carriers); });
+    return first == words.end()
+               ? ""
+               : lost_by_words(script, words, static_cast<std::size_t>(first - words.begin()),
+                               array);
   };
   for (const ScriptEngines::Command& command : script.commands())
     if (std::string why = lost(command.words); !why.empty()) return why;
@@ -222,8 +231,12 @@ std::string lost_in(const ScriptEngines& script) {
       }))
     return "the script removes PYTHONPATH or LARDER_SOCKET, or variables that the injector cannot "
            "read; leave both variables unchanged, and write the names of others behind `unset`";
+  std::size_t arrays = 0;
   for (std::size_t engine = 0; engine < script.count(); ++engine) {
     if (!script.lost(engine).empty()) return lost_by(script.lost(engine));
+    if (!script.array(engine).empty() && ++arrays > kMostArrays)
+      return "the script has more than " + std::to_string(kMostArrays) +
+             " arrays with engines; start each engine by a container of its own";
     if (std::string why = lost_by_use(script, script.array(engine)); !why.empty()) return why;
   }
   return "";

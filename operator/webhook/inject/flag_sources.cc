@@ -67,15 +67,18 @@ FlagSource of_names(const Object& container, const std::string& text, VariableSo
 
 // The text with the known values that Kubernetes puts there: $(A)$(B) may give a flag together.
 // `left` bounds the values of one text, and kMostExpanded their length.
-std::string expanded(const Object& container, const std::string& text, std::size_t& left) {
+std::string expanded(const Object& container, const std::string& text, std::size_t& left,
+                     VariableSources& known) {
   std::string out = text;
   for (const std::string& name : kubernetes_names(text)) {
-    if (left == 0 || out.size() > kMostExpanded) break;
+    known.env_looks += 1 + api::at(container, "env").size();
+    if (left == 0 || out.size() > kMostExpanded || known.env_looks > kMostEnvLooks) break;
     --left;
     const std::string written = "$(" + name + ")";
     const std::size_t at = out.find(written);
     if (at == std::string::npos) continue;
-    out.replace(at, written.size(), expanded(container, variable_of(container, name).text, left));
+    out.replace(at, written.size(),
+                expanded(container, variable_of(container, name).text, left, known));
   }
   return out;
 }
@@ -84,8 +87,9 @@ std::string expanded(const Object& container, const std::string& text, std::size
 FlagSource of_member(const Object& container, const std::string& text, const std::string& what,
                      VariableSources& known) {
   std::size_t left = kMostVariables;
-  return worse(connector(what, set_in(expanded(container, text, left))),
-               of_names(container, text, known));
+  FlagSource found = connector(what, set_in(expanded(container, text, left, known)));
+  if (known.env_looks > kMostEnvLooks) return unread(what, "too many variables");
+  return worse(found, of_names(container, text, known));
 }
 
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known) {
@@ -95,10 +99,11 @@ FlagSource of_container(const Object& container, const std::string& name, Variab
   if (known.size() > kMostVariables) return unread(named(name), "too many nested variables");
   const ContainerVariable variable = variable_of(container, name);
   std::size_t left = kMostVariables;
-  FlagSource found = variable.kind == ContainerVariable::Kind::kUnread
-                         ? unread(named(name), variable.from)
-                         : worse(of_value(named(name), expanded(container, variable.text, left)),
-                                 of_names(container, variable.text, known));
+  FlagSource found =
+      variable.kind == ContainerVariable::Kind::kUnread
+          ? unread(named(name), variable.from)
+          : worse(of_value(named(name), expanded(container, variable.text, left, known)),
+                  of_names(container, variable.text, known));
   return known[name] = std::move(found);
 }
 
@@ -284,6 +289,7 @@ bool FlagSources::may_spell_flag(const ScriptWord& word, std::set<std::string>& 
 bool FlagSources::may_spell_flag(const std::string& name, std::set<std::string>& seen) {
   if (seen.size() >= kMostInside) return true;
   if (!seen.insert(name).second) return false;
+  if (is_spent(1 + api::at(container_, "env").size())) return true;
   if (is_piece(variable_of(container_, name).text)) return true;
   const auto any = [&](const Words& words) {
     return std::ranges::any_of(words,
@@ -329,6 +335,7 @@ FlagSource FlagSources::of_expansion(const std::string& written, bool model) {
 // The text after the name in ${NAME...}: a default, a replacement.
 FlagSource FlagSources::of_text(const std::string& rest, bool model) {
   if (rest.empty()) return {};
+  if (is_spent(rest.size())) return unread("the script", "the script is too long");
   // "x" in front keeps the text inside a word: the rest of ${X#*/} would begin a comment.
   const auto read = ScriptEngines::find("x" + rest);
   if (!read.ok()) return unread("${...}", read.status().text());

@@ -23,8 +23,9 @@ inline constexpr std::size_t kMostLooks = 256u << 10;  // words and characters o
 // none.
 std::string set_in(std::string text);
 
-inline constexpr std::size_t kMostVariables = 128;  // container variables of one command line
-inline constexpr std::size_t kMostInside = 64;      // script variables nested in values
+inline constexpr std::size_t kMostVariables = 128;      // container variables of one command line
+inline constexpr std::size_t kMostEnvLooks = 1u << 20;  // entries of env, for one command line
+inline constexpr std::size_t kMostInside = 64;          // script variables nested in values
 
 struct FlagSource {
   // In order of severity. kRefused: known flags, or a model, with which vLLM takes no connector.
@@ -35,7 +36,9 @@ struct FlagSource {
   std::string cause;
 };
 
-using VariableSources = std::map<std::string, FlagSource>;
+struct VariableSources : std::map<std::string, FlagSource> {
+  std::size_t env_looks = 0;  // entries of env read so far, at most kMostEnvLooks
+};
 
 // Why a container with this source gets no cache, and the remedy; "" for kNone.
 std::string why_not(const FlagSource& source);

@@ -205,10 +205,12 @@ bool has_variable(const Object& container, const auto& names) {
 
 // A variable of Ray that names the group's head, such as RAY_HEAD_IP.
 bool names_ray_head(std::string_view name) {
-  return name.starts_with("RAY_") &&
-         std::ranges::any_of(
-             std::array<std::string_view, 4>{"HEAD", "CLUSTER", "NODE", "PORT"},
-             [name](std::string_view part) { return name.find(part) != std::string_view::npos; });
+  if (!name.starts_with("RAY_")) return false;
+  // Whole parts: RAY_DISABLE_IMPORT_WARNING has no PORT.
+  const std::string parts = std::string(name) + "_";
+  return std::ranges::any_of(
+      std::array<std::string_view, 4>{"_HEAD_", "_CLUSTER_", "_NODE_", "_PORT_"},
+      [&parts](std::string_view part) { return parts.find(part) != std::string::npos; });
 }
 
 // Such a variable, or envFrom with the prefix of Ray's variables: `prefix: RAY_`.

@@ -41,6 +41,9 @@ def _plugin(settings):
     except Ended as error:
         print(f"{NAME}: {error}", file=sys.stderr, flush=True)
         return 1
+    except Exception:  # else the interpreter's end would wait for threads of Mooncake
+        traceback.print_exc()
+        return 1
     return 0
 
 

@@ -38,10 +38,15 @@ def end_with_parent():
 
 def _keep(part, arguments, stopping):
     while not stopping.is_set():
-        child = subprocess.Popen(
-            [sys.executable, "-m", __package__, "--part", part, *arguments],
-            process_group=0,  # a terminal's Ctrl-C reaches the supervisor alone
-        )
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-m", __package__, "--part", part, *arguments],
+                process_group=0,  # a terminal's Ctrl-C reaches the supervisor alone
+            )
+        except OSError as error:  # no process or memory left: the thread must go on
+            print(f"{part} does not start: {error}", file=sys.stderr, flush=True)
+            stopping.wait(_LONG_PAUSE_S)
+            continue
         while child.poll() is None and not stopping.wait(0.05):
             pass
         _end(child)

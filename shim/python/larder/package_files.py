@@ -1,10 +1,11 @@
 """The content of a Python package: a digest over its files, found without an import.
 
-Every file counts by its SHA-256, except for byte code, hidden files and texts for people. The
-RECORD of an installed distribution has the SHA-256 of each file. A file of the recorded size that
-is not younger than its RECORD is not read again. Files without such a row are read. Compiled files
-without a row have MB or GB, and count by their size alone. Thread-safe; blocks while files are
-read."""
+Every file counts by its SHA-256, except for cached byte code, hidden files and texts for people.
+Compiled files have MB or GB: each counts by the SHA-256 in the RECORD of its distribution, if the
+file has the recorded size and is not younger than RECORD, else by its size. Links are followed. A
+package without files, such as one inside a zip archive, is an OSError. Thread-safe; blocks while
+files are read.
+"""
 
 import base64
 import csv
@@ -20,7 +21,7 @@ from collections import namedtuple
 Code = namedtuple("Code", "name digest files read")
 
 MOST_FILES = 50_000
-_LEFT_OUT = re.compile(r"\.(pyc|pyo|md|txt|rst|html|png|jpg|svg)$|^\.", re.IGNORECASE)
+_LEFT_OUT = re.compile(r"\.(md|txt|rst|html|png|jpg|svg)$|^\.", re.IGNORECASE)
 _COMPILED = re.compile(r"\.(so|a|o|pyd|dll|dylib|cubin|fatbin|hsaco)(\.|$)", re.IGNORECASE)
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 # pip writes the files of a distribution first, and its RECORD last.
@@ -60,10 +61,15 @@ def _of_files(name, files, recorded):
         except FileNotFoundError:  # a link that leads nowhere
             continue
         size, sha256, newest_ns = recorded.get(inside, (None, None, 0))
-        if size != found.st_size or found.st_mtime_ns > newest_ns:
-            sha256 = f"size {found.st_size}" if _COMPILED.search(inside) else _sha256_of(path)
+        # A copied source keeps its time, and a change of one character its size: RECORD is believed
+        # for compiled files alone.
+        compiled = _COMPILED.search(inside)
+        if not compiled or size != found.st_size or found.st_mtime_ns > newest_ns:
+            sha256 = f"size {found.st_size}" if compiled else _sha256_of(path)
             read += 1
         lines.append(f"{inside} {sha256}")
+    if not lines:  # inside a zip archive, or an empty folder
+        raise FileNotFoundError(f"the code of {name} is in no file that can be read")
     total = hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
     return Code(name, total[:32], len(lines), read)
 
@@ -102,14 +108,23 @@ def _spec(name, path):
 
 
 def _files_below(folder):
-    files, cut = {}, len(folder) + 1
-    for at, folders, names in os.walk(folder):
+    files, cut, seen = {}, len(folder) + 1, set()
+    for at, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
+        if (real := os.path.realpath(at)) in seen:  # a circle of links
+            folders.clear()
+            continue
+        seen.add(real)
         folders[:] = [one for one in folders if one != "__pycache__" and not one.startswith(".")]
         paths = [os.path.join(at, name) for name in names if not _LEFT_OUT.search(name)]
         files.update((path[cut:], path) for path in paths)
         if len(files) > MOST_FILES:
             raise TooManyFiles(f"{folder} has more than {MOST_FILES:,} files")
     return files
+
+
+def _raise(error):
+    """A folder that cannot be listed must not leave its files out of the name."""
+    raise error
 
 
 def _recorded(name, folder):

@@ -14,6 +14,7 @@ std::uint64_t OpenCalls::add(Call call) {
   // order.
   if (call.kind == Kind::kPut || call.kind == Kind::kRemove) ++writing_[call.key];
   if (call.kind == Kind::kRemove) ++removes_;
+  if (call.kind == Kind::kExist) ++exists_;
   if (call.owner != 0) by_owner_[call.owner] = ticket;
   calls_.emplace(ticket, std::move(call));
   return ticket;
@@ -77,6 +78,7 @@ void OpenCalls::end(std::uint64_t ticket) {
     if (const auto writing = writing_.find(call.key); --writing->second == 0)
       writing_.erase(writing);
   if (call.kind == Kind::kRemove) --removes_;
+  if (call.kind == Kind::kExist) --exists_;
   if (call.owner != 0) by_owner_.erase(call.owner);
   // Only the answer gives a piece back. Until then the plug-in may still write into the piece.
   if (!call.piece) return;
@@ -101,6 +103,7 @@ void OpenCalls::forget_all() {
   for (std::vector<Entry>* entries : {&puts_, &gets_, &removals_}) entries->clear();
   retired_bytes_ = 0;
   removes_ = 0;
+  exists_ = 0;
 }
 
 }  // namespace larder::plugin

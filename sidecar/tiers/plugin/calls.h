@@ -32,6 +32,8 @@ struct Call {
 class OpenCalls {
  public:
   static constexpr std::size_t kMostRemoves = kMostEntries;  // at once
+  // At once, with those whose probe has ended: a packet has up to 208 KiB.
+  static constexpr std::size_t kMostExists = 64;
 
   // All arguments outlive this object.
   OpenCalls(const PluginOptions& options, const base::Clock& clock, PluginLink& link)
@@ -52,6 +54,7 @@ class OpenCalls {
   // Whether a PUT of the namespace is open, or of any namespace.
   bool puts_into(const std::optional<protocol::NamespaceId>& id) const;
   std::size_t removes() const { return removes_; }
+  std::size_t exists() const { return exists_; }
 
   // The call of an answer; null: unknown. `found` until end().
   const Call* find(std::uint64_t ticket) const;
@@ -80,6 +83,7 @@ class OpenCalls {
   std::uint64_t last_ticket_ = 0;
   std::uint64_t retired_bytes_ = 0;
   std::size_t removes_ = 0;
+  std::size_t exists_ = 0;
 };
 
 }  // namespace larder::plugin

@@ -29,12 +29,13 @@ Status status_of(Outcome outcome) {
 void PluginEngine::take_answers() {
   // A turn copies a bounded number of bytes: the deadlines of other operations are looked at
   // between turns.
-  while (copied_bytes_ < kTurnBytes) {
+  for (std::size_t packets = 0; copied_bytes_ < kTurnBytes && packets < kTurnPackets;) {
     if (!dones_.empty()) {
       const Done done = dones_.front();
       dones_.pop_front();
       on_done(done);
     } else if (const std::optional<Packet> packet = link_.receive()) {
+      ++packets;  // a flood of STATE copies no byte
       take(*packet);
     } else {
       return;
@@ -43,8 +44,8 @@ void PluginEngine::take_answers() {
 }
 
 void PluginEngine::take(const Packet& packet) {
-  // Any packet is a sign of life for check_patience().
-  last_answer_ns_ = clock_.now_ns();
+  // Answers alone are a sign of life for check_patience(): any process can send STATE.
+  if (!std::holds_alternative<State>(packet)) last_answer_ns_ = clock_.now_ns();
   if (const auto* dones = std::get_if<std::vector<Done>>(&packet))
     dones_.insert(dones_.end(), dones->begin(), dones->end());
   else if (const auto* found = std::get_if<Found>(&packet))
@@ -121,7 +122,8 @@ void PluginEngine::on_got(std::uint64_t serial, Op& op, const Call& call, const 
   std::ranges::copy(object.subspan(kRecordBytes, bytes), command.slot.begin());
   copied_bytes_ += bytes;
   counters_.read_bytes += done.value;
-  known_.insert({key, *facts});
+  // An evicted chunk must not become known again.
+  if (!removals_.contains(key)) known_.insert({key, *facts});
   finish(serial, {}, *facts);
 }
 
@@ -130,7 +132,7 @@ void PluginEngine::on_put(std::uint64_t serial, Op& op, Outcome outcome) {
   if (op.cancelled) return finish(serial, status_of(Outcome::kNotFound));
   if (outcome == Outcome::kOk) {
     layouts_.insert(chunk.key, chunk.facts.payload_bytes, chunk.facts.piece_bytes);
-    known_.insert(chunk);
+    if (!removals_.contains(chunk.key)) known_.insert(chunk);
     return finish(serial, {});
   }
   if (outcome != Outcome::kExists || op.again) return finish(serial, status_of(outcome));
@@ -154,6 +156,9 @@ void PluginEngine::on_compared(std::uint64_t serial, Op& op, const Call& call, c
     known_.insert({command.key, *there});
     return finish(serial, {});
   }
+  // Not compared: the object of another larderd may be right.
+  if (done.outcome == Outcome::kUnavailable || done.outcome == Outcome::kFailed)
+    return finish(serial, status_of(done.outcome));
   known_.erase(command.key);
   op.step = Op::Step::kRemoving;
   calls_.remove(serial, command.key);

@@ -44,8 +44,12 @@ void PluginEngine::accept(Command command) {
       taken ? gets_.push_back(serial) : finish(serial, {Code::kUnavailable, now.reason});
       break;
     case Operation::kProbe:
-      taken ? calls_.exist(serial, op.command.keys)
-            : finish(serial, {Code::kUnavailable, now.reason});
+      if (!taken)
+        finish(serial, {Code::kUnavailable, now.reason});
+      else if (calls_.exists() >= OpenCalls::kMostExists)
+        finish(serial, {Code::kResourceExhausted, "the plug-in leaves too many probes unanswered"});
+      else
+        calls_.exist(serial, op.command.keys);
       break;
     case Operation::kDrop:
     case Operation::kClear: begin_drop(serial); break;
@@ -260,8 +264,7 @@ std::uint64_t PluginEngine::patience_ns() const {
 
 void PluginEngine::check_patience() {
   // Received answers count, also before they are handled.
-  if (!dones_.empty() || link_.may_receive()) return;
-  if (clock_.now_ns() >= patience_ns())
+  if (dones_.empty() && !link_.may_receive() && clock_.now_ns() >= patience_ns())
     return link_.end_life({Code::kUnavailable, "the plug-in answered no call for " +
                                                    std::to_string(options_.patience_ms) +
                                                    " ms (backend.plugin_patience)"});

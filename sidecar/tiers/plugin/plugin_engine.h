@@ -49,6 +49,7 @@ class PluginEngine {
 
  private:
   // Copied in one turn: the answers of a turn are published at its end.
+  static constexpr std::size_t kTurnPackets = 64;
   static constexpr std::uint64_t kTurnBytes = 8ULL << 20;
 
   // An accepted command with its progress.

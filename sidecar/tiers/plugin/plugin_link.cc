@@ -139,6 +139,9 @@ Status PluginLink::greet(Fd socket) {
   const std::string hello = encode_hello(
       {options_.region_bytes, static_cast<std::uint32_t>(object_key(options_.prefix, {}).size()),
        static_cast<std::uint32_t>(options_.patience_ms), options_.prefix, options_.url});
+  // An EXIST of 1,024 long keys has 208 KB, and SEQPACKET takes no packet above its buffer.
+  const int bytes = 2 * static_cast<int>(kMostPacketBytes);
+  static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)));
   if (!send_with(socket, hello, region->fd()))
     return Status::from_errno(errno, "HELLO to the plug-in");
   if (Status status = poller_.watch(socket.get(), EPOLLIN, true, readable_); !status.ok())

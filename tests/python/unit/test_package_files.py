@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 import sys
+import zipfile
 
 import pytest
 
@@ -85,51 +86,49 @@ def test_a_finder_that_fails_is_passed_over(site, monkeypatch):
     assert digest_of("a_package").files == 2
 
 
-def record(site, *more):
-    """A RECORD of the package as it is."""
-    rows = []
-    for name in ("__init__.py", "ops.py"):
-        content = (site / "a_package" / name).read_bytes()
-        sha256 = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-        rows.append(f"a_package/{name},sha256={sha256},{len(content)}")
+def record(site, content=b"abc"):
+    """A RECORD of the compiled file of the package."""
+    compiled = site / "a_package" / "_C.abi3.so"
+    compiled.write_bytes(content)
+    sha256 = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    rows = [f"a_package/_C.abi3.so,sha256={sha256},{len(content)}"]
     folder = site / "a_package-1.0.dist-info"
-    folder.mkdir()
-    (folder / "RECORD").write_text(
-        "\n".join([*rows, *more, "a_package-1.0.dist-info/RECORD,,", ""])
-    )
+    folder.mkdir(exist_ok=True)
+    (folder / "RECORD").write_text("\n".join([*rows, "a_package-1.0.dist-info/RECORD,,", ""]))
     return folder / "RECORD"
 
 
-def test_what_the_record_knows_is_not_read_and_has_the_same_digest(site):
-    before = digests()
-    assert digest_of("a_package").read == 2
+def test_a_compiled_file_counts_by_its_record_and_is_not_read(site):
     record(site)
-    assert digests() == before and digest_of("a_package").read == 0
+    before = digests()
+    assert digest_of("a_package").files == 3 and digest_of("a_package").read == 2
+    record(site, b"abd")
+    assert digests() != before, "of equal size, with another digest in RECORD"
 
 
 # covers F-352
-def test_a_file_that_was_patched_after_the_installation_is_read(site):
-    path = record(site)
+def test_a_source_that_was_patched_after_the_installation_counts(site):
+    record(site)
     before, ops = digests(), site / "a_package" / "ops.py"
-    ops.write_text("raise SystemExit\n# patched\n")
-    os.utime(ops, (1, 1))
-    assert digests() != before, "another size"
     ops.write_text("raise SystemExot\n")
-    later = path.stat().st_mtime + 10
-    os.utime(ops, (later, later))
-    assert digests() != before, "of equal size, and younger than the RECORD"
+    os.utime(ops, (1, 1))  # as `cp -p` and an image's COPY leave the time
+    assert digests() != before
 
 
 @pytest.mark.parametrize(
     "row",
-    ["a_package/ops.py,md5=x,17", "a_package/ops.py,sha256=!,17", "a_package/ops.py,,", "a,b"],
+    [
+        "a_package/_C.abi3.so,md5=x,3",
+        "a_package/_C.abi3.so,sha256=!,3",
+        "a_package/_C.abi3.so,,",
+        "a,b",
+    ],
 )
 def test_a_row_that_says_nothing_is_no_row(site, row):
     path = record(site)
-    rows = path.read_text().splitlines()
-    path.write_text("\n".join([rows[0], row, ""]))
+    path.write_text(f"{row}\n")
     before = digests()
-    assert digest_of("a_package").read == 1
+    assert digest_of("a_package").read == 3
     path.unlink()
     assert digests() == before
 
@@ -139,7 +138,34 @@ def test_two_records_of_one_file_are_none(site):
     os.rename(site / "a_package-1.0.dist-info", site / "a_package-0.9.dist-info")
     record(site)
     digests()
-    assert digest_of("a_package").read == 2
+    assert digest_of("a_package").read == 3
+
+
+# covers F-352
+def test_byte_code_without_a_source_counts(site):
+    before = digests()
+    (site / "a_package" / "closed.pyc").write_bytes(b"code")
+    assert digests() != before
+
+
+# covers F-352
+def test_code_behind_a_link_counts(site, tmp_path_factory):
+    inner = tmp_path_factory.mktemp("inner")
+    (inner / "ops.py").write_text("raise SystemExit\n")
+    (site / "a_package" / "linked").symlink_to(inner)
+    (site / "a_package" / "circle").symlink_to(site / "a_package")
+    before = digests()
+    (inner / "ops.py").write_text("raise SystemError\n")
+    assert digests() != before
+
+
+# covers F-351
+def test_a_package_inside_an_archive_is_refused(site, monkeypatch):
+    with zipfile.ZipFile(site / "a.zip", "w") as archive:
+        archive.writestr("zipped/__init__.py", "raise SystemExit\n")
+    monkeypatch.syspath_prepend(str(site / "a.zip"))
+    with pytest.raises(OSError, match="zipped|a.zip"):
+        digests("zipped")
 
 
 def test_compiled_code_without_a_record_counts_by_its_size(site):

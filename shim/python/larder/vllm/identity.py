@@ -187,7 +187,7 @@ def plugins():
                 continue
             if allowed is None or one.name in allowed:
                 package = f"{one.dist.name} {one.dist.version}" if one.dist else "unknown"
-                found.add((f"{one.name} = {one.value} of {package}", one.value.strip()))
+                found.add((f"{one.name} = {one.value} of {package}", one.module))
     return sorted(found)
 
 
