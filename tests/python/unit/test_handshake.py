@@ -55,7 +55,7 @@ class Name(Naming):
 
     def __init__(self):
         self._facts, self._attention, self._configuration = "engine: test\n", None, ({}, set())
-        self._weights, self._text, self._objection, self._told, self._warn_at = (
+        self._weights, self._text, self._objection, self._reported, self._warn_at = (
             "weights: w\n",
             None,
             None,
