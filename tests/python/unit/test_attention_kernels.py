@@ -221,15 +221,14 @@ def test_files_of_the_users_own_process_are_held_against_its_plug_ins(monkeypatc
     weights."""
     monkeypatch.setattr(naming.vllm_plugin, "_called_at", None)
     assert naming.vllm_plugin.called_at() is None
-    began = naming._earliest_load()
-    assert time.time() - 10_000 < began < time.time(), "this process"
+    assert naming._earliest_load() is None, "the process may write the files and then make engines"
     naming.vllm_plugin.register()
     called = naming.vllm_plugin.called_at()
-    assert time.time() - 60 < called == naming._earliest_load() > began
+    assert time.time() - 60 < called == naming._earliest_load()
     naming.vllm_plugin.register()
     assert naming.vllm_plugin.called_at() == called, "the first call counts"
     monkeypatch.setattr(naming.multiprocessing, "parent_process", lambda: "vLLM")
-    assert abs(naming._earliest_load() - began) < 0.1, "vLLM made the process for the engine"
+    assert time.time() - 10_000 < naming._earliest_load() < called, "a process for the engine"
 
 
 # covers F-056

@@ -123,10 +123,10 @@ def _checked(text):
 def _earliest_load():
     """The earliest time at which vLLM may have begun to load the weights, in seconds since the
     epoch. The user's own process, or an actor of Ray, may have written the files itself, before
-    vLLM called its plug-ins. A process that vLLM made for the engine began with the engine."""
-    called = vllm_plugin.called_at()
-    if multiprocessing.parent_process() is None and called is not None:
-        return called
+    vLLM called its plug-ins; None: vLLM has not called them. A process that vLLM made for the
+    engine began with the engine."""
+    if multiprocessing.parent_process() is None:
+        return vllm_plugin.called_at()
     with open("/proc/self/stat") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
     with open("/proc/stat") as file:
