@@ -205,7 +205,7 @@ def test_refused_chunks_wait_before_they_are_given_again(half, request_, monkeyp
     _, second, run = steps_of_two_stores(half, request_)
     reports(half, second.number, True, False)
     assert run(600).stores == []
-    half._tracked["r"].again_at = half._tracked["r"].due_at = 0.0
+    half._tracked["r"].due_at = 0.0
     (move,) = run(601).stores
     assert move.parts[0].hashes == b"".join(chunk_keys(request_)[2:])
 

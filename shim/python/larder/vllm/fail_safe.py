@@ -98,7 +98,7 @@ def _handle(created, code, number, text, args):
     """Gives a line with its original time and place to the logger."""
     place = code.co_filename, number, text, args, None, code.co_name
     record = logger.makeRecord(logger.name, logging.INFO, *place)
-    # a record of an older Python takes both from one reading of the clock
+    # makeRecord() takes the present time
     record.created, record.msecs = created, created % 1 * 1000
     logger.handle(record)
 

@@ -33,16 +33,14 @@ class Tracked:
     # the last chunk before stored_chunks that is in the index or was given to the worker; -1: none
     parent: int = -1
     asked_chunks: int = 0  # chunks before this one were given to the worker, or seen
-    asked_at: float = 0.0
     retries: int = 0  # the number of times that chunks between the two may be given again
     # with fewer computed tokens the request stores no chunk, unless due_at has come
     due_tokens: float = 0
-    due_at: float = math.inf  # the time to give chunks again
+    due_at: float = math.inf  # chunks may be given again from this time on
     loaded_tokens: int = 0  # the end of the prefix that was loaded
     # the first chunk that a rank's larderd refused; only of an engine over several larderds
     refused_from: int | None = None
     given_again: int = 0  # the number of times that refused chunks were given again
-    again_at: float = 0.0  # the refused chunks are not given again before this time
     stale: bool = False  # the pages may be older than their name: the request stores no chunk
 
     def admitted_anew(self):
@@ -104,7 +102,8 @@ class StorePlan:
             if move is not None:
                 stores.append(move)
             tracked.due_tokens = self._next_due(request_id, tracked.asked_chunks)
-            tracked.due_at = self._due_at(tracked)
+            if not self._waits(tracked):
+                tracked.due_at = math.inf
         return stores
 
     def begun(self, number):
@@ -125,7 +124,7 @@ class StorePlan:
                     continue
                 before = tracked.refused_from
                 tracked.refused_from = first if before is None else min(first, before)
-                tracked.again_at = tracked.due_at = time.monotonic() + RETRY_AFTER_S
+                tracked.due_at = time.monotonic() + RETRY_AFTER_S
 
     def ended(self, numbers):
         """All workers have reported the ends of these steps."""
@@ -160,12 +159,10 @@ class StorePlan:
         return end if foreign is None or end <= foreign else math.inf
 
     @staticmethod
-    def _due_at(tracked):
-        if tracked.refused_from is not None:
-            return tracked.again_at
-        if tracked.retries and tracked.asked_chunks > tracked.stored_chunks:
-            return tracked.asked_at + RETRY_AFTER_S
-        return math.inf
+    def _waits(tracked):
+        """Whether chunks may be given again at due_at."""
+        unseen = tracked.asked_chunks > tracked.stored_chunks
+        return tracked.refused_from is not None or (tracked.retries and unseen)
 
     def _of_request(self, request_id, tracked, computed_after, tables_of):
         """The Move of the request's chunks that are due now, or None."""
@@ -182,9 +179,7 @@ class StorePlan:
         elif self._gives_again(tracked):
             pass
         elif (
-            full > tracked.stored_chunks
-            and tracked.retries
-            and time.monotonic() >= tracked.asked_at + RETRY_AFTER_S
+            full > tracked.stored_chunks and tracked.retries and time.monotonic() >= tracked.due_at
         ):
             tracked.retries -= 1
         else:
@@ -199,7 +194,9 @@ class StorePlan:
         present = (
             self._client.lookup(hashes, stride, tracked.space.number) if self.index_tells else 0
         )
-        tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
+        tracked.asked_chunks = full
+        if self.index_tells:
+            tracked.due_at = time.monotonic() + RETRY_AFTER_S
         absent = self._absent(request_id, tracked, present, hashes, stride, tables_of)
         if not absent:
             return None
@@ -257,7 +254,7 @@ class StorePlan:
         """Refused chunks are due. A larderd without room has seldom room in the next step."""
         return (
             tracked.refused_from is not None
-            and time.monotonic() >= tracked.again_at  # mutation: refused-pace
+            and time.monotonic() >= tracked.due_at  # mutation: refused-pace
         )
 
     def _pass_given(self, tracked, full):
