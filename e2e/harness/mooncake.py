@@ -34,10 +34,10 @@ def programs() -> pathlib.Path:
 
 
 class MooncakePool:
-    """Starts a namespace, a master and `owners` processes that contribute `each_mib` MiB each. Not
+    """Starts a namespace, a master and two processes that contribute `each_mib` MiB each. Not
     thread-safe. Use as a context manager, or call stop()."""
 
-    def __init__(self, folder: pathlib.Path, owners: int = 2, each_mib: int = 256):
+    def __init__(self, folder: pathlib.Path, each_mib: int = 256):
         self.folder, self._bin, self._started = folder, programs(), 0
         hold = "ip link set lo up && echo up && exec sleep infinity"
         # Also without root: a namespace of users around that of the network.
@@ -51,7 +51,7 @@ class MooncakePool:
         pid = str(self._namespace.child.pid)
         self.enter = ["nsenter", "--target", pid, "--user", "--preserve-credentials", "--net"]
         self.start_master()
-        self.owners = [self.start_owner(each_mib) for _ in range(owners)]
+        self.owners = [self.start_owner(each_mib) for _ in range(2)]
 
     def __enter__(self):
         return self
@@ -59,14 +59,12 @@ class MooncakePool:
     def __exit__(self, *_):
         self.stop()
 
-    def start_master(self, *arguments: str) -> None:
+    def start_master(self) -> None:
         """Empty, as a restarted master is."""
         host, _, port = MASTER.rpartition(":")
         # The program itself, not the wheel's wrapper: a signal reaches the master.
         master = next(self._bin.parent.glob("lib/python3*/site-packages/mooncake/mooncake_master"))
-        self.master = self.run(
-            "master", [str(master), "--rpc_address", host, "--rpc_port", port, *arguments]
-        )
+        self.master = self.run("master", [str(master), "--rpc_address", host, "--rpc_port", port])
         self.master.wait_until(lambda: self.listens(port), 20)
 
     def start_owner(self, mib: int) -> Process:
@@ -85,9 +83,9 @@ class MooncakePool:
         paths = f"PYTHONPATH={ROOT / 'plugins' / 'mooncake'}"
         return ["env", paths, str(self._bin / "python"), "-m", "larder_mooncake", *arguments]
 
-    def start_plugin(self, socket: pathlib.Path, *arguments: str) -> Process:
+    def start_plugin(self, socket: pathlib.Path) -> Process:
         """Inside the namespace. larderd may be outside: a Unix socket knows no namespace."""
-        return self.run("plugin", self.plugin("--socket", str(socket), *arguments))
+        return self.run("plugin", self.plugin("--socket", str(socket)))
 
     def listens(self, port: str) -> bool:
         found = subprocess.run(

@@ -11,12 +11,11 @@ import traceback
 
 from . import NAME
 from .plugin import Ended, Plugin
-from .pool import Pool, Unreachable, reach
+from .pool import Pool, Unreachable
 from .settings import parse
 from .supervisor import end_with_parent, supervise
 
 _RETRY_S = 0.2  # between attempts to reach larderd or the master
-_CONNECT_S = 2.0  # for the master's port
 _WHEEL = "mooncake-transfer-engine-non-cuda"
 
 
@@ -55,7 +54,6 @@ def _owner(settings):
     pool, said = Pool(_store_class(), settings), None
     while True:
         try:
-            reach(settings.master, _CONNECT_S)
             pool.connect(settings.contribute)
             break
         except Unreachable as error:

@@ -14,11 +14,10 @@ import threading
 import time
 
 from . import NAME, wire
-from .pool import Unreachable, reach
+from .pool import Unreachable
 from .settings import master_of
 from .wire import Kind, Result
 
-_CONNECT_S = 2.0  # for the master's port
 _RETRY_S = 0.5  # between attempts to join the pool
 _HEALTH_S = 1.0  # between questions to the master
 # Calls of a kind beside each other: a second GET batch starts while the first one moves bytes.
@@ -91,7 +90,6 @@ class Plugin:
         while True:
             try:
                 if self._pool is None:
-                    reach(self._settings.master, _CONNECT_S)
                     pool = self._make_pool(self._settings)
                     pool.connect()
                     pool.register(self._base, self._size)

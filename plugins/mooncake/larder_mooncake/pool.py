@@ -10,6 +10,7 @@ from .wire import Result
 
 # Mooncake's error codes (types.h, 0.3.13); a code that is not here is a failure.
 _NO_SPACE, _INVALID_PARAMS, _NOT_READY, _NOT_FOUND, _EXISTS = -200, -600, -703, -704, -705
+_CONNECT_S = 2.0  # for the master's port
 _RPC_ERRORS = range(-1099, -899)  # no answer of the master, or of the store behind the master
 
 
@@ -26,6 +27,7 @@ class Pool:
     def connect(self, contribute=0):
         """Joins the pool with `contribute` bytes of memory. Raises Unreachable."""
         settings = self._settings
+        _reach(settings.master)
         host = settings.host or _own_address(settings.master)
         store = self._make_store()
         # No local buffer: every byte comes from or goes to the region of larderd.
@@ -111,11 +113,11 @@ class Pool:
         return self.exist(keys) if keys else []
 
 
-def reach(master, timeout_s):
+def _reach(master):
     """Connects to the master's port: the wheel itself waits 90 s for an absent master. Raises
     Unreachable."""
     try:
-        socket.create_connection(_host_and_port(master), timeout_s).close()
+        socket.create_connection(_host_and_port(master), _CONNECT_S).close()
     except OSError as error:
         raise Unreachable(f"Mooncake's master {master}: {error.strerror or error}") from error
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nas_model
 
-_COMMON = dict(
+COMMON = dict(
     vocab_size=1024,
     hidden_size=256,
     intermediate_size=512,
@@ -183,9 +183,9 @@ def make_model(folder, shape, seed=0):
 
     path = Path(folder) / f"{shape}-{seed}"
     if shape == "nemotron_nas" and not path.exists():
-        return nas_model.make(path, seed, _COMMON)
+        return nas_model.make(path, seed, COMMON)
     if not path.exists():
-        fields = {**_COMMON, **SHAPES[shape]}
+        fields = {**COMMON, **SHAPES[shape]}
         config = AutoConfig.for_model(fields.pop("model_type"), **fields)
         torch.manual_seed(seed)
         AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(path)

@@ -2,22 +2,11 @@
 
 from pathlib import Path
 
+import shapes
+
 AUDIO_TOKEN = 3
 SPECIAL = ["<pad>", "<s>", "</s>", "<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>"]
-_TEXT = dict(
-    vocab_size=1024,
-    hidden_size=256,
-    intermediate_size=512,
-    num_hidden_layers=4,
-    num_attention_heads=8,
-    num_key_value_heads=4,
-    max_position_embeddings=8192,
-    initializer_range=0.08,  # so that the tokens depend on the KV
-    bos_token_id=1,
-    eos_token_id=2,
-    pad_token_id=0,
-    tie_word_embeddings=False,
-)
+_TEXT = {**shapes.COMMON, "num_key_value_heads": 4}
 
 
 def make_audio_model(folder):

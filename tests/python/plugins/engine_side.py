@@ -62,21 +62,21 @@ class EngineSide:
 
     def shared(self, series, deadline_ms=2000):
         """How many chunks from the first one on a fetch would find."""
-        ticket = self.client.probe(names(series), 32, deadline_ms)
-        found = self.client.probe_poll(ticket, deadline_ms + 1000)
-        self.client.probe_end(ticket)
+        ticket = self.client.tiers.probe(names(series), 32, deadline_ms)
+        found = self.client.tiers.probe_poll(ticket, deadline_ms + 1000)
+        self.client.tiers.probe_end(ticket)
         return found.chunks
 
     def fetch(self, series, deadline_ms=2000):
         """Fetches the series, loads and compares the fetched chunks. Fails for a wrong byte."""
         begin = time.monotonic()
-        ticket = self.client.fetch(names(series), 32, deadline_ms)
+        ticket = self.client.tiers.fetch(names(series), 32, deadline_ms)
         fetched = None
         while fetched is None:
-            fetched = self.client.fetch_poll(ticket, 100)
+            fetched = self.client.tiers.fetch_poll(ticket, 100)
         seconds = time.monotonic() - begin
         loaded = self.load(series, self.client.lookup(names(series), 32))
-        self.client.fetch_end(ticket)
+        self.client.tiers.fetch_end(ticket)
         return Fetch(loaded, seconds, fetched.reason)
 
     def load(self, series, count):

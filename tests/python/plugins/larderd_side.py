@@ -14,6 +14,7 @@ READY, DONE, FOUND, STATE = 16, 17, 18, 19
 OK, NOT_FOUND, EXISTS, FULL, UNAVAILABLE, TOO_LARGE, FAILED = range(7)
 KEY_BYTES = len("larder:1:") + 32 + 1 + 40
 HEADER = struct.Struct("<HHIQ")
+DEADLINE_S = 20.0  # of each wait
 
 
 def key(number, namespace=7):
@@ -39,16 +40,14 @@ class Packet(NamedTuple):
 class LarderdSide:
     """One listener; accept() begins a life of the plug-in with a new region."""
 
-    def __init__(self, path, url, region_bytes=64 << 20, deadline_s=20.0):
+    def __init__(self, path, url, region_bytes=64 << 20):
         self.path, self.url, self.region_bytes = str(path), url, region_bytes
-        self.deadline_s = deadline_s
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(self.path)
         self._listener.listen(8)
         self.connection, self._tickets, self.state = None, 0, None
-        self.ready = None
 
-    def accept(self, protocol=1, magic=b"LPG1", descriptors=1):
+    def accept(self, protocol=1):
         """Ends the connection, waits for a plug-in, and for its READY."""
         self.end()
         self._wait(self._listener, "a plug-in connects")
@@ -56,15 +55,13 @@ class LarderdSide:
         descriptor = os.memfd_create("region")
         os.ftruncate(descriptor, self.region_bytes)
         self.region = mmap.mmap(descriptor, self.region_bytes)
-        body = struct.pack(
-            "<4sHHQIIII", magic, protocol, 0, self.region_bytes, KEY_BYTES, 128, 5000, 0
-        )
+        facts = protocol, 0, self.region_bytes, KEY_BYTES, 128, 5000, 0
+        body = struct.pack("<4sHHQIIII", b"LPG1", *facts)
         hello = packet(HELLO, 0, 0, body + text("larder") + text(self.url))
-        socket.send_fds(self.connection, [hello], [descriptor] * descriptors)
+        socket.send_fds(self.connection, [hello], [descriptor])
         os.close(descriptor)
         self.state = None
-        self.ready = self.receive()
-        return self.ready
+        return self.receive()
 
     def end(self):
         if self.connection:
@@ -81,9 +78,9 @@ class LarderdSide:
     def send(self, raw):
         self.connection.send(raw)
 
-    def receive(self, deadline_s=None):
+    def receive(self):
         """The next packet; None at the end of the socket."""
-        self._wait(self.connection, "a packet comes", deadline_s)
+        self._wait(self.connection, "a packet comes")
         raw = self.connection.recv(256 * 1024)
         if not raw:
             return None
@@ -91,10 +88,10 @@ class LarderdSide:
         assert size == len(raw)
         return Packet(kind, count, ticket, raw[HEADER.size :])
 
-    def answer(self, deadline_s=None):
+    def answer(self):
         """The next packet that is no STATE; STATE goes to self.state: (works, reason)."""
         while True:
-            found = self.receive(deadline_s)
+            found = self.receive()
             if found is None or found.kind != STATE:
                 return found
             self.see(found)
@@ -107,7 +104,7 @@ class LarderdSide:
 
     def wait_state(self, works, words=""):
         """Waits for a STATE of this kind whose reason has `words`."""
-        until = time.monotonic() + self.deadline_s
+        until = time.monotonic() + DEADLINE_S
         while self.state is None or self.state[0] != works or words not in self.state[1]:
             assert time.monotonic() < until, self.state
             found = self.receive()
@@ -127,11 +124,11 @@ class LarderdSide:
         self.send(packet(kind, len(entries), 0, body))
         return tickets
 
-    def done(self, tickets, deadline_s=None):
+    def done(self, tickets):
         """(value, result) of each ticket, in whatever order and packets the answers come."""
         answers = {}
         while set(tickets) - set(answers):
-            found = self.answer(deadline_s)
+            found = self.answer()
             assert found is not None, "the plug-in has ended"
             assert found.kind == DONE and found.ticket == 0
             for ticket, value, result in struct.iter_unpack("<QQI4x", found.body):
@@ -139,19 +136,19 @@ class LarderdSide:
                 answers[ticket] = (value, result)
         return [answers[ticket] for ticket in tickets]
 
-    def put(self, *entries, deadline_s=None):
+    def put(self, *entries):
         """The results."""
-        return [r for _, r in self.done(self.move(PUT, entries), deadline_s)]
+        return [r for _, r in self.done(self.move(PUT, entries))]
 
-    def get(self, *entries, deadline_s=None):
+    def get(self, *entries):
         """(bytes, result) for each."""
-        return self.done(self.move(GET, entries), deadline_s)
+        return self.done(self.move(GET, entries))
 
-    def exist(self, keys, deadline_s=None):
+    def exist(self, keys):
         """(result, bools)."""
         ticket = self.ticket()
         self.send(packet(EXIST, len(keys), ticket, "".join(keys).encode()))
-        found = self.answer(deadline_s)
+        found = self.answer()
         assert (found.kind, found.count, found.ticket) == (FOUND, len(keys), ticket)
         (result,) = struct.unpack_from("<I", found.body)
         return result, [bool(there) for there in found.body[8:]]
@@ -169,6 +166,6 @@ class LarderdSide:
         self.send(packet(CLEAR, 0, ticket, text(prefix)))
         return self.done([ticket])[0]
 
-    def _wait(self, what, words, deadline_s=None):
-        ready = select.select([what], [], [], deadline_s or self.deadline_s)[0]
+    def _wait(self, what, words):
+        ready = select.select([what], [], [], DEADLINE_S)[0]
         assert ready, f"timed out: {words}"

@@ -12,9 +12,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Program(Process):
-    def __init__(self, folder, python, arguments, before=(), extra_path=(), env=None):
+    def __init__(self, folder, python, arguments, extra_path=(), env=None):
         path = [str(ROOT / "plugins" / "mooncake"), *map(str, extra_path)]
-        command = [*before, python, "-m", "larder_mooncake", *arguments]
+        command = [python, "-m", "larder_mooncake", *arguments]
         super().__init__(
             "larder-mooncake",
             command,

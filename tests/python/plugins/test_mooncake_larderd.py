@@ -9,23 +9,9 @@ from pathlib import Path
 import pytest
 from engine_side import CHUNKS, EngineSide, wait_until
 from harness.larderd import Larderd
-from harness.mooncake import URL, Missing, MooncakePool, programs
+from harness.mooncake import URL
 
 pytestmark = pytest.mark.plugins
-
-
-@pytest.fixture(scope="module", autouse=True)
-def mooncake():
-    try:
-        programs()
-    except Missing as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture
-def pool(tmp_path):
-    with MooncakePool(tmp_path) as pool:
-        yield pool
 
 
 class Node:

@@ -12,26 +12,12 @@ import signal
 import time
 
 import pytest
-from harness.mooncake import MASTER, ROOT, URL, Missing, MooncakePool, programs
+from harness.mooncake import MASTER, ROOT, URL, programs
 from larderd_side import EXISTS, FULL, GET, NOT_FOUND, OK, PUT, TOO_LARGE, LarderdSide, key
 
 pytestmark = pytest.mark.plugins
 SIZE = (2 << 20) + 4096
 MANY = 24
-
-
-@pytest.fixture(scope="module", autouse=True)
-def mooncake():
-    try:
-        programs()
-    except Missing as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture
-def pool(tmp_path):
-    with MooncakePool(tmp_path) as pool:
-        yield pool
 
 
 @pytest.fixture
@@ -58,12 +44,10 @@ def place(larderd, names):
     return entries
 
 
-def read(larderd, names, deadline_s=None):
+def read(larderd, names):
     """The results of a GET of all names, after a comparison of the bytes."""
     larderd.region[: len(names) * SIZE] = bytes(len(names) * SIZE)
-    answers = larderd.get(
-        *[(name, at * SIZE, SIZE) for at, name in enumerate(names)], deadline_s=deadline_s
-    )
+    answers = larderd.get(*[(name, at * SIZE, SIZE) for at, name in enumerate(names)])
     for at, (name, (size, result)) in enumerate(zip(names, answers, strict=True)):
         if result == OK:
             assert size == SIZE
