@@ -14,13 +14,12 @@ import enum
 import functools
 import hashlib
 import inspect
-import json
 import math
 import struct
 import sys
 import types
 
-from larder import package_files
+from larder import fingerprint, package_files
 
 MAX_DEPTH = 24
 _MOST_HEX = 64  # bytes; longer ones are a digest
@@ -36,7 +35,7 @@ class Unnameable(Exception):
 
 def text(value):
     """The form as one line of JSON."""
-    return _json(form(value))
+    return fingerprint.one_line(form(value))
 
 
 def form(value):
@@ -97,11 +96,11 @@ def _dictionary(value, above):
     if all(type(key) is str and not key.startswith("<") for key in value):
         return {key: _form(value[key], above) for key in sorted(value)}
     pairs = [[_form(key, above), _form(one, above)] for key, one in value.items()]
-    return {"<dict>": sorted(pairs, key=_json)}
+    return {"<dict>": sorted(pairs, key=fingerprint.one_line)}
 
 
 def _set(value, above):
-    found = sorted((_form(one, above) for one in value), key=_json)
+    found = sorted((_form(one, above) for one in value), key=fingerprint.one_line)
     kind = type(value)
     if kind in (set, frozenset):
         return {f"<{kind.__name__}>": found}
@@ -139,7 +138,9 @@ def _object(value, above):
     parts.append(_form(list(items or ()), above))
     pairs = list(pairs or ())
     if type(value).__name__ != "OrderedDict":  # whose order counts
-        parts.append(sorted(([_form(a, above), _form(b, above)] for a, b in pairs), key=_json))
+        parts.append(
+            sorted(([_form(a, above), _form(b, above)] for a, b in pairs), key=fingerprint.one_line)
+        )
     else:
         parts.append(_form([list(pair) for pair in pairs], above))
     return {"<object>": parts}
@@ -211,7 +212,7 @@ def _bytecode(code, above):
     counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
     names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
     table = getattr(code, "co_exceptiontable", b"").hex()
-    return _sha256(_json([code.co_code.hex(), table, counts, names, constants]).encode())
+    return fingerprint.digest([code.co_code.hex(), table, counts, names, constants])
 
 
 def _name(code):
@@ -259,7 +260,3 @@ def _shown(kind):
 
 def _sha256(content):
     return hashlib.sha256(content).hexdigest()[:32]
-
-
-def _json(value):
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))

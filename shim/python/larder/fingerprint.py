@@ -58,7 +58,7 @@ def differing_fields(one, other):
 
 
 def digest(value):
-    return hashlib.sha256(_json(value).encode()).hexdigest()[:32]
+    return hashlib.sha256(one_line(value).encode()).hexdigest()[:32]
 
 
 def _lines(values, room):
@@ -126,10 +126,11 @@ def _name(path):
     )
 
 
-def _json(value):
+def one_line(value):
+    """The value as JSON, equal values as equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _flat(value):
-    shown = value if isinstance(value, str) else _json(value)
+    shown = value if isinstance(value, str) else one_line(value)
     return " ".join(shown.split()).encode(errors="backslashreplace").decode()

@@ -100,7 +100,7 @@ class LowerTiers:
         ticket has no chunks."""
         result = native.ProbeResult()
         if self._lib.larder_probe_poll(self._client, ticket, wait_ms, result) != native.OK:
-            return Probed(0, 0, False, "no such look", 0, 0, 0.0)
+            return Probed(0, 0, False, "no such probe", 0, 0, 0.0)
         if result.running:
             return None
         reason = native.PROBE_REASONS[min(result.reason, len(native.PROBE_REASONS) - 1)]

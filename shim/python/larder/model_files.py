@@ -8,6 +8,8 @@ import json
 import os
 from fnmatch import fnmatchcase
 
+from larder import folders
+
 MOST_FILES = 50_000
 
 # Patterns of names of files that do not count, by the reason.
@@ -50,16 +52,20 @@ _PATTERNS = {  # DefaultModelLoader._prepare_weights; *.pt is its fallback
 _INDEX = {"mistral": "consolidated.safetensors.index.json"}
 
 
-class TooManyFiles(Exception):
-    """The folder has more files than a model has."""
-
-
 def files_below(folder, load_format=None, weights=True):
     """{name below the folder: path} of the files that count. `load_format`: of DefaultModelLoader,
     for a model with a class of vLLM's own, so that weights in other formats are left out; None
-    counts all files. weights=False: all files except weights. OSError, TooManyFiles."""
-    found = {}
-    _walk(folder, "", set(), load_format, found)
+    counts all files. weights=False: all files except weights. OSError, folders.TooManyFiles."""
+
+    def enters(name):
+        return not _matches(name, _HIDDEN_FOLDERS) and not (
+            load_format and _matches(name, _UNREAD_FOLDERS)
+        )
+
+    def counts(name):
+        return not is_harmless(name) and not (load_format and _matches(name, _FOREIGN))
+
+    found = folders.files_below(folder, enters, counts, MOST_FILES)
     if load_format:
         read = _read_weights(folder, list(found), load_format)
         found = {
@@ -70,31 +76,6 @@ def files_below(folder, load_format=None, weights=True):
     return (
         found if weights else {name: path for name, path in found.items() if not is_weights(name)}
     )
-
-
-def _walk(folder, below, ancestors, load_format, found):
-    """Follows links, as glob does; a link to one of its own ancestors is not entered again."""
-    identity = os.stat(folder)
-    identity = (identity.st_dev, identity.st_ino)
-    if identity in ancestors:
-        return
-    with os.scandir(folder) as entries:
-        entries = sorted(entries, key=lambda entry: entry.name)
-    for entry in entries:
-        name = below + entry.name
-        if entry.is_dir():
-            if not _matches(entry.name, _HIDDEN_FOLDERS) and not (
-                load_format and _matches(entry.name, _UNREAD_FOLDERS)
-            ):
-                _walk(entry.path, name + "/", ancestors | {identity}, load_format, found)
-        elif (
-            entry.is_file()
-            and not is_harmless(entry.name)
-            and not (load_format and _matches(entry.name, _FOREIGN))
-        ):
-            found[name] = entry.path
-            if len(found) > MOST_FILES:
-                raise TooManyFiles(f"{folder} has more than {MOST_FILES:,} files")
 
 
 def is_harmless(name):

@@ -17,7 +17,9 @@ import sys
 import time
 from collections import namedtuple
 
-# digest: 32 hex digits. read: files that had to be read.
+from larder import folders
+
+# digest: 32 hex digits. read: files without a fitting row in RECORD, for tests.
 Code = namedtuple("Code", "name digest files read")
 
 MOST_FILES = 50_000
@@ -26,10 +28,6 @@ _COMPILED = re.compile(r"\.(so|a|o|pyd|dll|dylib|cubin|fatbin|hsaco)(\.|$)", re.
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 # pip writes the files of a distribution first, and its RECORD last.
 _SLACK_NS = 2 * 10**9
-
-
-class TooManyFiles(OSError):
-    """The folder has more files than a package has."""
 
 
 def digest_of(module):
@@ -108,23 +106,12 @@ def _spec(name, path):
 
 
 def _files_below(folder):
-    files, cut, seen = {}, len(folder) + 1, set()
-    for at, folders, names in os.walk(folder, onerror=_raise, followlinks=True):
-        if (real := os.path.realpath(at)) in seen:  # a circle of links
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = [one for one in folders if one != "__pycache__" and not one.startswith(".")]
-        paths = [os.path.join(at, name) for name in names if not _LEFT_OUT.search(name)]
-        files.update((path[cut:], path) for path in paths)
-        if len(files) > MOST_FILES:
-            raise TooManyFiles(f"{folder} has more than {MOST_FILES:,} files")
-    return files
-
-
-def _raise(error):
-    """A folder that cannot be listed must not leave its files out of the name."""
-    raise error
+    return folders.files_below(
+        folder,
+        lambda name: name != "__pycache__" and not name.startswith("."),
+        lambda name: not _LEFT_OUT.search(name),
+        MOST_FILES,
+    )
 
 
 def _recorded(name, folder):

@@ -8,7 +8,8 @@ import os
 import re
 from dataclasses import dataclass
 
-from larder.model_files import TooManyFiles, files_below, is_weights
+from larder.folders import TooManyFiles
+from larder.model_files import files_below, is_weights
 
 DEFAULT_FORMATS = (
     "auto",

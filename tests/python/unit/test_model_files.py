@@ -7,7 +7,8 @@ import os
 import pytest
 
 from larder import model_files
-from larder.model_files import HARMLESS, TooManyFiles, files_below
+from larder.folders import TooManyFiles
+from larder.model_files import HARMLESS, files_below
 
 # Folder like a hub repository. True: counts in format auto.
 REPOSITORY = {

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from larder import package_files
+from larder import folders, package_files
 from larder.package_files import digest_of
 
 
@@ -159,6 +159,15 @@ def test_code_behind_a_link_counts(site, tmp_path_factory):
     assert digests() != before
 
 
+def test_a_folder_counts_under_each_of_its_names(site):
+    inner = site / "a_package" / "inner"
+    inner.mkdir()
+    (inner / "ops.py").write_text("raise SystemExit\n")
+    before = digests()
+    (site / "a_package" / "again").symlink_to(inner)
+    assert digests() != before and digest_of("a_package").files == 4
+
+
 # covers F-351
 def test_a_package_inside_an_archive_is_refused(site, monkeypatch):
     with zipfile.ZipFile(site / "a.zip", "w") as archive:
@@ -180,5 +189,5 @@ def test_compiled_code_without_a_record_counts_by_its_size(site):
 
 def test_a_folder_of_too_many_files_is_refused(site, monkeypatch):
     monkeypatch.setattr(package_files, "MOST_FILES", 1)
-    with pytest.raises(package_files.TooManyFiles, match="more than 1 files"):
+    with pytest.raises(folders.TooManyFiles, match="more than 1 files"):
         digests()

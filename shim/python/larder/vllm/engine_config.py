@@ -496,11 +496,11 @@ def _differing(part, path, chosen, harmless):
             continue
         if _is_part(value):
             _differing(value, at, chosen, harmless)
-        elif _unlike(value, _default_of(field), at):
+        elif _unlike(value, _default_of(field)):
             chosen.add(at)
 
 
-def _unlike(value, default, path):
+def _unlike(value, default):
     try:
         return canonical.text(value) != canonical.text(default)
     except canonical.Unnameable:  # the value has a line; fields_of() refuses it
