@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "shim/protocol/messages.h"
 #include "sidecar/stats/stats.h"

@@ -70,9 +70,9 @@ const Call* OpenCalls::find(std::uint64_t ticket) const {
   return found == calls_.end() ? nullptr : &found->second;
 }
 
-void OpenCalls::end(std::uint64_t ticket) {
+Call OpenCalls::end(std::uint64_t ticket) {
   const auto found = calls_.find(ticket);
-  const Call call = std::move(found->second);
+  Call call = std::move(found->second);
   calls_.erase(found);
   if (call.kind == Kind::kPut || call.kind == Kind::kRemove)
     if (const auto writing = writing_.find(call.key); --writing->second == 0)
@@ -81,9 +81,10 @@ void OpenCalls::end(std::uint64_t ticket) {
   if (call.kind == Kind::kExist) --exists_;
   if (call.owner != 0) by_owner_.erase(call.owner);
   // Only the answer gives a piece back. Until then the plug-in may still write into the piece.
-  if (!call.piece) return;
+  if (!call.piece) return call;
   if (call.owner == 0) retired_bytes_ -= call.piece->bytes;
   link_.region().give_back(*call.piece);
+  return call;
 }
 
 void OpenCalls::retire(std::uint64_t owner) {

@@ -34,6 +34,7 @@ class OpenCalls {
   static constexpr std::size_t kMostRemoves = kMostEntries;  // at once
   // At once, with those whose probe has ended: a packet has up to 208 KiB.
   static constexpr std::size_t kMostExists = 64;
+  static_assert(tiers::kMaxProbeKeys <= kMostKeys);
 
   // All arguments outlive this object.
   OpenCalls(const PluginOptions& options, const base::Clock& clock, PluginLink& link)
@@ -58,8 +59,8 @@ class OpenCalls {
 
   // The call of an answer; null: unknown. `found` until end().
   const Call* find(std::uint64_t ticket) const;
-  // Gives the piece back.
-  void end(std::uint64_t ticket);
+  // Gives the piece back. Returns the call.
+  Call end(std::uint64_t ticket);
   // The operation has ended without the answer to its call.
   void retire(std::uint64_t owner);
   // The life has ended, and so have all calls.

@@ -68,15 +68,15 @@ void PluginEngine::on_done(const Done& done) {
   // A longer answer would have been written beyond the piece, into the piece of another call.
   if (found->kind == Kind::kGet && done.outcome == Outcome::kOk && done.value > found->room)
     return fault("answered GET with more bytes than its room");
-  const Call call = *found;
   // The bytes of the piece stay in place: only this thread takes pieces.
-  calls_.end(done.ticket);
+  const Call call = calls_.end(done.ticket);
   if (call.kind == Kind::kClear) return on_cleared(done);
   if (call.kind == Kind::kRemove && call.owner == 0)
     removals_.answered(call.key, done.outcome, clock_.now_ns());
   const auto at = operations_.find(call.owner);
   if (at == operations_.end()) return;  // retired
   Op& op = at->second;
+  if (op.cancelled) return finish(call.owner, status_of(Outcome::kNotFound));
   switch (op.step) {
     case Op::Step::kWaiting: break;
     case Op::Step::kMoving:
@@ -87,29 +87,35 @@ void PluginEngine::on_done(const Done& done) {
   }
 }
 
+// The facts of an object that was got; none: the object is not the chunk of its key.
+std::optional<tiers::ChunkFacts> PluginEngine::record_of(const Call& call, const Done& done) {
+  if (done.outcome != Outcome::kOk || done.value < kRecordBytes) return std::nullopt;
+  // A copy: the plug-in could change the record between the check and its use.
+  std::array<std::byte, kRecordBytes> record;
+  std::ranges::copy(link_.region().at(*call.piece).first(kRecordBytes), record.begin());
+  return decode_record(call.key, record, done.value);
+}
+
+// An evicted chunk must not become known again.
+void PluginEngine::learn(const Chunk& chunk) {
+  if (!removals_.contains(chunk.key)) known_.insert(chunk);
+}
+
 void PluginEngine::on_got(std::uint64_t serial, Op& op, const Call& call, const Done& done) {
-  const tiers::Command command = op.command;
+  const tiers::Command& command = op.command;
   const tiers::ChunkKey& key = command.key;
-  if (op.cancelled || done.outcome == Outcome::kNotFound) {
+  if (done.outcome == Outcome::kNotFound) {
     // A known chunk that is gone: the service evicted the object.
-    counters_.chunks_evicted += !op.cancelled && known_.erase(key) ? 1 : 0;
+    counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
     return finish(serial, status_of(Outcome::kNotFound));
   }
   // An unknown chunk may be larger than the slot without a fault: the sizes come from the caller. A
   // known chunk with another size is a foreign object, and is removed below.
   if (done.outcome == Outcome::kTooLarge && !known_.find(key, clock_.now_ns()))
     return finish(serial, {Code::kInvalidArgument, "the slot is smaller than the chunk"});
-  const bool whole = done.outcome == Outcome::kOk && done.value >= kRecordBytes;
   if (done.outcome != Outcome::kOk && done.outcome != Outcome::kTooLarge)
     return finish(serial, status_of(done.outcome));
-  std::optional<tiers::ChunkFacts> facts;
-  const std::span<const std::byte> object = link_.region().at(*call.piece);
-  if (whole) {
-    // A copy: the plug-in could change the record between the check and its use.
-    std::array<std::byte, kRecordBytes> record;
-    std::ranges::copy(object.first(kRecordBytes), record.begin());
-    facts = decode_record(key, record, done.value);
-  }
+  const std::optional<tiers::ChunkFacts> facts = record_of(call, done);
   if (!facts) {
     ++counters_.records_corrupt;
     // A restarted service may give out the object of another key (Mooncake issue 1336).
@@ -119,20 +125,19 @@ void PluginEngine::on_got(std::uint64_t serial, Op& op, const Call& call, const 
   }
   // At most the slot: the room was the slot and the record.
   const std::uint64_t bytes = facts->slot_bytes();
-  std::ranges::copy(object.subspan(kRecordBytes, bytes), command.slot.begin());
+  std::ranges::copy(link_.region().at(*call.piece).subspan(kRecordBytes, bytes),
+                    command.slot.begin());
   copied_bytes_ += bytes;
   counters_.read_bytes += done.value;
-  // An evicted chunk must not become known again.
-  if (!removals_.contains(key)) known_.insert({key, *facts});
+  learn({key, *facts});
   finish(serial, {}, *facts);
 }
 
 void PluginEngine::on_put(std::uint64_t serial, Op& op, Outcome outcome) {
   const Chunk chunk{op.command.key, op.command.facts};
-  if (op.cancelled) return finish(serial, status_of(Outcome::kNotFound));
   if (outcome == Outcome::kOk) {
     layouts_.insert(chunk.key, chunk.facts.payload_bytes, chunk.facts.piece_bytes);
-    if (!removals_.contains(chunk.key)) known_.insert(chunk);
+    learn(chunk);
     return finish(serial, {});
   }
   if (outcome != Outcome::kExists || op.again) return finish(serial, status_of(outcome));
@@ -145,15 +150,11 @@ void PluginEngine::on_put(std::uint64_t serial, Op& op, Outcome outcome) {
 
 void PluginEngine::on_compared(std::uint64_t serial, Op& op, const Call& call, const Done& done) {
   const tiers::Command& command = op.command;
-  if (op.cancelled) return finish(serial, status_of(Outcome::kNotFound));
-  std::array<std::byte, kRecordBytes> record{};
-  std::ranges::copy(link_.region().at(*call.piece).first(kRecordBytes), record.begin());
-  const std::optional<tiers::ChunkFacts> there =
-      done.outcome == Outcome::kOk ? decode_record(command.key, record, done.value) : std::nullopt;
+  const std::optional<tiers::ChunkFacts> there = record_of(call, done);
   // Two larderds of the pool have computed the same chunk: the first object serves both.
   if (there && same_bytes(*there, command.facts)) {
     ++counters_.puts_present;
-    known_.insert({command.key, *there});
+    learn({command.key, *there});
     return finish(serial, {});
   }
   // Not compared: the object of another larderd may be right.
@@ -165,7 +166,6 @@ void PluginEngine::on_compared(std::uint64_t serial, Op& op, const Call& call, c
 }
 
 void PluginEngine::on_removed(std::uint64_t serial, Op& op, Outcome outcome) {
-  if (op.cancelled) return finish(serial, status_of(Outcome::kNotFound));
   if (outcome != Outcome::kOk && outcome != Outcome::kNotFound)
     return finish(serial, status_of(outcome));
   // Once more, and only once: two larderds must not remove each other's objects for ever.

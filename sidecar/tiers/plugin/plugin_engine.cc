@@ -34,19 +34,12 @@ void PluginEngine::accept(Command command) {
   const Op& op = operations_.emplace(serial, Op{std::move(command)}).first->second;
   const Operation operation = op.command.operation;
   // The tier may have become degraded since the caller checked.
-  const tiers::TierState now = state();
-  const bool taken = operation == Operation::kPut ? now.takes_puts : now.takes_gets;
+  if (!takes(operation)) return finish(serial, {Code::kUnavailable, state().reason});
   switch (operation) {
-    case Operation::kPut:
-      taken ? puts_.push_back(serial) : finish(serial, {Code::kUnavailable, now.reason});
-      break;
-    case Operation::kGet:
-      taken ? gets_.push_back(serial) : finish(serial, {Code::kUnavailable, now.reason});
-      break;
+    case Operation::kPut: puts_.push_back(serial); break;
+    case Operation::kGet: gets_.push_back(serial); break;
     case Operation::kProbe:
-      if (!taken)
-        finish(serial, {Code::kUnavailable, now.reason});
-      else if (calls_.exists() >= OpenCalls::kMostExists)
+      if (calls_.exists() >= OpenCalls::kMostExists)
         finish(serial, {Code::kResourceExhausted, "the plug-in leaves too many probes unanswered"});
       else
         calls_.exist(serial, op.command.keys);
@@ -109,6 +102,15 @@ void PluginEngine::finish(std::uint64_t serial, Status status, const tiers::Chun
   outcomes_.push_back(std::move(outcome));
 }
 
+template <class Which>
+void PluginEngine::finish_all(const Which& which, const Status& why) {
+  // finish() takes the operation out of the map.
+  std::vector<std::uint64_t> found;
+  for (auto& [serial, op] : operations_)
+    if (which(serial, op)) found.push_back(serial);
+  for (const std::uint64_t serial : found) finish(serial, why);
+}
+
 // Figures of operations. Calls of the plug-in without a caller, such as removals, count elsewhere.
 void PluginEngine::count(const Command& command, const Status& status,
                          const tiers::ChunkFacts& facts) {
@@ -135,14 +137,13 @@ void PluginEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) 
 
 void PluginEngine::evict(const tiers::ChunkKey& key) {
   known_.erase(key);
-  std::vector<std::uint64_t> unsent;
-  for (auto& [serial, op] : operations_) {
-    if (op.command.operation != Operation::kPut || op.command.key != key) continue;
+  const auto unsent = [&key](std::uint64_t, Op& op) {
+    if (op.command.operation != Operation::kPut || op.command.key != key) return false;
     // A sent PUT cannot be called back. Its object is removed behind the answer.
     op.cancelled = true;
-    if (op.step == Op::Step::kWaiting) unsent.push_back(serial);
-  }
-  for (const std::uint64_t serial : unsent) finish(serial, {Code::kNotFound, "evicted meanwhile"});
+    return op.step == Op::Step::kWaiting;
+  };
+  finish_all(unsent, {Code::kNotFound, "evicted meanwhile"});
   removals_.add(key, last_serial_);
 }
 
@@ -153,18 +154,17 @@ void PluginEngine::begin_drop(std::uint64_t serial) {
   // At once, and not at the answer to CLEAR: from here on no probe may find a chunk.
   all ? known_.erase_all() : known_.erase_namespace(id);
   drops_.begin({serial, all ? std::nullopt : std::optional(id)});
-  std::vector<std::uint64_t> unsent;
-  for (auto& [other, op] : operations_) {
+  const auto unsent = [&](std::uint64_t, Op& op) {
     const Operation operation = op.command.operation;
     const bool probe = operation == Operation::kProbe;
-    if (!probe && operation != Operation::kPut && operation != Operation::kGet) continue;
-    if (!all && (probe ? op.command.keys.front() : op.command.key).namespace_id != id) continue;
+    if (!probe && operation != Operation::kPut && operation != Operation::kGet) return false;
+    if (!all && (probe ? op.command.keys.front() : op.command.key).namespace_id != id) return false;
     // A get that has begun fails even if the bytes come: the caller of the drop must not see the
     // chunk in a slot afterwards.
     op.cancelled = true;
-    if (!probe && op.step == Op::Step::kWaiting) unsent.push_back(other);
-  }
-  for (const std::uint64_t other : unsent) finish(other, {Code::kNotFound, "dropped meanwhile"});
+    return !probe && op.step == Op::Step::kWaiting;
+  };
+  finish_all(unsent, {Code::kNotFound, "dropped meanwhile"});
 }
 
 void PluginEngine::pump() {
@@ -237,24 +237,21 @@ bool PluginEngine::write(std::uint64_t serial, Op& op) {
 
 void PluginEngine::miss_deadlines() {
   const std::uint64_t now_ns = clock_.now_ns();
-  std::vector<std::uint64_t> late;
-  for (const auto& [serial, op] : operations_)
-    if (op.command.deadline_ns <= now_ns) late.push_back(serial);
   // With or without an answer: no request of an engine waits for a stopped service.
-  for (const std::uint64_t serial : late)
-    finish(serial, {Code::kDeadlineExceeded, "the plug-in did not answer in time"});
+  finish_all([now_ns](std::uint64_t, const Op& op) { return op.command.deadline_ns <= now_ns; },
+             {Code::kDeadlineExceeded, "the plug-in did not answer in time"});
 }
 
 // A flush ends after all earlier puts, removals and drops.
 void PluginEngine::maintain_flushes() {
-  std::vector<std::uint64_t> done;
-  for (const auto& [serial, op] : operations_) {
-    if (op.command.operation == Operation::kPut) break;
-    if (op.command.operation == Operation::kFlush && !removals_.any_before(serial) &&
-        !drops_.any_before(serial))
-      done.push_back(serial);
-  }
-  for (const std::uint64_t serial : done) finish(serial, {});
+  const auto first_put = std::ranges::find_if(
+      operations_, [](const auto& one) { return one.second.command.operation == Operation::kPut; });
+  const std::uint64_t before = first_put == operations_.end() ? UINT64_MAX : first_put->first;
+  const auto done = [&](std::uint64_t serial, const Op& op) {
+    return op.command.operation == Operation::kFlush && serial < before &&
+           !removals_.any_before(serial) && !drops_.any_before(serial);
+  };
+  finish_all(done, {});
 }
 
 std::uint64_t PluginEngine::patience_ns() const {
@@ -284,12 +281,11 @@ void PluginEngine::check_life() {
   drops_.life_ended();
   // The next plug-in may talk to another service: its STATE alone counts.
   state_ = {};
-  std::vector<std::uint64_t> lost;
-  for (const auto& [serial, op] : operations_)
-    if (op.command.operation == Operation::kPut || op.command.operation == Operation::kGet ||
-        op.command.operation == Operation::kProbe)
-      lost.push_back(serial);
-  for (const std::uint64_t serial : lost) finish(serial, {Code::kUnavailable, link_.why().text()});
+  const auto lost = [](std::uint64_t, const Op& op) {
+    return op.command.operation == Operation::kPut || op.command.operation == Operation::kGet ||
+           op.command.operation == Operation::kProbe;
+  };
+  finish_all(lost, {Code::kUnavailable, link_.why().text()});
 }
 
 // Each caller gets an answer, also at the end of larderd.
@@ -308,11 +304,21 @@ void PluginEngine::take_outcomes(std::vector<tiers::Outcome>& out) {
   outcomes_.clear();
 }
 
+// Drops and flushes are taken always, and wait for a plug-in.
+bool PluginEngine::takes(Operation operation) const {
+  switch (operation) {
+    case Operation::kPut: return link_.ready() && state_.takes_puts;
+    case Operation::kGet:
+    case Operation::kProbe: return link_.ready() && state_.takes_gets;
+    default: return true;
+  }
+}
+
 tiers::TierState PluginEngine::state() const {
   tiers::TierState state;
   state.mode = link_.plugin();
-  state.takes_puts = link_.ready() && state_.takes_puts;
-  state.takes_gets = link_.ready() && state_.takes_gets;
+  state.takes_puts = takes(Operation::kPut);
+  state.takes_gets = takes(Operation::kGet);
   state.reason = link_.ready() ? state_.reason : link_.why().text();
   if (state.degraded() && state.reason.empty()) state.reason = "the plug-in gave no reason";
   state.servers = state_.servers;

@@ -48,9 +48,9 @@ class PluginEngine {
   tiers::TierFront::View view() const;
 
  private:
-  // Copied in one turn: the answers of a turn are published at its end.
-  static constexpr std::size_t kTurnPackets = 64;
-  static constexpr std::uint64_t kTurnBytes = 8ULL << 20;
+  // In one turn: the answers of a turn are published at its end.
+  static constexpr std::uint64_t kTurnBytes = 8ULL << 20;  // copied
+  static constexpr std::size_t kTurnPackets = 64;          // received
 
   // An accepted command with its progress.
   struct Op {
@@ -64,6 +64,9 @@ class PluginEngine {
 
   void finish(std::uint64_t serial, Status status, const tiers::ChunkFacts& facts = {},
               std::vector<bool> there = {}, std::uint64_t dropped = 0);
+  // Ends the operations for which which(serial, op) is true.
+  template <class Which>
+  void finish_all(const Which& which, const Status& why);
   void count(const tiers::Command& command, const Status& status, const tiers::ChunkFacts& facts);
   void forget(const tiers::ChunkKey& key, std::uint64_t generation);
   void evict(const tiers::ChunkKey& key);
@@ -85,6 +88,8 @@ class PluginEngine {
   void on_compared(std::uint64_t serial, Op& op, const Call& call, const Done& done);
   void on_removed(std::uint64_t serial, Op& op, Outcome outcome);
   void on_cleared(const Done& done);
+  std::optional<tiers::ChunkFacts> record_of(const Call& call, const Done& done);
+  void learn(const Chunk& chunk);
   void fault(const std::string& what);
 
   void miss_deadlines();
@@ -92,6 +97,7 @@ class PluginEngine {
   void check_patience();
   void check_life();
   std::uint64_t patience_ns() const;
+  bool takes(tiers::Operation operation) const;
   tiers::TierState state() const;
 
   const base::Clock& clock_;

@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <filesystem>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "shim/protocol/packet.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/unix_listener.h"
 #include "sidecar/tiers/plugin/record.h"
@@ -27,25 +27,6 @@ constexpr int kAcceptsATurn = 8;  // a flood of connections must not stop the tu
 
 Status fault(const Status& what) {
   return {Code::kUnavailable, "the plug-in " + what.text()};
-}
-
-// Sends HELLO with the descriptor of the region.
-bool send_with(const Fd& socket, std::string packet, const Fd& attached) {
-  iovec bytes{packet.data(), packet.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  const int fd = attached.get();
-  std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(packet.size());
 }
 
 // Whether the process at the other end was in the group at connect().
@@ -142,7 +123,8 @@ Status PluginLink::greet(Fd socket) {
   // An EXIST of 1,024 long keys has 208 KB, and SEQPACKET takes no packet above its buffer.
   const int bytes = 2 * static_cast<int>(kMostPacketBytes);
   static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)));
-  if (!send_with(socket, hello, region->fd()))
+  const int fd = region->fd().get();
+  if (!protocol::send_packet(socket.get(), std::as_bytes(std::span(hello)), {&fd, 1}).ok())
     return Status::from_errno(errno, "HELLO to the plug-in");
   if (Status status = poller_.watch(socket.get(), EPOLLIN, true, readable_); !status.ok())
     return status;

@@ -38,7 +38,6 @@ class BounceRegion {
     return {mapping_.data() + piece.offset, piece.bytes};
   }
   const Fd& fd() const { return fd_; }
-  std::uint64_t bytes() const { return mapping_.size(); }
 
  private:
   BounceRegion() = default;

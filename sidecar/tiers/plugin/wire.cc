@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "shim/base/utf8.h"
+#include "sidecar/tiers/plugin/record.h"
 
 namespace larder::plugin {
 namespace {
@@ -158,7 +159,7 @@ std::string encode_hello(const Hello& hello) {
   writer.put(std::uint16_t{0});
   writer.put(hello.region_bytes);
   writer.put(hello.key_bytes);
-  writer.put(std::uint32_t{128});  // the bytes of a record
+  writer.put(std::uint32_t{kRecordBytes});
   writer.put(hello.patience_ms);
   writer.put(std::uint32_t{0});
   writer.put_text(hello.prefix);

@@ -4,6 +4,11 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <span>
+#include <utility>
+
+#include "shim/protocol/packet.h"
+
 namespace larder::plugin::testing_support {
 namespace {
 
@@ -47,24 +52,15 @@ FakePlugin::FakePlugin(const std::string& socket, std::uint16_t protocol)
   std::strncpy(name.sun_path, socket.c_str(), sizeof(name.sun_path) - 1);
   EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
   EXPECT_TRUE(readable(socket_, 5000)) << "no HELLO";
-  std::string bytes(kMostPacketBytes, '\0');
-  iovec part{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  Result<protocol::Packet> packet = protocol::receive_packet(socket_.get());
+  if (!packet.ok()) return;  // the socket was closed
+  const std::string bytes(reinterpret_cast<const char*>(packet->bytes.data()),
+                          packet->bytes.size());
   if (read<std::uint16_t>(bytes, 0) == static_cast<std::uint16_t>(Kind::kRefused)) {
     refusal_ = text_at(bytes, kHeaderBytes);
     return;
   }
-  int fd = -1;
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr) std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-  const Fd region(fd);
+  const Fd region = packet->fds.empty() ? Fd() : std::move(packet->fds.front());
   key_bytes_ = read<std::uint32_t>(bytes, kHeaderBytes + 16);
   const std::string prefix = text_at(bytes, kHeaderBytes + 32);
   url_ = text_at(bytes, kHeaderBytes + 34 + prefix.size());
@@ -123,21 +119,9 @@ void FakePlugin::send(const std::string& packet) const {
 }
 
 void FakePlugin::send_with_descriptor(const std::string& packet) const {
-  std::string bytes = packet;
-  iovec part{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
   const int fd = socket_.get();
-  std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+  EXPECT_TRUE(
+      protocol::send_packet(socket_.get(), std::as_bytes(std::span(packet)), {&fd, 1}).ok());
 }
 
 void FakePlugin::done(std::uint64_t ticket, Outcome outcome, std::uint64_t value) const {
