@@ -14,7 +14,7 @@ bool needs_restart(const PoolFacts& facts, const PodView& pod) {
   // A pod of an engine in placement Node has no larderd of its own, and only the hash of its engine
   // counts.
   if (!pod.has_larderd) return pod.restart_hash != facts.desired_state.engine_hash;
-  return !is_kept(facts, pod) && pod.restart_hash != facts.wanted_of(pod).restart_hash;
+  return !is_kept(facts, pod) && pod.restart_hash != facts.desired_config_of(pod).restart_hash;
 }
 
 }  // namespace larder::reconcile

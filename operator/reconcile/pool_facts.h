@@ -40,7 +40,7 @@ struct PoolFacts {
   PeerSecret peer_secret;
   PagesSeen hugepages_of_nodes;  // read only if pods wait for pages
 
-  const DesiredConfig& wanted_of(const PodView& pod) const {
+  const DesiredConfig& desired_config_of(const PodView& pod) const {
     return pod.host_network ? desired_state.of_pod_on_host_network : desired_state.of_pod;
   }
 };

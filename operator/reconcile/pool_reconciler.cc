@@ -125,8 +125,8 @@ bool PoolReconciler::configure(PoolFacts& facts) const {
   if (!facts.pool || facts.pool->spec.placement != api::Placement::kSidecar) return false;
   std::size_t patches = 0;
   for (PodView& pod : facts.pods) {
-    const DesiredConfig& wanted = facts.wanted_of(pod);
-    if (pod.restart_hash != wanted.restart_hash || pod.config == wanted.config) continue;
+    const DesiredConfig& desired = facts.desired_config_of(pod);
+    if (pod.restart_hash != desired.restart_hash || pod.config == desired.config) continue;
     // kMostPatches bounds the requests of one reconcile. The rest follows a second later, so other
     // pools get their turn.
     if (patches++ == kMostPatches) return true;
@@ -135,7 +135,7 @@ bool PoolReconciler::configure(PoolFacts& facts) const {
          // The uid in the patch makes the API server refuse the patch for a new pod of the same
          // name.
          {{"uid", pod.uid},
-          {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
+          {"annotations", {{std::string(api::kConfigAnnotation), desired.config}}}}}};
     const Result<Object> patched =
         context_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
     if (patched.ok()) {

@@ -36,8 +36,10 @@ constexpr auto kPrograms = std::to_array<std::string_view>(
      "hf",         "watch",        "init",        "streamlit",  "systemd",
      "date",       "perl",         "npm",         "prometheus", "redis-server",
      "envoy",      "caddy",        "dockerd",     "hypercorn",  "celery"});
+// KServe's image, and its module
+constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";
 // Images whose entrypoint is vLLM's server: vLLM's own, KServe's and Red Hat's.
-constexpr std::array<std::string_view, 3> kServerImages{"vllm-openai", "huggingfaceserver",
+constexpr std::array<std::string_view, 3> kServerImages{"vllm-openai", kHuggingFaceServer,
                                                         "vllm-cpu-release"};
 constexpr std::string_view kRedHatImage = "vllm-", kRedHatSystem = "-rhel";
 // Further flags of vLLM, whose values other servers seldom have under these names.
@@ -53,8 +55,6 @@ constexpr std::array<std::string_view, 16> kMoreFlags{
 // Names of programs behind a folder that has no bin in it: /init, ./entrypoint.
 constexpr std::array<std::string_view, 8> kStarts{"init",   "entrypoint", "start", "run",
                                                   "server", "launch",     "app",   "main"};
-// KServe's image, and its module
-constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";
 // Images of routers and benchmarks carry vllm in their names, e.g. vllm-router.
 constexpr std::array<std::string_view, 15> kNoEngines{
     "router", "gateway",   "proxy",  "exporter", "sidecar", "bench",   "adapter", "syncer",
@@ -80,6 +80,11 @@ bool has_flag(Words argv, const auto& flags) {
   return std::ranges::any_of(argv, [&flags](const auto& word) {
     return word && std::ranges::find(flags, flag_name(*word)) != flags.end();
   });
+}
+
+// Whether a name has a part. The name outlives the function.
+auto has_part(std::string_view name) {
+  return [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
 }
 
 // "facebook/opt-125m", "/mnt/models", "s3://bucket/m", "m.gguf"; not "gpt2", "./server", "/init".
@@ -158,7 +163,7 @@ ArgumentRun runs_arguments(const std::string& script) {
     for (std::size_t at = 0; at < command.words.size(); ++at) {
       if (!is_expansion(command.words[at], "$@")) continue;
       found.from_zero = at > 0 && is_expansion(command.words[at - 1], "$0");
-      found.head = head_with_engine_at(command, found.from_zero ? at - 1 : at);
+      found.head = head_with_engine_at(command.words, found.from_zero ? at - 1 : at);
       if (found.head.kind != CommandHead::Kind::kEngine || at + 1 != command.words.size())
         return {};
       ++runs;
@@ -213,7 +218,7 @@ CommandShape shape_of(const Object& container) {
 
 bool is_huggingface_server(const Object& container) {
   const std::string image = api::text_at(container, "image");
-  if (image_name(image).find(kHuggingFaceServer) != std::string_view::npos) return true;
+  if (has_part(image_name(image))(kHuggingFaceServer)) return true;
   return std::ranges::any_of(argv_of(container),
                              [](const auto& word) { return word == kHuggingFaceServer; });
 }
@@ -226,10 +231,7 @@ bool has_engine_args(const Object& container) {
 
 bool are_engine_args(const Object& container) {
   const std::string image = api::text_at(container, "image");
-  const std::string_view name = image_name(image);
-  const auto has = [name](std::string_view part) {
-    return name.find(part) != std::string_view::npos;
-  };
+  const auto has = has_part(image_name(image));
   if (std::ranges::any_of(kServerImages, has) || (has(kRedHatImage) && has(kRedHatSystem)))
     return true;
   const auto argv = argv_of(container);
@@ -243,11 +245,8 @@ bool are_engine_args(const Object& container) {
 // surely is one (find_engines).
 bool looks_like_engine(const Object& container) {
   const std::string image = api::text_at(container, "image");
-  const std::string_view name = image_name(image);
-  const auto has = [name](std::string_view part) {
-    return name.find(part) != std::string_view::npos;
-  };
-  if (std::ranges::any_of(kNoEngines, has) || name.ends_with("-sim")) return false;
+  const auto has = has_part(image_name(image));
+  if (std::ranges::any_of(kNoEngines, has) || image_name(image).ends_with("-sim")) return false;
   if (has("vllm") || has(kHuggingFaceServer)) return true;
   return has_flag(argv_of(container), kOwnFlags);
 }

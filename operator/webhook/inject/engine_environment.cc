@@ -161,7 +161,7 @@ std::string lost_by_prefix(const ScriptEngines& script, const ScriptWord& prefix
       if (one.name != name) continue;
       assigned = true;
       if (one.value.empty() && one.words.empty()) continue;
-      const CommandHead head = head_with_engine_at({one.words}, one.words.size());
+      const CommandHead head = head_with_engine_at(one.words, one.words.size());
       if (!head.lost.empty()) return lost_by(head.lost);
       if (head.kind != CommandHead::Kind::kEngine) return unknown_in_front(array);
     }
@@ -178,14 +178,14 @@ constexpr std::size_t kMostArrays = 64;
 // Why words that run the array of an engine at `at`, `exec "${NAME[@]}"`, would lose the package.
 std::string lost_by_words(const ScriptEngines& script, const std::vector<ScriptWord>& words,
                           std::size_t at, const std::string& array) {
-  CommandHead head = head_with_engine_at({words}, at);
+  CommandHead head = head_with_engine_at(words, at);
   if (!head.lost.empty()) return lost_by(head.lost);
   if (head.kind == CommandHead::Kind::kEngine) return "";
   // `exec $PREFIX "${NAME[@]}"`: the words without the variables, then each variable.
   std::vector<ScriptWord> shown, open;
   for (std::size_t word = 0; word < at; ++word)
     (words[word].text || !words[word].begins.empty() ? shown : open).push_back(words[word]);
-  head = head_with_engine_at({shown}, shown.size());
+  head = head_with_engine_at(shown, shown.size());
   if (!head.lost.empty()) return lost_by(head.lost);
   if (head.kind != CommandHead::Kind::kEngine)
     return is_starter(shown[head_place(shown)].known) ? unknown_in_front(array) : "";
@@ -248,8 +248,8 @@ std::string sets_path_unseen(const ScriptEngines::Command& command) {
   const std::string name = command.words[head_place(command.words)].text.value_or("");
   const bool declares = name == "declare" || name == "typeset" || name == "local";
   const bool loops = name == "for" || name == "select";
-  const bool bare = std::ranges::any_of(
-      command.words, [](const ScriptWord& word) { return word.text == std::string(kName); });
+  const bool bare =
+      std::ranges::any_of(command.words, [](const ScriptWord& word) { return word.text == kName; });
   if (std::ranges::count(read_by(command), kName) > 0 || ((declares || loops) && bare))
     return "`" + name + " " + kName + "`";
   return "";

@@ -1,8 +1,8 @@
 #include "operator/webhook/inject/engine_flags.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "operator/webhook/inject/shell_text.h"
 #include "operator/webhook/inject/value_options.h"
 
 namespace larder::webhook {
@@ -56,14 +56,13 @@ bool cached_blocks_off(std::span<const FlagWord> words) {
 
 // Whether the word is the model, and a Whisper.
 bool is_whisper(std::span<const FlagWord> words, std::size_t at) {
-  std::string text = words[at].text.value_or(words[at].begins);
+  const std::string text = words[at].text.value_or(words[at].begins);
   const auto is_model = [](const std::string& name) {
     return name == "--model" || name == "--model-id";
   };
   if (at > 0 && !is_model(flag_name(text)) && !is_model(words[at - 1].text.value_or("")))
     return false;
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text.find("whisper") != std::string::npos;
+  return lower(text).find("whisper") != std::string::npos;
 }
 
 }  // namespace

@@ -55,58 +55,6 @@ FlagSource of_value(const std::string& what, const std::string& value) {
   return why.empty() ? FlagSource{} : FlagSource{Kind::kRefused, what, std::move(why)};
 }
 
-FlagSource of_container(const Object& container, const std::string& name, VariableSources& known);
-
-// The source in the variables that Kubernetes puts into a text.
-FlagSource of_names(const Object& container, const std::string& text, VariableSources& known) {
-  FlagSource found;
-  for (const std::string& name : kubernetes_names(text))
-    found = worse(found, of_container(container, name, known));
-  return found;
-}
-
-// The text with the known values that Kubernetes puts there: $(A)$(B) may give a flag together.
-// `left` bounds the values of one text, and kMostExpanded their length.
-std::string expanded(const Object& container, const std::string& text, std::size_t& left,
-                     VariableSources& known) {
-  std::string out = text;
-  for (const std::string& name : kubernetes_names(text)) {
-    known.env_looks += 1 + api::at(container, "env").size();
-    if (left == 0 || out.size() > kMostExpanded || known.env_looks > kMostEnvLooks) break;
-    --left;
-    const std::string written = "$(" + name + ")";
-    const std::size_t at = out.find(written);
-    if (at == std::string::npos) continue;
-    out.replace(at, written.size(),
-                expanded(container, variable_of(container, name).text, left, known));
-  }
-  return out;
-}
-
-// The source in a text that may have flags by itself, and in its variables.
-FlagSource of_member(const Object& container, const std::string& text, const std::string& what,
-                     VariableSources& known) {
-  std::size_t left = kMostVariables;
-  FlagSource found = connector(what, set_in(expanded(container, text, left, known)));
-  if (known.env_looks > kMostEnvLooks) return unread(what, "too many variables");
-  return worse(found, of_names(container, text, known));
-}
-
-FlagSource of_container(const Object& container, const std::string& name, VariableSources& known) {
-  // The entry is made before the walk: a circle of variables ends here with kNone.
-  const auto [at, is_new] = known.try_emplace(name);
-  if (!is_new) return at->second;
-  if (known.size() > kMostVariables) return unread(named(name), "too many nested variables");
-  const ContainerVariable variable = variable_of(container, name);
-  std::size_t left = kMostVariables;
-  FlagSource found =
-      variable.kind == ContainerVariable::Kind::kUnread
-          ? unread(named(name), variable.from)
-          : worse(of_value(named(name), expanded(container, variable.text, left, known)),
-                  of_names(container, variable.text, known));
-  return known[name] = std::move(found);
-}
-
 bool is_model_flag(const std::string& word) {
   return flag_name(word) == "--model" || flag_name(word) == "--model-id";
 }
@@ -122,8 +70,8 @@ bool counts(const FlagSource& found, std::span<const FlagWord> words, std::size_
 }
 
 // Whether a text may be a part of the name of a connector's flag.
-bool is_piece(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+bool is_piece(const std::string& written) {
+  const std::string text = lower(written);
   return text.find("kv") != std::string::npos || text.find("transfer") != std::string::npos;
 }
 
@@ -140,6 +88,51 @@ std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size
 }
 
 }  // namespace
+
+FlagSource VariableSources::of_names(const std::string& text) {
+  FlagSource found;
+  for (const std::string& name : kubernetes_names(text)) found = worse(found, of(name));
+  return found;
+}
+
+// $(A)$(B) may give a flag together. `left` bounds the values, and kMostExpanded their length.
+std::string VariableSources::expanded(const std::string& text, std::size_t& left) {
+  std::string out = text;
+  for (const std::string& name : kubernetes_names(text)) {
+    env_looks_ += 1 + api::at(container_, "env").size();
+    if (left == 0 || out.size() > kMostExpanded || env_looks_ > kMostEnvLooks) break;
+    --left;
+    const std::string written = "$(" + name + ")";
+    const std::size_t at = out.find(written);
+    if (at == std::string::npos) continue;
+    out.replace(at, written.size(), expanded(variable_of(container_, name).text, left));
+  }
+  return out;
+}
+
+std::string VariableSources::expanded(const std::string& text) {
+  std::size_t left = kMostVariables;
+  return expanded(text, left);
+}
+
+FlagSource VariableSources::of_text(const std::string& text, const std::string& what) {
+  FlagSource found = connector(what, set_in(expanded(text)));
+  if (env_looks_ > kMostEnvLooks) return unread(what, "too many variables");
+  return worse(found, of_names(text));
+}
+
+FlagSource VariableSources::of(const std::string& name) {
+  // The entry is made before the walk: a circle of variables ends here with kNone.
+  const auto [at, is_new] = known_.try_emplace(name);
+  if (!is_new) return at->second;
+  if (known_.size() > kMostVariables) return unread(named(name), "too many nested variables");
+  const ContainerVariable variable = variable_of(container_, name);
+  FlagSource found =
+      variable.kind == ContainerVariable::Kind::kUnread
+          ? unread(named(name), variable.from)
+          : worse(of_value(named(name), expanded(variable.text)), of_names(variable.text));
+  return known_[name] = std::move(found);
+}
 
 // "--kv-t" is the shortest prefix that argparse takes for the flag. --config is matched with its
 // end, since --config-format is another flag.
@@ -173,7 +166,10 @@ std::string why_not(const FlagSource& source) {
 
 // The script is read once; of_engine() then follows variables from the place of each engine.
 FlagSources::FlagSources(const Object& container, std::size_t after, const ScriptEngines& script)
-    : container_(container), script_(script), functions_(functions_of(script)) {
+    : container_(container),
+      script_(script),
+      functions_(functions_of(script)),
+      variables_(container) {
   for (std::size_t at = 0; at < script.assignments().size(); ++at) {
     assigned_[script.assignments()[at].name].push_back(at);
     find_defaults(script.assignments()[at].words);
@@ -192,8 +188,7 @@ FlagSources::FlagSources(const Object& container, std::size_t after, const Scrip
   for (std::size_t at = after; at < argv.size(); ++at) {
     if (!argv[at]) continue;
     texts_.push_back(*argv[at]);
-    arguments_ =
-        worse(arguments_, of_member(container, *argv[at], "the text after the script", known_));
+    arguments_ = worse(arguments_, variables_.of_text(*argv[at], "the text after the script"));
   }
 }
 
@@ -213,8 +208,8 @@ void FlagSources::find_setters(std::size_t place) {
   if (name != "alias") return;
   for (std::size_t at = head + 1; at < command.words.size(); ++at) {
     const std::string& known = command.words[at].known;
-    if (hides_engine(known.substr(0, known.find('='))))
-      hidden_by_ = known.substr(0, known.find('='));
+    if (const std::string alias = known.substr(0, known.find('=')); hides_engine(alias))
+      hidden_by_ = alias;
   }
 }
 
@@ -351,7 +346,7 @@ FlagSource FlagSources::of_reread(const std::string& text) {
 }
 
 FlagSource FlagSources::of_environment(const std::string& name) {
-  return worse(of_container(container_, name, known_),
+  return worse(variables_.of(name),
                twice_ ? of_reread(variable_of(container_, name).text) : FlagSource{});
 }
 
@@ -493,10 +488,10 @@ FlagSource source_in_words(const Object& container, std::size_t first, bool take
   }
   takes_model = takes_model && !has_model_elsewhere(flags);
   FlagSource worst;
-  VariableSources known;
+  VariableSources variables(container);
   for (std::size_t at = 0; at < flags.size(); ++at) {
     if (flags[at].text || !argv[first + at]) continue;
-    FlagSource found = of_member(container, *argv[first + at], "the args", known);
+    FlagSource found = variables.of_text(*argv[first + at], "the args");
     if (counts(found, flags, at, takes_model)) worst = worse(worst, std::move(found));
   }
   return worst;

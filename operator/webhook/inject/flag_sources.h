@@ -36,8 +36,26 @@ struct FlagSource {
   std::string cause;
 };
 
-struct VariableSources : std::map<std::string, FlagSource> {
-  std::size_t env_looks = 0;  // entries of env read so far, at most kMostEnvLooks
+// The sources in the variables that Kubernetes puts into texts, $(NAME), of one container. Each
+// variable is judged once.
+class VariableSources {
+ public:
+  // The container outlives the object.
+  explicit VariableSources(const api::Object& container) : container_(container) {}
+
+  FlagSource of(const std::string& name);
+  // The source in a text that may have flags by itself, and in its variables.
+  FlagSource of_text(const std::string& text, const std::string& what);
+
+ private:
+  FlagSource of_names(const std::string& text);
+  // The text with the known values. `left` bounds the number of values.
+  std::string expanded(const std::string& text, std::size_t& left);
+  std::string expanded(const std::string& text);
+
+  const api::Object& container_;
+  std::map<std::string, FlagSource> known_;
+  std::size_t env_looks_ = 0;  // entries of env read so far, at most kMostEnvLooks
 };
 
 // Why a container with this source gets no cache, and the remedy; "" for kNone.
@@ -92,7 +110,7 @@ class FlagSources {
   std::size_t place_ = 0;
   std::set<std::string> inside_;    // variables in progress, against cycles
   std::set<std::string> circles_;   // variables that depend on themselves: X=${X:-1}
-  VariableSources known_;           // sources of the container's variables
+  VariableSources variables_;       // of the container
   FlagSource arguments_;            // source of the args behind the script
   std::vector<std::string> texts_;  // of the args behind the script
   bool twice_ = false;              // whether a second reading expands values, as in an eval

@@ -42,10 +42,12 @@ constexpr std::string_view kJobSetDomain = "jobset.sigs.k8s.io/";  // JobSet's l
 constexpr std::array<std::string_view, 5> kJobSetWords{"JOB-COMPLETION-INDEX", "JOBSET-",
                                                        "--pipeline-parallel-size", "-pp ", "-pp\n"};
 // Flags whose value may be "ray"; argparse accepts prefixes.
-constexpr std::array<std::string_view, 2> kBackends{"--distributed-executor-backend",
-                                                    "--data-parallel-backend"};
-// "--distributed-e" is the shortest prefix that argparse takes for --distributed-executor-backend.
-constexpr std::array<std::string_view, 2> kLeastOfBackends{"--distributed-e", "--data-parallel-b"};
+struct Backend {
+  std::string_view flag, least;  // the shortest prefix that argparse takes for the flag
+};
+constexpr std::array<Backend, 3> kBackends{{{"-dpb", "-dpb"},
+                                            {"--distributed-executor-backend", "--distributed-e"},
+                                            {"--data-parallel-backend", "--data-parallel-b"}}};
 // Flags of an engine over several pods without Ray.
 constexpr std::array<std::string_view, 12> kOwnGroups{"--headless",
                                                       "--nnodes",
@@ -88,12 +90,11 @@ enum class Gives { kOther, kRay, kUnread };
 // The meaning of a backend's value: "ray", "$(BACKEND)", "${BACKEND:-mp}".
 Gives meaning_of(std::string_view value, const Object& container) {
   // "ray", and a class such as vllm.v1.executor.ray-executor.RayDistributedExecutor.
-  const auto is_ray = [](std::string text) {
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-    return text.find("ray") != std::string::npos;
+  const auto is_ray = [](std::string_view text) {
+    return lower(text).find("ray") != std::string::npos;
   };
   if (value.find_first_of("$`") == std::string_view::npos)
-    return is_ray(std::string(value)) ? Gives::kRay : Gives::kOther;
+    return is_ray(value) ? Gives::kRay : Gives::kOther;
   const std::vector<std::string> names = kubernetes_names(value);
   std::string name = names.empty() ? expansion_of(value).name : names.front();
   std::ranges::replace(name, '-', '_');
@@ -167,9 +168,9 @@ bool has_any(std::string_view text, const auto& all) {
 // Why the text of a container points to Ray; "": no sign.
 std::string speaks_of_ray(std::string_view text, const Object& container) {
   if (starts_ray(text) || has_any(text, kScripts)) return kReason;
-  Gives worst = given_by(text, "-dpb", "-dpb", container);
-  for (std::size_t at = 0; at < kBackends.size() && worst != Gives::kRay; ++at)
-    worst = std::max(worst, given_by(text, kBackends[at], kLeastOfBackends[at], container));
+  Gives worst = Gives::kOther;
+  for (const auto& [flag, least] : kBackends)
+    worst = std::max(worst, given_by(text, flag, least, container));
   if (worst == Gives::kOther) return "";
   return worst == Gives::kRay ? kReason : kUnreadBackend;
 }

@@ -278,10 +278,10 @@ Result<ScriptEdit> ScriptEngines::replace(std::size_t engine, std::size_t word,
   return edit;
 }
 
-CommandHead head_with_engine_at(const ScriptEngines::Command& command, std::size_t at) {
+CommandHead head_with_engine_at(const std::vector<ScriptWord>& words, std::size_t at) {
   std::vector<std::optional<std::string>> argv;
   for (std::size_t word = 0; word < at; ++word) {
-    const ScriptWord& one = command.words[word];
+    const ScriptWord& one = words[word];
     const bool assigns = !one.text && is_assignment(one.begins + "$");
     argv.push_back(assigns ? std::optional(one.begins + "$") : one.text);
   }

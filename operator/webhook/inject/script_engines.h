@@ -119,7 +119,7 @@ class ScriptEngines {
 };
 
 // How a command would start a `vllm serve` in the place of its word `at`: `exec "$@"`.
-CommandHead head_with_engine_at(const ScriptEngines::Command& command, std::size_t at);
+CommandHead head_with_engine_at(const std::vector<ScriptWord>& words, std::size_t at);
 
 // Applies all edits at once. REQUIRES: no two edits overlap.
 std::string edited(std::string script, std::vector<ScriptEdit> edits);

@@ -145,7 +145,8 @@ std::set<std::string> carriers_of(const ScriptEngines& script, const std::string
     for (const Assignment& one : script.assignments())
       if (any(one.words)) carriers.insert(one.name);
     for (const ScriptEngines::Command& command : script.commands())
-      if (arguments_set_by(command, functions) && any(command.words)) carriers.insert("@");
+      if (!carriers.contains("@") && any(command.words) && arguments_set_by(command, functions))
+        carriers.insert("@");
   }
   return carriers;
 }

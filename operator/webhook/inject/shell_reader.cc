@@ -321,9 +321,8 @@ class ShellReader {
   bool gives_several(std::size_t from) const {
     std::string text;
     for (std::size_t at = from; at < std::min(at_, text_.size()); ++at) text += text_[at].c;
-    return text.starts_with("${!") || text.starts_with("${@") ||
-           text.find("[@]") != std::string::npos || text.find("$@") != std::string::npos ||
-           text.find("${@") != std::string::npos;
+    return text.starts_with("${!") || text.find("[@]") != std::string::npos ||
+           text.find("$@") != std::string::npos || text.find("${@") != std::string::npos;
   }
 
   // $'...': escapes are not decoded.

@@ -1,6 +1,7 @@
 #include "operator/webhook/inject/shell_text.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace larder::webhook {
 
@@ -35,6 +36,12 @@ std::string without_comment_lines(std::string_view script) {
     if (first == std::string_view::npos || line[first] != '#') kept.append(line).append("\n");
   }
   return kept;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
 }
 
 std::string shell_quoted(std::string_view text) {

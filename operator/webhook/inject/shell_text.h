@@ -51,6 +51,9 @@ ShellText shell_text(std::string_view script);
 // A script without the lines that are comments.
 std::string without_comment_lines(std::string_view script);
 
+// In lower case (of ASCII).
+std::string lower(std::string_view text);
+
 // One word that every POSIX shell reads back as `text`.
 std::string shell_quoted(std::string_view text);
 // `text` escaped for a place inside these quotes; kNone: as shell_quoted().
