@@ -61,7 +61,7 @@ void Granter::reserve(SessionNumber number, const protocol::Key& scope,
       place = behind(key, asked);
     }
     key.hash = hashes[i];
-    grants[i] = reserve_one(key, earlier, place, asked);
+    reserve_one(key, earlier, place, asked, grants[i]);
   }
 }
 
@@ -125,26 +125,23 @@ void Granter::list_members(protocol::Key key, Request& request) {
 }
 
 // `place` becomes the place of the next chunk of the prompt.
-protocol::Grant Granter::reserve_one(const protocol::Key& key,
-                                     const SessionBook::Inherited& earlier, Behind& place,
-                                     Request& request) {
+void Granter::reserve_one(const protocol::Key& key, const SessionBook::Inherited& earlier,
+                          Behind& place, Request& request, protocol::Grant& granted) {
   if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
     const bool present = index_.state(known) == SlotState::kCommitted;
     ++(present ? stats_.reserve_present : stats_.reserve_pending);
-    return refusal(present ? GrantStatus::kPresent : GrantStatus::kPending);
+    granted = refusal(present ? GrantStatus::kPresent : GrantStatus::kPending);
+    return;
   }
   if (!SessionBook::may_take(request.session, earlier, request.slot_bytes)) {
     ++stats_.refused_cap;
-    return refusal(GrantStatus::kRefused);
+    granted = refusal(GrantStatus::kRefused);
+    return;
   }
-  const protocol::Grant granted = place.refused != nullptr
-                                      ? refusal(GrantStatus::kNoSpace)  // mutation: tail-alone
-                                      : grant(key, place, request);
-  if (has_status(granted, GrantStatus::kGranted))
-    place.parent = granted.slot;
-  else
-    ++(stats_.*(place.refused != nullptr ? place.refused : &stats::Stats::refused_no_space));
-  return granted;
+  // Behind a chunk without room the search would fail again (fails()), after a walk for each chunk.
+  if (place.refused == nullptr && grant(key, place, request, granted)) return;
+  ++(stats_.*(place.refused != nullptr ? place.refused : &stats::Stats::refused_no_space));
+  granted = refusal(GrantStatus::kNoSpace);
 }
 
 // Whether an earlier search of the message shows that there is no room for the place.
@@ -172,24 +169,29 @@ SlotArena::Slot Granter::find_room(Behind& place, Request& request) {
   return {kNoSlot, 0};
 }
 
-// Returns granted, or no space. REQUIRES: the key is not in the index.
-protocol::Grant Granter::grant(const protocol::Key& key, Behind& place, Request& request) {
+// False: no space. The grant is written where the caller needs it: a copy right behind the stores
+// of its fields waits until they have left the processor's store buffer. REQUIRES: the key is not
+// in the index.
+bool Granter::grant(const protocol::Key& key, Behind& place, Request& request,
+                    protocol::Grant& granted) {
   const SlotArena::Slot slot = find_room(place, request);
-  if (slot.number == kNoSlot) return refusal(GrantStatus::kNoSpace);
+  if (slot.number == kNoSlot) return false;
   IndexWriter::Place layout = request.layout;
   layout.offset_bytes = slot.offset_bytes;
   const std::uint64_t generation = index_.grant(slot.number, key, layout, request.number);
   // Both buckets are full: very rare at a load of one half, and later keys may have room.
   if (generation == 0) {
     arena_.give(slot.number, slot.offset_bytes);
-    return refusal(GrantStatus::kNoSpace);
+    return false;
   }
   index_.set_parent(slot.number, place.parent);
   sessions_.take_in(request.session, slot.number);
   chunks_.enter_namespace(slot.number);
   if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
-  return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation,
-          layout.offset_bytes};
+  place.parent = slot.number;
+  granted = {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation,
+             layout.offset_bytes};
+  return true;
 }
 
 protocol::Grant Granter::promote(const protocol::Key& key, std::uint64_t payload_bytes,
@@ -210,7 +212,8 @@ protocol::Grant Granter::promote(const protocol::Key& key, std::uint64_t payload
   }
   Behind alone;
   Request own = request(kOwnSession, sessions_.own(), *layout);
-  return grant(key, alone, own);
+  protocol::Grant granted;
+  return grant(key, alone, own, granted) ? granted : refusal(GrantStatus::kNoSpace);
 }
 
 }  // namespace larder::store

@@ -64,9 +64,9 @@ class Granter {
   Behind behind(const protocol::Key& parent, Request& request);
   void count_family(Behind& place, Request& request, bool use);
   void list_members(protocol::Key key, Request& request);
-  protocol::Grant reserve_one(const protocol::Key& key, const SessionBook::Inherited& earlier,
-                              Behind& place, Request& request);
-  protocol::Grant grant(const protocol::Key& key, Behind& place, Request& request);
+  void reserve_one(const protocol::Key& key, const SessionBook::Inherited& earlier, Behind& place,
+                   Request& request, protocol::Grant& granted);
+  bool grant(const protocol::Key& key, Behind& place, Request& request, protocol::Grant& granted);
   SlotArena::Slot find_room(Behind& place, Request& request);
   bool fails(const Behind& place, const Request& request) const;
 
