@@ -6,9 +6,9 @@
 #   (build/gpu). FOLDER gets programs with the libraries that such a machine may lack, pytest, and a
 #   redis-server if there is one here. The sources are read in place: copy this tree and FOLDER to
 #   the machine.
-#   pack: FOLDER, and a vLLM for GPUs of compute capability GPU_VLLM (90), as two archives in
-#   FOLDER-packed. For a machine with a small limit on transfers. Without FOLDER, `test` and `bench`
-#   unpack the archives.
+#   pack: FOLDER without redis-server, and a vLLM for GPUs of compute capability GPU_VLLM (90), as
+#   two archives in FOLDER-packed. For a machine with a small limit on transfers: the archives and
+#   this tree have at most 64 MiB. Without FOLDER, `test` and `bench` unpack the archives.
 #   test: first asks the driver about behaviour that tests without a GPU only assume
 #   (tests/bench/gpu_probe.py). The probe reports and fails no test.
 #   test, bench: with the Python of `make deps`, or python3, or LARDER_PYTHON; the Python must have
@@ -31,16 +31,17 @@ readonly most_mb=64 # as such a machine is lent
 readonly probe_s=180
 readonly parts='submit,G1,G2,G3,G4,G5,G6,G8,T,V'
 
-# PROGRAM NAME FOLDER: a script FOLDER/bin/NAME that runs the program with its own libraries, on any
-# machine. Libraries missing there are looked up in LD_LIBRARY_PATH, such as the driver's library.
+# PROGRAM NAME FOLDER LIBRARIES: a script FOLDER/bin/NAME that runs the program with its own
+# libraries (FOLDER/lib/LIBRARIES), on any machine. Libraries missing there are looked up in
+# LD_LIBRARY_PATH, such as the driver's library.
 carry_program() {
-  local library more loader=
+  local library more loader= own=$4
   install -D -m 0755 -s "$(realpath "$1")" "$3/programs/$2"
   for library in $(libraries "$1"); do
     if [[ $library =~ $of_libc ]]; then
       install -D -m 0755 "$(realpath "$library")" "$3/lib/libc/$(basename "$library")"
     else
-      install -D -m 0755 "$(realpath "$library")" "$3/lib/other/$(basename "$library")"
+      install -D -m 0755 "$(realpath "$library")" "$3/lib/$own/$(basename "$library")"
     fi
     case $library in
       */ld-linux*) loader=$(basename "$library") ;;
@@ -56,7 +57,7 @@ carry_program() {
   cat >"$3/bin/$2" <<SCRIPT
 #!/bin/sh
 here=\$(dirname "\$(readlink -f "\$0")")/..
-exec "\$here/lib/libc/$loader" --library-path "\$here/lib/other:\$here/lib/libc\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" --argv0 "$2" "\$here/programs/$2" "\$@"
+exec "\$here/lib/libc/$loader" --library-path "\$here/lib/$own:\$here/lib/libc\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" --argv0 "$2" "\$here/programs/$2" "\$@"
 SCRIPT
   chmod 0755 "$3/bin/$2"
 }
@@ -74,9 +75,9 @@ carry() {
   if [ -e "$build/lib/liblarder_test.so" ]; then
     install -D -m 0755 -s -t "$to/lib" "$build/lib/liblarder_test.so"
   fi
-  carry_program "$build/bin/larderd" larderd "$to"
+  carry_program "$build/bin/larderd" larderd "$to" other
   if [ -x "$servers/redis-server" ]; then
-    carry_program "$servers/redis-server" redis-server "$to"
+    carry_program "$servers/redis-server" redis-server "$to" redis
     mkdir -p "$to/servers"
     ln -s ../bin/redis-server "$to/servers/redis-server"
   fi
@@ -107,12 +108,15 @@ carry_pytest() {
 
 # FOLDER.
 pack() {
-  local to=$1-packed
+  local to=$1-packed bytes
   [ -e "$1/commit" ] || fail "$1 is not there (make carry-gpu)"
   rm -rf "$to"
   mkdir -p "$to"
   "$venv/bin/python" .ci/gpu_vllm.py .ci/gpu-vllm.lock "$to/vllm.tar.xz" "${GPU_VLLM:-90}"
-  tar -C "$1" -c -I 'xz -9e' -f "$to/gpu.tar.xz" .
+  tar -C "$1" --exclude '*redis*' --exclude ./servers -c -I 'xz -9e' -f "$to/gpu.tar.xz" .
+  bytes=$(($(git archive HEAD | wc -c) + $(cat "$to"/*.xz | wc -c)))
+  [ $bytes -le $((most_mb << 20)) ] ||
+    fail "$to and this tree have $((bytes >> 20)) MiB, more than $most_mb, which may be carried"
   echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU and" \
     "PyTorch, and there: make test-gpu bench-gpu"
 }
@@ -210,24 +214,26 @@ bench() {
   return $status
 }
 
-# Rows of tests/python/models with a GPU's settings, side by side, since each row starts vLLM
-# several times. BACKEND ROW...
+# Tests of tests/python/models with a GPU's settings, side by side, since each starts vLLM.
+# BACKEND TEST...: files there, or SETTING for a row of test_models.py.
 test_models() {
-  local backend=$1 row logs=build/bench status=0 running=() llm
+  local backend=$1 test number log logs=build/bench status=0 running=() llm
   llm='{"block_size": 128, "kv_cache_memory_bytes": 1073741824, "gpu_memory_utilization": 0.05, '
   llm+='"attention_config": {"backend": "'$backend'"}}'
   mkdir -p "$logs"
-  for row in "${@:2}"; do
+  for test in "${@:2}"; do
+    [[ $test == *.py ]] || test="test_models.py::test_setting[$test]"
     PYTHONPATH=$with_vllm LARDER_MODELS=all LARDER_MODELS_LLM=$llm VLLM_BATCH_INVARIANT=1 \
-      VLLM_USE_FLASHINFER_SAMPLER=0 \
-      "$python" -m pytest "tests/python/models/test_models.py::test_setting[$row]" \
-      -p no:cacheprovider --timeout 300 -v --tb=short >"$logs/gpu-$row.log" 2>&1 &
+      VLLM_USE_FLASHINFER_SAMPLER=0 "$python" -m pytest "tests/python/models/$test" \
+      -p no:cacheprovider --timeout 300 -v -s --tb=short >"$logs/gpu-$backend-${#running[@]}.log" \
+      2>&1 &
     running+=($!)
   done
-  for row in "${@:2}"; do
-    wait "${running[0]}" || { status=1 && grep '^E  ' "$logs/gpu-$row.log" || true; }
-    running=("${running[@]:1}")
-    echo "$backend: $(tail -n 1 "$logs/gpu-$row.log") $row"
+  for number in "${!running[@]}"; do
+    log=$logs/gpu-$backend-$number.log
+    wait "${running[$number]}" || { status=1 && grep '^E  ' "$log" || true; }
+    grep 'computed at once' "$log" || true # the last line of test_last_token.py
+    echo "$backend: $(tail -n 1 "$log") ${*:number+2:1}"
   done
   return $status
 }
@@ -244,8 +250,8 @@ case $what in
     LARDER_ENGINE_DEVICE=cuda "$python" -m pytest tests/engine -p no:cacheprovider --timeout 600 \
       -v -rs || status=1
     if PYTHONPATH=$with_vllm "$python" -c 'import vllm' 2>/dev/null; then
-      test_models FLASH_ATTN llama qwen3 window_33 || status=1
-      VLLM_USE_V2_MODEL_RUNNER=0 test_models TRITON_ATTN salt fp8_e4m3 || status=1
+      test_models FLASH_ATTN test_last_token.py qwen3 window_33 mixtral || status=1
+      VLLM_USE_V2_MODEL_RUNNER=0 test_models TRITON_ATTN llama salt fp8_e4m3 || status=1
     else
       echo "no vLLM in $python, and none was carried: its settings are not run"
     fi

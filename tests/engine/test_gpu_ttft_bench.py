@@ -1,6 +1,7 @@
 """Tests of T of `make bench-gpu`, on a tiny shape over real larderds: the benchmark measures the
 right thing and ends at a fault. The tests judge no time."""
 
+import itertools
 import json
 import os
 import sys
@@ -13,7 +14,15 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 
 import gpu_ttft_bench  # noqa: E402
 from gpu_ceilings import copy_bytes_per_s, device_line, matrix_flops  # noqa: E402
-from gpu_ttft_bench import Bench, Ceilings, judge, rows_of, show, starter  # noqa: E402
+from gpu_ttft_bench import (  # noqa: E402
+    Bench,
+    Ceilings,
+    judge,
+    rows_of,
+    show,
+    starter,
+    sum_of,
+)
 from harness import goals  # noqa: E402
 from harness.bench import Void  # noqa: E402
 from paged_engine.shapes import TINY_LLAMA  # noqa: E402
@@ -74,8 +83,37 @@ def test_other_logits_and_missing_loads_void_it(bench):
         with pytest.raises(Void, match="0 chunks of a prompt were stored"):
             bench.store()
         bench.expected[0] = bench.expected[0] + 1
-        with pytest.raises(Void, match="logits loaded differ by up to 1 "):
+        with pytest.raises(Void, match="logits over loaded KV differ by up to 1 "):
             bench.warm_s()
+        bench.expected[0] = None  # an engine whose own logits differ each time
+        bench.warm_s()
+        bench.stored_kv[0][1] += 1
+        with pytest.raises(Void, match="the loaded KV is not the stored KV"):
+            bench.warm_s()
+
+
+def test_a_sum_shows_other_bytes_and_another_order():
+    kv = torch.arange(12, dtype=torch.bfloat16).view(3, 2, 2)
+    assert sum_of(kv) == sum_of(kv.clone())
+    assert sum_of(kv) != sum_of(kv.flip(0))
+    assert sum_of(kv) != sum_of(-kv)
+
+
+def test_an_engine_whose_own_logits_differ_is_judged_by_its_kv(bench, monkeypatch):
+    with bench.start(bench.memory, "") as larderd:
+        bench.attach(larderd)
+        bench.store()
+        asked, run = itertools.count(), bench.engine.run
+
+        def differing(*arguments):
+            answer = run(*arguments)
+            answer.logits[0] = answer.logits[0] + next(asked)
+            return answer
+
+        monkeypatch.setattr(bench.engine, "run", differing)
+        bench.own()
+        assert bench.expected[0] is None
+        bench.warm_s()
 
 
 def test_what_did_not_come_from_below_voids_a_row_of_it(bench):
