@@ -127,7 +127,7 @@ class TestWorker:
         half = LarderConnectorWorker(setup(attention=OTHER), WorkerClient())
         assert half.first_report() == WorkerReport(), "the configuration's guess is no news"
         half._registered, half._attention = True, ONE
-        half._measured = WorkerReport(ended={7: 1}, attention=frozenset([ONE]))
+        half._news = WorkerReport(ended={7: 1}, attention=frozenset([ONE]))
         word = pickle.loads(pickle.dumps(whole(half).get_handshake_metadata()))
         assert word == WorkerHandshake(
             WorkerReport(attention=frozenset([ONE]), places=frozenset([half._place]))

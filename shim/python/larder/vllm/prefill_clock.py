@@ -16,6 +16,10 @@ class HostClock:
         self._tokens = self._begun = 0
         self._ended = []
 
+    def __bool__(self):
+        """Whether a pass is open, or has a time that was not taken yet."""
+        return bool(self._tokens or self._ended)
+
     def begin(self, tokens):
         """A pass that prefills so many tokens begins."""
         self._tokens, self._begun = tokens, self._now()
@@ -44,6 +48,9 @@ class DeviceClock:
         self._free = []  # events, for the next pass
         self._open = None  # (tokens, event before the pass): a pass that was not launched yet
         self._unread = []  # (tokens, event before the pass, event behind the pass)
+
+    def __bool__(self):
+        return bool(self._open or self._unread)
 
     def begin(self, tokens):
         self.drop()

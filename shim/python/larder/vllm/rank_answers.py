@@ -84,6 +84,11 @@ class RankAnswers:
             poll(one.ticket, wait_ms)
             return
 
+    @property
+    def has_news(self):
+        """Whether take() may have answers."""
+        return bool(self._running or self._answers)
+
     def take(self):
         """The answers since the last call, for WorkerReport.answers."""
         for one in tuple(self._running):

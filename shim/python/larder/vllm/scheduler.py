@@ -337,7 +337,8 @@ class LarderConnectorScheduler(FailSafe):
         number, preempted, kept = self._stored.step(
             scheduler_output.preempted_req_ids or (), stores
         )
-        self._stores.begun(number)
+        if number:
+            self._stores.begun(number)
         closed = self._spaces.take_closed()
         lookups = self._ranks.take()
         if (
@@ -409,7 +410,8 @@ class LarderConnectorScheduler(FailSafe):
 
     @guarded(lambda: None)
     def update_connector_output(self, output):
-        self._stored.free(getattr(output, "finished_sending", None) or ())
+        if free := getattr(output, "finished_sending", None):
+            self._stored.free(free)
         if (
             getattr(output, "invalid_block_ids", None)
             and self.setup is not None

@@ -107,8 +107,8 @@ class StorePlan:
         return stores
 
     def begun(self, number):
-        """The step that was planned last has this number; 0: the step stores nothing."""
-        if number and not self.index_tells:
+        """The step that was planned last stores chunks, and has this number."""
+        if not self.index_tells:
             self._begun[number] = self._of_step
 
     def refused(self, numbers):

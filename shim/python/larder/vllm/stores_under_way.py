@@ -36,6 +36,15 @@ class StoresUnderWay:
         self._refused: set[int] = set()  # of these: steps with refused chunks
         self._kept: set[str] = set()  # requests that have ended
 
+    def __bool__(self):
+        """Whether a store has not ended."""
+        return bool(self._tickets)
+
+    @property
+    def has_ended(self):
+        """Whether take_ended() has steps."""
+        return bool(self._ended)
+
     def submit(self, step):
         """The begun stores are copied from here on. REQUIRES: a store was begun. LarderError: no
         chunk is copied."""

@@ -77,7 +77,7 @@ class LarderConnectorWorker(FailSafe):
         self._computes = False
         self._registered = self._shared = False
         self._reported_off = False
-        self._measured = WorkerReport()  # not reported yet
+        self._news = None  # a WorkerReport that the scheduler has not had yet, or None
 
     def turn_off(self, why, level=logging.WARNING):
         """Gives the grants of begun stores back to larderd, because no later hook would finish the
@@ -115,7 +115,7 @@ class LarderConnectorWorker(FailSafe):
             blocks = pages.register(self.client, self.setup, kv_caches)
             if vllm_config is not None:
                 self._attention = attention_of_worker(vllm_config, self.setup.token_groups, blocks)
-                self._tell_of_layers(self._measured)
+                self._tell_of_layers(self._to_report())
         except Unsupported as reason:
             return self.turn_off(f"KV pages cannot be served: {reason}")
         except LarderError as error:
@@ -364,17 +364,26 @@ class LarderConnectorWorker(FailSafe):
     def wait_for_save(self):
         """The forward pass has ended: granted chunks are copied from here on, behind the queued
         work of the engine."""
+        if not self._watches_pass:
+            return
         self._end_pass()
-        if self._step is not None and self._passed and not self._stores_late():
+        # vLLM's first runner saves before it samples. On a GPU such copies would delay the sampled
+        # tokens on their way to the host, so the next step submits the stores.
+        late = self._stream is not None and not self.setup.v2_runner
+        if self._step is not None and self._passed and not late:
             self._submit()
 
-    def _stores_late(self):
-        """vLLM's first runner saves before it samples. On a GPU such copies would delay the sampled
-        tokens on their way to the host, so the next step submits the stores."""
-        return self._stream is not None and not self.setup.v2_runner
+    @property
+    def _watches_pass(self):
+        """Whether the step stores or its time is measured: most steps do neither. Their hooks must
+        cost next to no time, because the engine's caches are cold."""
+        return self._step is not None or bool(self._clock)
 
+    @guarded(lambda: None)
     def _end_pass(self):
-        """vLLM calls the hooks behind a forward pass in a `finally`, also after a failed pass."""
+        """vLLM calls the hooks behind a forward pass in a `finally`, also after a failed pass. A
+        speculating step of vLLM's first runner calls get_transfer_results() before wait_for_save().
+        A stage other than the last never calls wait_for_save()."""
         failed = sys.exc_info()[0]
         if failed is not None:  # mutation: half-pass
             self._clock.drop()
@@ -419,8 +428,9 @@ class LarderConnectorWorker(FailSafe):
             self.client.report_prefill(tokens, nanoseconds)
             # a shorter step does not measure the speed of tokens
             if tokens >= self.setup.chunk_tokens and self._tells_speed():
-                self._measured.prefill_tokens += tokens
-                self._measured.prefill_ns += nanoseconds
+                news = self._to_report()
+                news.prefill_tokens += tokens
+                news.prefill_ns += nanoseconds
 
     def _tells_speed(self):
         """The scheduler needs this engine's speed only if larderd has lower tiers."""
@@ -431,9 +441,12 @@ class LarderConnectorWorker(FailSafe):
     def get_transfer_results(self):
         """(ended, failed): request ids of loads that ended since the last call. `ended` includes
         `failed`."""
-        self._end_step()
-        self._poll_stores()
-        self._begin_loads()
+        if self._watches_pass:
+            self._end_pass()
+        if self._under_way:
+            self._poll_stores()
+        if self._awaited:
+            self._begin_loads()
         if not self._loads:
             if self._answers and not self._computes:
                 self._answers.wait(self._idle_wait_ms())
@@ -443,23 +456,18 @@ class LarderConnectorWorker(FailSafe):
         ended = self._loads.take_ended(self._poll())
         for load in ended:
             if not load.failure and self._tells_speed():
-                self._measured.load_bytes += load.bytes
-                self._measured.load_ns += load.copy_ns
+                news = self._to_report()
+                news.load_bytes += load.bytes
+                news.load_ns += load.copy_ns
         return {load.request_id for load in ended}, self._note(
             [load for load in ended if load.failure]
         )
-
-    @guarded(lambda: None)
-    def _end_step(self):
-        """A speculating step of vLLM's first runner comes here before wait_for_save(). On a stage
-        other than the last, vLLM does not call wait_for_save()."""
-        self._end_pass()
 
     def _note(self, failures):
         failed = {load.request_id for load in failures}
         if failed and self.setup is not None and self.setup.fails_by_page:
             self._failed_pages.update(*(load.pages for load in failures))
-            self._measured.failed |= failed
+            self._to_report().failed |= failed
         return failed
 
     def get_block_ids_with_load_errors(self):
@@ -494,17 +502,24 @@ class LarderConnectorWorker(FailSafe):
     def report(self):
         """The report for the scheduler, mostly None: this worker's speed and ended steps, and once
         that this half is off. With several engines in the process, every report says so."""
-        self._measured.ended.update(self._under_way.take_ended())
-        self._measured.refused |= self._under_way.take_refused()
-        self._measured.answers.update(self._take_answers())
-        self._measured.adapters.update(self._loaded.take_news())
+        if self._under_way.has_ended:
+            self._to_report().ended.update(self._under_way.take_ended())
+            self._news.refused |= self._under_way.take_refused()
+        if self._answers.has_news and (answers := self._take_answers()):
+            self._to_report().answers.update(answers)
+        if adapters := self._loaded.take_news():
+            self._to_report().adapters.update(adapters)
         if self.off is not None and (self._shared or not self._reported_off):
             self._reported_off = True
-            self._measured.disabled = one_process.SHARED if self._shared else self.off
-        elif not any(vars(self._measured).values()):
-            return None
-        report, self._measured = self._measured, WorkerReport()
+            self._to_report().disabled = one_process.SHARED if self._shared else self.off
+        report, self._news = self._news, None
         return report
+
+    def _to_report(self):
+        """The next report: made for its first news."""
+        if self._news is None:
+            self._news = WorkerReport()
+        return self._news
 
     @guarded(dict)
     def _take_answers(self):
