@@ -116,7 +116,7 @@ test-mutations: deps-python build
 ## `long`, and every slot of the copy engines
 test-long: deps-python build
 	@REMOTE_SUITE=whole build/dev/bin/copy_engine_test \
-	  --gtest_filter='*DigestsAreThoseOfTheProtocol*scattered'
+	  --gtest_filter='*DigestsMatchTheProtocol*scattered'
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_LONG=1 \
 	  $(PYTHON) -m pytest tests/python -m long -p no:cacheprovider --timeout 600 -v
 

@@ -104,7 +104,7 @@ void ask(const std::string& address, const std::atomic<bool>& over, std::atomic<
 }
 
 // covers F-249
-TEST_F(OperatorEndTest, InTheMiddleOfReviews) {
+TEST_F(OperatorEndTest, EndsInTimeDuringReviews) {
   for (const int after_ms : {0, 30, 200}) {
     const auto one = begin();
     const std::string address = address_after("reviews on ");
@@ -129,7 +129,7 @@ TEST_F(OperatorEndTest, InTheMiddleOfReviews) {
 
 // From the first system call on: before any knowledge, during lists, during certificates and
 // reconciles.
-TEST_F(OperatorEndTest, AtAnyMomentOfItsBeginning) {
+TEST_F(OperatorEndTest, EndsInTimeDuringStart) {
   for (const int after_ms : {20, 100, 300, 1000, 2000}) {
     const auto one = begin();
     const std::string address = address_after("reviews on ");
