@@ -66,7 +66,7 @@ TEST_F(HoldTableTest, RemovedSlotIsNotHeld) {
 TEST_F(HoldTableTest, SupersededIndexAllowsNoHold) {
   HoldTable holds(*region_);
   reinterpret_cast<protocol::IndexHeader*>(index_.get())->dead =
-      static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded);
+      static_cast<std::uint64_t>(protocol::IndexRetirement::kSuperseded);
   EXPECT_FALSE(holds.acquire(reader_, 1, 7));
   EXPECT_EQ(region_->holds[0].load(), 0U);
 }
