@@ -76,7 +76,7 @@ TEST_F(EndpointTest, SilentClientsDelayNoOtherClient) {
   const std::uint64_t ms =
       elapsed_ms([&] { EXPECT_THAT(ask(connect(), kGet), HasSubstr("aaaaaaaaaa")); });
   EXPECT_LT(ms, Limits().deadline_ms / 2U);
-  EXPECT_GE(counters_.crowded_out, 200U - Limits().strangers);
+  EXPECT_GE(counters_.crowded_out, 200U - Limits().new_clients);
 }
 
 TEST_F(EndpointTest, SilentClientsAreClosedAtTheDeadline) {
@@ -202,9 +202,9 @@ TEST_F(EndpointTest, LateAnswersAreDiscarded) {
   EXPECT_EQ(receive_all(client), "");
 }
 
-// A client with an earned answer keeps its connection while strangers come and go.
+// A client with an earned answer keeps its connection while new clients come and go.
 TEST_F(EndpointTest, NewConnectionsAreClosedFirst) {
-  start_earning({.strangers = 8, .earned = 8});
+  start_earning({.new_clients = 8, .earned = 8});
   const Fd honest = connect();
   ASSERT_TRUE(send_all(honest, kGet));
   ASSERT_THAT(receive_answer(honest), EndsWith("aaaaaaaaaa"));
@@ -216,7 +216,7 @@ TEST_F(EndpointTest, NewConnectionsAreClosedFirst) {
 }
 
 TEST_F(EndpointTest, NewConnectionsAreBounded) {
-  start({.strangers = 2});
+  start({.new_clients = 2});
   const Fd first = connect(), second = connect(), third = connect();
   EXPECT_EQ(receive_all(first), "");
   EXPECT_EQ(counters_.crowded_out, 1U);
@@ -246,7 +246,7 @@ TEST_F(EndpointTest, LongestIdleConnectionIsClosedFirst) {
 // A flood from one address takes the places of that address: a client of another address keeps its
 // place, however old.
 TEST_F(EndpointTest, FloodOfNewConnectionsClosesItsOwnConnections) {
-  start({.strangers = 4});
+  start({.new_clients = 4});
   const Fd honest = connect();
   ASSERT_TRUE(send_all(honest, "GET / HT"));
   std::vector<Fd> flood;

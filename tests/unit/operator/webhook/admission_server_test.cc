@@ -175,7 +175,7 @@ TEST_F(AdmissionServerTest, PartialHellosBlockNoOtherClient) {
   serving_.serve_leaf();
   ServerOptions options;
   options.limits.silent = 64;
-  options.limits.strangers = 1;
+  options.limits.new_clients = 1;
   serving_.start([](std::string_view, std::string_view) { return Reviewed{200, "well"}; }, options);
   const std::string half("\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03", 11);
   std::vector<Fd> held;
