@@ -160,7 +160,7 @@ test-plugins: deps-python deps-plugins build
 ## `make test` watches for seconds
 test-logs: deps-servers build
 	@REMOTE_SUITE=whole build/dev/bin/remote_refusing_test
-	@REMOTE_SUITE=whole build/dev/bin/unread_log_test --gtest_filter='*IdleLarderdQueuesFewLines*'
+	@REMOTE_SUITE=whole build/dev/bin/unread_log_test --gtest_filter='*IdleLarderd*'
 	@REMOTE_SUITE=whole build/dev/bin/refused_engines_test
 LOAD_SECONDS ?= 60
 

@@ -296,7 +296,9 @@ def test_every_command_of_the_guides_is_run_or_marked():
 BLOCK = "```sh\n{}\n```\n"
 TOP = "tests/python/unit/test_top.py::test_once_prints_one_screen_with_rates"
 FIRST_HOUR = "e2e/scenarios/test_first_hour.py::test_the_first_hour"
-CHECK = "tests/component/backend_check_test.cc::BackendCheckTest.ReadsUrlAndPrefixFromConfigurationFile"
+CHECK = (
+    "tests/component/backend_check_test.cc::BackendCheckTest.ReadsUrlAndPrefixFromConfigurationFile"
+)
 UNMARKED = "a shell block without 'run by' or 'not run' directly above"
 
 
