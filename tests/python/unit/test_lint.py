@@ -331,7 +331,7 @@ UNMARKED = "a shell block without 'run by' or 'not run' directly above"
             [f"run by: {CHECK}Not"],
             "larderctl backend check --config larder.yaml",
             "tests/component/backend_check_test.cc has no test "
-            "'BackendCheckTest.OfTheConfigurationNot'",
+            "'BackendCheckTest.ReadsUrlAndPrefixFromConfigurationFileNot'",
         ),
         (["run by: make nowhere"], "make nowhere", "make nowhere is no target of the Makefile"),
         (["run by: make demo"], "make demo test", "no test of the mark has `make test`"),
