@@ -259,7 +259,7 @@ TEST(PeersTest, StoppedPeerCostsItsOwnChunksOnly) {
 }
 
 // covers F-276
-TEST(PeersTest, ADropForgetsWhatPeersOffered) {
+TEST(PeersTest, DropForgetsOffersOfPeers) {
   const std::uint16_t port = free_port();
   Node holder({port, {}}), asker({0, {port}});
   holder.store(0);

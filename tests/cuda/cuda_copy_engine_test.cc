@@ -164,7 +164,7 @@ TEST_F(CudaCopyEngineTest, GrowingChunksAllocatePinnedMemoryRarely) {
   }
 }
 
-TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
+TEST_F(CudaCopyEngineTest, OutOfMemoryFailsOneCopyOnly) {
   DeviceChunk chunk(4096, 4);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
   fake_cuda::fail("cuMemHostAlloc", 1, kOutOfMemory);

@@ -140,7 +140,7 @@ TEST_F(Prompts, LongerThanTheMemoryKeepTheirHead) {
   EXPECT_EQ(box_.stats().refused_own_prompt, 1U + 4 + 7);
 }
 
-TEST_F(Prompts, WithoutParentsChunksStandAlone) {
+TEST_F(Prompts, WithoutParentsChunksAreIndependent) {
   for (std::uint64_t n = 1; n <= 8; ++n) box_.put(1, n);
   press(3);
   EXPECT_EQ(left(), (Numbers{4, 5, 6, 7, 8}));

@@ -58,7 +58,7 @@ TEST_P(CrdTest, NamesMatchTheCode) {
   EXPECT_EQ(crd_["spec"]["versions"][0]["name"], kVersion);
 }
 
-TEST_P(CrdTest, StatusIsASubresourceWhoseConditionsAreAMap) {
+TEST_P(CrdTest, StatusIsASubresourceWithConditionsAsAMap) {
   EXPECT_TRUE(at(crd_["spec"]["versions"][0], "subresources.status").is_object());
   const Object& conditions = at(schema_, "properties.status.properties.conditions");
   EXPECT_EQ(text_at(conditions, "x-kubernetes-list-type"), "map");
