@@ -18,4 +18,8 @@ struct LarderdUser {
 //   in the group.
 LarderdUser larderd_user(const api::CachePool& pool);
 
+// A plug-in beside larderd: another user, so that a fault of the plug-in opens no memory of larderd,
+// and larderd's group, which owns the socket. runAsUser of the pool's podSecurity wins.
+LarderdUser plugin_user(const api::CachePool& pool);
+
 }  // namespace larder::desired

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "operator/api/names.h"
+#include "operator/desired/mooncake.h"
 #include "operator/reconcile/cache_serves.h"
 #include "operator/reconcile/objects_applied.h"
 #include "operator/reconcile/peers_reachable.h"
@@ -176,11 +178,15 @@ std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
              ": remove or raise spec.resources.limits.memory";
     case Trouble::kImageNotPulled:
       return pod.waiting + ": " + quoted(pod.waiting_text) +
-             ". Check spec.image, and whether the node may pull the image";
+             (pod.waiting_container == api::kMooncakeContainer
+                  ? ". Check mooncake.image of the chart"
+                  : ". Check spec.image") +
+             ", and whether the node may pull the image";
     case Trouble::kDoesNotRun:
       return (what.empty() ? pod.waiting + ": " + quoted(pod.waiting_text)
                            : what + ". Kubernetes restarts larderd again and again") +
-             ". See kubectl logs " + pod.name + " -c larder";
+             ". See kubectl logs " + pod.name + " -c " +
+             (pod.waiting_container.empty() ? "larder" : pod.waiting_container);
     case Trouble::kNotScheduled: return "the scheduler: " + quoted(pod.unscheduled);
     default: return "larderd is not ready yet";
   }
@@ -313,6 +319,29 @@ Condition gpu_visible(const PoolFacts& facts) {
           of_pods(blind, facts) + ": " + quoted(one->notice)};
 }
 
+std::string mooncake_ports() {
+  return std::to_string(api::kMooncakeFirstPort) + "-" + std::to_string(api::kMooncakeLastPort);
+}
+
+// For a backend of type Mooncake, whose ports have no password.
+Condition ports_guarded(const PoolFacts& facts) {
+  const Names open = names_where(facts.pods, [](const PodView& pod) { return pod.host_network; });
+  if (!open.empty())
+    return {"PortsGuarded", Truth::kFalse, "HostNetwork",
+            of_pods(open, facts) +
+                " use the network of the node: Mooncake's ports there have no password, and no "
+                "NetworkPolicy guards the ports. Remove hostNetwork, or guard the ports " +
+                mooncake_ports() + " of the nodes by a firewall"};
+  if (facts.isolation == desired::Isolation::kMixed)
+    return {"PortsGuarded", Truth::kFalse, "MixedPolicies",
+            "no NetworkPolicy guards Mooncake's ports, because policies of the namespace select "
+            "some pods of the pool and not others: let your policies select all pods of the pool, "
+            "or none"};
+  return {"PortsGuarded", Truth::kTrue, "Guarded",
+          "NetworkPolicy " + desired::mooncake_name(*facts.pool) + " guards Mooncake's ports " +
+              mooncake_ports() + ". The policy needs a cluster network that enforces policies"};
+}
+
 // Conditions named ...Missing are True in the bad case; all others are False.
 bool is_bad(const Condition& condition) {
   const bool true_is_bad = condition.type.ends_with("Missing");
@@ -324,7 +353,8 @@ bool is_harmless(const Condition& condition) {
   return condition.type == "PodsUpToDate" || condition.type == "EnginesAttached" ||
          condition.type == "Helping" || condition.type == "GpuVisible" ||
          condition.type == "CacheServes" || condition.type == "PeersReachable" ||
-         condition.reason == "Starting" || condition.reason == "NotChecked";
+         condition.type == "PortsGuarded" || condition.reason == "Starting" ||
+         condition.reason == "NotChecked";
 }
 
 // The first bad condition gives Ready its reason, so the order in pool_conditions() is the order of
@@ -364,6 +394,7 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
       conditions.push_back(engines_attached(facts));
     conditions.push_back(cache_serves(facts));
     if (facts.pool->spec.peers) conditions.push_back(peers_reachable(facts));
+    if (api::is_mooncake(facts.parsed_backend)) conditions.push_back(ports_guarded(facts));
     conditions.push_back(helping(facts));
   }
   conditions.insert(conditions.begin(), ready(facts, conditions));

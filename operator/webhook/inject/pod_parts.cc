@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/api/names.h"
+#include "operator/desired/mooncake.h"
 #include "operator/webhook/inject/gpu_access.h"
 #include "operator/webhook/inject/limit_range.h"
 #include "operator/webhook/inject/pod_form.h"
@@ -74,6 +75,20 @@ void fit_resources(Object& container, const Object& wanted, const Object& pod, c
   fit_limit_ranges(container, wanted, input.surroundings);
 }
 
+// The plug-in of the pool's backend; empty: none.
+std::optional<Object> plugin_container(const Input& input, const UserIds& ids) {
+  if (on_node(input) || !api::is_mooncake(input.backend)) return std::nullopt;
+  std::optional<Object> plugin =
+      desired::mooncake_container(*input.pool, *input.backend, input.defaults);
+  if (!plugin) return std::nullopt;
+  // RDMA needs root (desired/mooncake.cc).
+  if (!input.backend->spec.mooncake.rdma) set_ids(*plugin, ids.plugin, ids.group, input);
+  // Less memory than for the contribution would end in a kill: a limit of the namespace refuses the
+  // pod instead.
+  fit_resources(*plugin, (*plugin)["resources"], input.pod, input);
+  return plugin;
+}
+
 }  // namespace
 
 // Invariant: a pod that passes Pod Security `restricted` still passes afterwards (tests/component).
@@ -96,6 +111,9 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
         !notice.empty())
       map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] =
           std::move(notice);
+    // Before larderd, so that the plug-in ends after larderd: larderd still writes at its end.
+    if (std::optional<Object> plugin = plugin_container(input, ids))
+      (input.defaults.native_sidecars ? init : spec["containers"]).push_back(*std::move(plugin));
     // Before Kubernetes 1.29 larderd is a normal container and starts together with the engine.
     if (input.defaults.native_sidecars)
       init.push_back(std::move(larderd));
