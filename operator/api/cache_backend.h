@@ -1,5 +1,5 @@
-// CacheBackend: a store that pools share: a Redis or Valkey, run by the user or by the operator, or a
-// Mooncake pool of the user.
+// CacheBackend: a store that pools share: a Redis, Valkey or Mooncake. The user runs the servers; a
+// Redis or Valkey may be the operator's.
 //
 // charts/larder/files/crds/larder.dev_cachebackends.yaml is the source of truth. Plain values;
 // thread-compatible.

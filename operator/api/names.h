@@ -84,8 +84,8 @@ inline constexpr int kSupervisorPort = 9465;
 inline constexpr int kPeersPort = 9466;
 
 // larder-mooncake for the other members of the Mooncake pool. Mooncake takes random ports of this
-// range.
-inline constexpr int kMooncakeFirstPort = 15000, kMooncakeLastPort = 15999;
+// range. Mooncake's own range begins at 15000, where Istio has its ports.
+inline constexpr int kMooncakeFirstPort = 24000, kMooncakeLastPort = 24099;
 
 // User and group of larderd in an engine's pod, and of a managed server. Sockets have mode 0660 and
 // larderd's group, so that an engine of any uid with this group may attach.

@@ -99,8 +99,8 @@ bool is_below(const Object& limit, std::uint64_t bytes) {
 // The user's resources, and the memory and huge pages of the pool. The request for memory equals
 // the limit, since larderd touches the whole arena.
 // Without a limit in the spec, larderd gets the least limit with which its arena fits.
-// The region that larderd shares with a plug-in comes on top, also of a limit in the spec: a CachePool is
-// checked without its backend.
+// The region that larderd shares with a plug-in comes on top. A CachePool is checked without its
+// backend, so a limit in the spec may be too small: the limit then grows.
 Object resources_of(const CachePool& pool, const std::optional<CacheBackend>& backend) {
   const api::PoolSpec& spec = pool.spec;
   Object resources = spec.resources.is_object() ? spec.resources : Object::object();

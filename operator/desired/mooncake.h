@@ -27,8 +27,8 @@ std::optional<api::Object> mooncake_container(const api::CachePool& pool,
 api::Object mooncake_labels(const api::CacheBackend& backend);
 // "larder-POOL-mooncake".
 std::string mooncake_name(const api::CachePool& pool);
-// Only members of the Mooncake pool reach the ports of the plug-in: pods with mooncake_labels(), and
-// spec.mooncake.membersFrom. REQUIRES: not Isolation::kMixed.
+// Only members of the Mooncake pool reach the ports of the plug-in: pods with mooncake_labels(),
+// and spec.mooncake.membersFrom. REQUIRES: not Isolation::kMixed.
 api::Object mooncake_policy(const api::CachePool& pool, const api::CacheBackend& backend,
                             Isolation isolation);
 

@@ -32,7 +32,7 @@ inline constexpr PortRange kMooncakePorts{api::kMooncakeFirstPort, api::kMooncak
 std::vector<PortRange> guarded_ports(const api::CachePool& pool,
                                      const std::optional<api::CacheBackend>& backend);
 
-// The spec of a policy: of the pods with the labels `pods`, only `from` reaches the TCP ports `own`.
+// The spec of a policy for the pods with the labels `pods`: only `from` reaches the ports `own`.
 // kNone: keeps all TCP ports outside of `guarded`, and all UDP ports, open. kAll: allows `own`
 // alone; the other policies decide about other ports. REQUIRES: not kMixed, where any policy would
 // close or open ports of some pods.

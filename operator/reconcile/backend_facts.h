@@ -21,6 +21,7 @@ struct SidecarsView {
   // Sorted pods that read from the backend and name a fault, such as refused chunks.
   std::vector<std::string> degraded = {};
   std::string why_degraded = {};  // fault that the first of these pods names
+  std::string mode = {};          // as the first larderd that serves tells
 };
 
 struct BackendFacts {

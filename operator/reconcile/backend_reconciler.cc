@@ -71,6 +71,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
     ++view.asked;
     view.serving += uses ? 1 : 0;
     if (!uses) view.why_not = backend.reason;
+    if (backend.serving && view.mode.empty()) view.mode = backend.mode;
     if (!uses || backend.reason.empty()) continue;
     if (view.degraded.empty()) view.why_degraded = backend.reason;
     view.degraded.push_back(pod.name);

@@ -209,7 +209,13 @@ Object backend_status(const BackendFacts& facts, const Object& before, const std
     if (seen.ping_ns > 0)
       status["latency"] = steady_latency(seen.ping_ns, api::text_at(before, "status.latency"));
   }
-  if (api::is_mooncake(facts.backend) && status["reachable"] == true) status["server"] = "Mooncake";
+  if (api::is_mooncake(facts.backend) && !facts.sidecars.mode.empty()) {
+    // "larder-mooncake 0.3.13.post1": the version of Mooncake's client in the plug-in.
+    const std::string& mode = facts.sidecars.mode;
+    status["server"] = "Mooncake";
+    if (const std::size_t space = mode.rfind(' '); space != std::string::npos)
+      status["version"] = mode.substr(space + 1);
+  }
   // Keep the last problem readable after its repair.
   const std::string last = api::text_at(before, "status.lastError");
   const bool wrong = conditions.front().status == Truth::kFalse;

@@ -40,6 +40,13 @@ TEST(ArgumentsTest, ARegistryForOtherImages) {
       "m:5000/a");
 }
 
+TEST(ArgumentsTest, TheImageOfMooncakesPlugInIsOptional) {
+  EXPECT_EQ(parse_arguments(Words{"--image=larder:1"}, kPod)->mooncake_image, "");
+  EXPECT_EQ(
+      parse_arguments(Words{"--image=larder:1", "--mooncake-image=m:1"}, kPod)->mooncake_image,
+      "m:1");
+}
+
 TEST(ArgumentsTest, SecretsForPullingAreAList) {
   const Result<Arguments> arguments =
       parse_arguments(Words{"--image=larder:1", "--image-pull-secrets=one,two"}, kPod);

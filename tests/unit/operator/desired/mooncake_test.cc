@@ -176,11 +176,11 @@ TEST(MooncakePolicy, MembersAloneReachThePorts) {
     EXPECT_EQ(members["from"][0]["podSelector"]["matchLabels"],
               (Object{{"larder.dev/mooncake", "shared"}}));
     EXPECT_EQ(members["from"][1]["ipBlock"]["cidr"], "10.0.0.0/8");
-    for (const int port : {15000, 15500, 15999}) {
+    for (const int port : {24000, 24050, 24099}) {
       EXPECT_TRUE(has_port(members, port));
       EXPECT_FALSE(is_open(policy, port)) << port;
     }
-    for (const int port : {1, 8000, 9464, 9466, 14999, 16000, 65535})
+    for (const int port : {1, 8000, 9464, 9466, 15000, 23999, 24100, 65535})
       EXPECT_EQ(is_open(policy, port), isolation == Isolation::kNone) << port;
   }
 }
@@ -191,8 +191,8 @@ TEST(MooncakePolicy, AndThatOfPeersOpenNoPortOfTheOther) {
   const test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}, peers: {}}", mooncake(""));
   for (const Object& policy : {mooncake_policy(*one.pool, *one.backend, Isolation::kNone),
                                peers_policy(*one.pool, one.backend, Isolation::kNone)}) {
-    for (const int port : {9466, 15000, 15999}) EXPECT_FALSE(is_open(policy, port)) << port;
-    for (const int port : {9465, 9467, 14999, 16000}) EXPECT_TRUE(is_open(policy, port)) << port;
+    for (const int port : {9466, 24000, 24099}) EXPECT_FALSE(is_open(policy, port)) << port;
+    for (const int port : {9465, 9467, 23999, 24100}) EXPECT_TRUE(is_open(policy, port)) << port;
   }
 }
 
