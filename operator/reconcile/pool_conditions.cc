@@ -4,12 +4,12 @@
 #include <functional>
 
 #include "operator/api/names.h"
-#include "operator/desired/mooncake.h"
 #include "operator/reconcile/cache_serves.h"
 #include "operator/reconcile/objects_applied.h"
 #include "operator/reconcile/peers_reachable.h"
 #include "operator/reconcile/pod_trouble.h"
 #include "operator/reconcile/pool_status.h"
+#include "operator/reconcile/ports_guarded.h"
 
 namespace larder::reconcile {
 namespace {
@@ -317,29 +317,6 @@ Condition gpu_visible(const PoolFacts& facts) {
   const auto one = std::ranges::find(facts.pods, blind.front(), &PodView::name);
   return {"GpuVisible", Truth::kFalse, "NotVisible",
           of_pods(blind, facts) + ": " + quoted(one->notice)};
-}
-
-std::string mooncake_ports() {
-  return std::to_string(api::kMooncakeFirstPort) + "-" + std::to_string(api::kMooncakeLastPort);
-}
-
-// For a backend of type Mooncake, whose ports have no password.
-Condition ports_guarded(const PoolFacts& facts) {
-  const Names open = names_where(facts.pods, [](const PodView& pod) { return pod.host_network; });
-  if (!open.empty())
-    return {"PortsGuarded", Truth::kFalse, "HostNetwork",
-            of_pods(open, facts) +
-                " use the network of the node: Mooncake's ports there have no password, and no "
-                "NetworkPolicy guards the ports. Remove hostNetwork, or guard the ports " +
-                mooncake_ports() + " of the nodes by a firewall"};
-  if (facts.isolation == desired::Isolation::kMixed)
-    return {"PortsGuarded", Truth::kFalse, "MixedPolicies",
-            "no NetworkPolicy guards Mooncake's ports, because policies of the namespace select "
-            "some pods of the pool and not others: let your policies select all pods of the pool, "
-            "or none"};
-  return {"PortsGuarded", Truth::kTrue, "Guarded",
-          "NetworkPolicy " + desired::mooncake_name(*facts.pool) + " guards Mooncake's ports " +
-              mooncake_ports() + ". The policy needs a cluster network that enforces policies"};
 }
 
 // Conditions named ...Missing are True in the bad case; all others are False.
