@@ -1,6 +1,6 @@
 # Sourced: the images of the cluster, as archives in $images; images that never change are made
 # once. No registry is asked. REQUIRES: $root the checkout, $product its build tree, $kubernetes,
-# $servers, $huggingface, $images.
+# $servers, $huggingface, $mooncake, $images.
 
 # NAME ROOTFS [--config JSON]: $images/NAME.tar, localhost/NAME:e2e.
 archive() {
@@ -56,6 +56,22 @@ unpack_debian() {
 # The product's own, of the current build.
 make_larder_image() {
   "$root/.ci/image/build.sh" "$product" "$images/larder.tar" localhost/larder:e2e
+}
+
+# Mooncake's plug-in, with the folders, user and variables of plugins/mooncake/Dockerfile; the wheel
+# has a master, too. REQUIRES: .ci/deps.sh plugins.
+make_larder-mooncake_image() {
+  local tree=$images/larder-mooncake libraries=/usr/lib/x86_64-linux-gnu
+  unpack_debian "$tree"
+  mkdir -p "$tree/opt/larder"
+  cp -r "$root/plugins/mooncake/larder_mooncake" "$mooncake"/lib/python3*/site-packages/mooncake* \
+    "$tree/opt/larder"
+  cp -P "$libraries"/lib{ibverbs,nl-3,nl-route-3}.so.* "$tree$libraries"
+  archive larder-mooncake "$tree" --config "{
+    \"User\": \"65532:65532\", \"Entrypoint\": [\"python3\", \"-m\", \"larder_mooncake\"],
+    \"Env\": [\"PATH=/usr/local/bin:/usr/bin:/bin\", \"PYTHONPATH=/opt/larder\",
+              \"PYTHONUNBUFFERED=1\"]}"
+  rm -rf "$tree"
 }
 
 # vLLM by its image alone, started like vllm/vllm-openai: args of a pod are flags of `vllm serve`.

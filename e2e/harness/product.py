@@ -9,7 +9,13 @@ from harness.cluster import DEFAULT_WAIT_S, ROOT, Namespace, condition, kubectl,
 RELEASE, SYSTEM = "larder", "larder-system"
 OPERATOR = "app.kubernetes.io/name=larder"
 CHART = str(ROOT / "charts" / "larder")
-IMAGE = ["image.repository=localhost/larder", "image.tag=e2e", "image.pullPolicy=Never"]
+MOONCAKE_IMAGE = "localhost/larder-mooncake:e2e"  # cluster.sh load larder-mooncake
+IMAGE = [
+    "image.repository=localhost/larder",
+    "image.tag=e2e",
+    "image.pullPolicy=Never",
+    f"mooncake.image={MOONCAKE_IMAGE}",
+]
 
 
 def install(*values: str) -> None:

@@ -9,6 +9,8 @@
 namespace larder::api {
 namespace {
 
+constexpr std::array<std::string_view, 2> kTypes{"Redis", "Mooncake"};
+constexpr std::array<std::string_view, 2> kProtocols{"tcp", "rdma"};
 constexpr std::array<std::string_view, 3> kModes{"Standalone", "Sentinel", "Cluster"};
 constexpr std::array<std::string_view, 2> kEngines{"valkey", "redis"};
 constexpr std::array<std::string_view, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
@@ -20,6 +22,8 @@ constexpr std::uint64_t kLeastMemory = 256ULL << 20, kMostMemory = 16ULL << 40;
 // The largest number that a server accepts, as in larderd (sidecar/config/backend_url.cc).
 constexpr std::int64_t kMostDatabase = (1LL << 31) - 1;
 constexpr std::size_t kMostEndpoints = 32;  // the bound of larderd
+// The least contribution that the plug-in accepts (plugins/mooncake/larder_mooncake/settings.py).
+constexpr std::uint64_t kLeastContribution = 16ULL << 20, kMostContribution = 16ULL << 40;
 
 std::optional<SecretKey> read_secret(SpecReader& reader, const std::string& path) {
   if (!reader.has(path)) return std::nullopt;
@@ -58,6 +62,22 @@ ManagedSpec read_managed(SpecReader& reader) {
   return managed;
 }
 
+MooncakeSpec read_mooncake(SpecReader& reader) {
+  MooncakeSpec mooncake;
+  if (!reader.has("spec.mooncake")) return mooncake;
+  mooncake.rdma = reader.choice("spec.mooncake.protocol", kProtocols, "tcp") == 1;
+  mooncake.devices = reader.texts("spec.mooncake.devices");
+  mooncake.device_resource = reader.text("spec.mooncake.deviceResource");
+  mooncake.contribute_bytes =
+      reader.size("spec.mooncake.contribute", kLeastContribution, kMostContribution, "0").bytes;
+  mooncake.members_from = reader.list("spec.mooncake.membersFrom");
+  for (const Object& member : mooncake.members_from)
+    if (!member.is_object())
+      reader.refuse("spec.mooncake.membersFrom",
+                    "holds " + std::string(member.type_name()) + ": must be objects");
+  return mooncake;
+}
+
 // HOST:PORT, with an IPv6 address in brackets. larderd refuses every other form and would not
 // start.
 bool is_endpoint(std::string_view text) {
@@ -90,9 +110,61 @@ void check_words(const BackendSpec& spec, SpecReader& reader) {
     if (name->find(' ') != std::string::npos) reader.refuse(path, "'" + *name + "' holds a space");
 }
 
+bool has_only(std::string_view text, std::string_view more) {
+  return std::ranges::all_of(text, [more](unsigned char c) {
+    return std::isalnum(c) != 0 || more.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+// The devices become an argument, and deviceResource a resource of a container: the API server
+// would refuse each pod with a wrong name.
+void check_devices(const MooncakeSpec& mooncake, SpecReader& reader) {
+  if (!mooncake.rdma && !mooncake.devices.empty())
+    reader.refuse("spec.mooncake.devices", "is for protocol rdma: write protocol: rdma");
+  if (!mooncake.rdma && !mooncake.device_resource.empty())
+    reader.refuse("spec.mooncake.deviceResource", "is for protocol rdma: write protocol: rdma");
+  if (mooncake.rdma && mooncake.device_resource.empty())
+    reader.refuse("spec.mooncake.deviceResource",
+                  "is missing: write the resource of your RDMA device plugin, e.g. rdma/hca");
+  for (const std::string& device : mooncake.devices)
+    if (device.empty() || !has_only(device, "_-"))
+      reader.refuse("spec.mooncake.devices",
+                    "'" + device + "' is no device: write a name of `ibv_devices`, e.g. mlx5_0");
+  const std::string& resource = mooncake.device_resource;
+  const std::size_t slash = resource.find('/');
+  if (!resource.empty() &&
+      (slash == 0 || slash >= resource.size() - 1 || !has_only(resource.substr(0, slash), ".-") ||
+       !has_only(resource.substr(slash + 1), "._-")))
+    reader.refuse("spec.mooncake.deviceResource",
+                  "'" + resource + "' is no resource of a device plugin: write e.g. rdma/hca");
+}
+
+// A Mooncake pool has no password, no TLS and no databases, and the operator runs none.
+void check_mooncake(const BackendSpec& spec, SpecReader& reader) {
+  const BackendSpec unset;
+  for (const auto& [path, given] :
+       {std::pair("spec.managed", spec.managed.has_value()),
+        std::pair("spec.mode", spec.mode != unset.mode),
+        std::pair("spec.master", !spec.master.empty()),
+        std::pair("spec.database", spec.database != 0), std::pair("spec.user", !spec.user.empty()),
+        std::pair("spec.password", spec.password.has_value()),
+        std::pair("spec.sentinelUser", !spec.sentinel_user.empty()),
+        std::pair("spec.sentinelPassword", spec.sentinel_password.has_value()),
+        std::pair("spec.tls", spec.tls.enabled),
+        std::pair("spec.readReplicas", spec.read_replicas)})
+    if (given) reader.refuse(path, "is for type Redis: remove the field, or write type: Redis");
+  if (spec.endpoints.size() > 1)
+    reader.refuse("spec.endpoints", "has several items: type Mooncake takes one, the master");
+  check_devices(spec.mooncake, reader);
+}
+
 // Rules over several fields. The API server checks the same rules by CEL. An object that was stored
 // under an older schema reaches this check without them, and would make a pod that cannot run.
 void check(const BackendSpec& spec, SpecReader& reader) {
+  if (spec.type == BackendType::kMooncake)
+    check_mooncake(spec, reader);
+  else if (reader.has("spec.mooncake"))
+    reader.refuse("spec.mooncake", "is for type Mooncake: remove the field");
   if (spec.managed.has_value() == !spec.endpoints.empty())
     reader.refuse("spec.endpoints", spec.managed ? "is not for a managed backend: remove the field"
                                                  : "is missing: write HOST:PORT of the server");
@@ -114,6 +186,8 @@ void check(const BackendSpec& spec, SpecReader& reader) {
 
 BackendSpec read_spec(SpecReader& reader) {
   BackendSpec spec;
+  spec.type = static_cast<BackendType>(reader.choice("spec.type", kTypes, "Redis"));
+  spec.mooncake = read_mooncake(reader);
   spec.mode = static_cast<BackendMode>(reader.choice("spec.mode", kModes, "Standalone"));
   spec.endpoints = reader.texts("spec.endpoints");
   spec.master = reader.text("spec.master");

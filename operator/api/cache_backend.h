@@ -1,4 +1,5 @@
-// CacheBackend: a Redis or Valkey that pools share, run by the user or by the operator.
+// CacheBackend: a store that pools share: a Redis, Valkey or Mooncake. The user runs the servers; a
+// Redis or Valkey may be the operator's.
 //
 // charts/larder/files/crds/larder.dev_cachebackends.yaml is the source of truth. Plain values;
 // thread-compatible.
@@ -15,6 +16,7 @@
 
 namespace larder::api {
 
+enum class BackendType { kRedis, kMooncake };
 enum class BackendMode { kStandalone, kSentinel, kCluster };
 
 // A key of a Secret. A namespace is not part of the value: a backend reads Secrets of its own
@@ -40,9 +42,20 @@ struct ManagedSpec {              // spec.managed: a server that the operator ru
   std::string priority_class;  // empty: the cluster's default
 };
 
+// spec.mooncake: the plug-in larder-mooncake beside each larderd, a member of the Mooncake pool.
+struct MooncakeSpec {
+  bool rdma = false;                   // false: TCP
+  std::vector<std::string> devices;    // RDMA only: mlx5_0; empty: Mooncake chooses
+  std::string device_resource;         // RDMA only: the resource of a device plugin, rdma/hca
+  std::uint64_t contribute_bytes = 0;  // memory of each plug-in for the Mooncake pool
+  Object members_from;                 // a NetworkPolicy's `from`: other members; null: none
+};
+
 struct BackendSpec {
+  BackendType type = BackendType::kRedis;
+  MooncakeSpec mooncake;  // type Mooncake only
   BackendMode mode = BackendMode::kStandalone;
-  std::vector<std::string> endpoints;  // HOST:PORT
+  std::vector<std::string> endpoints;  // HOST:PORT; type Mooncake: the master
   std::string master;                  // mode Sentinel only
   int database = 0;                    // 0 in mode Cluster
   std::string user;
@@ -60,14 +73,18 @@ struct CacheBackend {
   BackendSpec spec;
 };
 
+inline bool is_mooncake(const std::optional<CacheBackend>& backend) {
+  return backend && backend->spec.type == BackendType::kMooncake;
+}
+
 // kInvalidArgument: the error names the wrong field. Never throws.
 Result<CacheBackend> parse_backend(const Object& object);
 
 // All fields of spec that parse_backend() reads. crd_test.cc compares the list with the CRD.
 std::vector<SpecField> backend_fields();
 
-// The backend.url of larderd, without a password: "rediss-cluster://user@h1:6379,h2:6379". For a
-// managed backend, the URL of the backend's Service.
+// The backend.url of larderd, without a password: "rediss-cluster://user@h1:6379,h2:6379", or
+// "mooncake://master:50051". For a managed backend, the URL of the backend's Service.
 std::string url_of(const CacheBackend& backend);
 
 // For a managed backend: the name of the objects, the host name of the Service inside the cluster,

@@ -1,6 +1,7 @@
 // The names that users, the operator, the injector and the chart share. One place.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 namespace larder::api {
@@ -46,11 +47,19 @@ inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
 // NetworkPolicy of peers.
 inline constexpr std::string_view kPeersLabel = "larder.dev/peers";
 
+// On a pod with the container larder-mooncake: the backend. Selects the members of NetworkPolicies.
+inline constexpr std::string_view kMooncakeLabel = "larder.dev/mooncake";
+
 // Parts of an injected pod. All names begin with "larder".
 inline constexpr std::string_view kSidecarContainer = "larder";  // larderd: a native sidecar
 // Init container: copies the shim.
 inline constexpr std::string_view kPayloadContainer = "larder-payload";
 inline constexpr std::string_view kFoldersContainer = "larder-folders";  // init container of a node
+// The plug-in of a backend of type Mooncake, beside larderd.
+inline constexpr std::string_view kMooncakeContainer = "larder-mooncake";
+// Containers of the injector in an engine's pod.
+inline constexpr std::array<std::string_view, 3> kInjectedContainers{
+    kSidecarContainer, kPayloadContainer, kMooncakeContainer};
 // /run/larder: sockets; larderd and the engine
 inline constexpr std::string_view kRunVolume = "larder-run";
 // /dev/larder: arena, index, locks; only larderd
@@ -73,6 +82,10 @@ inline constexpr int kSupervisorPort = 9465;
 
 // larderd for the other larderd of the pool.
 inline constexpr int kPeersPort = 9466;
+
+// larder-mooncake for the other members of the Mooncake pool. Mooncake takes random ports of this
+// range. Mooncake's own range begins at 15000, where Istio has its ports.
+inline constexpr int kMooncakeFirstPort = 24000, kMooncakeLastPort = 24099;
 
 // User and group of larderd in an engine's pod, and of a managed server. Sockets have mode 0660 and
 // larderd's group, so that an engine of any uid with this group may attach.

@@ -72,6 +72,7 @@ class Operator {
     const desired::Defaults defaults{.image = arguments_.image,
                                      .native_sidecars = *native_sidecars,
                                      .operator_namespace = arguments_.ns,
+                                     .mooncake_image = arguments_.mooncake_image,
                                      .pull_secrets = arguments_.image_pull_secrets,
                                      .image_registry = arguments_.image_registry};
     Informers informers(client_, monotonic_);

@@ -3,9 +3,11 @@
 #include <vector>
 
 #include "operator/api/names.h"
+#include "operator/desired/container_parts.h"
 #include "operator/desired/image_name.h"
 #include "operator/desired/larderd.h"
 #include "operator/desired/larderd_user.h"
+#include "operator/desired/mooncake.h"
 #include "operator/desired/paths.h"
 #include "operator/desired/quantity.h"
 #include "operator/desired/set_if.h"
@@ -27,21 +29,6 @@ constexpr int kSupervisorEverySeconds = 30, kSupervisorTries = 4;  // a supervis
 
 bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
-}
-
-// Passes Pod Security `restricted`.
-// The pool's podSecurity comes last: its user decides about each field. A real API server admits
-// each pod in a namespace with `restricted` (tests/component/kube).
-Object security_context(const CachePool& pool, LarderdUser who) {
-  Object security{{"allowPrivilegeEscalation", false},
-                  {"capabilities", {{"drop", Object::array({"ALL"})}}},
-                  {"readOnlyRootFilesystem", true},
-                  {"runAsNonRoot", who.user != 0},
-                  {"runAsUser", who.user},
-                  {"runAsGroup", who.group},
-                  {"seccompProfile", {{"type", "RuntimeDefault"}}}};
-  if (pool.spec.pod_security.is_object()) security.update(pool.spec.pod_security);
-  return security;
 }
 
 // The process that answers probes. In a node's pod, larderd itself. In an engine's pod, the
@@ -103,10 +90,18 @@ Object ports_of(const CachePool& pool) {
   return ports;
 }
 
+bool is_below(const Object& limit, std::uint64_t bytes) {
+  const Result<std::uint64_t> given =
+      api::quantity_bytes(limit.is_string() ? limit.get<std::string>() : limit.dump());
+  return given.ok() && *given < bytes;
+}
+
 // The user's resources, and the memory and huge pages of the pool. The request for memory equals
 // the limit, since larderd touches the whole arena.
 // Without a limit in the spec, larderd gets the least limit with which its arena fits.
-Object resources_of(const CachePool& pool) {
+// The region that larderd shares with a plug-in comes on top. A CachePool is checked without its
+// backend, so a limit in the spec may be too small: the limit then grows.
+Object resources_of(const CachePool& pool, const std::optional<CacheBackend>& backend) {
   const api::PoolSpec& spec = pool.spec;
   Object resources = spec.resources.is_object() ? spec.resources : Object::object();
   Object& limits = resources["limits"];
@@ -114,7 +109,10 @@ Object resources_of(const CachePool& pool) {
   if (!limits.is_object()) limits = Object::object();
   if (!requests.is_object()) requests = Object::object();
   // api::wrong_resources() has refused a smaller limit before.
-  if (!limits.contains("memory")) limits["memory"] = quantity(api::least_memory_limit(spec));
+  const std::uint64_t least =
+      api::least_memory_limit(spec) + (api::is_mooncake(backend) ? kPluginRegion : 0);
+  if (!limits.contains("memory") || is_below(limits["memory"], least))
+    limits["memory"] = quantity(least);
   if (!requests.contains("memory")) requests["memory"] = limits["memory"];
   if (!requests.contains("cpu")) requests["cpu"] = limits.value("cpu", Object(kCpuRequest));
   if (spec.memory.hugepages != api::Hugepages::kNone) {
@@ -131,33 +129,27 @@ Object resources_of(const CachePool& pool) {
   return resources;
 }
 
-Object mount(std::string_view volume, std::string_view path, bool read_only) {
-  Object mount{{"name", volume}, {"mountPath", path}};
-  if (read_only) mount["readOnly"] = true;
-  return mount;
-}
-
 // Folders that larderd writes.
 Object folders_of(const CachePool& pool) {
-  Object mounts = Object::array(
-      {mount(api::kRunVolume, kRunPath, false), mount(api::kMemoryVolume, kMemoryPath, false)});
+  Object mounts = Object::array({volume_mount(api::kRunVolume, kRunPath, false),
+                                 volume_mount(api::kMemoryVolume, kMemoryPath, false)});
   if (pool.spec.memory.hugepages != api::Hugepages::kNone)
-    mounts.push_back(mount(api::kHugepagesVolume, kHugepagesPath, false));
-  if (pool.spec.disk) mounts.push_back(mount(api::kDiskVolume, kDiskPath, false));
+    mounts.push_back(volume_mount(api::kHugepagesVolume, kHugepagesPath, false));
+  if (pool.spec.disk) mounts.push_back(volume_mount(api::kDiskVolume, kDiskPath, false));
   return mounts;
 }
 
 Object mounts_of(const CachePool& pool, const std::optional<CacheBackend>& backend) {
   Object mounts = folders_of(pool);
-  mounts.push_back(mount(api::kConfigVolume, kConfigPath, true));
+  mounts.push_back(volume_mount(api::kConfigVolume, kConfigPath, true));
   const std::vector<Object> volumes = larderd_volumes(pool, backend);
   const auto has = [&volumes](std::string_view name) {
     return std::ranges::any_of(volumes,
                                [name](const Object& volume) { return volume["name"] == name; });
   };
-  if (has(api::kAuthVolume)) mounts.push_back(mount(api::kAuthVolume, kAuthPath, true));
-  if (has(api::kPeersVolume)) mounts.push_back(mount(api::kPeersVolume, kPeersPath, true));
-  if (has(api::kTlsVolume)) mounts.push_back(mount(api::kTlsVolume, kTlsPath, true));
+  if (has(api::kAuthVolume)) mounts.push_back(volume_mount(api::kAuthVolume, kAuthPath, true));
+  if (has(api::kPeersVolume)) mounts.push_back(volume_mount(api::kPeersVolume, kPeersPath, true));
+  if (has(api::kTlsVolume)) mounts.push_back(volume_mount(api::kTlsVolume, kTlsPath, true));
   return mounts;
 }
 
@@ -171,14 +163,9 @@ Object environment_of(const CachePool& pool) {
   return environment;
 }
 
-// For short init containers. A cpu limit on larderd suggests a quota that requires a cpu limit on
-// every container.
+// For short init containers.
 Object small_resources(const CachePool& pool) {
-  const std::string memory = quantity(kSmallMemory);
-  Object resources{{"requests", {{"cpu", "10m"}, {"memory", memory}}},
-                   {"limits", {{"memory", memory}}}};
-  if (!api::at(pool.spec.resources, "limits.cpu").is_null()) resources["limits"]["cpu"] = "1";
-  return resources;
+  return own_resources(pool, "10m", kSmallMemory);
 }
 
 // A request of the user raises a smaller default limit; a limit of the user lowers a larger default
@@ -215,12 +202,41 @@ std::string image_of(const CachePool& pool, const Defaults& defaults) {
 
 }  // namespace
 
+// Passes Pod Security `restricted`.
+// The pool's podSecurity comes last: its user decides about each field. A real API server admits
+// each pod in a namespace with `restricted` (tests/component/kube).
+Object security_context(const CachePool& pool, LarderdUser who) {
+  Object security{{"allowPrivilegeEscalation", false},
+                  {"capabilities", {{"drop", Object::array({"ALL"})}}},
+                  {"readOnlyRootFilesystem", true},
+                  {"runAsNonRoot", who.user != 0},
+                  {"runAsUser", who.user},
+                  {"runAsGroup", who.group},
+                  {"seccompProfile", {{"type", "RuntimeDefault"}}}};
+  if (pool.spec.pod_security.is_object()) security.update(pool.spec.pod_security);
+  return security;
+}
+
+Object volume_mount(std::string_view volume, std::string_view path, bool read_only) {
+  Object mount{{"name", volume}, {"mountPath", path}};
+  if (read_only) mount["readOnly"] = true;
+  return mount;
+}
+
+Object own_resources(const CachePool& pool, std::string_view cpu, std::uint64_t bytes) {
+  const std::string memory = quantity(bytes);
+  Object resources{{"requests", {{"cpu", cpu}, {"memory", memory}}},
+                   {"limits", {{"memory", memory}}}};
+  if (!api::at(pool.spec.resources, "limits.cpu").is_null()) resources["limits"]["cpu"] = "1";
+  return resources;
+}
+
 Object larderd_container(const CachePool& pool, const std::optional<CacheBackend>& backend,
                          const Defaults& defaults, const EnginePod& engine) {
   Object container{{"name", api::kSidecarContainer},
                    {"image", image_of(pool, defaults)},
                    {"command", command_of(pool, engine)},
-                   {"resources", resources_of(pool)},
+                   {"resources", resources_of(pool, backend)},
                    {"securityContext", security_context(pool, larderd_user(pool))},
                    // FallbackToLogsOnError: a container that fails has the end of its log as its
                    // message, which the operator quotes (reconcile/pod_view.cc).
@@ -300,7 +316,7 @@ Object payload_container(const CachePool& pool, const Defaults& defaults) {
       {"resources", payload_resources(pool)},
       {"securityContext", security_context(pool, {api::kUser, api::kUserGroup})},
       {"terminationMessagePolicy", "FallbackToLogsOnError"},
-      {"volumeMounts", Object::array({mount(api::kPayloadVolume, kPayloadPath, false)})}};
+      {"volumeMounts", Object::array({volume_mount(api::kPayloadVolume, kPayloadPath, false)})}};
   set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
   return container;
 }

@@ -1,4 +1,5 @@
 #include "operator/api/names.h"
+#include "operator/desired/mooncake.h"
 #include "operator/desired/object_head.h"
 #include "operator/desired/peer_objects.h"
 #include "operator/desired/pool_objects.h"
@@ -26,6 +27,10 @@ Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backen
               {"initContainers", Object::array({folders_container(pool, defaults)})},
               {"containers", Object::array({larderd_container(pool, backend, defaults)})},
               {"volumes", larderd_volumes(pool, backend)}};
+  // A normal container: larderd starts and ends without the plug-in.
+  if (api::is_mooncake(backend))
+    if (std::optional<Object> plugin = mooncake_container(pool, *backend, defaults))
+      spec["containers"].push_back(*std::move(plugin));
   set_if(spec, "imagePullSecrets", pull_secrets(pool.spec.pull_secrets, defaults));
   set_if(spec, "nodeSelector", node.node_selector);
   set_if(spec, "tolerations", node.tolerations);
@@ -56,6 +61,7 @@ Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& back
   Object annotations{{std::string(api::kRestartAnnotation), restart_hash(pool, backend, defaults)}};
   Object template_labels = labels;
   if (pool.spec.peers) template_labels.update(peers_labels(pool));
+  if (api::is_mooncake(backend)) template_labels.update(mooncake_labels(*backend));
   Object set = object_head("apps/v1", "DaemonSet", pool);
   set["spec"] =
       Object{{"revisionHistoryLimit", kRevisions},

@@ -110,7 +110,8 @@ void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backe
   if (backend->spec.mode == api::BackendMode::kCluster && backend->spec.read_replicas)
     yaml.in("read_replicas", "true");
   yaml.in("prefix", backend_prefix(pool));
-  yaml.in_if("ttl", write.ttl, "0");
+  // Mooncake evicts by age alone: larderd refuses a ttl for a plug-in.
+  if (!api::is_mooncake(backend)) yaml.in_if("ttl", write.ttl, "0");
   yaml.in("write", write.policy);
   if (write.rate_bytes != 0) yaml.in("write_rate", rate_text(write.rate_bytes));
 }

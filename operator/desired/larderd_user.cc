@@ -34,4 +34,10 @@ LarderdUser larderd_user(const api::CachePool& pool) {
           api::number_at(pool.spec.pod_security, "runAsGroup", node ? number : api::kUserGroup)};
 }
 
+LarderdUser plugin_user(const api::CachePool& pool) {
+  const LarderdUser larderd = larderd_user(pool);
+  const bool chosen = !api::child(pool.spec.pod_security, "runAsUser").is_null();
+  return {chosen ? larderd.user : larderd.user - 1, larderd.group};
+}
+
 }  // namespace larder::desired

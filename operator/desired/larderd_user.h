@@ -18,4 +18,9 @@ struct LarderdUser {
 //   in the group.
 LarderdUser larderd_user(const api::CachePool& pool);
 
+// User and group of a plug-in beside larderd. Another user than larderd's: a fault of the plug-in
+// opens no memory of larderd. The group is larderd's, which owns the socket. A runAsUser of the
+// pool's podSecurity wins.
+LarderdUser plugin_user(const api::CachePool& pool);
+
 }  // namespace larder::desired

@@ -9,18 +9,10 @@ namespace {
 using api::CachePool;
 using api::Object;
 
-constexpr int kLastPort = 65535;
-
 Object head(std::string_view api_version, std::string_view kind, const CachePool& pool) {
   Object object = object_head(api_version, kind, pool);
   object["metadata"]["name"] = peers_name(pool);
   return object;
-}
-
-Object ports(const char* protocol, int first, int last) {
-  Object range{{"protocol", protocol}, {"port", first}};
-  if (last != first) range["endPort"] = last;
-  return range;
 }
 
 }  // namespace
@@ -63,24 +55,13 @@ Object peers_service(const CachePool& pool) {
   return service;
 }
 
-// A NetworkPolicy has no rule that closes one port: it closes every port that it does not name. The
-// policy must name the ports of the engine, which Larder does not know, so it names all others.
-// Invariant: the policy closes no port beside the port of peers, and opens none that another policy
-// closes.
-Object peers_policy(const CachePool& pool, Isolation isolation) {
-  // Pods with hostNetwork ask with the address of their node, which no podSelector matches.
-  const Object pods{{"matchLabels", peers_labels(pool)}};
-  Object rules = Object::array(
-      {Object{{"from", Object::array({Object{{"podSelector", pods}}})},
-              {"ports", Object::array({ports("TCP", api::kPeersPort, api::kPeersPort)})}}});
-  if (isolation == Isolation::kNone)
-    rules.push_back(Object{{"ports", Object::array({ports("TCP", 1, api::kPeersPort - 1),
-                                                    ports("TCP", api::kPeersPort + 1, kLastPort),
-                                                    ports("UDP", 1, kLastPort)})}});
+// Pods with hostNetwork ask with the address of their node, which no podSelector matches.
+Object peers_policy(const CachePool& pool, const std::optional<api::CacheBackend>& backend,
+                    Isolation isolation) {
+  Object from = Object::array({Object{{"podSelector", {{"matchLabels", peers_labels(pool)}}}}});
   Object policy = head("networking.k8s.io/v1", "NetworkPolicy", pool);
-  policy["spec"] = Object{{"podSelector", pods},
-                          {"policyTypes", Object::array({"Ingress"})},
-                          {"ingress", std::move(rules)}};
+  policy["spec"] = port_guard(peers_labels(pool), kPeersPorts, std::move(from),
+                              guarded_ports(pool, backend), isolation);
   return policy;
 }
 

@@ -4,19 +4,12 @@
 // Pure; thread-safe.
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "operator/api/cache_pool.h"
+#include "operator/desired/port_guard.h"
 
 namespace larder::desired {
-
-// How far other NetworkPolicies of the namespace select the pods with peers. A pod that any policy
-// selects accepts only the connections that some policy allows.
-enum class Isolation {
-  kNone,   // no other policy selects any of the pods
-  kAll,    // other policies select each of the pods
-  kMixed,  // other policies select some of the pods
-};
 
 // "larder-POOL-peers". The prefix makes a valid Service of every pool: a Service begins with a
 // letter.
@@ -32,10 +25,10 @@ std::string peers_secret(const api::CachePool& pool);
 // The label of pods whose larderd serves peers.
 api::Object peers_labels(const api::CachePool& pool);
 api::Object peers_service(const api::CachePool& pool);
-// kNone: restricts the port of peers, and keeps all other TCP and UDP ports open. kAll: allows the
-// port of peers alone; the other policies decide about other ports. REQUIRES: not kMixed, where any
-// policy would close or open ports of some pods.
-api::Object peers_policy(const api::CachePool& pool, Isolation isolation);
+// Only peers of the pool reach the port of peers. `backend`: the pool's backend if the backend
+// exists; the policy leaves the ports of its plug-in out. REQUIRES: not Isolation::kMixed.
+api::Object peers_policy(const api::CachePool& pool,
+                         const std::optional<api::CacheBackend>& backend, Isolation isolation);
 // The Secret with the given data, for a first write or a renewal.
 api::Object peers_secret_object(const api::CachePool& pool, api::Object data);
 

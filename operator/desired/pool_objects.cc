@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "operator/desired/mooncake.h"
+
 namespace larder::desired {
 
 std::vector<api::Object> pool_objects(const api::CachePool& pool,
@@ -11,9 +13,10 @@ std::vector<api::Object> pool_objects(const api::CachePool& pool,
   // Placement Sidecar: the injector puts larderd into the engine's pod.
   if (pool.spec.placement == api::Placement::kNode)
     objects = {config_map(pool, backend), daemon_set(pool, backend, defaults)};
-  if (!pool.spec.peers) return objects;
-  objects.push_back(peers_service(pool));
-  if (isolation != Isolation::kMixed) objects.push_back(peers_policy(pool, isolation));
+  if (pool.spec.peers) objects.push_back(peers_service(pool));
+  if (isolation == Isolation::kMixed) return objects;
+  if (pool.spec.peers) objects.push_back(peers_policy(pool, backend, isolation));
+  if (api::is_mooncake(backend)) objects.push_back(mooncake_policy(pool, *backend, isolation));
   return objects;
 }
 

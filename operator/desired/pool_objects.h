@@ -1,6 +1,6 @@
 // The objects of a pool. Placement Node: a ConfigMap and a DaemonSet. Placement Sidecar: none,
 // since the injector adds larderd to the engines' pods. With peers, both have a Service and a
-// NetworkPolicy.
+// NetworkPolicy, and with a backend of type Mooncake another NetworkPolicy.
 //
 // Pure; thread-safe. Each object is complete: kind, namespace, labels, owner.
 #pragma once

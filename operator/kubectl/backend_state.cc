@@ -23,8 +23,10 @@ constexpr std::size_t kMostRows = 20;  // one screen
 // server.
 std::string server_of(const Object& backend) {
   std::string text;
-  for (const char* path : {"status.server", "status.version", "spec.mode", "status.role",
-                           "status.memory.text", "status.latency"})
+  const bool mooncake = api::text_at(backend, "spec.type") == "Mooncake";
+  for (const char* path :
+       {"status.server", "status.version", mooncake ? "spec.mooncake.protocol" : "spec.mode",
+        "status.role", "status.memory.text", "status.latency"})
     if (const std::string part = base::printable(api::text_at(backend, path)); !part.empty())
       text += (text.empty() ? "" : std::string(path) == "status.version" ? " " : ", ") + part;
   return api::text_at(backend, "status.server").empty() ? "" : text;
@@ -54,7 +56,9 @@ void add_pods(BackendState& seen) {
          std::to_string(degraded.size()) + " of " + std::to_string(seen.pods.size()) +
              " larderd read from the backend and cannot use the backend fully (" +
              reconcile::some_of(degraded) + "): " + why_degraded,
-         "if the server is full, set maxmemory-policy allkeys-lru, or raise maxmemory"});
+         "if a Redis or Valkey is full, set maxmemory-policy allkeys-lru, or raise maxmemory; a "
+         "full "
+         "Mooncake needs more contributed memory"});
   if (!without.empty())
     seen.findings.push_back(
         {Weight::kPerhaps, "PodsWithoutIt",

@@ -44,11 +44,14 @@ std::optional<Diagnostic> larderd_down(const HitFacts& facts) {
                    "remove spec.resources.limits.memory from the pool, or raise the limit");
   if (!larderd.unscheduled.empty())
     return problem("NotScheduled", "the pod has no node: " + larderd.unscheduled, describe(pod));
+  // larderd, or a container that must start before larderd.
+  const std::string container =
+      larderd.waiting_container.empty() ? "larder" : larderd.waiting_container;
   if (larderd.waiting.find("Image") != std::string::npos)
-    return problem(
-        "ImageNotPulled",
-        "larderd's image is not pulled: " + larderd.waiting + ": " + larderd.waiting_text,
-        "check the name of the image, and the pull secret of the pod's service account");
+    return problem("ImageNotPulled",
+                   "the image of container " + container + " is not pulled: " + larderd.waiting +
+                       ": " + larderd.waiting_text,
+                   "check the name of the image, and the pull secret of the pod's service account");
   const bool starting = larderd.waiting.empty() || larderd.waiting == "PodInitializing" ||
                         larderd.waiting == "ContainerCreating";
   if (starting && larderd.restarts == 0)
@@ -59,7 +62,7 @@ std::optional<Diagnostic> larderd_down(const HitFacts& facts) {
       "larderd does not run" +
           (larderd.waiting.empty() ? "" : ": " + larderd.waiting + " " + larderd.waiting_text) +
           ", " + base::plural(static_cast<std::uint64_t>(larderd.restarts), "restart"),
-      "kubectl logs " + larderd.name + " -n " + larderd.ns + " -c larder --previous");
+      "kubectl logs " + larderd.name + " -n " + larderd.ns + " -c " + container + " --previous");
 }
 
 // The shim logs why it is off: that line is certain, and every other finding is a guess beside it.

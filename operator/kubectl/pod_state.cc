@@ -1,5 +1,7 @@
 #include "operator/kubectl/pod_state.h"
 
+#include <algorithm>
+
 #include "operator/api/names.h"
 #include "sidecar/base/text.h"
 
@@ -31,7 +33,10 @@ std::vector<ContainerState> containers_of(const Object& pod) {
   std::vector<ContainerState> seen;
   for (const Object& container : api::at(pod, "spec.containers")) {
     const std::string name = api::text_at(container, "name");
-    if (name == api::kSidecarContainer) continue;  // PodView has larderd's own state
+    // PodView has the state of Larder's own containers.
+    if (std::ranges::find(api::kInjectedContainers, std::string_view(name)) !=
+        api::kInjectedContainers.end())
+      continue;
     const Object& status = status_of(pod, name);
     seen.push_back({base::printable(name), api::truth_at(status, "ready"),
                     api::number_at(status, "restartCount"), text(status, "state.waiting.reason"),

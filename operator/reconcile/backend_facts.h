@@ -21,6 +21,7 @@ struct SidecarsView {
   // Sorted pods that read from the backend and name a fault, such as refused chunks.
   std::vector<std::string> degraded = {};
   std::string why_degraded = {};  // fault that the first of these pods names
+  std::string mode = {};          // as the first larderd that serves tells
 };
 
 struct BackendFacts {
@@ -28,8 +29,9 @@ struct BackendFacts {
   Status parsed;                                               // why the spec is unusable
   std::optional<api::CacheBackend> backend;                    // for a usable spec
   Result<desired::ServerIds> ids = desired::ServerIds::kOurs;  // of a managed backend's server
-  Brought brought;              // result for the objects of a managed backend
-  k8s::ObjectPtr stateful_set;  // of a managed backend; null: not there yet
+  Brought brought;               // result for the objects of a managed backend
+  k8s::ObjectPtr stateful_set;   // of a managed backend; null: not there yet
+  bool no_plugin_image = false;  // type Mooncake, and the operator has no image of the plug-in
   BackendSecrets secrets;
   std::optional<Result<BackendSeen>> seen;  // empty: no check
   SidecarsView sidecars;

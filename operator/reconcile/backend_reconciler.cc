@@ -71,6 +71,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
     ++view.asked;
     view.serving += uses ? 1 : 0;
     if (!uses) view.why_not = backend.reason;
+    if (backend.serving && view.mode.empty()) view.mode = backend.mode;
     if (!uses || backend.reason.empty()) continue;
     if (view.degraded.empty()) view.why_degraded = backend.reason;
     view.degraded.push_back(pod.name);
@@ -89,6 +90,8 @@ BackendFacts BackendReconciler::observe(const Object& object) const {
   }
   facts.backend = std::move(*parsed);
   facts.ids = ids_in(context_.client, *facts.backend);
+  facts.no_plugin_image =
+      api::is_mooncake(facts.backend) && context_.defaults.mooncake_image.empty();
   facts.secrets = read_secrets(context_.client, *facts.backend);
   facts.sidecars = sidecars_of({facts.backend->ns, facts.backend->name});
   return facts;
@@ -107,6 +110,8 @@ void BackendReconciler::observe_applied(BackendFacts& facts, const std::stop_tok
   const api::CacheBackend& backend = *facts.backend;
   for (const k8s::ObjectPtr& child : children_of(context_.children, owner_of(backend)))
     if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
+  // Only plug-ins speak to Mooncake: larderd's answers tell the state.
+  if (api::is_mooncake(facts.backend)) return;
   // Without the password the check would report a wrong password, and hide the missing Secret.
   if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return;
   // Check under the prefix of a pool, since the user's permissions may be limited to the prefix.

@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "operator/api/names.h"
+#include "operator/desired/mooncake.h"
+#include "operator/desired/peer_objects.h"
 
 namespace larder::reconcile {
 namespace {
@@ -38,13 +40,18 @@ bool selects(const Object& selector, const Object& labels) {
                              [&](const Object& one) { return is_matched(one, labels); });
 }
 
+bool is_own(const Object& policy, const api::CachePool& pool) {
+  const std::string name = api::name_of(policy);
+  return name == desired::peers_name(pool) || name == desired::mooncake_name(pool);
+}
+
 }  // namespace
 
 Isolation isolation_of(const api::CachePool& pool, const std::vector<k8s::ObjectPtr>& policies,
                        const std::vector<PodView>& pods) {
   std::vector<const Object*> selectors;
   for (const k8s::ObjectPtr& policy : policies)
-    if (api::name_of(*policy) != desired::peers_name(pool) && is_for_ingress(*policy))
+    if (!is_own(*policy, pool) && is_for_ingress(*policy))
       selectors.push_back(&api::at(*policy, "spec.podSelector"));
   std::size_t serving = 0, selected = 0;
   for (const PodView& pod : pods) {

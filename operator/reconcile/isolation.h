@@ -1,17 +1,18 @@
-// How far the NetworkPolicies of a namespace select the pods with peers (desired/peer_objects.h).
+// How far the NetworkPolicies of a namespace select the pods with guarded ports
+// (desired/port_guard.h).
 // Pure; thread-safe.
 #pragma once
 
 #include <vector>
 
-#include "operator/desired/peer_objects.h"
+#include "operator/desired/port_guard.h"
 #include "operator/k8s/informer.h"
 #include "operator/reconcile/pod_view.h"
 
 namespace larder::reconcile {
 
-// `policies`: of the pool's namespace. `pods`: of the pool; only pods with api::kPeersLabel count.
-// REQUIRES: pool.spec.peers.
+// `policies`: of the pool's namespace. `pods`: of the pool; only pods with api::kPeersLabel or
+// api::kMooncakeLabel count.
 desired::Isolation isolation_of(const api::CachePool& pool,
                                 const std::vector<k8s::ObjectPtr>& policies,
                                 const std::vector<PodView>& pods);

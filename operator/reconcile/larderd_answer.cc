@@ -61,7 +61,8 @@ Result<LarderdAnswer> read_answer(std::string_view body) {
   answer.engines = api::at(status, "sessions.attached").size();
   if (api::at(status, "backend").is_object())
     answer.backend = LarderdAnswer::Backend{api::truth_at(status, "backend.serving"),
-                                            short_text(status, "backend.reason", kMostReason)};
+                                            short_text(status, "backend.reason", kMostReason),
+                                            short_text(status, "backend.mode")};
   if (api::at(status, "peers").is_object())
     answer.peers = LarderdAnswer::Peers{count_at(status, "peers.servers.known"),
                                         count_at(status, "peers.servers.reachable"),

@@ -24,8 +24,9 @@ struct LarderdAnswer {
   std::uint64_t tokens_asked = 0, tokens_hit = 0;
   std::uint64_t engines = 0;  // attached now
   struct Backend {
-    bool serving = false;  // answers reads
-    std::string reason;    // against it: it does not serve, or it serves and refuses chunks
+    bool serving = false;   // answers reads
+    std::string reason;     // against it: it does not serve, or it serves and refuses chunks
+    std::string mode = {};  // "cluster"; of a plug-in: name and version
   };
   struct Peers {
     std::uint64_t known = 0, reachable = 0, served_bytes = 0;

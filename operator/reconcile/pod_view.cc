@@ -1,5 +1,6 @@
 #include "operator/reconcile/pod_view.h"
 
+#include <algorithm>
 #include <array>
 
 #include "operator/api/names.h"
@@ -21,12 +22,12 @@ bool is_larderd(const Object& container) {
   return api::text_at(container, "name") == api::kSidecarContainer;
 }
 
-// larderd's container and the containers that end before its start, all with one image.
-// A pod may have other containers that wait, which are no affair of the pool.
+// Containers of Larder. A pod may have other containers that wait, which are no affair of the pool.
 bool is_ours(const Object& container) {
   const std::string name = api::text_at(container, "name");
-  return name == api::kSidecarContainer || name == api::kPayloadContainer ||
-         name == api::kFoldersContainer;
+  return name == api::kFoldersContainer ||
+         std::ranges::find(api::kInjectedContainers, std::string_view(name)) !=
+             api::kInjectedContainers.end();
 }
 
 // The status of larderd's container. A native sidecar is an init container. Null: no status yet.
@@ -53,6 +54,7 @@ Object waiting_state(const Object& pod) {
           // desired/container.cc).
           is_larderd(status) ? "" : api::text_at(status, "lastState.terminated.message");
       return {{"reason", reason},
+              {"container", api::text_at(status, "name")},
               {"message", last.empty() ? api::text_at(status, "state.waiting.message") : last}};
     }
   return Object::object();
@@ -63,6 +65,11 @@ bool has_larderd(const Object& pod) {
     for (const Object& container : api::at(pod, list))
       if (is_larderd(container)) return true;
   return false;
+}
+
+// Ports for the members of a pool or of Mooncake (desired/port_guard.h).
+bool has_guarded_ports(const Object& pod) {
+  return api::label(pod, api::kPeersLabel) || api::label(pod, api::kMooncakeLabel);
 }
 
 // The scheduler's own message, for example "0/3 nodes are available: 3 Insufficient memory".
@@ -120,7 +127,7 @@ PodView view_of(const Object& pod) {
   view.over = phase == "Succeeded" || phase == "Failed" ||
               !api::text_at(pod, "metadata.deletionTimestamp").empty();
   view.host_network = api::truth_at(pod, "spec.hostNetwork");
-  if (api::label(pod, api::kPeersLabel)) view.labels = api::at(pod, "metadata.labels");
+  if (has_guarded_ports(pod)) view.labels = api::at(pod, "metadata.labels");
   view.config = api::annotation(pod, api::kConfigAnnotation).value_or("");
   view.restart_hash = api::annotation(pod, api::kRestartAnnotation).value_or("");
   view.notice = api::annotation(pod, api::kNoticeAnnotation).value_or("");
@@ -128,6 +135,7 @@ PodView view_of(const Object& pod) {
   const Object waiting = waiting_state(pod);
   view.waiting = api::text_at(waiting, "reason");
   view.waiting_text = api::text_at(waiting, "message");
+  view.waiting_container = api::text_at(waiting, "container");
   // The kubelet moves the state of an ended container to lastState when the next one starts.
   view.killed_for_memory = api::text_at(larderd, "state.terminated.reason") == "OOMKilled" ||
                            api::text_at(larderd, "lastState.terminated.reason") == "OOMKilled";
@@ -146,8 +154,8 @@ void trim_pod(Object& pod) {
       metadata[key] = value;
   if (const auto pool = api::label(pod, api::kPoolLabel))
     metadata["labels"][std::string(api::kPoolLabel)] = *pool;
-  // NetworkPolicies select pods with peers by any label.
-  if (api::label(pod, api::kPeersLabel)) metadata["labels"] = api::at(pod, "metadata.labels");
+  // NetworkPolicies select pods with guarded ports by any label.
+  if (has_guarded_ports(pod)) metadata["labels"] = api::at(pod, "metadata.labels");
   for (const std::string_view key : kAnnotations)
     if (const auto value = api::annotation(pod, key))
       metadata["annotations"][std::string(key)] = *value;

@@ -18,12 +18,13 @@ struct PodView {
   bool ready = false;        // larderd's container is ready
   bool over = false;         // succeeded, failed or under deletion; not counted
   bool host_network = false;
-  api::Object labels;        // of a pod with api::kPeersLabel; null: without the label
+  api::Object labels;        // of a pod with guarded ports (api::kPeersLabel, api::kMooncakeLabel)
   std::string config;        // annotation larder.dev/config
   std::string restart_hash;  // annotation larder.dev/restart-hash
   std::string notice;        // annotation larder.dev/notice
   std::string unscheduled;   // the scheduler's reason; empty: the pod has a node
-  std::string waiting;       // why larderd's container, or one before it, waits ("ErrImagePull")
+  std::string waiting;       // why a container of Larder waits ("ErrImagePull")
+  std::string waiting_container;  // the container that waits
   std::string waiting_text;  // message of the kubelet, or the last message of the earlier container
   bool killed_for_memory = false;
   bool completed = false;     // larderd's container ended with status 0

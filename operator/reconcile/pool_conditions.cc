@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <functional>
 
+#include "operator/api/names.h"
 #include "operator/reconcile/cache_serves.h"
 #include "operator/reconcile/objects_applied.h"
 #include "operator/reconcile/peers_reachable.h"
 #include "operator/reconcile/pod_trouble.h"
 #include "operator/reconcile/pool_status.h"
+#include "operator/reconcile/ports_guarded.h"
 
 namespace larder::reconcile {
 namespace {
@@ -176,11 +178,15 @@ std::string remedy(Trouble trouble, const PodView& pod, const Heard& heard) {
              ": remove or raise spec.resources.limits.memory";
     case Trouble::kImageNotPulled:
       return pod.waiting + ": " + quoted(pod.waiting_text) +
-             ". Check spec.image, and whether the node may pull the image";
+             (pod.waiting_container == api::kMooncakeContainer
+                  ? ". Check mooncake.image of the chart"
+                  : ". Check spec.image") +
+             ", and whether the node may pull the image";
     case Trouble::kDoesNotRun:
       return (what.empty() ? pod.waiting + ": " + quoted(pod.waiting_text)
                            : what + ". Kubernetes restarts larderd again and again") +
-             ". See kubectl logs " + pod.name + " -c larder";
+             ". See kubectl logs " + pod.name + " -c " +
+             (pod.waiting_container.empty() ? "larder" : pod.waiting_container);
     case Trouble::kNotScheduled: return "the scheduler: " + quoted(pod.unscheduled);
     default: return "larderd is not ready yet";
   }
@@ -324,7 +330,8 @@ bool is_harmless(const Condition& condition) {
   return condition.type == "PodsUpToDate" || condition.type == "EnginesAttached" ||
          condition.type == "Helping" || condition.type == "GpuVisible" ||
          condition.type == "CacheServes" || condition.type == "PeersReachable" ||
-         condition.reason == "Starting" || condition.reason == "NotChecked";
+         condition.type == "PortsGuarded" || condition.reason == "Starting" ||
+         condition.reason == "NotChecked";
 }
 
 // The first bad condition gives Ready its reason, so the order in pool_conditions() is the order of
@@ -364,6 +371,7 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
       conditions.push_back(engines_attached(facts));
     conditions.push_back(cache_serves(facts));
     if (facts.pool->spec.peers) conditions.push_back(peers_reachable(facts));
+    if (api::is_mooncake(facts.parsed_backend)) conditions.push_back(ports_guarded(facts));
     conditions.push_back(helping(facts));
   }
   conditions.insert(conditions.begin(), ready(facts, conditions));

@@ -98,7 +98,7 @@ PoolFacts PoolReconciler::observe(const Object& object) const {
 }
 
 void PoolReconciler::observe_policies(PoolFacts& facts) const {
-  if (!facts.pool->spec.peers) return;
+  if (desired::guarded_ports(*facts.pool, facts.parsed_backend).empty()) return;
   const k8s::Cache& policies = *context_.children.at(k8s::resources::kNetworkPolicies.plural);
   facts.isolation = isolation_of(*facts.pool, policies.all(facts.pool->ns), facts.pods);
 }

@@ -1,6 +1,9 @@
 {{/* The operator's command line, at this one place. */}}
 {{- define "larder.arguments" -}}
 - --image={{ include "larder.image" . }}
+{{- with .Values.mooncake.image }}
+- --mooncake-image={{ . }}
+{{- end }}
 {{- with include "larder.imageRegistry" . }}
 - --image-registry={{ . }}
 {{- end }}

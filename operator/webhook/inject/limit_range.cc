@@ -1,5 +1,6 @@
 #include "operator/webhook/inject/limit_range.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -154,7 +155,8 @@ std::string refused(const Object& limit, const std::string& name, const std::str
 
 bool is_ours(const Object& container) {
   const std::string name = api::text_at(container, "name");
-  return name == api::kSidecarContainer || name == api::kPayloadContainer;
+  return std::ranges::find(api::kInjectedContainers, std::string_view(name)) !=
+         api::kInjectedContainers.end();
 }
 
 // Only Larder's containers: the API server judges the others without Larder as well.

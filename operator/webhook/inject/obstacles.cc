@@ -14,8 +14,6 @@ constexpr std::array<std::string_view, 9> kVolumes{
     api::kRunVolume,     api::kMemoryVolume, api::kHugepagesVolume,
     api::kPayloadVolume, api::kConfigVolume, api::kDiskVolume,
     api::kAuthVolume,    api::kTlsVolume,    api::kPeersVolume};
-constexpr std::array<std::string_view, 2> kContainers{api::kSidecarContainer,
-                                                      api::kPayloadContainer};
 
 bool has(const auto& all, const std::string& name) {
   return std::ranges::find(all, std::string_view(name)) != all.end();
@@ -58,7 +56,8 @@ std::string of_names(const Input& input) {
   const std::string rename = ", a name of Larder's own; rename the ";
   for (const char* list : {"spec.containers", "spec.initContainers", "spec.ephemeralContainers"})
     for (const Object& container : api::at(input.pod, list))
-      if (const std::string name = api::text_at(container, "name"); has(kContainers, name))
+      if (const std::string name = api::text_at(container, "name");
+          has(api::kInjectedContainers, name))
         return "the pod has a container " + quoted(name) + rename + "container";
   for (const Object& volume : api::at(input.pod, "spec.volumes"))
     if (const std::string name = api::text_at(volume, "name"); has(kVolumes, name))
@@ -81,6 +80,9 @@ std::string of_resources(const Input& input) {
 std::string ours(std::int64_t port, const Input& input) {
   if (port == api::kPeersPort && input.pool->spec.peers)
     return std::to_string(port) + ", which larderd uses for peers";
+  if (api::is_mooncake(input.backend) && port >= api::kMooncakeFirstPort &&
+      port <= api::kMooncakeLastPort)
+    return std::to_string(port) + ", one of those that Mooncake uses";
   if (port == api::kMetricsPort) return std::to_string(port) + ", which larderd uses for metrics";
   return port == api::kSupervisorPort
              ? std::to_string(port) + ", which larderd's supervisor uses for the operator"

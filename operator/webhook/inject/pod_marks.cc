@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "operator/api/names.h"
+#include "operator/desired/mooncake.h"
 #include "operator/desired/peer_objects.h"
 #include "operator/webhook/inject/pod_form.h"
 
@@ -65,6 +66,8 @@ void mark_injected(Object& pod, const Input& input) {
   const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
   if (input.pool->spec.peers && !engine.host_network)
     pod["metadata"]["labels"].update(desired::peers_labels(*input.pool));
+  if (api::is_mooncake(input.backend) && !engine.host_network)
+    pod["metadata"]["labels"].update(desired::mooncake_labels(*input.backend));
   annotations[std::string(api::kConfigAnnotation)] =
       desired::larderd_config(*input.pool, input.backend, engine);
   annotations[std::string(api::kRestartAnnotation)] =

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operator/api/names.h"
+#include "operator/desired/mooncake.h"
 #include "operator/webhook/inject/gpu_access.h"
 #include "operator/webhook/inject/limit_range.h"
 #include "operator/webhook/inject/pod_form.h"
@@ -74,6 +75,45 @@ void fit_resources(Object& container, const Object& wanted, const Object& pod, c
   fit_limit_ranges(container, wanted, input.surroundings);
 }
 
+void give_notice(Object& pod, std::string notice) {
+  if (!notice.empty())
+    map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] =
+        std::move(notice);
+}
+
+// Why the namespace would refuse the pod with the plug-in; "": the namespace admits the plug-in.
+// Pod Security baseline and restricted allow no IPC_LOCK.
+std::string refused_plugin(const Input& input) {
+  if (!input.backend->spec.mooncake.rdma || input.surroundings.ns == nullptr) return "";
+  const std::optional<std::string> level =
+      api::label(*input.surroundings.ns, "pod-security.kubernetes.io/enforce");
+  if (!level || *level == "privileged") return "";
+  return "the pod runs without larder-mooncake: protocol rdma of CacheBackend " +
+         input.backend->name + " needs IPC_LOCK, which Pod Security " + *level +
+         " of the namespace refuses; use protocol tcp, or label the namespace with "
+         "pod-security.kubernetes.io/enforce: privileged";
+}
+
+// The plug-in of the pool's backend; empty: none.
+std::optional<Object> plugin_container(Object& pod, const Input& input, const UserIds& ids) {
+  if (!api::is_mooncake(input.backend)) return std::nullopt;
+  std::optional<Object> plugin =
+      desired::mooncake_container(*input.pool, *input.backend, input.defaults);
+  if (!plugin) return std::nullopt;
+  if (std::string why = refused_plugin(input); !why.empty()) {
+    give_notice(pod, std::move(why));
+    return std::nullopt;
+  }
+  // RDMA needs root (desired/mooncake.cc).
+  if (!input.backend->spec.mooncake.rdma) set_ids(*plugin, ids.plugin, ids.group, input);
+  // The memory stays: less than for the contribution would end in a kill. A limit of the namespace
+  // refuses the pod instead.
+  const Object memory = (*plugin)["resources"]["limits"]["memory"];
+  fit_resources(*plugin, {{"limits", {{"memory", memory}}}, {"requests", {{"memory", memory}}}},
+                input.pod, input);
+  return plugin;
+}
+
 }  // namespace
 
 // Invariant: a pod that passes Pod Security `restricted` still passes afterwards (tests/component).
@@ -91,11 +131,11 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
         desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
     set_ids(larderd, ids.user, ids.group, input);
     fit_resources(larderd, input.pool->spec.resources, input.pod, input);
-    if (std::string notice =
-            give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool);
-        !notice.empty())
-      map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] =
-          std::move(notice);
+    give_notice(pod,
+                give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool));
+    // Before larderd, so that the plug-in ends after larderd: larderd still writes at its end.
+    if (std::optional<Object> plugin = plugin_container(pod, input, ids))
+      (input.defaults.native_sidecars ? init : spec["containers"]).push_back(*std::move(plugin));
     // Before Kubernetes 1.29 larderd is a normal container and starts together with the engine.
     if (input.defaults.native_sidecars)
       init.push_back(std::move(larderd));

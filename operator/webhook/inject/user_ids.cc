@@ -96,7 +96,9 @@ Result<UserIds> in_range(const Input& input, const Block& users,
   // In placement Node the group is that of larderd's own pod on the node: it must be the same in
   // every pod of the pool.
   const std::int64_t group = node || group_chosen ? usual.group : groups.last;
-  return UserIds{user, group, groups.first, user, group};
+  // A range without another free id: the plug-in runs as larderd.
+  const std::int64_t next = chosen ? user : free_below(user - 1, taken);
+  return UserIds{user, group, groups.first, user, group, next > users.first ? next : user};
 }
 
 // In a user namespace (`hostUsers: false`) a container with an id above 65535 does not start.
@@ -139,8 +141,9 @@ Result<UserIds> user_ids(const Input& input) {
   const bool chosen = !api::child(security, "runAsUser").is_null();
   const std::int64_t user = chosen ? usual.user : free_below(api::kUser, taken);
   const std::int64_t payload_group = api::number_at(security, "runAsGroup", api::kUserGroup);
-  const UserIds ids{user, usual.group, usual.group, chosen ? usual.user : api::kUser,
-                    payload_group};
+  const UserIds ids{user,          usual.group,
+                    usual.group,   chosen ? usual.user : api::kUser,
+                    payload_group, chosen ? user : free_below(user - 1, taken)};
   if (own_users)
     if (Status status = fits_own_users(input, ids); !status.ok()) return status;
   return ids;

@@ -16,6 +16,7 @@ struct UserIds {
   std::optional<std::int64_t> group;                   // of larderd, its socket, and the engine
   std::optional<std::int64_t> volume_group;            // fsGroup, if a volume needs one
   std::optional<std::int64_t> payload, payload_group;  // of the payload's container
+  std::optional<std::int64_t> plugin;                  // of a plug-in beside larderd
 };
 
 // OpenShift names the ids of a namespace in the annotations openshift.io/sa.scc.uid-range and

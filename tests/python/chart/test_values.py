@@ -20,6 +20,7 @@ WRONG = {  # a user's value -> helm's message
     "image.pullPolicy=always": (
         "at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'"
     ),
+    "mooncake.image=a b": "at '/mooncake/image': 'a b' does not match",
     "replicas=0": "at '/replicas': minimum: got 0, want 1",
     "replicas=two": "at '/replicas': got string, want integer",
     "logLevel=trace": "at '/logLevel': value must be one of 'debug', 'info', 'warning', 'error'",
@@ -155,6 +156,7 @@ OTHER = {  # another value for each key: the rendered chart must then differ
     "backendSecrets": '[{"namespace": "models"}]',
     "peerSecrets": '[{"namespace": "models", "pools": ["chat"]}]',
     "crds.install": "false",
+    "mooncake.image": '"mirror.example/larder-mooncake:1"',
     "webhook.excludedNamespaces": '["a"]',
     "webhook.timeoutSeconds": "6",
     "webhook.certManager.enabled": "true",

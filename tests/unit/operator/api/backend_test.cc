@@ -32,13 +32,58 @@ TEST(ParseBackend, SmallestSpecGetsEveryDefault) {
   EXPECT_EQ(parse("{managed: {memory: 8589934592}}")->spec.managed->memory_bytes, 8ULL << 30);
 }
 
-TEST(ParseBackend, WrongFieldsAreReported) {
+TEST(ParseBackend, AMooncakeHasAMasterAndAPlugIn) {
+  const Result<CacheBackend> backend = parse(
+      "{type: Mooncake, endpoints: ['m.cache.svc:50051'], mooncake: {protocol: rdma, devices: "
+      "[mlx5_0], deviceResource: rdma/hca, contribute: 8Gi}}");
+  ASSERT_TRUE(backend.ok()) << backend.status().text();
+  EXPECT_TRUE(is_mooncake(*backend));
+  EXPECT_EQ(url_of(*backend), "mooncake://m.cache.svc:50051");
+  EXPECT_TRUE(backend->spec.mooncake.rdma);
+  EXPECT_EQ(backend->spec.mooncake.contribute_bytes, 8ULL << 30);
+  const Result<CacheBackend> smallest = parse("{type: Mooncake, endpoints: ['[fd00::7]:50051']}");
+  ASSERT_TRUE(smallest.ok()) << smallest.status().text();
+  EXPECT_EQ(url_of(*smallest), "mooncake://[fd00::7]:50051");
+  EXPECT_FALSE(smallest->spec.mooncake.rdma);
+  EXPECT_EQ(smallest->spec.mooncake.contribute_bytes, 0U);
+  EXPECT_FALSE(is_mooncake(*parse("{endpoints: ['redis:6379']}")));
+}
+
+TEST(ParseBackend, WhatIsWrongIsNamed) {
   const std::pair<const char*, const char*> bad[] = {
       {"{}", "spec.endpoints: is missing: write HOST:PORT of the server"},
       {"{endpoints: ['a:1'], managed: {memory: 1Gi}}",
        "spec.endpoints: is not for a managed backend"},
       {"{endpoints: ['a:1', 'b:1']}",
        "spec.endpoints: has several items: mode Standalone takes one"},
+      {"{type: InfiniStore, endpoints: ['a:1']}",
+       "spec.type: 'InfiniStore' is not one of: Redis, Mooncake"},
+      {"{endpoints: ['a:1'], mooncake: {}}", "spec.mooncake: is for type Mooncake"},
+      {"{type: Mooncake}", "spec.endpoints: is missing"},
+      {"{type: Mooncake, endpoints: ['a:1', 'b:1']}",
+       "spec.endpoints: has several items: type Mooncake takes one, the master"},
+      {"{type: Mooncake, endpoints: ['mooncake://a:1']}",
+       "spec.endpoints: 'mooncake://a:1' is not an endpoint"},
+      {"{type: Mooncake, managed: {memory: 1Gi}}", "spec.managed: is for type Redis"},
+      {"{type: Mooncake, endpoints: ['a:1'], mode: Cluster}", "spec.mode: is for type Redis"},
+      {"{type: Mooncake, endpoints: ['a:1'], password: {name: s}}",
+       "spec.password: is for type Redis"},
+      {"{type: Mooncake, endpoints: ['a:1'], tls: {}}", "spec.tls: is for type Redis"},
+      {"{type: Mooncake, endpoints: ['a:1'], mooncake: {protocol: udp}}",
+       "spec.mooncake.protocol: 'udp' is not one of: tcp, rdma"},
+      {"{type: Mooncake, endpoints: ['a:1'], mooncake: {protocol: rdma}}",
+       "spec.mooncake.deviceResource: is missing"},
+      {"{type: Mooncake, endpoints: ['a:1'], mooncake: {protocol: rdma, deviceResource: hca}}",
+       "spec.mooncake.deviceResource: 'hca' is no resource of a device plugin"},
+      {"{type: Mooncake, endpoints: ['a:1'], mooncake: {devices: [mlx5_0]}}",
+       "spec.mooncake.devices: is for protocol rdma"},
+      {"{type: Mooncake, endpoints: ['a:1'], mooncake: {protocol: rdma, deviceResource: a/b, "
+       "devices: ['a,b']}}",
+       "spec.mooncake.devices: 'a,b' is no device"},
+      {"{type: Mooncake, endpoints: ['a:1'], mooncake: {contribute: 1Mi}}",
+       "spec.mooncake.contribute: '1Mi' is out of range: 16Mi to"},
+      {"{type: Mooncake, endpoints: ['a:1'], mooncake: {membersFrom: [7]}}",
+       "spec.mooncake.membersFrom: holds number: must be objects"},
       {"{endpoints: ['redis://a:1']}",
        "spec.endpoints: 'redis://a:1' is not an endpoint: write HOST:PORT"},
       {"{endpoints: ['a']}", "spec.endpoints: 'a' is not an endpoint: write HOST:PORT"},

@@ -40,7 +40,14 @@ TEST(ArgumentsTest, ImageRegistryIsOptional) {
       "m:5000/a");
 }
 
-TEST(ArgumentsTest, PullSecretsAreAList) {
+TEST(ArgumentsTest, TheImageOfMooncakesPlugInIsOptional) {
+  EXPECT_EQ(parse_arguments(Words{"--image=larder:1"}, kPod)->mooncake_image, "");
+  EXPECT_EQ(
+      parse_arguments(Words{"--image=larder:1", "--mooncake-image=m:1"}, kPod)->mooncake_image,
+      "m:1");
+}
+
+TEST(ArgumentsTest, SecretsForPullingAreAList) {
   const Result<Arguments> arguments =
       parse_arguments(Words{"--image=larder:1", "--image-pull-secrets=one,two"}, kPod);
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();

@@ -54,7 +54,7 @@ TEST(PeerObjects, ExistOnlyForPoolsWithPeers) {
 // covers F-320
 TEST(PeerObjects, PolicyClosesOnlyThePeerPort) {
   const test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}, peers: {}}");
-  const Object policy = peers_policy(*one.pool, Isolation::kNone);
+  const Object policy = peers_policy(*one.pool, {}, Isolation::kNone);
   EXPECT_EQ(policy["spec"]["policyTypes"], Object::array({"Ingress"}));
   EXPECT_TRUE(lets(policy, "main", 9466));
   EXPECT_FALSE(lets(policy, "", 9466));
@@ -69,7 +69,7 @@ TEST(PeerObjects, PolicyClosesOnlyThePeerPort) {
 // covers F-320
 TEST(PeerObjects, PolicyBesideOthersOpensOnlyThePeerPort) {
   const test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}, peers: {}}");
-  const Object policy = peers_policy(*one.pool, Isolation::kAll);
+  const Object policy = peers_policy(*one.pool, {}, Isolation::kAll);
   EXPECT_TRUE(lets(policy, "main", 9466));
   for (const int port : {1, 8000, 9465, 9466, 9467}) EXPECT_FALSE(lets(policy, "", port)) << port;
   EXPECT_FALSE(lets(policy, "main", 8000));

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "operator/api/names.h"
+#include "operator/desired/mooncake.h"
 #include "tests/unit/operator/api/yaml_object.h"
 
 namespace larder::test {
@@ -25,6 +26,11 @@ void add(const std::string& what, const Object& object, std::string& text) {
   text += "--- # " + what + "\n" + to_yaml(object);
 }
 
+std::optional<Object> plugin_of(const PoolCase& one) {
+  if (!api::is_mooncake(one.backend)) return std::nullopt;
+  return desired::mooncake_container(*one.pool, *one.backend, one.defaults);
+}
+
 void add_pool(const PoolCase& one, std::string& text) {
   const api::CachePool& pool = *one.pool;
   const bool node = pool.spec.placement == api::Placement::kNode;
@@ -35,6 +41,8 @@ void add_pool(const PoolCase& one, std::string& text) {
     add("larderd's container",
         desired::larderd_container(pool, one.backend, one.defaults, one.engine), text);
   }
+  if (const std::optional<Object> plugin = plugin_of(one); plugin && !node)
+    add("plug-in's container", *plugin, text);
   add("payload's container", desired::payload_container(pool, one.defaults), text);
   add(node ? "engine's volumes" : "volumes",
       node ? desired::engine_volumes(pool) : desired::larderd_volumes(pool, one.backend), text);
@@ -98,6 +106,8 @@ Object pod_of(const PoolCase& one) {
        Object::array({desired::payload_container(pool, one.defaults),
                       desired::larderd_container(pool, one.backend, one.defaults, one.engine)})},
       {"volumes", desired::larderd_volumes(pool, one.backend)}};
+  if (std::optional<Object> plugin = plugin_of(one))
+    spec["initContainers"].push_back(*std::move(plugin));
   const std::string config = desired::larderd_config(pool, one.backend, one.engine);
   const Object annotations{{std::string(api::kConfigAnnotation), config}};
   return Object{{"apiVersion", "v1"},

@@ -78,6 +78,10 @@ TEST(HitFindings, LarderdNotRunningIsExplained) {
                               {"ready", false},
                               {"state", {{"waiting", {{"reason", "ImagePullBackOff"}}}}}})),
             "ImageNotPulled");
+  EXPECT_EQ(why(with_larderd({{"name", "larder-mooncake"},
+                              {"ready", false},
+                              {"state", {{"waiting", {{"reason", "ErrImagePull"}}}}}})),
+            "ImageNotPulled");
   EXPECT_EQ(why(with_larderd({{"name", "larder"}, {"ready", false}})), "LarderdStarting");
   EXPECT_EQ(why(with_larderd({{"name", "larder"},
                               {"ready", false},

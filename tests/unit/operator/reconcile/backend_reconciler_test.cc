@@ -163,7 +163,44 @@ TEST(BackendReconcilerTest, FullServerIsReachableAndReportsRefusals) {
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "CacheServes"), "True Serves");
 }
 
-TEST(BackendReconcilerTest, ManagedBackendHasItsObjectsAndSettles) {
+// Only the plug-ins speak to Mooncake.
+TEST(BackendReconcilerTest, AMooncakeIsJudgedByTheSidecars) {
+  Reconciling run;
+  run.world.defaults.mooncake_image = "larder-mooncake:1";
+  run.backend("cache", R"({"type": "Mooncake", "endpoints": ["m:50051"]})");
+  run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  EXPECT_TRUE(run.once().status.ok());
+  EXPECT_EQ(run.ready(), "Unknown NotChecked");
+  EXPECT_EQ(run.check.asked, 0);
+  run.api.as_user(resources::kPods, pod({}));
+  run.answers["chat-1"].backend =
+      LarderdAnswer::Backend{false, "Mooncake's master m:50051: Connection refused"};
+  run.once();
+  EXPECT_EQ(run.ready(), "False NotBySidecars");
+  const auto status = [&run] {
+    return (*run.api.find(resources::kBackends, "ml", "cache"))["status"];
+  };
+  EXPECT_NE(status()["lastError"].get<std::string>().find("m:50051: Connection refused"),
+            std::string::npos);
+  EXPECT_FALSE(status().contains("server"));
+  run.answers["chat-1"].backend = LarderdAnswer::Backend{true, "", "larder-mooncake 0.3.13.post1"};
+  run.once();
+  EXPECT_EQ(run.ready(), "True BySidecars");
+  EXPECT_EQ(status()["server"], "Mooncake");
+  EXPECT_EQ(status()["version"], "0.3.13.post1");
+  EXPECT_EQ(run.condition(resources::kBackends, "cache", "WellSet"), "(none)");
+  EXPECT_EQ(run.check.asked, 0);
+}
+
+// covers F-390
+TEST(BackendReconcilerTest, AMooncakeNeedsTheImageOfThePlugin) {
+  Reconciling run;
+  run.backend("cache", R"({"type": "Mooncake", "endpoints": ["m:50051"]})");
+  EXPECT_TRUE(run.once().status.ok());
+  EXPECT_EQ(run.ready(), "False NoPluginImage");
+}
+
+TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {
   Reconciling run;
   run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
   EXPECT_TRUE(run.once().status.ok());

@@ -71,9 +71,9 @@ TEST(IsolationTest, ReadsExpressions) {
 TEST(IsolationTest, EgressPoliciesAndTheOwnPolicyAreIgnored) {
   EXPECT_EQ(of({"{podSelector: {}, policyTypes: [Egress]}"}), Isolation::kNone);
   EXPECT_EQ(of({"{podSelector: {}, policyTypes: [Egress, Ingress]}"}), Isolation::kAll);
-  EXPECT_EQ(
-      isolation_of(pool(), {policy("{podSelector: {}}", "larder-chat-peers")}, {pod("{app: a}")}),
-      Isolation::kNone);
+  for (const char* own : {"larder-chat-peers", "larder-chat-mooncake"})
+    EXPECT_EQ(isolation_of(pool(), {policy("{podSelector: {}}", own)}, {pod("{app: a}")}),
+              Isolation::kNone);
 }
 
 TEST(IsolationTest, BeforeTheFirstPodAPolicyForAllPodsCounts) {

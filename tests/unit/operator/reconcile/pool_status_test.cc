@@ -141,8 +141,22 @@ TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
             "enough free pages: another constraint keeps the pods from the nodes");
 }
 
-// covers F-214, F-216
-TEST(PoolConditionsTest, LarderdNotRunningIsReported) {
+// covers F-392
+TEST(PoolConditionsTest, TellsWhetherAPolicyGuardsMooncake) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(1)};
+  facts.parsed_backend.emplace();
+  facts.parsed_backend->spec.type = api::BackendType::kMooncake;
+  EXPECT_EQ(in_short(of_type(facts, "PortsGuarded")), "True Guarded");
+  facts.isolation = desired::Isolation::kMixed;
+  EXPECT_EQ(in_short(of_type(facts, "PortsGuarded")), "False MixedPolicies");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
+  facts.pods[0].host_network = true;
+  EXPECT_EQ(in_short(of_type(facts, "PortsGuarded")), "False HostNetwork");
+}
+
+// covers F-214, F-216, F-394
+TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2)};
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True AllReady");
@@ -154,8 +168,11 @@ TEST(PoolConditionsTest, LarderdNotRunningIsReported) {
   pod.waiting_text = "no such image";
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False ImageNotPulled");
   EXPECT_NE(of_type(facts, "Ready").message.find("spec.image"), std::string::npos);
+  pod.waiting_container = "larder-mooncake";
+  EXPECT_NE(of_type(facts, "Ready").message.find("mooncake.image of the chart"), std::string::npos);
   pod.waiting = "CrashLoopBackOff";
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False DoesNotRun");
+  EXPECT_NE(of_type(facts, "Ready").message.find("-c larder-mooncake"), std::string::npos);
   pod.killed_for_memory = true;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False OutOfMemory");
 }

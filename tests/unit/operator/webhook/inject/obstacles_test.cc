@@ -55,6 +55,51 @@ TEST(Injection, NeedsThePortOfPeersOnlyForAPoolWithPeers) {
       << one.inject().refused;
 }
 
+// The policy around Mooncake would close a port of the engine.
+TEST(Injection, NeedsThePortsOfMooncakeOnlyForAPoolWithMooncake) {
+  InjectionCase one =
+      container_case("{command: [vllm, serve, m], ports: [{containerPort: 24050}]}");
+  EXPECT_EQ(one.inject().refused, "");
+  one.backend.emplace();
+  one.backend->spec.type = api::BackendType::kMooncake;
+  one.backend->spec.endpoints = {"m:50051"};
+  EXPECT_NE(one.inject().refused.find("has port 24050, one of those that Mooncake uses"),
+            std::string::npos)
+      << one.inject().refused;
+}
+
+// The API server would refuse the whole pod of an engine.
+// covers F-393
+TEST(Injection, LeavesOutAPluginThatPodSecurityRefuses) {
+  InjectionCase one = injection_case(R"(
+kind: Pod
+metadata: {name: engine, annotations: {larder.dev/pool: llama}}
+spec: {containers: [{name: vllm, command: [vllm, serve, m]}]}
+---
+kind: CachePool
+metadata: {name: llama, namespace: models}
+spec: {memory: {size: 1Gi}}
+---
+kind: CacheBackend
+metadata: {name: shared, namespace: models}
+spec: {type: Mooncake, endpoints: ['m:50051'], mooncake: {protocol: rdma, deviceResource: rdma/hca}}
+)");
+  const auto injected = [&one](const char* level) {
+    one.surroundings.ns = std::make_shared<const Object>(
+        Object{{"metadata", {{"labels", {{"pod-security.kubernetes.io/enforce", level}}}}}});
+    const webhook::Injection injection = one.inject();
+    EXPECT_EQ(injection.refused, "");
+    return patched(one.pod, injection.patch);
+  };
+  EXPECT_EQ(injected("privileged")["spec"]["initContainers"].size(), 3U);
+  for (const char* level : {"baseline", "restricted"}) {
+    const Object pod = injected(level);
+    EXPECT_EQ(pod["spec"]["initContainers"].size(), 2U) << level;
+    EXPECT_NE(api::annotation(pod, api::kNoticeAnnotation)->find("refuses; use protocol tcp"),
+              std::string::npos);
+  }
+}
+
 TEST(Injection, CutsALongReason) {
   InjectionCase one = container_case("{command: [other]}");
   one.pool_name = "missing";

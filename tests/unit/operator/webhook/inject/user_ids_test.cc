@@ -58,7 +58,35 @@ TEST(UserIds, VolumeGroupIsTheFirstGroup) {
   EXPECT_EQ(injected(one)["spec"]["securityContext"]["fsGroup"], 5000);
 }
 
-TEST(UserIds, UserIdOfLarderdIsUniqueInThePod) {
+// A fault of the plug-in must open no memory of larderd: another user, in the group of the socket.
+TEST(UserIds, OfAPluginIsAnother) {
+  const auto with_plugin = [](InjectionCase one) {
+    one.backend.emplace();
+    one.backend->name = "mooncake";
+    one.backend->spec.type = api::BackendType::kMooncake;
+    one.backend->spec.endpoints = {"m:50051"};
+    return one;
+  };
+  const auto ids = [&](const InjectionCase& one) {
+    Object security = security_of(injected(with_plugin(one)), api::kMooncakeContainer);
+    return std::pair(security["runAsUser"], security["runAsGroup"]);
+  };
+  InjectionCase one = container_case("{command: [vllm, serve, m]}");
+  EXPECT_EQ(ids(one), std::pair(Object(65531), Object(65532)));
+  one.pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 65531;
+  EXPECT_EQ(ids(one), std::pair(Object(65530), Object(65532)));
+  EXPECT_EQ(ids(on_openshift("1000660000/10000")),
+            std::pair(Object(1000669998), Object(1000669999)));
+  EXPECT_EQ(ids(on_openshift("1000/2")), std::pair(Object(1001), Object(1001)))
+      << "the range has no other id";
+  one.pool->spec.pod_security = {{"runAsUser", 7}};
+  EXPECT_EQ(ids(one), std::pair(Object(7), Object(65532)));
+  one.pool->spec.pod_security = {};
+  one.pool->spec.injection.user_ids = api::UserIdSource::kPlatform;
+  EXPECT_EQ(ids(one), std::pair(Object(), Object()));
+}
+
+TEST(UserIds, NoContainerOfThePodHasLarderds) {
   InjectionCase one = on_openshift("1000/3");
   one.pod["spec"]["securityContext"]["runAsUser"] = 1002;
   EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 1001);
