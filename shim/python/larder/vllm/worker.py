@@ -21,7 +21,7 @@ from larder.vllm.fail_safe import FailSafe, guarded, logger
 from larder.vllm.hosts import larderd_of
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.loads_under_way import Load, LoadsUnderWay
-from larder.vllm.messages import COMPUTES, RESTS, Part, WorkerReport
+from larder.vllm.messages import COMPUTES, RESTS, LoadFigures, Part, WorkerReport
 from larder.vllm.places import OTHER_LARDERD, Place, parts_kept, writer_of
 from larder.vllm.rank_answers import RankAnswers
 from larder.vllm.spaces import close_space, open_space
@@ -445,6 +445,11 @@ class LarderConnectorWorker(FailSafe):
             if not load.failure and self._tells_speed():
                 self._measured.load_bytes += load.bytes
                 self._measured.load_ns += load.copy_ns
+        if self.setup is not None and self.setup.traces_endpoint:
+            for load in ended:
+                self._measured.loads[load.request_id] = LoadFigures(
+                    load.bytes, load.wait_ns, load.copy_ns, load.failure
+                )
         return {load.request_id for load in ended}, self._note(
             [load for load in ended if load.failure]
         )
