@@ -169,7 +169,7 @@ test-logs: deps-servers build
 
 ## traces of a real engine in a real OpenTelemetry collector, which is away and stopped too (builds
 ## the collector from Go modules), a minute
-test-traces: deps-python deps-collector build
+test-traces: deps-python deps-servers deps-collector build
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_TRACES=1 \
 	  LARDER_COLLECTOR=$(COLLECTOR) $(PYTHON) -m pytest tests/python/engine/test_traces.py \
 	  -p no:cacheprovider --timeout 600 -v

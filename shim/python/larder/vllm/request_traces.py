@@ -35,7 +35,7 @@ class RequestTrace:
     waits_since: int | None = None  # of time.perf_counter_ns()
     wait_ns: int = 0
     by_tier: dict | None = None  # attributes of the hit that is loaded; None: no load
-    load: LoadFigures = LoadFigures()
+    load: LoadFigures | None = None  # None: no worker has told
 
     @property
     def ended(self):
@@ -187,7 +187,8 @@ class TracedScheduler(LarderConnectorScheduler):
         for request_id, load in (report.loads if report is not None else {}).items():
             trace = self._traces.get(request_id)
             if trace is not None and trace.by_tier is not None:
-                trace.load += load  # the ranks of an engine may report in different steps
+                # The ranks of an engine may report in different steps.
+                trace.load = load if trace.load is None else trace.load + load
         ended = output.finished_recving
         if not ended:
             return
@@ -199,7 +200,7 @@ class TracedScheduler(LarderConnectorScheduler):
             if trace is None or trace.by_tier is None or trace.ended:
                 continue
             if request_id in failed:
-                self._end(trace, "failed", "load", trace.load.failure or "the load failed")
+                self._end(trace, "failed", "load", _failure_of(trace))
             else:
                 trace.attributes.update(trace.by_tier)
                 self._end(trace, "hit")
@@ -221,7 +222,7 @@ class TracedScheduler(LarderConnectorScheduler):
         if trace.waits_since is not None:  # vLLM has not asked again
             trace.wait_ns += time.perf_counter_ns() - trace.waits_since
         attributes["larder.wait.duration"] = trace.wait_ns / 1e9
-        if trace.by_tier is not None:
+        if trace.load is not None:
             attributes["larder.load.bytes"] = trace.load.bytes
             attributes["larder.load.wait.duration"] = trace.load.wait_ns / 1e9
             attributes["larder.load.copy.duration"] = trace.load.copy_ns / 1e9
@@ -234,6 +235,10 @@ class TracedScheduler(LarderConnectorScheduler):
                 text if decision == "failed" else "",
             )
         )
+
+
+def _failure_of(trace):
+    return trace.load is not None and trace.load.failure or "the load failed"
 
 
 def _of_fetch(fetch):

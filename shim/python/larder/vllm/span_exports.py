@@ -16,8 +16,8 @@ from larder.vllm import words
 from larder.vllm.fail_safe import logger
 
 MOST_QUEUED = 2048
-# Spans of one message. The thread holds Python's global lock while it encodes a message, so the
-# engine's thread waits for that: 64 spans take about a millisecond.
+# Spans of one message, of 0.1 ms each. The thread holds Python's global lock meanwhile, and hands
+# the lock to the engine's thread after 5 ms at most (sys.getswitchinterval).
 MOST_SENT = 64
 EVERY_S = 1.0
 TELL_EVERY_S = 60.0
