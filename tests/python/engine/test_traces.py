@@ -193,8 +193,8 @@ def test_a_hit_of_the_backend_is_shared(world):
     assert int(span["larder.shared.tokens"]) == int(span["larder.loaded.tokens"]) > 0
 
 
-# covers F-420 F-422 F-423
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+# covers F-420, F-422
 def test_an_engine_without_a_collector_is_as_fast_and_counts(world, how):
     text = prompt(f"away {how}", 300)
     before = outcomes(world)

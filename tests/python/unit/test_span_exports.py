@@ -197,7 +197,7 @@ def test_without_a_receiver_add_never_waits_and_stop_ends_in_time(
     assert len(lines()) == 1 and "Larder: 1 spans" in lines()[0], lines()
 
 
-# covers F-422 F-423
+# covers F-422, F-423
 def test_a_slow_receiver_costs_spans_and_no_time(receiver, exports_to, monkeypatch):
     monkeypatch.setattr(span_exports, "LAST_S", 0.1)
     receiver.delay_s = 3
