@@ -11,7 +11,8 @@ BENCHES = bench-copy bench-curve bench-disk bench-equal bench-gpu bench-index be
   deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-plugins \
   deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs \
   timed-build test-models test-mutations test-names test-asan test-crash test-eviction test-fence \
-  test-gpu test-inject test-long test-plugins test-remote test-sim test-tsan test-ubuntu test-vm \
+  test-gpu test-inject test-long test-plugins test-remote test-sim test-traces test-tsan \
+  test-ubuntu test-vm deps-collector \
   fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve deps-dist \
   dist deps-format deps-lint
 
@@ -20,6 +21,7 @@ JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
 DOCS = $(shell cd .ci && . ./paths.sh && echo $$docs)
 LINTERS = $(shell cd .ci && . ./paths.sh && echo $$linters/bin)
+COLLECTOR = $(shell cd .ci && . ./paths.sh && echo $$collector/bin/collector)
 RUFF = $(shell cd .ci && . ./paths.sh && echo $$ruff/bin/ruff)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # For Python: the package, the shim, the programs.
@@ -73,6 +75,8 @@ deps-vm:
 	@.ci/deps.sh build vm
 deps-kubernetes:
 	@.ci/deps.sh build kubernetes
+deps-collector:
+	@.ci/deps.sh build collector
 deps-kserve:
 	@.ci/deps.sh build kserve
 
@@ -162,6 +166,13 @@ test-logs: deps-servers build
 	@REMOTE_SUITE=whole build/dev/bin/remote_refusing_test
 	@REMOTE_SUITE=whole build/dev/bin/unread_log_test --gtest_filter='*IdleLarderd*'
 	@REMOTE_SUITE=whole build/dev/bin/refused_engines_test
+
+## traces of a real engine in a real OpenTelemetry collector, which is away and stopped too (builds
+## the collector from Go modules), a minute
+test-traces: deps-python deps-servers deps-collector build
+	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_TRACES=1 \
+	  LARDER_COLLECTOR=$(COLLECTOR) $(PYTHON) -m pytest tests/python/engine/test_traces.py \
+	  -p no:cacheprovider --timeout 600 -v
 LOAD_SECONDS ?= 60
 
 ## a leader stopped for 60 s writes no more afterwards, minutes; `make test` stops a leader for

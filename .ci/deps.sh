@@ -4,6 +4,8 @@
 #
 #   build, tools, bench: the Debian packages of packages.build, packages.tools and packages.bench,
 #   as root or through sudo.
+#   collector: an OpenTelemetry collector, built from Go modules (collector.sh), for the tests of
+#   traces.
 #   linters: actionlint and Grafana's dashboard-linter (linters.sh), for `make lint` alone.
 #   ruff: the formatter of Python, pinned by ruff.lock, in a small environment, for `make format`
 #   and `make lint`.
@@ -339,6 +341,7 @@ make_kubernetes() {
 for what in "$@"; do
   case $what in
     build | tools | bench) install_packages "packages.$what" ;;
+    collector) ./collector.sh ;;
     linters) ./linters.sh ;;
     python) make_python ;;
     vllm-next) make_vllm_next ;;
@@ -364,7 +367,7 @@ for what in "$@"; do
       make_huggingface
       ;;
     *)
-      fail "deps.sh: unknown part '$what' (build, tools, linters, ruff, bench, python," \
+      fail "deps.sh: unknown part '$what' (build, tools, collector, linters, ruff, bench, python," \
         "vllm-next, wheel, helm, docs, rivals, cuda, servers, plugins, vm, kubernetes, kserve)"
       ;;
   esac

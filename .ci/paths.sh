@@ -32,3 +32,5 @@ kserve=$cache/kserve-0.20.0
 huggingface=$cache/huggingface-$(cat python.lock kserve.lock | sha256sum | cut -c1-12)
 # linters: actionlint and dashboard-linter, built by exactly this linters.sh.
 linters=$cache/linters-$(sha256sum linters.sh | cut -c1-12)
+# collector: an OpenTelemetry collector for `make test-traces` (collector.sh).
+collector=$cache/collector-$(cat collector/go.mod collector/main.go | sha256sum | cut -c1-12)

@@ -17,12 +17,13 @@ sys.path[:0] = [str(ROOT / "shim" / "python"), str(ROOT / "e2e")]
 sys.path.append(str(ROOT / "tests" / "python" / "models"))
 
 
-# Tests with such a mark run only with this variable: in `make test-long`, `make test-models` and
-# `make test-plugins`.
+# Tests with such a mark run only with this variable: in `make test-long`, `make test-models`,
+# `make test-plugins` and `make test-traces`.
 MARKS = {
     "long": ("LARDER_LONG", "1"),
     "slow": ("LARDER_MODELS", "all"),
     "plugins": ("LARDER_PLUGINS", "1"),
+    "traces": ("LARDER_TRACES", "1"),
 }
 
 

@@ -8,7 +8,7 @@ import prometheus_client  # noqa: E402
 from fakes import Client, Request, blocks, chunk_keys, ended, measured_half  # noqa: E402
 
 from larder.vllm.connector import LarderConnector  # noqa: E402
-from larder.vllm.engine_metrics import UNNAMED, Exported, Observed  # noqa: E402
+from larder.vllm.engine_metrics import SPANS, UNNAMED, Exported, Observed  # noqa: E402
 from larder.vllm.first_tokens import FirstTokens  # noqa: E402
 from larder.vllm.items import WORDS  # noqa: E402
 
@@ -125,11 +125,14 @@ def test_all_series_are_there_at_zero_and_count(exported):
         Observed({"hit": [0.3], "miss": [9.0]})
     )
     sent.aggregate(Observed({"unnamed": ["late", "other", "late"]}))
+    sent.aggregate(Observed({"spans": [["sent", 5], ["full", 2]]}))
+    sent.aggregate(Observed({"spans": [["sent", 1]]}))
     metrics.observe(sent.to_dict(), 0)
     assert [
         value("larder_engine_unnamed_requests_total", reason=reason)
         for reason in ("late", "other", "form")
     ] == [2, 1, 0]
+    assert [value("larder_engine_spans_total", outcome=name) for name in SPANS] == [6, 0, 2]
     assert value("larder_engine_first_token_seconds_count", cache="hit") == 3
     assert value("larder_engine_first_token_seconds_bucket", cache="miss", le="10.0") == 1
     assert sent.reduce() == {

@@ -57,7 +57,9 @@ def make(monkeypatch, told):
         raise connector.Unsupported("a test without larderd")
 
     def served(vllm_config, _):
-        return SimpleNamespace(loads=vllm_config.kv_transfer_config.is_kv_consumer, shards=Shards())
+        return SimpleNamespace(
+            loads=vllm_config.kv_transfer_config.is_kv_consumer, shards=Shards(), traces_endpoint=""
+        )
 
     monkeypatch.setattr(connector, "setup_of", served)
     monkeypatch.setattr(connector, "_open", refuse)

@@ -57,11 +57,46 @@ def test_the_served_name_falls_back_to_the_folder():
         ),
         (named(socket="/run/" + "ü" * 52), "107 bytes at most"),
         (named(socket="/run/\0"), "is no path of a Unix socket"),
+        (
+            named(traces_endpoint=True),
+            "traces_endpoint in kv_connector_extra_config must be a text",
+        ),
+        *(
+            (
+                named(traces_endpoint=url),
+                "traces_endpoint in kv_connector_extra_config must be the URL",
+            )
+            for url in (
+                "collector:4318",
+                "grpc://collector:4317",
+                "http://",
+                "http://c:x",
+                "/v1/traces",
+            )
+        ),
     ],
 )
 def test_bad_options_are_named(extra, reason):
     with pytest.raises(Unsupported, match=reason):
         setup_of(config(extra), caches(spec()))
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "endpoint"),
+    [
+        ({}, "", ""),
+        ({}, "http://c:4318", "http://c:4318/v1/traces"),
+        ({"traces_endpoint": "https://c/"}, "http://no", "https://c/v1/traces"),
+        ({"traces_endpoint": "http://c:4318/otlp/v1/traces"}, "", "http://c:4318/otlp/v1/traces"),
+    ],
+)
+def test_the_endpoint_of_traces(monkeypatch, option, variable, endpoint):
+    """The endpoint is no part of the names of KV."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://never:4318")
+    plain = setup_of(config(named()), caches(spec()))
+    monkeypatch.setenv("LARDER_TRACES_ENDPOINT", variable)
+    made = setup_of(config(named(**option)), caches(spec()))
+    assert (made.traces_endpoint, made.facts) == (endpoint, plain.facts)
 
 
 @pytest.mark.parametrize("size", ["prefill_context_parallel_size", "decode_context_parallel_size"])

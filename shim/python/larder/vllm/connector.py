@@ -28,8 +28,10 @@ from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.fail_safe import LogPump, logger
 from larder.vllm.messages import StepWork
 from larder.vllm.naming import START_WAIT_S, Naming
+from larder.vllm.request_traces import TracedScheduler
 from larder.vllm.scheduler import LarderConnectorScheduler
 from larder.vllm.setup import Unsupported, setup_of
+from larder.vllm.span_exports import open_exports
 from larder.vllm.tier_events import TierEvents, wanted
 from larder.vllm.worker import LarderConnectorWorker
 
@@ -52,7 +54,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def __init__(self, vllm_config, role, kv_cache_config, **kwargs):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
-        self._client = self._pump = self._naming = None
+        self._client = self._pump = self._naming = self._spans = None
         self._looked_around = False
         self._tells = False
         is_scheduler = role == KVConnectorRole.SCHEDULER
@@ -90,8 +92,12 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             events = (
                 TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
             )
-            self._half = LarderConnectorScheduler(
-                setup, self._client, self._naming, vllm_config, events
+            arguments = setup, self._client, self._naming, vllm_config, events
+            self._spans = open_exports(setup)
+            self._half = (
+                LarderConnectorScheduler(*arguments)
+                if self._spans is None
+                else TracedScheduler(self._spans, *arguments)
             )
         else:
             self._half = LarderConnectorWorker(
@@ -243,6 +249,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         try:
             if self._naming is not None:
                 self._naming.stop()
+            if self._spans is not None:
+                self._spans.stop()
             if self._pump is not None:
                 self._pump.stop()
             if self._client is not None:
@@ -257,7 +265,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                     self._client.close()
         except Exception:
             logger.exception("Larder: shutdown failed")
-        self._pump = self._client = self._naming = None
+        self._pump = self._client = self._naming = self._spans = None
 
 
 _LIVING = weakref.WeakSet()

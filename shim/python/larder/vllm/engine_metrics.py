@@ -1,5 +1,5 @@
-"""Larder in vLLM's own /metrics: time to first token by hit and miss, the engine's pool, and
-requests with multi-modal items that run without the cache.
+"""Larder in vLLM's own /metrics: time to first token by hit and miss, the engine's pool, requests
+with multi-modal items that run without the cache, and the spans of traces.
 
 The scheduler's process observes (Observed), vLLM carries the observations to its front end, and
 Exported counts the observations there."""
@@ -20,6 +20,8 @@ from larder.vllm.fail_safe import logger
 CACHES = ("hit", "own", "miss")
 # Why a request with multi-modal items runs without the cache: items.WORDS.
 UNNAMED = ("form", "hidden", "late", "mixed", "other")
+# Ends of a request's span: span_exports.
+SPANS = ("sent", "failed", "full")
 BUCKETS_S = (
     0.005,
     0.01,
@@ -48,7 +50,7 @@ MOST_OBSERVED = 4096
 @dataclass
 class Observed(KVConnectorStats):
     """Observations since the last report. vLLM sends `data`: {"hit": [seconds, ...], ...,
-    "unnamed": [reason, ...]}, without empty lists."""
+    "unnamed": [reason, ...], "spans": [[outcome, count], ...]}, without empty lists."""
 
     data: dict = field(default_factory=dict)
 
@@ -57,6 +59,9 @@ class Observed(KVConnectorStats):
 
     def unnamed(self, reason):
         self._keep("unnamed", reason)
+
+    def spans(self, outcome, count):
+        self._keep("spans", [outcome, count])
 
     def _keep(self, name, value):
         kept = self.data.setdefault(name, [])
@@ -75,6 +80,8 @@ class Observed(KVConnectorStats):
                 self.first_token(cache, seconds)
         for reason in other.data.get("unnamed", ()):
             self.unnamed(reason)
+        for outcome, count in other.data.get("spans", ()):
+            self.spans(outcome, count)
         return self
 
     def reduce(self):
@@ -95,7 +102,7 @@ class Exported(KVConnectorPromMetrics):
 
     def __init__(self, vllm_config, metric_types, labelnames, per_engine_labelvalues):
         super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
-        self._seconds, self._unnamed = {}, {}
+        self._seconds, self._unnamed, self._spans = {}, {}, {}
         try:
             self._make(labelnames, per_engine_labelvalues)
         except Exception as error:
@@ -124,6 +131,15 @@ class Exported(KVConnectorPromMetrics):
             ),
             labelnames=[*labelnames, "reason"],
         )
+        spans = only_one(
+            self._counter_cls,
+            name="larder_engine_spans_total",
+            documentation=(
+                "Spans of requests for traces: sent to the collector, failed (the collector did "
+                "not take them), or without room in the queue (full)"
+            ),
+            labelnames=[*labelnames, "outcome"],
+        )
         # In placement Node larderd runs in another pod. This series joins engines and pools in the
         # dashboards.
         info = only_one(
@@ -145,6 +161,7 @@ class Exported(KVConnectorPromMetrics):
         self._unnamed = {
             (e, r): unnamed.labels(*values, r) for e, values in engines for r in UNNAMED
         }
+        self._spans = {(e, o): spans.labels(*values, o) for e, values in engines for o in SPANS}
 
     def observe(self, transfer_stats_data, engine_idx=0):
         for cache in CACHES:
@@ -155,6 +172,10 @@ class Exported(KVConnectorPromMetrics):
             series = self._unnamed.get((engine_idx, reason))
             if series is not None:
                 series.inc()
+        for outcome, count in transfer_stats_data.get("spans", ()):
+            series = self._spans.get((engine_idx, outcome))
+            if series is not None:
+                series.inc(count)
 
 
 def only_one(kind, *, name, labelnames, **given):

@@ -24,12 +24,19 @@ IDLE_WAIT_MS = 2
 @dataclass
 class Running:
     """tickets: each with the number of chunks asked for; the second is that of a state. The first
-    `there` chunks were in memory already."""
+    `there` chunks were in memory already. shared_chunks: of the planned chunks, those of peers,
+    backend or plug-in; the others are on the disk. The fields behind `ended` are known at the end.
+    """
 
     tickets: tuple
     there: int
     plan: Plan
+    shared_chunks: int = 0
     ended: bool = False
+    brought: int = 0  # the chunks by which the request's hit grows
+    bytes: int = 0
+    elapsed_s: float = 0.0
+    reason: str = ""  # of native.FETCH_REASONS
 
 
 class Fetches:
@@ -96,7 +103,13 @@ class Fetches:
         return (
             plan is not None
             and self._ask(  # mutation: ask-again-fetch
-                request, space, hashes[: (there + plan.chunks) * stride], there, plan
+                request,
+                space,
+                hashes[: (there + plan.chunks) * stride],
+                there,
+                plan,
+                # A plan may leave out the last chunks, which are the shared ones.
+                max(found[1].shared - (found[0] - plan.chunks), 0) if plan.shared else 0,
             )
         )
 
@@ -106,6 +119,10 @@ class Fetches:
             answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s
         )
         return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
+
+    def fetch_of(self, request_id):
+        """The request's Running, or None: nothing is fetched. Call this before end()."""
+        return self._fetches.get(request_id)
 
     def decision(self, request_id, loads):
         """The decision about the request; call this before end()."""
@@ -143,9 +160,9 @@ class Fetches:
                 self._see(request_id, fetch, IDLE_WAIT_MS)
                 return
 
-    def _ask(self, request, space, hashes, there, plan):
+    def _ask(self, request, space, hashes, there, plan, shared_chunks):
         """hashes: of the chunks to keep in memory. With states, the state of the last chunk too, in
-        a fetch of its own."""
+        a fetch of its own. shared_chunks: of Running."""
         stride, tickets = stride_of(request), []
         states = [] if space.states is None else [(hashes[-stride:], space.states)]
         for asked, number in [(hashes, space.number), *states]:
@@ -163,7 +180,7 @@ class Fetches:
                 if refused.status == native.RESOURCE_EXHAUSTED:
                     self._decided.discard(request.request_id)
                 return False
-        self._fetches[request.request_id] = Running(tuple(tickets), there, plan)
+        self._fetches[request.request_id] = Running(tuple(tickets), there, plan, shared_chunks)
         self._shared.begin(request.request_id, space, hashes, stride, plan.deadline_s, fetched=True)
         late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, to fetch: %d within %d ms "
@@ -190,8 +207,11 @@ class Fetches:
             return False
         fetch.ended = True
         brought = 0 if short else self._brought(fetch, done)  # mutation: fetch-whole
+        fetch.brought = brought
         # The tickets run side by side, so the slower one is the time of the fetch.
-        elapsed_s = max(one.elapsed_s for one in answered)
+        elapsed_s = fetch.elapsed_s = max(one.elapsed_s for one in answered)
+        fetch.bytes = sum(one.bytes for one in answered)
+        fetch.reason = next((one.reason for one in answered if not one.complete), "done")
         self._worth.ended(
             fetch.plan, brought, elapsed_s, short or any(one.late for one in answered)
         )  # mutation: fetch-short-loss
@@ -203,10 +223,10 @@ class Fetches:
             "Fetched %d of %d chunks, %d bytes for request %s in %.1f ms%s",
             brought,
             fetch.plan.chunks,
-            sum(one.bytes for one in answered),
+            fetch.bytes,
             request_id,
             elapsed_s * 1e3,
-            next((f" ({one.reason})" for one in answered if not one.complete), ""),
+            "" if fetch.reason == "done" else f" ({fetch.reason})",
         )
         return True
 

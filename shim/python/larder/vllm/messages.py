@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple
 
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata
 
@@ -119,6 +120,24 @@ COMPUTES = StepWork(computes=True)
 RESTS = StepWork()
 
 
+class LoadFigures(NamedTuple):
+    """Of one request's load, for its span (request_traces). + gives the sum over ranks: all bytes,
+    the times of the slowest rank, the first failure."""
+
+    bytes: int = 0
+    wait_ns: int = 0
+    copy_ns: int = 0
+    failure: str = ""
+
+    def __add__(self, other):
+        return LoadFigures(
+            self.bytes + other.bytes,
+            max(self.wait_ns, other.wait_ns),
+            max(self.copy_ns, other.copy_ns),
+            self.failure or other.failure,
+        )
+
+
 @dataclass
 class WorkerReport(KVConnectorWorkerMetadata):
     """A worker's work since the last report. disabled: the reason, once, when the worker's half
@@ -142,6 +161,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
     answers: dict[int, tuple] = field(
         default_factory=dict
     )  # {RankLookup.number: (workers, chunks that all of them have)}
+    loads: dict[str, LoadFigures] = field(default_factory=dict)  # by request; with traces only
 
     def aggregate(self, other):
         """The sum of two reports. The prefill time is that of the slowest worker, because the ranks
@@ -159,6 +179,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
             load_ns=max(self.load_ns, other.load_ns),
             answers={**self.answers, **other.answers, **_least(self.answers, other.answers)},
             adapters={**self.adapters, **other.adapters, **_unlike(self.adapters, other.adapters)},
+            loads={**self.loads, **other.loads, **_sums(self.loads, other.loads)},
         )
 
 
@@ -169,6 +190,11 @@ def _least(one, other):
         number: (one[number][0] + other[number][0], min(one[number][1], other[number][1]))
         for number in both
     }
+
+
+def _sums(one, other):
+    """Loads on workers of both."""
+    return {name: one[name] + other[name] for name in one.keys() & other.keys()}
 
 
 def _unlike(one, other):

@@ -6,6 +6,7 @@ scheduler makes the rest of the fingerprint (naming), since models change their 
 the build in the workers' processes."""
 
 import os
+import urllib.parse
 from dataclasses import dataclass
 
 from larder.vllm import hosts, reusable, sleep_mode
@@ -26,6 +27,7 @@ _OPTIONS = (
     "copy_threads",
     "fetch",
     "trust_other_connectors",
+    "traces_endpoint",
 )
 
 
@@ -54,6 +56,7 @@ class Setup:
     spread: bool = False  # ranks may use another larderd than the scheduler
     v2_runner: bool = False  # vLLM's second model runner, CUDA's default
     trusts_other_connectors: bool = False  # True: KV of other connectors is stored (foreign_kv)
+    traces_endpoint: str = ""  # URL for the spans of requests (request_traces); "": no spans
     drafts: Drafts | None = None  # of a drafter whose KV is in vLLM's pages
     lookahead: int = 0  # Drafts.lookahead; without drafts 0
     zeroes: bool = False  # ... zeroes new blocks before the connector hears of preemptions
@@ -144,6 +147,7 @@ def setup_of(vllm_config, kv_cache_config):
         spread=hosts.are_spread(vllm_config.parallel_config),
         v2_runner=v2_runner,
         trusts_other_connectors=_switch(options, "trust_other_connectors", False),
+        traces_endpoint=_traces_endpoint(options),
         rebuilds=rebuilds,
         drafts=drafts,
         lookahead=drafts.lookahead if drafts else 0,
@@ -299,6 +303,29 @@ def _socket(options):
             f"{path!r}"
         )
     return socket
+
+
+def _traces_endpoint(options):
+    """The option, else $LARDER_TRACES_ENDPOINT, with OTLP's path where the URL has none; "": no
+    traces. OTEL_EXPORTER_OTLP_ENDPOINT alone sends nothing."""
+    option = _text(options, "traces_endpoint")
+    url = option or os.environ.get("LARDER_TRACES_ENDPOINT") or ""
+    if not url:
+        return ""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        place = (
+            "traces_endpoint in kv_connector_extra_config" if option else "LARDER_TRACES_ENDPOINT"
+        )
+        raise Unsupported(
+            f"{place} must be the URL of an OTLP/HTTP receiver, such as "
+            f"http://collector:4318, not {url!r}"
+        )
+    return url if parts.path.strip("/") else url.rstrip("/") + "/v1/traces"
 
 
 def _switch(options, name, default):

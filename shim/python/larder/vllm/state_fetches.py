@@ -30,7 +30,7 @@ class StateFetches(Fetches):
         if below is not None and below.serving:
             reach = first + self._client.tiers.reachable(hashes, stride, space.number)
             ends = self._reach.ends(hashes, stride, space, first, reach, hits)
-        ways = [(below, ends, False)]
+        ways, shared_chunks = [(below, ends, False)], 0
         if (
             below is not None
             and below.shared
@@ -40,6 +40,7 @@ class StateFetches(Fetches):
                 return True
             found = self._probes.found_states(request.request_id, first)
             if found is not None:
+                shared_chunks = found.shared_chunks
                 ways.insert(
                     0,
                     (
@@ -70,7 +71,12 @@ class StateFetches(Fetches):
         plan = self._plan(offers, lacking_tokens, self._waiting_bytes())
         if plan is not None:
             return self._ask(
-                request, space, self._chunks(hashes, stride, first, plan), hits - first, plan
+                request,
+                space,
+                self._chunks(hashes, stride, first, plan),
+                hits - first,
+                plan,
+                min(shared_chunks, plan.chunks) if plan.shared else 0,
             )
         if any(some for some, _, _ in offers):
             self._recomputed.add(request.request_id)

@@ -55,9 +55,11 @@ class Probe:
 
 @dataclass(frozen=True)
 class FoundStates:
-    """reach: the chunks of attention that a fetch finds, from the prompt's first on."""
+    """reach: the chunks of attention that a fetch finds, from the prompt's first on. shared_chunks:
+    of these, neither in memory nor on the disk."""
 
     reach: int
+    shared_chunks: int
     probed: ProbedStates
     speed: TierSpeed
 
@@ -119,7 +121,10 @@ class TierProbes:
             min(answer.read_bytes_per_s for answer in reads),
         )
         return FoundStates(
-            probe.first + tokens.chunks, ProbedStates(probe.first, states.there), speed
+            probe.first + tokens.chunks,
+            tokens.shared,
+            ProbedStates(probe.first, states.there),
+            speed,
         )
 
     def _answered(self, request_id, first):

@@ -21,7 +21,7 @@ from larder.vllm.fail_safe import FailSafe, guarded, logger
 from larder.vllm.hosts import larderd_of
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.loads_under_way import Load, LoadsUnderWay
-from larder.vllm.messages import COMPUTES, RESTS, Part, WorkerReport
+from larder.vllm.messages import COMPUTES, RESTS, LoadFigures, Part, WorkerReport
 from larder.vllm.places import OTHER_LARDERD, Place, parts_kept, writer_of
 from larder.vllm.rank_answers import RankAnswers
 from larder.vllm.spaces import close_space, open_space
@@ -459,6 +459,11 @@ class LarderConnectorWorker(FailSafe):
                 news = self._to_report()
                 news.load_bytes += load.bytes
                 news.load_ns += load.copy_ns
+        if self.setup is not None and self.setup.traces_endpoint:
+            for load in ended:
+                self._to_report().loads[load.request_id] = LoadFigures(
+                    load.bytes, load.wait_ns, load.copy_ns, load.failure
+                )
         return {load.request_id for load in ended}, self._note(
             [load for load in ended if load.failure]
         )
