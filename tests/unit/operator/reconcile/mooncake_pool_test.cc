@@ -79,7 +79,7 @@ TEST(MooncakePoolTest, APolicyOfAnotherOwnerIsNamed) {
   run.put(resources::kNetworkPolicies, kName, R"({"podSelector": {}})");
   run.settle();
   EXPECT_EQ(run.guarded(), "False NameTaken");
-  EXPECT_EQ(run.condition(resources::kPools, "chat", "Ready"), "Unknown NotChecked");
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "Ready"), "True NoPods");
 }
 
 }  // namespace
