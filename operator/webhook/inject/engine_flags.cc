@@ -1,6 +1,7 @@
 #include "operator/webhook/inject/engine_flags.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "operator/webhook/inject/shell_text.h"
 #include "operator/webhook/inject/value_options.h"
@@ -26,6 +27,34 @@ bool takes_value(const std::string& option) {
   const std::string name = option.starts_with("--") ? flag_name(option) : option;
   return std::ranges::binary_search(kValueOptions, name) ||
          std::ranges::find(kServerOptions, name) != kServerOptions.end();
+}
+
+// A switch, which takes no value. The names of vLLM's other switches are not in a table: a word
+// behind an option that is not known is not counted as the model.
+bool is_switch(const std::string& option) {
+  const std::string name = flag_name(option);
+  if (name.empty()) return std::isdigit(static_cast<unsigned char>(option.back())) != 0;  // -O3
+  return !takes_value(option) && (name.starts_with("--no-") || name.starts_with("--enable-") ||
+                                  name.starts_with("--disable-") || name == "--enforce-eager" ||
+                                  name == "--trust-remote-code");
+}
+
+// Whether the word can only be the model, as in `vllm serve $X m`, `$X --port 1 m` and
+// `$X --enforce-eager m`. It is no model in `$X --served-model-name a b`.
+bool is_positional(std::span<const FlagWord> words, std::size_t at) {
+  const FlagWord& word = words[at];
+  if (!word.text || word.text->empty() || word.text->starts_with('-')) return false;
+  if (words[at - 1].text == "--") return true;
+  if (is_unread_option(words[at - 1])) return is_switch(*words[at - 1].text);
+  // A word behind `--port 1` and behind `--port=1` is the model. Behind the first value of a list
+  // the word may be a second value.
+  for (std::size_t before = at; before-- > 0;) {
+    const std::string text = words[before].text.value_or(words[before].begins);
+    if (text.starts_with('-'))
+      return text.find('=') != std::string::npos ||
+             std::ranges::find(kListOptions, flag_name(text)) == kListOptions.end();
+  }
+  return true;
 }
 
 // A flag whose name an expansion or braces decide: --$NAME, -$NAME, --kv-$(X)-config, --{a,b}.
@@ -88,10 +117,11 @@ bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_mo
 }
 
 bool has_model_elsewhere(std::span<const FlagWord> words) {
-  const bool second = words.size() > 1 && words[1].text && !words[1].text->starts_with('-');
-  return second || std::ranges::any_of(words, [](const FlagWord& word) {
-           return flag_name(word.text.value_or(word.begins)) == "--model";
-         });
+  for (std::size_t at = 1; at < words.size(); ++at)
+    if (is_positional(words, at)) return true;
+  return std::ranges::any_of(words, [](const FlagWord& word) {
+    return flag_name(word.text.value_or(word.begins)) == "--model";
+  });
 }
 
 ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {

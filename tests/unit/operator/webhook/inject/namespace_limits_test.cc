@@ -70,6 +70,15 @@ TEST(LimitRange, ADefaultOfGpusIsNotTaken) {
   }
 }
 
+// LimitRanger refuses a container without a limit of a resource that has a maximum.
+// covers F-404
+TEST(LimitRange, AMaximumOfGpusIsALimitOfNone) {
+  InjectionCase one = engine();
+  limit(one, "{type: Container, max: {nvidia.com/gpu: 8}}");
+  for (const auto name : {api::kSidecarContainer, api::kPayloadContainer})
+    EXPECT_EQ(resources_of(one, name)["limits"]["nvidia.com/gpu"], "0");
+}
+
 TEST(LimitRange, AMaximumOfProcessorsLowersOursAndNotTheUsers) {
   InjectionCase one = engine();
   limit(one, "{type: Container, max: {cpu: 50m}}");
