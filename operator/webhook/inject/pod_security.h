@@ -1,8 +1,8 @@
 // Whether Pod Security of the namespace refuses the additions of Larder: hostPath volumes of
 // placement Node, and fields of the pool's podSecurity.
 //
-// Reads the label pod-security.kubernetes.io/enforce. The default level of a cluster is in a file of
-// the API server, and no webhook can read it. Pure; thread-safe; never throws.
+// Reads the label pod-security.kubernetes.io/enforce. The default level of a cluster is in a file
+// of the API server, and no webhook can read it. Pure; thread-safe; never throws.
 #pragma once
 
 #include <string>
