@@ -39,24 +39,6 @@ bool is_switch(const std::string& option) {
                                   name == "--trust-remote-code");
 }
 
-// Whether the word can only be the model, as in `vllm serve $X m`, `$X --port 1 m` and
-// `$X --enforce-eager m`. It is no model in `$X --served-model-name a b`.
-bool is_positional(std::span<const FlagWord> words, std::size_t at) {
-  const FlagWord& word = words[at];
-  if (!word.text || word.text->empty() || word.text->starts_with('-')) return false;
-  if (words[at - 1].text == "--") return true;
-  if (is_unread_option(words[at - 1])) return is_switch(*words[at - 1].text);
-  // A word behind `--port 1` and behind `--port=1` is the model. Behind the first value of a list
-  // the word may be a second value.
-  for (std::size_t before = at; before-- > 0;) {
-    const std::string text = words[before].text.value_or(words[before].begins);
-    if (text.starts_with('-'))
-      return text.find('=') != std::string::npos ||
-             std::ranges::find(kListOptions, flag_name(text)) == kListOptions.end();
-  }
-  return true;
-}
-
 // A flag whose name an expansion or braces decide: --$NAME, -$NAME, --kv-$(X)-config, --{a,b}.
 bool has_open_name(const FlagWord& word) {
   const std::string begins = word.text.value_or(word.begins);
@@ -116,12 +98,24 @@ bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_mo
   return !is_unread_option(words[at - 1]) || !takes_value(*words[at - 1].text);
 }
 
+// A later word is the model in `$X m`, `$X --port 1 m`, `$X --port=1 m` and `$X --enforce-eager m`,
+// and is none in `$X --served-model-name a b`. One walk, since a hostile list may be long.
 bool has_model_elsewhere(std::span<const FlagWord> words) {
-  for (std::size_t at = 1; at < words.size(); ++at)
-    if (is_positional(words, at)) return true;
-  return std::ranges::any_of(words, [](const FlagWord& word) {
-    return flag_name(word.text.value_or(word.begins)) == "--model";
-  });
+  bool in_list = false;  // behind an option that takes several words
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const std::string text = words[at].text.value_or(words[at].begins);
+    const std::string name = flag_name(text);
+    if (name == "--model") return true;
+    if (text.starts_with('-')) {
+      in_list = text.find('=') == std::string::npos &&
+                std::ranges::find(kListOptions, name) != kListOptions.end();
+    } else if (at > 0 && words[at].text && !text.empty()) {
+      const FlagWord& before = words[at - 1];
+      const bool is_value = is_unread_option(before) && before.text != "--";
+      if (is_value ? is_switch(*before.text) : !in_list) return true;
+    }
+  }
+  return false;
 }
 
 ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {

@@ -53,6 +53,13 @@ ModelWords::ModelWords(const Object& container, std::size_t after, const ScriptE
     : container_(container), script_(script) {
   for (std::size_t at = 0; at < script.assignments().size(); ++at)
     assigned_[script.assignments()[at].name].push_back(at);
+  const std::set<std::string> functions = functions_of(script);
+  for (std::size_t at = 0; at < script.commands().size(); ++at) {
+    const Words& words = script.commands()[at].words;
+    if (words.size() > 3 && words[0].text == "for") looped_[words[1].known].push_back(at);
+    const auto first = arguments_set_by(script.commands()[at], functions);
+    if (first && *first > 0) setters_.emplace_back(at, *first - 1);
+  }
   const auto argv = argv_of(container);
   for (std::size_t at = after + 1; at < argv.size(); ++at) arguments_.push_back({argv[at]});
 }
@@ -72,6 +79,7 @@ bool ModelWords::is_behind(const Words& words, std::size_t first) {
 }
 
 bool ModelWords::may_be(const ScriptWord& word) {
+  if (is_spent(1)) return true;
   if (!word.begins.empty()) return word.begins[0] != '-';
   return std::ranges::any_of(word.expansions, [&](const std::string& written) {
     const Expansion one = expansion_of(written);
@@ -84,35 +92,33 @@ bool ModelWords::may_be(const ScriptWord& word) {
 
 // The values that the container, an assignment or a loop gives a variable.
 bool ModelWords::may_be_value(const std::string& name) {
-  if (is_spent(1 + api::at(container_, "env").size())) return true;
+  const std::string text = variable_of(container_, name).text;
+  if (is_spent(1 + api::at(container_, "env").size() + text.size())) return true;
   if (!inside_.insert(name).second) return false;
-  bool found = has_model(variable_of(container_, name).text);
+  bool found = has_model(text);
   for (const std::size_t at : assigned_[name]) {
-    Words words{ScriptWord{}};
     const Words& value = script_.assignments()[at].words;
+    if (found || is_spent(1 + value.size())) break;
+    Words words{ScriptWord{}};
     words.insert(words.end(), value.begin(), value.end());
-    found = found || is_behind(words, 0);
+    found = is_behind(words, 0);
   }
-  for (const ScriptEngines::Command& command : script_.commands())
-    if (!found && command.words.size() > 3 && command.words[0].text == "for" &&
-        command.words[1].text == name)
-      found = is_behind(command.words, 2);
+  // for NAME in WORDS
+  for (const std::size_t at : looped_[name])
+    found = found || is_behind(script_.commands()[at].words, 2);
   inside_.erase(name);
   return found;
 }
 
 // $1 and $@: the container's args behind the script, `set -- ...`, the arguments of a function.
 bool ModelWords::may_be_argument() {
+  if (is_spent(1 + arguments_.size())) return true;
   if (!inside_.insert("@").second) return false;
   std::vector<FlagWord> shown{kFirst};
   shown.insert(shown.end(), arguments_.begin(), arguments_.end());
   bool found = has_model_elsewhere(shown);
-  const std::set<std::string> functions = functions_of(script_);
-  for (const ScriptEngines::Command& command : script_.commands()) {
-    if (found || is_spent(command.words.size())) break;
-    if (const auto first = arguments_set_by(command, functions); first && *first > 0)
-      found = is_behind(command.words, *first - 1);
-  }
+  for (const auto& [at, first] : setters_)
+    found = found || is_behind(script_.commands()[at].words, first);
   inside_.erase("@");
   return found;
 }
@@ -120,9 +126,10 @@ bool ModelWords::may_be_argument() {
 bool ModelWords::is_added_to(const std::string& array) {
   return std::ranges::any_of(assigned_[array], [&](std::size_t at) {
     const Assignment& one = script_.assignments()[at];
+    if (!one.adds || is_spent(1 + one.words.size())) return false;
     Words words{ScriptWord{}};
     words.insert(words.end(), one.words.begin(), one.words.end());
-    return one.adds && is_behind(words, 0);
+    return is_behind(words, 0);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "operator/api/object.h"
@@ -41,8 +42,11 @@ class ModelWords {
   const api::Object& container_;
   const ScriptEngines& script_;
   std::map<std::string, std::vector<std::size_t>> assigned_;  // indexes in assignments()
-  std::vector<FlagWord> arguments_;                           // of the script, behind $0
-  std::set<std::string> inside_;                              // variables in progress
+  std::map<std::string, std::vector<std::size_t>> looped_;    // commands() that are `for NAME in`
+  // commands() that set $@, and the word in front of its first member.
+  std::vector<std::pair<std::size_t, std::size_t>> setters_;
+  std::vector<FlagWord> arguments_;  // of the script, behind $0
+  std::set<std::string> inside_;     // variables in progress
   std::size_t looks_ = 0;
 };
 
