@@ -24,7 +24,7 @@ struct Form {
   const char* script;  // of bash, with the variables of envFrom
 };
 
-class UsersConnector : public testing::TestWithParam<Form> {};
+class UserConnector : public testing::TestWithParam<Form> {};
 
 std::string last_config(const std::vector<std::string>& argv) {
   std::string last;
@@ -131,7 +131,7 @@ constexpr Form kForms[] = {
     {"a_list_of_names", R"(vllm serve m --served-model-name a $OUTSIDE)"},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, UsersConnector, testing::ValuesIn(kForms),
+INSTANTIATE_TEST_SUITE_P(All, UserConnector, testing::ValuesIn(kForms),
                          [](const auto& one) { return one.param.name; });
 
 // Words that reach the command line through loops, additions to arrays, functions and names in
@@ -215,7 +215,7 @@ constexpr Form kWays[] = {
     {"here_string_in_an_array", R"(read -ra A <<< "m $OUTSIDE"; vllm serve "${A[@]}")"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Ways, UsersConnector, testing::ValuesIn(kWays),
+INSTANTIATE_TEST_SUITE_P(Ways, UserConnector, testing::ValuesIn(kWays),
                          [](const auto& one) { return one.param.name; });
 
 // A first word that is no model, texts that a shell reads twice, and commands that set variables in
@@ -328,7 +328,7 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
 }
 
 // covers F-239
-TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
+TEST(UserConnectors, MessagesNamePlaceAndRemedy) {
   const InjectionCase one = container_case(
       "{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: c}}]}");
   EXPECT_EQ(one.inject().refused,
@@ -340,7 +340,7 @@ TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
 // A value without a connector for certain, or with one value at most, is served also beside an
 // envFrom.
 // covers F-239
-TEST(UsersConnectors, ThatCannotBeThereAreNone) {
+TEST(UserConnectors, ImpossibleConnectorsAreIgnored) {
   for (const char* script :
        {"vllm serve \"$MODEL\"",
         "vllm serve \"$MODEL\" --served-model-name a b --lora-modules c=d e=f --port 1",
@@ -397,7 +397,7 @@ TEST(UsersConnectors, ThatCannotBeThereAreNone) {
 
 // A script or an environment that would take long to look through, or deep, counts as unreadable.
 // covers F-239
-TEST(UsersConnectors, AreLookedForWithinBounds) {
+TEST(UserConnectors, SearchIsBounded) {
   const auto refused = [](const std::string& script) {
     InjectionCase one = container_case("{command: [bash, -c, x]}");
     one.pod["spec"]["containers"][0]["command"][2] = script;
