@@ -77,6 +77,21 @@ void add_ray_labels(const PlannedPod& planned, Object& metadata) {
       planned.path.find("headGroupSpec") != std::string::npos ? "head" : "worker";
 }
 
+// Marks of LeaderWorkerSet and JobSet, which the injector reads too: without them the leader of a
+// group that is left alone would seem to get a cache.
+void add_group_marks(const PlannedPod& planned, const Object& object, Object& metadata) {
+  const auto mark = [&metadata](const char* map, const char* key, const std::string& value) {
+    if (!api::child(metadata, map).is_object()) metadata[map] = Object::object();
+    metadata[map][key] = value;
+  };
+  if (planned.kind == "LeaderWorkerSet") {
+    mark("labels", "leaderworkerset.sigs.k8s.io/name", planned.name);
+    mark("annotations", "leaderworkerset.sigs.k8s.io/size",
+         std::to_string(api::number_at(object, "spec.leaderWorkerTemplate.size", 1)));
+  }
+  if (planned.kind == "JobSet") mark("labels", "jobset.sigs.k8s.io/jobset-name", planned.name);
+}
+
 // Fields that the API server wrote into a live pod do not belong in a new one.
 Object pod_of(const PlannedPod& planned, const Object& object, const Object& from) {
   Object pod = {{"apiVersion", "v1"},
@@ -92,6 +107,7 @@ Object pod_of(const PlannedPod& planned, const Object& object, const Object& fro
   if (!planned.ns.empty()) metadata["namespace"] = planned.ns;
   if (planned.kind == "StatefulSet") add_claimed_volumes(object, pod["spec"]);
   add_ray_labels(planned, metadata);
+  add_group_marks(planned, object, metadata);
   return pod;
 }
 

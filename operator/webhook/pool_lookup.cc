@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/api/names.h"
+#include "operator/webhook/inject/pod_security.h"
 
 namespace larder::webhook {
 namespace {
@@ -59,8 +60,8 @@ void trim_surroundings(api::Object& object) {
   for (const std::string_view key : {api::kUserRangeAnnotation, api::kGroupRangesAnnotation})
     if (const auto value = api::annotation(object, key))
       metadata["annotations"][std::string(key)] = *value;
-  if (const auto pool = api::label(object, api::kPoolLabel))
-    metadata["labels"][std::string(api::kPoolLabel)] = *pool;
+  for (const std::string_view key : {api::kPoolLabel, kPodSecurityLabel})
+    if (const auto value = api::label(object, key)) metadata["labels"][std::string(key)] = *value;
   api::Object kept = {{"metadata", std::move(metadata)}};
   // spec of LimitRange, spec and status of ResourceQuota: the injector computes with both.
   for (const char* key : {"spec", "status"})

@@ -115,7 +115,14 @@ bool is_program(std::string_view word) {
 // A model followed by another plain word is no command line of vLLM: `org/model --port 80` is one,
 // and `foo bar` is a program with an argument.
 bool begins_with_program(Words argv) {
-  if (argv.empty() || !argv[0] || argv[0]->starts_with('-')) return false;
+  if (argv.empty() || !argv[0]) return false;
+  // `-m other --port 1` for an entrypoint `python3`: vLLM has no such options.
+  if (*argv[0] == "-m" || *argv[0] == "-c") {
+    std::vector<std::optional<std::string>> python{"python3"};
+    python.insert(python.end(), argv.begin(), argv.end());
+    return head_of(python).kind != CommandHead::Kind::kEngine;
+  }
+  if (argv[0]->starts_with('-')) return false;
   if (*argv[0] == "serve") return false;  // for the entrypoint `vllm`
   return is_program(*argv[0]) || (argv.size() > 1 && argv[1] && !argv[1]->starts_with('-'));
 }

@@ -86,9 +86,11 @@ bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std
     for (const std::string& written : word.expansions) {
       const Expansion expansion = expansion_of(written);
       const std::string& name = expansion.name;
-      // ${PYTHONPATH#*:} cuts the value.
-      if (!expansion.rest.empty() &&
-          std::string_view(":-+=?").find(expansion.rest[0]) == std::string_view::npos)
+      // ${PYTHONPATH#*:} cuts the value, and ${PYTHONPATH:+/x} replaces the value by its text.
+      const std::string& rest = expansion.rest;
+      if (!rest.empty() && std::string_view(":-+=?").find(rest[0]) == std::string_view::npos)
+        continue;
+      if ((rest.starts_with('+') || rest.starts_with(":+")) && rest.find(kName) == rest.npos)
         continue;
       if (name == kName) return true;
       if (name.empty() || seen.size() >= kMostInside || !seen.insert(name).second) continue;
@@ -222,6 +224,8 @@ std::string lost_by_use(const ScriptEngines& script, const std::string& array) {
 std::string lost_in(const ScriptEngines& script) {
   for (const Assignment& one : script.assignments()) {
     std::set<std::string> seen;
+    if (one.name == kSocket)
+      return "the script sets LARDER_SOCKET, which the pool sets; remove the assignment";
     if (one.name == kName && !one.adds && !keeps_path(script, one, seen))
       return "the script replaces PYTHONPATH; write PYTHONPATH=FOLDER:$PYTHONPATH to keep the "
              "present value";

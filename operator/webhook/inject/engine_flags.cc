@@ -1,6 +1,7 @@
 #include "operator/webhook/inject/engine_flags.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "operator/webhook/inject/shell_text.h"
 #include "operator/webhook/inject/value_options.h"
@@ -26,6 +27,16 @@ bool takes_value(const std::string& option) {
   const std::string name = option.starts_with("--") ? flag_name(option) : option;
   return std::ranges::binary_search(kValueOptions, name) ||
          std::ranges::find(kServerOptions, name) != kServerOptions.end();
+}
+
+// A switch, which takes no value. The names of vLLM's other switches are not in a table: a word
+// behind an option that is not known is not counted as the model.
+bool is_switch(const std::string& option) {
+  const std::string name = flag_name(option);
+  if (name.empty()) return std::isdigit(static_cast<unsigned char>(option.back())) != 0;  // -O3
+  return !takes_value(option) && (name.starts_with("--no-") || name.starts_with("--enable-") ||
+                                  name.starts_with("--disable-") || name == "--enforce-eager" ||
+                                  name == "--trust-remote-code");
 }
 
 // A flag whose name an expansion or braces decide: --$NAME, -$NAME, --kv-$(X)-config, --{a,b}.
@@ -87,11 +98,24 @@ bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_mo
   return !is_unread_option(words[at - 1]) || !takes_value(*words[at - 1].text);
 }
 
+// A later word is the model in `$X m`, `$X --port 1 m`, `$X --port=1 m` and `$X --enforce-eager m`,
+// and is none in `$X --served-model-name a b`. One walk, since a hostile list may be long.
 bool has_model_elsewhere(std::span<const FlagWord> words) {
-  const bool second = words.size() > 1 && words[1].text && !words[1].text->starts_with('-');
-  return second || std::ranges::any_of(words, [](const FlagWord& word) {
-           return flag_name(word.text.value_or(word.begins)) == "--model";
-         });
+  bool in_list = false;  // behind an option that takes several words
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const std::string text = words[at].text.value_or(words[at].begins);
+    const std::string name = flag_name(text);
+    if (name == "--model") return true;
+    if (text.starts_with('-')) {
+      in_list = text.find('=') == std::string::npos &&
+                std::ranges::find(kListOptions, name) != kListOptions.end();
+    } else if (at > 0 && words[at].text && !text.empty()) {
+      const FlagWord& before = words[at - 1];
+      const bool is_value = is_unread_option(before) && before.text != "--";
+      if (is_value ? is_switch(*before.text) : !in_list) return true;
+    }
+  }
+  return false;
 }
 
 ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {

@@ -54,8 +54,8 @@ bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_mo
 // expects the model there.
 std::size_t place_for_flag(std::span<const FlagWord> words, bool takes_model);
 
-// Whether the words name the model elsewhere than in the first word: by --model, or in the second
-// word.
+// Whether the words name the model elsewhere than in the first word: by --model, or in a later word
+// that is no value of an option.
 bool has_model_elsewhere(std::span<const FlagWord> words);
 
 }  // namespace larder::webhook

@@ -80,13 +80,6 @@ bool hides_engine(const std::string& name) {
   return name == "vllm" || is_python(name) || is_starter(name);
 }
 
-std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size_t first) {
-  std::vector<FlagWord> flags;
-  for (std::size_t at = first; at < words.size(); ++at)
-    flags.push_back({words[at].text, words[at].many, words[at].begins});
-  return flags;
-}
-
 }  // namespace
 
 FlagSource VariableSources::of_names(const std::string& text) {
@@ -113,6 +106,12 @@ std::string VariableSources::expanded(const std::string& text, std::size_t& left
 std::string VariableSources::expanded(const std::string& text) {
   std::size_t left = kMostVariables;
   return expanded(text, left);
+}
+
+std::optional<std::string> VariableSources::known(const std::string& text) {
+  std::string value = expanded(text);
+  return value.empty() || !kubernetes_names(value).empty() ? std::nullopt
+                                                           : std::optional(std::move(value));
 }
 
 FlagSource VariableSources::of_text(const std::string& text, const std::string& what) {
@@ -169,6 +168,7 @@ FlagSources::FlagSources(const Object& container, std::size_t after, const Scrip
     : container_(container),
       script_(script),
       functions_(functions_of(script)),
+      model_(container, after, script),
       variables_(container) {
   for (std::size_t at = 0; at < script.assignments().size(); ++at) {
     assigned_[script.assignments()[at].name].push_back(at);
@@ -199,7 +199,10 @@ void FlagSources::find_setters(std::size_t place) {
   const std::size_t head = head_place(command.words);
   const std::string name = command.words[head].text.value_or("");
   find_defaults(command.words);
-  if (const std::string what = sets_any(command); !what.empty()) files_.emplace_back(place, what);
+  std::string what = sets_any(command);
+  if (what.empty() && name.empty() && may_name_setter(command.words[head]))
+    what = "a command that only a run of the script shows";
+  if (!what.empty()) files_.emplace_back(place, std::move(what));
   for (const std::string& one : read_by(command)) read_.insert(one);
   if (const auto first = arguments_set_by(command, functions_))
     positional_.emplace_back(place, *first);
@@ -211,6 +214,19 @@ void FlagSources::find_setters(std::size_t place) {
     if (const std::string alias = known.substr(0, known.find('=')); hides_engine(alias))
       hidden_by_ = alias;
   }
+}
+
+// R=read; $R X: the variable names a command that sets variables.
+bool FlagSources::may_name_setter(const ScriptWord& command) {
+  return std::ranges::any_of(command.expansions, [&](const std::string& written) {
+    const std::string name = expansion_of(written).name;
+    const auto assigned = assigned_.find(name);
+    return is_setter(variable_of(container_, name).text) ||
+           (assigned != assigned_.end() &&
+            std::ranges::any_of(assigned->second, [&](std::size_t at) {
+              return is_setter(script_.assignments()[at].value);
+            }));
+  });
 }
 
 // : "${NAME:=X}" sets NAME.
@@ -238,17 +254,17 @@ FlagSource FlagSources::of_engine(std::size_t engine) {
                   "the script gives the name another meaning");
   place_ = script_.command(engine);
   twice_ = script_.read_twice(engine);
-  const Words words = script_.words(engine);
-  const bool takes_model =
-      script_.takes_model(engine) && !has_model_elsewhere(flag_words(words, 0));
-  const FlagSource found = of_words(words, 0, takes_model);
-  return script_.array(engine).empty() ? found : worse(found, of_array(engine));
+  const std::string& array = script_.array(engine);
+  const bool takes_model = script_.takes_model(engine) && !model_.is_in_or_behind(array);
+  const FlagSource found = of_words(script_.words(engine), 0, takes_model);
+  return array.empty() ? found : worse(found, of_array(engine));
 }
 
 // A word that can only be a model or a value is no source, even if unreadable. Most scripts have
 // `vllm serve $MODEL --port $PORT`.
 FlagSource FlagSources::of_words(const Words& words, std::size_t first, bool takes_model) {
   const std::vector<FlagWord> flags = flag_words(words, first);
+  takes_model = takes_model && !model_.is_behind(words, first);
   FlagSource worst;
   for (std::size_t at = 0; at < flags.size(); ++at) {
     if (flags[at].text) continue;
@@ -309,8 +325,10 @@ FlagSource FlagSources::of_expansion(const std::string& written, bool model) {
       // ${X,,} and ${X/a/b} change the value.
       const bool changes = !one.rest.empty() &&
                            std::string_view(",^/@~").find(one.rest[0]) != std::string_view::npos;
+      // ${X@P} expands the value once more, and ${X@E} decodes its escapes.
+      const bool again = one.rest.ends_with("@P") || one.rest.ends_with("@E");
       std::set<std::string> seen;
-      if (changes && (is_piece(one.rest) || may_spell_flag(one.name, seen)))
+      if (again || (changes && (is_piece(one.rest) || may_spell_flag(one.name, seen))))
         return unread(shown, "only a run of the script shows the value");
       return worse(of_variable(one.name, model), of_text(one.rest, model));
     }
@@ -335,6 +353,7 @@ FlagSource FlagSources::of_text(const std::string& rest, bool model) {
   const auto read = ScriptEngines::find("x" + rest);
   if (!read.ok()) return unread("${...}", read.status().text());
   FlagSource found = connector("the script", set_in(rest));
+  if (names_by_value(rest)) found = unread("${...}", "only a run of the script shows the value");
   for (const ScriptEngines::Command& command : read->commands())
     for (const ScriptWord& word : command.words) found = worse(found, of_word(word, model));
   return found;
@@ -402,7 +421,7 @@ FlagSource FlagSources::of_assignments(const std::string& name, bool model, std:
     place_ = one.command;
     if (!one.array) joined += one.value;
     if (!read) {
-      const bool starts = one.array && !one.adds && model;
+      const bool starts = one.array && !one.adds && model && !model_.is_added_to(name);
       found = worse(found, worse(of_value(named(name), one.value), of_reread(one.value)));
       found = worse(found, of_words(one.words, 0, starts));
     }
@@ -436,6 +455,9 @@ FlagSource FlagSources::of_loops(const std::string& name, std::size_t used, std:
 FlagSource FlagSources::of_positional() {
   if (!inside_.insert("@").second) return {};
   FlagSource found = arguments_;
+  for (const auto& [place, what] : files_)
+    if (!what.starts_with('`') && (place < place_ || !functions_.empty()))
+      found = worse(found, unread("$@", what + " may set the arguments of the script"));
   for (const std::string& text : texts_) found = worse(found, of_reread(text));
   for (const auto& [place, first] : positional_) {
     const Words& words = script_.commands()[place].words;
@@ -486,9 +508,13 @@ FlagSource source_in_words(const Object& container, std::size_t first, bool take
     const bool plain = kubernetes_names(text).empty();
     flags.push_back({plain ? argv[at] : std::nullopt, false, text.substr(0, text.find("$("))});
   }
-  takes_model = takes_model && !has_model_elsewhere(flags);
   FlagSource worst;
   VariableSources variables(container);
+  // `vllm serve $(X) $(MODEL)`: a known value may be the model.
+  std::vector<FlagWord> shown = flags;
+  for (std::size_t at = 0; at < flags.size(); ++at)
+    if (!flags[at].text && argv[first + at]) shown[at].text = variables.known(*argv[first + at]);
+  takes_model = takes_model && !has_model_elsewhere(shown);
   for (std::size_t at = 0; at < flags.size(); ++at) {
     if (flags[at].text || !argv[first + at]) continue;
     FlagSource found = variables.of_text(*argv[first + at], "the args");

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "operator/api/object.h"
+#include "operator/webhook/inject/model_words.h"
 #include "operator/webhook/inject/script_engines.h"
 
 namespace larder::webhook {
@@ -46,6 +48,8 @@ class VariableSources {
   FlagSource of(const std::string& name);
   // The source in a text that may have flags by itself, and in its variables.
   FlagSource of_text(const std::string& text, const std::string& what);
+  // The text with all its variables; empty: a value is unread, or the text is empty.
+  std::optional<std::string> known(const std::string& text);
 
  private:
   FlagSource of_names(const std::string& text);
@@ -75,6 +79,7 @@ class FlagSources {
   using Words = std::vector<ScriptWord>;
 
   void find_setters(std::size_t place);
+  bool may_name_setter(const ScriptWord& command);
   void find_defaults(const Words& words);
   // `model`: the word stands in the place of the model, so an array's first word is the model.
   FlagSource of_words(const Words& words, std::size_t first, bool takes_model);
@@ -100,6 +105,7 @@ class FlagSources {
   std::map<std::string, std::vector<std::string>> defaults_;  // X of ${NAME:=X}, by variable
   std::set<std::string> read_;  // by read, mapfile, getopts, printf -v
   std::set<std::string> functions_;
+  ModelWords model_;
   std::string hidden_by_;  // a function or an alias with the name of vLLM's program
   // commands() that set $@, and the first word that becomes a member.
   std::vector<std::pair<std::size_t, std::size_t>> positional_;

@@ -14,6 +14,7 @@
 #include "operator/webhook/inject/pod_marks.h"
 #include "operator/webhook/inject/pod_overrides.h"
 #include "operator/webhook/inject/pod_parts.h"
+#include "operator/webhook/inject/pod_security.h"
 #include "operator/webhook/inject/resource_quota.h"
 #include "operator/webhook/inject/user_ids.h"
 
@@ -90,6 +91,8 @@ struct Verdict {
 // Whether the namespace's limits would admit the changed pod.
 // Checked last, on the finished pod: the additions of all steps count.
 Verdict admitted(const Object& pod, const Input& input) {
+  if (const std::string why = refused_by_pod_security(input, pod); !why.empty())
+    return {Refusal::kNamespace, "the namespace would refuse the pod: " + why};
   std::string why = refused_by_limit_range(input.pod, pod, input.surroundings);
   if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
   if (why.empty()) return {};

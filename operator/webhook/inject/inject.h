@@ -26,7 +26,7 @@ inline constexpr std::array<std::pair<Refusal, const char*>, 7> kRefusals{{
     {Refusal::kNoPool, "no_pool"},         // the pool does not exist
     {Refusal::kPod, "pod"},                // names, ports, resources of the pod, or Windows
     {Refusal::kEngine, "engine"},          // no engine found, or an engine that cannot be connected
-    {Refusal::kNamespace, "namespace"},    // LimitRange, ResourceQuota or user ids of the namespace
+    {Refusal::kNamespace, "namespace"},    // limits, Pod Security or user ids of the namespace
     {Refusal::kUnreadable, "unreadable"},  // the pool is unreadable
     {Refusal::kDefect, "defect"},          // a bug in the injector
 }};

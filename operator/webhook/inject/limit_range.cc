@@ -65,8 +65,12 @@ class Fitting {
   }
   // Memory is never lowered: larderd touches its whole arena, and a smaller limit would kill it.
   // refused_by_limit_range() then tells the user.
+  // A maximum of GPUs demands a limit of every container: the added containers take none.
   void lower(const std::string& resource, std::uint64_t most) {
-    if (!is_needed(resource)) return;
+    if (!is_needed(resource)) {
+      if (!limits_.contains(resource)) set(limits_, resource, 0);
+      return;
+    }
     if (!limits_.contains(resource)) {
       const std::uint64_t enough =
           resource == kCpu ? std::max(kWholeCpu, request(resource).value_or(0)) : most;

@@ -37,10 +37,11 @@ constexpr std::array<std::string_view, 3> kScripts{"multi-node-serving.sh", "run
 constexpr auto kRayCommands =
     std::to_array<std::string_view>({"start", "symmetric-run", "status", "health-check", "stop",
                                      "job", "get-head-ip", "attach", "submit"});
+constexpr int kMostRayOptions = 6;  // words between `ray` and its command
 constexpr std::string_view kJobSetDomain = "jobset.sigs.k8s.io/";  // JobSet's labels
 // Signs that the pods of a JobSet share one engine.
-constexpr std::array<std::string_view, 5> kJobSetWords{"JOB-COMPLETION-INDEX", "JOBSET-",
-                                                       "--pipeline-parallel-size", "-pp ", "-pp\n"};
+constexpr std::array<std::string_view, 6> kJobSetWords{
+    "JOB-COMPLETION-INDEX", "JOBSET-", "--pipeline-parallel-size", "-pp ", "-pp\n", "-pp="};
 // Flags whose value may be "ray"; argparse accepts prefixes.
 struct Backend {
   std::string_view flag, least;  // the shortest prefix that argparse takes for the flag
@@ -112,8 +113,10 @@ Gives given_by(std::string_view text, std::string_view flag, std::string_view le
        at = text.find(least, at + 1)) {
     std::size_t end = at;
     while (end < text.size() && end - at <= flag.size() && is_part(text[end])) ++end;
-    if (!flag.starts_with(text.substr(at, end - at)) || end >= text.size() || !is_gap(text[end]))
-      continue;
+    if (!flag.starts_with(text.substr(at, end - at)) || end >= text.size()) continue;
+    // A=(m --distributed-executor-backend); A+=(ray): the value stands elsewhere.
+    if (text[end] == ')') worst = Gives::kUnread;
+    if (!is_gap(text[end])) continue;
     const Gives one = meaning_of(value_from(text, end), container);
     if (one == Gives::kRay) return one;
     if (one == Gives::kUnread) worst = one;
@@ -144,6 +147,20 @@ bool is_ray_script(std::string_view text, std::size_t at) {
   return name.ends_with(".sh") || name.ends_with(".py") || name.ends_with(".bash");
 }
 
+// Whether a command of Ray's program follows, behind its options: `--logging-level debug start`.
+bool is_ray_command(std::string_view text) {
+  bool may_be_value = false;
+  for (int word = 0; word < kMostRayOptions; ++word) {
+    while (!text.empty() && is_gap(text[0])) text.remove_prefix(1);
+    const std::string_view one = word_from(text, 0);
+    if (std::ranges::find(kRayCommands, one) != kRayCommands.end()) return true;
+    if (one.empty() || (!one.starts_with('-') && !may_be_value)) return false;
+    may_be_value = one.starts_with('-');
+    text.remove_prefix(one.size());
+  }
+  return false;
+}
+
 // `ray start`, also /usr/bin/ray.
 // The word "array" has ray in it: the characters around the word are checked.
 bool starts_ray(std::string_view text) {
@@ -155,7 +172,7 @@ bool starts_ray(std::string_view text) {
       continue;
     if (is_ray_module(text, at) || is_ray_script(text, at)) return true;
     if ((at > 0 && is_part(text[at - 1])) || (end < text.size() && !is_gap(text[end]))) continue;
-    if (std::ranges::find(kRayCommands, word_from(text, end)) != kRayCommands.end()) return true;
+    if (is_ray_command(text.substr(end))) return true;
   }
   return false;
 }
@@ -175,10 +192,19 @@ std::string speaks_of_ray(std::string_view text, const Object& container) {
   return worst == Gives::kRay ? kReason : kUnreadBackend;
 }
 
+// Words that the kubelet runs in a container: its command, its hooks and its probes.
+constexpr std::array<std::string_view, 7> kWordLists{"command",
+                                                     "args",
+                                                     "lifecycle.postStart.exec.command",
+                                                     "lifecycle.preStop.exec.command",
+                                                     "startupProbe.exec.command",
+                                                     "livenessProbe.exec.command",
+                                                     "readinessProbe.exec.command"};
+
 // All words and variables of a container, one word per line, with - for _.
 std::string said_by(const Object& container) {
   std::string said;
-  for (const char* list : {"command", "args"})
+  for (const std::string_view list : kWordLists)
     for (const Object& word : api::at(container, list))
       if (word.is_string()) said += word.get_ref<const std::string&>() + "\n";
   for (const Object& variable : api::at(container, "env"))

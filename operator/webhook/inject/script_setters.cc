@@ -24,10 +24,12 @@ bool one_of(std::string_view text, const auto& all) {
   return std::ranges::find(all, text) != all.end();
 }
 
-// Whether the word behind an option of read or mapfile is the option's value: read -p PROMPT.
-bool is_value_of(const ScriptWord& option) {
+// Whether the word behind an option of read or mapfile is the option's value: read -p PROMPT. The
+// -t of mapfile has no value.
+bool is_value_of(const ScriptWord& option, std::string_view reader) {
+  const std::string_view valued = reader == "read" ? "pdnNtui" : "dnOsuCc";
   return option.text && option.text->size() > 1 && option.text->front() == '-' &&
-         std::string_view("pdnNtuiOsCc").find(option.text->back()) != std::string_view::npos;
+         valued.find(option.text->back()) != std::string_view::npos;
 }
 
 // read "$NAME", printf -v "$NAME" ...: a variable whose name the script does not show.
@@ -36,13 +38,19 @@ bool reads_unnamed(const std::vector<ScriptWord>& words, std::size_t head) {
   for (std::size_t at = head + 1; at < words.size(); ++at) {
     const ScriptWord &word = words[at], &before = words[at - 1];
     if (word.text || word.begins.find('[') != std::string::npos) continue;
-    if (one_of(name, kReaders) && !is_value_of(before)) return true;
+    if (one_of(name, kReaders) && !is_value_of(before, name)) return true;
     if (name == "printf" && (before.text == "-v" || word.begins == "-v")) return true;
   }
   return false;
 }
 
 }  // namespace
+
+bool is_setter(std::string_view command) {
+  command = command.substr(0, command.find(' '));
+  return command == "source" || command == "." || command == "eval" || command == "printf" ||
+         one_of(command, kReaders) || one_of(command, kDeclaring);
+}
 
 std::size_t head_place(const std::vector<ScriptWord>& words) {
   std::size_t at = 0;
@@ -66,6 +74,9 @@ std::vector<std::string> read_by(const ScriptEngines::Command& command) {
                                               (known.starts_with("-v") && known.size() > 2));
     if (!printed && !one_of(name, kReaders)) continue;
     if (printed && known.starts_with("-v")) known.erase(0, 2);
+    // `read -raNAME`: the name may stand in the word of the option.
+    const bool option = !printed && known.starts_with('-');
+    if (option) known.erase(0, std::min(known.find('a'), known.size() - 1) + 1);
     names.push_back(known.substr(0, known.find('[')));
   }
   return names;
@@ -84,9 +95,16 @@ std::string sets_any(const ScriptEngines::Command& command) {
     const std::string file = head + 1 < command.words.size() ? command.words[head + 1].known : "";
     return one_of(program_name(file), kEnvironments) ? "" : "the file " + file;
   }
+  // trap 'X=1' DEBUG
+  if (name == "trap" && head + 1 < command.words.size() &&
+      command.words[head + 1].known.find('=') != std::string::npos)
+    return "a trap";
   if (!one_of(name, kDeclaring)) return "";
-  const auto is_opaque = [&name](const ScriptWord& word) {
+  // declare 'A=("$X")' expands the quoted text. eval "export $N=1" has another name in each run.
+  const bool declares = name == "declare" || name == "typeset" || name == "local";
+  const auto is_opaque = [&name, declares](const ScriptWord& word) {
     return (!word.text && word.begins.find('=') == std::string::npos) ||
+           (declares && word.known.find("=(") != std::string::npos) ||
            (name != "export" && word.text && word.text->starts_with('-') &&
             word.text->find('n') != std::string::npos);  // -n, -gn
   };

@@ -20,6 +20,9 @@ std::vector<std::string> read_by(const ScriptEngines::Command& command);
 // "": none.
 std::string sets_any(const ScriptEngines::Command& command);
 
+// Whether the command sets variables: `read -r`, `source`, `eval`.
+bool is_setter(std::string_view command);
+
 // The index of the command's name, after assignments and words such as `time`.
 std::size_t head_place(const std::vector<ScriptWord>& words);
 

@@ -41,7 +41,22 @@ Expansion braced(std::string_view inside) {
 
 }  // namespace
 
+bool names_by_value(std::string_view text) {
+  for (const std::string_view form : {"$$", "${$"})
+    for (std::size_t at = text.find(form); at != std::string_view::npos;
+         at = text.find(form, at + 1)) {
+      const std::size_t next = at + form.size();
+      if (next < text.size() && (text[next] == '{' || is_name(text.substr(next, 1)))) return true;
+    }
+  return false;
+}
+
 Expansion expansion_of(std::string_view written) {
+  // "$$N", "$$(cmd)", "${$N}": see names_by_value(). "$$" and "${$}" are the number of the process.
+  for (const std::string_view form : {"$$", "$`", "${$", "${`"})
+    if (written.starts_with(form) && written.size() > form.size() &&
+        written.substr(form.size()) != "}")
+      return {Kind::kUnknown, "", ""};
   if (written.starts_with("<(") || written.starts_with(">(") || written.starts_with("$(("))
     return {Kind::kHarmless, "", ""};
   if (written.starts_with("${") && written.size() > 2)

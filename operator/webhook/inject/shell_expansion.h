@@ -22,4 +22,8 @@ struct Expansion {
 
 Expansion expansion_of(std::string_view written);
 
+// Whether only a run shows the name of a variable in the text: "$$N" and "${$N}", where a second
+// reading, as in eval "X=\$$N", expands the value of N. Kubernetes reads "$$X" in args as $X.
+bool names_by_value(std::string_view text);
+
 }  // namespace larder::webhook

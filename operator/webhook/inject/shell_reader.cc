@@ -296,6 +296,7 @@ class ShellReader {
   void take_dollar(ShellWord& word, Quotes quotes) {
     if (look(1) == '$' && look(2) == '(')
       return take(word, 1, quotes, true), take_dollar(word, quotes);
+    if (names_by_value(word, quotes)) return;
     const char c = look(1);
     if (c == '(' || c == '{') {
       const std::size_t from = at_;
@@ -316,11 +317,28 @@ class ShellReader {
     take(word, count, quotes, true);
   }
 
+  // Takes `$` and an expansion, whose value names the variable: the text of eval "X=\$$N", and $$X
+  // in args of Kubernetes. The two are one expansion, which nobody can read.
+  bool names_by_value(ShellWord& word, Quotes quotes) {
+    const bool spliced = at_ + 1 < text_.size() && text_[at_ + 1].unknown;
+    const bool escaped = look(1) == '$' && (is_name(look(2)) || look(2) == '{');
+    if (!spliced && !escaped) return false;
+    word.many = true;
+    if (spliced) return take(word, 2, quotes, true), true;
+    const std::size_t from = at_++;
+    take_dollar(word, quotes);
+    if (wrong_.empty()) word.meaning.back().begin = from;
+    return true;
+  }
+
   // Whether the expansion from `from` to at_ may give several words inside quotes: ${A[@]}, ${@:2},
   // ${1+"$@"}, and ${!X}, where X may be "A[@]".
   bool gives_several(std::size_t from) const {
     std::string text;
-    for (std::size_t at = from; at < std::min(at_, text_.size()); ++at) text += text_[at].c;
+    for (std::size_t at = from; at < std::min(at_, text_.size()); ++at) {
+      if (text_[at].unknown) return true;
+      text += text_[at].c;
+    }
     return text.starts_with("${!") || text.find("[@]") != std::string::npos ||
            text.find("$@") != std::string::npos || text.find("${@") != std::string::npos;
   }

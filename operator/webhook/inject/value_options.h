@@ -255,6 +255,14 @@ inline constexpr auto kValueOptions =
                                      "-sc",
                                      "-tp"});
 
+// The options above that take several words: a further word may be a value, and no model.
+inline constexpr auto kListOptions = std::to_array<std::string_view>(
+    {"--allowed-media-domains", "--api-key", "--collect-detailed-traces", "--cpu-offload-params",
+     "--cudagraph-capture-sizes", "--ignore-patterns", "--kv-cache-dtype-skip-layers",
+     "--logits-processors", "--lora-modules", "--lora-target-modules", "--numa-bind-cpus",
+     "--numa-bind-nodes", "--offload-params", "--served-model-name",
+     "--sleep-preserve-parameter-names"});
+
 // Options of KServe's Hugging Face server.
 inline constexpr auto kServerOptions = std::to_array<std::string_view>(
     {"--model-name", "--model-id", "--model-dir", "--model-revision", "--backend", "--task",

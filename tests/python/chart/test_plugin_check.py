@@ -256,6 +256,33 @@ def test_pod_security_refuses_with_its_words(check, cluster):
         cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce-")
 
 
+@pytest.fixture
+def node_pool(world, cluster):
+    """A pool of placement Node, made before check() counts the objects."""
+    made = yaml.safe_load(POOL)
+    made["metadata"]["name"] = "by-node"
+    made["spec"]["placement"] = "Node"
+    apply(cluster, made, NAMESPACE)
+    eventually(lambda: "by-node" in cluster.kubectl("get", "ds", "-n", NAMESPACE, "-o", "name"))
+    yield "by-node"
+    cluster.kubectl("delete", "cachepool", "by-node", "-n", NAMESPACE, "--wait=false")
+
+
+# covers F-407
+def test_pod_security_against_placement_node_leaves_the_pods_alone(node_pool, check, cluster):
+    text = DEPLOYMENT.replace("larder.dev/pool: chat", f"larder.dev/pool: {node_pool}")
+    status, out = check(text)
+    assert status == 0 and "hostPath" in out, out
+    cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=baseline")
+    try:
+        eventually(lambda: "! LeftAlone" in check(text)[1])
+        status, out = check(text)
+        assert status == 1 and "Pod Security baseline" in " ".join(out.split()), out
+        assert "violates PodSecurity" not in out, "the API server takes the pods without a cache"
+    finally:
+        cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce-")
+
+
 def test_an_unknown_verdict_exits_with_2(check, plugin, world):
     odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "odd"}}
     status, out = check(yaml.safe_dump_all([manifest(), odd]))

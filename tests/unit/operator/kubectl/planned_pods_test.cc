@@ -93,6 +93,23 @@ TEST(PlannedPods, ControllerDefaultsAreAdded) {
   EXPECT_EQ(api::label(ray.pods[1].pod, "ray.io/node-type"), "worker");
 }
 
+// The injector leaves groups over Ray alone by these marks.
+// covers F-406
+TEST(PlannedPods, MarksOfGroupsAreThose) {
+  const Planned lws = planned_pods(
+      {object_of("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet",
+                 R"({"leaderWorkerTemplate": {"size": 2, "workerTemplate": TEMPLATE}})")});
+  ASSERT_EQ(lws.pods.size(), 1U);
+  EXPECT_EQ(api::label(lws.pods[0].pod, "leaderworkerset.sigs.k8s.io/name"), "llm");
+  EXPECT_EQ(api::annotation(lws.pods[0].pod, "leaderworkerset.sigs.k8s.io/size"), "2");
+  EXPECT_EQ(api::annotation(lws.pods[0].pod, "larder.dev/pool"), "chat");
+  const Planned set = planned_pods(
+      {object_of("jobset.x-k8s.io/v1alpha2", "JobSet",
+                 R"({"replicatedJobs": [{"template": {"spec": {"template": TEMPLATE}}}]})")});
+  ASSERT_EQ(set.pods.size(), 1U);
+  EXPECT_EQ(api::label(set.pods[0].pod, "jobset.sigs.k8s.io/jobset-name"), "llm");
+}
+
 // A pod's spec alone is no template: the pods of its controller are not known.
 TEST(PlannedPods, KindsWithoutTemplateAreReported) {
   const Planned planned = planned_pods(

@@ -79,7 +79,10 @@ api::Object namespace_object(const std::string& name) {
           {"kind", "Namespace"},
           {"metadata",
            {{"name", name},
-            {"labels", {{"larder.dev/pool", "chat"}, {"other", "x"}}},
+            {"labels",
+             {{"larder.dev/pool", "chat"},
+              {"other", "x"},
+              {"pod-security.kubernetes.io/enforce", "baseline"}}},
             {"annotations",
              {{"openshift.io/sa.scc.uid-range", "5/5"}, {"long", std::string(1000, 'x')}}}}}};
 }
@@ -127,6 +130,7 @@ TEST_F(SurroundingsTest, ComeFromNamespaceAndInformers) {
   const Surroundings found = lookup_.surroundings("ml", true);
   ASSERT_TRUE(found.ns);
   EXPECT_EQ(api::label(*found.ns, api::kPoolLabel), "chat");
+  EXPECT_EQ(api::label(*found.ns, "pod-security.kubernetes.io/enforce"), "baseline");
   EXPECT_EQ(api::annotation(*found.ns, api::kUserRangeAnnotation), "5/5");
   EXPECT_FALSE(api::annotation(*found.ns, "long")) << "unread fields take no memory";
   EXPECT_THAT(found.limit_ranges, SizeIs(1));

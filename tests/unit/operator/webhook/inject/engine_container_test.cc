@@ -28,7 +28,8 @@ std::string engines_of(const char* containers) {
   return names;
 }
 
-TEST(EngineContainer, ArgsStartingWithAProgramAreNoEngine) {
+// covers F-402
+TEST(EngineContainer, OfArgsThatBeginWithAProgramIsNone) {
   for (const char* args : {"[sleep, infinity]",
                            "[python3, -m, dynamo.vllm, --model, m]",
                            "[python3, server.py]",
@@ -59,6 +60,8 @@ TEST(EngineContainer, ArgsStartingWithAProgramAreNoEngine) {
                            "[./server, --port, '1']",
                            "[/entrypoint-all, -v]",
                            "[/opt/app/start_it]",
+                           "[-m, dynamo.vllm, --model, m]",
+                           "[-c, print(1)]",
                            "[app.sh]"})
     EXPECT_NE(refused(std::string("{image: 'rocm/vllm-dev:1', args: ") + args + "}")
                   .find("args that begin with a program"),
@@ -69,7 +72,8 @@ TEST(EngineContainer, ArgsStartingWithAProgramAreNoEngine) {
 TEST(EngineContainer, VllmArgsAreAnEngine) {
   for (const char* args : {"[m]", "[org/model, --port, '1']", "[/mnt/models, --max-model-len, '1']",
                            "[--model, m]", "[serve, m]", "[--port, '1']", "[$(MODEL), --port, '1']",
-                           "[vllm, serve, m]", "[m, -tp, '2']", "[ray-model/m, --seed, '1']"})
+                           "[vllm, serve, m]", "[m, -tp, '2']", "[ray-model/m, --seed, '1']",
+                           "[-m, vllm.entrypoints.openai.api_server, --model, m]"})
     EXPECT_EQ(refused(std::string(
                           "{image: 'vllm/vllm-openai:1', env: [{name: MODEL, value: m}], args: ") +
                       args + "}"),
@@ -126,10 +130,22 @@ TEST(EngineContainer, EngineAmongInitContainersIsReported) {
       << one.inject().refused;
 }
 
-// covers F-241, F-382
-TEST(Environment, ClearedEnvironmentIsReported) {
+// covers F-241, F-382, F-403
+TEST(Environment, ThatIsTakenAwayIsSaid) {
   for (const char* command :
-       {"[env, -i, vllm, serve, m]",
+       {"[env, --ignore-env, vllm, serve, m]",
+        "[env, --uns=PYTHONPATH, vllm, serve, m]",
+        "[env, PYTHONPATH=$PYTHONPATH, vllm, serve, m]",
+        "[env, 'PYTHONPATH=/a:$(OTHER)', vllm, serve, m]",
+        "[nsys, profile, -e, 'A=1,PYTHONPATH=/a', vllm, serve, m]",
+        "[nsys, profile, --env-var=LARDER_SOCKET=/x, vllm, serve, m]",
+        "[nsys, profile, --run-as=app, vllm, serve, m]",
+        "[bash, -c, 'exec -l -c vllm serve m']",
+        "[bash, -c, 'exec -a engine -c vllm serve m']",
+        "[sh, -c, 'export PYTHONPATH=${PYTHONPATH:+/a}; vllm serve m']",
+        "[sh, -c, 'LARDER_SOCKET=/x vllm serve m']",
+        "[sh, -c, 'export LARDER_SOCKET=/x; vllm serve m']",
+        "[env, -i, vllm, serve, m]",
         "[env, '-', PATH=/bin, vllm, serve, m]",
         "[env, --ignore-environment, A=1, vllm, serve, m]",
         "[env, -u, PYTHONPATH, vllm, serve, m]",
@@ -208,6 +224,8 @@ TEST(Environment, KeptEnvironmentIsInjected) {
         "[dumb-init, vllm, serve, m]",
         "[numactl, -m, '0', vllm, serve, m]",
         "[nsys, profile, -o, report, vllm, serve, m]",
+        "[nsys, profile, -e, A=1, vllm, serve, m]",
+        "[env, --ignore-signal=PIPE, vllm, serve, m]",
         "[/opt/nvidia/nvidia_entrypoint.sh, vllm, serve, m]",
         "[sh, -c, 'export PYTHONPATH=/a:$PYTHONPATH; vllm serve m']",
         "[sh, -c, 'PYTHONPATH=\"${PYTHONPATH}:/a\" vllm serve m']",

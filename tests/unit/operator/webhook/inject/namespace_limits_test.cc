@@ -70,7 +70,16 @@ TEST(LimitRange, DefaultGpusAreNotApplied) {
   }
 }
 
-TEST(LimitRange, CpuMaximumLowersOnlyInjectedContainers) {
+// LimitRanger refuses a container without a limit of a resource that has a maximum.
+// covers F-404
+TEST(LimitRange, AMaximumOfGpusIsALimitOfNone) {
+  InjectionCase one = engine();
+  limit(one, "{type: Container, max: {nvidia.com/gpu: 8}}");
+  for (const auto name : {api::kSidecarContainer, api::kPayloadContainer})
+    EXPECT_EQ(resources_of(one, name)["limits"]["nvidia.com/gpu"], "0");
+}
+
+TEST(LimitRange, AMaximumOfProcessorsLowersOursAndNotTheUsers) {
   InjectionCase one = engine();
   limit(one, "{type: Container, max: {cpu: 50m}}");
   EXPECT_EQ(resources_of(one)["limits"]["cpu"], "50m");
@@ -217,7 +226,55 @@ TEST(ResourceQuota, NotBestEffortQuotaRequiresEngineRequests) {
       HasSubstr("counts a pod with a cache, and requires requests.memory of container engine"));
 }
 
-TEST(Surroundings, MalformedObjectsThrowNothing) {
+// A level that admits the pod without Larder, and refuses the pod with Larder.
+// covers F-407
+TEST(PodSecurity, ThatForbidsTheAdditionsLeavesThePodAlone) {
+  const auto refused = [](const char* level, const char* spec, const char* pod = "{}") {
+    InjectionCase one = engine();
+    one.pod["spec"].merge_patch(from_yaml(pod).at(0));
+    one.pool = api::parse_pool(from_yaml(std::string("{kind: CachePool, metadata: {name: llama, "
+                                                     "namespace: models}, spec: ") +
+                                         spec + "}")
+                                   .at(0))
+                   .value();
+    one.surroundings.ns = std::make_shared<const Object>(
+        from_yaml(std::string("{metadata: {labels: {pod-security.kubernetes.io/enforce: ") + level +
+                  "}}}")
+            .at(0));
+    return one.inject().refused;
+  };
+  const char* node = "{placement: Node, memory: {size: 4Gi}}";
+  for (const char* level : {"baseline", "restricted"})
+    EXPECT_EQ(refused(level, node),
+              std::string("the namespace would refuse the pod: Pod Security ") + level +
+                  " (label pod-security.kubernetes.io/enforce of the namespace) forbids hostPath "
+                  "volumes, which placement Node needs; use a pool of placement Sidecar, or give "
+                  "the namespace the level privileged");
+  EXPECT_EQ(refused("privileged", node), "");
+  EXPECT_EQ(refused("other", node), "");
+  EXPECT_EQ(refused("baseline", node, "{volumes: [{name: x, hostPath: {path: /x}}]}"), "")
+      << "the level is not applied to the pod, or the pod is refused without Larder";
+  EXPECT_EQ(refused("restricted", "{memory: {size: 4Gi}}"), "");
+  for (const char* security :
+       {"{capabilities: {add: [IPC_LOCK]}}", "{seccompProfile: {type: Unconfined}}",
+        "{seLinuxOptions: {type: spc_t}}", "{seLinuxOptions: {user: u}}"})
+    for (const char* level : {"baseline", "restricted"})
+      EXPECT_THAT(
+          refused(level,
+                  (std::string("{memory: {size: 4Gi}, podSecurity: ") + security + "}").c_str()),
+          HasSubstr("correct podSecurity of CachePool llama"))
+          << security;
+  for (const char* security :
+       {"{runAsNonRoot: false}", "{allowPrivilegeEscalation: true}",
+        "{capabilities: {drop: [NET_RAW]}}", "{capabilities: {add: [CHOWN], drop: [ALL]}}"}) {
+    const std::string spec = std::string("{memory: {size: 4Gi}, podSecurity: ") + security + "}";
+    EXPECT_THAT(refused("restricted", spec.c_str()), HasSubstr("Pod Security restricted"))
+        << security;
+    EXPECT_EQ(refused("baseline", spec.c_str()), "") << security;
+  }
+}
+
+TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
   for (const char* text :
        {"null", "[]", "{}", R"({"spec":[]})", R"({"spec":{"limits":7}})",
         R"({"spec":{"limits":[7,{"type":"Pod","max":[]}]}})",

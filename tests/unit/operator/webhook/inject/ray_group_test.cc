@@ -58,6 +58,22 @@ TEST(RayGroup, CommandsPreventInjection) {
         << container << ": " << refused(container);
 }
 
+// Ray may run in a hook of the container, and a probe may ask for its state.
+// covers F-405
+TEST(RayGroup, IsLeftAloneByItsHooksAndProbes) {
+  for (const char* container :
+       {"{command: [vllm, serve, m, -pp, '2'], lifecycle: {postStart: {exec: {command: [sh, -c, "
+        "'ray start --head']}}}}",
+        "{command: [vllm, serve, m], lifecycle: {preStop: {exec: {command: [ray, stop]}}}}",
+        "{command: [vllm, serve, m], startupProbe: {exec: {command: [ray, health-check]}}}",
+        "{command: [vllm, serve, m], livenessProbe: {exec: {command: [bash, -c, ray status]}}}",
+        "{command: [bash, -c, 'ray --logging-level debug start --head; vllm serve m -pp 2']}"})
+    EXPECT_NE(refused(container).find(kWords), std::string::npos)
+        << container << ": " << refused(container);
+  EXPECT_EQ(refused("{command: [vllm, serve, m], livenessProbe: {exec: {command: [curl, x]}}}"),
+            "");
+}
+
 // covers F-311
 TEST(RayGroup, VariableValuePreventsInjection) {
   for (const char* container :
@@ -74,6 +90,8 @@ TEST(RayGroup, VariableValuePreventsInjection) {
         "{command: [vllm, serve, m, -dpb, $(B)], env: [{name: B, valueFrom: {secretKeyRef: {name: "
         "c, key: k}}}]}",
         "{command: [sh, -c, 'B=ray; vllm serve m --distributed-executor-backend $B']}",
+        "{command: [bash, -c, 'A=(m --distributed-executor-backend); A+=(ray); vllm serve "
+        "\"${A[@]}\"']}",
         "{command: [sh, -c, 'vllm serve m --data-parallel-backend `cat /x`']}"})
     EXPECT_NE(refused(container).find("write the value out"), std::string::npos)
         << container << ": " << refused(container);
@@ -121,8 +139,9 @@ TEST(RayGroup, JobSetSharingAnEngineIsNotInjected) {
   const char* script = R"Y({command: [bash, -c, "if [ $JOB_COMPLETION_INDEX = 0 ]; then /x head; )Y"
                        R"Y(vllm serve m -pp 2; else /x worker; fi"]})Y";
   EXPECT_NE(refused(script, labels).find(kWords), std::string::npos);
-  EXPECT_NE(refused("{command: [vllm, serve, m, -pp, '2']}", labels).find(kWords),
-            std::string::npos);
+  for (const char* container :
+       {"{command: [vllm, serve, m, -pp, '2']}", "{command: [vllm, serve, m, -pp=2]}"})
+    EXPECT_NE(refused(container, labels).find(kWords), std::string::npos) << container;
   EXPECT_NE(refused("{command: [bash, -c, 'vllm serve m -pp 2'], env: [{name: JOBSET_NAME, value: "
                     "j}]}")
                 .find(kWords),

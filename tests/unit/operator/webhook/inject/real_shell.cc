@@ -46,7 +46,8 @@ std::map<std::string, std::string> environment_of(const Object& container,
                                                   const std::map<std::string, std::string>& image) {
   std::map<std::string, std::string> own;
   for (const Object& variable : api::at(container, "env"))
-    own[api::text_at(variable, "name")] = expanded(api::text_at(variable, "value"), own);
+    if (api::at(variable, "valueFrom").is_null())
+      own[api::text_at(variable, "name")] = expanded(api::text_at(variable, "value"), own);
   for (const auto& [name, value] : image) own.emplace(name, value);
   return own;
 }

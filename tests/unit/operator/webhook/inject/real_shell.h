@@ -23,7 +23,7 @@ class RealShell {
   ~RealShell();
 
   // All engines that the container starts, in order. `entrypoint`: the image's start for a pod
-  // without a command. `image`: variables that the image sets.
+  // without a command. `image`: variables of the image, and values of the container's valueFrom.
   std::vector<EngineStart> run(const api::Object& container,
                                const std::vector<std::string>& entrypoint = {"vllm", "serve"},
                                const std::map<std::string, std::string>& image = {});

@@ -12,7 +12,7 @@ namespace {
 
 using api::Object;
 
-// $KV of each container here, as a ConfigMap or the image would give it.
+// Variables of each container here, from a Secret. A name that is not here counts as empty.
 const std::map<std::string, std::string> kOutside{
     {"KV", R"({"kv_connector":"Users","kv_role":"kv_both"})"},
     {"OUTSIDE", R"(--kv-transfer-config {"kv_connector":"Users"})"},
@@ -37,11 +37,13 @@ std::string last_config(const std::vector<std::string>& argv) {
   return last;
 }
 
-// covers F-239, F-383
-TEST_P(UserConnector, IsKept) {
-  InjectionCase one =
-      container_case("{command: [bash, -c, x, sh], envFrom: [{configMapRef: {name: c}}]}");
+// covers F-239, F-383, F-400, F-401
+TEST_P(UsersConnector, IsNotLost) {
+  InjectionCase one = container_case("{command: [bash, -c, x, sh]}");
   Object& engine = one.pod["spec"]["containers"][0];
+  for (const auto& [name, value] : kOutside)
+    engine["env"].push_back(
+        {{"name", name}, {"valueFrom", {{"secretKeyRef", {{"name", "c"}, {"key", "k"}}}}}});
   engine["command"][2] = GetParam().script;
   RealShell shell;
   const auto before = shell.run(engine, {}, kOutside);
@@ -216,11 +218,56 @@ constexpr Form kWays[] = {
 INSTANTIATE_TEST_SUITE_P(Ways, UserConnector, testing::ValuesIn(kWays),
                          [](const auto& one) { return one.param.name; });
 
+// A first word that is no model, texts that a shell reads twice, and commands that set variables in
+// rare forms. $$ in a pod is $ for the shell.
+constexpr Form kRareWays[] = {
+    {"in_front_of_a_known_model", R"(M=m; vllm serve "$ONE" "$M")"},
+    {"in_front_of_a_default_model", R"(vllm serve "$ONE" "${NO_MODEL:-m}")"},
+    {"in_front_of_a_model_of_a_loop", R"(for M in m; do vllm serve "$ONE" "$M"; done)"},
+    {"in_front_of_a_model_of_an_argument", R"(set -- m; vllm serve "$ONE" "$1")"},
+    {"in_front_of_the_models_flag", R"(B="--port 1 --model m"; vllm serve "$ONE" $B)"},
+    {"model_behind_a_value", R"(vllm serve "$ONE" --port 1 m)"},
+    {"model_behind_a_switch", R"(vllm serve "$ONE" --enforce-eager m)"},
+    {"model_behind_dashes", R"(vllm serve "$ONE" -- m)"},
+    {"model_in_the_array", R"(A=("$ONE" m); vllm serve "${A[@]}")"},
+    {"models_flag_in_the_array", R"(A=("$ONE" --model m); vllm serve "${A[@]}")"},
+    {"model_in_an_addition", R"(A=("$ONE"); A+=(m); vllm serve "${A[@]}")"},
+    {"model_in_another_array", R"(A=("$ONE"); B=(--model m); vllm serve "${A[@]}" "${B[@]}")"},
+    {"model_added_to_the_command", R"(C=(vllm serve "$ONE"); C+=(m); exec "${C[@]}")"},
+    {"model_behind_the_command", R"(C=(vllm serve "$ONE"); exec "${C[@]}" m)"},
+    {"model_in_a_function", R"(run() { "$@" m; }; C=(vllm serve "$ONE"); run "${C[@]}")"},
+    {"read_in_one_option", R"(read -raA <<< "$WHOLE"; vllm serve "${A[@]}")"},
+    {"mapfile_by_a_name", R"(N=A; mapfile -t "$N" <<< "$ONE"; vllm serve "${A[@]}" --model m)"},
+    {"name_in_an_eval", R"(N=ONE; eval "X=\${$N}"; vllm serve $X --model m)"},
+    {"name_in_an_eval_of_kubernetes", R"(N=ONE; eval "X=\$$$N"; vllm serve $X --model m)"},
+    {"name_in_an_export", R"(N=ONE; eval "export X=\${$N}"; vllm serve $X --model m)"},
+    {"name_in_a_default", R"(N=ONE; eval ": \${X:=\${$N}}"; vllm serve $X --model m)"},
+    {"name_in_a_set", R"(N=ONE; eval "set -- \${$N}"; vllm serve $1 --model m)"},
+    {"name_in_a_call", R"(f() { X=$1; }; N=ONE; eval "f \${$N}"; vllm serve $X --model m)"},
+    {"name_in_the_command_of_an_eval", R"(N=ONE; eval "vllm serve m \${$N}")"},
+    {"name_in_a_shell", R"(N=ONE; bash -c "X=\${$N}; vllm serve \$X --model m")"},
+    {"escaped_for_kubernetes", "vllm serve $$WHOLE"},
+    {"escaped_braces_for_kubernetes", "vllm serve m $${ONE}"},
+    {"expanded_once_more", R"(X='$WHOLE'; vllm serve ${X@P})"},
+    {"arguments_by_a_file",
+     R"(echo "set -- '$ONE'" > flags; . ./flags; vllm serve "$1" --model m)"},
+    {"command_in_a_variable", R"(R=read; $R -r X <<< "$WHOLE"; vllm serve $X)"},
+    {"array_in_quotes", R"(declare -a 'A=("$ONE")'; vllm serve "${A[@]}" --model m)"},
+    {"trap", R"(trap 'X=$WHOLE' DEBUG; vllm serve $X)"},
+};
+
+INSTANTIATE_TEST_SUITE_P(RareWays, UsersConnector, testing::ValuesIn(kRareWays),
+                         [](const auto& one) { return one.param.name; });
+
 // Words without a shell, and variables whose value the pod does not have.
-// covers F-239
-TEST(UserConnectors, FromKubernetesExpansionAreKept) {
+// covers F-239, F-400
+TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
   for (const char* container :
-       {"{command: [vllm, serve, m, $(A)], env: [{name: A, valueFrom: {configMapKeyRef: {name: c, "
+       {"{command: [vllm, serve, $(A), $(M)], env: [{name: M, value: m}], envFrom: [{secretRef: "
+        "{name: c}}]}",
+        "{command: [vllm, serve, $(A), --port, '1', m], envFrom: [{secretRef: {name: c}}]}",
+        "{command: [vllm, serve, $(A), -O3, m], envFrom: [{secretRef: {name: c}}]}",
+        "{command: [vllm, serve, m, $(A)], env: [{name: A, valueFrom: {configMapKeyRef: {name: c, "
         "key: k}}}]}",
         "{command: [vllm, serve, m, $(A)], envFrom: [{secretRef: {name: c}}]}",
         "{command: [vllm, serve, m, $(A)], env: [{name: B, value: '--kv-transfer-config={}'}, "
@@ -296,6 +343,14 @@ TEST(UserConnectors, MessagesNamePlaceAndRemedy) {
 TEST(UserConnectors, ImpossibleConnectorsAreIgnored) {
   for (const char* script :
        {"vllm serve \"$MODEL\"",
+        "vllm serve \"$MODEL\" --served-model-name a b --lora-modules c=d e=f --port 1",
+        "vllm serve \"$MODEL\" --an-option-of-tomorrow 3 --port 1",
+        "P='--port 1'; vllm serve \"$MODEL\" $P",
+        "P=; vllm serve \"$MODEL\" ${P:---port 1}",
+        "A=(\"$MODEL\"); A+=(--port 1); vllm serve \"${A[@]}\"",
+        "C=(vllm serve \"$MODEL\"); C+=(--port 1); exec \"${C[@]}\" --seed 1",
+        "echo $$$$ > /run/engine.pid; vllm serve m --port 1",
+        "trap 'kill 0' TERM; vllm serve m",
         "vllm serve m --port $PORT",
         "vllm serve m --port=$PORT",
         "EXTRA='--seed 1'; vllm serve m $EXTRA",
