@@ -16,7 +16,6 @@ constexpr std::size_t kMaxWaiting = 64;
 struct ControlQueue::Call {
   Command command;
   bool begun = false;
-  bool abandoned = false;
   std::optional<Result<std::uint64_t>> answer;
   std::condition_variable answered;
 };
@@ -39,8 +38,8 @@ Result<std::uint64_t> ControlQueue::call(Command command, std::uint32_t deadline
                           [&] { return call->answer.has_value(); });
   if (call->answer) return *std::move(call->answer);
   // A command that has begun goes on: a half-done drop would leave chunks that the user wanted
-  // gone.
-  call->abandoned = true;
+  // gone. Another one never begins, so a retry does not do the work twice, and its place is free.
+  if (!call->begun) std::erase(waiting_, call);
   return Status(Code::kDeadlineExceeded, std::string("larderd's loop did not ") +
                                              (call->begun ? "finish" : "begin") + " it within " +
                                              std::to_string(deadline_ms) + " ms");
@@ -50,9 +49,6 @@ bool ControlQueue::go_on() {
   std::shared_ptr<Call> call;
   {
     const std::lock_guard lock(mutex_);
-    // Commands that no caller waits for never begin, so a retry does not do the work twice.
-    while (!waiting_.empty() && waiting_.front()->abandoned && !waiting_.front()->begun)
-      waiting_.pop_front();
     if (waiting_.empty()) return false;
     call = waiting_.front();
     call->begun = true;

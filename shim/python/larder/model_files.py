@@ -17,7 +17,8 @@ HARMLESS = {
     "hidden: no loader's pattern matches it": ".*",
     "text for people": "*.md README LICENSE LICENSE.txt NOTICE NOTICE.txt *.pdf *.ipynb",
     "examples for people": "*.png *.jpg *.jpeg *.gif *.svg *.webp *.mp3 *.mp4 *.wav *.flac",
-    "tokenizer: a chunk is named by its tokens": "tokenizer.json tokenizer_config.json "
+    "tokenizer: a chunk is named by its tokens (but see files_below)": "tokenizer.json "
+    "tokenizer_config.json "
     "tokenizer.model tokenizer.model.v* vocab.json vocab.txt merges.txt *.tiktoken "
     "sentencepiece.bpe.model spiece.model special_tokens_map.json added_tokens.json",
     "chat template: a chunk is named by its tokens": "*.jinja chat_template.json",
@@ -27,6 +28,9 @@ HARMLESS = {
     "a trace of the training": "trainer_state.json rng_state*.pth events.out.tfevents.* *.log",
 }
 _HARMLESS = tuple(" ".join(HARMLESS.values()).split())
+_TOKENIZER = tuple(
+    next(names for why, names in HARMLESS.items() if why.startswith("tokenizer:")).split()
+)
 # No loader and no model of vLLM opens these: weights for other run times.
 _FOREIGN = tuple("*.h5 *.msgpack *.tflite *.onnx *.onnx_data *.ot *.mlmodel *.gguf".split())
 _HIDDEN_FOLDERS = (".*", "__pycache__")
@@ -52,10 +56,11 @@ _PATTERNS = {  # DefaultModelLoader._prepare_weights; *.pt is its fallback
 _INDEX = {"mistral": "consolidated.safetensors.index.json"}
 
 
-def files_below(folder, load_format=None, weights=True):
+def files_below(folder, load_format=None, weights=True, tokenizer=False):
     """{name below the folder: path} of the files that count. `load_format`: of DefaultModelLoader,
     for a model with a class of vLLM's own, so that weights in other formats are left out; None
-    counts all files. weights=False: all files except weights. OSError, folders.TooManyFiles."""
+    counts all files. weights=False: all files except weights. tokenizer: the model itself reads the
+    tokenizer, so the tokenizer's files count. OSError, folders.TooManyFiles."""
 
     def enters(name):
         return not _matches(name, _HIDDEN_FOLDERS) and not (
@@ -63,7 +68,9 @@ def files_below(folder, load_format=None, weights=True):
         )
 
     def counts(name):
-        return not is_harmless(name) and not (load_format and _matches(name, _FOREIGN))
+        if is_harmless(name) and not (tokenizer and _matches(name, _TOKENIZER)):
+            return False
+        return not (load_format and _matches(name, _FOREIGN))
 
     found = folders.files_below(folder, enters, counts, MOST_FILES)
     if load_format:

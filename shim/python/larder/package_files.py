@@ -38,9 +38,23 @@ def digest_of(module):
     return _digest(*found) if (found := _place_of(str(module))) else None
 
 
+@functools.lru_cache(maxsize=64)
+def mentions(module, word):
+    """Whether a file of that module of a package has the word, in lower case; of a folder of
+    modules, any file of the folder. Also True where the files cannot be read."""
+    name, place = _place_of(module) or ("", "")
+    place = os.path.join(place, *module[len(name) + 1 :].split("."))
+    try:
+        paths = list(_files_below(place).values()) if os.path.isdir(place) else [f"{place}.py"]
+        return any(word in _content(path).lower() for path in paths)
+    except OSError:
+        return True
+
+
 def forget():
     """For tests: the files of packages may have changed."""
     _digest.cache_clear()
+    mentions.cache_clear()
 
 
 @functools.lru_cache(maxsize=64)
@@ -152,5 +166,9 @@ def _hex_of(digest):
 
 
 def _sha256_of(path):
+    return hashlib.sha256(_content(path)).hexdigest()
+
+
+def _content(path):
     with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+        return file.read()

@@ -4,12 +4,17 @@ vLLM finds a connector by kv_connector_module_path, or by name. Statistics of a 
 children carry the name alone, and vLLM reads the statistics in processes without connectors: the
 API server, the logger. `register` is an entry point of vllm.general_plugins, which vLLM calls in
 each of its processes. larder.vllm calls `register_as`, for engines whose VLLM_PLUGINS leaves the
-entry point out. Thread-compatible."""
+entry point out.
+
+The entry point also changes what vLLM does with any connector: see keep_segments_fixed and
+larder.client_embeddings. Thread-compatible."""
 
 import logging
 import os
 import sys
 import time
+
+from larder import client_embeddings
 
 NAME = "LarderConnector"
 MODULE = "larder.vllm"
@@ -41,6 +46,9 @@ def register_as(name, module):
     logger = logging.getLogger("vllm.larder")
     try:
         keep_segments_fixed(logger)
+        from vllm.config import VllmConfig
+
+        client_embeddings.leave_to_flag(VllmConfig)
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 
         KVConnectorFactory.register_connector(name, module, name)

@@ -57,6 +57,7 @@ class Source:
     dummy: str = ""  # seed and device, which decide the values of load format dummy
     own_class: bool = False  # the model's class is vLLM's own: other formats' weights are left out
     weights: bool = True  # False: only configuration and code count
+    tokenizer: bool = False  # the model itself reads the tokenizer, whose files count then
     optional: bool = False  # the engine uses this only if this machine has the file
     others: tuple = ()  # more Sources that this model reads
 
@@ -180,7 +181,7 @@ def _files_at(place, source, weights):
         source.load_format if source.own_class and source.load_format in DEFAULT_FORMATS else None
     )
     try:
-        return files_below(place, chosen, weights)
+        return files_below(place, chosen, weights, source.tokenizer)
     except TooManyFiles as error:
         raise UnknownWeights(str(error)) from None
 

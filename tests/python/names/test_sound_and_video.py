@@ -156,26 +156,38 @@ def test_a_picture_beside_a_video(world, tmp_path):
 
 
 # covers F-334
+def test_a_client_sends_no_embeddings_unasked(world, tmp_path):
+    """As without a connector. A size alone would end the engine, which answers the last request."""
+    sound = Kind(world, tmp_path, "audio")
+    embeddings, size = [{"embeds": 1}], {"tokens": 25}
+    refused, sized, answer, control = sound.engine(
+        sound.ask(embeddings, refused=True),
+        sound.ask(size, uuid=UUID, refused=True),
+        sound.ask(1),
+        sound.alone(1),
+    )
+    assert "--enable-mm-embeds" in refused["refused"]
+    assert sized["refused"]
+    assert answer["tokens"] == control["tokens"]
+
+
+# covers F-334
 def test_embeddings_of_a_client(world, tmp_path):
-    """A client may send embeddings in place of a sound. An engine with a connector also takes their
-    size alone: vLLM then uses the embeddings that its encoder cache has under the uuid."""
+    """With --enable-mm-embeds, KV goes by the content of the embeddings. A size alone is refused,
+    as without a connector."""
     sound = Kind(world, tmp_path, "audio")
     one, two, size = [{"embeds": 1}], [{"embeds": 2}], {"tokens": 25}
-    other_uuid = f"not {UUID}"
-    (first,) = sound.engine(sound.ask(one, uuid=UUID))
+    asked = {"enable_mm_embeds": True}
+    (first,) = sound.engine(sound.ask(one, uuid=UUID), **asked)
     other, without, renamed, sized = sound.engine(
         sound.ask(two, uuid=UUID),
         sound.alone(two, uuid=UUID),
-        sound.ask(one, uuid=other_uuid),
-        sound.ask(size, uuid=other_uuid),
+        sound.ask(one, uuid=f"not {UUID}"),
+        sound.ask(size, uuid=UUID, refused=True),
+        **asked,
     )
-    assert [one["hit"] for one in (first, other, renamed, sized)] == [0] * 4
+    (hit,) = sound.engine(sound.ask(one, uuid=UUID), **asked)
+    assert [found["hit"] for found in (first, other, renamed, hit)] == [0, 0, 0, sound.hit]
     assert other["tokens"] == without["tokens"] != first["tokens"]
-    assert first["tokens"] == renamed["tokens"] == sized["tokens"]
-    forged, victim, hit = sound.engine(
-        sound.alone(two, uuid=other_uuid),
-        sound.ask(size, uuid=other_uuid),
-        sound.ask(one, uuid=UUID),
-    )
-    assert (victim["hit"], victim["tokens"]) == (0, forged["tokens"]), "a size names no KV"
-    assert (hit["hit"], hit["tokens"]) == (sound.hit, first["tokens"])
+    assert first["tokens"] == renamed["tokens"] == hit["tokens"]
+    assert sized["refused"]

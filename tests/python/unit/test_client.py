@@ -166,3 +166,14 @@ def test_pinning_needs_larderd(client):
 def test_namespace_ids_are_32_hex_digits_of_the_text():
     one, other = namespace_id("a: 1\n"), namespace_id("a: 2\n")
     assert one != other and len(one) == 32 and int(one, 16)
+
+
+def test_lines_that_no_one_reads_are_bounded_and_the_newest_stay(client):
+    open_namespace(client)
+    for group in range(7, 207):
+        with pytest.raises(LarderError):
+            client.register_pages(group, [])
+    told = []
+    while (line := client.next_log()) is not None:
+        told.append(line[1])
+    assert len(told) == 64 and told[-1].endswith("no such group: 206")

@@ -190,6 +190,15 @@ def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
     )
 
 
+def test_late_lines_are_bounded_and_the_newest_stay(told):
+    late = fail_safe.LateLines()
+    late.add_pump(1)
+    for number in range(5000):
+        late.info("Storing %d tokens", number)
+    late.write()
+    assert [text for _, text in told] == [f"Storing {number} tokens" for number in range(904, 5000)]
+
+
 def test_without_a_pump_a_late_line_is_written_at_once(told):
     """A half without a connector, as in the tests of the halves: the lines had no owner and came at
     the interpreter's exit."""

@@ -160,6 +160,14 @@ def test_no_harmless_kind_is_a_weights_file_or_code():
                 assert not fnmatch.fnmatchcase(name, pattern), (pattern, name)
 
 
+# covers F-410
+def test_the_tokenizer_counts_for_a_model_that_reads_the_tokenizer(tmp_path):
+    read = ["added_tokens.json", "tokenizer.json", "tokenizer_config.json"]
+    write(tmp_path, ["config.json", "model.safetensors", "chat_template.jinja", "README.md", *read])
+    assert names(tmp_path) == ["config.json", "model.safetensors"]
+    assert names(tmp_path, tokenizer=True) == sorted([*names(tmp_path), *read])
+
+
 def test_only_settings_and_code(tmp_path):
     write(tmp_path, ["config.json", "model.safetensors", "modeling.py", "np/x.npz"])
     assert names(tmp_path, weights=False) == ["config.json", "modeling.py"]

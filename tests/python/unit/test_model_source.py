@@ -6,7 +6,7 @@ import pytest
 
 from larder.vllm import model_source
 from larder.vllm.model_source import weights_source
-from larder.weights import Source
+from larder.weights import Source, weights_identity
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -100,6 +100,50 @@ def test_towers_of_other_repositories_count():
     source = source_of({"load_format": "safetensors"}, hf_config, architecture="UltravoxModel")
     assert source.others == (Source("org/audio", load_format="safetensors", own_class=True),)
     assert source_of({"load_format": "dummy"}, hf_config).others == ()
+
+
+# covers F-410
+def test_the_tokenizer_of_a_model_that_reads_the_tokenizer_counts(tmp_path):
+    """Also one that lies elsewhere; a place counts by its content."""
+    source = source_of(multimodal_config=Fake(), tokenizer="org/name")
+    assert source.tokenizer and source.others == ()
+    source = source_of(multimodal_config=Fake(), tokenizer="org/words", tokenizer_revision="v1")
+    assert source.others == (Source("org/words", "v1", weights=False, tokenizer=True),)
+    assert source_of(architecture="MineForCausalLM").tokenizer, "not known: of a plug-in"
+    assert source_of(tokenizer="org/words") == source_of()
+    lines = set()
+    for number, texts in enumerate(("a", "b", "a")):
+        model, words = tmp_path / f"m{number}", tmp_path / f"t{number}"
+        for folder in (model, words):
+            folder.mkdir()
+        (model / "model.safetensors").write_text("weights")
+        (words / "tokenizer.json").write_text(texts)
+        for fields in ({"multimodal_config": Fake()}, {}):
+            source = source_of(model=str(model), tokenizer=str(words), **fields)
+            lines.add(weights_identity(source))
+    assert len(lines) == 3, "two of the multi-modal model, one of the text model"
+
+
+@pytest.mark.parametrize(
+    "architecture, reads",
+    [
+        ("LlamaForCausalLM", False),
+        ("Qwen3MoeForCausalLM", False),
+        ("DeepseekV3ForCausalLM", False),
+        ("GptOssForCausalLM", False),
+        ("DeepseekV41ForCausalLM", True),
+        ("DSparkV41DraftModel", True),
+        ("Qwen3_5ForCausalLM", True),
+    ],
+)
+# covers F-410
+def test_models_of_vllm_that_read_the_tokenizer(architecture, reads, monkeypatch):
+    """DeepSeek V4.1 looks up n-grams by the texts of tokens."""
+    monkeypatch.undo()
+    registry = pytest.importorskip("vllm.model_executor.models").ModelRegistry
+    if architecture not in registry.models:
+        pytest.skip("a model of another vLLM")
+    assert model_source.reads_tokenizer(Fake(architecture=architecture)) == reads
 
 
 def test_the_class_of_a_real_model_is_vllms_own(monkeypatch):

@@ -66,12 +66,13 @@ def make(monkeypatch, told):
     monkeypatch.setattr(connector, "LarderConnectorScheduler", lambda *_: FailSafe(None, None))
     monkeypatch.setattr(connector, "LarderConnectorWorker", lambda *_: FailSafe(None, None))
 
-    def maker(config, role=KVConnectorRole.SCHEDULER):
+    def maker(config, role=KVConnectorRole.SCHEDULER, **fields):
         outer = KVTransferConfig(**config)
         vllm_config = SimpleNamespace(
             kv_transfer_config=outer,
             scheduler_config=SimpleNamespace(disable_hybrid_kv_cache_manager=True),
             lora_config=None,
+            **fields,
         )
         return MultiConnector(vllm_config, role, None), outer
 
@@ -125,6 +126,15 @@ def test_an_engine_that_is_not_served_leaves_the_others_as_they_are(make, told, 
     _, outer = make(multi(LARDER, role="kv_producer"))
     assert (outer.kv_load_failure_policy, outer.kv_role) == ("fail", "kv_producer")
     assert told == ["Larder is off for this engine: KV of that kind is not served yet"]
+
+
+@pytest.mark.parametrize("takes, warned", [(True, True), (False, False)])
+# covers F-334
+def test_an_engine_that_takes_sizes_of_embeddings_warns(takes, warned, make, told):
+    """vLLM decided before Larder's plug-in was there."""
+    multimodal = SimpleNamespace(allow_missing_mm_embeddings=takes)
+    make(multi(LARDER), model_config=SimpleNamespace(multimodal_config=multimodal))
+    assert any("add `larder` to VLLM_PLUGINS" in line for line in told) == warned
 
 
 def test_without_other_connectors_nothing_is_logged(make, told):

@@ -191,3 +191,17 @@ def test_a_folder_of_too_many_files_is_refused(site, monkeypatch):
     monkeypatch.setattr(package_files, "MOST_FILES", 1)
     with pytest.raises(folders.TooManyFiles, match="more than 1 files"):
         digests()
+
+
+# covers F-410
+def test_a_word_in_the_files_of_a_module(site):
+    """A module of a package is one file, or a folder of files."""
+    mentions = package_files.mentions
+    assert [mentions(f"a_package{inside}", b"systemexit") for inside in ("", ".ops")] == [True] * 2
+    assert not mentions("a_package.ops", b"tokenizer") and not mentions("a_package", b"tokenizer")
+    (site / "a_package" / "deep").mkdir()
+    (site / "a_package" / "deep" / "one.py").write_text("AutoTokenizer")
+    package_files.forget()
+    assert not mentions("a_package.ops", b"tokenizer") and mentions("a_package", b"tokenizer")
+    assert mentions("a_package.deep", b"tokenizer")
+    assert mentions("a_package.other", b"tokenizer") and mentions("nowhere.x", b"x"), "not known"

@@ -11,6 +11,7 @@ pytest.importorskip("vllm")
 from larder import package_files  # noqa: E402
 from larder.fingerprint import differing_fields  # noqa: E402
 from larder.vllm import engine_variables  # noqa: E402
+from larder.vllm.groups import Unsupported  # noqa: E402
 from larder.vllm.identity import text_of  # noqa: E402
 
 BASE = {"max_model_len": 2048, "skip_tokenizer_init": True, "enforce_eager": True}
@@ -368,6 +369,24 @@ def test_the_code_that_a_flag_names_counts(text, code, flag, value):
     before = text(**flags)
     code(1)
     assert differing_fields(before, text(**flags)) == ["configuration", "code.a_plugin"]
+
+
+@pytest.mark.parametrize("flag", ["worker_cls", "worker_extension_cls", "scheduler_cls"])
+# covers F-411
+def test_code_that_the_engines_own_process_does_not_find_is_refused(text, flag):
+    """Workers may have a path of their own (Ray's runtime_env): two kinds of code, one name."""
+    with pytest.raises(
+        Unsupported, match=f"does not find the code of no_such_package.Mine .*{flag}"
+    ):
+        text(**{flag: "no_such_package.Mine"})
+
+
+# covers F-352
+def test_the_code_that_a_list_names_counts(text, code):
+    named = {"additional_config": {"passes": ["a_plugin.one.Pass"]}}
+    before = text(**named)
+    code(1)
+    assert differing_fields(before, text(**named)) == ["configuration", "code.a_plugin"]
 
 
 # covers F-353

@@ -2,7 +2,10 @@
 // between.
 #include <sys/wait.h>
 
+#include <atomic>
 #include <future>
+#include <thread>
+#include <vector>
 
 #include "sidecar/loop/control_queue.h"
 #include "tests/unit/loop/sidecar_fixture.h"
@@ -191,6 +194,38 @@ TEST(ControlQueue, CommandNotStartedInTimeIsDiscarded) {
   EXPECT_EQ(slices, 0);
   queue.close();
   EXPECT_EQ(queue.call(command, 1000).status().code(), Code::kUnavailable);
+}
+
+TEST(ControlQueue, CallersThatGiveUpTakeNoPlace) {
+  ControlQueue queue([] {});
+  const auto command = []() -> std::optional<Result<std::uint64_t>> {
+    return Result<std::uint64_t>(1);
+  };
+  for (int caller = 0; caller < 200; ++caller)
+    EXPECT_EQ(queue.call(command, 0).status().code(), Code::kDeadlineExceeded);
+}
+
+// covers F-412
+TEST(ControlQueue, SixtyFourWaitAndTheNextIsToldToTryAgain) {
+  std::atomic<int> waiting{0};
+  ControlQueue queue([&] { ++waiting; });
+  const auto command = []() -> std::optional<Result<std::uint64_t>> {
+    return Result<std::uint64_t>(1);
+  };
+  const auto ask = [&] { return queue.call(command, 60'000); };
+  std::vector<std::future<Result<std::uint64_t>>> answers(64);
+  for (auto& answer : answers) answer = std::async(std::launch::async, ask);
+  while (waiting < 64) std::this_thread::yield();
+  const Status refused = queue.call(command, 0).status();
+  EXPECT_EQ(refused.code(), Code::kResourceExhausted);
+  EXPECT_EQ(refused.text(), "too many admin commands wait: try again later");
+  EXPECT_TRUE(queue.go_on());
+  auto again = std::async(std::launch::async, ask);
+  while (waiting < 65) std::this_thread::yield();
+  while (queue.go_on()) {
+  }
+  for (auto& answer : answers) EXPECT_EQ(*answer.get(), 1U);
+  EXPECT_EQ(*again.get(), 1U);
 }
 
 }  // namespace

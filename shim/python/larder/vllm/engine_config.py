@@ -11,6 +11,7 @@ import re
 from larder import canonical
 from larder.vllm.drafts import has_kv
 from larder.vllm.groups import Unsupported
+from larder.vllm.model_source import reads_tokenizer
 
 _LIMITS = "limits the work at one time; a token's KV depends on earlier tokens alone"
 _MEMORY = "the amount of memory, not the content"
@@ -24,7 +25,7 @@ _RESOLVED = "vLLM has resolved this field into other fields"
 _FACTS = "has a line of its own (identity.facts_of)"
 _ORDER = "the time at which a request runs"
 _SPREAD = "the rank that computes something, not the result"
-_TOKENS = "acts before the engine: the block hashes cover the tokens"
+_TOKENS = "acts before the engine: the block hashes cover the tokens (but see harmless_of)"
 _PROPOSED = "which tokens are proposed, and which proposals are accepted"
 
 # Path of a field, or of a whole part of the configuration, and the reason why the field does not
@@ -362,10 +363,18 @@ _SECRET = re.compile(
 _PLAIN_NAME = re.compile(r'[^."<\s][^.\s]*')
 
 
+# Tokens do not decide the KV of a model that reads the tokenizer (model_source). The line `weights`
+# has the tokenizer's files.
+_HOW_TO_READ_TOKENIZER = ("model_config.tokenizer_mode",)
+
+
 def harmless_of(vllm_config):
     """The harmless paths of an engine: the speculation of an engine without a drafter's KV is
     harmless as a whole."""
-    return HARMLESS if has_kv(getattr(vllm_config, _DRAFTS, None)) else _WITHOUT_DRAFT_KV
+    found = HARMLESS if has_kv(getattr(vllm_config, _DRAFTS, None)) else _WITHOUT_DRAFT_KV
+    if not reads_tokenizer(vllm_config.model_config):
+        return found
+    return {path: why for path, why in found.items() if path not in _HOW_TO_READ_TOKENIZER}
 
 
 def fields_of(config, harmless=HARMLESS):

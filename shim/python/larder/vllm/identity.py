@@ -99,7 +99,7 @@ def configuration_of(vllm_config):
     modules = _modules(fields) | _modules({"executor": executor, **own})
     if loaded := plugins():
         own["plugins"] = [line for line, _ in loaded]
-        modules |= {module for _, module in loaded}
+        modules |= {module: "plugins" for _, module in loaded}
     speculative = getattr(vllm_config, "speculative_config", None)
     # A draft model with KV of its own stores pages too, so the draft's configuration counts.
     if has_kv(speculative):
@@ -133,24 +133,29 @@ _BY_VERSION = ("larder", "torch", "transformers", "vllm")  # vllm has its line i
 _NAMES_NO_CODE = re.compile(r"\b(hf_config|hf_overrides|quantization_config|<class>)")
 
 
+# Fields that name code and nothing else.
+_NAMES_CODE = re.compile(r"_cls$")
+
+
 def _modules(fields):
-    """The names of code in {path: value}: worker_cls, worker_extension_cls, scheduler_cls,
-    backends, and each other field with such a value, also of a newer vLLM."""
-    found = set()
+    """{name of code: path} in {path: value}. Each field with such a value counts, also one of a
+    newer vLLM."""
+    found = {}
     for path, value in fields.items():
-        if isinstance(value, type):
-            value = f"{value.__module__}.{value.__qualname__}"
-        name = value.split(" of ")[0] if isinstance(value, str) else ""  # of model_class
-        if _NAMED_CODE.fullmatch(name) and not _NAMES_NO_CODE.search(path):
-            found.add(name)
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, type):
+                one = f"{one.__module__}.{one.__qualname__}"
+            name = one.split(" of ")[0] if isinstance(one, str) else ""  # of model_class
+            if _NAMED_CODE.fullmatch(name) and not _NAMES_NO_CODE.search(path):
+                found[name] = path
     return found
 
 
 def _code(modules):
     """{line: digest} of the packages with the code, and of vLLM itself: two builds may have one
-    version."""
+    version. modules: of _modules()."""
     found = {}
-    named = {module.replace(":", ".") for module in modules}
+    named = {module.replace(":", "."): path for module, path in modules.items()}
     others = {one for one in named if one.split(".")[0] not in _BY_VERSION}
     for module in sorted(others | {"vllm"}):
         try:
@@ -159,6 +164,12 @@ def _code(modules):
             raise Unsupported(f"the code of {module} cannot be read: {error}") from None
         if code:
             found[f"code.{code.name}"] = f"files {code.files} {code.digest}"
+        elif _NAMES_CODE.search(named.get(module, "")):
+            # The workers may have a path of their own, by Ray's runtime_env for example.
+            raise Unsupported(
+                f"the engine's own process does not find the code of {module} ({named[module]}): "
+                "put its folder on the PYTHONPATH that starts vLLM"
+            )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from larder import package_files
 from larder.vllm.drafts import has_kv
 from larder.weights import Source
 from larder.weights_source import DEFAULT_FORMATS
@@ -36,7 +37,7 @@ def draft_source(vllm_config):
 
 
 def _source(model, load, drafter=()):
-    own_class = _is_of_vllm(model)
+    own_class, tokenizer = _is_of_vllm(model), reads_tokenizer(model)
     load_format = getattr(load.load_format, "value", load.load_format)
     return Source(
         model=getattr(model, "model_weights", None) or model.model,
@@ -47,7 +48,9 @@ def _source(model, load, drafter=()):
         quantization=model.quantization,
         dummy=f"device {_device()}" if load_format == "dummy" else "",
         own_class=own_class,
+        tokenizer=tokenizer,
         others=(
+            *(_tokenizer(model) if tokenizer else ()),
             *_settings(model),
             *_code(model),
             *_towers(model, load_format, own_class),
@@ -81,6 +84,29 @@ def _settings(model):
     scales = getattr(getattr(model, "multimodal_config", None), "mm_encoder_fp8_scale_path", None)
     if scales:
         yield Source(scales, weights=False)
+
+
+def reads_tokenizer(model):
+    """Whether the model's own code may read the tokenizer: tokens alone do not decide KV then. A
+    pruned video has embeddings of texts (the times of its frames), and DeepSeek V4.1's n-gram
+    memory goes by the texts of tokens. vLLM's own models for text without the word in their code
+    read no tokenizer."""
+    if getattr(model, "multimodal_config", None) is not None or not _is_of_vllm(model):
+        return True
+    from vllm.model_executor.models import ModelRegistry
+
+    module = ModelRegistry.models[model.architecture].module_name
+    # A model below vllm.models has a folder of modules.
+    whole = ".".join(module.split(".")[:3]) if module.startswith("vllm.models.") else module
+    return package_files.mentions(whole, b"tokenizer")
+
+
+def _tokenizer(model):
+    """A tokenizer that lies elsewhere than the model."""
+    path = getattr(model, "tokenizer", None)
+    if path and path != model.model:
+        revision = getattr(model, "tokenizer_revision", None) or model.revision
+        yield Source(path, revision, weights=False, tokenizer=True)
 
 
 def _code(model):

@@ -15,12 +15,18 @@ import sys
 
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
 
+from larder import client_embeddings
 from larder.vllm.groups import Unsupported
 from larder.vllm.fail_safe import logger
 
 _WHERE = "in the outermost --kv-transfer-config"
 _FAILS = "a failed load would fail its request"
 _OVERWRITES = "loads could be overwritten by steps under way"
+_SIZES = (
+    "Larder: a client can end this engine: vLLM takes the size of embeddings without embeddings "
+    "beside each connector that loads. Larder's plug-in of vLLM prevents this: add `larder` to "
+    "VLLM_PLUGINS, and keep larder's .dist-info beside the package"
+)
 
 
 def prepare(connector, vllm_config, loads):
@@ -28,7 +34,8 @@ def prepare(connector, vllm_config, loads):
     loads. Unsupported: that cannot be had; the text names the field. REQUIRES: called while
     `connector` is made."""
     own = vllm_config.kv_transfer_config
-    outer = _outermost(connector, vllm_config).kv_transfer_config
+    outermost = _outermost(connector, vllm_config)
+    outer = outermost.kv_transfer_config
     if outer is not own:
         _check_neighbours()
     if not loads:
@@ -40,6 +47,8 @@ def prepare(connector, vllm_config, loads):
     if outer is not own and not outer.is_kv_consumer:
         _set(outer, "kv_role", "kv_both")
         _tell(outer, "kv_role", "kv_both", _OVERWRITES)
+    if client_embeddings.takes_sizes(outermost):
+        logger.warning(_SIZES)
 
 
 def alone(connector):
