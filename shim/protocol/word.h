@@ -1,9 +1,9 @@
 // The word of a slot: state in the low 3 bits, generation in the high 61.
 //
-// Only the sidecar writes the word; engines read it. Word and holds change by sequentially
-// consistent read-modify-writes, never by fences. The hold handshake needs a total order over both:
-// an engine announces a hold, then reads the word again; the sidecar makes the word dying, then
-// scans the holds. Stores are at most 64 bits wide.
+// Only the sidecar writes the word; engines read it. Holds change, and words leave the committed
+// state, by sequentially consistent read-modify-writes, never by fences: the handshake needs their
+// total order. An engine announces a hold, then reads the word again; the sidecar makes the word
+// dying, then scans the holds. Other changes are release stores, of at most 64 bits.
 //
 //   free -> granted -> committed -> dying -> free
 //              |            ^---------'          (dying and held: back, at the same generation)

@@ -133,6 +133,8 @@ void EventReader::drain(const protocol::SessionRegion& region, const To& to, boo
     position_ = head - protocol::kEventSlots;
   }
   for (; position_ != head; ++position_) {
+    // Each event counts, so that an engine with a full ring at each message ends its turn early.
+    to.store.spend(1);  // mutation: event-effort
     const auto event = copy_event(region.events[position_ % protocol::kEventSlots], position_);
     if (event) {
       apply(*event, to);

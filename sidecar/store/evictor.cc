@@ -28,6 +28,17 @@ constexpr std::uint32_t kMostAhead = 4096;
 // The cost of a search that finds only chunks that are too warm: windows are looked at, and the
 // places of one message may fail one after the other.
 constexpr std::uint32_t kFailedSearch = 1024;
+
+// Prefetches for a walk over `slots` that has reached `at`: `distance` slots ahead, and a group of
+// slots at a time. A walk has a locked exchange a slot, and a miss waits for the exchange before
+// it. The misses of one group overlap. `fetched`: the slots so far.
+template <typename Fetch>
+void prefetch_ahead(std::span<const std::uint32_t> slots, std::size_t at, std::size_t distance,
+                    std::size_t& fetched, const Fetch& fetch) {
+  if (at + distance < fetched) return;
+  const std::size_t end = std::min(at + distance + kPrefetchAhead, slots.size());
+  for (; fetched < end; ++fetched) fetch(slots[fetched]);
+}
 }  // namespace
 
 Evictor::Evictor(ChunkTable& chunks, TierListeners& listeners, Readers& readers,
@@ -184,9 +195,12 @@ std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std:
   batch_.clear();
   family_end_.clear();
   stayed_.clear();
+  std::size_t slots_fetched = 0, families_fetched = 0;
   for (std::size_t i = 0; i < slots.size() && batch_.size() < enough && may_examine != 0; ++i) {
-    if (i + 2 * kPrefetchAhead < slots.size()) chunks_.prefetch_slot(slots[i + 2 * kPrefetchAhead]);
-    if (i + kPrefetchAhead < slots.size()) prefetch_family(chunks_, slots[i + kPrefetchAhead]);
+    prefetch_ahead(slots, i, 2 * kPrefetchAhead, slots_fetched,
+                   [this](std::uint32_t slot) { chunks_.prefetch_slot(slot); });
+    prefetch_ahead(slots, i, kPrefetchAhead, families_fetched,
+                   [this](std::uint32_t slot) { prefetch_family(chunks_, slot); });
     const std::uint64_t before = chunks_.effort();
     chunks_.spend(1);
     if (index_.state(slots[i]) == SlotState::kCommitted)
@@ -199,11 +213,13 @@ std::uint32_t Evictor::evict_families(std::span<const std::uint32_t> slots, std:
   LARDER_POINT(victims_scanned);
   for (const std::uint32_t slot : stayed_) keep_ancestors(slot);
   std::uint32_t freed = 0, begin = 0;
+  std::size_t places_fetched = 0;
+  slots_fetched = 0;
   for (const std::uint32_t end : family_end_) {
-    if (begin + 2 * kPrefetchAhead < batch_.size())
-      chunks_.prefetch_slot(batch_[begin + 2 * kPrefetchAhead]);
-    if (begin + kPrefetchAhead < batch_.size())
-      chunks_.prefetch_freeing(batch_[begin + kPrefetchAhead]);
+    prefetch_ahead(batch_, begin, 2 * kPrefetchAhead, slots_fetched,
+                   [this](std::uint32_t slot) { chunks_.prefetch_slot(slot); });
+    prefetch_ahead(batch_, begin, kPrefetchAhead, places_fetched,
+                   [this](std::uint32_t slot) { chunks_.prefetch_freeing(slot); });
     if (release_family(std::span(batch_).subspan(begin, end - begin))) freed += end - begin;
     begin = end;
   }

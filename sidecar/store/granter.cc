@@ -21,6 +21,13 @@ protocol::Grant refusal(GrantStatus status) {
 bool has_status(const protocol::Grant& grant, GrantStatus status) {
   return grant.status == static_cast<std::uint32_t>(status);
 }
+// Prefetches the lines that grants of the next free slots write.
+void prefetch_free(const IndexWriter& index, const SlotTable& table, std::size_t slots) {
+  for (std::uint32_t slot = table.next_free(); slot != kNoSlot && slots > 0; --slots) {
+    index.prefetch_entry(slot);
+    slot = table.next(slot);
+  }
+}
 // Whether the chunk was granted or committed before the message.
 bool is_known(const protocol::Grant& grant) {
   return has_status(grant, GrantStatus::kPresent) || has_status(grant, GrantStatus::kPending);
@@ -50,9 +57,12 @@ void Granter::reserve(SessionNumber number, const protocol::Key& scope,
   std::size_t asked_for = 0;
   Behind place;
   for (std::size_t i = 0; i < hashes.size(); ++i) {
-    for (; asked_for < std::min(i + kPrefetchAhead, hashes.size()); ++asked_for) {
-      ahead.hash = hashes[asked_for];
-      index_.prefetch(ahead);
+    if (i % kPrefetchAhead == 0) {  // a group at a time, so that the misses overlap
+      for (; asked_for < std::min(i + 2 * kPrefetchAhead, hashes.size()); ++asked_for) {
+        ahead.hash = hashes[asked_for];
+        index_.prefetch(ahead);
+      }
+      prefetch_free(index_, table_, std::min(kPrefetchAhead, hashes.size() - i));
     }
     if (parents.empty() || parents[i] == protocol::BlockHash{}) {
       place = {};
@@ -187,7 +197,6 @@ bool Granter::grant(const protocol::Key& key, Behind& place, Request& request,
   index_.set_parent(slot.number, place.parent);
   sessions_.take_in(request.session, slot.number);
   chunks_.enter_namespace(slot.number);
-  if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
   place.parent = slot.number;
   granted = {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation,
              layout.offset_bytes};

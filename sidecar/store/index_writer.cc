@@ -120,8 +120,7 @@ std::uint64_t IndexWriter::grant(std::uint32_t slot, const protocol::Key& new_ke
   const std::uint64_t generation = next_generation();
   // The word goes first: a reader that copied under the old generation sees the change and discards
   // the copy. The key goes last, when all fields of the entry are written.
-  entry.word.exchange(protocol::make_word(SlotState::kGranted, generation),
-                      std::memory_order_seq_cst);
+  store(entry.word, protocol::make_word(SlotState::kGranted, generation));
   store(entry.hash_lo, new_key.hash.lo);
   store(entry.hash_hi, new_key.hash.hi);
   store(entry.scope, new_key.scope());
@@ -171,10 +170,16 @@ void IndexWriter::commit(std::uint32_t slot, std::uint64_t root) {
 }
 
 void IndexWriter::set_state(std::uint32_t slot, SlotState state) {
-  // Sequentially consistent, like the reader's hold. Of an announced hold and a changed word, each
-  // side sees at least one.
-  entries_[slot].word.exchange(protocol::make_word(state, generation(slot)),
-                               std::memory_order_seq_cst);
+  protocol::AtomicU64& word = entries_[slot].word;
+  const std::uint64_t before = load(word);
+  const std::uint64_t after = protocol::make_word(state, protocol::word_generation(before));
+  // Sequentially consistent, like the reader's hold: the writer scans the holds next. Of an
+  // announced hold and a changed word, each side sees at least one. No scan follows the other
+  // changes, and an exchange would wait until all earlier stores have left the processor.
+  if (protocol::word_state(before) == SlotState::kCommitted)
+    word.exchange(after, std::memory_order_seq_cst);
+  else
+    store(word, after);
 }
 
 void IndexWriter::erase_key(std::uint32_t slot) {

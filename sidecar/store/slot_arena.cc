@@ -61,6 +61,7 @@ SlotArena::Slot SlotArena::take(std::uint32_t size_class) {
   if (extent.free_head != kNone) {
     place = extent.free_head & ~kFreeBit;
     extent.free_head = extent.places[place];
+    if (extent.free_head != kNone) store::prefetch(&extent.places[extent.free_head & ~kFreeBit]);
   } else {
     ++extent.fresh;
     --fresh_slots_;

@@ -78,6 +78,8 @@ void Store::end_recovery_grace() {
 }
 
 void Store::sweep() {
+  // Held chunks of the window count as used. The last message may have used up its budget of links.
+  begin_uses();  // mutation: sweep-budget
   std::uint32_t may_examine = kReserveEffort;
   if (!grace_.active()) evictor_.go_on_draining(may_examine);
   removals_.free_doomed();

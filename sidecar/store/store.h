@@ -120,7 +120,8 @@ class Store {
   void disown(SessionNumber session, const protocol::SlotRef& slot);
   // See Removals.
   void report_bad(const protocol::SlotRef& slot) { removals_.report_bad(slot); }
-  // Begins a batch of uses, such as a message or the new events: see PromptOrder::begin_uses().
+  // Begins a batch of uses, such as a message, the new events or a slice of promotions: see
+  // PromptOrder::begin_uses().
   void begin_uses() { chunks_.order().begin_uses(); }
   // An engine used the chunk.
   void touch(std::uint32_t slot, std::uint64_t generation);
@@ -172,6 +173,8 @@ class Store {
   std::uint64_t effort() const { return chunks_.effort(); }
   static constexpr std::uint32_t kSliceEffort = store::kSliceEffort;
   static constexpr std::uint32_t kReserveEffort = store::kReserveEffort;
+  // Counts work for the store that the store does not see, such as the events of an engine.
+  void spend(std::uint64_t work) { chunks_.spend(work); }
   // See Removals.
   bool verify_next() { return removals_.verify_next(); }
   // Frees doomed slots without a hold, and continues to drain a window.

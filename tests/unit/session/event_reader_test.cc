@@ -49,5 +49,13 @@ TEST_F(EventReaderTest, LateEventIsCounted) {
   EXPECT_EQ(box_.stats().events_lost, 0U);
 }
 
+// covers F-104
+TEST_F(EventReaderTest, EachEventCountsAsWork) {
+  for (int i = 0; i < 100; ++i) write(true);
+  const std::uint64_t before = box_.store().effort();
+  drain(false);
+  EXPECT_EQ(box_.store().effort() - before, 100U) << "a turn of a session ends by its effort";
+}
+
 }  // namespace
 }  // namespace larder::session
