@@ -49,7 +49,7 @@ def test_no_such_backend(larder, namespace):
     assert product.injected(namespace, "engine")  # with only memory
 
 
-def test_backend_that_nobody_answers(larder, namespace):
+def test_unreachable_backend_is_reported(larder, namespace):
     namespace.apply(product.backend("away", endpoints=[f"away.{namespace.name}.svc:6379"]))
     there = product.wait_condition(namespace, "cachebackend", "away", "Ready", "False", 60)
     print(there["message"])
@@ -95,7 +95,7 @@ def test_no_such_secret_where_secrets_may_be_read(reading_secrets):
 
 
 @pytest.mark.parametrize("memory, word", [("8GB", "8Gi"), ("1Ki", "16Mi")])
-def test_sizes_are_refused_with_what_to_write(larder, namespace, memory, word):
+def test_invalid_sizes_are_refused_with_remedy(larder, namespace, memory, word):
     with pytest.raises(ClusterError, match=word):
         namespace.apply(product.pool("wrong", memory))
 
@@ -119,7 +119,7 @@ def test_more_memory_than_any_node_has(larder, namespace):
     print(wait_until("the pool says that no node has the memory", said, 60))
 
 
-def test_huge_pages_that_the_node_has_not(larder, namespace):
+def test_missing_huge_pages_are_reported(larder, namespace):
     namespace.apply(product.pool("huge", memory={"size": "8Gi", "hugepages": "2Mi"}))
     namespace.apply(engine_pod.bare_pod("engine", "huge"))  # waits for a node with huge pages
     there = product.wait_condition(namespace, "cachepool", "huge", "HugepagesMissing", "True", 60)

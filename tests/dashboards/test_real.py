@@ -79,11 +79,11 @@ def test_every_variable_has_a_choice(world, name, selector, label):
 
 
 @pytest.mark.parametrize("asked", [one for one in RULES if one.name not in EMPTY], ids=name_of)
-def test_every_rule_has_what_it_looks_at(world, asked):
+def test_every_rule_finds_its_series(world, asked):
     assert world.prometheus.now(asked.expression), asked.expression
 
 
-def test_what_may_be_empty_is_a_rule_that_still_is_one():
+def test_rules_allowed_to_be_empty_still_exist():
     assert set(EMPTY) <= {one.name for one in RULES}
 
 
@@ -100,7 +100,7 @@ def alerts(world):
     }
 
 
-def test_a_pod_that_was_not_injected_is_told(world):
+def test_a_pod_without_injection_raises_an_alert(world):
     assert ("LarderPodNotInjected", "firing") in alerts(world)
 
 
@@ -136,7 +136,7 @@ def test_every_dashboard_is_drawn(world, tmp_path):
         (folder / f"{dashboard['uid']}.svg").write_text(picture)
 
 
-def test_a_backend_that_goes_away_is_told(world):
+def test_a_lost_backend_raises_an_alert(world):
     """The last test: afterwards the world has no backend."""
     assert not {name for name, _ in alerts(world)} & {
         "LarderBackendDown",

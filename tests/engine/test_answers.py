@@ -68,7 +68,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("tail", [0, 5])
-def test_loaded_is_what_the_engine_itself_reuses(make, stored, prompt, shape_and_dtype, tail):
+def test_loaded_chunks_equal_the_reuse_of_the_engine(make, stored, prompt, shape_and_dtype, tail):
     """tail 0: the whole prompt is found, and its last token is computed again."""
     engine, text = make(*shape_and_dtype), prompt(tail, 3 * CHUNK + tail)
     cold = engine.generate(text, 4)
@@ -88,7 +88,7 @@ def test_a_cache_changes_no_cold_answer(make, prompt):
     same(engine.generate(text, 3, own=False), engine.generate(text, 3, larder=False, own=False))
 
 
-def test_of_another_prompt_the_common_beginning_is_loaded(make, stored, prompt):
+def test_the_common_prefix_of_another_prompt_is_loaded(make, stored, prompt):
     engine, text = make(), prompt(20, 4 * CHUNK)
     other = text[: 2 * CHUNK] + prompt(21, 40)
     engine.generate(text, larder=False)
@@ -102,7 +102,7 @@ def test_of_another_prompt_the_common_beginning_is_loaded(make, stored, prompt):
     same(warm, own)
 
 
-def test_what_the_engine_has_is_not_loaded_and_not_written(make, stored, prompt):
+def test_blocks_in_the_engine_are_not_loaded_or_written(make, stored, prompt):
     """The engine has three blocks, one chunk and a half. The other half and one chunk are
     loaded."""
     engine, text = make(), prompt(30, 3 * CHUNK)
@@ -140,7 +140,7 @@ def test_chunks_are_stored_as_they_fill(make, stored, prompt):
     same(warm, own)
 
 
-def test_what_is_waited_for_as_a_whole_is_the_same(make, stored, prompt):
+def test_waiting_for_all_layers_gives_the_same_answer(make, stored, prompt):
     """As in vLLM: the forward pass begins after all layers are loaded."""
     engine, text = make(), prompt(45, 3 * CHUNK + 5)
     engine.generate(text)

@@ -30,9 +30,7 @@ def some(device, *size):
 
 @pytest.mark.parametrize("tokens, length", [(1, 1), (1, 37), (37, 37), (2, 37), (21, 37)])
 @pytest.mark.parametrize("heads, kv_heads", [(4, 4), (4, 2), (4, 1)])
-def test_the_last_tokens_see_all_before_them_and_nothing_behind(
-    device, tokens, length, heads, kv_heads
-):
+def test_the_last_tokens_attend_to_all_earlier_tokens_only(device, tokens, length, heads, kv_heads):
     queries, keys, values = (
         some(device, tokens, heads, 16),
         some(device, length, kv_heads, 16),
@@ -44,7 +42,7 @@ def test_the_last_tokens_see_all_before_them_and_nothing_behind(
 
 
 @pytest.mark.parametrize("shape", [TINY_LLAMA, TINY_QWEN3], ids=lambda shape: shape.name)
-def test_what_is_written_through_a_block_table_is_read_in_order(device, shape):
+def test_tokens_written_through_a_block_table_are_read_in_order(device, shape):
     kv = KvTensors(shape, blocks=12, block_size=16, device=device, dtype=torch.float32)
     kv.scribble()
     table = torch.tensor([7, 2, 11, 4], device=device)

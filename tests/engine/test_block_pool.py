@@ -26,7 +26,7 @@ def test_free_blocks_are_given_out_oldest_first_and_a_prefix_from_its_end():
     assert pool.hits("abc") == blocks[:2]
 
 
-def test_what_somebody_has_is_not_given_out():
+def test_blocks_in_use_are_not_allocated():
     pool = BlockPool(4)
     blocks = pool.allocate(3)
     pool.cache(blocks[0], "a")
@@ -37,7 +37,7 @@ def test_what_somebody_has_is_not_given_out():
         pool.allocate(1)
 
 
-def test_block_0_is_nobodys_and_a_reset_forgets():
+def test_block_0_is_reserved_and_a_reset_clears_the_cache():
     pool = BlockPool(3)
     blocks = pool.allocate(2)
     assert 0 not in blocks

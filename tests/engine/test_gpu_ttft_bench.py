@@ -78,7 +78,7 @@ def test_other_logits_and_missing_loads_void_it(bench):
             bench.warm_s()
 
 
-def test_what_did_not_come_from_below_voids_a_row_of_it(bench):
+def test_loads_from_memory_void_a_row_of_a_lower_tier(bench):
     with bench.start(bench.memory, "") as larderd:
         bench.attach(larderd)
         bench.store()
@@ -154,7 +154,7 @@ def test_a_row_that_fails_is_no_end_of_the_others(whole, monkeypatch, capsys):
     )
 
 
-def test_what_was_measured_is_written_before_the_next_row(whole, monkeypatch, tmp_path):
+def test_each_row_is_written_before_the_next(whole, monkeypatch, tmp_path):
     monkeypatch.setitem(gpu_ttft_bench.MEASURE, "disk", failing(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         whole()

@@ -66,16 +66,14 @@ def own(engines, larderd, text, wait_for):
     return reused
 
 
-def test_the_second_loads_what_the_first_has_computed(engines, own, text):
+def test_the_second_engine_loads_chunks_of_the_first(engines, own, text):
     _, second = engines
     loaded = second.ask(text, new_tokens=3)
     assert (loaded["local_tokens"], loaded["loaded_tokens"]) == (0, TOKENS), loaded["log"]
     assert (loaded["tokens"], loaded["logits"]) == (own["tokens"], own["logits"])
 
 
-def test_the_first_layer_is_used_while_the_second_is_on_its_way(
-    start, own, text, device, monkeypatch
-):
+def test_the_first_layer_is_used_before_the_second_is_loaded(start, own, text, device, monkeypatch):
     """In liblarder_test.so each layer takes a while, and the whole first layer precedes the
     second."""
     if device != "cpu":
@@ -90,7 +88,7 @@ def test_the_first_layer_is_used_while_the_second_is_on_its_way(
     assert (loaded["tokens"], loaded["logits"]) == (own["tokens"], own["logits"])
 
 
-def test_an_engine_killed_while_it_loads_takes_nothing_with_it(
+def test_an_engine_killed_during_a_load_costs_no_chunk(
     start, engines, own, larderd, text, wait_for
 ):
     def attached():

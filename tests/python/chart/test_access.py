@@ -64,7 +64,7 @@ def expected(*tables):
     return found
 
 
-def test_it_is_granted_exactly_the_list(installed):
+def test_the_operator_is_granted_exactly_the_listed_rights(installed):
     eventually(lambda: granted(installed, "default") == expected(CLUSTER))
     assert granted(installed, "larder-system") == expected(CLUSTER, OWN)
     assert granted(installed, "models") == expected(
@@ -100,7 +100,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("what", REFUSED, ids=" ".join)
-def test_it_may_not(installed, what):
+def test_the_operator_lacks_other_rights(installed, what):
     done = subprocess.run(
         [installed.program, "auth", "can-i", *what, "--as", OPERATOR],
         env=installed.env,
@@ -167,7 +167,7 @@ GUARDED = {
 }
 
 
-def test_of_a_pod_it_changes_its_own_annotations_and_nothing_else(installed):
+def test_the_operator_changes_only_its_own_annotations_of_a_pod(installed):
     pod(installed)
     change, _ = GUARDED["strange annotation new"]
 

@@ -116,7 +116,7 @@ def test_a_sample_is_accepted(installed, path):
 
 
 @pytest.mark.parametrize("command", helm_commands())
-def test_a_command_names_values_that_are_there(helm, command):
+def test_a_command_names_existing_values(helm, command):
     words = shlex.split(command)
     pairs = [
         (option, value)
@@ -134,7 +134,7 @@ def test_a_command_names_values_that_are_there(helm, command):
     )
 
 
-def test_larderctl_in_a_pod_is_told_whom_to_ask():
+def test_larderctl_in_a_pod_names_its_socket():
     """The container does not name the pool's socket."""
     pages = [*DOCS.rglob("*.md"), programs.ROOT / "README.md"]
     told = [
@@ -157,7 +157,7 @@ def test_the_smallest_pool_needs_nothing_else():
     assert set(pool["spec"]) == {"memory"}
 
 
-def test_every_value_that_the_pages_name_is_there():
+def test_every_value_named_on_the_pages_exists():
     values = yaml.safe_load((programs.CHART / "values.yaml").read_text())
     text = PAGE + (DOCS / "reference" / "permissions.md").read_text()
     named = set(re.findall(r"value\s+`([a-z][A-Za-z]+(?:\.[a-z][A-Za-z]+)+)", text)) | set(

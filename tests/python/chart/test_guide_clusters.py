@@ -119,7 +119,7 @@ def port(cluster):
     return {one["name"]: one["containerPort"] for one in container["ports"]}["webhook"]
 
 
-def test_a_webhook_that_is_not_reached_is_counted(empty, follow):
+def test_an_unreachable_webhook_is_counted(empty, follow):
     probe, count, *_ = commands("control-plane.md")
     empty.install()
     empty.namespace("models")
@@ -205,7 +205,7 @@ def test_the_questions_of_troubleshooting_have_answers(objects, follow):
     assert "llm" in follow(f"{pods} -n models")
 
 
-def test_conditions_and_nodes_are_asked_for(objects, follow):
+def test_commands_show_conditions_and_nodes(objects, follow):
     fits = {
         "type": "SizesFit",
         "status": "True",

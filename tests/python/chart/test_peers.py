@@ -78,7 +78,7 @@ def test_the_operator_makes_service_policy_and_certificates(peers):
 
 
 # covers F-324
-def test_without_the_right_the_pool_says_so_and_is_ready(peers):
+def test_a_missing_right_is_reported_and_the_pool_is_ready(peers):
     eventually(lambda: condition(peers, UNLISTED) == "False SecretRefused")
     conditions = peers.get("cachepool", "chat", "-n", UNLISTED)["status"]["conditions"]
     assert {one["type"]: one["status"] for one in conditions}["Ready"] == "True"

@@ -102,7 +102,7 @@ def world(cluster, plugin, tmp_path_factory):
             yield {"before": before, "early": early, "operator": operator}
 
 
-def test_without_larder_it_says_how_to_install_it(world):
+def test_a_missing_installation_is_reported_with_instructions(world):
     status, _, err = world["before"]
     assert status == 2
     assert "Larder is not installed" in err and "helm install" in err
@@ -122,7 +122,7 @@ def test_why_a_pod_was_not_injected(world, plugin):
     assert status == 2 and "there is no pod nobody" in err
 
 
-def test_a_pool_made_later_is_told_from_one_that_is_not_there(world, plugin, cluster):
+def test_a_pool_created_later_is_distinguished_from_a_missing_one(world, plugin, cluster):
     apply(cluster, {**yaml.safe_load(POOL), "metadata": {"name": "chta"}})
     try:
         assert plugin.reasons("lost") == ["PoolMadeLater"]
@@ -157,7 +157,7 @@ def test_status_and_pods(world, plugin):
     ]
 
 
-def test_what_the_user_may_not_is_said_in_kubectls_words(world, plugin):
+def test_missing_permissions_are_reported_in_kubectls_words(world, plugin):
     status, out, err = plugin("pods", "-n", NAMESPACE, "--as=system:serviceaccount:default:nobody")
     assert (status, out) == (2, "")
     assert "forbidden" in err and "cachepools" in err
@@ -224,7 +224,7 @@ def test_a_real_larderd_is_asked_through_the_api_server(world, plugin, cluster, 
             assert status == 0 and "llm" in out, out + err
 
 
-def test_a_webhook_that_is_down_is_named(world, plugin, cluster):
+def test_an_unavailable_webhook_is_reported(world, plugin, cluster):
     """The last test: the operator is gone then."""
     world["operator"].stop()
     # like the cluster's controller

@@ -89,7 +89,7 @@ def reasons(out):
     return [finding["reason"] for one in json.loads(out)["checked"] for finding in one["findings"]]
 
 
-def test_what_a_deployment_would_become(check):
+def test_the_injected_deployment_is_shown(check):
     status, out = check(DEPLOYMENT)
     assert status == 0, out
     assert f"Deployment {NAMESPACE}/llm: the pods get a cache of pool chat." in out
@@ -256,7 +256,7 @@ def test_pod_security_refuses_with_its_words(check, cluster):
         cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce-")
 
 
-def test_what_could_not_be_found_out_ends_with_2(check, plugin, world):
+def test_an_unknown_verdict_exits_with_2(check, plugin, world):
     odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "odd"}}
     status, out = check(yaml.safe_dump_all([manifest(), odd]))
     assert status == 2 and 'no matches for kind "Odd"' in out

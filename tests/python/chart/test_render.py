@@ -165,7 +165,7 @@ def test_every_golden_is_compared():
     assert {path.name for path in GOLDEN.iterdir() if path.is_dir()} == set(RELEASES)
 
 
-def test_the_rendered_manifest_is_what_the_defaults_render(rendered):
+def test_the_rendered_manifest_equals_the_default_rendering(rendered):
     compare(programs.RENDERED, rendered)
 
 
@@ -226,7 +226,7 @@ def test_long_names_of_one_beginning_stay_apart(helm):
     assert not one & other
 
 
-def test_the_operator_is_told_the_names_of_what_is_there(helm):
+def test_the_operator_gets_the_names_of_rendered_objects(helm):
     text = helm.template(release="my.cache")
     (container,) = programs.the(text, "Deployment")["spec"]["template"]["spec"]["containers"]
     told = dict(argument.removeprefix("--").split("=", 1) for argument in container["args"])
@@ -268,7 +268,7 @@ def test_the_webhooks_are_harmless(rendered):
         assert {"kube-system", "larder-system"} <= set(excluded["values"])
 
 
-def test_pods_are_asked_about_that_ask_or_whose_namespace_does(rendered):
+def test_the_webhook_selects_annotated_pods_and_labelled_namespaces(rendered):
     pods, namespaces = programs.the(rendered, "MutatingWebhookConfiguration")["webhooks"]
     asked = {
         webhook["name"]: [one["name"] for one in webhook["matchConditions"]]

@@ -59,13 +59,13 @@ def role(text, kind, name):
     return one
 
 
-def test_cluster_wide_there_is_this_and_nothing_else(rendered):
+def test_the_cluster_role_has_exactly_these_rights(rendered):
     assert granted(role(rendered, "ClusterRole", "larder-operator")["rules"]) == CLUSTER
     (binding,) = programs.of_kind(rendered, "ClusterRoleBinding")
     assert binding["roleRef"]["name"] == "larder-operator"
 
 
-def test_in_its_own_namespace_there_is_this_and_nothing_else(rendered):
+def test_the_role_of_its_namespace_has_exactly_these_rights(rendered):
     found = {}
     for one in programs.of_kind(rendered, "Role"):
         assert one["metadata"]["namespace"] == "larder-system"
@@ -91,7 +91,7 @@ def test_cert_manager_takes_the_rights_to_certificates_away(helm):
 @pytest.mark.parametrize(
     "golden", ["defaults", "everything", "cert-manager", "long-name", "nothing-optional"]
 )
-def test_no_wildcard_and_no_secret_of_strangers(helm, golden):
+def test_no_wildcard_and_no_foreign_secret(helm, golden):
     values = programs.ROOT / "tests" / "golden" / "chart" / golden / "values.yaml"
     text = helm.template(values=None if golden == "defaults" else values)
     for kind in ("ClusterRole", "Role"):

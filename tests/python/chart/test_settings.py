@@ -15,7 +15,7 @@ def arguments(text):
     return dict(one.removeprefix("--").split("=", 1) for one in container["args"])
 
 
-def test_in_the_hosts_network_it_listens_where_it_is_told_and_finds_the_clusters_services(helm):
+def test_the_host_network_uses_the_configured_ports_and_cluster_dns(helm):
     text = helm.template(
         settings=[
             "hostNetwork=true",
@@ -44,7 +44,7 @@ def test_in_the_hosts_network_it_listens_where_it_is_told_and_finds_the_clusters
     assert not programs.of_kind(text, "NetworkPolicy")
 
 
-def test_a_policy_for_names_that_is_given_wins(helm):
+def test_a_configured_dns_policy_wins(helm):
     assert (
         pod_of(helm.template(settings=["hostNetwork=true", "dnsPolicy=Default"]))["dnsPolicy"]
         == "Default"

@@ -57,7 +57,7 @@ WRONG = {  # a user's value -> helm's message
 
 
 @pytest.mark.parametrize("setting", WRONG)
-def test_what_is_wrong_is_refused_in_words(helm, setting):
+def test_a_wrong_value_is_refused_with_a_reason(helm, setting):
     said = helm.template(settings=[setting], fails=True)
     assert WRONG[setting] in said, said
 
@@ -198,7 +198,7 @@ def test_the_table_of_other_values_is_whole():
 
 
 @pytest.mark.parametrize("key", OTHER)
-def test_what_is_given_is_used(helm, key):
+def test_every_value_changes_the_rendering(helm, key):
     needs = NEEDS.get(key, [])
     assert helm.template(settings=needs) != helm.template(
         settings=needs, json=[f"{key}={OTHER[key]}"]

@@ -48,7 +48,7 @@ def test_each_alert_is_tested_firing_and_not_firing():
     assert expected == {alert: {True, False} for alert in ALERTS}
 
 
-def test_all_that_was_asked_for_is_there():
+def test_all_required_alerts_exist():
     assert ASKED_FOR == set(ALERTS)
 
 
@@ -63,7 +63,7 @@ def test_each_alert_has_its_runbook_and_each_runbook_its_alert():
         assert all(len(part.strip()) > 80 for part in parts[2::2]), name
 
 
-def test_each_alert_says_how_bad_it_is_and_what_is_so():
+def test_each_alert_has_severity_summary_and_description():
     for name, alert in ALERTS.items():
         assert alert["labels"]["severity"] in ("warning", "critical"), name
         assert {"summary", "description", "runbook_url"} == set(alert["annotations"]), name
@@ -72,7 +72,7 @@ def test_each_alert_says_how_bad_it_is_and_what_is_so():
         ), name
 
 
-def test_runbooks_name_panels_that_are_there():
+def test_runbooks_name_existing_panels():
     panels = set(
         re.findall(
             r"- title: (.*)", "".join(path.read_text() for path in DASHBOARD_SOURCES.glob("*.yaml"))

@@ -25,7 +25,7 @@ def dashboard(path):
     return json.loads((DASHBOARDS / f"{path.stem}.json").read_text())
 
 
-def test_there_are_the_three():
+def test_the_three_dashboards_exist():
     assert [path.stem for path in DESCRIPTIONS] == ["control-plane", "data-plane", "pool-overview"]
     assert sorted(path.stem for path in DASHBOARDS.iterdir()) == [
         path.stem for path in DESCRIPTIONS
@@ -35,7 +35,7 @@ def test_there_are_the_three():
 
 
 @pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: path.stem)
-def test_the_json_is_what_the_description_says(path):
+def test_the_json_matches_the_description(path):
     made_of, text = build().made_of(path), build().text(path)
     assert made_of.parent == DASHBOARDS and made_of.read_text() == text, (
         "out of date: python manifests/dashboards/build.py"
@@ -43,7 +43,7 @@ def test_the_json_is_what_the_description_says(path):
 
 
 @pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: path.stem)
-def test_it_has_grafanas_form(path):
+def test_each_dashboard_has_the_form_of_grafana(path):
     assert faults(dashboard(path)) == []
 
 
@@ -100,6 +100,6 @@ BREAKS = {  # a change of a dashboard -> the fault in words
 
 
 @pytest.mark.parametrize("what", BREAKS)
-def test_what_is_wrong_is_found(what):
+def test_the_check_finds_each_fault(what):
     change, said = BREAKS[what]
     assert any(said in fault for fault in broken(change)), broken(change)

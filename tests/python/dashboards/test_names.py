@@ -38,7 +38,7 @@ def asked(begins):
     return {re.sub("_(bucket|sum|count)$", "", name) for name in found if name.startswith(begins)}
 
 
-def test_ours_are_on_the_page_of_metrics():
+def test_larder_metrics_are_on_the_metrics_page():
     page = set(
         re.findall(
             r"^\| `(\w+)`", (ROOT / "docs" / "reference" / "metrics.md").read_text(), re.MULTILINE
@@ -51,13 +51,13 @@ def test_ours_are_on_the_page_of_metrics():
     assert len(names) > 60 and names <= page, names - page
 
 
-def test_those_of_the_connector_are_the_connectors():
+def test_connector_metrics_are_exported_by_the_connector():
     assert asked("larder_engine_") == set(
         re.findall(r'name="(larder_engine_\w+)"', CONNECTOR.read_text())
     )
 
 
-def test_those_of_vllm_are_vllms():
+def test_vllm_metrics_are_exported_by_vllm():
     found = importlib.util.find_spec("vllm")
     if found is None:
         pytest.skip("no vLLM (make deps-python)")

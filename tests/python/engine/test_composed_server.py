@@ -7,7 +7,7 @@ from engines import Engine, start_larderd
 
 
 # covers F-077
-def test_it_answers_hits_and_counts(root, model, tmp_path):
+def test_a_composed_server_answers_hits_and_counts(root, model, tmp_path):
     example, config = tmp_path / "example", written(root)["connector-multi"]
     # A list without our plug-in: the processes of the server have only their imports.
     more = {"VLLM_PLUGINS": "lora_filesystem_resolver"}

@@ -98,7 +98,7 @@ def step_until(world, condition, what):
         time.sleep(0.06)
 
 
-def test_what_is_stored_is_announced_with_its_tokens(world):
+def test_stored_chunks_are_announced_with_their_tokens(world):
     text = prompt("stored", 4 * CHUNK + 10)
     world.engine.store(text)
     wait_for(lambda: world.subscriber.engines_own > 0, PATIENCE_S, "hearing of vLLM's own cache")
@@ -113,7 +113,7 @@ def test_what_is_stored_is_announced_with_its_tokens(world):
     assert {event.block_size for event in stored} == {BLOCK}
 
 
-def test_what_larderd_evicts_is_removed(world):
+def test_evicted_chunks_are_announced_as_removed(world):
     """64 chunks of 256 KiB fit at most: chunks evicted for room go, and the rest equals larderd's
     status."""
     for seed in range(24):

@@ -105,7 +105,7 @@ def from_disk(world, text, alone):
     return False
 
 
-def test_what_memory_has_no_room_for_comes_from_the_disk(world, engine):
+def test_chunks_evicted_from_memory_are_loaded_from_disk(world, engine):
     text, alone = store_below(world, "plain")
     wait_for(lambda: from_disk(world, text, alone), PATIENCE_S, "the prompt from the disk")
     before = fetched(engine)

@@ -242,7 +242,7 @@ def test_the_hit_shows_as_host_in_vllms_metrics(engine):
     assert hosts and float(hosts[0].rsplit(" ", 1)[1]) > 0
 
 
-def test_the_log_tells_what_was_hit_and_stored(engine):
+def test_the_log_reports_hits_and_stores(engine):
     text = prompt("log", 300)
     engine.store(text)
     engine.ask_and_count(text)
@@ -436,7 +436,7 @@ def test_query_twice_against_a_users_server(world, engine, tmp_path, capsys):
     assert "http://127.0.0.1:1/metrics cannot be read" in shown
 
 
-def test_a_second_engine_hits_what_the_first_stored(world, engine, model):
+def test_a_second_engine_hits_chunks_of_the_first(world, engine, model):
     text = prompt("two engines", 600)
     alone = engine.alone(text)
     engine.ask_and_count(text)
@@ -453,7 +453,7 @@ def test_a_second_engine_hits_what_the_first_stored(world, engine, model):
 
 
 # covers F-075
-def test_an_engine_that_is_reset_goes_on_in_a_namespace_of_its_own(world, engine):
+def test_a_reset_engine_continues_in_its_own_namespace(world, engine):
     """Shared chunks stay: only private chunks are dropped."""
     text = prompt("private", 300)
     alone = engine.ask(text)

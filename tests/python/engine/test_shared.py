@@ -141,7 +141,7 @@ def loaded(world, text):
     return hit == WHOLE and sum(fetched(world.decode)) - before == WHOLE // CHUNK
 
 
-def test_what_one_node_computes_the_other_loads(world):
+def test_chunks_computed_on_one_node_are_loaded_on_the_other(world):
     def across(attempt=iter(range(100))):
         return loaded(world, put(world, f"across {next(attempt)}"))
 
@@ -178,7 +178,7 @@ def test_a_prefill_engine_loads_nothing_and_a_decode_engine_stores_nothing(world
     assert (committed_chunks(world.decode_larderd), world.redis.keys()) == before
 
 
-def test_a_prompt_that_nobody_has_is_asked_for_once_and_computed(world):
+def test_an_unknown_prompt_is_probed_once_and_computed(world):
     text = prompt("nobody", TOKENS)
     alone = world.decode.alone(text)
     before = looked(world.decode)

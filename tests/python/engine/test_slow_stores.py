@@ -66,7 +66,7 @@ def test_blocks_of_a_request_that_ended_are_not_given_to_the_next_one_before_the
 
 
 # covers F-050
-def test_what_was_not_read_before_a_preemption_is_not_stored(model, larderd):
+def test_chunks_unread_at_a_preemption_are_not_stored(model, larderd):
     """Both fill their third chunk in one step, and the next one takes a block of the second request
     for the first. The two chunks before were stored long ago, at any speed of the machine."""
     texts = [prompt(f"slow, preempted {i}", 256) for i in range(2)]

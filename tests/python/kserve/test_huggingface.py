@@ -174,7 +174,7 @@ def test_the_second_time_is_warm_and_the_same(service):
     )
 
 
-def test_what_cannot_be_loaded_is_computed(service):
+def test_a_failed_load_is_recomputed(service):
     """This vLLM hears of a failed load by page. Zeroed bytes do not match their digests."""
     cold = ask(service, 1, tokens=300)
     settled(service)

@@ -67,7 +67,7 @@ def test_an_example_is_part_of_its_sample(text):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_says_what_its_sample_says(page):
+def test_a_page_matches_its_sample(page):
     (example,) = blocks(page)
     sample = SAMPLES / "stacks" / f"{PAGES[page]}.yaml"
     assert part_of(yaml.safe_load(example), yaml.safe_load(sample.read_text()))

@@ -104,7 +104,7 @@ def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
 
 
 # covers F-079
-def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
+def test_failed_loads_of_a_neighbour_are_not_stored(model, alone, tmp_path):
     neighbour = {
         "kv_connector": "FailingNeighbour",
         "kv_connector_module_path": "neighbour",
@@ -124,7 +124,7 @@ def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
 
 
 # covers F-256
-def test_what_a_neighbour_brings_from_other_weights_is_not_stored(model, alone, tmp_path):
+def test_kv_of_other_weights_from_a_neighbour_is_not_stored(model, alone, tmp_path):
     neighbour = {
         "kv_connector": "ForeignNeighbour",
         "kv_connector_module_path": "neighbour",

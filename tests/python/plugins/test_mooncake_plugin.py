@@ -180,7 +180,7 @@ def test_the_process_ends_with_its_socket_and_a_new_one_comes(start, service, bl
 
 
 # covers F-362
-def test_a_master_that_is_absent_is_named_and_found_later(start, service):
+def test_an_absent_master_is_reported_and_found_later(start, service):
     port = service.master
     service.close()
     larderd, _ = start(url=f"mooncake://{port}")

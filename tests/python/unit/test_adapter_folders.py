@@ -114,7 +114,7 @@ class TestPaths:
         monkeypatch.chdir(folder.parent)
         assert files_of(folder.name) == files_of(str(folder))
 
-    def test_a_name_that_is_nowhere(self):
+    def test_an_unknown_name_is_refused(self):
         with pytest.raises(FilesUnknown, match="org/absent"):
             files_of("org/absent")
 
@@ -132,7 +132,7 @@ class TestFolders:
         assert mount.looks == looks + 2, "one of the threads is the test's own"
 
     # covers F-091
-    def test_a_mount_that_hangs_is_looked_at_once(self, folder, mount, clock):
+    def test_a_hanging_mount_is_read_once(self, folder, mount, clock):
         mount.hang()
         folders, begin = AdapterFolders(clock), time.monotonic()
         for _ in range(5):
@@ -142,7 +142,7 @@ class TestFolders:
         mount.answer()
         assert settled(folders, folder) == files_of(folder)
 
-    def test_as_many_hanging_looks_as_there_may_be(self, folder, tmp_path, mount):
+    def test_hanging_reads_are_bounded(self, folder, tmp_path, mount):
         mount.hang()
         folders = AdapterFolders()
         for i in range(20):
@@ -151,7 +151,7 @@ class TestFolders:
         mount.answer()
         assert settled(folders, folder)
 
-    def test_a_thread_ends_with_its_look(self, folder):
+    def test_a_thread_ends_with_its_read(self, folder):
         settled(AdapterFolders(), folder)
         until = time.monotonic() + 20
         while any(thread.name == "larder-adapter" for thread in threading.enumerate()):
@@ -184,11 +184,13 @@ class TestVllmsOwnLoad:
         return lambda path: one(manager, request(path, 7)) and held.take_news()
 
     # covers F-091
-    def test_a_mount_that_hangs_holds_it_up_for_a_moment(self, load, folder, mount):
+    def test_a_hanging_mount_delays_the_load_briefly(self, load, folder, mount):
         mount.hang()
         assert load(folder) == {7: ()}
 
-    def test_and_where_the_mount_hangs_behind_what_vllm_reads(self, monkeypatch, folder, mount):
+    def test_a_mount_hanging_after_the_read_of_vllm_delays_briefly(
+        self, monkeypatch, folder, mount
+    ):
         monkeypatch.setattr(loaded_adapters, "LOOK_WAIT_S", 0.02)
         manager, held = Manager(), loaded_adapters.LoadedAdapters()
         loaded_adapters._noted(lambda self, asked: mount.hang())(manager, request(folder, 7))
@@ -247,7 +249,7 @@ class TestVllmsOwnLoad:
         assert held.take_news() == {7: files_of(str(newer))}
 
     # covers F-089
-    def test_what_was_seen_before_it_does_not_count_behind_it(self, folder, mount, clock):
+    def test_files_seen_before_the_load_do_not_count_after_it(self, folder, mount, clock):
         """vLLM loads the adapter, unloads it, and the folder is overwritten, all within a
         second."""
         held, manager = loaded_adapters.LoadedAdapters(), Manager()
@@ -315,7 +317,7 @@ class TestWorker:
         assert half.get_transfer_results() == ({"plain"}, set())
         assert self.ended(half) == ({"r"}, {"r"})
 
-    def test_two_loads_of_one_adapter_take_one_look(self, half, client, files, mount):
+    def test_two_loads_of_one_adapter_read_its_folder_once(self, half, client, files, mount):
         looks = mount.looks
         half.bind_connector_metadata(
             StepWork(loads=[with_adapter(files, "a"), with_adapter(files, "b")])
@@ -327,7 +329,7 @@ class TestWorker:
         assert mount.looks == looks + 1
 
     @pytest.mark.parametrize("event", ["off", "away", "closed"])
-    def test_a_load_that_waits_is_told_as_failed_once(self, half, client, files, mount, event):
+    def test_a_waiting_load_is_reported_as_failed_once(self, half, client, files, mount, event):
         mount.hang()
         half.bind_connector_metadata(StepWork(loads=[with_adapter(files)]))
         if event == "off":
@@ -341,7 +343,7 @@ class TestWorker:
         assert client.namespaces == ["engine: test\n"], "the closed one is not opened again"
         assert half.get_transfer_results() == (set(), set())
 
-    def test_a_step_that_rests_leaves_the_processor_to_the_look(self, half, files, mount):
+    def test_an_idle_step_yields_the_processor_to_the_read(self, half, files, mount):
         mount.hang()
         half.bind_connector_metadata(StepWork(loads=[with_adapter(files)]))
         half.bind_connector_metadata(RESTS)
@@ -371,9 +373,7 @@ class TestWorker:
             and client.abandoned == 0
         )
 
-    def test_a_store_of_an_adapter_of_which_nothing_is_known_in_the_end(
-        self, half, client, files, mount
-    ):
+    def test_a_store_of_an_adapter_that_stays_unknown_is_skipped(self, half, client, files, mount):
         mount.hang()
         half.bind_connector_metadata(
             StepWork(computes=True, number=1, stores=[with_adapter(files)])

@@ -231,7 +231,7 @@ def test_an_adapter_that_is_loaded_in_place_is_not_served(folder):
         Adapters(LoRAConfig()).line(request(folder, load_inplace=True))
 
 
-def test_what_is_known_is_bounded(folder):
+def test_known_adapters_are_bounded(folder):
     adapters = Adapters(LoRAConfig())
     adapters.loaded({number: () for number in range(2, 6000)})
     assert len(adapters._loaded) <= 4096
@@ -282,7 +282,7 @@ class TestWhatAWorkerHolds:
         (folder / "adapter_model.safetensors").write_bytes(b"others")
         assert held.matches(7, files) and not held.matches(7, files_of(folder))
 
-    def test_of_one_that_it_does_not_hold_the_files_decide(self, manager, held, folder):
+    def test_files_decide_for_an_adapter_that_is_not_held(self, manager, held, folder):
         manager._load_adapter(request(folder, 7))
         files = files_of(folder)
         manager.held.clear()  # vLLM needed the room
@@ -292,7 +292,7 @@ class TestWhatAWorkerHolds:
         shutil.rmtree(folder)
         assert seen(held, files) is False
 
-    def test_what_vllm_let_go_is_forgotten(self, manager, folder):
+    def test_an_adapter_released_by_vllm_is_forgotten(self, manager, folder):
         manager._load_adapter(request(folder, 7))
         manager.held.discard(7)
         manager._load_adapter(request(folder, 8))
@@ -324,7 +324,7 @@ class TestWhatAWorkerHolds:
         assert one.matches(7, files_of(folder)) and not one.matches(7, files_of(second))
         assert other.matches(7, files_of(second)) and not other.matches(7, files_of(folder))
 
-    def test_loads_of_an_engine_that_ended_are_nobodys(self, manager, folder):
+    def test_loads_of_an_ended_engine_are_discarded(self, manager, folder):
         config = object()
         first = loaded_adapters.LoadedAdapters(config)
         gone = Manager(config)

@@ -115,7 +115,7 @@ class TestGuess:
             (64, {"cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ["sliding_window"]}),
         ],
     )
-    def test_what_a_layer_passes_is_passed(self, asked, window, cache):
+    def test_the_selection_gets_the_arguments_of_the_layer(self, asked, window, cache):
         """vLLM's own layer is made, and the call compared."""
         from vllm.model_executor.layers.attention.attention import Attention as Layer
 
@@ -148,13 +148,13 @@ class TestGuess:
         of_layer["attn_type"] = None  # "decoder", which the selection takes for None
         assert asked[1] == of_layer
 
-    def test_of_mla_and_of_sinks(self, asked):
+    def test_mla_and_sinks_are_selected(self, asked):
         attention_of(engine("deepseek_v3"), CACHES, groups_of(spec(MLAAttentionSpec, 576)))
         attention_of(engine("gpt_oss"), CACHES, groups_of(spec()))
         assert asked[0]["use_mla"] and asked[0]["num_heads"] == 12 and not asked[0]["use_sparse"]
         assert asked[1]["has_sink"]
 
-    def test_each_group_is_asked_for_itself(self, asked):
+    def test_each_group_is_selected_separately(self, asked):
         found = attention_of(
             engine(), CACHES, groups_of(spec(), spec(SlidingWindowSpec, sliding_window=64))
         )
@@ -232,7 +232,7 @@ def test_files_of_the_users_own_process_are_held_against_its_plug_ins(monkeypatc
 
 
 # covers F-056
-def test_workers_that_never_report_are_told_of_once(named, monkeypatch, caplog):
+def test_missing_worker_reports_are_logged_once(named, monkeypatch, caplog):
     now, naming_of = [100.0], named(None)
     monkeypatch.setattr(naming.time, "monotonic", lambda: now[0])
     with caplog.at_level("WARNING", logger=naming.logger.name):
@@ -317,7 +317,7 @@ class TestNames:
         world.step(new=[("r", 0, 128)], tables={"r": range(1, 5)})
         assert world.half.off is None and not world.half._tracked
 
-    def test_a_guess_that_is_right_names_it_from_the_first_step_on(self, named, monkeypatch):
+    def test_a_right_guess_names_the_engine_from_the_first_step(self, named, monkeypatch):
         world = World(named, attention(), attention(), monkeypatch)
         world.run("first")
         assert len(world.worker_client.begun) == 1 and len(world.client.namespaces) == 1
@@ -344,7 +344,7 @@ class TestNames:
         world.half.update_connector_output(ended(meta=both))
         assert "differ in the attention of their layers" in world.half.off
 
-    def test_is_told_once(self, named, monkeypatch):
+    def test_attention_is_reported_once(self, named, monkeypatch):
         world = World(named, attention(), attention(), monkeypatch)
         assert world.worker.report().attention and world.worker.report() is None
 

@@ -21,7 +21,7 @@ def step(new=(), cached=(), resumed=()):
     )
 
 
-def test_they_are_vllms_own_where_it_tells():
+def test_tables_of_vllm_are_used_where_exposed():
     told = Fake(kv_connector_block_state=Fake(get_block_ids={"r": ([1, 2],)}.get))
     assert BlockTables().of_step(told)("r") == ([1, 2],)
 
@@ -58,7 +58,7 @@ def told():
     return Fake(kv_connector_block_state=state, tables=tables)
 
 
-def test_only_the_part_that_is_asked_for_is_read(told):
+def test_only_the_requested_part_of_a_table_is_read(told):
     group = fakes.group(table=1, block_size=16, chunk_tokens=256)
     (_, table) = BlockTables().of_step(told)("r")
     assert (
@@ -69,7 +69,7 @@ def test_only_the_part_that_is_asked_for_is_read(told):
     assert Counted.read == 17
 
 
-def test_they_are_what_vllm_copies(told):
+def test_tables_equal_the_copies_of_vllm(told):
     for own, copied in zip(
         BlockTables().of_step(told)("r"), told.kv_connector_block_state.get_block_ids("r")
     ):
@@ -81,7 +81,7 @@ def test_a_vllm_with_another_manager_is_asked_for_copies():
     assert BlockTables().of_step(Fake(kv_connector_block_state=state))("r") == ([1, 2],)
 
 
-def test_else_each_step_adds_to_them():
+def test_without_exposed_tables_each_step_extends_them():
     tables = BlockTables()
     given = [1, 2]
     tables.of_step(step(new=[("r", (given,)), ("s", ([8],))]))

@@ -196,7 +196,7 @@ def local_class():
     ],
 )
 # covers F-351
-def test_what_has_no_name_is_refused(value, reason):
+def test_a_value_without_canonical_form_is_refused(value, reason):
     with pytest.raises(Unnameable, match=reason):
         canonical.form({"a": [value]})
 

@@ -41,7 +41,7 @@ def page():
     return HEAD + "".join(parts)
 
 
-def test_the_page_of_command_lines_is_what_the_programs_print(root):
+def test_the_cli_page_equals_the_program_output(root):
     path = root / "docs" / "reference" / "cli.md"
     text = page()
     if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):

@@ -24,7 +24,7 @@ def open_namespace(client):
     client.set_namespace(FINGERPRINT, "m", 128, [(4096, 2, 1)])
 
 
-def test_without_larderd_all_is_a_miss_at_once(client):
+def test_without_larderd_every_lookup_misses_at_once(client):
     open_namespace(client)
     took = []
     for _ in range(3):  # the best one counts: a busy machine may take longer
@@ -79,7 +79,7 @@ def test_stores_without_larderd_are_refused_and_counted(client):
         client.load(bytes(32), 32, (1).to_bytes(4, "little"))
 
 
-def test_what_does_not_fit_the_layout_is_an_error_with_a_name(client):
+def test_arguments_not_matching_the_layout_are_reported(client):
     open_namespace(client)
     with pytest.raises(
         LarderError, match="^larder_register_pages: invalid argument: no such group: 7$"
@@ -97,7 +97,7 @@ def test_what_does_not_fit_the_layout_is_an_error_with_a_name(client):
         open_namespace(client)
 
 
-def test_what_was_refused_stands_in_the_log_too(client):
+def test_refused_calls_are_logged(client):
     open_namespace(client)
     assert client.store_begin(bytes(32), 32, b"") is False
     with pytest.raises(LarderError):
@@ -112,7 +112,7 @@ def test_what_was_refused_stands_in_the_log_too(client):
     ]
 
 
-def test_that_larderd_is_away_is_no_refusal_to_tell(client):
+def test_an_absent_larderd_is_not_logged_as_a_refusal(client):
     open_namespace(client)
     client.register_pages(0, [(1 << 20, 4096, 4096, 4)] * 2)
     with pytest.raises(LarderError, match="^larder_load: unavailable$"):
@@ -123,7 +123,7 @@ def test_that_larderd_is_away_is_no_refusal_to_tell(client):
         client.wait_layer(1, 0, 60_000)
 
 
-def test_the_absent_larderd_is_told_in_the_log(client):
+def test_an_absent_larderd_is_logged(client):
     open_namespace(client)
     deadline = time.monotonic() + 60
     while (line := client.next_log()) is None:
@@ -133,7 +133,7 @@ def test_the_absent_larderd_is_told_in_the_log(client):
     assert level in ("info", "warning", "error") and "none.sock" in text
 
 
-def test_without_larderd_nothing_is_below_its_memory(client):
+def test_without_larderd_there_are_no_lower_tiers(client):
     open_namespace(client)
     assert client.tiers.speed() is None
     assert client.tiers.reachable(bytes(64 * 32), 32) == 0
@@ -151,7 +151,7 @@ def test_without_larderd_nothing_is_below_its_memory(client):
     assert time.monotonic() - begin < 30  # not the 60 s of the wait
 
 
-def test_what_is_kept_by_hand_needs_larderd(client):
+def test_pinning_needs_larderd(client):
     open_namespace(client)
     for act in (client.prefetch, client.pin, client.unpin, client.evict):
         with pytest.raises(LarderError, match=f"^larder_{act.__name__}: unavailable$"):

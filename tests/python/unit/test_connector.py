@@ -53,7 +53,7 @@ def test_a_setting_that_is_not_served_is_one_line_of_both_halves(monkeypatch, to
     assert told == [("WARNING", LINE), ("DEBUG", LINE)]
 
 
-def test_what_a_worker_alone_finds_is_said_by_the_scheduler(monkeypatch, told):
+def test_a_reason_found_by_a_worker_is_logged_by_the_scheduler(monkeypatch, told):
     worker = make(
         KVConnectorRole.WORKER,
         monkeypatch,
@@ -64,7 +64,7 @@ def test_what_a_worker_alone_finds_is_said_by_the_scheduler(monkeypatch, told):
     assert told == [("DEBUG", LINE), ("WARNING", LINE)]
 
 
-def test_what_nobody_expected_is_said_by_each(monkeypatch, told):
+def test_an_unexpected_error_is_logged_by_each_half(monkeypatch, told):
     for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER):
         make(role, monkeypatch, OSError("liblarder.so cannot be loaded"))
     assert told == [("WARNING", "Larder is off for this engine: liblarder.so cannot be loaded")] * 2
@@ -79,7 +79,7 @@ INTERNAL = (
 
 @pytest.mark.parametrize("status", range(1, 13))
 @pytest.mark.parametrize("role", [KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER])
-def test_what_the_library_refuses_is_told_in_a_users_words(monkeypatch, told, role, status):
+def test_library_errors_are_explained_to_the_user(monkeypatch, told, role, status):
     make(role, monkeypatch, LarderError("larder_open", status))
     ((_, line),) = told
     unforeseen = status in (
@@ -92,7 +92,7 @@ def test_what_the_library_refuses_is_told_in_a_users_words(monkeypatch, told, ro
     assert unforeseen or not re.search(INTERNAL, line), line
 
 
-def test_a_text_of_the_library_is_told_as_it_is(monkeypatch, told):
+def test_a_message_of_the_library_is_logged_verbatim(monkeypatch, told):
     make(
         KVConnectorRole.SCHEDULER,
         monkeypatch,
@@ -107,7 +107,7 @@ def test_a_fault_of_larder_asks_to_be_reported(monkeypatch, told):
 
 
 @pytest.mark.parametrize("status", range(1, 13))
-def test_why_a_load_failed_is_told_in_a_users_words(status):
+def test_load_failures_are_explained_to_the_user(status):
     reason = native.library().larder_status_text(status).decode()
     if reason in words._LOAD_FAILED:
         assert not re.search(INTERNAL, words.of_load(reason))
@@ -121,7 +121,7 @@ def test_why_a_load_failed_is_told_in_a_users_words(status):
     assert (reason in words._LOAD_FAILED) == (reason in told_by_the_library)
 
 
-def test_a_call_that_the_library_refused_is_told_once():
+def test_a_refused_library_call_is_logged_once():
     """As an exception, and by the library's own log, which goes to debug."""
     lines = [
         ("error", "larder_register_pages: no such group: 7"),

@@ -45,9 +45,7 @@ def below(bytes_per_s, serving=True, latency_ns=1_000_000):
     [(1e9, 32), (50e6, 32), (15e6, 20), (10e6, 13), (9e6, 0), (1e6, 0), (1, 0)],
 )
 # covers F-047
-def test_a_device_that_is_not_twice_as_fast_as_the_engine_is_not_waited_for(
-    choice, bytes_per_s, chunks
-):
+def test_a_device_under_twice_the_engine_speed_is_not_awaited(choice, bytes_per_s, chunks):
     plan = choice.plan(below(bytes_per_s), 32, 4096)
     assert (plan.chunks if plan else 0) == chunks
 
@@ -69,7 +67,7 @@ def test_a_fast_device_has_a_deadline_near_its_estimate(choice):
     assert plan.deadline_ms == 246  # four times that, and 50 ms
 
 
-def test_what_other_fetches_have_still_to_read_comes_first(choice):
+def test_pending_reads_of_other_fetches_count_first(choice):
     alone = choice.plan(below(20e6), 10, 4096)
     behind = choice.plan(below(20e6), 10, 4096, waiting_chunks=8)
     assert behind.estimate_s == pytest.approx(alone.estimate_s + 8 * 0.075)
@@ -85,22 +83,22 @@ def test_an_engine_that_has_computed_nothing_yet_waits_a_fixed_time(clock):
     assert choice.plan(below(0), 32, 4096).deadline_s == cost_model.UNKNOWN_DEADLINE_S
 
 
-def test_a_device_that_nobody_has_measured_has_the_longest_deadline(choice):
+def test_an_unmeasured_device_has_the_longest_deadline(choice):
     plan = choice.plan(below(0, latency_ns=0), 32, 4096)
     assert (plan.chunks, plan.deadline_s) == (32, pytest.approx(0.25 * 10.24))
 
 
 @pytest.mark.parametrize("tier", [None, below(1e9, serving=False)])
-def test_a_tier_that_is_away_or_does_not_serve_is_not_asked(choice, tier):
+def test_an_unavailable_tier_is_not_fetched_from(choice, tier):
     assert choice.plan(tier, 32, 4096) is None
 
 
 @pytest.mark.parametrize("chunks", [0, -2])
-def test_nothing_below_is_nothing_to_ask_for(choice, chunks):
+def test_empty_lower_tiers_need_no_fetch(choice, chunks):
     assert choice.plan(below(1e9), chunks, 4096) is None
 
 
-def test_where_there_is_nothing_to_gain_nothing_is_asked(clock):
+def test_a_fetch_without_gain_is_not_started(clock):
     choice = cost_model.LoadOrRecompute(100_000, 16, clock)
     choice.measured(prefill_tokens=16000, prefill_ns=SECOND)
     assert choice.plan(below(1e9), 15, 240) is None  # 15 ms in all
@@ -126,7 +124,7 @@ class TestAfterALoss:
     def plan(self, choice):
         return choice.plan(below(1e9), 32, 4096)
 
-    def test_nothing_is_asked_for_a_while_longer_each_time(self, choice, clock):
+    def test_losses_cause_growing_pauses(self, choice, clock):
         pauses = []
         for _ in range(6):
             choice.ended(self.plan(choice), 0, 0.2, late=True)
@@ -155,16 +153,16 @@ class TestAfterALoss:
         clock.now += 1
         assert self.plan(choice) is not None
 
-    def test_late_but_worth_its_waiting_is_no_loss(self, choice):
+    def test_a_late_fetch_with_gain_is_no_loss(self, choice):
         choice.ended(self.plan(choice), 8, 0.2, late=True)  # which computing would have taken 2.5 s
         assert self.plan(choice) is not None
 
-    def test_late_and_of_unknown_worth_is_one(self, clock):
+    def test_a_late_fetch_of_unknown_gain_is_a_loss(self, clock):
         choice = cost_model.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
         choice.ended(self.plan(choice), 8, 0.2, late=True)
         assert self.plan(choice) is None
 
-    def test_what_was_gone_after_all_is_none(self, choice):
+    def test_a_fetch_of_evicted_chunks_is_no_loss(self, choice):
         choice.ended(self.plan(choice), 0, 0.001, late=False)
         assert self.plan(choice) is not None
 
@@ -182,10 +180,10 @@ class TestWhetherToLook:
             == 0.05
         )
 
-    def test_where_there_is_nothing_to_gain_nobody_looks(self, choice):
+    def test_a_probe_without_gain_is_not_started(self, choice):
         assert choice.probe(6) is None  # 15 ms in all
 
-    def test_what_usually_takes_long_is_left_out_of_short_prompts(self, choice, clock):
+    def test_slow_probes_are_skipped_for_short_prompts(self, choice, clock):
         choice.probed(choice.probe(4096), 0.03, late=False)
         choice.probed(choice.probe(400), 0.03, late=False)  # more than 2% of a second
         assert choice.probe(400) is None
@@ -204,12 +202,12 @@ class TestWhetherToLook:
             pauses.append(clock.now - began)
         assert pauses == [1, 4, 16, 64, 256, 300]
 
-    def test_no_look_costs_more_than_a_twentieth(self, choice):
+    def test_a_probe_costs_at_most_a_twentieth(self, choice):
         for tokens in (600, 4096, 40_000):
             plan = choice.probe(tokens)
             assert plan.deadline_s + 0.015 <= 0.05 * tokens / 400
 
-    def test_one_that_is_fast_again_is_asked_as_before(self, choice, clock):
+    def test_a_backend_that_is_fast_again_is_probed_as_before(self, choice, clock):
         for _ in range(4):
             plan = choice.probe(4096)
             choice.probed(plan, plan.deadline_s, late=True)
@@ -260,7 +258,7 @@ def ends(hybrid, *chunks):
 
 
 @pytest.mark.parametrize(("bytes_per_s", "end"), [(1e9, 32), (25e6, 32), (20e6, 8), (12e6, 8)])
-def test_of_several_ends_the_largest_that_comes_in_time(hybrid, bytes_per_s, end):
+def test_the_largest_end_that_arrives_in_time_is_chosen(hybrid, bytes_per_s, end):
     """32 chunks are computed in 10.24 s, of which a fifth is for the fetch. With the state they are
     51 MB, and 8 chunks 15 MB."""
     plan = hybrid.plan_ends(below(bytes_per_s), ends(hybrid, 8, 32), 4096)
@@ -274,7 +272,7 @@ def test_a_state_that_is_slower_than_computing_is_left_below(hybrid):
     assert hybrid.plan_ends(below(12e6), ends(hybrid, 8), 4096) is not None
 
 
-def test_what_others_wait_for_comes_first(hybrid):
+def test_bytes_awaited_by_others_count_first(hybrid):
     assert hybrid.plan_ends(below(25e6), ends(hybrid, 32), 4096, waiting_bytes=1_000_000) is None
 
 

@@ -308,7 +308,7 @@ class TestCost:
         ]
 
 
-def test_behind_the_last_good_chunk_no_look_up_is_made(client, monkeypatch):  # noqa: F811
+def test_lookups_end_at_the_last_good_chunk(client, monkeypatch):  # noqa: F811
     drafts = Drafts("draft_model", 0, 200, 2)
     half = LarderConnectorScheduler(setup(drafts=drafts), client, NAMED)
     asked = []

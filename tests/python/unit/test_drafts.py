@@ -95,7 +95,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("fields", "words"), REFUSED, ids=lambda one: one if isinstance(one, str) else None
 )
-def test_what_is_refused_and_the_words(fields, words):
+def test_refused_methods_have_a_reason(fields, words):
     with pytest.raises(Unsupported, match=f"speculative decoding .*{words}"):
         drafts_of(config(**fields))
 
@@ -141,10 +141,10 @@ class TestOfThisVllm:
             {"disable_padded_drafter_batch": True},
         ],
     )
-    def test_what_decides_no_draft_kv_shares(self, text, fields):
+    def test_settings_without_effect_on_draft_kv_share(self, text, fields):
         assert differing_fields(text("llama"), text("llama", **fields)) == []
 
-    def test_what_may_decide_it_separates(self, text, made, models):
+    def test_settings_with_effect_on_draft_kv_separate(self, text, made, models):
         assert "configuration" in differing_fields(text("llama"), text("qwen2"))
         other = made("llama")
         before = text_of("", other)

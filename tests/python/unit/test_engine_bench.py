@@ -120,7 +120,7 @@ def test_steps_go_from_the_engine_to_the_bench(_path, tmp_path):
     assert before == 1 and engine_steps.since(tmp_path, before) == [(0, 4, 20), (2, 0, 30)]
 
 
-def test_what_a_median_of_steps_does_not_see_counts_as_loss(bench):
+def test_slow_steps_hidden_by_the_median_count_as_loss(bench):
     idle, none = bench.Arm("idle", None, None, None), bench.Arm("none", None, None, None)
     idle.losses, idle.background, idle.tokens_per_s, none.tokens_per_s = (
         [0.004] * 5,

@@ -37,7 +37,7 @@ def test_a_first_token_is_timed_from_the_arrival_by_what_was_hit(timed):
     assert observed.data == {"hit": [2.5], "own": [2.5], "miss": [2.5]}
 
 
-def test_one_that_is_preempted_keeps_its_first_answer_and_a_failed_load_is_a_miss(timed):
+def test_a_preempted_request_keeps_its_first_result_and_a_failed_load_is_a_miss(timed):
     first, observed = timed
     preempted, failed = request("preempted"), request("failed")
     first.begin(preempted, 0, 64)
@@ -49,7 +49,7 @@ def test_one_that_is_preempted_keeps_its_first_answer_and_a_failed_load_is_a_mis
     assert observed.data == {"hit": [2.5], "miss": [2.5]}
 
 
-def test_one_that_ends_in_its_first_step_counts_and_one_without_a_token_does_not(timed):
+def test_a_request_of_one_step_counts_and_one_without_tokens_does_not(timed):
     first, observed = timed
     whole, aborted = request("whole"), request("aborted")
     first.begin(whole, 0, 0)
@@ -62,7 +62,7 @@ def test_one_that_ends_in_its_first_step_counts_and_one_without_a_token_does_not
     assert observed.data == {"miss": [2.5]}
 
 
-def test_the_half_tells_each_once_and_nothing_where_there_is_nothing():
+def test_each_first_token_is_reported_once():
     client = Client()
     half = measured_half(client)
     assert half.observed() is None
@@ -82,7 +82,7 @@ def test_a_request_that_opts_out_counts_on_no_side():
     assert half.observed() is None
 
 
-def test_a_failed_load_is_told_to_the_first_tokens():
+def test_a_failed_load_reaches_the_first_token_metrics():
     client = Client()
     half = measured_half(client)
     hit = Request("r", range(500))
@@ -148,7 +148,7 @@ def test_every_reason_of_the_log_has_a_series():
     assert set(UNNAMED) == set(WORDS)
 
 
-def test_what_is_kept_between_reports_is_bounded():
+def test_values_kept_between_reports_are_bounded():
     observed = Observed()
     for _ in range(5000):
         observed.first_token("hit", 1.0)
@@ -204,7 +204,7 @@ def test_engines_one_after_the_other_and_side_by_side_count(registry):
     assert (seen("first"), seen("second")) == (1, 2)
 
 
-def test_an_engine_with_other_labels_makes_room(registry):
+def test_metrics_with_other_labels_are_replaced(registry):
     old = engine("labels")
     new = engine("labels", ("model_name", "engine", "more"))
     for one in (old, new):
@@ -212,7 +212,7 @@ def test_an_engine_with_other_labels_makes_room(registry):
     assert seen("labels", more="more") == 1
 
 
-def test_a_name_that_is_somebody_elses_makes_room(registry):
+def test_a_foreign_metric_of_the_same_name_is_replaced(registry):
     engine("theirs")
     (there,) = [
         one

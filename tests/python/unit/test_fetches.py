@@ -45,7 +45,7 @@ def request_below(client):
     return request
 
 
-def test_what_is_below_is_fetched_and_then_hit_as_ever(half, client, request_below):
+def test_chunks_in_lower_tiers_are_fetched_and_then_hit(half, client, request_below):
     assert half.get_num_new_matched_tokens(request_below, 0) == LATER
     asked, deadline_ms = client.fetches[client.the_fetch()]
     assert asked == chunk_keys(request_below) and 50 <= deadline_ms <= 250
@@ -55,7 +55,7 @@ def test_what_is_below_is_fetched_and_then_hit_as_ever(half, client, request_bel
     assert len(client.fetches) == 1, "larderd keeps the chunk until the holds stand"
 
 
-def test_it_is_given_free_once_the_holds_stand(half, client, request_below):
+def test_a_fetch_ends_once_the_holds_are_taken(half, client, request_below):
     half.get_num_new_matched_tokens(request_below, 0)
     client.arrive(client.the_fetch())
     external, _ = half.get_num_new_matched_tokens(request_below, 0)
@@ -69,7 +69,7 @@ def test_it_is_given_free_once_the_holds_stand(half, client, request_below):
 
 
 @pytest.mark.parametrize("arrived", [False, True])
-def test_it_is_given_free_with_its_request(half, client, request_below, arrived):
+def test_a_fetch_ends_with_its_request(half, client, request_below, arrived):
     half.get_num_new_matched_tokens(request_below, 0)
     if arrived:
         client.arrive(client.the_fetch())
@@ -78,7 +78,7 @@ def test_it_is_given_free_with_its_request(half, client, request_below, arrived)
 
 
 @pytest.mark.parametrize("came", [0, 1, 2])
-def test_what_did_not_come_in_time_is_computed(half, client, request_below, came):
+def test_late_chunks_are_computed(half, client, request_below, came):
     half.get_num_new_matched_tokens(request_below, 0)
     client.arrive(client.the_fetch(), came, "late", 0.2)
     assert half.get_num_new_matched_tokens(request_below, 0) == (128 * came, came > 0)
@@ -87,7 +87,7 @@ def test_what_did_not_come_in_time_is_computed(half, client, request_below, came
     assert client.fetches == {}
 
 
-def test_what_is_slower_to_fetch_than_to_compute_is_reported_so(half, client, request_below):
+def test_chunks_slower_to_fetch_than_to_compute_are_reported(half, client, request_below):
     client.tier = TierSpeed(True, 1_000_000, 1000)
     assert half.get_num_new_matched_tokens(request_below, 0) == (0, False)
     half.update_state_after_alloc(request_below, blocks(range(1, 20)), 0)
@@ -109,21 +109,21 @@ def test_a_request_fetches_once(half, client, request_below):
     )
 
 
-def test_what_is_in_memory_is_kept_too(half, client, request_below):
+def test_chunks_in_memory_are_kept_during_a_fetch(half, client, request_below):
     """Else the promotion of the third chunk might evict the first two."""
     client.stored.update(chunk_keys(request_below)[:2])
     assert half.get_num_new_matched_tokens(request_below, 0) == LATER
     assert client.fetches[client.the_fetch()][0] == chunk_keys(request_below)
 
 
-def test_what_the_engine_has_itself_is_not(half, client, request_below):
+def test_blocks_of_the_engine_are_not_fetched(half, client, request_below):
     assert half.get_num_new_matched_tokens(request_below, 160) == LATER
     assert client.fetches[client.the_fetch()][0] == chunk_keys(request_below)[1:]
     client.arrive(client.the_fetch())
     assert half.get_num_new_matched_tokens(request_below, 160) == (384 - 160, True)
 
 
-def test_what_is_all_in_memory_is_not_fetched(half, client, request_below):
+def test_a_prompt_in_memory_is_not_fetched(half, client, request_below):
     client.stored.update(chunk_keys(request_below))
     assert half.get_num_new_matched_tokens(request_below, 0) == (384, True)
     assert client.calls == []
@@ -143,19 +143,19 @@ def test_vllm_is_never_told_to_ask_again_without_a_fetch(half, client, request_b
     "fields", [{"kv_transfer_params": {"larder": "off"}}, {"skip_reading_prefix_cache": True}]
 )
 # covers F-082
-def test_requests_that_are_left_alone(half, client, fields):
+def test_excluded_requests_are_not_fetched_for(half, client, fields):
     request = Request("r", range(400), **fields)
     client.on_disk.update(chunk_keys(request))
     assert half.get_num_new_matched_tokens(request, 0) == (0, False)
 
 
-def test_it_can_be_turned_off(client, request_below):
+def test_fetches_can_be_turned_off(client, request_below):
     half = LarderConnectorScheduler(setup(fetches=False), client, NAMED)
     assert half.get_num_new_matched_tokens(request_below, 0) == (0, False)
     assert client.calls == []
 
 
-def test_with_too_many_fetches_it_goes_on_without_and_may_ask_later(half, client, request_below):
+def test_a_request_over_the_fetch_limit_continues_and_may_ask_later(half, client, request_below):
     client.fail = "fetch"
     assert half.get_num_new_matched_tokens(request_below, 0) == (0, False)
     assert half.off is None
@@ -198,7 +198,7 @@ class TestAnIdleEngine:
     """The scheduler steps all the time while a request waits; on few processors the steps would
     take larderd's processor."""
 
-    def test_waits_a_little_for_a_fetch(self, half, client, request_below):
+    def test_an_idle_engine_waits_a_little_for_a_fetch(self, half, client, request_below):
         half.get_num_new_matched_tokens(request_below, 0)
         half.build_connector_meta(step())
         assert client.calls[1:] == [("waited", 2)]
@@ -228,7 +228,7 @@ def test_no_exception_leaves(half, client, request_below, where):
     assert "made to fail" in half.off
 
 
-def test_turned_off_while_a_fetch_runs_it_waits_no_longer(half, client, request_below):
+def test_turning_off_ends_the_wait_for_a_fetch(half, client, request_below):
     half.get_num_new_matched_tokens(request_below, 0)
     half.turn_off("a test")
     assert half.get_num_new_matched_tokens(request_below, 0) == (0, False)

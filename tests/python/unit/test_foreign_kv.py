@@ -172,15 +172,15 @@ def brought(half, name, table, tokens=300, until=288):
 
 class TestRequests:
     # covers F-256
-    def test_what_was_brought_between_steps(self, half):
+    def test_kv_brought_between_steps_is_not_stored(self, half):
         assert brought(half, "r", TABLE) == []
 
     # covers F-256
-    def test_what_was_brought_within_the_step(self, half):
+    def test_kv_brought_within_the_step_is_not_stored(self, half):
         admit(half, Request("r", range(300)), TABLE)
         assert begin(half, "r", 160, TABLE, within=True) == []
 
-    def test_what_the_engine_computes_behind_it_in_later_steps(self, half):
+    def test_kv_computed_behind_foreign_kv_is_not_stored(self, half):
         request = Request("r", range(600))
         admit(half, request, TABLE)
         stored(half, step())
@@ -190,7 +190,7 @@ class TestRequests:
         )
         assert stored(half, later) == [] and half._tracked["r"].due_tokens == float("inf")
 
-    def test_chunks_before_it_are_stored(self, half):
+    def test_chunks_before_foreign_kv_are_stored(self, half):
         """vLLM's own hit comes first. Chunks of the hit that larderd lacks are stored."""
         admit(half, Request("r", range(300)), TABLE, local=160)
         stored(half, step())
@@ -208,7 +208,7 @@ class TestRequests:
         admit(half, request, list(range(21, 31)))
         assert begin(half, "r", 0, list(range(21, 31))) == [("r", 2)]
 
-    def test_one_that_is_preempted_and_brought_again(self, half):
+    def test_kv_brought_again_after_a_preemption_is_not_stored(self, half):
         admit(half, Request("r", range(300)), TABLE)
         begin(half, "r", 0, TABLE, 120)
         admit(half, Request("r", range(300)), TABLE)
@@ -218,7 +218,7 @@ class TestRequests:
         )
         assert stored(half, resumed) == []
 
-    def test_what_larder_loads_is_its_own(self, half, client):
+    def test_kv_loaded_by_larder_is_not_foreign(self, half, client):
         request = Request("r", range(300))
         client.stored.update(request.block_hashes[3::4][:1])
         external, _ = half.get_num_new_matched_tokens(request, 0)
@@ -245,7 +245,7 @@ class TestRequests:
         half = LarderConnectorScheduler(setup(trusts_other_connectors=True), client, NAMED)
         assert brought(half, "r", TABLE) == [("r", 2)]
 
-    def test_one_line_says_so(self, half, monkeypatch):
+    def test_foreign_kv_is_logged_once(self, half, monkeypatch):
         lines = []
         monkeypatch.setattr(
             foreign_kv.logger, "warning", lambda text, *args: lines.append(text % args)
@@ -260,14 +260,14 @@ class TestBlocks:
     """Foreign blocks in vLLM's own prefix cache."""
 
     # covers F-256
-    def test_another_request_hits_them(self, half):
+    def test_foreign_blocks_hit_by_another_request_are_not_stored(self, half):
         brought(half, "r", TABLE)
         half.request_finished(Request("r", range(300)))
         other = [*TABLE[:5], *range(21, 26)]
         admit(half, Request("q", range(300)), other, local=160)
         assert begin(half, "q", 160, other) == []
 
-    def test_another_request_hits_them_in_the_step_of_their_load(self, half):
+    def test_foreign_blocks_hit_in_the_step_of_their_load_are_not_stored(self, half):
         """The blocks of a load within the step are in vLLM's cache at once."""
         other = [*TABLE[:5], *range(21, 26)]
         admit(half, Request("r", range(300)), TABLE)
@@ -275,14 +275,14 @@ class TestBlocks:
         both = step(new=[("r", 160, 140), ("q", 160, 140)], tables={"r": TABLE, "q": other})
         assert stored(half, both, within=True) == []
 
-    def test_another_request_hits_blocks_that_were_computed_behind_them(self, half):
+    def test_blocks_computed_behind_foreign_ones_are_not_stored(self, half):
         """The first block is another one of the same tokens, which this engine computed."""
         brought(half, "r", TABLE, until=32)
         other = [41, *TABLE[1:8], *range(21, 26)]
         admit(half, Request("q", range(400)), other, local=256)
         assert begin(half, "q", 256, other, 400) == []
 
-    def test_and_blocks_of_a_later_step(self, half):
+    def test_blocks_of_a_later_step_behind_foreign_ones_are_not_stored(self, half):
         admit(half, Request("r", range(600)), TABLE[:5])
         stored(half, step())
         begin(half, "r", 32, TABLE[:5], 160)
@@ -320,7 +320,7 @@ class TestBlocks:
         )
         assert half._origins._foreign._blocks == set(TABLE[1:])
 
-    def test_null_blocks_behind_a_window_are_no_ones(self, client):
+    def test_null_blocks_behind_a_window_are_ignored(self, client):
         half = LarderConnectorScheduler(setup(groups=(group(), group(1, window=64))), client, NAMED)
         tables = (TABLE, [0, 0, 0, 0, 0, 0, 37, 38, 39, 40])
         request = Request("r", range(300))

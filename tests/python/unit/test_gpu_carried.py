@@ -52,7 +52,7 @@ def test_a_program_brings_every_library_that_it_loads(carried, program):
     assert listed.returncode == 0 and outside == []
 
 
-def test_the_tests_run_on_what_was_carried(root, carried):
+def test_the_tests_run_on_the_carried_tree(root, carried):
     ran = subprocess.run(
         [root / ".ci" / "gpu.sh", "test", carried],
         env=BARE,
@@ -89,7 +89,7 @@ def bench(root, carried, tmp_path):
     return run
 
 
-def test_without_a_gpu_the_bench_says_what_it_does_not_measure(bench):
+def test_without_a_gpu_the_bench_lists_unmeasured_parts(bench):
     ran, reports = bench()
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "not measured: T (no PyTorch in /usr/bin/python3)" in ran.stdout
@@ -143,7 +143,7 @@ def test_larderd_has_the_drivers_library_of_the_machine(bench):
     assert [row.get("opened_by_copies") for row in rows] == [0, 0], rows
 
 
-def test_without_it_nothing_is_run(root, tmp_path):
+def test_without_a_carried_tree_nothing_runs(root, tmp_path):
     ran = subprocess.run(
         [root / ".ci" / "gpu.sh", "test", tmp_path / "none"],
         capture_output=True,
@@ -153,7 +153,7 @@ def test_without_it_nothing_is_run(root, tmp_path):
     assert ran.returncode == 1 and "make carry-gpu" in ran.stderr
 
 
-def test_make_builds_nothing_where_all_was_carried(root, tmp_path):
+def test_make_builds_nothing_in_a_carried_tree(root, tmp_path):
     """A tree with build/gpu and without a build; and one with a build."""
     (tmp_path / "build" / "gpu").mkdir(parents=True)
     (tmp_path / "build" / "gpu" / "commit").write_text("abc1234\n")

@@ -107,7 +107,7 @@ def test_larderd_copies_for_an_engine_that_is_killed_over_the_fake_driver(root, 
     assert told.count("0 opened by 12 verified copies") == 2, told
 
 
-def test_why_larderd_does_not_copy_is_said(root, tmp_path):
+def test_the_reason_for_copies_by_the_engine_is_shown(root, tmp_path):
     told = g6_over_the_fake(root, tmp_path, "transfer: sidecar\n", FAKE_CUDA_MIG="1")
     assert [line.split("(")[0] for line in told.splitlines()] == [
         f"{by} not measured: larderd does not copy for this engine "

@@ -102,7 +102,7 @@ def test_small_pieces_are_judged_by_their_multiprocessors(one_way):
     assert "G2.32_kib.load_over_loop" not in by_id(one_way.judge(one_way.rows_of(32 << 10, rounds)))
 
 
-def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
+def test_an_unavailable_strategy_has_a_row_with_the_reason(one_way, bench):
     why = "built without NVIDIA's compiler (make deps-cuda)"
     arms = FakeArms(without={"kernel": why, "bare kernel": why})
     rows = one_way.measure(arms, 16 << 10, one_way.Scale(64, 16, 2))
@@ -152,7 +152,7 @@ def test_both_sides_together_are_judged(both_ways):
 # ---- G6
 
 
-def test_what_larderd_does_is_judged(bench):
+def test_copies_by_larderd_are_judged(bench):
     attach = bench.gpu_attach
     row = attach.row_of(
         attach.BY_HANDLE, attach.Scale(), 1400.0, [40.0, 20.0, 60.0], 64, 0, [30.0, 120.0, 40.0]
@@ -238,7 +238,7 @@ def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench
     assert [goal["id"] for goal in register.judge(rows)] == ["G8.4_kib.times_faster"]
 
 
-def test_what_registering_costs_others_is_told_beside_it(register, monkeypatch, bench):
+def test_the_cost_of_registration_for_others_is_shown(register, monkeypatch, bench):
     @contextlib.contextmanager
     def none(size, page):
         yield ""
@@ -423,7 +423,7 @@ def test_a_part_that_fails_is_no_end_of_the_others(bench, monkeypatch, tmp_path,
     assert "G2: FAILED: a byte on the pages is wrong" in capsys.readouterr().out
 
 
-def test_the_report_has_what_was_measured_and_what_was_not(
+def test_the_report_lists_measured_and_unmeasured_rows(
     bench, without_g6, monkeypatch, tmp_path, capsys
 ):
     monkeypatch.setattr(bench, "Arms", lambda path: FakeArms())

@@ -122,7 +122,7 @@ def test_an_arm_that_does_not_load_is_no_end_of_the_other(bench, capsys):
     ]
 
 
-def test_without_vllm_or_a_gpu_it_says_so(bench, monkeypatch, capsys):
+def test_missing_vllm_or_gpu_is_reported(bench, monkeypatch, capsys):
     monkeypatch.setattr(bench, "not_here", lambda: f"no vLLM in {sys.executable}")
     assert bench.main() == 0
     assert capsys.readouterr().out == f"not measured: V (no vLLM in {sys.executable})\n"

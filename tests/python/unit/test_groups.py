@@ -58,7 +58,7 @@ class TestGeometry:
         ("window", "kept"),
         [(1, 1), (2, 1), (33, 1), (34, 2), (64, 2), (128, 4), (256, 8), (257, 8), (4096, 8)],
     )
-    def test_of_a_window_the_last_blocks_are_kept_that_a_hit_needs(self, window, kept):
+    def test_a_window_keeps_the_last_blocks_needed_for_a_hit(self, window, kept):
         (found,), chunk = groups_of(caches(sliding(window)), 0)
         assert (chunk, found.blocks) == (256, kept)
         assert found.pages(list(range(100, 116)), 1) == list(range(116 - kept, 116))
@@ -80,7 +80,7 @@ class TestGeometry:
         assert half.get_num_new_matched_tokens(Request("r", range(256)), 0) == (128, True)
         assert half.get_num_new_matched_tokens(Request("q", range(257)), 0) == (256, True)
 
-    def test_of_chunked_local_attention_all_blocks_are_kept_and_a_full_hit_gives_up_a_chunk(
+    def test_chunked_local_attention_keeps_all_blocks_and_a_full_hit_gives_up_a_chunk(
         self,
     ):
         found, chunk = groups_of(caches(full(), local(1024)), 0)
@@ -172,7 +172,7 @@ class TestReplicatedHeads:
     def test_ranks_of_one_head_are_one_shard(self, heads, ranks, replicas):
         assert self.shards(heads, ranks) == replicas
 
-    def test_not_where_a_layer_may_have_other_heads(self):
+    def test_layers_with_other_heads_share_no_shard(self):
         assert self.shards(1, 4, overrides=[{"total_num_kv_heads": 4}]) == 1
         assert self.shards(1, 4, num_global_key_value_heads=4) == 1
         assert self.shards(1, 4, num_global_key_value_heads=None) == 4
@@ -180,7 +180,7 @@ class TestReplicatedHeads:
         assert self.shards(1, 4, specs=(spec_with(FullAttentionSpec, 2),)) == 1
         assert shards_of(Fake(tensor_parallel_size=4), caches(full()), Fake()).replicas == 1
 
-    def test_not_where_a_nested_part_names_heads(self):
+    def test_nested_configurations_naming_heads_share_no_shard(self):
         """Nemotron-NAS: vLLM takes the heads of the first attention block as those of all
         blocks."""
         blocks = [{"attention": {"n_heads_in_group": heads, "no_op": False}} for heads in (2, 1)]
@@ -453,9 +453,7 @@ class TestAdapters:
 
     @pytest.mark.parametrize("change", ["in place", "nothing there"])
     # covers F-092
-    def test_an_adapter_of_which_nobody_knows_what_it_holds_is_left_alone(
-        self, tmp_path, half, client, change
-    ):
+    def test_an_adapter_of_unknown_content_is_not_served(self, tmp_path, half, client, change):
         if change == "in place":
             one = self.adapter(tmp_path / "one", b"one" * 100, load_inplace=True)
         else:

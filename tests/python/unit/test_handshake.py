@@ -95,13 +95,13 @@ def test_the_first_request_hits_where_only_the_layers_know_their_attention(sched
     assert ONE.text() in text
 
 
-def test_the_same_word_after_a_wake_up_is_no_news(scheduler, client):
+def test_a_repeated_report_after_a_wake_up_changes_nothing(scheduler, client):
     for _ in range(2):
         scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): said()})
     assert len(client.namespaces) == 1 and client.closed == [] and scheduler._half.off is None
 
 
-def test_other_connectors_words_are_left_alone(scheduler, client):
+def test_reports_of_other_connectors_are_ignored(scheduler, client):
     scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): Foreign(), (1, 0): Foreign()})
     assert client.namespaces == [] and scheduler._half.off is None
     scheduler.set_xfer_handshake_metadata_pp_aware({})
@@ -123,7 +123,7 @@ def test_a_reason_that_a_worker_alone_found_comes_before_the_first_request(sched
 
 
 class TestWorker:
-    def test_it_tells_the_attention_of_its_layers_once_it_has_seen_them(self):
+    def test_a_worker_reports_the_attention_of_its_layers_once_known(self):
         half = LarderConnectorWorker(setup(attention=OTHER), WorkerClient())
         assert half.first_report() == WorkerReport(), "the configuration's guess is no news"
         half._registered, half._attention = True, ONE
@@ -136,7 +136,7 @@ class TestWorker:
             "the report is not taken by the handshake"
         )
 
-    def test_it_tells_why_it_is_off(self):
+    def test_a_worker_reports_why_it_is_off(self):
         half = LarderConnectorWorker(setup(), WorkerClient())
         half.turn_off("a reason")
         assert whole(half).get_handshake_metadata() == WorkerHandshake(
@@ -146,7 +146,7 @@ class TestWorker:
 
 
 # covers F-261
-def test_beside_another_connector_a_worker_tells_nothing(make, monkeypatch):  # noqa: F811
+def test_beside_another_connector_a_worker_reports_nothing(make, monkeypatch):  # noqa: F811
     """A MultiConnector takes the first report as that of all its children."""
     monkeypatch.setattr(Neighbour, "got", [])
     monkeypatch.setitem(KVConnectorFactory._registry, "Neighbour", lambda: Neighbour)
@@ -160,7 +160,7 @@ def test_beside_another_connector_a_worker_tells_nothing(make, monkeypatch):  # 
     assert Neighbour.got == [{(0, 0): word}]
 
 
-def test_inside_a_connector_that_hands_on_its_own_configuration_a_worker_tells_nothing():
+def test_inside_a_forwarding_connector_a_worker_reports_nothing():
     class Wrapper(ExampleConnector):
         def __init__(self, vllm_config, role, kv_cache_config):
             self.inner = connector.LarderConnector(vllm_config, role, kv_cache_config)
@@ -179,7 +179,7 @@ def test_an_error_while_the_makers_are_looked_for_turns_the_cache_off_alone(monk
     assert "no frames here" in made._half.off and made.get_handshake_metadata() is None
 
 
-def test_alone_a_worker_tells(make):  # noqa: F811
+def test_without_other_connectors_a_worker_reports(make):  # noqa: F811
     config = SimpleNamespace(kv_transfer_config=KVTransferConfig(**LARDER), lora_config=None)
     made = connector.LarderConnector(config, KVConnectorRole.WORKER, None)
     made._half = LarderConnectorWorker(setup(), WorkerClient())

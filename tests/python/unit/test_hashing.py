@@ -111,7 +111,7 @@ def test_names_with_a_lookahead_are_the_connectors_keys(algorithm, lookahead):
         hash_tokens([], 16, lookahead=-1)
 
 
-def test_what_is_not_served_is_named():
+def test_unsupported_arguments_are_reported():
     with pytest.raises(ValueError, match="xxhash"):
         hash_tokens([], 16, algorithm="xxhash")
     with pytest.raises(ValueError, match="chunk_tokens"):

@@ -53,7 +53,7 @@ def blob(archive, descriptor):
     return data
 
 
-def test_it_is_an_oci_layout_with_the_same_image_in_it(image, manifest):
+def test_the_archive_is_an_oci_layout_of_the_same_image(image, manifest):
     with tarfile.open(image) as archive:
         assert json.load(archive.extractfile("oci-layout")) == {"imageLayoutVersion": "1.0.0"}
         (entry,) = json.load(archive.extractfile("index.json"))["manifests"]
@@ -82,14 +82,14 @@ def test_two_builds_are_the_same_bytes(root, image, tmp_path):
     assert again.read_bytes() == image.read_bytes()
 
 
-def test_it_is_small(files):
+def test_the_image_is_small(files):
     assert (
         sum(entry.size for name, entry in files.items() if not name.startswith("payload/"))
         < MOST_BYTES
     )
 
 
-def test_its_name_is_the_one_that_the_chart_asks_for(root, manifest):
+def test_the_image_name_matches_the_chart(root, manifest):
     chart = root / "charts" / "larder"
     repository = re.search(
         r"^  repository: (\S+)$", (chart / "values.yaml").read_text(), re.M
@@ -100,7 +100,7 @@ def test_its_name_is_the_one_that_the_chart_asks_for(root, manifest):
     assert manifest["RepoTags"] == [f"{repository}:{version}"]
 
 
-def test_nobody_in_it_has_rights(manifest, files):
+def test_the_image_user_has_no_rights(manifest, files):
     assert manifest["image"]["config"]["User"] == "65532:65532"
     writable = [
         name
@@ -112,7 +112,7 @@ def test_nobody_in_it_has_rights(manifest, files):
     assert not any(name.endswith(("/sh", "/bash", "/busybox")) for name in files)
 
 
-def test_programs_are_there_with_all_that_they_load(root, files):
+def test_programs_have_all_libraries_they_load(root, files):
     programs = PROGRAMS | (
         {"larder-operator"} if (root / "operator" / "app" / "CMakeLists.txt").exists() else set()
     )

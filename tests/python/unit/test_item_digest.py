@@ -85,7 +85,7 @@ def test_key_and_way_of_batching_are_covered():
     assert len(set(found)) == 5
 
 
-def test_other_items_of_the_request_are_not():
+def test_other_items_of_the_request_are_not_covered():
     one, other = ([slice(0, 3)], [slice(3, 6), slice(0, 3)])
     assert digest_of(DATA, field=MultiModalFlatField(slices=one)) == digest_of(
         DATA, field=MultiModalFlatField(slices=other)
@@ -119,14 +119,14 @@ class Odd(torch.Tensor):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_another_kind_of_value_has_none(value):
+def test_other_kinds_of_values_have_no_digest(value):
     with pytest.raises(Undigested) as refused:
         item_digest._digest_of(item(value))
     assert refused.value.reason == "form"
 
 
 @pytest.mark.parametrize("address", [1234, [1, 2], "name"])
-def test_an_address_has_none(address):
+def test_an_address_has_no_digest(address):
     """The form of vLLM's cache in shared memory in a tensor's place."""
     with pytest.raises(Undigested) as refused:
         item_digest.item_digest(item(address))
@@ -142,7 +142,7 @@ class TestDigests:
         assert digests.of(item(1.0)).result(SECONDS) == digests.of(one).result(SECONDS) == b"d"
         assert len(calls) == 2
 
-    def test_one_that_is_gone_is_forgotten(self):
+    def test_a_freed_item_is_forgotten(self):
         digests, one = Digests(), item(1.0)
         digests.of(one).result(SECONDS)
         digests.of(item(2.0)).result(SECONDS)  # by now the thread has let go of the first
@@ -150,7 +150,7 @@ class TestDigests:
         gc.collect()
         assert len(digests._known) <= 1
 
-    def test_so_many_wait_at_most(self, monkeypatch):
+    def test_waiting_digests_are_bounded(self, monkeypatch):
         goes_on = threading.Event()
         monkeypatch.setattr(item_digest, "_digest_of", lambda _: goes_on.wait(SECONDS))
         digests, items = Digests(), [item(float(i)) for i in range(item_digest.MOST_WAITING + 1)]
@@ -160,7 +160,7 @@ class TestDigests:
         assert all(future.result(SECONDS) for future in futures[:-1])
         assert digests.of(items[-1]).result(SECONDS)
 
-    def test_an_item_that_is_not_there(self):
+    def test_a_missing_item_has_no_digest(self):
         with pytest.raises(Undigested) as refused:
             Digests().of(None).result(0)
         assert refused.value.reason == "hidden"

@@ -49,7 +49,7 @@ class TestNames:
         assert digested(half, one_picture("other", 2.0)) == MISS
         assert uncached(half) == []
 
-    def test_another_engine_hits_it_too(self, half, client):
+    def test_another_engine_hits_the_same_picture(self, half, client):
         computed(half, one_picture("first"), range(1, 11))
         other = LarderConnectorScheduler(setup(), client, NAMED)
         assert digested(other, one_picture("again")) == HIT
@@ -70,7 +70,7 @@ class TestNames:
         [{"offset": 1}, {"length": 17}, {"modality": "video"}, {"is_embed": [True] * 15 + [False]}],
         ids=lambda changes: next(iter(changes)),
     )
-    def test_where_its_embeddings_go_is_in_the_key(self, half, changes):
+    def test_the_key_covers_the_positions_of_embeddings(self, half, changes):
         import torch
 
         computed(half, one_picture("first"), range(1, 11))
@@ -98,7 +98,7 @@ class TestNames:
             == MISS
         )
 
-    def test_what_is_loaded_is_what_was_looked_up(self, half, client):
+    def test_the_load_uses_the_keys_of_the_lookup(self, half, client):
         keys = computed(half, one_picture("first"), range(1, 11))
         again = one_picture("again")
         external, _ = digested(half, again)
@@ -151,7 +151,7 @@ class TestWaiting:
         assert uncached(half) == ["late", "late"]
         assert caplog.text.count("run without the cache") == 1
 
-    def test_one_that_opts_out_does_not_wait_and_is_not_counted(self, half, goes_on):
+    def test_a_request_that_opts_out_does_not_wait_and_is_not_counted(self, half, goes_on):
         request = one_picture("r", kv_transfer_params={"larder": "off"})
         assert half.get_num_new_matched_tokens(request, 0) == MISS
         assert computed(half, request, range(1, 11)) == [] and uncached(half) == []
@@ -166,7 +166,7 @@ class TestWaiting:
         assert len(stored_later(half, request, range(1, 11), 289)) == 2
 
     @pytest.mark.parametrize(("value", "stored"), [(1.0, 2), (2.0, 0)])
-    def test_embeddings_whose_digest_is_not_there_yet(self, half, goes_on, value, stored):
+    def test_embeddings_with_a_pending_digest_are_not_stored(self, half, goes_on, value, stored):
         """A request without the cache, which does not wait for its digest, has encoded the
         items."""
         goes_on.set()
@@ -180,7 +180,7 @@ class TestWaiting:
         goes_on.set()
         assert len(stored_later(half, request, range(11, 21), 289)) == stored
 
-    def test_one_that_ends_meanwhile_leaves_nothing_behind(self, half, goes_on):
+    def test_a_request_ended_during_the_wait_leaves_no_entry(self, half, goes_on):
         request = one_picture("r")
         half.get_num_new_matched_tokens(request, 0)
         half.request_finished(request)
@@ -211,14 +211,14 @@ class TestUnnamed:
         assert uncached(half) == ["hidden"]
         assert len(computed(half, with_pictures("text"), range(1, 11))) == 2, "text is served"
 
-    def test_an_engine_that_never_loads_counts_them_too(self, client):
+    def test_an_engine_that_never_loads_counts_unnamed_requests(self, client):
         half = LarderConnectorScheduler(
             setup(loads=False, items_hidden="by a setting"), client, NAMED
         )
         computed(half, one_picture("r"), range(1, 11))
         assert uncached(half) == ["hidden"]
 
-    def test_which_settings_do(self):
+    def test_settings_that_hide_pictures_are_known(self):
         def config(ec=False, manager=None, **multimodal):
             multimodal = {
                 "mm_processor_cache_type": "lru",

@@ -142,7 +142,7 @@ def test_states_come_with_the_chunks_that_they_stand_for(larderd):
         assert client.last(some, 32, states) == client.last(some, 32) == 0
 
 
-def test_what_is_no_hash_is_named(engine):
+def test_an_invalid_hash_is_reported(engine):
     for wrong in (hashes()[0].hex(), b"short"):
         with pytest.raises(TypeError, match=f"{wrong!r} is no hash: at least 16 bytes"):
             engine.pin([hashes()[0], wrong])
@@ -174,7 +174,7 @@ def test_larderctl_reads_hashes_from_words_files_and_standard_input(larderd, eng
     assert engine.lookup(b"".join(hashes()[2:]), 32) == 1
 
 
-def test_larderctl_says_what_is_wrong_with_hashes(larderd, engine, tmp_path):
+def test_larderctl_reports_invalid_hashes(larderd, engine, tmp_path):
     space = namespace_id(FINGERPRINT)
     for words, status, why in (
         (["pin"], 2, "which namespace"),

@@ -106,14 +106,14 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("said", BREAKS)
-def test_what_krew_refuses_is_found(said):
+def test_faults_refused_by_krew_are_found(said):
     manifest = manifest_of(ROOT / "manifests" / "krew")
     assert list(faults(manifest)) == [], "the template as well"
     BREAKS[said](manifest)
     assert list(faults(manifest)) == [said]
 
 
-def test_it_runs_from_where_krew_unpacks_it(made, tmp_path):
+def test_the_plug_in_runs_from_the_folder_of_krew(made, tmp_path):
     """Krew takes only files and folders, from no suspicious path, and links PATH's kubectl-larder
     to `bin`."""
     with tarfile.open(archive_of(made)) as archive:

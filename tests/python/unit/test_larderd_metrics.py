@@ -25,7 +25,7 @@ def test_a_share_is_the_difference_of_two_readings():
 
 
 @pytest.mark.parametrize("wanted", [{"loads": 2}, {"loads": 1, "hit": 257}])
-def test_what_is_not_counted_in_time_is_said(wanted):
+def test_uncounted_hits_are_reported(wanted):
     larderd = FakeLarderd()
     share = Share(lambda: larderd_metrics.samples(larderd.metrics()))
     larderd.load(256)
@@ -33,14 +33,14 @@ def test_what_is_not_counted_in_time_is_said(wanted):
     assert share.tokens_hit() == 256
 
 
-def test_it_reads_over_http():
+def test_metrics_are_read_over_http():
     larderd = FakeLarderd()
     larderd.hit = 5
     with serving({"GET /metrics": larderd.metrics}) as url:
         assert larderd_metrics.tokens_hit(larderd_metrics.read(url)) == 5
 
 
-def test_what_is_not_larderd_is_named():
+def test_another_server_is_reported():
     with (
         serving({"GET /metrics": lambda: "vllm:x 1\n"}) as url,
         pytest.raises(NotLarderd, match="is not larderd's"),

@@ -39,7 +39,7 @@ def test_an_adapter_that_is_loaded_again_from_other_files_is_older_in_vllms_cach
     assert not made.may_be_old(request(), NEW)
 
 
-def test_one_that_is_unloaded_and_loaded_from_the_same_path_has_another_number():
+def test_an_adapter_reloaded_from_the_same_path_has_another_number():
     """The servers of vLLM number each load; vLLM's block hashes do not have the number."""
     again = request(2)
     made = cache((1, OLD))
@@ -52,7 +52,7 @@ def test_files_that_changed_while_they_were_loaded_may_be_anything():
     assert cache((1, ()), (1, NEW)).may_be_old(request(), NEW)
 
 
-def test_weights_that_change_make_all_of_it_old():
+def test_changed_weights_make_the_whole_cache_old():
     made = cache()
     made.weights_change()
     assert made.may_be_old(request(), OLD) and made.may_be_old(
@@ -62,7 +62,7 @@ def test_weights_that_change_make_all_of_it_old():
     assert not made.may_be_old(SimpleNamespace(lora_request=None), None)
 
 
-def test_what_is_known_is_bounded():
+def test_known_adapters_are_bounded():
     made = LocalCache()
     for number in range(70_000):
         made.seen(request(number, str(number)).lora_request)

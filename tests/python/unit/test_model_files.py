@@ -106,7 +106,7 @@ def test_the_weights_of_the_chosen_format_count(tmp_path, load_format, files, re
     assert names(tmp_path, load_format) == read
 
 
-def test_an_index_says_which_of_the_files_are_read(tmp_path):
+def test_an_index_selects_the_files(tmp_path):
     write(tmp_path, ["model-1.safetensors", "model-2.safetensors", "consolidated.safetensors"])
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "model-1.safetensors"}}))
@@ -116,7 +116,7 @@ def test_an_index_says_which_of_the_files_are_read(tmp_path):
         assert len(names(tmp_path, "hf")) == 4, broken
 
 
-def test_what_vllm_reads_itself_counts(tmp_path):
+def test_files_read_by_vllm_count(tmp_path):
     """vLLM's own choice over every format: a file that vLLM reads is never left out."""
     default_loader = pytest.importorskip("vllm.model_executor.model_loader.default_loader")
     from vllm.config.load import LoadConfig

@@ -95,7 +95,7 @@ def test_the_policy_in_force_is_the_outermost_ones(config, make, told):
     assert POLICY in line and "outermost --kv-transfer-config" in line
 
 
-def test_a_policy_that_suffices_is_no_news(make, told):
+def test_a_sufficient_policy_is_not_logged(make, told):
     make(multi(LARDER, kv_load_failure_policy="recompute"))
     assert told == ["Larder is off for this engine: a test without larderd"]
 
@@ -127,20 +127,20 @@ def test_an_engine_that_is_not_served_leaves_the_others_as_they_are(make, told, 
     assert told == ["Larder is off for this engine: KV of that kind is not served yet"]
 
 
-def test_alone_it_says_nothing(make, told):
+def test_without_other_connectors_nothing_is_logged(make, told):
     config = SimpleNamespace(kv_transfer_config=KVTransferConfig(**LARDER), lora_config=None)
     connector.LarderConnector(config, KVConnectorRole.SCHEDULER, None)
     assert config.kv_transfer_config.kv_load_failure_policy == "recompute"
     assert told == ["Larder is off for this engine: a test without larderd"]
 
 
-def test_a_worker_leaves_it_to_the_scheduler(make, told):
+def test_a_worker_leaves_the_policy_to_the_scheduler(make, told):
     _, outer = make(multi(LARDER), KVConnectorRole.WORKER)
     assert outer.kv_load_failure_policy == "fail" and not any("kv_load" in line for line in told)
 
 
 # covers F-078
-def test_what_cannot_be_set_is_named_and_there_is_no_cache(make, told, monkeypatch):
+def test_a_policy_that_cannot_be_set_turns_the_cache_off(make, told, monkeypatch):
     def frozen(self, name, value):
         if (
             name == "kv_load_failure_policy"
@@ -166,7 +166,7 @@ def test_what_cannot_be_set_is_named_and_there_is_no_cache(make, told, monkeypat
     )
 
 
-def test_a_vllm_that_hides_what_others_load_is_refused(make, told, monkeypatch):
+def test_a_vllm_that_hides_loads_of_others_is_refused(make, told, monkeypatch):
     fields = {
         name: field
         for name, field in SchedulerOutput.__dataclass_fields__.items()

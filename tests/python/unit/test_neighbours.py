@@ -42,7 +42,7 @@ def test_an_engine_without_such_loads_stores_all():
 
 
 # covers F-079
-def test_what_begins_in_such_a_step_with_kv_that_was_there():
+def test_requests_starting_in_a_failed_step_are_stale():
     assert (
         stale(
             [
@@ -59,17 +59,17 @@ def test_what_begins_in_such_a_step_with_kv_that_was_there():
 
 
 # covers F-079
-def test_and_what_hits_it_before_vllm_knows():
+def test_requests_hitting_failed_blocks_early_are_stale():
     later = [step(new=[(name, 128)]) for name in "bcdef"]
     assert stale([step(new=[("a", 512)], sync=True), *later], batches=2) == "abc"
     assert stale([step(new=[("a", 512)], sync=True), *later], batches=1) == "ab"
 
 
-def test_a_request_that_is_not_tracked_is_none_of_ours():
+def test_an_untracked_request_is_ignored():
     assert stale([step(new=[("z", 512)], sync=True)]) == ""
 
 
-def test_blocks_that_failed_are_nobodys():
+def test_failed_blocks_mark_no_request():
     tracked = {"a": SimpleNamespace(stale=False)}
     assert not Neighbours().failed(tracked), (
         "a load between steps: vLLM has not cached its blocks yet"

@@ -25,20 +25,20 @@ def namespace(root):
 
 @pytest.mark.parametrize("name", ["openshift", "platform-ids"])
 # covers F-222
-def test_it_admits_the_pod_before_and_after(name, pods, namespace):
+def test_openshift_admits_the_pod_before_and_after(name, pods, namespace):
     before, after = pods[name]
     assert {one["name"] for one in after["spec"]["initContainers"]} >= {"larder", "larder-payload"}
     assert (on_openshift(before, namespace), on_openshift(after, namespace)) == (None, None)
 
 
-def test_it_refuses_larderds_own_user(pods, namespace):
+def test_openshift_refuses_the_user_of_larderd(pods, namespace):
     """The control: the pod of a namespace without a range."""
     before, after = pods["usual"]
     assert on_openshift(before, namespace) is None
     assert on_openshift(after, namespace) == "larder-payload: runAsUser 65532"
 
 
-def test_it_refuses_placement_node(pods, namespace):
+def test_openshift_refuses_placement_node(pods, namespace):
     """docs/guides/openshift.md: hostPath needs another constraint."""
     assert on_openshift(pods["placement-node"][1], namespace).endswith(": hostPath")
 

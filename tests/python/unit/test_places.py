@@ -81,7 +81,7 @@ def test_reports_of_one_worker_that_differ_turn_the_cache_off(half, caplog):
     )
 
 
-def test_without_a_pipeline_nobody_is_waited_for():
+def test_without_a_pipeline_no_stage_is_awaited():
     places = Places(setup(shards=Shards(ranks=4, replicas=2)))
     assert places.all() == () and places.bytes_of([0]) == 2 * 4 * 4096
 
@@ -159,7 +159,7 @@ class TestWorker:
         half.bind_connector_metadata(StepWork(namespace="engine: test\n", places=(FIRST, SECOND)))
         return half
 
-    def test_it_tells_its_layers_before_the_first_request(self, half):
+    def test_a_worker_reports_its_layers_before_the_first_request(self, half):
         half._registered = True
         assert half.first_report().places == {FIRST}
 

@@ -121,7 +121,7 @@ def attach(world, name, fingerprint):
     return client
 
 
-def test_without_an_engine_it_says_so(world):
+def test_a_missing_engine_is_reported(world):
     assert list(world.why("llm-a")) == ["NeverAttached"]
 
 
@@ -149,7 +149,7 @@ def test_the_fields_that_differ_are_named(world):
         assert "dtype" in message and "chunk_tokens" in message and "bfloat16 -> float16" in message
 
 
-def test_of_one_namespace_nothing_is_wrong(world):
+def test_one_shared_namespace_has_no_finding(world):
     with attach(world, "llm-a", text()), attach(world, "llm-b", text()) as client:
         world.wait_for("llm-b", "SameNamespace")
         client.report_request(1280, 640, 1000)
@@ -157,7 +157,7 @@ def test_of_one_namespace_nothing_is_wrong(world):
         assert set(found) == {"SameNamespace", "Hits"}
 
 
-def test_prompts_shorter_than_a_chunk_are_told_from_those_that_never_come_again(world):
+def test_short_prompts_are_distinguished_from_unrepeated_ones(world):
     with attach(world, "llm-a", text()) as short, attach(world, "llm-b", text()) as long:
         for _ in range(10):
             short.report_request(100, 0, 1000)
@@ -168,7 +168,7 @@ def test_prompts_shorter_than_a_chunk_are_told_from_those_that_never_come_again(
         assert "NeverRepeated" in world.wait_for("llm-b", "NeverRepeated")
 
 
-def test_salts_are_told_from_what_never_comes_again(world):
+def test_salted_prompts_are_distinguished_from_unrepeated_ones(world):
     with attach(world, "llm-a", text()) as salted, attach(world, "llm-b", text()) as plain:
         for number in range(10):
             salted.report_request(4000, 0, 1000, salted=number < 9)

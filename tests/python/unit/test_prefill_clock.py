@@ -35,7 +35,7 @@ def compute(clock, timeline, milliseconds, tokens=TOKENS):
 
 
 class TestDeviceClock:
-    def test_it_tells_what_the_device_took_once_the_device_is_done(self, clock, timeline):
+    def test_the_device_time_is_reported_once_the_device_is_done(self, clock, timeline):
         compute(clock, timeline, 300)
         assert clock.take() == []
         timeline.passes(299)
@@ -65,7 +65,7 @@ class TestDeviceClock:
             assert clock.take() == [(TOKENS, 10_000_000)]
         assert timeline.made == 2 * MOST_UNREAD
 
-    def test_a_pass_that_failed_or_was_never_ended_is_not_told(self, clock, timeline):
+    def test_a_failed_or_unfinished_pass_is_not_reported(self, clock, timeline):
         clock.begin(TOKENS)
         clock.drop()
         clock.end()

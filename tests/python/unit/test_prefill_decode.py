@@ -99,7 +99,7 @@ def ask(url, **fields):
     return completions.stream_completion(url, "m", [1, 2, 3], 8, timeout_s=10, **fields).text
 
 
-def test_the_prompt_goes_to_one_and_the_answer_comes_from_the_other(start, prefill, decode):
+def test_the_prompt_goes_to_prefill_and_the_answer_comes_from_decode(start, prefill, decode):
     assert ask(start(prefill, decode)) == "decode"
     ((path, first),), ((_, second),) = prefill.asked, decode.asked
     assert path == "/v1/completions"
@@ -135,13 +135,13 @@ def test_the_command_of_the_guide_serves(root, prefill, decode, tmp_path):
     assert len(prefill.asked) == 1
 
 
-def test_what_the_request_says_itself_stands(start, prefill, decode):
+def test_settings_of_the_request_are_kept(start, prefill, decode):
     ask(start(prefill, decode), kv_transfer_params={"larder": "off"}, max_completion_tokens=8)
     assert prefill.asked[0][1]["max_completion_tokens"] == 1
     assert decode.asked[0][1]["kv_transfer_params"] == {"larder": "off"}
 
 
-def test_without_the_prefill_engine_the_other_is_asked_as_ever(start, prefill, decode):
+def test_without_the_prefill_engine_decode_serves_the_prompt(start, prefill, decode):
     prefill.stop()
     assert ask(start(prefill, decode)) == "decode"
     assert "kv_transfer_params" not in decode.asked[0][1]
@@ -159,7 +159,7 @@ def test_without_the_decode_engine_the_prefill_engine_answers(start, prefill, de
     assert ask(start(prefill, decode)) == "prefill"
 
 
-def test_without_either_it_says_so(start, prefill, decode):
+def test_without_both_engines_an_error_is_returned(start, prefill, decode):
     prefill.stop()
     decode.stop()
     with pytest.raises(ServerError, match="502"):

@@ -85,7 +85,7 @@ class TestEncoderCache:
         computed(half, opted_out("first", 1.0), TABLE)
         assert len(computed(half, picture("again", 1.0), OTHER, encodes=False)) == 2
 
-    def test_embeddings_that_come_from_nowhere(self, half):
+    def test_embeddings_of_unknown_origin_are_not_stored(self, half):
         assert computed(half, picture("first", 1.0), TABLE, encodes=False) == []
 
     def test_another_picture_is_encoded_after_the_first_is_gone(self, half):
@@ -184,7 +184,7 @@ class TestPrefixCache:
         again = picture("again", 1.0)
         assert computed(half, again, [*TABLE[:5], *OTHER], local=160) == []
 
-    def test_blocks_of_which_nothing_is_known(self, half):
+    def test_blocks_of_unknown_origin_are_not_stored(self, half):
         assert computed(half, picture("first", 1.0), TABLE, local=160) == []
 
     def test_text_before_the_picture_may_be_hit(self, half):
@@ -307,7 +307,7 @@ class TestLoads:
         assert len(half.build_connector_meta(step()).loads) == 1
         return loading
 
-    def test_what_is_loaded_is_the_requests_own(self, half, client):
+    def test_loaded_blocks_belong_to_the_request(self, half, client):
         loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
         half.update_state_after_alloc(loading, blocks(table), 0)
         assert len(step_of(half, loading, table, 256)) == 1
@@ -349,5 +349,5 @@ class TestLoads:
         table = [*TABLE[:5], *range(41, 51)]
         assert computed(half, again, table, local=160, freed=[NAME]) == []
 
-    def test_what_another_connector_brings_is_not_believed(self, half):
+    def test_kv_of_another_connector_is_not_trusted(self, half):
         assert computed(half, picture("r", 1.0), TABLE, begin=128) == []

@@ -67,7 +67,7 @@ def told_of(capsys, tmp_path, answer):
     return line
 
 
-def test_what_speaks_no_http_is_named(capsys, tmp_path):
+def test_a_server_without_http_is_reported(capsys, tmp_path):
     assert "this is no HTTP" in told_of(capsys, tmp_path, b"this is no HTTP\r\n\r\n")
 
 
@@ -91,7 +91,7 @@ def shown(capsys, tmp_path, vllm, larderd_url):
     return capsys.readouterr().out
 
 
-def test_it_prints_the_demos_lines_with_larders_share(capsys, tmp_path):
+def test_the_output_has_the_lines_of_the_demo_with_the_share(capsys, tmp_path):
     larderd = FakeLarderd()
     with serving({"GET /metrics": larderd.metrics}) as larderd_url:
         out = shown(capsys, tmp_path, FakeVllm((0, 256), larderd), larderd_url)
@@ -129,7 +129,7 @@ def test_a_larderd_that_is_away_costs_one_line(capsys, tmp_path):
     assert "unknown: http://127.0.0.1:1/metrics cannot be read" in line and "--larderd URL" in line
 
 
-def test_where_the_own_cache_cannot_be_reset_the_metrics_tell_the_source(capsys, tmp_path):
+def test_without_a_cache_reset_the_metrics_show_the_source(capsys, tmp_path):
     vllm = FakeVllm((256, 0))
     del vllm.answers["POST /reset_prefix_cache"]
     out = shown(capsys, tmp_path, vllm, "http://127.0.0.1:1")

@@ -63,7 +63,7 @@ def answers(half):
     return {} if report is None else report.answers
 
 
-def test_it_answers_for_its_own_larderd(half, client):
+def test_a_rank_answers_for_its_own_larderd(half, client):
     assert client.parts == [bytes([0, 1])] and half.off is None
     client.present = 2
     ask(half, deadline_ms=0)
@@ -76,7 +76,7 @@ def test_a_line_that_the_scheduler_has_closed_is_not_opened_again(half, client):
 
 
 # covers F-290
-def test_what_the_memory_lacks_is_fetched_first(half, client):
+def test_chunks_missing_in_memory_are_fetched_first(half, client):
     ask(half)
     assert answers(half) == {} and client.fetched == [(HASHES[32:], 250, 0)]
     ask(half, 8, bytes(32))
@@ -103,7 +103,7 @@ def test_a_backend_is_probed_before_a_fetch(half, client, clock):
 
 
 # covers F-291
-def test_of_disk_and_backend_the_probe_counts_both(half, client):
+def test_the_probe_counts_disk_and_backend(half, client):
     client.tier, client.below = TierSpeed(True, 1, 1, True), 1
     ask(half)
     client.probe_done = probed(1, shared=0)
@@ -188,7 +188,7 @@ def test_a_fetch_that_cannot_begin_leaves_the_answer_of_the_memory(half, client,
     assert answers(half) == {7: (1, 1)} and half.off is None and not half._answers
 
 
-def test_without_a_name_it_has_nothing(client):
+def test_without_a_namespace_the_answer_is_empty(client):
     half = LarderConnectorWorker(SPREAD, client, 1)
     ask(half)
     assert answers(half) == {7: (1, 0)}

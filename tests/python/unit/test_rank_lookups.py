@@ -59,7 +59,7 @@ def answers(half, number, *chunks):
 
 @pytest.mark.parametrize(("told", "hit"), [((4, 4), 512), ((4, 2), 256), ((0, 4), 0)])
 # covers F-288
-def test_a_hit_is_what_all_ranks_have(half, client, request_, told, hit):
+def test_a_hit_needs_the_chunks_of_all_ranks(half, client, request_, told, hit):
     lookup = asked(half, request_)
     assert lookup.hashes == b"".join(chunk_keys(request_)) and lookup.stride == 32
     answers(half, lookup.number, told[0])
@@ -134,7 +134,7 @@ def test_further_requests_wait_while_look_ups_are_open(half, request_, monkeypat
     assert asked(half, third).number == lookup.number + 2, "an ended request leaves its place"
 
 
-def test_on_one_larderd_nobody_is_asked(client, request_):
+def test_on_one_larderd_no_rank_is_asked(client, request_):
     half = LarderConnectorScheduler(spread(), client, NAMED)
     half.update_connector_output(
         ended(meta=WorkerReport(places=frozenset([PLACES[0], Place(1, 0, (1,), HERE)])))
@@ -223,7 +223,7 @@ def test_a_preempted_request_gives_all_its_chunks_anew(half, request_):
     assert half._stores._begun.keys() <= {3}, "an ended step leaves the table"
 
 
-def test_what_was_loaded_is_not_given_again(half, client, request_):
+def test_loaded_chunks_are_not_stored_again(half, client, request_):
     lookup = asked(half, request_)
     answers(half, lookup.number, 3, 4)
     assert half.get_num_new_matched_tokens(request_, 0) == (384, True)

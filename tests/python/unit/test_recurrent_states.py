@@ -95,7 +95,7 @@ class TestGroups:
             ([FULL, mamba(num_speculative_blocks=2)], "with speculative decoding"),
         ],
     )
-    def test_what_is_refused(self, specs, words):
+    def test_unsupported_groups_are_refused(self, specs, words):
         with pytest.raises(Unsupported, match=words):
             groups_of(caches(*specs), 0)
 
@@ -195,7 +195,7 @@ class TestStores:
         half.get_num_new_matched_tokens(one, 0)
         assert self.stored(half, one, [(1, 77, 512), (1, 0, 256)]) == [(chunk_keys(one)[3], [77])]
 
-    def test_one_that_is_there_is_not_stored_again(self, half, client):
+    def test_a_present_state_is_not_stored_again(self, half, client):
         one = request()
         half.get_num_new_matched_tokens(one, 0)
         states(client, one, 4)
@@ -235,7 +235,7 @@ class TestStores:
             list(pages(part.pages)) for move in work.stores for part in move.parts if part.group
         ] == [[70], [71]]
 
-    def test_requests_without_the_cache_store_none(self, half, client):
+    def test_requests_without_the_cache_store_no_state(self, half, client):
         one = request(name="off")
         one.kv_transfer_params = {"larder": "off"}
         half.get_num_new_matched_tokens(one, 0)
@@ -296,7 +296,7 @@ class TestWithMtp:
         found, _ = groups_of(caches(mamba(), FULL, FULL), 0)
         assert [(one.table, one.state) for one in found] == [(1, False), (2, False), (0, True)]
 
-    def test_vllms_own_is_refused_until_it_has_run(self):
+    def test_mtp_of_vllm_is_refused(self):
         with pytest.raises(
             Unsupported, match="recurrent states with speculative decoding are not served yet"
         ):
@@ -371,7 +371,7 @@ class TestLateStates:
         ]
 
     # covers F-048
-    def test_it_is_stored_again_twice_at_most(self, half):
+    def test_a_late_state_is_stored_again_at_most_twice(self, half):
         one = request()
         assert self.first(half, one) == [[77]]
         assert [self.stored(half) for _ in range(4)] == [[[77]], [[77]], [], []]
@@ -383,12 +383,12 @@ class TestLateStates:
         assert len(half._states._offered._blocks._stored) == 1, "the block is watched no more"
         assert self.stored(half) == [[77]]
 
-    def test_not_before_larderd_had_time(self, half, monkeypatch):
+    def test_a_late_state_is_not_stored_again_before_the_retry_time(self, half, monkeypatch):
         monkeypatch.setattr(offered_states, "RETRY_AFTER_S", 1000)
         assert self.first(half, request()) == [[77]]
         assert self.stored(half) == []
 
-    def test_not_once_larderd_has_it(self, half, client):
+    def test_a_late_state_present_in_larderd_is_not_stored_again(self, half, client):
         one = request()
         self.first(half, one)
         states(client, one, 4)
@@ -396,7 +396,7 @@ class TestLateStates:
         client.stored.clear()
         assert self.stored(half) == [], "evicted since"
 
-    def test_not_once_a_step_writes_its_block(self, half):
+    def test_a_late_state_is_dropped_once_a_step_writes_its_block(self, half):
         self.first(half, request())
         other = step(
             new=[("other", 0, 200)],
@@ -408,7 +408,7 @@ class TestLateStates:
         assert self.stored(half) == [], "and in no later one"
 
     @pytest.mark.parametrize("now", [None, 5])
-    def test_not_once_vllms_cache_has_it_elsewhere_or_no_more(self, half, now):
+    def test_a_late_state_moved_or_evicted_by_vllm_is_dropped(self, half, now):
         """vLLM may write a block in place and keep a copy, without a word to connectors."""
         self.first(half, request())
         POOL.blocks[77].block_hash = now
@@ -419,38 +419,38 @@ class TestLateStates:
     @pytest.mark.parametrize(
         "pool", [None, Fake(blocks=[Fake(block_id=i, block_hash=None) for i in range(100)])]
     )
-    def test_not_where_vllms_cache_does_not_tell(self, client, pool):
+    def test_late_states_need_a_readable_cache_of_vllm(self, client, pool):
         half = LarderConnectorScheduler(setup(groups=(group(), STATE)), client, NAMED)
         half.bind_gpu_block_pool(pool)
         assert self.first(half, request()) == [[77]]
         assert self.stored(half) == []
 
-    def test_not_once_a_running_request_gets_its_block(self, half):
+    def test_a_late_state_is_dropped_once_a_running_request_gets_its_block(self, half):
         self.first(half, request())
         grown = handed_over(
             {}, cached=[("r", 600, 1)], added={"r": ([30], [77])}, tables={"r": TABLES}
         )
         assert self.stored(half, grown) == []
 
-    def test_not_once_a_load_may_write_its_block(self, half):
+    def test_a_late_state_is_dropped_once_a_load_may_write_its_block(self, half):
         self.first(half, request())
         half.update_state_after_alloc(
             Request("other", range(1000, 1200)), blocks([1, 2, 3, 4, 5, 6, 7], [77, 78]), 128
         )
         assert self.stored(half) == []
 
-    def test_not_behind_the_end_of_its_request(self, half):
+    def test_a_late_state_is_dropped_with_its_request(self, half):
         one = request()
         self.first(half, one)
         half.request_finished(one)
         assert self.stored(half, step()) == []
 
-    def test_not_after_the_weights_changed(self, half):
+    def test_a_late_state_is_dropped_after_a_change_of_weights(self, half):
         self.first(half, request())
         half.reset_cache()
         assert self.stored(half) == []
 
-    def test_not_where_vllm_zeroes_blocks_early(self, client):
+    def test_late_states_are_off_where_vllm_zeroes_blocks_early(self, client):
         half = LarderConnectorScheduler(setup(groups=(group(), STATE), zeroes=True), client, NAMED)
         half.bind_gpu_block_pool(POOL)
         assert self.first(half, request()) == [[77]]

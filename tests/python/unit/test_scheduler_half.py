@@ -17,7 +17,7 @@ from larder.vllm.scheduler import LarderConnectorScheduler  # noqa: E402
 
 
 class TestHits:
-    def test_nothing_stored_is_no_hit(self, half):
+    def test_an_empty_cache_has_no_hit(self, half):
         assert half.get_num_new_matched_tokens(Request("r", range(500)), 0) == (0, False)
 
     @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ class TestHits:
     @pytest.mark.parametrize(
         ("local", "external"), [(0, 384), (32, 352), (128, 256), (352, 32), (384, 0), (480, 0)]
     )
-    def test_what_the_engine_has_itself_is_not_counted(self, half, client, local, external):
+    def test_blocks_of_the_engine_are_not_counted(self, half, client, local, external):
         request = Request("r", range(500))
         store_all(client, request)
         assert half.get_num_new_matched_tokens(request, local) == (external, external > 0)
@@ -55,7 +55,7 @@ class TestHits:
         ],
     )
     # covers F-082
-    def test_requests_that_are_left_alone(self, half, client, fields):
+    def test_excluded_requests_do_not_hit(self, half, client, fields):
         request = Request("r", range(300), **fields)
         store_all(client, request)
         assert half.get_num_new_matched_tokens(request, 0) == (0, False)
@@ -124,7 +124,7 @@ class TestLoads:
             "a load that fails after an abort is not remembered for ever"
         )
 
-    def test_failed_pages_are_what_the_load_may_write(self, client):
+    def test_failed_pages_are_the_pages_of_the_load(self, client):
         """For a vLLM that hears of failures by page. Others may share the blocks of vLLM's own
         hit."""
         half = LarderConnectorScheduler(setup(fails_by_page=True), client, NAMED)
@@ -173,7 +173,7 @@ class TestLoads:
         store_all(client, request)
         assert half.get_num_new_matched_tokens(Request("r", range(300)), 0) == (256, True)
 
-    def test_what_is_reported(self, half, client):
+    def test_hits_are_reported(self, half, client):
         request = Request("r", range(300))
         store_all(client, request)
         self.load(half, request, 64, range(1, 11))
@@ -185,7 +185,7 @@ class TestLoads:
         half.update_state_after_alloc(request, blocks(range(1, 11)), 0)
         assert [c for c in client.calls if c[0] == "request"] == [("request", 236, 192)]
 
-    def test_what_is_missing_is_reported_as_well(self, half, client):
+    def test_misses_are_reported(self, half, client):
         request = Request("r", range(300))
         assert half.get_num_new_matched_tokens(request, 0) == (0, False)
         half.update_state_after_alloc(request, blocks(range(1, 11)), 0)
@@ -198,7 +198,7 @@ class TestLoads:
         assert client.reported == [(native.DECIDED_ABSENT, [], 0)]
 
     @pytest.mark.parametrize(("salt", "told"), [(None, False), ("", False), ("mine", True)])
-    def test_whether_it_was_salted_is_reported_and_not_the_salt(self, half, client, salt, told):
+    def test_a_salt_is_reported_without_its_value(self, half, client, salt, told):
         request = Request("r", range(300), cache_salt=salt)
         half.get_num_new_matched_tokens(request, 0)
         half.update_state_after_alloc(request, blocks(range(1, 11)), 0)
@@ -235,7 +235,7 @@ class TestQuietSteps:
         assert half.build_connector_meta(step(cached=[("unknown", 300, 1)])) is COMPUTES
 
     @pytest.mark.parametrize("work", [COMPUTES, RESTS])
-    def test_they_stay_the_same_objects_on_the_way_to_the_worker(self, work):
+    def test_shared_steps_stay_the_same_objects_when_pickled(self, work):
         data = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
         assert pickle.loads(data) is work and len(data) < 60
 
@@ -288,7 +288,7 @@ class TestRoles:
         store_all(client, request)
         assert half.get_num_new_matched_tokens(Request("s", range(500)), 0) == (384, True)
 
-    def test_a_producer_loads_nothing_and_asks_nobody(self, client):
+    def test_a_producer_loads_nothing_and_makes_no_lookup(self, client):
         half = LarderConnectorScheduler(setup(loads=False), client, NAMED)
         request = Request("r", range(500))
         assert len(run_prefill(half, request, list(range(1, 17)), 500)) == 3

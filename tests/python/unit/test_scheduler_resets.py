@@ -51,7 +51,7 @@ def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half
 
 
 # covers F-075
-def test_a_reset_leaves_what_others_may_use(half, client):
+def test_a_reset_keeps_shared_chunks(half, client):
     """Each /sleep resets: a reset once emptied the model's chunks in the shared backend, for all
     pods."""
     store_all(client, Request("s", range(512)))
@@ -62,7 +62,7 @@ def test_a_reset_leaves_what_others_may_use(half, client):
 
 
 # covers F-075
-def test_what_is_being_fetched_is_let_go(client):
+def test_a_reset_ends_running_fetches(client):
     """A sleeping engine would keep the chunks in larderd's memory during the whole sleep."""
     half = measured_half(client)
     client.tier, client.on_disk = FAST, set(chunk_keys(Request("r", range(512))))
@@ -112,7 +112,7 @@ class TestAfterAReset:
         return {move.line for move in work.stores}
 
     # covers F-075
-    def test_the_engine_has_a_namespace_that_nobody_else_reaches(self, half, client):
+    def test_a_reset_engine_has_a_private_namespace(self, half, client):
         assert self.stored_lines(half, Request("before", range(300))) == {""}
         others = [LarderConnectorScheduler(setup(), Client(), NAMED) for _ in range(2)]
         for one in (half, *others):
@@ -123,7 +123,7 @@ class TestAfterAReset:
         assert len({*lines, ""}) == 4
         assert client.namespaces == [NAMED.poll(), NAMED.poll() + lines[0]]
 
-    def test_what_other_engines_store_is_not_hit(self, half, client):
+    def test_chunks_of_other_engines_are_not_hit_after_a_reset(self, half, client):
         half.reset_cache()
         store_all(client, Request("other", range(512)))  # in the namespace of the files
         assert half.get_num_new_matched_tokens(Request("r", range(300)), 0) == (0, False)
@@ -131,9 +131,7 @@ class TestAfterAReset:
         assert half.get_num_new_matched_tokens(Request("r", range(300)), 0) == (256, True)
 
     # covers F-075
-    def test_a_load_that_fails_after_it_stores_nothing_where_the_old_weights_did(
-        self, half, client
-    ):
+    def test_a_load_failing_after_a_reset_stores_nothing_for_the_old_weights(self, half, client):
         request = Request("r", range(300))
         store_all(client, request)
         external, _ = half.get_num_new_matched_tokens(request, 0)

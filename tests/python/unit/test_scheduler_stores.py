@@ -38,7 +38,7 @@ class TestBlocksUnderCopies:
         )
 
     # covers F-049
-    def test_a_request_that_ends_keeps_them_until_its_copies_have_ended(self, half):
+    def test_an_ended_request_keeps_its_blocks_until_its_copies_ended(self, half):
         request, other = Request("r", range(256)), Request("s", range(300, 556))
         number = self.stored_by(half, request)
         later = self.stored_by(half, other)
@@ -54,7 +54,7 @@ class TestBlocksUnderCopies:
         assert half.request_finished(other) is False
         assert half.build_connector_meta(step()) is RESTS
 
-    def test_one_that_stored_nothing_keeps_none(self, half):
+    def test_a_request_without_stores_keeps_no_blocks(self, half):
         request = Request("r", range(100))
         half.update_state_after_alloc(request, blocks(self.TABLE), 0)
         assert (
@@ -72,9 +72,7 @@ class TestBlocksUnderCopies:
         half.update_connector_output(ended(meta=WorkerReport(ended={number: 1})))
         assert half.request_finished(request) is False
 
-    def test_a_preempted_request_keeps_none_and_workers_are_told_before_its_blocks_are_written(
-        self, half
-    ):
+    def test_a_preempted_request_keeps_no_blocks_and_workers_learn_first(self, half):
         request, other = Request("r", range(256)), Request("s", range(300, 556))
         self.stored_by(half, request)
         self.stored_by(half, other)
@@ -85,7 +83,7 @@ class TestBlocksUnderCopies:
         )
         assert half.request_finished(other) is True
 
-    def test_a_cache_that_went_off_keeps_them_too(self, half):
+    def test_a_disabled_cache_keeps_blocks_under_copies(self, half):
         request = Request("r", range(256))
         self.stored_by(half, request)
         half.turn_off("a reason")
@@ -126,7 +124,7 @@ class TestHeldBlocks:
         return half.build_connector_meta(step(new=[(name, 0, 256)], tables={name: self.TABLE}))
 
     # covers F-051
-    def test_they_are_held_until_every_worker_has_reported(self, half):
+    def test_blocks_are_held_until_every_worker_reported(self, half):
         pool = Pool()
         half.bind_gpu_block_pool(pool)
         number = self.store(half).number
@@ -155,7 +153,7 @@ class TestHeldBlocks:
         assert work.stores == [] and work.number == 0 and half.off is None
         self.store(half, "s", range(300, 556))
 
-    def test_other_engines_hold_nothing(self, client):
+    def test_other_engines_hold_no_blocks(self, client):
         half, pool = LarderConnectorScheduler(setup(), client, NAMED), Pool()
         half.bind_gpu_block_pool(pool)
         assert self.store(half).number and not pool.held() and not half.holds_blocks
@@ -210,7 +208,7 @@ class TestWindowBlocks:
         half.update_state_after_alloc(Request("s", range(256)), blocks([31, 32], [33, 18]), 0)
         assert half.build_connector_meta(step()).rewritten == (1,)
 
-    def test_but_not_those_that_vllm_hit_by_itself(self, half, client):
+    def test_blocks_hit_by_vllm_itself_are_not_awaited(self, half, client):
         request = Request("s", range(300))
         store_all(client, request)
         assert half.get_num_new_matched_tokens(request, 128) == (128, True)
@@ -219,7 +217,7 @@ class TestWindowBlocks:
         )
         assert half.build_connector_meta(step()).rewritten == ()
 
-    def test_nor_where_larder_looks_nothing_up(self, half):
+    def test_blocks_of_requests_without_lookup_are_not_awaited(self, half):
         half._failed.add("s")
         assert half.get_num_new_matched_tokens(Request("s", range(300)), 128) == (0, False)
         half.update_state_after_alloc(
@@ -227,14 +225,14 @@ class TestWindowBlocks:
         )
         assert half.build_connector_meta(step()).rewritten == ()
 
-    def test_nor_those_of_a_load_that_has_ended(self, half):
+    def test_blocks_of_an_ended_load_are_not_awaited(self, half):
         """vLLM reports the request's blocks once more when the request goes on."""
         request = Request("s", range(300))
         request.num_computed_tokens = 128
         half.update_state_after_alloc(request, blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
         assert half.build_connector_meta(step()).rewritten == ()
 
-    def test_a_look_up_that_was_not_the_last_tells_nothing(self, half, client):
+    def test_only_the_last_lookup_counts(self, half, client):
         """vLLM's own blocks were evicted meanwhile, and Larder was not asked about these."""
         request = Request("s", range(256))
         store_all(client, request)
@@ -253,7 +251,7 @@ class TestWindowBlocks:
             == ()
         )
 
-    def test_where_it_cannot_be_told_all_are_waited_for(self, half):
+    def test_unknown_blocks_wait_for_all_stores(self, half):
         unlike = step(new=[("s", 0, 64)], tables={"s": ([21, 22], [27, 23])})
         del unlike.scheduled_new_reqs[0].block_ids
         assert half.build_connector_meta(unlike).rewritten == (1,)
@@ -268,7 +266,7 @@ class TestStores:
             zip(chunk_keys(request), [(50, 51, 52, 53), (54, 55, 56, 57), (58, 59, 60, 61)])
         )
 
-    def test_what_is_stored_is_not_announced_again(self, half, client):
+    def test_stored_chunks_are_not_stored_again(self, half, client):
         request = Request("r", range(400))
         client.stored.update(chunk_keys(request)[:2])
         stored = run_prefill(half, request, list(range(1, 21)), 400)
@@ -288,7 +286,7 @@ class TestStores:
                 half.client.stored.update(split(move.parts[0].hashes, 32))
         assert stored_at == [128]
 
-    def test_what_was_refused_is_asked_again_a_few_times(self, half, client):
+    def test_refused_chunks_are_retried_a_few_times(self, half, client):
         request = Request("r", range(300))
         half.update_state_after_alloc(request, blocks(range(1, 21)), 0)
         asked = []

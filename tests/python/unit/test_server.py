@@ -98,7 +98,7 @@ class TestKeys:
     def test_without_any_key_no_header_is_sent(self):
         assert "Authorization" not in Server("http://x")._headers
 
-    def test_an_empty_key_is_none_whatever_the_variables_hold(self, monkeypatch):
+    def test_an_empty_key_overrides_the_variables(self, monkeypatch):
         monkeypatch.setenv("OPENAI_API_KEY", "secret")
         assert "Authorization" not in Server("http://x", "")._headers
 
@@ -132,7 +132,7 @@ class TestTls:
             told(capsys, url, file, "--api-key", "secret")
         assert seen == []
 
-    def test_another_name_is_told_as_such(self, capsys, file, tmp_path):
+    def test_a_certificate_for_another_name_is_reported(self, capsys, file, tmp_path):
         authority, certificate = certificate_of(tmp_path, "DNS:vllm.example")
         with serving(MODELS, certificate=certificate) as url:
             line = told(capsys, url, file, "--cacert", str(authority))
@@ -186,7 +186,7 @@ class TestUrls:
     @pytest.mark.parametrize(
         "url", ["ftp://x", "unix:///x", "http://", "http://[::1", "http://user:word@x"]
     )
-    def test_what_is_no_url_of_a_server(self, url):
+    def test_an_invalid_url_is_refused(self, url):
         with pytest.raises(NotUsable) as refused:
             Server(url)
         assert "word@" not in str(refused.value)

@@ -94,7 +94,7 @@ def nothing_left(half):
 
 class TestOneLoadsForAll:
     # covers F-043
-    def test_the_others_wait_until_it_has_ended_and_load_nothing(self, half, client):
+    def test_other_requests_wait_for_the_load_and_load_nothing(self, half, client):
         first, *others = equal(12, client=client)
         assert admit(half, first) == (384, True)
         for _ in range(3):
@@ -105,7 +105,7 @@ class TestOneLoadsForAll:
         assert loads(half) == [] and len(client.holds) == 0
 
     # covers F-043
-    def test_nothing_is_asked_of_larderd_for_one_that_waits(self, half, client):
+    def test_a_waiting_request_makes_no_lookup(self, half, client):
         first, other = equal(2, client=client)
         admit(half, first)
         admit(half, other)
@@ -134,7 +134,7 @@ class TestOneLoadsForAll:
         assert (admit(half, other) == LATER) is waits
 
     # covers F-043
-    def test_what_vllm_does_not_share_of_it_is_loaded_after_the_wait(self, half, client):
+    def test_blocks_not_shared_by_vllm_are_loaded_after_the_wait(self, half, client):
         first, *others = equal(3, tokens=384, client=client)
         admit(half, first)
         assert [admit(half, other) for other in others] == [LATER] * 2
@@ -150,7 +150,7 @@ class TestOneLoadsForAll:
         assert admit(half, other, 160) == LATER
 
     # covers F-043
-    def test_one_that_lacks_more_than_the_load_brings_loads(self, half, client):
+    def test_a_request_missing_more_than_the_load_loads_itself(self, half, client):
         """vLLM's cache lost blocks in between."""
         first, other = equal(2, client=client)
         admit(half, first, 160)
@@ -168,7 +168,7 @@ class TestWhoHasMore:
         assert self.ask(half, client, 300, 600) == (512, True)
 
     # covers F-043
-    def test_a_prompt_that_goes_on_with_what_is_not_stored_waits(self, half, client):
+    def test_a_prompt_continuing_with_unstored_chunks_waits(self, half, client):
         assert self.ask(half, client, 300, 600, stored=256) == LATER
 
     # covers F-043
@@ -191,7 +191,7 @@ class TestWhoHasMore:
         assert admit(half, Request("c", two.tokens), 512) == (0, False)
 
     # covers F-043
-    def test_it_may_wait_for_one_after_the_other(self, half, client):
+    def test_a_prompt_may_wait_for_loads_in_turn(self, half, client):
         """The short prompt loads first; one of two long ones loads the part behind."""
         store_all(client, Request("s", range(1024)))
         admit(half, Request("short", range(300)))
@@ -285,7 +285,7 @@ class TestInVain:
         assert [admit(half, other) for other in waiting[1]] == [(384, True)] * 2
 
     # covers F-043
-    def test_it_was_late(self, half, waiting, clock):
+    def test_the_load_was_late(self, half, waiting, clock):
         clock.now += shared_loads.LOAD_BEGINS_WITHIN_S - 0.1
         assert admit(half, waiting[1][0]) == LATER
         clock.now += 0.2
@@ -323,7 +323,7 @@ class TestInVain:
         assert nothing_left(half)
 
     # covers F-043
-    def test_one_that_waits_is_aborted(self, half, waiting):
+    def test_a_waiting_request_is_aborted(self, half, waiting):
         half.request_finished(waiting[1][0])
         half.update_connector_output(ended(["r0"]))
         assert admit(half, waiting[1][1], 384) == (0, False)
@@ -360,7 +360,7 @@ def test_the_deadline_is_the_librarys(root):
 
 class TestBounds:
     # covers F-043
-    def test_so_many_wait_and_the_next_loads(self, half, client, monkeypatch):
+    def test_waiting_requests_are_bounded(self, half, client, monkeypatch):
         monkeypatch.setattr(shared_loads, "MOST_WAITING", 2)
         first, *others = equal(4, client=client)
         admit(half, first)
@@ -369,7 +369,7 @@ class TestBounds:
         assert admit(half, Request("later", range(400))) == LATER
 
     # covers F-043
-    def test_none_waits_for_one_that_waits(self, half, client):
+    def test_no_request_waits_for_a_waiting_one(self, half, client):
         first, second, third = equal(3, client=client)
         admit(half, first)
         admit(half, second)
@@ -407,7 +407,7 @@ class TestOthersChunks:
         assert admit(half, salted) == (384, True)
 
     # covers F-043
-    def test_one_that_opted_out(self, half, client):
+    def test_a_request_that_opted_out(self, half, client):
         first, other = equal(2, client=client)
         other.kv_transfer_params = {"larder": "off"}
         admit(half, first)
@@ -444,7 +444,7 @@ class TestFetches:
         return requests
 
     # covers F-043
-    def test_one_fetches_and_loads_for_all(self, half, client, requests):
+    def test_one_request_fetches_and_loads_for_all(self, half, client, requests):
         assert [admit(half, request) for request in requests] == [LATER] * 12
         assert len(client.fetches) == 1
         client.arrive(client.the_fetch())
@@ -455,7 +455,7 @@ class TestFetches:
         assert client.call_names().count("fetch") == 1
 
     # covers F-043
-    def test_a_part_of_it_came(self, half, client, requests):
+    def test_a_part_of_the_fetch_arrived(self, half, client, requests):
         for request in requests:
             admit(half, request)
         client.arrive(client.the_fetch(), 2)
@@ -465,7 +465,7 @@ class TestFetches:
         assert client.call_names().count("fetch") == 2, "one fetches the chunks still below"
 
     # covers F-043
-    def test_nothing_came_in_time(self, half, client, requests):
+    def test_no_chunk_arrived_in_time(self, half, client, requests):
         for request in requests:
             admit(half, request)
         client.arrive(client.the_fetch(), 0, "late", 0.2)
@@ -496,7 +496,7 @@ class TestFetches:
         assert client.call_names().count("fetch") == 2
 
     # covers F-043
-    def test_it_has_come_and_its_request_finds_no_blocks(self, half, client, requests):
+    def test_the_fetch_arrived_and_its_request_finds_no_blocks(self, half, client, requests):
         clock = half._shared._clock = Clock()
         for request in requests[:2]:
             admit(half, request)

@@ -63,7 +63,7 @@ def base(text):
 
 
 @pytest.mark.parametrize("flag", SHARES)
-def test_what_operators_commonly_vary_shares(text, base, flag):
+def test_flags_commonly_varied_by_operators_share(text, base, flag):
     assert differing_fields(base, text(**SHARES[flag])) == []
 
 
@@ -112,7 +112,7 @@ def of_server(text):
 
 
 @pytest.mark.parametrize("flag", varied_flags.SERVER)
-def test_what_servers_commonly_vary_shares(of_server, base, flag):
+def test_flags_commonly_varied_by_servers_share(of_server, base, flag):
     assert differing_fields(base, of_server(*varied_flags.SERVER[flag])) == []
 
 
@@ -124,7 +124,7 @@ def test_a_variable_that_operators_commonly_vary_shares(of_server, base, monkeyp
 
 @pytest.mark.parametrize("flag", SEPARATES)
 # covers F-064
-def test_what_may_decide_kv_separates_and_is_named(text, base, flag):
+def test_settings_with_effect_on_kv_separate_and_are_named(text, base, flag):
     value, line = SEPARATES[flag]
     try:
         other = text(**{flag: value})
@@ -165,7 +165,7 @@ def test_how_an_engine_reads_pictures_separates_and_is_named(of_pictures, flag, 
     assert any(line in name for name in changed), changed
 
 
-def test_the_name_of_the_folder_is_nothing(text, base, tmp_path):
+def test_the_folder_name_does_not_separate(text, base, tmp_path):
     from vllm.engine.arg_utils import EngineArgs
 
     link = tmp_path / "elsewhere"
@@ -244,7 +244,7 @@ def test_the_greatest_length_separates_where_rope_depends_on_it(text):
     "more",
     [{"max_model_len": 65536}, {"override_generation_config": {"attn_temperature_tuning": True}}],
 )
-def test_what_llama_4_takes_from_other_fields_separates(text, more):
+def test_other_fields_used_by_llama_4_separate(text, more):
     llama4 = {"hf_overrides": {"model_type": "llama4_text", "max_position_embeddings": 131072}}
     short, longer = text(**llama4, max_model_len=16384), text(**llama4, max_model_len=32768)
     assert differing_fields(short, longer) == []

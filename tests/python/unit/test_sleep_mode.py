@@ -125,9 +125,7 @@ def backend(half, allocator):
 
 
 class TestOrder:
-    def test_pages_go_when_nothing_is_copied_and_copies_come_when_they_are_back(
-        self, backend, calls, client
-    ):
+    def test_pages_leave_after_copies_and_copies_resume_with_them(self, backend, calls, client):
         client.running = [(1, 2), (0, 1), (0, 0)]
         backend.suspend(1)
         assert calls == ["abandon", "1 2", "0 1", "leave", "sleep"]
@@ -136,7 +134,7 @@ class TestOrder:
         backend.resume()
         assert calls == ["wake None", "back"]
 
-    def test_what_was_begun_or_submitted_is_given_up(self, backend, half, client, calls):
+    def test_begun_and_submitted_stores_are_abandoned(self, backend, half, client, calls):
         half.bind_connector_metadata(StepWork(number=1, stores=[move("a")], computes=True))
         half.wait_for_save()
         # and never saved
@@ -243,12 +241,12 @@ class TestRefusals:
         )
 
     # covers F-026
-    def test_a_larderd_that_does_not_let_go_keeps_nobody_awake(self, backend, client, calls):
+    def test_a_larderd_that_keeps_pages_open_does_not_prevent_sleep(self, backend, client, calls):
         client.keeps = True
         backend.suspend(1)
         assert calls == ASLEEP
 
-    def test_a_cache_that_was_closed_keeps_nobody_awake(self, half, allocator, calls):
+    def test_a_closed_cache_does_not_prevent_sleep(self, half, allocator, calls):
         half.client = RealClient("/nowhere/larder.sock")
         half.client.close()
         sleep_mode.pages_leave()
@@ -276,9 +274,7 @@ class TestRefusals:
 
 class TestAway:
     # covers F-026
-    def test_what_is_asked_meanwhile_is_computed_or_left_out_and_reported(
-        self, backend, half, client
-    ):
+    def test_requests_during_sleep_are_computed_and_reported(self, backend, half, client):
         backend.suspend(1)
         half.bind_connector_metadata(
             StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True)
@@ -288,7 +284,7 @@ class TestAway:
         assert half.get_transfer_results() == ({"l"}, {"l"})
         assert half.report().ended == {1: 1} and half.off is None
 
-    def test_and_goes_on_when_they_are_back(self, backend, half, client):
+    def test_the_cache_resumes_after_the_wake_up(self, backend, half, client):
         backend.suspend(2)
         half.bind_connector_metadata(RESTS)
         backend.resume()
@@ -322,7 +318,7 @@ class TestConfiguration:
         assert config.sleep_mode_backend == "larder"
         sleep_mode.check(config)  # in the same process the scheduler finds the worker's entry
 
-    def test_no_configuration_tells_of_it_by_itself(self):
+    def test_no_configuration_names_the_backend_by_itself(self):
         """Else the name would be a user's option, and there were no need to write the name."""
         from vllm.engine.arg_utils import EngineArgs
 
@@ -331,7 +327,7 @@ class TestConfiguration:
     @pytest.mark.parametrize(
         ("refusal", "backend"), [(None, "larder"), (Unsupported("a reason"), "cumem")]
     )
-    def test_a_worker_that_takes_part_puts_it_there(self, refusal, backend, monkeypatch):
+    def test_a_worker_registers_the_backend(self, refusal, backend, monkeypatch):
         def setup_of(*_):
             if refusal:
                 raise refusal
@@ -360,7 +356,7 @@ class TestConfiguration:
             ),
         ],
     )
-    def test_what_is_refused(self, more, words):
+    def test_unsupported_configurations_are_refused(self, more, words):
         config = configuration()
         vars(config).update(more)
         with pytest.raises(Unsupported, match=words):

@@ -44,7 +44,7 @@ def megabyte(connection):
     return time.monotonic() - began
 
 
-def test_it_passes_as_much_as_it_is_told(link):
+def test_the_link_passes_the_configured_rate(link):
     with socket.create_connection(("127.0.0.1", link.port), timeout=30) as connection:
         megabyte(connection)
         link.reads(4_000_000)
@@ -53,7 +53,7 @@ def test_it_passes_as_much_as_it_is_told(link):
         megabyte(connection)
 
 
-def test_stalled_nothing_comes_until_it_goes_on(link):
+def test_a_stalled_link_passes_nothing_until_resumed(link):
     with socket.create_connection(("127.0.0.1", link.port), timeout=30) as connection:
         link.reads(STALLED)
         connection.sendall(b"?")
@@ -67,7 +67,7 @@ def test_stalled_nothing_comes_until_it_goes_on(link):
             left -= len(connection.recv(1 << 16))
 
 
-def test_closed_it_ends_its_connections(link):
+def test_a_closed_link_ends_its_connections(link):
     connection = socket.create_connection(("127.0.0.1", link.port), timeout=30)
     megabyte(connection)
     link.close()

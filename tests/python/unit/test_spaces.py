@@ -47,7 +47,7 @@ def test_larderd_knows_the_line_of_states(root):
     assert line.encode().decode("unicode_escape") == _STATES
 
 
-def test_where_the_states_get_no_namespace_the_tokens_give_theirs_back(client):
+def test_without_a_namespace_for_states_the_token_namespace_is_closed(client):
     made = Spaces(client, setup(groups=(group(), replace(group(1), state=True))))
     for number in range(62):
         client.add_namespace(f"another: {number}\n")
@@ -84,7 +84,7 @@ def test_a_namespace_in_use_stays(spaces, client):
 
 
 # covers F-094
-def test_where_all_are_in_use_a_request_runs_without_the_cache_until_one_ends(spaces):
+def test_with_all_namespaces_in_use_a_request_runs_without_the_cache(spaces):
     for number in range(62):
         spaces.of(f"r{number}", f"adapter: {number}\n")
     with pytest.raises(NoSpace, match="62"):
@@ -94,7 +94,7 @@ def test_where_all_are_in_use_a_request_runs_without_the_cache_until_one_ends(sp
     assert spaces.take_closed() == [("adapter: 5\n", False)]
 
 
-def test_a_reset_closes_adapters_too_and_drops_only_what_is_private(spaces, client):
+def test_a_reset_closes_adapters_and_drops_only_private_namespaces(spaces, client):
     spaces.of("a", "adapter: x\n")
     spaces.leave()
     assert spaces.take_closed() == [("adapter: x\n", False)], "other engines may use the namespace"

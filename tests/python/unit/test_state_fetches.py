@@ -93,7 +93,7 @@ class TestFetches:
         assert client.fetches == {} and len(client.holds) == 2
         assert client.reported[-1][0] == native.DECIDED_FETCH
 
-    def test_without_the_first_of_two_answers_the_request_waits(self, half, client, one):
+    def test_a_request_waits_for_both_answers(self, half, client, one):
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         half.get_num_new_matched_tokens(one, 0)
@@ -126,7 +126,7 @@ class TestFetches:
         assert asked(client) == ([3], [(SPACE, chunk_keys(one)[2])])
 
     @pytest.mark.parametrize("local", [0, 256])
-    def test_a_state_that_gains_nothing_is_left_there(self, half, client, one, local):
+    def test_a_state_without_gain_is_not_fetched(self, half, client, one, local):
         attention(client.stored, one, 4)
         states(client.stored, one, 3)
         states(client.on_disk, one, 1, 2)
@@ -144,7 +144,7 @@ class TestFetches:
     @pytest.mark.parametrize("reason", ["late", "absent", "over a bound"])
     @pytest.mark.parametrize("came", ["tokens", "state"])
     # covers F-257
-    def test_one_without_the_other_is_no_hit_and_no_gain(self, half, client, one, came, reason):
+    def test_chunks_without_state_are_no_hit_and_no_gain(self, half, client, one, came, reason):
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         half.get_num_new_matched_tokens(one, 0)
@@ -162,7 +162,7 @@ class TestFetches:
         )
 
     @pytest.mark.parametrize("absent", ["tokens", "state"])
-    def test_the_half_that_came_short_ends_the_wait(self, half, client, one, absent):
+    def test_an_incomplete_half_ends_the_wait(self, half, client, one, absent):
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         half.get_num_new_matched_tokens(one, 0)
@@ -173,9 +173,7 @@ class TestFetches:
         assert client.fetches == {}
 
     # covers F-258
-    def test_with_room_for_one_fetch_alone_it_fetches_neither_and_may_ask_later(
-        self, half, client, one
-    ):
+    def test_space_for_one_fetch_only_starts_neither(self, half, client, one):
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
         client.fail = "second fetch"
@@ -196,7 +194,7 @@ class TestFetches:
         assert half.get_num_new_matched_tokens(one, 0) == (256, True)
         assert one.shared_prefix_boundary == 512
 
-    def test_nothing_is_fetched_where_that_is_turned_off(self, client, one):
+    def test_fetches_can_be_turned_off(self, client, one):
         half = LarderConnectorScheduler(
             setup(groups=(group(), STATE), fetches=False), client, NAMED
         )
@@ -205,7 +203,7 @@ class TestFetches:
         assert half.get_num_new_matched_tokens(one, 0) == (0, False)
         assert client.calls == []
 
-    def test_what_is_slower_to_fetch_than_to_compute_is_reported_so(self, half, client, one):
+    def test_states_slower_to_fetch_than_to_compute_are_reported(self, half, client, one):
         client.tier = TierSpeed(True, 1_000_000, 1000)
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 4)
@@ -233,7 +231,7 @@ class TestFetches:
         assert half.get_num_new_matched_tokens(two, 0) == LATER
         assert asked(client)[0] == [2, 7], "the longer one has a fetch of its own"
 
-    def test_where_no_fetch_pays_another_ones_is_not_waited_for(self, half, client):
+    def test_a_fetch_of_another_request_without_gain_is_not_awaited(self, half, client):
         one, two = Request("r", range(300)), Request("s", range(1000))
         attention(client.on_disk, two, 2)
         states(client.on_disk, two, 2)
@@ -286,7 +284,7 @@ class TestProbes:
         half.get_num_new_matched_tokens(one, 0)
         assert asked(client) == ([2], [(SPACE, chunk_keys(one)[1])])
 
-    def test_both_have_to_answer(self, half, client, one):
+    def test_both_probes_must_answer(self, half, client, one):
         client.tier = SHARED
         attention(client.in_backend, one, 4)
         states(client.in_backend, one, 4)
@@ -326,7 +324,7 @@ class TestProbes:
         assert half.get_num_new_matched_tokens(one, 0) == (0, False)
         assert client.call_names() == ["probe each", "probe end"]
 
-    def test_what_is_on_the_disk_is_fetched_where_the_backend_has_no_more(self, half, client, one):
+    def test_chunks_on_disk_are_fetched_if_the_backend_has_no_more(self, half, client, one):
         client.tier = FAST_AND_SHARED
         attention(client.on_disk, one, 4)
         states(client.on_disk, one, 2)
@@ -396,7 +394,7 @@ class TestEnds:
             hashes, 32, Space(0, states=SPACE), first, reach, beyond, probed
         )
 
-    def test_the_last_first_and_whether_memory_has_it(self, client, one):
+    def test_ends_are_ordered_from_the_last_with_their_place(self, client, one):
         states(client.on_disk, one, 1, 4)
         states(client.stored, one, 3)
         assert self.ends(client, one) == [End(4, False), End(3, True), End(1, False)]
@@ -404,7 +402,7 @@ class TestEnds:
         assert self.ends(client, one, first=2, beyond=2) == [End(4, False), End(3, True)]
         assert self.ends(client, one, first=4, beyond=4) == []
 
-    def test_a_probe_adds_those_of_the_backend(self, client, one):
+    def test_a_probe_adds_states_of_the_backend(self, client, one):
         states(client.on_disk, one, 1)
         assert self.ends(client, one, probed=ProbedStates(0, 0b1010)) == [
             End(4, False),
@@ -416,7 +414,7 @@ class TestEnds:
             End(1, False),
         ]
 
-    def test_the_filter_is_searched_only_behind_what_a_probe_found(self, client, one, monkeypatch):
+    def test_the_filter_is_searched_only_behind_the_probe_result(self, client, one, monkeypatch):
         searched, last = [], client.last_reachable
         monkeypatch.setattr(
             client,
@@ -441,7 +439,7 @@ class TestEnds:
             self.ends(client, one, first=2, reach=1, beyond=2, probed=ProbedStates(0, 0b11)) == []
         )
 
-    def test_not_more_than_so_many(self, client):
+    def test_ends_are_bounded(self, client):
         long = Request("l", range(128 * 20))
         states(client.on_disk, long, *range(1, 21))
         assert [end.chunks for end in self.ends(client, long, reach=20)] == list(

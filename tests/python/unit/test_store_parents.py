@@ -43,18 +43,18 @@ def chain(request):
 
 
 @pytest.mark.parametrize("steps", [[512], [64] * 8, [100, 28, 300, 84]])
-def test_in_one_step_and_over_several(half, steps):
+def test_parents_are_named_in_one_step_and_over_several(half, steps):
     request = Request("r", range(512))
     assert stored(half, request, steps) == chain(request)
 
 
-def test_behind_chunks_that_are_there(half, client):
+def test_the_parent_may_be_a_present_chunk(half, client):
     request = Request("r", range(512))
     client.stored.update(chunk_keys(request)[:2])
     assert stored(half, request, [512]) == chain(request)[2:]
 
 
-def test_behind_a_hole_is_an_earlier_chunk(half):
+def test_the_parent_behind_a_hole_is_an_earlier_chunk(half):
     request, table = Request("r", range(512)), [*TABLE[:4], 0, 0, 0, 0, *TABLE[8:]]
     keys = chunk_keys(request)
     assert stored(half, request, [128] * 4, table) == [
@@ -64,7 +64,7 @@ def test_behind_a_hole_is_an_earlier_chunk(half):
     ]
 
 
-def test_behind_chunks_that_a_rank_refused_for_good_is_the_last_stored_one(half):
+def test_the_parent_behind_refused_chunks_is_the_last_stored_one(half):
     half._stores.index_tells = False
     request, table = Request("r", range(640)), list(range(1, 21))
     half.update_state_after_alloc(request, blocks(table), 0)
@@ -85,7 +85,7 @@ def test_behind_chunks_that_a_rank_refused_for_good_is_the_last_stored_one(half)
     assert move.parts[0].parents == keys[1]
 
 
-def test_while_refused_chunks_wait_is_the_last_stored_one(half, monkeypatch):
+def test_the_parent_during_retries_is_the_last_stored_chunk(half, monkeypatch):
     monkeypatch.setattr("larder.vllm.store_plan.RETRY_AFTER_S", 1000)
     half._stores.index_tells = False
     request, table = Request("r", range(640)), list(range(1, 21))
@@ -103,7 +103,7 @@ def test_while_refused_chunks_wait_is_the_last_stored_one(half, monkeypatch):
     assert move.parts[0].parents == keys[1], "2 and 3 are not stored"
 
 
-def test_without_parents_of_another_length():
+def test_parents_of_wrong_length_are_refused():
     with pytest.raises(ValueError, match="parents has 16 bytes, hashes 64"):
         RealClient.store_begin(None, bytes(64), 32, b"", parents=bytes(16))
 
@@ -123,7 +123,7 @@ def part_of(names, parents=b""):
     return Part(0, b"".join(names), bytes(16 * len(names)), b"".join(parents))
 
 
-def test_workers_name_them_of_several_requests_in_one_call():
+def test_workers_name_parents_of_several_requests_in_one_call():
     recorder = Recorder()
     worker = LarderConnectorWorker(setup(), recorder)
     a, b, c = (bytes([n]) * 32 for n in (1, 2, 3))
@@ -133,7 +133,7 @@ def test_workers_name_them_of_several_requests_in_one_call():
     assert len(recorder.begun) == 1
 
 
-def test_states_have_none():
+def test_states_have_no_parents():
     recorder = Recorder()
     worker = LarderConnectorWorker(setup(), recorder)
     moves = [Move("x", [part_of([bytes(32)])])]
@@ -141,7 +141,7 @@ def test_states_have_none():
     assert recorder.without
 
 
-def test_each_writer_names_those_of_its_own_chunks():
+def test_each_writer_names_parents_of_its_own_chunks():
     names = [bytes([n]) * 32 for n in range(1, 40)]
     before = bytes([99]) * 32
     whole = part_of(names, [before, *names[:-1]])
@@ -152,6 +152,6 @@ def test_each_writer_names_those_of_its_own_chunks():
     assert sorted(name for part in taken for name in split(part.hashes, 32)) == names
 
 
-def test_writers_of_states_have_none():
+def test_writers_of_states_name_no_parents():
     names = [bytes([n]) * 32 for n in range(1, 40)]
     assert all(part_of(names).of_writer(writer, 3, 32).parents == b"" for writer in range(3))

@@ -25,7 +25,7 @@ def summary(folder, *names):
     return ended.returncode, ended.stdout.splitlines()
 
 
-def test_what_fails_is_named(tmp_path):
+def test_failures_are_listed(tmp_path):
     (tmp_path / "ctest.xml").write_text(FIRST)
     assert summary(tmp_path) == (
         1,
@@ -33,7 +33,7 @@ def test_what_fails_is_named(tmp_path):
     )
 
 
-def test_what_passes_at_the_second_try_has_passed_and_is_named(tmp_path):
+def test_tests_passing_at_the_second_try_pass_and_are_listed(tmp_path):
     (tmp_path / "ctest.xml").write_text(FIRST)
     (tmp_path / "ctest-again.xml").write_text(AGAIN)
     said = [

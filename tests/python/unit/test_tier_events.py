@@ -55,7 +55,7 @@ def world():
     return World()
 
 
-def test_a_chunk_is_announced_when_it_is_there(world):
+def test_a_chunk_is_announced_once_present(world):
     request = world.request()
     world.events.note(request, SPACE, 0, keys_of(request, 2))
     assert world.later() == []
@@ -74,7 +74,7 @@ def test_a_chunk_is_announced_when_it_is_there(world):
     assert world.later() == []
 
 
-def test_what_is_evicted_is_reported_removed_once(world):
+def test_evicted_chunks_are_reported_removed_once(world):
     request = world.request(512)
     keys = request.block_hashes[3::4]
     world.client.stored.update(keys)
@@ -94,7 +94,7 @@ def test_what_is_evicted_is_reported_removed_once(world):
     assert [type(event) for event in world.later()] == [BlockStored]
 
 
-def test_what_is_never_stored_is_given_up(world):
+def test_chunks_never_stored_are_abandoned(world):
     request = world.request()
     world.events.note(request, SPACE, 0, keys_of(request, 2))
     assert world.later(tier_events.PENDING_S + 1) == []
@@ -102,7 +102,7 @@ def test_what_is_never_stored_is_given_up(world):
     assert world.later() == []
 
 
-def test_what_is_known_is_not_announced_again(world):
+def test_known_chunks_are_not_announced_again(world):
     request = world.request(128)
     world.client.stored.update(request.block_hashes)
     for _ in range(3):
@@ -112,7 +112,7 @@ def test_what_is_known_is_not_announced_again(world):
     assert world.later() == []
 
 
-def test_what_is_forgotten_for_room_is_reported_removed(world, monkeypatch):
+def test_chunks_forgotten_over_the_limit_are_reported_removed(world, monkeypatch):
     monkeypatch.setattr(tier_events, "MOST_ANNOUNCED", 2)
     request = world.request(512)
     world.client.stored.update(request.block_hashes)
@@ -125,7 +125,7 @@ def test_what_is_forgotten_for_room_is_reported_removed(world, monkeypatch):
     ]
 
 
-def test_what_waits_is_bounded(world, monkeypatch):
+def test_pending_announcements_are_bounded(world, monkeypatch):
     monkeypatch.setattr(tier_events, "MOST_PENDING", 3)
     request = world.request(1280)
     world.client.stored.update(request.block_hashes)

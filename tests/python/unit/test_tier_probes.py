@@ -44,9 +44,7 @@ def request_shared(client):
 
 
 @pytest.mark.parametrize("tier", [SHARED, FAST_AND_SHARED])
-def test_what_the_backend_has_is_looked_for_then_fetched_and_hit(
-    half, client, request_shared, tier
-):
+def test_chunks_in_the_backend_are_probed_fetched_and_hit(half, client, request_shared, tier):
     client.tier = tier
     assert half.get_num_new_matched_tokens(request_shared, 0) == LATER
     asked, deadline_ms = client.probes[client.the_probe()]
@@ -65,7 +63,7 @@ def test_what_the_backend_has_is_looked_for_then_fetched_and_hit(
     assert client.call_names() == ["probe", "probe end", "fetch", "request", "hold", "end"]
 
 
-def test_what_it_has_not_is_computed_at_once(half, client):
+def test_chunks_missing_in_the_backend_are_computed_at_once(half, client):
     request = Request("r", range(400))
     assert half.get_num_new_matched_tokens(request, 0) == LATER
     client.answer_look(client.the_probe())
@@ -89,7 +87,7 @@ def test_memory_disk_and_backend_together(half, client, request_shared):
 
 
 @pytest.mark.parametrize("where", ["stored", "on_disk"])
-def test_nobody_looks_for_what_is_seen_anyway(half, client, request_shared, where):
+def test_visible_chunks_are_not_probed(half, client, request_shared, where):
     client.tier = FAST_AND_SHARED
     getattr(client, where).update(chunk_keys(request_shared))
     half.get_num_new_matched_tokens(request_shared, 0)
@@ -97,14 +95,14 @@ def test_nobody_looks_for_what_is_seen_anyway(half, client, request_shared, wher
 
 
 @pytest.mark.parametrize("tier", [None, FAST, FAST._replace(serving=False)])
-def test_nobody_looks_where_nothing_is_shared(half, client, request_shared, tier):
+def test_without_a_shared_tier_no_probe_is_made(half, client, request_shared, tier):
     client.tier = tier
     assert half.get_num_new_matched_tokens(request_shared, 0) == (0, False)
     assert client.calls == []
 
 
 @pytest.mark.parametrize("reason", ["late", "it failed"])
-def test_a_look_without_an_answer_leaves_what_the_disk_has(half, client, request_shared, reason):
+def test_an_unanswered_probe_leaves_the_chunks_on_disk(half, client, request_shared, reason):
     client.tier = FAST_AND_SHARED
     client.on_disk.update(chunk_keys(request_shared)[:2])
     half.get_num_new_matched_tokens(request_shared, 0)
@@ -121,7 +119,7 @@ def test_a_backend_that_is_slow_is_not_fetched_from(half, client, request_shared
     assert client.fetches == {}
 
 
-def test_a_slow_backend_leaves_what_the_disk_has(half, client, request_shared):
+def test_a_slow_backend_leaves_the_chunks_on_disk(half, client, request_shared):
     client.tier = FAST_AND_SHARED
     client.on_disk.update(chunk_keys(request_shared)[:2])
     half.get_num_new_matched_tokens(request_shared, 0)
@@ -130,7 +128,7 @@ def test_a_slow_backend_leaves_what_the_disk_has(half, client, request_shared):
     assert client.fetches[client.the_fetch()][0] == chunk_keys(request_shared)[:2]
 
 
-def test_the_engines_own_blocks_may_grow_or_go_while_a_look_runs(half, client, request_shared):
+def test_blocks_of_the_engine_may_change_during_a_probe(half, client, request_shared):
     half.get_num_new_matched_tokens(request_shared, 128)
     client.answer_look(client.the_probe())
     assert half.get_num_new_matched_tokens(request_shared, 256) == LATER
@@ -143,7 +141,7 @@ def test_the_engines_own_blocks_may_grow_or_go_while_a_look_runs(half, client, r
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_it_is_given_up_with_its_request(half, client, request_shared, answered):
+def test_a_probe_ends_with_its_request(half, client, request_shared, answered):
     half.get_num_new_matched_tokens(request_shared, 0)
     if answered:
         client.answer_look(client.the_probe())
@@ -152,13 +150,13 @@ def test_it_is_given_up_with_its_request(half, client, request_shared, answered)
     assert half.get_num_new_matched_tokens(request_shared, 0) == LATER
 
 
-def test_where_larderd_cannot_be_asked_it_is_computed(half, client, request_shared):
+def test_a_failed_probe_computes_the_prompt(half, client, request_shared):
     client.fail = "probe"
     assert half.get_num_new_matched_tokens(request_shared, 0) == (0, False)
     assert half.off is None
 
 
-def test_with_too_many_fetches_it_does_not_look_again(half, client, request_shared):
+def test_a_request_over_the_fetch_limit_is_not_probed_again(half, client, request_shared):
     half.get_num_new_matched_tokens(request_shared, 0)
     client.answer_look(client.the_probe())
     client.fail = "fetch"
@@ -168,13 +166,13 @@ def test_with_too_many_fetches_it_does_not_look_again(half, client, request_shar
     assert client.call_names() == ["probe", "probe end", "fetch"]
 
 
-def test_it_can_be_turned_off(client, request_shared):
+def test_probes_can_be_turned_off(client, request_shared):
     half = LarderConnectorScheduler(setup(fetches=False), client, NAMED)
     assert half.get_num_new_matched_tokens(request_shared, 0) == (0, False)
     assert client.calls == []
 
 
-def test_after_a_late_fetch_from_the_backend_nobody_looks_but_the_disk_is_read(
+def test_a_late_fetch_from_the_backend_pauses_probes_and_keeps_the_disk(
     half, client, request_shared
 ):
     client.tier = FAST_AND_SHARED
@@ -189,7 +187,7 @@ def test_after_a_late_fetch_from_the_backend_nobody_looks_but_the_disk_is_read(
     assert client.probes == {} and len(client.fetches) == 2
 
 
-def test_after_a_late_fetch_from_the_disk_alone_the_backend_is_asked_still(half, client):
+def test_a_late_fetch_from_the_disk_keeps_probing_the_backend(half, client):
     client.tier = FAST_AND_SHARED
     first, second = Request("r", range(400)), Request("s", range(1000, 1400))
     client.on_disk.update(chunk_keys(first)[:2])
@@ -202,7 +200,7 @@ def test_after_a_late_fetch_from_the_disk_alone_the_backend_is_asked_still(half,
     assert client.probes[client.the_probe()][0] == chunk_keys(second)
 
 
-def test_an_idle_engine_waits_a_little_for_a_look(half, client, request_shared):
+def test_an_idle_engine_waits_a_little_for_a_probe(half, client, request_shared):
     half.get_num_new_matched_tokens(request_shared, 0)
     half.build_connector_meta(step())
     assert client.calls[1:] == [("waited", 2)]
@@ -212,7 +210,7 @@ def test_an_idle_engine_waits_a_little_for_a_look(half, client, request_shared):
     assert client.calls[2:] == [("waited", 2), ("probe end", 1)]
 
 
-def test_turned_off_while_a_look_runs_it_waits_no_longer(half, client, request_shared):
+def test_turning_off_ends_the_wait_for_a_probe(half, client, request_shared):
     half.get_num_new_matched_tokens(request_shared, 0)
     half.turn_off("a test")
     assert half.get_num_new_matched_tokens(request_shared, 0) == (0, False)
@@ -239,7 +237,7 @@ class TestAwaited:
     def awaiting(self):
         return Request("r", range(400), kv_transfer_params={"larder": "await"})
 
-    def test_it_looks_again_until_all_is_there(self, half, client, clock, awaiting):
+    def test_await_probes_until_all_chunks_are_present(self, half, client, clock, awaiting):
         for count in range(3):
             client.in_backend.update(chunk_keys(awaiting)[:count])
             assert half.get_num_new_matched_tokens(awaiting, 0) == LATER
@@ -266,14 +264,14 @@ class TestAwaited:
             "the chunks there by then"
         )
 
-    def test_what_did_not_come_is_not_waited_for_again(self, half, client, clock, awaiting):
+    def test_missing_chunks_are_not_awaited_again(self, half, client, clock, awaiting):
         self.test_a_quarter_of_computing_and_no_longer(half, client, clock, awaiting)
         second = Request("s", range(1000, 1400), kv_transfer_params={"larder": "await"})
         half.get_num_new_matched_tokens(second, 0)
         client.answer_look(client.the_probe())
         assert half.get_num_new_matched_tokens(second, 0) == (0, False)
 
-    def test_its_deadline_is_what_is_left_of_that(self, half, client, clock, awaiting):
+    def test_the_deadline_of_a_probe_is_the_remaining_wait(self, half, client, clock, awaiting):
         half.get_num_new_matched_tokens(awaiting, 0)
         assert client.probes[client.the_probe()][1] == 250
         client.answer_look(client.the_probe())
@@ -283,12 +281,12 @@ class TestAwaited:
         assert client.probes[client.the_probe()][1] == 50
 
     @pytest.mark.parametrize("reason", ["late", "it failed"])
-    def test_no_answer_is_not_asked_for_again(self, half, client, clock, awaiting, reason):
+    def test_an_unanswered_probe_is_not_repeated(self, half, client, clock, awaiting, reason):
         half.get_num_new_matched_tokens(awaiting, 0)
         client.answer_look(client.the_probe(), reason, 0.04)
         assert half.get_num_new_matched_tokens(awaiting, 0) == (0, False)
 
-    def test_larderd_going_away_meanwhile_ends_it(self, half, client, clock, awaiting):
+    def test_a_lost_larderd_ends_the_wait(self, half, client, clock, awaiting):
         half.get_num_new_matched_tokens(awaiting, 0)
         client.answer_look(client.the_probe())
         half.get_num_new_matched_tokens(awaiting, 0)
@@ -296,7 +294,7 @@ class TestAwaited:
         client.fail = "probe"
         assert half.get_num_new_matched_tokens(awaiting, 0) == (0, False)
 
-    def test_its_end_between_two_looks_frees_nothing_twice(self, half, client, clock, awaiting):
+    def test_an_end_between_two_probes_frees_each_ticket_once(self, half, client, clock, awaiting):
         half.get_num_new_matched_tokens(awaiting, 0)
         client.answer_look(client.the_probe())
         half.get_num_new_matched_tokens(awaiting, 0)

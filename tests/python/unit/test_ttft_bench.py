@@ -63,7 +63,7 @@ def test_any_other_round_voids_the_row(bench, loads):
         warm.check(timeout_s=0.2)
 
 
-def test_a_round_waits_for_what_the_cold_one_stored(bench):
+def test_a_round_waits_for_the_stores_of_the_cold_one(bench):
     larderd = Larderd()
     before = bench.stored_chunks(larderd)
     with pytest.raises(bench.Void, match="holds 1 of 4 chunks"):
@@ -107,7 +107,7 @@ def test_loads_of_unlike_sizes_are_not_compared(bench, llama, hybrid, equal):
     "larderd, told",
     [("/bin/false", "larderd ended with status 1; its log "), ("/nonexistent", "No such file")],
 )
-def test_it_ends_with_one_line_where_larderd_does_not_start(root, larderd, told):
+def test_a_failed_start_of_larderd_ends_with_one_line(root, larderd, told):
     env = {
         **os.environ,
         "PYTHONPATH": f"{root}/shim/python:{root}/e2e",

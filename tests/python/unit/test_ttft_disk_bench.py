@@ -65,15 +65,13 @@ def test_a_cycle_counts_where_every_chunk_was_fetched(world):
     assert world.bench.warm([world.prompts], 2) == [[0.5] * 4]
 
 
-def test_what_was_in_memory_or_computed_voids_it(bench, world):
+def test_chunks_from_memory_or_computed_void_the_row(bench, world):
     world.line = "Fetched 1 of {0} chunks, 5 bytes\n"
     with pytest.raises(bench.Void, match="8 of 12 chunks did not come from the disk"):
         world.bench.warm([world.prompts], 2)
 
 
-def test_a_few_that_were_not_fetched_count_as_they_came_and_are_told(
-    bench, world, monkeypatch, capsys
-):
+def test_a_few_unfetched_chunks_count_and_are_reported(bench, world, monkeypatch, capsys):
     monkeypatch.setattr(bench, "COUNTED", 0.3)
     world.line = "Fetched 1 of {0} chunks, 5 bytes\n"
     assert world.bench.warm([world.prompts], 2) == [[0.5] * 4]

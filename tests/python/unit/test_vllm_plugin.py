@@ -102,7 +102,7 @@ def test_without_either_vllm_ends(logged):
     assert "'LarderConnector' is not registered" in logged["neither"]
 
 
-def test_it_may_be_called_any_number_of_times():
+def test_the_plug_in_may_be_called_repeatedly():
     for _ in range(3):
         vllm_plugin.register()
     assert KVConnectorFactory.get_connector_class_by_name("LarderConnector") is LarderConnector

@@ -171,7 +171,7 @@ def test_files_that_never_rest_are_unknown(model, monkeypatch):
 
 
 # covers F-071
-def test_what_changed_since_the_engine_loaded_is_refused(model):
+def test_files_changed_since_the_engine_loaded_are_refused(model):
     since = time.time() + 0.05
     time.sleep(0.1)
     assert identity(model, loaded_since=since)

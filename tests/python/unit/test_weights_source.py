@@ -79,7 +79,7 @@ def test_formats_that_have_rules_of_their_own_count_the_whole_folder(model, load
     ],
 )
 # covers F-069
-def test_what_cannot_be_known_names_weights_id(model, fields, why):
+def test_unknown_weights_name_the_setting_weights_id(model, fields, why):
     with pytest.raises(UnknownWeights, match=f"{why}.*set weights_id"):
         names(model, **fields)
     assert weights_identity(Source(str(model), **fields), named="v1") == "named v1"
@@ -185,7 +185,7 @@ def test_the_sha256_of_a_blob_counts_as_it_is(hub, monkeypatch):
     assert weights_identity(hub_source(hub)) != by_name
 
 
-def test_what_this_start_has_downloaded_is_not_refused(hub):
+def test_files_downloaded_by_this_start_are_not_refused(hub):
     assert weights_identity(hub_source(hub), loaded_since=0) == weights_identity(hub_source(hub))
 
 

@@ -53,7 +53,7 @@ class TestPages:
             [torch.zeros(10, 4096, dtype=torch.uint8)],
         ],
     )
-    def test_what_is_no_run_of_bytes_turns_the_cache_off(self, half, tensor):
+    def test_pages_that_are_not_contiguous_turn_the_cache_off(self, half, tensor):
         assert self.pages_of(half, tensor) is None
         assert "layer.0" in half.off
         assert half.report().disabled == half.off
@@ -62,7 +62,7 @@ class TestPages:
     @pytest.mark.parametrize(
         "error", [IndexError("of torch"), RuntimeError("of torch"), TypeError("of Larder")]
     )
-    def test_no_other_exception_leaves_it_either(self, half, monkeypatch, error):
+    def test_no_other_exception_leaves_the_worker(self, half, monkeypatch, error):
         """vLLM would not start."""
 
         def fail(*_):
@@ -88,7 +88,7 @@ class TestStream:
         half._stream = lambda: 77
         return half
 
-    def test_it_is_told_before_loads_and_before_stores_are_copied(self, half, client):
+    def test_the_stream_is_passed_before_loads_and_stores(self, half, client):
         half.bind_connector_metadata(StepWork(loads=[move("a"), move("b")]))
         assert client.streams == [(77, 0, 0)]
         half.bind_connector_metadata(StepWork(number=1, stores=[move("c")], computes=True))
@@ -225,7 +225,7 @@ class TestSpeeds:
         half.bind_connector_metadata(StepWork(prefill_tokens=tokens, computes=True))
         half.wait_for_save()
 
-    def test_what_was_computed_and_loaded_is_reported_once(self, half, client):
+    def test_computed_and_loaded_tokens_are_reported_once(self, half, client):
         self.prefill(half, 200)
         self.prefill(half, 300)
         half.bind_connector_metadata(StepWork(loads=[move("a"), move("b")]))
@@ -236,7 +236,7 @@ class TestSpeeds:
         assert (report.load_bytes, report.load_ns) == (completion(1).bytes, completion(1).copy_ns)
         assert half.report() is None
 
-    def test_without_a_tier_below_memory_nothing_is_told_each_step(self, half, client):
+    def test_without_lower_tiers_no_speed_is_reported(self, half, client):
         client.tier = None
         self.prefill(half, 500)
         half.bind_connector_metadata(StepWork(loads=[move("a")]))

@@ -154,7 +154,7 @@ class TestStoresUnderWay:
         assert self.step(half) == ({"a"}, {2: 1})
         assert self.step(half) == (set(), {})
 
-    def test_one_whose_copies_have_ended_meanwhile_is_reported_at_once(self, half, client):
+    def test_a_request_with_ended_copies_is_reported_at_once(self, half, client):
         self.store(half)
         client.ended = [1]
         half.get_transfer_results()
@@ -166,7 +166,7 @@ class TestStoresUnderWay:
         self.step(half, computes=False)
         assert client.store_waits == [0, IDLE_WAIT_MS]
 
-    def test_what_a_preempted_request_stores_is_overtaken_before_its_blocks_are_written(
+    def test_stores_of_a_preempted_request_are_overtaken_before_its_blocks_are_written(
         self, half, client
     ):
         self.store(half, 1, "a")
@@ -235,7 +235,7 @@ class TestStoresUnderWay:
         self.store(half)
         assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
 
-    def test_a_cache_that_went_off_reports_what_is_still_copied(self, half, client):
+    def test_a_disabled_cache_reports_running_copies(self, half, client):
         self.store(half)
         half.turn_off("a reason")
         self.store(half, 2, "b")
