@@ -120,7 +120,7 @@ test-mutations: deps-python build
 ## `long`, and every slot of the copy engines
 test-long: deps-python build
 	@REMOTE_SUITE=whole build/dev/bin/copy_engine_test \
-	  --gtest_filter='*DigestsAreThoseOfTheProtocol*scattered'
+	  --gtest_filter='*DigestsMatchTheProtocol*scattered'
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_LONG=1 \
 	  $(PYTHON) -m pytest tests/python -m long -p no:cacheprovider --timeout 600 -v
 
@@ -164,7 +164,7 @@ test-plugins: deps-python deps-plugins build
 ## `make test` watches for seconds
 test-logs: deps-servers build
 	@REMOTE_SUITE=whole build/dev/bin/remote_refusing_test
-	@REMOTE_SUITE=whole build/dev/bin/unread_log_test --gtest_filter='*WhileNothingRuns*'
+	@REMOTE_SUITE=whole build/dev/bin/unread_log_test --gtest_filter='*IdleLarderd*'
 	@REMOTE_SUITE=whole build/dev/bin/refused_engines_test
 
 ## traces of a real engine in a real OpenTelemetry collector, which is away and stopped too (builds

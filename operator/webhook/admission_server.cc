@@ -47,8 +47,8 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
   if (!listener.ok()) return listener.status();
   listener->hosts = http::Hosts::any();  // safe: browsers reject the certificate for other names
   // Descriptors for all places of the endpoint together: accept() must not fail with EMFILE, which
-  // would refuse an API server for a stranger's connection.
-  base::raise_descriptor_limit(options.limits.silent + options.limits.strangers +
+  // would refuse an API server for another client's connection.
+  base::raise_descriptor_limit(options.limits.silent + options.limits.new_clients +
                                options.limits.earned + kOtherDescriptors);
   std::unique_ptr<AdmissionServer> server(new AdmissionServer(options, std::move(review), watcher));
   base::log_info("reviews on " + listener->address + options.path);

@@ -40,7 +40,7 @@ struct IndexHeader {
   std::uint64_t entries_offset;
   std::uint64_t buckets_offset;
   std::uint64_t namespaces_offset;
-  AtomicU64 dead;                   // a LifeEnd; not 0: stop look-ups here, attach again
+  AtomicU64 dead;                   // an IndexRetirement; not 0: stop look-ups here, attach again
   AtomicU64 generation_high_water;  // the highest generation ever given
   AtomicU64 touched_bytes;          // of the arena, from its start, that have pages
   // For a later sidecar (sidecar/store/previous_index.h); 0: not readable.
@@ -59,7 +59,7 @@ static_assert(offsetof(IndexHeader, dead) == 80);
 static_assert(offsetof(IndexHeader, touched_bytes) == 96);
 
 // The end of a dead index.
-enum class LifeEnd : std::uint64_t {
+enum class IndexRetirement : std::uint64_t {
   kGone = 1,        // the index and its arena are gone
   kSuperseded = 2,  // another index of the same arena has its entries
 };

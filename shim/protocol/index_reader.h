@@ -55,7 +55,7 @@ class IndexReader {
   // Dead, and no larderd will serve the arena again.
   bool gone() const {
     return header_->dead.load(std::memory_order_acquire) ==
-           static_cast<std::uint64_t>(LifeEnd::kGone);
+           static_cast<std::uint64_t>(IndexRetirement::kGone);
   }
   std::uint64_t epoch() const { return header_->epoch; }
   // Bytes of the arena, from its start, that have pages. Grows.

@@ -23,9 +23,9 @@ struct Counters {
 // The class of a client. Each class has places of its own, so a flood of one class cannot crowd out
 // another class.
 enum class ConnectionClass {
-  kSilent,    // the stream has not begun
-  kStranger,  // in a handshake or in the first request, perhaps
-  kEarned,    // got an answer with Answer::earned
+  kSilent,  // the stream has not begun
+  kNew,     // in a handshake or in the first request, perhaps
+  kEarned,  // got an answer with Answer::earned
 };
 
 class Connection {
@@ -71,11 +71,11 @@ class Connection {
   }  // the time of the last whole request or answer
   ConnectionClass connection_class() const {
     return earned_            ? ConnectionClass::kEarned
-           : stream_->begun() ? ConnectionClass::kStranger
+           : stream_->begun() ? ConnectionClass::kNew
                               : ConnectionClass::kSilent;
   }
-  // How often the client sent bytes: a stranger in the middle of a handshake outranks a quiet
-  // stranger.
+  // How often the client sent bytes: a new client in the middle of a handshake outranks a quiet
+  // new client.
   unsigned turns() const { return turns_; }
   bool busy() const { return state_ == State::kAnswering || state_ == State::kWriting; }
   // Between two requests: the connection may end without loss.

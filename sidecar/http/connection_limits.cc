@@ -8,7 +8,7 @@
 namespace larder::http {
 namespace {
 
-// That count for a stranger: hello, end of the handshake, request.
+// That count for a new client: hello, end of the handshake, request.
 constexpr unsigned kMostTurns = 3;
 
 // A pointer to the shared count: closing one connection lowers the rank of its neighbours.

@@ -3,8 +3,8 @@
 //
 // The choice falls on the address with the most connections in that class, so a flood crowds out
 // itself. Among the connections of that address, a connection that waits for an answer stays
-// longest. Of the others, the class decides. Strangers: the connection that sent bytes least often,
-// then the oldest. Earned: the connection that is idle longest.
+// longest. Of the others, the class decides. New: the connection that sent bytes least often, then
+// the oldest. Earned: the connection that is idle longest.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace {
 // ever.
 constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kIdleWaitMs = 1000;
-constexpr std::size_t kStrangersARound = 8;  // a TLS handshake takes part of a millisecond
+constexpr std::size_t kNewARound = 8;  // a TLS handshake takes part of a millisecond
 constexpr std::size_t kAcceptsARound = 64;
 
 }  // namespace
@@ -96,21 +96,20 @@ int Endpoint::wait(std::vector<pollfd>& polled) const {
 void Endpoint::advance_all(const std::vector<pollfd>& polled) {
   const std::size_t count = connections_.size();
   for (std::size_t i = 0; i < count; ++i)
-    if (polled[i + 2].revents != 0 &&
-        connections_[i]->connection_class() != ConnectionClass::kStranger)
+    if (polled[i + 2].revents != 0 && connections_[i]->connection_class() != ConnectionClass::kNew)
       advance(*connections_[i]);
-  // Strangers take turns from one round to the next: a flood of handshakes delays others, but no
-  // stranger waits for ever.
-  std::size_t strangers = 0, at = next_stranger_;
-  for (std::size_t i = 0; i < count && strangers < kStrangersARound; ++i, ++at) {
+  // New clients take turns from one round to the next: a flood of handshakes delays others, but no
+  // new client waits for ever.
+  std::size_t served = 0, at = next_new_;
+  for (std::size_t i = 0; i < count && served < kNewARound; ++i, ++at) {
     Connection& connection = *connections_[at % count];
     if (polled[at % count + 2].revents == 0 ||
-        connection.connection_class() != ConnectionClass::kStranger)
+        connection.connection_class() != ConnectionClass::kNew)
       continue;
     advance(connection);
-    ++strangers;
+    ++served;
   }
-  next_stranger_ = count == 0 ? 0 : at % count;
+  next_new_ = count == 0 ? 0 : at % count;
 }
 
 void Endpoint::advance(Connection& connection) {
@@ -173,7 +172,7 @@ void Endpoint::end_largest() {
 void Endpoint::close_excess_connection() {
   counters_.crowded_out +=
       http::close_excess_connection(connections_, ConnectionClass::kSilent, limits_.silent) +
-      http::close_excess_connection(connections_, ConnectionClass::kStranger, limits_.strangers) +
+      http::close_excess_connection(connections_, ConnectionClass::kNew, limits_.new_clients) +
       http::close_excess_connection(connections_, ConnectionClass::kEarned, limits_.earned);
 }
 

@@ -3,8 +3,8 @@
 // The thread reads without blocking and passes on whole requests only. A silent or slow client
 // therefore costs one of a bounded number of connections, and no thread. Every wait ends by an
 // absolute deadline. When a class of connections is full, connection_limits.h chooses the
-// connection to close. Clients in ConnectionClass::kEarned are served before strangers, and each
-// round serves only a few strangers: a flood of TLS handshakes cannot starve earned clients.
+// connection to close. Clients in ConnectionClass::kEarned are served before new clients, and each
+// round serves only a few new clients: a flood of TLS handshakes cannot starve earned clients.
 #pragma once
 
 #include <poll.h>
@@ -68,8 +68,8 @@ class Endpoint {
   std::atomic<bool> stopping_{false};
   std::uint64_t accept_again_ms_ = 0;  // no accept before: descriptors ran out
   std::uint64_t last_id_ = 0;
-  std::uint64_t known_id_ = 0;     // the newest connection at the time when descriptors ran out
-  std::size_t next_stranger_ = 0;  // the place of the next stranger to serve
+  std::uint64_t known_id_ = 0;  // the newest connection at the time when descriptors ran out
+  std::size_t next_new_ = 0;    // the place of the next new client to serve
   std::vector<char> buffer_;
   Connections connections_;  // in the order of accept
   std::jthread thread_;

@@ -22,8 +22,8 @@ struct Limits {
   bool chunked = false;  // chunked bodies are allowed
   // Connections of an endpoint in kSilent; one more closes one of the class.
   std::size_t silent = 64;
-  std::size_t strangers = 64;  // the same for kStranger
-  std::size_t earned = 64;     // the same for kEarned
+  std::size_t new_clients = 64;  // the same for kNew
+  std::size_t earned = 64;       // the same for kEarned
   std::size_t held_bytes =
       32u
       // Of all requests and answers of an endpoint; beyond, the largest connection is closed.

@@ -124,7 +124,7 @@ void WarmRestart::remove() {
   // Before the unlink: mapped engines see the mark and stop reading.
   store_.mark_index_dead();
   if (parts_.earlier.index) {
-    memory::retire_index(parts_.earlier.index_path, protocol::LifeEnd::kGone);
+    memory::retire_index(parts_.earlier.index_path, protocol::IndexRetirement::kGone);
     ::unlink(parts_.earlier.index_path.c_str());
     ::unlink(parts_.earlier.names_path.c_str());
   }

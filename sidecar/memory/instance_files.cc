@@ -61,7 +61,7 @@ Status cannot_own(const config::MemoryConfig& memory, const std::string& path, i
 
 // Engines of the dead larderd still have the index mapped, read-only. They see `dead` within half a
 // second, and attach to the new larderd.
-std::uint64_t retire_index(const std::string& path, protocol::LifeEnd end) {
+std::uint64_t retire_index(const std::string& path, protocol::IndexRetirement end) {
   const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   struct stat info {};
   if (!fd.valid() || ::fstat(fd.get(), &info) != 0 ||
@@ -145,7 +145,7 @@ Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory) {
       if (std::string_view(kind) == "index")
         // Generations of the new larderd begin above: a chunk of the old arena can never look
         // valid.
-        highest = std::max(highest, retire_index(file.path, protocol::LifeEnd::kGone));
+        highest = std::max(highest, retire_index(file.path, protocol::IndexRetirement::kGone));
       old.push_back(file.path);
     }
   }

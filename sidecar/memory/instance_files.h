@@ -46,7 +46,7 @@ Result<InstanceLock> lock_instance(const config::MemoryConfig& memory);
 Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory);
 
 // Marks one old index dead and returns its highest generation; 0 if the file is no index.
-std::uint64_t retire_index(const std::string& path, protocol::LifeEnd end);
+std::uint64_t retire_index(const std::string& path, protocol::IndexRetirement end);
 
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages);
 std::string index_path(const config::MemoryConfig& memory, std::uint64_t epoch);

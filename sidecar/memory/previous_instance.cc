@@ -163,7 +163,7 @@ Status remove_leftovers(const config::MemoryConfig& memory, const PreviousInstan
       if (name == "lock" &&
           previous.device_writing.contains(static_cast<std::uint32_t>(file.number)))
         continue;
-      if (name == "index") retire_index(file.path, protocol::LifeEnd::kSuperseded);
+      if (name == "index") retire_index(file.path, protocol::IndexRetirement::kSuperseded);
       ::unlink(file.path.c_str());
     }
   }

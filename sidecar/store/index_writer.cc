@@ -225,7 +225,7 @@ void IndexWriter::clear_namespace(std::uint32_t handle) {
 }
 
 void IndexWriter::mark_dead() {
-  header_->dead.store(static_cast<std::uint64_t>(protocol::LifeEnd::kGone),
+  header_->dead.store(static_cast<std::uint64_t>(protocol::IndexRetirement::kGone),
                       std::memory_order_seq_cst);
 }
 

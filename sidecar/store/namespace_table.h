@@ -5,8 +5,8 @@
 // slots closes: its place serves the next namespace under the next generation, and an old handle is
 // never valid again, see is_open().
 //
-// GivenBack.AtRandomTheTableAgreesWithTheIndex checks the counts against the index. Owned by the
-// thread of the store.
+// ReleasedNamespace.TableMatchesTheIndexAfterRandomOperations checks the counts against the index.
+// Owned by the thread of the store.
 #pragma once
 
 #include <cstdint>

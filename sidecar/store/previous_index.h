@@ -47,7 +47,7 @@ class PreviousIndex {
 
   // From here on engines find no chunk in that index, and attach again.
   void supersede() {
-    dead_->store(static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded),
+    dead_->store(static_cast<std::uint64_t>(protocol::IndexRetirement::kSuperseded),
                  std::memory_order_seq_cst);
   }
 

@@ -31,7 +31,7 @@ class BackendCheckModesTest : public testing::TestWithParam<const char*> {
   const Certificates files_;
 };
 
-TEST_P(BackendCheckModesTest, ACluster) {
+TEST_P(BackendCheckModesTest, ReportsClusterFindings) {
   std::vector<std::string> arguments = kWell;
   arguments.insert(arguments.end(), {"--cluster-require-full-coverage", "no"});
   ClusterProcesses cluster(GetParam(), 3, 0, false, arguments);
@@ -56,7 +56,7 @@ TEST_P(BackendCheckModesTest, ACluster) {
   EXPECT_EQ(backend_found(url), "2 refused");
 }
 
-TEST_P(BackendCheckModesTest, WhoMayDoTooLittleInACluster) {
+TEST_P(BackendCheckModesTest, ReportsMissingRightsOnClusterNodes) {
   ClusterProcesses cluster(GetParam(), 3, 0, false, kWell);
   const auto rights = [&](const std::vector<std::string>& more) {
     for (std::size_t i = 0; i < 3; ++i) {

@@ -77,7 +77,7 @@ class BackendCheckTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<ServerProcess> server_;
 };
 
-TEST_P(BackendCheckTest, AServerThatIsSetUpWell) {
+TEST_P(BackendCheckTest, WellConfiguredServerPasses) {
   const std::uint16_t port = free_port();
   start(
       {"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port)});
@@ -96,7 +96,7 @@ TEST_P(BackendCheckTest, AServerThatIsSetUpWell) {
   EXPECT_THAT(server_->ask({"INFO", "keyspace"}).text, Not(HasSubstr("db3")));
 }
 
-TEST_P(BackendCheckTest, OfTheConfiguration) {
+TEST_P(BackendCheckTest, ReadsUrlAndPrefixFromConfigurationFile) {
   start(kWell);
   files_.write("larder.yaml", "pool: blue\nbackend: {url: 'unix://" + server_->socket() + "'}\n");
   const Outcome outcome = check("--config " + files_.file("larder.yaml"));
@@ -110,7 +110,7 @@ TEST_P(BackendCheckTest, OfTheConfiguration) {
 }
 
 // covers F-205
-TEST_P(BackendCheckTest, WhatIsSetWronglyIsNamed) {
+TEST_P(BackendCheckTest, ReportsWrongServerSettings) {
   start({});
   EXPECT_EQ(found(), "1 no-maxmemory");
   EXPECT_THAT(check().text, HasSubstr("-> CONFIG SET maxmemory "));
@@ -130,7 +130,7 @@ TEST_P(BackendCheckTest, WhatIsSetWronglyIsNamed) {
   EXPECT_EQ(found(), "0");
 }
 
-TEST_P(BackendCheckTest, AServerThatHangsUpAtLargeValues) {
+TEST_P(BackendCheckTest, ReportsServerClosingConnectionOnLargeValues) {
   start(kWell);
   server_->ask({"CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 1mb 0"});
   EXPECT_EQ(found(), "2 closed");
@@ -138,7 +138,7 @@ TEST_P(BackendCheckTest, AServerThatHangsUpAtLargeValues) {
 }
 
 // covers F-205
-TEST_P(BackendCheckTest, AServerThatTakesNothing) {
+TEST_P(BackendCheckTest, ReportsServerRefusingWrites) {
   start({"--maxmemory", "8mb"});
   EXPECT_EQ(found(), "2 full noeviction") << "its room ends while it is measured";
   server_->ask({"CONFIG", "SET", "maxmemory", "1"});
@@ -193,7 +193,7 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
 // A server with the rights that the check calls enough is enough for a tier that puts, gets, looks
 // and drops.
 // covers F-208
-TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
+TEST_P(BackendCheckTest, MinimalAclRightsSufficeForTier) {
   start(kWell);
   server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info",
                 "+get", "+getrange", "+set", "+getdel", "+unlink", "+scan"});
@@ -252,7 +252,7 @@ TEST_P(BackendCheckTest, Tls) {
 }
 
 // covers F-206
-TEST_P(BackendCheckTest, AnotherKindOfServer) {
+TEST_P(BackendCheckTest, ReportsClusterNodeAndSentinelAsWrongKind) {
   // Without a port of its own, the server's bus would be at 10000, like that of every other server.
   start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port()), "--maxmemory",
          "2gb", "--maxmemory-policy", "allkeys-lru"});
@@ -270,7 +270,7 @@ TEST_P(BackendCheckTest, AnotherKindOfServer) {
 }
 
 // covers F-206
-TEST_P(BackendCheckTest, WhoIsNotThereOrDoesNotAnswer) {
+TEST_P(BackendCheckTest, ReportsUnreachableOrSilentServer) {
   EXPECT_EQ(found("redis://127.0.0.1:" + std::to_string(free_port())), "2 refused");
   EXPECT_EQ(found("unix:///nowhere/server.sock"), "2 no-socket");
   EXPECT_EQ(found("redis://nowhere.invalid"), "2 unreachable");
@@ -283,7 +283,7 @@ TEST_P(BackendCheckTest, WhoIsNotThereOrDoesNotAnswer) {
   server_->signal(SIGCONT);
 }
 
-TEST_P(BackendCheckTest, ADatabaseThatIsNotThere) {
+TEST_P(BackendCheckTest, ReportsMissingDatabase) {
   const std::uint16_t port = free_port();
   start({"--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru", "--port", std::to_string(port),
          "--databases", "4"});
@@ -302,7 +302,7 @@ TEST_P(BackendCheckTest, ProtectedMode) {
   EXPECT_EQ(found("redis://" + address + ":" + std::to_string(port)), "2 protected-mode");
 }
 
-TEST(BackendCheckWordsTest, WrongWordsEndWithTwo) {
+TEST(BackendCheckArgumentsTest, WrongArgumentsExitWithStatusTwo) {
   const auto said = [](const std::string& words) {
     const Outcome outcome = run(std::string(LARDERCTL_PATH) + " backend " + words);
     EXPECT_EQ(outcome.status, 2) << words;

@@ -26,7 +26,7 @@ using testing::StartsWith;
 const std::string kLarderd = LARDERD_PATH;
 const std::string kLarderctl = LARDERCTL_PATH;
 
-TEST(CommandLineTest, LarderdTellsAboutItself) {
+TEST(CommandLineTest, LarderdPrintsVersionAndHelp) {
   EXPECT_THAT(run(kLarderd + " --version").text, StartsWith("larderd 0."));
   const Outcome help = run(kLarderd + " --help");
   EXPECT_EQ(help.status, 0);
@@ -34,7 +34,7 @@ TEST(CommandLineTest, LarderdTellsAboutItself) {
               AllOf(HasSubstr("usage: larderd"), HasSubstr("LARDER_MEMORY_SIZE, default 5GiB")));
 }
 
-TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
+TEST(CommandLineTest, CheckConfigPrintsEffectiveConfiguration) {
   const Outcome good = run(kLarderd + " --check-config", "LARDER_POOL=blue LARDER_MEMORY_SIZE=3G");
   EXPECT_EQ(good.status, 0);
   EXPECT_THAT(good.text,
@@ -50,7 +50,7 @@ TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
 
 // A page that is cut off must not look whole.
 // covers F-109
-TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
+TEST(CommandLineTest, FailedOutputExitsWithError) {
   for (const std::string& command :
        {kLarderd + " --check-config", kLarderd + " --help", kLarderctl + " --version",
         kLarderctl + " --help", std::string(OPERATOR_PATH " --metrics-reference")}) {
@@ -61,7 +61,7 @@ TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
 }
 
 // After a wanted change: larderd --config-reference > docs/reference/configuration.md
-TEST(CommandLineTest, TheConfigurationPageIsWhatLarderdPrints) {
+TEST(CommandLineTest, ConfigurationPageEqualsLarderdOutput) {
   const Outcome printed = run(kLarderd + " --config-reference");
   EXPECT_EQ(printed.status, 0);
   EXPECT_THAT(printed.text, HasSubstr("| `memory.size` | `LARDER_MEMORY_SIZE` | `5GiB` |"));
@@ -71,7 +71,7 @@ TEST(CommandLineTest, TheConfigurationPageIsWhatLarderdPrints) {
 
 // After a wanted change: (larderd --metrics-reference && larder-operator --metrics-reference) >
 // docs/reference/metrics.md
-TEST(CommandLineTest, TheMetricsPageIsWhatTheProgramsPrint) {
+TEST(CommandLineTest, MetricsPageEqualsProgramOutput) {
   const Outcome larderd = run(kLarderd + " --metrics-reference"),
                 of_operator = run(OPERATOR_PATH " --metrics-reference");
   EXPECT_EQ(larderd.status, 0);
@@ -107,7 +107,7 @@ TEST(CommandLineTest, WrongUsageIsRefusedByName) {
   }
 }
 
-TEST(CommandLineTest, LarderctlSaysThatNoneAnswers) {
+TEST(CommandLineTest, LarderctlReportsThatNoLarderdAnswers) {
   const Outcome away = run(kLarderctl + " status", "LARDER_SOCKET=/nonexistent/x.sock");
   EXPECT_EQ(away.status, 1);
   EXPECT_THAT(away.text, AllOf(HasSubstr("no larderd answers on /nonexistent/x.admin"),
@@ -177,7 +177,7 @@ TEST_F(RunningTest, ServesAndEndsOnASignal) {
   }
 }
 
-TEST_F(RunningTest, ExportsWhatThePageSaysAndNothingElse) {
+TEST_F(RunningTest, ExportsExactlyTheDocumentedMetrics) {
   ChildProcess larderd({kLarderd, "--config", folder_ + "/larder.yaml"});
   ASSERT_TRUE(eventually([&] { return answers(); }));
   const std::set<std::string> exported =
@@ -187,7 +187,7 @@ TEST_F(RunningTest, ExportsWhatThePageSaysAndNothingElse) {
             families_of_page(text_of(REPOSITORY_ROOT "/docs/reference/metrics.md"), "larderd"));
 }
 
-TEST_F(RunningTest, ATraceIsRecordedAndSaysHowMuch) {
+TEST_F(RunningTest, TraceIsRecordedAndReportsRequestCount) {
   ChildProcess larderd({kLarderd, "--config", folder_ + "/larder.yaml"});
   ASSERT_TRUE(eventually([&] { return answers(); }));
   const std::string file = folder_ + "/trace.jsonl";
@@ -198,7 +198,7 @@ TEST_F(RunningTest, ATraceIsRecordedAndSaysHowMuch) {
               HasSubstr("No such file or directory"));
 }
 
-TEST_F(RunningTest, ASecondOneIsRefusedAndTheFirstGoesOn) {
+TEST_F(RunningTest, SecondLarderdIsRefusedAndFirstKeepsRunning) {
   ChildProcess first({kLarderd, "--config", folder_ + "/larder.yaml"});
   ASSERT_TRUE(eventually([&] { return answers(); }));
   const Outcome second = run(command_);

@@ -69,7 +69,7 @@ class DiskTierTest : public testing::Test {
 };
 
 // covers F-141
-TEST_F(DiskTierTest, AStopWritesWhatIsInMemory) {
+TEST_F(DiskTierTest, StopWritesMemoryToDisk) {
   start("back");
   store_all();
   EXPECT_TRUE(on_disk(0)) << "there is room in memory";
@@ -78,7 +78,7 @@ TEST_F(DiskTierTest, AStopWritesWhatIsInMemory) {
 }
 
 // covers F-141
-TEST_F(DiskTierTest, WrittenThroughItSurvivesAKill) {
+TEST_F(DiskTierTest, WriteThroughChunksSurviveSigkill) {
   start("through");
   store_all();
   EXPECT_TRUE(on_disk(kChunks));

@@ -112,7 +112,7 @@ class Adapters {
 };
 
 // covers F-100
-TEST(ManyNamespaces, TwentyThousandAdaptersOfOneEngineLeaveNothingBehind) {
+TEST(ManyNamespaces, TwentyThousandAdaptersOfOneEngineLeakNoResource) {
   LarderdProcess larderd("64MiB");
   Adapters adapters(larderd.socket());
   Resources before, mine;
@@ -135,7 +135,7 @@ TEST(ManyNamespaces, TwentyThousandAdaptersOfOneEngineLeaveNothingBehind) {
 // Four engines of their own kind each, which come and go; half of their namespaces is dropped, half
 // stays until its place is needed.
 // covers F-100
-TEST(ManyNamespaces, TwentyThousandThroughOneLarderdLeaveNothingBehind) {
+TEST(ManyNamespaces, TwentyThousandNamespacesOfOneLarderdLeakNoResource) {
   constexpr std::uint32_t kEngines = 4, kOpenOfOne = 50;
   LarderdProcess larderd("64MiB");
   std::unique_ptr<loop::testing_support::Client> engines[kEngines];

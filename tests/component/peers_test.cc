@@ -136,7 +136,7 @@ class Node {
   }
 };
 
-TEST(PeersTest, WhatOneStoredTheOtherLoads) {
+TEST(PeersTest, ChunkStoredByOneNodeIsLoadedByTheOther) {
   const std::uint16_t one_port = free_port(), two_port = free_port();
   Node one({one_port, {one_port, two_port}}), two({two_port, {one_port, two_port}});
   ASSERT_TRUE(one.reaches(1) && two.reaches(1)) << "each knows itself";
@@ -167,7 +167,7 @@ TEST(PeersTest, WhatOneStoredTheOtherLoads) {
 }
 
 // One hop: of three larderd in a row, the first gets no chunk of the last.
-TEST(PeersTest, OneHopAlone) {
+TEST(PeersTest, ChunksTravelOneHopOnly) {
   const std::uint16_t ports[] = {free_port(), free_port()};
   Node last({ports[1], {}}), middle({ports[0], {ports[1]}}), first({0, {ports[0]}});
   ASSERT_TRUE(middle.reaches(1) && first.reaches(1));
@@ -180,7 +180,7 @@ TEST(PeersTest, OneHopAlone) {
 }
 
 // covers F-265
-TEST(PeersTest, AHolderThatIsKilledInTheMiddleGivesNoWrongByte) {
+TEST(PeersTest, PeerKilledDuringTransferYieldsNoWrongByte) {
   const std::uint16_t port = free_port();
   Node holder({port, {}}), asker({0, {port}});
   holder.store(0);
@@ -216,7 +216,7 @@ TEST(PeersTest, AHolderThatIsKilledInTheMiddleGivesNoWrongByte) {
 }
 
 // covers F-266
-TEST(PeersTest, AHolderThatStandsStillIsWaitedForOnce) {
+TEST(PeersTest, StoppedPeerCostsOneDeadline) {
   const std::uint16_t port = free_port();
   Node holder({port, {}}), asker({0, {port}});
   holder.store(0);
@@ -241,7 +241,7 @@ TEST(PeersTest, AHolderThatStandsStillIsWaitedForOnce) {
 
 // A fetch that waited for the stopped one once ended all looks at peers for seconds.
 // covers F-275
-TEST(PeersTest, OneThatIsStoppedCostsItsOwnChunksAlone) {
+TEST(PeersTest, StoppedPeerCostsItsOwnChunksOnly) {
   const std::uint16_t ports[] = {free_port(), free_port()};
   Node still({ports[0], {}}), well({ports[1], {}}), asker({0, {ports[0], ports[1]}});
   still.store(0);
@@ -259,7 +259,7 @@ TEST(PeersTest, OneThatIsStoppedCostsItsOwnChunksAlone) {
 }
 
 // covers F-276
-TEST(PeersTest, ADropForgetsWhatPeersOffered) {
+TEST(PeersTest, DropForgetsOffersOfPeers) {
   const std::uint16_t port = free_port();
   Node holder({port, {}}), asker({0, {port}});
   holder.store(0);
@@ -377,7 +377,7 @@ class ChangingProxy {
 };
 
 // covers F-267
-TEST(PeersTest, BytesThatAreChangedOnTheWayAreAMiss) {
+TEST(PeersTest, BytesCorruptedInTransitAreAMiss) {
   const std::uint16_t port = free_port();
   Node holder({port, {}});
   ChangingProxy proxy(port);
@@ -425,7 +425,7 @@ class PeersTlsTest : public testing::Test {
   const Certificates files_;
 };
 
-TEST_F(PeersTlsTest, WithCertificatesOfBothSidesTheyShare) {
+TEST_F(PeersTlsTest, MutualCertificatesAllowSharing) {
   const std::uint16_t port = free_port();
   Node holder({port, {}, "chat", tls("one")}), asker({0, {port}, "chat", tls("two")});
   holder.store(0);
@@ -437,7 +437,7 @@ TEST_F(PeersTlsTest, WithCertificatesOfBothSidesTheyShare) {
 }
 
 // covers F-273, F-279
-TEST_F(PeersTlsTest, WhoHasAnotherCertificateSharesNothing) {
+TEST_F(PeersTlsTest, PeerWithOtherCertificateIsRefused) {
   const std::uint16_t port = free_port();
   Node holder({port, {}, "chat", tls("one")});
   holder.store(0);

@@ -28,7 +28,7 @@ int be_refused(const std::string& socket) {
 }
 
 // covers F-058, F-106
-TEST(RefusedEngines, ThatTryOnMakeFewLinesAndOneThatFitsIsServed) {
+TEST(RefusedEngines, RetriesLogFewLinesAndFittingEngineIsServed) {
   LoggedLarderd larderd("8MiB", "");
   std::vector<std::unique_ptr<ChildProcess>> refused;  // before this process has a thread
   for (int i = 0; i < kProcesses; ++i)

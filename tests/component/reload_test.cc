@@ -56,7 +56,7 @@ class ReloadTest : public testing::Test {
 };
 
 // covers F-120
-TEST_F(ReloadTest, WhatNeedsARestartIsNamedUntilItIsAsItWas) {
+TEST_F(ReloadTest, ChangedRestartKeyIsReportedUntilReverted) {
   start();
   EXPECT_FALSE(says("needs a restart"));
   write("8MiB", "through");
@@ -69,7 +69,7 @@ TEST_F(ReloadTest, WhatNeedsARestartIsNamedUntilItIsAsItWas) {
 }
 
 // covers F-120
-TEST_F(ReloadTest, WhatIsNotValidIsNamedAndChangesNothing) {
+TEST_F(ReloadTest, InvalidValueIsReportedAndIgnored) {
   start();
   write("4MiB", "sideways");
   hang_up();
@@ -107,7 +107,7 @@ TEST_F(ReloadTest, AWatchedFileThatChangedWhileLarderdStartedIsRead) {
       << status();
 }
 
-TEST_F(ReloadTest, AFileThatIsNotWatchedIsNotRead) {
+TEST_F(ReloadTest, UnwatchedFileIsNotRead) {
   start();
   write("8MiB", "back");
   EXPECT_FALSE(eventually([this] { return says("needs a restart"); }, 4'000)) << status();

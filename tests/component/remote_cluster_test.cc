@@ -96,7 +96,7 @@ TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
 }
 
 // covers F-188
-TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
+TEST_P(RemoteClusterTest, ReshardingUnderLoadCausesNoMiss) {
   ClusterProcesses cluster(GetParam(), 3, 1);
   Node node(options_of(cluster));
   constexpr std::uint64_t kChunks = 24;
@@ -182,7 +182,7 @@ TEST_P(RemoteClusterTest, AMasterKilledUnderLoadCostsMissesUntilItsReplicaTakesO
 }
 
 // covers F-189
-TEST_P(RemoteClusterTest, AFullNodeCostsThePutsThatNeedIt) {
+TEST_P(RemoteClusterTest, FullNodeFailsPutsOfItsKeys) {
   ClusterProcesses cluster(GetParam(), 3);
   Node node(options_of(cluster));
   ASSERT_TRUE(node.loop.put(1, 1, 1, kLarge).ok());
@@ -234,7 +234,7 @@ TEST_P(RemoteClusterTest, AFullNodeCostsThePutsThatNeedIt) {
 }
 
 // covers F-185
-TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
+TEST_P(RemoteClusterTest, UnreachableMasterCostsItsKeysOnly) {
   ClusterProcesses cluster(GetParam(), 3, 0, false, {"--cluster-require-full-coverage", "no"});
   Node node(options_of(cluster));
   constexpr std::uint64_t kChunks = 60;
@@ -278,7 +278,7 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
 }
 
 // covers F-186
-TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
+TEST_P(RemoteClusterTest, ReplicasServeReadsAndAreNotTrustedForAbsence) {
   ClusterProcesses cluster(GetParam(), 3, 0, true, kNobodyTakesOver);
   RemoteOptions options = options_of(cluster);
   options.read_replicas = true;
@@ -320,7 +320,7 @@ TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
 }
 
 // covers F-186
-TEST_P(RemoteClusterTest, AReplicaThatIsReadFromTakesOver) {
+TEST_P(RemoteClusterTest, ReplicaServingReadsIsPromoted) {
   ClusterProcesses cluster(GetParam(), 3, 0, true);
   RemoteOptions options = options_of(cluster);
   options.read_replicas = true;
@@ -341,7 +341,7 @@ TEST_P(RemoteClusterTest, AReplicaThatIsReadFromTakesOver) {
 }
 
 // Also during the move of a slot.
-TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
+TEST_P(RemoteClusterTest, MinimalAclRightsSuffice) {
   ClusterProcesses cluster(GetParam(), 3);
   for (std::size_t i = 0; i < 3; ++i)
     ASSERT_EQ(cluster.server(i)
@@ -372,7 +372,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
 
 // At the replicas as well; without +readonly there the tier does not use replicas.
 // covers F-187
-TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
+TEST_P(RemoteClusterTest, MinimalAclRightsSufficeForReplicaReads) {
   ClusterProcesses cluster(GetParam(), 3, 0, true, kNobodyTakesOver);
   const auto each = [&](const std::vector<std::string>& words) {
     for (std::size_t i = 0; i < 3; ++i)
@@ -420,7 +420,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
 }
 
 // covers F-196
-TEST_P(RemoteClusterTest, WhatIsNoClusterIsSaidToBeNone) {
+TEST_P(RemoteClusterTest, StandaloneServerIsReportedAsNoCluster) {
   const std::uint16_t port = free_port();
   const ServerProcess alone(GetParam(), {"--port", std::to_string(port), "--bind", "127.0.0.1"});
   RemoteOptions options;

@@ -292,7 +292,7 @@ class RemoteMemoryTest : public testing::TestWithParam<const char*> {
 };
 
 // covers F-174
-TEST_P(RemoteMemoryTest, AServerThatIsFullEvictsOrRefusesByItsPolicy) {
+TEST_P(RemoteMemoryTest, FullServerEvictsOrRefusesByItsPolicy) {
   ServerProcess server(GetParam());
   RemoteOptions options;
   options.unix_path = server.socket();

@@ -54,7 +54,7 @@ class RemoteNetworkTest : public testing::TestWithParam<const char*> {
 
 // The loss of 1% makes the network slow: TCP takes each loss for congestion.
 // covers F-163
-TEST_P(RemoteNetworkTest, WhatIsFarIsStoredAndLoadedWithoutBeingTakenForDead) {
+TEST_P(RemoteNetworkTest, DistantServerIsUsedWithoutDegradation) {
   const std::uint64_t chunks = by_form(1, 8), start = node_->clock.now_ns();
   for (std::uint64_t i = 0; i < chunks; ++i)
     EXPECT_EQ(node_->loop.put(i, 1, 1, kBytes).to_string(), "ok") << i;
@@ -73,7 +73,7 @@ TEST_P(RemoteNetworkTest, WhatIsFarIsStoredAndLoadedWithoutBeingTakenForDead) {
 }
 
 // covers F-163
-TEST_P(RemoteNetworkTest, DeadlinesAreKeptInTheMiddleOfAPart) {
+TEST_P(RemoteNetworkTest, DeadlinesHoldDuringAPartTransfer) {
   const std::uint64_t bytes = by_form(kBytes, 3 * kBytes);
   ASSERT_EQ(node_->loop.put(1, 1, 1, bytes).to_string(), "ok");
   for (int i = 0; i < by_form(2, 20); ++i) {
@@ -94,7 +94,7 @@ TEST_P(RemoteNetworkTest, DeadlinesAreKeptInTheMiddleOfAPart) {
 }
 
 // covers F-164
-TEST_P(RemoteNetworkTest, AWireThatIsCutDegradesItOnceAndItIsUsedAgain) {
+TEST_P(RemoteNetworkTest, CutLinkDegradesTierOnceAndTierRecovers) {
   ASSERT_EQ(node_->loop.put(1, 1, 1, kBytes).to_string(), "ok");
   for (int round = 0; round < by_form(1, 8); ++round) {
     const std::uint64_t before = degraded();

@@ -68,7 +68,7 @@ class RefusingServer : public testing::TestWithParam<const char*> {
 
 // Redis's default: larderd once sent 85 MB/s, with 21 lines a second, without activity.
 // covers F-170
-TEST_P(RefusingServer, ThatIsFullIsSentNothingAndFilledOnceThereIsRoom) {
+TEST_P(RefusingServer, FullServerGetsNoPutsUntilItHasRoom) {
   ServerProcess server(GetParam(), {"--maxmemory", "30mb", "--maxmemory-policy", "noeviction"});
   LoggedLarderd larderd("256MiB", backend_at(server.socket()));
   store(larderd, 10);
@@ -86,14 +86,14 @@ TEST_P(RefusingServer, ThatIsFullIsSentNothingAndFilledOnceThereIsRoom) {
 }
 
 // covers F-171
-TEST_P(RefusingServer, WhoseValuesMustBeShortIsSentShortOnes) {
+TEST_P(RefusingServer, ValueLimitLetsShortChunksThrough) {
   ServerProcess server(GetParam(), {"--proto-max-bulk-len", "1mb"});
   expect_short_ones(server, "proto-max-bulk-len");
 }
 
 // The server ends the connection in the middle of a chunk.
 // covers F-171
-TEST_P(RefusingServer, WhoseQueriesMustBeShortIsSentShortOnes) {
+TEST_P(RefusingServer, QueryLimitLetsShortChunksThrough) {
   ServerProcess server(GetParam(), {"--client-query-buffer-limit", "1mb"});
   expect_short_ones(server, "do not get through");
 }
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
 // A proxy, or a managed server, with a limit of the request's size: no line of the log reported the
 // limit once.
 // covers F-171
-TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
+TEST(RefusingProxy, ProxyLimitOfOneMibLetsShortChunksThrough) {
   FakeServer server([](const FakeServer::Words& words) -> std::optional<std::string> {
     return words[0] == "SET" && words[2].size() > 1 << 20
                ? std::optional<std::string>("-ERR max request size exceeded\r\n")
@@ -128,7 +128,7 @@ TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
 
 // A disk that holds no chunk: puts failed and no word was said.
 // covers F-130, F-131
-TEST(DiskTooSmallForAChunk, SaysWhichSizeHoldsItAndThatSizeDoes) {
+TEST(DiskTooSmallForAChunk, ReportedMinimumSizeHoldsAChunk) {
   char pattern[] = "/tmp/larder-small-disk-XXXXXX";
   const std::string disk = ::mkdtemp(pattern);
   const auto config = [&](const std::string& size) {

@@ -65,7 +65,7 @@ class RemoteSentinelTest : public testing::TestWithParam<const char*> {
 };
 
 // covers F-194
-TEST_P(RemoteSentinelTest, TheMasterIsFoundAndFollowedWhenItIsKilled) {
+TEST_P(RemoteSentinelTest, MasterIsDiscoveredAndFailoverIsFollowed) {
   Node node(options_);
   ASSERT_EQ(node.loop.put(1).to_string(), "ok");
   EXPECT_TRUE(node.loop.get(1).ok());
@@ -89,7 +89,7 @@ TEST_P(RemoteSentinelTest, TheMasterIsFoundAndFollowedWhenItIsKilled) {
 }
 
 // covers F-194
-TEST_P(RemoteSentinelTest, AMasterThatIsStoppedOrDemotedIsLeft) {
+TEST_P(RemoteSentinelTest, StoppedOrDemotedMasterIsAbandoned) {
   Node node(options_);
   ASSERT_EQ(node.loop.put(1).to_string(), "ok");
   servers_->server(0).signal(SIGSTOP);
@@ -105,7 +105,7 @@ TEST_P(RemoteSentinelTest, AMasterThatIsStoppedOrDemotedIsLeft) {
 }
 
 // covers F-195
-TEST_P(RemoteSentinelTest, SentinelsMayBeAwayAndOneIsEnough) {
+TEST_P(RemoteSentinelTest, OneReachableSentinelIsEnough) {
   servers_->sentinel(0).kill();
   servers_->sentinel(1).signal(SIGSTOP);
   Node node(patient(options_));
@@ -144,7 +144,7 @@ TEST_P(RemoteSentinelTest, SentinelsHaveUsersAndPasswordsOfTheirOwn) {
 }
 
 // covers F-196
-TEST_P(RemoteSentinelTest, WhatIsWronglyConfiguredIsSaid) {
+TEST_P(RemoteSentinelTest, WrongConfigurationIsReported) {
   const auto says = [](const RemoteOptions& options, const std::string& text) {
     Node node(options);
     const bool said =

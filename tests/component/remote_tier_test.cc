@@ -52,14 +52,14 @@ class RemoteTierTest : public testing::TestWithParam<const char*> {
   RemoteOptions options_;
 };
 
-TEST_P(RemoteTierTest, TheVersionIsTheOneThatIsMeant) {
+TEST_P(RemoteTierTest, ServerHasTheExpectedVersion) {
   start();
   const bool valkey = std::string(GetParam()) == "valkey-server";
   EXPECT_THAT(server_->info("server", valkey ? "valkey_version" : "redis_version"),
               testing::StartsWith(valkey ? "8." : "7.0."));
 }
 
-TEST_P(RemoteTierTest, TwoNodesShareWhatOneHasComputed) {
+TEST_P(RemoteTierTest, TwoNodesShareChunks) {
   start();
   Node one(options_), two(options_);
   for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(one.loop.put(i, 5, 1, 5 << 20).ok());
@@ -79,7 +79,7 @@ TEST_P(RemoteTierTest, TwoNodesShareWhatOneHasComputed) {
   EXPECT_EQ(two.loop.get(7, 1, 5 << 20).code(), Code::kNotFound);
 }
 
-TEST_P(RemoteTierTest, TwoPrefixesNeverMeet) {
+TEST_P(RemoteTierTest, PrefixesAreIsolated) {
   start();
   Node one(options_);
   options_.prefix = "larder-b";
@@ -117,7 +117,7 @@ TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
 }
 
 // Another type, and a value longer than any answer that the tier takes.
-TEST_P(RemoteTierTest, WhatIsNoRecordGivesWayToAPut) {
+TEST_P(RemoteTierTest, PutReplacesForeignValue) {
   start();
   Node node(options_);
   server_->ask({"RPUSH", remote::record_key("larder", key_of(1)), "a"});
@@ -148,7 +148,7 @@ void put_in_vain(Node& node, std::uint64_t number, std::uint64_t generation, std
 // Three larderd write, read, forget, evict and give up the same few keys, and parts go as by an
 // eviction: at the end each record has its parts and no part is without its record.
 // covers F-198
-TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
+TEST_P(RemoteTierTest, ConcurrentNodesLeaveNoOrphanedParts) {
   start();
   constexpr std::uint64_t kKeys = 4, kBytes = 64 << 10;
   // Parts that went during an eviction are no proof: the larderd go on after the evictions.
@@ -245,7 +245,7 @@ TEST_P(RemoteTierTest, AStoppedServerCostsOneDeadlineAndIsUsedAgainWithinASecond
 }
 
 // covers F-159
-TEST_P(RemoteTierTest, KilledUnderLoadNothingWrongIsRead) {
+TEST_P(RemoteTierTest, ServerKilledUnderLoadYieldsNoWrongByte) {
   start();
   Node node(options_);
   std::uint64_t number = 0;
@@ -334,14 +334,14 @@ TEST_P(RemoteTierTest, AReplicaTakesNoPuts) {
 }
 
 // covers F-183
-TEST_P(RemoteTierTest, ANodeOfAClusterIsSaidToBeOne) {
+TEST_P(RemoteTierTest, ClusterNodeIsReportedAsSuch) {
   start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port())});
   Node node(options_);
   EXPECT_TRUE(node.eventually(
       [&] { return node.tier->state().reason.find("Cluster") != std::string::npos; }));
 }
 
-TEST_P(RemoteTierTest, WhatIsTooOldIsGone) {
+TEST_P(RemoteTierTest, ChunkOlderThanTtlIsGone) {
   start();
   options_.ttl_ms = 300;
   Node node(options_);
@@ -352,7 +352,7 @@ TEST_P(RemoteTierTest, WhatIsTooOldIsGone) {
   EXPECT_EQ(node.loop.get(1).code(), Code::kNotFound);
 }
 
-TEST_P(RemoteTierTest, APortAndADatabase) {
+TEST_P(RemoteTierTest, UsesConfiguredPortAndDatabase) {
   const std::uint16_t port = free_port();
   start({"--port", std::to_string(port), "--bind", "127.0.0.1"});
   options_.unix_path.clear();

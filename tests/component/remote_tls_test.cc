@@ -59,14 +59,14 @@ class RemoteTlsTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<ServerProcess> server_;
 };
 
-TEST_P(RemoteTlsTest, WithTheRightCertificatesAndPasswordItWorks) {
+TEST_P(RemoteTlsTest, RightCertificatesAndPasswordConnect) {
   EXPECT_EQ(outcome(options_), "");
   options_.tls.server_name = "cache.example";
   EXPECT_EQ(outcome(options_), "");
 }
 
 // covers F-178, F-182
-TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
+TEST_P(RemoteTlsTest, WrongCertificateOrPasswordIsReported) {
   RemoteOptions wrong = options_;
   wrong.tls.server_name = "another.example";
   EXPECT_THAT(outcome(wrong), HasSubstr("hostname mismatch"))
@@ -130,7 +130,7 @@ TEST_P(RemoteTlsTest, ARotatedAuthorityIsReadAtTheNextConnect) {
 }
 
 // The opener of a pipe waits for its writer.
-TEST_P(RemoteTlsTest, APipeIsNoFileOfTls) {
+TEST_P(RemoteTlsTest, NamedPipeAsTlsFileIsRefused) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
   for (std::string remote::TlsOptions::*which :
        {&remote::TlsOptions::ca_file, &remote::TlsOptions::cert_file,

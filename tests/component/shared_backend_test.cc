@@ -133,7 +133,7 @@ class SharedBackendTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<ServerProcess> server_;
 };
 
-TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
+TEST_P(SharedBackendTest, ChunkStoredByOneNodeIsFoundAndLoadedByTheOther) {
   Node one(server_->socket()), two(server_->socket());
   EXPECT_EQ(two.engine().welcome().capabilities & 6,
             protocol::kCapabilityResidency | protocol::kCapabilityShared);
@@ -184,7 +184,7 @@ TEST_P(SharedBackendTest, AChunkOfAnotherLayoutIsAMissAndIsReplaced) {
   EXPECT_TRUE(one.right(1, 1));
 }
 
-TEST_P(SharedBackendTest, WhatOneHasDroppedTheOtherMisses) {
+TEST_P(SharedBackendTest, NamespaceDroppedByOneNodeIsAMissForTheOther) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 5);
   ASSERT_TRUE(one.wrote(5));
@@ -201,7 +201,7 @@ TEST_P(SharedBackendTest, WhatOneHasDroppedTheOtherMisses) {
   EXPECT_EQ(two.engine().probe(1, 5).families, 2U) << "stored anew it is shared anew";
 }
 
-TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
+TEST_P(SharedBackendTest, UnfinishedServerDropIsNotReportedAsDone) {
   Node one(server_->socket());
   one.store(1, 3);
   ASSERT_TRUE(one.wrote(3));
@@ -221,7 +221,7 @@ TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
 }
 
 // covers F-200
-TEST_P(SharedBackendTest, AnEngineWaitsNoLongerThanASecondForADropThatAStoppedServerDoesNotDo) {
+TEST_P(SharedBackendTest, FenceWaitsAtMostASecondForDropOnStoppedServer) {
   Node one(server_->socket());
   one.store(1, 3);
   ASSERT_TRUE(one.wrote(3));
@@ -237,7 +237,7 @@ TEST_P(SharedBackendTest, AnEngineWaitsNoLongerThanASecondForADropThatAStoppedSe
 }
 
 // covers F-200
-TEST(SharedFenceTest, AnEngineWaitsNoLongerThanASecondForAServerThatIsGoneThrough) {
+TEST(SharedFenceTest, FenceWaitsAtMostASecondForServerScan) {
   remote::testing_support::FakeServer server(
       [](const remote::testing_support::FakeServer::Words& words) {
         // the drop never ends
@@ -254,7 +254,7 @@ TEST(SharedFenceTest, AnEngineWaitsNoLongerThanASecondForAServerThatIsGoneThroug
   EXPECT_EQ(one.engine().probe(1, 1).families, 0U);
 }
 
-TEST_P(SharedBackendTest, AnEvictReachesWhatOthersHavePutThere) {
+TEST_P(SharedBackendTest, EvictRemovesChunksStoredByOtherNodes) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 3);
   ASSERT_TRUE(one.wrote(3));
@@ -265,7 +265,7 @@ TEST_P(SharedBackendTest, AnEvictReachesWhatOthersHavePutThere) {
   EXPECT_TRUE(eventually([&] { return two.engine().probe(1, 3).families == 1; }));
 }
 
-TEST_P(SharedBackendTest, AServerThatIsKilledCostsMissesAndIsFilledAgain) {
+TEST_P(SharedBackendTest, KilledServerCostsMissesAndIsRefilled) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 5);
   ASSERT_TRUE(one.wrote(5));
@@ -286,7 +286,7 @@ TEST_P(SharedBackendTest, AServerThatIsKilledCostsMissesAndIsFilledAgain) {
   EXPECT_TRUE(two.right(1, 7));
 }
 
-TEST_P(SharedBackendTest, AServerThatStandsStillCostsADeadline) {
+TEST_P(SharedBackendTest, StoppedServerCostsADeadline) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 3);
   ASSERT_TRUE(one.wrote(3));
@@ -303,7 +303,7 @@ TEST_P(SharedBackendTest, AServerThatStandsStillCostsADeadline) {
 }
 
 // Absent at the start: no error, and used at once later.
-TEST_P(SharedBackendTest, AServerThatComesLaterIsUsedThen) {
+TEST_P(SharedBackendTest, ServerStartedLaterIsUsed) {
   server_->kill();
   Node node(server_->socket());
   ASSERT_TRUE(eventually([&] { return !node.fallback().empty(); }));
@@ -315,7 +315,7 @@ TEST_P(SharedBackendTest, AServerThatComesLaterIsUsedThen) {
   EXPECT_TRUE(node.fallback().empty());
 }
 
-TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend) {
+TEST_P(SharedBackendTest, ChunksOnDiskAreReadThereAndTheRestFromTheBackend) {
   char name[] = "/tmp/larder-shared-disk-XXXXXX";
   const std::string disk = ::mkdtemp(name);
   {
@@ -348,7 +348,7 @@ TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend)
   std::filesystem::remove_all(disk);
 }
 
-TEST_P(SharedBackendTest, AStopWritesWhatIsToBeThere) {
+TEST_P(SharedBackendTest, StopWritesPendingChunks) {
   Node one(server_->socket(),
            [](config::Config& config) { config.backend.write = config::BackendWrite::kEvicted; });
   Node two(server_->socket());
@@ -359,13 +359,13 @@ TEST_P(SharedBackendTest, AStopWritesWhatIsToBeThere) {
   EXPECT_EQ(two.engine().probe(1, 5).families, 5U);
 }
 
-TEST_P(SharedBackendTest, NobodyIsShownTheUser) {
+TEST_P(SharedBackendTest, StatusHidesTheUrlUser) {
   Node one(server_->socket(),
            [](config::Config& config) { config.backend.url = "redis://me@cache.example:6379/3"; });
   EXPECT_EQ(one.stats().backend.place, "redis://cache.example:6379/3");
 }
 
-TEST_P(SharedBackendTest, TwoPoolsOnOneServerNeverMeet) {
+TEST_P(SharedBackendTest, PoolsOnOneServerAreIsolated) {
   Node one(server_->socket());
   Node two(server_->socket(), [](config::Config& config) { config.backend.prefix = "other"; });
   one.store(1, 3);
@@ -374,7 +374,7 @@ TEST_P(SharedBackendTest, TwoPoolsOnOneServerNeverMeet) {
 }
 
 // On the server as in memory: a namespace is the whole text.
-TEST_P(SharedBackendTest, TwoNamespacesThatDifferInOneFieldNeverMeet) {
+TEST_P(SharedBackendTest, NamespacesDifferingInOneFieldAreIsolated) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 3);
   ASSERT_TRUE(one.wrote(3));
@@ -385,7 +385,7 @@ TEST_P(SharedBackendTest, TwoNamespacesThatDifferInOneFieldNeverMeet) {
   EXPECT_EQ(ChunkEngine(two.config().socket, kFingerprint).probe(1, 3).families, 3U);
 }
 
-TEST_P(SharedBackendTest, WhatIsWrongWithTheKeysIsSaid) {
+TEST_P(SharedBackendTest, InvalidKeyPrefixIsReported) {
   config::Config config;
   char name[] = "/dev/shm/larder-node-XXXXXX";
   config.memory.directory = ::mkdtemp(name);

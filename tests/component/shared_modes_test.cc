@@ -129,7 +129,7 @@ class SharedModesTest : public testing::TestWithParam<Kind> {
 };
 
 // covers F-184
-TEST_P(SharedModesTest, AClusterWhoseMasterIsKilled) {
+TEST_P(SharedModesTest, ClusterFailoverKeepsSharing) {
   ClusterProcesses cluster(GetParam().server, 3, 0, true, {}, tls());
   backend_ = backend("cluster", hosts_of({cluster.endpoints()[0], cluster.endpoints()[1]}));
   Node one(backend_), two(backend_);
@@ -147,7 +147,7 @@ TEST_P(SharedModesTest, AClusterWhoseMasterIsKilled) {
 }
 
 // covers F-194
-TEST_P(SharedModesTest, SentinelsWhoseMasterIsKilled) {
+TEST_P(SharedModesTest, SentinelFailoverKeepsSharing) {
   SentinelProcesses servers(GetParam().server, {}, tls());
   backend_ = backend("sentinel", hosts_of(servers.endpoints()) + "/" + SentinelProcesses::kMaster);
   Node one(backend_), two(backend_);
@@ -171,7 +171,7 @@ TEST_P(SharedModesTest, SentinelsWhoseMasterIsKilled) {
 }
 
 // covers F-183
-TEST_P(SharedModesTest, TheWrongModeIsSaid) {
+TEST_P(SharedModesTest, WrongModeIsReported) {
   const std::uint16_t port = free_port(), bus = free_port(), alone = free_port();
   std::vector<std::string> arguments = listening(port, tls());
   arguments.insert(arguments.end(),
@@ -196,7 +196,7 @@ class SharedModesTlsTest : public SharedModesTest {};
 
 // Another authority than theirs: no connection, and why, in each mode.
 // covers F-182
-TEST_P(SharedModesTlsTest, ACertificateOfAStrangerIsSaid) {
+TEST_P(SharedModesTlsTest, CertificateOfUnknownAuthorityIsReported) {
   ClusterProcesses cluster(GetParam().server, 3, 0, false, {}, tls());
   SentinelProcesses servers(GetParam().server, {}, tls());
   files_.authority("ca");

@@ -53,7 +53,7 @@ class SuperviseTest : public testing::Test {
 };
 
 // covers F-210
-TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheSupervisorNeverWasAway) {
+TEST_F(SuperviseTest, KilledLarderdIsRestartedWhileSupervisorKeepsAnswering) {
   configure("4MiB");
   start();
   ASSERT_TRUE(eventually([&] { return answers("started"); }, 30'000));
@@ -68,7 +68,7 @@ TEST_F(SuperviseTest, AKilledLarderdIsThereAgainAndTheSupervisorNeverWasAway) {
 }
 
 // covers F-209
-TEST_F(SuperviseTest, OneThatCannotStartIsSaidToBeDownAndComesUpOnceItCan) {
+TEST_F(SuperviseTest, LarderdThatCannotStartIsReportedAndStartsOnceFixed) {
   configure("nonsense");
   start();
   ASSERT_TRUE(eventually(
@@ -116,7 +116,7 @@ TEST_F(SuperviseTest, LarderdDoesNotOutliveItsSupervisor) {
   EXPECT_TRUE(eventually(gone, 30'000));
 }
 
-TEST_F(SuperviseTest, AnAddressThatIsNoneIsRefusedByName) {
+TEST_F(SuperviseTest, InvalidAddressIsRefusedByName) {
   configure("4MiB");
   const Outcome outcome = run(std::string(LARDERD_PATH) + " --supervise nowhere");
   EXPECT_EQ(outcome.status, 1);

@@ -127,7 +127,7 @@ class UnreadLogTest : public testing::Test {
 };
 
 // covers F-107
-TEST_F(UnreadLogTest, LarderdServesAndEnds) {
+TEST_F(UnreadLogTest, LarderdServesAndEndsWithUnreadLog) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   attach_many();
@@ -136,7 +136,7 @@ TEST_F(UnreadLogTest, LarderdServesAndEnds) {
 }
 
 // covers F-107
-TEST_F(UnreadLogTest, ItsSupervisorServesAndEndsToo) {
+TEST_F(UnreadLogTest, SupervisorServesAndEndsWithUnreadLog) {
   start(larderd(" --supervise " + (folder_ / "supervisor").string()));
   ASSERT_TRUE(eventually([&] { return ctl("supervisor", "ready").status == 0; }, kPatienceMs));
   attach_many();
@@ -147,7 +147,7 @@ TEST_F(UnreadLogTest, ItsSupervisorServesAndEndsToo) {
 }
 
 // covers F-107
-TEST_F(UnreadLogTest, AReaderThatIsBackFindsTheLines) {
+TEST_F(UnreadLogTest, ReturningReaderReceivesTheLines) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   process_->signal(SIGTERM);
@@ -158,7 +158,7 @@ TEST_F(UnreadLogTest, AReaderThatIsBackFindsTheLines) {
 
 // The pipe stays full while larderd is idle: few lines come to the queue, and few are dropped.
 // covers F-107
-TEST_F(UnreadLogTest, WhileNothingRunsFewLinesComeTogether) {
+TEST_F(UnreadLogTest, IdleLarderdQueuesFewLines) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   attach_many();
@@ -180,7 +180,7 @@ TEST_F(UnreadLogTest, WhileNothingRunsFewLinesComeTogether) {
 
 // A log file that may grow no more is as a full disk.
 // covers F-107
-TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
+TEST_F(UnreadLogTest, FullLogFileDropsAreCounted) {
   process_ = std::make_unique<ChildProcess>(
       std::vector<std::string>{"/bin/sh", "-c", "exec " + larderd() + " >/dev/null 2>/dev/full"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
@@ -189,7 +189,7 @@ TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
 }
 
 // covers F-107
-TEST_F(UnreadLogTest, WhatTheSupervisorDropsItsLarderdCounts) {
+TEST_F(UnreadLogTest, LarderdCountsLinesDroppedBySupervisor) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
       "/bin/sh", "-c",
       "exec " + larderd(" --supervise " + (folder_ / "supervisor").string()) +
@@ -200,7 +200,7 @@ TEST_F(UnreadLogTest, WhatTheSupervisorDropsItsLarderdCounts) {
 }
 
 // covers F-107
-TEST_F(UnreadLogTest, AStartThatFailsEndsWithItsStatus) {
+TEST_F(UnreadLogTest, FailedStartExitsWithItsStatus) {
   std::ofstream(folder_ / "larder.yaml") << "memory:\n  size: nonsense\n";
   start(larderd());
   EXPECT_EQ(process_->wait(kMostToEndMs), 2);
@@ -208,7 +208,7 @@ TEST_F(UnreadLogTest, AStartThatFailsEndsWithItsStatus) {
 
 // There is no API server: the operator waits for one.
 // covers F-107
-TEST_F(UnreadLogTest, TheOperatorEnds) {
+TEST_F(UnreadLogTest, OperatorEndsWithUnreadLog) {
   std::ofstream(folder_ / "kubeconfig")
       << "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: "
          "{cluster: x, user: x}}]\n"
@@ -222,7 +222,7 @@ TEST_F(UnreadLogTest, TheOperatorEnds) {
 
 // Started by a supervisor that closes all three: no line goes into a file with number 2.
 // covers F-107, F-108
-TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
+TEST_F(UnreadLogTest, ClosedStandardStreamsAreOpenedFirst) {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
       "/bin/sh", "-c",
       "exec " + larderd(" --supervise " + (folder_ / "supervisor").string()) + " <&- >&- 2>&-"});
@@ -241,7 +241,7 @@ TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
 }
 
 // covers F-107, F-108
-TEST_F(UnreadLogTest, ALimitOfFileSizeIsNamed) {
+TEST_F(UnreadLogTest, FileSizeLimitIsReported) {
   const Outcome outcome = run("/bin/sh -c 'ulimit -f 1000; exec " + larderd() + "'");
   EXPECT_EQ(outcome.status, 1);
   for (const char* words : {"this process may write no file over ", " KiB; raise its limit",
@@ -250,7 +250,7 @@ TEST_F(UnreadLogTest, ALimitOfFileSizeIsNamed) {
 }
 
 // covers F-107
-TEST_F(UnreadLogTest, NamesOfOtherLettersAreShownAsTheyAre) {
+TEST_F(UnreadLogTest, NonAsciiNamesAreShownUnchanged) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   loop::testing_support::Client one((folder_ / "l.sock").string());

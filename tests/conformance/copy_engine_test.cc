@@ -112,7 +112,7 @@ bool takes_long(const EngineKind& kind, std::uint64_t piece_bytes, std::size_t m
   return piece_bytes > 2 << 20 || (piece_bytes == 2 << 20 && misalign != 1);
 }
 
-TEST_P(CopyEngineTest, DigestsAreThoseOfTheProtocol) {
+TEST_P(CopyEngineTest, DigestsMatchTheProtocol) {
   for (const std::uint64_t piece_bytes : {1, 7, 64, 240, 241, 2048, 4095, 4096, 4097, 8192, 16384,
                                           18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {
     for (const std::size_t misalign : {0, 1, 8, 16, 32}) {
@@ -176,13 +176,13 @@ TEST_P(CopyEngineTest, SwappedUnitsAreDataLoss) {
   EXPECT_EQ(engine().load(chunk.slot(), root, chunk.list()).code(), Code::kDataLoss);
 }
 
-TEST_P(CopyEngineTest, ASlotThatIsTooSmallIsRefused) {
+TEST_P(CopyEngineTest, TooSmallSlotIsRefused) {
   Chunk chunk(*box_, 4096, 2, 0);
   EXPECT_EQ(engine().load(chunk.slot().first(8192), 0, chunk.list()).code(),
             Code::kInvalidArgument);
 }
 
-TEST_P(CopyEngineTest, ALoadLeavesNullPiecesOut) {
+TEST_P(CopyEngineTest, LoadSkipsNullPieces) {
   constexpr std::uint64_t kPiece = 5000;
   Chunk chunk(*box_, kPiece, 4, 0);
   chunk.fill(7);
@@ -274,7 +274,7 @@ TEST_P(CopyEngineTest, AGraphIsCapturedWhileCopiesRun) {
   EXPECT_TRUE(chunk.holds(8));
 }
 
-TEST_P(CopyEngineTest, ATableThatIsNotTheRootsSpeaksForNothing) {
+TEST_P(CopyEngineTest, DamagedDigestTableIsDataLoss) {
   Chunk chunk(*box_, 5000, 2, 0);
   chunk.fill(6);
   const std::uint64_t root = engine().store(chunk.list(), chunk.slot()).value();

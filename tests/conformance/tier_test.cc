@@ -30,7 +30,7 @@ class TierTest : public testing::TestWithParam<TierKind> {
   std::optional<Loop> loop_;
 };
 
-TEST_P(TierTest, WhatWasPutComesBack) {
+TEST_P(TierTest, PutChunkIsReadBack) {
   for (const std::uint64_t payload : {1UL, 4096UL, 4097UL, 100'000UL, kPayloadBytes, 3UL << 20}) {
     const std::uint64_t rounded =
         payload > kPieceBytes ? payload / kPieceBytes * kPieceBytes : payload;
@@ -43,7 +43,7 @@ TEST_P(TierTest, WhatWasPutComesBack) {
   }
 }
 
-TEST_P(TierTest, AnAbsentKeyIsAMissAlsoWhereOnlyOnePartDiffers) {
+TEST_P(TierTest, KeyDifferingInOneFieldIsAMiss) {
   ASSERT_TRUE(loop_->put(1).ok());
   std::vector<ChunkKey> others(5, key_of(1));
   others[0].namespace_id.hi ^= 1;
@@ -112,7 +112,7 @@ TEST_P(TierTest, EveryOperationIsAnsweredExactlyOnce) {
     EXPECT_EQ(loop_->of(ticket).size(), accepted.count(ticket)) << "ticket " << ticket;
 }
 
-TEST_P(TierTest, TheDescriptorIsQuietUnlessThereAreMessages) {
+TEST_P(TierTest, DescriptorIsReadableOnlyWithMessages) {
   pollfd waiting{tier_->message_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&waiting, 1, 0), 0);
   const Ticket ticket = loop_->next();
@@ -138,13 +138,13 @@ TEST_P(TierTest, ImpossibleArgumentsAreRefusedAndCounted) {
   EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
 }
 
-TEST_P(TierTest, AChunkLargerThanItEverTakesIsRefused) {
+TEST_P(TierTest, ChunkOverTheTierLimitIsRefused) {
   const std::uint64_t payload = box_->most_slot_bytes() + (1 << 20);
   const std::uint64_t rounded = payload / kPieceBytes * kPieceBytes;
   EXPECT_EQ(loop_->put(1, 1, 1, rounded).code(), Code::kOutOfRange);
 }
 
-TEST_P(TierTest, ASlotThatIsTooSmallFailsTheGetAndNothingElse) {
+TEST_P(TierTest, TooSmallSlotFailsOnlyItsGet) {
   ASSERT_TRUE(loop_->put(1).ok());
   Slot slot(8192);
   const Ticket ticket = loop_->next();
@@ -177,7 +177,7 @@ TEST_P(TierTest, BytesInFlightAreBounded) {
 }
 
 // covers F-199
-TEST_P(TierTest, AFullTierMakesRoomByForgettingTheOldest) {
+TEST_P(TierTest, FullTierEvictsTheOldest) {
   const std::uint64_t count = 3 * box_->capacity_chunks_of_1_mib();
   for (std::uint64_t i = 0; i < count; ++i) ASSERT_TRUE(loop_->put(i).ok()) << i;
   std::uint64_t found = 0;
@@ -193,7 +193,7 @@ TEST_P(TierTest, AFullTierMakesRoomByForgettingTheOldest) {
   EXPECT_GT(tier_->counters().chunks_evicted, 0U);
 }
 
-TEST_P(TierTest, ALookTellsWhichKeysAreThere) {
+TEST_P(TierTest, ProbeReportsPresentKeys) {
   for (std::uint64_t i = 0; i < 8; i += 2) ASSERT_TRUE(loop_->put(i).ok());
   std::vector<ChunkKey> keys;
   for (std::uint64_t i = 0; i < kMaxProbeKeys; ++i) keys.push_back(key_of(i));
@@ -204,7 +204,7 @@ TEST_P(TierTest, ALookTellsWhichKeysAreThere) {
   EXPECT_EQ(loop_->probe(std::span(keys).first(8)), std::vector<bool>(8, false));
 }
 
-TEST_P(TierTest, ALookKnowsWhatAnEarlierLifeLeft) {
+TEST_P(TierTest, ProbeFindsChunksOfPreviousInstance) {
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(loop_->put(i, 9).ok());
   ASSERT_TRUE(loop_->flush().ok());
   reopen();
@@ -218,7 +218,7 @@ TEST_P(TierTest, ALookKnowsWhatAnEarlierLifeLeft) {
   EXPECT_EQ(tier_->probe(key_of(3)).value_or(ChunkFacts{}).generation, kept ? 9U : 0U);
 }
 
-TEST_P(TierTest, ALookAtNothingOrAtTooMuchIsRefused) {
+TEST_P(TierTest, EmptyOrTooLargeProbeIsRefused) {
   const std::vector<ChunkKey> keys(kMaxProbeKeys + 1, key_of(1));
   EXPECT_EQ(tier_->probe(1, {}, loop_->in_ms(1000)).code(), Code::kInvalidArgument);
   EXPECT_EQ(tier_->probe(2, keys, loop_->in_ms(1000)).code(), Code::kOutOfRange);
@@ -228,7 +228,7 @@ TEST_P(TierTest, ALookAtNothingOrAtTooMuchIsRefused) {
             Code::kUnavailable);
 }
 
-TEST_P(TierTest, ADropIsSeenAtOnceAndSparesOtherNamespaces) {
+TEST_P(TierTest, DropTakesEffectAtOnceAndKeepsOtherNamespaces) {
   ASSERT_TRUE(loop_->put(1, 1, 1).ok() && loop_->put(2, 1, 2).ok());
   const Ticket ticket = loop_->next();
   ASSERT_TRUE(tier_->drop_namespace(ticket, {1, ~1ULL}, loop_->in_ms(5000)).ok());
@@ -240,7 +240,7 @@ TEST_P(TierTest, ADropIsSeenAtOnceAndSparesOtherNamespaces) {
   EXPECT_TRUE(loop_->get(1, 1).ok());
 }
 
-TEST_P(TierTest, ClearForgetsEverything) {
+TEST_P(TierTest, ClearRemovesAllChunks) {
   for (std::uint64_t space = 1; space <= 3; ++space) ASSERT_TRUE(loop_->put(space, 1, space).ok());
   const Ticket ticket = loop_->next();
   ASSERT_TRUE(tier_->clear(ticket, loop_->in_ms(5000)).ok());
@@ -252,7 +252,7 @@ TEST_P(TierTest, ClearForgetsEverything) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
-TEST_P(TierTest, ForgetTakesTheGenerationThatIsNamed) {
+TEST_P(TierTest, ForgetRemovesOnlyTheGivenGeneration) {
   ASSERT_TRUE(loop_->put(1, 5).ok());
   tier_->forget(key_of(1), 4);
   EXPECT_TRUE(loop_->flush().ok());
@@ -264,7 +264,7 @@ TEST_P(TierTest, ForgetTakesTheGenerationThatIsNamed) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
-TEST_P(TierTest, WhatAnotherStoredIsEvictedWithoutHavingBeenSeen) {
+TEST_P(TierTest, EvictRemovesUnseenChunkOfAnotherTier) {
   if (!box_->shared()) return;  // no other program writes there
   ASSERT_TRUE(loop_->put(1, 3).ok() && loop_->put(2, 3).ok());
   const std::unique_ptr<Tier> other = box_->open();
@@ -276,7 +276,7 @@ TEST_P(TierTest, WhatAnotherStoredIsEvictedWithoutHavingBeenSeen) {
   EXPECT_TRUE(loop_->get(2).ok());
 }
 
-TEST_P(TierTest, WhatIsEvictedIsNotFoundWhicheverGenerationItWas) {
+TEST_P(TierTest, EvictRemovesEveryGeneration) {
   ASSERT_TRUE(loop_->put(1, 3).ok());
   ASSERT_TRUE(loop_->put(2).ok());
   EXPECT_TRUE(tier_->evict(key_of(1)).ok());
@@ -287,7 +287,7 @@ TEST_P(TierTest, WhatIsEvictedIsNotFoundWhicheverGenerationItWas) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
-TEST_P(TierTest, AClosedTierRefusesAndItsMessagesCanStillBeTaken) {
+TEST_P(TierTest, ClosedTierRefusesCallsAndDeliversPendingMessages) {
   const Ticket ticket = loop_->next();
   ASSERT_TRUE(tier_->flush(ticket, loop_->in_ms(5000)).ok());
   EXPECT_TRUE(tier_->close(5000));
@@ -298,7 +298,7 @@ TEST_P(TierTest, AClosedTierRefusesAndItsMessagesCanStillBeTaken) {
   EXPECT_TRUE(tier_->state().degraded());
 }
 
-TEST_P(TierTest, WhatSurvivesARestartIsExactlyWhatWasThere) {
+TEST_P(TierTest, RestartKeepsExactlyTheStoredChunks) {
   for (std::uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(loop_->put(i, 3, i % 2).ok());
   ASSERT_TRUE(loop_->put(3, 4, 1).ok());
   ASSERT_TRUE(loop_->drop(0).ok());

@@ -19,7 +19,7 @@ class Bytes : public CrashTest {
   }
 };
 
-TEST_F(Bytes, AChunkIsNotHandedOnUnderTheLoadThatReadsIt) {
+TEST_F(Bytes, SlotIsNotReusedDuringALoad) {
   const auto reader = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1}, 7)) return 10;
     page_.stop_at("load_half");
@@ -32,7 +32,7 @@ TEST_F(Bytes, AChunkIsNotHandedOnUnderTheLoadThatReadsIt) {
   EXPECT_EQ(reader->wait(20'000), 0) << "11: it was evicted under the load";
 }
 
-TEST_F(Bytes, WhatIsWrittenIntoThePagesIsVerifiedNotWhatWasRead) {
+TEST_F(Bytes, LoadVerifiesTheBytesInThePages) {
   const auto reader = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1, 2}, 7)) return 10;
     page_.stop_at("load_half");
@@ -48,7 +48,7 @@ TEST_F(Bytes, WhatIsWrittenIntoThePagesIsVerifiedNotWhatWasRead) {
   EXPECT_TRUE(eventually([&] { return status({"trust", "bad_reported"}) == 1; }));
 }
 
-TEST_F(Bytes, AComplaintOfAnEarlierLifeDropsNothing) {
+TEST_F(Bytes, BadReportOfEarlierGenerationDropsNothing) {
   const auto reader = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1}, 7)) return 10;
     page_.stop_at("load_hold_released");
@@ -72,7 +72,7 @@ TEST_F(Bytes, AComplaintOfAnEarlierLifeDropsNothing) {
   EXPECT_EQ(status({"memory", "evicted", "bad"}), 0) << "the present chunk of the slot was dropped";
 }
 
-TEST_F(Bytes, ADropCoversWhatIsJustBeingWritten) {
+TEST_F(Bytes, DropCoversChunksBeingWritten) {
   const auto writer = engine([this](Engine& engine) {
     page_.stop_at("commit_ready");
     engine.store({1}, 7, 5000);
@@ -93,7 +93,7 @@ TEST_F(Bytes, ADropCoversWhatIsJustBeingWritten) {
   EXPECT_EQ(world_.slots_in(SlotState::kGranted), 0U);
 }
 
-TEST_F(Bytes, TheWriterOfAKilledLarderdReachesNobodyInTheNext) {
+TEST_F(Bytes, LateWriterOfKilledLarderdCorruptsNoChunkOfTheNext) {
   const auto writer = engine([this](Engine& engine) {
     page_.stop_at("store_half");
     if (engine.store({1}, 7, 5000) != 0) return 10;

@@ -81,7 +81,7 @@ class Containers : public testing::Test {
 };
 
 // covers F-006
-TEST_F(Containers, AnEngineGoesOnWithItsMappingWhenLarderdIsRestartedInAnother) {
+TEST_F(Containers, EngineKeepsItsMappingWhenLarderdRestartsInAnotherContainer) {
   const std::uint64_t slots = world_->slots();
   const auto reader = engine([&](Engine& engine) {
     if (!store_at_last(engine, keys(1, slots), 7)) return 10;
@@ -116,7 +116,7 @@ TEST_F(Containers, AnEngineGoesOnWithItsMappingWhenLarderdIsRestartedInAnother) 
 }
 
 // covers F-006
-TEST_F(Containers, AGrantInFlightIsNobodyElsesUntilItsWriterStopsOrDies) {
+TEST_F(Containers, GrantedSlotIsNotReusedUntilItsWriterStopsOrDies) {
   for (const bool dies : {false, true}) {
     const auto writer = engine([this](Engine& engine) {
       page_.stop_at("store_half");
@@ -142,7 +142,7 @@ TEST_F(Containers, AGrantInFlightIsNobodyElsesUntilItsWriterStopsOrDies) {
 }
 
 // covers F-006
-TEST_F(Containers, TheDeathOfAnEngineFreesAllThatItHad) {
+TEST_F(Containers, EngineDeathFreesItsHoldsAndGrants) {
   const auto writer = engine([this](Engine& engine) {
     if (!store_at_last(engine, {2}, 7) || engine.hold_all({2}) == 0) return 10;
     page_.stop_at("store_half");

@@ -27,7 +27,7 @@ class Handshake : public CrashTest {
 // The hold keeps the first session's lock, so only a message of the third session can free the
 // slot.
 // covers F-007
-TEST_F(Handshake, WhatTheEngineStillWroteIsFreedByTheSessionAfterTheLostOne) {
+TEST_F(Handshake, SlotStillWrittenIsFreedBySessionAfterLostHandshake) {
   const auto writer = engine([this](Engine& engine) {
     if (!store_at_last(engine, {2}, 1)) return 10;
     const std::uint64_t hold = engine.hold_all({2});
@@ -57,7 +57,7 @@ TEST_F(Handshake, WhatTheEngineStillWroteIsFreedByTheSessionAfterTheLostOne) {
 }
 
 // covers F-007
-TEST_F(Handshake, LostOverAndOverItLeaksNothing) {
+TEST_F(Handshake, RepeatedLostHandshakesLeakNothing) {
   const auto loser = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1}, 7)) return 10;
     const auto descriptors = [] {
@@ -78,7 +78,7 @@ TEST_F(Handshake, LostOverAndOverItLeaksNothing) {
 // larderd starts again, is killed after it and before the engine knows of the return, and starts
 // again.
 // covers F-007
-TEST_F(Handshake, AnEngineThatLarderdHadKnownToBeBackIsAwaitedByTheNextOne) {
+TEST_F(Handshake, ReattachedEngineIsAwaitedByTheNextLarderd) {
   const auto holder = engine([this](Engine& engine) {
     if (!store_at_last(engine, keys(1, slots_), 7)) return 10;
     const std::uint64_t hold = engine.hold_all({1});

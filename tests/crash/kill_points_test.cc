@@ -78,7 +78,7 @@ class KillPoints : public DeathsAtPoints {
 };
 
 // covers F-017
-TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
+TEST_F(KillPoints, EachKillPointIsReachedAndLeaksNothing) {
   Times all;
   for (const std::string_view point : client_points()) {
     const Times times = kill_at(point, [&] {
@@ -99,7 +99,7 @@ TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
 
 // Asked about its grants, which larderd does after half a minute, and this larderd at once.
 // covers F-017
-TEST_F(DeathsAtPoints, AskedAboutItsGrants) {
+TEST_F(DeathsAtPoints, EngineDeathDuringGrantInquiryLeaksNothing) {
   World world(kSmallArena, IMPATIENT_LARDERD_PATH);
   for (const std::string_view point : asked_points()) {
     kill_at(point, [&] {
@@ -111,7 +111,7 @@ TEST_F(DeathsAtPoints, AskedAboutItsGrants) {
 }
 
 // covers F-017
-TEST_F(KillPoints, AtRandom) {
+TEST_F(KillPoints, DeathAtRandomMomentLeaksNothing) {
   const int kills = whole() ? 10'000 : 300;
   constexpr int kBatch = 1000;
   ChildProcess bystander([&] { return live({world_.socket(), 7, ""}, tally_); });
@@ -140,7 +140,7 @@ TEST_F(KillPoints, AtRandom) {
 }
 
 // covers F-002
-TEST(KillLarderd, EnginesGoOnAndUseTheNewOne) {
+TEST(KillLarderd, EnginesContinueWithTheNextLarderd) {
   const int kills = whole() ? 50 : 5;
   World world(kSmallArena);
   Tally& tally = Tally::make();

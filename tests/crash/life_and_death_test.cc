@@ -10,10 +10,10 @@
 namespace larder::crash {
 namespace {
 
-class LifeAndDeath : public CrashTest {};
+class SessionDeath : public CrashTest {};
 
 // covers F-041
-TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
+TEST_F(SessionDeath, LateWriteOfStoppedEngineCorruptsNoChunk) {
   const auto writer = engine([this](Engine& engine) {
     if (!store_at_last(engine, {2}, 1) || engine.hold_all({2}) == 0) return 10;
     page_.stop_at("store_half");
@@ -57,7 +57,7 @@ TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
 // The GPU of a killed engine goes on with a copy under way: played by a process that writes the
 // slot after the engine's death.
 // covers F-018
-TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
+TEST_F(SessionDeath, LateGpuWriteOfDeadEngineCorruptsNoChunk) {
   const auto writer = engine([this](Engine& engine) {
     engine.copies_as_a_device();
     page_.stop_at("store_half");
@@ -81,7 +81,7 @@ TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
 }
 
 // covers F-020
-TEST_F(LifeAndDeath, TheWriterOfALostSessionKeepsItsSlotToItselfUntilItStops) {
+TEST_F(SessionDeath, SlotOfLostSessionIsNotReusedUntilItsWriterStops) {
   const auto writer = engine([this](Engine& engine) {
     page_.stop_at("store_half");
     std::thread cutter([&] {
@@ -107,7 +107,7 @@ TEST_F(LifeAndDeath, TheWriterOfALostSessionKeepsItsSlotToItselfUntilItStops) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
-TEST_F(LifeAndDeath, LookUpsGoOnWhileTheMemoryOfALostSessionIsUnmapped) {
+TEST_F(SessionDeath, LookupsContinueWhileLostSessionIsUnmapped) {
   const auto reader = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1}, 1)) return 10;
     page_.stop_at("attachment_ends");
@@ -125,7 +125,7 @@ TEST_F(LifeAndDeath, LookUpsGoOnWhileTheMemoryOfALostSessionIsUnmapped) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
-TEST_F(LifeAndDeath, WhoIsTheLastToReadALostSessionsMemoryDoesNotUnmapIt) {
+TEST_F(SessionDeath, LastReaderOfLostSessionMemoryDoesNotUnmap) {
   const auto reader = engine([this](Engine& engine) {
     if (!store_at_last(engine, {1}, 1)) return 10;
     const std::uint64_t hold = engine.hold_all({1});
@@ -148,7 +148,7 @@ TEST_F(LifeAndDeath, WhoIsTheLastToReadALostSessionsMemoryDoesNotUnmapIt) {
 }
 
 // covers F-019
-TEST_F(LifeAndDeath, AForkedChildThatKeepsTheSocketDoesNotKeepTheDead) {
+TEST_F(SessionDeath, ForkedChildWithSocketDoesNotHideEngineDeath) {
   const auto writer = engine([this](Engine& engine) {
     if (::fork() == 0) {  // inherits socket and mappings
       ::prctl(PR_SET_PDEATHSIG, 0);
@@ -205,7 +205,7 @@ class Asker {
 };
 
 // covers F-017
-TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
+TEST_F(SessionDeath, HoldsAndGrantsOfDeadEngineAreFreedAtOnce) {
   const std::uint64_t held = slots_ / 2;  // more is not honoured of one engine
   Asker one(world_.socket()), other(world_.socket());
   const auto room = [&] {
@@ -240,7 +240,7 @@ TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
 }
 
 // covers F-059
-TEST_F(LifeAndDeath, AnArenaFullOfHeldSlotsRefusesStoresAndLoadsGoOn) {
+TEST_F(SessionDeath, FullyHeldArenaRefusesStoresAndServesLoads) {
   // half of all: one engine gets no more
   const auto holder = [this](std::uint64_t first, std::uint64_t count) {
     return engine([this, first, count](Engine& engine) {

@@ -103,7 +103,7 @@ class NamespaceDeaths : public CrashTest {
   }
 };
 
-TEST_F(NamespaceDeaths, WhatIsOpenIsThereAfterwardsAndNothingElse) {
+TEST_F(NamespaceDeaths, ExactlyTheOpenNamespacesSurvive) {
   const int rounds = whole() ? 25 : 1;
   const auto player =
       engine([this](Engine& engine) { return AdapterPlayer(engine, tally_).play(); });

@@ -128,7 +128,7 @@ bool ended_by_itself(int status) {
   return status == 1 || status == 2;
 }
 
-TEST_P(NthCall, OfLarderdCostsAMissOrAStartNothingElse) {
+TEST_P(NthCall, FailureInLarderdCostsAMissOrAStartOnly) {
   if (GetParam().disk) live_once("below");
   if (GetParam().disk && !HasFatalFailure()) live_once("must");
   if (HasFatalFailure()) return;
@@ -163,7 +163,7 @@ TEST_P(NthCall, OfLarderdCostsAMissOrAStartNothingElse) {
   EXPECT_GT(n, 0);
 }
 
-TEST_P(NthCall, OfAnEngineCostsAMissNothingElse) {
+TEST_P(NthCall, FailureInEngineCostsAMissOnly) {
   std::unique_ptr<ChildProcess> sidecar = larderd(-1);
   ASSERT_TRUE(listens(*sidecar));
   long n = first(), missed = 0;

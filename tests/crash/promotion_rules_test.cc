@@ -47,7 +47,7 @@ class PromotionRules : public testing::Test {
   client::HoldTable holds_;
 };
 
-TEST_F(PromotionRules, WhatWasBroughtUpIsKeptUntilItsEngineHoldsIt) {
+TEST_F(PromotionRules, PromotedChunkIsKeptUntilItsEngineHoldsIt) {
   box_.put_below(1);
   fetch_one();
   auto held = look_up_and_stop();
@@ -56,7 +56,7 @@ TEST_F(PromotionRules, WhatWasBroughtUpIsKeptUntilItsEngineHoldsIt) {
   EXPECT_TRUE(held.get());
 }
 
-TEST_F(PromotionRules, WhatWasInMemoryAlreadyIsKeptAsWell) {
+TEST_F(PromotionRules, ChunkAlreadyInMemoryIsKeptToo) {
   for (const protocol::Key& key : box_.family(1)) box_.memory.put(kStranger, key);
   fetch_one();
   auto held = look_up_and_stop();
@@ -65,7 +65,7 @@ TEST_F(PromotionRules, WhatWasInMemoryAlreadyIsKeptAsWell) {
   EXPECT_TRUE(held.get());
 }
 
-TEST_F(PromotionRules, TheEndOfTheFetchLeavesItToTheHoldsThatStand) {
+TEST_F(PromotionRules, EndedFetchKeepsHeldChunks) {
   box_.put_below(1);
   fetch_one();
   auto held = look_up_and_stop();
@@ -76,7 +76,7 @@ TEST_F(PromotionRules, TheEndOfTheFetchLeavesItToTheHoldsThatStand) {
 }
 
 // covers F-149
-TEST_F(PromotionRules, TheEndOfTheSessionEndsItsFetches) {
+TEST_F(PromotionRules, EndedSessionEndsItsFetches) {
   box_.put_below(1);
   fetch_one();
   auto held = look_up_and_stop();
@@ -87,7 +87,7 @@ TEST_F(PromotionRules, TheEndOfTheSessionEndsItsFetches) {
 }
 
 // covers F-149
-TEST_F(PromotionRules, AnEngineThatForgetsItKeepsItForAMinute) {
+TEST_F(PromotionRules, FetchNeverEndedExpiresAfterAMinute) {
   box_.put_below(1);
   fetch_one();
   auto held = look_up_and_stop();
@@ -105,7 +105,7 @@ TEST_F(PromotionRules, AnEngineThatForgetsItKeepsItForAMinute) {
 // The deadline of the read is over and the device still writes: the next user of that slot would
 // find other bytes.
 // covers F-147
-TEST_F(PromotionRules, ASlotThatTheDeviceStillHasIsNobodyElses) {
+TEST_F(PromotionRules, SlotInUseByTheDeviceIsNotReused) {
   box_.put_below(1);
   box_.fetch(kRequest, {1});
   box_.tier.finish_one({Code::kDeadlineExceeded, ""}, true);
@@ -119,7 +119,7 @@ TEST_F(PromotionRules, ASlotThatTheDeviceStillHasIsNobodyElses) {
 }
 
 // covers F-147
-TEST_F(PromotionRules, NorIsOneThatWasDroppedMeanwhile) {
+TEST_F(PromotionRules, SlotDroppedDuringDeviceReadIsNotReused) {
   box_.put_below(1);
   box_.fetch(kRequest, {1});
   box_.memory.drop(box_.memory.handle());

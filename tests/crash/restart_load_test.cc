@@ -116,7 +116,7 @@ void kill_under(UnderLoad& load, int kills, const std::function<void()>& dead) {
 }
 
 // covers F-003
-TEST(KillLarderdUnderLoad, WhatWasAcknowledgedIsThereAndNoByteIsWrong) {
+TEST(KillLarderdUnderLoad, AcknowledgedChunksSurviveAndNoByteIsWrong) {
   World world("96MiB");
   UnderLoad load(world, false);
   kill_under(load, wanted_kills(20, 300), [] {});
@@ -125,7 +125,7 @@ TEST(KillLarderdUnderLoad, WhatWasAcknowledgedIsThereAndNoByteIsWrong) {
 
 // The engines' chunks are two and a half times the memory, and the stores over time many times the
 // disk.
-TEST(KillLarderdUnderLoad, OverADiskToo) {
+TEST(KillLarderdUnderLoad, AcknowledgedChunksSurviveWithDisk) {
   constexpr std::uint64_t kDiskMib = 34, kDiskBytes = kDiskMib << 20;
   const DiskFolder disk;
   World world("16MiB", LARDERD_PATH, disk.lines(kDiskMib, "through"));
@@ -165,7 +165,7 @@ std::uint64_t epoch_of(Engine& engine) {
 // A confirmed drop of the engine lasts, also if larderd dies in the very next moment. Other drops
 // keep the disk busy: one waits until earlier ones are noted.
 // covers F-139
-TEST(KillLarderdAfterADrop, NothingOfItComesUpFromTheDisk) {
+TEST(KillLarderdAfterADrop, DroppedChunksAreNotPromotedFromDisk) {
   constexpr std::uint64_t kChunks = 8;
   const DiskFolder disk;
   World world(kTinyArena, LARDERD_PATH, disk.lines(34, "through"));
@@ -264,7 +264,7 @@ int hit_again(Engine& engine, std::uint64_t chunks, std::uint64_t restarts, Reat
 }
 
 // 10 GiB in the whole suite, as far as the machine has the memory; else 64 MiB.
-TEST(Reattach, OfTenGibWithinASecond) {
+TEST(Reattach, TenGibReattachWithinASecond) {
   const std::uint64_t mib = whole() ? 10 << 10 : 64;
   if (whole() && available_bytes() < (mib + 1024) << 20)
     GTEST_SKIP() << "11 GiB of memory are needed, " << (available_bytes() >> 20)

@@ -31,7 +31,7 @@ class Restart : public CrashTest {
 };
 
 // covers F-005
-TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
+TEST_F(Restart, SlotHeldAcrossRestartIsNotReused) {
   const auto holder = engine([this](Engine& engine) {
     if (!fill(engine)) return 10;
     const std::uint64_t hold = engine.hold_all({1});
@@ -62,7 +62,7 @@ TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
 }
 
 // covers F-005
-TEST_F(Restart, AnEngineThatDoesNotComeBackIsWaitedForOnlySoLong) {
+TEST_F(Restart, MissingEngineIsAwaitedForABoundedTime) {
   const auto holder = engine([this](Engine& engine) {
     if (!fill(engine) || engine.hold_all({1}) == 0) return 10;
     tally_.loaded = 1;
@@ -81,7 +81,7 @@ TEST_F(Restart, AnEngineThatDoesNotComeBackIsWaitedForOnlySoLong) {
 }
 
 // covers F-005
-TEST_F(Restart, TheWriterOfAnEarlierLarderdKeepsItsSlotToItselfUntilItStops) {
+TEST_F(Restart, SlotGrantedByPreviousLarderdIsNotReusedUntilItsWriterStops) {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const auto writer = engine([this](Engine& engine) {
       page_.stop_at("store_half");
@@ -103,7 +103,7 @@ TEST_F(Restart, TheWriterOfAnEarlierLarderdKeepsItsSlotToItselfUntilItStops) {
 
 // larderd and the writer die at once, as in a killed pod: no process saw the writer end.
 // covers F-018
-TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
+TEST_F(Restart, SlotWrittenByGpuOfDeadEngineStaysQuarantinedAcrossRestart) {
   const auto writer = engine([this](Engine& engine) {
     engine.copies_as_a_device();
     page_.stop_at("store_half");
@@ -126,7 +126,7 @@ TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
 // The lock file tells, also if the writer dies after larderd did and a child of the writer keeps
 // the old socket.
 // covers F-005
-TEST_F(Restart, TheSlotOfAWriterThatDiesLaterComesBack) {
+TEST_F(Restart, SlotOfWriterThatDiesAfterRestartIsFreed) {
   const auto writer = engine([this](Engine& engine) {
     if (::fork() == 0) {
       ::alarm(20);
@@ -147,7 +147,7 @@ TEST_F(Restart, TheSlotOfAWriterThatDiesLaterComesBack) {
 }
 
 // covers F-004
-TEST_F(Restart, ADeathInTheMiddleOfItCostsNothing) {
+TEST_F(Restart, DeathDuringRestartCostsNothing) {
   const auto before = engine([this](Engine& engine) { return fill(engine) ? 0 : 10; });
   ASSERT_EQ(before->wait(20'000), 0);
   world_.larderd().process().kill();
@@ -165,7 +165,7 @@ TEST_F(Restart, ADeathInTheMiddleOfItCostsNothing) {
 }
 
 // covers F-003
-TEST_F(Restart, LookUpsAndLoadsGoOnMeanwhile) {
+TEST_F(Restart, LookupsAndLoadsContinueDuringRestart) {
   const auto reader = engine([this](Engine& engine) {
     if (!fill(engine)) return 10;
     tally_.loaded = 1;

@@ -174,7 +174,7 @@ class Soak : public testing::Test {
   std::uint64_t taken_ = 0, larderds_ended_ = 0;
 };
 
-TEST_F(Soak, NothingGrowsNothingIsLeftAndNoByteIsWrong) {
+TEST_F(Soak, LeaksNoResourceAndNoByteIsWrong) {
   kill_larderds_and_engines();
   if (!HasFatalFailure()) kill_engines();
   EXPECT_EQ(crew_.end(), "");

@@ -42,7 +42,7 @@ class WordRules : public testing::Test {
   protocol::EntryView seen_;
 };
 
-TEST_F(WordRules, AnEntryIsOfOneLife) {
+TEST_F(WordRules, EntryReadAcrossReplacementIsAMiss) {
   page_.stop_at("word_read");
   auto found = std::async(std::launch::async, [this] { return box_.find(1); });
   ASSERT_TRUE(page_.await("word_read"));
@@ -57,7 +57,7 @@ TEST_F(WordRules, AnEntryIsOfOneLife) {
       << "the generation of one life, the fields of another";
 }
 
-TEST_F(WordRules, AHoldAnnouncedTooLateIsNone) {
+TEST_F(WordRules, HoldAnnouncedTooLateIsRefused) {
   page_.stop_at("hold_place_taken");
   auto held = std::async(std::launch::async, [this] { return hold_what_was_seen(); });
   ASSERT_TRUE(page_.await("hold_place_taken"));
@@ -66,7 +66,7 @@ TEST_F(WordRules, AHoldAnnouncedTooLateIsNone) {
   EXPECT_FALSE(held.get()) << "believes to hold a gone chunk";
 }
 
-TEST_F(WordRules, AHoldIsOfOneGeneration) {
+TEST_F(WordRules, HoldAppliesToOneGeneration) {
   page_.stop_at("hold_place_taken");
   auto held = std::async(std::launch::async, [this] { return hold_what_was_seen(); });
   ASSERT_TRUE(page_.await("hold_place_taken"));
@@ -77,7 +77,7 @@ TEST_F(WordRules, AHoldIsOfOneGeneration) {
   EXPECT_TRUE(replaced_by(3)) << "and a hold that was taken back keeps no slot";
 }
 
-TEST_F(WordRules, AHoldThatIsAnnouncedKeepsTheSlot) {
+TEST_F(WordRules, AnnouncedHoldKeepsTheSlot) {
   page_.stop_at("hold_announced");
   auto held = std::async(std::launch::async, [this] { return hold_what_was_seen(); });
   ASSERT_TRUE(page_.await("hold_announced"));
@@ -87,7 +87,7 @@ TEST_F(WordRules, AHoldThatIsAnnouncedKeepsTheSlot) {
   EXPECT_EQ(box_.find(1)->generation, seen_.generation);
 }
 
-TEST_F(WordRules, NobodyHoldsWhatTheScanHasPassed) {
+TEST_F(WordRules, HoldAfterTheVictimScanIsRefused) {
   page_.stop_at("victims_scanned");
   auto replaced = std::async(std::launch::async, [this] { return replaced_by(2); });
   ASSERT_TRUE(page_.await("victims_scanned"));
@@ -97,7 +97,7 @@ TEST_F(WordRules, NobodyHoldsWhatTheScanHasPassed) {
   EXPECT_TRUE(replaced.get());
 }
 
-TEST_F(WordRules, AHoldBetweenDyingAndTheScanIsGivenUpAndKeepsTheSlotMeanwhile) {
+TEST_F(WordRules, HoldBetweenDyingAndScanIsRefusedAndKeepsTheSlotMeanwhile) {
   page_.stop_at("victims_dying");
   page_.stop_at("hold_announced");
   auto replaced = std::async(std::launch::async, [this] { return replaced_by(2); });
@@ -111,7 +111,7 @@ TEST_F(WordRules, AHoldBetweenDyingAndTheScanIsGivenUpAndKeepsTheSlotMeanwhile) 
 }
 
 // Dropped chunks wait for their readers, like evicted ones.
-TEST_F(WordRules, WhatIsDroppedIsNotHandedOnUnderAHold) {
+TEST_F(WordRules, DroppedSlotIsNotReusedWhileHeld) {
   page_.stop_at("hold_announced");
   auto held = std::async(std::launch::async, [this] { return hold_what_was_seen(); });
   ASSERT_TRUE(page_.await("hold_announced"));
@@ -162,7 +162,7 @@ class FamilyRules : public testing::Test {
   client::HoldTable holds_{box_.add_session(kReader)};
 };
 
-TEST_F(FamilyRules, AHoldOnOneOfAFamilyKeepsAllOfIt) {
+TEST_F(FamilyRules, HoldOnOneChunkKeepsItsFamily) {
   for (std::uint16_t held_shard = 0; held_shard < 2; ++held_shard) {
     const auto seen = *box_.reader().find(shard(1, held_shard));
     page_.stop_at("hold_announced");
@@ -179,7 +179,7 @@ TEST_F(FamilyRules, AHoldOnOneOfAFamilyKeepsAllOfIt) {
   }
 }
 
-TEST_F(FamilyRules, ItIsGoneAsAWholeBeforeOneOfItsSlotsIsHandedOn) {
+TEST_F(FamilyRules, FamilyDisappearsBeforeAnySlotIsReused) {
   page_.stop_at("victims_scanned");
   auto replaced = std::async(std::launch::async, [this] { return put_one(shard(2, 0)); });
   ASSERT_TRUE(page_.await("victims_scanned"));

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 // When a save begins, work that is still queued fills its pages; when a load begins, queued work
 // still writes its pages.
-TEST_F(CudaCopyEngineTest, CopiesComeAfterWhatTheEngineQueued) {
+TEST_F(CudaCopyEngineTest, CopiesRunBehindQueuedEngineWork) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(8192, 3);
@@ -54,7 +54,7 @@ TEST_F(CudaCopyEngineTest, PagesAreDigestedAfterTheCopiesOntoThem) {
 // The second piece is the first of a batch (copy_entries.cc). During a load on the device the slot
 // is overwritten, and restored right after the copy. A direct copy must find the difference on the
 // pages. A load that went through staging before must give the earlier bytes.
-TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
+TEST_F(CudaCopyEngineTest, LoadVerifiesTheBytesOnThePages) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(8192, 2);
@@ -84,7 +84,7 @@ TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
 }
 
 // A launch fails while copies or an earlier kernel of the load are under way.
-TEST_F(CudaCopyEngineTest, NoByteIsWrittenAfterAFailedCallReturned) {
+TEST_F(CudaCopyEngineTest, FailedCallWritesNothingAfterItsReturn) {
   for (const auto& [method, launch] :
        {std::pair(Method::kBatch, 1), std::pair(Method::kKernel, 2)}) {
     DeviceChunk chunk(3 << 20, 2);
@@ -100,7 +100,7 @@ TEST_F(CudaCopyEngineTest, NoByteIsWrittenAfterAFailedCallReturned) {
   }
 }
 
-TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines) {
+TEST_F(CudaCopyEngineTest, SmallPiecesUseTheKernelAndLargeOnesTheCopyEngines) {
   DeviceChunk small(16384, 4), large(1 << 20, 4);
   CudaCopyEngine& engine = make(Method::kAuto, small.page());
   small.pin(engine);
@@ -122,7 +122,7 @@ TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines)
 
 // Host threads do not read the bytes that the copy engines wrote. The pages are digested in place,
 // so a byte that changed on its way into the slot is found.
-TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesIsDigestedWhereItsPagesLie) {
+TEST_F(CudaCopyEngineTest, CopyEngineStoreIsDigestedOnItsPages) {
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
   chunk.pin(engine);
@@ -154,7 +154,7 @@ TEST_F(CudaCopyEngineTest, ADriverWithoutBatchesCopiesPieceByPiece) {
 }
 
 // An engine has chunks of many sizes. The driver refuses the 13th allocation of pinned memory.
-TEST_F(CudaCopyEngineTest, PinnedMemoryIsAskedForSeldomWhileChunksGrow) {
+TEST_F(CudaCopyEngineTest, GrowingChunksAllocatePinnedMemoryRarely) {
   DeviceChunk first(4096, 1);
   CudaCopyEngine& engine = make(Method::kKernel, first.page());
   fake_cuda::fail("cuMemHostAlloc", 13, kOutOfMemory);
@@ -164,7 +164,7 @@ TEST_F(CudaCopyEngineTest, PinnedMemoryIsAskedForSeldomWhileChunksGrow) {
   }
 }
 
-TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
+TEST_F(CudaCopyEngineTest, OutOfMemoryFailsOneCopyOnly) {
   DeviceChunk chunk(4096, 4);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
   fake_cuda::fail("cuMemHostAlloc", 1, kOutOfMemory);
@@ -174,7 +174,7 @@ TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
 }
 
 // A driver refuses machine code for other processors.
-TEST_F(CudaCopyEngineTest, KernelsAreThoseThatTheDriverTakes) {
+TEST_F(CudaCopyEngineTest, KernelImageAcceptedByTheDriverIsUsed) {
   constexpr int kNoBinaryForGpu = 209;
   DeviceChunk chunk(4096, 2);
   fake_cuda::fail("cuModuleLoadData", 1, kNoBinaryForGpu);
@@ -190,7 +190,7 @@ TEST_F(CudaCopyEngineTest, KernelsAreThoseThatTheDriverTakes) {
 }
 
 // A new event for each load would cost the engine's thread more than the rest of the request.
-TEST_F(CudaCopyEngineTest, TheEventOfAFenceThatIsNotNeededAnyMoreIsTheNextOnes) {
+TEST_F(CudaCopyEngineTest, ReleasedFenceEventIsReused) {
   DeviceChunk chunk(4096, 2);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
   const std::uint64_t before = fake_cuda::counters().events;
@@ -201,7 +201,7 @@ TEST_F(CudaCopyEngineTest, TheEventOfAFenceThatIsNotNeededAnyMoreIsTheNextOnes) 
   EXPECT_EQ(fake_cuda::counters().events, before + 2) << "two that are needed are two";
 }
 
-TEST_F(CudaCopyEngineTest, OurStreamsHaveTheLeastPriority) {
+TEST_F(CudaCopyEngineTest, LarderStreamsHaveTheLowestPriority) {
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
   EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
@@ -210,13 +210,13 @@ TEST_F(CudaCopyEngineTest, OurStreamsHaveTheLeastPriority) {
   EXPECT_EQ(fake_cuda::counters().other_streams, 0U);
 }
 
-TEST_F(CudaCopyEngineTest, PagesOfNoContextAreServedInTheirDevicesPrimaryOne) {
+TEST_F(CudaCopyEngineTest, PagesWithoutContextUseThePrimaryContext) {
   std::byte* const page = fake_cuda::allocate(4096, true);
   EXPECT_TRUE(CudaCopyEngine::make(page, {}).ok());
   EXPECT_EQ(*device_of(page), *device_of(fake_cuda::allocate(1)));
 }
 
-TEST_F(CudaCopyEngineTest, HostMemoryIsNoDevices) {
+TEST_F(CudaCopyEngineTest, HostMemoryHasNoDevice) {
   std::byte host{};
   EXPECT_EQ(*device_of(&host), 0U);
   EXPECT_EQ(CudaCopyEngine::make(&host, {}).status().code(), Code::kNotFound);

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 // Any failure at any call, sticky or not: no wrong byte, one line in the log, no thread left with
 // Larder's context, and no resource left behind.
 // covers F-025
-TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
+TEST_F(CudaCopyEngineTest, ErrorEndsTheEngineForGoodAndIsLoggedOnce) {
   for (const char* function :
        {"cuCtxPushCurrent", "cuStreamCreateWithPriority", "cuStreamWaitEvent", "cuEventCreate",
         "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemHostGetDevicePointer",
@@ -63,7 +63,7 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
 // An engine captures a graph of its forward pass on this thread. Copies run on this thread and on
 // others.
 // covers F-027
-TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
+TEST_F(CudaCopyEngineTest, CaptureContinuesDuringCopies) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(8192, 3);
@@ -86,7 +86,7 @@ TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
 }
 
 // covers F-027
-TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
+TEST_F(CudaCopyEngineTest, CopyBehindCapturingStreamIsRefused) {
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
   void* const stream = fake_cuda::make_stream();
@@ -109,7 +109,7 @@ TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
 // After an unexpected refusal because of a capture, that copy fails when all its work has ended,
 // and the next copy works.
 // covers F-027
-TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
+TEST_F(CudaCopyEngineTest, RefusalDuringCaptureFailsOneCopyOnly) {
   for (const char* function :
        {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",
         "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemcpyBatchAsync",
@@ -144,7 +144,7 @@ TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
       }
 }
 
-TEST_F(CudaCopyEngineTest, ACopyIsOverBeforeItIsReportedAsRefused) {
+TEST_F(CudaCopyEngineTest, RefusedCopyHasEndedBeforeItsReport) {
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
   chunk.pin(engine);
@@ -157,7 +157,7 @@ TEST_F(CudaCopyEngineTest, ACopyIsOverBeforeItIsReportedAsRefused) {
   expect_nothing_late(chunk);
 }
 
-TEST_F(CudaCopyEngineTest, NothingIsLeftBehind) {
+TEST_F(CudaCopyEngineTest, DestructorReleasesAllResources) {
   {
     DeviceChunk chunk(4096, 2);
     CudaCopyEngine& engine = make(Method::kKernel, chunk.page());

@@ -37,7 +37,7 @@ TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
 
 // The engine's own small copies, the tokens and block tables of a step, wait behind the ready
 // copies.
-TEST_F(CudaCopyEngineTest, CopiesOfAllThreadsTogetherHaveFewBytesReady) {
+TEST_F(CudaCopyEngineTest, BytesReadyToCopyAreBoundedOverAllThreads) {
   constexpr int kThreads = 4;
   for (const Way& strategy :
        {Way{"batch", Method::kBatch, true}, Way{"batch staged", Method::kBatch, false}}) {
@@ -72,7 +72,7 @@ TEST_F(CudaCopyEngineTest, CopiesOfAllThreadsTogetherHaveFewBytesReady) {
 }
 
 // The digests of one store take the multiprocessors, and the copies of another the link.
-TEST_F(CudaCopyEngineTest, AStoreThatWaitsForItsDigestsHoldsUpNoCopyOfAnother) {
+TEST_F(CudaCopyEngineTest, StoreWaitingForDigestsBlocksNoOtherCopy) {
   DeviceChunk first(1 << 20, 9), second(64 << 10, 4);
   CudaCopyEngine& engine = make(Method::kBatch, first.page());
   first.pin(engine);
@@ -91,7 +91,7 @@ TEST_F(CudaCopyEngineTest, AStoreThatWaitsForItsDigestsHoldsUpNoCopyOfAnother) {
 }
 
 // A store that waits for its step does not hold the turn.
-TEST_F(CudaCopyEngineTest, AStoreBehindAStepThatRunsHoldsUpNoOther) {
+TEST_F(CudaCopyEngineTest, StoreBehindARunningStepBlocksNoOtherCopy) {
   for (const KernelImages& kernels :
        {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
     DeviceChunk late(64 << 10, 4), other(64 << 10, 4);
@@ -117,7 +117,7 @@ TEST_F(CudaCopyEngineTest, AStoreBehindAStepThatRunsHoldsUpNoOther) {
 
 // The model's share of multiprocessors is independent of the number of copying threads and of the
 // way.
-TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
+TEST_F(CudaCopyEngineTest, MultiprocessorsAreBoundedOverAllKernels) {
   constexpr int kThreads = 4;
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
@@ -198,7 +198,7 @@ TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsShareTheMultiprocessorsAndRunA
 
 // A save that waits for a long step of the model delays no load, although their kernels share
 // multiprocessors.
-TEST_F(CudaCopyEngineTest, ACopyThatWaitsForTheEngineKeepsNoOtherWaiting) {
+TEST_F(CudaCopyEngineTest, CopyWaitingForTheEngineBlocksNoOther) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
     DeviceChunk early(8192, 3), late(8192, 3);

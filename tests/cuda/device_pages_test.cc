@@ -80,7 +80,7 @@ TEST_F(DevicePagesTest, EveryLayoutIsStoredAndLoaded) {
 }
 
 // larderd's status tells the registered part of the arena and the engine's way of copying.
-TEST_F(DevicePagesTest, LarderdIsToldHowItsMemoryIsCopied) {
+TEST_F(DevicePagesTest, StatusShowsRegisteredBytesAndCopyStrategy) {
   start();
   attach(kLayout);
   ASSERT_TRUE(await_registered(16 << 20));
@@ -95,7 +95,7 @@ TEST_F(DevicePagesTest, LarderdIsToldHowItsMemoryIsCopied) {
   EXPECT_EQ(stats().sessions[1].copies_by, "") << "of an engine in host memory there is one way";
 }
 
-TEST_F(DevicePagesTest, ChunksAreTheSameAsThoseOfAnEngineInHostMemory) {
+TEST_F(DevicePagesTest, ChunksEqualThoseOfAHostMemoryEngine) {
   start();
   EngineClient host(config_.socket, kLayout);
   ASSERT_TRUE(host.client->wait_attached(5000).ok());
@@ -110,7 +110,7 @@ TEST_F(DevicePagesTest, ChunksAreTheSameAsThoseOfAnEngineInHostMemory) {
   EXPECT_TRUE(host.holds(10, 2));
 }
 
-TEST_F(DevicePagesTest, ALoadIsDoneOnlyBehindWhatTheEngineHadQueued) {
+TEST_F(DevicePagesTest, LoadRunsBehindQueuedEngineWork) {
   start();
   EngineClient& engine = attach(kLayout);
   ASSERT_EQ(engine.store(0, 1).stored, 1U);
@@ -130,7 +130,7 @@ TEST_F(DevicePagesTest, ALoadIsDoneOnlyBehindWhatTheEngineHadQueued) {
   EXPECT_TRUE(engine.holds(0, 1));
 }
 
-TEST_F(DevicePagesTest, ALayerIsOnTheDeviceWhenItWasWaitedFor) {
+TEST_F(DevicePagesTest, AwaitedLayerIsOnTheDevice) {
   start();
   EngineClient& engine = attach(kLayout);
   ASSERT_TRUE(await_registered(16 << 20));
@@ -151,7 +151,7 @@ TEST_F(DevicePagesTest, ALayerIsOnTheDeviceWhenItWasWaitedFor) {
 // During the capture the order of the pages' reads and writes is unknown. The client refuses both
 // requests, and the capture stays valid.
 // covers F-027
-TEST_F(DevicePagesTest, WhatIsAskedForDuringACaptureIsRefusedAndTheNextIsNot) {
+TEST_F(DevicePagesTest, RequestDuringCaptureIsRefusedAndTheNextSucceeds) {
   start();
   EngineClient& engine = attach(kLayout);
   ASSERT_EQ(engine.store(0, 2).stored, 2U);
@@ -176,7 +176,7 @@ TEST_F(DevicePagesTest, WhatIsAskedForDuringACaptureIsRefusedAndTheNextIsNot) {
 }
 
 // covers F-025
-TEST_F(DevicePagesTest, AnErrorOfCudaEndsTheCacheInThisEngineAndIsSaidOnce) {
+TEST_F(DevicePagesTest, CudaErrorDisablesTheCacheAndIsLoggedOnce) {
   start();
   EngineClient& engine = attach(kLayout);
   ASSERT_EQ(engine.store(0, 2).stored, 2U);
@@ -194,7 +194,7 @@ TEST_F(DevicePagesTest, AnErrorOfCudaEndsTheCacheInThisEngineAndIsSaidOnce) {
   EXPECT_TRUE(engine.present(0, 2));
 }
 
-TEST_F(DevicePagesTest, PagesOfTwoKindsAreRefused) {
+TEST_F(DevicePagesTest, MixedHostAndDevicePagesAreRefused) {
   start();
   std::vector<std::byte> memory(1 << 20);
   Client client({config_.socket, "mixed", 1}, copy::host_copy_engine());

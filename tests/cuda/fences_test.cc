@@ -40,13 +40,13 @@ class FencesTest : public testing::Test {
 };
 
 // A step of a model takes many milliseconds, and the engine needs the processor meanwhile.
-TEST_F(FencesTest, WhoWaitsForOneOnTheHostTakesNoProcessor) {
+TEST_F(FencesTest, HostWaitDoesNotSpin) {
   const std::shared_ptr<const Fence> fence = behind_a_step();
   EXPECT_TRUE(fence->wait().ok());
   EXPECT_EQ(fake_cuda::counters().spinning_waits, 0U);
 }
 
-TEST_F(FencesTest, WhatTheHostHasWaitedForNoCopyWaitsFor) {
+TEST_F(FencesTest, CopySkipsFenceAwaitedByTheHost) {
   const std::shared_ptr<const Fence> fence = behind_a_step();
   ASSERT_TRUE(fence->wait().ok());
   const std::uint64_t before = fake_cuda::counters().host_waits;
@@ -56,14 +56,14 @@ TEST_F(FencesTest, WhatTheHostHasWaitedForNoCopyWaitsFor) {
   EXPECT_TRUE(fence->wait().ok()) << "nor the host again";
 }
 
-TEST_F(FencesTest, WhatACopyHasWaitedForTheHostDoesNotWaitFor) {
+TEST_F(FencesTest, HostSkipsFenceAwaitedByACopy) {
   const std::shared_ptr<const Fence> fence = behind_a_step();
   ASSERT_TRUE(engine_->store(chunk_.list(fence.get()), chunk_.slot()).ok());
   refuse_waits();
   EXPECT_TRUE(fence->wait().ok());
 }
 
-TEST_F(FencesTest, AWaitThatFailedSaysNothingOfTheFence) {
+TEST_F(FencesTest, FailedWaitLeavesTheFenceUndecided) {
   const std::shared_ptr<const Fence> fence = behind_a_step();
   fake_cuda::fail("cuEventSynchronize", 1, kFirstCaptureError);
   EXPECT_EQ(fence->wait().code(), Code::kFailedPrecondition);

@@ -36,7 +36,7 @@ class GpuTest : public testing::TestWithParam<Way> {
   std::unique_ptr<testing_support::RealDevice> device_;
 };
 
-TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
+TEST_P(GpuTest, StoresAndLoadsLikeTheHostEngine) {
   const Way strategy = GetParam();
   for (const std::uint64_t piece_bytes :
        {1000, 4096, 8192, 16384, 18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {

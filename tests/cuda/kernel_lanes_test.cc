@@ -20,7 +20,7 @@ class KernelLanesTest : public testing::Test {
 
 // The other direction waits for the event behind a kernel with all multiprocessors. Here the event
 // fails.
-TEST_F(KernelLanesTest, AKernelThatCannotBeWaitedForOnTheDeviceHasEndedBeforeTheNextBegins) {
+TEST_F(KernelLanesTest, KernelWithoutEventEndsBeforeTheNextBegins) {
   for (const ResultCode code : {kFirstCaptureError, kIllegalAddress}) {
     const std::unique_ptr<KernelLanes> lanes = KernelLanes::make(context_, 8).value();
     const ContextScope scope(context_->driver(), context_->handle());

@@ -32,12 +32,12 @@ class MemoryExportTest : public testing::Test {
   std::vector<MemoryHandle> handles_;
 };
 
-TEST_F(MemoryExportTest, AThreadThatHasNoContextIsToldThatTheMemoryIsThere) {
+TEST_F(MemoryExportTest, ThreadWithoutContextSeesPresentMemory) {
   for (const int device : {0, 1})
     EXPECT_EQ(asked(exported(fake_cuda::allocate(4096, false, device), 4096)), Code::kOk);
 }
 
-TEST_F(MemoryExportTest, MemoryThatWentOrIsAnotherIsGone) {
+TEST_F(MemoryExportTest, FreedOrReplacedMemoryIsReportedGone) {
   std::byte* const by_hand = fake_cuda::map_by_hand(64 << 10);
   const PageExport made = exported(by_hand, 64 << 10);
   EXPECT_EQ(asked(made), Code::kOk);
@@ -51,7 +51,7 @@ TEST_F(MemoryExportTest, MemoryThatWentOrIsAnotherIsGone) {
   EXPECT_EQ(asked(freed), Code::kNotFound);
 }
 
-TEST_F(MemoryExportTest, ADriverThatFailsSaysNothingOfTheMemory) {
+TEST_F(MemoryExportTest, DriverFailureLeavesTheMemoryStateUnknown) {
   const PageExport made = exported(fake_cuda::allocate(4096), 4096);
   // After the questions for the place and the context.
   fake_cuda::fail("cuPointerGetAttribute", 3, 999);
@@ -59,7 +59,7 @@ TEST_F(MemoryExportTest, ADriverThatFailsSaysNothingOfTheMemory) {
 }
 
 // The context takes a second and GPU memory, so it exists before the first engine asks.
-TEST_F(MemoryExportTest, TheImporterMakesAContextOnEachGpuThatItSees) {
+TEST_F(MemoryExportTest, ImporterCreatesAContextOnEachVisibleGpu) {
   ::setenv("FAKE_CUDA_DEVICES", "2", 1);
   {
     const std::unique_ptr<MemoryImporter> importer = cuda_importer();
@@ -75,7 +75,7 @@ TEST_F(MemoryExportTest, TheImporterMakesAContextOnEachGpuThatItSees) {
 
 // Otherwise larderd would take the one context of the GPU before the engine.
 // covers F-035
-TEST_F(MemoryExportTest, TheImporterMakesNoContextWhereAGpuAllowsOneProcessAlone) {
+TEST_F(MemoryExportTest, ImporterCreatesNoContextOnExclusiveGpu) {
   ::setenv("FAKE_CUDA_COMPUTE_MODE", "3", 1);
   const std::unique_ptr<MemoryImporter> importer = cuda_importer();
   importer->prepare();
@@ -84,7 +84,7 @@ TEST_F(MemoryExportTest, TheImporterMakesNoContextWhereAGpuAllowsOneProcessAlone
 }
 
 // Memory of a legacy handle names its context, which ends with the last retain.
-TEST_F(MemoryExportTest, AnEngineOfImportedMemoryKeepsItsContext) {
+TEST_F(MemoryExportTest, ImportedMemoryEngineKeepsItsContext) {
   class Imported final : public ImportedMemory {
    public:
     std::span<std::byte> bytes() const override { return bytes_; }

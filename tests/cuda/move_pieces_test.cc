@@ -89,7 +89,7 @@ std::vector<Shape> shapes() {
   return all;
 }
 
-TEST(MovePiecesTest, EveryMoveGivesTheHostsBytesAndDigests) {
+TEST(MovePiecesTest, EveryMoveMatchesTheHostBytesAndDigests) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(testing::Message() << shape.pieces << " pieces of " << shape.piece_bytes
                                     << " bytes, " << shape.misalign << " off");
@@ -117,7 +117,7 @@ TEST(MovePiecesTest, EveryMoveGivesTheHostsBytesAndDigests) {
   }
 }
 
-TEST(MovePiecesTest, NullPiecesAreLeftOut) {
+TEST(MovePiecesTest, NullPiecesAreSkipped) {
   Grid grid({5000, 4, 0});
   std::vector<std::byte*> pieces = grid.pieces();
   pieces[1] = pieces[3] = nullptr;
@@ -131,7 +131,7 @@ TEST(MovePiecesTest, NullPiecesAreLeftOut) {
   for (const std::size_t unit : {2, 3, 6, 7}) EXPECT_EQ(grid.digests()[unit], 0U) << unit;
 }
 
-TEST(MovePiecesTest, ADamagedByteChangesItsUnitsDigestAlone) {
+TEST(MovePiecesTest, DamagedByteChangesOnlyTheDigestOfItsUnit) {
   Grid grid({8192, 2, 0});
   grid.slot()[4096 + 1000] ^= std::byte{1};
   grid.run<Move::kScatter>(reinterpret_cast<unsigned char*>(grid.slot().data()), 1, grid.pieces());

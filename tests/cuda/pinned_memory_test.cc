@@ -14,7 +14,7 @@ using testing::IsEmpty;
 using testing::Not;
 
 // An allocation of pinned memory waits for any registration on the node.
-TEST_F(CudaCopyEngineTest, NoCopyMakesPinnedMemoryOnceTheEngineIsPrepared) {
+TEST_F(CudaCopyEngineTest, PreparedEngineAllocatesNoPinnedMemoryInCopies) {
   constexpr std::size_t kPieces = 300;
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
@@ -39,7 +39,7 @@ TEST_F(CudaCopyEngineTest, NoCopyMakesPinnedMemoryOnceTheEngineIsPrepared) {
 }
 
 // A release may wait for all work of the GPU: for a model's step.
-TEST_F(CudaCopyEngineTest, NoCopyGivesPinnedMemoryBackWhenItNeedsMore) {
+TEST_F(CudaCopyEngineTest, CopiesNeverFreePinnedMemory) {
   DeviceChunk small(8192, 2), large(8192, 9000);
   CudaCopyEngine& engine = make(Method::kKernel, small.page());
   small.pin(engine);
@@ -51,7 +51,7 @@ TEST_F(CudaCopyEngineTest, NoCopyGivesPinnedMemoryBackWhenItNeedsMore) {
   EXPECT_EQ(fake_cuda::counters().pinned_bytes, 0U);
 }
 
-TEST_F(CudaCopyEngineTest, LackOfPinnedMemoryAtTheStartIsSaidAndCopiesTryAgain) {
+TEST_F(CudaCopyEngineTest, FailedPinnedAllocationIsLoggedAndRetriedByCopies) {
   DeviceChunk chunk(8192, 2);
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
   fake_cuda::fail("cuMemHostAlloc", 1, kOutOfMemory);
@@ -77,7 +77,7 @@ TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesWaitsOnceAndDigestsMeanwhile) {
 }
 
 // The batches of a store wait for each other on the device.
-TEST_F(CudaCopyEngineTest, AStoreOfManyBatchesWaitsOnceToo) {
+TEST_F(CudaCopyEngineTest, StoreOfManyBatchesWaitsOnce) {
   for (const KernelImages& kernels :
        {KernelImages(testing_support::fake_kernels()), KernelImages()}) {
     DeviceChunk chunk(3 << 20, 5);
@@ -121,7 +121,7 @@ TEST_F(CudaCopyEngineTest, PartsOfManyChunksAreOneBatchAndOneWait) {
 }
 
 // A kernel of the model that needs every multiprocessor waits for the end of Larder's kernels.
-TEST_F(CudaCopyEngineTest, NoKernelMovesMoreThanAFewMebibytesAndOneDigestsAWholeChunk) {
+TEST_F(CudaCopyEngineTest, KernelMovesFewMebibytesAndOneKernelDigestsAChunk) {
   for (const Way& strategy : strategies()) {
     SCOPED_TRACE(strategy.name);
     DeviceChunk chunk(1 << 20, 11), one(6 << 20, 2);
@@ -141,7 +141,7 @@ TEST_F(CudaCopyEngineTest, NoKernelMovesMoreThanAFewMebibytesAndOneDigestsAWhole
   }
 }
 
-TEST_F(CudaCopyEngineTest, TheMultiprocessorsAreASixteenthOfTheDevices) {
+TEST_F(CudaCopyEngineTest, KernelsUseASixteenthOfTheMultiprocessors) {
   for (const auto& [processors, blocks] :
        {std::pair(132U, 8U), std::pair(108U, 6U), std::pair(58U, 3U), std::pair(31U, 1U),
         std::pair(16U, 1U), std::pair(15U, 1U), std::pair(0U, 1U)})
@@ -157,7 +157,7 @@ TEST_F(CudaCopyEngineTest, TheMultiprocessorsAreASixteenthOfTheDevices) {
 // After a refusal of the call, not of the device, these copies and all later ones go one by one.
 // The engine goes on.
 // covers F-039
-TEST_F(CudaCopyEngineTest, ABatchThatFailsByItselfIsTheLastAndIsSaidOnce) {
+TEST_F(CudaCopyEngineTest, RefusedBatchCallDisablesBatchesAndIsLoggedOnce) {
   constexpr int kUnknown = 999;
   for (const int code : {kInvalidValue, kNotInitialized, 100, kInvalidContext, 400, kUnknown}) {
     SCOPED_TRACE(code);
@@ -183,7 +183,7 @@ TEST_F(CudaCopyEngineTest, ABatchThatFailsByItselfIsTheLastAndIsSaidOnce) {
   }
 }
 
-TEST_F(CudaCopyEngineTest, LackOfMemoryForABatchIsNoReasonToGiveBatchesUp) {
+TEST_F(CudaCopyEngineTest, OutOfMemoryInABatchKeepsBatchesEnabled) {
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
   chunk.pin(engine);
@@ -196,7 +196,7 @@ TEST_F(CudaCopyEngineTest, LackOfMemoryForABatchIsNoReasonToGiveBatchesUp) {
 
 // WSL2 and para-virtual GPUs: a batch with the host address of registered memory gives a sticky
 // error.
-TEST_F(CudaCopyEngineTest, RegisteredMemoryIsNamedAsTheDeviceNamesIt) {
+TEST_F(CudaCopyEngineTest, RegisteredMemoryUsesItsDeviceAddress) {
   fake_cuda::have(132, false);
   DeviceChunk chunk(8192, 3);
   CudaCopyEngine& engine = make(Method::kBatch, chunk.page());

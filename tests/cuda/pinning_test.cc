@@ -41,7 +41,7 @@ class PinningTest : public testing::Test {
   testing_support::Said said_;
 };
 
-TEST_F(PinningTest, OnlyWhatIsPresentIsRegistered) {
+TEST_F(PinningTest, OnlyPresentPagesAreRegistered) {
   const std::unique_ptr<Pinning> pinning = pin();
   pinning->present(2 * kSpan - 1);
   ASSERT_TRUE(test::eventually([&] { return pinning->ready_bytes() == kSpan; }));
@@ -59,7 +59,7 @@ TEST_F(PinningTest, OnlyWhatIsPresentIsRegistered) {
   EXPECT_TRUE(pinning->device({&other, 1}).empty());
 }
 
-TEST_F(PinningTest, ItIsTakenBackWithIt) {
+TEST_F(PinningTest, DestructorUnregistersTheMemory) {
   std::unique_ptr<Pinning> pinning = pin();
   pinning->present(memory_.size());
   ASSERT_TRUE(test::eventually([&] { return !pinning->device(bytes(2 * kSpan, 100)).empty(); }));
@@ -68,7 +68,7 @@ TEST_F(PinningTest, ItIsTakenBackWithIt) {
 }
 
 // covers F-033
-TEST_F(PinningTest, ARefusalIsSaidOnceAndTheRestStaysAsItIs) {
+TEST_F(PinningTest, RefusalIsLoggedOnceAndKeepsEarlierRegistrations) {
   const std::unique_ptr<Pinning> pinning = pin();
   fake_cuda::fail("cuMemHostRegister", 2, kOutOfMemory);
   pinning->present(memory_.size());
@@ -80,7 +80,7 @@ TEST_F(PinningTest, ARefusalIsSaidOnceAndTheRestStaysAsItIs) {
               ElementsAre(HasSubstr("warning the arena cannot be registered with CUDA")));
 }
 
-TEST_F(PinningTest, AnEngineCopiesFromASlotThatIsNotRegisteredYet) {
+TEST_F(PinningTest, EngineCopiesFromUnregisteredSlot) {
   testing_support::DeviceChunk chunk(8192, 2);
   CudaOptions options;
   options.kernels = testing_support::fake_kernels();

@@ -28,7 +28,7 @@ TEST_F(RegistrationTest, TwoDevicesShareOneRegistrationAndEachHasItsOwnAddresses
   EXPECT_THAT(said_.lines(), IsEmpty());
 }
 
-TEST_F(RegistrationTest, ADeviceThatComesLaterFindsWhatIsRegisteredAndKeepsIt) {
+TEST_F(RegistrationTest, LaterDeviceReusesAndKeepsTheRegistration) {
   std::unique_ptr<Pinning> first = pin(0);
   ASSERT_TRUE(all_ready(*first));
   const std::unique_ptr<Pinning> second = pin(1);
@@ -38,7 +38,7 @@ TEST_F(RegistrationTest, ADeviceThatComesLaterFindsWhatIsRegisteredAndKeepsIt) {
   EXPECT_TRUE(all_ready(*second));
 }
 
-TEST_F(RegistrationTest, TheLastDeviceTakesItBackByTheContextThatMadeIt) {
+TEST_F(RegistrationTest, LastDeviceUnregistersInTheRegisteringContext) {
   std::unique_ptr<Pinning> first = pin(0), second = pin(1);
   ASSERT_TRUE(all_ready(*first) && all_ready(*second));
   first.reset();
@@ -65,7 +65,7 @@ TEST_F(RegistrationTest, EnginesOfTwoDevicesCopyFromOneArenaDirectly) {
 }
 
 // Otherwise the driver would fault in the pages one by one, under its locks.
-TEST_F(RegistrationTest, EachSliceIsInThisProcesssMapBeforeTheDriverPinsIt) {
+TEST_F(RegistrationTest, SlicesAreMappedBeforeTheDriverPinsThem) {
   const std::unique_ptr<Pinning> pinning = pin();
   ASSERT_TRUE(all_ready(*pinning));
   for (const fake_cuda::Registration& one : fake_cuda::registrations()) {
@@ -74,7 +74,7 @@ TEST_F(RegistrationTest, EachSliceIsInThisProcesssMapBeforeTheDriverPinsIt) {
   }
 }
 
-TEST_F(RegistrationTest, BetweenTwoCallsThereIsAPauseAsLongAsACall) {
+TEST_F(RegistrationTest, CallsAreSeparatedByAPauseOfEqualLength) {
   fake_cuda::cost("register", 20'000);
   const std::unique_ptr<Pinning> pinning = pin();
   ASSERT_TRUE(all_ready(*pinning));
@@ -85,7 +85,7 @@ TEST_F(RegistrationTest, BetweenTwoCallsThereIsAPauseAsLongAsACall) {
 
 // The pause belongs to the node: it lies between any two calls of the processes that share the
 // arena. Each process gets turns.
-TEST_F(RegistrationTest, APauseBehindACallIsKeptByAllProcessesOfTheArena) {
+TEST_F(RegistrationTest, PauseAppliesToAllProcessesOfTheArena) {
   fake_cuda::cost("register", 40'000);
   const int told = let_other_take_turns(10ms);
   const std::unique_ptr<Pinning> pinning = pin();
@@ -107,7 +107,7 @@ TEST_F(RegistrationTest, APauseBehindACallIsKeptByAllProcessesOfTheArena) {
 }
 
 // Other processes of the node launch kernels meanwhile.
-TEST_F(RegistrationTest, WhoseProcessGoesOnTakesItBackWithPauses) {
+TEST_F(RegistrationTest, ContinuingProcessUnregistersWithPauses) {
   fake_cuda::cost("free", 20'000);
   std::unique_ptr<Pinning> pinning = pin();
   ASSERT_TRUE(all_ready(*pinning));
@@ -118,7 +118,7 @@ TEST_F(RegistrationTest, WhoseProcessGoesOnTakesItBackWithPauses) {
 }
 
 // The heartbeat of a session calls these functions.
-TEST_F(RegistrationTest, WhoTellsWhatIsPresentOrComesOrAsksDoesNotWaitForTheDriver) {
+TEST_F(RegistrationTest, HeartbeatCallsDoNotWaitForTheDriver) {
   fake_cuda::cost("register", 300'000);
   const std::unique_ptr<Pinning> pinning = pin();
   ASSERT_TRUE(test::eventually([&] { return pinning->ready_bytes() > 0; }));
@@ -149,7 +149,7 @@ TEST_F(RegistrationTest, OneProcessOfTheNodeRegistersAtATime) {
   }
 }
 
-TEST_F(RegistrationTest, TheCommonLibraryIsTheDriversUnlessTold) {
+TEST_F(RegistrationTest, TurnLibraryDefaultsToTheDriverLibrary) {
   options_.turn_library.clear();
   const std::string library = (*Driver::find())->file();
   EXPECT_THAT(library, HasSubstr("/libcuda.so"));
@@ -173,7 +173,7 @@ TEST_F(RegistrationTest, TwoArenasOfOneProcessTakeTurnsToo) {
 
 // The other process is stopped, or hostile.
 // covers F-038
-TEST_F(RegistrationTest, AProcessThatKeepsItsTurnIsWaitedForOnceAndThenNoMore) {
+TEST_F(RegistrationTest, StuckTurnIsAwaitedOnceOnly) {
   options_.turn_wait = 50ms;
   let_other_register(file_, options_.turn_library);
   const std::unique_ptr<Pinning> pinning = pin();
@@ -183,7 +183,7 @@ TEST_F(RegistrationTest, AProcessThatKeepsItsTurnIsWaitedForOnceAndThenNoMore) {
       ElementsAre(HasSubstr("warning another process has registered memory with CUDA for 50 ms")));
 }
 
-TEST_F(RegistrationTest, ItsEndDoesNotWaitForATurn) {
+TEST_F(RegistrationTest, DestructorDoesNotWaitForATurn) {
   let_other_register(file_, options_.turn_library);
   std::unique_ptr<Pinning> pinning = pin();
   std::this_thread::sleep_for(20ms);
@@ -192,7 +192,7 @@ TEST_F(RegistrationTest, ItsEndDoesNotWaitForATurn) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
 }
 
-TEST_F(RegistrationTest, WhatAnotherLibraryHasRegisteredIsUsedAndLeftToIt) {
+TEST_F(RegistrationTest, ForeignRegistrationIsUsedAndLeftInPlace) {
   const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
   {
     const ContextScope scope(context->driver(), context->handle());
@@ -207,7 +207,7 @@ TEST_F(RegistrationTest, WhatAnotherLibraryHasRegisteredIsUsedAndLeftToIt) {
   EXPECT_EQ(fake_cuda::counters().registered_bytes, kSlice);
 }
 
-TEST_F(RegistrationTest, ASliceWithAHoleBetweenWhatAnotherHasRegisteredIsNotWhole) {
+TEST_F(RegistrationTest, ForeignRegistrationsWithAGapDoNotCoverASlice) {
   const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
   {
     const ContextScope scope(context->driver(), context->handle());
@@ -221,7 +221,7 @@ TEST_F(RegistrationTest, ASliceWithAHoleBetweenWhatAnotherHasRegisteredIsNotWhol
   EXPECT_EQ(pinning->ready_bytes(), kSlice);
 }
 
-TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
+TEST_F(RegistrationTest, PartlyForeignSliceEndsRegistrationWithReason) {
   const ContextPtr context = DeviceContext::of(fake_cuda::allocate(1)).value();
   {
     const ContextScope scope(context->driver(), context->handle());
@@ -237,7 +237,7 @@ TEST_F(RegistrationTest, ASliceOfWhichAnotherHasRegisteredAPartEndsItByName) {
 
 // The log gives the reason of the driver's code, which no limit of the process can cause.
 // covers F-033
-TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
+TEST_F(RegistrationTest, RefusalReasonFollowsTheDriverCode) {
   constexpr int kUnknown = 999;
   for (const auto& [code, words] :
        {std::pair(kOutOfMemory, "no memory for the driver's tables"),
@@ -260,7 +260,7 @@ TEST_F(RegistrationTest, ARefusalIsToldByItsCode) {
 
 // An error of one GPU does not end the registration of the arena.
 // covers F-034
-TEST_F(RegistrationTest, ADeviceWhoseContextIsLostLeavesRegisteringToTheNext) {
+TEST_F(RegistrationTest, LostContextLeavesRegistrationToTheNextDevice) {
   for (const int code :
        {kIllegalAddress, 719 /* a kernel failed */, kInvalidContext, kUncorrectableMemory}) {
     SCOPED_TRACE(code);
@@ -275,7 +275,7 @@ TEST_F(RegistrationTest, ADeviceWhoseContextIsLostLeavesRegisteringToTheNext) {
   }
 }
 
-TEST_F(RegistrationTest, ADeviceThatComesAfterTheLastContextWasLostRegisters) {
+TEST_F(RegistrationTest, DeviceAfterAllContextsWereLostRegisters) {
   fake_cuda::fail("cuMemHostRegister", 1, kIllegalAddress, true);
   const std::unique_ptr<Pinning> first = pin(0);
   EXPECT_TRUE(test::eventually([&] { return first->gave_up(); }));
@@ -284,7 +284,7 @@ TEST_F(RegistrationTest, ADeviceThatComesAfterTheLastContextWasLostRegisters) {
 }
 
 // covers F-033
-TEST_F(RegistrationTest, ADeviceThatComesAfterARefusalIsToldToo) {
+TEST_F(RegistrationTest, DeviceAfterARefusalLearnsTheReason) {
   fake_cuda::fail("cuMemHostRegister", 2, kNotSupported);
   const std::unique_ptr<Pinning> first = pin(0);
   ASSERT_TRUE(test::eventually([&] { return first->gave_up(); }));
@@ -298,7 +298,7 @@ TEST_F(RegistrationTest, ADeviceThatComesAfterARefusalIsToldToo) {
 // Without registration the memory that the driver calls pinned is managed memory: kernels would
 // fetch it fault by fault.
 // covers F-037
-TEST_F(RegistrationTest, WhereTheKindOfGpuAllowsNoneCopiesGoByTheCopyEngines) {
+TEST_F(RegistrationTest, GpuWithoutRegistrationSupportUsesCopyEngines) {
   testing_support::DeviceChunk chunk(8192, 3);
   CudaOptions options;
   options.kernels = testing_support::fake_kernels();
@@ -318,7 +318,7 @@ TEST_F(RegistrationTest, WhereTheKindOfGpuAllowsNoneCopiesGoByTheCopyEngines) {
   EXPECT_EQ(fake_cuda::counters().kernels, 0U);
 }
 
-TEST_F(RegistrationTest, HowFarItIsIsToldWhereItTakesLong) {
+TEST_F(RegistrationTest, SlowRegistrationReportsProgress) {
   options_.progress_every = 20ms;
   fake_cuda::cost("register", 30'000);
   const std::unique_ptr<Pinning> pinning = pin();
@@ -332,7 +332,7 @@ TEST_F(RegistrationTest, HowFarItIsIsToldWhereItTakesLong) {
 }
 
 // One in a few chunks of 80 MiB lies across a border.
-TEST_F(RegistrationTest, AChunkAcrossSlicesIsCopiedDirectlyAndOnlyThePieceThatLiesAcrossInTwo) {
+TEST_F(RegistrationTest, ChunkAcrossSlicesIsCopiedDirectlyWithOnlyBorderPiecesSplit) {
   for (const Method method : {Method::kBatch, Method::kKernel}) {
     // 160,000 bytes over slices of 65,536: two pieces lie across a border.
     testing_support::DeviceChunk chunk(40'000, 4);

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 const std::atomic<bool> kGoOn{false};
 
-TEST(StrategyTable, AGuessIsKernelsForSmallLoadsAlone) {
+TEST(StrategyTable, DefaultUsesKernelsForSmallLoadsOnly) {
   const StrategyTable guessed;
   EXPECT_FALSE(guessed.by_kernel(Direction::kStore, 1));
   EXPECT_TRUE(guessed.by_kernel(Direction::kLoad, (32 << 10) - 1));
@@ -40,7 +40,7 @@ StrategyTable measured(
 }
 
 // A measurement on an idle device does not show the cost of kernels for the model.
-TEST(MeasureWays, LargePiecesNeverGoByKernelsHoweverFastTheseAre) {
+TEST(MeasureStrategies, LargePiecesNeverUseKernels) {
   const StrategyTable table =
       measured([](Direction, bool kernel, std::uint64_t) { return kernel ? 1e12 : 1e9; });
   EXPECT_TRUE(table.by_kernel(Direction::kLoad, (64 << 10) - 1));
@@ -49,7 +49,7 @@ TEST(MeasureWays, LargePiecesNeverGoByKernelsHoweverFastTheseAre) {
   EXPECT_FALSE(table.by_kernel(Direction::kStore, 16 << 10));
 }
 
-TEST(MeasureWays, SmallPiecesGoByKernelsAsFarAsTheseAreMuchFaster) {
+TEST(MeasureStrategies, SmallPiecesUseKernelsWhereMuchFaster) {
   const StrategyTable table =
       measured([](Direction direction, bool kernel, std::uint64_t piece_bytes) {
         const bool worth_it = direction == Direction::kLoad && piece_bytes <= 16 << 10;
@@ -59,7 +59,7 @@ TEST(MeasureWays, SmallPiecesGoByKernelsAsFarAsTheseAreMuchFaster) {
   EXPECT_EQ(table.below(Direction::kLoad), 32U << 10);
 }
 
-TEST(MeasureWays, OneSlowCopyOfSeveralDoesNotDecide) {
+TEST(MeasureStrategies, SingleSlowCopyIsIgnored) {
   int count = 0;
   const StrategyTable table = measured([&](Direction, bool kernel, std::uint64_t) {
     return kernel && count++ % kTrialRounds != 0 ? 10.0 : 1.0;
@@ -67,7 +67,7 @@ TEST(MeasureWays, OneSlowCopyOfSeveralDoesNotDecide) {
   EXPECT_EQ(table.below(Direction::kLoad), 64U << 10) << "its first copy found cold code";
 }
 
-TEST(MeasureWays, AFailedCopyEndsIt) {
+TEST(MeasureStrategies, FailedCopyEndsTheMeasurement) {
   int calls = 0;
   const Result<StrategyTable> table = calibrate_strategies(
       [&](Direction, bool, std::uint64_t) -> Result<double> {
@@ -79,7 +79,7 @@ TEST(MeasureWays, AFailedCopyEndsIt) {
   EXPECT_EQ(calls, 4);
 }
 
-TEST(SteadyRate, SeveralThreadsCopyForAWhileAndAFailureIsTold) {
+TEST(SteadyRate, SeveralThreadsCopyAndAFailureIsReported) {
   // Each copy takes 1 ms on the test's own clock. On a busy machine a thread may start after the
   // end by the machine's clock.
   std::atomic<int> copies{0}, of_thread[3]{};
@@ -105,9 +105,9 @@ TEST(SteadyRate, SeveralThreadsCopyForAWhileAndAFailureIsTold) {
   EXPECT_EQ(thrown.code(), Code::kResourceExhausted);
 }
 
-class ChosenWaysTest : public testing::Test {
+class ChosenStrategiesTest : public testing::Test {
  protected:
-  ~ChosenWaysTest() override {
+  ~ChosenStrategiesTest() override {
     engine_.reset();
     fake_cuda::reset();
   }
@@ -137,7 +137,7 @@ class ChosenWaysTest : public testing::Test {
   std::unique_ptr<CudaCopyEngine> engine_;
 };
 
-TEST_F(ChosenWaysTest, ADeviceOfSlowKernelsStoresByItsCopyEngines) {
+TEST_F(ChosenStrategiesTest, DeviceWithSlowKernelsStoresByCopyEngines) {
   fake_cuda::delay_ms(30, "kernel");
   const CudaCopyEngine& engine = make();
   EXPECT_EQ(engine.strategies().below(Direction::kStore), 0U);
@@ -148,7 +148,7 @@ TEST_F(ChosenWaysTest, ADeviceOfSlowKernelsStoresByItsCopyEngines) {
 }
 
 // For benchmarks, and told in larderd's status.
-TEST_F(ChosenWaysTest, TheWayThatWasOrderedIsTold) {
+TEST_F(ChosenStrategiesTest, ConfiguredStrategyIsReported) {
   testing_support::DeviceChunk chunk(8192, 3);
   CudaOptions options;
   options.kernels = testing_support::fake_kernels();
@@ -160,7 +160,7 @@ TEST_F(ChosenWaysTest, TheWayThatWasOrderedIsTold) {
             "stores below 16383 KiB a piece by kernels, loads below 16383 KiB a piece by kernels");
 }
 
-TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
+TEST_F(ChosenStrategiesTest, MeasuresOncePerProcessAndFreesItsMemory) {
   make();
   const StrategyTable first = engine_->strategies();
   EXPECT_GT(fake_cuda::counters().kernels, 0U);
@@ -179,7 +179,7 @@ TEST_F(ChosenWaysTest, MeasuredIsOnceAProcessAndTheMemoryForItGoesBack) {
 }
 
 // The device hangs. Only the engine's destructor waits for the measurement.
-TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
+TEST_F(ChosenStrategiesTest, EngineStartWaitsNoLongerThanConfigured) {
   std::promise<void> go_on;
   fake_cuda::then("kernel", [&] { go_on.get_future().wait(); });
   make(50ms);
@@ -199,7 +199,7 @@ TEST_F(ChosenWaysTest, WhoStartsAnEngineWaitsNoLongerThanTold) {
 
 // The measurement goes on after its time, and its first copy hangs. The order of the engine's
 // copies does not include the measurement.
-TEST_F(ChosenWaysTest, NoCopyOfTheEngineStandsBehindAMeasurement) {
+TEST_F(ChosenStrategiesTest, EngineCopiesDoNotQueueBehindAMeasurement) {
   std::promise<void> go_on;
   fake_cuda::then("copy", [&] { go_on.get_future().wait(); });
   make(50ms);
@@ -214,7 +214,7 @@ TEST_F(ChosenWaysTest, NoCopyOfTheEngineStandsBehindAMeasurement) {
   EXPECT_TRUE(works.get());
 }
 
-TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
+TEST_F(ChosenStrategiesTest, FailedMeasurementKeepsTheDefaultAndCopiesContinue) {
   for (const char* function : {"cuMemAlloc", "cuMemHostAlloc", "cuLaunchKernel",
                                "cuMemcpyBatchAsync", "cuCtxPushCurrent"}) {
     SCOPED_TRACE(function);
@@ -233,7 +233,7 @@ TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
   }
 }
 
-TEST_F(ChosenWaysTest, WhoNamesAWayMeasuresNothing) {
+TEST_F(ChosenStrategiesTest, ConfiguredStrategyDisablesMeasurement) {
   CudaOptions options;
   options.kernels = testing_support::fake_kernels();
   options.method = Method::kBatch;

@@ -12,7 +12,7 @@
 namespace larder::copy {
 namespace {
 
-TEST(Xxh3DeviceTest, EveryLengthOfAUnit) {
+TEST(Xxh3DeviceTest, EveryUnitLengthMatchesXxh3) {
   std::mt19937_64 random(7);
   for (const std::size_t misalign : {0, 1, 3}) {
     std::vector<unsigned char> bytes(protocol::kDigestUnitBytes + misalign);

@@ -256,7 +256,7 @@ class PowerLoss {
 
 // A failed write may have torn the label at its place. If the next write went to the other label, a
 // power loss would leave no label.
-TEST(PowerLossTest, TheLabelThatMayBeDamagedIsWrittenOverFirst) {
+TEST(PowerLossTest, PossiblyTornLabelIsOverwrittenFirst) {
   base::set_log_level(base::LogLevel::kError);
   Random random(1);
   SimDisk disk;
@@ -287,7 +287,7 @@ std::uint64_t wanted_seeds() {
   return crash != nullptr && std::string(crash) == "whole" ? 200 : 6;
 }
 
-TEST(PowerLossTest, WhateverItLeavesOpensAndNothingWrongIsFoundNorAnythingFlushedLost) {
+TEST(PowerLossTest, EveryStateOpensWithoutWrongBytesOrLostFlushedChunks) {
   base::set_log_level(base::LogLevel::kError);
   const char* const told = std::getenv("POWER_LOSS_FIRST");
   const std::uint64_t first = told != nullptr ? std::strtoull(told, nullptr, 10) : 1,

@@ -85,7 +85,7 @@ TEST_F(ApiClientTest, EveryVerb) {
   EXPECT_EQ(api::text_at(*version, "major"), "1");
 }
 
-TEST_F(ApiClientTest, ApplyOwnsItsFieldsAndLeavesTheOthers) {
+TEST_F(ApiClientTest, ApplyOwnsItsFieldsAndKeepsOtherFields) {
   ASSERT_TRUE(client_->apply(kConfigMaps, map_of("a", "1"), "").ok());
   ASSERT_TRUE(client_
                   ->merge(kConfigMaps, "default", "a",
@@ -126,7 +126,7 @@ TEST_F(ApiClientTest, PagesAndTheirAge) {
   EXPECT_EQ(taken, 11);
 }
 
-TEST_F(ApiClientTest, AWatchFromTooLongAgoIsRefusedAsSuch) {
+TEST_F(ApiClientTest, WatchFromCompactedVersionIsReportedAsExpired) {
   ASSERT_TRUE(client_->apply(kConfigMaps, map_of("a", "1"), "").ok());
   const auto list = client_->list(kConfigMaps, selected_);
   ASSERT_TRUE(list.ok());
@@ -137,7 +137,7 @@ TEST_F(ApiClientTest, AWatchFromTooLongAgoIsRefusedAsSuch) {
   EXPECT_EQ(status.code(), Code::kOutOfRange) << status.to_string();
 }
 
-TEST_F(ApiClientTest, StreamedListsWhereItsEtcdCan) {
+TEST_F(ApiClientTest, StreamsListsWhereEtcdSupportsThem) {
   ASSERT_TRUE(client_->apply(kConfigMaps, map_of("a", "1"), "").ok());
   std::stop_source stop;
   bool whole = false;
@@ -159,7 +159,7 @@ TEST_F(ApiClientTest, StreamedListsWhereItsEtcdCan) {
   EXPECT_EQ(added, 1);
 }
 
-TEST_F(ApiClientTest, AnInformerFollowsThroughARestartOfTheServer) {
+TEST_F(ApiClientTest, InformerFollowsAcrossApiServerRestart) {
   ASSERT_TRUE(client_->apply(kConfigMaps, map_of("a", "1"), "").ok());
   const auto seen = informer();
   ASSERT_TRUE(seen->await_sync(kSoonMs));
@@ -176,7 +176,7 @@ TEST_F(ApiClientTest, AnInformerFollowsThroughARestartOfTheServer) {
   EXPECT_EQ(seen->all().size(), 2U);
 }
 
-TEST_F(ApiClientTest, EventsAreTaken) {
+TEST_F(ApiClientTest, EventsAreAccepted) {
   const auto map = client_->apply(kConfigMaps, map_of("a", "1"), "");
   ASSERT_TRUE(map.ok());
   k8s::EventRecorder recorder(*client_, "test", connection_->clock, connection_->metrics);

@@ -167,7 +167,7 @@ class Injector {
   std::unique_ptr<webhook::CertificateLoader> loader_;
 };
 
-TEST(InjectAdmission, EveryPodIsPatchedAndPassesWhatItPassedBefore) {
+TEST(InjectAdmission, EveryGoldenPodIsPatchedAndStillAdmitted) {
   if (!api_server().missing().empty()) GTEST_SKIP() << api_server().missing();
   std::vector<Golden> all = goldens();
   ASSERT_GE(all.size(), 140u);

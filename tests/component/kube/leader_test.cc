@@ -40,7 +40,7 @@ class LeaderTest : public KubeTest {
   }
 };
 
-TEST_F(LeaderTest, AKilledLeaderIsFollowedWithin20s) {
+TEST_F(LeaderTest, KilledLeaderIsSucceededWithin20s) {
   auto first = candidate("killed", 12);
   ASSERT_GE(seconds_to_write("killed"), 0);
   auto second = candidate("follower", 12);

@@ -179,7 +179,7 @@ int NamespaceTest::teams_ = 0;
 
 // LimitRanger's demands on each container, ours too.
 // covers F-219
-TEST_F(NamespaceTest, AMinimumARatioAndDefaultsRefuseNoPodForItsCache) {
+TEST_F(NamespaceTest, MinimumRatioAndDefaultsStillAdmitInjectedPod) {
   limit(
       "{type: Container, min: {cpu: 100m, memory: 128Mi}, default: {cpu: 200m}, defaultRequest: "
       "{cpu: 200m}}");
@@ -189,25 +189,25 @@ TEST_F(NamespaceTest, AMinimumARatioAndDefaultsRefuseNoPodForItsCache) {
 }
 
 // covers F-219
-TEST_F(NamespaceTest, ADefaultLimitBelowOurRequestRefusesNoPodForItsCache) {
+TEST_F(NamespaceTest, DefaultLimitBelowSidecarRequestStillAdmitsPod) {
   limit("{type: Container, default: {cpu: 50m}, defaultRequest: {cpu: 10m}}");
   EXPECT_THAT(create(pod("default", "{requests: {cpu: 8}, limits: {cpu: 8}}")),
               HasSubstr("larder.dev/injected"));
 }
 
-TEST_F(NamespaceTest, AMaximumOfProcessorsRefusesNoPodForItsCache) {
+TEST_F(NamespaceTest, CpuMaximumStillAdmitsInjectedPod) {
   limit("{type: Container, max: {cpu: 50m}}");
   EXPECT_THAT(create(pod("most", "{requests: {cpu: 50m}, limits: {cpu: 50m}}")),
               HasSubstr("larder.dev/injected"));
 }
 
-TEST_F(NamespaceTest, ARatioRefusesNoPodForItsCache) {
+TEST_F(NamespaceTest, LimitRequestRatioStillAdmitsInjectedPod) {
   limit("{type: Container, maxLimitRequestRatio: {cpu: 2}}");
   EXPECT_THAT(create(pod("ratio", "{requests: {cpu: 8}, limits: {cpu: 8}}")),
               HasSubstr("larder.dev/injected"));
 }
 
-TEST_F(NamespaceTest, ADefaultOfGpusGivesOursNone) {
+TEST_F(NamespaceTest, DefaultGpuLimitIsZeroForInjectedContainers) {
   limit("{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
   const std::string made = create(pod("gpus"));
   ASSERT_THAT(made, HasSubstr("larder.dev/injected"));
@@ -217,7 +217,7 @@ TEST_F(NamespaceTest, ADefaultOfGpusGivesOursNone) {
 }
 
 // covers F-220
-TEST_F(NamespaceTest, WhatItsLimitsWouldRefuseStartsWithoutACache) {
+TEST_F(NamespaceTest, PodOverLimitRangeStartsWithoutCache) {
   limit("{type: Pod, max: {memory: 66Gi}}");
   const std::string made = create(pod("pod"));
   EXPECT_THAT(made, HasSubstr("LimitRange team allows a pod at most 66Gi of memory"));
@@ -225,26 +225,26 @@ TEST_F(NamespaceTest, WhatItsLimitsWouldRefuseStartsWithoutACache) {
 }
 
 // covers F-220
-TEST_F(NamespaceTest, WhatItsQuotaHasNoRoomForStartsWithoutACache) {
+TEST_F(NamespaceTest, PodOverQuotaStartsWithoutCache) {
   quota("{requests.memory: 100Gi}", "{requests.memory: 34Gi}");
   EXPECT_THAT(create(pod("full")),
               HasSubstr("ResourceQuota share has 66Gi of requests.memory left"));
 }
 
-TEST_F(NamespaceTest, WhatItsQuotaHasRoomForHasACache) {
+TEST_F(NamespaceTest, PodWithinQuotaIsInjected) {
   quota("{requests.memory: 100Gi, limits.memory: 100Gi, requests.cpu: 10}",
         "{requests.memory: 31Gi, limits.memory: 0, requests.cpu: 0}");
   EXPECT_THAT(create(pod("room")), HasSubstr("larder.dev/injected"));
 }
 
-TEST_F(NamespaceTest, AQuotaOfWhatIsNotBestEffortRefusesNoPodForItsCache) {
+TEST_F(NamespaceTest, ExhaustedNotBestEffortQuotaStillAdmitsBestEffortPod) {
   quota("{requests.memory: 100Gi, pods: 5}", "{requests.memory: 0, pods: 0}",
         {{"scopes", {"NotBestEffort"}}});
   EXPECT_THAT(create(pod("effort", "{}")), HasSubstr("counts a pod with a cache"));
 }
 
 // The label of a namespace counts as its pods' annotation; pods without vLLM are unchanged.
-TEST_F(NamespaceTest, ANamespaceAsksForItsEngines) {
+TEST_F(NamespaceTest, NamespaceLabelInjectsVllmPods) {
   ns_ += "-asks";
   make_namespace({{"larder.dev/pool", "chat"}});
   Object engine = pod("engine"), declines = pod("declines"), other = pod("other");
@@ -257,7 +257,7 @@ TEST_F(NamespaceTest, ANamespaceAsksForItsEngines) {
 }
 
 // Label and pods in one `kubectl apply`: the informer has not seen the label yet, or has.
-TEST_F(NamespaceTest, ANamespaceThatWasJustMadeIsKnown) {
+TEST_F(NamespaceTest, LabelOfNewNamespaceIsSeen) {
   for (int i = 0; i < 5; ++i) {
     ns_ = "new-" + std::to_string(i);
     make_namespace({{"larder.dev/pool", "chat"}});

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "operator/api/names.h"
-#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/kube_test.h"
 #include "tests/component/kube/larder_definitions.h"
 #include "tests/unit/http/client.h"
 #include "tests/unit/operator/webhook/reviews.h"
@@ -29,21 +29,25 @@ namespace resources = k8s::resources;
 constexpr seconds kPatience{60}, kMostToEnd{20};
 constexpr int kPools = 20, kAskers = 4;
 
-class OperatorEndTest : public testing::Test {
+class OperatorEndTest : public KubeTest {
  protected:
-  void SetUp() override {
-    plane_ = ControlPlane::start();
-    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
-    connection_ = std::make_unique<Connection>(*plane_);
-    const Status installed = install_definitions(*connection_->client, {"ml", "larder"});
+  static void SetUpTestSuite() {
+    KubeTest::SetUpTestSuite();
+    if (plane_ == nullptr) return;
+    const Connection connection(*plane_);
+    const Status installed = install_definitions(*connection.client, {"ml", "larder"});
     ASSERT_TRUE(installed.ok()) << installed.to_string();
-    for (int i = 0; i < kPools; ++i) put(i);
   }
-  // Every second one of placement Node, with objects of its own.
-  void put(int number) {
+  void prepare() override {
+    for (int i = 0; i < kPools; ++i) put_pool();
+  }
+  // Every second pool has placement Node, with objects of its own. The tests share the server, so
+  // the numbers go on from one test to the next.
+  void put_pool() {
+    const int number = pools_++;
     const api::Object spec{{"memory", {{"size", "1Gi"}}},
                            {"placement", number % 2 == 0 ? "Node" : "Sidecar"}};
-    const auto made = connection_->client->create(
+    const auto made = client().create(
         resources::kPools,
         {{"apiVersion", "larder.dev/v1alpha1"},
          {"kind", "CachePool"},
@@ -84,8 +88,7 @@ class OperatorEndTest : public testing::Test {
            " ms:\n" + log();
   }
 
-  std::unique_ptr<ControlPlane> plane_;
-  std::unique_ptr<Connection> connection_;
+  inline static int pools_ = 0;
 };
 
 // Reviews, one after the other on a connection, and over a new one when that is gone.
@@ -104,7 +107,7 @@ void ask(const std::string& address, const std::atomic<bool>& over, std::atomic<
 }
 
 // covers F-249
-TEST_F(OperatorEndTest, InTheMiddleOfReviews) {
+TEST_F(OperatorEndTest, EndsInTimeDuringReviews) {
   for (const int after_ms : {0, 30, 200}) {
     const auto one = begin();
     const std::string address = address_after("reviews on ");
@@ -129,14 +132,14 @@ TEST_F(OperatorEndTest, InTheMiddleOfReviews) {
 
 // From the first system call on: before any knowledge, during lists, during certificates and
 // reconciles.
-TEST_F(OperatorEndTest, AtAnyMomentOfItsBeginning) {
+TEST_F(OperatorEndTest, EndsInTimeDuringStart) {
   for (const int after_ms : {20, 100, 300, 1000, 2000}) {
     const auto one = begin();
     const std::string address = address_after("reviews on ");
     ASSERT_NE(address, "") << log();
     std::this_thread::sleep_for(milliseconds(after_ms));
     EXPECT_EQ(ended(*one), "") << "after " << after_ms << " ms";
-    put(kPools + after_ms);  // the next one has something to do
+    put_pool();  // the next operator has something to do
   }
 }
 

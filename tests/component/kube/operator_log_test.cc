@@ -87,7 +87,7 @@ std::string answer_about(webhook::TlsClient& client, const std::string& pool) {
 }
 
 // covers F-107
-TEST_F(OperatorLogTest, ReviewsAreAnsweredWhileNobodyReadsTheLog) {
+TEST_F(OperatorLogTest, ReviewsAreAnsweredWithUnreadLog) {
   const FullPipe log;
   const auto one = begin(log);
   ASSERT_TRUE(test::eventually([&] { return page(1, "/readyz").status == 0; }, kPatienceMs));

@@ -144,7 +144,7 @@ class OperatorTest : public KubeTest {
 
 // The log is a full pipe without a reader.
 // covers F-107
-TEST_F(OperatorTest, ALogThatNobodyReadsHoldsNothingUp) {
+TEST_F(OperatorTest, UnreadLogDelaysNoWork) {
   const std::string log = plane_->folder() + "/unread.log";
   ASSERT_EQ(::mkfifo(log.c_str(), 0600), 0);
   const Fd pipe(::open(log.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
@@ -170,7 +170,7 @@ TEST_F(OperatorTest, ALogThatNobodyReadsHoldsNothingUp) {
 }
 
 // Against the real server's defaults and forms: no object is applied twice.
-TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
+TEST_F(OperatorTest, AppliedObjectsAreNotAppliedAgain) {
   const auto one = replica("quiet");
   put(resources::kPools, "node-pool", R"({"placement": "Node", "memory": {"size": "1024Mi"},
       "resources": {"requests": {"cpu": "0.5"}, "limits": {"cpu": 1}}, "node": {"tolerations": [{"operator": "Exists"}]}})");
@@ -268,7 +268,7 @@ std::string scrape(std::uint16_t port) {
   return answer;
 }
 
-TEST_F(OperatorTest, ExportsWhatThePageSaysAndNothingElse) {
+TEST_F(OperatorTest, ExportsExactlyTheDocumentedMetrics) {
   const std::uint16_t port = free_port();
   const auto one = replica("measured", "127.0.0.1:" + std::to_string(port));
   put(resources::kPools, "measured", R"({"memory": {"size": "1Gi"}})");
@@ -281,7 +281,7 @@ TEST_F(OperatorTest, ExportsWhatThePageSaysAndNothingElse) {
   EXPECT_EQ(test::families_of_scrape(scrape(port)), page);
 }
 
-TEST_F(OperatorTest, WhatIsWrongIsSaidInTheStatus) {
+TEST_F(OperatorTest, StatusReportsProblems) {
   const auto one = replica("saying");
   put(resources::kPools, "lonely",
       R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "nowhere"}})");
@@ -310,7 +310,7 @@ TEST_F(OperatorTest, WhatIsWrongIsSaidInTheStatus) {
       await([&] { return condition(resources::kPools, "lonely", "Ready") == "False Refused"; }), 0);
 }
 
-TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
+TEST_F(OperatorTest, SecondReplicaTakesOverAndBothEndInTime) {
   const auto first = replica("first");
   put(resources::kPools, "led", R"({"memory": {"size": "1Gi"}})");
   ASSERT_GE(await([&] { return condition(resources::kPools, "led", "Ready") == "True NoPods"; }),
@@ -342,7 +342,7 @@ TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
 // The end of a pool of placement Node is held until its nodes' memory is free; the leader that
 // began the end may be gone meanwhile.
 // covers F-228
-TEST_F(OperatorTest, ADeletedPoolGoesWhenItsNodesAreFree) {
+TEST_F(OperatorTest, DeletedPoolIsRemovedAfterItsNodesFreedMemory) {
   auto one = replica("freeing-first");
   put(resources::kPools, "held", R"({"placement": "Node", "memory": {"size": "1Gi"}})");
   ASSERT_GE(await([&] {
@@ -361,7 +361,7 @@ TEST_F(OperatorTest, ADeletedPoolGoesWhenItsNodesAreFree) {
   EXPECT_FALSE(told("held", "MemoryNotFreed"));
 }
 
-TEST_F(OperatorTest, ANamespaceThatIsDeletedDoesNotWaitForMemory) {
+TEST_F(OperatorTest, DeletedNamespaceDoesNotWaitForMemory) {
   const auto one = replica("leaving");
   put(resources::kPools, "held", R"({"placement": "Node", "memory": {"size": "1Gi"}})", "going");
   ASSERT_GE(await([&] { return !gone(resources::kDaemonSets, "going", "larder-held"); }), 0);
@@ -405,7 +405,7 @@ class SilentServer {
 
 // No answer comes, not even a refusal.
 // covers F-227, F-249
-TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
+TEST_F(OperatorTest, EndsInTimeDuringBackendCheck) {
   const auto one = replica("busy");
   put(resources::kBackends, "silent", R"({"endpoints": ["192.0.2.1:6379"]})");
   std::this_thread::sleep_for(seconds(4));
@@ -418,7 +418,7 @@ TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
 // An operator without the lease has ended its work: no work delays a SIGTERM, and no server is
 // asked any more.
 // covers F-227
-TEST_F(OperatorTest, ItEndsInTimeAfterTheLeaseIsLostInTheMiddleOfACheck) {
+TEST_F(OperatorTest, EndsInTimeAfterLeaseLossDuringBackendCheck) {
   const SilentServer silent;
   const auto one = replica("loser");
   Object endpoints = Object::array();  // each costs the check 3 s

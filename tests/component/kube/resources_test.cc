@@ -87,7 +87,7 @@ TEST_F(ResourcesTest, EverySampleIsAccepted) {
 }
 
 // And the parser reads of each the form that the server took.
-TEST_F(ResourcesTest, SizesAreWrittenAsEverywhereInKubernetes) {
+TEST_F(ResourcesTest, SizesAreKubernetesQuantities) {
   const Object all = from_yaml(text_of(kRoot + "/tests/component/kube/accepted.yaml")).at(0);
   ASSERT_GT(all.size(), 20U);
   for (const Object& one : all) {
@@ -102,15 +102,15 @@ TEST_F(ResourcesTest, SizesAreWrittenAsEverywhereInKubernetes) {
   }
 }
 
-TEST_F(ResourcesTest, WhatIsWrongInAPoolIsRefusedWithWhatToWrite) {
+TEST_F(ResourcesTest, InvalidPoolIsRefusedWithRemedy) {
   expect_refused("CachePool", "pools.yaml");
 }
 
-TEST_F(ResourcesTest, WhatIsWrongInABackendIsRefusedWithWhatToWrite) {
+TEST_F(ResourcesTest, InvalidBackendIsRefusedWithRemedy) {
   expect_refused("CacheBackend", "backends.yaml");
 }
 
-TEST_F(ResourcesTest, WhatCannotChangeLiveIsRefused) {
+TEST_F(ResourcesTest, ImmutableFieldChangeIsRefused) {
   int count = 0;
   const Object changes =
       from_yaml(text_of(kRoot + "/tests/component/kube/refused/changes.yaml")).at(0);
@@ -149,7 +149,7 @@ TEST_F(ResourcesTest, DefaultsAreFilledInAndStatusIsASubresource) {
   EXPECT_THAT(api_server().kubectl("get larder").text, HasSubstr("chat")) << "the category";
 }
 
-TEST_F(ResourcesTest, ExplainTellsEveryFieldAndWhatItMeans) {
+TEST_F(ResourcesTest, ExplainDescribesEveryField) {
   const std::string pool = api_server().kubectl("explain cachepool.spec --recursive").text;
   for (const char* field : {"placement", "hugepages", "chunkTokens", "updateStrategy",
                             "podSecurity", "enum: Sidecar, Node"})

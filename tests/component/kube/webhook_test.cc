@@ -157,7 +157,7 @@ class WebhookTest : public KubeTest {
   std::unique_ptr<CertificateLoader> loader_;
 };
 
-TEST_F(WebhookTest, AnnotatedPodsAreInjectedAndOthersNeverAsked) {
+TEST_F(WebhookTest, AnnotatedPodsAreInjectedAndOthersAreNotReviewed) {
   const std::string pod = create("annotated", "chat");
   EXPECT_NE(pod.find("larder.dev/injected"), std::string::npos) << pod;
   EXPECT_EQ(count(pod, "\"name\": \"larder\""), 1U) << pod;
@@ -168,7 +168,7 @@ TEST_F(WebhookTest, AnnotatedPodsAreInjectedAndOthersNeverAsked) {
 
 // In a ReplicaSet's form: no name and no namespace in the object, which the API server adds behind
 // the review.
-TEST_F(WebhookTest, APodThatIsGivenItsNameLaterIsInjected) {
+TEST_F(WebhookTest, PodWithGenerateNameIsInjected) {
   api::Object pod = annotated_pod("chat");
   ASSERT_TRUE(pod["metadata"].contains("generateName") && !pod["metadata"].contains("name"));
   pod["metadata"]["ownerReferences"] = {{{"apiVersion", "apps/v1"},
@@ -181,14 +181,14 @@ TEST_F(WebhookTest, APodThatIsGivenItsNameLaterIsInjected) {
   EXPECT_EQ(reviews_, 1);
 }
 
-TEST_F(WebhookTest, AskedAgainAfterAnotherWebhookItChangesNothing) {
+TEST_F(WebhookTest, ReinvocationAfterAnotherWebhookChangesNothing) {
   const std::string pod = create("twice", "chat");
   EXPECT_NE(pod.find("\"other\": \"webhook\""), std::string::npos) << pod;
   EXPECT_EQ(count(pod, "\"name\": \"larder\""), 1U) << pod;
   EXPECT_EQ(reviews_, 2) << "reinvocationPolicy IfNeeded";
 }
 
-TEST_F(WebhookTest, ADryRunShowsThePodAndTellsNobody) {
+TEST_F(WebhookTest, DryRunReturnsThePodWithoutEvent) {
   const std::string pod = create("dry", "chat", "--dry-run=server");
   EXPECT_NE(pod.find("larder.dev/injected"), std::string::npos) << pod;
   EXPECT_NE(create("dry", "missing", "--dry-run=server").find("larder.dev/not-injected"),
@@ -200,7 +200,7 @@ TEST_F(WebhookTest, ADryRunShowsThePodAndTellsNobody) {
 
 // A pod made without a cache is made with a cache: a quota of processors wants a limit of every
 // container, ours too.
-TEST_F(WebhookTest, AQuotaOfProcessorsRefusesNoPodForItsCache) {
+TEST_F(WebhookTest, CpuQuotaStillAdmitsInjectedPod) {
   const api::Object hard = {{"limits.cpu", "16"}, {"requests.memory", "64Gi"}},
                     none = {{"limits.cpu", "0"}, {"requests.memory", "0"}};
   create_object({{"apiVersion", "v1"},
@@ -224,14 +224,14 @@ TEST_F(WebhookTest, AQuotaOfProcessorsRefusesNoPodForItsCache) {
   kubectl("delete resourcequota team");
 }
 
-TEST_F(WebhookTest, WhoCreatesAPodSeesTheWarning) {
+TEST_F(WebhookTest, PodCreatorSeesTheWarning) {
   const test::Outcome outcome =
       kubectl("run warned --image=a --annotations=larder.dev/pool=missing");
   EXPECT_NE(outcome.text.find("Warning: larder: "), std::string::npos) << outcome.text;
 }
 
 // covers F-242
-TEST_F(WebhookTest, AReviewThatFoundNoPlaceIsAskedForAgain) {
+TEST_F(WebhookTest, ReviewRejectedAsOverloadIsRetried) {
   full_ = 2;
   const std::string pod = create("again", "chat");
   EXPECT_NE(pod.find("larder.dev/injected"), std::string::npos) << pod;

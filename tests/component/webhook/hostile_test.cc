@@ -44,7 +44,7 @@ TEST(WebhookHostileTest, HonestReviewsAreAnsweredAndMemoryIsBounded) {
 }
 
 // More clients than places, of every kind that costs a place: a flooding address crowds itself out.
-TEST(WebhookHostileTest, AFloodFromAnotherAddressCrowdsOutItself) {
+TEST(WebhookHostileTest, FloodFromAnAddressCostsThatAddressOnly) {
   expect_all_answered({.silent = 1500, .half_hellos = 500, .stopped_handshakes = 300, .from = 2});
 }
 

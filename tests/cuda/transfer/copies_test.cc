@@ -34,7 +34,7 @@ TEST_F(TransferTest, LarderdStoresAndLoadsByDescriptors) {
 }
 
 // One allocation a layer, as in sleep mode, and five descriptors a packet.
-TEST_F(TransferTest, ManyAllocationsComeInSeveralPackets) {
+TEST_F(TransferTest, ManyAllocationsAreSentInSeveralPackets) {
   PageLayout many = kLayout;
   many.layers = 23;
   many.piece_bytes = 4096;
@@ -70,7 +70,7 @@ TEST_F(TransferTest, EnginesOnTwoGpusAreServedByOneLarderd) {
   EXPECT_TRUE(second->holds(by_the_first, 3));
 }
 
-TEST_F(TransferTest, ChunksAreTheSameWhoeverCopiedThem) {
+TEST_F(TransferTest, ChunksAreEqualForBothCopiers) {
   ASSERT_TRUE(begin());
   ASSERT_EQ(engine_->store(0, 2, 10'000).stored, 2U);
   EngineClient host(larderd_->socket(), kLayout);
@@ -113,7 +113,7 @@ class WaitingLoad {
   std::uint64_t ticket_ = 0;
 };
 
-TEST_F(TransferTest, LarderdCopiesOnlyBehindWhatTheEngineHadQueued) {
+TEST_F(TransferTest, LarderdCopiesBehindQueuedEngineWork) {
   ASSERT_TRUE(begin());
   ASSERT_TRUE(served(*engine_, 0, 1));
   WaitingLoad load(*engine_, [&] { engine_->engine.wipe(); });  // the pages' earlier owner
@@ -125,7 +125,7 @@ TEST_F(TransferTest, LarderdCopiesOnlyBehindWhatTheEngineHadQueued) {
 // Engines must not free memory like this. Larderd would write to the former place of the memory,
 // and the difference would end larderd's copies for good.
 // covers F-029
-TEST_F(TransferTest, MemoryThatWentWhileACopyWaitedForItsStreamIsExportedAnew) {
+TEST_F(TransferTest, MemoryFreedWhileACopyWaitedIsExportedAgain) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0, 1));
   WaitingLoad load(*engine_);
@@ -136,7 +136,7 @@ TEST_F(TransferTest, MemoryThatWentWhileACopyWaitedForItsStreamIsExportedAnew) {
 }
 
 // The engine must not request this copy: its range numbers belong to the earlier export.
-TEST_F(TransferTest, ACopyThatWaitedWhileTheMemoryWasExportedAnewIsNotAskedFor) {
+TEST_F(TransferTest, CopyPendingDuringReexportIsNotRequested) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0, 1));
   WaitingLoad load(*engine_);
@@ -151,7 +151,7 @@ TEST_F(TransferTest, ACopyThatWaitedWhileTheMemoryWasExportedAnewIsNotAskedFor) 
 }
 
 // Sleep: the memory goes, and other memory comes to its place.
-TEST_F(TransferTest, AnEngineSleepsAndIsServedByLarderdAgain) {
+TEST_F(TransferTest, EngineIsServedAgainAfterSleep) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
   ASSERT_TRUE(engine_->client->pages_leave(10'000).ok());
@@ -167,7 +167,7 @@ TEST_F(TransferTest, AnEngineSleepsAndIsServedByLarderdAgain) {
 }
 
 // covers F-029
-TEST_F(TransferTest, MemoryThatWentWithoutAWordIsExportedAnew) {
+TEST_F(TransferTest, MemoryFreedWithoutNoticeIsExportedAgain) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
   swap_memory(false);
@@ -181,7 +181,7 @@ TEST_F(TransferTest, MemoryThatWentWithoutAWordIsExportedAnew) {
 // The worst case: the new memory is indistinguishable, and larderd's copies go on in the old
 // memory.
 // covers F-029
-TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
+TEST_F(TransferTest, StaleMappingIsDetectedByEngineDigests) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
   swap_memory(true);
@@ -199,7 +199,7 @@ TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
 }
 
 // covers F-029
-TEST_F(TransferTest, AStoreFromAStaleViewIsNotCommitted) {
+TEST_F(TransferTest, StoreFromStaleMappingIsNotCommitted) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
   swap_memory(true);
@@ -211,7 +211,7 @@ TEST_F(TransferTest, AStoreFromAStaleViewIsNotCommitted) {
 }
 
 // covers F-030
-TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
+TEST_F(TransferTest, CudaErrorReachesEveryEngineWithItsFirstCopy) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_FAIL_COPY", "1"}}));
   const std::unique_ptr<EngineClient> second = engine_at(*larderd_);
   ASSERT_TRUE(await_open(*second)) << log_of(*second);
@@ -239,7 +239,7 @@ TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
 }
 
 // covers F-029
-TEST_F(TransferTest, FreedMemoryEndsNothingButLarderdsCopies) {
+TEST_F(TransferTest, FreedMemoryEndsOnlyLarderdCopies) {
   ASSERT_TRUE(begin());
   ASSERT_EQ(engine_->store(0, 3, 10'000).stored, 3U);
   ASSERT_TRUE(engine_->await_present(0, 3));

@@ -19,7 +19,7 @@ bool nothing_is_held(const LarderdProcess& larderd) {
 }
 
 // covers F-031
-TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
+TEST_F(TransferTest, EngineKilledDuringCopyLeaksNothing) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
   ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
   ASSERT_TRUE(eventually([&] { return copies_begun(*larderd_) > 0; }, 20'000));
@@ -38,7 +38,7 @@ TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
 
 // After both deaths it is unknown when the GPU stops writing for the dead process.
 // covers F-031
-TEST_F(TransferTest, WhatTheGpuOfADeadLarderdMayStillWriteIsKeptFromOthersForAWhile) {
+TEST_F(TransferTest, SlotWrittenByGpuOfDeadLarderdStaysQuarantinedForAWhile) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
   ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
   ASSERT_TRUE(eventually([&] { return copies_begun(*larderd_) > 0; }, 20'000));
@@ -55,7 +55,7 @@ TEST_F(TransferTest, WhatTheGpuOfADeadLarderdMayStillWriteIsKeptFromOthersForAWh
 }
 
 // covers F-032
-TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {
+TEST_F(TransferTest, LarderdKilledDuringCopyCostsTheCopyOnly) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
   std::thread killer([&] {
     eventually([&] { return copies_begun(*larderd_) > 0; }, 10'000);
@@ -74,14 +74,14 @@ TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {
   EXPECT_TRUE(served(*engine_, 10));
 }
 
-TEST_F(TransferTest, LarderdEndsInOrderWithAnEnginesMemoryOpen) {
+TEST_F(TransferTest, LarderdEndsCleanlyWithOpenEngineMemory) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
   larderd_->process().signal(SIGTERM);
   EXPECT_EQ(larderd_->process().wait(20'000), 0);
 }
 
-TEST_F(TransferTest, LarderdEndsInOrderInMidCopy) {
+TEST_F(TransferTest, LarderdEndsCleanlyDuringCopy) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
   std::thread stopper([&] {
     eventually([&] { return copies_begun(*larderd_) > 0; }, 10'000);
@@ -94,7 +94,7 @@ TEST_F(TransferTest, LarderdEndsInOrderInMidCopy) {
 
 // Bytes before time: a load is not reported while larderd may still write.
 // covers F-032
-TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
+TEST_F(TransferTest, LoadWaitsForLarderdStoppedDuringCopy) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
   ASSERT_EQ(engine_->store(0, 1, 10'000).stored, 1U);
   ASSERT_TRUE(engine_->await_present(0, 1));
@@ -111,7 +111,7 @@ TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
 }
 
 // covers F-032
-TEST_F(TransferTest, ALarderdThatStandsStillBeforeACopyIsNotWaitedFor) {
+TEST_F(TransferTest, LarderdStoppedBeforeCopyIsNotAwaited) {
   ASSERT_TRUE(begin());
   ASSERT_TRUE(served(*engine_, 0, 1));
   engine_->engine.wipe();

@@ -44,7 +44,7 @@ TEST_F(ReasonTest, NoDriver) {
 }
 
 // covers F-028
-TEST_F(ReasonTest, ADriverThatIsTooOld) {
+TEST_F(ReasonTest, DriverTooOld) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_OLD", "1"}});
   expect_reason("old_driver", "share memory");
 }
@@ -69,7 +69,7 @@ TEST_F(ReasonTest, AMigInstance) {
 }
 
 // covers F-028
-TEST_F(ReasonTest, MemoryThatWasNotMadeToBeShared) {
+TEST_F(ReasonTest, MemoryNotExportable) {
   larderd_ = larderd_that_copies();
   expect_reason("not_exportable", "descriptor",
                 {[](std::size_t bytes) { return fake_cuda::map_by_hand(bytes, false); },
@@ -82,7 +82,7 @@ TEST_F(ReasonTest, PagesInHostMemory) {
   EXPECT_FALSE(fell_back()) << "no fault that could be mended";
 }
 
-TEST_F(ReasonTest, WithoutTheSettingNobodyAsks) {
+TEST_F(ReasonTest, NoRequestWithoutTheSetting) {
   larderd_ = std::make_unique<LarderdProcess>("16MiB", "error");
   engine_ = engine_at(*larderd_);
   EXPECT_TRUE(served(*engine_, 0));

@@ -296,7 +296,9 @@ def test_every_command_of_the_guides_is_run_or_marked():
 BLOCK = "```sh\n{}\n```\n"
 TOP = "tests/python/unit/test_top.py::test_once_prints_one_screen_with_rates"
 FIRST_HOUR = "e2e/scenarios/test_first_hour.py::test_the_first_hour"
-CHECK = "tests/component/backend_check_test.cc::BackendCheckTest.OfTheConfiguration"
+CHECK = (
+    "tests/component/backend_check_test.cc::BackendCheckTest.ReadsUrlAndPrefixFromConfigurationFile"
+)
 UNMARKED = "a shell block without 'run by' or 'not run' directly above"
 
 
@@ -329,7 +331,7 @@ UNMARKED = "a shell block without 'run by' or 'not run' directly above"
             [f"run by: {CHECK}Not"],
             "larderctl backend check --config larder.yaml",
             "tests/component/backend_check_test.cc has no test "
-            "'BackendCheckTest.OfTheConfigurationNot'",
+            "'BackendCheckTest.ReadsUrlAndPrefixFromConfigurationFileNot'",
         ),
         (["run by: make nowhere"], "make nowhere", "make nowhere is no target of the Makefile"),
         (["run by: make demo"], "make demo test", "no test of the mark has `make test`"),

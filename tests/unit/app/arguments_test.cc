@@ -14,7 +14,7 @@ std::string refusal(const Words& words) {
   return parse_arguments(words).status().text();
 }
 
-TEST(LarderdArgumentsTest, BothFormsOfAValue) {
+TEST(LarderdArgumentsTest, ValuesFollowAnEqualsSignOrASpace) {
   EXPECT_EQ(parse_arguments(Words{"--config", "a"})->config_file, "a");
   EXPECT_EQ(parse_arguments(Words{"--config=a", "--config=b=c"})->config_file, "b=c");
   EXPECT_FALSE(parse_arguments(Words{})->config_file.has_value());
@@ -34,7 +34,7 @@ TEST(LarderdArgumentsTest, TheChildGetsEveryOptionButSupervise) {
   EXPECT_THAT(parse_arguments(Words{"--supervise=:1"})->of_child, IsEmpty());
 }
 
-TEST(LarderdArgumentsTest, AWrongWordIsNamed) {
+TEST(LarderdArgumentsTest, UnknownArgumentIsReported) {
   EXPECT_EQ(refusal({"--memory", "5G"}), "'--memory' is no option of larderd (see larderd --help)");
   EXPECT_EQ(refusal({"serve"}), "'serve' is no option of larderd (see larderd --help)");
   EXPECT_EQ(refusal({"--watch-config=1"}),

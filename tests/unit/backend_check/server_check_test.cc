@@ -51,7 +51,7 @@ class ServerCheckTest : public testing::Test {
   base::MonotonicClock clock_;
 };
 
-TEST_F(ServerCheckTest, ItMeasuresAndLeavesNothingBehind) {
+TEST_F(ServerCheckTest, MeasuresAndRemovesItsKeys) {
   const ServerFacts facts = check();
   EXPECT_EQ(facts.ended, Step::kNone) << facts.failure.text();
   EXPECT_TRUE(facts.local);
@@ -63,7 +63,7 @@ TEST_F(ServerCheckTest, ItMeasuresAndLeavesNothingBehind) {
   EXPECT_THAT(server_.keys(), testing::IsEmpty());
 }
 
-TEST_F(ServerCheckTest, WhatMayNotBeDoneIsListed) {
+TEST_F(ServerCheckTest, ForbiddenCommandsAreListed) {
   const HookScope hooked(server_, [](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "SCAN") return "-NOPERM no\r\n";
     if (words[0] == "UNLINK") return "-ERR unknown command\r\n";
@@ -75,7 +75,7 @@ TEST_F(ServerCheckTest, WhatMayNotBeDoneIsListed) {
   EXPECT_GT(check_with("SCAN", "-NOPERM no\r\n").set_bytes_per_s, 0U);
 }
 
-TEST_F(ServerCheckTest, AServerThatTakesNoWritesIsNotWrittenTo) {
+TEST_F(ServerCheckTest, ServerRefusingWritesGetsNoMoreWrites) {
   const ServerFacts facts = check_with("SET", "-OOM command not allowed\r\n");
   EXPECT_EQ(facts.ended, Step::kNone);
   EXPECT_THAT(facts.writes.text(), HasSubstr("(OOM)"));
@@ -83,7 +83,7 @@ TEST_F(ServerCheckTest, AServerThatTakesNoWritesIsNotWrittenTo) {
   EXPECT_GT(facts.pings.count, 0U);
 }
 
-TEST_F(ServerCheckTest, OtherBytesThanWereStoredAreNoRate) {
+TEST_F(ServerCheckTest, CorruptedReadBackYieldsNoRate) {
   const std::string value(remote::kPartBytes, 'x');
   bool first = true;  // the test asks while the server is not there
   const HookScope hooked(server_,
@@ -98,7 +98,7 @@ TEST_F(ServerCheckTest, OtherBytesThanWereStoredAreNoRate) {
   EXPECT_THAT(facts.failure.text(), HasSubstr("other bytes"));
 }
 
-TEST_F(ServerCheckTest, ARefusedGreetingEndsIt) {
+TEST_F(ServerCheckTest, RefusedHandshakeEndsTheCheck) {
   EXPECT_EQ(check_with("HELLO", "-NOAUTH HELLO must be called authenticated\r\n").ended,
             Step::kGreet);
   const ServerFacts wrong_pass = check_with("HELLO", "-WRONGPASS hunter2\r\n");
@@ -111,7 +111,7 @@ TEST_F(ServerCheckTest, ARefusedGreetingEndsIt) {
 }
 
 // Names of other servers are shown: the names could be the server's own input.
-TEST(ServerCheckOfOthersTest, APasswordThatIsSentBackIsNoName) {
+TEST(OtherServersCheckTest, EchoedPasswordIsNotShownAsName) {
   const std::string file =
       testing::TempDir() + "/server_check_password." + std::to_string(::getpid());
   std::ofstream(file) << "hunter2\n";
@@ -146,7 +146,7 @@ TEST(ServerCheckOfOthersTest, APasswordThatIsSentBackIsNoName) {
   std::remove(file.c_str());
 }
 
-TEST_F(ServerCheckTest, NonsenseEndsIt) {
+TEST_F(ServerCheckTest, MalformedReplyEndsTheCheck) {
   for (const char* nonsense : {"HTTP/1.1 400 Bad Request\r\n\r\n",
                                "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", ":1\r\n", "$-2\r\n"}) {
     const ServerFacts facts = check_with("HELLO", nonsense);
@@ -157,7 +157,7 @@ TEST_F(ServerCheckTest, NonsenseEndsIt) {
 
 // Each wait ends, and so does their sum.
 // covers F-206
-TEST_F(ServerCheckTest, AMuteServerIsGivenUp) {
+TEST_F(ServerCheckTest, SilentServerIsAbandoned) {
   server_.mute = true;
   const std::uint64_t began = clock_.now_ms();
   const ServerFacts facts = check();
@@ -168,7 +168,7 @@ TEST_F(ServerCheckTest, AMuteServerIsGivenUp) {
 
 // Not by the deadline, which has come after 3 s of every test.
 // covers F-227
-TEST_F(ServerCheckTest, AStopCutsItShort) {
+TEST_F(ServerCheckTest, StopRequestEndsTheCheck) {
   server_.mute = true;
   std::stop_source stop;
   const std::jthread stopping([&] {
@@ -183,7 +183,7 @@ TEST_F(ServerCheckTest, AStopCutsItShort) {
   EXPECT_EQ(facts.failure.to_string(), Status(Code::kUnavailable, "stopping").to_string());
 }
 
-TEST_F(ServerCheckTest, NobodyIsAskedAfterTheStop) {
+TEST_F(ServerCheckTest, NoServerIsAskedAfterAStopRequest) {
   std::stop_source stop;
   stop.request_stop();
   const InstallationFacts facts =
@@ -193,7 +193,7 @@ TEST_F(ServerCheckTest, NobodyIsAskedAfterTheStop) {
   EXPECT_EQ(server_.connections, 0U);
 }
 
-TEST_F(ServerCheckTest, NobodyThere) {
+TEST_F(ServerCheckTest, AbsentServerFailsToConnect) {
   options_.unix_path = server_.socket() + ".not";
   const ServerFacts facts = check();
   EXPECT_EQ(facts.ended, Step::kConnect);

@@ -16,7 +16,7 @@ remote::Reply list(std::vector<std::string> words) {
   return reply;
 }
 
-TEST(ServerInfoTest, AValkeyIsNotTheRedisThatItIsCompatibleWith) {
+TEST(ServerInfoTest, ValkeyIsNotReportedAsRedis) {
   ServerFacts facts;
   take_info(
       "# "
@@ -54,7 +54,7 @@ TEST(ServerInfoTest, NumbersAndSettings) {
   EXPECT_EQ(facts.databases, 16U);
 }
 
-TEST(ServerInfoTest, ASentinelTellsHowItWatches) {
+TEST(ServerInfoTest, SentinelReportsItsQuorum) {
   const remote::Reply masters{
       remote::Reply::Kind::kArray,
       "",
@@ -71,7 +71,7 @@ TEST(ServerInfoTest, ASentinelTellsHowItWatches) {
 }
 
 // The server got the password, and repeats the password wherever possible.
-TEST(ServerInfoTest, AHostileServerHasNoWordOfItsOwnHere) {
+TEST(ServerInfoTest, HostileServerTextIsNotShown) {
   ServerFacts facts;
   take_hello(
       list({"server", "hunter2", "version", "hunter2", "mode", "hunter2", "role", "hunter2"}),
@@ -90,7 +90,7 @@ TEST(ServerInfoTest, AHostileServerHasNoWordOfItsOwnHere) {
   EXPECT_FALSE(facts.max_bytes || facts.append_only || facts.databases || facts.io_threads);
 }
 
-TEST(ServerInfoTest, OddAnswersTellNothing) {
+TEST(ServerInfoTest, MalformedAnswersYieldNoFacts) {
   ServerFacts facts;
   take_hello({}, facts);
   take_hello(list({"version"}), facts);

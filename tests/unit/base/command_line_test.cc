@@ -80,7 +80,7 @@ TEST(CommandLineParserTest, AnUnknownWordIsQuotedWhole) {
   EXPECT_THAT(log_of({"--"}, kStrict), ElementsAre("'--' is unknown"));
 }
 
-TEST(CommandLineParserTest, AMissingOrBadValueIsNamedByItsOption) {
+TEST(CommandLineParserTest, MissingOrBadValueNamesItsOption) {
   EXPECT_THAT(log_of({"--name"}, kAnywhere), ElementsAre("'--name' needs a name"));
   EXPECT_THAT(log_of({"--name=bad"}, kAnywhere), ElementsAre("'--name' needs a name"));
   EXPECT_THAT(log_of({"--name="}, kAnywhere), ElementsAre("--name="));
@@ -100,7 +100,7 @@ TEST(CommandLineParserTest, AStrictGrammarQuotesTheWordAndItsValue) {
   EXPECT_THAT(log_of({"--name", "bad"}, kStrict), ElementsAre("'--name' takes a name, not 'bad'"));
 }
 
-TEST(CommandLineParserTest, AValueMayJoinALetter) {
+TEST(CommandLineParserTest, ValueMayFollowALetterOptionDirectly) {
   EXPECT_THAT(log_of({"-njobs", "-n=jobs", "-n", "jobs", "-A", "-n="}, kLetters),
               ElementsAre("-n=jobs", "-n=jobs", "-n=jobs", "-A", "-n="));
   EXPECT_THAT(log_of({"-Ax"}, kLetters), ElementsAre("'-Ax' is unknown"));

@@ -23,7 +23,7 @@ TEST(FileLimitTest, AFileOverTheLimitNamesFileLimitAndRemedy) {
 }
 
 // covers F-108
-TEST(FileLimitTest, OtherFailuresAreAsTheyWere) {
+TEST(FileLimitTest, OtherFailuresAreUnchanged) {
   EXPECT_EQ(file_failure(ENOSPC, "fallocate").to_string(),
             Status::from_errno(ENOSPC, "fallocate").to_string());
 }

@@ -39,7 +39,7 @@ class FileWriteTest : public testing::Test {
 };
 
 // covers F-108
-TEST_F(FileWriteTest, AllIsWritten) {
+TEST_F(FileWriteTest, AllBytesAreWritten) {
   EXPECT_TRUE(write_all(file_.get(), bytes_, "write x").ok());
   EXPECT_EQ(size(), kBytes);
   EXPECT_TRUE(write_all_at(file_.get(), bytes_, 50'000, "write x").ok());
@@ -60,7 +60,7 @@ TEST_F(FileWriteTest, AShortWriteOfALimitNamesTheLimit) {
 }
 
 // covers F-108
-TEST_F(FileWriteTest, AFullDeviceIsNoLimit) {
+TEST_F(FileWriteTest, FullDeviceIsNotReportedAsLimit) {
   const FileSizeLimit limit(kLimit);
   const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   const Status status = write_all(full.get(), bytes_, "write x");

@@ -70,7 +70,7 @@ class Pipe {
 };
 
 // covers F-107
-TEST(LogQueueTest, LinesComeInTheirOrder) {
+TEST(LogQueueTest, LinesKeepTheirOrder) {
   Pipe pipe;
   LogQueue queue(pipe.input(), missing_line);
   std::vector<std::string> expected;
@@ -85,7 +85,7 @@ TEST(LogQueueTest, LinesComeInTheirOrder) {
 }
 
 // covers F-107
-TEST(LogQueueTest, NobodyWaitsForAPipeThatIsFullAndTheGapIsToldWhereItIs) {
+TEST(LogQueueTest, FullPipeBlocksNoCallerAndMarksTheGap) {
   Pipe pipe;
   pipe.fill();
   LogQueue queue(pipe.input(), missing_line, 4096);
@@ -144,7 +144,7 @@ TEST(LogQueueTest, ManyThreadsLoseNoLineWithoutACount) {
 }
 
 // covers F-107
-TEST(LogQueueTest, AFullDiskDropsWithACountAndIsToldWhenThereIsRoomAgain) {
+TEST(LogQueueTest, FullDiskDropsAreCountedAndReportedOnceWritable) {
   Pipe pipe;
   const int fd = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
   ASSERT_GE(fd, 0);
@@ -160,7 +160,7 @@ TEST(LogQueueTest, AFullDiskDropsWithACountAndIsToldWhenThereIsRoomAgain) {
 }
 
 // covers F-107
-TEST(LogQueueTest, AReaderThatIsGoneIsAnErrorAndNoSignal) {
+TEST(LogQueueTest, ClosedReaderIsAnErrorWithoutSignal) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   ::close(ends[0]);
@@ -172,7 +172,7 @@ TEST(LogQueueTest, AReaderThatIsGoneIsAnErrorAndNoSignal) {
 
 // Another process may have set this for all processes that have the file open.
 // covers F-107
-TEST(LogQueueTest, ADescriptorThatDoesNotBlockLosesNothing) {
+TEST(LogQueueTest, NonBlockingDescriptorLosesNoLine) {
   Pipe pipe;
   pipe.fill();
   ::fcntl(pipe.input(), F_SETFL, O_NONBLOCK);

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::string_view kTime = "2026-11-22T11:00:00.000Z";
 
-TEST(LogTest, TextHasFieldsBehindIt) {
+TEST(LogTest, TextLineEndsWithItsFields) {
   EXPECT_EQ(log_line(LogFormat::kText, kTime, LogLevel::kInfo, "applied",
                      {{"namespace", "ml"}, {"name", "chat"}}),
             "2026-11-22T11:00:00.000Z info applied namespace=ml name=chat");
 }
 
-TEST(LogTest, NothingForgesALine) {
+TEST(LogTest, LineBreaksAreEscaped) {
   const std::string line =
       log_line(LogFormat::kText, kTime, LogLevel::kError, "a\nb", {{"k", "c\r\nd"}});
   EXPECT_EQ(line.find_first_of("\r\n"), std::string::npos);
@@ -32,7 +32,7 @@ TEST(LogTest, NothingForgesALine) {
   EXPECT_EQ(parsed["ts"], kTime);
 }
 
-TEST(LogTest, NamesOfAllLettersPassAndWhatATerminalObeysDoesNot) {
+TEST(LogTest, NonAsciiNamesPassAndControlCharactersAreEscaped) {
   const auto text_line = [](std::string_view text) {
     return log_line(LogFormat::kText, "t", LogLevel::kInfo, text, {{"name", text}});
   };
@@ -48,7 +48,7 @@ TEST(LogTest, NamesOfAllLettersPassAndWhatATerminalObeysDoesNot) {
             "\"\\u009ba\\u202e\"");
 }
 
-TEST(LogTest, WhateverTheBytesItIsJson) {
+TEST(LogTest, AnyBytesYieldValidJson) {
   std::mt19937 random(7);
   for (int round = 0; round < 20'000; ++round) {
     std::string text(random() % 12, '\0');
@@ -57,7 +57,7 @@ TEST(LogTest, WhateverTheBytesItIsJson) {
   }
 }
 
-TEST(LogTest, ValidTextStaysAsItIs) {
+TEST(LogTest, ValidTextIsUnchanged) {
   for (const std::string text :
        {"plain", "größe", "日本", "\xf0\x9f\x98\x80", "tab\tquote\"back\\slash"})
     EXPECT_EQ(nlohmann::json::parse(json_text(text)), text);

@@ -27,7 +27,7 @@ class LogThrottleTest : public testing::Test {
 };
 
 // covers F-105
-TEST_F(LogThrottleTest, OneLineASecondForEachSourceAndACount) {
+TEST_F(LogThrottleTest, EachSourceGetsOneLineASecondAndACount) {
   const std::string first = lines_of([&] {
     for (int i = 0; i < 1000; ++i) throttle_.log("10.0.0.7", LogLevel::kWarning, "bad");
     throttle_.log("10.0.0.8", LogLevel::kWarning, "bad, too");
@@ -42,7 +42,7 @@ TEST_F(LogThrottleTest, OneLineASecondForEachSourceAndACount) {
 
 // A second, two, four, up to a minute.
 // covers F-105
-TEST_F(LogThrottleTest, ASourceThatGoesOnHasALineAMinuteInTheEnd) {
+TEST_F(LogThrottleTest, PersistentSourceBacksOffToOneLineAMinute) {
   const auto lines_in_s = [&](int seconds) {
     return count(lines_of([&] {
       for (int ms = 0; ms < seconds * 1000; ms += 10) {
@@ -56,7 +56,7 @@ TEST_F(LogThrottleTest, ASourceThatGoesOnHasALineAMinuteInTheEnd) {
   EXPECT_LE(lines_in_s(600), 10);
 }
 
-TEST_F(LogThrottleTest, WhatComesNowAndThenIsWrittenEachTime) {
+TEST_F(LogThrottleTest, OccasionalLinesAreAllWritten) {
   std::ptrdiff_t lines = 0;
   for (int i = 0; i < 20; ++i) {
     lines += count(lines_of([&] { throttle_.log("a", LogLevel::kInfo, "again"); }));
@@ -66,7 +66,7 @@ TEST_F(LogThrottleTest, WhatComesNowAndThenIsWrittenEachTime) {
 }
 
 // covers F-106
-TEST_F(LogThrottleTest, ARefusalIsToldOnceAndCountedOnceAMinute) {
+TEST_F(LogThrottleTest, RefusalIsLoggedOnceAndCountedOnceAMinute) {
   LogThrottle refusals(clock_, LogThrottle::kMostMs);
   std::string log;
   for (int s = 0; s < 300; ++s) {
@@ -82,7 +82,7 @@ TEST_F(LogThrottleTest, ARefusalIsToldOnceAndCountedOnceAMinute) {
 }
 
 // Like the rest of this process: two causes of one user, with different numbers each time.
-TEST_F(LogThrottleTest, EachCauseHasItsLineAndNumbersMakeNone) {
+TEST_F(LogThrottleTest, EachCauseHasItsLineRegardlessOfNumbers) {
   const std::string log = lines_of([] {
     for (int i = 0; i < 50; ++i) {
       log_refusal("uid 7", "all " + std::to_string(i) + " sessions are taken", LogLevel::kWarning,
@@ -97,7 +97,7 @@ TEST_F(LogThrottleTest, EachCauseHasItsLineAndNumbersMakeNone) {
 }
 
 // A stranger sends namespaces of random ids: these once took every place of the table, a line each.
-TEST_F(LogThrottleTest, IdsOfARefusalMakeNoCause) {
+TEST_F(LogThrottleTest, IdsInARefusalMakeNoNewCause) {
   const std::string log = lines_of([] {
     for (int i = 0; i < 200; ++i) {
       const std::string id =
@@ -124,7 +124,7 @@ TEST_F(LogThrottleTest, AQuietSourceLeavesTheTable) {
 }
 
 // covers F-105
-TEST_F(LogThrottleTest, MoreSourcesThanPlacesShareOne) {
+TEST_F(LogThrottleTest, SourcesOverTheLimitShareOneEntry) {
   const std::string lines = lines_of([&] {
     for (int i = 0; i < 100'000; ++i)
       throttle_.log("stranger " + std::to_string(i), LogLevel::kWarning, "bad");
@@ -141,12 +141,12 @@ TEST_F(LogThrottleTest, MoreSourcesThanPlacesShareOne) {
   EXPECT_EQ(throttle_.sources(), 0U);
 }
 
-TEST_F(LogThrottleTest, WhatIsBelowTheLevelIsNotCounted) {
+TEST_F(LogThrottleTest, LinesBelowTheLevelAreNotCounted) {
   EXPECT_EQ(lines_of([&] { throttle_.log("a", LogLevel::kDebug, "no"); }), "");
   EXPECT_EQ(throttle_.sources(), 0U);
 }
 
-TEST_F(LogThrottleTest, TheEndTellsWhatIsLeft) {
+TEST_F(LogThrottleTest, DestructorLogsPendingCounts) {
   const std::string lines = lines_of([&] {
     LogThrottle short_lived(clock_);
     for (int i = 0; i < 3; ++i) short_lived.log("a", LogLevel::kInfo, "x");

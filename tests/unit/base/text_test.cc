@@ -27,14 +27,14 @@ TEST(TextTest, Numbers) {
   EXPECT_EQ(bar(0, 0, 3), "[...]");
 }
 
-TEST(TextTest, TimesThatCannotBe) {
+TEST(TextTest, ImpossibleTimesAreClamped) {
   EXPECT_EQ(seconds_text(1e300), seconds_text(1e12));
   EXPECT_EQ(seconds_text(std::numeric_limits<double>::infinity()), seconds_text(1e12));
   EXPECT_EQ(seconds_text(-1e300), "0 ms");
   EXPECT_EQ(seconds_text(std::numeric_limits<double>::quiet_NaN()), "0 ms");
 }
 
-TEST(TextTest, NamesCannotCommandATerminal) {
+TEST(TextTest, ControlCharactersInNamesAreEscaped) {
   EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a\\x1b[2Jb\\x0a\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m"),

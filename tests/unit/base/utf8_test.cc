@@ -23,7 +23,7 @@ TEST(Utf8Test, ValidTextPasses) {
     EXPECT_EQ(clean_text(text), text);
 }
 
-TEST(Utf8Test, ControlsAndBytesThatAreNoTextAreEscaped) {
+TEST(Utf8Test, ControlsAndInvalidBytesAreEscaped) {
   EXPECT_EQ(clean_text("\x1b]0;x\x07"), "\\x1b]0;x\\x07");
   EXPECT_EQ(clean_text("\xc2\x85"), "\\xc2\\x85");           // NEL
   EXPECT_EQ(clean_text("\xe2\x80\xa8"), "\\xe2\\x80\\xa8");  // a line separator
@@ -35,7 +35,7 @@ TEST(Utf8Test, ControlsAndBytesThatAreNoTextAreEscaped) {
   EXPECT_EQ(clean_text("a\xe6\xa8"), "a\\xe6\\xa8");                  // torn
 }
 
-TEST(Utf8Test, ACutIsBetweenCharacters) {
+TEST(Utf8Test, CutFallsBetweenCharacters) {
   EXPECT_EQ(cut_text("größe", 3), "gr");
   EXPECT_EQ(cut_text("größe", 4), "grö");
   EXPECT_EQ(cut_text("größe", 100), "größe");
@@ -46,7 +46,7 @@ TEST(Utf8Test, ACutIsBetweenCharacters) {
   EXPECT_EQ(clean_text("a\x1b", 4), "a");
 }
 
-TEST(Utf8Test, WhateverTheBytesTheResultIsTextInItsBoundAndStaysAsItIs) {
+TEST(Utf8Test, AnyBytesYieldBoundedStableText) {
   std::mt19937 random(11);
   for (int round = 0; round < 20'000; ++round) {
     std::string text(random() % 40, '\0');

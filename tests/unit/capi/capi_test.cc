@@ -94,7 +94,7 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_wait_layer(nullptr, 1, 0, 0), LARDER_INVALID_ARGUMENT);
 }
 
-TEST(Capi, AFileIsHashedWithoutAClient) {
+TEST(Capi, FileHashNeedsNoClient) {
   char path[] = "/tmp/larder-capi-XXXXXX";
   const int fd = ::mkstemp(path);
   ASSERT_GE(fd, 0);
@@ -118,7 +118,7 @@ TEST(Capi, AFileIsHashedWithoutAClient) {
   EXPECT_EQ(larder_hash_file(path, nullptr, nullptr, why, sizeof(why)), LARDER_INVALID_ARGUMENT);
 }
 
-TEST_F(CapiTest, OrderOfSetUp) {
+TEST_F(CapiTest, SetupOrderIsEnforced) {
   std::uint64_t ticket = 0;
   larder_transfer t = transfer();
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_FAILED_PRECONDITION);
@@ -144,7 +144,7 @@ std::string refusal(larder_client* client) {
   return "";
 }
 
-TEST_F(CapiTest, ARefusedCallIsToldInTheLog) {
+TEST_F(CapiTest, RefusedCallIsLogged) {
   EXPECT_EQ(larder_register_pages(client_, 0, nullptr, 0), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(refusal(client_), "error larder_register_pages: needs layers");
   EXPECT_EQ(register_pages(), LARDER_FAILED_PRECONDITION);
@@ -172,7 +172,7 @@ TEST_F(CapiTest, ARefusedCallIsToldInTheLog) {
   EXPECT_EQ(refusal(client_), "") << "an absent larderd is no mistake of the caller";
 }
 
-TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
+TEST_F(CapiTest, WithoutLarderdLookupsMissWithoutWaiting) {
   ASSERT_EQ(set_namespace(), LARDER_OK);
   ASSERT_EQ(register_pages(), LARDER_OK);
   const larder_hashes hashes{hash_, 16, 1, 0, 0};
@@ -215,7 +215,7 @@ TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   EXPECT_EQ(larder_next_log(client_, line, sizeof(line)), 0U) << "said once, not at every attempt";
 }
 
-TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
+TEST_F(CapiTest, WithoutLarderdFetchesAreRefused) {
   const larder_hashes hashes{hash_, 16, 1, 0, 0};
   std::uint64_t ticket = 7;
   EXPECT_EQ(larder_fetch(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION)
@@ -242,7 +242,7 @@ TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
   larder_fetch_end(client_, 1);
 }
 
-TEST_F(CapiTest, WithoutLarderdNothingIsAskedOfABackend) {
+TEST_F(CapiTest, WithoutLarderdProbesAreRefused) {
   const larder_hashes hashes{hash_, 16, 1, 0, 0};
   std::uint64_t ticket = 7;
   EXPECT_EQ(larder_probe(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION)
@@ -262,7 +262,7 @@ TEST_F(CapiTest, WithoutLarderdNothingIsAskedOfABackend) {
 }
 
 // A caller that was compiled with a shorter struct gets the fields that fit.
-TEST_F(CapiTest, ShorterStructsOfOlderCallers) {
+TEST_F(CapiTest, ShorterStructsOfOlderCallersAreAccepted) {
   struct {
     larder_state state;
   } box;

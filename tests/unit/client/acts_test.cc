@@ -40,7 +40,7 @@ class ActsTest : public testing::Test {
   Acts acts_;
 };
 
-TEST_F(ActsTest, ManyHashesAreAskedInMessagesAndTheirCountsSummed) {
+TEST_F(ActsTest, ManyHashesAreSplitIntoMessagesAndCountsSummed) {
   const auto hashes = some_hashes(2500);
   std::size_t asked = 0;
   std::thread larderd([&] {
@@ -64,7 +64,7 @@ Verb sent_verb(FakeSession& session, std::vector<protocol::BlockHash>& hashes,
   return static_cast<Verb>(head.verb);
 }
 
-TEST_F(ActsTest, AnOlderLarderdIsAskedToPrefetchAll) {
+TEST_F(ActsTest, OlderLarderdPrefetchesAllHashes) {
   const auto hashes = some_hashes(3);
   std::vector<protocol::BlockHash> sent;
   for (const std::uint32_t minor : {6U, 7U}) {
@@ -75,7 +75,7 @@ TEST_F(ActsTest, AnOlderLarderdIsAskedToPrefetchAll) {
   }
 }
 
-TEST_F(ActsTest, TheLastOfManyHashesIsAskedForOnce) {
+TEST_F(ActsTest, PrefetchLastSendsOnlyTheLastHash) {
   FakeSession session(protocol::kCapabilityAct, 7);
   const auto hashes = some_hashes(2500);
   std::vector<protocol::BlockHash> sent;
@@ -94,13 +94,13 @@ TEST_F(ActsTest, TheLastOfManyHashesIsAskedForOnce) {
   EXPECT_EQ(counts->absent, 2499U) << "the hashes before count as absent";
 }
 
-TEST_F(ActsTest, WhereNobodyWaitsTheMessageIsSentAllTheSame) {
+TEST_F(ActsTest, CallWithoutDeadlineStillSendsTheMessage) {
   const auto hashes = some_hashes(3);
   EXPECT_TRUE(acts_.run(session_.attachment, Verb::kPrefetch, hashes_of(hashes), 0).ok());
   EXPECT_EQ(answer(), 3U);
 }
 
-TEST_F(ActsTest, NoAnswerEndsByTheDeadlineAndALateOneIsNothing) {
+TEST_F(ActsTest, MissingAnswerEndsAtTheDeadlineAndALateOneIsIgnored) {
   const auto hashes = some_hashes(3);
   EXPECT_EQ(acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 1).status().code(),
             Code::kDeadlineExceeded);
@@ -120,7 +120,7 @@ TEST_F(ActsTest, ALostSessionEndsTheWait) {
   loser.join();
 }
 
-TEST_F(ActsTest, WhatWaitsIsBounded) {
+TEST_F(ActsTest, PendingCallsAreBounded) {
   const auto one = some_hashes(1);
   for (std::size_t i = 0; i < Acts::kMaxWaiting; ++i)
     ASSERT_TRUE(acts_.run(session_.attachment, Verb::kPin, hashes_of(one), 0).ok());
@@ -133,7 +133,7 @@ TEST_F(ActsTest, WhatWaitsIsBounded) {
             Code::kOutOfRange);
 }
 
-TEST(ActsOfAnOlderSidecar, AreNotAskedFor) {
+TEST(ActsWithOlderSidecar, CallsAreRefusedWithoutMessage) {
   FakeSession old(0);
   Acts acts;
   const auto hashes = some_hashes(1);

@@ -12,12 +12,12 @@ using testing_support::PageLayout;
 
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
-class AskedTest : public loop::testing_support::SidecarTest {
+class RequestedHashesTest : public loop::testing_support::SidecarTest {
  protected:
-  AskedTest() { config_.memory.size_bytes = 16 << 20; }
+  RequestedHashesTest() { config_.memory.size_bytes = 16 << 20; }
 };
 
-TEST_F(AskedTest, EveryHashOfARequestArrivesAndMakesTheEstimate) {
+TEST_F(RequestedHashesTest, EveryHashOfARequestReachesTheEstimate) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
@@ -39,7 +39,7 @@ TEST_F(AskedTest, EveryHashOfARequestArrivesAndMakesTheEstimate) {
 
 // The ring's places are written again and again: the salt of one request must not stay for the next
 // request in its place.
-TEST_F(AskedTest, SaltedRequestsAreCountedAndNoOther) {
+TEST_F(RequestedHashesTest, OnlySaltedRequestsAreCounted) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());

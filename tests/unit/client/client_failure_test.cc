@@ -78,7 +78,7 @@ class ClientFailureTest : public loop::testing_support::SidecarTest {
 };
 
 // covers F-001
-TEST_F(ClientFailureTest, NoSidecarIsAMissAndALaterOneIsFound) {
+TEST_F(ClientFailureTest, MissingSidecarIsAMissAndALaterOneIsUsed) {
   EngineClient engine(config_.socket, kLayout);
   EXPECT_EQ(engine.client->wait_attached(50).code(), Code::kDeadlineExceeded);
   EXPECT_FALSE(engine.present(0, 1));
@@ -90,7 +90,7 @@ TEST_F(ClientFailureTest, NoSidecarIsAMissAndALaterOneIsFound) {
 }
 
 // covers F-002
-TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
+TEST_F(ClientFailureTest, RestartedSidecarIsUsedAgainAndLoadsContinueMeanwhile) {
   start_with_stored(2, gated_);
   engine_->engine.wipe();
   const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 2), 5000);
@@ -112,7 +112,7 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
 
 // Otherwise the next sidecar finds no room for an arena in a directory too small for two.
 // covers F-013
-TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere) {
+TEST_F(ClientFailureTest, DeadSidecarMemoryIsUnmappedBeforeTheNextStarts) {
   config_.memory.keep_on_exit = false;
   const auto maps_the_arena = [] {
     std::ifstream maps("/proc/self/maps");
@@ -132,7 +132,7 @@ TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere)
 }
 
 // covers F-076
-TEST_F(ClientFailureTest, NothingStoredBeforeADropIsFoundAfterItHoweverSlowTheSidecar) {
+TEST_F(ClientFailureTest, ChunksStoredBeforeADropAreHiddenEvenWithSlowSidecar) {
   start(gated_clock_);
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
@@ -148,7 +148,7 @@ TEST_F(ClientFailureTest, NothingStoredBeforeADropIsFoundAfterItHoweverSlowTheSi
   EXPECT_FALSE(engine.present(1, 1)) << "the chunk stored before the drop is gone";
 }
 
-TEST_F(ClientFailureTest, ADropWhileTheSidecarIsAwayIsNotLost) {
+TEST_F(ClientFailureTest, DropWithoutSidecarIsDeliveredLater) {
   EngineClient engine(config_.socket, kLayout);
   EXPECT_TRUE(engine.client->drop_namespace().ok());
   start();
@@ -157,7 +157,7 @@ TEST_F(ClientFailureTest, ADropWhileTheSidecarIsAwayIsNotLost) {
   EXPECT_TRUE(engine.await_present(0, 1)) << "and it does not last";
 }
 
-TEST_F(ClientFailureTest, ACorruptedSlotIsReportedDroppedAndStoredAnew) {
+TEST_F(ClientFailureTest, CorruptedSlotIsReportedDroppedAndStoredAgain) {
   start_with_stored(2);
   ASSERT_TRUE(corrupt(1));
   EXPECT_EQ(engine_->load(0, 1).status, Code::kOk);
@@ -169,7 +169,7 @@ TEST_F(ClientFailureTest, ACorruptedSlotIsReportedDroppedAndStoredAnew) {
   EXPECT_EQ(engine_->load(0, 2).status, Code::kOk);
 }
 
-TEST_F(ClientFailureTest, AFailedLoadIsReportedOnlyWhenEveryWriterHasStopped) {
+TEST_F(ClientFailureTest, FailedLoadIsReportedAfterEveryWriterStopped) {
   gated_.fail_turn = 1;
   start_with_stored(4, gated_);
   const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 4), 5000);
@@ -199,7 +199,7 @@ TEST_F(ClientFailureTest, PollWaitsForALoadOnlyWhereOneRuns) {
 }
 
 // covers F-045
-TEST_F(ClientFailureTest, ALoadThatCannotStartInTimeFails) {
+TEST_F(ClientFailureTest, LoadWithoutFreeThreadFailsAtItsDeadline) {
   start_with_stored(2, gated_);
   const Result<std::uint64_t> first = engine_->client->load(engine_->transfer(0, 2), 5000);
   ASSERT_TRUE(first.ok() && gated_.gate.await_entered(2));  // both threads are busy
@@ -224,7 +224,7 @@ TEST_F(ClientFailureTest, ClosingWithQueuedLoadsEndsThem) {
 }
 
 // covers F-048
-TEST_F(ClientFailureTest, AGrantThatComesTooLateIsGivenBack) {
+TEST_F(ClientFailureTest, LateGrantIsReturned) {
   start(gated_clock_);
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());

@@ -24,7 +24,7 @@ class ClientTest : public loop::testing_support::SidecarTest {
 
 class ClientLayoutTest : public ClientTest, public testing::WithParamInterface<PageLayout> {};
 
-TEST_P(ClientLayoutTest, WhatIsStoredIsLoaded) {
+TEST_P(ClientLayoutTest, StoredChunksAreLoaded) {
   start();
   EngineClient engine(config_.socket, GetParam());
   ASSERT_TRUE(engine.status.ok()) << engine.status.to_string();
@@ -59,7 +59,7 @@ TEST_F(ClientTest, TwoEnginesShare) {
   EXPECT_TRUE(reader.holds(0, 3));
 }
 
-TEST_F(ClientTest, AnotherNamespaceSeesNothingAndIsToldTheDifference) {
+TEST_F(ClientTest, OtherNamespaceMissesAndLogsTheDifference) {
   start();
   EngineClient one(config_.socket, kLayout, copy::host_copy_engine(), "dtype: bf16\n");
   ASSERT_TRUE(one.client->wait_attached(5000).ok());
@@ -74,7 +74,7 @@ TEST_F(ClientTest, AnotherNamespaceSeesNothingAndIsToldTheDifference) {
   EXPECT_NE(lines.find("dtype"), std::string::npos) << lines;
 }
 
-TEST_F(ClientTest, LookupCountsFromTheFirstChunkOn) {
+TEST_F(ClientTest, LookupCountsFromTheFirstChunk) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());

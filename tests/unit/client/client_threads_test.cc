@@ -64,7 +64,7 @@ TEST_F(ClientThreadsTest, StoresLoadsAndEvictionsAtOnce) {
   EXPECT_TRUE(wait([&] { return stats().evicted_capacity > 0; }));
 }
 
-TEST_F(ClientThreadsTest, TheSidecarGoesAndComesUnderLoad) {
+TEST_F(ClientThreadsTest, SidecarRestartsUnderLoad) {
   start();
   EngineClient a(config_.socket, kLayout);
   ASSERT_TRUE(a.client->wait_attached(5000).ok());

@@ -33,7 +33,7 @@ class CountingJob final : public CopyJob {
   const std::size_t fail_at_;
 };
 
-TEST(CopyPool, EveryPartOnceAndFinishedOnce) {
+TEST(CopyPool, EveryPartRunsOnceAndEachJobFinishesOnce) {
   CopyPool pool(2);
   const auto job = std::make_shared<CountingJob>(100, 1000);
   pool.run(job);
@@ -41,7 +41,7 @@ TEST(CopyPool, EveryPartOnceAndFinishedOnce) {
   for (const auto& seen : job->seen_) EXPECT_EQ(seen, 1);
 }
 
-TEST(CopyPool, WorkThatThrowsEndsItselfAlone) {
+TEST(CopyPool, ThrowingWorkEndsOnlyItself) {
   CopyPool pool(1);
   std::atomic<bool> done{false};
   ASSERT_TRUE(pool.submit(std::make_shared<PoolWork>([] { throw std::bad_alloc(); })));
@@ -58,7 +58,7 @@ TEST(CopyPool, AFailureStartsNoFurtherPart) {
   EXPECT_LE(job->seen_[900], 0);
 }
 
-TEST(CopyPool, TheQueueIsBoundedAndClosingFinishesWhatIsInIt) {
+TEST(CopyPool, QueueIsBoundedAndClosingFinishesQueuedJobs) {
   std::vector<std::shared_ptr<CountingJob>> jobs;
   std::size_t accepted = 0;
   {
@@ -91,7 +91,7 @@ class MeetingJob final : public CopyJob {
   std::atomic<bool> met_{true}, finished_{false};
 };
 
-TEST(CopyPool, OneThreadThatIsWokenWakesTheOthers) {
+TEST(CopyPool, WokenThreadWakesTheOthers) {
   CopyPool pool(4);
   for (int round = 0; round < 20; ++round) {
     // until all sleep
@@ -129,7 +129,7 @@ class NotingJob final : public CopyJob {
   std::atomic<int>& ended_;
 };
 
-TEST(CopyPool, WhatNobodyWaitsForComesLast) {
+TEST(CopyPool, BackgroundWorkRunsLast) {
   std::string order;
   std::atomic<int> ended{0};
   {

@@ -46,7 +46,7 @@ class FetchesTest : public testing::Test {
   std::uint32_t request_ = 0;
 };
 
-TEST_F(FetchesTest, WhatIsAskedComesAndIsGivenFree) {
+TEST_F(FetchesTest, AnsweredFetchReportsItsChunksAndIsReleased) {
   const std::uint64_t ticket = start(5);
   EXPECT_EQ(asked_, some_hashes(5));
   answer(3, FetchEnd::kAbsent);
@@ -63,25 +63,25 @@ TEST_F(FetchesTest, WhatIsAskedComesAndIsGivenFree) {
   EXPECT_TRUE(session_.silent());
 }
 
-TEST_F(FetchesTest, OneThatStillRunsIsCancelled) {
+TEST_F(FetchesTest, RunningFetchIsCancelled) {
   fetches_.end(start(5));
   EXPECT_EQ(session_.receive_one<protocol::EndFetch>(MessageType::kFetchEnd).request, request_);
 }
 
-TEST_F(FetchesTest, OfALostSessionNothingIsSaid) {
+TEST_F(FetchesTest, FetchOfLostSessionSendsNoMessage) {
   const std::uint64_t ticket = start(2);
   fetches_.lost(session_.attachment);
   fetches_.end(ticket);
   EXPECT_TRUE(session_.silent());
 }
 
-TEST_F(FetchesTest, MoreThanWasAskedIsNotBelieved) {
+TEST_F(FetchesTest, AnswerOverTheRequestIsClamped) {
   const std::uint64_t ticket = start(2);
   answer(UINT32_MAX, FetchEnd::kAll);
   EXPECT_EQ(fetches_.poll(ticket, 0)->chunks, 2U);
 }
 
-TEST(FetchesOfASidecarWithoutATier, AreNotAskedFor) {
+TEST(FetchesWithoutLowerTier, AreRefusedWithoutMessage) {
   FakeSession old;
   Fetches fetches;
   const auto hashes = some_hashes(1);
@@ -108,7 +108,7 @@ class ReachableTest : public testing::Test {
   NamespaceSpec spec_;
 };
 
-TEST_F(ReachableTest, AChunkIsBelowWhenAllShardsAndGroupsOfItAre) {
+TEST_F(ReachableTest, ChunkIsReachableWhenAllShardsAndGroupsAre) {
   EXPECT_EQ(reachable(8), 0U);
   for (std::uint64_t n = 0; n < 20; ++n) show(n, 4);
   EXPECT_EQ(reachable(8), 8U);
@@ -118,13 +118,13 @@ TEST_F(ReachableTest, AChunkIsBelowWhenAllShardsAndGroupsOfItAre) {
   EXPECT_EQ(reachable(30), 20U) << "a hole ends it";
 }
 
-TEST_F(ReachableTest, AnotherNamespacesChunksAreNot) {
+TEST_F(ReachableTest, ChunksOfOtherNamespacesAreNotReachable) {
   show(0, 4);
   spec_.id = protocol::namespace_id("other\n");
   EXPECT_EQ(reachable(1), 0U);
 }
 
-TEST(ResidencyFilter, ThatIsNotAsAnnouncedIsRefused) {
+TEST(ResidencyFilter, InvalidRegionIsRefused) {
   std::vector<std::byte> bytes(protocol::residency_bytes(protocol::kLeastResidencyBuckets));
   EXPECT_FALSE(protocol::ResidencyReader::open(bytes.data(), bytes.size()).ok());
   EXPECT_FALSE(protocol::ResidencyReader().valid());

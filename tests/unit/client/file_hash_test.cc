@@ -66,7 +66,7 @@ class FileHashTest : public testing::Test {
   const std::string folder_;
 };
 
-TEST_F(FileHashTest, TheDigestIsThatOfXxh128sum) {
+TEST_F(FileHashTest, DigestEqualsXxh128sum) {
   // printf abc | xxh128sum; an empty file.
   EXPECT_EQ(hex(hash_file(write("abc", "abc").c_str(), {})->digest),
             "06b05ab6733a618578af5f94892f3950");
@@ -74,7 +74,7 @@ TEST_F(FileHashTest, TheDigestIsThatOfXxh128sum) {
             "99aa06d3014798d86001c324468d497f");
 }
 
-TEST(StreamHashTest, EveryInstructionSetGivesTheSameDigestHoweverTheBytesCome) {
+TEST(StreamHashTest, DigestIsIndependentOfInstructionSetAndPieceSizes) {
   const std::string text = content(kMiB + 77);
   StreamHash portable(update_portable);
   portable.update(text.data(), text.size());
@@ -87,7 +87,7 @@ TEST(StreamHashTest, EveryInstructionSetGivesTheSameDigestHoweverTheBytesCome) {
 }
 
 // covers F-070
-TEST_F(FileHashTest, EveryByteCountsAcrossReads) {
+TEST_F(FileHashTest, EveryByteChangesTheDigest) {
   std::string text = content(3 * kMiB + 17);
   const std::string path = write("weights", text);
   const Result<FileDigest> first = hash_file(path.c_str(), {});
@@ -105,7 +105,7 @@ TEST_F(FileHashTest, EveryByteCountsAcrossReads) {
   EXPECT_EQ(hash_file(write("weights", text).c_str(), {})->digest, first->digest);
 }
 
-TEST_F(FileHashTest, TheStampIsThatOfStat) {
+TEST_F(FileHashTest, StampEqualsStat) {
   const std::string path = write("stamped", "abc");
   struct stat found {};
   ASSERT_EQ(::stat(path.c_str(), &found), 0);
@@ -118,7 +118,7 @@ TEST_F(FileHashTest, TheStampIsThatOfStat) {
   EXPECT_EQ(file->stamp.ctime_ns, found.st_ctim.tv_sec * 1'000'000'000L + found.st_ctim.tv_nsec);
 }
 
-TEST_F(FileHashTest, WhatIsNoRegularFileIsRefusedAndNothingWaits) {
+TEST_F(FileHashTest, NonRegularFileIsRefusedWithoutWaiting) {
   const std::string fifo = folder_ + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_EQ(hash_file(fifo.c_str(), {}).status().code(), Code::kInvalidArgument);
@@ -128,7 +128,7 @@ TEST_F(FileHashTest, WhatIsNoRegularFileIsRefusedAndNothingWaits) {
             Code::kNotFound);
 }
 
-TEST_F(FileHashTest, AStopEndsTheCall) {
+TEST_F(FileHashTest, StopRequestEndsTheCall) {
   const std::string path = write("weights", content(4 * kMiB));
   std::int32_t stop = 1;
   EXPECT_EQ(hash_file(path.c_str(), {}, &stop).status().code(), Code::kDeadlineExceeded);
@@ -140,7 +140,7 @@ TEST_F(FileHashTest, AStopEndsTheCall) {
 // A writer that never rests: each call reports that the file changed, or hashed the file between
 // two writes; then the stamp is still that of the file, and the digest that of its bytes.
 // covers F-071
-TEST_F(FileHashTest, AFileThatChangesMeanwhileIsToldFromOneThatDoesNot) {
+TEST_F(FileHashTest, FileChangedDuringHashingIsReported) {
   const std::string path = write("weights", content(16 * kMiB));
   std::atomic<bool> done = false;
   std::thread writer([&] {
@@ -161,7 +161,7 @@ TEST_F(FileHashTest, AFileThatChangesMeanwhileIsToldFromOneThatDoesNot) {
 }
 
 // covers F-072
-TEST_F(FileHashTest, BytesBeyondThePageCacheCountAgainstTheLimitBeforeAnythingIsRead) {
+TEST_F(FileHashTest, UncachedBytesCountAgainstTheLimitBeforeReading) {
   const std::string path = write("weights", content(8 * kMiB));
   if (!drop_from_page_cache(path)) GTEST_SKIP() << "this file system keeps its pages";
   const Result<FileDigest> over = hash_file(path.c_str(), {kMiB, true});
@@ -180,7 +180,7 @@ TEST_F(FileHashTest, BytesBeyondThePageCacheCountAgainstTheLimitBeforeAnythingIs
 }
 
 // mincore() tells every other process that all pages are in memory, even if no page is.
-TEST_F(FileHashTest, EveryByteCountsForAProcessThatNeitherOwnsNorWritesTheFile) {
+TEST_F(FileHashTest, LimitCountsEveryByteOfForeignFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "root can be another user";
   const std::string path = write("weights", content(2 * kMiB));
   std::filesystem::permissions(path, std::filesystem::perms(0644));
@@ -195,7 +195,7 @@ TEST_F(FileHashTest, EveryByteCountsForAProcessThatNeitherOwnsNorWritesTheFile) 
       << other.status().text();
 }
 
-TEST_F(FileHashTest, AFileSystemThatIsNotKnownToBeLocalIsNot) {
+TEST_F(FileHashTest, UnknownFileSystemIsNotLocal) {
   const Result<FileDigest> file = hash_file("/proc/version", {});
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   EXPECT_FALSE(file->local);

@@ -39,7 +39,7 @@ bool await_asleep(const std::atomic<pid_t>& thread) {
   return false;
 }
 
-TEST_F(StoresTest, WhatIsBegunAndWhatIsBeingWrittenIsSaidToBeWritten) {
+TEST_F(StoresTest, BegunAndActiveStoresAreReportedAsWriting) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::vector<SlotRef> refs = granted(stores, 2);
   stores.asked(session_.attachment, refs);
@@ -61,7 +61,7 @@ TEST_F(StoresTest, WhatIsBegunAndWhatIsBeingWrittenIsSaidToBeWritten) {
   EXPECT_TRUE(session_.silent());
 }
 
-TEST_F(StoresTest, TheHeartBeatsWhileGrantedPagesAreMadePresent) {
+TEST_F(StoresTest, HeartbeatContinuesWhileGrantedPagesAreFaultedIn) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::uint64_t before = session_.heartbeat();
   granted(stores, 3);
@@ -69,7 +69,7 @@ TEST_F(StoresTest, TheHeartBeatsWhileGrantedPagesAreMadePresent) {
   stores.abandon();
 }
 
-TEST_F(StoresTest, AFinishThatWaitsForOtherAnswersHasItsGrantsInHand) {
+TEST_F(StoresTest, FinishWaitingForOtherAnswersKeepsItsGrants) {
   Stores stores(pool_, gated_, spec_, pages_, std::chrono::milliseconds(0));
   const std::vector<SlotRef> refs = granted(stores, 1);
   const std::uint32_t late = begun(stores, 2);
@@ -90,7 +90,7 @@ TEST_F(StoresTest, AFinishThatWaitsForOtherAnswersHasItsGrantsInHand) {
 }
 
 // covers F-021
-TEST_F(StoresTest, AStoreThatNobodyFinishedForTooLongIsGivenBack) {
+TEST_F(StoresTest, StoreNotFinishedInTimeIsReturned) {
   Stores stores(pool_, gated_, spec_, pages_, std::chrono::milliseconds(0));
   const std::vector<SlotRef> refs = granted(stores, 2);
   stores.asked(session_.attachment, refs);
@@ -102,7 +102,7 @@ TEST_F(StoresTest, AStoreThatNobodyFinishedForTooLongIsGivenBack) {
   EXPECT_EQ(result.refused, 2U);
 }
 
-TEST_F(StoresTest, AnAbandonedStoreIsGivenBackAndNeverRead) {
+TEST_F(StoresTest, AbandonedStoreIsReturnedWithoutReadingPages) {
   Stores stores(pool_, gated_, spec_, pages_);
   granted(stores, 2);
   const std::uint32_t late = begun(stores, 1);
@@ -114,7 +114,7 @@ TEST_F(StoresTest, AnAbandonedStoreIsGivenBackAndNeverRead) {
   EXPECT_EQ(stores.running(), 0U);
 }
 
-TEST_F(StoresTest, TheNextSessionIsToldWhenTheWriterOfALostOneHasStopped) {
+TEST_F(StoresTest, NextSessionLearnsThatWriterOfLostSessionStopped) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::vector<SlotRef> refs = granted(stores, 2);
   std::thread finisher([&] { EXPECT_EQ(stores.finish(0).refused, 2U); });
@@ -134,7 +134,7 @@ TEST_F(StoresTest, TheNextSessionIsToldWhenTheWriterOfALostOneHasStopped) {
   EXPECT_TRUE(stores.still_writing().empty());
 }
 
-TEST_F(StoresTest, AWriterThatStopsBetweenTwoSessionsIsToldToTheNext) {
+TEST_F(StoresTest, WriterStoppedBetweenSessionsIsReportedToTheNext) {
   Stores stores(pool_, gated_, spec_, pages_);
   granted(stores, 2);
   std::thread finisher([&] { stores.finish(0); });
@@ -168,7 +168,7 @@ class ClientGrantsTest : public loop::testing_support::SidecarTest {
 };
 
 // covers F-021
-TEST_F(ClientGrantsTest, AnAbandonedStoreLeavesNothingAtLarderd) {
+TEST_F(ClientGrantsTest, AbandonedStoreLeavesNoGrantAtLarderd) {
   start();
   EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
@@ -180,7 +180,7 @@ TEST_F(ClientGrantsTest, AnAbandonedStoreLeavesNothingAtLarderd) {
 }
 
 // covers F-020
-TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
+TEST_F(ClientGrantsTest, LostSessionKeepsOnlySlotsStillWritten) {
   start(gated_clock_);
   GatedStores gated;
   EngineClient engine(config_.socket, kPlainLayout, gated);
@@ -203,7 +203,7 @@ TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
 
 // The index still shows dropped chunks until larderd has done the drop.
 // covers F-076
-TEST_F(ClientGrantsTest, WhatIsStoredAfterADropIsNotTakenForPresentHoweverSlowTheSidecar) {
+TEST_F(ClientGrantsTest, StoreAfterADropIsNotSkippedEvenWithSlowSidecar) {
   start(gated_clock_);
   EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());

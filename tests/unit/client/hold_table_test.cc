@@ -42,7 +42,7 @@ class HoldTableTest : public testing::Test {
   protocol::IndexReader reader_;
 };
 
-TEST_F(HoldTableTest, AnnouncesBelowTheMarkAndTakesBack) {
+TEST_F(HoldTableTest, AnnouncesBelowTheMarkAndReleases) {
   HoldTable holds(*region_);
   const auto place = holds.acquire(reader_, 1, 7);
   ASSERT_TRUE(place);
@@ -52,7 +52,7 @@ TEST_F(HoldTableTest, AnnouncesBelowTheMarkAndTakesBack) {
   EXPECT_EQ(region_->holds[*place].load(), 0U);
 }
 
-TEST_F(HoldTableTest, ASlotThatIsNotThereAnyMoreIsNotHeld) {
+TEST_F(HoldTableTest, RemovedSlotIsNotHeld) {
   HoldTable holds(*region_);
   EXPECT_FALSE(holds.acquire(reader_, 1, 8));
   set_word(1, protocol::SlotState::kDying, 7);
@@ -63,15 +63,15 @@ TEST_F(HoldTableTest, ASlotThatIsNotThereAnyMoreIsNotHeld) {
 // The word of an index of a dead larderd does not move: only `dead` tells that another larderd may
 // reuse the slots.
 // covers F-008
-TEST_F(HoldTableTest, NothingIsHeldInAnIndexThatIsSuperseded) {
+TEST_F(HoldTableTest, SupersededIndexAllowsNoHold) {
   HoldTable holds(*region_);
   reinterpret_cast<protocol::IndexHeader*>(index_.get())->dead =
-      static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded);
+      static_cast<std::uint64_t>(protocol::IndexRetirement::kSuperseded);
   EXPECT_FALSE(holds.acquire(reader_, 1, 7));
   EXPECT_EQ(region_->holds[0].load(), 0U);
 }
 
-TEST_F(HoldTableTest, AFullTableIsAMiss) {
+TEST_F(HoldTableTest, FullTableRefusesHolds) {
   HoldTable holds(*region_);
   std::vector<std::uint32_t> places;
   for (std::uint32_t i = 0; i < protocol::kMaxHolds; ++i) {
@@ -84,7 +84,7 @@ TEST_F(HoldTableTest, AFullTableIsAMiss) {
   EXPECT_EQ(holds.acquire(reader_, 1, 7), places[17]);
 }
 
-TEST_F(HoldTableTest, HoldsAreGivenBackAlsoWithoutMemory) {
+TEST_F(HoldTableTest, HoldsAreReleasedWithoutMemory) {
   HoldTable holds(*region_);
   std::vector<std::uint32_t> places;
   for (std::uint32_t i = 0; i < protocol::kMaxHolds; ++i)
@@ -95,7 +95,7 @@ TEST_F(HoldTableTest, HoldsAreGivenBackAlsoWithoutMemory) {
   for (const std::uint32_t place : places) EXPECT_EQ(region_->holds[place].load(), 0U);
 }
 
-TEST_F(HoldTableTest, WhatIsCarriedOverIsHeldInTheNextTableTooUntilItIsReleased) {
+TEST_F(HoldTableTest, CarriedHoldStaysInTheNextTableUntilReleased) {
   auto next_region = std::make_unique<protocol::SessionRegion>(),
        last_region = std::make_unique<protocol::SessionRegion>();
   HoldTable holds(*region_);
@@ -123,7 +123,7 @@ TEST_F(HoldTableTest, WhatIsCarriedOverIsHeldInTheNextTableTooUntilItIsReleased)
   EXPECT_EQ(held_in(*last_region), 1U) << "of the one that `next` still has";
 }
 
-TEST_F(HoldTableTest, AHoldInTheFirstOfThreeSessionsIsHeldInTheThird) {
+TEST_F(HoldTableTest, HoldIsCarriedOverTwoSessions) {
   auto next_region = std::make_unique<protocol::SessionRegion>(),
        last_region = std::make_unique<protocol::SessionRegion>();
   HoldTable holds(*region_);
@@ -137,7 +137,7 @@ TEST_F(HoldTableTest, AHoldInTheFirstOfThreeSessionsIsHeldInTheThird) {
   EXPECT_EQ(last_region->holds[0], 0U);
 }
 
-TEST_F(HoldTableTest, NoHoldIsMissedWhileItIsCarriedOver) {
+TEST_F(HoldTableTest, HoldStaysVisibleDuringCarryOver) {
   for (int round = 0; round < 200; ++round) {
     auto next_region = std::make_unique<protocol::SessionRegion>();
     HoldTable holds(*region_);

@@ -68,7 +68,7 @@ class JoinedLoadsTest : public loop::testing_support::SidecarTest {
 };
 
 // The client has two threads.
-TEST_F(JoinedLoadsTest, EachThreadHasItsPartOfALoadAndNoMoreThanIsWorthOneWait) {
+TEST_F(JoinedLoadsTest, JoinedLoadIsSplitOverThreadsUpToTheLimit) {
   start_with_stored(16);
   EXPECT_EQ(engine_->load(0, 6).status, Code::kOk);
   EXPECT_TRUE(engine_->holds(0, 6));
@@ -79,7 +79,7 @@ TEST_F(JoinedLoadsTest, EachThreadHasItsPartOfALoadAndNoMoreThanIsWorthOneWait) 
   EXPECT_EQ(copies_.alone, 0);
 }
 
-TEST_F(JoinedLoadsTest, OneChunkAndLargeChunksAreCopiedAlone) {
+TEST_F(JoinedLoadsTest, SingleAndLargeChunksAreCopiedAlone) {
   start_with_stored(4);
   EXPECT_EQ(engine_->load(0, 1).status, Code::kOk);
   EXPECT_EQ(copies_.alone, 1);
@@ -89,7 +89,7 @@ TEST_F(JoinedLoadsTest, OneChunkAndLargeChunksAreCopiedAlone) {
   EXPECT_THAT(copies_.together, IsEmpty());
 }
 
-TEST_F(JoinedLoadsTest, BytesAndTouchesCountAsOfChunksAlone) {
+TEST_F(JoinedLoadsTest, BytesAndTouchesCountAsForSingleChunks) {
   start_with_stored(10);
   const Completion done = engine_->load(0, 5);
   EXPECT_EQ(done.status, Code::kOk);
@@ -105,7 +105,7 @@ TEST_F(JoinedLoadsTest, BytesAndTouchesCountAsOfChunksAlone) {
 }
 
 // The bad chunk is found, only this chunk is reported, and the load fails.
-TEST_F(JoinedLoadsTest, OneBadChunkOfSeveralIsTheOneThatIsReported) {
+TEST_F(JoinedLoadsTest, OnlyTheBadChunkIsReported) {
   start_with_stored(4);
   const std::string path = directory_ + "/" + config_.memory.shm_name + ".arena";
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -128,7 +128,7 @@ TEST_F(JoinedLoadsTest, OneBadChunkOfSeveralIsTheOneThatIsReported) {
 }
 
 // The failure says no word about the chunks.
-TEST_F(JoinedLoadsTest, AFailureOfTheEngineIsNoChunks) {
+TEST_F(JoinedLoadsTest, CopyEngineFailureReportsNoChunk) {
   start_with_stored(4);
   copies_.fails = Code::kUnavailable;
   EXPECT_EQ(engine_->load(0, 4).status, Code::kUnavailable);
@@ -136,7 +136,7 @@ TEST_F(JoinedLoadsTest, AFailureOfTheEngineIsNoChunks) {
   EXPECT_EQ(stats().bad_reported, 0U);
 }
 
-TEST_F(JoinedLoadsTest, AChunkThatIsNotThereFailsTheLoad) {
+TEST_F(JoinedLoadsTest, MissingChunkFailsTheLoad) {
   start_with_stored(3);
   EXPECT_EQ(engine_->load(0, 4).status, Code::kNotFound);
 }

@@ -101,7 +101,7 @@ TEST_F(LayerLoadTest, EveryLayoutIsLoadedLayerByLayer) {
 }
 
 // The rest is held up by the test, so that the awaited layer cannot be there by chance.
-TEST_F(LayerLoadTest, TheFirstLayerOfAllChunksIsThereWhileTheRestIsOnItsWay) {
+TEST_F(LayerLoadTest, FirstLayerIsReadyBeforeTheRest) {
   start_with_stored(5);
   copies_.stop_layer = 1;
   const std::uint64_t ticket = load(5);
@@ -120,7 +120,7 @@ TEST_F(LayerLoadTest, TheFirstLayerOfAllChunksIsThereWhileTheRestIsOnItsWay) {
 }
 
 // The wait for a layer that will never come ends with the load, not with the given time.
-TEST_F(LayerLoadTest, AFailedLoadEndsAllThatWait) {
+TEST_F(LayerLoadTest, FailedLoadEndsAllWaits) {
   start_with_stored(2);
   copies_.stop_layer = 1;
   copies_.fail_layer = 3;
@@ -132,7 +132,7 @@ TEST_F(LayerLoadTest, AFailedLoadEndsAllThatWait) {
   EXPECT_EQ(engine_->await(ticket).status, Code::kResourceExhausted);
 }
 
-TEST_F(LayerLoadTest, AByteThatRottedFailsItAndIsReported) {
+TEST_F(LayerLoadTest, CorruptedByteFailsTheLoadAndIsReported) {
   start_with_stored(3);
   std::fstream file(directory_ + "/" + config_.memory.shm_name + ".arena",
                     std::ios::in | std::ios::out | std::ios::binary);
@@ -159,7 +159,7 @@ TEST_F(LayerLoadTest, AByteThatRottedFailsItAndIsReported) {
   EXPECT_TRUE(engine_->present(2, 1));
 }
 
-TEST_F(LayerLoadTest, WhatIsNotThereFailsAtTheFirstLayerAndAnotherLoadHasNoLayers) {
+TEST_F(LayerLoadTest, MissingChunkFailsAtTheFirstLayerAndPlainLoadHasNoLayers) {
   start_with_stored(2);
   const std::uint64_t ticket = load(3);
   EXPECT_EQ(wait(ticket, 0), Code::kNotFound);
@@ -170,7 +170,7 @@ TEST_F(LayerLoadTest, WhatIsNotThereFailsAtTheFirstLayerAndAnotherLoadHasNoLayer
   EXPECT_TRUE(SidecarTest::wait([this] { return stats().holds == 0; }));
 }
 
-TEST_F(LayerLoadTest, ClosingEndsIt) {
+TEST_F(LayerLoadTest, ClosingEndsTheWait) {
   start_with_stored(2);
   copies_.stop_layer = 0;
   load(2);

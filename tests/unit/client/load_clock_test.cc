@@ -69,7 +69,7 @@ class LoadClockTest : public loop::testing_support::SidecarTest {
   std::optional<EngineClient> engine_;
 };
 
-TEST_F(LoadClockTest, TheCopyBeginsBehindTheEnginesWork) {
+TEST_F(LoadClockTest, CopyTimeStartsBehindTheEngineWork) {
   ASSERT_TRUE(engine_->client->after_stream(nullptr).ok());
   const Completion done = load();
   EXPECT_EQ(done.status, Code::kOk);
@@ -79,13 +79,13 @@ TEST_F(LoadClockTest, TheCopyBeginsBehindTheEnginesWork) {
   EXPECT_LT(done.copy_ns, pass / 2) << "200 KiB";
 }
 
-TEST_F(LoadClockTest, AnErrorOfTheEnginesWorkFailsTheLoadAsACopysOwn) {
+TEST_F(LoadClockTest, EngineWorkErrorFailsTheLoad) {
   copies_.fails = true;
   ASSERT_TRUE(engine_->client->after_stream(nullptr).ok());
   EXPECT_EQ(load().status, Code::kInternal);
 }
 
-TEST_F(LoadClockTest, WithoutAFenceItBeginsWithItsThread) {
+TEST_F(LoadClockTest, WithoutFenceCopyTimeStartsWithItsThread) {
   const Completion done = load();
   EXPECT_EQ(done.status, Code::kOk);
   EXPECT_LT(done.wait_ns + done.copy_ns,

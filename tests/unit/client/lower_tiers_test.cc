@@ -56,7 +56,7 @@ class ClientLowerTiersTest : public loop::testing_support::SidecarTest {
   std::string disk_;
 };
 
-TEST_F(ClientLowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
+TEST_F(ClientLowerTiersTest, ChunksOnlyOnDiskAreFetchedHeldAndLoaded) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 4));
@@ -94,7 +94,7 @@ TEST_F(ClientLowerTiersTest, WhatIsOnTheDiskAloneIsFetchedHeldAndLoaded) {
   EXPECT_TRUE(wait([&] { return stats().kept_bytes == 0; })) << "given free";
 }
 
-TEST_F(ClientLowerTiersTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
+TEST_F(ClientLowerTiersTest, AdapterChunksAreSeenUnderTheirOwnNamespace) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
@@ -108,7 +108,7 @@ TEST_F(ClientLowerTiersTest, AnAdaptersChunksAreSeenUnderTheirOwnNamespace) {
   EXPECT_EQ(engine.client->lookups().reachable(hashes), 0U);
 }
 
-TEST_F(ClientLowerTiersTest, AfterADropNothingIsReachable) {
+TEST_F(ClientLowerTiersTest, DroppedChunksAreNotReachable) {
   start_with_disk();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_NO_FATAL_FAILURE(store_below(engine, 2));
@@ -122,7 +122,7 @@ TEST_F(ClientLowerTiersTest, AfterADropNothingIsReachable) {
       wait([&] { return engine.client->lookups().reachable(hashes_of(chunks.hashes)) == 0; }));
 }
 
-TEST_F(ClientLowerTiersTest, WithoutADiskThereIsNothing) {
+TEST_F(ClientLowerTiersTest, WithoutDiskNoChunkIsReachable) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());

@@ -41,7 +41,7 @@ class MappingTest : public loop::testing_support::SidecarTest {
 };
 
 // covers F-003
-TEST_F(MappingTest, ARestartedSidecarGoesOnWithTheArenaAndSoDoesTheClient) {
+TEST_F(MappingTest, RestartedSidecarAndClientKeepTheArena) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
@@ -62,7 +62,7 @@ TEST_F(MappingTest, ARestartedSidecarGoesOnWithTheArenaAndSoDoesTheClient) {
   EXPECT_TRUE(wait([&] { return stats().holds == 0; }));
 }
 
-TEST_F(MappingTest, AHoldKeepsItsArenaUntilItIsReleased) {
+TEST_F(MappingTest, HoldKeepsItsArenaMapped) {
   config_.memory.keep_on_exit = false;  // the next one has another arena
   start();
   EngineClient engine(config_.socket, kLayout);
@@ -77,7 +77,7 @@ TEST_F(MappingTest, AHoldKeepsItsArenaUntilItIsReleased) {
   EXPECT_TRUE(wait([&] { return arenas() == 2; })) << arenas();
 }
 
-TEST_F(MappingTest, ThreadsLookUpHoldAndLoadWhileSidecarsComeAndGo) {
+TEST_F(MappingTest, ThreadsLookUpHoldAndLoadDuringSidecarRestarts) {
   config_.memory.keep_on_exit = false;
   start();
   EngineClient engine(config_.socket, kLayout);

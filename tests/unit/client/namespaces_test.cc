@@ -91,7 +91,7 @@ class NamespacesTest : public loop::testing_support::SidecarTest {
 };
 
 // covers F-103
-TEST_F(NamespacesTest, AChunkIsThereWhenEveryShardAndGroupIs) {
+TEST_F(NamespacesTest, ChunkIsPresentWhenEveryShardAndGroupIs) {
   start();
   Process one(config_.socket, 2), other(config_.socket, 2);
   ASSERT_TRUE(one.status.ok()) << one.status.to_string();
@@ -108,7 +108,7 @@ TEST_F(NamespacesTest, AChunkIsThereWhenEveryShardAndGroupIs) {
     EXPECT_TRUE(one.load(2, 0, group) && other.load(2, 1, group)) << group;
 }
 
-TEST_F(NamespacesTest, ShardsOfAPipelineHaveLayersOfTheirOwn) {
+TEST_F(NamespacesTest, PipelineShardsHaveTheirOwnLayers) {
   start();
   PageLayout longer = kFull;
   longer.layers = 5;
@@ -125,7 +125,7 @@ TEST_F(NamespacesTest, ShardsOfAPipelineHaveLayersOfTheirOwn) {
       << "another's shard";
 }
 
-TEST_F(NamespacesTest, AddedNamespacesAreApartAndOpenedAgainAfterARestart) {
+TEST_F(NamespacesTest, AddedNamespacesAreIsolatedAndReopenedAfterRestart) {
   start();
   Process process(config_.socket, 1);
   const std::uint32_t adapter = *process.client->add_namespace("engine: made-up\nadapter: a\n", "");
@@ -151,7 +151,7 @@ TEST_F(NamespacesTest, AddedNamespacesAreApartAndOpenedAgainAfterARestart) {
   EXPECT_TRUE(wait([&] { return process.present(2, adapter); }));
 }
 
-TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
+TEST_F(NamespacesTest, StatesHaveTheirOwnGroupsAndNamespace) {
   start();
   Process process(config_.socket, 1, 0, kFull, "engine: made-up\n", 1);
   ASSERT_TRUE(process.status.ok()) << process.status.to_string();
@@ -204,7 +204,7 @@ TEST_F(NamespacesTest, StatesHaveGroupsOfTheirOwnInANamespaceOfTheirOwn) {
   EXPECT_TRUE(wait([&] { return process.load(3, 0, 1, states); }));
 }
 
-TEST_F(NamespacesTest, AClientOfStatesAloneIsRefused) {
+TEST_F(NamespacesTest, ClientWithOnlyStatesIsRefused) {
   start();
   EXPECT_EQ(Process(config_.socket, 1, 0, kFull, "engine: made-up\n", 2).status.code(),
             Code::kOutOfRange);
@@ -237,7 +237,7 @@ TEST_F(NamespacesTest, AClientAttachesBeforeItsFingerprintIsKnown) {
   EXPECT_TRUE(wait([&] { return process.present(1, own) && process.load(1, 0, 0, own); }));
 }
 
-TEST_F(NamespacesTest, ADropReachesWhatIsAddedLaterToo) {
+TEST_F(NamespacesTest, DropCoversNamespacesAddedLater) {
   start();
   Process old(config_.socket, 1), process(config_.socket, 1);
   const std::string text = "engine: made-up\nadapter: a\n";
@@ -268,7 +268,7 @@ protocol::MessageType next_type(FakeSession& session) {
 }
 
 // As when the control thread overtakes a call between its look at the session and its message.
-TEST(NamespacesOfOneClient, ANewSessionIsToldWhateverBecameOfTheOneBefore) {
+TEST(NamespacesOfOneClient, NewSessionGetsMessagesAfterPreviousSessionClosed) {
   const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
   Namespaces namespaces(spec);
   FakeSession before, now;
@@ -283,7 +283,7 @@ TEST(NamespacesOfOneClient, ANewSessionIsToldWhateverBecameOfTheOneBefore) {
   EXPECT_EQ(next_type(now), protocol::MessageType::kOpenNamespace);
 }
 
-TEST_F(NamespacesTest, NothingIsLoadedThatIsStillToBeDropped) {
+TEST_F(NamespacesTest, ChunksWithPendingDropAreNotLoaded) {
   start(gated_clock_);
   Process process(config_.socket, 1);
   ASSERT_TRUE(process.client->wait_attached(5000).ok());
@@ -299,7 +299,7 @@ TEST_F(NamespacesTest, NothingIsLoadedThatIsStillToBeDropped) {
       << "and a chunk stored after the drop is";
 }
 
-TEST_F(NamespacesTest, TheyAreBoundedUntilOneIsClosed) {
+TEST_F(NamespacesTest, NamespacesAreBoundedUntilOneIsClosed) {
   start();
   Process process(config_.socket, 1);
   for (std::uint32_t i = 1; i < protocol::kMaxClientNamespaces; ++i)
@@ -319,7 +319,7 @@ TEST_F(NamespacesTest, TheyAreBoundedUntilOneIsClosed) {
 }
 
 // covers F-101
-TEST_F(NamespacesTest, AClosedNumberIsAMissForEveryCall) {
+TEST_F(NamespacesTest, ClosedNamespaceIsAMissForEveryCall) {
   start();
   Process process(config_.socket, 1);
   ASSERT_TRUE(process.client->wait_attached(5000).ok());
@@ -357,7 +357,7 @@ TEST_F(NamespacesTest, AClosedNumberIsAMissForEveryCall) {
 
 // Faster than larderd answers: a namespace closed before its answer is gone, and the same text gets
 // another number.
-TEST_F(NamespacesTest, OneThatIsClosedBeforeLarderdAnsweredIsClosedThereToo) {
+TEST_F(NamespacesTest, NamespaceClosedBeforeTheAnswerIsClosedAtLarderd) {
   start(gated_clock_);
   Process process(config_.socket, 1);
   ASSERT_TRUE(process.client->wait_attached(5000).ok());
@@ -378,7 +378,7 @@ TEST_F(NamespacesTest, OneThatIsClosedBeforeLarderdAnsweredIsClosedThereToo) {
 }
 
 // An answer to a drop of the place's previous namespace says no word about the present one.
-TEST(NamespacesOfOneClient, ADropThatIsDoneInAClosedNamespaceDoesNotOpenTheNext) {
+TEST(NamespacesOfOneClient, DropAnswerOfClosedNamespaceDoesNotReleaseTheNext) {
   const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
   Namespaces namespaces(spec);
   FakeSession session;
@@ -404,7 +404,7 @@ TEST(NamespacesOfOneClient, ADropThatIsDoneInAClosedNamespaceDoesNotOpenTheNext)
 
 // An older larderd (protocol 1.5) knows no CLOSE_NAMESPACE; the client's own places are used again
 // all the same.
-TEST(NamespacesOfOneClient, AnOlderLarderdIsNotTold) {
+TEST(NamespacesOfOneClient, OlderLarderdGetsNoCloseMessage) {
   const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
   Namespaces namespaces(spec);
   FakeSession session;
@@ -417,7 +417,7 @@ TEST(NamespacesOfOneClient, AnOlderLarderdIsNotTold) {
   }
 }
 
-TEST(NamespacesOfOneClient, APlaceEndsWithItsLastNumber) {
+TEST(NamespacesOfOneClient, PlaceIsRetiredAfterItsLastNumber) {
   const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
   Namespaces namespaces(spec, (1U << (30 - kNamespacePlaceBits)) - 1);
   for (std::uint32_t i = 1; i < protocol::kMaxClientNamespaces; ++i) {

@@ -25,7 +25,7 @@ using testing_support::PageLayout;
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 constexpr const char* kStart = "no cache for now, trying on: ";
 
-TEST(NoCacheLineTest, NamesNoCode) {
+TEST(NoCacheLineTest, ContainsNoErrorCode) {
   for (int code = 1; code <= static_cast<int>(Code::kInternal); ++code) {
     const Status why(static_cast<Code>(code), "the reason");
     const std::string line = no_cache_line(why);
@@ -48,7 +48,7 @@ class NoCacheTest : public loop::testing_support::SidecarTest {
 };
 
 // covers F-001
-TEST_F(NoCacheTest, NoLarderdIsAskedAfter) {
+TEST_F(NoCacheTest, MissingLarderdIsReported) {
   EXPECT_EQ(first_line(directory_ + "/absent.sock"),
             "warning " + std::string(kStart) + "connect to " + directory_ +
                 "/absent.sock: No such file or directory. Is larderd running? LARDER_SOCKET, or "
@@ -56,7 +56,7 @@ TEST_F(NoCacheTest, NoLarderdIsAskedAfter) {
 }
 
 // covers F-001
-TEST_F(NoCacheTest, TheSocketOfAnotherKindIsAskedAfter) {
+TEST_F(NoCacheTest, WrongSocketKindIsReported) {
   const std::string path = directory_ + "/x.admin";
   const int other = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};

@@ -64,7 +64,7 @@ class PoorCopyEngine final : public testing_support::HostCopies {
 
 class NoMemoryTest : public loop::testing_support::SidecarTest {};
 
-TEST_F(NoMemoryTest, EveryLoadIsCompleted) {
+TEST_F(NoMemoryTest, EveryLoadCompletes) {
   start();
   const LastCopyEngine copies;
   EngineClient a(config_.socket, PageLayout{"plain", 2, 4, 16384, 0, false, 0}, copies);
@@ -78,7 +78,7 @@ TEST_F(NoMemoryTest, EveryLoadIsCompleted) {
 }
 
 #ifndef LARDER_SANITIZED
-TEST_F(NoMemoryTest, ALoadThatIsRefusedForWantOfItIsNotRunning) {
+TEST_F(NoMemoryTest, LoadRefusedWithoutMemoryIsNotRunning) {
   start();
   EngineClient a(config_.socket, PageLayout{"plain", 2, 4, 16384, 0, false, 0});
   ASSERT_TRUE(a.client->wait_attached(5000).ok());
@@ -95,7 +95,7 @@ TEST_F(NoMemoryTest, ALoadThatIsRefusedForWantOfItIsNotRunning) {
 }
 #endif
 
-TEST_F(NoMemoryTest, NothingStaysHeldByALoadThatHadNone) {
+TEST_F(NoMemoryTest, FailedLoadReleasesItsHolds) {
   start();
   const PoorCopyEngine copies;
   EngineClient a(config_.socket, PageLayout{"plain", 2, 4, 16384, 0, false, 0}, copies);

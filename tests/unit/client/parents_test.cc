@@ -27,7 +27,7 @@ class ParentsTest : public testing_support::StoresTest {
   }
 };
 
-TEST_F(ParentsTest, AnOlderLarderdIsToldNoParents) {
+TEST_F(ParentsTest, OlderLarderdGetsNoParents) {
   for (const std::uint32_t minor : {8U, 9U}) {
     FakeSession session(protocol::kCapabilityAct, minor);
     const Transfer given = prompt(3);
@@ -37,7 +37,7 @@ TEST_F(ParentsTest, AnOlderLarderdIsToldNoParents) {
   }
 }
 
-TEST_F(ParentsTest, APresentChunkIsLeftOutAndStaysAParent) {
+TEST_F(ParentsTest, PresentChunkIsSkippedAndStaysAParent) {
   FakeSession session(protocol::kCapabilityAct, 9);
   session.show(hash_of(1), 8192, 4096);
   const FakeSession::Reserved reserved = reserved_by(session, prompt(4));
@@ -45,7 +45,7 @@ TEST_F(ParentsTest, APresentChunkIsLeftOutAndStaysAParent) {
   EXPECT_EQ(reserved.parents, (std::vector{protocol::BlockHash{}, hash_of(1), hash_of(2)}));
 }
 
-TEST_F(ParentsTest, AStoreWithoutParentsNamesNone) {
+TEST_F(ParentsTest, StoreWithoutParentsSendsNone) {
   FakeSession session(protocol::kCapabilityAct, 9);
   const FakeSession::Reserved reserved = reserved_by(session, transfer(2));
   EXPECT_EQ(reserved.hashes.size(), 2U);

@@ -96,7 +96,7 @@ class PartsTest : public loop::testing_support::SidecarTest {
 };
 
 // covers F-286
-TEST_F(PartsTest, AStageWithoutALayerOfAGroupHasNoPartInAChunk) {
+TEST_F(PartsTest, StageWithoutLayersOfAGroupHasNoPart) {
   start();
   Stage scheduler(config_.socket, 1, false, kNoFullInFirst),
       first(config_.socket, 1, false, kNoFullInFirst),
@@ -133,7 +133,7 @@ TEST_F(PartsTest, AStageWithoutALayerOfAGroupHasNoPartInAChunk) {
 }
 
 // covers F-286
-TEST_F(PartsTest, ADropEndsWhereTheFirstPartIsLeftOut) {
+TEST_F(PartsTest, DropCompletesWithoutTheFirstPart) {
   start();
   Stage first(config_.socket, 1, false, kNoFullInFirst),
       second(config_.socket, 2, true, kNoFullInFirst);
@@ -149,7 +149,7 @@ TEST_F(PartsTest, ADropEndsWhereTheFirstPartIsLeftOut) {
 }
 
 // As with a rank on another node: each larderd has a part, and is asked for that alone.
-TEST_F(PartsTest, AShardOfAnotherLarderdIsNotAskedForHere) {
+TEST_F(PartsTest, ShardOfAnotherLarderdIsNotRequested) {
   start();
   Stage here(config_.socket, 0, true, {1, 1, 0, 0});
   ASSERT_TRUE(here.status.ok()) << here.status.to_string();
@@ -193,7 +193,7 @@ TEST_F(PartsTest, ContradictionsAreRefusedByName) {
   EXPECT_EQ(none.set_parts(kNoFullInFirst).code(), Code::kFailedPrecondition);
 }
 
-TEST_F(PartsTest, StatesHavePartsOfTheirOwn) {
+TEST_F(PartsTest, StatesHaveTheirOwnParts) {
   start();
   Client client({config_.socket, "states", 1}, copy::host_copy_engine());
   const Group full = Engine(kFull).group(), state = Engine(kWindow).group();
@@ -217,7 +217,7 @@ bool is_silent(FakeSession& session) {
 }
 
 // covers F-287
-TEST(PartsOfOneClient, AnOlderLarderdIsNotAskedForWhatItDoesNotKnow) {
+TEST(PartsOfOneClient, OlderLarderdGetsNoNamespaceWithParts) {
   NamespaceSpec spec = spec_of(2, 1, {{8192, 0, 4}, {4096, 3, 1}});
   LogRing log;
   Namespaces namespaces(spec, 0, &log);
@@ -232,7 +232,7 @@ TEST(PartsOfOneClient, AnOlderLarderdIsNotAskedForWhatItDoesNotKnow) {
   EXPECT_FALSE(log.take());
 }
 
-TEST(PartsOfOneClient, APipelineWithLayersOfEachGroupEverywhereNeedsNoNewLarderd) {
+TEST(PartsOfOneClient, PipelineWithEveryGroupInEachStageWorksWithOlderLarderd) {
   NamespaceSpec spec = spec_of(2, 1, {{8192, 2, 4}, {4096, 3, 1}});
   Namespaces namespaces(spec);
   ASSERT_TRUE(namespaces.set_parts(std::vector<std::uint8_t>{1, 1, 1, 1}).ok());

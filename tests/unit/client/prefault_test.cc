@@ -46,7 +46,7 @@ class PrefaultTest : public ::testing::Test {
   std::byte* data_ = nullptr;
 };
 
-TEST_F(PrefaultTest, ASlotsPagesArePresentAndNoOthers) {
+TEST_F(PrefaultTest, OnlyThePagesOfTheSlotArePresent) {
 #ifndef MADV_POPULATE_WRITE
   GTEST_SKIP() << "no MADV_POPULATE_WRITE";
 #endif
@@ -58,7 +58,7 @@ TEST_F(PrefaultTest, ASlotsPagesArePresentAndNoOthers) {
   EXPECT_EQ(present(offset + bytes, kArena - offset - bytes), 0U);
 }
 
-TEST_F(PrefaultTest, TheKernelIsAskedOnce) {
+TEST_F(PrefaultTest, PopulateIsCalledOnce) {
   Prefault prefault(kArena);
   EXPECT_TRUE(ensure(prefault, 0, 256 * 1024));
   EXPECT_FALSE(ensure(prefault, 0, 256 * 1024));
@@ -67,13 +67,13 @@ TEST_F(PrefaultTest, TheKernelIsAskedOnce) {
   EXPECT_TRUE(ensure(prefault, kArena - 128 * 1024, 128 * 1024));
 }
 
-TEST_F(PrefaultTest, ASmallSlotIsLeftAlone) {
+TEST_F(PrefaultTest, SmallSlotIsNotPopulated) {
   Prefault prefault(kArena);
   EXPECT_FALSE(ensure(prefault, kPage, 16 * 1024));
   EXPECT_EQ(present(0, kArena), 0U);
 }
 
-TEST_F(PrefaultTest, WhatOthersHaveFilledIsPresentBeforeItIsLoaded) {
+TEST_F(PrefaultTest, SlotFilledByOthersIsMappedBeforeTheLoad) {
 #ifndef MADV_POPULATE_WRITE
   GTEST_SKIP() << "no MADV_POPULATE_WRITE";
 #endif

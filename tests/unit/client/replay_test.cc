@@ -91,7 +91,7 @@ class ReplayTest : public loop::testing_support::SidecarTest {
   std::unordered_map<std::uint64_t, std::uint64_t> numbers_;
 };
 
-TEST_F(ReplayTest, HitsWhatTheSimulationSays) {
+TEST_F(ReplayTest, HitsMatchTheSimulation) {
   larder::testing_support::TraceShape shape;
   shape.requests = 600;
   shape.chunk_bytes = kSlotBytes;

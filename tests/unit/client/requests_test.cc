@@ -70,7 +70,7 @@ using Kinds = testing::Types<FetchKind, ProbeKind>;
 TYPED_TEST_SUITE(RequestsTest, Kinds);
 
 // covers F-046
-TYPED_TEST(RequestsTest, WithoutAnAnswerItEndsByItsDeadline) {
+TYPED_TEST(RequestsTest, UnansweredRequestEndsAtItsDeadline) {
   const auto begin = std::chrono::steady_clock::now();
   const std::uint64_t ticket = this->start(5, 20);
   const auto done = this->poll(ticket, 60'000);
@@ -84,7 +84,7 @@ TYPED_TEST(RequestsTest, WithoutAnAnswerItEndsByItsDeadline) {
   EXPECT_EQ(this->poll(ticket).chunks, 0U) << "no caller waits for the answer any more";
 }
 
-TYPED_TEST(RequestsTest, WhoeverWaitsIsWokenByTheAnswer) {
+TYPED_TEST(RequestsTest, AnswerWakesTheWaiter) {
   const std::uint64_t ticket = this->start(2, 60'000);
   EXPECT_TRUE(this->poll(ticket).running);
   std::thread larderd([&] {
@@ -95,7 +95,7 @@ TYPED_TEST(RequestsTest, WhoeverWaitsIsWokenByTheAnswer) {
   larderd.join();
 }
 
-TYPED_TEST(RequestsTest, EndedWhileSomebodyWaitsItIsUnknown) {
+TYPED_TEST(RequestsTest, RequestEndedDuringAWaitIsUnknown) {
   const std::uint64_t ticket = this->start(2, 60'000);
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -106,7 +106,7 @@ TYPED_TEST(RequestsTest, EndedWhileSomebodyWaitsItIsUnknown) {
   this->answer(2);  // without a waiting caller
 }
 
-TYPED_TEST(RequestsTest, ALostSessionEndsItWithNothing) {
+TYPED_TEST(RequestsTest, LostSessionEndsTheRequestWithoutChunks) {
   const std::uint64_t ticket = this->start(2, 60'000);
   this->requests_.lost(this->session_.attachment);
   const auto done = this->poll(ticket, 30'000);
@@ -115,19 +115,19 @@ TYPED_TEST(RequestsTest, ALostSessionEndsItWithNothing) {
   EXPECT_EQ(done.reason, TestFixture::End::kFailed);
 }
 
-TYPED_TEST(RequestsTest, AnotherSessionsAnswerIsNotTaken) {
+TYPED_TEST(RequestsTest, AnswerFromAnotherSessionIsIgnored) {
   const std::uint64_t ticket = this->start(2, 60'000);
   FakeSession other(kAll);
   this->answer(other, 2);
   EXPECT_TRUE(this->poll(ticket).running);
 }
 
-TYPED_TEST(RequestsTest, OneNamesAsManyHashesAsFitAMessage) {
+TYPED_TEST(RequestsTest, RequestHoldsAsManyHashesAsFitAMessage) {
   this->start(TypeParam::kMostHashes + 10, 60'000);
   EXPECT_EQ(this->asked_.size(), TypeParam::kMostHashes);
 }
 
-TYPED_TEST(RequestsTest, WhatIsNotEndedIsBounded) {
+TYPED_TEST(RequestsTest, OpenRequestsAreBounded) {
   std::vector<std::uint64_t> tickets;
   for (std::uint32_t i = 0; i < TypeParam::kMost; ++i) {
     tickets.push_back(this->start(1, 1));
@@ -138,7 +138,7 @@ TYPED_TEST(RequestsTest, WhatIsNotEndedIsBounded) {
   EXPECT_TRUE(this->try_start(1, 1).ok());
 }
 
-TYPED_TEST(RequestsTest, WithoutHashesOrADeadlineNothingIsAsked) {
+TYPED_TEST(RequestsTest, RequestWithoutHashesOrDeadlineIsRefused) {
   const auto hashes = this->some_hashes(1);
   EXPECT_EQ(this->try_start(1, 0).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(this->try_start(0, 1).status().code(), Code::kInvalidArgument);

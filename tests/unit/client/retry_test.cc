@@ -30,7 +30,7 @@ using testing_support::PageLayout;
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
 // covers F-106
-TEST(RetryTest, ALarderdThatIsAwayIsTriedInQuickSuccession) {
+TEST(RetryTest, AbsentLarderdIsRetriedQuickly) {
   Retry retry(1);
   for (int i = 0; i < 1000; ++i)
     EXPECT_LE(retry.next_ms(i % 2 == 0 ? Code::kUnavailable : Code::kDeadlineExceeded),
@@ -38,7 +38,7 @@ TEST(RetryTest, ALarderdThatIsAwayIsTriedInQuickSuccession) {
 }
 
 // covers F-106
-TEST(RetryTest, ARefusalIsTriedMoreAndMoreSeldomUpToAMinute) {
+TEST(RetryTest, RefusalBacksOffUpToAMinute) {
   Retry retry(1);
   std::uint64_t passed_ms = 0;
   int tries = 0;
@@ -57,7 +57,7 @@ TEST(RetryTest, ARefusalIsTriedMoreAndMoreSeldomUpToAMinute) {
 }
 
 // covers F-106
-TEST(RetryTest, ProcessesOfOneEngineDoNotComeAllAtOnce) {
+TEST(RetryTest, ProcessesOfOneEngineRetryAtDifferentTimes) {
   std::set<std::uint32_t> pauses;
   for (std::uint32_t process = 0; process < 9; ++process) {
     Retry retry(process * 7919 + 1);
@@ -101,7 +101,7 @@ class RefusalTest : public loop::testing_support::SidecarTest {
 
 // At a pause of 250 ms there were 12 and more.
 // covers F-106
-TEST_F(RefusalTest, IsTriedSeldomAndTheNextLarderdIsFoundAtOnce) {
+TEST_F(RefusalTest, RefusedEngineRetriesRarelyAndFindsTheNextLarderdAtOnce) {
   std::optional<Refusing> refusing(std::in_place, config_.socket, Code::kResourceExhausted);
   EngineClient engine(config_.socket, kLayout);
   std::this_thread::sleep_for(milliseconds(3500));
@@ -115,7 +115,7 @@ TEST_F(RefusalTest, IsTriedSeldomAndTheNextLarderdIsFoundAtOnce) {
 
 // Also if larderd has closed the socket before the HELLO came, or before the HELLO was read.
 // covers F-106
-TEST_F(RefusalTest, ItsReasonIsAlwaysRead) {
+TEST_F(RefusalTest, RefusalReasonIsAlwaysRead) {
   Refusing refusing(config_.socket, Code::kUnavailable);
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(wait([&] { return refusing.tries >= 12; }, 10));
@@ -125,7 +125,7 @@ TEST_F(RefusalTest, ItsReasonIsAlwaysRead) {
 }
 
 // covers F-106
-TEST_F(RefusalTest, ALarderdThatStopsIsNone) {
+TEST_F(RefusalTest, StoppingLarderdIsNotARefusal) {
   Refusing stopping(config_.socket, Code::kUnavailable);
   EngineClient engine(config_.socket, kLayout);
   EXPECT_TRUE(wait([&] { return stopping.tries >= 8; }));
@@ -156,7 +156,7 @@ class AsNobody {
 };
 
 // covers F-106
-TEST_F(RefusalTest, ASocketOfAnotherUserNamesItsModeAndGroupAndIsUsedOnceTheyAllow) {
+TEST_F(RefusalTest, ForbiddenSocketIsReportedWithModeAndGroupAndUsedOnceAllowed) {
   config_.socket_mode = 0660;
   start();
   std::filesystem::permissions(directory_, std::filesystem::perms{0755});
@@ -177,7 +177,7 @@ TEST_F(RefusalTest, ASocketOfAnotherUserNamesItsModeAndGroupAndIsUsedOnceTheyAll
 }
 
 // covers F-106
-TEST_F(RefusalTest, ADirectoryOfAnotherUserIsNamed) {
+TEST_F(RefusalTest, ForbiddenDirectoryIsReported) {
   start();
   std::optional<EngineClient> engine;
   {

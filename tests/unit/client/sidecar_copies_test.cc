@@ -190,7 +190,7 @@ class SidecarCopiesTest : public testing::Test {
                         exporter_};
 };
 
-TEST_F(SidecarCopiesTest, WhatLarderdStoredIsTakenWhereItStandsOnThePages) {
+TEST_F(SidecarCopiesTest, StoreByLarderdIsVerifiedOnThePages) {
   const auto session = begin();
   EXPECT_TRUE(store(*session));
   EXPECT_EQ(session->copied, 1);
@@ -198,7 +198,7 @@ TEST_F(SidecarCopiesTest, WhatLarderdStoredIsTakenWhereItStandsOnThePages) {
 }
 
 // Looking at pages, and naming pages, waits for the GPU; the thread of the heartbeat must not.
-TEST_F(SidecarCopiesTest, TheThreadThatBeatsLooksAtNoPage) {
+TEST_F(SidecarCopiesTest, HeartbeatThreadInspectsNoPage) {
   FakeSession session{protocol::kCapabilityTransfer};
   later_ = true;
   for (int beat = 0; beat < 3; ++beat) copies_.beaten(*session.attachment, pages_of_all_, true);
@@ -211,7 +211,7 @@ TEST_F(SidecarCopiesTest, TheThreadThatBeatsLooksAtNoPage) {
 #ifndef LARDER_SANITIZED  // the allocator of a sanitizer never fails
 // On a thread of the pool, where an exception would end the engine. Larderd may have received a
 // part.
-TEST_F(SidecarCopiesTest, AnExportForWhichThereIsNoMemoryEndsTheSession) {
+TEST_F(SidecarCopiesTest, ExportWithoutMemoryEndsTheSession) {
   FakeSession session{protocol::kCapabilityTransfer};
   exporter_.none_behind_it = true;
   EXPECT_NO_THROW(copies_.beaten(*session.attachment, pages_of_all_, true));
@@ -225,7 +225,7 @@ TEST_F(SidecarCopiesTest, AnExportForWhichThereIsNoMemoryEndsTheSession) {
 }
 #endif
 
-TEST_F(SidecarCopiesTest, WhatWasLookedAtForASessionThatIsLostIsVoid) {
+TEST_F(SidecarCopiesTest, ExportForALostSessionIsDiscarded) {
   FakeSession first{protocol::kCapabilityTransfer}, second{protocol::kCapabilityTransfer};
   later_ = true;
   copies_.beaten(*first.attachment, pages_of_all_, true);
@@ -238,7 +238,7 @@ TEST_F(SidecarCopiesTest, WhatWasLookedAtForASessionThatIsLostIsVoid) {
   EXPECT_TRUE(asked(second));
 }
 
-TEST_F(SidecarCopiesTest, PagesThatAreAboutToGoAreNotLookedAtAndOnceTheyAreBackTheyAre) {
+TEST_F(SidecarCopiesTest, LeavingPagesAreNotExportedUntilTheyReturn) {
   FakeSession session{protocol::kCapabilityTransfer};
   later_ = true;
   copies_.beaten(*session.attachment, pages_of_all_, true);
@@ -253,7 +253,7 @@ TEST_F(SidecarCopiesTest, PagesThatAreAboutToGoAreNotLookedAtAndOnceTheyAreBackT
   EXPECT_TRUE(asked(session));
 }
 
-TEST_F(SidecarCopiesTest, WhoseMemoryGoesWaitsUntilNobodyLooksAtIt) {
+TEST_F(SidecarCopiesTest, ReleasingPagesWaitsForTheInspection) {
   FakeSession session{protocol::kCapabilityTransfer};
   later_ = true;
   own_.gated = true;
@@ -265,7 +265,7 @@ TEST_F(SidecarCopiesTest, WhoseMemoryGoesWaitsUntilNobodyLooksAtIt) {
   EXPECT_TRUE(copies_.leave(std::chrono::seconds(10)).ok());
 }
 
-TEST_F(SidecarCopiesTest, WhereNobodyCanLookJustNowTheNextBeatTriesAgain) {
+TEST_F(SidecarCopiesTest, BusyInspectionIsRetriedAtTheNextHeartbeat) {
   FakeSession session{protocol::kCapabilityTransfer};
   busy_ = true;
   copies_.beaten(*session.attachment, pages_of_all_, true);
@@ -277,7 +277,7 @@ TEST_F(SidecarCopiesTest, WhereNobodyCanLookJustNowTheNextBeatTriesAgain) {
 
 // Pages become others' now and then during their store: no session pays for the pages of the one
 // before.
-TEST_F(SidecarCopiesTest, DifferencesAreCountedAnewWhereLarderdHasOpenedTheMemoryAnew) {
+TEST_F(SidecarCopiesTest, DifferencesAreCountedAfreshAfterReexport) {
   const auto first = begin();
   own_.others = true;
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(store(*first));
@@ -291,7 +291,7 @@ TEST_F(SidecarCopiesTest, DifferencesAreCountedAnewWhereLarderdHasOpenedTheMemor
   EXPECT_EQ(own_.stores, 5) << "each was stored by the engine itself";
 }
 
-TEST_F(SidecarCopiesTest, AnEndForGoodIsSaidOnce) {
+TEST_F(SidecarCopiesTest, PermanentEndIsLoggedOnce) {
   const auto session = begin();
   own_.others = true;
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(store(*session));
@@ -299,7 +299,7 @@ TEST_F(SidecarCopiesTest, AnEndForGoodIsSaidOnce) {
                                                  Not(HasSubstr("for now")))));
 }
 
-TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
+TEST_F(SidecarCopiesTest, TemporaryEndIsLoggedOnce) {
   const auto session = begin();
   exporter_.gone = {Code::kNotFound, "another is there"};
   EXPECT_TRUE(store(*session));
@@ -310,7 +310,7 @@ TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
 
 // "The driver does not say" is no "for now": a new question at each beat would get the same answer.
 // covers F-040
-TEST_F(SidecarCopiesTest, ADriverThatDoesNotSayWhetherTheMemoryIsThereEndsItForGood) {
+TEST_F(SidecarCopiesTest, UnknownMemoryStateEndsSidecarCopiesForGood) {
   const auto session = begin();
   exporter_.gone = {Code::kUnavailable, "cuPointerGetAttribute: CUDA_ERROR_INVALID_CONTEXT (201)"};
   EXPECT_TRUE(store(*session));
@@ -321,7 +321,7 @@ TEST_F(SidecarCopiesTest, ADriverThatDoesNotSayWhetherTheMemoryIsThereEndsItForG
 }
 
 #ifndef LARDER_SANITIZED
-TEST_F(SidecarCopiesTest, LackOfMemoryCostsOneCopyAndNoFlag) {
+TEST_F(SidecarCopiesTest, OutOfMemoryCostsOneCopyAndKeepsItsFlag) {
   const auto session = begin();
   exporter_.out_of_memory = true;
   for (std::uint32_t i = 0; i < protocol::kMaxCopies; ++i) {

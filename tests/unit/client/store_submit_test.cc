@@ -24,7 +24,7 @@ class StoreSubmitTest : public testing_support::StoresTest {
   }
 };
 
-TEST_F(StoreSubmitTest, ItHasNotEndedWhileItsPagesAreRead) {
+TEST_F(StoreSubmitTest, SubmittedStoreRunsWhileItsPagesAreRead) {
   Stores stores(pool_, gated_, spec_, pages_);
   const auto refs = granted(stores, 2);
   const Result<std::uint64_t> ticket = stores.submit(0);
@@ -44,7 +44,7 @@ TEST_F(StoreSubmitTest, ItHasNotEndedWhileItsPagesAreRead) {
   EXPECT_TRUE(stores.poll(8, {}).empty()) << "a ticket ends once";
 }
 
-TEST_F(StoreSubmitTest, AnAnswerThatComesLaterIsCopiedThen) {
+TEST_F(StoreSubmitTest, LaterGrantIsCopiedOnArrival) {
   Stores stores(pool_, gated_, spec_, pages_);
   gated_.gate.open();
   const std::uint32_t request = begun(stores, 3);
@@ -56,7 +56,7 @@ TEST_F(StoreSubmitTest, AnAnswerThatComesLaterIsCopiedThen) {
 }
 
 // covers F-048
-TEST_F(StoreSubmitTest, AnAnswerThatIsTooLateIsGivenBack) {
+TEST_F(StoreSubmitTest, GrantAfterTheDeadlineIsReturned) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::uint32_t request = begun(stores, 3);
   ASSERT_TRUE(stores.submit(20).ok());
@@ -68,7 +68,7 @@ TEST_F(StoreSubmitTest, AnAnswerThatIsTooLateIsGivenBack) {
 }
 
 // covers F-050
-TEST_F(StoreSubmitTest, WhatWasNotReadBeforeItsPagesGoToOthersIsNeverSeen) {
+TEST_F(StoreSubmitTest, ChunksUnreadWhenPagesAreReusedAreNotCommitted) {
   Stores stores(pool_, gated_, spec_, pages_);
   // the first chunk is read to its end, the second one half way, the third not at all
   gated_.free_turns = 1;
@@ -90,7 +90,7 @@ TEST_F(StoreSubmitTest, WhatWasNotReadBeforeItsPagesGoToOthersIsNeverSeen) {
   EXPECT_EQ(kept[0].slot, refs[0].slot);
 }
 
-TEST_F(StoreSubmitTest, WhatIsOvertakenBeforeItsAnswerIsGivenBackAsThatComes) {
+TEST_F(StoreSubmitTest, StoreOvertakenBeforeItsGrantReturnsTheGrant) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::uint32_t request = begun(stores, 2);
   const Result<std::uint64_t> ticket = stores.submit(60'000);
@@ -100,7 +100,7 @@ TEST_F(StoreSubmitTest, WhatIsOvertakenBeforeItsAnswerIsGivenBackAsThatComes) {
   EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 2U);
 }
 
-TEST_F(StoreSubmitTest, ASessionThatIsLostEndsThem) {
+TEST_F(StoreSubmitTest, LostSessionEndsSubmittedStores) {
   Stores stores(pool_, gated_, spec_, pages_);
   granted(stores, 1);
   begun(stores, 2);
@@ -113,7 +113,7 @@ TEST_F(StoreSubmitTest, ASessionThatIsLostEndsThem) {
   EXPECT_EQ(stores.running(), 0U);
 }
 
-TEST_F(StoreSubmitTest, OneMoreThanMayBeUnderWayIsGivenBack) {
+TEST_F(StoreSubmitTest, SubmitOverTheLimitReturnsItsGrants) {
   Stores stores(pool_, gated_, spec_, pages_);
   for (std::size_t i = 0; i < Stores::kMaxSubmitted; ++i) ASSERT_TRUE(stores.submit(0).ok());
   granted(stores, 2);
@@ -124,7 +124,7 @@ TEST_F(StoreSubmitTest, OneMoreThanMayBeUnderWayIsGivenBack) {
   EXPECT_EQ(next(stores).result.refused, 2U) << "grants that were given back are reported as well";
 }
 
-TEST_F(StoreSubmitTest, APoolThatClosesEndsThem) {
+TEST_F(StoreSubmitTest, ClosedPoolEndsSubmittedStores) {
   Stores stores(pool_, gated_, spec_, pages_);
   granted(stores, 2);
   ASSERT_TRUE(stores.submit(0).ok());
@@ -136,7 +136,7 @@ TEST_F(StoreSubmitTest, APoolThatClosesEndsThem) {
   EXPECT_EQ(result.stored + result.refused, 2U);
 }
 
-TEST_F(StoreSubmitTest, AFinishTakesNothingOfWhatIsSubmitted) {
+TEST_F(StoreSubmitTest, FinishDoesNotCoverSubmittedStores) {
   Stores stores(pool_, gated_, spec_, pages_);
   granted(stores, 2);
   ASSERT_TRUE(stores.submit(0).ok());

@@ -34,7 +34,7 @@ class TierProbeTest : public testing::Test {
   std::uint32_t request_ = 0;
 };
 
-TEST_F(TierProbeTest, WhatIsAskedIsToldAndNothingMoreIsSaid) {
+TEST_F(TierProbeTest, AnsweredProbeReportsItsChunksAndSendsNoMessage) {
   const std::uint64_t ticket = start(5);
   tier_probes_.answered(session_.attachment, request_,
                         {{4, 3, 1000, 2000, 7, static_cast<std::uint32_t>(ProbeEnd::kBound)}, {}});
@@ -51,7 +51,7 @@ TEST_F(TierProbeTest, WhatIsAskedIsToldAndNothingMoreIsSaid) {
   EXPECT_TRUE(session_.silent()) << "larderd keeps no chunk for the probe";
 }
 
-TEST_F(TierProbeTest, MoreThanWasAskedIsNotBelieved) {
+TEST_F(TierProbeTest, AnswerOverTheRequestIsClamped) {
   const std::uint64_t ticket = start(2);
   tier_probes_.answered(session_.attachment, request_, {{UINT32_MAX, UINT32_MAX, 0, 0, 0, 0}, {}});
   EXPECT_EQ(tier_probes_.poll(ticket, 0)->chunks, 2U);
@@ -73,7 +73,7 @@ class ProbeEachTest : public testing::Test {
   TierProbes tier_probes_;
 };
 
-TEST_F(ProbeEachTest, EachChunkIsToldByItself) {
+TEST_F(ProbeEachTest, EachChunkIsReportedSeparately) {
   FakeSession session(kShared, 7);
   const auto hashes = some(70);
   const Result<std::uint64_t> ticket =
@@ -95,7 +95,7 @@ TEST_F(ProbeEachTest, EachChunkIsToldByItself) {
       << "no bit of a chunk that was not asked about";
 }
 
-TEST_F(ProbeEachTest, AnOlderLarderdIsNotAsked) {
+TEST_F(ProbeEachTest, OlderLarderdGetsNoProbe) {
   FakeSession session(kShared, 6);
   const auto hashes = some(2);
   EXPECT_EQ(tier_probes_.start(session.attachment, hashes_of(hashes), 60'000, protocol::kProbeEach)
@@ -108,14 +108,14 @@ TEST_F(ProbeEachTest, AnOlderLarderdIsNotAsked) {
 }
 
 // However little time larderd reports.
-TEST_F(TierProbeTest, WhatItTookIsCountedHere) {
+TEST_F(TierProbeTest, ElapsedTimeIsMeasuredByTheClient) {
   const std::uint64_t ticket = start(2);
   ::usleep(20'000);
   tier_probes_.answered(session_.attachment, request_, {{1, 1, 0, 0, 1, 0}, {}});
   EXPECT_GE(tier_probes_.poll(ticket, 0)->elapsed_us, 20'000U);
 }
 
-TEST(ProbesOfASidecarThatSharesNothing, AreNotAskedFor) {
+TEST(ProbesWithoutSharedTier, AreRefusedWithoutMessage) {
   const std::vector<protocol::BlockHash> hashes{hash_of(0)};
   for (const std::uint64_t capabilities :
        {protocol::kCapabilityResidency, protocol::kCapabilityShared}) {

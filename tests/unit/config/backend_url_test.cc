@@ -23,7 +23,7 @@ std::string meaning(std::string_view text) {
          (url->database == 0 ? "" : " /" + std::to_string(url->database));
 }
 
-TEST(BackendUrlTest, WhatItSays) {
+TEST(BackendUrlTest, UrlIsParsedIntoItsFields) {
   EXPECT_EQ(meaning("redis://host"), "host 6379");
   EXPECT_EQ(meaning("redis://host/"), "host 6379");
   EXPECT_EQ(meaning("redis://10.1.2.3:7000/2"), "10.1.2.3 7000 /2");
@@ -39,7 +39,7 @@ TEST(BackendUrlTest, WhatItSays) {
 }
 
 // covers F-203
-TEST(BackendUrlTest, TheServiceOfAPlugIn) {
+TEST(BackendUrlTest, PluginServiceIsParsed) {
   for (const std::string scheme : {"mooncake", "infinistore", "plugin"}) {
     EXPECT_EQ(parse_backend_url(scheme + "://10.0.0.1:50051/x?y=z").value().plugin, scheme);
     for (const std::string rest : {"", "user@host", "ho st", "h\n"})
@@ -49,7 +49,7 @@ TEST(BackendUrlTest, TheServiceOfAPlugIn) {
   EXPECT_THAT(meaning("mooncakes://h:1"), HasSubstr("begins with 'mooncakes://'"));
 }
 
-TEST(BackendUrlTest, WhatIsNone) {
+TEST(BackendUrlTest, InvalidUrlsAreRefused) {
   for (const char* text : {"", "redis", "host:6379", "redis:/host", "redis//host", "://host",
                            "1://host", "RE DIS://host"})
     EXPECT_THAT(meaning(text), HasSubstr("is no URL of a Redis or Valkey")) << text;
@@ -136,7 +136,7 @@ TEST(BackendUrlTest, APasswordIsRefusedAndNeverRepeated) {
     EXPECT_THAT(meaning(text), Not(HasSubstr("hunter2"))) << text;
 }
 
-TEST(BackendUrlTest, ItCanBeShownWithoutItsUser) {
+TEST(BackendUrlTest, UserIsRemovedForDisplay) {
   EXPECT_EQ(without_user("rediss://me%40home@h:1/2"), "rediss://h:1/2");
   EXPECT_EQ(without_user("redis-cluster://me@h1,[::1]:7000"), "redis-cluster://h1,[::1]:7000");
   for (const char* url :

@@ -97,7 +97,7 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
 
 // For any content of the table, the printed YAML gives the same configuration, and so do the
 // variables.
-TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
+TEST_F(LoaderTest, PrintedConfigurationLoadsUnchanged) {
   Config config;
   config.pool = "p";
   config.memory.hugepages = Hugepages::kPrefer2Mi;
@@ -136,7 +136,7 @@ TEST_F(LoaderTest, PagesOfOneSizeHaveTwoNames) {
 
 // Found by the fuzz target yaml: --check-config once printed these in a form that did not come
 // back.
-TEST_F(LoaderTest, QuotesAndBackslashesComeBack) {
+TEST_F(LoaderTest, QuotesAndBackslashesRoundTrip) {
   Config config;
   config.socket = "/run/a\"b\\c";
   config.http.admin_socket = "/run/x";
@@ -145,7 +145,7 @@ TEST_F(LoaderTest, QuotesAndBackslashesComeBack) {
   EXPECT_EQ(again->socket, config.socket);
 }
 
-TEST_F(LoaderTest, TheShippedFileIsTheDefaults) {
+TEST_F(LoaderTest, ShippedFileEqualsTheDefaults) {
   const Result<Config> shipped = load(std::string(SHIPPED_FILE), {});
   ASSERT_TRUE(shipped.ok()) << shipped.status().text();
   EXPECT_EQ(to_yaml(*shipped), to_yaml(*load(std::nullopt, {})));
@@ -170,7 +170,7 @@ TEST_F(LoaderTest, TheEnvironmentWins) {
   EXPECT_EQ(config->log_level, "error");
 }
 
-TEST_F(LoaderTest, TheFileCanComeFromTheEnvironment) {
+TEST_F(LoaderTest, FileIsNamedByTheEnvironment) {
   std::ofstream(file_) << "pool: from-file\n";
   EXPECT_EQ(load(std::nullopt, {{"LARDER_CONFIG_FILE", file_}})->pool, "from-file");
   EXPECT_THAT(load(std::nullopt, {{"LARDER_CONFIG_FILE", "/nonexistent"}}).status().text(),
@@ -188,7 +188,7 @@ TEST_F(LoaderTest, PathsFollowThePool) {
       "/x/y.admin");
 }
 
-TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
+TEST_F(LoaderTest, UnknownKeyErrorListsAllowedKeys) {
   EXPECT_EQ(why("\nsise: 5G\n"),
             ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, transfer, log_level, "
             "memory, disk, backend, peers, http");
@@ -206,7 +206,7 @@ TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
 }
 
 // covers F-119
-TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
+TEST_F(LoaderTest, WrongValueErrorListsAllowedValues) {
   EXPECT_EQ(why("memory:\n  size: 0\n"), ":2: memory.size '0' is out of range: 1MiB to 16TiB");
   EXPECT_EQ(why("memory:\n  size: 0GiB\n"),
             ":2: memory.size '0GiB' is out of range: 1MiB to 16TiB");
@@ -244,7 +244,7 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
 }
 
 // covers F-119
-TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
+TEST_F(LoaderTest, DiskTierNeedsPathAndSize) {
   EXPECT_TRUE(load(std::nullopt, {})->disk.path.empty()) << "not present unless asked for";
   EXPECT_TRUE(load_text("disk: {path: /d, size: 4GiB}\n").ok());
   EXPECT_EQ(
@@ -263,7 +263,7 @@ TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
         << sights;
 }
 
-TEST_F(LoaderTest, ABackendIsWhatItsUrlSays) {
+TEST_F(LoaderTest, BackendFollowsItsUrl) {
   const Result<Config> none = load(std::nullopt, {});
   EXPECT_TRUE(none->backend.url.empty() && none->backend.prefix.empty())
       << "not present unless asked for";
@@ -331,7 +331,7 @@ TEST_F(LoaderTest, ABackendBehindAPlugIn) {
 }
 
 // covers F-203
-TEST_F(LoaderTest, WhatABackendDoesNotTake) {
+TEST_F(LoaderTest, InvalidBackendSettingsAreRefused) {
   EXPECT_EQ(why("backend:\n  url: http://h\n"),
             ":2: backend.url begins with 'http://', which is not one of: redis://, rediss://, "
             "valkey://, valkeys://, unix://, and for "
@@ -409,7 +409,7 @@ TEST_F(LoaderTest, APasswordIsNeverRepeated) {
   EXPECT_THAT(said, testing::Not(HasSubstr("hunter2")));
 }
 
-TEST_F(LoaderTest, VariablesAreAsStrict) {
+TEST_F(LoaderTest, VariablesAreCheckedLikeTheFile) {
   EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"),
             "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
   EXPECT_THAT(why_environment("LARDER_MEMORY_SISE", "5G"),
@@ -423,7 +423,7 @@ TEST_F(LoaderTest, VariablesAreAsStrict) {
               HasSubstr("unknown variable LARDER_BACKEND_URI"));
 }
 
-TEST_F(LoaderTest, VariablesOfOthersAreLeftAlone) {
+TEST_F(LoaderTest, ForeignVariablesAreIgnored) {
   const Environment environment{{"LARDER_LIBRARY", "x"},
                                 {"LARDER_CACHE", "x"},
                                 {"LARDER_TEST_BIN", "x"},
@@ -436,7 +436,7 @@ TEST_F(LoaderTest, VariablesOfOthersAreLeftAlone) {
       << load(std::nullopt, environment).status().text();
 }
 
-TEST_F(LoaderTest, MisspeltVariablesAreNamed) {
+TEST_F(LoaderTest, MisspeltVariablesAreReported) {
   const Environment environment{{"LARDER_POOOL", "x"},
                                 {"LARDER_LOG_LEVLE", "debug"},
                                 {"LARDER_POOL", "x"},

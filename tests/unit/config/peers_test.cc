@@ -26,7 +26,7 @@ class PeersKeysTest : public testing::Test {
       testing::TempDir() + "peers_keys." + std::to_string(::getpid()) + ".yaml";
 };
 
-TEST_F(PeersKeysTest, AreOffUnlessTheyAreSet) {
+TEST_F(PeersKeysTest, PeersAreDisabledByDefault) {
   EXPECT_FALSE(load_text("pool: chat\n")->peers.enabled());
   const Result<Config> listening = load_text("peers:\n  listen: '[::1]:9465'\n  plaintext: true\n");
   ASSERT_TRUE(listening.ok()) << listening.status().text();
@@ -47,7 +47,7 @@ TEST_F(PeersKeysTest, MembersAreAListOrAName) {
 }
 
 // covers F-119
-TEST_F(PeersKeysTest, WhatIsWrongIsNamedWithFileAndLine) {
+TEST_F(PeersKeysTest, WrongValueErrorNamesFileAndLine) {
   EXPECT_THAT(why("peers:\n  members: a\n"),
               HasSubstr(".yaml:2: peers.members 'a' is not host:port"));
   EXPECT_THAT(why("peers:\n  members: 'a:1,'\n"),
@@ -64,7 +64,7 @@ TEST_F(PeersKeysTest, WhatIsWrongIsNamedWithFileAndLine) {
               HasSubstr(":2: peers.plaintext 'yes' is not one of: true, false"));
 }
 
-TEST_F(PeersKeysTest, TlsNeedsAllOfItsKeysAndPlainTextNone) {
+TEST_F(PeersKeysTest, TlsNeedsAllOfItsKeysAndPlaintextNone) {
   EXPECT_THAT(why("peers:\n  listen: :9465\n"),
               HasSubstr(":2: peers.listen is set and peers.ca_file is not: set peers.ca_file, "
                         "cert_file, key_file and server_name"));

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(ReloadTest, LiveKeysAreTakenOverAndTheOthersWait) {
+TEST(ReloadTest, LiveKeysApplyAndOthersWaitForRestart) {
   Config running, wanted;
   wanted.backend.write = BackendWrite::kPopular;
   wanted.backend.write_bytes_per_s = 8ULL << 20;
@@ -24,13 +24,13 @@ TEST(ReloadTest, LiveKeysAreTakenOverAndTheOthersWait) {
   EXPECT_EQ(reload.config.memory.size_bytes, running.memory.size_bytes);
 }
 
-TEST(ReloadTest, NothingChangedIsNothing) {
+TEST(ReloadTest, UnchangedConfigurationReloadsNothing) {
   const Reload reload = config::reload({}, {});
   EXPECT_THAT(reload.changed, IsEmpty());
   EXPECT_THAT(reload.waiting, IsEmpty());
 }
 
-TEST(ReloadTest, EveryLiveKeyIsOne) {
+TEST(ReloadTest, EveryLiveKeyExists) {
   for (const std::string_view key : live_keys()) EXPECT_NE(find_field(key), nullptr) << key;
 }
 

@@ -17,7 +17,7 @@ TEST(ValuesTest, SizesAreBinary) {
   EXPECT_EQ(*parse_size("010M"), 10ULL << 20) << "never octal";
 }
 
-TEST(ValuesTest, SizesThatAreNone) {
+TEST(ValuesTest, InvalidSizesAreRefused) {
   const auto why = [](const char* text) { return parse_size(text).status().text(); };
   EXPECT_THAT(why("5"), HasSubstr("has no unit"));
   EXPECT_EQ(*parse_size("0"), 0U) << "in every unit";
@@ -94,7 +94,7 @@ TEST(ValuesTest, ListenAddresses) {
   EXPECT_THAT(parse_listen("::1:9464").status().text(), HasSubstr("without brackets"));
 }
 
-TEST(ValuesTest, HostsAreNamesAndWhatIsBelowThem) {
+TEST(ValuesTest, HostsAreNamesOrSubdomainWildcards) {
   EXPECT_EQ(parse_hosts(" a.example ,*.b.example,c")->size(), 3U);
   EXPECT_EQ(print_hosts(*parse_hosts("a.example,*.b.example")), "a.example, *.b.example");
   EXPECT_TRUE(parse_hosts("")->empty());

@@ -27,7 +27,7 @@ TEST(YamlFileTest, ReadsKeysWithTheirLines) {
   EXPECT_EQ((*entries)[3].text, "");
 }
 
-TEST(YamlFileTest, EmptyFilesHoldNothing) {
+TEST(YamlFileTest, EmptyFilesHaveNoEntries) {
   for (const char* text : {"", "\n\n", "# only a comment\n", "---\n", "{}"}) {
     const auto entries = parse_yaml(text, "f.yaml");
     ASSERT_TRUE(entries.ok()) << text << entries.status().text();
@@ -36,7 +36,7 @@ TEST(YamlFileTest, EmptyFilesHoldNothing) {
 }
 
 // covers F-119
-TEST(YamlFileTest, RefusesByFileAndLine) {
+TEST(YamlFileTest, ErrorsNameFileAndLine) {
   EXPECT_EQ(why("a: 1\na: 2\n"), "f.yaml:2: 'a' stands here again, it was given on line 1");
   EXPECT_EQ(why("m:\n  a: 1\n  a: 2\n"),
             "f.yaml:3: 'm.a' stands here again, it was given on line 2");
@@ -68,7 +68,7 @@ TEST(YamlFileTest, RefusesByFileAndLine) {
   EXPECT_THAT(why("a: {" + std::string(20000, '{')), StartsWith("f.yaml:"));
 }
 
-TEST(YamlFileTest, ForeignFilesMayHoldMore) {
+TEST(YamlFileTest, ForeignFilesMayUseMoreYaml) {
   const std::string text =
       "a: [1, [two, ~], {k: v}]\nb: null\nc:\nm:\n  n: {x: {y: 1}}\n  o: []\n  p.q: 7\nlast: "
       "{}\n\"j\": {\"k\": true}\n";
@@ -82,7 +82,7 @@ TEST(YamlFileTest, ForeignFilesMayHoldMore) {
                                    "5 m.n={x, {y, 1}}", "6 m.o=[]", "7 m.p.q=7", "9 j.k=true"));
 }
 
-TEST(YamlFileTest, ForeignFilesAreReadStrictlyToo) {
+TEST(YamlFileTest, ForeignFilesRefuseDuplicateKeys) {
   const auto why = [](const std::string& text) {
     return parse_yaml(text, "f.yaml", YamlForm::kForeign).status().text();
   };
@@ -96,14 +96,14 @@ TEST(YamlFileTest, ForeignFilesAreReadStrictlyToo) {
     EXPECT_THAT(why("a: " + std::string(20000, bracket)), StartsWith("f.yaml:"));
 }
 
-TEST(YamlFileTest, NamesAMissingFile) {
+TEST(YamlFileTest, MissingFileIsReported) {
   EXPECT_EQ(read_yaml_file("/nonexistent/larder.yaml").status().text(),
             "configuration file /nonexistent/larder.yaml: No such file or directory");
   EXPECT_EQ(read_yaml_file("/dev").status().text(), "configuration file /dev: Is a directory");
 }
 
 // The opener of a pipe waits for its writer.
-TEST(YamlFileTest, ReadsRegularFilesAlone) {
+TEST(YamlFileTest, ReadsOnlyRegularFiles) {
   const std::string pipe = testing::TempDir() + "larder_yaml_pipe." + std::to_string(::getpid());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(read_yaml_file(pipe).status().text(),

@@ -42,7 +42,7 @@ class AdminClientTest : public testing::Test {
   std::unique_ptr<pages::HttpServer> server_;
 };
 
-TEST_F(AdminClientTest, AsksTheRealServer) {
+TEST_F(AdminClientTest, ReadsStatusOfTheRealServer) {
   start();
   const Result<std::string> status = ask(Verb::kGet, "/v1/status");
   ASSERT_TRUE(status.ok()) << status.status().text();
@@ -53,19 +53,19 @@ TEST_F(AdminClientTest, AsksTheRealServer) {
   EXPECT_THAT(control_.dropped(), ElementsAre("a b/ü&c"));
 }
 
-TEST_F(AdminClientTest, SaysWhatLarderdSays) {
+TEST_F(AdminClientTest, ReportsTheErrorOfLarderd) {
   start();
   EXPECT_THAT(ask(Verb::kPost, "/v1/drop?namespace=beef").status().text(),
               HasSubstr("no namespace beef"));
 }
 
-TEST_F(AdminClientTest, SaysThatNoneAnswers) {
+TEST_F(AdminClientTest, ReportsThatNoLarderdAnswers) {
   const std::string text = ask(Verb::kGet, "/v1/status").status().text();
   EXPECT_THAT(text, AllOf(HasSubstr("no larderd answers on " + config_.http.admin_socket),
                           HasSubstr("Is larderd running?")));
 }
 
-TEST_F(AdminClientTest, SaysWhoMayAsk) {
+TEST_F(AdminClientTest, ReportsMissingPermission) {
   start();
   std::filesystem::permissions(config_.http.admin_socket, std::filesystem::perms::none);
   // of this thread; without the right, the mode alone refuses
@@ -76,7 +76,7 @@ TEST_F(AdminClientTest, SaysWhoMayAsk) {
                       ": the socket is for its user and group (socket_mode)");
 }
 
-TEST_F(AdminClientTest, SaysThatAPathIsTooLong) {
+TEST_F(AdminClientTest, ReportsTooLongPath) {
   EXPECT_THAT(ask_larderd("/" + std::string(200, 'x'), Verb::kGet, "/v1/status").status().text(),
               HasSubstr("x' is too long for a Unix socket: at most 107 bytes"));
 }

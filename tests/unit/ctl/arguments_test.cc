@@ -33,7 +33,7 @@ TEST(ArgumentsTest, OptionsStandAnywhere) {
   EXPECT_EQ(parse({"top"})->iterations, 0U);
 }
 
-TEST(ArgumentsTest, WrongOptionsAreNamed) {
+TEST(ArgumentsTest, WrongOptionsAreReported) {
   EXPECT_EQ(why({"--verbose"}), "'--verbose' is no option of larderctl");
   EXPECT_EQ(why({"--json=1"}), "'--json=1' is no option of larderctl");
   EXPECT_EQ(why({"status", "--socket"}), "'--socket' needs a path");
@@ -46,7 +46,7 @@ TEST(ArgumentsTest, WrongOptionsAreNamed) {
         << number;
 }
 
-TEST(ArgumentsTest, ACommandLineBehindTwoDashesIsOfImportLmcacheAlone) {
+TEST(ArgumentsTest, OnlyImportLmcacheTakesACommandLineBehindTwoDashes) {
   const Result<Arguments> arguments =
       parse({"import-lmcache", "--", "lmcache", "server", "--json", "--l1-size-gb", "1"});
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
@@ -70,7 +70,7 @@ TEST(ArgumentsTest, EveryCommandIsInTheHelpAndChecksItsOperands) {
   }
 }
 
-TEST(ArgumentsTest, TheHelpNamesCommandsForPodsWithAllAlone) {
+TEST(ArgumentsTest, PodCommandsAreListedOnlyWithAll) {
   for (const char* hidden : {"ready", "alive", "started", "install-payload", "init-volumes"}) {
     EXPECT_THAT(usage(), Not(HasSubstr(hidden))) << hidden;
     EXPECT_THAT(usage(true), HasSubstr("\n  " + std::string(hidden)));

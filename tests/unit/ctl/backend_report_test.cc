@@ -105,13 +105,13 @@ void expect_screens(const std::string& name, const config::BackendConfig& of,
 const std::vector<config::Value> kPassword{
     {"backend.password_file", "/etc/larder/password", "--password-file"}};
 
-TEST(BackendReportTest, Well) {
+TEST(BackendReportTest, WellConfiguredServer) {
   expect_screens("well", backend("rediss://larder@cache.example/2", kPassword), alone(good()));
 }
-TEST(BackendReportTest, AsItComes) {
+TEST(BackendReportTest, ServerWithDefaultSettings) {
   expect_screens("as_it_comes", backend("redis://cache.example:6379"), alone(as_it_comes()));
 }
-TEST(BackendReportTest, ARightIsMissing) {
+TEST(BackendReportTest, ServerWithMissingRight) {
   backend_check::ServerFacts facts = good();
   facts.max_bytes = facts.used_bytes = facts.machine_bytes = facts.io_threads = facts.databases =
       std::nullopt;
@@ -124,7 +124,7 @@ TEST(BackendReportTest, ARightIsMissing) {
       backend("redis://kv@10.0.0.1/3", {{"backend.prefix", "kv", "--prefix"}, kPassword[0]}),
       alone(facts));
 }
-TEST(BackendReportTest, NotReached) {
+TEST(BackendReportTest, UnreachableServer) {
   expect_screens("not_reached", backend("unix:///run/redis/redis.sock"),
                  alone(failed(backend_check::ServerFacts::Step::kConnect,
                               "connect: No such file or directory")));
@@ -154,7 +154,7 @@ backend_check::ServerFacts sentinel_facts(const remote::Endpoint& named) {
   return facts;
 }
 
-TEST(BackendReportTest, SentinelsOfWhichOneIsAway) {
+TEST(BackendReportTest, SentinelsWithOneUnreachable) {
   const remote::Endpoint master{"10.0.0.7", 6379};
   backend_check::InstallationFacts facts;
   facts.mode = Mode::kSentinel;
@@ -174,7 +174,7 @@ TEST(BackendReportTest, SentinelsOfWhichOneIsAway) {
       << "said once of all";
 }
 
-TEST(BackendReportTest, AClusterOfWhichOneMasterIsAwayAndOneIsSetWrongly) {
+TEST(BackendReportTest, ClusterWithUnreachableAndMisconfiguredMasters) {
   backend_check::InstallationFacts facts;
   facts.mode = Mode::kCluster;
   facts.mute_nodes = {
@@ -195,13 +195,13 @@ TEST(BackendReportTest, AClusterOfWhichOneMasterIsAwayAndOneIsSetWrongly) {
   expect_screens("cluster", backend("redis-cluster://larder@h0,10.0.0.1", kPassword), facts);
 }
 
-TEST(BackendFindingsTest, NothingIsWrongWithAServerThatIsSetUpAsDocumented) {
+TEST(BackendFindingsTest, DocumentedSetupHasNoFinding) {
   EXPECT_THAT(ids(backend("rediss://larder@h", kPassword), good()), IsEmpty());
 }
 
 // One thing wrong at a time.
 // covers F-205
-TEST(BackendFindingsTest, EachIsNamed) {
+TEST(BackendFindingsTest, EachProblemHasItsFinding) {
   const config::BackendConfig of = backend("rediss://larder@h", kPassword);
   const auto with = [&of](const std::function<void(backend_check::ServerFacts&)>& change,
                           unsigned processors = 4) {
@@ -256,7 +256,7 @@ TEST(BackendFindingsTest, EachIsNamed) {
               IsEmpty());
 }
 
-TEST(BackendFindingsTest, TheHeaviestComesFirst) {
+TEST(BackendFindingsTest, HeaviestFindingComesFirst) {
   backend_check::ServerFacts facts = as_it_comes();
   facts.writes = {Code::kUnavailable, "(OOM)"};
   const config::BackendConfig of = backend("redis://h");
@@ -268,7 +268,7 @@ TEST(BackendFindingsTest, TheHeaviestComesFirst) {
   EXPECT_EQ(weights.back(), backend_check::Weight::kNote);
 }
 
-TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
+TEST(BackendFindingsTest, UnknownFailureIsStillReported) {
   const config::BackendConfig of = backend("redis://h");
   EXPECT_THAT(ids(of, failed(backend_check::ServerFacts::Step::kUse, "something new")),
               ElementsAre("failed"));
@@ -277,7 +277,7 @@ TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
 }
 
 // A port that greets and hangs up at a value is no port for TLS.
-TEST(BackendFindingsTest, WhyItHungUpDependsOnWhen) {
+TEST(BackendFindingsTest, ClosedConnectionReasonDependsOnTheStep) {
   const config::BackendConfig of = backend("redis://h");
   const auto remedy = [&](backend_check::ServerFacts::Step step) {
     const backend_check::ServerFacts facts = failed(step, "receive: Connection reset by peer");
@@ -288,7 +288,7 @@ TEST(BackendFindingsTest, WhyItHungUpDependsOnWhen) {
               AllOf(HasSubstr("client-output-buffer-limit"), Not(HasSubstr("rediss://"))));
 }
 
-TEST(BackendFindingsTest, TheLeastRightsAreOfThisPrefixAndUser) {
+TEST(BackendFindingsTest, MinimalAclRightsNamePrefixAndUser) {
   EXPECT_EQ(backend_check::least_rights(
                 backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
             "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set "

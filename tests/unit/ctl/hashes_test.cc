@@ -26,7 +26,7 @@ Result<std::vector<std::string>> file(const std::string& text) {
   return read;
 }
 
-TEST(HashesTest, OfLongHashesTheKeyCounts) {
+TEST(HashesTest, LongHashesAreReducedToTheirKey) {
   EXPECT_THAT(*words({kOne, kTwo + kOne}), ElementsAre(kOne, kTwo));
 }
 
@@ -35,7 +35,7 @@ TEST(HashesTest, LinesMayBeEmptyOrCommented) {
               ElementsAre(kOne, kTwo));
 }
 
-TEST(HashesTest, WordsComeBeforeTheFile) {
+TEST(HashesTest, ArgumentsPrecedeTheFile) {
   const std::string path = testing::TempDir() + "larder_hashes2." + std::to_string(::getpid());
   std::ofstream(path) << kTwo;
   const std::vector<std::string> given{kOne};
@@ -43,7 +43,7 @@ TEST(HashesTest, WordsComeBeforeTheFile) {
   ::unlink(path.c_str());
 }
 
-TEST(HashesTest, WhatIsNoHashIsNamed) {
+TEST(HashesTest, InvalidHashIsReported) {
   EXPECT_THAT(words({"xyz"}).status().text(), HasSubstr("'xyz' is no hash"));
   EXPECT_THAT(words({kOne.substr(1)}).status().text(), HasSubstr("is no hash"));
   EXPECT_THAT(file(kOne + "\nno\x1bpe\n").status().text(), HasSubstr(":2: 'no\\x1bpe' is no hash"));

@@ -109,7 +109,7 @@ std::vector<Row> rows_of(const std::string& heading) {
 }
 
 // "refused: `TEXT`" is an error, "`TEXT`" stands in the output.
-TEST(LmcachePageTest, EveryConvertedSettingIsConvertedAsThePageSays) {
+TEST(LmcachePageTest, ConvertedSettingsMatchThePage) {
   std::set<std::string> seen;
   for (const Row& row : rows_of("Settings that are converted")) {
     ASSERT_EQ(row.theirs.size(), 1U);
@@ -131,7 +131,7 @@ TEST(LmcachePageTest, EveryConvertedSettingIsConvertedAsThePageSays) {
         << key.key;
 }
 
-TEST(LmcachePageTest, EveryOtherSettingIsSaidAsThePageSays) {
+TEST(LmcachePageTest, OtherSettingsMatchThePage) {
   static const std::map<Counterpart, std::string> kTitles{
       {Counterpart::kAlways, "No setting needed"}, {Counterpart::kNone, "No counterpart"}};
   std::map<std::string, std::string, std::less<>> page;

@@ -29,7 +29,7 @@ std::string with(const std::string& adapter,
                 environment);
 }
 
-TEST(LmcacheServerTest, MemoryAndChunksAreThoseOfTheFile) {
+TEST(LmcacheServerTest, MemoryAndChunkSizeAreImported) {
   const std::string yaml = import({"lmcache", "server", "--host", "0.0.0.0", "--port=6555",
                                    "--chunk-size", "512", "--l1-size-gb=100", "--l1-use-hugepages",
                                    "--http-port", "9000", "--max-workers", "4"});
@@ -38,7 +38,7 @@ TEST(LmcacheServerTest, MemoryAndChunksAreThoseOfTheFile) {
                           HasSubstr("--max-workers (command line): one event loop")));
 }
 
-TEST(LmcacheServerTest, ARedisIsABackend) {
+TEST(LmcacheServerTest, RedisAdapterBecomesABackend) {
   const std::string plain = with(R"({"type": "resp", "host": "127.0.0.1", "port": 6379})");
   EXPECT_THAT(plain, HasSubstr("  url: redis://127.0.0.1:6379\n"));
   const std::string full =
@@ -50,7 +50,7 @@ TEST(LmcacheServerTest, ARedisIsABackend) {
                           Not(HasSubstr("hunter2"))));
 }
 
-TEST(LmcacheServerTest, WhatAnAdapterDoesNotSayItsVariablesSay) {
+TEST(LmcacheServerTest, VariablesFillMissingAdapterFields) {
   const std::map<std::string, std::string> variables{
       {"LMCACHE_RESP_HOST", "other"}, {"LMCACHE_RESP_PORT", "7000"}, {"LMCACHE_CHUNK_SIZE", "8"}};
   EXPECT_THAT(with(R"({"type": "resp", "host": "", "port": 6379})", variables),
@@ -58,7 +58,7 @@ TEST(LmcacheServerTest, WhatAnAdapterDoesNotSayItsVariablesSay) {
   EXPECT_THAT(with(R"({"type": "s3", "host": "x"})", variables), Not(HasSubstr("redis://")));
 }
 
-TEST(LmcacheServerTest, AValkeyOfEachKindIsABackend) {
+TEST(LmcacheServerTest, ValkeyAdaptersBecomeBackends) {
   EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "127.0.0.1:6379"})"),
               HasSubstr("url: valkey://127.0.0.1:6379\n"));
   EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "a:6379,b:6379", "database_id": 2, )"
@@ -81,7 +81,7 @@ TEST(LmcacheServerTest, AValkeyOfEachKindIsABackend) {
               HasSubstr("url: valkey-cluster://one:7000\n"));
 }
 
-TEST(LmcacheServerTest, FilesAreADiskOfTheirCapacity) {
+TEST(LmcacheServerTest, FileAdapterBecomesADiskOfItsCapacity) {
   EXPECT_THAT(with(R"({"type": "fs_native", "base_path": "/data/l2", "num_workers": 32, )"
                    R"("use_odirect": true, "max_capacity_gb": 100})"),
               AllOf(HasSubstr("  path: /data/l2\n"), HasSubstr("  size: 100GiB\n")));
@@ -92,7 +92,7 @@ TEST(LmcacheServerTest, FilesAreADiskOfTheirCapacity) {
         << capacity;
 }
 
-TEST(LmcacheServerTest, OtherAdaptersAreNamed) {
+TEST(LmcacheServerTest, OtherAdaptersAreReported) {
   for (const char* type : {"nixl_store", "s3", "mooncake_store", "raw_block", "aerospike", "dax",
                            "plugin", "of_the_future"})
     EXPECT_THAT(
@@ -105,7 +105,7 @@ TEST(LmcacheServerTest, OtherAdaptersAreNamed) {
 }
 
 // Two of one kind, and one of each.
-TEST(LmcacheServerTest, OneDiskAndOneBackendAreTaken) {
+TEST(LmcacheServerTest, OneDiskAndOneBackendAreImported) {
   const std::string yaml =
       import({"--l1-size-gb", "1", "--l2-adapter",
               R"({"type":"fs","base_path":"/a","max_capacity_gb":10})", "--l2-adapter",
@@ -117,7 +117,7 @@ TEST(LmcacheServerTest, OneDiskAndOneBackendAreTaken) {
                   HasSubstr("larderd has no tier for s3"), Not(HasSubstr("/b\n"))));
 }
 
-TEST(LmcacheServerTest, MapsInsideAnAdapterAreNamedOnce) {
+TEST(LmcacheServerTest, MapsInsideAnAdapterAreReportedOnce) {
   EXPECT_THAT(
       with(R"({"type": "resp", "host": "h", "port": 1, "eviction": {"eviction_policy": "LRU", )"
            R"("eviction_ratio": 0.1}})"),
@@ -125,13 +125,13 @@ TEST(LmcacheServerTest, MapsInsideAnAdapterAreNamedOnce) {
             Not(HasSubstr("eviction_ratio"))));
 }
 
-TEST(LmcacheServerTest, WhatIsNoAdapterIsRefusedAndNamed) {
+TEST(LmcacheServerTest, InvalidAdapterIsRefused) {
   for (const char* adapter : {"{}", "[1]", "resp", R"({"type": )", R"({"host": "h"})", ""})
     EXPECT_THAT(with(adapter), HasSubstr("--l2-adapter")) << adapter;
   EXPECT_THAT(with(R"({"type": "resp", "password": "hunter2", )"), Not(HasSubstr("hunter2")));
 }
 
-TEST(LmcacheServerTest, NamesThatLarderdDoesNotTakeAreSaid) {
+TEST(LmcacheServerTest, InvalidNamesAreReported) {
   EXPECT_THAT(import({"--instance-id", "A/B", "--shm-name", "../x", "--no-such-option", "7"}),
               AllOf(HasSubstr("is no name of a pool"),
                     HasSubstr("is not allowed as memory.shm_name; the default follows pool"),

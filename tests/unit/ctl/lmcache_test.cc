@@ -53,7 +53,7 @@ TEST_F(LmcacheTest, SizesAreGibAndRoundedUpToMib) {
 }
 
 // covers F-121
-TEST_F(LmcacheTest, WrongValuesAreNamedByFileLineAndKey) {
+TEST_F(LmcacheTest, WrongValueErrorNamesFileLineAndKey) {
   EXPECT_THAT(why("# size\nmax_local_cpu_size: 0\n"),
               AllOf(HasSubstr("F:2: max_local_cpu_size '0' is out of range: 1MiB to 16TiB")));
   for (const char* size : {"many", "-1", "nan", "1e300", "5GB", "''"})
@@ -85,7 +85,7 @@ TEST_F(LmcacheTest, FilesAreReadStrictly) {
 }
 
 // As in LMCache 0.5; in versions before 0.4 a file hid the variables.
-TEST_F(LmcacheTest, VariablesWinOverTheFile) {
+TEST_F(LmcacheTest, VariablesOverrideTheFile) {
   EXPECT_THAT(yaml_of("max_local_cpu_size: 1", {{"LMCACHE_MAX_LOCAL_CPU_SIZE", "\"2\""}}),
               EndsWith("size: 2GiB\n"));
   const std::string yaml = yaml_of("extra_config: {use_odirect: true}",
@@ -94,7 +94,7 @@ TEST_F(LmcacheTest, VariablesWinOverTheFile) {
                           Not(HasSubstr("use_odirect"))));
 }
 
-TEST_F(LmcacheTest, TheVariableNamesAFile) {
+TEST_F(LmcacheTest, VariableNamesTheFile) {
   std::ofstream(file_) << "max_local_cpu_size: 3\n";
   const auto settings =
       read_lmcache_settings(std::nullopt, {{"LMCACHE_CONFIG_FILE", file_}, {"PATH", "/bin"}});
@@ -105,7 +105,7 @@ TEST_F(LmcacheTest, TheVariableNamesAFile) {
 
 // LMCache: memory as a mere buffer on the way to other storage. A tier in memory is more than a
 // buffer, and the import says so.
-TEST_F(LmcacheTest, MemoryAsABufferBecomesATierAndIsSaidSo) {
+TEST_F(LmcacheTest, DisabledLocalCpuBecomesATierWithANote) {
   for (const char* off : {"false", "False", "0", "no", "off"}) {
     const Result<ImportedLmcache> imported =
         import(std::string("max_local_cpu_size: 2\nlocal_cpu: ") + off);
@@ -126,7 +126,7 @@ TEST_F(LmcacheTest, MemoryAsABufferBecomesATierAndIsSaidSo) {
   EXPECT_EQ(s3->unserved, 1U) << "a store that is not served is named";
 }
 
-TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {
+TEST_F(LmcacheTest, PathAndSizeBecomeADiskTier) {
   EXPECT_THAT(yaml_of("local_disk: file:///mnt/kv\nmax_local_disk_size: 100\n"),
               EndsWith("disk:\n  path: /mnt/kv\n  size: 100GiB\nmemory:\n  size: 5GiB\n"));
   EXPECT_THAT(yaml_of("max_local_disk_size: 0.5\nlocal_disk: /mnt/kv/\n"),
@@ -147,7 +147,7 @@ TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {
 }
 
 // covers F-121
-TEST_F(LmcacheTest, ATransportIsNoCache) {
+TEST_F(LmcacheTest, TransportSettingsAreRefused) {
   for (const char* key : {"enable_pd", "enable_xpyd", "enable_nixl"}) {
     EXPECT_THAT(why("local_cpu: false\n" + std::string(key) + ": true\n"),
                 HasSubstr("F:2: " + std::string(key) + " 'true' moves KV"));
@@ -155,7 +155,7 @@ TEST_F(LmcacheTest, ATransportIsNoCache) {
   }
 }
 
-TEST_F(LmcacheTest, ChunkSizesGoToTheEngine) {
+TEST_F(LmcacheTest, ChunkSizeIsReportedForTheEngine) {
   EXPECT_THAT(
       yaml_of("chunk_size: 512"),
       HasSubstr(R"("kv_role":"kv_both","kv_connector_extra_config":{"chunk_tokens":512}}')"));
@@ -172,7 +172,7 @@ TEST_F(LmcacheTest, NumaModes) {
   EXPECT_EQ(why("numa_mode: 3"), "F:1: numa_mode '3' is neither auto nor manual");
 }
 
-TEST_F(LmcacheTest, RemoteUrlsSayWhatBecomesOfThem) {
+TEST_F(LmcacheTest, UnsupportedRemoteUrlsAreReported) {
   const auto url = [this](const std::string& text) {
     return yaml_of("remote_url: \"" + text + "\"");
   };
@@ -184,7 +184,7 @@ TEST_F(LmcacheTest, RemoteUrlsSayWhatBecomesOfThem) {
     EXPECT_THAT(yaml_of(std::string("remote_url: ") + nothing), Not(HasSubstr("remote_url")));
 }
 
-TEST_F(LmcacheTest, SentinelsAndClustersAreBackendsToo) {
+TEST_F(LmcacheTest, SentinelsAndClustersBecomeBackends) {
   const auto url = [this](const std::string& text, const std::string& more = "") {
     return yaml_of("remote_url: \"" + text + "\"\n" + more);
   };
@@ -206,7 +206,7 @@ TEST_F(LmcacheTest, SentinelsAndClustersAreBackendsToo) {
               HasSubstr("F:1: remote_url names no master"));
 }
 
-TEST_F(LmcacheTest, AServerIsABackend) {
+TEST_F(LmcacheTest, RedisUrlBecomesABackend) {
   const auto url = [this](const std::string& text, const std::string& more = "") {
     return yaml_of("remote_url: \"" + text + "\"\n" + more);
   };
@@ -238,7 +238,7 @@ TEST_F(LmcacheTest, AServerIsABackend) {
 
 // Not in printed output, nor in an error: the password belongs into a file of its own.
 // covers F-204
-TEST_F(LmcacheTest, PasswordsGoIntoAFile) {
+TEST_F(LmcacheTest, PasswordsAreMovedToAFile) {
   for (const std::string& yaml :
        {std::string("remote_url: redis://kv:hun/hunter2@h"),
         std::string("remote_url: redis://:hunter2@h"),
@@ -265,7 +265,7 @@ TEST_F(LmcacheTest, PasswordsGoIntoAFile) {
   }
 }
 
-TEST_F(LmcacheTest, UnknownKeysAreNamedAndNearOnesGuessed) {
+TEST_F(LmcacheTest, UnknownKeysAreReportedWithASuggestion) {
   const std::string yaml =
       yaml_of("max_local_cpu_sizes: 5\nsomething_else: 1\nextra_config: {x: 1}\n");
   EXPECT_THAT(yaml, HasSubstr("max_local_cpu_sizes (" + file_ +
@@ -278,7 +278,7 @@ TEST_F(LmcacheTest, UnknownKeysAreNamedAndNearOnesGuessed) {
   EXPECT_EQ(nearest_lmcache_key(std::string(100'000, 'x')), "");
 }
 
-TEST_F(LmcacheTest, WhatIsSwitchedOffNeedsNoWord) {
+TEST_F(LmcacheTest, DisabledSettingsAreNotReported) {
   EXPECT_EQ(import("enable_p2p: false\ncache_policy: lru\nremote_serde: naive\ngds_path: "
                    "null\nnixl_backends: []\n")
                 ->unserved,
@@ -288,7 +288,7 @@ TEST_F(LmcacheTest, WhatIsSwitchedOffNeedsNoWord) {
             3U);
 }
 
-TEST_F(LmcacheTest, NothingEndsAComment) {
+TEST_F(LmcacheTest, LineBreaksCannotEndAComment) {
   const std::string yaml = yaml_of(
       "", {{"LMCACHE_REMOTE_URL", "s3://h\nmemory: {size: 1TiB}"}, {"LMCACHE_X\npool: y", "1"}});
   EXPECT_THAT(why("", {{"LMCACHE_REMOTE_URL", "redis://h\nmemory: {size: 1TiB}"}}),
@@ -296,7 +296,7 @@ TEST_F(LmcacheTest, NothingEndsAComment) {
   EXPECT_THAT(yaml, AllOf(Not(HasSubstr("\nmemory: {")), Not(HasSubstr("\npool"))));
 }
 
-TEST(LmcacheKeysTest, EveryKeyStandsOnceAndSaysSomething) {
+TEST(LmcacheKeysTest, EveryKeyIsListedOnceWithAText) {
   std::set<std::string_view> seen;
   for (const LmcacheKey& key : lmcache_keys()) {
     EXPECT_TRUE(seen.insert(key.key).second) << key.key;

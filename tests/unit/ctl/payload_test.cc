@@ -52,7 +52,7 @@ class PayloadTest : public testing::Test {
   const std::string folder_;
 };
 
-TEST_F(PayloadTest, CopiesAllForEveryUserWhateverTheUmask) {
+TEST_F(PayloadTest, CopiesAllFilesReadableRegardlessOfUmask) {
   fs::permissions(from() + "/python/larder/__init__.py", fs::perms::owner_read);
   const mode_t before = ::umask(0077);
   const Status done = install_payload(from(), to());
@@ -64,7 +64,7 @@ TEST_F(PayloadTest, CopiesAllForEveryUserWhateverTheUmask) {
   EXPECT_THAT(left_over(), IsEmpty());
 }
 
-TEST_F(PayloadTest, ReplacesAnEarlierOneAsAWhole) {
+TEST_F(PayloadTest, ReplacesAnEarlierPayloadCompletely) {
   fs::create_directories(to() + "/python/larder");
   write(to() + "/python/larder/__init__.py", "old");
   write(to() + "/python/larder/gone.py", "a module that the new payload has not");
@@ -76,14 +76,14 @@ TEST_F(PayloadTest, ReplacesAnEarlierOneAsAWhole) {
   EXPECT_THAT(left_over(), IsEmpty());
 }
 
-TEST_F(PayloadTest, WhatAKilledOneLeftIsNotInTheWay) {
+TEST_F(PayloadTest, LeftoversOfAKilledInstallAreRemoved) {
   fs::create_directories(to() + "/.larder-payload." + std::to_string(::getpid()) + "/python");
   ASSERT_TRUE(install_payload(from(), to()).ok());
   EXPECT_EQ(read(to() + "/python/larder/__init__.py"), "new");
   EXPECT_THAT(left_over(), IsEmpty());
 }
 
-TEST_F(PayloadTest, OneThatFailsLeavesTheEarlierOne) {
+TEST_F(PayloadTest, FailedInstallKeepsTheEarlierPayload) {
   fs::create_directories(to() + "/python");
   write(to() + "/python/old", "old");
   fs::create_symlink("/etc/passwd", from() + "/python/larder/link");
@@ -94,7 +94,7 @@ TEST_F(PayloadTest, OneThatFailsLeavesTheEarlierOne) {
   EXPECT_THAT(left_over(), IsEmpty());
 }
 
-TEST_F(PayloadTest, FoldersThatAreNotThereAreNamed) {
+TEST_F(PayloadTest, MissingFoldersAreReported) {
   EXPECT_THAT(install_payload(folder_ + "/none", to()).text(),
               HasSubstr(folder_ + "/none: No such file"));
   EXPECT_THAT(install_payload(from(), folder_ + "/none").text(),

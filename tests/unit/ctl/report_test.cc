@@ -10,12 +10,12 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ReportTest, AnswersThatAreNotUnderstood) {
+TEST(ReportTest, MalformedAnswersAreRefused) {
   EXPECT_THAT(dropped_report("{}").status().text(), HasSubstr("is not understood"));
   EXPECT_THAT(read_acted("[]").status().text(), HasSubstr("is not understood"));
 }
 
-TEST(ReportTest, Verbs) {
+TEST(ReportTest, VerbResultsAreReported) {
   EXPECT_EQ(*dropped_report(pages::dropped_json(1, false)), "dropped 1 chunk\n");
   EXPECT_EQ(*dropped_report(pages::dropped_json(1200, true)),
             "dropped 1,200 chunks, here and in the backend; other larderd of the backend keep "

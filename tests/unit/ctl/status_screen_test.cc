@@ -30,7 +30,7 @@ TEST(StatusScreenTest, Unhealthy) {
   expect_golden("unhealthy", status_screen(snapshot_of(busy_stats(), false, false)));
 }
 
-TEST(StatusScreenTest, HostileNamesAreHarmless) {
+TEST(StatusScreenTest, HostileNamesAreEscaped) {
   stats::Stats stats = busy_stats();
   stats.sessions[0].engine = "x\x1b]0;owned\x07";
   stats.models[0].model = "m\xff\n";
@@ -40,7 +40,7 @@ TEST(StatusScreenTest, HostileNamesAreHarmless) {
 }
 
 // The answering program may be no larderd.
-TEST(StatusScreenTest, AnAnswerThatIsNoneIsQuotedHarmlessly) {
+TEST(StatusScreenTest, MalformedAnswerIsQuotedEscaped) {
   const auto refused = read_snapshot(
       "{\"trust\":\x7f\xc2\x9b"
       "31m");
@@ -49,7 +49,7 @@ TEST(StatusScreenTest, AnAnswerThatIsNoneIsQuotedHarmlessly) {
       << refused.status().text();
 }
 
-TEST(StatusScreenTest, CountsAreWholeNumbers) {
+TEST(StatusScreenTest, CountsMustBeWholeNumbers) {
   const std::string good = pages::status_json(busy_stats(), true, true);
   ASSERT_TRUE(read_snapshot(good).ok());
   for (const char* wrong : {"1e300", "-1", "0.5", "\"1\"", "null"}) {

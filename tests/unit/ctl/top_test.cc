@@ -32,25 +32,25 @@ TEST(TopTest, FirstScreenHasNoRates) {
   expect_golden("top_first", top_screen(snapshot_of(busy_stats()), std::nullopt));
 }
 
-TEST(TopTest, RatesAreDifferencesByLarderdsClock) {
+TEST(TopTest, RatesUseTheClockOfLarderd) {
   expect_golden("top_later", top_screen(snapshot_of(later_stats()), snapshot_of(busy_stats())));
 }
 
-TEST(TopTest, TheDiskHasALineWhereThereIsOne) {
+TEST(TopTest, DiskLineIsShownWithADiskTier) {
   const std::string screen = top_screen(snapshot_of(stats_with_disk()), std::nullopt);
   EXPECT_THAT(screen, HasSubstr("disk            [########......................] 25.0 GiB of "
                                 "100.0 GiB (25.0%), 8,333 chunks, DEGRADED: writes fail"));
   EXPECT_THAT(top_screen(snapshot_of(busy_stats()), std::nullopt), Not(HasSubstr("disk")));
 }
 
-TEST(TopTest, SoHasTheBackend) {
+TEST(TopTest, BackendLineIsShownWithABackend) {
   EXPECT_THAT(top_screen(snapshot_with_backend("the server is full"), std::nullopt),
               HasSubstr("\nbackend         rediss://cache.example:6379, 6.0 GiB written, 1.0 GiB "
                         "brought up, DEGRADED: the server is full\n"));
   EXPECT_THAT(top_screen(snapshot_of(stats_with_disk()), std::nullopt), Not(HasSubstr("backend")));
 }
 
-TEST(TopTest, NothingHappening) {
+TEST(TopTest, IdleLarderdShowsZeroRates) {
   stats::Stats stats = idle_stats();
   const Snapshot before = snapshot_of(stats);
   stats.uptime_ms += 1000;
@@ -70,21 +70,21 @@ TEST(TopTest, ARestartedLarderdHasNoRatesYet) {
 }
 
 // A forgotten model takes its counts along: no negative rate, and no rate of 2^64.
-TEST(TopTest, ShrinkingCountsAreNoRates) {
+TEST(TopTest, DecreasingCountsShowNoRate) {
   stats::Stats stats = later_stats();
   stats.models.erase(stats.models.begin());
   EXPECT_THAT(top_screen(snapshot_of(stats), snapshot_of(busy_stats())),
               HasSubstr("tokens found    0.0/s"));
 }
 
-TEST(TopTest, WaitingSaysWhyAndWhatWasKnown) {
+TEST(TopTest, WaitingScreenShowsReasonAndLastState) {
   EXPECT_EQ(waiting_screen("nobody there", std::nullopt), "waiting for larderd: nobody there\n");
   EXPECT_EQ(waiting_screen("nobody there", snapshot_of(busy_stats())),
             "waiting for larderd: nobody there\nlast seen: larderd 0.1.0, pool larder, up 2 h 14 "
             "min: ready\n");
 }
 
-TEST(TopTest, HostileNamesAreHarmless) {
+TEST(TopTest, HostileNamesAreEscaped) {
   stats::Stats stats = busy_stats();
   stats.sessions[0].engine = "x\x1b]0;owned\x07\n";
   stats.models[0].model = "m\x1b[2J";
@@ -92,7 +92,7 @@ TEST(TopTest, HostileNamesAreHarmless) {
               AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\x07"))));
 }
 
-TEST(SnapshotTest, AnswersThatAreNotUnderstood) {
+TEST(SnapshotTest, MalformedAnswersAreRefused) {
   for (const char* body : {"", "not json", "{}", "[]", "{\"version\": 1}"})
     EXPECT_THAT(read_snapshot(body).status().text(), HasSubstr("is not understood")) << body;
 }

@@ -47,7 +47,7 @@ constexpr const char* kMooncake =
     "{\"timestamp\": 0, \"input_length\": 1000, \"output_length\": 5, \"hash_ids\": [1, 2]}\n"
     "{\"timestamp\": 2000, \"input_length\": 1024, \"output_length\": 5, \"hash_ids\": [1, 3]}\n";
 
-TEST_F(TraceTest, MooncakesFormatIsReadAndFilesAreMergedByTime) {
+TEST_F(TraceTest, ReadsMooncakeFormatAndMergesFilesByTime) {
   const std::vector<std::string> files{
       file(kMooncake),
       file(R"({"timestamp": 1000, "input_length": 256, "hash_ids": [9], "block_tokens": 256, )"
@@ -64,7 +64,7 @@ TEST_F(TraceTest, MooncakesFormatIsReadAndFilesAreMergedByTime) {
   EXPECT_THAT((*trace)[2].chunks, ElementsAre(1, 3));
 }
 
-TEST_F(TraceTest, WhatIsWrongIsNamedByFileAndLine) {
+TEST_F(TraceTest, ErrorsNameFileAndLine) {
   const auto error = [&](const std::string& text, std::uint64_t block_bytes = 1) {
     const std::vector<std::string> files{file(text)};
     const std::string why = read_traces(files, block_bytes).status().text();
@@ -82,7 +82,7 @@ TEST_F(TraceTest, WhatIsWrongIsNamedByFileAndLine) {
             "trace /nonexistent/trace: No such file or directory");
 }
 
-TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {
+TEST_F(TraceTest, SimulateReportsHitsOfEachSizeAndPolicy) {
   const Result<std::string> table = simulated(kMooncake, "1MiB,4MiB", "lru,optimal");
   ASSERT_TRUE(table.ok()) << table.status().to_string();
   EXPECT_EQ(*table,
@@ -98,7 +98,7 @@ TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {
   EXPECT_THAT(*simulated(kMooncake, ""), HasSubstr("3.0 MiB\nlru")) << "without sizes, up to all";
 }
 
-TEST_F(TraceTest, SimulateRefusesByName) {
+TEST_F(TraceTest, SimulateReportsWrongArguments) {
   EXPECT_THAT(simulated(kMooncake, "1GB").status().text(), HasSubstr("--sizes: "));
   EXPECT_EQ(simulated(kMooncake, "1MiB", "mru").status().text(),
             "--policies: 'mru' is no policy: lru, fifo, s3-fifo, optimal");
@@ -107,7 +107,7 @@ TEST_F(TraceTest, SimulateRefusesByName) {
               HasSubstr("table or json, not 'yaml'"));
 }
 
-TEST_F(TraceTest, WhatLarderdAnswersBecomesALineThatSimulateReads) {
+TEST_F(TraceTest, RecordedTraceIsReadBySimulate) {
   const stats::TracePage page{
       5000, 12, 3, {{4000, "llama\033[2J", 600, 256, 256, 4096, {7, (1ULL << 53) - 1}}}};
   const Result<TraceLines> lines = trace_lines(pages::trace_json(page), 1'700'000'000'000);
@@ -125,7 +125,7 @@ TEST_F(TraceTest, WhatLarderdAnswersBecomesALineThatSimulateReads) {
   EXPECT_EQ((*trace)[0].tokens, 600U);
 }
 
-TEST_F(TraceTest, NobodysFileIsOverwritten) {
+TEST_F(TraceTest, ExistingFileIsNotOverwritten) {
   const std::string there = file("mine\n");
   EXPECT_EQ(record_trace("/nonexistent/x.admin", there, 1).status().code(), Code::kAlreadyExists);
 }

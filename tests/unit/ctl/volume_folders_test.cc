@@ -41,7 +41,7 @@ class VolumeFoldersTest : public testing::Test {
   const gid_t group_ = ::geteuid() == 0 ? 2'000'000'002 : ::getegid();
 };
 
-TEST_F(VolumeFoldersTest, AllInThemIsGivenAndNothingThatALinkLeadsTo) {
+TEST_F(VolumeFoldersTest, ChangesOwnerOfAllFilesWithoutFollowingLinks) {
   const Status done = own();
   ASSERT_TRUE(done.ok()) << done.text();
   for (const char* path : {"", "/deep", "/deep/arena", "/link"})
@@ -53,14 +53,14 @@ TEST_F(VolumeFoldersTest, AllInThemIsGivenAndNothingThatALinkLeadsTo) {
 }
 
 // Larderd's files may be many, and larderd starts often.
-TEST_F(VolumeFoldersTest, AFolderThatIsTheirsIsNotLookedInto) {
+TEST_F(VolumeFoldersTest, OwnedFolderIsNotScanned) {
   ASSERT_EQ(::lchown(mine().c_str(), user_, group_), 0);
   ASSERT_TRUE(own().ok());
   EXPECT_TRUE(owned(mine() + "/deep/arena", ::geteuid(), ::getegid()));
 }
 
 // covers F-217
-TEST_F(VolumeFoldersTest, WhatIsNoFolderIsNamed) {
+TEST_F(VolumeFoldersTest, MissingOrWrongFolderIsReported) {
   EXPECT_THAT(init_volumes(user_, group_, std::vector{folder_ + "/none"}).text(),
               HasSubstr(folder_ + "/none: No such file"));
   EXPECT_THAT(init_volumes(user_, group_, std::vector{theirs()}).text(),
@@ -69,7 +69,7 @@ TEST_F(VolumeFoldersTest, WhatIsNoFolderIsNamed) {
               HasSubstr("Not a directory"));
 }
 
-TEST_F(VolumeFoldersTest, AnOwnerIsTwoNumbers) {
+TEST_F(VolumeFoldersTest, OwnerMustBeTwoNumbers) {
   for (const char* owner : {"", "7", "7:", ":7", "x:7", "7:x", "-1:7", "7:4294967295"}) {
     Arguments arguments;
     arguments.words = {"init-volumes", owner, mine()};

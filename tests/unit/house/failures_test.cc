@@ -107,7 +107,7 @@ TEST(FailuresPageTest, EveryRowHasATestAndEveryCommentHasARow) {
   EXPECT_THAT(faults_of(both), IsEmpty());
 }
 
-TEST(FailuresPageTest, TheCheckBites) {
+TEST(FailuresPageTest, CheckFindsEveryKindOfMistake) {
   const std::string page =
       "| id | fault |\n|---|---|\n| F-001 | a |\n| F-002 | b |\n\n- F-002: not tested: rare\n";
   const std::string source = "// covers F-001\nTEST(A, B) {\n";
@@ -124,7 +124,7 @@ TEST(FailuresPageTest, TheCheckBites) {
               ElementsAre("a row without an id: | c | d |"));
 }
 
-TEST(FailuresPageTest, ACommentThatIsNoneIsNamed) {
+TEST(FailuresPageTest, MalformedCommentIsReported) {
   for (const char* source :
        {"// covers F-001\n\nTEST(A, B) {\n", "// covers F-001", "// Covers: F-001\nTEST(A, B) {\n",
         "// covers F-001 F-002\nTEST(A, B) {\n", "int x;  // covers F-001\nTEST(A, B) {\n"}) {

@@ -31,7 +31,7 @@ std::vector<fs::path> sources() {
   return found;
 }
 
-TEST(HouseTest, EveryIncludeGoesThroughADoor) {
+TEST(HouseTest, EveryIncludeUsesAPublicHeader) {
   const std::vector<fs::path> files = sources();
   EXPECT_GT(files.size(), 50U);
   for (const fs::path& file : files)
@@ -67,7 +67,7 @@ TEST(HouseTest, EveryRoomHasAShortReadme) {
   }
 }
 
-TEST(HouseTest, TopLevelIsAsDesigned) {
+TEST(HouseTest, TopLevelFoldersMatchTheDesign) {
   const std::vector<std::string> allowed{"sidecar",
                                          "shim",
                                          "cuda",
@@ -100,7 +100,7 @@ TEST(HouseTest, TopLevelIsAsDesigned) {
 }
 
 // The rules themselves: each must be able to fail.
-TEST(HouseTest, TheRulesBite) {
+TEST(HouseTest, RulesFindEveryKindOfViolation) {
   const auto check = [](std::string_view path, const std::string& include) {
     return check_source(path, "#pragma once\n" + include + "\n");
   };

@@ -69,17 +69,17 @@ TEST_F(EndpointTest, AnswersEachConnectionOnce) {
 }
 
 // covers F-123
-TEST_F(EndpointTest, SilentClientsStallNobody) {
+TEST_F(EndpointTest, SilentClientsDelayNoOtherClient) {
   start({});
   std::vector<Fd> silent;
   for (int i = 0; i < 200; ++i) silent.push_back(connect());
   const std::uint64_t ms =
       elapsed_ms([&] { EXPECT_THAT(ask(connect(), kGet), HasSubstr("aaaaaaaaaa")); });
   EXPECT_LT(ms, Limits().deadline_ms / 2U);
-  EXPECT_GE(counters_.crowded_out, 200U - Limits().strangers);
+  EXPECT_GE(counters_.crowded_out, 200U - Limits().new_clients);
 }
 
-TEST_F(EndpointTest, SilentClientsEndByTheDeadline) {
+TEST_F(EndpointTest, SilentClientsAreClosedAtTheDeadline) {
   start({.deadline_ms = 200});
   const Fd silent = connect();
   const std::uint64_t ms = elapsed_ms([&] { EXPECT_EQ(receive_all(silent), ""); });
@@ -90,7 +90,7 @@ TEST_F(EndpointTest, SilentClientsEndByTheDeadline) {
 
 // Each byte of progress buys no more time: the deadline is absolute.
 // covers F-123
-TEST_F(EndpointTest, SlowClientsEndByTheDeadlineAndStallNobody) {
+TEST_F(EndpointTest, SlowClientsAreClosedAtTheDeadlineAndDelayNoOther) {
   start({.deadline_ms = 400});
   const Fd slow = connect();
   const std::uint64_t begin = clock_.now_ms();
@@ -105,7 +105,7 @@ TEST_F(EndpointTest, SlowClientsEndByTheDeadlineAndStallNobody) {
   EXPECT_EQ(counters_.timed_out, 1U);
 }
 
-TEST_F(EndpointTest, ClientsThatDoNotReadEndByTheDeadline) {
+TEST_F(EndpointTest, ClientsNotReadingAreClosedAtTheDeadline) {
   start({.deadline_ms = 300}, 16 << 20);
   const Fd deaf = connect();
   ASSERT_TRUE(send_all(deaf, kGet));
@@ -114,7 +114,7 @@ TEST_F(EndpointTest, ClientsThatDoNotReadEndByTheDeadline) {
   EXPECT_EQ(counters_.timed_out, 2U);
 }
 
-TEST_F(EndpointTest, RefusesByName) {
+TEST_F(EndpointTest, RefusalNamesTheReason) {
   start({});
   EXPECT_THAT(ask(connect(), std::string(17 * 1024, 'x')), StartsWith("HTTP/1.1 431 "));
   EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nHost: localhost\r\nA: " +
@@ -143,7 +143,7 @@ std::string receive_answer(const Fd& socket) {
   return bytes;
 }
 
-TEST_F(EndpointTest, KeepsAConnectionForAsManyRequestsAsItMay) {
+TEST_F(EndpointTest, ConnectionIsKeptUpToTheRequestLimit) {
   start({.requests = 3, .idle_ms = 5000});
   const Fd client = connect();
   for (int i = 0; i < 2; ++i) {
@@ -157,7 +157,7 @@ TEST_F(EndpointTest, KeepsAConnectionForAsManyRequestsAsItMay) {
   EXPECT_THAT(ask(connect(), "GET / HTTP/1.0\r\n\r\n"), HasSubstr("Connection: close"));
 }
 
-TEST_F(EndpointTest, AnswersRequestsThatCameTogetherOneByOne) {
+TEST_F(EndpointTest, PipelinedRequestsAreAnsweredInOrder) {
   start({.chunked = true, .requests = 100, .idle_ms = 200});
   const std::string chunked =
       "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
@@ -187,7 +187,7 @@ TEST_F(EndpointTest, AnswersLaterAndFromAnyThread) {
   EXPECT_THAT(receive_all(slow), HasSubstr("slow"));
 }
 
-TEST_F(EndpointTest, AnswersThatComeTooLateGoNowhere) {
+TEST_F(EndpointTest, LateAnswersAreDiscarded) {
   std::optional<Reply> kept;
   std::atomic<bool> asked = false;
   start({}, [&](const Request&, const Reply& reply) {
@@ -202,9 +202,9 @@ TEST_F(EndpointTest, AnswersThatComeTooLateGoNowhere) {
   EXPECT_EQ(receive_all(client), "");
 }
 
-// A client with an earned answer keeps its connection while strangers come and go.
-TEST_F(EndpointTest, StrangersGoFirst) {
-  start_earning({.strangers = 8, .earned = 8});
+// A client with an earned answer keeps its connection while new clients come and go.
+TEST_F(EndpointTest, NewConnectionsAreClosedFirst) {
+  start_earning({.new_clients = 8, .earned = 8});
   const Fd honest = connect();
   ASSERT_TRUE(send_all(honest, kGet));
   ASSERT_THAT(receive_answer(honest), EndsWith("aaaaaaaaaa"));
@@ -215,8 +215,8 @@ TEST_F(EndpointTest, StrangersGoFirst) {
   EXPECT_GE(crowded_out(90), 90U);
 }
 
-TEST_F(EndpointTest, StrangersHaveAFewPlaces) {
-  start({.strangers = 2});
+TEST_F(EndpointTest, NewConnectionsAreBounded) {
+  start({.new_clients = 2});
   const Fd first = connect(), second = connect(), third = connect();
   EXPECT_EQ(receive_all(first), "");
   EXPECT_EQ(counters_.crowded_out, 1U);
@@ -225,7 +225,7 @@ TEST_F(EndpointTest, StrangersHaveAFewPlaces) {
 }
 
 // The same with clients that have all earned theirs: who was idle longest goes.
-TEST_F(EndpointTest, AmongEqualsTheLongestIdleGoes) {
+TEST_F(EndpointTest, LongestIdleConnectionIsClosedFirst) {
   start_earning({.earned = 4});
   std::vector<Fd> clients;
   const auto serve = [](const Fd& client) {
@@ -245,8 +245,8 @@ TEST_F(EndpointTest, AmongEqualsTheLongestIdleGoes) {
 
 // A flood from one address takes the places of that address: a client of another address keeps its
 // place, however old.
-TEST_F(EndpointTest, AFloodOfStrangersCrowdsOutItself) {
-  start({.strangers = 4});
+TEST_F(EndpointTest, FloodOfNewConnectionsClosesItsOwnConnections) {
+  start({.new_clients = 4});
   const Fd honest = connect();
   ASSERT_TRUE(send_all(honest, "GET / HT"));
   std::vector<Fd> flood;
@@ -258,7 +258,7 @@ TEST_F(EndpointTest, AFloodOfStrangersCrowdsOutItself) {
   EXPECT_THAT(ask(honest, "TP/1.1\r\nHost: localhost\r\n\r\n"), HasSubstr("aaaaaaaaaa"));
 }
 
-TEST_F(EndpointTest, AFloodOfThoseWhoEarnedCrowdsOutItself) {
+TEST_F(EndpointTest, FloodOfEarnedConnectionsClosesItsOwnConnections) {
   start_earning({.earned = 4});
   const Fd honest = connect();
   ASSERT_TRUE(send_all(honest, kGet));
@@ -274,7 +274,7 @@ TEST_F(EndpointTest, AFloodOfThoseWhoEarnedCrowdsOutItself) {
   EXPECT_THAT(receive_answer(honest), EndsWith("aaaaaaaaaa"));
 }
 
-TEST_F(EndpointTest, WhatIsHeldIsBoundedTheLargestGoes) {
+TEST_F(EndpointTest, BufferedBytesAreBoundedByClosingTheLargest) {
   start({.body_bytes = 1 << 20, .held_bytes = 1 << 20});
   const Fd small = connect();
   ASSERT_TRUE(send_all(small, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nsm"));
@@ -288,7 +288,7 @@ TEST_F(EndpointTest, WhatIsHeldIsBoundedTheLargestGoes) {
   EXPECT_THAT(ask(small, "al"), HasSubstr("aaaaaaaaaa"));
 }
 
-TEST_F(EndpointTest, StopsAtOnceWithClientsConnected) {
+TEST_F(EndpointTest, StopsAtOnceWithConnectedClients) {
   start({});
   const Fd silent = connect();
   EXPECT_LT(elapsed_ms([&] { endpoint_.reset(); }), 1000U);

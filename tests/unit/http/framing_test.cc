@@ -69,7 +69,7 @@ TEST(FramingTest, WaitsForTheBody) {
   EXPECT_EQ(find(post).body, "abcde");
 }
 
-TEST(FramingTest, RefusesWhatIsOverALimit) {
+TEST(FramingTest, RefusesRequestsOverALimit) {
   EXPECT_EQ(find(std::string(99, 'x')).state, State::kMore);
   EXPECT_EQ(find(std::string(100, 'x')).http_status, 431);
   EXPECT_EQ(
@@ -110,7 +110,7 @@ TEST(FramingTest, RefusesRequestsWithoutOneHost) {
       << "a name of no bytes is one";
 }
 
-TEST(FramingTest, RefusesAForeignHostByItsHead) {
+TEST(FramingTest, RefusesAForeignHostBeforeTheBody) {
   const Hosts own = Hosts::of({"127.0.0.1", 9464}, true);
   RequestReader reader(kSmall, own);
   std::string_view bytes = "POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 9\r\n\r\n";
@@ -133,7 +133,7 @@ TEST(FramingTest, JoinsChunks) {
   EXPECT_EQ(find(kHead + "0\r\n\r\n", kChunks).state, State::kWhole);
 }
 
-TEST(FramingTest, RefusesChunksThatAreNone) {
+TEST(FramingTest, RefusesMalformedChunks) {
   for (const char* chunks :
        {"\r\n", "-1\r\n", "x\r\n", "3\r\nabcd\r\n", "3\nabc", "3 4\r\n", "0x3\r\n", ";\r\n"})
     EXPECT_EQ(find(kHead + chunks, kChunks).http_status, 400) << chunks;

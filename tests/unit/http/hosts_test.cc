@@ -22,7 +22,7 @@ TEST(HostsTest, ReadsNamesAndAddresses) {
 }
 
 // covers F-124
-TEST(HostsTest, OnLoopbackAddressesAndLocalhostAlone) {
+TEST(HostsTest, LoopbackAnswersOnlyAddressesAndLocalhost) {
   const Hosts hosts = Hosts::of({"127.0.0.1", 9464}, true);
   for (const char* known : {"127.0.0.1:9464", "127.0.0.1", "localhost:9464", "LOCALHOST",
                             "localhost.", "[::1]:9464", "[::ffff:1.2.3.4]"})
@@ -36,7 +36,7 @@ TEST(HostsTest, OnLoopbackAddressesAndLocalhostAlone) {
       << "no API server reaches loopback";
 }
 
-TEST(HostsTest, InAClusterItsOwnNamesToo) {
+TEST(HostsTest, ClusterNamesOfTheHostAreAnswered) {
   const Hosts hosts = Hosts::of({"", 9464}, false);
   for (const std::string& known :
        {std::string("10.0.0.7:9464"), own_host_name() + ":9464", std::string("larder.ml.svc:9464"),
@@ -49,7 +49,7 @@ TEST(HostsTest, InAClusterItsOwnNamesToo) {
 
 // The API server passes its own name on as Host. A name that a page can send as well is not enough.
 // covers F-124
-TEST(HostsTest, WhatTheApiServerPassesOn) {
+TEST(HostsTest, ApiServerProxyRequestsAreAnswered) {
   const Hosts hosts = Hosts::of({"", 9464}, false);
   EXPECT_TRUE(hosts.answers({"api.cluster.example:6443", "gzip", kProxied}));
   EXPECT_FALSE(hosts.answers({"evil.example:9464", "gzip, deflate", kProxied})) << "a browser's";
@@ -58,7 +58,7 @@ TEST(HostsTest, WhatTheApiServerPassesOn) {
   EXPECT_FALSE(hosts.answers({"evil.example:9464", "gzip", "/proxy/v1/status"}));
 }
 
-TEST(HostsTest, WhatIsConfigured) {
+TEST(HostsTest, ConfiguredHostsAreAnswered) {
   const Hosts hosts = Hosts::of({"node1.example", 9464}, true, {"Node2.example", "*.gpu.example"});
   for (const char* known : {"node1.example", "node2.example:1", "a.gpu.example", "a.b.gpu.example"})
     EXPECT_TRUE(hosts.answers({.host = known})) << known;
@@ -67,7 +67,7 @@ TEST(HostsTest, WhatIsConfigured) {
     EXPECT_FALSE(hosts.answers({.host = foreign})) << foreign;
 }
 
-TEST(HostsTest, AnyIsAny) {
+TEST(HostsTest, AnyAnswersEveryHost) {
   EXPECT_TRUE(Hosts::any().answers({.host = "evil.example"}));
 }
 

@@ -5,7 +5,7 @@
 namespace larder::http {
 namespace {
 
-TEST(MetricsPageTest, NamesTypesUnitsLabelsAndMeanings) {
+TEST(MetricsPageTest, PageListsNamesTypesUnitsLabelsAndMeanings) {
   const std::string exposition =
       "# HELP a_bytes_total Bytes that came.\n# TYPE a_bytes_total counter\n"
       "a_bytes_total{tier=\"dram\",model=\"m\"} 1\na_bytes_total{tier=\"disk\",model=\"n\"} 2\n"

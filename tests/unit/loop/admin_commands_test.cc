@@ -68,7 +68,7 @@ class AdminDropTest : public testing::Test {
   std::optional<AdminCommands> admin_;
 };
 
-TEST_F(AdminDropTest, StatesThatOnlyLowerTiersHaveGoWithTheirNamespace) {
+TEST_F(AdminDropTest, StatesOnlyInLowerTiersAreDroppedWithTheirNamespace) {
   open_with_chunk("a: 1\n");
   const Result<std::uint64_t> dropped = drop("a: 1\n", [] {});
   ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
@@ -82,7 +82,7 @@ TEST_F(AdminDropTest, StatesThatOnlyLowerTiersHaveGoWithTheirNamespace) {
       << "a drop of states alone";
 }
 
-TEST_F(AdminDropTest, NoPlaceServesAnotherNamespaceBeforeTheLastSlice) {
+TEST_F(AdminDropTest, PlaceIsNotReusedBeforeTheLastSlice) {
   open_with_chunk("a: 1\n");
   const std::uint32_t states = open_with_chunk("a: 1\nchunks: states\n");
   std::uint32_t other = 0;
@@ -103,7 +103,7 @@ TEST_F(AdminDropTest, NoPlaceServesAnotherNamespaceBeforeTheLastSlice) {
 }
 
 // Two layouts of one namespace, while the tier has no room for a drop: one drop serves both.
-TEST_F(AdminDropTest, ChunksOfADropThatServesTwoLayoutsCountOnce) {
+TEST_F(AdminDropTest, DropOfTwoLayoutsCountsChunksOnce) {
   const std::string states = "a: 1\nchunks: states\n";  // without a namespace beside
   open_with_chunk(states);
   std::string difference;

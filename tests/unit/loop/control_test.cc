@@ -41,7 +41,7 @@ class ControlTest : public SidecarTest {
   std::uint32_t handle_ = 0;
 };
 
-TEST_F(ControlTest, SnapshotsSayWhatIsThere) {
+TEST_F(ControlTest, SnapshotsShowTheContents) {
   put(1);
   ASSERT_TRUE(wait([&] { return stats().slots_committed == 1; }));
   const stats::Stats now = stats();
@@ -93,7 +93,7 @@ TEST_F(ControlTest, SnapshotsShareTheFingerprint) {
   EXPECT_EQ(stats().namespaces[0].fingerprint, before.namespaces[0].fingerprint);
 }
 
-TEST_F(ControlTest, DropTakesAPrefixAndClearEverything) {
+TEST_F(ControlTest, DropAcceptsAPrefixAndClearDropsAll) {
   put(1);
   ASSERT_TRUE(wait([&] { return has(1); }));
   EXPECT_EQ(sidecar_->drop_namespace("zz", 1000).status().code(), Code::kInvalidArgument);
@@ -117,7 +117,7 @@ TEST_F(ControlTest, AnEngineDropsItsOwnNamespace) {
   EXPECT_FALSE(has(1));
 }
 
-TEST_F(ControlTest, ABadChunkIsDroppedAndLookedAt) {
+TEST_F(ControlTest, BadChunkIsDroppedAndVerified) {
   put(1);
   ASSERT_TRUE(wait([&] { return has(1); }));
   const auto view = client_->index().find({{1, 1}, handle_, 0, 0});
@@ -149,7 +149,7 @@ TEST_F(ControlTest, AnEngineEvictsPinsAndPrefetchesByHash) {
   }));
 }
 
-TEST_F(ControlTest, PeopleDoTheSameByTheNamespacesId) {
+TEST_F(ControlTest, AdminVerbsWorkByNamespaceId) {
   using protocol::Verb;
   put(1);
   ASSERT_TRUE(wait([&] { return has(1); }));
@@ -182,7 +182,7 @@ class StatesTest : public ControlTest {
   std::uint32_t states_ = 0;
 };
 
-TEST_F(StatesTest, StatesGoWithTheirNamespace) {
+TEST_F(StatesTest, StatesAreDroppedWithTheirNamespace) {
   put(1);
   put_state(1);
   put_state(2);
@@ -200,7 +200,7 @@ TEST_F(StatesTest, StatesGoWithTheirNamespace) {
   EXPECT_TRUE(has(1)) << "a drop of states alone";
 }
 
-TEST_F(StatesTest, PeopleKeepTheLastStateToo) {
+TEST_F(StatesTest, AdminVerbsCoverTheLastState) {
   using protocol::Verb;
   for (const std::uint64_t n : {1, 2, 3}) put(n);
   for (const std::uint64_t n : {1, 2}) put_state(n);
@@ -218,7 +218,7 @@ TEST_F(StatesTest, PeopleKeepTheLastStateToo) {
   EXPECT_FALSE(has_state(1) || has_state(2));
 }
 
-TEST_F(StatesTest, PeopleKeepNoStateBehindAMissingChunk) {
+TEST_F(StatesTest, AdminVerbsSkipStatesBehindAMissingChunk) {
   using protocol::Verb;
   for (const std::uint64_t n : {1, 3}) put(n);
   for (const std::uint64_t n : {1, 3}) put_state(n);
@@ -230,7 +230,7 @@ TEST_F(StatesTest, PeopleKeepNoStateBehindAMissingChunk) {
       << "the first state was pinned, not the last";
 }
 
-TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
+TEST_F(ControlTest, NearestNamespaceIsReported) {
   std::string difference;
   client_->open_namespace("a: 2\n", 4096, &difference);
   EXPECT_EQ(difference, "differs from namespace " +
@@ -286,7 +286,7 @@ void ask(protocol::SessionRegion& region, std::uint32_t handle,
               decision);
 }
 
-TEST_F(ControlTest, WhatIsAskedForBecomesTheEstimateAndTheTrace) {
+TEST_F(ControlTest, RequestedHashesReachEstimateAndTrace) {
   EXPECT_TRUE(sidecar_->trace(std::nullopt).requests.empty());
   protocol::SessionRegion& region = client_->region();
   ask(region, handle_, {1, 2, 3, 4, 5, 6});
@@ -307,7 +307,7 @@ TEST_F(ControlTest, WhatIsAskedForBecomesTheEstimateAndTheTrace) {
   EXPECT_TRUE(sidecar_->trace(page.next).requests.empty());
 }
 
-TEST_F(ControlTest, TheEstimateHearsOfDropsOfPeopleAndOfEngines) {
+TEST_F(ControlTest, EstimateSeesAdminAndEngineDrops) {
   protocol::SessionRegion& region = client_->region();
   const std::vector<std::uint64_t> prompt{1, 2, 3, 4};
   std::uint64_t asked = 0;
@@ -333,7 +333,7 @@ TEST_F(ControlTest, TheEstimateHearsOfDropsOfPeopleAndOfEngines) {
 }
 
 // Each of these would falsify the estimate for all.
-TEST_F(ControlTest, RequestsThatAreNotWholeOrNotTheirsAreLeftOut) {
+TEST_F(ControlTest, IncompleteOrForeignRequestsAreIgnored) {
   protocol::SessionRegion& region = client_->region();
   ask(region, handle_ + 1, {1, 2});  // a namespace that this session has not opened
   // the first four are lost
@@ -347,7 +347,7 @@ TEST_F(ControlTest, RequestsThatAreNotWholeOrNotTheirsAreLeftOut) {
   EXPECT_EQ(stats().decisions.back(), 2U) << "99, and the older engine's";
 }
 
-TEST_F(ControlTest, HitsAreValuedBySpeedOnceItIsKnown) {
+TEST_F(ControlTest, HitsAreValuedByKnownPrefillSpeed) {
   protocol::SessionRegion& region = client_->region();
   write_event(region, EventKind::kRequest, 0, 0, 512, 256, 1000);
   write_event(region, EventKind::kPrefill, 0, 0, 100, 1'000'000);
@@ -404,7 +404,7 @@ TEST_F(ControlTest, ModelNamesAreBounded) {
   EXPECT_GT(now.models.back().requests, stats::kMaxModels - 2);
 }
 
-TEST(Control, CommandsToALoopThatStandsHaveADeadline) {
+TEST(Control, CommandsToAStoppedLoopHaveADeadline) {
   char name[] = "/dev/shm/larder-test-XXXXXX";
   config::Config config;
   config.memory.directory = ::mkdtemp(name);

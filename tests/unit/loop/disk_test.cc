@@ -52,7 +52,7 @@ class DiskTest : public SidecarWithDiskTest {
 };
 
 // covers F-148
-TEST_F(DiskTest, WhatADiskMayStillReadIntoIsSetAsideByALarderdWithoutIt) {
+TEST_F(DiskTest, SlotsWithPendingDiskReadsAreSetAsideWithoutTheDisk) {
   const auto set_aside_by_one_with = [&](const std::string& disk) {
     config_.disk.path = disk_;
     start(real_);
@@ -97,7 +97,7 @@ TEST_F(DiskTest, AChunkOfAnotherLayoutIsAMissAndIsReplaced) {
   EXPECT_TRUE(client_->right(1));
 }
 
-TEST_F(DiskTest, WithoutOneNothingIsSaidOfIt) {
+TEST_F(DiskTest, StatusWithoutDiskShowsNoDisk) {
   config_.disk = {};
   start(real_);
   attach();
@@ -108,7 +108,7 @@ TEST_F(DiskTest, WithoutOneNothingIsSaidOfIt) {
 }
 
 // covers F-141
-TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
+TEST_F(DiskTest, EvictedChunksAreOnDiskAfterMemoryLoss) {
   start(real_);
   attach();
   const std::uint64_t more = 40;
@@ -130,7 +130,7 @@ TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
   EXPECT_EQ(stats().disk.chunks, slots() + more);
 }
 
-TEST_F(DiskTest, WrittenThroughItIsThereAtOnce) {
+TEST_F(DiskTest, WriteThroughChunksAreOnDiskAtOnce) {
   config_.disk.write = config::DiskWrite::kThrough;
   start(real_);
   attach();
@@ -188,7 +188,7 @@ TEST_F(DiskTest, AnEvictReachesTheDisk) {
 }
 
 // covers F-140
-TEST_F(DiskTest, ANamespaceThatIsOnlyOnTheDiskIsDroppedByItsWholeId) {
+TEST_F(DiskTest, NamespaceOnlyOnDiskIsDroppedByItsFullId) {
   start(real_);
   attach();
   for (std::uint64_t n = 1; n <= 5; ++n) ASSERT_TRUE(store(n));
@@ -204,7 +204,7 @@ TEST_F(DiskTest, ANamespaceThatIsOnlyOnTheDiskIsDroppedByItsWholeId) {
 }
 
 // covers F-136
-TEST_F(DiskTest, ADirectoryThatVanishesCostsTheDiskAloneAndIsUsedAgain) {
+TEST_F(DiskTest, VanishedDirectoryCostsTheDiskOnlyAndIsUsedAgain) {
   config_.disk.write = config::DiskWrite::kThrough;
   start(real_);
   attach();
@@ -222,7 +222,7 @@ TEST_F(DiskTest, ADirectoryThatVanishesCostsTheDiskAloneAndIsUsedAgain) {
 }
 
 // covers F-145
-TEST_F(DiskTest, WhatWasOnADiskThatComesBackEmptyIsWrittenAgainFromMemory) {
+TEST_F(DiskTest, ChunksAreRewrittenFromMemoryToAnEmptiedDisk) {
   config_.disk.write = config::DiskWrite::kThrough;
   start(real_);
   attach();
@@ -234,7 +234,7 @@ TEST_F(DiskTest, WhatWasOnADiskThatComesBackEmptyIsWrittenAgainFromMemory) {
 }
 
 // covers F-128
-TEST_F(DiskTest, WhatIsWrongWithItIsSaidByItsField) {
+TEST_F(DiskTest, WrongDiskSettingsNameTheirField) {
   config_.disk.path = disk_ + "/nothing";
   EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.path: " + disk_ + "/nothing"),
             std::string::npos);

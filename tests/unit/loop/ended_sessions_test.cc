@@ -98,7 +98,7 @@ class EndedSessionsTest : public testing::Test {
   EndedSessions ended_{box_.store(), nullptr, loop_stats_, clock_};
 };
 
-TEST_F(EndedSessionsTest, GrantsComeBackWithTheLockAndItsFileGoes) {
+TEST_F(EndedSessionsTest, ReleasedLockFreesGrantsAndRemovesItsFile) {
   lose(1);
   Fd engine = hold_lock(1);
   ended_.release();
@@ -113,7 +113,7 @@ TEST_F(EndedSessionsTest, GrantsComeBackWithTheLockAndItsFileGoes) {
   EXPECT_FALSE(std::filesystem::exists(path_of(1)));
 }
 
-TEST_F(EndedSessionsTest, AGpuMayWriteForAWhileAfterTheLock) {
+TEST_F(EndedSessionsTest, GpuGrantsStayQuarantinedForAWhileAfterTheLock) {
   lose(1);
   const std::uint8_t yes = 1;
   Fd engine = hold_lock(1);
@@ -130,7 +130,7 @@ TEST_F(EndedSessionsTest, AGpuMayWriteForAWhileAfterTheLock) {
   EXPECT_EQ(quarantined(), 0U);
 }
 
-TEST_F(EndedSessionsTest, AnEngineThatAttachesAnewGetsBackWhatItDoesNotList) {
+TEST_F(EndedSessionsTest, ReattachedEngineFreesUnlistedGrants) {
   const std::vector<protocol::SlotRef> slots = lose(1, 3);
   const Fd engine = hold_lock(1);
   attach_anew(2, 1, {slots[1]});
@@ -140,7 +140,7 @@ TEST_F(EndedSessionsTest, AnEngineThatAttachesAnewGetsBackWhatItDoesNotList) {
   EXPECT_EQ(quarantined(), 1U);
 }
 
-TEST_F(EndedSessionsTest, AnEndedSessionIsFoundByTheNewestNameAndTheNameBefore) {
+TEST_F(EndedSessionsTest, EndedSessionIsFoundByNewestAndPreviousToken) {
   const std::vector<protocol::SlotRef> slots = lose(1, 2);
   attach_anew(2, 1, slots);
   EXPECT_EQ(quarantined(), 2U);
@@ -174,13 +174,13 @@ TEST_F(EndedSessionsTest, OnlyLivingEnginesOfThePreviousInstanceAreAwaited) {
   EXPECT_EQ(box_.store().sessions().grants_of(2), 0U);
 }
 
-TEST_F(EndedSessionsTest, APidfdIsForgottenOnlyOfASessionThatIsHere) {
+TEST_F(EndedSessionsTest, PidfdIsForgottenOnlyForPresentSessions) {
   lose(1);
   EXPECT_TRUE(ended_.forget_pidfd(1));
   EXPECT_FALSE(ended_.forget_pidfd(2));
 }
 
-TEST_F(EndedSessionsTest, AStopLeavesTheLockFilesOfPossibleWriters) {
+TEST_F(EndedSessionsTest, StopKeepsTheLockFilesOfPossibleWriters) {
   base::ManualClock clock;
   {
     EndedSessions ended(box_.store(), nullptr, loop_stats_, clock);

@@ -35,7 +35,7 @@ class FenceQueueTest : public testing::Test {
   FenceQueue queue_{[this](std::uint32_t session) { return live_.contains(session); }};
 };
 
-TEST_F(FenceQueueTest, AnAnswerWaitsForAllOfItsDropsAndKeepsItsOrder) {
+TEST_F(FenceQueueTest, AnswerWaitsForAllItsDropsInOrder) {
   Drop first, second, third;
   ASSERT_TRUE(hold(1, 10, {pending(first), pending(second)}).ok());
   ASSERT_TRUE(hold(2, 20, {pending(third)}).ok());
@@ -48,7 +48,7 @@ TEST_F(FenceQueueTest, AnAnswerWaitsForAllOfItsDropsAndKeepsItsOrder) {
   EXPECT_THAT(done_at(4), IsEmpty());
 }
 
-TEST_F(FenceQueueTest, AnAnswerThatIsReadyDoesNotWaitForAnOlderOne) {
+TEST_F(FenceQueueTest, ReadyAnswerDoesNotWaitForAnOlderOne) {
   Drop slow, fast;
   ASSERT_TRUE(hold(1, 10, {pending(slow)}).ok());
   ASSERT_TRUE(hold(1, 11, {pending(fast)}).ok());
@@ -58,7 +58,7 @@ TEST_F(FenceQueueTest, AnAnswerThatIsReadyDoesNotWaitForAnOlderOne) {
   EXPECT_THAT(done_at(2), ElementsAre(10));
 }
 
-TEST_F(FenceQueueTest, OnlyTheWaitForASharedTierHasABound) {
+TEST_F(FenceQueueTest, OnlyTheWaitForASharedTierIsBounded) {
   Drop disk, backend;
   ASSERT_TRUE(hold(1, 10, {pending(disk)}).ok());
   ASSERT_TRUE(hold(1, 11, {pending(backend, true)}).ok());
@@ -67,7 +67,7 @@ TEST_F(FenceQueueTest, OnlyTheWaitForASharedTierHasABound) {
   EXPECT_THAT(done_at(1000 * FenceQueue::kSharedFenceMs), IsEmpty());
 }
 
-TEST_F(FenceQueueTest, TheBoundIsOneOfEachSession) {
+TEST_F(FenceQueueTest, FencesAreBoundedPerSession) {
   Drop drop;
   const tiering::PendingDrop waiting = pending(drop);
   for (int i = 0; i < FenceQueue::kMaxFences; ++i) ASSERT_TRUE(hold(1, 10, {waiting}).ok());
@@ -78,7 +78,7 @@ TEST_F(FenceQueueTest, TheBoundIsOneOfEachSession) {
   EXPECT_TRUE(hold(1, 10, {waiting}).ok());
 }
 
-TEST_F(FenceQueueTest, AnEndedSessionIsForgottenWhetherItsDropIsDoneOrNot) {
+TEST_F(FenceQueueTest, EndedSessionLosesItsFences) {
   Drop never, done;
   ASSERT_TRUE(hold(1, 10, {pending(never)}).ok());
   ASSERT_TRUE(hold(2, 20, {pending(done)}).ok());

@@ -38,7 +38,7 @@ class FetchTest : public SidecarWithDiskTest {
   static constexpr std::uint64_t kOthers = 1'000'000;
 };
 
-TEST_F(FetchTest, WhatWasEvictedComesBackWithItsBytes) {
+TEST_F(FetchTest, EvictedChunksAreFetchedWithTheirBytes) {
   start(real_);
   attach();
   EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityResidency,
@@ -60,7 +60,7 @@ TEST_F(FetchTest, WhatWasEvictedComesBackWithItsBytes) {
   EXPECT_EQ(stats().evicted_unwritten, 0U);
 }
 
-TEST_F(FetchTest, TenTimesTheMemoryGoesThrough) {
+TEST_F(FetchTest, TenTimesTheMemoryIsStoredAndFetched) {
   start(real_);
   attach();
   const std::uint64_t slots = config_.memory.size_bytes / 12'288, all = 10 * slots;
@@ -79,7 +79,7 @@ TEST_F(FetchTest, TenTimesTheMemoryGoesThrough) {
 }
 
 // Another engine stores as much as possible between the answer and the first look-up.
-TEST_F(FetchTest, WhatWasFetchedIsThereUntilTheEndOfTheFetchOrItsSession) {
+TEST_F(FetchTest, FetchedChunksStayUntilFetchOrSessionEnds) {
   start(real_);
   attach();
   store_and_write(1, 5);
@@ -100,7 +100,7 @@ TEST_F(FetchTest, WhatWasFetchedIsThereUntilTheEndOfTheFetchOrItsSession) {
   EXPECT_TRUE(wait([&] { return stats().kept_bytes == 0; }));
 }
 
-TEST_F(FetchTest, PrefetchBringsItUpBeforeItIsAskedFor) {
+TEST_F(FetchTest, PrefetchPromotesBeforeTheRequest) {
   start(real_);
   attach();
   store_and_write(1, 5);
@@ -112,7 +112,7 @@ TEST_F(FetchTest, PrefetchBringsItUpBeforeItIsAskedFor) {
 }
 
 // For states: a hit needs the last one, and earlier states would only take room.
-TEST_F(FetchTest, APrefetchOfTheLastBringsItUpAndNoOther) {
+TEST_F(FetchTest, PrefetchLastPromotesOnlyTheLastChunk) {
   start(real_);
   attach();
   store_and_write(1, 5);
@@ -129,7 +129,7 @@ TEST_F(FetchTest, APrefetchOfTheLastBringsItUpAndNoOther) {
   EXPECT_EQ(none.absent, 4U);
 }
 
-TEST_F(FetchTest, ADropTakesItFromBelow) {
+TEST_F(FetchTest, DropRemovesChunksFromLowerTiers) {
   start(real_);
   attach();
   store_and_write(1, 3);
@@ -141,7 +141,7 @@ TEST_F(FetchTest, ADropTakesItFromBelow) {
   EXPECT_TRUE(wait([&] { return !below(1) && !below(2) && !below(3); }));
 }
 
-TEST_F(FetchTest, AnEngineThatTakesNoFifthDescriptorFetchesToo) {
+TEST_F(FetchTest, EngineWithoutFifthDescriptorCanFetch) {
   start(real_);
   attach(0);
   EXPECT_EQ(client_->welcome().residency_bytes, 0U);
@@ -151,7 +151,7 @@ TEST_F(FetchTest, AnEngineThatTakesNoFifthDescriptorFetchesToo) {
   EXPECT_EQ(client_->receive_fetched(1).families, 2U);
 }
 
-TEST_F(FetchTest, WithoutATierItIsRefusedByName) {
+TEST_F(FetchTest, FetchWithoutTierIsRefused) {
   config_.disk = {};
   start(real_);
   attach();
@@ -166,7 +166,7 @@ TEST_F(FetchTest, WithoutATierItIsRefusedByName) {
   EXPECT_NE(why.text().find("no tier below memory"), std::string::npos) << why.text();
 }
 
-TEST_F(FetchTest, WithoutABackendALookIsRefusedByName) {
+TEST_F(FetchTest, ProbeWithoutBackendIsRefused) {
   start(real_);
   attach();
   EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityShared, 0U);
@@ -176,7 +176,7 @@ TEST_F(FetchTest, WithoutABackendALookIsRefusedByName) {
   EXPECT_NE(why.text().find("shares no backend"), std::string::npos) << why.text();
 }
 
-TEST_F(FetchTest, ABackendThatIsNotThereIsNoErrorAndALookSaysSo) {
+TEST_F(FetchTest, UnreachableBackendIsReportedInTheProbe) {
   config_.disk = {};
   config_.backend.url = "unix:///nowhere";
   config_.backend.unix_path = directory_ + "/nowhere";
@@ -220,7 +220,7 @@ TEST_F(FetchTest, AnUnknownNamespaceOrATornMessageEndsTheSession) {
 
 // After a kill of the machine the memory is gone, and the namespace is unknown until an engine
 // opens it.
-TEST_F(FetchTest, ItIsThereAlsoForTheNextLife) {
+TEST_F(FetchTest, ChunksAreFetchedAfterRestart) {
   start(real_);
   attach();
   store_and_write(1, 4);

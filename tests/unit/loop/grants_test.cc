@@ -14,7 +14,7 @@ SlotRef ref_of(const protocol::Grant& grant) {
   return {grant.slot, 0, grant.generation};
 }
 
-TEST(GrantAges, AMarkASecondTellsWhatIsTooOld) {
+TEST(GrantAges, OverdueGrantsAreFoundByOneMarkASecond) {
   session::GrantAges ages;
   std::uint64_t generation = 100;
   for (std::uint64_t ms = 0; ms <= protocol::kGrantAgeMs; ms += 100) ages.tick(ms, generation++);
@@ -25,7 +25,7 @@ TEST(GrantAges, AMarkASecondTellsWhatIsTooOld) {
   EXPECT_EQ(ages.overdue(), 150U) << "given in the first five seconds";
 }
 
-TEST(GrantAges, WhileTheSidecarSleptNothingGrewOld) {
+TEST(GrantAges, GrantsDoNotAgeWhileTheSidecarSleeps) {
   session::GrantAges ages;
   ages.tick(0, 100);
   ages.restart();
@@ -73,7 +73,7 @@ class GrantInquiryTest : public testing::Test {
   protocol::Grant old_{}, young_{};
 };
 
-TEST_F(GrantInquiryTest, AnEngineIsAskedOnceAboutWhatIsOld) {
+TEST_F(GrantInquiryTest, EngineIsAskedOnceAboutOldGrants) {
   EXPECT_TRUE(tick(kAge - 1).empty());
   const std::vector<SlotRef> asked = tick(kAge);
   ASSERT_EQ(asked.size(), 1U);
@@ -83,7 +83,7 @@ TEST_F(GrantInquiryTest, AnEngineIsAskedOnceAboutWhatIsOld) {
 }
 
 // covers F-022
-TEST_F(GrantInquiryTest, SilenceQuarantinesWhatWasAskedAbout) {
+TEST_F(GrantInquiryTest, UnansweredInquiryQuarantinesTheGrants) {
   tick(kAge);
   tick(kAnswered - 1);
   EXPECT_EQ(box_.filled().slots_quarantined, 0U);
@@ -97,7 +97,7 @@ TEST_F(GrantInquiryTest, SilenceQuarantinesWhatWasAskedAbout) {
   EXPECT_EQ(box_.filled().slots_quarantined, 0U);
 }
 
-TEST_F(GrantInquiryTest, WhatIsStillWrittenStaysAndIsAskedAboutAgainLater) {
+TEST_F(GrantInquiryTest, ActiveGrantStaysAndIsAskedAboutAgain) {
   tick(kAge);
   const SlotRef ref = ref_of(old_);
   inquiry_.still_writing(std::span(&ref, 1));
@@ -107,7 +107,7 @@ TEST_F(GrantInquiryTest, WhatIsStillWrittenStaysAndIsAskedAboutAgainLater) {
   EXPECT_EQ(tick(2 * kAge).size(), 1U);
 }
 
-TEST_F(GrantInquiryTest, WhatIsCommittedMeanwhileIsNotQuarantined) {
+TEST_F(GrantInquiryTest, GrantCommittedDuringInquiryIsNotQuarantined) {
   tick(kAge);
   box_.store().commit(1, {old_.slot, 0, old_.generation, box_.write(old_, 1)});
   tick(kAnswered);
@@ -115,13 +115,13 @@ TEST_F(GrantInquiryTest, WhatIsCommittedMeanwhileIsNotQuarantined) {
   EXPECT_EQ(box_.stats().grants_unanswered, 0U);
 }
 
-TEST_F(GrantInquiryTest, QuarantinedGrantsAreAskedAboutToo) {
+TEST_F(GrantInquiryTest, QuarantinedGrantsAreIncludedInInquiries) {
   box_.store().sessions().set_silent(1, true);
   box_.store().sessions().set_silent(1, false);
   EXPECT_EQ(tick(kAge).size(), 2U);
 }
 
-TEST_F(GrantInquiryTest, ManyAreAskedAboutInMessagesWithinTheLimit) {
+TEST_F(GrantInquiryTest, LargeInquiryIsSplitIntoMessages) {
   for (std::uint64_t n = 10; n < 3010; ++n) box_.reserve(1, n);
   all_are_old();
   EXPECT_EQ(tick(kAge).size(), 3002U);
@@ -146,7 +146,7 @@ class GrantsTest : public SidecarTest {
 };
 
 // covers F-021
-TEST_F(GrantsTest, AnEngineIsAskedAndItsAnswerCounts) {
+TEST_F(GrantsTest, EngineAnswerToInquiryIsApplied) {
   start();
   Client client(config_.socket);
   client.attach();
@@ -166,7 +166,7 @@ TEST_F(GrantsTest, AnEngineIsAskedAndItsAnswerCounts) {
 }
 
 // covers F-020
-TEST_F(GrantsTest, WhatAnEngineDoesNotWriteAnyMoreComesBackWhenItAttachesAnew) {
+TEST_F(GrantsTest, UnlistedGrantsAreFreedOnReattach) {
   lose_session();
   Client next(config_.socket);
   next.attach_after(&*client_, {ref_of(grants_[1])});
@@ -176,7 +176,7 @@ TEST_F(GrantsTest, WhatAnEngineDoesNotWriteAnyMoreComesBackWhenItAttachesAnew) {
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; })) << "its writer has stopped";
 }
 
-TEST_F(GrantsTest, WhatIsStillWrittenComesBackWithTheOldLock) {
+TEST_F(GrantsTest, ListedGrantsAreFreedWithTheOldLock) {
   lose_session();
   Client next(config_.socket);
   next.attach_after(&*client_, {ref_of(grants_[1])});
@@ -189,7 +189,7 @@ TEST_F(GrantsTest, WhatIsStillWrittenComesBackWithTheOldLock) {
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
 }
 
-TEST_F(GrantsTest, ASessionAfterTheNextInheritsWhatIsStillWritten) {
+TEST_F(GrantsTest, LaterSessionInheritsActiveGrants) {
   lose_session();
   Client next(config_.socket);
   next.attach_after(&*client_, {ref_of(grants_[1])});
@@ -202,7 +202,7 @@ TEST_F(GrantsTest, ASessionAfterTheNextInheritsWhatIsStillWritten) {
 
 // The handshake was lost behind ATTACHED: the engine never learnt of its session there, and names
 // the one before again.
-TEST_F(GrantsTest, AnEngineThatNeverLearntOfItsLastSessionIsKnownByTheOneBefore) {
+TEST_F(GrantsTest, EngineWithLostHandshakeIsKnownByPreviousSession) {
   lose_session();
   for (std::uint64_t opened = 2; opened <= 4; ++opened) {
     Client unheard(config_.socket);
@@ -218,7 +218,7 @@ TEST_F(GrantsTest, AnEngineThatNeverLearntOfItsLastSessionIsKnownByTheOneBefore)
       << "the lock of the first one is still held";
 }
 
-TEST_F(GrantsTest, AFullListMayHaveBeenCutAndFreesNothing) {
+TEST_F(GrantsTest, FullGrantListFreesNoSlot) {
   lose_session();
   Client next(config_.socket);
   next.attach_after(&*client_,
@@ -230,7 +230,7 @@ TEST_F(GrantsTest, AFullListMayHaveBeenCutAndFreesNothing) {
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
 }
 
-TEST_F(GrantsTest, AStrangerFreesNothing) {
+TEST_F(GrantsTest, UnrelatedSessionFreesNoSlot) {
   lose_session();
   Client stranger(config_.socket);
   stranger.attach();
@@ -241,7 +241,7 @@ TEST_F(GrantsTest, AStrangerFreesNothing) {
   EXPECT_EQ(stats().slots_quarantined, 3U);
 }
 
-TEST_F(GrantsTest, AnEngineThatAttachesAnewHasLostItsSessionWhetherSeenOrNot) {
+TEST_F(GrantsTest, ReattachEndsThePreviousSession) {
   start();
   Client client(config_.socket);
   client.attach();

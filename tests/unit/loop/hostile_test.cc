@@ -117,7 +117,7 @@ TEST_F(HostileTest, ACountBeyondThePacket) {
 }
 
 // covers F-104
-TEST_F(HostileTest, ParentsOfOtherChunksThanTheReserved) {
+TEST_F(HostileTest, ParentsOfUnreservedChunks) {
   hostile_->attach();
   Encoder encoder(MessageType::kReserve, 0);
   encoder.append(protocol::Reserve{hostile_->open_namespace("a: 1"), 0, 0, 2, 1});
@@ -137,7 +137,7 @@ TEST_F(HostileTest, ParentsBeyondThePacket) {
 }
 
 // covers F-104
-TEST_F(HostileTest, ANamespaceThatThisSessionHasNotOpened) {
+TEST_F(HostileTest, NamespaceNotOpenedByTheSession) {
   hostile_->attach();
   Encoder encoder(MessageType::kReserve, 0);
   encoder.append(protocol::Reserve{handle_, 0, 0, 0, 0});
@@ -146,7 +146,7 @@ TEST_F(HostileTest, ANamespaceThatThisSessionHasNotOpened) {
 }
 
 // covers F-104
-TEST_F(HostileTest, AVerbThatThereIsNot) {
+TEST_F(HostileTest, UnknownVerb) {
   hostile_->attach();
   Encoder encoder(MessageType::kAct, 1);
   encoder.append(protocol::Act{hostile_->open_namespace("a: 1"), 9, 0, 0});
@@ -155,7 +155,7 @@ TEST_F(HostileTest, AVerbThatThereIsNot) {
 }
 
 // covers F-104
-TEST_F(HostileTest, AVerbOnANamespaceOfOthers) {
+TEST_F(HostileTest, VerbOnAForeignNamespace) {
   hostile_->attach();
   Encoder encoder(MessageType::kAct, 1);
   encoder.append(protocol::Act{handle_, static_cast<std::uint32_t>(protocol::Verb::kEvict), 0, 0});
@@ -164,7 +164,7 @@ TEST_F(HostileTest, AVerbOnANamespaceOfOthers) {
 }
 
 // covers F-104
-TEST_F(HostileTest, AVerbOnMoreHashesThanThereAre) {
+TEST_F(HostileTest, VerbWithMissingHashes) {
   hostile_->attach();
   Encoder encoder(MessageType::kAct, 1);
   encoder.append(protocol::Act{hostile_->open_namespace("a: 1"), 1, 2, 0})
@@ -184,7 +184,7 @@ TEST_F(HostileTest, MoreGrantsStillWrittenThanTheLimit) {
 }
 
 // covers F-104
-TEST_F(HostileTest, AShardThatTheNamespaceLacks) {
+TEST_F(HostileTest, ShardOutsideTheNamespace) {
   hostile_->attach();
   const std::uint32_t handle = hostile_->open_namespace("a: 1");
   Encoder encoder(MessageType::kReserve, 0);
@@ -194,7 +194,7 @@ TEST_F(HostileTest, AShardThatTheNamespaceLacks) {
 }
 
 // covers F-104
-TEST_F(HostileTest, ANamespaceIdThatIsNotTheHashOfItsText) {
+TEST_F(HostileTest, NamespaceIdNotMatchingItsText) {
   hostile_->attach();
   protocol::OpenNamespace open{};
   open.group_count = open.shard_count = 1;
@@ -234,7 +234,7 @@ TEST_F(HostileTest, NoiseInEveryMessage) {
 
 // An engine that writes noise all over its session region, while another one stores and finds.
 // covers F-104
-TEST_F(HostileTest, ASessionRegionThatIsNoise) {
+TEST_F(HostileTest, NoiseInTheSessionRegion) {
   hostile_->attach();
   hostile_->open_namespace("b: 2");
   std::atomic<bool> stop{false};
@@ -261,7 +261,7 @@ TEST_F(HostileTest, ASessionRegionThatIsNoise) {
 }
 
 // covers F-104
-TEST_F(HostileTest, AnEngineThatNeverReadsItsAnswers) {
+TEST_F(HostileTest, EngineNotReadingItsAnswers) {
   hostile_->attach();
   const std::uint32_t handle = hostile_->open_namespace("a: 1");
   const std::vector<protocol::BlockHash> hashes(protocol::kMaxKeysPerReserve);
@@ -295,7 +295,7 @@ TEST_F(HostileTest, MoreSessionsThanTheLimit) {
 
 // Whichever descriptor is the one too many: the kernel's limit does not change.
 // covers F-104
-TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
+TEST_F(HostileTest, DescriptorLimitIsNotTakenForMissingPidfdSupport) {
   hostile_.reset();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -322,7 +322,7 @@ TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
 }
 
 // covers F-104
-TEST_F(HostileTest, OutOfDescriptorsTheLoopWaitsInsteadOfSpinning) {
+TEST_F(HostileTest, LoopWaitsAtTheDescriptorLimitWithoutSpinning) {
   hostile_.reset();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

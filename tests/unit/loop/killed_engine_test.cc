@@ -63,7 +63,7 @@ class KilledEngineTest : public SidecarTest {
   std::vector<pid_t> children_;
 };
 
-TEST_F(KilledEngineTest, ItsGrantComesBackAndItsChunkStays) {
+TEST_F(KilledEngineTest, GrantOfKilledEngineIsFreedAndItsChunkStays) {
   const pid_t engine = fork_engine([] {});
   start();
   wait_ready();
@@ -79,7 +79,7 @@ TEST_F(KilledEngineTest, ItsGrantComesBackAndItsChunkStays) {
 }
 
 // covers F-019
-TEST_F(KilledEngineTest, AForkedChildThatKeepsTheSocketDoesNotHideIt) {
+TEST_F(KilledEngineTest, ForkedChildWithSocketDoesNotHideTheDeath) {
   const pid_t engine = fork_engine([this] {
     if (::fork() != 0) return;
     announce();
@@ -98,7 +98,7 @@ TEST_F(KilledEngineTest, AForkedChildThatKeepsTheSocketDoesNotHideIt) {
 }
 
 // covers F-041
-TEST_F(KilledEngineTest, AStoppedEngineKeepsItsSlotsOutOfReach) {
+TEST_F(KilledEngineTest, StoppedEngineKeepsItsSlotsQuarantined) {
   const pid_t engine = fork_engine([] {});
   start();
   wait_ready();

@@ -11,7 +11,7 @@ namespace {
 
 class LivenessTest : public SidecarTest {};
 
-TEST_F(LivenessTest, ASilentEngineLosesGrantsAndHoldsAndMayComeBack) {
+TEST_F(LivenessTest, SilentEngineLosesGrantsAndHoldsAndMayReturn) {
   start();
   Client client(config_.socket), other(config_.socket);
   client.attach();
@@ -34,7 +34,7 @@ TEST_F(LivenessTest, ASilentEngineLosesGrantsAndHoldsAndMayComeBack) {
 }
 
 // covers F-016
-TEST_F(LivenessTest, ASidecarThatSleptBlamesNobody) {
+TEST_F(LivenessTest, SidecarSleepEndsNoSession) {
   start();
   Client client(config_.socket);
   client.attach();
@@ -46,7 +46,7 @@ TEST_F(LivenessTest, ASidecarThatSleptBlamesNobody) {
   EXPECT_EQ(stats().heartbeats_missed, 0U);
 }
 
-TEST_F(LivenessTest, WhileTheSidecarSleptNoHoldAndNoGrantGrewOldAndNoHandshakeLate) {
+TEST_F(LivenessTest, SidecarSleepAgesNoHoldGrantOrHandshake) {
   start();
   Client client(config_.socket), greeting(config_.socket);
   client.attach();
@@ -78,7 +78,7 @@ TEST_F(LivenessTest, AHandshakeHasADeadline) {
   EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.to_string();
 }
 
-TEST_F(LivenessTest, QuarantineLastsUntilTheLockIsGone) {
+TEST_F(LivenessTest, QuarantineLastsUntilTheLockIsReleased) {
   start();
   Client client(config_.socket);
   client.attach();
@@ -112,7 +112,7 @@ bool say_device_writes(const std::string& lock_file) {
 
 // Whether its end was seen before the end of its lock, or both at once.
 // covers F-018
-TEST_F(LivenessTest, WhatAGpuMayStillWriteComesBackAWhileAfterTheLock) {
+TEST_F(LivenessTest, GpuGrantsAreFreedAWhileAfterTheLock) {
   start();
   for (const bool lock_first : {false, true}) {
     SCOPED_TRACE(lock_first);
@@ -150,7 +150,7 @@ TEST_F(LivenessTest, WhatAGpuMayStillWriteComesBackAWhileAfterTheLock) {
   }
 }
 
-TEST_F(LivenessTest, ASessionWithNothingInQuarantineLeavesNoFile) {
+TEST_F(LivenessTest, SessionWithoutQuarantineLeavesNoFile) {
   start();
   Client client(config_.socket);
   client.attach();
@@ -162,7 +162,7 @@ TEST_F(LivenessTest, ASessionWithNothingInQuarantineLeavesNoFile) {
 }
 
 // covers F-125
-TEST_F(LivenessTest, TheSidecarIsUnhealthyWhileItsLoopStands) {
+TEST_F(LivenessTest, SidecarIsUnhealthyWhileItsLoopIsStuck) {
   Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
   ASSERT_TRUE(sidecar.ok());
   EXPECT_TRUE((*sidecar)->healthy());

@@ -52,7 +52,7 @@ TEST_F(LogFloodTest, BadConnections) {
 
 // Sessions that begin well and then send nonsense, also with a line about each end.
 // covers F-105
-TEST_F(LogFloodTest, EnginesThatComeAndGo) {
+TEST_F(LogFloodTest, ReconnectingEngines) {
   start();
   expect_few(" attached", [&] {
     for (int i = 0; i < kRounds; ++i) {
@@ -66,7 +66,7 @@ TEST_F(LogFloodTest, EnginesThatComeAndGo) {
 }
 
 // covers F-105
-TEST_F(LogFloodTest, MessagesThatAreAllRight) {
+TEST_F(LogFloodTest, ValidMessages) {
   start();
   Client engine(config_.socket);
   engine.attach();
@@ -77,7 +77,7 @@ TEST_F(LogFloodTest, MessagesThatAreAllRight) {
 
 // Nine processes of one engine without a place for its namespace try on for a minute.
 // covers F-106
-TEST_F(LogFloodTest, EnginesThatAreRefusedTheirNamespace) {
+TEST_F(LogFloodTest, EnginesWithRefusedNamespaces) {
   start();
   std::vector<std::unique_ptr<Client>> owners;
   for (std::uint32_t i = 0; i < protocol::kMaxNamespaces; ++i) {

@@ -12,7 +12,7 @@ namespace {
 
 using protocol::Verb;
 
-class LongWorkTest : public SidecarTest {
+class SlicedWorkTest : public SidecarTest {
  protected:
   void SetUp() override { start(); }
 
@@ -56,7 +56,7 @@ class LongWorkTest : public SidecarTest {
 // The first chunk is gone: the ACT has begun. The last one is there when the other session is
 // answered: the ACT has not ended. A test that stands still for the time of all slices sees no
 // slice, so the test looks more than once.
-TEST_F(LongWorkTest, OthersAreAnsweredMeanwhile) {
+TEST_F(SlicedWorkTest, OtherSessionsAreAnsweredMeanwhile) {
   Client large(config_.socket), other(config_.socket);
   large.attach();
   other.attach();
@@ -83,7 +83,7 @@ TEST_F(LongWorkTest, OthersAreAnsweredMeanwhile) {
   EXPECT_TRUE(other_first);
 }
 
-TEST_F(LongWorkTest, MessagesOfTheSessionWaitForIt) {
+TEST_F(SlicedWorkTest, MessagesOfTheSessionWait) {
   Client large(config_.socket);
   large.attach();
   const std::uint32_t handle = open_large(large);
@@ -95,7 +95,7 @@ TEST_F(LongWorkTest, MessagesOfTheSessionWaitForIt) {
   EXPECT_TRUE(wait([&] { return stats().asked_to_prefetch == protocol::kMaxKeysPerAct; }));
 }
 
-TEST_F(LongWorkTest, ASessionThatEndsInTheMidstOfItHarmsNobody) {
+TEST_F(SlicedWorkTest, SessionEndingDuringSlicedWorkIsHandled) {
   Client other(config_.socket);
   other.attach();
   const std::uint32_t handle = other.open_namespace("a: 1\n");
@@ -109,7 +109,7 @@ TEST_F(LongWorkTest, ASessionThatEndsInTheMidstOfItHarmsNobody) {
   EXPECT_TRUE(wait([&] { return stats().sessions_ended == 5; }));
 }
 
-TEST_F(LongWorkTest, AStopInTheMidstOfItFinishesIt) {
+TEST_F(SlicedWorkTest, StopFinishesSlicedWork) {
   constexpr std::uint64_t kLast = protocol::kMaxKeysPerAct - 1;
   {
     Client large(config_.socket);
@@ -128,7 +128,7 @@ TEST_F(LongWorkTest, AStopInTheMidstOfItFinishesIt) {
   EXPECT_EQ(stats().slots_committed, 0U) << "the restart brought back dropped chunks";
 }
 
-TEST_F(LongWorkTest, WhatADeadProcessAskedForIsFinished) {
+TEST_F(SlicedWorkTest, WorkOfADeadProcessIsFinished) {
   stop();  // a child is made while there is one thread
   constexpr std::uint64_t kLast = protocol::kMaxKeysPerAct - 1;
   const pid_t child = ::fork();
@@ -158,7 +158,7 @@ TEST_F(LongWorkTest, WhatADeadProcessAskedForIsFinished) {
   EXPECT_EQ(stats().slots_committed, 0U);
 }
 
-TEST(ControlQueue, OneSliceATime) {
+TEST(ControlQueue, RunsOneSliceATime) {
   int wakes = 0;
   ControlQueue queue([&wakes] { ++wakes; });
   EXPECT_FALSE(queue.go_on());
@@ -180,7 +180,7 @@ TEST(ControlQueue, OneSliceATime) {
   EXPECT_EQ(wakes, 1);
 }
 
-TEST(ControlQueue, WhatWasNotBegunInTimeIsNotDone) {
+TEST(ControlQueue, CommandNotStartedInTimeIsDiscarded) {
   ControlQueue queue([] {});
   int slices = 0;
   const auto command = [&]() -> std::optional<Result<std::uint64_t>> {

@@ -30,7 +30,7 @@ stats::Stats at(RefusedEngines& refused, std::uint64_t now_ms) {
   return view;
 }
 
-TEST(RefusedEnginesTest, AReasonIsToldWhileEnginesMeetIt) {
+TEST(RefusedEnginesTest, ReasonIsReportedWhileEnginesAreRefused) {
   RefusedEngines refused;
   EXPECT_THAT(at(refused, 0).fallbacks, IsEmpty());
   refused.note("a chunk needs 10 bytes", 1000);
@@ -43,7 +43,7 @@ TEST(RefusedEnginesTest, AReasonIsToldWhileEnginesMeetIt) {
   EXPECT_THAT(at(refused, 60'001 + RefusedEngines::kInForceMs).fallbacks, IsEmpty());
 }
 
-TEST(RefusedEnginesTest, ManyReasonsAndLongOnesHaveABound) {
+TEST(RefusedEnginesTest, ReasonsAreBoundedInNumberAndLength) {
   RefusedEngines refused;
   for (const char* why : {"a", "b", "c", "d", "e"}) refused.note(why, 1000);
   EXPECT_THAT(at(refused, 1000).fallbacks, ElementsAre(told("e"), told("d"), told("c"), told("b")));
@@ -54,7 +54,7 @@ TEST(RefusedEnginesTest, ManyReasonsAndLongOnesHaveABound) {
 using SidecarRefusedEngines = testing_support::SidecarTest;
 
 // covers F-058
-TEST_F(SidecarRefusedEngines, OneWhoseChunkIsLargerThanMemoryIsInTheStatus) {
+TEST_F(SidecarRefusedEngines, EngineWithTooLargeChunkIsInTheStatus) {
   start();
   testing_support::Client engine(config_.socket);
   engine.attach();
@@ -65,7 +65,7 @@ TEST_F(SidecarRefusedEngines, OneWhoseChunkIsLargerThanMemoryIsInTheStatus) {
               ElementsAre(told("raise memory.size or use a smaller chunk_tokens")));
 }
 
-TEST_F(SidecarRefusedEngines, AMessageThatNoEngineSendsIsNoReason) {
+TEST_F(SidecarRefusedEngines, MalformedMessageIsNoRefusalReason) {
   start();
   testing_support::Client stranger(config_.socket);
   stranger.attach();

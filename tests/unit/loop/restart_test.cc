@@ -107,7 +107,7 @@ class RestartTest : public SidecarTest {
 };
 
 // covers F-003
-TEST_F(RestartTest, GoesOnWithWhatWasStored) {
+TEST_F(RestartTest, RestartKeepsStoredChunks) {
   live_with({{1, 1}, {2, 2}});
   start();
   EXPECT_EQ(stats().restored_chunks, 2U);
@@ -130,7 +130,7 @@ TEST_F(RestartTest, MemoryIsUsableAtOnce) {
   EXPECT_EQ((*sidecar)->snapshot().touched_bytes, config_.memory.size_bytes);
 }
 
-TEST_F(RestartTest, WhatWasSentBeforeTheStopIsDone) {
+TEST_F(RestartTest, MessagesSentBeforeTheStopAreProcessed) {
   start();
   Client client(config_.socket);
   client.attach();
@@ -142,7 +142,7 @@ TEST_F(RestartTest, WhatWasSentBeforeTheStopIsDone) {
   EXPECT_TRUE(holds({1, 1}));
 }
 
-TEST_F(RestartTest, GenerationsAreAboveThoseOfEveryEarlierLife) {
+TEST_F(RestartTest, GenerationsExceedThoseOfPreviousInstances) {
   live_with({{1, 1}});
   // above this machine's clock
   change([](protocol::IndexHeader& header) { header.generation_high_water = 1ULL << 59; });
@@ -154,14 +154,14 @@ TEST_F(RestartTest, GenerationsAreAboveThoseOfEveryEarlierLife) {
 }
 
 // covers F-010
-TEST_F(RestartTest, AnotherSizeIsRefusedUnlessTold) {
+TEST_F(RestartTest, OtherSizeIsRefusedUnlessConfigured) {
   live_with({{1, 1}});
   config_.memory.size_bytes = 2 << 20;
   refused_unless_told("larder.arena has 1 MiB and memory.size asks for 2 MiB");
 }
 
 // covers F-010
-TEST_F(RestartTest, AnotherSizeIsRefusedAlwaysWhileAnEngineUsesIt) {
+TEST_F(RestartTest, OtherSizeIsAlwaysRefusedWhileAnEngineUsesTheMemory) {
   live_with({{1, 1}});
   LivingSession engine(directory_ + "/larder.lock.7", {});
   config_.memory.size_bytes = 2 << 20;
@@ -176,21 +176,21 @@ TEST_F(RestartTest, AnotherSizeIsRefusedAlwaysWhileAnEngineUsesIt) {
 }
 
 // covers F-010
-TEST_F(RestartTest, AFormatOfTheFutureIsRefusedUnlessTold) {
+TEST_F(RestartTest, FutureFormatIsRefusedUnlessConfigured) {
   live_with({{1, 1}});
   change([](protocol::IndexHeader& header) { header.restart_format = 99; });
   refused_unless_told("restart format 99");
 }
 
 // covers F-010
-TEST_F(RestartTest, AnIndexOfAnotherOwnerIsRefusedUnlessTold) {
+TEST_F(RestartTest, IndexOfOtherUserIsRefusedUnlessConfigured) {
   live_with({{1, 1}});
   if (::chown(files("index.").at(0).c_str(), 65534, 65534) != 0)
     GTEST_SKIP() << "needs the right to give a file away";
   refused_unless_told("belongs to the user of id 65534");
 }
 
-TEST_F(RestartTest, AnArenaOfAnotherOwnerIsRefusedUnlessTold) {
+TEST_F(RestartTest, ArenaOfOtherUserIsRefusedUnlessConfigured) {
   live_with({{1, 1}});
   if (::chown((directory_ + "/larder.arena").c_str(), 65534, 65534) != 0)
     GTEST_SKIP() << "needs the right to give a file away";
@@ -198,7 +198,7 @@ TEST_F(RestartTest, AnArenaOfAnotherOwnerIsRefusedUnlessTold) {
 }
 
 // covers F-011
-TEST_F(RestartTest, WhatCannotBeReadIsAColdStart) {
+TEST_F(RestartTest, UnreadableIndexIsAColdStart) {
   for (const auto& damage : std::vector<std::function<void(protocol::IndexHeader&)>>{
            [](auto& header) { header.entry_count = 1ULL << 40; },
            [](auto& header) { header.magic = 0; }, [](auto& header) { header.arena_bytes *= 2; },
@@ -222,7 +222,7 @@ TEST_F(RestartTest, WhatCannotBeReadIsAColdStart) {
   EXPECT_FALSE(holds({1, 1}));
 }
 
-TEST_F(RestartTest, ANamespaceThatIsNotWrittenDownIsNotCarriedOver) {
+TEST_F(RestartTest, NamespaceMissingInTheJournalIsNotRestored) {
   live_with({{1, 1}});
   const std::string journal = files("namespaces.").at(0);
   fs::resize_file(journal, fs::file_size(journal) - 1);
@@ -232,7 +232,7 @@ TEST_F(RestartTest, ANamespaceThatIsNotWrittenDownIsNotCarriedOver) {
 }
 
 // covers F-011
-TEST_F(RestartTest, WhereThereIsNoRoomForASecondIndexTheStartIsCold) {
+TEST_F(RestartTest, NoSpaceForASecondIndexIsAColdStart) {
   const std::string small = directory_ + "/small";
   fs::create_directory(small);
   if (::mount("none", small.c_str(), "tmpfs", 0, "size=1128K") != 0)
@@ -248,7 +248,7 @@ TEST_F(RestartTest, WhereThereIsNoRoomForASecondIndexTheStartIsCold) {
 
 // Of an arena with holes the grants of its writers are unknown: the writers keep the old file to
 // themselves.
-TEST_F(RestartTest, AnArenaThatIsNotAllThereIsAColdStart) {
+TEST_F(RestartTest, ArenaWithHolesIsAColdStart) {
   live_with({{1, 1}});
   const LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
   const std::string path = directory_ + "/larder.arena";
@@ -262,7 +262,7 @@ TEST_F(RestartTest, AnArenaThatIsNotAllThereIsAColdStart) {
 }
 
 // covers F-014
-TEST_F(RestartTest, AFullDirectoryKeepsNoEngineOut) {
+TEST_F(RestartTest, FullDirectoryLetsEnginesAttach) {
   const std::string small = directory_ + "/small";
   fs::create_directory(small);
   if (::mount("none", small.c_str(), "tmpfs", 0, "size=2M") != 0)
@@ -284,7 +284,7 @@ TEST_F(RestartTest, AFullDirectoryKeepsNoEngineOut) {
 }
 
 // The session is waited for: an unannounced hold is possible.
-TEST_F(RestartTest, WhatIsStoredIsNotHandedOnUntilTheLivingHaveComeBackOrTheirTimeIsUp) {
+TEST_F(RestartTest, SlotsAreNotReusedDuringTheRecoveryGrace) {
   std::vector<protocol::BlockHash> many;
   for (std::uint64_t n = 1; n <= 200; ++n) many.push_back({n, n});
   live_with(many);
@@ -314,7 +314,7 @@ TEST_F(RestartTest, WhatIsStoredIsNotHandedOnUntilTheLivingHaveComeBackOrTheirTi
   EXPECT_TRUE(engine.known()) << "its unfinished write is another matter";
 }
 
-TEST_F(RestartTest, TheLockFileOfTheDeadGoesAtOnce) {
+TEST_F(RestartTest, LockFileOfDeadEngineIsRemovedAtOnce) {
   live_with({{1, 1}});
   LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
   std::ofstream(directory_ + "/larder.lock.8");
@@ -329,7 +329,7 @@ TEST_F(RestartTest, TheLockFileOfTheDeadGoesAtOnce) {
 
 // The last larderd ended between ATTACHED and the answer about the engine's session there.
 // covers F-007
-TEST_F(RestartTest, AnEngineIsKnownByTheSessionThatItKnowsAndByTheOneThatItMayNotKnow) {
+TEST_F(RestartTest, EngineIsKnownByItsLastAndUnconfirmedSessions) {
   for (const auto& [token, epoch] : {std::pair{11U, 12U}, std::pair{1U, 2U}}) {
     live_with({{1, 1}});
     const LivingSession engine(directory_ + "/larder.lock.7", {11, 12, 1, 2});
@@ -344,7 +344,7 @@ TEST_F(RestartTest, AnEngineIsKnownByTheSessionThatItKnowsAndByTheOneThatItMayNo
   }
 }
 
-TEST_F(RestartTest, AnEngineOfAnOlderLarderdIsKnownByItsOneSession) {
+TEST_F(RestartTest, EngineOfOlderLarderdIsKnownByItsSingleSession) {
   live_with({{1, 1}});
   const LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
   fs::resize_file(directory_ + "/larder.lock.7", 16);
@@ -355,7 +355,7 @@ TEST_F(RestartTest, AnEngineOfAnOlderLarderdIsKnownByItsOneSession) {
   EXPECT_TRUE(wait([&] { return files("index.").size() == 1; }));
 }
 
-TEST_F(RestartTest, TheLockFileOfAnEngineThatHasComeBackStaysWhileItIsHeld) {
+TEST_F(RestartTest, HeldLockFileOfReturnedEngineIsKept) {
   live_with({{1, 1}});
   LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
   start();
@@ -370,7 +370,7 @@ TEST_F(RestartTest, TheLockFileOfAnEngineThatHasComeBackStaysWhileItIsHeld) {
 }
 
 // covers F-007
-TEST_F(RestartTest, WhoIsLostAgainIsAwaitedAgain) {
+TEST_F(RestartTest, EngineLostAgainIsAwaitedAgain) {
   live_with({{1, 1}});
   const LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
   LivingSession another(directory_ + "/larder.lock.8", {3, 4});
@@ -390,7 +390,7 @@ TEST_F(RestartTest, WhoIsLostAgainIsAwaitedAgain) {
 }
 
 // covers F-012
-TEST_F(RestartTest, MemoryIsFreedOnDemandAndNotUnderOneThatRuns) {
+TEST_F(RestartTest, FreeMemoryIsRefusedWhileLarderdRuns) {
   live_with({{1, 1}});
   start();
   EXPECT_EQ(Sidecar::free_memory(config_).code(), Code::kAlreadyExists);
@@ -402,7 +402,7 @@ TEST_F(RestartTest, MemoryIsFreedOnDemandAndNotUnderOneThatRuns) {
 }
 
 // A failed start costs the next one no chunk.
-TEST_F(RestartTest, AStartThatIsRefusedLeavesAllForTheNextOne) {
+TEST_F(RestartTest, RefusedStartKeepsChunksForTheNextStart) {
   live_with({{1, 1}});
   const std::string socket = std::exchange(config_.socket, "/proc/larder.sock");
   EXPECT_FALSE(refused().ok());
@@ -416,7 +416,7 @@ TEST_F(RestartTest, AStartThatIsRefusedLeavesAllForTheNextOne) {
 // present format; an existing one is never written anew.
 constexpr std::uint64_t kGoldenArenaBytes = 64 << 10;
 
-TEST_F(RestartTest, WhatEveryFormatWroteIsOpenedOrNamed) {
+TEST_F(RestartTest, EveryGoldenFormatIsOpenedOrRefusedByName) {
   const fs::path golden = fs::path(GOLDEN_FOLDER);
   const fs::path newest = golden / ("restart_format_" + std::to_string(protocol::kRestartFormat));
   if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr && !fs::exists(newest)) {
@@ -448,7 +448,7 @@ TEST_F(RestartTest, WhatEveryFormatWroteIsOpenedOrNamed) {
 
 // For one text with two reported layouts, each chunk goes to its own.
 // covers F-102
-TEST_F(RestartTest, EachLayoutOfATextFindsItsOwnChunks) {
+TEST_F(RestartTest, EachLayoutFindsItsOwnChunks) {
   start();
   {
     Client gone(config_.socket), one(config_.socket), other(config_.socket);

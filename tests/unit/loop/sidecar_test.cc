@@ -72,7 +72,7 @@ class FullTable : public SidecarTest {
 };
 
 // covers F-099
-TEST_F(FullTable, OneSessionMayNotHaveThemAll) {
+TEST_F(FullTable, OneSessionCannotOpenEveryNamespace) {
   start();
   const auto client = attached();
   const std::uint32_t handle = client->open_namespace(text(0, 0));
@@ -89,7 +89,7 @@ TEST_F(FullTable, OneSessionMayNotHaveThemAll) {
 }
 
 // covers F-099
-TEST_F(FullTable, OfSessionsRefusesOneMoreAndWhatItSaysHelps) {
+TEST_F(FullTable, TableFullOfOpenNamespacesRefusesWithRemedy) {
   fill();
   std::string why = refusal();
   EXPECT_NE(why.find("in use by sessions"), std::string::npos) << why;
@@ -104,7 +104,7 @@ TEST_F(FullTable, OfSessionsRefusesOneMoreAndWhatItSaysHelps) {
 }
 
 // covers F-098
-TEST_F(FullTable, WhatNoSessionHasGivesItsPlaceTheLeastUsedFirst) {
+TEST_F(FullTable, LeastUsedUnopenedNamespaceIsReplacedFirst) {
   fill();
   const auto store = [&](std::uint32_t engine, std::uint32_t i, std::uint64_t n) {
     const std::uint32_t handle =
@@ -128,7 +128,7 @@ TEST_F(FullTable, WhatNoSessionHasGivesItsPlaceTheLeastUsedFirst) {
 // An engine's threads need not wait for each other: one closes a namespace, another sends a request
 // for the namespace.
 // covers F-101
-TEST_F(SidecarTest, AMessageUnderAClosedNamespaceIsAMissAndCostsNoSession) {
+TEST_F(SidecarTest, MessageForClosedNamespaceIsAMissAndKeepsTheSession) {
   start();
   Client client(config_.socket);
   client.attach();
@@ -156,7 +156,7 @@ TEST_F(SidecarTest, AMessageUnderAClosedNamespaceIsAMissAndCostsNoSession) {
 }
 
 // The last of two sessions that closes the namespace.
-TEST_F(SidecarTest, ASessionThatClosesANamespaceLeavesItToTheOthers) {
+TEST_F(SidecarTest, NamespaceClosedByOneSessionStaysOpenForOthers) {
   start();
   Client one(config_.socket), other(config_.socket);
   one.attach();
@@ -174,7 +174,7 @@ TEST_F(SidecarTest, ASessionThatClosesANamespaceLeavesItToTheOthers) {
 
 // A member that opens a text first with another chunk layout, stores there and stays.
 // covers F-102
-TEST_F(SidecarTest, AnotherLayoutOfATextCostsItsOpenerAlone) {
+TEST_F(SidecarTest, OtherLayoutCostsItsOpenerOnly) {
   start();
   Client hostile(config_.socket), honest(config_.socket);
   hostile.attach();

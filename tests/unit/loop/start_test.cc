@@ -35,7 +35,7 @@ class StartTest : public SidecarTest {
   }
 };
 
-TEST_F(StartTest, IsReadyAtOnceWhateverTheSize) {
+TEST_F(StartTest, IsReadyAtOnceForAnySize) {
   config_.memory.size_bytes = 2ULL << 30;
   Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
   ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
@@ -48,7 +48,7 @@ TEST_F(StartTest, IsReadyAtOnceWhateverTheSize) {
 // A missing page would be a SIGBUS in the first reader, the engine included, once the directory is
 // full.
 // covers F-014
-TEST_F(StartTest, EveryPageOfTheIndexIsThereBeforeAnEngineLooks) {
+TEST_F(StartTest, IndexPagesArePresentBeforeEnginesRead) {
   start();
   for (const std::string& name : files_in(directory_)) {
     struct stat info {};
@@ -60,7 +60,7 @@ TEST_F(StartTest, EveryPageOfTheIndexIsThereBeforeAnEngineLooks) {
 }
 
 // covers F-112
-TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
+TEST_F(StartTest, TooLittleSpaceIsReportedWithFiguresAndRemedy) {
   config_.memory.size_bytes = 1ULL << 50;
   const Status status = refused();
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
@@ -72,7 +72,7 @@ TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
 // After a restart the engines map the old arena until their first look: its space comes back a
 // moment later.
 // covers F-013
-TEST_F(StartTest, SpaceThatEnginesAreAboutToGiveBackIsWaitedFor) {
+TEST_F(StartTest, StartWaitsForSpaceHeldByEngines) {
   const std::string small = directory_ + "/small";
   std::filesystem::create_directory(small);
   if (::mount("none", small.c_str(), "tmpfs", 0, "size=3M") != 0)
@@ -90,7 +90,7 @@ TEST_F(StartTest, SpaceThatEnginesAreAboutToGiveBackIsWaitedFor) {
   EXPECT_EQ(::umount2(small.c_str(), MNT_DETACH), 0);
 }
 
-TEST_F(StartTest, AMissingDirectoryIsNamed) {
+TEST_F(StartTest, MissingDirectoryIsReported) {
   config_.memory.directory = directory_ + "/absent";
   EXPECT_EQ(refused().text(),
             "memory.directory " + config_.memory.directory +
@@ -99,7 +99,7 @@ TEST_F(StartTest, AMissingDirectoryIsNamed) {
 
 // Two users of one machine, both with the defaults.
 // covers F-118
-TEST_F(StartTest, ANameThatBelongsToAnotherUserIsSaidToDoSo) {
+TEST_F(StartTest, NameOwnedByOtherUserIsReported) {
   const std::string owner = directory_ + "/larder.owner";
   std::ofstream(owner) << "";
   ASSERT_EQ(::chmod(owner.c_str(), 0), 0);
@@ -113,7 +113,7 @@ TEST_F(StartTest, ANameThatBelongsToAnotherUserIsSaidToDoSo) {
 }
 
 // covers F-113
-TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
+TEST_F(StartTest, HugePagesWithoutHugetlbfsAreRefusedUnlessPreferred) {
   config_.memory.hugepages = config::Hugepages::k2Mi;
   config_.memory.hugepage_directory = directory_;
   EXPECT_NE(refused().text().find("no hugetlbfs"), std::string::npos);
@@ -191,7 +191,7 @@ TEST_F(StartTest, HugePages) {
 
 // Most machines have no such pages to give, so most people meet the refusals.
 // covers F-114
-TEST_F(StartTest, PagesOfOneGibibyteThatAreMissingAreSaidWithFiguresAndTheBootLine) {
+TEST_F(StartTest, MissingGibibytePagesAreReportedWithFiguresAndBootLine) {
   config_.memory.hugepages = config::Hugepages::k1Gi;
   config_.memory.hugepage_directory = directory_;
   const std::string no_mount = refused().text();
@@ -236,7 +236,7 @@ TEST_F(StartTest, PagesOfOneGibibyteThatAreMissingAreSaidWithFiguresAndTheBootLi
       << of_node;
 }
 
-TEST_F(StartTest, ANodeThatCannotHoldTheMemoryIsSaidToBeTooSmall) {
+TEST_F(StartTest, TooSmallNumaNodeIsReported) {
   const memory::NumaFacts facts = memory::read_numa_facts("");
   if (facts.with_memory.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";
   config_.memory.numa = std::to_string(facts.with_memory.front());
@@ -263,7 +263,7 @@ TEST_F(StartTest, PagesOfOneGibibyte) {
 }
 
 // covers F-115
-TEST_F(StartTest, ANumaNodeThatIsNotThereIsRefusedByName) {
+TEST_F(StartTest, MissingNumaNodeIsRefused) {
   config_.memory.numa = "999";
   const Status status = refused();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
@@ -295,13 +295,13 @@ TEST_F(StartTest, TheArenaIsBoundToItsNumaNode) {
   EXPECT_EQ(nodes[node / 64], 1UL << (node % 64));
 }
 
-TEST_F(StartTest, WithoutNumaNothingIsBound) {
+TEST_F(StartTest, WithoutNumaMemoryIsUnbound) {
   start();
   EXPECT_EQ(stats().arena_numa, "none");
 }
 
 // covers F-118
-TEST_F(StartTest, ANameThatIsTakenByALivingSidecarIsRefused) {
+TEST_F(StartTest, NameOfRunningSidecarIsRefused) {
   start();
   const Status status = refused();
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
@@ -311,7 +311,7 @@ TEST_F(StartTest, ANameThatIsTakenByALivingSidecarIsRefused) {
 }
 
 // covers F-118
-TEST_F(StartTest, ASocketThatSomebodyListensAtIsRefusedAndAStaleOneReplaced) {
+TEST_F(StartTest, ListeningSocketIsRefusedAndStaleSocketReplaced) {
   start();
   config_.memory.shm_name = "second";
   EXPECT_EQ(refused().code(), Code::kAlreadyExists);
@@ -328,7 +328,7 @@ TEST_F(StartTest, ASocketThatSomebodyListensAtIsRefusedAndAStaleOneReplaced) {
   EXPECT_TRUE(client.connected());
 }
 
-TEST_F(StartTest, AFileInTheSocketsPlaceIsLeftAlone) {
+TEST_F(StartTest, FileAtTheSocketPathIsKept) {
   config_.socket = directory_ + "/precious";
   std::ofstream(config_.socket) << "data";
   const Status status = refused();
@@ -339,7 +339,7 @@ TEST_F(StartTest, AFileInTheSocketsPlaceIsLeftAlone) {
   EXPECT_TRUE(std::filesystem::exists(config_.socket));
 }
 
-TEST_F(StartTest, ASocketOfAnotherKindIsLeftAlone) {
+TEST_F(StartTest, SocketOfOtherTypeIsKept) {
   config_.socket = directory_ + "/other.sock";
   const Fd admin(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -352,14 +352,14 @@ TEST_F(StartTest, ASocketOfAnotherKindIsLeftAlone) {
                                   "Protocol wrong type for socket");
 }
 
-TEST_F(StartTest, ASocketThatCannotBeMadeNamesTheVariable) {
+TEST_F(StartTest, SocketFailureNamesTheVariable) {
   config_.socket = "/proc/larder.sock";
   EXPECT_NE(refused().text().find(
                 "cannot be made (set LARDER_SOCKET for larderd and engines to another): "),
             std::string::npos);
 }
 
-TEST_F(StartTest, AColdStartRetiresWhatAKilledSidecarLeft) {
+TEST_F(StartTest, ColdStartRetiresFilesOfAKilledSidecar) {
   const protocol::IndexSizes sizes = protocol::index_sizes(1, 2);
   const std::string old_index = directory_ + "/larder.index.17";
   {
@@ -390,7 +390,7 @@ TEST_F(StartTest, AColdStartRetiresWhatAKilledSidecarLeft) {
   EXPECT_GT(grants[0].generation, 1ULL << 59);
 }
 
-TEST_F(StartTest, AnArenaOnHugePagesThatAKilledSidecarLeftGoesAlsoWithoutThem) {
+TEST_F(StartTest, HugePageArenaOfKilledSidecarIsRemovedWithoutHugePages) {
   config_.memory.hugepage_directory = directory_ + "/huge";
   std::filesystem::create_directory(config_.memory.hugepage_directory);
   const std::string old = config_.memory.hugepage_directory + "/larder.arena";
@@ -400,7 +400,7 @@ TEST_F(StartTest, AnArenaOnHugePagesThatAKilledSidecarLeftGoesAlsoWithoutThem) {
 }
 
 // One with the same name in another memory.directory.
-TEST_F(StartTest, AnArenaOnHugePagesThatALivingSidecarHasIsLeftAlone) {
+TEST_F(StartTest, HugePageArenaOfRunningSidecarIsKept) {
   config_.memory.hugepage_directory = directory_ + "/huge";
   std::filesystem::create_directory(config_.memory.hugepage_directory);
   const std::string theirs = config_.memory.hugepage_directory + "/larder.arena";
@@ -410,7 +410,7 @@ TEST_F(StartTest, AnArenaOnHugePagesThatALivingSidecarHasIsLeftAlone) {
   EXPECT_TRUE(std::filesystem::exists(theirs));
 }
 
-TEST_F(StartTest, AStoppedSidecarThatKeepsNothingLeavesADeadIndexAndNoFiles) {
+TEST_F(StartTest, StopWithoutKeepingLeavesADeadIndexAndNoFiles) {
   config_.memory.keep_on_exit = false;
   start();
   Client client(config_.socket);

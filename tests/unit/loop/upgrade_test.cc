@@ -155,7 +155,7 @@ void UpgradeTest::write_fixture(const fs::path& folder) {
 }
 
 // covers F-009
-TEST_F(UpgradeTest, WhatEveryLarderdLeftInMemoryIsThereWithItsBytes) {
+TEST_F(UpgradeTest, MemoryOfEveryReleaseIsRestoredWithItsBytes) {
   if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr && !fs::exists(fixture(kFixtures)))
     write_fixture(fixture(kFixtures));
   for (int number = 1; number <= kFixtures; ++number) {
@@ -170,7 +170,7 @@ TEST_F(UpgradeTest, WhatEveryLarderdLeftInMemoryIsThereWithItsBytes) {
 }
 
 // covers F-009
-TEST_F(UpgradeTest, WhatEveryLarderdLeftOnDiskComesUpWithItsBytes) {
+TEST_F(UpgradeTest, DiskOfEveryReleaseIsReadWithItsBytes) {
   for (int number = 1; number <= kFixtures; ++number) {
     for (const char* kind : {"killed", "stopped"}) {
       SCOPED_TRACE(fixture(number) / kind);
@@ -189,7 +189,7 @@ TEST_F(UpgradeTest, WhatEveryLarderdLeftOnDiskComesUpWithItsBytes) {
 
 // Of tomorrow: refused by name. Of before all restarts: a cold start.
 // covers F-009
-TEST_F(UpgradeTest, MemoryOfAnotherVersionIsRefusedByNameOrAColdStart) {
+TEST_F(UpgradeTest, MemoryOfOtherVersionIsRefusedOrAColdStart) {
   struct Other {
     std::uint64_t place;
     std::uint16_t version;
@@ -224,7 +224,7 @@ TEST_F(UpgradeTest, MemoryOfAnotherVersionIsRefusedByNameOrAColdStart) {
 }
 
 // covers F-009
-TEST_F(UpgradeTest, ADiskOfAnotherVersionStartsEmptyAndSaysSo) {
+TEST_F(UpgradeTest, DiskOfOtherVersionStartsEmptyAndIsReported) {
   constexpr std::uint64_t kVersionAt = 4, kSecondLabel = 64 << 10;  // tiers/disk/FORMAT.md
   for (const std::uint16_t version : {std::uint16_t{0}, std::uint16_t{99}}) {
     put_disk(kFixtures, "stopped");

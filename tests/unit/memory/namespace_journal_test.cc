@@ -29,7 +29,7 @@ class NamespaceJournalTest : public testing::Test {
 };
 
 // covers F-108
-TEST_F(NamespaceJournalTest, EveryLayoutOfANamespaceIsWrittenDownOnce) {
+TEST_F(NamespaceJournalTest, EveryLayoutOfANamespaceIsRecordedOnce) {
   const std::string path = directory_ / "journal";
   const std::vector<std::byte> packet(20, std::byte{3});
   Result<NamespaceJournal> journal = NamespaceJournal::create(path);
@@ -53,7 +53,7 @@ std::vector<std::byte> packet_of(const std::string& text) {
 }
 
 // covers F-100, F-108
-TEST_F(NamespaceJournalTest, ForgetsWhatIsGivenBack) {
+TEST_F(NamespaceJournalTest, ForgetsReleasedNamespaces) {
   const std::string path = directory_ / "larder.namespaces.7";
   Result<NamespaceJournal> journal = NamespaceJournal::create(path);
   ASSERT_TRUE(journal.ok());
@@ -75,7 +75,7 @@ TEST_F(NamespaceJournalTest, ForgetsWhatIsGivenBack) {
 }
 
 // covers F-286
-TEST_F(NamespaceJournalTest, KeepsThePartsOfChunks) {
+TEST_F(NamespaceJournalTest, KeepsTheChunkParts) {
   const std::string path = directory_ / "journal", text = "a: 1\n";
   Result<NamespaceJournal> journal = NamespaceJournal::create(path);
   ASSERT_TRUE(journal.ok());
@@ -99,7 +99,7 @@ TEST_F(NamespaceJournalTest, KeepsThePartsOfChunks) {
 
 // The name of the file and the limit; the error once said that no space was left.
 // covers F-108
-TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {
+TEST_F(NamespaceJournalTest, FileSizeLimitIsReportedAndKeepsTheFileIntact) {
   const std::string path = directory_ / "larder.namespaces.7";
   Result<NamespaceJournal> journal = NamespaceJournal::create(path);
   ASSERT_TRUE(journal.ok());
@@ -121,7 +121,7 @@ TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedAndLeavesTheFileWhole) {
 // The journal is written anew under a limit below its size: the old file stays, and one line names
 // the limit.
 // covers F-108
-TEST_F(NamespaceJournalTest, ALimitOfFileSizeKeepsItFromBeingWrittenAnew) {
+TEST_F(NamespaceJournalTest, FileSizeLimitPreventsRewriting) {
   const std::string path = directory_ / "larder.namespaces.7";
   Result<NamespaceJournal> journal = NamespaceJournal::create(path);
   ASSERT_TRUE(journal.ok());
@@ -143,7 +143,7 @@ TEST_F(NamespaceJournalTest, ALimitOfFileSizeKeepsItFromBeingWrittenAnew) {
 
 // Of the lock file of a session, which holds 32 bytes.
 // covers F-108
-TEST_F(NamespaceJournalTest, ALimitOfFileSizeIsNamedByALockFileToo) {
+TEST_F(NamespaceJournalTest, FileSizeLimitIsReportedForLockFiles) {
   Result<LockFile> lock = LockFile::create(directory_ / "larder.lock.1");
   ASSERT_TRUE(lock.ok());
   const test::FileSizeLimit limit(20);

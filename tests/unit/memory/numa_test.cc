@@ -32,7 +32,7 @@ TEST(NumaTest, NoneBindsNothing) {
   EXPECT_EQ(planned("none", two_sockets({0})), "none");
 }
 
-TEST(NumaTest, AutoTakesTheNodeOfTheProcessorsOrAllOfThem) {
+TEST(NumaTest, AutoBindsToTheProcessorNodesOrInterleavesAll) {
   EXPECT_EQ(planned("auto", two_sockets({1})), "node 1");
   EXPECT_EQ(planned("auto", two_sockets({0, 1})), "nodes 0-1 interleaved");
   EXPECT_EQ(planned("auto", {{0}, {0}, {0}}), "none") << "a machine with one node needs no binding";
@@ -43,7 +43,7 @@ TEST(NumaTest, AutoTakesTheNodeOfTheProcessorsOrAllOfThem) {
 }
 
 // covers F-115
-TEST(NumaTest, ANodeThatCannotBeUsedIsNamedWithThoseThatCan) {
+TEST(NumaTest, UnusableNodeIsReportedWithUsableNodes) {
   EXPECT_EQ(planned("1", two_sockets({0})), "node 1");
   EXPECT_EQ(planned("7", two_sockets({0})),
             "invalid argument: memory.numa 7: this machine has no such node with memory; nodes "
@@ -70,7 +70,7 @@ TEST(NumaTest, MemoryOnOtherNodesIsFound) {
   ::munmap(memory, kBytes);
 }
 
-TEST(NumaTest, TheFactsComeFromTheKernelsFiles) {
+TEST(NumaTest, FactsAreReadFromSysfs) {
   char name[] = "/tmp/larder-numa-XXXXXX";
   const std::string root = ::mkdtemp(name);
   const std::string nodes = root + "/sys/devices/system/node";

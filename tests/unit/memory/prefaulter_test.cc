@@ -41,23 +41,23 @@ void touch_and_check(std::size_t bytes, std::size_t page_bytes) {
   EXPECT_EQ(toucher.problem(), 0);
 }
 
-TEST(PrefaulterTest, TouchesEveryPageAndCountsOnlyWhatIsThere) {
+TEST(PrefaulterTest, TouchesEveryPageAndCountsPresentPages) {
   touch_and_check(100U << 20, 4096);
 }
 
-TEST(PrefaulterTest, LessThanASpanAndPagesLargerThanASpan) {
+TEST(PrefaulterTest, HandlesSmallRegionsAndLargePages) {
   touch_and_check(4096, 4096);
   touch_and_check(96U << 20, 64U << 20);
 }
 
-TEST(PrefaulterTest, StopsEarlyWhenItIsDestroyed) {
+TEST(PrefaulterTest, StopsEarlyOnDestruction) {
   const Mapping mapping = fresh(1ULL << 30);
   { const Prefaulter toucher({mapping.data(), mapping.size()}, 4096); }
   EXPECT_LT(present_pages(mapping, mapping.size()), mapping.size() / 4096);
 }
 
 // A page that is not available ends the work, and no page behind is granted.
-TEST(PrefaulterTest, WhatCannotBeTouchedEndsIt) {
+TEST(PrefaulterTest, UnavailablePageEndsTheWork) {
   const Mapping mapping = fresh(64U << 20);
   ASSERT_EQ(::munmap(mapping.data() + (32U << 20), 4096), 0);
   const Prefaulter toucher({mapping.data(), mapping.size()}, 4096);

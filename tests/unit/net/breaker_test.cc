@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-TEST(BreakerTest, WaitsGrowToABoundAndJitter) {
+TEST(BreakerTest, WaitsGrowToABoundWithJitter) {
   Breaker breaker(50, 300, 1);
   std::uint64_t now = 5000 * kMs, longest = 0;
   ASSERT_TRUE(breaker.may_try(now));
@@ -26,7 +26,7 @@ TEST(BreakerTest, WaitsGrowToABoundAndJitter) {
   EXPECT_LE(longest, 375 * kMs);
 }
 
-TEST(BreakerTest, OnlyAWhileOfGoodServiceIsForgiven) {
+TEST(BreakerTest, OnlySustainedServiceResetsTheWait) {
   Breaker breaker(50, 300, 1);
   std::uint64_t now = 5000 * kMs;
   for (int i = 0; i < 6; ++i) {  // a server that greets well and then breaks the protocol

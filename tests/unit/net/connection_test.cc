@@ -49,7 +49,7 @@ class ConnectionTest : public testing::Test {
   std::vector<std::byte> slot_ = std::vector<std::byte>(100'000, std::byte{0xee});
 };
 
-TEST_F(ConnectionTest, RepliesBelongToCommandsInTheirOrder) {
+TEST_F(ConnectionTest, RepliesMatchCommandsInOrder) {
   for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{1000}, SIZE_MAX}) {
     wire_->receive_at_most = wire_->send_at_most = piece;
     seen_.clear();
@@ -76,7 +76,7 @@ TEST_F(ConnectionTest, RepliesBelongToCommandsInTheirOrder) {
 
 // Redis reads no value with too large a length: Redis says so and hangs up. Once this was taken for
 // a reply without a request.
-TEST_F(ConnectionTest, AnErrorToWhatIsHalfSentIsItsAnswerAndEndsIt) {
+TEST_F(ConnectionTest, ErrorToHalfSentCommandAnswersItAndClosesTheConnection) {
   const std::string body(1000, 'b');
   wire_->send_at_most = 1;
   ask("+", {}, std::as_bytes(std::span(body)));
@@ -94,7 +94,7 @@ TEST_F(ConnectionTest, AnErrorToWhatIsHalfSentIsItsAnswerAndEndsIt) {
 }
 
 // covers F-168
-TEST_F(ConnectionTest, WhatIsNotTheReplyThatWasAskedForEndsIt) {
+TEST_F(ConnectionTest, UnexpectedReplyTypeClosesTheConnection) {
   const std::string bulk = "$" + std::to_string(kMaxBulkBytes + 1) + "\r\n";
   for (const std::string& reply :
        {std::string("+OK\r\n"), std::string("*1\r\n+x\r\n"), std::string(":1\r\n"),
@@ -120,7 +120,7 @@ TEST_F(ConnectionTest, WhatIsNotTheReplyThatWasAskedForEndsIt) {
   }
 }
 
-TEST_F(ConnectionTest, APayloadThatIsTooLongIsThrownAwayUpToABound) {
+TEST_F(ConnectionTest, TooLongPayloadIsDiscardedUpToABound) {
   const std::string big(100'000, 'x');
   ask("$", std::span(slot_).first(10));
   ask("$", std::span(slot_).subspan(50, 2));
@@ -134,16 +134,16 @@ TEST_F(ConnectionTest, APayloadThatIsTooLongIsThrownAwayUpToABound) {
   EXPECT_FALSE(hear("$100000000\r\n").ok());
 }
 
-TEST_F(ConnectionTest, APayloadWithoutItsEndEndsIt) {
+TEST_F(ConnectionTest, PayloadWithoutTerminatorClosesTheConnection) {
   ask("$", std::span(slot_).first(3));
   EXPECT_FALSE(hear("$3\r\nabc+OK\r\n").ok());
 }
 
-TEST_F(ConnectionTest, AReplyThatNobodyAskedForEndsIt) {
+TEST_F(ConnectionTest, UnrequestedReplyClosesTheConnection) {
   EXPECT_FALSE(hear("+OK\r\n").ok());
 }
 
-TEST_F(ConnectionTest, WhatWasCancelledIsNotWrittenAndShiftsNothing) {
+TEST_F(ConnectionTest, CancelledReplyIsDiscardedAndShiftsNoOther) {
   const std::string old(30'000, 'o'), next(30'000, 'n');
   ask("$", std::span(slot_).first(30'000), {}, 5);
   ask("$", std::span(slot_).subspan(40'000, 30'000), {}, 6);
@@ -158,7 +158,7 @@ TEST_F(ConnectionTest, WhatWasCancelledIsNotWrittenAndShiftsNothing) {
 
 // A server builds all requested replies before it sends the first: its memory, and the time to
 // receive.
-TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
+TEST_F(ConnectionTest, RequestsAreBoundedByTheWindow) {
   constexpr std::size_t kPart = 2 << 20;
   slot_.resize(3 * kPart);
   ask("+");
@@ -191,7 +191,7 @@ TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
 
 // The server reads together the bytes that lie there together, and copies them to their place: a
 // length that came alone names the place.
-TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot) {
+TEST_F(ConnectionTest, BodyWaitsForThePreviousAnswerAndItsLengthDoesNot) {
   for (const std::size_t piece : {std::size_t{10'000}, SIZE_MAX}) {
     wire_->send_at_most = piece;
     const std::string first(300'000, 'f'), second(300'000, 's');
@@ -218,7 +218,7 @@ TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot
 }
 
 // Redis keeps bytes that come alone in the memory that Redis made ready for the length before.
-TEST_F(ConnectionTest, ASmallBodyGoesWithItsLengthAndIsWaitedForAsALongOneIs) {
+TEST_F(ConnectionTest, SmallBodyIsSentWithItsLengthAndAwaitedLikeALongOne) {
   const std::string first(300'000, 'f'), small = "small", last(300'000, 'l');
   ask("+");
   ASSERT_TRUE(hear("").ok() && hear("+PONG\r\n").ok());
@@ -239,7 +239,7 @@ TEST_F(ConnectionTest, ASmallBodyGoesWithItsLengthAndIsWaitedForAsALongOneIs) {
   EXPECT_EQ(wire_->from_us, "<1" + first + "><2small><3" + last + ">");
 }
 
-TEST_F(ConnectionTest, OnALongLinkBodiesFollowEachOther) {
+TEST_F(ConnectionTest, LongLinkSendsBodiesWithoutWaiting) {
   ask("+");
   bool more = false;
   wire_->to_us = "+PONG\r\n";
@@ -251,7 +251,7 @@ TEST_F(ConnectionTest, OnALongLinkBodiesFollowEachOther) {
 }
 
 // An ASKING is of the command behind: the next one would be taken for that.
-TEST_F(ConnectionTest, WhatWasSentForACommandDoesNotStandAlone) {
+TEST_F(ConnectionTest, PrefixCommandIsNeverSentAlone) {
   constexpr std::size_t kPart = 2 << 20;
   slot_.resize(3 * kPart);
   ask("+");
@@ -278,7 +278,7 @@ TEST_F(ConnectionTest, WhatWasSentForACommandDoesNotStandAlone) {
 
 // Otherwise the server, which has answered all known commands, waits until all received bytes have
 // been taken.
-TEST_F(ConnectionTest, WhatTheWindowLetsIsAskedForBeforeTheRestHasCome) {
+TEST_F(ConnectionTest, NextRequestIsSentBeforeThePreviousReplyIsComplete) {
   constexpr std::size_t kPart = 2 << 20;
   slot_.resize(3 * kPart);
   ask("+");
@@ -296,7 +296,7 @@ TEST_F(ConnectionTest, WhatTheWindowLetsIsAskedForBeforeTheRestHasCome) {
 }
 
 // covers F-166
-TEST_F(ConnectionTest, WhatIsHalfReceivedOrHalfSentCannotBeCancelled) {
+TEST_F(ConnectionTest, HalfReceivedOrHalfSentCommandCannotBeCancelled) {
   ask("$", std::span(slot_).first(1000), {}, 5);
   ASSERT_TRUE(hear("$1000\r\nabc").ok());
   EXPECT_FALSE(connection_.cancel(5));
@@ -317,7 +317,7 @@ TEST_F(ConnectionTest, WhatIsHalfReceivedOrHalfSentCannotBeCancelled) {
   EXPECT_FALSE(sending.cancel(7));
 }
 
-TEST_F(ConnectionTest, WhereItIsKeptTheRestOfAPayloadIsThrownAway) {
+TEST_F(ConnectionTest, CancelledPayloadIsDiscardedWhileTheConnectionIsKept) {
   const std::string old(30'000, 'o'), next(30'000, 'n');
   ask("$", std::span(slot_).first(30'000), {}, 5);
   ask("$", std::span(slot_).subspan(40'000, 30'000), {}, 6);
@@ -334,7 +334,7 @@ TEST_F(ConnectionTest, WhereItIsKeptTheRestOfAPayloadIsThrownAway) {
   EXPECT_EQ(connection_.bytes(), 0U);
 }
 
-TEST_F(ConnectionTest, WhatWasNotSentIsTakenBack) {
+TEST_F(ConnectionTest, UnsentCommandIsWithdrawn) {
   ask("+", {}, {}, 5);
   ask("+", {}, {}, 6);
   EXPECT_TRUE(connection_.cancel(5));
@@ -347,7 +347,7 @@ TEST_F(ConnectionTest, WhatWasNotSentIsTakenBack) {
 // TLS keeps a record that could not be written: its bytes go out, even after their command is taken
 // back.
 // covers F-167
-TEST_F(ConnectionTest, WhatStandsInARecordThatIsHeldGoesOutAndIsAnswered) {
+TEST_F(ConnectionTest, HeldTlsRecordIsSentAndItsReplyDiscarded) {
   const std::string body(20, 'b');
   wire_->record_bytes = 8;
   wire_->blocked = true;
@@ -372,7 +372,7 @@ TEST_F(ConnectionTest, WhatStandsInARecordThatIsHeldGoesOutAndIsAnswered) {
   EXPECT_FALSE(connection_.cancel(11));
 }
 
-TEST_F(ConnectionTest, TheStreamsEndIsTold) {
+TEST_F(ConnectionTest, EndOfStreamIsReported) {
   ask("+");
   wire_->closed = true;
   bool more = false;
@@ -383,7 +383,7 @@ TEST_F(ConnectionTest, TheStreamsEndIsTold) {
 // Like a server that wants a client's certificate: it says so and hangs up, before it reads our
 // bytes.
 // covers F-207
-TEST_F(ConnectionTest, AServerThatHangsUpHasItsSay) {
+TEST_F(ConnectionTest, LastReplyIsReadBeforeTheHangup) {
   const std::size_t first = ask("+");
   ASSERT_TRUE(hear("").ok());
   ask("+");

@@ -24,7 +24,7 @@ std::uint64_t settled(ReceiveWindow& window, double rate, std::uint64_t round_tr
   return window.bytes();
 }
 
-TEST(ReceiveWindowTest, AShortLinkIsAskedForTwoPartsAtOnce) {
+TEST(ReceiveWindowTest, ShortLinkRequestsTwoPartsAtOnce) {
   ReceiveWindow window;
   EXPECT_EQ(window.bytes(), ReceiveWindow::kMost) << "the link is unknown";
   window.round_trip(60'000);
@@ -32,7 +32,7 @@ TEST(ReceiveWindowTest, AShortLinkIsAskedForTwoPartsAtOnce) {
   EXPECT_EQ(settled(window, 2.5e9, 60'000, 500 * kMs), ReceiveWindow::kLeast);
 }
 
-TEST(ReceiveWindowTest, ALongAndFastLinkIsKeptFull) {
+TEST(ReceiveWindowTest, LongFastLinkIsKeptFull) {
   ReceiveWindow window;
   window.round_trip(5 * kMs);
   EXPECT_EQ(window.bytes(), 20'000'000U) << "as of a fast network";
@@ -42,7 +42,7 @@ TEST(ReceiveWindowTest, ALongAndFastLinkIsKeptFull) {
   EXPECT_LE(bytes, 13'000'000U);
 }
 
-TEST(ReceiveWindowTest, ItGrowsAgainAfterASlowTime) {
+TEST(ReceiveWindowTest, WindowGrowsAgainAfterASlowPeriod) {
   ReceiveWindow window;
   window.round_trip(20 * kMs);
   EXPECT_EQ(settled(window, 50e6, 20 * kMs, 2000 * kMs), ReceiveWindow::kLeast);
@@ -50,7 +50,7 @@ TEST(ReceiveWindowTest, ItGrowsAgainAfterASlowTime) {
   EXPECT_LE(window.bytes(), ReceiveWindow::kMost);
 }
 
-TEST(ReceiveWindowTest, WhatNobodyWaitedForSaysNothing) {
+TEST(ReceiveWindowTest, IdleTimeIsNotMeasured) {
   ReceiveWindow window;
   window.round_trip(5 * kMs);
   const std::uint64_t before = window.bytes();
@@ -63,7 +63,7 @@ TEST(ReceiveWindowTest, WhatNobodyWaitedForSaysNothing) {
   EXPECT_EQ(window.bytes(), before) << "no request was sent while the bytes came";
 }
 
-TEST(ReceiveWindowTest, OneOfAnySizeIsLet) {
+TEST(ReceiveWindowTest, OneRequestOfAnySizeIsAllowed) {
   ReceiveWindow window;
   window.round_trip(1000);
   EXPECT_TRUE(window.lets(0, 100 << 20));

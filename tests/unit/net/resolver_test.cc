@@ -34,7 +34,7 @@ class NoThreads {
 };
 
 // covers F-201
-TEST(ResolverTest, WithoutAThreadANameIsNotResolvedAndIsAskedForAgain) {
+TEST(ResolverTest, ResolutionIsRetriedAfterAFailedThreadStart) {
   const Fd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   Resolver resolver({"localhost"}, ready);
   {

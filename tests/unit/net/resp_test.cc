@@ -36,7 +36,7 @@ TEST(RespTest, CommandsAreFormatted) {
             format_command(std::array<std::string_view, 3>{"SET", "k", "abc"}));
 }
 
-TEST(RespTest, WholeRepliesEndWhereTheyEnd) {
+TEST(RespTest, CompleteRepliesEndAtTheirLastByte) {
   for (const std::string_view reply :
        {"+OK\r\n", "-ERR what\r\n", ":-12\r\n", "$0\r\n\r\n", "$-1\r\n", "$5\r\na\r\nbc\r\n",
         "*0\r\n", "*-1\r\n", "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n:3\r\n",
@@ -51,7 +51,7 @@ TEST(RespTest, WholeRepliesEndWhereTheyEnd) {
   }
 }
 
-TEST(RespTest, WhatIsNoReplyOrTooMuchIsWrong) {
+TEST(RespTest, MalformedOrTooLargeReplyIsAnError) {
   const std::string deep = "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+x\r\n", line(kMaxLineBytes + 8, 'a');
   const std::string many_arrays = [] {
     std::string text = "*16000\r\n";
@@ -67,7 +67,7 @@ TEST(RespTest, WhatIsNoReplyOrTooMuchIsWrong) {
     EXPECT_EQ(scanned(reply), ReplyScanner::Found::kWrong) << reply.substr(0, 40);
 }
 
-TEST(RespTest, AReplyIsBoundedAsAWhole) {
+TEST(RespTest, WholeReplyIsBounded) {
   std::string text = "*1000\r\n";
   for (int i = 0; i < 1000; ++i) text += "$2000\r\n" + std::string(2000, 'x') + "\r\n";
   ReplyScanner scanner;

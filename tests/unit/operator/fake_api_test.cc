@@ -20,7 +20,7 @@ Object daemon_set(const std::string& image) {
            {{"template", {{"spec", {{"containers", {{{"name", "larder"}, {"image", image}}}}}}}}}}};
 }
 
-TEST(FakeApiTest, WhatChangesNothingIsNoNewVersion) {
+TEST(FakeApiTest, NoOpApplyKeepsTheVersion) {
   FakeApi api;
   const Result<Object> first = api.apply(resources::kDaemonSets, daemon_set("one"));
   const Result<Object> second = api.apply(resources::kDaemonSets, daemon_set("one"));
@@ -33,7 +33,7 @@ TEST(FakeApiTest, WhatChangesNothingIsNoNewVersion) {
   EXPECT_EQ(api.writes(), 3U);
 }
 
-TEST(FakeApiTest, ApplyTakesBackWhatItOwnedAndLeavesWhatOthersDid) {
+TEST(FakeApiTest, ApplyRemovesItsFieldsAndKeepsForeignOnes) {
   FakeApi api;
   Object wanted = daemon_set("one");
   wanted["spec"]["template"]["spec"]["containers"][0]["env"] = {{{"name", "A"}, {"value", "1"}},
@@ -55,7 +55,7 @@ TEST(FakeApiTest, ApplyTakesBackWhatItOwnedAndLeavesWhatOthersDid) {
   EXPECT_EQ((*now)["spec"]["paused"], true);
 }
 
-TEST(FakeApiTest, ContainersOfOthersStayAndThoseNotWantedGo) {
+TEST(FakeApiTest, ForeignContainersStayAndUnwantedOnesAreRemoved) {
   FakeApi api;
   Object two = daemon_set("one");
   two["spec"]["template"]["spec"]["containers"].push_back({{"name", "second"}, {"image", "x"}});
@@ -71,7 +71,7 @@ TEST(FakeApiTest, ContainersOfOthersStayAndThoseNotWantedGo) {
   EXPECT_EQ(containers[1]["name"], "theirs");
 }
 
-TEST(FakeApiTest, StatusIsAThingOfItsOwn) {
+TEST(FakeApiTest, StatusIsASubresource) {
   FakeApi api;
   Object pool = {{"metadata", {{"name", "p"}, {"namespace", "n"}}},
                  {"spec", {{"a", 1}}},
@@ -107,7 +107,7 @@ TEST(FakeApiTest, OldVersionsAreRefused) {
   EXPECT_TRUE(api.remove(resources::kLeases, "n", "l").ok());
 }
 
-TEST(FakeApiTest, AWatchTellsWhatTheSelectorSees) {
+TEST(FakeApiTest, WatchFollowsTheSelector) {
   FakeApi api;
   Object object = {{"metadata", {{"name", "c"}, {"namespace", "n"}, {"labels", {{"ours", "yes"}}}}},
                    {"data", {{"a", "1"}}}};
@@ -132,7 +132,7 @@ TEST(FakeApiTest, AWatchTellsWhatTheSelectorSees) {
             Code::kOutOfRange);
 }
 
-TEST(FakeApiTest, AWatchWaitsForNewsAndEndsWhenCut) {
+TEST(FakeApiTest, WatchWaitsForChangesAndEndsWhenCut) {
   FakeApi api;
   const std::string version = api.list(resources::kPods, {})->version;
   std::atomic<int> seen{0};
@@ -147,7 +147,7 @@ TEST(FakeApiTest, AWatchWaitsForNewsAndEndsWhenCut) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST(FakeApiTest, GarbageGoesWithItsLastOwner) {
+TEST(FakeApiTest, OrphanIsRemovedWithItsLastOwner) {
   FakeApi api;
   const Object owner =
       api.as_user(resources::kPools, {{"metadata", {{"name", "p"}, {"namespace", "n"}}}});
@@ -160,7 +160,7 @@ TEST(FakeApiTest, GarbageGoesWithItsLastOwner) {
   EXPECT_FALSE(api.find(resources::kDaemonSets, "n", "a"));
 }
 
-TEST(FakeApiTest, FailuresComeBeforeOrAfterTheWrite) {
+TEST(FakeApiTest, FailuresOccurBeforeOrAfterTheWrite) {
   FakeApi api;
   bool done = false;
   api.set_failures([&](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {

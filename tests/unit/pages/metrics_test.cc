@@ -27,7 +27,7 @@ std::set<std::string> series(const std::string& text) {
   return names;
 }
 
-TEST(MetricsTest, EverythingIsThereFromTheStart) {
+TEST(MetricsTest, AllSeriesExistFromTheStart) {
   const std::string empty = text_of({});
   EXPECT_THAT(empty, HasSubstr("larder_tokens_hit_total{model=\"other\"} 0"));
   for (const char* kind :
@@ -57,7 +57,7 @@ TEST(MetricsTest, EverythingIsThereFromTheStart) {
       << "a series that only appears with its first event breaks rate()";
 }
 
-TEST(MetricsTest, WhatMoreMemoryWouldBring) {
+TEST(MetricsTest, EstimateOfMoreMemoryIsExported) {
   stats::Stats stats;
   stats.arena_bytes = 4 << 20;
   stats.held_bytes = 1 << 20;
@@ -187,7 +187,7 @@ TEST(MetricsTest, HistogramsAreCumulative) {
 }
 
 // An engine chooses its model's name, and must not be able to spoil the scrape.
-TEST(MetricsTest, HostileModelNames) {
+TEST(MetricsTest, HostileModelNamesAreEscaped) {
   stats::Stats stats;
   stats.models = {{"a\"} 1\nlarder_fake 1", 1, 0, 0, 0, 0, 0, 0, 0},
                   {"\xff", 2, 0, 0, 0, 0, 0, 0, 0},
@@ -200,7 +200,7 @@ TEST(MetricsTest, HostileModelNames) {
   series(text);
 }
 
-TEST(MetricsTest, NamespacesAndSessionsAreNoLabels) {
+TEST(MetricsTest, NamespacesAndSessionsAreNotLabels) {
   stats::Stats stats;
   stats.namespaces = {{"0123456789abcdef0123456789abcdef", "m",
                        std::make_shared<const std::string>("text"), 1, 1, 1}};

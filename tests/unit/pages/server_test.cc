@@ -87,7 +87,7 @@ TEST_F(ServerTest, MetricsAndStatus) {
   EXPECT_TRUE(status["backend"].is_null());
 }
 
-TEST_F(ServerTest, StatusTellsOfTheBackendWhereThereIsOne) {
+TEST_F(ServerTest, StatusShowsTheBackendIfConfigured) {
   stats::TierStats& known = control_.stats.backend;
   known.place = "redis://cache:6379/0";
   known.mode = "TCP";
@@ -110,7 +110,7 @@ TEST_F(ServerTest, StatusTellsOfTheBackendWhereThereIsOne) {
   EXPECT_EQ(backend["probes"]["shared"], 7);
 }
 
-TEST_F(ServerTest, StatusTellsOfTheDiskWhereThereIsOne) {
+TEST_F(ServerTest, StatusShowsTheDiskIfConfigured) {
   control_.stats.disk.place = "/d";
   control_.stats.disk.reason = "writes fail";
   control_.stats.disk.chunks = 5;
@@ -169,7 +169,7 @@ TEST_F(ServerTest, ChunksArePrefetchedPinnedUnpinnedAndEvictedByHash) {
               StartsWith("HTTP/1.1 404 "));
 }
 
-TEST_F(ServerTest, WhatIsNoListOfHashesIsRefused) {
+TEST_F(ServerTest, MalformedHashListIsRefused) {
   start();
   const std::pair<std::string, const char*> wrong[] = {
       {"", "no JSON object"},
@@ -194,7 +194,7 @@ TEST_F(ServerTest, WhatIsNoListOfHashesIsRefused) {
   EXPECT_TRUE(control_.acted().empty());
 }
 
-TEST_F(ServerTest, WhatEnginesAskForIsGivenPageByPage) {
+TEST_F(ServerTest, TraceIsServedInPages) {
   start();
   EXPECT_THAT(admin("POST /v1/trace"),
               HasSubstr(R"({"now_ms":1000,"next":5,"lost":0,"requests":[]})"));
@@ -207,7 +207,7 @@ TEST_F(ServerTest, WhatEnginesAskForIsGivenPageByPage) {
   EXPECT_THAT(admin("GET /v1/trace"), StartsWith("HTTP/1.1 405 "));
 }
 
-TEST_F(ServerTest, AdminVerbsAreRefusedOnOtherAddresses) {
+TEST_F(ServerTest, AdminVerbsAreRefusedOutsideOfLoopback) {
   config_.http.listen = "0.0.0.0:0";
   start();
   EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("loopback")));
@@ -243,7 +243,7 @@ TEST_F(ServerTest, TheAdminSocketHasTheConfiguredMode) {
   EXPECT_FALSE(std::filesystem::exists(config_.http.admin_socket));
 }
 
-TEST_F(ServerTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
+TEST_F(ServerTest, StaleSocketIsReplacedAndLiveSocketIsRefused) {
   start();
   config_.http.listen = "";
   EXPECT_THAT(HttpServer::start(config_, control_).status().text(),
@@ -259,7 +259,7 @@ TEST_F(ServerTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   EXPECT_THAT(admin("GET /healthz"), StartsWith("HTTP/1.1 200 "));
 }
 
-TEST_F(ServerTest, AnAdminSocketThatCannotBeMadeNamesItsKey) {
+TEST_F(ServerTest, AdminSocketFailureNamesItsKey) {
   const std::string path = config_.http.admin_socket;
   const auto why = [](const std::string& at) {
     return http::listen_unix(at, 0600).status().text();
@@ -283,7 +283,7 @@ TEST_F(ServerTest, AnAdminSocketThatCannotBeMadeNamesItsKey) {
 }
 
 // Clusters are of IPv4, of IPv6, or of both: one setting serves in all.
-TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
+TEST_F(ServerTest, AnyAddressListensOnBothFamilies) {
   config_.http.listen = ":0";
   start();
   EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 "));
@@ -328,7 +328,7 @@ TEST_F(ServerTest, AForeignHostIsRefused) {
       << "no page reaches a Unix socket";
 }
 
-TEST_F(ServerTest, NamesThatAreConfiguredAreAnswered) {
+TEST_F(ServerTest, ConfiguredHostNamesAreAnswered) {
   config_.http.hosts = {"*.gpu.example"};
   start();
   EXPECT_THAT(ask(connect_tcp(server_->address()),
@@ -336,7 +336,7 @@ TEST_F(ServerTest, NamesThatAreConfiguredAreAnswered) {
               StartsWith("HTTP/1.1 200 "));
 }
 
-TEST_F(ServerTest, NamesAnAddressInUse) {
+TEST_F(ServerTest, AddressInUseIsReported) {
   start();
   config::Config second = config_;
   second.http.listen = server_->address();

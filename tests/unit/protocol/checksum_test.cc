@@ -21,7 +21,7 @@ TEST(Checksum, CountsAShortLastUnit) {
   EXPECT_EQ(digest_count(3 * 18432, 18432), 15U);  // MLA: 16 tokens of 1152 bytes, 4.5 units
 }
 
-TEST(Checksum, SlotHoldsPayloadAndTableInWholePages) {
+TEST(Checksum, SlotSizeCoversPayloadAndTableInWholePages) {
   EXPECT_EQ(slot_bytes(4096, 4096), 8192U);
   EXPECT_EQ(slot_bytes(12 * 131072, 131072), 12U * 131072 + 4096);
   EXPECT_EQ(slot_bytes(7, 7), 4096U);

@@ -29,7 +29,7 @@ TEST(Codec, RoundTripOfReserve) {
 }
 
 // A larderd of 1.8 reads the chunks, and ignores the count and the list of parents.
-TEST(Codec, TheParentsOfAReserveAreATailBehindItsChunks) {
+TEST(Codec, ReserveParentsFollowItsChunks) {
   const std::vector<BlockHash> hashes{{1, 2}, {3, 4}}, parents{{}, {1, 2}};
   Encoder encoder(MessageType::kReserve, 7);
   encoder.append(Reserve{5, 1, 0, 2, 2})
@@ -60,7 +60,7 @@ TEST(Codec, EveryTruncationIsRefused) {
     EXPECT_FALSE(Decoder::open(std::span(packet).first(size)).ok()) << size;
 }
 
-TEST(Codec, ACountBeyondThePacketOrTheLimitIsRefused) {
+TEST(Codec, CountOverThePacketOrLimitIsRefused) {
   Encoder encoder(MessageType::kReserve, 1);
   encoder.append(Reserve{0, 0, 0, 0xffffffff, 0});
   const auto packet = bytes_of(encoder.packet());
@@ -72,7 +72,7 @@ TEST(Codec, ACountBeyondThePacketOrTheLimitIsRefused) {
   EXPECT_FALSE(decoder->read_all(1, kMaxKeysPerReserve, hashes));
 }
 
-TEST(Codec, TheTailOfANewerMinorVersionIsIgnored) {
+TEST(Codec, TailOfNewerMinorVersionIsIgnored) {
   Encoder encoder(MessageType::kDropNamespace, 0);
   encoder.append(DropNamespace{9, 0}).append_text("additions of a later version");
   const auto packet = bytes_of(encoder.packet());
@@ -83,7 +83,7 @@ TEST(Codec, TheTailOfANewerMinorVersionIsIgnored) {
   EXPECT_EQ(drop.namespace_handle, 9U);
 }
 
-TEST(Codec, NamespaceIdsAreReadAsTheyAreWritten) {
+TEST(Codec, NamespaceIdsRoundTripAsHex) {
   const NamespaceId id = namespace_id("engine: a\n");
   EXPECT_EQ(NamespaceId::from_hex(id.to_hex()), id);
   for (const std::string& text : {std::string(), std::string(31, 'a'), std::string(33, 'a'),
@@ -91,7 +91,7 @@ TEST(Codec, NamespaceIdsAreReadAsTheyAreWritten) {
     EXPECT_FALSE(NamespaceId::from_hex(text)) << text;
 }
 
-TEST(Codec, ShortTextsAreCutAndCleaned) {
+TEST(Codec, ShortTextsAreTruncatedAndEscaped) {
   EXPECT_EQ(short_text(make_short_text("a\nb\x7f")), "a\\x0ab\\x7f");
   EXPECT_EQ(short_text(make_short_text(std::string(500, 'x'))).size(), kMaxNameBytes);
   EXPECT_EQ(short_text(make_short_text("模型 größe 🙂")), "模型 größe 🙂");

@@ -117,7 +117,7 @@ TEST(Golden, ListsOfSlots) {
   expect_bytes(MessageType::kBad, 10, slot, SlotList{1, 0}, SlotRef{5, 0, kA});
 }
 
-TEST(Golden, GrantsAskedAbout) {
+TEST(Golden, GrantInquiry) {
   const std::string slot = le(1, 4) + zeros(4) + le(5, 4) + zeros(4) + le(kA, 8);
   expect_bytes(MessageType::kAskGrants, 15, slot, SlotList{1, 0}, SlotRef{5, 0, kA});
   expect_bytes(MessageType::kStillWriting, 16, slot, SlotList{1, 0}, SlotRef{5, 0, kA});
@@ -165,7 +165,7 @@ TEST(Golden, Error) {
                protocol::Error{static_cast<std::uint32_t>(Code::kUnsupported), 0});
 }
 
-TEST(Golden, ThePlaceBelow) {
+TEST(Golden, ResidencyRegion) {
   const std::string key =
       le(kA, 8) + le(kB, 8) + le(kC, 8) + le(5, 8) + le(3, 2) + le(2, 2) + zeros(4);
   const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());

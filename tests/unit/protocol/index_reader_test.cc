@@ -57,7 +57,7 @@ class IndexReaderTest : public testing::Test {
 
 constexpr Key kKey{{0x1111, 0x2222333344445555}, 3, 1, 2};
 
-TEST_F(IndexReaderTest, FindsACommittedEntryByItsWholeKey) {
+TEST_F(IndexReaderTest, FindsCommittedEntryByItsFullKey) {
   put(kKey, 5, SlotState::kCommitted, 42, 7);
   const Result<IndexReader> reader = open();
   ASSERT_TRUE(reader.ok());
@@ -77,7 +77,7 @@ TEST_F(IndexReaderTest, FindsACommittedEntryByItsWholeKey) {
   EXPECT_FALSE(reader->find(other));
 }
 
-TEST_F(IndexReaderTest, ProbesInABatchFindWhatFindFinds) {
+TEST_F(IndexReaderTest, BatchedProbesMatchFind) {
   const auto present = [&](const Key& key) {
     const Result<IndexReader> reader = open();
     IndexReader::Probe probe = reader->start(key);
@@ -113,7 +113,7 @@ TEST_F(IndexReaderTest, OnlyCommittedEntriesAreVisible) {
   }
 }
 
-TEST_F(IndexReaderTest, AnEntryThatPointsOutsideTheArenaIsAMiss) {
+TEST_F(IndexReaderTest, EntryPointingOutsideTheArenaIsAMiss) {
   put(kKey, 1, SlotState::kCommitted, 9, 256);  // starts at the arena's end
   EXPECT_FALSE(open()->find(kKey));
 }

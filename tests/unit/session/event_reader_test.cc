@@ -27,7 +27,7 @@ class EventReaderTest : public testing::Test {
   ReuseTracker reuse_tracker_{1 << 20, box_.store().namespaces()};
 };
 
-TEST_F(EventReaderTest, OnlyTicksGiveUpAnUnfinishedEvent) {
+TEST_F(EventReaderTest, OnlyTicksDiscardAnUnfinishedEvent) {
   write(true);
   write(false);
   write(true);
@@ -40,7 +40,7 @@ TEST_F(EventReaderTest, OnlyTicksGiveUpAnUnfinishedEvent) {
   EXPECT_EQ(box_.stats().events_lost, 1U);
 }
 
-TEST_F(EventReaderTest, ALateEventCounts) {
+TEST_F(EventReaderTest, LateEventIsCounted) {
   write(false);
   for (int message = 0; message < 3; ++message) drain(false);
   region_.events[0].sequence = 1;

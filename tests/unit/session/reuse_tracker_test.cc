@@ -14,7 +14,7 @@ stats::AskedRequest request_of(std::uint64_t at_ms, std::size_t chunks) {
   return request;
 }
 
-TEST(TraceBufferTest, NothingIsKeptUntilSomebodyAsksAndAfterHeIsGone) {
+TEST(TraceBufferTest, RecordsOnlyWhileAReaderIsActive) {
   TraceBuffer buffer;
   EXPECT_FALSE(buffer.wanted(1000));
   EXPECT_EQ(buffer.page(std::nullopt, 1000).next, 0U);
@@ -26,7 +26,7 @@ TEST(TraceBufferTest, NothingIsKeptUntilSomebodyAsksAndAfterHeIsGone) {
   EXPECT_EQ(later.next, 1U);
 }
 
-TEST(TraceBufferTest, EachIsGivenOnceInOrder) {
+TEST(TraceBufferTest, EachRequestIsReturnedOnceInOrder) {
   TraceBuffer buffer;
   std::uint64_t next = buffer.page(std::nullopt, 1000).next;
   for (std::uint64_t i = 0; i < 10; ++i) buffer.add(request_of(i, TraceBuffer::kMaxPageChunks / 4));
@@ -41,7 +41,7 @@ TEST(TraceBufferTest, EachIsGivenOnceInOrder) {
   EXPECT_EQ(buffer.page(9999, 1000).next, 10U) << "of another life of larderd";
 }
 
-TEST(TraceBufferTest, WhatIsLostIsSaidAndMemoryIsBounded) {
+TEST(TraceBufferTest, LostRequestsAreCountedAndMemoryIsBounded) {
   TraceBuffer buffer;
   EXPECT_EQ(buffer.page(std::nullopt, 1000).next, 0U);
   constexpr std::size_t kChunks = 1023, kFit = TraceBuffer::kMaxChunks / (kChunks + 1);
@@ -77,7 +77,7 @@ class ReuseTrackerTest : public testing::Test {
   ReuseTracker reuse_tracker_{1 << 20, spaces_};
 };
 
-TEST_F(ReuseTrackerTest, AFloodCostsATickNoMoreThanItsBound) {
+TEST_F(ReuseTrackerTest, WorkPerTickIsBounded) {
   std::vector<std::uint64_t> hashes(ReuseTracker::kChunksPerTick / 2);
   std::iota(hashes.begin(), hashes.end(), 1);
   for (int i = 0; i < 5; ++i) reuse_tracker_.asked(handle_, hashes, hashes.size() * 256, 0);
@@ -87,7 +87,7 @@ TEST_F(ReuseTrackerTest, AFloodCostsATickNoMoreThanItsBound) {
   EXPECT_EQ(estimate().chunks_asked, ReuseTracker::kChunksPerTick + hashes.size());
 }
 
-TEST_F(ReuseTrackerTest, MoreChunksThanTokensAreNotBelieved) {
+TEST_F(ReuseTrackerTest, ChunksBeyondTheTokenCountAreIgnored) {
   const std::vector<std::uint64_t> hashes{1, 2, 3};
   reuse_tracker_.asked(handle_, hashes, 2 * 256 + 10, 0);
   EXPECT_EQ(estimate().chunks_asked, 3U) << "of the first one a part is the engine's own";
@@ -97,7 +97,7 @@ TEST_F(ReuseTrackerTest, MoreChunksThanTokensAreNotBelieved) {
 
 // No request names states: the bytes of states would only make the memory look larger than
 // necessary.
-TEST_F(ReuseTrackerTest, StoredStatesCountForNothing) {
+TEST_F(ReuseTrackerTest, StoredStatesAreIgnored) {
   store::NamespaceSpec spec = spaces_.at(handle_).spec;
   spec.fingerprint = std::make_shared<const std::string>("a: 1\nchunks: states\n");
   spec.id = protocol::namespace_id(*spec.fingerprint);
@@ -112,7 +112,7 @@ TEST_F(ReuseTrackerTest, StoredStatesCountForNothing) {
 }
 
 // All shards of a chunk take room: 2 times 4096 bytes and their digests, in slots of whole pages.
-TEST_F(ReuseTrackerTest, ATraceHasNumbersThatJsonHasExactly) {
+TEST_F(ReuseTrackerTest, TraceNumbersAreExactInJson) {
   EXPECT_TRUE(reuse_tracker_.page(std::nullopt, 1000).requests.empty());
   const std::vector<std::uint64_t> hashes{UINT64_MAX, 1};
   reuse_tracker_.asked(handle_, hashes, 600, 256);

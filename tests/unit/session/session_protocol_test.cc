@@ -86,7 +86,7 @@ class SessionProtocolTest : public testing::Test {
   base::ManualClock clock_;
 };
 
-TEST_F(SessionProtocolTest, TheWholeConversationIsUnderstood) {
+TEST_F(SessionProtocolTest, WholeConversationIsHandled) {
   SessionProtocol session = make(1);
   std::vector<bool> answered;
   for (const Bytes& message : conversation(1000)) {
@@ -101,7 +101,7 @@ TEST_F(SessionProtocolTest, TheWholeConversationIsUnderstood) {
   EXPECT_EQ(box_.stats().evicted_bad, 1U);
 }
 
-TEST_F(SessionProtocolTest, ManyBadReportsAreOneLineASecond) {
+TEST_F(SessionProtocolTest, BadReportsLogOneLineASecond) {
   SessionProtocol session = make(1);
   const std::vector<Bytes> messages = conversation(1000);
   const Bytes& bad = messages[6];
@@ -143,7 +143,7 @@ TEST_F(SessionProtocolTest, EveryTruncationIsAnError) {
 }
 
 // covers F-104
-TEST_F(SessionProtocolTest, RandomDamageNeverGetsOut) {
+TEST_F(SessionProtocolTest, RandomDamageIsContained) {
   constexpr std::uint64_t kSeed = 20261121;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   std::mt19937_64 random(kSeed);

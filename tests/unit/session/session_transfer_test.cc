@@ -151,7 +151,7 @@ class SessionTransferTest : public testing::Test {
   std::uint64_t offset_bytes_ = 0;  // of the slot that was taken back
 };
 
-TEST_F(SessionTransferTest, ASlotIsCommittedBehindTheCopyAndNotInTheMidstOfIt) {
+TEST_F(SessionTransferTest, SlotIsCommittedOnlyAfterItsCopy) {
   open();
   const protocol::SlotRef slot = granted();
   device_->gated = true;
@@ -170,7 +170,7 @@ TEST_F(SessionTransferTest, ASlotIsCommittedBehindTheCopyAndNotInTheMidstOfIt) {
 }
 
 // covers F-032
-TEST_F(SessionTransferTest, ASlotWhoseCopyWasTakenBackInTheQueueIsItsEnginesToCommit) {
+TEST_F(SessionTransferTest, SlotOfWithdrawnQueuedCopyIsCommittedByItsEngine) {
   open();
   hold_threads();
   std::uint32_t flag = 0;
@@ -184,7 +184,7 @@ TEST_F(SessionTransferTest, ASlotWhoseCopyWasTakenBackInTheQueueIsItsEnginesToCo
 }
 
 // By then the slot may be another engine's.
-TEST_F(SessionTransferTest, ACopyThatWasTakenBackIsNotMadeWhateverItsFlagSaysLater) {
+TEST_F(SessionTransferTest, WithdrawnCopyIsNotMadeRegardlessOfItsFlag) {
   open();
   hold_threads();
   std::uint32_t flag = 0;
@@ -197,7 +197,7 @@ TEST_F(SessionTransferTest, ACopyThatWasTakenBackIsNotMadeWhateverItsFlagSaysLat
   EXPECT_TRUE(as_its_engine_wrote_it());
 }
 
-TEST_F(SessionTransferTest, ACopyThatWaitsIsNotTakenBackByACommit) {
+TEST_F(SessionTransferTest, QueuedCopyIsNotWithdrawnByACommit) {
   open();
   hold_threads();
   const protocol::SlotRef slot = granted();
@@ -206,7 +206,7 @@ TEST_F(SessionTransferTest, ACopyThatWaitsIsNotTakenBackByACommit) {
   EXPECT_EQ(disown(slot).status().code(), Code::kFailedPrecondition);
 }
 
-TEST_F(SessionTransferTest, AGrantThatIsNotItsOwnIsNotWritten) {
+TEST_F(SessionTransferTest, ForeignGrantIsNotWritten) {
   open();
   const protocol::SlotRef slot = granted();
   const std::uint32_t flag = *flags_->take();
@@ -217,7 +217,7 @@ TEST_F(SessionTransferTest, AGrantThatIsNotItsOwnIsNotWritten) {
   EXPECT_EQ(send_copy(0, slot, protocol::make_piece(3, 0)).status().code(), Code::kInvalidArgument);
 }
 
-TEST_F(SessionTransferTest, WhatIsMalformedEndsTheSessionByName) {
+TEST_F(SessionTransferTest, MalformedMessageEndsTheSessionWithAReason) {
   EXPECT_EQ(send_export(2, 0).status().text(), "EXPORT: a descriptor is missing");
   EXPECT_EQ(send_export(1, 1).status().text(),
             "EXPORT: a descriptor that belongs to no allocation");
@@ -234,7 +234,7 @@ TEST_F(SessionTransferTest, WhatIsMalformedEndsTheSessionByName) {
             "WITHDRAW: nothing is exported");
 }
 
-TEST_F(SessionTransferTest, AnEngineMaySayWhyItCopiesByItself) {
+TEST_F(SessionTransferTest, EngineReportsWhyItCopiesByItself) {
   ASSERT_TRUE(send(Encoder(MessageType::kExport, 0)
                        .append(protocol::Export{0, 6, 0, 4, {}})
                        .append_text("a\nMI"))

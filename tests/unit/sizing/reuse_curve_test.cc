@@ -18,7 +18,7 @@ void ask(ReuseCurve& curve, const TracedRequest& request) {
       static_cast<double>(request.tokens - request.chunks.size() * request.chunk_tokens));
 }
 
-TEST(ReuseCurveTest, NothingAskedIsNoHit) {
+TEST(ReuseCurveTest, EmptyCurveHasNoHit) {
   const ReuseCurve curve(kMiB);
   stats::Estimate estimate;
   curve.fill(estimate);
@@ -27,7 +27,7 @@ TEST(ReuseCurveTest, NothingAskedIsNoHit) {
 }
 
 // Ten chunks of 1 MiB again and again: an LRU memory of ten has all, one of nine has no hit.
-TEST(ReuseCurveTest, ALoopIsFoundWhereItFits) {
+TEST(ReuseCurveTest, LoopHitsOnlyInMemoryThatHoldsIt) {
   ReuseCurve curve(10 * kMiB);
   for (int round = 0; round < 100; ++round)
     for (std::uint64_t chunk = 1; chunk <= 10; ++chunk) curve.asked(chunk, kMiB, 256);
@@ -41,7 +41,7 @@ TEST(ReuseCurveTest, ALoopIsFoundWhereItFits) {
   EXPECT_EQ(estimate.reuse_distance.sum(), 990 * 9 * kMiB) << "nine others between two uses";
 }
 
-TEST(ReuseCurveTest, WhatIsStoredTakesRoomAndIsNotAskedFor) {
+TEST(ReuseCurveTest, StoredChunksTakeRoomWithoutBeingRequested) {
   ReuseCurve curve(2 * kMiB);
   curve.asked(1, kMiB, 256);
   curve.stored(1, kMiB);  // like a requested and missing chunk
@@ -53,7 +53,7 @@ TEST(ReuseCurveTest, WhatIsStoredTakesRoomAndIsNotAskedFor) {
 }
 
 // Dropped chunks would be missed in a memory of any size, and take no room in one.
-TEST(ReuseCurveTest, WhatIsDroppedIsAskedForTheFirstTimeAgain) {
+TEST(ReuseCurveTest, DroppedChunksCountAsNew) {
   ReuseCurve curve(2 * kMiB);
   curve.asked(1, kMiB, 256, 7);
   curve.asked(2, kMiB, 256, 8);
@@ -71,7 +71,7 @@ TEST(ReuseCurveTest, WhatIsDroppedIsAskedForTheFirstTimeAgain) {
   EXPECT_EQ(estimate.chunks_tracked, 1U);
 }
 
-TEST(ReuseCurveTest, TokensThatNoChunkStandsForAreNeverFound) {
+TEST(ReuseCurveTest, TokensWithoutChunkNeverHit) {
   ReuseCurve curve(kMiB);
   curve.asked(1, kMiB, 100);
   curve.asked(1, kMiB, 100);
@@ -79,7 +79,7 @@ TEST(ReuseCurveTest, TokensThatNoChunkStandsForAreNeverFound) {
   EXPECT_NEAR(curve.hit_ratio(1), 0.25, 1e-9);
 }
 
-TEST(ReuseCurveTest, TheLoadOfLateCounts) {
+TEST(ReuseCurveTest, RecentLoadDominates) {
   ReuseCurve curve(4 * kMiB);
   for (std::uint64_t chunk = 1; chunk <= 1000; ++chunk) curve.asked(chunk, kMiB, 256);
   curve.fade(0.001);
@@ -89,7 +89,7 @@ TEST(ReuseCurveTest, TheLoadOfLateCounts) {
 
 // With any number of requests: the given number of chunks is tracked, and no chunk that could not
 // be found at any size of interest.
-TEST(ReuseCurveTest, ItsMemoryIsBounded) {
+TEST(ReuseCurveTest, MemoryIsBounded) {
   ReuseCurve large(1ULL << 50), small(100 * kMiB);
   for (std::uint64_t chunk = 1; chunk <= 300'000; ++chunk) {
     large.asked(chunk, kMiB, 256);
@@ -112,7 +112,7 @@ struct Fraction {
 class AgainstExactTest : public testing::TestWithParam<Fraction> {};
 
 // The promise of the metric, on a trace of more chunks than are tracked.
-TEST_P(AgainstExactTest, WithinTwoPoints) {
+TEST_P(AgainstExactTest, EstimateIsWithinTwoPointsOfExact) {
   testing_support::TraceShape shape;
   shape.requests = 12'000;
   shape.documents = 1200;

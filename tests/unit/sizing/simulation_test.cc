@@ -19,7 +19,7 @@ std::uint64_t hits(std::string_view letters, std::string_view policy, std::uint6
   return simulate(trace_of(letters), policy, size)->chunks_hit;
 }
 
-TEST(SimulationTest, EachPolicyByHand) {
+TEST(SimulationTest, PoliciesMatchHandComputedResults) {
   EXPECT_EQ(hits("abcab", "lru", 2), 0U);
   EXPECT_EQ(hits("abcab", "lru", 3), 2U);
   EXPECT_EQ(hits("abacab", "lru", 2), 2U) << "c takes b's place";
@@ -29,7 +29,7 @@ TEST(SimulationTest, EachPolicyByHand) {
 }
 
 // a is used often; then more new ones than fit come by once each.
-TEST(SimulationTest, S3FifoKeepsWhatIsUsedThroughAScan) {
+TEST(SimulationTest, S3FifoKeepsUsedChunksThroughAScan) {
   std::string letters = "aaa";
   for (char once = 'A'; once <= 'Z'; ++once) letters += once;
   letters += "a";
@@ -37,7 +37,7 @@ TEST(SimulationTest, S3FifoKeepsWhatIsUsedThroughAScan) {
   EXPECT_EQ(hits(letters, "lru", 10), 2U);
 }
 
-TEST(SimulationTest, ARequestFindsWhatComesBeforeTheFirstMissing) {
+TEST(SimulationTest, RequestHitsEndAtTheFirstMissingChunk) {
   const std::vector<TracedRequest> trace{
       {{1, 2, 3}, 1, 25, 10}, {{1, 9, 3}, 1, 30, 10}, {{1, 2, 3}, 1, 25, 10}};
   const Simulated all = *simulate(trace, "lru", 100);
@@ -65,7 +65,7 @@ TEST(SimulationTest, APromptLongerThanTheMemoryKeepsItsHead) {
   EXPECT_EQ(simulate(trace, "fifo", 3)->chunks_hit, 0U);
 }
 
-TEST(SimulationTest, TheWarmUpFillsTheCacheAndIsNotCounted) {
+TEST(SimulationTest, WarmUpFillsTheCacheWithoutCounting) {
   const Simulated all = *simulate(trace_of("aab"), "lru", 2, 1);
   EXPECT_EQ(all.requests, 2U);
   EXPECT_EQ(all.chunks_hit, 1U);
@@ -76,7 +76,7 @@ TEST(SimulationTest, AnUnknownPolicyIsRefusedByName) {
   EXPECT_EQ(refused.text(), "'mru' is no policy: lru, fifo, s3-fifo, optimal");
 }
 
-TEST(SimulationTest, WithRoomForAllEveryPolicyIsTheSameAndNoneBeatsOptimal) {
+TEST(SimulationTest, PoliciesAreEqualWithoutEvictionAndNeverBeatOptimal) {
   const testing_support::GeneratedTrace trace({.requests = 1000});
   const std::uint64_t distinct = distinct_bytes(trace.requests());
   const double best = simulate(trace.requests(), "optimal", distinct)->hit_ratio();

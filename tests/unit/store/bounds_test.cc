@@ -35,7 +35,7 @@ class BoundsTest : public testing::Test {
   std::uint32_t handle_ = 0;
 };
 
-TEST_F(BoundsTest, VerbsAreDoneInSlices) {
+TEST_F(BoundsTest, VerbsRunInSlices) {
   using Verb =
       protocol::ActCounts (FamilyVerbs::*)(std::uint32_t, std::span<const protocol::BlockHash>);
   const std::vector<protocol::BlockHash> asked = hashes(protocol::kMaxKeysPerAct);
@@ -53,7 +53,7 @@ TEST_F(BoundsTest, VerbsAreDoneInSlices) {
 }
 
 // One chunk of each family: each eviction costs the look-ups of all missing ones.
-TEST_F(BoundsTest, TheSearchForRoomGivesUp) {
+TEST_F(BoundsTest, SearchForSpaceIsBounded) {
   protocol::Key key = box_.key(0);
   key.namespace_handle = handle_;
   std::vector<protocol::Grant> grants(1024);
@@ -75,7 +75,7 @@ class DropBoundsTest : public BoundsTest {
   DropBoundsTest() : BoundsTest(Store::kSliceEffort + 100) {}
 };
 
-TEST_F(DropBoundsTest, DroppingIsDoneInSlices) {
+TEST_F(DropBoundsTest, DropRunsInSlices) {
   for (std::uint64_t n = 0; n < Store::kSliceEffort + 50; ++n) box_.put(1, box_.key(n));
   Drop drop{box_.handle()};
   expect_effort(Store::kSliceEffort, [&] { box_.store().drop(drop); });

@@ -16,7 +16,7 @@ SlotRef ref_of(const protocol::Grant& grant) {
 }
 
 // covers F-023
-TEST(Caps, GrantedBytesOfOneSessionAreCappedUntilItCommitsOrGivesBack) {
+TEST(Caps, GrantedBytesOfASessionAreCappedUntilCommitOrDisown) {
   StoreBox box(8);
   box.add_session(1, {2 * kSlot, UINT64_MAX});
   box.add_session(2);
@@ -75,7 +75,7 @@ class Holds : public testing::Test {
 };
 
 // covers F-023
-TEST_F(Holds, AboveTheCapDoNotCountInTheOrderOfTheTable) {
+TEST_F(Holds, AboveTheCapAreIgnoredInTableOrder) {
   hold(3, 2 * kSlot);
   box_.store().sessions().watch_holds(0, false);
   EXPECT_EQ(box_.stats().holds_over_cap, 1U);
@@ -87,7 +87,7 @@ TEST_F(Holds, AboveTheCapDoNotCountInTheOrderOfTheTable) {
   EXPECT_FALSE(box_.find(2));
 }
 
-TEST_F(Holds, BelowTheCapCountAgainWhenOthersWent) {
+TEST_F(Holds, CountAgainAfterOthersAreReleased) {
   hold(3, 2 * kSlot);
   box_.store().sessions().watch_holds(0, false);
   region_->holds[0].exchange(0);
@@ -97,7 +97,7 @@ TEST_F(Holds, BelowTheCapCountAgainWhenOthersWent) {
   EXPECT_TRUE(box_.find(2));
 }
 
-TEST_F(Holds, OfOneSlotAreOne) {
+TEST_F(Holds, OnOneSlotCountOnce) {
   hold(2, 2 * kSlot);
   StoreBox::hold(*region_, 2, grants_[0]);
   StoreBox::hold(*region_, 3, grants_[0]);
@@ -106,7 +106,7 @@ TEST_F(Holds, OfOneSlotAreOne) {
   EXPECT_EQ(box_.stats().holds_over_cap, 0U);
 }
 
-TEST_F(Holds, AnnouncedBeforeTheirSlotsHadTheGenerationAreCappedAsWell) {
+TEST_F(Holds, AnnouncedForFutureGenerationsAreCapped) {
   hold(0, kSlot);
   const std::uint64_t next = box_.store().last_generation() + 1;
   for (std::uint32_t n = 0; n < 3; ++n)
@@ -121,7 +121,7 @@ TEST_F(Holds, AnnouncedBeforeTheirSlotsHadTheGenerationAreCappedAsWell) {
   EXPECT_EQ(room(), 3U);
 }
 
-TEST_F(Holds, OfASlotAboveTheCapDoNotCountTwice) {
+TEST_F(Holds, OnASlotAboveTheCapCountOnce) {
   hold(2, kSlot);
   StoreBox::hold(*region_, 2, grants_[1]);
   box_.store().sessions().watch_holds(0, false);
@@ -129,7 +129,7 @@ TEST_F(Holds, OfASlotAboveTheCapDoNotCountTwice) {
 }
 
 // covers F-024
-TEST_F(Holds, HaveAGreatestAge) {
+TEST_F(Holds, ExpireAtTheMaximumAge) {
   hold(4, UINT64_MAX);
   box_.store().sessions().watch_holds(1000, false);
   box_.store().sessions().watch_holds(1000 + protocol::kMaxHoldAgeMs, false);
@@ -142,7 +142,7 @@ TEST_F(Holds, HaveAGreatestAge) {
   EXPECT_TRUE(box_.find(3));
 }
 
-TEST_F(Holds, AreYoungAgainWhereNobodyWatched) {
+TEST_F(Holds, RestartTheirAgeAfterAPause) {
   hold(4, UINT64_MAX);
   box_.store().sessions().watch_holds(0, false);
   box_.store().sessions().watch_holds(10 * protocol::kMaxHoldAgeMs, true);
@@ -151,7 +151,7 @@ TEST_F(Holds, AreYoungAgainWhereNobodyWatched) {
 }
 
 // 255 full tables took up to 70 ms of every tick: the loop was held as long.
-TEST(HoldsOfMany, AreLookedAtInSlices) {
+TEST(HoldsOfMany, AreScannedInSlices) {
   constexpr std::uint32_t kSessions = 40;
   StoreBox box(1);
   for (std::uint32_t number = 1; number <= kSessions; ++number) {
@@ -195,7 +195,7 @@ class Reattach : public testing::Test {
   std::vector<protocol::Grant> grants_;
 };
 
-TEST_F(Reattach, WhatIsNotListedComesBackAtOnce) {
+TEST_F(Reattach, UnlistedGrantsAreFreedAtOnce) {
   const SlotRef listed = ref_of(grants_[1]);
   EXPECT_EQ(box_.store().sessions().succeed(2, 1, std::span(&listed, 1), true), 2U);
   EXPECT_EQ(box_.stats().grants_reclaimed, 2U);
@@ -207,7 +207,7 @@ TEST_F(Reattach, WhatIsNotListedComesBackAtOnce) {
   box_.store().sessions().release_quarantine(1);
 }
 
-TEST_F(Reattach, ACommitOfTheNewSessionIsRefusedAndFrees) {
+TEST_F(Reattach, CommitByTheNewSessionIsRefusedAndFreesTheSlot) {
   const SlotRef listed = ref_of(grants_[1]);
   box_.store().sessions().succeed(2, 1, std::span(&listed, 1), true);
   box_.store().commit(2, {listed.slot, 0, listed.generation, 1});
@@ -216,17 +216,17 @@ TEST_F(Reattach, ACommitOfTheNewSessionIsRefusedAndFrees) {
   EXPECT_EQ(box_.filled().slots_quarantined, 0U);
 }
 
-TEST_F(Reattach, AnIncompleteListFreesNothing) {
+TEST_F(Reattach, IncompleteListFreesNoSlot) {
   EXPECT_EQ(box_.store().sessions().succeed(2, 1, {}, false), 0U);
   EXPECT_EQ(box_.filled().slots_quarantined, 3U);
 }
 
-TEST_F(Reattach, AListedSlotOfAnotherGenerationIsNotListed) {
+TEST_F(Reattach, ListedSlotOfOtherGenerationIsFreed) {
   const SlotRef stale{grants_[1].slot, 0, grants_[1].generation - 1};
   EXPECT_EQ(box_.store().sessions().succeed(2, 1, std::span(&stale, 1), true), 3U);
 }
 
-TEST_F(Reattach, WhatIsStillWrittenCountsForTheNewSession) {
+TEST_F(Reattach, ListedGrantsCountForTheNewSession) {
   const SlotRef listed = ref_of(grants_[1]);
   box_.store().sessions().succeed(2, 1, std::span(&listed, 1), true);
   EXPECT_EQ(box_.store().sessions().use_of(2).grants, 1U);
@@ -236,14 +236,14 @@ TEST_F(Reattach, WhatIsStillWrittenCountsForTheNewSession) {
   EXPECT_EQ(box_.reserve(2, 11).status, status_of(GrantStatus::kGranted));
 }
 
-TEST_F(Reattach, AStrangerIsNotTheNextSession) {
+TEST_F(Reattach, UnrelatedSessionInheritsNoGrant) {
   box_.add_session(3);
   box_.store().sessions().succeed(2, 1, {}, false);
   box_.store().disown(3, ref_of(grants_[0]));
   EXPECT_EQ(box_.filled().slots_quarantined, 3U);
 }
 
-TEST(Overdue, GrantsUpToAGenerationAndWhatIsQuarantined) {
+TEST(Overdue, IncludesOldGrantsAndQuarantinedSlots) {
   StoreBox box(8);
   box.add_session(1);
   const protocol::Grant old = box.reserve(1, 1);

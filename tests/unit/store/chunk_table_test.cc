@@ -90,14 +90,14 @@ class ChunkTableModel : public testing::Test {
   std::uint64_t keys_ = 0;
 };
 
-TEST_F(ChunkTableModel, AfterEachRandomMoveAllSumsAgree) {
+TEST_F(ChunkTableModel, SumsAgreeAfterRandomOperations) {
   for (int i = 0; i < 5000; ++i) {
     step();
     ASSERT_NO_FATAL_FAILURE(expect_agreement()) << "after step " << i;
   }
 }
 
-TEST(ChunkTable, AChunkIsThereOnlyAtItsGeneration) {
+TEST(ChunkTable, ChunkIsFoundOnlyAtItsGeneration) {
   ChunkBox box(4);
   const std::uint32_t slot = box.put(1);
   const std::uint64_t generation = box.chunks().index().generation(slot);
@@ -108,7 +108,7 @@ TEST(ChunkTable, AChunkIsThereOnlyAtItsGeneration) {
   EXPECT_FALSE(box.chunks().committed_chunk(slot, generation));
 }
 
-TEST(ChunkTable, TheLastSlotClosesANamespaceThatWasLeft) {
+TEST(ChunkTable, LastSlotClosesAnAbandonedNamespace) {
   ChunkBox box(4);
   const SlotArena::Slot slot = box.take();
   box.grant(slot, box.key(1));

@@ -65,7 +65,7 @@ void store_many(StoreBox& box, std::uint64_t rounds) {
   }
 }
 
-TEST(StoreConcurrency, ReadersNeverSeeAWrongRootOrByte) {
+TEST(StoreConcurrency, ReadersNeverSeeWrongRootOrBytes) {
   StoreBox box(kSlots);
   box.add_session(1);
   std::atomic<bool> stop{false};

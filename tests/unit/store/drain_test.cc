@@ -28,7 +28,7 @@ class DrainTest : public testing::Test {
 };
 
 // covers F-060
-TEST_F(DrainTest, BothSizesLiveBesideEachOther) {
+TEST_F(DrainTest, BothSizesShareTheArena) {
   for (std::uint64_t n = 0; n < 64; ++n) box_.put(1, n);
   EXPECT_EQ(box_.put(1, large(100)).status, status_of(GrantStatus::kGranted));
   EXPECT_EQ(box_.put(1, large(101)).status, status_of(GrantStatus::kGranted));
@@ -40,7 +40,7 @@ TEST_F(DrainTest, BothSizesLiveBesideEachOther) {
 }
 
 // covers F-060
-TEST_F(DrainTest, TheColdestContentGoes) {
+TEST_F(DrainTest, ColdestChunksAreDrained) {
   std::vector<protocol::Grant> grants;
   for (std::uint64_t n = 0; n < 64; ++n) grants.push_back(box_.put(1, n));
   for (std::uint64_t n = 0; n < 64; ++n)
@@ -50,7 +50,7 @@ TEST_F(DrainTest, TheColdestContentGoes) {
     EXPECT_EQ(box_.find(n).has_value(), n < 30 || n >= 33) << n;
 }
 
-TEST_F(DrainTest, WhatIsHeldOrPinnedIsPassedOver) {
+TEST_F(DrainTest, HeldOrPinnedChunksAreSkipped) {
   for (std::uint64_t n = 0; n < 32; ++n) {
     const protocol::Grant first = box_.put(1, box_.key(n));
     const protocol::Grant second = box_.put(1, box_.sibling(n));
@@ -68,7 +68,7 @@ TEST_F(DrainTest, WhatIsHeldOrPinnedIsPassedOver) {
 }
 
 // covers F-061
-TEST_F(DrainTest, AHeldChunkInEveryWindowMeansNoSpaceUntilItIsLetGo) {
+TEST_F(DrainTest, HeldChunkInEveryWindowBlocksSpaceUntilReleased) {
   std::vector<protocol::Grant> grants;
   for (std::uint64_t n = 0; n < 64; ++n) grants.push_back(box_.put(1, n));
   for (std::uint32_t n = 0; n < 64; n += 2) StoreBox::hold(region_, n, grants[n]);
@@ -87,7 +87,7 @@ void begin_drain_that_waits(StoreBox& box, protocol::SessionRegion& region) {
   for (std::uint32_t n = 0; n < 32; ++n) StoreBox::hold(region, n, box.put(1, box.sibling(n)));
 }
 
-TEST_F(DrainTest, GoesOnWhenWhatWasHeldIsLetGo) {
+TEST_F(DrainTest, ContinuesAfterTheHoldIsReleased) {
   begin_drain_that_waits(box_, region_);
   EXPECT_EQ(box_.reserve(1, large(100)).status, status_of(GrantStatus::kNoSpace));
   EXPECT_EQ(box_.filled().slots_committed, 64U);
@@ -97,7 +97,7 @@ TEST_F(DrainTest, GoesOnWhenWhatWasHeldIsLetGo) {
   EXPECT_EQ(box_.reserve(1, large(100)).status, status_of(GrantStatus::kGranted));
 }
 
-TEST_F(DrainTest, PinningWhatIsBeingDrainedEndsTheDrain) {
+TEST_F(DrainTest, PinningADrainedChunkEndsTheDrain) {
   begin_drain_that_waits(box_, region_);
   EXPECT_EQ(box_.reserve(1, large(100)).status, status_of(GrantStatus::kNoSpace));
   std::vector<protocol::BlockHash> all;
@@ -108,7 +108,7 @@ TEST_F(DrainTest, PinningWhatIsBeingDrainedEndsTheDrain) {
   for (std::uint64_t n = 0; n < 16; ++n) EXPECT_TRUE(box_.find(n)) << n;
 }
 
-TEST_F(DrainTest, ASizeWhoseChunksAreYoungTakesRoomFromAnIdleOne) {
+TEST_F(DrainTest, ActiveSizeTakesSpaceFromAnIdleOne) {
   for (std::uint64_t n = 0; n < 64; ++n) box_.put(1, n);
   for (std::uint64_t n = 100; n < 400; ++n)
     ASSERT_EQ(box_.put(1, large(n)).status, status_of(GrantStatus::kGranted));
@@ -119,7 +119,7 @@ TEST_F(DrainTest, ASizeWhoseChunksAreYoungTakesRoomFromAnIdleOne) {
   EXPECT_LE(idle, 2U);
 }
 
-TEST_F(DrainTest, GenerationsNeverRepeatWhereExtentsAreCutAnew) {
+TEST_F(DrainTest, GenerationsNeverRepeatInReusedExtents) {
   std::map<std::uint64_t, std::uint64_t> last;  // offset -> generation
   std::uint64_t highest = 0;
   for (std::uint64_t n = 0; n < 2000; ++n) {
@@ -134,7 +134,7 @@ TEST_F(DrainTest, GenerationsNeverRepeatWhereExtentsAreCutAnew) {
 
 // Slots so small that their numbers are used up before the arena is: there is a free span, and no
 // slot can be cut from it.
-TEST(SlotNumbers, WhenTheyAreUsedUpTheColdestChunkGoes) {
+TEST(SlotNumbers, ExhaustionEvictsTheColdestChunk) {
   StoreBox box(64, 1000, 16);
   box.add_session(1);
   for (std::uint64_t n = 0; n < 40; ++n)
@@ -142,7 +142,7 @@ TEST(SlotNumbers, WhenTheyAreUsedUpTheColdestChunkGoes) {
   for (std::uint64_t n = 0; n < 40; ++n) EXPECT_EQ(box.find(n).has_value(), n >= 24) << n;
 }
 
-TEST(SlotNumbers, ASizeThatHasNoneTakesThoseOfAnother) {
+TEST(SlotNumbers, SizeWithoutNumbersTakesThemFromAnother) {
   StoreBox box(64, 1000, 16);
   protocol::SessionRegion& region = box.add_session(1);
   protocol::Key large = box.key(100);
@@ -232,7 +232,7 @@ TEST(Utilisation, MixedSizesLeaveAtMostTwoPercentUnused) {
   }
 }
 
-TEST(Utilisation, ASizeLeftAloneLeavesAtMostTwoPercentUnused) {
+TEST(Utilisation, SingleActiveSizeLeavesAtMostTwoPercentUnused) {
   MixedSizes box(16 << 10);
   box.churn({1, 1, 1, 1});
   EXPECT_GE(box.churn({0, 0, 0, 1}), 0.985);

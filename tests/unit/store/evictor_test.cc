@@ -24,7 +24,7 @@ class EvictorTest : public testing::Test {
   Evictor evictor_{box_.chunks(), parts_.listeners, parts_.readers, parts_.grace, parts_.stats};
 };
 
-TEST_F(EvictorTest, TheColdestFamilyGoesAsAWhole) {
+TEST_F(EvictorTest, ColdestFamilyIsEvictedAsAWhole) {
   fill();
   EXPECT_TRUE(room());
   EXPECT_FALSE(box_.has(1, 0));
@@ -59,7 +59,7 @@ TEST_F(EvictorTest, AKeptSlotStays) {
   EXPECT_TRUE(box_.has(1, 0) && box_.has(1, 1));
 }
 
-TEST_F(EvictorTest, AFamilyThatIsBeingWrittenStays) {
+TEST_F(EvictorTest, FamilyBeingWrittenStays) {
   for (std::uint64_t n = 1; n <= 4; ++n) {
     box_.put(n, 0);
     box_.grant(box_.take(), box_.key(n, 1));
@@ -92,7 +92,7 @@ TEST_F(KeptTails, AHeldTailKeepsItsHead) {
   EXPECT_FALSE(box_.has(4));
 }
 
-TEST_F(KeptTails, ATailOfAFamilyThatIsBeingWrittenKeepsItsHead) {
+TEST_F(KeptTails, TailBeingWrittenKeepsItsHead) {
   fill_with_tail();
   box_.grant(box_.take(), box_.key(2, 1));
   for (std::uint64_t n = 4; n <= 7; ++n) box_.put(n);
@@ -101,7 +101,7 @@ TEST_F(KeptTails, ATailOfAFamilyThatIsBeingWrittenKeepsItsHead) {
   EXPECT_FALSE(box_.has(4));
 }
 
-TEST_F(EvictorTest, TellsWhetherItKeptWarmerChunks) {
+TEST_F(EvictorTest, ReportsWhetherItKeptWarmerChunks) {
   fill();
   std::uint32_t may_examine = kReserveEffort;
   const std::uint64_t coldest =
@@ -126,7 +126,7 @@ TEST_F(EvictorTest, APinnedFamilyStays) {
   EXPECT_FALSE(box_.has(3));
 }
 
-TEST_F(EvictorTest, NothingGoesBeforeTheRestartHasSettled) {
+TEST_F(EvictorTest, EvictsNothingDuringTheRecoveryGrace) {
   fill();
   parts_.grace.begin({});
   EXPECT_FALSE(room());

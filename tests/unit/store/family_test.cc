@@ -19,7 +19,7 @@ std::vector<protocol::BlockHash> hashes(const StoreBox& box,
 }
 
 // covers F-062
-TEST(Family, LeavesTogetherForRoom) {
+TEST(Family, IsEvictedAsAWhole) {
   StoreBox box(4);
   box.add_session(1);
   put_family(box, 1);
@@ -34,7 +34,7 @@ TEST(Family, LeavesTogetherForRoom) {
 }
 
 // covers F-062
-TEST(Family, StaysWholeWhileOneOfItIsHeld) {
+TEST(Family, StaysWhileOneChunkIsHeld) {
   StoreBox box(4);
   auto& region = box.add_session(1);
   box.put(1, box.key(1));
@@ -46,7 +46,7 @@ TEST(Family, StaysWholeWhileOneOfItIsHeld) {
   EXPECT_FALSE(box.has(box.key(2)));
 }
 
-TEST(Family, StaysWhileOneOfItIsBeingWritten) {
+TEST(Family, StaysWhileOneChunkIsBeingWritten) {
   StoreBox box(4);
   box.add_session(1);
   box.put(1, box.key(1));
@@ -59,7 +59,7 @@ TEST(Family, StaysWhileOneOfItIsBeingWritten) {
   EXPECT_TRUE(box.has(box.sibling(1)));
 }
 
-TEST(Family, OfGroupsOfTwoSizesLeavesTogether) {
+TEST(Family, WithTwoSizesIsEvictedAsAWhole) {
   StoreBox box(16);
   box.add_session(1);
   NamespaceSpec spec = make_spec("groups: 2\n");
@@ -88,7 +88,7 @@ TEST(Family, OfGroupsOfTwoSizesLeavesTogether) {
 }
 
 // covers F-286
-TEST(Family, IsWholeWithoutThePartsThatAreNotKept) {
+TEST(Family, IsCompleteWithoutOmittedParts) {
   StoreBox box(8);
   box.add_session(1);
   NamespaceSpec spec = make_spec("stages: 2\n");
@@ -110,7 +110,7 @@ TEST(Family, IsWholeWithoutThePartsThatAreNotKept) {
       << "one shard of two is no family";
 }
 
-TEST(Family, ABadChunkLeavesTheOthersForTheNextStore) {
+TEST(Family, BadChunkKeepsTheOthersForTheNextStore) {
   StoreBox box(4);
   box.add_session(1);
   put_family(box, 1);
@@ -121,7 +121,7 @@ TEST(Family, ABadChunkLeavesTheOthersForTheNextStore) {
   EXPECT_EQ(box.reserve(1, box.key(1)).status, status_of(GrantStatus::kGranted));
 }
 
-TEST(Pins, AreNotEvictedForRoom) {
+TEST(Pins, AreNotEvicted) {
   StoreBox box(8);
   box.add_session(1);
   for (std::uint64_t n = 1; n <= 4; ++n) put_family(box, n);
@@ -145,7 +145,7 @@ TEST(Pins, AreNotEvictedForRoom) {
 }
 
 // covers F-063
-TEST(Pins, TakeAShareOfTheArenaAtMostAndTwiceIsOnce) {
+TEST(Pins, AreBoundedToAShareOfTheArenaAndCountOnce) {
   StoreBox box(8);
   box.add_session(1);
   for (std::uint64_t n = 1; n <= 4; ++n) put_family(box, n);
@@ -157,7 +157,7 @@ TEST(Pins, TakeAShareOfTheArenaAtMostAndTwiceIsOnce) {
     EXPECT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted));
 }
 
-TEST(Pins, AFamilyThatIsNotWholeIsNotPinned) {
+TEST(Pins, IncompleteFamilyIsNotPinned) {
   StoreBox box(4);
   box.add_session(1);
   box.put(1, box.key(1));
@@ -168,7 +168,7 @@ TEST(Pins, AFamilyThatIsNotWholeIsNotPinned) {
   EXPECT_EQ(box.store().families().pin(box.handle(), hashes(box, {1})).found, 1U);
 }
 
-TEST(Pins, EndWithABadChunkADropAndAnEvict) {
+TEST(Pins, EndAfterBadChunkDropOrEvict) {
   StoreBox box(12);
   box.add_session(1);
   for (std::uint64_t n = 1; n <= 3; ++n) put_family(box, n);
@@ -187,7 +187,7 @@ TEST(Pins, EndWithABadChunkADropAndAnEvict) {
   EXPECT_EQ(box.free_slots(), 12U);
 }
 
-TEST(Verbs, EvictTakesAFamilyOutOfSightAndRefusesWhatIsBeingWritten) {
+TEST(Verbs, EvictHidesAFamilyAndRefusesChunksBeingWritten) {
   StoreBox box(6);
   auto& region = box.add_session(1);
   StoreBox::hold(region, 0, box.put(1, box.key(1)));

@@ -10,9 +10,9 @@ namespace {
 
 constexpr SessionNumber kWriter = 1;
 
-class GivenBack : public testing::Test {
+class ReleasedNamespace : public testing::Test {
  protected:
-  GivenBack() {
+  ReleasedNamespace() {
     box_.add_session(kWriter);
     store_.join_namespace(box_.handle());
   }
@@ -36,7 +36,7 @@ class GivenBack : public testing::Test {
 };
 
 // covers F-101
-TEST_F(GivenBack, WithNeitherSessionNorChunkItsPlaceServesTheNext) {
+TEST_F(ReleasedNamespace, WithoutSessionAndChunkFreesItsPlace) {
   const std::uint32_t first = open("a: 1");
   store_.leave_namespace(first);
   EXPECT_FALSE(is_open(first));
@@ -49,7 +49,7 @@ TEST_F(GivenBack, WithNeitherSessionNorChunkItsPlaceServesTheNext) {
   EXPECT_EQ(box_.filled().namespaces.size(), 2U);
 }
 
-TEST_F(GivenBack, AChunkKeepsItUntilItIsEvicted) {
+TEST_F(ReleasedNamespace, StaysUntilItsChunkIsEvicted) {
   const std::uint32_t handle = open("a: 1");
   box_.put(kWriter, key(handle));
   store_.leave_namespace(handle);
@@ -64,7 +64,7 @@ TEST_F(GivenBack, AChunkKeepsItUntilItIsEvicted) {
   EXPECT_FALSE(is_open(handle));
 }
 
-TEST_F(GivenBack, EvictionForRoomGivesItBack) {
+TEST_F(ReleasedNamespace, IsFreedByEviction) {
   const std::uint32_t handle = open("a: 1");
   box_.put(kWriter, key(handle));
   store_.leave_namespace(handle);
@@ -72,7 +72,7 @@ TEST_F(GivenBack, EvictionForRoomGivesItBack) {
   EXPECT_FALSE(is_open(handle));
 }
 
-TEST_F(GivenBack, AGrantKeepsItUntilItsWriterHasCommittedOrGivenBack) {
+TEST_F(ReleasedNamespace, StaysUntilItsGrantsEnd) {
   const std::uint32_t handle = open("a: 1");
   const protocol::Grant one = box_.reserve(kWriter, key(handle, 1)),
                         two = box_.reserve(kWriter, key(handle, 2));
@@ -85,7 +85,7 @@ TEST_F(GivenBack, AGrantKeepsItUntilItsWriterHasCommittedOrGivenBack) {
   EXPECT_FALSE(is_open(handle));
 }
 
-TEST_F(GivenBack, WhatIsStillWrittenOrReadDoesNotKeepIt) {
+TEST_F(ReleasedNamespace, IsFreedDespitePendingWritesAndReads) {
   const std::uint32_t handle = open("a: 1");
   const protocol::Grant written = box_.reserve(kWriter, key(handle, 1)),
                         read = box_.put(kWriter, key(handle, 2));
@@ -105,7 +105,7 @@ TEST_F(GivenBack, WhatIsStillWrittenOrReadDoesNotKeepIt) {
   EXPECT_TRUE(is_open(next));
 }
 
-TEST_F(GivenBack, ABadChunkKeepsItUntilSomebodyHasLooked) {
+TEST_F(ReleasedNamespace, StaysUntilItsBadChunkIsVerified) {
   RecordingListener tier;
   store_.tiers().set(0, &tier);
   const std::uint32_t handle = open("a: 1");
@@ -119,7 +119,7 @@ TEST_F(GivenBack, ABadChunkKeepsItUntilSomebodyHasLooked) {
   store_.tiers().set(0, nullptr);
 }
 
-TEST_F(GivenBack, MemoryAloneIsDroppedAndOnlyWhereNoSessionHasIt) {
+TEST_F(ReleasedNamespace, DropCoversOnlyMemoryOfUnopenedNamespace) {
   RecordingListener tier;
   store_.tiers().set(0, &tier);
   const std::uint32_t handle = open("a: 1");
@@ -133,7 +133,7 @@ TEST_F(GivenBack, MemoryAloneIsDroppedAndOnlyWhereNoSessionHasIt) {
   store_.tiers().set(0, nullptr);
 }
 
-TEST_F(GivenBack, ATierThatBringsUpAChunkOfAnOldHandleIsRefused) {
+TEST_F(ReleasedNamespace, PromotionUnderAnOldHandleIsRefused) {
   const std::uint32_t handle = open("a: 1");
   const protocol::Grant coming = store_.promote(key(handle, 1), 4096, 4096);
   ASSERT_EQ(coming.status, 0U);
@@ -150,7 +150,7 @@ TEST_F(GivenBack, ATierThatBringsUpAChunkOfAnOldHandleIsRefused) {
   EXPECT_FALSE(box_.has(key(next, 1)));
 }
 
-TEST_F(GivenBack, TwentyThousandLeaveNothingBehind) {
+TEST_F(ReleasedNamespace, TwentyThousandLeakNothing) {
   const std::uint64_t free = box_.free_slots();
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     const std::uint32_t handle = open("adapter: " + std::to_string(i));
@@ -167,7 +167,7 @@ TEST_F(GivenBack, TwentyThousandLeaveNothingBehind) {
 
 // After any event of chunks and sessions: a namespace is open exactly as long as a session or a key
 // refers to it.
-TEST_F(GivenBack, AtRandomTheTableAgreesWithTheIndex) {
+TEST_F(ReleasedNamespace, TableMatchesTheIndexAfterRandomOperations) {
   std::mt19937_64 random(7);
   std::map<std::string, std::uint32_t> mine;
   std::vector<protocol::Grant> grants;

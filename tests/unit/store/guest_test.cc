@@ -22,20 +22,20 @@ class Guest : public testing::Test {
   protocol::SlotRef guest_;
 };
 
-TEST_F(Guest, LeavesBeforeAllOwnChunks) {
+TEST_F(Guest, IsEvictedBeforeOwnChunks) {
   ASSERT_TRUE(box_.find(kGuest));
   box_.put(1, 5);
   EXPECT_FALSE(box_.find(kGuest));
   EXPECT_TRUE(box_.find(1) && box_.find(2) && box_.find(4) && box_.find(5));
 }
 
-TEST_F(Guest, AfterOneUseItStillLeavesFirst) {
+TEST_F(Guest, IsStillEvictedFirstAfterOneUse) {
   use();
   box_.put(1, 5);
   EXPECT_FALSE(box_.find(kGuest));
 }
 
-TEST_F(Guest, AfterTwoUsesItIsAnOwnChunk) {
+TEST_F(Guest, BecomesAnOwnChunkAfterTwoUses) {
   use();
   use();
   box_.put(1, 5);
@@ -43,7 +43,7 @@ TEST_F(Guest, AfterTwoUsesItIsAnOwnChunk) {
   EXPECT_FALSE(box_.find(1));
 }
 
-TEST_F(Guest, AHoldThatKeepsItCountsAsAUse) {
+TEST_F(Guest, HoldCountsAsAUse) {
   protocol::Grant grant{};
   grant.slot = guest_.slot;
   grant.generation = guest_.generation;
@@ -56,7 +56,7 @@ TEST_F(Guest, AHoldThatKeepsItCountsAsAUse) {
   EXPECT_TRUE(box_.find(kGuest)) << "an own chunk by now";
 }
 
-TEST_F(Guest, TheSlotOfAGuestMakesNoGuestOfTheNextChunk) {
+TEST_F(Guest, ReusedGuestSlotHoldsAnOwnChunk) {
   box_.put(1, 5);
   box_.put(1, 6);
   EXPECT_TRUE(box_.find(5) && box_.find(6)) << "the coldest own chunk left";

@@ -12,7 +12,7 @@ namespace {
 
 // As many keys as entries, come and gone many times: no key may find its buckets full, and a reader
 // finds each.
-TEST(IndexWriterTest, EveryEntryCanBeUsedAtTheGreatestLoad) {
+TEST(IndexWriterTest, EveryEntryIsUsableAtFullLoad) {
   constexpr std::uint32_t kEntries = 1 << 16;  // a power of two: the greatest load
   const IndexShape shape{kEntries, IndexShape::buckets_for(kEntries), 1 << 20, 1, 1};
   struct Line {

@@ -7,14 +7,14 @@ namespace {
 
 using protocol::GrantStatus;
 
-class KeepsTest : public testing::Test {
+class KeptSlotsTest : public testing::Test {
  protected:
-  KeepsTest() { box_.add_session(1); }
+  KeptSlotsTest() { box_.add_session(1); }
 
   StoreBox box_{1};
 };
 
-TEST_F(KeepsTest, AKeptSlotIsFoundAndNotEvicted) {
+TEST_F(KeptSlotsTest, AKeptSlotIsFoundAndNotEvicted) {
   const protocol::Grant grant = box_.put(1, 1);
   ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kNoSpace));
@@ -25,7 +25,7 @@ TEST_F(KeepsTest, AKeptSlotIsFoundAndNotEvicted) {
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
-TEST_F(KeepsTest, ASlotKeptTwiceIsReleasedTwice) {
+TEST_F(KeptSlotsTest, ASlotKeptTwiceIsReleasedTwice) {
   const protocol::Grant grant = box_.put(1, 1);
   ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
@@ -36,7 +36,7 @@ TEST_F(KeepsTest, ASlotKeptTwiceIsReleasedTwice) {
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
-TEST_F(KeepsTest, ADroppedSlotIsHiddenAndFreedAtItsRelease) {
+TEST_F(KeptSlotsTest, ADroppedSlotIsHiddenAndFreedAtItsRelease) {
   const protocol::Grant grant = box_.put(1, 1);
   ASSERT_TRUE(box_.store().readers().keep(grant.slot, grant.generation));
   box_.drop();
@@ -48,7 +48,7 @@ TEST_F(KeepsTest, ADroppedSlotIsHiddenAndFreedAtItsRelease) {
   EXPECT_EQ(box_.reserve(1, 2).status, status_of(GrantStatus::kGranted));
 }
 
-TEST_F(KeepsTest, OnlyACommittedSlotOfThatGenerationIsKept) {
+TEST_F(KeptSlotsTest, OnlyACommittedSlotOfThatGenerationIsKept) {
   const protocol::Grant grant = box_.reserve(1, 1);
   EXPECT_FALSE(box_.store().readers().keep(grant.slot, grant.generation));
   EXPECT_FALSE(box_.store().readers().keep(grant.slot + 1, grant.generation));

@@ -60,7 +60,7 @@ class OrderModel {
   std::uint64_t uses_;
 };
 
-TEST(Lru, VictimsComeInTheOrderOfUse) {
+TEST(Lru, VictimsFollowTheOrderOfUse) {
   OrderModel model;
   std::mt19937 random(20261121);
   for (int step = 0; step < 20'000; ++step) {
@@ -77,7 +77,7 @@ TEST(Lru, VictimsComeInTheOrderOfUse) {
 }
 
 // A use after the wrap once counted as older than all uses before.
-TEST(Lru, TheOrderGoesOnWhereStampsWrap) {
+TEST(Lru, OrderContinuesAcrossStampWrap) {
   OrderModel model(kMostStamp - 3 * kSlots);
   for (std::uint32_t round = 0; round < 6; ++round)
     for (std::uint32_t slot = 0; slot < kSlots; slot += 1 + round % 2) model.use(slot);
@@ -85,7 +85,7 @@ TEST(Lru, TheOrderGoesOnWhereStampsWrap) {
     ASSERT_NO_FATAL_FAILURE(model.check(size_class, kSlots));
 }
 
-TEST(Lru, GuestsLeaveFirstInTheOrderOfUse) {
+TEST(Lru, GuestsAreEvictedFirstInOrderOfUse) {
   OrderModel model;
   std::mt19937 random(20261126);
   for (int step = 0; step < 20'000; ++step) {
@@ -102,7 +102,7 @@ TEST(Lru, GuestsLeaveFirstInTheOrderOfUse) {
 }
 
 // Also across the wrap of stamps, and below guests.
-TEST(Lru, BelowStandsDirectlyBeforeTheOther) {
+TEST(Lru, PlacedBelowIsDirectlyBeforeTheOther) {
   OrderModel model(kMostStamp - 5000);
   std::mt19937 random(20261127);
   for (int step = 0; step < 20'000; ++step) {

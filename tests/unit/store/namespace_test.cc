@@ -12,14 +12,14 @@ TEST(FingerprintDiff, NamesTheFieldAndBothValues) {
   EXPECT_EQ(difference.text, "dtype: bfloat16 -> float16");
 }
 
-TEST(FingerprintDiff, AFieldThatOneSideLacks) {
+TEST(FingerprintDiff, FieldMissingOnOneSideIsShown) {
   EXPECT_EQ(diff_fingerprints("a: 1\n", "a: 1\nlora: x").text, "lora: (none) -> x");
   EXPECT_EQ(diff_fingerprints("a: 1\nlora: x", "a: 1\n").text, "lora: x -> (none)");
 }
 
 // The lines behind the digest are the configuration, which has a line for each field with another
 // value than its default.
-TEST(FingerprintDiff, NamesTheDefaultOfAField) {
+TEST(FingerprintDiff, ShowsTheDefaultOfAField) {
   const std::string plain = "chunk_tokens: 16\nconfiguration: aa\nmodel.dtype: bfloat16\n";
   const std::string window =
       "chunk_tokens: 16\nconfiguration: bb\nmodel.dtype: bfloat16\nmodel.window: 128\n";
@@ -40,7 +40,7 @@ TEST(FingerprintDiff, NamesTheDefaultOfAField) {
 }
 
 // One of two fingerprints may have less room for the same value.
-TEST(FingerprintDiff, AValueThatIsCutInOneTextAloneIsEqualByItsDigest) {
+TEST(FingerprintDiff, TruncatedValueIsComparedByItsDigest) {
   const std::string digest = " (812 characters, 0123456789abcdef0123456789abcdef)";
   const std::string whole = "overrides: aaaabbbb" + digest + "\n",
                     cut = "overrides: aaaa[4-8 12345678]" + digest + "\n";
@@ -52,7 +52,7 @@ TEST(FingerprintDiff, AValueThatIsCutInOneTextAloneIsEqualByItsDigest) {
   EXPECT_EQ(diff_fingerprints("a: b" + no_digest, "a: c" + no_digest).fields, 1U);
 }
 
-TEST(FingerprintDiff, TheDigestOfAllIsNamedWhereNothingElseDiffers) {
+TEST(FingerprintDiff, ConfigurationDigestIsShownIfItAloneDiffers) {
   const std::string one = "configuration: ab\ndtype: a\n";
   EXPECT_EQ(diff_fingerprints(one, "configuration: cd\ndtype: b\n").text, "dtype: a -> b");
   EXPECT_EQ(diff_fingerprints(one, "configuration: cd\ndtype: a\n").text,
@@ -78,7 +78,7 @@ TEST(FingerprintDiff, ShowsWhereLongValuesDiffer) {
   EXPECT_TRUE(difference.text.ends_with("xB"));
 }
 
-TEST(Namespaces, TheSameIdIsTheSameHandleAndTheNearestIsNamed) {
+TEST(Namespaces, SameIdHasTheSameHandleAndNearestIsReported) {
   NamespaceTable table;
   std::string difference;
   EXPECT_EQ(*table.open(make_spec("a: 1\nb: 1\nc: 1\n"), 1 << 20, &difference), 0U);
@@ -114,7 +114,7 @@ TEST(Namespaces, TheLargestChunkAndFamilyAreKnown) {
   EXPECT_TRUE(table.is_open(small));
 }
 
-TEST(Namespaces, ContradictionsAreRefusedByName) {
+TEST(Namespaces, ContradictionsAreReported) {
   NamespaceTable table;
   std::string difference;
   const auto refused = [&](const NamespaceSpec& spec) {
@@ -139,7 +139,7 @@ TEST(Namespaces, ContradictionsAreRefusedByName) {
 }
 
 // covers F-102
-TEST(Namespaces, AnotherLayoutOfTheSameTextIsAnotherNamespace) {
+TEST(Namespaces, OtherLayoutOfTheSameTextIsAnotherNamespace) {
   NamespaceTable table;
   std::string difference;
   const auto open = [&](const NamespaceSpec& spec) {
@@ -158,7 +158,7 @@ TEST(Namespaces, AnotherLayoutOfTheSameTextIsAnotherNamespace) {
   EXPECT_EQ(*table.by_prefix(table.at(0).spec.id.to_hex()), (std::vector<std::uint32_t>{1, 0, 2}));
 }
 
-TEST(Namespaces, EachShardMayTellItsOwnLayout) {
+TEST(Namespaces, EachShardMayHaveItsOwnLayout) {
   NamespaceTable table;
   std::string difference;
   const auto open = [&](std::uint32_t layout_shard, std::uint32_t pieces) {
@@ -181,7 +181,7 @@ TEST(Namespaces, EachShardMayTellItsOwnLayout) {
 
 // A stage of a pipeline without a layer of some group, or a rank with another larderd.
 // covers F-286
-TEST(Namespaces, PartsThatAreNotKeptHaveNoLayout) {
+TEST(Namespaces, OmittedPartsHaveNoLayout) {
   NamespaceTable table;
   std::string difference;
   NamespaceSpec spec = make_spec("a: 1");
@@ -227,7 +227,7 @@ TEST(Namespaces, PartsThatAreNotKeptHaveNoLayout) {
 
 // A wrong layout of one shard, by a member that stays: the processes of the next engine find each
 // other.
-TEST(Namespaces, OfTwoThatFitAShardTheOneWithMoreSessionsThenTheYounger) {
+TEST(Namespaces, MatchPrefersMoreSessionsThenTheYounger) {
   NamespaceTable table;
   std::string difference;
   const auto open = [&](std::uint32_t layout_shard, std::uint32_t pieces) {
@@ -267,7 +267,7 @@ TEST(Namespaces, TheTableIsBounded) {
   EXPECT_TRUE(table.is_open(handle));
 }
 
-TEST(Namespaces, APlaceEndsWithItsLastGeneration) {
+TEST(Namespaces, PlaceIsRetiredAfterItsLastGeneration) {
   NamespaceTable table(protocol::kLastNamespaceGeneration);
   std::string difference;
   const std::uint32_t last = protocol::make_namespace_handle(0, protocol::kLastNamespaceGeneration);
@@ -284,7 +284,7 @@ TEST(Namespaces, APlaceEndsWithItsLastGeneration) {
   EXPECT_NE(used_up.text().find("restart larderd"), std::string::npos) << used_up.text();
 }
 
-TEST(Namespaces, TheLeastUsedIsOneThatSessionsHaveLeftAndHasNoPins) {
+TEST(Namespaces, LeastUsedHasNoSessionsAndNoPins) {
   NamespaceTable table;
   std::string difference;
   for (std::uint32_t i = 0; i < 4; ++i)
@@ -301,7 +301,7 @@ TEST(Namespaces, TheLeastUsedIsOneThatSessionsHaveLeftAndHasNoPins) {
   EXPECT_EQ(table.least_used(), 2U) << "where all others are in use";
 }
 
-TEST(Namespaces, APrefixFindsOne) {
+TEST(Namespaces, UniquePrefixFindsANamespace) {
   NamespaceTable table;
   std::string difference;
   ASSERT_TRUE(table.open(make_spec("a: 1"), 1 << 20, &difference).ok());

@@ -69,7 +69,7 @@ TEST_F(Prompts, LoseTheirTailFirst) {
   EXPECT_EQ(left(), (Numbers{5, 6, 7}));
 }
 
-TEST_F(Prompts, AUseInAnyOrderIsAUseOfTheWholeHead) {
+TEST_F(Prompts, UseInAnyOrderUsesTheWholeHead) {
   store({1, 2, 3, 4});
   store({5, 6, 7, 8});
   for (const bool reversed : {false, true}) {
@@ -87,7 +87,7 @@ TEST_F(Prompts, AUseInAnyOrderIsAUseOfTheWholeHead) {
   EXPECT_EQ(left(), (Numbers{1, 2, 3}));
 }
 
-TEST_F(Prompts, AChunkThatIsStoredLaterLeavesEarlier) {
+TEST_F(Prompts, LaterStoredTailIsEvictedEarlier) {
   store({1, 2});
   store({5, 6});
   store({1, 2, 3, 4}, 2);
@@ -99,7 +99,7 @@ TEST_F(Prompts, AChunkThatIsStoredLaterLeavesEarlier) {
   EXPECT_EQ(left(), (Numbers{1, 2, 3}));
 }
 
-TEST_F(Prompts, OfTwoPromptsWithOneHeadTheHeadLeavesLast) {
+TEST_F(Prompts, SharedHeadIsEvictedLast) {
   store({1, 2, 3, 4});
   store({1, 2, 5, 6}, 2);
   use({1, 2, 3, 4}, false);
@@ -127,7 +127,7 @@ TEST_F(Prompts, CommitsMayComeInAnyOrder) {
 }
 
 // covers F-301
-TEST_F(Prompts, ThatAreLongerThanTheMemoryKeepTheirHead) {
+TEST_F(Prompts, LongerThanTheMemoryKeepTheirHead) {
   Numbers prompt;
   box_.put(1, 500);
   for (std::uint64_t n = 1; n <= 15; ++n) {
@@ -140,13 +140,13 @@ TEST_F(Prompts, ThatAreLongerThanTheMemoryKeepTheirHead) {
   EXPECT_EQ(box_.stats().refused_own_prompt, 1U + 4 + 7);
 }
 
-TEST_F(Prompts, WithoutParentsChunksStandAlone) {
+TEST_F(Prompts, WithoutParentsChunksAreIndependent) {
   for (std::uint64_t n = 1; n <= 8; ++n) box_.put(1, n);
   press(3);
   EXPECT_EQ(left(), (Numbers{4, 5, 6, 7, 8}));
 }
 
-TEST_F(Prompts, ALinkToAnotherChunkInTheSlotOfTheParentIsNone) {
+TEST_F(Prompts, LinkToAReplacedParentIsIgnored) {
   store({1, 2, 3});
   const auto bad = box_.find(2);
   box_.store().report_bad({bad->slot, 0, bad->generation});
@@ -171,7 +171,7 @@ TEST_F(Prompts, APinnedHeadIsNotMoved) {
   EXPECT_EQ(left(), (Numbers{1}));
 }
 
-TEST_F(Prompts, BehindAGuestAreOwnChunks) {
+TEST_F(Prompts, ChunksBehindAGuestAreOwn) {
   const protocol::Grant grant = box_.store().promote(box_.key(1), 4096, 4096);
   ASSERT_TRUE(
       box_.store().promoted({grant.slot, 0, grant.generation}, box_.write(grant, 1), 1, 0, true));
@@ -184,7 +184,7 @@ TEST_F(Prompts, BehindAGuestAreOwnChunks) {
 }
 
 // Each family is stored shard by shard, as two ranks do.
-TEST_F(Prompts, TailsOfFamiliesLeaveAsFamilies) {
+TEST_F(Prompts, FamilyTailsAreEvictedAsFamilies) {
   store({1, 2});
   store({1, 2}, 0, 1);
   store({5, 6});
@@ -202,7 +202,7 @@ TEST_F(Prompts, TailsOfFamiliesLeaveAsFamilies) {
 }
 
 // The second rank has stored 1 and 2 before all others.
-TEST_F(Prompts, TheRoomIsColderThanTheShardsOfALateRank) {
+TEST_F(Prompts, LateRankEvictsOnlyColderChunks) {
   store({1, 2}, 0, 1);
   for (const std::uint64_t n : {20, 21, 22}) box_.put(2, n);
   store({1, 2, 3});
@@ -212,7 +212,7 @@ TEST_F(Prompts, TheRoomIsColderThanTheShardsOfALateRank) {
   EXPECT_TRUE(box_.has(box_.sibling(1)) && box_.has(box_.sibling(2)));
 }
 
-TEST_F(Prompts, TheRoomIsColderThanTheShardsBeforeAGrant) {
+TEST_F(Prompts, GrantEvictsOnlyColderChunks) {
   store({1, 2}, 0, 1);
   for (const std::uint64_t n : {20, 21}) box_.put(2, n);
   store({1, 2, 3});
@@ -226,7 +226,7 @@ TEST_F(Prompts, TheRoomIsColderThanTheShardsBeforeAGrant) {
   EXPECT_TRUE(box_.has(box_.sibling(1)) && box_.has(box_.sibling(2)));
 }
 
-TEST_F(Prompts, OneWithoutRoomLeavesTheSearchToTheOthers) {
+TEST_F(Prompts, PromptWithoutSpaceLeavesSearchEffortToOthers) {
   store({1, 2, 3, 4, 5, 6, 7, 8});
   std::vector<protocol::BlockHash> hashes, parents;
   for (std::uint64_t n = 100; n < 1124; ++n) {
@@ -294,7 +294,7 @@ TEST(LongPrompts, OneBatchMovesABoundedNumberOfAncestors) {
 }
 
 // A use of the last chunk of a chain that is longer than the walk.
-TEST(LongPrompts, BehindACutWalkTailsLeaveFirst) {
+TEST(LongPrompts, TailsBehindATruncatedWalkAreEvictedFirst) {
   constexpr std::uint64_t kChunks = Store::kReserveEffort + 1000;
   StoreBox box(kChunks);
   box.add_session(1);
@@ -335,7 +335,7 @@ class ManyPrompts : public Prompts {
 };
 
 // Prompts of a tree, stored in steps and used at random. No chunk is in memory without its parent.
-TEST_F(ManyPrompts, NeverLeaveATailAlone) {
+TEST_F(ManyPrompts, NeverKeepATailWithoutItsHead) {
   std::mt19937 random(20261127);
   std::vector<Numbers> prompts{{0}};
   std::uint64_t next = 1;

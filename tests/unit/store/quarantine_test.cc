@@ -6,7 +6,7 @@ namespace {
 
 using protocol::GrantStatus;
 
-TEST(Quarantine, AnEndedSessionsGrantsWaitForItsLock) {
+TEST(Quarantine, GrantsOfEndedSessionWaitForItsLock) {
   StoreBox box(2);
   box.add_session(1);
   box.add_session(2);
@@ -22,7 +22,7 @@ TEST(Quarantine, AnEndedSessionsGrantsWaitForItsLock) {
   EXPECT_EQ(box.reserve(2, 8).slot, left.slot);
 }
 
-TEST(Quarantine, AnEndedSessionsHoldsGoAtOnce) {
+TEST(Quarantine, HoldsOfEndedSessionAreFreedAtOnce) {
   StoreBox box(1);
   auto& region = box.add_session(1);
   box.add_session(2);
@@ -32,7 +32,7 @@ TEST(Quarantine, AnEndedSessionsHoldsGoAtOnce) {
   EXPECT_EQ(box.reserve(2, 2).status, status_of(GrantStatus::kGranted));
 }
 
-TEST(Quarantine, ASilentSessionMayStillGiveItsSlotBack) {
+TEST(Quarantine, SilentSessionMayReturnItsSlot) {
   StoreBox box(3);
   auto& region = box.add_session(1);
   const protocol::Grant first = box.reserve(1, 1);
@@ -53,7 +53,7 @@ TEST(Quarantine, ASilentSessionMayStillGiveItsSlotBack) {
   EXPECT_EQ(box.free_slots(), 2U);
 }
 
-TEST(Quarantine, TheHoldsOfASessionThatIsBackCountAgain) {
+TEST(Quarantine, HoldsOfReturnedSessionCountAgain) {
   StoreBox box(1);
   auto& region = box.add_session(1);
   box.add_session(2);
@@ -64,7 +64,7 @@ TEST(Quarantine, TheHoldsOfASessionThatIsBackCountAgain) {
   EXPECT_TRUE(box.find(1));
 }
 
-TEST(Quarantine, ACommitOfAStrangerDoesNotFreeIt) {
+TEST(Quarantine, CommitByOtherSessionDoesNotFreeTheSlot) {
   StoreBox box(1);
   box.add_session(1);
   box.add_session(2);

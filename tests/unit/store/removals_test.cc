@@ -78,7 +78,7 @@ TEST_F(RemovalsTest, ADropQuarantinesTheGrantsOfTheNamespace) {
   EXPECT_EQ(box_.free_slots(), 63U);
 }
 
-TEST_F(RemovalsTest, ADropOfAClosedNamespaceTellsNoTier) {
+TEST_F(RemovalsTest, DropOfClosedNamespaceReachesNoTier) {
   RecordingListener listener;
   parts_.listeners.set(0, &listener);
   Drop drop{box_.handle()};
@@ -90,7 +90,7 @@ TEST_F(RemovalsTest, ADropOfAClosedNamespaceTellsNoTier) {
   EXPECT_TRUE(listener.drops.empty()) << "the handle may serve another namespace soon";
 }
 
-TEST_F(RemovalsTest, AtRandomExactlyTheSlotsWithoutAReaderAreFreed) {
+TEST_F(RemovalsTest, ExactlySlotsWithoutReaderAreFreedInRandomRuns) {
   std::mt19937 random(11);
   std::uint64_t keys = 0;
   for (int round = 0; round < 500; ++round) {

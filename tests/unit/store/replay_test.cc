@@ -61,7 +61,7 @@ class Replay {
   std::unordered_map<std::uint64_t, std::uint64_t> numbers_;
 };
 
-TEST(Replays, HitWhatTheSimulationSays) {
+TEST(Replays, HitsMatchTheSimulation) {
   larder::testing_support::TraceShape shape;
   shape.requests = 1500;
   const larder::testing_support::GeneratedTrace trace(shape);

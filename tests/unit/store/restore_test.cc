@@ -130,7 +130,7 @@ class RestoredPrompts : public Restore {
   std::uint32_t slot_of(std::uint64_t n) { return first_.reader.find(key(n))->slot; }
 };
 
-TEST_F(RestoredPrompts, LeaveTailFirstInTheNextLife) {
+TEST_F(RestoredPrompts, AreEvictedTailFirstAfterRestart) {
   restore();
   second_->store.end_recovery_grace();
   second_->add_session(kNew);
@@ -141,7 +141,7 @@ TEST_F(RestoredPrompts, LeaveTailFirstInTheNextLife) {
 }
 
 // An index of protocol 1.8 ends before the links, and its header has zeros there.
-TEST_F(RestoredPrompts, OfALarderdWithoutLinksStandAlone) {
+TEST_F(RestoredPrompts, FromAnIndexWithoutLinksAreIndependent) {
   first_.header().parents_offset = 0;
   first_.header().version_minor = 8;
   const std::uint64_t bytes =
@@ -158,7 +158,7 @@ TEST_F(RestoredPrompts, OfALarderdWithoutLinksStandAlone) {
 }
 
 // A larderd cannot trust the file: each link may name any slot.
-TEST_F(RestoredPrompts, OfADamagedIndexAreKeptAndEndEachWalk) {
+TEST_F(RestoredPrompts, FromADamagedIndexAreKeptAndWalksEnd) {
   link(slot_of(1)) = slot_of(10) + 1;  // a circle
   link(slot_of(2)) = slot_of(2) + 1;   // itself
   link(slot_of(3)) = 0xffffffff;
@@ -184,7 +184,7 @@ TEST_F(RestoredPrompts, OfADamagedIndexAreKeptAndEndEachWalk) {
   EXPECT_EQ(second_->filled().unused_bytes, kSlots * kSlotBytes);
 }
 
-TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
+TEST_F(Restore, KeepsCommittedChunksWithSlotAndGeneration) {
   std::map<std::uint64_t, protocol::Grant> stored;
   for (std::uint64_t n = 0; n < 8; ++n) stored[n] = first_.put(kWriter, key(n));
   first_.put(kWriter, key(1, small_));
@@ -207,7 +207,7 @@ TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
   EXPECT_EQ(stats.used_bytes, before.used_bytes);
 }
 
-TEST_F(Restore, GenerationsAreAboveEveryEarlierOne) {
+TEST_F(Restore, GenerationsExceedAllPreviousOnes) {
   const protocol::Grant old = first_.put(kWriter, key(1));
   restore();
   second_->store.end_recovery_grace();
@@ -215,7 +215,7 @@ TEST_F(Restore, GenerationsAreAboveEveryEarlierOne) {
   EXPECT_GT(second_->reserve(kNew, again(2)).generation, old.generation);
 }
 
-TEST_F(Restore, WhatTheLivingWereGrantedIsQuarantinedAndTheOthersIsFree) {
+TEST_F(Restore, LivingSessionsGrantsAreQuarantinedAndOthersFreed) {
   first_.store.sessions().add(2, *reinterpret_cast<protocol::SessionRegion*>(first_.region.get()));
   const protocol::Grant living = first_.reserve(kWriter, key(1));
   first_.reserve(2, key(2));
@@ -238,7 +238,7 @@ TEST_F(Restore, WhatTheLivingWereGrantedIsQuarantinedAndTheOthersIsFree) {
   EXPECT_EQ(second_->reserve(kNew, again(1)).status, 0U);
 }
 
-TEST_F(Restore, TheNewSessionOfItsWriterGivesASlotBack) {
+TEST_F(Restore, NewSessionOfTheWriterReturnsItsSlot) {
   const protocol::Grant grant = first_.reserve(kWriter, key(1));
   restore({kWriter});
   second_->add_session(kNew);
@@ -252,7 +252,7 @@ TEST_F(Restore, TheNewSessionOfItsWriterGivesASlotBack) {
 // A killed process's requests end when the device ends them. Its tier cannot be opened before; a
 // larderd that does not open the tier cannot know.
 // covers F-148
-TEST_F(Restore, WhatATierMayStillReadIntoIsSetAsideUnlessThatTierIsOpen) {
+TEST_F(Restore, SlotsWithPendingTierReadsAreSetAsideUnlessTheTierIsOpen) {
   const protocol::Grant read = first_.store.promote(key(1), 4096, 4096);
   ASSERT_EQ(read.status, 0U);
   const auto set_aside = [&](std::uint64_t then, std::uint64_t now) {
@@ -278,7 +278,7 @@ TEST_F(Restore, WhatATierMayStillReadIntoIsSetAsideUnlessThatTierIsOpen) {
 }
 
 // Its time to live would begin anew.
-TEST_F(Restore, WhatHadComeUpFromBelowIsToldOfAsSuch) {
+TEST_F(Restore, PromotedChunksKeepTheirOrigin) {
   first_.put(kWriter, key(1));
   const protocol::Grant up = first_.store.promote(key(2), 4096, 4096);
   ASSERT_TRUE(first_.store.promoted({up.slot, 0, up.generation}, 2, 0, 0));
@@ -290,7 +290,7 @@ TEST_F(Restore, WhatHadComeUpFromBelowIsToldOfAsSuch) {
   EXPECT_EQ(listener.came_up_keys[0].hash, key(2).hash);
 }
 
-TEST_F(Restore, NoSlotIsHandedOnUntilItIsSettled) {
+TEST_F(Restore, SlotsAreNotReusedDuringTheRecoveryGrace) {
   for (std::uint64_t n = 0; n < kSlots - 1; ++n) first_.put(kWriter, key(n));
   restore({kWriter});
   second_->add_session(kNew);
@@ -306,7 +306,7 @@ TEST_F(Restore, NoSlotIsHandedOnUntilItIsSettled) {
   EXPECT_TRUE(kept(1));
 }
 
-TEST_F(Restore, AHoldThatIsAnnouncedAgainKeepsItsSlot) {
+TEST_F(Restore, ReannouncedHoldKeepsItsSlot) {
   std::vector<protocol::Grant> grants;
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
@@ -317,7 +317,7 @@ TEST_F(Restore, AHoldThatIsAnnouncedAgainKeepsItsSlot) {
   EXPECT_FALSE(kept(1));
 }
 
-TEST_F(Restore, WhatWasBeingTakenOutOfSightStaysSoAndWaitsForItsReaders) {
+TEST_F(Restore, DyingSlotsStayHiddenAndWaitForReaders) {
   std::vector<protocol::Grant> grants;
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   StoreBox::hold(*reinterpret_cast<protocol::SessionRegion*>(first_.region.get()), 0, grants[3]);
@@ -336,7 +336,7 @@ TEST_F(Restore, WhatWasBeingTakenOutOfSightStaysSoAndWaitsForItsReaders) {
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 1U);
 }
 
-TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
+TEST_F(Restore, SlotsRemovedDuringTheGraceWaitForReaders) {
   std::vector<protocol::Grant> grants;
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
@@ -354,7 +354,7 @@ TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, kSlots - 1);
 }
 
-TEST_F(Restore, WhatIsDroppedIsNotFoundInTheEarlierIndexEither) {
+TEST_F(Restore, DroppedChunkIsHiddenInThePreviousIndex) {
   first_.put(kWriter, key(1));
   restore({kWriter});
   EXPECT_FALSE(first_.reader.dead());
@@ -362,7 +362,7 @@ TEST_F(Restore, WhatIsDroppedIsNotFoundInTheEarlierIndexEither) {
   EXPECT_TRUE(first_.reader.dead());
 }
 
-TEST_F(Restore, WhatIsBadIsNotFoundInTheEarlierIndexEither) {
+TEST_F(Restore, BadChunkIsHiddenInThePreviousIndex) {
   const protocol::Grant grant = first_.put(kWriter, key(1));
   restore({kWriter});
   EXPECT_FALSE(first_.reader.dead());
@@ -372,7 +372,7 @@ TEST_F(Restore, WhatIsBadIsNotFoundInTheEarlierIndexEither) {
 
 // For example with an unwritten namespace: the namespace is not here, and engines that have not
 // come back still find the chunk there.
-TEST_F(Restore, WhatIsNotCarriedOverIsNotHandedOnUntilItIsSettled) {
+TEST_F(Restore, UnrestoredSlotsAreNotReusedDuringTheRecoveryGrace) {
   const protocol::Grant lost = first_.put(kWriter, key(100, 0));
   for (std::uint64_t n = 1; n < kSlots; ++n) first_.put(kWriter, key(n));
   second_.emplace(arena_.get(), 5000);
@@ -393,7 +393,7 @@ TEST_F(Restore, WhatIsNotCarriedOverIsNotHandedOnUntilItIsSettled) {
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 1U);
 }
 
-TEST_F(Restore, WhatIsNotCarriedOverIsDroppedAndEvictedAllTheSame) {
+TEST_F(Restore, UnrestoredChunksAreDroppedAndEvicted) {
   const protocol::BlockHash hash = key(1).hash;
   first_.put(kWriter, key(1));
   for (const bool dropped : {true, false}) {
@@ -413,7 +413,7 @@ TEST_F(Restore, WhatIsNotCarriedOverIsDroppedAndEvictedAllTheSame) {
 
 // Each damage costs the damaged entry.
 // covers F-011
-TEST_F(Restore, WhatIsOddIsDropped) {
+TEST_F(Restore, DamagedEntriesAreDropped) {
   const auto nothing = [](protocol::IndexEntry&) {};
   const auto signed_anew = [this](std::uint32_t slot) {
     protocol::IndexEntry& entry = first_.entry(slot);
@@ -469,7 +469,7 @@ TEST_F(Restore, WhatIsOddIsDropped) {
 
 // An index of random bytes: in any case the kept part is sound, and the store goes on.
 // covers F-011
-TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
+TEST_F(Restore, RandomDamageLeavesAConsistentStore) {
   std::mt19937_64 random(7);
   for (std::uint64_t n = 0; n < kSlots; ++n) first_.put(kWriter, key(n));
   const std::size_t words = first_.shape.bytes() / 8;
@@ -515,7 +515,7 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
   }
 }
 
-TEST(EarlierIndexTest, SaysWhatItCannotReadByName) {
+TEST(PreviousIndexTest, UnreadableIndexIsReportedWithAReason) {
   Memory arena = zeroed_pages(kSlots * kSlotBytes);
   Life life(arena.get(), 1000);
   const auto why = [&] {

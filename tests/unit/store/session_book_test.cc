@@ -35,7 +35,7 @@ class SessionBookTest : public testing::Test {
   std::uint64_t keys_ = 0;
 };
 
-TEST_F(SessionBookTest, FromTheGrantToTheEndOfTheQuarantine) {
+TEST_F(SessionBookTest, TracksGrantsUntilQuarantineEnds) {
   const std::uint32_t slot = grant(1);
   EXPECT_EQ(filled().slots_granted, 1U);
   EXPECT_TRUE(book_.granted_chunk(1, box_.ref(slot)));
@@ -53,7 +53,7 @@ TEST_F(SessionBookTest, FromTheGrantToTheEndOfTheQuarantine) {
   EXPECT_FALSE(book_.contains(1));
 }
 
-TEST_F(SessionBookTest, ASuccessorOwnsTheGrantsOfTheEarlierSession) {
+TEST_F(SessionBookTest, SuccessorOwnsTheGrantsOfThePreviousSession) {
   const std::uint32_t written = grant(1), forgotten = grant(1);
   book_.end(1);
   book_.add(2, parts_.region());
@@ -69,7 +69,7 @@ TEST_F(SessionBookTest, ASuccessorOwnsTheGrantsOfTheEarlierSession) {
   EXPECT_EQ(box_.free_slots(), 64U);
 }
 
-TEST_F(SessionBookTest, TheFirstGrantIsWithinTheCapWhateverItsSize) {
+TEST_F(SessionBookTest, FirstGrantOfAnySizeIsWithinTheCap) {
   const SessionBook::Inherited none;
   SessionBook::Session session;
   session.caps.granted_bytes = 10;
@@ -82,7 +82,7 @@ TEST_F(SessionBookTest, TheFirstGrantIsWithinTheCapWhateverItsSize) {
   EXPECT_FALSE(SessionBook::may_take(session, none, 1));
 }
 
-TEST_F(SessionBookTest, AfterRandomMovesTheSumsAgree) {
+TEST_F(SessionBookTest, SumsAgreeAfterRandomOperations) {
   std::mt19937 random(7);
   std::map<std::uint32_t, bool> slots;  // whether quarantined
   for (int i = 0; i < 3000; ++i) {

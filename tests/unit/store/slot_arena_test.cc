@@ -102,7 +102,7 @@ class ArenaModel {
   std::map<std::uint32_t, Place> places_;
 };
 
-TEST(SlotArena, OnlyTouchedPagesAreGivenOut) {
+TEST(SlotArena, OnlyPopulatedPagesAreAllocated) {
   ArenaModel model(100, 100);
   EXPECT_EQ(model.take(10), kNoSlot);
   model.touch_pages(25);
@@ -116,7 +116,7 @@ TEST(SlotArena, OnlyTouchedPagesAreGivenOut) {
   model.check();
 }
 
-TEST(SlotArena, AnEmptyExtentServesAnotherSize) {
+TEST(SlotArena, EmptyExtentIsReusedForAnotherSize) {
   ArenaModel model(100, 200);
   model.touch_pages(100);
   std::vector<std::uint32_t> slots;
@@ -131,7 +131,7 @@ TEST(SlotArena, AnEmptyExtentServesAnotherSize) {
   model.check();
 }
 
-TEST(SlotArena, PlacesThatWereNeverGivenOutAreTakenBack) {
+TEST(SlotArena, UnallocatedPlacesAreReclaimed) {
   ArenaModel model(128 * 32, 10'000);  // long extents have 32 pages
   model.touch_pages(10 * 32);
   std::uint64_t sizes = 0;
@@ -143,7 +143,7 @@ TEST(SlotArena, PlacesThatWereNeverGivenOutAreTakenBack) {
   model.check();
 }
 
-TEST(SlotArena, NumbersRunOutWithoutHarm) {
+TEST(SlotArena, ExhaustedNumbersAreHandled) {
   ArenaModel model(100, 5);
   model.touch_pages(100);
   for (int i = 0; i < 5; ++i) EXPECT_NE(model.take(1), kNoSlot);
@@ -155,7 +155,7 @@ TEST(SlotArena, NumbersRunOutWithoutHarm) {
   model.check();
 }
 
-TEST(SlotArena, TheColdestWindowIsDrainedAndItsRoomIsKeptTogether) {
+TEST(SlotArena, ColdestWindowIsDrainedIntoContiguousSpace) {
   ArenaModel model(128, 1000);
   model.touch_pages(128);
   std::vector<std::uint32_t> slots;
@@ -178,7 +178,7 @@ TEST(SlotArena, TheColdestWindowIsDrainedAndItsRoomIsKeptTogether) {
   model.check();
 }
 
-TEST(SlotArena, AnExtentWithASlotThatMayNotGoIsNotDrained) {
+TEST(SlotArena, ExtentWithUnevictableSlotIsNotDrained) {
   ArenaModel model(128, 1000);
   model.touch_pages(128);
   std::vector<std::uint32_t> slots;
@@ -193,7 +193,7 @@ TEST(SlotArena, AnExtentWithASlotThatMayNotGoIsNotDrained) {
   EXPECT_GE(window->range.begin, 8U);
 }
 
-TEST(SlotArena, ADrainThatIsGivenUpLeavesEverythingInUse) {
+TEST(SlotArena, AbandonedDrainKeepsEverySlot) {
   ArenaModel model(128, 1000);
   model.touch_pages(128);
   std::vector<std::uint32_t> slots;
@@ -246,7 +246,7 @@ void random_step(ArenaModel& model, std::mt19937_64& random) {
   }
 }
 
-TEST(SlotArenaModel, RandomStepsKeepEveryPageInOnePiece) {
+TEST(SlotArenaModel, EveryPageIsOwnedOnceAfterRandomOperations) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);

@@ -5,7 +5,7 @@ namespace {
 
 using protocol::GrantStatus;
 
-TEST(Store, AChunkIsVisibleFromItsCommitOn) {
+TEST(Store, ChunkIsVisibleFromItsCommit) {
   StoreBox box(4);
   box.add_session(1);
   const protocol::Grant grant = box.reserve(1, 7);
@@ -22,7 +22,7 @@ TEST(Store, AChunkIsVisibleFromItsCommitOn) {
   EXPECT_EQ(view->root, 99U);
 }
 
-TEST(Store, ReserveSaysWhoWasFirst) {
+TEST(Store, ReserveReportsPendingAndPresentChunks) {
   StoreBox box(4);
   box.add_session(1);
   box.add_session(2);
@@ -44,7 +44,7 @@ TEST(Store, TheSameKeyOfAnotherShardIsAnotherChunk) {
   EXPECT_EQ(box.reserve(1, other).status, status_of(GrantStatus::kGranted));
 }
 
-TEST(Store, OnlyTouchedSlotsAreGranted) {
+TEST(Store, OnlyPopulatedSlotsAreGranted) {
   StoreBox box(4);
   box.add_session(1);
   stats::Stats stats;
@@ -84,7 +84,7 @@ TEST(Store, ACommitOfAnotherSessionOrGenerationIsRefused) {
   EXPECT_EQ(box.stats().refused_commit, 5U);
 }
 
-TEST(Store, ADisownedSlotIsFreeAndItsKeyToo) {
+TEST(Store, DisownedSlotAndItsKeyAreFree) {
   StoreBox box(1);
   box.add_session(1);
   const protocol::Grant grant = box.reserve(1, 7);
@@ -97,7 +97,7 @@ TEST(Store, ADisownedSlotIsFreeAndItsKeyToo) {
   EXPECT_GT(again.generation, grant.generation);
 }
 
-TEST(Store, TheColdestGoesFirstAndTouchesCount) {
+TEST(Store, ColdestChunkIsEvictedFirstAndTouchesCount) {
   StoreBox box(3);
   box.add_session(1);
   const protocol::Grant first = box.put(1, 1);
@@ -151,7 +151,7 @@ TEST(Store, HostileHoldsAreBounded) {
   EXPECT_EQ(box.store().sessions().use_of(1).held_bytes, 0U);
 }
 
-TEST(Store, AHoldOfAnEarlierGenerationDoesNotCount) {
+TEST(Store, HoldOfAnEarlierGenerationIsIgnored) {
   StoreBox box(1);
   auto& region = box.add_session(1);
   const protocol::Grant first = box.put(1, 1);
@@ -192,7 +192,7 @@ TEST(Store, ACommittedRecordCarriesItsChecksum) {
   EXPECT_EQ(entries[grant.slot].record.load(), protocol::record_checksum(*box.find(1)));
 }
 
-TEST(Store, ABadChunkGoesWhetherOrNotTheBytesAreBad) {
+TEST(Store, ReportedChunkIsRemovedEvenWithGoodBytes) {
   StoreBox box(2);
   auto& region = box.add_session(1);
   const protocol::Grant good = box.put(1, 1);
@@ -220,7 +220,7 @@ TEST(Store, ABadChunkGoesWhetherOrNotTheBytesAreBad) {
   EXPECT_EQ(box.reserve(1, 4).slot, good.slot);
 }
 
-TEST(Store, DroppingANamespaceSparesTheOthersAndRefusesWhatIsBeingWritten) {
+TEST(Store, DropKeepsOtherNamespacesAndRefusesLaterCommits) {
   StoreBox box(8);
   auto& region = box.add_session(1);
   const std::uint32_t other = box.open("field: b\n");

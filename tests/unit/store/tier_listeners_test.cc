@@ -31,7 +31,7 @@ class TierListenersTest : public testing::Test {
   RecordingListener listener_;
 };
 
-TEST_F(TierListenersTest, NoChunkIsNextWhileThereIsRoom) {
+TEST_F(TierListenersTest, NoChunkIsACandidateWithoutPressure) {
   fill(7);
   EXPECT_TRUE(next_to_go().empty());
 }
@@ -45,7 +45,7 @@ std::vector<std::uint32_t> slots_of(const std::vector<protocol::Grant>& grants, 
 
 // As much as one session may be granted before any chunk can be written: a step of an engine once
 // evicted unwritten chunks.
-TEST_F(TierListenersTest, TheColdestHalfIsNextBeforeAnythingMustGo) {
+TEST_F(TierListenersTest, ColdestHalfIsCandidateBeforeEvictionStarts) {
   const std::vector<protocol::Grant> grants = fill(16);
   EXPECT_EQ(next_to_go(), slots_of(grants, 0, 8));
   box_.store().touch(grants[0].slot, grants[0].generation);
@@ -56,7 +56,7 @@ TEST_F(TierListenersTest, TheColdestHalfIsNextBeforeAnythingMustGo) {
   EXPECT_TRUE(box_.find(1)) << "asking evicts nothing";
 }
 
-TEST_F(TierListenersTest, AMarkOfAWrittenChunkIsOfOneGeneration) {
+TEST_F(TierListenersTest, WrittenMarkAppliesToOneGeneration) {
   const protocol::Grant grant = fill(1).front();
   std::vector<protocol::SlotRef> slots;
   box_.store().tiers().mark_written(0, grant.slot, grant.generation + 1);
@@ -84,7 +84,7 @@ TEST_F(TierListenersTest, TheWalkVisitsAllChunksInSlices) {
 }
 
 // covers F-143
-TEST_F(TierListenersTest, EvictedUnwrittenChunksCountIfATierListens) {
+TEST_F(TierListenersTest, EvictedUnwrittenChunksAreCountedWithATier) {
   const std::vector<protocol::Grant> grants = fill(16);
   mark(grants[0]);
   box_.put(1, 17);
@@ -100,7 +100,7 @@ TEST_F(TierListenersTest, EvictedUnwrittenChunksCountIfATierListens) {
 
 // Otherwise a reader of the log would look at the disk's speed, although the filter keeps the
 // chunks from the disk.
-TEST_F(TierListenersTest, EvictedChunksThatNoTierAdmitsHaveACountOfTheirOwn) {
+TEST_F(TierListenersTest, EvictedNotAdmittedChunksAreCountedSeparately) {
   fill(16);
   listener_.not_admitted.insert(box_.key(1).hash.lo);
   box_.put(1, 17);
@@ -111,7 +111,7 @@ TEST_F(TierListenersTest, EvictedChunksThatNoTierAdmitsHaveACountOfTheirOwn) {
   EXPECT_EQ(box_.stats().evicted_not_admitted, 1U);
 }
 
-TEST_F(TierListenersTest, EachTierHasMarksOfItsOwn) {
+TEST_F(TierListenersTest, EachTierHasItsOwnMarks) {
   RecordingListener other;
   box_.store().tiers().set(1, &other);
   const std::vector<protocol::Grant> grants = fill(16);
@@ -143,7 +143,7 @@ TEST_F(TierListenersTest, EachTierHasMarksOfItsOwn) {
 
 // Its users want the chunk gone: once the chunk was found again on the disk.
 // covers F-153
-TEST_F(TierListenersTest, AnEvictionByNameReachesEveryTier) {
+TEST_F(TierListenersTest, ExplicitEvictionReachesEveryTier) {
   box_.put(1, 1);
   const std::vector<protocol::BlockHash> hashes{box_.key(1).hash, box_.key(2).hash,
                                                 box_.key(3).hash, box_.key(4).hash};
@@ -159,7 +159,7 @@ TEST_F(TierListenersTest, AnEvictionByNameReachesEveryTier) {
   EXPECT_FALSE(box_.find(1));
 }
 
-TEST_F(TierListenersTest, TheListenerHearsOfStoresUsesAndDamage) {
+TEST_F(TierListenersTest, ListenerReceivesStoresUsesAndDamage) {
   const protocol::Grant grant = box_.put(1, 7);
   const std::uint64_t root = box_.find(7)->root;
   EXPECT_EQ(listener_.committed_roots, std::vector<std::uint64_t>{root});
@@ -176,7 +176,7 @@ TEST_F(TierListenersTest, TheListenerHearsOfStoresUsesAndDamage) {
   EXPECT_EQ(listener_.damaged_keys, std::vector<protocol::Key>{box_.key(8)});
 }
 
-TEST_F(TierListenersTest, ADropIsAnnouncedOnceBeforeAnyChunkGoesAlsoWithoutChunks) {
+TEST_F(TierListenersTest, DropIsAnnouncedOnceBeforeAnyChunkIsRemoved) {
   StoreBox large{Store::kSliceEffort + 10};
   large.add_session(1);
   large.store().tiers().set(0, &listener_);

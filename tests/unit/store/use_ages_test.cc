@@ -5,11 +5,11 @@
 namespace larder::store {
 namespace {
 
-TEST(UseAgesTest, NothingIsKnownBeforeTheFirstTick) {
+TEST(UseAgesTest, AgeIsUnknownBeforeTheFirstTick) {
   EXPECT_EQ(UseAges().age_ms(1), std::nullopt);
 }
 
-TEST(UseAgesTest, AUseIsAsOldAsTheTickAfterIt) {
+TEST(UseAgesTest, AgeIsThatOfTheNextTick) {
   UseAges ages;
   for (std::uint64_t tick = 0; tick <= 100; ++tick) ages.tick(1000 + 100 * tick, 10 * tick);
   EXPECT_EQ(ages.age_ms(1000), 0U);
@@ -21,7 +21,7 @@ TEST(UseAgesTest, AUseIsAsOldAsTheTickAfterIt) {
 
 // A week of ticks, one a second: ages of every size are exact to a few parts in a hundred of the
 // time since the first.
-TEST(UseAgesTest, AWeekIsToldCoarsely) {
+TEST(UseAgesTest, AgesOfAWeekAreAccurateToAFewPercent) {
   UseAges ages;
   constexpr std::uint64_t kTicks = 7ULL * 24 * 3600;
   for (std::uint64_t tick = 0; tick <= kTicks; ++tick) ages.tick(1000 * tick, tick);

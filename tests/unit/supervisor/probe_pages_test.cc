@@ -19,7 +19,7 @@ constexpr const char* kYes = "HTTP/1.1 200";
 constexpr const char* kNo = "HTTP/1.1 503";
 
 // covers F-209
-TEST(ProbePages, AnEngineWaitsForTheGraceOfAStartAndNoLonger) {
+TEST(ProbePages, StartupProbeWaitsForTheGraceAtMost) {
   base::ManualClock clock;
   ProbePages state(clock, 20'000);
   state.started();
@@ -33,7 +33,7 @@ TEST(ProbePages, AnEngineWaitsForTheGraceOfAStartAndNoLonger) {
   EXPECT_THAT(get(state, "/readyz"), AllOf(StartsWith(kNo), HasSubstr("memory.size is missing")));
 }
 
-TEST(ProbePages, OnceReadyIsStartedForGoodAndReadyAsLongAsItIs) {
+TEST(ProbePages, StartedIsPermanentAndReadyFollowsLarderd) {
   base::ManualClock clock;
   ProbePages state(clock, 20'000);
   state.ready();
@@ -44,7 +44,7 @@ TEST(ProbePages, OnceReadyIsStartedForGoodAndReadyAsLongAsItIs) {
   EXPECT_THAT(get(state, "/readyz"), StartsWith(kNo));
 }
 
-TEST(ProbePages, ItsOwnHealthIsNotLarderds) {
+TEST(ProbePages, HealthIsThatOfTheSupervisor) {
   base::ManualClock clock;
   ProbePages state(clock, 20'000);
   EXPECT_THAT(get(state, "/healthz"), StartsWith(kYes));
@@ -52,7 +52,7 @@ TEST(ProbePages, ItsOwnHealthIsNotLarderds) {
   EXPECT_THAT(get(state, "/healthz"), AllOf(StartsWith(kYes), HasSubstr("gone")));
 }
 
-TEST(ProbePages, TellsTheOperatorWhy) {
+TEST(ProbePages, ReportsTheReasonToTheOperator) {
   base::ManualClock clock;
   ProbePages state(clock, 20'000);
   state.started();
@@ -63,7 +63,7 @@ TEST(ProbePages, TellsTheOperatorWhy) {
   EXPECT_THAT(state.answer("POST /healthz HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 404"));
 }
 
-TEST(LastLine, OfPiecesAndBounded) {
+TEST(LastLine, IsJoinedFromPiecesAndBounded) {
   LastLine line;
   line.take("first\nsec");
   line.take("ond");
@@ -75,7 +75,7 @@ TEST(LastLine, OfPiecesAndBounded) {
 }
 
 // covers F-213
-TEST(MemoryKills, AreReadOfBothVersionsOfControlGroups) {
+TEST(MemoryKills, AreReadFromBothCgroupVersions) {
   EXPECT_EQ(memory_kills_in("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\n"), 2U);
   EXPECT_EQ(memory_kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"), 7U);
   EXPECT_EQ(memory_kills_in("oom_kill_disable 0\n"), 0U);

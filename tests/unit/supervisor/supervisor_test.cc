@@ -73,7 +73,7 @@ class SupervisorTest : public testing::Test {
 };
 
 // covers F-210, F-213
-TEST_F(SupervisorTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
+TEST_F(SupervisorTest, EndedProgramIsRestartedAndItsLastLineKept) {
   std::string why;
   const int status =
       keep("echo memory.size is wrong >&2; exit 2", not_there, [&](Supervisor& supervisor) {
@@ -88,7 +88,7 @@ TEST_F(SupervisorTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
 }
 
 // A child of the program that lives on holds its standard error open.
-TEST_F(SupervisorTest, WhatItLeavesBehindKeepsNobodyWaiting) {
+TEST_F(SupervisorTest, OrphanedChildDoesNotDelayTheRestart) {
   const auto began = clock_.now_ms();
   keep("sleep 60 & echo $! >> " + (folder_ / "left").string() + "; exit 1", not_there,
        [&](Supervisor&) { return runs() >= 2; });
@@ -97,7 +97,7 @@ TEST_F(SupervisorTest, WhatItLeavesBehindKeepsNobodyWaiting) {
   for (pid_t left = 0; all >> left;) ::kill(left, SIGKILL);  // else ctest waits for their output
 }
 
-TEST_F(SupervisorTest, ASignalThatKillsItIsNamed) {
+TEST_F(SupervisorTest, FatalSignalIsReported) {
   std::string why;
   keep("kill -SEGV $$", not_there, [&](Supervisor& supervisor) {
     if (runs() < 3) return false;
@@ -107,7 +107,7 @@ TEST_F(SupervisorTest, ASignalThatKillsItIsNamed) {
   EXPECT_THAT(why, HasSubstr("larderd was ended by SIGSEGV"));
 }
 
-TEST_F(SupervisorTest, AProgramThatIsNotThereEndsNothing) {
+TEST_F(SupervisorTest, MissingProgramKeepsTheSupervisorRunning) {
   Supervisor supervisor({"/nonexistent/larderd"}, not_there, signals_, clock_, kFast);
   std::string why;
   const int status = run(supervisor, [&](Supervisor& running) {
@@ -119,7 +119,7 @@ TEST_F(SupervisorTest, AProgramThatIsNotThereEndsNothing) {
   EXPECT_THAT(why, HasSubstr("/nonexistent/larderd"));
 }
 
-TEST_F(SupervisorTest, OneThatIsReadyIsLeftAloneAndStoppedByItsSignal) {
+TEST_F(SupervisorTest, ReadyProgramRunsUntilItsStopSignal) {
   const std::string up = (folder_ / "up").string();
   const int status = keep(
       "trap 'exit 7' TERM; echo up > " + up + "; while :; do sleep 0.01; done",
@@ -133,7 +133,7 @@ TEST_F(SupervisorTest, OneThatIsReadyIsLeftAloneAndStoppedByItsSignal) {
 
 // Once larderd was ready: a starting larderd may be reading a large disk.
 // covers F-211
-TEST_F(SupervisorTest, OneThatHangsIsKilledAndRunAgain) {
+TEST_F(SupervisorTest, HungProgramIsKilledAndRestarted) {
   std::atomic<int> asked = 0;
   const auto ask = [&asked] {
     return ++asked == 1 ? Status() : Status(Code::kDeadlineExceeded, "took it and gave no answer");
@@ -143,7 +143,7 @@ TEST_F(SupervisorTest, OneThatHangsIsKilledAndRunAgain) {
 }
 
 // covers F-212
-TEST_F(SupervisorTest, OneThatStartsIsGivenItsTime) {
+TEST_F(SupervisorTest, StartingProgramIsNotKilled) {
   std::atomic<int> asked = 0;
   const auto ask = [&asked] {
     ++asked;
@@ -162,7 +162,7 @@ TEST_F(SupervisorTest, SigtermBetweenTwoRunsEndsItAtOnce) {
   EXPECT_EQ(keep("exit 1", not_there, ended, slow), 0);
 }
 
-TEST_F(SupervisorTest, SighupIsPassedOn) {
+TEST_F(SupervisorTest, SighupIsForwarded) {
   const std::string heard = (folder_ / "heard").string();
   bool sent = false;
   keep(

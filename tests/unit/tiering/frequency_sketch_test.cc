@@ -9,7 +9,7 @@ std::uint64_t hash_of(std::uint64_t number) {
   return (number + 1) * 0x9e3779b97f4a7c15ULL;
 }
 
-TEST(FrequencySketchTest, AChunkGoesDownFromItsSecondSightOn) {
+TEST(FrequencySketchTest, ChunkIsAdmittedFromItsSecondUse) {
   Admission admission(2, 1000);
   admission.see(hash_of(1));
   EXPECT_FALSE(admission.admits(hash_of(1)));
@@ -18,14 +18,14 @@ TEST(FrequencySketchTest, AChunkGoesDownFromItsSecondSightOn) {
   EXPECT_FALSE(admission.admits(hash_of(2)));
 }
 
-TEST(FrequencySketchTest, WithoutALimitEverythingDoes) {
+TEST(FrequencySketchTest, WithoutLimitEveryChunkIsAdmitted) {
   for (const std::uint32_t sights : {0U, 1U}) {
     Admission admission(sights, 1000);
     EXPECT_TRUE(admission.admits(hash_of(1)));
   }
 }
 
-TEST(FrequencySketchTest, ChunksSeenOnceAreRarelyTakenForMore) {
+TEST(FrequencySketchTest, ChunksSeenOnceAreRarelyOverestimated) {
   constexpr std::uint64_t kChunks = 10'000;
   FrequencySketch sketch(kChunks);
   for (std::uint64_t i = 0; i < kChunks; ++i) sketch.see(hash_of(i));
@@ -37,7 +37,7 @@ TEST(FrequencySketchTest, ChunksSeenOnceAreRarelyTakenForMore) {
   EXPECT_LT(wrong, kChunks / 50);
 }
 
-TEST(FrequencySketchTest, OldFashionsFade) {
+TEST(FrequencySketchTest, OldCountsDecay) {
   constexpr std::uint64_t kChunks = 1000;
   FrequencySketch sketch(kChunks);
   for (int i = 0; i < 8; ++i) sketch.see(hash_of(1));
@@ -45,7 +45,7 @@ TEST(FrequencySketchTest, OldFashionsFade) {
   EXPECT_LE(sketch.estimate(hash_of(1)), 3U);
 }
 
-TEST(FrequencySketchTest, AnEstimateEndsAtFifteen) {
+TEST(FrequencySketchTest, EstimateSaturatesAtFifteen) {
   FrequencySketch sketch(1000);
   for (int i = 0; i < 100; ++i) sketch.see(hash_of(1));
   EXPECT_EQ(sketch.estimate(hash_of(1)), 15U);

@@ -54,7 +54,7 @@ class LowerTiersTest : public testing::Test {
   std::unique_ptr<LowerTiers> below_;
 };
 
-TEST_F(LowerTiersTest, MessagesAreThoseOfTheirTier) {
+TEST_F(LowerTiersTest, MessagesAreRoutedByTier) {
   add<HeldTier>(TierKind::kDisk);
   HeldTier& backend = add<HeldTier>(TierKind::kBackend);
   open();
@@ -68,7 +68,7 @@ TEST_F(LowerTiersTest, MessagesAreThoseOfTheirTier) {
 }
 
 // The prefix goes on from one tier to the other: neither has all of it.
-TEST_F(LowerTiersTest, PeersAndTheBackendAreAskedSideBySide) {
+TEST_F(LowerTiersTest, PeersAndBackendAreProbedInParallel) {
   HeldTier& peers = add<HeldTier>(TierKind::kPeers);
   HeldTier& backend = add<HeldTier>(TierKind::kBackend);
   open();
@@ -100,7 +100,7 @@ TEST_F(LowerTiersTest, PeersAndTheBackendAreAskedSideBySide) {
   EXPECT_EQ(told[0].probed.reason, static_cast<std::uint32_t>(protocol::ProbeEnd::kAll));
 }
 
-TEST_F(LowerTiersTest, ATierThatFailsLeavesTheAnswerOfTheOther) {
+TEST_F(LowerTiersTest, FailedTierKeepsTheAnswerOfTheOther) {
   HeldTier& peers = add<HeldTier>(TierKind::kPeers);
   HeldTier& backend = add<HeldTier>(TierKind::kBackend);
   open();
@@ -114,7 +114,7 @@ TEST_F(LowerTiersTest, ATierThatFailsLeavesTheAnswerOfTheOther) {
 }
 
 // Another larderd's chunks are neither written nor dropped by this one.
-TEST_F(LowerTiersTest, PeersAreOnlyReadFrom) {
+TEST_F(LowerTiersTest, PeersAreReadOnly) {
   ScriptedTier& peers = add<ScriptedTier>(TierKind::kPeers);
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
   open();
@@ -129,7 +129,7 @@ TEST_F(LowerTiersTest, PeersAreOnlyReadFrom) {
 
 // A drop once left the offers of peers, and a fetch within 2 s loaded the dropped chunks again.
 // covers F-276
-TEST_F(LowerTiersTest, ADropAndAnEvictionReachATierThatIsOnlyRead) {
+TEST_F(LowerTiersTest, DropAndEvictionReachReadOnlyTiers) {
   ScriptedTier& peers = add<ScriptedTier>(TierKind::kPeers);
   open();
   const protocol::NamespaceId id = box_.store().namespaces().at(box_.handle()).spec.id;
@@ -150,13 +150,13 @@ TEST_F(LowerTiersTest, ADropAndAnEvictionReachATierThatIsOnlyRead) {
       << "no chunk is written there";
 }
 
-TEST_F(LowerTiersTest, ADiskAloneIsAskedNoLooks) {
+TEST_F(LowerTiersTest, DiskWithoutOtherTiersIsNotProbed) {
   add<HeldTier>(TierKind::kDisk);
   EXPECT_EQ(open().probes(), nullptr);
   EXPECT_EQ(below_->next_deadline_ns(), UINT64_MAX);
 }
 
-TEST_F(LowerTiersTest, ALookEndsByItsDeadlineAndWithItsSession) {
+TEST_F(LowerTiersTest, ProbeEndsAtItsDeadlineAndWithItsSession) {
   HeldTier& backend = add<HeldTier>(TierKind::kBackend);
   open();
   probe(7, 5);
@@ -173,7 +173,7 @@ TEST_F(LowerTiersTest, ALookEndsByItsDeadlineAndWithItsSession) {
   EXPECT_EQ(below_->next_deadline_ns(), UINT64_MAX);
 }
 
-TEST_F(LowerTiersTest, ATickAsksAgainForWhatTheBackendHadNoRoomFor) {
+TEST_F(LowerTiersTest, TickRetriesProbesRefusedAsFull) {
   HeldTier& backend = add<HeldTier>(TierKind::kBackend);
   open();
   backend.most_probes = 0;
@@ -183,7 +183,7 @@ TEST_F(LowerTiersTest, ATickAsksAgainForWhatTheBackendHadNoRoomFor) {
   EXPECT_EQ(backend.probes().size(), 1U);
 }
 
-TEST_F(LowerTiersTest, EachIsWrittenToByItsOwnRules) {
+TEST_F(LowerTiersTest, EachTierHasItsOwnWriteRules) {
   ScriptedTier& disk = add<ScriptedTier>(TierKind::kDisk);
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
   open();  // as the defaults are: ahead of eviction, and at once
@@ -193,7 +193,7 @@ TEST_F(LowerTiersTest, EachIsWrittenToByItsOwnRules) {
   EXPECT_EQ(backend.puts, 1U);
 }
 
-TEST_F(LowerTiersTest, WhatATierHasStillToDropIsNotAskedAbout) {
+TEST_F(LowerTiersTest, ChunksWithPendingDropAreNotProbed) {
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
   open();
   const auto reason = [this](std::uint32_t request) {
@@ -209,7 +209,7 @@ TEST_F(LowerTiersTest, WhatATierHasStillToDropIsNotAskedAbout) {
 
 // Of any tier: the chunk is written there, and a fetch of the chunk ends before its first chunk.
 // covers F-130
-TEST_F(LowerTiersTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
+TEST_F(LowerTiersTest, ChunksTooLargeToPromoteAreReportedWithRemedy) {
   add<HeldTier>(TierKind::kBackend);
   open();
   const auto said = [this] {
@@ -230,7 +230,7 @@ TEST_F(LowerTiersTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
 }
 
 // A put that has ended makes room for the next one: without a tick.
-TEST_F(LowerTiersTest, AMessageOfATierLetsTheNextWritesBegin) {
+TEST_F(LowerTiersTest, TierMessageStartsTheNextWrites) {
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
   open();
   backend.hold_back = true;
@@ -243,7 +243,7 @@ TEST_F(LowerTiersTest, AMessageOfATierLetsTheNextWritesBegin) {
   EXPECT_GT(backend.puts, first);
 }
 
-TEST_F(LowerTiersTest, ADropIsWithEachAndUnderWayUntilEachHasSaidSo) {
+TEST_F(LowerTiersTest, DropIsPendingUntilEveryTierConfirms) {
   ScriptedTier& disk = add<ScriptedTier>(TierKind::kDisk);
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
   open();
@@ -261,7 +261,7 @@ TEST_F(LowerTiersTest, ADropIsWithEachAndUnderWayUntilEachHasSaidSo) {
   EXPECT_TRUE(under_way[0].shared);
 }
 
-TEST_F(LowerTiersTest, AStopEndsAllOfThem) {
+TEST_F(LowerTiersTest, StopEndsEveryTier) {
   ScriptedTier& disk = add<ScriptedTier>(TierKind::kDisk);
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
   open();
@@ -273,7 +273,7 @@ TEST_F(LowerTiersTest, AStopEndsAllOfThem) {
   }
 }
 
-TEST_F(LowerTiersTest, WhoIsNotWellIsNamed) {
+TEST_F(LowerTiersTest, DegradedTierIsReported) {
   add<ScriptedTier>(TierKind::kDisk);
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
   open();

@@ -51,7 +51,7 @@ class PeerHoldsTest : public testing::Test {
   std::unique_ptr<PeerHolds> holds_;
 };
 
-TEST_F(PeerHoldsTest, TellsWhatIsInMemoryAndKeepsIt) {
+TEST_F(PeerHoldsTest, ReportsChunksInMemoryAndHoldsThem) {
   box_.put(1, 1);
   const auto chunks = ask({chunk(1), chunk(2)});
   ASSERT_EQ(chunks.size(), 2U);
@@ -66,7 +66,7 @@ TEST_F(PeerHoldsTest, TellsWhatIsInMemoryAndKeepsIt) {
   EXPECT_EQ(box_.filled().kept_bytes, 0U);
 }
 
-TEST_F(PeerHoldsTest, WithoutAHoldNothingIsKept) {
+TEST_F(PeerHoldsTest, WithoutHoldChunksAreNotKept) {
   box_.put(1, 1);
   const auto chunks = ask({chunk(1)}, false);
   ASSERT_TRUE(chunks[0].has_value());
@@ -94,7 +94,7 @@ TEST_F(PeerHoldsTest, PeersHoldASixteenthOfTheMemoryAtMost) {
 
 // A look at one chunk once held up to a quarter.
 // covers F-268
-TEST_F(PeerHoldsTest, LooksAtOneChunkEachHoldNoMore) {
+TEST_F(PeerHoldsTest, RepeatedSingleChunkProbesStayWithinTheHoldLimit) {
   std::size_t held = 0, read = 0;
   for (std::uint64_t n = 1; n <= 20; ++n) {
     box_.put(1, n);
@@ -106,7 +106,7 @@ TEST_F(PeerHoldsTest, LooksAtOneChunkEachHoldNoMore) {
 }
 
 // covers F-268
-TEST_F(PeerHoldsTest, RequestsWithoutAnAnswerAreBounded) {
+TEST_F(PeerHoldsTest, UnansweredRequestsAreBounded) {
   std::size_t asked = 0;
   while (exchange_->ask({7, {chunk(1)}, false}) && asked < 10'000) ++asked;
   EXPECT_EQ(asked, peer::HoldExchange::kMostOpen);
@@ -117,7 +117,7 @@ TEST_F(PeerHoldsTest, RequestsWithoutAnAnswerAreBounded) {
   EXPECT_TRUE(exchange_->ask({7, {chunk(1)}, false}));
 }
 
-TEST_F(PeerHoldsTest, ANamespaceThatIsNotOpenHasNothing) {
+TEST_F(PeerHoldsTest, UnopenedNamespaceHasNoChunk) {
   box_.put(1, 1);
   tiers::ChunkKey key = chunk(1);
   key.namespace_id = protocol::namespace_id("field: another\n");

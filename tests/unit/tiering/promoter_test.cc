@@ -28,7 +28,7 @@ class PromoterTest : public testing::Test {
   PromoterBox box_{kSlots};
 };
 
-TEST_F(PromoterTest, WhatIsBelowComesUpWithItsBytes) {
+TEST_F(PromoterTest, LowerTierChunksArePromotedWithTheirBytes) {
   box_.put_below(1);
   box_.put_below(2);
   box_.fetch(7, {1, 2});
@@ -49,7 +49,7 @@ TEST_F(PromoterTest, WhatIsBelowComesUpWithItsBytes) {
   EXPECT_EQ(box_.memory.stats().promoted_bytes, 4 * PromoterBox::kSlotBytes);
 }
 
-TEST_F(PromoterTest, WhatIsInMemoryIsNotRead) {
+TEST_F(PromoterTest, ChunksInMemoryAreNotRead) {
   for (const protocol::Key& key : box_.family(1)) box_.memory.put(2, key);
   box_.fetch(7, {1});
   EXPECT_EQ(box_.told(7), "1 all");
@@ -57,7 +57,7 @@ TEST_F(PromoterTest, WhatIsInMemoryIsNotRead) {
   EXPECT_EQ(box_.tier.gets(), 0U);
 }
 
-TEST_F(PromoterTest, AFamilyHalfInMemoryIsReadForItsOtherHalf) {
+TEST_F(PromoterTest, MissingHalfOfAFamilyIsRead) {
   box_.put_below(1);
   box_.memory.put(2, box_.memory.key(1));
   box_.fetch(7, {1});
@@ -68,7 +68,7 @@ TEST_F(PromoterTest, AFamilyHalfInMemoryIsReadForItsOtherHalf) {
 }
 
 // A tier knows a namespace by its text, which another member may have opened with another layout.
-TEST_F(PromoterTest, AChunkOfAnotherLayoutBelowIsAbsent) {
+TEST_F(PromoterTest, ChunkOfAnotherLayoutIsAbsent) {
   box_.put_below(1);
   const protocol::Key key = box_.memory.key(2);
   for (const protocol::Key& one : box_.family(2))
@@ -83,7 +83,7 @@ TEST_F(PromoterTest, AChunkOfAnotherLayoutBelowIsAbsent) {
 
 // The session has closed the namespace, and its place is another's: the fetch ends, and no chunk
 // comes up under the new one.
-TEST_F(PromoterTest, AFetchOfANamespaceThatIsGivenBackEnds) {
+TEST_F(PromoterTest, FetchOfReleasedNamespaceEnds) {
   box_.put_below(1);
   box_.put_below(2);
   store::Store& store = box_.memory.store();
@@ -106,7 +106,7 @@ TEST_F(PromoterTest, AFetchOfANamespaceThatIsGivenBackEnds) {
 }
 
 // covers F-152
-TEST_F(PromoterTest, ThePrefixEndsAtWhatIsNowhere) {
+TEST_F(PromoterTest, PrefixEndsAtAMissingChunk) {
   box_.put_below(1);
   box_.put_below(3);
   box_.fetch(7, {1, 2, 3});
@@ -119,14 +119,14 @@ TEST_F(PromoterTest, ThePrefixEndsAtWhatIsNowhere) {
   EXPECT_EQ(box_.told(9), "0 all");
 }
 
-TEST_F(PromoterTest, WhatAnEngineIsWritingIsNotWaitedFor) {
+TEST_F(PromoterTest, ChunkBeingStoredIsNotAwaited) {
   box_.put_below(1);
   ASSERT_EQ(box_.memory.reserve(2, box_.memory.key(1)).status, status_of(GrantStatus::kGranted));
   box_.fetch(7, {1});
   EXPECT_EQ(box_.told(7), "0 absent");
 }
 
-TEST_F(PromoterTest, WhoWouldStoreItIsToldThatItIsPending) {
+TEST_F(PromoterTest, StoreDuringPromotionIsPending) {
   box_.put_below(1);
   box_.fetch(7, {1});
   EXPECT_EQ(box_.memory.reserve(2, 1).status, status_of(GrantStatus::kPending));
@@ -135,7 +135,7 @@ TEST_F(PromoterTest, WhoWouldStoreItIsToldThatItIsPending) {
 }
 
 // A silent device costs the read alone: the computed chunk can be stored instead.
-TEST_F(PromoterTest, WhatTheDeviceDoesNotLetGoOfCanBeStoredElsewhere) {
+TEST_F(PromoterTest, ChunkOfAStuckReadCanBeStoredInAnotherSlot) {
   box_.put_below(1);
   box_.fetch(7, {1});
   box_.tier.finish_one({Code::kDeadlineExceeded, ""}, true);
@@ -150,7 +150,7 @@ TEST_F(PromoterTest, WhatTheDeviceDoesNotLetGoOfCanBeStoredElsewhere) {
   EXPECT_EQ(box_.memory.arena()[seen->offset_bytes], std::byte{1}) << "the device wrote into it";
 }
 
-TEST_F(PromoterTest, WhatIsBeingDroppedBelowIsNotRead) {
+TEST_F(PromoterTest, ChunksWithPendingDropAreNotRead) {
   box_.put_below(1);
   box_.put_below(2);
   bool dropping = true;
@@ -173,7 +173,7 @@ TEST_F(PromoterTest, WhatIsBeingDroppedBelowIsNotRead) {
 }
 
 // covers F-146
-TEST_F(PromoterTest, TheDeadlineAnswersWithWhatHasComeAndTheRestIsStored) {
+TEST_F(PromoterTest, DeadlineReturnsTheReadPrefixAndLaterReadsAreStored) {
   box_.put_below(1);
   box_.put_below(2);
   box_.fetch(7, {1, 2}, 20);
@@ -191,7 +191,7 @@ TEST_F(PromoterTest, TheDeadlineAnswersWithWhatHasComeAndTheRestIsStored) {
   EXPECT_TRUE(box_.in_memory(2));
 }
 
-TEST_F(PromoterTest, OneReadServesAllWhoWantIt) {
+TEST_F(PromoterTest, OneReadServesAllFetches) {
   box_.put_below(1);
   box_.fetch(7, {1});
   box_.fetch(7, {1}, 1000, 3);
@@ -202,7 +202,7 @@ TEST_F(PromoterTest, OneReadServesAllWhoWantIt) {
   EXPECT_EQ(box_.told(7, 3), "1 all");
 }
 
-TEST_F(PromoterTest, AFailureEndsThePrefixWithItsReason) {
+TEST_F(PromoterTest, FailedReadEndsThePrefixWithItsReason) {
   for (const std::uint64_t n : {1, 2, 3}) box_.put_below(n);
   box_.fetch(7, {1, 2, 3});
   box_.tier.finish_one();
@@ -219,7 +219,7 @@ TEST_F(PromoterTest, AFailureEndsThePrefixWithItsReason) {
 
 // Both of its families wait for one read: the second was cut off by the first's failure, and then
 // heard of the failure.
-TEST_F(PromoterTest, AChunkThatIsNamedTwiceMayFail) {
+TEST_F(PromoterTest, ReadOfARepeatedChunkMayFail) {
   box_.put_below(1);
   box_.fetch(7, {1, 1});
   EXPECT_EQ(box_.tier.gets(), 2U);
@@ -235,7 +235,7 @@ TEST_F(PromoterTest, AChunkThatIsNamedTwiceMayFail) {
 }
 
 // covers F-150, F-151
-TEST_F(PromoterTest, WhatIsKeptIsBounded) {
+TEST_F(PromoterTest, KeptBytesAreBounded) {
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t n = 1; n <= 6; ++n) {
     box_.put_below(n);
@@ -258,7 +258,7 @@ TEST_F(PromoterTest, WhatIsKeptIsBounded) {
 }
 
 // covers F-151
-TEST_F(PromoterTest, WhatOneSessionMayKeepDependsOnWhatTheOthersHave) {
+TEST_F(PromoterTest, KeptBytesOfASessionDependOnOtherSessions) {
   PromoterBox box(64);  // of which eight families may be kept
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t n = 1; n <= 16; ++n) {
@@ -298,14 +298,14 @@ TEST_F(PromoterTest, FetchesOfASessionAreBounded) {
 }
 
 // covers F-150
-TEST_F(PromoterTest, WithoutRoomItIsSaid) {
+TEST_F(PromoterTest, MissingSpaceIsReported) {
   box_.put_below(1);
   EXPECT_EQ(box_.grants(kSlots), kSlots);  // all being written
   box_.fetch(7, {1});
   EXPECT_EQ(box_.told(7), "0 no room");
 }
 
-TEST_F(PromoterTest, AnEndBeforeItsReadsBeganLetsThemBe) {
+TEST_F(PromoterTest, FetchEndedBeforeItsReadsStartsNone) {
   box_.put_below(1);
   const std::vector<protocol::BlockHash> hashes{box_.memory.key(1).hash};
   ASSERT_TRUE(box_.promotions.fetch(1, 7, {box_.memory.handle(), 1000, 1, 0}, hashes).ok());
@@ -316,7 +316,7 @@ TEST_F(PromoterTest, AnEndBeforeItsReadsBeganLetsThemBe) {
   EXPECT_EQ(box_.promotions.next_deadline_ns(), UINT64_MAX);
 }
 
-TEST_F(PromoterTest, AnEndedSessionKeepsNothing) {
+TEST_F(PromoterTest, EndedSessionKeepsNoChunk) {
   box_.put_below(1);
   box_.put_below(2);
   box_.fetch(7, {1});
@@ -329,7 +329,7 @@ TEST_F(PromoterTest, AnEndedSessionKeepsNothing) {
   EXPECT_EQ(box_.grants(kSlots), 4U);
 }
 
-TEST_F(PromoterTest, WhatNobodyEndsIsLetGoByAge) {
+TEST_F(PromoterTest, UnendedFetchIsReleasedByAge) {
   box_.put_below(1);
   box_.fetch(7, {1});
   box_.finish_reads();
@@ -343,7 +343,7 @@ TEST_F(PromoterTest, WhatNobodyEndsIsLetGoByAge) {
   EXPECT_EQ(box_.memory.filled().kept_bytes, 0U);
 }
 
-TEST_F(PromoterTest, PrefetchBringsUpAndKeepsNothing) {
+TEST_F(PromoterTest, PrefetchPromotesWithoutKeeping) {
   box_.put_below(1);
   for (const protocol::Key& key : box_.family(2)) box_.memory.put(2, key);
   const std::vector<protocol::BlockHash> hashes{box_.memory.key(1).hash, box_.memory.key(2).hash,
@@ -363,7 +363,7 @@ TEST_F(PromoterTest, PrefetchBringsUpAndKeepsNothing) {
   EXPECT_EQ(box_.grants(kSlots), kSlots);
 }
 
-TEST_F(PromoterTest, PrefetchBringsUpHalfOfTheArenaAtMost) {
+TEST_F(PromoterTest, PrefetchPromotesAtMostHalfOfTheArena) {
   std::vector<protocol::BlockHash> hashes;
   for (std::uint64_t n = 1; n <= 12; ++n) {
     box_.put_below(n);
@@ -376,7 +376,7 @@ TEST_F(PromoterTest, PrefetchBringsUpHalfOfTheArenaAtMost) {
 
 // A fast tier goes silent: engines see this after the first deadline, and the return after a probe.
 // covers F-146
-TEST_F(PromoterTest, AStalledTierServesNobodyUntilItIsFastAgain) {
+TEST_F(PromoterTest, StalledTierServesNoFetchUntilFastAgain) {
   box_.put_below(1);
   box_.put_below(2);
   measure();
@@ -397,7 +397,7 @@ TEST_F(PromoterTest, AStalledTierServesNobodyUntilItIsFastAgain) {
 }
 
 // On a busy machine the engine's own clock ends a fetch before the loop has looked at its deadline.
-TEST_F(PromoterTest, WhatItsEngineGaveUpLateIsLate) {
+TEST_F(PromoterTest, FetchEndedAfterItsDeadlineCountsAsLate) {
   box_.put_below(1);
   measure();
   box_.fetch(7, {1}, 50);
@@ -407,7 +407,7 @@ TEST_F(PromoterTest, WhatItsEngineGaveUpLateIsLate) {
 }
 
 // ... and a fetch that the engine ended in time says no word about the tier.
-TEST_F(PromoterTest, WhatItsEngineEndedInTimeIsNotLate) {
+TEST_F(PromoterTest, FetchEndedInTimeIsNotLate) {
   box_.put_below(1);
   measure();
   box_.fetch(7, {1}, 50);

@@ -16,7 +16,7 @@ class ReadableTierTest : public testing::Test {
   HeldTier& tier_ = box_.backend;
 };
 
-TEST_F(ReadableTierTest, WhoRefusesAReadServesNobodyFromThenOn) {
+TEST_F(ReadableTierTest, RefusedReadStopsServing) {
   ASSERT_TRUE(source_.in_time());
   tier_.degrade();
   std::vector<std::byte> slot(4096);
@@ -25,14 +25,14 @@ TEST_F(ReadableTierTest, WhoRefusesAReadServesNobodyFromThenOn) {
   EXPECT_FALSE(source_.in_time());
 }
 
-TEST_F(ReadableTierTest, ATickSeesThatATierTakesNoReadsAlsoWhereNothingIsThereToProbe) {
+TEST_F(ReadableTierTest, TickDetectsDegradedReadsWithoutProbe) {
   tier_.degrade();
   EXPECT_TRUE(source_.in_time()) << "as of the last tick";
   source_.tick();
   EXPECT_FALSE(source_.in_time());
 }
 
-TEST_F(ReadableTierTest, OneProbeAtATimeAndNoneWhileTheDeviceHasItsMemory) {
+TEST_F(ReadableTierTest, OneProbeAtATimeAndNoneDuringAStuckRead) {
   box_.put_into_backend(1);
   source_.tick();
   ASSERT_EQ(tier_.waiting().size(), 1U);
@@ -50,7 +50,7 @@ TEST_F(ReadableTierTest, OneProbeAtATimeAndNoneWhileTheDeviceHasItsMemory) {
   EXPECT_EQ(tier_.waiting().size(), 1U);
 }
 
-TEST_F(ReadableTierTest, AProbeOfWhatIsGoneSaysNothingOfItsSpeed) {
+TEST_F(ReadableTierTest, ProbeOfAMissingChunkMeasuresNoSpeed) {
   box_.put_into_backend(1);
   source_.tick();
   tier_.lose(tier_.waiting().front().key);
@@ -59,7 +59,7 @@ TEST_F(ReadableTierTest, AProbeOfWhatIsGoneSaysNothingOfItsSpeed) {
   EXPECT_TRUE(source_.in_time());
 }
 
-TEST_F(ReadableTierTest, AVeryLargeChunkIsNotProbedWith) {
+TEST_F(ReadableTierTest, VeryLargeChunkIsNotUsedForProbes) {
   tier_.store(chunk(1), {1, 65ULL << 20, 64 << 10, 1}, {});
   box_.backend_region->added(chunk(1));
   source_.tick();

@@ -42,14 +42,14 @@ TEST_F(RefusedChunksTest, PausesDoubleUpToFiveMinutes) {
 }
 
 // covers F-144
-TEST_F(RefusedChunksTest, WhatWasNotSentWaitsAsLongAsTheTierSays) {
+TEST_F(RefusedChunksTest, UnsentChunkWaitsAsLongAsTheTierRequests) {
   for (int i = 0; i < 10; ++i) chunks_.refused(chunk(1), kFull, 4 * kSecond, kSecond);
   EXPECT_EQ(pause_s(chunk(1), kSecond), 3U);
   EXPECT_EQ(chunks_.reason(), "the server is full");
 }
 
 // covers F-144
-TEST_F(RefusedChunksTest, TheReasonStaysWhileOneWaits) {
+TEST_F(RefusedChunksTest, ReasonStaysWhileAChunkWaits) {
   EXPECT_EQ(chunks_.reason(), "");
   chunks_.refused(chunk(1), kFull, 0, kSecond);
   chunks_.refused(chunk(2), kFull, 0, kSecond);
@@ -64,7 +64,7 @@ TEST_F(RefusedChunksTest, TheReasonStaysWhileOneWaits) {
 }
 
 // covers F-144
-TEST_F(RefusedChunksTest, OneThatIsStoredLetsTheOthersGo) {
+TEST_F(RefusedChunksTest, StoredChunkReleasesTheOthers) {
   chunks_.refused(chunk(1), kFull, 0, kSecond);
   for (std::uint32_t slot = 2; slot < 10; ++slot)
     chunks_.refused(chunk(slot), kFull, 6 * kSecond, kSecond);
@@ -74,7 +74,7 @@ TEST_F(RefusedChunksTest, OneThatIsStoredLetsTheOthersGo) {
 }
 
 // covers F-144
-TEST_F(RefusedChunksTest, WhatLeftMemoryIsGivenBack) {
+TEST_F(RefusedChunksTest, EvictedChunksLeaveTheTable) {
   for (std::uint32_t slot = 0; slot < 10'000; ++slot)
     chunks_.refused(chunk(slot), kFull, 0, kSecond);
   EXPECT_EQ(chunks_.size(), 10'000U);
@@ -88,7 +88,7 @@ TEST_F(RefusedChunksTest, WhatLeftMemoryIsGivenBack) {
 }
 
 // covers F-144
-TEST_F(RefusedChunksTest, TheTableIsBoundedAndAFullOneHammersNobody) {
+TEST_F(RefusedChunksTest, FullTableIsBoundedAndPausesRetries) {
   const auto most = static_cast<std::uint32_t>(RefusedChunks::kMost);
   for (std::uint32_t slot = 0; slot < most + 100; ++slot)
     chunks_.refused(chunk(slot), kFull, 0, kSecond);
@@ -97,7 +97,7 @@ TEST_F(RefusedChunksTest, TheTableIsBoundedAndAFullOneHammersNobody) {
 }
 
 // covers F-144
-TEST_F(RefusedChunksTest, MoreCausesThanPlacesShareTheLast) {
+TEST_F(RefusedChunksTest, CausesOverTheLimitShareTheLastEntry) {
   for (std::uint32_t i = 0; i < 100; ++i)
     chunks_.refused(chunk(i), {Code::kUnavailable, "cause " + std::to_string(i)}, 0, kSecond);
   EXPECT_EQ(chunks_.reason(), "cause 7");
@@ -106,7 +106,7 @@ TEST_F(RefusedChunksTest, MoreCausesThanPlacesShareTheLast) {
 }
 
 // covers F-144
-TEST_F(RefusedChunksTest, LinesOfACauseComeOnceAMinute) {
+TEST_F(RefusedChunksTest, EachCauseIsLoggedOnceAMinute) {
   testing::internal::CaptureStderr();
   for (std::uint64_t s = 1; s <= 180; ++s)
     for (std::uint32_t slot = 0; slot < 20; ++slot)
@@ -118,7 +118,7 @@ TEST_F(RefusedChunksTest, LinesOfACauseComeOnceAMinute) {
 }
 
 // covers F-144
-TEST_F(RefusedChunksTest, ATierThatIsAwaySaysItself) {
+TEST_F(RefusedChunksTest, UnavailableTierReportsItsOwnReason) {
   chunks_.refused(chunk(1), {Code::kUnavailable, ""}, 0, kSecond);
   EXPECT_EQ(chunks_.reason(), "");
   EXPECT_EQ(pause_s(chunk(1), kSecond), 1U);

@@ -30,7 +30,7 @@ class ResidencyFilterTest : public testing::Test {
   protocol::ResidencyReader reader_;
 };
 
-TEST_F(ResidencyFilterTest, ShowsWhatIsThere) {
+TEST_F(ResidencyFilterTest, ShowsPresentChunks) {
   for (std::uint64_t n = 1; n <= 1000; ++n) region_->added(key_of(n));
   region_->added(key_of(5));
   for (std::uint64_t n = 1; n <= 1000; ++n) EXPECT_TRUE(has(n)) << n;
@@ -44,7 +44,7 @@ TEST_F(ResidencyFilterTest, ShowsWhatIsThere) {
 }
 
 // Some chunks have no place then. A removal leaves other chunks alone.
-TEST_F(ResidencyFilterTest, AnOverfullRegionShowsFewerAndNeverOthers) {
+TEST_F(ResidencyFilterTest, OverfullRegionShowsFewerChunksAndNoForeignOnes) {
   const std::uint64_t many = protocol::kLeastResidencyBuckets * protocol::kBucketCells * 2;
   for (std::uint64_t n = 1; n <= many; ++n) region_->added(key_of(n));
   std::set<std::uint64_t> shown;
@@ -56,7 +56,7 @@ TEST_F(ResidencyFilterTest, AnOverfullRegionShowsFewerAndNeverOthers) {
   for (std::uint64_t n = 2; n <= many; n += 2) EXPECT_EQ(has(n), shown.contains(n)) << n;
 }
 
-TEST_F(ResidencyFilterTest, HalfFullItShowsAll) {
+TEST_F(ResidencyFilterTest, HalfFullRegionShowsAllChunks) {
   const std::uint64_t many = protocol::kLeastResidencyBuckets * protocol::kBucketCells / 2;
   std::uint64_t shown = 0;
   for (std::uint64_t n = 1; n <= many; ++n) region_->added(key_of(n));
@@ -64,7 +64,7 @@ TEST_F(ResidencyFilterTest, HalfFullItShowsAll) {
   EXPECT_GE(shown, many - 1);
 }
 
-TEST_F(ResidencyFilterTest, EnginesCanOnlyReadIt) {
+TEST_F(ResidencyFilterTest, EnginesHaveReadOnlyAccess) {
   const Fd theirs(::fcntl(region_->fd(), F_DUPFD_CLOEXEC, 0));
   EXPECT_EQ(::mmap(nullptr, region_->bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, theirs.get(), 0),
             MAP_FAILED);
@@ -80,7 +80,7 @@ TEST_F(ResidencyFilterTest, EnginesCanOnlyReadIt) {
   }
 }
 
-TEST_F(ResidencyFilterTest, ItsHeaderIsChecked) {
+TEST_F(ResidencyFilterTest, HeaderIsChecked) {
   region_->publish({true, 123, 456});
   EXPECT_TRUE(reader_.speed().serving);
   EXPECT_EQ(reader_.speed().read_latency_ns, 123U);
@@ -101,7 +101,7 @@ TEST_F(ResidencyFilterTest, ItsHeaderIsChecked) {
   EXPECT_EQ(open(region_->bytes()), Code::kDataLoss);
 }
 
-TEST_F(ResidencyFilterTest, RemembersTheLastOnes) {
+TEST_F(ResidencyFilterTest, RemembersTheLatestChunks) {
   EXPECT_FALSE(region_->recent());
   for (std::uint64_t n = 1; n <= 100; ++n) region_->added(key_of(n));
   std::set<std::uint64_t> given;

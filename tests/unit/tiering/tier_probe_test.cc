@@ -27,7 +27,7 @@ class TierProbeTest : public testing::Test {
   PromoterBox box_{kSlots};
 };
 
-TEST_F(TierProbeTest, WhatIsHereOrOnTheDiskIsToldAtOnceAndTheBackendIsNotAsked) {
+TEST_F(TierProbeTest, MemoryAndDiskAreReportedAtOnceWithoutBackend) {
   put_into_memory(1);
   box_.put_below(2);
   box_.probe(7, {1, 2});
@@ -42,7 +42,7 @@ TEST_F(TierProbeTest, WhatIsHereOrOnTheDiskIsToldAtOnceAndTheBackendIsNotAsked) 
   EXPECT_EQ(box_.told_of_probe(9), "0 0 all");
 }
 
-TEST_F(TierProbeTest, AboutAllElseTheBackendIsAskedInOneLook) {
+TEST_F(TierProbeTest, RemainingChunksAreProbedInTheBackendAtOnce) {
   put_into_memory(1);
   box_.put_below(2);
   box_.put_into_backend(3);
@@ -62,7 +62,7 @@ TEST_F(TierProbeTest, AboutAllElseTheBackendIsAskedInOneLook) {
   EXPECT_EQ(box_.memory.stats().probe_hits_shared, 1U);
 }
 
-TEST_F(TierProbeTest, OfAFamilyThatIsHalfHereTheOtherHalfIsAskedAbout) {
+TEST_F(TierProbeTest, MissingHalfOfAFamilyIsProbed) {
   box_.memory.put(2, box_.memory.key(1));
   box_.put_into_backend(1);
   box_.probe(7, {1});
@@ -97,7 +97,7 @@ TEST_F(TierProbeTest, TheSpeedIsThatOfTheMix) {
   EXPECT_NEAR(static_cast<double>(box_.probed(7)->read_bytes_per_s), 3 * bytes / seconds, 2);
 }
 
-TEST_F(TierProbeTest, WhereTheBackendTakesNoReadsItTellsWhatMemoryAndDiskHave) {
+TEST_F(TierProbeTest, DegradedBackendLeavesMemoryAndDiskResult) {
   put_into_memory(1);
   box_.put_below(2);
   box_.put_into_backend(3);
@@ -108,7 +108,7 @@ TEST_F(TierProbeTest, WhereTheBackendTakesNoReadsItTellsWhatMemoryAndDiskHave) {
   EXPECT_EQ(box_.memory.stats().probes_failed, 1U);
 }
 
-TEST_F(TierProbeTest, WhoNeedsNoBackendIsNotToldThatItIsAway) {
+TEST_F(TierProbeTest, DegradedBackendIsNotReportedIfUnneeded) {
   put_into_memory(1);
   box_.backend.degrade();
   box_.probe(7, {1});
@@ -117,7 +117,7 @@ TEST_F(TierProbeTest, WhoNeedsNoBackendIsNotToldThatItIsAway) {
 
 // An engine without stores knows of no chunk after the server's restart: no event would show that
 // the server is fast again.
-TEST_F(TierProbeTest, NobodyWaitsForASlowBackendAndOneQuestionGoesThereAllTheSame) {
+TEST_F(TierProbeTest, SlowBackendIsNotAwaitedAndGetsOneProbe) {
   box_.put_into_backend(1);
   for (int i = 0; i < 4; ++i) {
     box_.promotions.tick(false);
@@ -144,7 +144,7 @@ TEST_F(TierProbeTest, NobodyWaitsForASlowBackendAndOneQuestionGoesThereAllTheSam
   EXPECT_EQ(box_.backend.probes().size(), 1U) << "and the next one";
 }
 
-TEST_F(TierProbeTest, AFailedLookTellsWhatMemoryAndDiskHave) {
+TEST_F(TierProbeTest, FailedProbeReturnsMemoryAndDiskResult) {
   put_into_memory(1);
   box_.put_into_backend(2);
   box_.probe(7, {1, 2});
@@ -153,7 +153,7 @@ TEST_F(TierProbeTest, AFailedLookTellsWhatMemoryAndDiskHave) {
   EXPECT_EQ(box_.probed(7)->read_bytes_per_s, 0U);
 }
 
-TEST_F(TierProbeTest, ItIsAnsweredByItsDeadline) {
+TEST_F(TierProbeTest, ProbeIsAnsweredAtItsDeadline) {
   put_into_memory(1);
   box_.put_into_backend(2);
   EXPECT_EQ(box_.probes.next_deadline_ns(), UINT64_MAX);
@@ -174,13 +174,13 @@ TEST_F(TierProbeTest, ItIsAnsweredByItsDeadline) {
             box_.clock.now_ns() + std::uint64_t{protocol::kMaxProbeMs} * 1'000'000);
 }
 
-TEST_F(TierProbeTest, WhatTheTierSaysOfItsDeadlineIsLateToo) {
+TEST_F(TierProbeTest, DeadlineErrorOfTheTierIsLate) {
   box_.probe(7, {1}, 5);
   box_.finish_probe({Code::kDeadlineExceeded, "the server did not answer"});
   EXPECT_EQ(box_.told_of_probe(7), "0 0 late");
 }
 
-TEST_F(TierProbeTest, OneSessionMayHaveSoManyAtOnce) {
+TEST_F(TierProbeTest, ProbesOfASessionAreBounded) {
   put_into_memory(1);
   box_.put_into_backend(2);
   box_.backend.most_probes = 1000;
@@ -198,7 +198,7 @@ TEST_F(TierProbeTest, OneSessionMayHaveSoManyAtOnce) {
   EXPECT_EQ(box_.told_of_probe(2000), "2 1 all");
 }
 
-TEST_F(TierProbeTest, OneLookAsksAboutSoManyKeys) {
+TEST_F(TierProbeTest, KeysOfAProbeAreBounded) {
   const std::uint64_t families = protocol::kMaxKeysPerProbe / 2;
   for (std::uint64_t n = 1; n <= families + 1; ++n) box_.put_into_backend(n);
   put_into_memory(2000);
@@ -212,7 +212,7 @@ TEST_F(TierProbeTest, OneLookAsksAboutSoManyKeys) {
             std::to_string(families + 1) + " " + std::to_string(families) + " bound");
 }
 
-TEST_F(TierProbeTest, ANumberThatRunsIsNotTakenTwice) {
+TEST_F(TierProbeTest, ActiveRequestNumberIsRefused) {
   box_.probe(7, {1});
   EXPECT_EQ(box_.try_probe(7, {1}, 1000, 1).code(), Code::kInvalidArgument);
   EXPECT_TRUE(box_.try_probe(7, {1}, 1000, 2).ok());
@@ -223,7 +223,7 @@ TEST_F(TierProbeTest, ANumberThatRunsIsNotTakenTwice) {
   EXPECT_TRUE(box_.try_probe(7, {}, 1000, 1).ok()) << "that one is over";
 }
 
-TEST_F(TierProbeTest, AnEndedSessionIsToldNothing) {
+TEST_F(TierProbeTest, EndedSessionGetsNoAnswer) {
   box_.probe(7, {1});
   box_.probe(7, {1}, 1000, 2);
   box_.probes.end_session(1);
@@ -234,7 +234,7 @@ TEST_F(TierProbeTest, AnEndedSessionIsToldNothing) {
   EXPECT_EQ(box_.probes.next_deadline_ns(), UINT64_MAX);
 }
 
-TEST_F(TierProbeTest, WhereTheBackendHasTooManyItWaitsForOneToEnd) {
+TEST_F(TierProbeTest, ProbeWaitsForAnotherToEndInAFullBackend) {
   box_.put_into_backend(1);
   box_.backend.most_probes = 1;
   for (const std::uint32_t request : {1, 2, 3, 4})
@@ -254,7 +254,7 @@ TEST_F(TierProbeTest, WhereTheBackendHasTooManyItWaitsForOneToEnd) {
 }
 
 // The tier may have too many puts and gets: no message of a probe will come.
-TEST_F(TierProbeTest, WhereTheBackendHasTooMuchElseItIsAskedAtTheNextTick) {
+TEST_F(TierProbeTest, BusyBackendIsProbedAtTheNextTick) {
   box_.backend.most_probes = 0;
   box_.probe(7, {1});
   box_.backend.most_probes = 1;
@@ -264,7 +264,7 @@ TEST_F(TierProbeTest, WhereTheBackendHasTooMuchElseItIsAskedAtTheNextTick) {
   EXPECT_EQ(box_.told_of_probe(7), "0 0 all");
 }
 
-TEST_F(TierProbeTest, ItEndsAtWhatAnEngineIsWriting) {
+TEST_F(TierProbeTest, ProbeEndsAtAChunkBeingStored) {
   box_.put_into_backend(1);
   box_.put_into_backend(2);
   ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status,
@@ -275,7 +275,7 @@ TEST_F(TierProbeTest, ItEndsAtWhatAnEngineIsWriting) {
   EXPECT_EQ(box_.told_of_probe(7), "1 1 all");
 }
 
-TEST_F(TierProbeTest, WhatIsOnItsWayIsThere) {
+TEST_F(TierProbeTest, ChunkBeingPromotedIsPresent) {
   box_.put_into_backend(1);
   box_.fetch(5, {1});
   ASSERT_EQ(box_.backend.waiting().size(), 2U);
@@ -288,7 +288,7 @@ TEST_F(TierProbeTest, WhatIsOnItsWayIsThere) {
 // A tier knows a namespace by its text, and the text may have another layout. A FETCH would bring
 // no such chunk: an engine that is told of one would wait in vain, in each request.
 // covers F-102
-TEST_F(TierProbeTest, AChunkOfAnotherLayoutBelowIsNotThere) {
+TEST_F(TierProbeTest, ChunkOfAnotherLayoutIsAbsent) {
   box_.put_below(1);
   box_.put_into_backend(3);
   for (const std::uint64_t n : {2, 4})
@@ -304,7 +304,7 @@ TEST_F(TierProbeTest, AChunkOfAnotherLayoutBelowIsNotThere) {
   EXPECT_EQ(box_.told_of_probe(8), "2 1 all");
 }
 
-TEST_F(TierProbeTest, WhatIsBeingDroppedIsNotAskedAbout) {
+TEST_F(TierProbeTest, ChunksWithPendingDropAreNotProbed) {
   box_.put_into_backend(1);
   box_.backend_source.set_hidden([](const protocol::NamespaceId&) { return true; });
   box_.probe(7, {1});
@@ -313,7 +313,7 @@ TEST_F(TierProbeTest, WhatIsBeingDroppedIsNotAskedAbout) {
 }
 
 // A stalled disk: chunks that the backend has, too, are read there.
-TEST_F(TierProbeTest, WhatADiskHasThatServesNobodyIsLookedForInTheBackend) {
+TEST_F(TierProbeTest, ChunksOfAStalledDiskAreProbedInTheBackend) {
   box_.put_below(1);
   box_.tier.degrade();
   box_.promotions.tick(false);
@@ -332,7 +332,7 @@ TEST_F(TierProbeTest, WhatADiskHasThatServesNobodyIsLookedForInTheBackend) {
 }
 
 // A thousand families of an engine that holds the loop: others get their turn.
-TEST_F(TierProbeTest, ItGoesThroughThemInSlices) {
+TEST_F(TierProbeTest, LargeProbeRunsInSlices) {
   store::NamespaceSpec wide = store::testing_support::make_spec("field: wide\n");
   wide.shard_count = 256;
   std::string difference;
@@ -353,7 +353,7 @@ TEST_F(TierProbeTest, ItGoesThroughThemInSlices) {
 
 using Places = std::vector<std::size_t>;
 
-TEST_F(TierProbeTest, OfEachFamilyItIsToldWhetherAFetchFindsIt) {
+TEST_F(TierProbeTest, EachFamilyIsReportedSeparately) {
   put_into_memory(1);
   box_.put_below(3);
   box_.put_into_backend(4);
@@ -376,7 +376,7 @@ TEST_F(TierProbeTest, OfEachFamilyItIsToldWhetherAFetchFindsIt) {
   EXPECT_FALSE(box_.tells_each(8)) << "an older engine gets the answer that it knows";
 }
 
-TEST_F(TierProbeTest, TheFiguresOfEachAreThoseOfTheLastFamily) {
+TEST_F(TierProbeTest, FiguresOfProbeEachAreOfTheLastFamily) {
   box_.put_below(1);
   put_into_memory(2);
   box_.probe_each(7, {1, 2});
@@ -387,7 +387,7 @@ TEST_F(TierProbeTest, TheFiguresOfEachAreThoseOfTheLastFamily) {
   EXPECT_EQ(box_.probed(8)->read_bytes_per_s, box_.source.speed().read_bytes_per_s);
 }
 
-TEST_F(TierProbeTest, OfAFamilyInPartsEachPartCounts) {
+TEST_F(TierProbeTest, EachPartOfAFamilyCounts) {
   box_.memory.put(2, box_.memory.key(1));
   box_.put_into(box_.backend, *box_.backend_region, box_.memory.key(2), 2);
   box_.probe_each(7, {1, 2});
@@ -400,7 +400,7 @@ TEST_F(TierProbeTest, OfAFamilyInPartsEachPartCounts) {
   EXPECT_EQ(box_.each(8), Places{0});
 }
 
-TEST_F(TierProbeTest, AFamilyThatAnEngineWritesHidesNoOther) {
+TEST_F(TierProbeTest, FamilyBeingStoredHidesNoOther) {
   box_.put_into_backend(1);
   ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status,
             status_of(protocol::GrantStatus::kGranted));
@@ -410,7 +410,7 @@ TEST_F(TierProbeTest, AFamilyThatAnEngineWritesHidesNoOther) {
   EXPECT_EQ(box_.each(7), (Places{0, 2}));
 }
 
-TEST_F(TierProbeTest, TheBoundOfKeysLeavesOutTheFirstFamilies) {
+TEST_F(TierProbeTest, KeyLimitOmitsTheFirstFamilies) {
   const std::uint64_t families = protocol::kMaxKeysPerProbe / 2;
   for (std::uint64_t n = 3; n <= families + 2; ++n) box_.put_into_backend(n);
   box_.probe_each(7, numbers(1, families + 2));
@@ -424,7 +424,7 @@ TEST_F(TierProbeTest, TheBoundOfKeysLeavesOutTheFirstFamilies) {
   EXPECT_EQ(there.back(), families + 1);
 }
 
-TEST_F(TierProbeTest, WithoutTheBackendEachThatIsNearerIsTold) {
+TEST_F(TierProbeTest, ProbeEachWithoutBackendReportsNearerTiers) {
   put_into_memory(1);
   box_.put_into_backend(2);
   box_.put_below(3);
@@ -441,7 +441,7 @@ TEST_F(TierProbeTest, WithoutTheBackendEachThatIsNearerIsTold) {
   EXPECT_EQ(box_.each(8), (Places{0, 2}));
 }
 
-TEST_F(TierProbeTest, OfNoFamilyEachIsToldToo) {
+TEST_F(TierProbeTest, ProbeEachOfNoFamilyIsAnswered) {
   box_.probe_each(7, {});
   EXPECT_EQ(box_.told_of_probe(7), "0 0 all");
   EXPECT_TRUE(box_.tells_each(7));

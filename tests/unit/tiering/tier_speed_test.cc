@@ -53,7 +53,7 @@ class TierSpeedTest : public testing::Test {
 };
 
 // covers F-146
-TEST_F(TierSpeedTest, TellsLatencyAndRateApart) {
+TEST_F(TierSpeedTest, SeparatesLatencyFromRate) {
   for (int i = 0; i < 12; ++i) read(32, kMiB);
   expect_figures(200'000, 1000, 0.05);
   latency_ns_ = 2 * kMs;
@@ -65,7 +65,7 @@ TEST_F(TierSpeedTest, TellsLatencyAndRateApart) {
 // With one chunk at a time latency and rate cannot be told apart, and their promise for one chunk
 // is right.
 // covers F-146
-TEST_F(TierSpeedTest, SingleReadsAreForetold) {
+TEST_F(TierSpeedTest, SingleReadsArePredicted) {
   mb_per_s_ = 10;
   for (int i = 0; i < 12; ++i) read(1, 2 * kMiB);
   const protocol::ResidencySpeed view = speed_.view(true);
@@ -88,7 +88,7 @@ TEST_F(TierSpeedTest, AStallEndsServingUntilAFastProbe) {
 
 // As a speed, this once took minutes of probes to be forgotten.
 // covers F-146
-TEST_F(TierSpeedTest, AStallThatNoDeadlineNoticedIsNoSpeed) {
+TEST_F(TierSpeedTest, StallWithoutMissedDeadlineIsNotMeasured) {
   for (int i = 0; i < 12; ++i) read(32, kMiB);
   const std::uint64_t latency_ns = std::exchange(latency_ns_, 3000 * kMs);
   read(4, kMiB);
@@ -101,14 +101,14 @@ TEST_F(TierSpeedTest, AStallThatNoDeadlineNoticedIsNoSpeed) {
 }
 
 // covers F-146
-TEST_F(TierSpeedTest, AShortDeadlineIsNoFaultOfTheTier) {
+TEST_F(TierSpeedTest, ShortDeadlineIsNoFault) {
   for (int i = 0; i < 8; ++i) read(32, kMiB);
   miss(256 * kMiB, 20);
   EXPECT_TRUE(serving());
 }
 
 // covers F-146
-TEST_F(TierSpeedTest, ASlowTierServesAgainOnceItIsKnownHowSlow) {
+TEST_F(TierSpeedTest, SlowTierServesAgainOnceMeasured) {
   for (int i = 0; i < 8; ++i) read(32, kMiB);
   mb_per_s_ = 5;
   miss(32 * kMiB, 200);
@@ -128,7 +128,7 @@ TEST_F(TierSpeedTest, ASlowTierServesAgainOnceItIsKnownHowSlow) {
 }
 
 // covers F-146
-TEST_F(TierSpeedTest, FailedProbesComeMoreSeldom) {
+TEST_F(TierSpeedTest, FailedProbesBackOff) {
   for (int i = 0; i < 8; ++i) read(32, kMiB);
   miss(kMiB, 100);
   std::uint64_t waited_ms = TierSpeed::kFirstProbeMs;
@@ -147,7 +147,7 @@ TEST_F(TierSpeedTest, FailedProbesComeMoreSeldom) {
 }
 
 // covers F-146
-TEST_F(TierSpeedTest, ADegradedTierServesNobody) {
+TEST_F(TierSpeedTest, DegradedTierServesNoRead) {
   EXPECT_TRUE(speed_.view(true).serving);
   EXPECT_FALSE(speed_.view(false).serving);
 }
@@ -168,7 +168,7 @@ class ManyDevicesSpeedTest : public TierSpeedTest {
 };
 
 // covers F-275
-TEST_F(ManyDevicesSpeedTest, OneThatStandsStillIsNoFaultOfTheTier) {
+TEST_F(ManyDevicesSpeedTest, StuckDeviceIsNoFaultOfTheTier) {
   for (int i = 0; i < 10; ++i) {
     fail(500);
     EXPECT_TRUE(serving()) << i;
@@ -197,7 +197,7 @@ TEST_F(ManyDevicesSpeedTest, FaultsInARowAreFaultsOfTheTier) {
 }
 
 // covers F-275
-TEST_F(ManyDevicesSpeedTest, ServiceBetweenFaultsCountsWhereAChunkHadGone) {
+TEST_F(ManyDevicesSpeedTest, ServiceBetweenFaultsCountsAfterAMiss) {
   for (int i = 0; i < 10; ++i) {
     fail(500);
     EXPECT_TRUE(serving()) << i;
@@ -213,7 +213,7 @@ TEST_F(ManyDevicesSpeedTest, ServiceBetweenFaultsCountsWhereAChunkHadGone) {
 
 // One stretch holds the read from the device that stands still, and all reads meanwhile.
 // covers F-275
-TEST_F(ManyDevicesSpeedTest, ServiceBesideADeviceThatStandsStillCounts) {
+TEST_F(ManyDevicesSpeedTest, ServiceBesideAStuckDeviceCounts) {
   for (int i = 0; i < 10; ++i) {
     const std::uint64_t begin = now_ns_;
     speed_.began(now_ns_, kMiB);

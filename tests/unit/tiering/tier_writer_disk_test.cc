@@ -69,7 +69,7 @@ class TierWriterDiskTest : public testing::Test {
 };
 
 // covers F-133
-TEST_F(TierWriterDiskTest, AFullDeviceCostsTheMemoryNothingAndIsCaughtUpWith) {
+TEST_F(TierWriterDiskTest, FullDeviceIsRetriedWithoutMemoryLoss) {
   for (std::uint64_t n = 1; n <= 4; ++n) box_.put(1, n);
   ASSERT_TRUE(await([&] { return below(1, 4) == 4; }));
   env_.faults.error = ENOSPC;
@@ -86,7 +86,7 @@ TEST_F(TierWriterDiskTest, AFullDeviceCostsTheMemoryNothingAndIsCaughtUpWith) {
 }
 
 // covers F-135
-TEST_F(TierWriterDiskTest, WhatADeviceThatDoesNotAnswerReadsIsNotHandedOn) {
+TEST_F(TierWriterDiskTest, SlotBeingReadByStalledDeviceIsNotReused) {
   box_.put(1, 100);
   ASSERT_TRUE(await([&] { return is_below(100); })) << "a region is open";
   env_.faults.stalled = true;
@@ -104,7 +104,7 @@ TEST_F(TierWriterDiskTest, WhatADeviceThatDoesNotAnswerReadsIsNotHandedOn) {
 }
 
 // covers F-142
-TEST_F(TierWriterDiskTest, AStopDoesNotWaitForADeviceThatDoesNotAnswer) {
+TEST_F(TierWriterDiskTest, StopDoesNotWaitForAStalledDevice) {
   env_.faults.stalled = true;
   for (std::uint64_t n = 1; n <= 20; ++n) box_.put(1, n);
   const std::uint64_t from_ns = clock_.now_ns();

@@ -59,7 +59,7 @@ class TierWriterTest : public testing::Test {
   std::unique_ptr<TierWriter> down_;
 };
 
-TEST_F(TierWriterTest, BackWritesTheColdestAheadOfEvictionAndNothingElse) {
+TEST_F(TierWriterTest, WriteBackWritesOnlyTheColdestAheadOfEviction) {
   fill(1, 7);
   down_->tick();
   settle();
@@ -77,7 +77,7 @@ TEST_F(TierWriterTest, BackWritesTheColdestAheadOfEvictionAndNothingElse) {
   EXPECT_TRUE(is_below(9) && is_below(16));
 }
 
-TEST_F(TierWriterTest, TheBytesBelowAreThoseOfTheSlot) {
+TEST_F(TierWriterTest, WrittenBytesEqualTheSlot) {
   fill();
   down_->tick();
   settle();
@@ -90,7 +90,7 @@ TEST_F(TierWriterTest, TheBytesBelowAreThoseOfTheSlot) {
 
 // In memory the two are two namespaces, in the tier one: each write replaces the other's chunk.
 // covers F-102
-TEST_F(TierWriterTest, TwoLayoutsOfATextReplaceEachOtherOnceAndNotForEver) {
+TEST_F(TierWriterTest, TwoLayoutsReplaceEachOtherOnce) {
   std::string difference;
   protocol::Key other = box_->key(1);  // of two pieces
   other.namespace_handle = *box_->store().open_namespace(
@@ -120,7 +120,7 @@ TEST_F(TierWriterTest, TwoLayoutsOfATextReplaceEachOtherOnceAndNotForEver) {
 }
 
 // covers F-144
-TEST_F(TierWriterTest, ASlotIsNotHandedOnWhileItIsWritten) {
+TEST_F(TierWriterTest, SlotIsNotReusedWhileBeingWritten) {
   fill();
   tier_->hold_back = true;
   down_->tick();
@@ -136,7 +136,7 @@ TEST_F(TierWriterTest, ASlotIsNotHandedOnWhileItIsWritten) {
 }
 
 // covers F-144
-TEST_F(TierWriterTest, WhereTheDeviceHasTheSlotBeyondTheDeadlineItStaysKept) {
+TEST_F(TierWriterTest, SlotUsedBeyondTheDeadlineStaysKept) {
   fill();
   tier_->hold_back = true;
   down_->tick();
@@ -149,7 +149,7 @@ TEST_F(TierWriterTest, WhereTheDeviceHasTheSlotBeyondTheDeadlineItStaysKept) {
 }
 
 // covers F-144
-TEST_F(TierWriterTest, WhatIsRefusedOrFailsIsTriedAgain) {
+TEST_F(TierWriterTest, RefusedOrFailedWriteIsRetried) {
   fill();
   tier_->refusal = {Code::kUnavailable, "the device has not answered"};
   down_->tick();
@@ -162,7 +162,7 @@ TEST_F(TierWriterTest, WhatIsRefusedOrFailsIsTriedAgain) {
 }
 
 // covers F-145
-TEST_F(TierWriterTest, WhatTheTierHasLostSinceIsWrittenAgain) {
+TEST_F(TierWriterTest, ChunkLostByTheTierIsRewritten) {
   fill();
   down_->tick();
   settle();
@@ -174,7 +174,7 @@ TEST_F(TierWriterTest, WhatTheTierHasLostSinceIsWrittenAgain) {
   EXPECT_TRUE(is_below(1) && is_below(2));
 }
 
-TEST_F(TierWriterTest, WhatIsBelowUnderAnotherGenerationIsNotWrittenTwice) {
+TEST_F(TierWriterTest, ChunkPresentWithOtherGenerationIsNotRewritten) {
   fill();
   for (std::uint64_t n = 1; n <= 8; ++n)
     tier_->stored.push_back({below(n), {5, 4096, 4096, box_->find(n)->root}, {}});
@@ -185,7 +185,7 @@ TEST_F(TierWriterTest, WhatIsBelowUnderAnotherGenerationIsNotWrittenTwice) {
   EXPECT_EQ(box_->stats().evicted_unwritten, 0U);
 }
 
-TEST_F(TierWriterTest, AChunkThatTheTierNeverTakesIsNotOfferedAgain) {
+TEST_F(TierWriterTest, PermanentlyRefusedChunkIsNotRetried) {
   fill();
   tier_->outcome = {Code::kOutOfRange, "larger than a region"};
   down_->tick();
@@ -195,7 +195,7 @@ TEST_F(TierWriterTest, AChunkThatTheTierNeverTakesIsNotOfferedAgain) {
   EXPECT_EQ(tier_->puts, 2U);
 }
 
-TEST_F(TierWriterTest, ThroughWritesWhatIsStored) {
+TEST_F(TierWriterTest, WriteThroughWritesStoredChunks) {
   begin(through());
   fill(1, 3);
   down_->tick();
@@ -204,7 +204,7 @@ TEST_F(TierWriterTest, ThroughWritesWhatIsStored) {
 }
 
 // covers F-143
-TEST_F(TierWriterTest, ThroughFindsAgainWhatHadNoRoomInTheQueue) {
+TEST_F(TierWriterTest, WriteThroughFindsChunksDroppedFromTheQueue) {
   constexpr std::uint64_t kMany = 5000;
   begin(through(), kMany + 100);
   fill(1, kMany);
@@ -219,7 +219,7 @@ TEST_F(TierWriterTest, ThroughFindsAgainWhatHadNoRoomInTheQueue) {
   EXPECT_TRUE(is_below(kMany));
 }
 
-TEST_F(TierWriterTest, WhatIsSeenOnceIsNotWrittenWhereTwoSightsAreAskedFor) {
+TEST_F(TierWriterTest, ChunkUsedOnceIsNotWrittenWithAdmitAfterTwo) {
   begin(through(2));
   const protocol::Grant used = box_->put(1, 1);
   box_->put(1, 2);
@@ -232,7 +232,7 @@ TEST_F(TierWriterTest, WhatIsSeenOnceIsNotWrittenWhereTwoSightsAreAskedFor) {
   EXPECT_FALSE(is_below(2));
 }
 
-TEST_F(TierWriterTest, OtherRulesHoldFromThenOnAndForWhatWasStoredBefore) {
+TEST_F(TierWriterTest, ChangedRulesApplyToStoredChunks) {
   fill(1, 4);
   down_->tick();
   settle();
@@ -249,7 +249,7 @@ TEST_F(TierWriterTest, OtherRulesHoldFromThenOnAndForWhatWasStoredBefore) {
 }
 
 // covers F-139
-TEST_F(TierWriterTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile) {
+TEST_F(TierWriterTest, DropReachesTheTierFirstAndBlocksItsWrites) {
   constexpr std::uint64_t kMany = store::Store::kSliceEffort + 100;
   begin(through(), kMany);
   fill(1, kMany);
@@ -274,7 +274,7 @@ TEST_F(TierWriterTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile)
   EXPECT_TRUE(is_below(7)) << "chunks stored afterwards are written again";
 }
 
-TEST_F(TierWriterTest, ADropThatTheTierHasNoRoomForIsAskedForAgain) {
+TEST_F(TierWriterTest, DropRefusedByAFullTierIsRetried) {
   tier_->refusal = {Code::kResourceExhausted, "too much"};
   const std::shared_future<Status> ended = down_->drop(below(1).namespace_id);
   down_->drop(below(1).namespace_id);
@@ -291,7 +291,7 @@ TEST_F(TierWriterTest, ADropThatTheTierHasNoRoomForIsAskedForAgain) {
 
 // Until the tier has the drop, the tier finds the chunks to drop: a promoted chunk would be found
 // in memory after the drop was done.
-TEST_F(TierWriterTest, WhileADropWaitsNothingOfItsNamespaceMayBeRead) {
+TEST_F(TierWriterTest, PendingDropHidesItsNamespace) {
   const protocol::NamespaceId id = below(1).namespace_id,
                               other = protocol::namespace_id("other: 1\n");
   EXPECT_FALSE(down_->waits_for_drop(id));
@@ -308,7 +308,7 @@ TEST_F(TierWriterTest, WhileADropWaitsNothingOfItsNamespaceMayBeRead) {
   EXPECT_FALSE(down_->waits_for_drop(other));
 }
 
-TEST_F(TierWriterTest, AnEngineThatDropsWithoutEndTakesNoRoomFromOthers) {
+TEST_F(TierWriterTest, RepeatedDropsAreMerged) {
   tier_->hold_back = true;
   for (int i = 0; i < 100; ++i) box_->drop(box_->handle());
   EXPECT_EQ(tier_->drops.size(), 1U);
@@ -321,7 +321,7 @@ TEST_F(TierWriterTest, AnEngineThatDropsWithoutEndTakesNoRoomFromOthers) {
   EXPECT_EQ(last.wait_for(std::chrono::seconds(0)), std::future_status::ready);
 }
 
-TEST_F(TierWriterTest, WhatIsFoundDamagedWhileItIsWrittenIsForgottenAfterwards) {
+TEST_F(TierWriterTest, ChunkFoundDamagedDuringItsWriteIsForgotten) {
   begin(through());
   tier_->hold_back = true;
   fill(1, 1);
@@ -339,7 +339,7 @@ TEST_F(TierWriterTest, WhatIsFoundDamagedWhileItIsWrittenIsForgottenAfterwards) 
 }
 
 // covers F-158
-TEST_F(TierWriterTest, WhatWasFoundDamagedIsForgottenBelow) {
+TEST_F(TierWriterTest, DamagedChunkIsForgottenInTheTier) {
   fill();
   down_->tick();
   settle();
@@ -360,7 +360,7 @@ TEST_F(TierWriterTest, AStopWritesTheRestFlushesAndCloses) {
 }
 
 // covers F-142
-TEST_F(TierWriterTest, AStopEndsAtItsTime) {
+TEST_F(TierWriterTest, StopEndsAtItsDeadline) {
   fill();
   tier_->hold_back = true;
   const std::uint64_t by_ns = clock_.now_ns() + 200'000'000;
@@ -372,7 +372,7 @@ TEST_F(TierWriterTest, AStopEndsAtItsTime) {
 }
 
 // covers F-142
-TEST_F(TierWriterTest, AStopDoesNotWaitForATierThatIsDegraded) {
+TEST_F(TierWriterTest, StopDoesNotWaitForADegradedTier) {
   fill();
   tier_->refusal = {Code::kUnavailable, "the directory went away"};
   const std::uint64_t from_ns = clock_.now_ns();
@@ -381,7 +381,7 @@ TEST_F(TierWriterTest, AStopDoesNotWaitForATierThatIsDegraded) {
   EXPECT_EQ(tier_->flushes, 0U);
 }
 
-TEST_F(TierWriterTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore) {
+TEST_F(TierWriterTest, ExplicitEvictionReachesTheTierWithoutMemoryCopy) {
   begin(through());
   fill(1, 3);
   settle();
@@ -399,9 +399,9 @@ TEST_F(TierWriterTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore)
 }
 
 // Refused chunks, on a clock in the test's hands.
-class WriteDownRefusedTest : public TierWriterTest {
+class TierWriterRefusedTest : public TierWriterTest {
  protected:
-  WriteDownRefusedTest() { begin({}); }
+  TierWriterRefusedTest() { begin({}); }
   const base::Clock& clock() const override { return time_; }
   // Like the loop: ten ticks a second.
   void pass_s(std::uint32_t s) {
@@ -423,7 +423,7 @@ class WriteDownRefusedTest : public TierWriterTest {
 
 // Once the chunk was tried again at once, and at full speed for ever.
 // covers F-144
-TEST_F(WriteDownRefusedTest, AFailedChunkIsTriedAgainAfterAPauseThatGrows) {
+TEST_F(TierWriterRefusedTest, FailedChunkIsRetriedWithBackoff) {
   fill();
   tier_->outcome = {Code::kResourceExhausted, "the server is full"};
   pass_s(60);
@@ -438,7 +438,7 @@ TEST_F(WriteDownRefusedTest, AFailedChunkIsTriedAgainAfterAPauseThatGrows) {
   EXPECT_EQ(reason(), "");
 }
 
-TEST_F(WriteDownRefusedTest, WhatLeftMemoryIsNoReasonAnyMore) {
+TEST_F(TierWriterRefusedTest, EvictedChunkIsNoLongerReported) {
   fill();
   tier_->outcome = {Code::kUnavailable, "the server answered with an error"};
   pass_s(2);
@@ -450,7 +450,7 @@ TEST_F(WriteDownRefusedTest, WhatLeftMemoryIsNoReasonAnyMore) {
 }
 
 // covers F-131
-TEST_F(WriteDownRefusedTest, WhatTheTierNeverTakesIsSaidWithTheSettingToChange) {
+TEST_F(TierWriterRefusedTest, PermanentRefusalIsReportedWithTheSetting) {
   tier_->never = {Code::kOutOfRange, "disk.size: set it to at least 1024 MiB"};
   down_->tick();
   EXPECT_EQ(reason(), "disk.size: set it to at least 1024 MiB")
@@ -461,12 +461,12 @@ TEST_F(WriteDownRefusedTest, WhatTheTierNeverTakesIsSaidWithTheSettingToChange) 
 }
 
 // With a time to live, on a clock that is set.
-class WriteDownTtlTest : public TierWriterTest {
+class TierWriterTtlTest : public TierWriterTest {
  protected:
   static constexpr std::uint32_t kTtlS = 1000;
   static constexpr std::uint32_t kCoarseS = kTtlS / 256 + 2;  // marks, and a second that turns
 
-  WriteDownTtlTest() {
+  TierWriterTtlTest() {
     config::DiskConfig config = through();
     config.ttl_s = kTtlS;
     begin(config);
@@ -487,7 +487,7 @@ class WriteDownTtlTest : public TierWriterTest {
 };
 
 // covers F-154
-TEST_F(WriteDownTtlTest, ItsTimeCountsFromTheMomentItWasStored) {
+TEST_F(TierWriterTtlTest, TtlCountsFromTheStore) {
   tier_->refusal = {Code::kUnavailable, "away"};
   fill(1, 1);
   pass_s(600);
@@ -501,7 +501,7 @@ TEST_F(WriteDownTtlTest, ItsTimeCountsFromTheMomentItWasStored) {
 
 // Once the chunk was written anew with a fresh time to live, for as long as it stayed in memory.
 // covers F-154
-TEST_F(WriteDownTtlTest, WhatIsOlderIsNotWrittenAnew) {
+TEST_F(TierWriterTtlTest, ExpiredChunkIsNotRewritten) {
   fill();
   settle();
   ASSERT_EQ(tier_->puts, kSlots);
@@ -519,7 +519,7 @@ TEST_F(WriteDownTtlTest, WhatIsOlderIsNotWrittenAnew) {
 }
 
 // covers F-154
-TEST_F(WriteDownTtlTest, WhatCameUpKeepsItsTimeWhereItGoesDownAgain) {
+TEST_F(TierWriterTtlTest, PromotedChunkKeepsItsTtlWhenWrittenBack) {
   const std::uint32_t young_s = now_s() - 900, old_s = now_s() - 2000;
   for (const auto& [n, since_s] : {std::pair{50, young_s}, std::pair{51, old_s}}) {
     const auto number = static_cast<std::uint64_t>(n);
@@ -536,7 +536,7 @@ TEST_F(WriteDownTtlTest, WhatCameUpKeepsItsTimeWhereItGoesDownAgain) {
   EXPECT_FALSE(is_below(51));
 }
 
-TEST(StoredSinceTest, AgesAreOfTheMarkBeforeAndOfEarlierLivesByTheirBeginning) {
+TEST(ChunkAgeTest, AgesUseThePrecedingMarkOrTheInstanceStart) {
   base::ManualClock clock;
   ChunkAge since(256, clock);
   const std::uint64_t born = ChunkAge::unix_ns() / kNsAGeneration;

@@ -10,9 +10,9 @@ namespace {
 
 using store::testing_support::StoreBox;
 
-class TwoSourcesTest : public testing::Test {
+class TwoReadableTiersTest : public testing::Test {
  protected:
-  TwoSourcesTest() { box_.add_stranger(2); }
+  TwoReadableTiersTest() { box_.add_stranger(2); }
   // Until the speed of both is known.
   void measure() {
     for (int i = 0; i < 4; ++i) {
@@ -24,7 +24,7 @@ class TwoSourcesTest : public testing::Test {
   PromoterBox box_{32};
 };
 
-TEST_F(TwoSourcesTest, TheNearestThatHasItIsReadFrom) {
+TEST_F(TwoReadableTiersTest, NearestTierWithTheChunkIsRead) {
   box_.put_below(1);
   box_.put_into_backend(1);
   box_.put_into_backend(2);
@@ -36,7 +36,7 @@ TEST_F(TwoSourcesTest, TheNearestThatHasItIsReadFrom) {
   EXPECT_TRUE(box_.in_memory(1) && box_.in_memory(2));
 }
 
-TEST_F(TwoSourcesTest, AFamilyMayComeFromBoth) {
+TEST_F(TwoReadableTiersTest, FamilyMayComeFromBothTiers) {
   box_.put_into(box_.tier, *box_.below, box_.memory.key(1), 1);
   box_.put_into(box_.backend, *box_.backend_region, box_.memory.sibling(1), 1);
   box_.fetch(7, {1});
@@ -44,7 +44,7 @@ TEST_F(TwoSourcesTest, AFamilyMayComeFromBoth) {
   EXPECT_EQ(box_.told(7), "1 all");
 }
 
-TEST_F(TwoSourcesTest, PrefetchReadsFromBoth) {
+TEST_F(TwoReadableTiersTest, PrefetchReadsFromBothTiers) {
   box_.put_below(1);
   box_.put_into_backend(2);
   const std::vector hashes{box_.memory.key(1).hash, box_.memory.key(2).hash,
@@ -57,7 +57,7 @@ TEST_F(TwoSourcesTest, PrefetchReadsFromBoth) {
   EXPECT_TRUE(box_.in_memory(1) && box_.in_memory(2));
 }
 
-TEST_F(TwoSourcesTest, AFailureOfOneEndsThePrefixThere) {
+TEST_F(TwoReadableTiersTest, FailedTierEndsThePrefix) {
   box_.put_below(1);
   box_.put_into_backend(2);
   box_.fetch(7, {1, 2});
@@ -67,7 +67,7 @@ TEST_F(TwoSourcesTest, AFailureOfOneEndsThePrefixThere) {
 }
 
 // The reads under way from a stopped server are as many as may run at once: the disk goes on.
-TEST_F(TwoSourcesTest, ASlowOneKeepsNobodyFromTheOther) {
+TEST_F(TwoReadableTiersTest, SlowTierDoesNotBlockTheOther) {
   PromoterBox large(8 * PromotionReads::kReadingBytes / PromoterBox::kSlotBytes);
   large.add_stranger(2);
   const std::uint64_t fills = PromotionReads::kReadingBytes / PromoterBox::kSlotBytes / 2;
@@ -93,7 +93,7 @@ TEST_F(TwoSourcesTest, ASlowOneKeepsNobodyFromTheOther) {
 
 // The reads under way from a stopped peer are as many as may run at once: other peers go on.
 // covers F-275
-TEST(ManyDevicesTest, OneThatStandsStillHoldsUpNoReadOfAnother) {
+TEST(ManyDevicesTest, StuckDeviceBlocksNoReadOfAnother) {
   PromoterBox box(8 * PromotionReads::kReadingBytes / PromoterBox::kSlotBytes, TierKind::kPeers);
   const std::uint64_t fills = PromotionReads::kReadingBytes / PromoterBox::kSlotBytes / 2;
   const auto device = [&](std::uint64_t n) {
@@ -119,7 +119,7 @@ TEST(ManyDevicesTest, OneThatStandsStillHoldsUpNoReadOfAnother) {
 }
 
 // A deadline that the backend missed says no word about the disk.
-TEST_F(TwoSourcesTest, WhoIsLateIsKnown) {
+TEST_F(TwoReadableTiersTest, MissedDeadlineCountsForItsTier) {
   box_.put_below(1);
   box_.put_into_backend(2);
   measure();
@@ -134,7 +134,7 @@ TEST_F(TwoSourcesTest, WhoIsLateIsKnown) {
   EXPECT_FALSE(box_.backend_source.speed().serving);
 }
 
-TEST_F(TwoSourcesTest, WhereBothAreSlowTheNearestIsReadFrom) {
+TEST_F(TwoReadableTiersTest, NearestTierIsReadWhenBothAreSlow) {
   box_.put_below(2);
   box_.put_into_backend(3);
   measure();
@@ -151,7 +151,7 @@ TEST_F(TwoSourcesTest, WhereBothAreSlowTheNearestIsReadFrom) {
 }
 
 // By another larderd, between the look and the read.
-TEST_F(TwoSourcesTest, WhatWasStoredAnewInAnotherLayoutIsAMiss) {
+TEST_F(TwoReadableTiersTest, ChunkReplacedWithAnotherLayoutIsAMiss) {
   box_.put_into_backend(1);
   box_.fetch(7, {1});
   for (const protocol::Key& key : box_.family(1))
@@ -162,10 +162,10 @@ TEST_F(TwoSourcesTest, WhatWasStoredAnewInAnotherLayoutIsAMiss) {
   EXPECT_FALSE(box_.in_memory(1));
 }
 
-class TwoWaysDownTest : public testing::Test {
+class TwoTierWritersTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kSlots = 16;
-  TwoWaysDownTest() {
+  TwoTierWritersTest() {
     box_.add_session(1);
     links_ = {make_link(TierKind::kDisk), make_link(TierKind::kBackend)};
     for (std::size_t i = 0; i < 2; ++i) tiers_[i] = static_cast<ScriptedTier*>(&links_[i]->tier());
@@ -205,7 +205,7 @@ class TwoWaysDownTest : public testing::Test {
   std::array<std::unique_ptr<TierWriter>, 2> down_;
 };
 
-TEST_F(TwoWaysDownTest, WhatOneHasGoesToTheOtherAllTheSame) {
+TEST_F(TwoTierWritersTest, ChunkInOneTierIsWrittenToTheOther) {
   begin({.through = true}, rules(config::BackendWrite::kAll));
   for (std::uint64_t n = 1; n <= 3; ++n) box_.put(1, n);
   settle();
@@ -215,7 +215,7 @@ TEST_F(TwoWaysDownTest, WhatOneHasGoesToTheOtherAllTheSame) {
   EXPECT_EQ(tiers_[1]->puts, 3U);
 }
 
-TEST_F(TwoWaysDownTest, WhatTheBackendRefusesIsOnTheDisk) {
+TEST_F(TwoTierWritersTest, ChunkRefusedByTheBackendIsOnTheDisk) {
   begin({.through = true}, rules(config::BackendWrite::kAll));
   tiers_[1]->refusal = {Code::kUnavailable, "no connection to the server"};
   for (std::uint64_t n = 1; n <= 3; ++n) box_.put(1, n);
@@ -228,7 +228,7 @@ TEST_F(TwoWaysDownTest, WhatTheBackendRefusesIsOnTheDisk) {
   EXPECT_TRUE(tiers_[1]->probe(chunk(3 * kSlots)));
 }
 
-TEST_F(TwoWaysDownTest, TheRulesOfTheBackend) {
+TEST_F(TwoTierWritersTest, BackendWriteRules) {
   begin({}, rules(config::BackendWrite::kPopular));
   const protocol::Grant used = box_.put(1, 1);
   box_.put(1, 2);
@@ -248,7 +248,7 @@ TEST_F(TwoWaysDownTest, TheRulesOfTheBackend) {
   EXPECT_FALSE(tiers_[1]->probe(chunk(kSlots)));
 }
 
-TEST_F(TwoWaysDownTest, TheBudgetBoundsWhatIsWrittenASecond) {
+TEST_F(TwoTierWritersTest, BudgetBoundsBytesWrittenASecond) {
   begin({.through = true}, rules(config::BackendWrite::kAll, 2 * StoreBox::kSlotBytes));
   for (std::uint64_t n = 1; n <= 8; ++n) box_.put(1, n);
   settle();
@@ -266,7 +266,7 @@ TEST_F(TwoWaysDownTest, TheBudgetBoundsWhatIsWrittenASecond) {
 }
 
 // Ten times the budget of a second goes at once, and no other chunk for ten seconds.
-TEST_F(TwoWaysDownTest, AChunkThatIsLargerThanTheBudgetOfASecondIsMadeUpFor) {
+TEST_F(TwoTierWritersTest, ChunkOverTheBudgetIsPaidBackLater) {
   begin({}, rules(config::BackendWrite::kAll, StoreBox::kSlotBytes / 10));
   box_.put(1, 1);
   box_.put(1, 2);
@@ -280,7 +280,7 @@ TEST_F(TwoWaysDownTest, AChunkThatIsLargerThanTheBudgetOfASecondIsMadeUpFor) {
   EXPECT_EQ(tiers_[1]->puts, 2U);
 }
 
-TEST_F(TwoWaysDownTest, ADropReachesBothFirst) {
+TEST_F(TwoTierWritersTest, DropReachesBothTiersFirst) {
   begin({}, rules(config::BackendWrite::kAll));
   box_.put(1, 1);
   settle();
@@ -289,7 +289,7 @@ TEST_F(TwoWaysDownTest, ADropReachesBothFirst) {
 }
 
 // This larderd does not know the chunks of others there.
-TEST_F(TwoWaysDownTest, WhatIsEvictedByNameGoesFromTheBackendAlsoWhereItIsNotKnown) {
+TEST_F(TwoTierWritersTest, ExplicitEvictionReachesTheBackendForUnknownChunks) {
   begin({}, rules(config::BackendWrite::kAll));
   const std::vector hashes{box_.key(5).hash};
   EXPECT_EQ(box_.store().families().evict(box_.handle(), hashes).absent, 1U);
@@ -299,7 +299,7 @@ TEST_F(TwoWaysDownTest, WhatIsEvictedByNameGoesFromTheBackendAlsoWhereItIsNotKno
   EXPECT_EQ(box_.store().families().evict(box_.handle(), hashes).refused, 1U);
 }
 
-TEST_F(TwoWaysDownTest, WhatIsFoundDamagedGoesFromBoth) {
+TEST_F(TwoTierWritersTest, DamagedChunkIsRemovedFromBothTiers) {
   begin({.through = true}, rules(config::BackendWrite::kAll));
   const protocol::Grant grant = box_.put(1, 1);
   settle();
@@ -312,7 +312,7 @@ TEST_F(TwoWaysDownTest, WhatIsFoundDamagedGoesFromBoth) {
 }
 
 // A chunk from one tier goes to the other with its time.
-TEST_F(TwoWaysDownTest, WhatCameUpKeepsItsTimeInTheOtherTier) {
+TEST_F(TwoTierWritersTest, PromotedChunkKeepsItsTtlInTheOtherTier) {
   config::BackendConfig backend;
   backend.ttl_s = 1000;
   begin({}, rules_for(backend));
@@ -331,7 +331,7 @@ TEST_F(TwoWaysDownTest, WhatCameUpKeepsItsTimeInTheOtherTier) {
 }
 
 // A server reports its lost keys once it is back, not when it goes.
-TEST_F(TwoWaysDownTest, WhatWasLostWhileItWasAwayIsWrittenOnceItIsBack) {
+TEST_F(TwoTierWritersTest, ChunksLostDuringAnOutageAreRewritten) {
   begin({}, rules(config::BackendWrite::kAll));
   for (std::uint64_t n = 1; n <= 3; ++n) box_.put(1, n);
   settle();

@@ -28,7 +28,7 @@ Record record_of(std::uint64_t number, std::uint32_t block) {
 }
 
 // Against a plain map, over growth, replacement, regions and namespaces leaving.
-TEST(CatalogTest, IsAMapOfItsKeys) {
+TEST(CatalogTest, BehavesLikeAMap) {
   constexpr std::uint32_t kRegions = 7;
   std::mt19937_64 random(20261121);
   Catalog catalog(kRegions);
@@ -70,7 +70,7 @@ TEST(CatalogTest, IsAMapOfItsKeys) {
 }
 
 // Footers are read in no order.
-TEST(CatalogTest, OfTwoOfAKeyTheLaterAppendStays) {
+TEST(CatalogTest, LaterAppendOfAKeyWins) {
   RegionTable table(3, 1024);
   table[0].sequence = 5;
   table[1].sequence = 9;
@@ -112,7 +112,7 @@ class SeenResidents final : public tiers::Residents {
   std::set<std::uint64_t> there_;  // by number
 };
 
-TEST(CatalogTest, WhatIsThereIsTold) {
+TEST(CatalogTest, ResidentsAreReported) {
   using Numbers = std::set<std::uint64_t>;
   SeenResidents residents;
   Catalog catalog(3, &residents);
@@ -136,7 +136,7 @@ TEST(CatalogTest, WhatIsThereIsTold) {
 }
 
 // The filter stays whole for readers while its tables are exchanged.
-TEST(CatalogTest, IsWholeForReadersWhileItGrows) {
+TEST(CatalogTest, StaysConsistentForReadersWhileGrowing) {
   constexpr std::uint32_t kChunks = 1 << 20;
   Catalog catalog(1);
   std::atomic<bool> done{false};
@@ -155,7 +155,7 @@ TEST(CatalogTest, IsWholeForReadersWhileItGrows) {
 
 // Keys whose words are multiples of one another once found themselves in one place: the time grew
 // with the square of their number.
-TEST(CatalogTest, KeysInARowAreSpread) {
+TEST(CatalogTest, ConsecutiveKeysAreSpread) {
   Catalog catalog(1);
   const auto start = std::chrono::steady_clock::now();
   for (std::uint32_t i = 0; i < 100'000; ++i) catalog.insert(record_of(i, i), 0);
@@ -163,7 +163,7 @@ TEST(CatalogTest, KeysInARowAreSpread) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
 }
 
-TEST(CatalogTest, WhatIsHiddenIsNotFoundUntilShownAsOftenAsHidden) {
+TEST(CatalogTest, HiddenNamespaceNeedsAsManyShowsAsHides) {
   Catalog catalog(1);
   catalog.insert(record_of(3, 0), 0);
   catalog.insert(record_of(4, 9), 0);
@@ -180,7 +180,7 @@ TEST(CatalogTest, WhatIsHiddenIsNotFoundUntilShownAsOftenAsHidden) {
   EXPECT_TRUE(catalog.find(key_of(4)).has_value());
 }
 
-TEST(CatalogTest, ReadersSeeWholeRecordsWhileItChanges) {
+TEST(CatalogTest, ReadersSeeWholeRecordsDuringChanges) {
   Catalog catalog(2);
   std::jthread writer([&](const std::stop_token& stop) {
     for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
@@ -195,7 +195,7 @@ TEST(CatalogTest, ReadersSeeWholeRecordsWhileItChanges) {
   }
 }
 
-TEST(RegionTableTest, TheOldestThatNobodyReadsGoesAndOnesThatFailedComeLast) {
+TEST(RegionTableTest, OldestUnreadRegionIsReusedAndFailedOnesLast) {
   RegionTable table(4, 1024);
   for (std::uint32_t i = 0; i < 4; ++i) {
     table[i].state = RegionState::kClosed;
@@ -212,7 +212,7 @@ TEST(RegionTableTest, TheOldestThatNobodyReadsGoesAndOnesThatFailedComeLast) {
   EXPECT_EQ(table.next_victim(), std::nullopt);
 }
 
-TEST(RegionTableTest, NewSequencesAreAboveThoseOfRegionsWhoseTrailersAreLost) {
+TEST(RegionTableTest, NewSequencesExceedThoseOfLostTrailers) {
   RegionTable table(8, 1024);
   table.saw_sequence(100);
   EXPECT_GT(table.next_sequence(), 108U);

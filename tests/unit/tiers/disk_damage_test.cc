@@ -48,7 +48,7 @@ class DiskDamageTest : public DiskWorld {
 };
 
 // covers F-138
-TEST_F(DiskDamageTest, NoneIsNoLoss) {
+TEST_F(DiskDamageTest, UndamagedFileLosesNothing) {
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(probe().right, kChunks);
 }
@@ -64,7 +64,7 @@ TEST_F(DiskDamageTest, ABrokenHeaderCostsItsChunk) {
 }
 
 // covers F-138
-TEST_F(DiskDamageTest, ABrokenFooterIsReadAroundByReadingTheRegion) {
+TEST_F(DiskDamageTest, BrokenFooterIsReplacedByAScanOfTheRegion) {
   damage(offset_of(0, kRegionBlocks - 2) + 8, 1, 0x01);
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(probe().right, kChunks);
@@ -78,7 +78,7 @@ TEST_F(DiskDamageTest, ABrokenTrailerCostsItsRegion) {
 }
 
 // covers F-138
-TEST_F(DiskDamageTest, OneBrokenLabelCostsNothingAndBothEverything) {
+TEST_F(DiskDamageTest, OneBrokenLabelCostsNoChunkAndBothCostAll) {
   damage(100, 1, 0x01);
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(probe().right, kChunks);
@@ -93,7 +93,7 @@ TEST_F(DiskDamageTest, OneBrokenLabelCostsNothingAndBothEverything) {
 }
 
 // covers F-138
-TEST_F(DiskDamageTest, ATruncatedFileLosesWhatIsCutOff) {
+TEST_F(DiskDamageTest, TruncatedFileLosesTheMissingChunks) {
   for (const std::uint64_t keep :
        {kHeadBytes + 2 * kRegionBytes + 12345, kHeadBytes, 70'000UL, 1UL, 0UL}) {
     fill_up();
@@ -109,14 +109,14 @@ TEST_F(DiskDamageTest, ATruncatedFileLosesWhatIsCutOff) {
 }
 
 // covers F-138
-TEST_F(DiskDamageTest, AFileThatIsCutOffUnderARunningTierIsAMiss) {
+TEST_F(DiskDamageTest, FileTruncatedUnderARunningTierIsAMiss) {
   ASSERT_TRUE(open().ok());
   std::filesystem::resize_file(file(), kHeadBytes);
   EXPECT_FALSE(loop_->get(1).ok());
 }
 
 // covers F-138
-TEST_F(DiskDamageTest, RecordsThatChangedPlacesAreMisses) {
+TEST_F(DiskDamageTest, SwappedRecordsAreMisses) {
   // Chunks 0 and 1 swap their places wholly, headers included: each header tells another block.
   std::FILE* opened = std::fopen(file().c_str(), "r+b");
   ASSERT_NE(opened, nullptr);
@@ -173,7 +173,7 @@ TEST_F(DiskDamageTest, ATornTailOfAnOpenRegionIsNotFound) {
 
 // A damaged record still tells the place of the next one, however large the record was.
 // covers F-138
-TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
+TEST_F(DiskDamageTest, ForgottenRecordHidesNoLaterRecord) {
   std::filesystem::remove_all(options_.path + "/larder");
   options_.region_bytes = 32 << 20;
   options_.size_bytes = 140 << 20;
@@ -195,7 +195,7 @@ TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
 
 // Any damage at any place: a found chunk is right, or its root shows the damage.
 // covers F-138
-TEST_F(DiskDamageTest, RandomDamageIsAMissOrShowsInTheRoot) {
+TEST_F(DiskDamageTest, RandomDamageIsAMissOrARootMismatch) {
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);

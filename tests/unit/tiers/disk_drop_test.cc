@@ -20,7 +20,7 @@ class DiskDropTest : public DiskWorld {
 };
 
 // covers F-139, F-154
-TEST_F(DiskDropTest, OutlivesARestartWhereverTheChunksStood) {
+TEST_F(DiskDropTest, SurvivesARestartForChunksAnywhere) {
   for (std::uint64_t i = 0; i < 12; ++i) ASSERT_TRUE(loop_->put(i, 1, i % 3).ok());
   ASSERT_TRUE(loop_->drop(0).ok());
   for (std::uint64_t i = 12; i < 15; ++i) ASSERT_TRUE(loop_->put(i, 1, i % 3).ok());
@@ -32,7 +32,7 @@ TEST_F(DiskDropTest, OutlivesARestartWhereverTheChunksStood) {
 }
 
 // covers F-154
-TEST_F(DiskDropTest, MoreNamespacesThanTheLabelHoldsCostAllChunksNotSomebodysPrivacy) {
+TEST_F(DiskDropTest, DropsOverTheLabelLimitClearTheTier) {
   ASSERT_TRUE(loop_->put(1, 1, 1).ok());
   for (std::uint64_t space = 100; space < 100 + kMaxDropMarks; ++space) {
     const tiers::Ticket ticket = loop_->next();
@@ -61,7 +61,7 @@ TEST_F(DiskDropTest, APutInFlightIsDroppedWithItsNamespace) {
 }
 
 // covers F-154
-TEST_F(DiskDropTest, SparesWhatIsPutAfterItIntoARegionThatWasJustBeingOpened) {
+TEST_F(DiskDropTest, KeepsLaterPutsInARegionBeingOpened) {
   options_.stall_ms = 20'000;
   ASSERT_TRUE(open().ok());
   env_.faults.stalled = true;
@@ -79,7 +79,7 @@ TEST_F(DiskDropTest, SparesWhatIsPutAfterItIntoARegionThatWasJustBeingOpened) {
 
 // No other record tells the end of the order of appends.
 // covers F-154
-TEST_F(DiskDropTest, WhatIsPutAfterItStaysAlsoWhereNoTrailerWasLeft) {
+TEST_F(DiskDropTest, KeepsLaterPutsWithoutAnyTrailer) {
   for (const bool all : {false, true}) {
     for (std::uint64_t i = 0; i < 14; ++i) ASSERT_TRUE(loop_->put(i).ok());
     ASSERT_TRUE((all ? loop_->clear() : loop_->drop(1)).ok());
@@ -98,7 +98,7 @@ TEST_F(DiskDropTest, WhatIsPutAfterItStaysAlsoWhereNoTrailerWasLeft) {
 // The mark of a drop is kept as long as a region may hold dropped chunks: also a mark that a start
 // could not read.
 // covers F-154
-TEST_F(DiskDropTest, OutlivesAStartThatCouldNotReadARegion) {
+TEST_F(DiskDropTest, SurvivesAStartWithAnUnreadableRegion) {
   ASSERT_TRUE(loop_->put(1).ok() && loop_->drop(1).ok());
   close();
   int opened = 0;
@@ -134,7 +134,7 @@ TEST_F(DiskDropTest, ChunksOlderThanTheTimeToLiveAreMisses) {
 }
 
 // covers F-154
-TEST_F(DiskDropTest, ATimeToLiveCountsFromTheMomentThatThePutNames) {
+TEST_F(DiskDropTest, TimeToLiveCountsFromTheTimeInThePut) {
   options_.ttl_s = 3600;
   ASSERT_TRUE(open().ok());
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
@@ -153,7 +153,7 @@ TEST_F(DiskDropTest, ATimeToLiveCountsFromTheMomentThatThePutNames) {
 }
 
 // covers F-154
-TEST_F(DiskDropTest, APutOfWhatIsThereWritesNothing) {
+TEST_F(DiskDropTest, PutOfAPresentChunkWritesNothing) {
   ASSERT_TRUE(loop_->put(1).ok());
   ASSERT_TRUE(loop_->flush().ok());
   const std::uint64_t written = tier_->counters().written_bytes;
@@ -173,7 +173,7 @@ TEST_F(DiskDropTest, WriteAmplificationStaysNearOne) {
 }
 
 // covers F-154
-TEST_F(DiskDropTest, CloseEndsWhatIsInFlightAndLeavesAFooter) {
+TEST_F(DiskDropTest, CloseEndsRequestsInFlightAndWritesAFooter) {
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
   const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
   const tiers::Ticket put = loop_->next();
@@ -187,7 +187,7 @@ TEST_F(DiskDropTest, CloseEndsWhatIsInFlightAndLeavesAFooter) {
 }
 
 // covers F-154
-TEST_F(DiskDropTest, CloseOfAStalledDeviceAnswersByItsGraceAndSaysSo) {
+TEST_F(DiskDropTest, CloseOfAStalledDeviceFailsAfterItsGrace) {
   env_.faults.stalled = true;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
   const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);

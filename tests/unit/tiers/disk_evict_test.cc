@@ -12,7 +12,7 @@ class DiskEvictTest : public DiskWorld {
 };
 
 // covers F-153
-TEST_F(DiskEvictTest, WhatIsGoneCountsAsDroppedAndIsNotFoundByTheNextLife) {
+TEST_F(DiskEvictTest, EvictedChunksCountAsDroppedAndStayGoneAfterRestart) {
   // in closed regions, and in the open one
   for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(loop_->put(i).ok());
   for (const std::uint64_t i : {0, 4, 7}) ASSERT_TRUE(tier_->evict(key_of(i)).ok());
@@ -28,7 +28,7 @@ TEST_F(DiskEvictTest, WhatIsGoneCountsAsDroppedAndIsNotFoundByTheNextLife) {
 
 // The device takes fewer requests: the rest wait, and no request is forgotten.
 // covers F-153
-TEST_F(DiskEvictTest, ManyAtOnceAreAllWrittenOver) {
+TEST_F(DiskEvictTest, ManyEvictionsAreAllOverwritten) {
   constexpr std::uint64_t kChunks = 700;  // of two regions
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, 4096).ok());
   for (std::uint64_t i = 0; i < kChunks; i += 2) ASSERT_TRUE(tier_->evict(key_of(i)).ok());
@@ -38,7 +38,7 @@ TEST_F(DiskEvictTest, ManyAtOnceAreAllWrittenOver) {
 }
 
 // covers F-153
-TEST_F(DiskEvictTest, APutInFlightGoesWithItsChunkAndALaterOneStays) {
+TEST_F(DiskEvictTest, EvictionCoversPutsInFlightAndKeepsLaterOnes) {
   env_.faults.stalled = true;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
   const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
@@ -57,7 +57,7 @@ TEST_F(DiskEvictTest, APutInFlightGoesWithItsChunkAndALaterOneStays) {
 }
 
 // covers F-153
-TEST_F(DiskEvictTest, WhereTheDeviceTakesNoNoteOfItThatIsSaid) {
+TEST_F(DiskEvictTest, FailedTombstoneIsReported) {
   ASSERT_TRUE(loop_->put(1).ok());
   env_.faults.all_writes_fail = true;
   EXPECT_FALSE(loop_->put(2).ok());
@@ -73,7 +73,7 @@ TEST_F(DiskEvictTest, WhereTheDeviceTakesNoNoteOfItThatIsSaid) {
 }
 
 // covers F-153
-TEST_F(DiskEvictTest, WhatCouldNotBeWrittenOverIsOnceWritesWork) {
+TEST_F(DiskEvictTest, FailedTombstoneIsRetriedWhenWritesWork) {
   for (std::uint64_t i = 0; i <= kChunksARegion; ++i) ASSERT_TRUE(loop_->put(i).ok());
   // the footer of the first region is written: it names the chunks that go now
   ASSERT_TRUE(quiet());
@@ -89,7 +89,7 @@ TEST_F(DiskEvictTest, WhatCouldNotBeWrittenOverIsOnceWritesWork) {
 
 // One place may be bad for ever: the tier does without this place.
 // covers F-153
-TEST_F(DiskEvictTest, WhatCanNeverBeWrittenOverDoesNotKeepTheTierDegraded) {
+TEST_F(DiskEvictTest, PermanentlyFailingTombstoneDoesNotDegradeTheTier) {
   for (std::uint64_t i = 0; i <= kChunksARegion; ++i) ASSERT_TRUE(loop_->put(i).ok());
   ASSERT_TRUE(quiet());
   env_.faults.bad_offset = static_cast<std::int64_t>(offset_of(0, 0));
@@ -104,7 +104,7 @@ TEST_F(DiskEvictTest, WhatCanNeverBeWrittenOverDoesNotKeepTheTierDegraded) {
 
 // With every write as the first to fail, and with a chunk evicted from every region meanwhile.
 // covers F-153
-TEST_F(DiskEvictTest, WhatIsStillToBeNotedDoesNotKeepRegionsFromBeingOpened) {
+TEST_F(DiskEvictTest, PendingTombstonesDoNotBlockRegions) {
   constexpr std::uint64_t kRegions = 8;
   for (std::int64_t nth = 0; nth < 8; ++nth) {
     ASSERT_TRUE(open().ok());
@@ -124,7 +124,7 @@ TEST_F(DiskEvictTest, WhatIsStillToBeNotedDoesNotKeepRegionsFromBeingOpened) {
 }
 
 // covers F-153
-TEST_F(DiskEvictTest, ADropTellsHowMuchThereWas) {
+TEST_F(DiskEvictTest, DropReportsItsChunkCount) {
   for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(loop_->put(i, 1, 1 + i % 2).ok());
   const tiers::Ticket drop = loop_->next(), clear = loop_->next();
   ASSERT_TRUE(tier_->drop_namespace(drop, {1, ~1ULL}, loop_->in_ms(20'000)).ok());

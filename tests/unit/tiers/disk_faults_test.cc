@@ -22,7 +22,7 @@ class DiskFaultsTest : public DiskWorld {
 };
 
 // covers F-133
-TEST_F(DiskFaultsTest, AFullDeviceDegradesPutsAloneAndComesBack) {
+TEST_F(DiskFaultsTest, FullDeviceDegradesOnlyPutsAndRecovers) {
   ASSERT_TRUE(loop_->put(1).ok());
   env_.faults.error = ENOSPC;
   env_.faults.all_writes_fail = true;
@@ -47,7 +47,7 @@ TEST_F(DiskFaultsTest, AFullDeviceDegradesPutsAloneAndComesBack) {
 // Set while larderd runs, or over a file made without the limit: a start over a new file names the
 // limit at once.
 // covers F-108
-TEST_F(DiskFaultsTest, ALimitOfFileSizeIsNamed) {
+TEST_F(DiskFaultsTest, FileSizeLimitIsReported) {
   ASSERT_TRUE(loop_->put(1).ok());
   {
     const test::FileSizeLimit limit(8192);
@@ -61,7 +61,7 @@ TEST_F(DiskFaultsTest, ALimitOfFileSizeIsNamed) {
 }
 
 // A file system that comes and goes: the line of each life has other numbers, and is of one kind.
-TEST_F(DiskFaultsTest, LinesThatDifferInNumbersAreOfOneKind) {
+TEST_F(DiskFaultsTest, LogLinesDifferingInNumbersAreMerged) {
   base::tell_all_left_out();
   testing::internal::CaptureStderr();
   for (std::uint64_t i = 0; i < 6; ++i) {
@@ -81,7 +81,7 @@ TEST_F(DiskFaultsTest, LinesThatDifferInNumbersAreOfOneKind) {
 }
 
 // covers F-134
-TEST_F(DiskFaultsTest, OneBadPlaceCostsItsChunkAndThreeInARowDegradeReads) {
+TEST_F(DiskFaultsTest, BadBlockCostsItsChunkAndThreeInARowDegradeReads) {
   for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(loop_->put(i).ok());
   env_.faults.all_reads_fail = true;
   EXPECT_EQ(loop_->get(0).code(), Code::kInternal);
@@ -97,7 +97,7 @@ TEST_F(DiskFaultsTest, OneBadPlaceCostsItsChunkAndThreeInARowDegradeReads) {
 }
 
 // covers F-135
-TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
+TEST_F(DiskFaultsTest, StalledDeviceCostsOneDeadlineAndReturnsTheSlotLater) {
   ASSERT_TRUE(loop_->put(1).ok());
   env_.faults.stalled = true;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes)), source(slot.span().size());
@@ -135,7 +135,7 @@ TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
 }
 
 // Its bytes have landed all the same, and the writes over these bytes fail, too.
-TEST_F(DiskFaultsTest, APutThatFailedIsBuriedOnceWritesWork) {
+TEST_F(DiskFaultsTest, FailedPutGetsATombstoneWhenWritesWork) {
   options_.stall_ms = 20'000;
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(loop_->put(1).ok());
@@ -163,7 +163,7 @@ TEST_F(DiskFaultsTest, APutThatFailedIsBuriedOnceWritesWork) {
 }
 
 // The write fails with the directory's going away, and lands on the file that comes back.
-TEST_F(DiskFaultsTest, APutThatFailedIsBuriedAlsoWhereItsVolumeWasAway) {
+TEST_F(DiskFaultsTest, FailedPutGetsATombstoneAfterVolumeLoss) {
   options_.stall_ms = 20'000;
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(loop_->put(1).ok());
@@ -191,7 +191,7 @@ TEST_F(DiskFaultsTest, APutThatFailedIsBuriedAlsoWhereItsVolumeWasAway) {
 }
 
 // covers F-136
-TEST_F(DiskFaultsTest, ADirectoryThatVanishesIsNamedAndUsedAgainWhenItIsBack) {
+TEST_F(DiskFaultsTest, VanishedDirectoryIsReportedAndUsedAgain) {
   ASSERT_TRUE(loop_->put(1).ok());
   const std::string away = options_.path + "/away";
   std::filesystem::rename(options_.path + "/larder", away);
@@ -205,7 +205,7 @@ TEST_F(DiskFaultsTest, ADirectoryThatVanishesIsNamedAndUsedAgainWhenItIsBack) {
 }
 
 // covers F-136
-TEST_F(DiskFaultsTest, AVolumeThatGoesAwayAndComesBackHasItsChunks) {
+TEST_F(DiskFaultsTest, ReturningVolumeKeepsItsChunks) {
   ASSERT_TRUE(loop_->put(1).ok());
   const std::string away = options_.path + ".away";
   std::filesystem::rename(options_.path, away);
@@ -219,7 +219,7 @@ TEST_F(DiskFaultsTest, AVolumeThatGoesAwayAndComesBackHasItsChunks) {
   EXPECT_TRUE(loop_->put(2).ok());
 }
 
-TEST_F(DiskFaultsTest, ADropWhileTheDeviceFailsSaysSoAndIsWrittenLater) {
+TEST_F(DiskFaultsTest, DropOnAFailingDeviceFailsAndIsWrittenLater) {
   ASSERT_TRUE(loop_->put(1, 1, 1).ok() && loop_->put(2, 1, 2).ok());
   env_.faults.all_writes_fail = true;
   EXPECT_FALSE(loop_->drop(1).ok()) << "not on the disk yet";
@@ -232,7 +232,7 @@ TEST_F(DiskFaultsTest, ADropWhileTheDeviceFailsSaysSoAndIsWrittenLater) {
   EXPECT_TRUE(loop_->get(2, 2).ok());
 }
 
-TEST_F(DiskFaultsTest, ADropWhileTheVolumeIsAwayHoldsOnceItIsBack) {
+TEST_F(DiskFaultsTest, DropWithoutVolumeAppliesToItsReturn) {
   for (const bool label_fails : {false, true}) {
     ASSERT_TRUE(loop_->put(1, 1, 1).ok() && loop_->put(2, 1, 2).ok());
     env_.faults.all_writes_fail = label_fails;
@@ -255,7 +255,7 @@ TEST_F(DiskFaultsTest, ADropWhileTheVolumeIsAwayHoldsOnceItIsBack) {
   }
 }
 
-TEST_F(DiskFaultsTest, AFlushWhileTheVolumeIsAwayPromisesNothing) {
+TEST_F(DiskFaultsTest, FlushWithoutVolumeFails) {
   const std::string away = options_.path + ".away";
   std::filesystem::rename(options_.path, away);
   ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
@@ -269,7 +269,7 @@ TEST_F(DiskFaultsTest, AFlushWhileTheVolumeIsAwayPromisesNothing) {
 
 // larderd then says so and ends (main.cc); a null pointer would be written to.
 #ifndef LARDER_SANITIZED  // a sanitizer ends the program instead
-TEST(AlignedBytesTest, WithoutMemoryItThrows) {
+TEST(AlignedBytesTest, ThrowsWithoutMemory) {
   EXPECT_THROW(AlignedBytes(std::size_t{1} << 60), std::bad_alloc);
 }
 #endif
@@ -279,7 +279,7 @@ TEST(AlignedBytesTest, WithoutMemoryItThrows) {
 class EveryCallTest : public DiskWorld, public testing::WithParamInterface<const char*> {};
 
 // covers F-133
-TEST_P(EveryCallTest, OfAScenarioMayFail) {
+TEST_P(EveryCallTest, MayFailInAScenario) {
   constexpr std::uint64_t kChunks = 14;
   std::int64_t scenarios = 0;
   for (std::int64_t call = 0;; ++call, ++scenarios) {
@@ -324,7 +324,7 @@ INSTANTIATE_TEST_SUITE_P(Failed, EveryCallTest, testing::Values("undone", "torn"
 // The caller of close() gave the device its time: a stop of larderd must not last ten seconds
 // longer.
 // covers F-157
-TEST(DiskCloseTest, AHungDeviceThatWasClosedIsWaitedForOnceOnly) {
+TEST(DiskCloseTest, ClosedHungDeviceIsAwaitedOnce) {
   // The memory of the thread stays: the thread may be left behind.
   static FaultyEnv& env = *new FaultyEnv;
   static const base::MonotonicClock clock;

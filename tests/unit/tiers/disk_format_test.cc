@@ -73,7 +73,7 @@ TEST(DiskFormatTest, GoldenFooter) {
   EXPECT_EQ(records, std::vector{kRecord});
 }
 
-TEST(DiskFormatTest, LabelComesBackAndGoldenHead) {
+TEST(DiskFormatTest, LabelRoundTripAndGoldenHead) {
   AlignedBytes bytes(kSuperblockBytes);
   const Superblock superblock{7, 8, 1 << 22, {3, 4}, {{{1, 2}, {5, 6}}, {{9, 9}, {1, 0}}}};
   encode_superblock(superblock, bytes.span());
@@ -95,7 +95,7 @@ TEST(DiskFormatTest, LabelComesBackAndGoldenHead) {
 }
 
 // No flipped bit of the relevant bytes gives a valid structure.
-TEST(DiskFormatTest, EveryFlippedBitIsNothing) {
+TEST(DiskFormatTest, EveryFlippedBitIsDetected) {
   AlignedBytes record(kBlockBytes), footer(2 * kBlockBytes);
   encode_record(kId, kRecord, record.span());
   encode_footer(kId, std::vector{kRecord}, footer.span());
@@ -121,7 +121,7 @@ TEST(DiskFormatTest, EveryFlippedBitIsNothing) {
   }
 }
 
-TEST(DiskFormatTest, AnotherLifePlaceOrVolumeIsNothing) {
+TEST(DiskFormatTest, OtherSequencePlaceOrVolumeIsRefused) {
   AlignedBytes record(kBlockBytes);
   encode_record(kId, kRecord, record.span());
   for (const RegionId& other :
@@ -129,7 +129,7 @@ TEST(DiskFormatTest, AnotherLifePlaceOrVolumeIsNothing) {
     EXPECT_EQ(decode_record(other, record.span()), std::nullopt);
 }
 
-TEST(DiskFormatTest, ADropMeansWhatWasAppendedBefore) {
+TEST(DiskFormatTest, DropCoversEarlierAppends) {
   Superblock superblock;
   superblock.drops.push_back({{0xa1, 0xa2}, {9, 6}});
   EXPECT_TRUE(superblock.dropped(kRecord, 8) && superblock.dropped(kRecord, 9));

@@ -80,7 +80,7 @@ class DiskKillTest : public testing::Test {
 };
 
 // covers F-137
-TEST_F(DiskKillTest, NothingWrongIsFoundAndTheSizeStays) {
+TEST_F(DiskKillTest, KillsCauseNoWrongBytesAndKeepTheSize) {
   const char *told = std::getenv("DISK_KILLS"), *suite = std::getenv("CRASH_SUITE");
   const bool whole = suite != nullptr && std::string_view(suite) == "whole";
   const int kills = told != nullptr ? std::atoi(told) : whole ? 1000 : 20;

@@ -28,7 +28,7 @@ class DiskOrderTest : public DiskWorld {
 };
 
 // The view of the next life, which finds both in the file.
-TEST_F(DiskOrderTest, OfTwoPutsInFlightTheLaterAppendCounts) {
+TEST_F(DiskOrderTest, LaterAppendOfTwoPutsInFlightWins) {
   ASSERT_TRUE(loop_->put(0).ok());
   ASSERT_TRUE(quiet());
   env_.faults.stalled = env_.faults.newest_first = true;
@@ -47,7 +47,7 @@ TEST_F(DiskOrderTest, OfTwoPutsInFlightTheLaterAppendCounts) {
 }
 
 // Both are in flight side by side: the first one's bytes may be the missing ones.
-TEST_F(DiskOrderTest, WhatLandedBehindAGapIsFoundAfterAKill) {
+TEST_F(DiskOrderTest, RecordBehindAGapIsFoundAfterAKill) {
   ASSERT_TRUE(loop_->put(0).ok());
   ASSERT_TRUE(quiet());
   env_.faults.stalled = true;
@@ -70,7 +70,7 @@ TEST_F(DiskOrderTest, WhatLandedBehindAGapIsFoundAfterAKill) {
 }
 
 // The oldest, whose chunks would have been evicted a moment later.
-TEST_F(DiskOrderTest, AKillCostsTheRegionThatWasJustBeingOpenedAlone) {
+TEST_F(DiskOrderTest, KillCostsOnlyTheRegionBeingOpened) {
   constexpr std::uint64_t kPuts = 10 * kChunksARegion;
   for (std::uint64_t i = 0; i < kPuts; ++i) ASSERT_TRUE(loop_->put(i).ok());
   ASSERT_TRUE(quiet());
@@ -97,7 +97,7 @@ TEST_F(DiskOrderTest, AKillCostsTheRegionThatWasJustBeingOpenedAlone) {
 }
 
 // A read may begin while its region is being opened anew, and last.
-TEST_F(DiskOrderTest, ARegionThatIsStillReadIsNotAppendedTo) {
+TEST_F(DiskOrderTest, RegionBeingReadIsNotAppendedTo) {
   std::uint64_t next = 0, oldest = 0;
   for (; next < 10 * kChunksARegion; ++next) ASSERT_TRUE(loop_->put(next).ok());
   ASSERT_TRUE(quiet());  // a region may still have been opened ahead

@@ -22,7 +22,7 @@ class DiskResidentsTest : public DiskWorld {
   std::shared_ptr<Listener> listener_ = std::make_shared<Listener>();
 };
 
-TEST_F(DiskResidentsTest, PutsEvictionsAndRestartsAreTold) {
+TEST_F(DiskResidentsTest, PutsEvictionsAndRestartsAreReported) {
   for (std::uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(loop_->put(i).ok());  // more than fit
   EXPECT_EQ(listener_->there(), probed(40));
   EXPECT_LT(listener_->there().size(), 40U);
@@ -35,7 +35,7 @@ TEST_F(DiskResidentsTest, PutsEvictionsAndRestartsAreTold) {
   EXPECT_GT(listener_->there().size(), 10U);
 }
 
-TEST_F(DiskResidentsTest, DropsDamageAndLostDirectoriesAreTold) {
+TEST_F(DiskResidentsTest, DropsDamageAndLostDirectoriesAreReported) {
   for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(loop_->put(i, 1, 1 + i % 2).ok());
   ASSERT_TRUE(loop_->drop(1).ok());
   EXPECT_EQ(listener_->there(), (std::set<std::uint64_t>{1, 3, 5}));
@@ -46,7 +46,7 @@ TEST_F(DiskResidentsTest, DropsDamageAndLostDirectoriesAreTold) {
 }
 
 // Or engines would hear for ever that the chunk is there, and fetch the chunk each time.
-TEST_F(DiskResidentsTest, WhatIsLookedForAndTooOldIsNotToldOfAnyMore) {
+TEST_F(DiskResidentsTest, ProbedExpiredChunkIsNoLongerReported) {
   options_.ttl_s = 3600;
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(loop_->put(1).ok());

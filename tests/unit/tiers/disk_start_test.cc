@@ -18,13 +18,13 @@ using testing::HasSubstr;
 class DiskStartTest : public DiskWorld {};
 
 // covers F-128
-TEST_F(DiskStartTest, AMissingDirectoryIsNamed) {
+TEST_F(DiskStartTest, MissingDirectoryIsReported) {
   options_.path += "/not-there";
   EXPECT_THAT(open().text(), HasSubstr("disk.path: " + options_.path + " is not a directory"));
   options_.path = std::filesystem::path(options_.path).parent_path();
 }
 
-TEST_F(DiskStartTest, AFileInItsPlaceIsNamed) {
+TEST_F(DiskStartTest, FileInsteadOfDirectoryIsReported) {
   const std::string whole = options_.path;
   std::fclose(std::fopen((whole + "/file").c_str(), "w"));
   options_.path = whole + "/file";
@@ -33,7 +33,7 @@ TEST_F(DiskStartTest, AFileInItsPlaceIsNamed) {
 }
 
 // covers F-128
-TEST_F(DiskStartTest, ADirectoryThatCannotBeWrittenIsNamed) {
+TEST_F(DiskStartTest, UnwritableDirectoryIsReported) {
   env_.faults.fail_call = 0;
   env_.faults.error = EROFS;
   const Status status = open();
@@ -42,7 +42,7 @@ TEST_F(DiskStartTest, ADirectoryThatCannotBeWrittenIsNamed) {
 }
 
 // covers F-128
-TEST_F(DiskStartTest, ASizeThatIsTooSmallSaysHowMuchItTakes) {
+TEST_F(DiskStartTest, TooSmallSizeReportsTheMinimum) {
   options_.size_bytes = 8 << 20;
   EXPECT_THAT(open().text(),
               HasSubstr("disk.size: 8 MiB is too small, the disk tier needs at least 16.2 MiB"));
@@ -50,7 +50,7 @@ TEST_F(DiskStartTest, ASizeThatIsTooSmallSaysHowMuchItTakes) {
       << "no file is made for the tier";
 }
 
-TEST_F(DiskStartTest, AFileSystemWithoutRoomIsNamed) {
+TEST_F(DiskStartTest, FullFileSystemIsReported) {
   options_.size_bytes = 1ULL << 50;
   options_.region_bytes = 1ULL << 40;
   const Status status = open();
@@ -62,7 +62,7 @@ TEST_F(DiskStartTest, AFileSystemWithoutRoomIsNamed) {
 }
 
 // covers F-129
-TEST_F(DiskStartTest, ASecondOneIsRefusedByTheNameOfTheFirst) {
+TEST_F(DiskStartTest, SecondTierIsRefusedWithTheNameOfTheFirst) {
   options_.owner = "larderd of pool llama";
   ASSERT_TRUE(open().ok());
   FaultyEnv other_env;
@@ -78,7 +78,7 @@ TEST_F(DiskStartTest, ASecondOneIsRefusedByTheNameOfTheFirst) {
 }
 
 // covers F-128
-TEST_F(DiskStartTest, TheFolderIsForNobodyElse) {
+TEST_F(DiskStartTest, FolderIsPrivate) {
   ASSERT_TRUE(open().ok());
   struct stat info {};
   ASSERT_EQ(::stat((options_.path + "/larder").c_str(), &info), 0);
@@ -91,14 +91,14 @@ TEST_F(DiskStartTest, TheFolderIsForNobodyElse) {
   ASSERT_EQ(::chmod((options_.path + "/larder").c_str(), 0700), 0);
 }
 
-TEST_F(DiskStartTest, ALinkInPlaceOfTheFolderIsRefused) {
+TEST_F(DiskStartTest, SymlinkInsteadOfTheFolderIsRefused) {
   std::filesystem::create_directory(options_.path + "/elsewhere");
   std::filesystem::create_directory_symlink(options_.path + "/elsewhere",
                                             options_.path + "/larder");
   EXPECT_THAT(open().text(), HasSubstr("is not a directory"));
 }
 
-TEST_F(DiskStartTest, TheSizeIsACapFromTheFirstMomentOn) {
+TEST_F(DiskStartTest, SizeIsReservedAndNeverExceeded) {
   ASSERT_TRUE(open().ok());
   EXPECT_LE(disk_usage(), options_.size_bytes);
   EXPECT_GE(disk_usage(), options_.size_bytes * 9 / 10) << "and it is reserved";
@@ -110,7 +110,7 @@ TEST_F(DiskStartTest, TheSizeIsACapFromTheFirstMomentOn) {
   EXPECT_LE(disk_usage(), options_.size_bytes);
 }
 
-TEST_F(DiskStartTest, AnotherSizeKeepsWhatStillFits) {
+TEST_F(DiskStartTest, ChangedSizeKeepsFittingChunks) {
   ASSERT_TRUE(open().ok());
   for (std::uint64_t i = 0; i < 9; ++i) ASSERT_TRUE(loop_->put(i).ok());
   options_.size_bytes = 26 << 20;
@@ -124,7 +124,7 @@ TEST_F(DiskStartTest, AnotherSizeKeepsWhatStillFits) {
 }
 
 // covers F-132
-TEST_F(DiskStartTest, WhereDirectIoIsRefusedThePageCacheServes) {
+TEST_F(DiskStartTest, RefusedDirectIoFallsBackToThePageCache) {
   env_.faults.refuse_direct = true;
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(loop_->put(1).ok());
@@ -159,7 +159,7 @@ struct HurriedClock final : base::Clock {
   std::uint64_t now_ns() const override { return base::MonotonicClock().now_ns() * 1000; }
 };
 
-TEST_F(DiskStartTest, ADeviceThatNeverAnswersIsAnErrorNotAStartWithoutEnd) {
+TEST_F(DiskStartTest, HungDeviceFailsTheStartInTime) {
   ASSERT_TRUE(open().ok());  // so that there is a superblock to read
   close();
   HungEnv hung;

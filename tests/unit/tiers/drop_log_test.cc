@@ -29,7 +29,7 @@ class DropLogTest : public testing_support::EngineParts {
   DropLog drops_{file_, operations_, probe_};
 };
 
-TEST_F(DropLogTest, ADropIsAnsweredOnceBothCopiesAreSynced) {
+TEST_F(DropLogTest, DropIsAnsweredAfterBothCopiesAreSynced) {
   const Record record = stored(1, 0, 8);
   drop();
   EXPECT_FALSE(finds(record));
@@ -51,7 +51,7 @@ TEST_F(DropLogTest, ADropIsAnsweredOnceBothCopiesAreSynced) {
   EXPECT_TRUE(env_.requests.empty());
 }
 
-TEST_F(DropLogTest, AfterAFailureTheDamagedCopyIsWrittenFirst) {
+TEST_F(DropLogTest, DamagedCopyIsWrittenFirstAfterAFailure) {
   drop();
   drops_.write_if_stale();
   EXPECT_EQ(end_one().offset, 0U);
@@ -65,7 +65,7 @@ TEST_F(DropLogTest, AfterAFailureTheDamagedCopyIsWrittenFirst) {
   EXPECT_EQ(end_one().offset, kSuperblockBytes) << "the first copy is whole";
 }
 
-TEST_F(DropLogTest, ADropWithoutAFileTakesEffectWhenTheFileIsBack) {
+TEST_F(DropLogTest, DropWithoutFileAppliesWhenTheFileReturns) {
   lose();
   drop();
   EXPECT_EQ(outcomes().at(0).message.status.code(), Code::kUnavailable);

@@ -54,7 +54,7 @@ class SlowDevice {
 };
 
 // covers F-155
-TEST(FlightWindowTest, AFastDeviceHasTheMost) {
+TEST(FlightWindowTest, FastDeviceGetsTheMaximum) {
   FlightWindow window(kMost);
   SlowDevice device(3e9);
   device.run(window, 2 << 20, 2);
@@ -62,7 +62,7 @@ TEST(FlightWindowTest, AFastDeviceHasTheMost) {
 }
 
 // covers F-155
-TEST(FlightWindowTest, ASlowOneHasWhatItMovesInTheTargetTimeAndIsUsedWhollyAllTheSame) {
+TEST(FlightWindowTest, SlowDeviceWindowMatchesTheTargetTimeAtFullUse) {
   for (const double bytes_per_s : {60e6, 125e6, 250e6, 500e6}) {
     FlightWindow window(kMost);
     SlowDevice device(bytes_per_s);
@@ -77,7 +77,7 @@ TEST(FlightWindowTest, ASlowOneHasWhatItMovesInTheTargetTimeAndIsUsedWhollyAllTh
 
 // A request of theirs takes longer than the target by itself.
 // covers F-155
-TEST(FlightWindowTest, TheLeastIsOneLargestRequest) {
+TEST(FlightWindowTest, MinimumIsOneLargestRequest) {
   FlightWindow window(kMost);
   SlowDevice device(4e6);
   device.run(window, 2 << 20, 20);
@@ -90,7 +90,7 @@ TEST(FlightWindowTest, TheLeastIsOneLargestRequest) {
 }
 
 // covers F-155
-TEST(FlightWindowTest, ItFollowsADeviceThatChanges) {
+TEST(FlightWindowTest, WindowFollowsAChangingDevice) {
   FlightWindow window(kMost);
   SlowDevice device(3e9);
   device.run(window, 1 << 20, 1);
@@ -104,7 +104,7 @@ TEST(FlightWindowTest, ItFollowsADeviceThatChanges) {
 }
 
 // covers F-155
-TEST(FlightWindowTest, OneThatNobodyHadToWaitForDoesNotGrow) {
+TEST(FlightWindowTest, UnusedWindowDoesNotGrow) {
   FlightWindow window(kMost);
   SlowDevice device(100e6);
   device.run(window, 1 << 20, 3);
@@ -118,7 +118,7 @@ TEST(FlightWindowTest, OneThatNobodyHadToWaitForDoesNotGrow) {
 
 // Beside reads, writes get a part of the device.
 // covers F-155
-TEST(FlightWindowTest, AShareIsAPartOfIt) {
+TEST(FlightWindowTest, ShareIsAPartOfTheWindow) {
   FlightWindow window(kMost);
   EXPECT_TRUE(window.lets(3 << 20, 1 << 20, 4));
   EXPECT_FALSE(window.lets(4 << 20, 1 << 20, 4));

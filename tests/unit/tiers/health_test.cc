@@ -7,7 +7,7 @@
 namespace larder::disk {
 namespace {
 
-TEST(TimeToLiveTest, EndsByItsLimitAndByAClockThatWasSetBack) {
+TEST(TimeToLiveTest, ExpiresByItsLimitAndByAClockSetBack) {
   const TimeToLive day{86'400};
   EXPECT_FALSE(day.expired(1'000'000, 1'000'000));
   EXPECT_FALSE(day.expired(1'000'000, 1'086'399));
@@ -17,7 +17,7 @@ TEST(TimeToLiveTest, EndsByItsLimitAndByAClockThatWasSetBack) {
   EXPECT_FALSE(TimeToLive{}.expired(1, 4'000'000'000)) << "no limit";
 }
 
-TEST(HealthTest, TheGravestCauseIsTheReasonAndRetriesSpread) {
+TEST(HealthTest, GravestCauseIsReportedAndRetriesSpread) {
   Health health(10);
   EXPECT_FALSE(health.state().degraded());
   health.set(Health::kWrites, "writes");

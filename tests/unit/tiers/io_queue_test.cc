@@ -75,19 +75,19 @@ TEST_P(IoQueueTest, MovesBothPartsAndSyncs) {
   for (const std::byte byte : memory_.span().first(32768)) ASSERT_EQ(byte, std::byte{0});
 }
 
-TEST_P(IoQueueTest, WhatLiesBehindTheEndIsAnError) {
+TEST_P(IoQueueTest, AccessBehindTheEndIsAnError) {
   EXPECT_EQ(run(IoRequest::Kind::kRead, (1 << 20) - 4096, memory_.span().first(4096),
                 memory_.span().last(4096)),
             EIO);
   EXPECT_EQ(run(IoRequest::Kind::kRead, (1 << 20) - 4096, memory_.span().first(8192)), EIO);
 }
 
-TEST_P(IoQueueTest, AnErrorIsItsErrno) {
+TEST_P(IoQueueTest, ErrorReturnsItsErrno) {
   file_ = Fd(::open("/tmp", O_RDONLY | O_DIRECTORY));
   EXPECT_EQ(run(IoRequest::Kind::kRead, 0, memory_.span().first(4096)), EISDIR);
 }
 
-TEST_P(IoQueueTest, ManyInFlightAllEnd) {
+TEST_P(IoQueueTest, ManyRequestsInFlightAllEnd) {
   for (std::uint64_t i = 0; i < kMaxIoInFlight; ++i)
     queue_->submit({IoRequest::Kind::kWrite,
                     file_.get(),
@@ -101,7 +101,7 @@ TEST_P(IoQueueTest, ManyInFlightAllEnd) {
   for (const IoResult& result : results) EXPECT_EQ(result.error, 0);
 }
 
-TEST_P(IoQueueTest, AWakeEndsAWaitAndTimeEndsItToo) {
+TEST_P(IoQueueTest, WakeOrTimeoutEndsAWait) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<IoResult> results;
   for (int round = 0; round < 3; ++round) {
@@ -136,7 +136,7 @@ bool refuse_system_call(unsigned number, int error) {
 
 // Some profiles of containers let a ring be made and not be entered.
 // covers F-156
-TEST(IoQueueChoiceTest, WhereIoUringIsRefusedInPartThreadsServe) {
+TEST(IoQueueChoiceTest, PartlyRefusedIoUringFallsBackToThreads) {
   const std::pair<unsigned, const char*> calls[] = {{__NR_io_uring_setup, "io_uring_queue_init"},
                                                     {__NR_io_uring_enter, "io_uring_enter"}};
   for (const auto& [call, name] : calls) {

@@ -19,7 +19,7 @@ class RegionWriterTest : public testing_support::EngineParts {
   RegionWriter writer_{file_, probe_};
 };
 
-TEST_F(RegionWriterTest, TheOldestRegionLosesItsRecordsOnceTheNewTrailerIsSynced) {
+TEST_F(RegionWriterTest, OldestRegionIsClearedAfterTheNewTrailerIsSynced) {
   const Record record = stored(1, 0, 8);
   writer_.maintain(false, false);
   EXPECT_TRUE(env_.requests.empty()) << "no put waits";
@@ -38,7 +38,7 @@ TEST_F(RegionWriterTest, TheOldestRegionLosesItsRecordsOnceTheNewTrailerIsSynced
   EXPECT_EQ(state(0), RegionState::kActive);
 }
 
-TEST_F(RegionWriterTest, AFullRegionIsSyncedAndThenGetsItsFooter) {
+TEST_F(RegionWriterTest, FullRegionIsSyncedBeforeItsFooter) {
   ASSERT_EQ(opened(), 0U);
   stored(1, 0, 0);
   table_[0].next_block = kBlocks - 3;
@@ -59,7 +59,7 @@ TEST_F(RegionWriterTest, AFullRegionIsSyncedAndThenGetsItsFooter) {
   EXPECT_EQ(state(0), RegionState::kClosed);
 }
 
-TEST_F(RegionWriterTest, ClosingClosesTheActiveRegionOnceNoPutWaits) {
+TEST_F(RegionWriterTest, CloseWaitsForPutsOfTheActiveRegion) {
   ASSERT_EQ(opened(), 0U);
   stored(1, 0, 0);
   table_[1].state = RegionState::kReady;
@@ -69,7 +69,7 @@ TEST_F(RegionWriterTest, ClosingClosesTheActiveRegionOnceNoPutWaits) {
   EXPECT_EQ(state(0), RegionState::kClosing);
 }
 
-TEST_F(RegionWriterTest, OpeningARegionShowsThatWritesWorkUnlessOneFailedMeanwhile) {
+TEST_F(RegionWriterTest, OpeningARegionClearsWriteErrorsUnlessAnotherFailed) {
   probe_.write_failed(EIO);
   writer_.maintain(false, false);
   file_.health().clear(Health::kWrites);

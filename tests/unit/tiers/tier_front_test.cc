@@ -63,7 +63,7 @@ class TierFrontTest : public testing::Test {
                    {"closed", "too much", "too many evictions", too_large}};
 };
 
-TEST_F(TierFrontTest, TheFirstReasonOfARefusalIsGivenAndEachIsCounted) {
+TEST_F(TierFrontTest, FirstRefusalReasonIsReportedAndEachIsCounted) {
   publish(degraded(false, true));
   EXPECT_EQ(front_.push(command(Operation::kPut, 5), kHideNothing).text(), "the device is away");
   EXPECT_EQ(front_.push(command(Operation::kGet, 5), kHideNothing).text(), "20480 of 16384");
@@ -98,7 +98,7 @@ TEST_F(TierFrontTest, BytesOperationsProbesAndDropsAreBounded) {
   EXPECT_EQ(front_.take().held_operations, 3U);
 }
 
-TEST_F(TierFrontTest, ASlotThatTheDeviceStillUsesStaysHeld) {
+TEST_F(TierFrontTest, SlotInUseByTheDeviceStaysHeld) {
   const Command put = command(Operation::kPut, 4);
   EXPECT_TRUE(front_.push(put, kHideNothing).ok());
   publish({}, {outcome_of(put, true)});
@@ -184,7 +184,7 @@ TEST_F(TierFrontTest, AClosedFrontKeepsTheModeAndEndsOnce) {
   EXPECT_EQ(wakes_, 0) << "the engine may be gone";
 }
 
-TEST_F(TierFrontTest, ThreadsMayPushWhileAnotherTakes) {
+TEST_F(TierFrontTest, PushIsThreadSafe) {
   std::atomic<std::uint64_t> accepted = 0;
   std::uint64_t taken = 0;
   {

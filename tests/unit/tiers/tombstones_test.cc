@@ -10,7 +10,7 @@ class TombstonesTest : public testing_support::EngineParts {
   Tombstones tombstones_{file_, probe_};
 };
 
-TEST_F(TombstonesTest, AGraveTakesThePlaceOfTheHeaderAndHoldsTheRegion) {
+TEST_F(TombstonesTest, TombstoneReplacesTheHeaderAndHoldsTheRegion) {
   const Record record = stored(1, 0, 8);
   tombstones_.bury(0, record);
   EXPECT_TRUE(tombstones_.empty());
@@ -28,7 +28,7 @@ TEST_F(TombstonesTest, AGraveTakesThePlaceOfTheHeaderAndHoldsTheRegion) {
   EXPECT_EQ(table_.next_victim(), 0U);
 }
 
-TEST_F(TombstonesTest, AFailedGraveIsWrittenAgainWhenWritesWorkAtMostEightTimes) {
+TEST_F(TombstonesTest, FailedTombstoneIsRetriedAtMostEightTimes) {
   tombstones_.bury(0, stored(1, 0, 8));
   int tries = 0;
   for (; tries < 20 && !env_.requests.empty(); ++tries) {
@@ -42,7 +42,7 @@ TEST_F(TombstonesTest, AFailedGraveIsWrittenAgainWhenWritesWorkAtMostEightTimes)
   EXPECT_TRUE(tombstones_.empty());
 }
 
-TEST_F(TombstonesTest, ARegionThatIsBeingOpenedIsWaitedForAndAnOpenedOneNeedsNoGrave) {
+TEST_F(TombstonesTest, OpeningRegionIsAwaitedAndReopenedRegionNeedsNoTombstone) {
   table_[0].state = RegionState::kOpening;
   tombstones_.bury(0, stored(1, 0, 8));
   EXPECT_TRUE(env_.requests.empty());
@@ -54,7 +54,7 @@ TEST_F(TombstonesTest, ARegionThatIsBeingOpenedIsWaitedForAndAnOpenedOneNeedsNoG
   EXPECT_TRUE(tombstones_.empty());
 }
 
-TEST_F(TombstonesTest, BuriedRecordsLeaveTheCatalogOfAFileThatIsBack) {
+TEST_F(TombstonesTest, DeletedRecordsLeaveTheCatalogOfAReturnedFile) {
   file_.health().set(Health::kWrites, "writes fail");
   const Record record = stored(1, 0, 8), other = stored(2, 0, 11);
   tombstones_.bury(0, record);

@@ -84,7 +84,7 @@ class TransfersTest : public testing::Test {
   std::vector<Answer> answers_;  // not told yet
 };
 
-TEST_F(TransfersTest, StoresAndLoadsWhatLiesInTheEnginesMemory) {
+TEST_F(TransfersTest, StoresAndLoadsEngineMemory) {
   open(1);
   const std::uint32_t flag = *flags_->take();
   ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
@@ -108,7 +108,7 @@ TEST_F(TransfersTest, StoresAndLoadsWhatLiesInTheEnginesMemory) {
 }
 
 // The engine numbers its exports by their order, over all accepted messages.
-TEST_F(TransfersTest, TheMemoryOfSeveralExportsIsNumberedAsItCame) {
+TEST_F(TransfersTest, ExportsAreNumberedInOrderOfArrival) {
   device_->opens_slowly = true;
   ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, handles()).ok());
   ASSERT_TRUE(device_->opening.await_entered(1));
@@ -134,7 +134,7 @@ TEST_F(TransfersTest, TheMemoryOfSeveralExportsIsNumberedAsItCame) {
 }
 
 // The first opened allocation decides the context of a device's copies.
-TEST_F(TransfersTest, ASessionsMemoryIsOfOneDevice) {
+TEST_F(TransfersTest, MemoryOfASessionIsOfOneDevice) {
   constexpr copy::DeviceId kFirst{7}, kOther{8};
   ASSERT_TRUE(transfers_.open(1, 1, kEngine, kFirst, handles()).ok());
   EXPECT_FALSE(answer().refusal.refused());
@@ -148,7 +148,7 @@ TEST_F(TransfersTest, ASessionsMemoryIsOfOneDevice) {
   EXPECT_FALSE(answer().refusal.refused());
 }
 
-TEST_F(TransfersTest, BehindARefusalNothingIsOpenUntilAllIsWithdrawn) {
+TEST_F(TransfersTest, RefusalClosesTheSessionUntilAllIsWithdrawn) {
   ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kSize);
   ASSERT_TRUE(transfers_.open(1, 2, kEngine, {}, handles()).ok()) << "sent before the engine knew";
@@ -161,7 +161,7 @@ TEST_F(TransfersTest, BehindARefusalNothingIsOpenUntilAllIsWithdrawn) {
   EXPECT_FALSE(answer().refusal.refused());
 }
 
-TEST_F(TransfersTest, AForgedPieceIsTheSessionsFault) {
+TEST_F(TransfersTest, ForgedPieceIsRefused) {
   open(1);
   const std::vector<std::uint64_t> forged{
       protocol::make_piece(1, 0), protocol::make_piece(0, kPageBytes * kPages),
@@ -178,7 +178,7 @@ TEST_F(TransfersTest, AForgedPieceIsTheSessionsFault) {
 }
 
 // covers F-031
-TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
+TEST_F(TransfersTest, SessionEndedDuringCopyIsBusyUntilWritesStop) {
   open(1);
   device_->gated = true;
   const std::uint32_t first = *flags_->take(), second = *flags_->take(), third = *flags_->take();
@@ -202,7 +202,7 @@ TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
 
 // Its flag is ended, and one thread has not let go of the copy yet; the other opens memory
 // meanwhile.
-TEST_F(TransfersTest, AFlagIsAskedForAgainAsSoonAsItHasEnded) {
+TEST_F(TransfersTest, FlagIsReusableAsSoonAsItsCopyEnded) {
   open(1);
   device_->gated = true;
   const std::uint32_t first = *flags_->take();
@@ -234,7 +234,7 @@ TEST_F(TransfersTest, AFlagIsAskedForAgainAsSoonAsItHasEnded) {
   EXPECT_TRUE(eventually([&] { return !transfers_.busy(1); }, 10'000));
 }
 
-TEST_F(TransfersTest, AWithdrawalWaitsForTheCopies) {
+TEST_F(TransfersTest, WithdrawalWaitsForCopies) {
   open(1);
   device_->gated = true;
   const std::uint32_t flag = *flags_->take();
@@ -258,7 +258,7 @@ TEST_F(TransfersTest, AWithdrawalWaitsForTheCopies) {
 }
 
 // covers F-028
-TEST_F(TransfersTest, WhatCannotBeOpenedIsNamed) {
+TEST_F(TransfersTest, OpenFailureIsReported) {
   ASSERT_TRUE(transfers_.open(1, 1, static_cast<std::uint32_t>(::getpid()), {}, handles()).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kSameProcess);
   ASSERT_TRUE(transfers_.open(4, 1, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
@@ -279,7 +279,7 @@ TEST_F(TransfersTest, WhatCannotBeOpenedIsNamed) {
   EXPECT_EQ(transfers_.way(3).refusal.reason, TransferReason::kNone);
 }
 
-TEST_F(TransfersTest, WithoutMemoryTheEngineCopiesAndWithoutAThreadCopiesAreSlower) {
+TEST_F(TransfersTest, MissingMemoryOrThreadsFallBack) {
   device_->without_memory = true;
   ASSERT_TRUE(transfers_.open(2, 1, kEngine, {}, handles()).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kFailed);
@@ -294,7 +294,7 @@ TEST_F(TransfersTest, WithoutMemoryTheEngineCopiesAndWithoutAThreadCopiesAreSlow
 
 // Contexts are made before an engine asks; after a failure the asking engine gets the error.
 // covers F-036
-TEST_F(TransfersTest, AnExceptionFailsTheJobAlone) {
+TEST_F(TransfersTest, ExceptionFailsOnlyItsJob) {
   const auto device = std::make_shared<HostDevice>();
   device->throws = true;
   for (int kind = 1; kind <= 2; ++kind) {  // each of the two exceptions
@@ -325,7 +325,7 @@ TEST_F(TransfersTest, AnExceptionFailsTheJobAlone) {
 }
 
 // covers F-030
-TEST_F(TransfersTest, AnErrorOfTheDeviceIsToldAndEndsItForAll) {
+TEST_F(TransfersTest, DeviceErrorIsReportedAndEndsAllCopies) {
   open(1);
   device_->failing = true;
   const std::uint32_t flag = *flags_->take();
@@ -337,7 +337,7 @@ TEST_F(TransfersTest, AnErrorOfTheDeviceIsToldAndEndsItForAll) {
   EXPECT_EQ(transfers_.counts().failed, 1U);
 }
 
-TEST_F(TransfersTest, ACopyThatItsEngineTookBackIsNotMade) {
+TEST_F(TransfersTest, WithdrawnCopyIsNotMade) {
   open(1);
   const std::uint32_t flag = *flags_->take();
   EXPECT_EQ(flags_->wait(flag).status().code(), Code::kDeadlineExceeded) << "nobody was asked";

@@ -14,7 +14,7 @@ Result<CacheBackend> parse(const std::string& spec) {
       test::from_yaml("metadata: {namespace: chat, name: b}\nspec: " + spec).at(0));
 }
 
-TEST(ParseBackend, TheSmallestGetsEveryDefault) {
+TEST(ParseBackend, SmallestSpecGetsEveryDefault) {
   const Result<CacheBackend> backend =
       parse("{endpoints: ['redis:6379'], password: {name: s}, tls: {caSecret: ca}}");
   ASSERT_TRUE(backend.ok()) << backend.status().text();
@@ -32,7 +32,7 @@ TEST(ParseBackend, TheSmallestGetsEveryDefault) {
   EXPECT_EQ(parse("{managed: {memory: 8589934592}}")->spec.managed->memory_bytes, 8ULL << 30);
 }
 
-TEST(ParseBackend, WhatIsWrongIsNamed) {
+TEST(ParseBackend, WrongFieldsAreReported) {
   const std::pair<const char*, const char*> bad[] = {
       {"{}", "spec.endpoints: is missing: write HOST:PORT of the server"},
       {"{endpoints: ['a:1'], managed: {memory: 1Gi}}",
@@ -69,7 +69,7 @@ TEST(ParseBackend, WhatIsWrongIsNamed) {
   }
 }
 
-TEST(BackendUrl, IsLarderdsOwnForm) {
+TEST(BackendUrl, MatchesTheFormOfLarderd) {
   const std::pair<const char*, const char*> urls[] = {
       {"{endpoints: ['redis:6379']}", "redis://redis:6379"},
       {"{endpoints: ['[fd00::7]:6379'], database: 2}", "redis://[fd00::7]:6379/2"},

@@ -5,7 +5,7 @@
 namespace larder::api {
 namespace {
 
-TEST(Base64Test, TheExamplesOfItsStandard) {
+TEST(Base64Test, ExamplesOfTheStandard) {
   const std::pair<const char*, const char*> all[] = {{"", ""},
                                                      {"f", "Zg=="},
                                                      {"fo", "Zm8="},
@@ -19,7 +19,7 @@ TEST(Base64Test, TheExamplesOfItsStandard) {
   }
 }
 
-TEST(Base64Test, EveryByteComesBack) {
+TEST(Base64Test, EveryByteRoundTrips) {
   std::string bytes;
   for (int i = 0; i < 256; ++i) {
     bytes += static_cast<char>(i);
@@ -27,7 +27,7 @@ TEST(Base64Test, EveryByteComesBack) {
   }
 }
 
-TEST(Base64Test, WhatIsNoneIsNothing) {
+TEST(Base64Test, InvalidTextYieldsNoValue) {
   for (const char* text :
        {"Z", "Zg", "Zg=", "Zg===", "====", "Zg==Zg==", "Z g=", "Zh==", "Zm9=", "Zm9v\n", "Zm-_"})
     EXPECT_EQ(from_base64(text), std::nullopt) << text;

@@ -37,7 +37,7 @@ class CrdTest : public testing::TestWithParam<Kind> {
   const Object& schema_ = test::schema_of(crd_);
 };
 
-TEST_P(CrdTest, ParserAndDefinitionHaveTheSameFieldsDefaultsAndEnumerations) {
+TEST_P(CrdTest, FieldsDefaultsAndEnumerationsMatchTheParser) {
   const std::vector<SpecField> parsed = GetParam().fields();
   std::set<std::string> whole;
   for (const SpecField& field : parsed)
@@ -50,7 +50,7 @@ TEST_P(CrdTest, EveryFieldHasADescription) {
   EXPECT_THAT(test::undescribed(schema_), testing::IsEmpty());
 }
 
-TEST_P(CrdTest, NamesAreThoseOfTheCode) {
+TEST_P(CrdTest, NamesMatchTheCode) {
   EXPECT_EQ(text_at(crd_, "spec.group"), kGroup);
   EXPECT_EQ(text_at(crd_, "spec.names.kind"), GetParam().name);
   EXPECT_EQ(text_at(crd_, "spec.scope"), "Namespaced");
@@ -58,7 +58,7 @@ TEST_P(CrdTest, NamesAreThoseOfTheCode) {
   EXPECT_EQ(crd_["spec"]["versions"][0]["name"], kVersion);
 }
 
-TEST_P(CrdTest, StatusIsASubresourceWhoseConditionsAreAMap) {
+TEST_P(CrdTest, StatusIsASubresourceWithConditionsAsAMap) {
   EXPECT_TRUE(at(crd_["spec"]["versions"][0], "subresources.status").is_object());
   const Object& conditions = at(schema_, "properties.status.properties.conditions");
   EXPECT_EQ(text_at(conditions, "x-kubernetes-list-type"), "map");

@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ParseJson, ReadsWhatIsValidAndSaysWhereItIsNot) {
+TEST(ParseJson, ReadsValidTextAndLocatesErrors) {
   EXPECT_EQ(parse_json(R"({"a":[1,"\u00e9"]})")->at("a").at(1), "é");
   EXPECT_THAT(parse_json("{\"a\":1").status().text(), HasSubstr("at byte 7"));
   EXPECT_FALSE(parse_json("").ok());
@@ -28,7 +28,7 @@ TEST(ParseJson, IsBoundedInDepthAndBytes) {
   EXPECT_EQ(parse_json(std::string(kMostBytes + 1, ' ')).status().code(), Code::kOutOfRange);
 }
 
-TEST(Accessors, GiveEmptyValuesWhereSomethingElseStands) {
+TEST(Accessors, ReturnEmptyValuesForOtherTypes) {
   const Object object = *parse_json(
       R"({"a":{"b":{"c":"text","n":7,"t":true,"u":18446744073709551615}},"metadata":{"name":"x",)"
       R"("labels":{"l.dev/k":"v","n":1}},"s":"t"})");
@@ -49,7 +49,7 @@ TEST(Accessors, GiveEmptyValuesWhereSomethingElseStands) {
   EXPECT_EQ(name_of(Object("text")), "");
 }
 
-TEST(Quantity, IsReadAsKubernetesReadsIt) {
+TEST(Quantity, MatchesKubernetes) {
   const std::pair<const char*, std::uint64_t> good[] = {
       {"0", 0},
       {"-0", 0},
@@ -87,14 +87,14 @@ TEST(Quantity, IsReadAsKubernetesReadsIt) {
 }
 
 // As Kubernetes does with a limit of memory: 1.1Gi is no whole number of bytes.
-TEST(Quantity, APartOfAByteIsAByte) {
+TEST(Quantity, FractionOfAByteRoundsUp) {
   EXPECT_EQ(*quantity_bytes("1.1Gi"), 1'181'116'007U);
   EXPECT_EQ(*quantity_bytes("1.5"), 2U);
   EXPECT_EQ(*quantity_bytes("100m"), 1U);
   EXPECT_EQ(*quantity_bytes("1e-99"), 1U);
 }
 
-TEST(Quantity, MayBeANumber) {
+TEST(Quantity, AcceptsNumbers) {
   EXPECT_EQ(quantity_text(*parse_json("8589934592")), "8589934592");
   EXPECT_EQ(*quantity_bytes(quantity_text(*parse_json("1e9"))), 1'000'000'000U);
   EXPECT_EQ(quantity_text(*parse_json("\"8Gi\"")), "8Gi");
@@ -102,7 +102,7 @@ TEST(Quantity, MayBeANumber) {
     EXPECT_EQ(quantity_text(*parse_json(other)), "") << other;
 }
 
-TEST(Quantity, WhatIsNoneIsRefusedInWords) {
+TEST(Quantity, InvalidQuantityIsRefusedWithAReason) {
   const std::pair<const char*, const char*> bad[] = {
       {"8GB", "'8GB' is no size"},   {"", "is no size"},
       {"Gi", "is no size"},          {"-1Gi", "is negative"},

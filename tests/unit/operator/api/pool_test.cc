@@ -23,7 +23,7 @@ Object with_spec(const std::string& yaml) {
   return pool;
 }
 
-TEST(ParsePool, TheSmallestGetsEveryDefault) {
+TEST(ParsePool, SmallestSpecGetsEveryDefault) {
   const Result<CachePool> pool = parse_pool(smallest());
   ASSERT_TRUE(pool.ok()) << pool.status().text();
   EXPECT_EQ(pool->ns, "chat");
@@ -40,7 +40,7 @@ TEST(ParsePool, TheSmallestGetsEveryDefault) {
   EXPECT_EQ(pool->spec.transfer, Transfer::kShim);
 }
 
-TEST(ParsePool, PeersAreOnWhereTheSectionIs) {
+TEST(ParsePool, PeersSectionEnablesPeers) {
   EXPECT_FALSE(parse_pool(smallest())->spec.peers);
   EXPECT_FALSE(parse_pool(with_spec("{peers: {enabled: false, fanout: 3}}"))->spec.peers);
   const Result<CachePool> bare = parse_pool(with_spec("{peers: {enabled: true}}"));
@@ -56,7 +56,7 @@ TEST(ParsePool, PeersAreOnWhereTheSectionIs) {
   EXPECT_EQ(all->spec.peers->tls_secret, "mine");
 }
 
-TEST(ParsePool, TakesOverWhatIsWritten) {
+TEST(ParsePool, ReadsEveryField) {
   const Result<CachePool> pool =
       parse_pool(with_spec("{placement: Node, memory: {size: 4Gi, hugepages: 1Gi, numa: '1'}, "
                            "disk: {size: 100Gi, volume: hostPath, hostPath: /mnt/d, ttl: 12h, "
@@ -82,7 +82,7 @@ TEST(ParsePool, TakesOverWhatIsWritten) {
 }
 
 // The field as the user writes it, the fault, and the remedy.
-TEST(ParsePool, WhatIsWrongIsNamed) {
+TEST(ParsePool, WrongFieldsAreReported) {
   const std::pair<const char*, const char*> bad[] = {
       {"{memory: {size: 8GB}}",
        "spec.memory.size: '8GB' is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi or "
@@ -141,7 +141,7 @@ TEST(ParsePool, WhatIsWrongIsNamed) {
   }
 }
 
-TEST(ParsePool, TakesOverWhatPodsAreGiven) {
+TEST(ParsePool, ReadsInjectionSettings) {
   const Result<CachePool> pool =
       parse_pool(with_spec("{injection: {userIds: Platform, payloadResources: {limits: {memory: "
                            "96Mi}}, labels: {example.com/team: chat, empty: ''}, "
@@ -156,7 +156,7 @@ TEST(ParsePool, TakesOverWhatPodsAreGiven) {
 }
 
 // A pod with such a label is refused by the API server.
-TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
+TEST(ParsePool, InvalidInjectionSettingsAreReported) {
   const std::pair<const char*, const char*> bad[] = {
       {"{userIds: auto}", "spec.injection.userIds: 'auto' is not one of: Auto, Platform"},
       {"{labels: {'a b': c}}", "spec.injection.labels.a b: is no key"},
@@ -183,7 +183,7 @@ TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
   }
 }
 
-TEST(ParsePool, WhateverStandsInItNothingIsThrown) {
+TEST(ParsePool, MalformedObjectsThrowNothing) {
   for (const char* text :
        {"null", "[]", "{}", "{\"spec\":[]}", "{\"spec\":{\"memory\":[]}}",
         "{\"spec\":{\"memory\":{\"size\":{}}}}",
@@ -212,7 +212,7 @@ TEST(ParsePool, AMemoryLimitMayBeANumber) {
   EXPECT_FALSE(parse_pool(with_spec("{resources: {limits: {memory: 2000000000}}}")).ok());
 }
 
-TEST(OwnMemory, HugePagesAreNotOfTheMemoryLimit) {
+TEST(OwnMemory, HugePagesAreExcludedFromTheMemoryLimit) {
   const CachePool small = *parse_pool(smallest());
   const CachePool huge = *parse_pool(with_spec("{memory: {hugepages: 2Mi}}"));
   EXPECT_EQ(least_memory_limit(small.spec) - least_memory_limit(huge.spec),

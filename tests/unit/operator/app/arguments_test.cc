@@ -11,7 +11,7 @@ using Words = std::vector<std::string_view>;
 const std::map<std::string, std::string> kPod{{"POD_NAMESPACE", "larder"},
                                               {"POD_NAME", "larder-operator-1"}};
 
-TEST(ArgumentsTest, DefaultsAndThePodsOwnNames) {
+TEST(ArgumentsTest, DefaultsComeFromThePod) {
   const Result<Arguments> arguments = parse_arguments(Words{"--image=larder:1"}, kPod);
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
   EXPECT_EQ(arguments->ns, "larder");
@@ -22,7 +22,7 @@ TEST(ArgumentsTest, DefaultsAndThePodsOwnNames) {
   EXPECT_EQ(arguments->log_level, base::LogLevel::kInfo);
 }
 
-TEST(ArgumentsTest, BothFormsOfAValue) {
+TEST(ArgumentsTest, ValuesFollowAnEqualsSignOrASpace) {
   const Result<Arguments> arguments =
       parse_arguments(Words{"--image", "larder:1", "--namespace=a", "--leader-elect=false",
                             "--log-level", "debug", "--identity", "x"},
@@ -33,14 +33,14 @@ TEST(ArgumentsTest, BothFormsOfAValue) {
   EXPECT_EQ(arguments->log_level, base::LogLevel::kDebug);
 }
 
-TEST(ArgumentsTest, ARegistryForOtherImages) {
+TEST(ArgumentsTest, ImageRegistryIsOptional) {
   EXPECT_EQ(parse_arguments(Words{"--image=larder:1"}, kPod)->image_registry, "");
   EXPECT_EQ(
       parse_arguments(Words{"--image=larder:1", "--image-registry=m:5000/a"}, kPod)->image_registry,
       "m:5000/a");
 }
 
-TEST(ArgumentsTest, SecretsForPullingAreAList) {
+TEST(ArgumentsTest, PullSecretsAreAList) {
   const Result<Arguments> arguments =
       parse_arguments(Words{"--image=larder:1", "--image-pull-secrets=one,two"}, kPod);
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
@@ -52,7 +52,7 @@ std::string refusal(const Words& words) {
   return arguments.ok() ? "" : arguments.status().text();
 }
 
-TEST(ArgumentsTest, WhatIsWrongIsNamed) {
+TEST(ArgumentsTest, WrongFlagsAreReported) {
   EXPECT_EQ(refusal({"--imagee=x"}), "'--imagee=x' is no flag of larder-operator (see --help)");
   EXPECT_EQ(refusal({"run"}), "'run' is no flag of larder-operator (see --help)");
   EXPECT_EQ(refusal({"--image"}), "'--image' needs IMAGE");
@@ -68,7 +68,7 @@ TEST(ArgumentsTest, WhatIsWrongIsNamed) {
             std::string::npos);
 }
 
-TEST(ArgumentsTest, HelpNamesEveryFlag) {
+TEST(ArgumentsTest, HelpListsEveryFlag) {
   EXPECT_TRUE(parse_arguments(Words{"--help"}, {})->help);
   EXPECT_TRUE(parse_arguments(Words{"--version"}, {})->version);
   for (const char* flag :

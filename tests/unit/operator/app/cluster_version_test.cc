@@ -31,7 +31,7 @@ class ClusterVersionTest : public testing::Test {
   std::stop_source stop_;
 };
 
-TEST_F(ClusterVersionTest, NativeSidecarsAreOnFrom129On) {
+TEST_F(ClusterVersionTest, NativeSidecarsAreUsedFrom129) {
   for (const auto& [minor, known] :
        {std::pair{"28", false}, {"28+", false}, {"29", true}, {"34", true}}) {
     is("1", minor);
@@ -44,7 +44,7 @@ TEST_F(ClusterVersionTest, NativeSidecarsAreOnFrom129On) {
 // An operator that starts during the API server's start would else inject for another Kubernetes
 // all its life.
 // covers F-234
-TEST_F(ClusterVersionTest, AServerThatDoesNotAnswerYetIsAskedAgain) {
+TEST_F(ClusterVersionTest, UnansweredVersionRequestIsRetried) {
   is("1", "28");
   for (const Code code :
        {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted, Code::kInternal}) {
@@ -53,7 +53,7 @@ TEST_F(ClusterVersionTest, AServerThatDoesNotAnswerYetIsAskedAgain) {
   }
 }
 
-TEST_F(ClusterVersionTest, WhoWillNotTellIsTakenForANewOne) {
+TEST_F(ClusterVersionTest, ServerRefusingTheVersionIsAssumedNew) {
   fail(1, Code::kPermissionDenied);
   EXPECT_EQ(asked(), true);
   api_.set_path("/version", {{"name", "a proxy"}});
@@ -61,7 +61,7 @@ TEST_F(ClusterVersionTest, WhoWillNotTellIsTakenForANewOne) {
   EXPECT_EQ(asked(), true);
 }
 
-TEST_F(ClusterVersionTest, AStopEndsTheWaiting) {
+TEST_F(ClusterVersionTest, StopRequestEndsTheWait) {
   fail(1'000'000, Code::kUnavailable);
   stop_.request_stop();
   EXPECT_EQ(asked(), std::nullopt);

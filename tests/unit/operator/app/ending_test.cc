@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 
 // The notified thread is busy; its work is cut short.
-TEST(EndingTest, ASignalIsHeardWhateverIsGoingOn) {
+TEST(ShutdownTest, SignalStopsWorkInProgress) {
   const Result<Signals> signals = Signals::take();
   ASSERT_TRUE(signals.ok()) << signals.status().to_string();
   std::stop_source all;
@@ -26,7 +26,7 @@ TEST(EndingTest, ASignalIsHeardWhateverIsGoingOn) {
   EXPECT_TRUE(all.stop_requested());
 }
 
-TEST(EndingTest, WithoutASignalItJustGoes) {
+TEST(ShutdownTest, EndsWithoutSignal) {
   const Result<Signals> signals = Signals::take();
   ASSERT_TRUE(signals.ok()) << signals.status().to_string();
   std::stop_source all;
@@ -34,7 +34,7 @@ TEST(EndingTest, WithoutASignalItJustGoes) {
   EXPECT_FALSE(all.stop_requested());
 }
 
-TEST(EndingDeathTest, AnEndThatTakesTooLongIsCut) {
+TEST(ShutdownDeathTest, TooLongShutdownIsAborted) {
   const auto never_end = [] {
     const Result<Signals> signals = Signals::take();
     std::stop_source all;

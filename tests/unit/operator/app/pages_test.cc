@@ -28,7 +28,7 @@ std::string get(const std::string& address, const std::string& path,
   return answer;
 }
 
-TEST(PagesTest, MetricsAreThoseOfTheOperator) {
+TEST(PagesTest, ServesOperatorMetrics) {
   const base::MonotonicClock clock;
   k8s::Metrics metrics;
   metrics.counter("larder_test_total", "of this test").add();
@@ -38,7 +38,7 @@ TEST(PagesTest, MetricsAreThoseOfTheOperator) {
   EXPECT_TRUE(get((*pages)->address(), "/").starts_with("HTTP/1.1 404"));
 }
 
-TEST(PagesTest, HealthIsWhatTheChecksSay) {
+TEST(PagesTest, HealthFollowsTheChecks) {
   const base::MonotonicClock clock;
   k8s::HealthChecks health;
   bool good = true;
@@ -66,7 +66,7 @@ TEST(PagesTest, AForeignHostIsRefused) {
                   .starts_with("HTTP/1.1 200"));
 }
 
-TEST(PagesTest, AnAddressThatCannotBeNamesItsFlag) {
+TEST(PagesTest, InvalidAddressNamesItsFlag) {
   const base::MonotonicClock clock;
   k8s::Metrics metrics;
   const auto wrong = HttpPages::metrics_at("nowhere", metrics, clock);
@@ -81,7 +81,7 @@ TEST(PagesTest, AnAddressThatCannotBeNamesItsFlag) {
   EXPECT_NE(second.status().text().find("--metrics-address"), std::string::npos);
 }
 
-TEST(SwitchedFenceTest, ItIsDownWithoutALease) {
+TEST(SwitchedFenceTest, FenceIsDownWithoutALease) {
   struct Up final : k8s::Fence {
     std::uint64_t left_ms() const override { return 7; }
   };

@@ -38,7 +38,7 @@ class ReadinessTest : public testing::Test {
   std::unique_ptr<Informers> watched_;
 };
 
-TEST_F(ReadinessTest, AReplicaThatKnowsItsClusterIsReady) {
+TEST_F(ReadinessTest, ReplicaIsReadyAfterItsFirstLists) {
   start();
   EXPECT_TRUE(soon_ready()) << readyz();
   certificate_ = false;
@@ -48,7 +48,7 @@ TEST_F(ReadinessTest, AReplicaThatKnowsItsClusterIsReady) {
 
 // A pod that is reviewed now would be fitted without these.
 // covers F-224
-TEST_F(ReadinessTest, NoReplicaIsReadyBeforeItHasListedWhatBearsOnAPod) {
+TEST_F(ReadinessTest, ReplicaIsNotReadyBeforeAllListsForPods) {
   for (const k8s::Resource* resource :
        {&k8s::resources::kPools, &k8s::resources::kBackends, &k8s::resources::kNamespaces,
         &k8s::resources::kLimitRanges, &k8s::resources::kQuotas}) {
@@ -67,7 +67,7 @@ TEST_F(ReadinessTest, NoReplicaIsReadyBeforeItHasListedWhatBearsOnAPod) {
 
 // The chart was not upgraded with the operator.
 // covers F-223
-TEST_F(ReadinessTest, AnOlderRoleKeepsNoReplicaFromReviews) {
+TEST_F(ReadinessTest, OlderRoleDoesNotBlockReviews) {
   for (const k8s::Resource* resource :
        {&k8s::resources::kNamespaces, &k8s::resources::kLimitRanges, &k8s::resources::kQuotas}) {
     fail(*resource, Status(Code::kPermissionDenied, "403"));

@@ -18,7 +18,7 @@ std::string prefix(const std::string& ns, const std::string& name) {
 
 // W10: names of namespaces and pools hold dashes and no dots.
 // covers F-245
-TEST(BackendPrefix, IsOfOnePoolAlone) {
+TEST(BackendPrefix, IsUniquePerPool) {
   EXPECT_NE(prefix("team", "a-b"), prefix("team-a", "b"));
   const std::string words[] = {"a", "b", "a-b", "b-a", "a-b-a", "b-a-b", "a--b"};
   std::set<std::string> seen;
@@ -29,13 +29,13 @@ TEST(BackendPrefix, IsOfOnePoolAlone) {
 
 // No name is cut: two long names with one beginning stay two.
 // covers F-245
-TEST(BackendPrefix, OfTheLongestNamesIsWholeAndTakenByLarderd) {
+TEST(BackendPrefix, LongestNamesAreNotCutAndAcceptedByLarderd) {
   const std::string ns(63, 'n'), name(45, 'p');
   EXPECT_EQ(prefix(ns, name), ns + "." + name);
   EXPECT_TRUE(config::check_prefix(prefix(ns, name)).ok());
 }
 
-TEST(BackendPrefix, IsThePoolsOwnWhereItSaysOne) {
+TEST(BackendPrefix, ConfiguredPrefixWins) {
   api::CachePool pool;
   pool.ns = "team", pool.name = "a", pool.spec.backend_prefix = "shared";
   EXPECT_EQ(backend_prefix(pool), "shared");

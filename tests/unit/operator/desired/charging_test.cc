@@ -37,7 +37,7 @@ std::uint64_t two_indexes(std::uint64_t arena) {
   return 2 * (protocol::index_sizes(entries, buckets).total_bytes + parents_bytes);
 }
 
-TEST(Charging, ArenaIsBelowSizeLimitIsBelowContainersLimit) {
+TEST(Charging, ArenaFitsTheSizeLimitAndTheContainerLimit) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 300; ++i) {
     const std::uint64_t mib = 16 + random() % (1ULL << (10 + i % 14));
@@ -55,7 +55,7 @@ TEST(Charging, ArenaIsBelowSizeLimitIsBelowContainersLimit) {
   }
 }
 
-TEST(Charging, HugePagesAreAResourceAndOfTheLimitOnlyWhatIsBeside) {
+TEST(Charging, HugePagesAreASeparateResource) {
   const test::PoolCase one = test::pool_case_of("{memory: {size: 4Gi, hugepages: 2Mi}}");
   const Object resources = larderd_container(*one.pool, {}, one.defaults)["resources"];
   EXPECT_EQ(resources["limits"]["hugepages-2Mi"], "4Gi");
@@ -66,7 +66,7 @@ TEST(Charging, HugePagesAreAResourceAndOfTheLimitOnlyWhatIsBeside) {
   EXPECT_EQ(volume(one, api::kHugepagesVolume)["emptyDir"]["medium"], "HugePages-2Mi");
 }
 
-TEST(Charging, WhatAUserGivesStaysAndTheRestIsAdded) {
+TEST(Charging, ConfiguredResourcesStayAndOthersAreAdded) {
   const test::PoolCase one = test::pool_case_of(
       "{memory: {size: 1Gi}, resources: {requests: {cpu: 2}, limits: {cpu: 3, memory: 2Gi}}}");
   const Object resources = larderd_container(*one.pool, {}, one.defaults)["resources"];
@@ -74,7 +74,7 @@ TEST(Charging, WhatAUserGivesStaysAndTheRestIsAdded) {
   EXPECT_EQ(resources["requests"], (Object{{"cpu", 2}, {"memory", "2Gi"}}));
 }
 
-TEST(Charging, ADiskOnEphemeralStorageIsKnownToTheScheduler) {
+TEST(Charging, EphemeralDiskIsRequestedFromTheScheduler) {
   const test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}, disk: {size: 100Gi}}");
   const Object resources = larderd_container(*one.pool, {}, one.defaults)["resources"];
   const std::uint64_t asked = bytes_at(resources, "requests.ephemeral-storage");

@@ -43,7 +43,7 @@ std::string refused_by_larderd(const std::string& config) {
 class GoldenTest : public testing::TestWithParam<std::string> {};
 
 // After a wanted change: LARDER_TEST_WRITE_GOLDEN=1 and read the difference.
-TEST_P(GoldenTest, IsBuiltAsBefore) {
+TEST_P(GoldenTest, ObjectsMatchTheGolden) {
   const test::PoolCase one = test::pool_case(test::file_text(golden(GetParam(), ".in.yaml")));
   const std::string text = test::built(one);
   const std::string file = golden(GetParam(), ".out.yaml");
@@ -53,7 +53,7 @@ TEST_P(GoldenTest, IsBuiltAsBefore) {
 
 // With an engine around, for tests/component/kube: a real API server admits the pod under enforced
 // Pod Security.
-TEST_P(GoldenTest, IsAPodAsBefore) {
+TEST_P(GoldenTest, PodMatchesTheGolden) {
   const test::PoolCase one = test::pool_case(test::file_text(golden(GetParam(), ".in.yaml")));
   if (!one.pool) GTEST_SKIP() << "no pool in it";
   const std::string text = test::to_yaml(test::pod_of(one)), file = golden(GetParam(), ".pod.yaml");
@@ -61,7 +61,7 @@ TEST_P(GoldenTest, IsAPodAsBefore) {
   EXPECT_EQ(text, test::file_text(file));
 }
 
-TEST_P(GoldenTest, LarderdTakesItsConfiguration) {
+TEST_P(GoldenTest, LarderdAcceptsTheConfiguration) {
   const test::PoolCase one = test::pool_case(test::file_text(golden(GetParam(), ".in.yaml")));
   if (!one.pool) GTEST_SKIP() << "no pool in it";
   EXPECT_EQ(refused_by_larderd(larderd_config(*one.pool, one.backend, one.engine)), "");
@@ -74,12 +74,12 @@ INSTANTIATE_TEST_SUITE_P(Inputs, GoldenTest, testing::ValuesIn(test::golden_name
                            return name;
                          });
 
-TEST(CheckConfig, RefusesWhatLarderdWouldNotTake) {
+TEST(CheckConfig, RefusesConfigurationInvalidForLarderd) {
   EXPECT_THAT(refused_by_larderd("memory:\n  size: 8GB\n"), testing::HasSubstr("8GB"));
 }
 
 // Names are as long, and texts as odd, as the API server allows.
-TEST(CheckConfig, OddNamesAreTakenToo) {
+TEST(CheckConfig, OddNamesAreAccepted) {
   const test::PoolCase odd = test::pool_case(
       "{kind: CachePool, metadata: {name: " + std::string(45, 'p') + ", namespace: " +
       std::string(63, 'n') + "}, spec: {memory: {size: 100M}, backendRef: {name: b}}}\n---\n" +

@@ -11,20 +11,20 @@ using api::Object;
 
 constexpr const char* kMirror = "mirror.example:5000/hub";
 
-TEST(ImageName, WithoutARegistryItStaysAsItIs) {
+TEST(ImageName, IsUnchangedWithoutARegistry) {
   for (const char* image :
        {"docker.io/valkey/valkey:8.1", "valkey/valkey:8.1", "larder", "a:5000/b@sha256:0"})
     for (const Named named : {Named::kByUs, Named::kByUser})
       EXPECT_EQ(in_registry(image, "", named), image);
 }
 
-TEST(ImageName, ARegistryTakesThePlaceOfTheHostOfOurs) {
+TEST(ImageName, RegistryReplacesTheHostOfLarderImages) {
   EXPECT_EQ(in_registry("docker.io/valkey/valkey:8.1", kMirror, Named::kByUs),
             "mirror.example:5000/hub/valkey/valkey:8.1");
   EXPECT_EQ(in_registry("docker.io/library/redis:7.2", "m", Named::kByUs), "m/library/redis:7.2");
 }
 
-TEST(ImageName, AUsersHostIsMeant) {
+TEST(ImageName, UserGivenHostIsKept) {
   for (const char* image :
        {"registry.example/a/b:1", "localhost/larder:1", "r:5000/larder", "10.0.0.1/x@sha256:0"})
     EXPECT_EQ(in_registry(image, kMirror, Named::kByUser), image);
@@ -50,7 +50,7 @@ std::vector<std::string> images_of(test::PoolCase one) {
   return images;
 }
 
-TEST(ImageName, EveryImageOfOursHasAHost) {
+TEST(ImageName, EveryLarderImageHasAHost) {
   for (const char* engine : {"redis", "valkey"}) {
     const std::string spec =
         std::string(

@@ -131,7 +131,7 @@ class ManagedServerTest : public testing::TestWithParam<const char*> {
 
 // The API server drops an empty field, and the wanted object would differ from the present one for
 // ever.
-TEST(ManagedServer, WhatIsLeftOutIsInNoObject) {
+TEST(ManagedServer, UnsetFieldsAreOmitted) {
   const test::PoolCase one =
       test::pool_case("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {memory: 1Gi}}}");
   EXPECT_EQ(stateful_set(*one.backend, one.defaults).dump().find("imagePullPolicy"),
@@ -152,7 +152,7 @@ TEST_P(ManagedServerTest, RunsWithItsConfiguration) {
   EXPECT_TRUE(server.ends());
 }
 
-TEST_P(ManagedServerTest, WantsThePasswordAndShowsItNowhere) {
+TEST_P(ManagedServerTest, RequiresThePasswordAndHidesIt) {
   if (program_.empty()) GTEST_SKIP() << GetParam() << "-server is not here: make deps";
   const std::string password = "o'd d\"\\$(x)`#%";
   Managed server(GetParam(), program_, password);
@@ -168,7 +168,7 @@ TEST_P(ManagedServerTest, WantsThePasswordAndShowsItNowhere) {
 
 // Larderd takes a changed password with its next connection: a server with the old password would
 // refuse each connection until its pod is deleted.
-TEST_P(ManagedServerTest, TakesAChangedPassword) {
+TEST_P(ManagedServerTest, AcceptsAChangedPassword) {
   if (program_.empty()) GTEST_SKIP() << GetParam() << "-server is not here: make deps";
   Managed server(GetParam(), program_, "first");
   ASSERT_THAT(server.ask("--no-auth-warning -a first set key value"), HasSubstr("OK"));

@@ -42,7 +42,7 @@ bool lets(const Object& policy, const std::string& of_pool, int port,
   return false;
 }
 
-TEST(PeerObjects, BelongToPoolsWithPeersAlone) {
+TEST(PeerObjects, ExistOnlyForPoolsWithPeers) {
   EXPECT_THAT(kinds("{memory: {size: 1Gi}}"), IsEmpty());
   EXPECT_THAT(kinds("{memory: {size: 1Gi}, peers: {enabled: false}}"), IsEmpty());
   EXPECT_THAT(kinds("{memory: {size: 1Gi}, peers: {}}"), ElementsAre("Service", "NetworkPolicy"));
@@ -52,7 +52,7 @@ TEST(PeerObjects, BelongToPoolsWithPeersAlone) {
 }
 
 // covers F-320
-TEST(PeerObjects, ThePolicyClosesThePortOfPeersAndNoOther) {
+TEST(PeerObjects, PolicyClosesOnlyThePeerPort) {
   const test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}, peers: {}}");
   const Object policy = peers_policy(*one.pool, Isolation::kNone);
   EXPECT_EQ(policy["spec"]["policyTypes"], Object::array({"Ingress"}));
@@ -67,7 +67,7 @@ TEST(PeerObjects, ThePolicyClosesThePortOfPeersAndNoOther) {
 
 // A namespace that denies by default stays closed.
 // covers F-320
-TEST(PeerObjects, BesideOtherPoliciesItOpensThePortOfPeersAlone) {
+TEST(PeerObjects, PolicyBesideOthersOpensOnlyThePeerPort) {
   const test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}, peers: {}}");
   const Object policy = peers_policy(*one.pool, Isolation::kAll);
   EXPECT_TRUE(lets(policy, "main", 9466));
@@ -76,7 +76,7 @@ TEST(PeerObjects, BesideOtherPoliciesItOpensThePortOfPeersAlone) {
 }
 
 // The Service and the policies select by the label, which every serving pod has, and no other pod.
-TEST(PeerObjects, ThePodsOfTheDaemonSetHaveTheLabel) {
+TEST(PeerObjects, DaemonSetPodsHaveTheLabel) {
   const test::PoolCase one =
       test::pool_case_of("{placement: Node, memory: {size: 1Gi}, peers: {}}");
   const Object set = daemon_set(*one.pool, one.backend, one.defaults);

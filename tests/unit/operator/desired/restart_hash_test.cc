@@ -31,7 +31,7 @@ std::string hash(const test::PoolCase& one) {
   return restart_hash(*one.pool, one.backend, one.defaults);
 }
 
-TEST(RestartHash, IsOfWhatLarderdDoesNotTakeOverWhileItRuns) {
+TEST(RestartHash, CoversSettingsThatNeedARestart) {
   const std::string head = "{memory: {size: 1Gi}, disk: {size: 10Gi}, backendRef: {name: shared}, ";
   const std::string pools[] = {
       head + "backendWrite: {policy: popular}}",
@@ -57,7 +57,7 @@ TEST(RestartHash, IsOfWhatLarderdDoesNotTakeOverWhileItRuns) {
   EXPECT_GE(live, 4);
 }
 
-TEST(RestartHash, IsOfImageSecretsAndSecurityToo) {
+TEST(RestartHash, CoversImageSecretsAndSecurity) {
   const test::PoolCase before = test::pool_case_of(kPool, kBackend);
   EXPECT_EQ(hash(before), hash(test::pool_case_of(kPool, kBackend)));
   EXPECT_NE(hash(before),
@@ -77,7 +77,7 @@ TEST(RestartHash, IsOfImageSecretsAndSecurityToo) {
 // Given at injection and kept for the pod's life. With another chunkTokens two engines share no
 // chunk: a person must be told.
 // covers F-251
-TEST(RestartHash, IsOfWhatAnEngineIsGivenWhenItsPodIsMade) {
+TEST(RestartHash, CoversSettingsInjectedIntoEngines) {
   for (const std::string placement : {"Sidecar", "Node"}) {
     const std::string head = "{placement: " + placement + ", memory: {size: 1Gi}";
     const test::PoolCase before = test::pool_case_of(head + "}");

@@ -18,7 +18,7 @@ Object container(const test::PoolCase& one) {
 
 const Object kNothing{{"drop", Object::array({"ALL"})}};
 
-TEST(Security, IsRestrictedInASidecarAndOnANode) {
+TEST(Security, IsRestrictedInBothPlacements) {
   const Object sidecar = container(test::pool_case_of("{memory: {size: 1Gi}}"))["securityContext"];
   EXPECT_EQ(sidecar["runAsNonRoot"], true);
   EXPECT_EQ(sidecar["runAsUser"], api::kUser);
@@ -32,7 +32,7 @@ TEST(Security, IsRestrictedInASidecarAndOnANode) {
 }
 
 // One arena, socket and group a pool. No engine is larderd's user, whatever user the engine has.
-TEST(Security, OnANodeEachPoolHasAUserAndAGroupOfItsOwn) {
+TEST(Security, NodePoolsHaveTheirOwnUserAndGroup) {
   std::set<std::int64_t> seen;
   constexpr int kPools = 100;
   for (int i = 0; i < kPools; ++i) {
@@ -54,7 +54,7 @@ TEST(Security, OnANodeEachPoolHasAUserAndAGroupOfItsOwn) {
 }
 
 // Root for a moment, with the right to give folders away only; of all folders that larderd writes.
-TEST(Security, OnANodeAnInitContainerGivesLarderdItsFolders) {
+TEST(Security, NodeInitContainerChangesFolderOwners) {
   const test::PoolCase one = test::pool_case_of(
       "{placement: Node, memory: {size: 1Gi, hugepages: 1Gi}, disk: {size: 9Gi}, podSecurity: "
       "{runAsUser: 7, capabilities: {}}}");
@@ -75,14 +75,14 @@ TEST(Security, OnANodeAnInitContainerGivesLarderdItsFolders) {
       pod["initContainers"]);
 }
 
-TEST(Security, AUserMayReplaceFieldsOfIt) {
+TEST(Security, ConfiguredFieldsOverride) {
   const Object security = container(
       test::pool_case_of("{memory: {size: 1Gi}, podSecurity: {runAsUser: 7}}"))["securityContext"];
   EXPECT_EQ(security["runAsUser"], 7);
   EXPECT_EQ(security["runAsNonRoot"], true);
 }
 
-TEST(Security, TheEngineGetsTheGroupOfTheSocketAndAnFsGroupWhereAVolumeIsRoots) {
+TEST(Security, EngineGetsTheSocketGroupAndAnFsGroupForRootVolumes) {
   const Object usual = engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi}}").pool);
   EXPECT_EQ(usual, (Object{{"supplementalGroups", Object::array({api::kUserGroup})}}));
   const Object claim = engine_pod_security(
@@ -95,7 +95,7 @@ TEST(Security, TheEngineGetsTheGroupOfTheSocketAndAnFsGroupWhereAVolumeIsRoots) 
   EXPECT_FALSE(node.contains("fsGroup"));
 }
 
-TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
+TEST(Security, SecretsAreOptionalAndMountedOnlyByLarderd) {
   const test::PoolCase one = test::pool_case_of(
       "{memory: {size: 1Gi}, backendRef: {name: shared}}",
       "{endpoints: ['r:6379'], password: {name: s}, tls: {caSecret: c, clientSecret: d}}");
@@ -116,7 +116,7 @@ TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
 // no probe goes over the network, which a service mesh redirects to a proxy that may run later, or
 // that wants a certificate of the kubelet.
 // covers F-218
-TEST(Probes, OfAnEnginesPodAskTheSupervisorAtItsSocket) {
+TEST(Probes, SidecarProbesUseTheSupervisorSocket) {
   test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}}");
   const auto command = [](const char* verb) {
     return Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.supervisor", verb});
@@ -140,7 +140,7 @@ TEST(Probes, OfAnEnginesPodAskTheSupervisorAtItsSocket) {
 }
 
 // A node's pod is larderd alone: its rollout goes by larderd's answers.
-TEST(Probes, OfANodesPodAskLarderd) {
+TEST(Probes, NodeProbesUseLarderd) {
   const test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}");
   const Object ready =
       Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.admin", "ready"});
@@ -150,7 +150,7 @@ TEST(Probes, OfANodesPodAskLarderd) {
 }
 
 // covers F-218
-TEST(Probes, NoneOfAnythingThatIsMadeForAPodGoesOverTheNetwork) {
+TEST(Probes, NoProbeUsesTheNetwork) {
   for (const char* spec : {"{memory: {size: 1Gi}}", "{placement: Node, memory: {size: 1Gi}}"}) {
     const std::string text = container(test::pool_case_of(spec)).dump();
     for (const char* kind : {"httpGet", "tcpSocket", "grpc", "lifecycle"})
@@ -158,7 +158,7 @@ TEST(Probes, NoneOfAnythingThatIsMadeForAPodGoesOverTheNetwork) {
   }
 }
 
-TEST(Payload, TakesTheResourcesOfThePool) {
+TEST(Payload, UsesTheResourcesOfThePool) {
   const auto resources = [](const std::string& wanted, const std::string& more = "") {
     const test::PoolCase one = test::pool_case_of(
         "{memory: {size: 1Gi}, injection: {payloadResources: " + wanted + "}" + more + "}");
@@ -184,7 +184,7 @@ TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {
 }
 
 // A registry with authentication: a pod that pulls our images has its Secret.
-TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
+TEST(PullSecrets, AreMergedFromOperatorAndPoolWithoutDuplicates) {
   test::PoolCase one = test::pool_case_of(
       "{placement: Node, memory: {size: 1Gi}, imagePullSecrets: [{name: theirs}, {name: "
       "everywhere}]}");
@@ -203,7 +203,7 @@ TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
 }
 
 // Of one namespace, as both may have the model's name.
-TEST(Node, APoolAndAManagedBackendNeverWantOneObject) {
+TEST(Node, PoolAndManagedBackendObjectsNeverCollide) {
   test::PoolCase one =
       test::pool_case_of("{placement: Node, memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
   one.backend->ns = one.pool->ns;
@@ -222,7 +222,7 @@ TEST(Node, APoolAndAManagedBackendNeverWantOneObject) {
 }
 
 // One arena is one trust domain.
-TEST(Node, EachPoolHasFoldersOfItsOwn) {
+TEST(Node, EachPoolHasItsOwnFolders) {
   const auto folders = [](const test::PoolCase& one) {
     std::vector<std::string> paths;
     for (const Object& volume : larderd_volumes(*one.pool, {}))
@@ -246,7 +246,7 @@ TEST(Node, EachPoolHasFoldersOfItsOwn) {
     EXPECT_THAT(folders(one), testing::Not(testing::Contains(path)));
 }
 
-TEST(Node, OneNodeAfterTheOtherAndNeverTwoOnOne) {
+TEST(Node, RollsOneNodeAtATimeWithoutSurge) {
   const auto strategy = [](const std::string& node) {
     const test::PoolCase one =
         test::pool_case_of("{placement: Node, memory: {size: 1Gi}" + node + "}");

@@ -12,7 +12,7 @@ Response answer(int status, const std::string& reason) {
           R"({"kind":"Status","reason":")" + reason + R"(","message":"the server's words"})", ""};
 }
 
-TEST(AnswersTest, EachHasItsCode) {
+TEST(AnswersTest, EachHttpStatusHasItsCode) {
   EXPECT_TRUE(status_of(answer(200, ""), "get").ok());
   EXPECT_TRUE(status_of(answer(201, ""), "get").ok());
   EXPECT_EQ(status_of(answer(404, "NotFound"), "get").code(), Code::kNotFound);
@@ -33,7 +33,7 @@ TEST(AnswersTest, EachHasItsCode) {
     EXPECT_FALSE(is_passing(lasting)) << lasting;
 }
 
-TEST(AnswersTest, TheServersWordsAreKept) {
+TEST(AnswersTest, ServerMessageIsKept) {
   EXPECT_EQ(status_of(answer(422, "Invalid"), "apply CachePool ml/a").text(),
             "apply CachePool ml/a: the server's words (422)");
   EXPECT_EQ(status_of(Response{502, "bad gateway", ""}, "get").text(), "get: bad gateway (502)");
@@ -61,7 +61,7 @@ TEST(AnswersTest, PausesGrowToFiveSeconds) {
   }
 }
 
-TEST(PathsTest, AsTheApiServerNamesThem) {
+TEST(PathsTest, MatchTheApiServer) {
   EXPECT_EQ(path_of(resources::kPods, "ml", "a"), "/api/v1/namespaces/ml/pods/a");
   EXPECT_EQ(path_of(resources::kPods, ""), "/api/v1/pods");
   EXPECT_EQ(path_of(resources::kPools, "ml", "a", "status"),

@@ -49,7 +49,7 @@ class CredentialsTest : public testing::Test {
   fs::path folder_;
 };
 
-TEST_F(CredentialsTest, AServiceAccountIsFollowedAsItRotates) {
+TEST_F(CredentialsTest, RotatedServiceAccountIsFollowed) {
   project("1", "first\n", "CA 1");
   fs::create_symlink("..data/token", folder_ / "token");
   fs::create_symlink("..data/ca.crt", folder_ / "ca.crt");
@@ -79,7 +79,7 @@ TEST_F(CredentialsTest, AServiceAccountIsFollowedAsItRotates) {
   EXPECT_EQ((*source)->current()->token, "third");
 }
 
-TEST_F(CredentialsTest, AFileThatComesAndGoesIsOneLine) {
+TEST_F(CredentialsTest, IntermittentFileIsLoggedOnce) {
   write("token", "first");
   auto source = CredentialSource::from_kubeconfig(
       kubeconfig("", "    tokenFile: " + (folder_ / "token").string() + "\n"));
@@ -96,7 +96,7 @@ TEST_F(CredentialsTest, AFileThatComesAndGoesIsOneLine) {
   EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
 }
 
-TEST_F(CredentialsTest, OutsideOfAPodItSaysSo) {
+TEST_F(CredentialsTest, OutsideOfAPodIsReported) {
   ::unsetenv("KUBERNETES_SERVICE_HOST");
   const auto none = CredentialSource::in_cluster(folder_);
   EXPECT_EQ(none.status().code(), Code::kFailedPrecondition);
@@ -111,7 +111,7 @@ TEST_F(CredentialsTest, OutsideOfAPodItSaysSo) {
   EXPECT_EQ((*CredentialSource::in_cluster(folder_))->current()->server, "https://[fd00::1]:443");
 }
 
-TEST_F(CredentialsTest, AKubeconfigWithDataAndFiles) {
+TEST_F(CredentialsTest, KubeconfigWithDataAndFilesIsRead) {
   write("key.pem", "KEY");
   const auto source = CredentialSource::from_kubeconfig(
       kubeconfig("    certificate-authority-data: Q0EgUEVN\n    tls-server-name: kubernetes\n",
@@ -139,7 +139,7 @@ TEST_F(CredentialsTest, ATokenFileIsFollowed) {
   EXPECT_EQ((*source)->current()->token, "two is longer");
 }
 
-TEST_F(CredentialsTest, WhatIsNotSupportedIsNamed) {
+TEST_F(CredentialsTest, UnsupportedFieldsAreReported) {
   for (const std::string field : {"exec", "auth-provider", "username", "as"}) {
     const auto source =
         CredentialSource::from_kubeconfig(kubeconfig("", "    " + field + ": {command: aws}\n"));
@@ -149,7 +149,7 @@ TEST_F(CredentialsTest, WhatIsNotSupportedIsNamed) {
   }
 }
 
-TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
+TEST_F(CredentialsTest, WrongFieldsAreReported) {
   const auto why = [&](const std::string& file) {
     return CredentialSource::from_kubeconfig(file).status().text();
   };
@@ -174,7 +174,7 @@ TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
 
 // The newline would end the header field of the token, and the rest would be another field.
 // covers F-250
-TEST_F(CredentialsTest, ATokenIsOneLine) {
+TEST_F(CredentialsTest, TokenMustBeOneLine) {
   const auto why = [&](const std::string& user) {
     const auto source = CredentialSource::from_kubeconfig(kubeconfig("", user));
     return source.ok() ? "taken: " + (*source)->current()->token : source.status().text();
@@ -189,7 +189,7 @@ TEST_F(CredentialsTest, ATokenIsOneLine) {
       << "never to ask without one";
 }
 
-TEST_F(CredentialsTest, JsonIsYamlToo) {
+TEST_F(CredentialsTest, JsonKubeconfigIsRead) {
   write("json",
         R"({"current-context":"a","contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],)"
         R"("clusters":[{"name":"c","cluster":{"server":"https://x:1"}}],"users":[{"name":"u",)"
@@ -199,7 +199,7 @@ TEST_F(CredentialsTest, JsonIsYamlToo) {
   EXPECT_EQ((*source)->current()->token, "123");
 }
 
-TEST_F(CredentialsTest, ARotatedTokenIsSentAndARefusedOneTriedAgain) {
+TEST_F(CredentialsTest, RotatedTokenIsSentAndRefusedTokenIsRetried) {
   write("token", "old");
   std::mutex mutex;
   std::vector<std::string> seen;
@@ -221,7 +221,7 @@ TEST_F(CredentialsTest, ARotatedTokenIsSentAndARefusedOneTriedAgain) {
   EXPECT_EQ(seen, (std::vector<std::string>{"Bearer old", "Bearer new"}));
 }
 
-TEST_F(CredentialsTest, NoTokenOverPlainHttpToStrangers) {
+TEST_F(CredentialsTest, TokenIsNotSentOverPlainHttpToOtherHosts) {
   CredentialSource source{Credentials{.server = "http://192.0.2.1:80", .token = "secret"}};
   const base::MonotonicClock clock;
   CurlTransport transport(source, clock);

@@ -11,7 +11,7 @@ namespace {
 using operator_test::FakeApi;
 using Decision = EventFolding::Decision;
 
-TEST(EventFoldingTest, TheSameAgainIsACount) {
+TEST(EventFoldingTest, RepeatedEventIncreasesTheCount) {
   EventFolding folding;
   const EventText text{"pod a", "Warning", "NotInjected", "Injecting", "no engine"};
   EXPECT_EQ(folding.take(text, "e1", 0), Decision::kCreate);
@@ -29,7 +29,7 @@ TEST(EventFoldingTest, TheSameAgainIsACount) {
       << "another day's";
 }
 
-TEST(EventFoldingTest, OneObjectCannotFloodUs) {
+TEST(EventFoldingTest, EventsOfOneObjectAreRateLimited) {
   EventFolding folding;
   unsigned made = 0;
   for (unsigned i = 0; i < 100; ++i)
@@ -43,7 +43,7 @@ TEST(EventFoldingTest, OneObjectCannotFloodUs) {
             Decision::kCreate);
 }
 
-TEST(EventFoldingTest, ItStaysSmall) {
+TEST(EventFoldingTest, TableIsBounded) {
   EventFolding folding;
   for (unsigned i = 0; i < 5'000; ++i) {
     folding.take({"pod " + std::to_string(i), "Normal", "R", "A", "n"}, "e", i * 10);
@@ -58,7 +58,7 @@ api::Object pool() {
            {{"namespace", "ml"}, {"name", "chat"}, {"uid", "u1"}, {"labels", {{"a", "b"}}}}}};
 }
 
-TEST(EventRecorderTest, WritesWhatPeopleSee) {
+TEST(EventRecorderTest, WritesTheEventFields) {
   FakeApi api;
   base::ManualClock clock;
   Metrics metrics;
@@ -83,7 +83,7 @@ TEST(EventRecorderTest, WritesWhatPeopleSee) {
   EXPECT_TRUE(api::name_of(event).starts_with("chat."));
 }
 
-TEST(EventRecorderTest, RepeatsBecomeOneWithACount) {
+TEST(EventRecorderTest, RepeatsAreFoldedIntoOneWithACount) {
   FakeApi api;
   base::ManualClock clock;
   Metrics metrics;
@@ -103,7 +103,7 @@ TEST(EventRecorderTest, RepeatsBecomeOneWithACount) {
 }
 
 // With keys for a search of the log: of the Event's object, not of the Event.
-TEST(EventRecorderTest, OneThatIsRefusedIsLoggedWithItsKeys) {
+TEST(EventRecorderTest, RefusedEventIsLoggedWithItsKeys) {
   FakeApi api;
   base::ManualClock clock;
   Metrics metrics;
@@ -131,7 +131,7 @@ TEST(EventRecorderTest, OneThatIsRefusedIsLoggedWithItsKeys) {
     EXPECT_EQ(api::text_at(*parsed, key), value) << line;
 }
 
-TEST(EventRecorderTest, NeverWaitsAndNeverGrows) {
+TEST(EventRecorderTest, NeverBlocksAndIsBounded) {
   FakeApi api;
   base::ManualClock clock;
   Metrics metrics;
@@ -153,7 +153,7 @@ TEST(EventRecorderTest, NeverWaitsAndNeverGrows) {
             std::string::npos);
 }
 
-TEST(EventRecorderTest, FitsTheServersLimits) {
+TEST(EventRecorderTest, FitsTheApiServerLimits) {
   FakeApi api;
   base::ManualClock clock;
   Metrics metrics;

@@ -32,7 +32,7 @@ struct Heard {
   }
 };
 
-TEST(HttpClientTest, EachVerbAsTheServerWantsIt) {
+TEST(HttpClientTest, EachVerbHasItsRequestForm) {
   Heard heard;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
     heard.add(request);
@@ -75,7 +75,7 @@ TEST(HttpClientTest, EachVerbAsTheServerWantsIt) {
       std::string::npos);
 }
 
-TEST(HttpClientTest, WhatIsGoneNeedNoRemoving) {
+TEST(HttpClientTest, RemovingAnAbsentObjectSucceeds) {
   int asked = 0;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string&) {
     ++asked;
@@ -88,7 +88,7 @@ TEST(HttpClientTest, WhatIsGoneNeedNoRemoving) {
             Code::kFailedPrecondition);
 }
 
-TEST(HttpClientTest, RetryAfterIsWaitedFor) {
+TEST(HttpClientTest, RetryAfterIsHonoured) {
   int asked = 0;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string&) {
     if (++asked <= 2)
@@ -100,7 +100,7 @@ TEST(HttpClientTest, RetryAfterIsWaitedFor) {
   EXPECT_EQ(fixture.pauses, (std::vector<milliseconds>{milliseconds(3000), milliseconds(3000)}));
 }
 
-TEST(HttpClientTest, ARetryAfterBeyondTheDeadlineIsAnAnswer) {
+TEST(HttpClientTest, RetryAfterBeyondTheDeadlineIsReturned) {
   ClientFixture fixture(each_request([](Peer& peer, const std::string&) {
     peer.answer(failure(429, "TooManyRequests"), "429 Too Many Requests", "Retry-After: 60\r\n");
   }));
@@ -110,7 +110,7 @@ TEST(HttpClientTest, ARetryAfterBeyondTheDeadlineIsAnAnswer) {
   EXPECT_TRUE(fixture.pauses.empty());
 }
 
-TEST(HttpClientTest, ServerErrorsAreTriedFiveTimes) {
+TEST(HttpClientTest, ServerErrorsAreRetriedFiveTimes) {
   int asked = 0;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string&) {
     ++asked;
@@ -121,7 +121,7 @@ TEST(HttpClientTest, ServerErrorsAreTriedFiveTimes) {
   EXPECT_EQ(fixture.pauses.size(), 4U);
 }
 
-TEST(HttpClientTest, WhatTheCallerMustSolveIsNotTriedAgain) {
+TEST(HttpClientTest, ClientErrorsAreNotRetried) {
   int asked = 0;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string&) {
     ++asked;
@@ -132,7 +132,7 @@ TEST(HttpClientTest, WhatTheCallerMustSolveIsNotTriedAgain) {
   EXPECT_EQ(asked, 1);
 }
 
-TEST(HttpClientTest, NobodyThere) {
+TEST(HttpClientTest, UnreachableServer) {
   auto fixture = std::make_unique<ClientFixture>([](Peer&, int) {});
   CredentialSource nowhere{Credentials{.server = "http://127.0.0.1:1"}};
   CurlTransport transport(nowhere, fixture->clock);
@@ -141,7 +141,7 @@ TEST(HttpClientTest, NobodyThere) {
   EXPECT_EQ(client.get(resources::kPods, "ml", "a").status().code(), Code::kUnavailable);
 }
 
-TEST(HttpClientTest, AnAnswerThatIsCutIsNoAnswer) {
+TEST(HttpClientTest, TruncatedAnswerIsAnError) {
   ClientFixture fixture([](Peer& peer, int number) {
     while (!peer.request().empty()) {
       if (number > 0) {
@@ -190,7 +190,7 @@ TEST(HttpClientTest, EndlessHeadersAndBodiesAreCut) {
   EXPECT_LT(sent, 4 * api::kMostBytes);
 }
 
-TEST(HttpClientTest, AnswersThatAreNoObjects) {
+TEST(HttpClientTest, MalformedAnswersAreErrors) {
   for (const std::string body : {"", "x", "[]", "1", "null", "{\"a\":", "{} {}"}) {
     ClientFixture fixture(each_request([&](Peer& peer, const std::string&) { peer.answer(body); }));
     EXPECT_EQ(fixture.client->get(resources::kPods, "ml", "a").status().code(),
@@ -202,7 +202,7 @@ TEST(HttpClientTest, AnswersThatAreNoObjects) {
   EXPECT_EQ(deep.client->get(resources::kPods, "ml", "a").status().code(), Code::kInvalidArgument);
 }
 
-TEST(HttpClientTest, TinyChunksMakeAnAnswer) {
+TEST(HttpClientTest, TinyChunksAreJoined) {
   ClientFixture fixture(each_request([](Peer& peer, const std::string&) {
     peer.begin_chunks();
     for (const char c : kPod) peer.chunk(std::string(1, c));
@@ -211,7 +211,7 @@ TEST(HttpClientTest, TinyChunksMakeAnAnswer) {
   EXPECT_TRUE(fixture.client->get(resources::kPods, "ml", "a").ok());
 }
 
-TEST(HttpClientTest, StoppingEndsACallUnderWay) {
+TEST(HttpClientTest, StopRequestEndsACall) {
   std::stop_source stop;
   ClientFixture fixture(
       [&](Peer& peer, int) {
@@ -225,7 +225,7 @@ TEST(HttpClientTest, StoppingEndsACallUnderWay) {
   EXPECT_EQ(fixture.server.connections(), 1);
 }
 
-TEST(HttpClientTest, NamesCannotLeaveTheirPlace) {
+TEST(HttpClientTest, NamesAreEscapedInPaths) {
   std::string line;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
     line = first_line(request);
@@ -258,7 +258,7 @@ TEST(FencedClientTest, WritesNothingWhenTheFenceIsDown) {
   EXPECT_TRUE(client.get(resources::kPods, "ml", "a").ok()) << "reads need no fence";
 }
 
-TEST(FencedClientTest, TheServerIsToldHowLongItMayTake) {
+TEST(FencedClientTest, TimeoutIsSentToTheServer) {
   ManualFence fence;
   fence.left = 7000;
   std::string line;
@@ -272,7 +272,7 @@ TEST(FencedClientTest, TheServerIsToldHowLongItMayTake) {
             "POST /api/v1/namespaces/ml/pods?fieldManager=larder-operator&timeout=7000ms HTTP/1.1");
 }
 
-TEST(FencedClientTest, AWriteUnderWayIsCutWhenItComesDown) {
+TEST(FencedClientTest, WriteInProgressIsCutWhenTheFenceFalls) {
   ManualFence fence;
   fence.left = 60'000;
   ClientFixture fixture(
@@ -287,7 +287,7 @@ TEST(FencedClientTest, AWriteUnderWayIsCutWhenItComesDown) {
   EXPECT_EQ(fixture.server.connections(), 1) << "and not tried again";
 }
 
-TEST(FencedClientTest, NoTryAfterTheFenceCameDown) {
+TEST(FencedClientTest, NoRetryAfterTheFenceFell) {
   ManualFence fence;
   fence.left = 60'000;
   int asked = 0;

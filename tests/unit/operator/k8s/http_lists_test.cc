@@ -25,7 +25,7 @@ bool has(const std::string& text, const std::string& part) {
 const std::string kExpired =
     R"({"kind":"Status","code":410,"reason":"Expired","message":"too old"})";
 
-TEST(HttpListTest, PagesMakeOneList) {
+TEST(HttpListTest, PagesAreJoinedIntoOneList) {
   ClientFixture fixture(each_request([](Peer& peer, const std::string& request) {
                           EXPECT_TRUE(has(first_line(request), "limit=2")) << request;
                           EXPECT_TRUE(has(first_line(request), "labelSelector=a%3Db")) << request;
@@ -43,7 +43,7 @@ TEST(HttpListTest, PagesMakeOneList) {
   EXPECT_EQ(list->version, "77");
 }
 
-TEST(HttpListTest, TooOldInTheMiddleBeginsAnew) {
+TEST(HttpListTest, ExpiredContinueTokenRestartsTheList) {
   int asked = 0;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
     ++asked;
@@ -58,7 +58,7 @@ TEST(HttpListTest, TooOldInTheMiddleBeginsAnew) {
   EXPECT_EQ(api::name_of(list->items[0]), "c");
 }
 
-TEST(HttpListTest, AlwaysTooOldEnds) {
+TEST(HttpListTest, RepeatedlyExpiredListFails) {
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
     if (has(request, "continue=old")) return peer.answer(kExpired, "410 Gone");
     peer.answer(page(item("a"), "old"));
@@ -66,13 +66,13 @@ TEST(HttpListTest, AlwaysTooOldEnds) {
   EXPECT_EQ(fixture.client->list(resources::kPods, {}).status().code(), Code::kUnavailable);
 }
 
-TEST(HttpListTest, PagesThatNeverEndAreRefused) {
+TEST(HttpListTest, EndlessPagesAreRefused) {
   ClientFixture fixture(
       each_request([&](Peer& peer, const std::string&) { peer.answer(page(item("a"), "same")); }));
   EXPECT_EQ(fixture.client->list(resources::kPods, {}).status().code(), Code::kInvalidArgument);
 }
 
-TEST(HttpListTest, APageOverTheLimitIsAskedForInSmallerOnes) {
+TEST(HttpListTest, TooLargePageIsRequestedInSmallerPages) {
   // Four objects of 3 MiB: all four are too much, two fit.
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
                           const std::string line = first_line(request);
@@ -90,7 +90,7 @@ TEST(HttpListTest, APageOverTheLimitIsAskedForInSmallerOnes) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(api::name_of(list->items[i]), std::to_string(i));
 }
 
-TEST(HttpListTest, WhatIsNoList) {
+TEST(HttpListTest, MalformedListIsAnError) {
   for (const std::string body :
        {"{}", R"({"items":{}})", R"({"items":[1]})", R"({"items":[[]]})"}) {
     ClientFixture fixture(each_request([&](Peer& peer, const std::string&) { peer.answer(body); }));
@@ -119,7 +119,7 @@ Watched watch(HttpClient& client, std::stop_token stop = {}) {
   return watched;
 }
 
-TEST(HttpWatchTest, ByteForByte) {
+TEST(HttpWatchTest, EventsSplitAtEveryByteAreRead) {
   ClientFixture fixture(each_request([](Peer& peer, const std::string& request) {
     const std::string line = first_line(request);
     EXPECT_TRUE(has(line, "resourceVersion=5&watch=1&allowWatchBookmarks=true&timeoutSeconds="))
@@ -133,7 +133,7 @@ TEST(HttpWatchTest, ByteForByte) {
   EXPECT_EQ(watched.names, (std::vector<std::string>{"a", "b"}));
 }
 
-TEST(HttpWatchTest, CutsAreNoEnds) {
+TEST(HttpWatchTest, TruncatedWatchIsAnError) {
   // In the middle of a chunk, and in the middle of an event whose chunks are whole.
   ClientFixture chunk([](Peer& peer, int) {
     peer.request();
@@ -153,7 +153,7 @@ TEST(HttpWatchTest, CutsAreNoEnds) {
   EXPECT_EQ(watch(*line.client).status.code(), Code::kUnavailable);
 }
 
-TEST(HttpWatchTest, TooOldIsSaidInBothForms) {
+TEST(HttpWatchTest, ExpiredVersionIsRecognizedInBothForms) {
   ClientFixture status(
       each_request([](Peer& peer, const std::string&) { peer.answer(kExpired, "410 Gone"); }));
   EXPECT_EQ(watch(*status.client).status.code(), Code::kOutOfRange);
@@ -168,7 +168,7 @@ TEST(HttpWatchTest, TooOldIsSaidInBothForms) {
 // The server says when to come again: the client does not come before, and a stop is not kept
 // waiting (`pause` ends with it).
 // covers F-236
-TEST(HttpWatchTest, ARetryAfterIsWaitedFor) {
+TEST(HttpWatchTest, RetryAfterIsHonoured) {
   for (const bool streamed : {false, true}) {
     ClientFixture fixture(each_request([](Peer& peer, const std::string&) {
       peer.answer("{}", "429 Too Many Requests", "Retry-After: 7\r\n");
@@ -185,7 +185,7 @@ TEST(HttpWatchTest, ARetryAfterIsWaitedFor) {
   EXPECT_TRUE(silent.pauses.empty()) << "the informer's own pause is enough";
 }
 
-TEST(HttpWatchTest, StoppingEndsASilentWatch) {
+TEST(HttpWatchTest, StopRequestEndsASilentWatch) {
   std::stop_source stop;
   ClientFixture fixture([&](Peer& peer, int) {
     peer.request();
@@ -211,7 +211,7 @@ TEST(HttpWatchTest, ASilentStreamEnds) {
   EXPECT_TRUE(response.ok()) << response.status().to_string();
 }
 
-TEST(HttpWatchTest, OtherRequestsGoOnBesideIt) {
+TEST(HttpWatchTest, OtherRequestsContinueDuringAWatch) {
   std::stop_source stop;
   ClientFixture fixture(each_request([](Peer& peer, const std::string& request) {
     if (!has(request, "watch=1")) return peer.answer(item("a"));
@@ -234,7 +234,7 @@ const std::string kOldEtcd =
     R"(requested by the client but the )"
     R"(required storage feature RequestWatchProgress is disabled"})";
 
-TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
+TEST(HttpStreamTest, FallsBackWithoutServerSupport) {
   const auto code_for = [](const ScriptedServer::Script& script) {
     ClientFixture fixture(script);
     return fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code();
@@ -278,7 +278,7 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
 // A busy server, a silent etcd or an unfilled cache says no word about the server's features: the
 // server is asked again.
 // covers F-236
-TEST(HttpStreamTest, WhatPassesIsNoWordAboutStreamedLists) {
+TEST(HttpStreamTest, TransientErrorDoesNotDisableStreamedLists) {
   const std::string hiccup =
       R"({"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: request )"
       R"(timed out"})";

@@ -58,7 +58,7 @@ Informing pods(Told& told) {
           [&told](const ObjectPtr& before, const ObjectPtr& after) { told.add(before, after); }};
 }
 
-TEST(InformerTest, KnowsWhatIsThereAndWhatBecomesOfIt) {
+TEST(InformerTest, ListsObjectsAndFollowsChanges) {
   FakeApi api;
   const base::MonotonicClock clock;
   api.as_user(resources::kPods, pod("ml", "a"));
@@ -83,7 +83,7 @@ TEST(InformerTest, KnowsWhatIsThereAndWhatBecomesOfIt) {
   EXPECT_EQ((*first)["spec"]["value"], 0) << "a reader keeps its objects";
 }
 
-TEST(InformerTest, CutsAndOldVersionsLoseNothingAndTellNothingTwice) {
+TEST(InformerTest, CutsAndExpiryLoseAndRepeatNoEvent) {
   FakeApi api;
   const base::MonotonicClock clock;
   for (int i = 0; i < 20; ++i) api.as_user(resources::kPods, pod("ml", "p" + std::to_string(i)));
@@ -105,7 +105,7 @@ TEST(InformerTest, CutsAndOldVersionsLoseNothingAndTellNothingTwice) {
   EXPECT_EQ(informer->all().size(), 20U);
 }
 
-TEST(InformerTest, NotSyncedBeforeTheServerAnswered) {
+TEST(InformerTest, IsNotSyncedBeforeTheFirstList) {
   FakeApi api;
   const base::MonotonicClock clock;
   std::atomic<bool> down = true;
@@ -124,7 +124,7 @@ TEST(InformerTest, NotSyncedBeforeTheServerAnswered) {
 
 // A role without the right, for as long as the operator runs.
 // covers F-223
-TEST(InformerTest, TheSameFailureIsOneLine) {
+TEST(InformerTest, RepeatedFailureIsLoggedOnce) {
   FakeApi api;
   const base::MonotonicClock clock;
   api.set_failures([](const FakeApi::Call&) {
@@ -145,7 +145,7 @@ Informing limits() {
   return {.resource = resources::kLimitRanges, .without = "pods are fitted without LimitRanges"};
 }
 
-TEST(InformerTest, AListThatMayComeIsWaitedForAndARefusedOneIsNot) {
+TEST(InformerTest, PendingListIsAwaitedAndRefusedListIsNot) {
   FakeApi api;
   const base::MonotonicClock clock;
   std::atomic<bool> refused = false;
@@ -169,7 +169,7 @@ TEST(InformerTest, AListThatMayComeIsWaitedForAndARefusedOneIsNot) {
 }
 
 // covers F-224
-TEST(InformerTest, NoListIsWaitedForLongerThanItsBound) {
+TEST(InformerTest, WaitForAListIsBounded) {
   FakeApi api;
   base::ManualClock clock;
   api.set_failures(
@@ -193,7 +193,7 @@ std::string synced_at(const std::string& version) {
          "\n";
 }
 
-TEST(InformerTest, AStreamedListIsTakenWhenItIsWhole) {
+TEST(InformerTest, StreamedListIsAppliedWhenComplete) {
   std::atomic<bool> go_on = false;
   std::atomic<int> lists = 0;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
@@ -217,7 +217,7 @@ TEST(InformerTest, AStreamedListIsTakenWhenItIsWhole) {
   EXPECT_EQ(lists, 0);
 }
 
-TEST(InformerTest, GoesOnFromItsBookmarkAndListsAgainWhenThatIsTooOld) {
+TEST(InformerTest, ResumesFromItsBookmarkAndListsAgainAfterExpiry) {
   std::mutex mutex;
   std::vector<std::string> lines;
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
@@ -251,7 +251,7 @@ TEST(InformerTest, GoesOnFromItsBookmarkAndListsAgainWhenThatIsTooOld) {
   EXPECT_NE(lines[2].find("sendInitialEvents=true"), std::string::npos) << lines[2];
 }
 
-TEST(InformerTest, WithoutStreamedListsItAsksForPages) {
+TEST(InformerTest, WithoutStreamedListsPagesAreRequested) {
   ClientFixture fixture(each_request([&](Peer& peer, const std::string& request) {
     const std::string line = first_line(request);
     if (line.find("sendInitialEvents") != std::string::npos)
@@ -270,7 +270,7 @@ TEST(InformerTest, WithoutStreamedListsItAsksForPages) {
   EXPECT_TRUE(soon([&] { return told.has("+a") && told.has("-a"); }));
 }
 
-TEST(InformerTest, EndsQuicklyWhateverTheServerDoes) {
+TEST(InformerTest, EndsQuicklyInAnyServerState) {
   ClientFixture fixture([](Peer& peer, int) { peer.await_end(); });
   Told told;
   const auto began = std::chrono::steady_clock::now();

@@ -20,7 +20,7 @@ api::Object lease_of(const std::string& holder) {
 // A client with the right to write Leases in the namespace takes the lease and gives it back, over
 // and over.
 // covers F-225
-TEST(LeaderElectionTest, AStrangerWhoRewritesTheLeaseFillsNoLog) {
+TEST(LeaderElectionTest, RewrittenLeaseDoesNotFloodTheLog) {
   operator_test::FakeApi api;
   const base::MonotonicClock monotonic;
   const base::BoottimeClock boottime;

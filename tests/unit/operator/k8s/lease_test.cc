@@ -46,7 +46,7 @@ class LeaseTest : public testing::Test {
   Candidate a_{api_, "a"}, b_{api_, "b"};
 };
 
-TEST_F(LeaseTest, TheFirstLeadsAndTheOtherWaits) {
+TEST_F(LeaseTest, FirstReplicaLeadsAndTheOtherWaits) {
   EXPECT_FALSE(a_.lease.held());
   EXPECT_TRUE(a_.lease.step().status.ok());
   EXPECT_TRUE(a_.lease.held());
@@ -63,7 +63,7 @@ TEST_F(LeaseTest, TheFirstLeadsAndTheOtherWaits) {
   }
 }
 
-TEST_F(LeaseTest, TheOtherTakesOverWithin20sOfADeath) {
+TEST_F(LeaseTest, OtherReplicaTakesOverWithin20sOfADeath) {
   a_.lease.step();
   b_.lease.step();
   std::uint64_t waited_ms = 0;
@@ -79,20 +79,20 @@ TEST_F(LeaseTest, TheOtherTakesOverWithin20sOfADeath) {
             1);
 }
 
-TEST_F(LeaseTest, WhoWasStoppedMayNotWrite) {
+TEST_F(LeaseTest, StoppedLeaderMayNotWrite) {
   a_.lease.step();
   advance_ms(60'000);
   EXPECT_FALSE(a_.lease.held()) << "before any question";
   EXPECT_EQ(a_.lease.left_ms(), 0U);
 }
 
-TEST_F(LeaseTest, WhoSleptMayNotWrite) {
+TEST_F(LeaseTest, LeaderAfterSystemSleepMayNotWrite) {
   a_.lease.step();
   a_.machine.boottime.advance_ms(60'000);  // the machine slept: its monotonic clock did not move
   EXPECT_FALSE(a_.lease.held());
 }
 
-TEST_F(LeaseTest, AStoppedLeaderLosesToTheOther) {
+TEST_F(LeaseTest, StoppedLeaderLosesTheLease) {
   a_.lease.step();
   b_.lease.step();
   advance_ms(60'000);
@@ -104,7 +104,7 @@ TEST_F(LeaseTest, AStoppedLeaderLosesToTheOther) {
   EXPECT_EQ(holder(), "b");
 }
 
-TEST_F(LeaseTest, ALeaderThatReleasesLetsTheOtherInAtOnce) {
+TEST_F(LeaseTest, ReleasedLeaseIsTakenAtOnce) {
   a_.lease.step();
   b_.lease.step();
   EXPECT_TRUE(a_.lease.release().ok());
@@ -115,7 +115,7 @@ TEST_F(LeaseTest, ALeaderThatReleasesLetsTheOtherInAtOnce) {
   EXPECT_EQ(holder(), "b");
 }
 
-TEST_F(LeaseTest, WithoutTheServerItEndsByItself) {
+TEST_F(LeaseTest, LeaseExpiresWithoutTheServer) {
   a_.lease.step();
   api_.set_failures(
       [](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kUnavailable, "down")}; });
@@ -128,7 +128,7 @@ TEST_F(LeaseTest, WithoutTheServerItEndsByItself) {
   EXPECT_FALSE(a_.lease.held());
 }
 
-TEST_F(LeaseTest, ALostAnswerIsNoLostLease) {
+TEST_F(LeaseTest, LostAnswerKeepsTheLease) {
   a_.lease.step();
   advance_ms(2'000);
   api_.set_failures([](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
@@ -142,7 +142,7 @@ TEST_F(LeaseTest, ALostAnswerIsNoLostLease) {
   EXPECT_EQ(a_.lease.left_ms(), 10'000U);
 }
 
-TEST_F(LeaseTest, AnotherHandOnTheLeaseExtendsNothing) {
+TEST_F(LeaseTest, ForeignChangeDoesNotExtendTheLease) {
   a_.lease.step();
   b_.lease.step();
   advance_ms(8'000);
@@ -159,7 +159,7 @@ TEST_F(LeaseTest, AnotherHandOnTheLeaseExtendsNothing) {
   EXPECT_EQ(a_.lease.left_ms(), 10'000U);
 }
 
-TEST_F(LeaseTest, ADeletedLeaseIsMadeAgain) {
+TEST_F(LeaseTest, DeletedLeaseIsRecreated) {
   a_.lease.step();
   api_.delete_as_user(resources::kLeases, "larder", "larder-operator");
   advance_ms(2'000);
@@ -173,7 +173,7 @@ TEST_F(LeaseTest, ADeletedLeaseIsMadeAgain) {
 // A program between us and the server may answer anything; the thread that holds the lease lives
 // on.
 // covers F-233
-TEST_F(LeaseTest, AnAnswerThatIsNoLeaseIsAnErrorAndHeldNoLonger) {
+TEST_F(LeaseTest, MalformedLeaseIsAnErrorAndNotExtended) {
   EXPECT_TRUE(a_.lease.step().status.ok());
   EXPECT_EQ(a_.lease.left_ms(), 10'000U);
   api_.set_defaulting([](api::Object& object) { object["spec"] = "no lease"; });
@@ -188,7 +188,7 @@ TEST_F(LeaseTest, AnAnswerThatIsNoLeaseIsAnErrorAndHeldNoLonger) {
   EXPECT_TRUE(b_.lease.held());
 }
 
-TEST_F(LeaseTest, TransitionsBeginAnewBeforeTheyNoLongerFit) {
+TEST_F(LeaseTest, TransitionCountRestartsBeforeOverflow) {
   const auto transitions_after = [this](std::int64_t before) {
     api_.as_user(resources::kLeases,
                  {{"metadata", {{"namespace", "larder"}, {"name", "larder-operator"}}},
@@ -209,7 +209,7 @@ TEST_F(LeaseTest, IdentitiesDiffer) {
 }
 
 // With any stop, loss or delay: never two that may write.
-TEST(LeasePropertyTest, NeverTwo) {
+TEST(LeasePropertyTest, NeverTwoHolders) {
   std::uint64_t led[2] = {0, 0};
   for (unsigned seed = 0; seed < 400; ++seed) {
     std::mt19937 random(seed);

@@ -27,7 +27,7 @@ TEST(MetricsTest, HandlesAreTheSameForTheSameLabels) {
     EXPECT_TRUE(has(text, line)) << line << "\n" << text;
 }
 
-TEST(MetricsTest, WhatIsGoneIsNotTold) {
+TEST(MetricsTest, RemovedSeriesAreNotExported) {
   Metrics metrics;
   metrics.gauge("larder_pool_pods", "help", {{"pool", "a"}}).set(1);
   metrics.gauge("larder_pool_pods", "help", {{"pool", "b"}}).set(2);
@@ -39,7 +39,7 @@ TEST(MetricsTest, WhatIsGoneIsNotTold) {
   EXPECT_TRUE(has(metrics.text(), R"(larder_pool_pods{pool="a"} 3)"));
 }
 
-TEST(MetricsTest, CollectorsAreAskedAsLongAsTheyLive) {
+TEST(MetricsTest, CollectorsRunDuringTheirLifetime) {
   Metrics metrics;
   Gauge& gauge = metrics.gauge("g", "help");
   {
@@ -68,7 +68,7 @@ TEST(MetricsTest, ThreadsMayCountAndReadAtOnce) {
   EXPECT_EQ(sum, 2'000);
 }
 
-TEST(HealthTest, AsKubernetesServersAnswer) {
+TEST(HealthTest, HealthPagesMatchKubernetes) {
   HealthChecks checks;
   EXPECT_EQ(checks.page("/healthz").status, 200);
   bool synced = false;
@@ -93,7 +93,7 @@ TEST(HealthTest, AsKubernetesServersAnswer) {
   EXPECT_EQ(checks.page("").status, 404);
 }
 
-TEST(HealthTest, TheTargetOfAGet) {
+TEST(HealthTest, TargetOfAGetIsParsed) {
   EXPECT_EQ(get_target("GET /readyz?verbose HTTP/1.1\r\nHost: x\r\n\r\n"), "/readyz?verbose");
   EXPECT_EQ(get_target("POST /readyz HTTP/1.1\r\n\r\n"), "");
   EXPECT_EQ(get_target("GET "), "");

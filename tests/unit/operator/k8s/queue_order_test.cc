@@ -110,7 +110,7 @@ class QueueModel {
   std::map<Key, std::uint64_t> later_;
 };
 
-TEST(QueueOrderTest, EachIsTakenByOneAndNoneIsForgotten) {
+TEST(QueueOrderTest, EachKeyIsTakenOnceAndNoneIsLost) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     QueueModel model(seed);
@@ -120,14 +120,14 @@ TEST(QueueOrderTest, EachIsTakenByOneAndNoneIsForgotten) {
   }
 }
 
-TEST(QueueOrderTest, WhatIsAddedTwiceIsTakenOnce) {
+TEST(QueueOrderTest, KeyAddedTwiceIsTakenOnce) {
   QueueOrder order;
   for (int i = 0; i < 5; ++i) order.add(key(1), 0);
   EXPECT_TRUE(order.take(0));
   EXPECT_FALSE(order.take(0));
 }
 
-TEST(QueueOrderTest, WhatIsAddedWhileItIsWorkedOnComesAfterwards) {
+TEST(QueueOrderTest, KeyAddedWhileProcessedIsQueuedAgain) {
   QueueOrder order;
   order.add(key(1), 0);
   EXPECT_TRUE(order.take(0));
@@ -141,7 +141,7 @@ TEST(QueueOrderTest, WhatIsAddedWhileItIsWorkedOnComesAfterwards) {
   EXPECT_FALSE(order.take(9));
 }
 
-TEST(QueueOrderTest, TheEarliestTimeCounts) {
+TEST(QueueOrderTest, EarliestTimeWins) {
   QueueOrder order;
   order.add_at(key(1), 500, 0);
   order.add_at(key(1), 100, 0);
@@ -153,7 +153,7 @@ TEST(QueueOrderTest, TheEarliestTimeCounts) {
   EXPECT_FALSE(order.take(10'000));
 }
 
-TEST(QueueOrderTest, BackoffDoublesAndBeginsAnew) {
+TEST(QueueOrderTest, BackoffDoublesAndResets) {
   QueueOrder order;
   std::uint64_t now_ms = 0, whole = QueueOrder::kFirstBackoffMs;
   order.add(key(1), now_ms);

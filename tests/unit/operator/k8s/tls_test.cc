@@ -118,7 +118,7 @@ class TlsTest : public testing::Test {
   pid_t pid_ = 0;
 };
 
-TEST_F(TlsTest, TrustsItsAuthorityAlone) {
+TEST_F(TlsTest, TrustsOnlyItsAuthority) {
   serve("one");
   EXPECT_TRUE(ask(trusting("one")).ok()) << ask(trusting("one")).to_string();
   EXPECT_EQ(ask(trusting("two")).code(), Code::kPermissionDenied);
@@ -129,7 +129,7 @@ TEST_F(TlsTest, TrustsItsAuthorityAlone) {
   EXPECT_TRUE(ask(careless).ok());
 }
 
-TEST_F(TlsTest, TheNameMustBeTheServers) {
+TEST_F(TlsTest, ServerNameMustMatch) {
   serve("one");
   Credentials credentials = trusting("one");
   // not among the certificate's names
@@ -147,7 +147,7 @@ TEST_F(TlsTest, OldProtocolsAreRefused) {
   EXPECT_FALSE(ask(trusting("one")).ok());
 }
 
-TEST_F(TlsTest, ShowsItsCertificateWhereItHasOne) {
+TEST_F(TlsTest, SendsItsClientCertificate) {
   serve("one", "-Verify 1 -verify_return_error -CAfile two-ca.crt");
   EXPECT_FALSE(ask(trusting("one")).ok());
   Credentials credentials = trusting("one");
@@ -156,7 +156,7 @@ TEST_F(TlsTest, ShowsItsCertificateWhereItHasOne) {
   EXPECT_TRUE(ask(credentials).ok()) << ask(credentials).to_string();
 }
 
-TEST_F(TlsTest, AnAuthorityThatRotatesIsFollowed) {
+TEST_F(TlsTest, RotatedAuthorityIsFollowed) {
   serve("one");
   std::ofstream(folder_ / "ca.crt") << text("one-ca.crt");
   CredentialSource source(trusting(""));

@@ -31,7 +31,7 @@ Decoded decode(const std::string& bytes, const std::vector<std::size_t>& pieces,
   return decoded;
 }
 
-TEST(WatchDecoderTest, PiecesDoNotMatter) {
+TEST(WatchDecoderTest, EventsAreReadInAnyPieces) {
   const std::string bytes = event("ADDED", "a") + "\r\n\n" + event("MODIFIED", "b ä\\u00e4") +
                             event("DELETED", "c") + event("BOOKMARK", "");
   const Decoded whole = decode(bytes, {bytes.size()});
@@ -46,7 +46,7 @@ TEST(WatchDecoderTest, PiecesDoNotMatter) {
   }
 }
 
-TEST(WatchDecoderTest, AnErrorEndsIt) {
+TEST(WatchDecoderTest, ErrorEventEndsTheWatch) {
   const std::string gone =
       R"({"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired",)"
       R"("message":"too old"}})";
@@ -59,7 +59,7 @@ TEST(WatchDecoderTest, AnErrorEndsIt) {
   EXPECT_EQ(decode(other + "\n", {100}).status.code(), Code::kUnavailable);
 }
 
-TEST(WatchDecoderTest, WhatIsNoEventIsRefused) {
+TEST(WatchDecoderTest, MalformedEventIsRefused) {
   for (const std::string line :
        {"x", "[]", "{}", "1", R"({"type":"ADDED"})", R"({"type":"ADDED","object":[]})",
         R"({"type":7,"object":{}})", R"({"type":"NEW","object":{}})",
@@ -72,7 +72,7 @@ TEST(WatchDecoderTest, WhatIsNoEventIsRefused) {
   EXPECT_EQ(decode(deep + "\n", {4096}).status.code(), Code::kInvalidArgument);
 }
 
-TEST(WatchDecoderTest, ALineIsBounded) {
+TEST(WatchDecoderTest, LineLengthIsBounded) {
   WatchDecoder decoder([](WatchEvent) { ADD_FAILURE(); }, 1000);
   const std::string bytes(400, 'x');
   EXPECT_TRUE(decoder.feed(bytes).ok());
@@ -82,7 +82,7 @@ TEST(WatchDecoderTest, ALineIsBounded) {
   EXPECT_EQ(decoder.feed("\n").code(), Code::kOutOfRange);  // the stream stays over
 }
 
-TEST(WatchDecoderTest, TheEndOfTheFirstEventsIsKnown) {
+TEST(WatchDecoderTest, EndOfInitialEventsIsRecognized) {
   std::vector<bool> ends;
   WatchDecoder decoder([&](WatchEvent found) { ends.push_back(found.initial_end); });
   const std::string end = R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9",)"

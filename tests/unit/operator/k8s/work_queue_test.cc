@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(WorkQueueTest, OneWorkerAKey) {
+TEST(WorkQueueTest, OneWorkerPerKey) {
   const base::MonotonicClock clock;
   const auto queue = WorkQueue::make("pools", clock);
   std::stop_source stop;
@@ -49,7 +49,7 @@ TEST(WorkQueueTest, OneWorkerAKey) {
   EXPECT_EQ(met, 0);
 }
 
-TEST(WorkQueueTest, AWorkerWakesForWhatComes) {
+TEST(WorkQueueTest, WorkerWakesForANewKey) {
   const base::MonotonicClock clock;
   const auto queue = WorkQueue::make("pools", clock);
   std::jthread later([&] {
@@ -61,7 +61,7 @@ TEST(WorkQueueTest, AWorkerWakesForWhatComes) {
   EXPECT_EQ(key->name, "a");
 }
 
-TEST(WorkQueueTest, LaterAndAfterAFailure) {
+TEST(WorkQueueTest, DelaysKeysAndBacksOffAfterFailures) {
   const base::MonotonicClock clock;
   const auto queue = WorkQueue::make("pools", clock);
   const auto began = std::chrono::steady_clock::now();
@@ -75,7 +75,7 @@ TEST(WorkQueueTest, LaterAndAfterAFailure) {
   EXPECT_TRUE(queue->take({}));
 }
 
-TEST(WorkQueueTest, StoppingEndsAWait) {
+TEST(WorkQueueTest, StopRequestEndsAWait) {
   const base::MonotonicClock clock;
   const auto queue = WorkQueue::make("pools", clock);
   queue->add_after({"ns", "a"}, std::chrono::hours(1));
@@ -87,7 +87,7 @@ TEST(WorkQueueTest, StoppingEndsAWait) {
   EXPECT_EQ(queue->take(stop.get_token()), std::nullopt);
 }
 
-TEST(WorkQueueTest, TellsWhatControllerRuntimeTells) {
+TEST(WorkQueueTest, ExportsTheMetricsOfControllerRuntime) {
   base::ManualClock clock;
   Metrics metrics;
   {

@@ -52,7 +52,7 @@ bool ends(const Fd& socket) {
   return false;
 }
 
-TEST(WriteGuardTest, SocketsAreShutWhenTheFenceComesDown) {
+TEST(WriteGuardTest, SocketsAreShutWhenTheFenceFalls) {
   Pair pair;
   GuardedSockets sockets;
   sockets.add(pair.ours.get());
@@ -64,7 +64,7 @@ TEST(WriteGuardTest, SocketsAreShutWhenTheFenceComesDown) {
   EXPECT_TRUE(guard.down());
 }
 
-TEST(WriteGuardTest, WithoutAGuardNothingIsShut) {
+TEST(WriteGuardTest, WithoutGuardSocketsStayOpen) {
   Pair pair;
   GuardedSockets sockets;
   sockets.add(pair.ours.get());
@@ -92,7 +92,7 @@ void ask_stop_send(const Fd& socket, bool guarded) {
   std::ignore = ::send(socket.get(), "x", 1, MSG_NOSIGNAL);
 }
 
-TEST(WriteGuardTest, AProcessStoppedAfterItsLastQuestionSendsNothing) {
+TEST(WriteGuardTest, ProcessStoppedAfterTheFenceCheckSendsNothing) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer holds signals back until after the send";
 #endif
@@ -116,7 +116,7 @@ TEST(WriteGuardTest, AProcessStoppedAfterItsLastQuestionSendsNothing) {
   }
 }
 
-TEST(WriteGuardTest, EachThreadHasItsOwn) {
+TEST(WriteGuardTest, EachThreadHasItsOwnGuard) {
   Pair first, second;
   GuardedSockets of_first, of_second;
   of_first.add(first.ours.get());

@@ -13,7 +13,7 @@ Result<Arguments> parsed(std::vector<std::string_view> words) {
   return parse_arguments(words);
 }
 
-TEST(KubeArguments, OptionsOfKubectlGoThroughAsTheyAre) {
+TEST(KubeArguments, KubectlOptionsArePassedThrough) {
   const auto arguments =
       parsed({"--context", "blue", "why", "llm", "--as=me", "-n", "models", "-ojson", "-s",
               "https://x", "--insecure-skip-tls-verify", "--insecure-skip-tls-verify=false"});
@@ -27,7 +27,7 @@ TEST(KubeArguments, OptionsOfKubectlGoThroughAsTheyAre) {
   EXPECT_EQ(arguments->words, (std::vector<std::string>{"why", "llm"}));
 }
 
-TEST(KubeArguments, WhatIsWrongIsNamed) {
+TEST(KubeArguments, WrongArgumentsAreReported) {
   EXPECT_EQ(parsed({"status", "--contxt=x"}).status().text(),
             "'--contxt=x' is no option of kubectl larder");
   EXPECT_EQ(parsed({"status", "-Ax"}).status().text(), "'-Ax' is no option of kubectl larder");
@@ -43,7 +43,7 @@ TEST(KubeArguments, WhatIsWrongIsNamed) {
   EXPECT_FALSE(parsed({"trace", "llm", "--seconds", "86401"}).ok());
 }
 
-TEST(KubeArguments, FilesAreForKubectlAndOfCheckAlone) {
+TEST(KubeArguments, FileOptionsBelongToCheckOnly) {
   const auto arguments =
       parsed({"check", "-f", "-", "-fa.yaml", "--filename=b", "-k", "c", "-R", "-o", "yaml"});
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();
@@ -56,13 +56,13 @@ TEST(KubeArguments, FilesAreForKubectlAndOfCheckAlone) {
     EXPECT_EQ(run_plugin(words), 2);
 }
 
-TEST(KubeArguments, WrongUsageAndNamesThatAreNoneEndWithTwo) {
+TEST(KubeArguments, WrongUsageAndInvalidNamesExitWithTwo) {
   for (const auto& words : std::vector<std::vector<std::string_view>>{
            {}, {"what"}, {"why"}, {"why", "a", "b"}, {"why", "../../x"}, {"backend"}})
     EXPECT_EQ(run_plugin(words), 2);
 }
 
-TEST(KubeArguments, SimulateIsLarderctlsOwnAndStandsFirst) {
+TEST(KubeArguments, SimulateRunsLarderctlAndMustComeFirst) {
   const std::string trace = testing::TempDir() + "larder-plugin-trace.jsonl";
   std::ofstream(trace) << R"({"timestamp": 0, "input_length": 512, "hash_ids": [1]})"
                        << "\n"

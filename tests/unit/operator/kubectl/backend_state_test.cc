@@ -18,7 +18,7 @@ const Object kBackend{
          {"message", "1 of 1 pods (chat-1): OOM"}}}}}}};
 
 // A full Redis: present chunks are found, so the command must not end as if the backend were down.
-TEST(BackendStateTest, OneThatRefusesChunksCanBeUsed) {
+TEST(BackendStateTest, BackendRefusingChunksIsUsable) {
   const BackendState seen =
       backend_seen(kBackend, {"chat"}, {{"chat-1", "redis://cache:6379", "OOM", true}});
   EXPECT_FALSE(seen.unusable());
@@ -28,7 +28,7 @@ TEST(BackendStateTest, OneThatRefusesChunksCanBeUsed) {
       << backend_text(seen);
 }
 
-TEST(BackendStateTest, OneThatNoPodReachesCannot) {
+TEST(BackendStateTest, BackendUnreachableFromPodsIsUnusable) {
   const BackendState seen = backend_seen(
       kBackend, {"chat"}, {{"chat-1", "redis://cache:6379", "connection refused", false}});
   EXPECT_TRUE(seen.unusable());

@@ -35,7 +35,7 @@ class CheckCommandTest : public testing::Test {
   Kubectl kubectl_{{}, fake_.program()};
 };
 
-TEST_F(CheckCommandTest, EachPodIsTriedWithAndWithoutLarder) {
+TEST_F(CheckCommandTest, EachPodIsDryRunWithAndWithoutLarder) {
   fake_.serve(kRead, std::string(kPod) + "\n" +
                          R"({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})");
   fake_.serve(kTried,
@@ -49,7 +49,7 @@ TEST_F(CheckCommandTest, EachPodIsTriedWithAndWithoutLarder) {
   EXPECT_EQ(fake_.calls(), std::string(kRead) + "\n" + kTried + "\n" + kTried + "\n");
 }
 
-TEST_F(CheckCommandTest, TheApiServersWordsAreShownWhole) {
+TEST_F(CheckCommandTest, ApiServerMessageIsShownInFull) {
   const std::string words =
       "pods \"a-\" is forbidden: violates PodSecurity \"restricted:latest\": " +
       std::string(800, 'x') + " end";
@@ -65,7 +65,7 @@ TEST_F(CheckCommandTest, TheApiServersWordsAreShownWhole) {
                         words));
 }
 
-TEST_F(CheckCommandTest, WhoMayNotCreatePodsIsToldSo) {
+TEST_F(CheckCommandTest, MissingPodCreatePermissionIsReported) {
   fake_.serve(kRead, kPod);
   fake_.refuse(kTried,
                "Error from server (Forbidden): error when creating \"STDIN\": pods is forbidden: "
@@ -77,7 +77,7 @@ TEST_F(CheckCommandTest, WhoMayNotCreatePodsIsToldSo) {
   EXPECT_THAT(outcome->text, HasSubstr("you need the right to create pods"));
 }
 
-TEST_F(CheckCommandTest, WhatCannotBeReadIsNoSilence) {
+TEST_F(CheckCommandTest, UnreadableFileIsReported) {
   fake_.refuse(kRead, "error: the path \"llm.yaml\" does not exist\n");
   ASSERT_FALSE(check().ok());
   EXPECT_THAT(check().status().text(), HasSubstr("does not exist"));
@@ -91,7 +91,7 @@ TEST_F(CheckCommandTest, WhatCannotBeReadIsNoSilence) {
   EXPECT_THAT(outcome->text, HasSubstr("Not read: no matches for kind \"Odd\""));
 }
 
-TEST_F(CheckCommandTest, ThePodIsGivenAsStandardInput) {
+TEST_F(CheckCommandTest, PodIsPassedOnStandardInput) {
   fake_.script("case \"$*\" in *dry-run=server*) cat >> " + fake_.program() +
                ".given; exit 1;; esac; cat <<'E'\n" + kPod + "\nE\n");
   ASSERT_TRUE(check().ok());
@@ -102,7 +102,7 @@ TEST_F(CheckCommandTest, ThePodIsGivenAsStandardInput) {
   EXPECT_THAT(given.str(), HasSubstr(R"("generateName":"a}b-")"));
 }
 
-TEST(Trial, WarningsAreKeptApartFromTheRefusal) {
+TEST(Trial, WarningsAreSeparatedFromTheRefusal) {
   const Trial trial =
       trial_of({"", "Warning: one\nWarning: two\nThe Pod \"a\" is invalid: \n* b\n* c\n",
                 Status(Code::kFailedPrecondition, "x")});
@@ -111,7 +111,7 @@ TEST(Trial, WarningsAreKeptApartFromTheRefusal) {
   EXPECT_TRUE(trial.asked.ok());
 }
 
-TEST(Trial, WhatIsNoJudgementIsNone) {
+TEST(Trial, FailureWithoutAdmissionVerdictIsUnknown) {
   for (const char* said :
        {"Unable to connect to the server: dial tcp",
         "error: You must be logged in to the server (Unauthorized)", "",
@@ -125,7 +125,7 @@ TEST(Trial, WhatIsNoJudgementIsNone) {
   EXPECT_FALSE(trial_of({"no JSON", "", {}}).asked.ok());
 }
 
-TEST(YamlText, IsAsKubectlWritesIt) {
+TEST(YamlText, MatchesKubectl) {
   const Object object = Object::parse(
       R"J({"a": {"list": [1, "x", {"k": true, "l": []}, [2, 3], {}], "none": null}, "args": ["--model", "m", "--port=8000", "", "a # b",
       "no", "1e3", "4Gi", "100m", "8Gb", "12:30", "- x", "two  blanks", "end:", "a: b", "{}", "*x", "1.5", "ünï"], "script": "set -e\nvllm serve\n",
@@ -144,7 +144,7 @@ TEST(YamlText, IsAsKubectlWritesIt) {
       "\"a\\u2028b\\nc\"\n");
 }
 
-TEST(LineDiff, SaysWhatDiffersAndWhere) {
+TEST(LineDiff, ShowsUnifiedDifferences) {
   EXPECT_EQ(line_diff("a", "1\n2\n", "b", "1\n2\n"), "");
   EXPECT_EQ(line_diff("a", "", "b", "x\n"), "--- a\n+++ b\n@@ -0,0 +1 @@\n+x\n");
   EXPECT_EQ(line_diff("a", "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "b", "1\n2\n3\n4\nX\n6\n7\n8\n9\n"),

@@ -65,7 +65,7 @@ std::string reason_of(const Checked& checked) {
   return checked.findings.empty() ? "" : checked.findings.front().reason;
 }
 
-TEST(CheckFindings, OnlyWhatLarderChangesIsInTheDiff) {
+TEST(CheckFindings, DiffShowsOnlyChangesByLarder) {
   const CheckReport report =
       report_of(facts_of(taken(injected(stored(planned_of().pod, "with2")))));
   EXPECT_EQ(report.pods[0].verdict, Verdict::kInjected);
@@ -100,7 +100,7 @@ TEST(CheckFindings, OnlyWhatLarderChangesIsInTheDiff) {
             "No object was created.\n");
 }
 
-TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
+TEST(CheckFindings, RefusingComponentIsReportedWithItsMessage) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {R"(pods "llm-x" is forbidden: exceeded quota: team, requested: limits.memory=9Gi, )"
        R"(used: limits.memory=60Gi, limited: limits.memory=64Gi)",
@@ -139,7 +139,7 @@ TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
 }
 
 // The pod itself is well: its missing objects are to be made, by the same files or by others.
-TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
+TEST(CheckFindings, MissingObjectsOfTheFilesAreToBeAppliedFirst) {
   struct Case {
     std::string words, made, remedy;
   };
@@ -168,7 +168,7 @@ TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
   EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("the files create CachePool chat"));
 }
 
-TEST(CheckFindings, APodThatIsLeftAloneIsNotWell) {
+TEST(CheckFindings, PodNotInjectedIsAProblem) {
   Object pod = stored(planned_of().pod, "x");
   pod["metadata"]["annotations"]["larder.dev/not-injected"] = "no container of the pod starts vLLM";
   const CheckReport report = report_of(facts_of(taken(pod)));
@@ -181,7 +181,7 @@ TEST(CheckFindings, APodThatIsLeftAloneIsNotWell) {
             "vLLM\n\nNo object was created.\n");
 }
 
-TEST(CheckFindings, AnAnnotationBesideTheTemplateIsAMistake) {
+TEST(CheckFindings, AnnotationOutsideTheTemplateIsReported) {
   CheckFacts facts = facts_of(taken(stored(planned_of("{}").pod, "x")));
   facts.planned = planned_of("{}");
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
@@ -191,7 +191,7 @@ TEST(CheckFindings, AnAnnotationBesideTheTemplateIsAMistake) {
   EXPECT_THAT(check_pod(facts).findings[0].remedy, HasSubstr("spec.template.metadata.annotations"));
 }
 
-TEST(CheckFindings, APodThatDeclinesAsksForNone) {
+TEST(CheckFindings, DecliningPodRequestsNoCache) {
   const PlannedPod planned =
       planned_of(R"({"larder.dev/pool": "chat", "larder.dev/inject": "false"})");
   CheckFacts facts = facts_of(taken(stored(planned.pod, "x")));
@@ -200,7 +200,7 @@ TEST(CheckFindings, APodThatDeclinesAsksForNone) {
   EXPECT_TRUE(check_pod(facts).findings.empty());
 }
 
-TEST(CheckFindings, ThatTheInjectorWasNotAskedIsJudgedAsOfAPod) {
+TEST(CheckFindings, MissingReviewIsDiagnosedAsForAPod) {
   CheckFacts facts = facts_of(taken(stored(planned_of().pod, "x")));
   facts.injection.emplace();
   facts.injection->pod = pod_seen(facts.with.pod);
@@ -214,7 +214,7 @@ TEST(CheckFindings, ThatTheInjectorWasNotAskedIsJudgedAsOfAPod) {
     EXPECT_EQ(finding.remedy.find("recreate the pod"), std::string::npos);
 }
 
-TEST(CheckFindings, ANamespaceThatAsksIsNamedWhereNothingElseAsks) {
+TEST(CheckFindings, NamespaceLabelIsReportedAsTheRequest) {
   CheckFacts facts = facts_of(taken(stored(planned_of("{}").pod, "x")));
   facts.planned = planned_of("{}");
   facts.injection.emplace();
@@ -238,7 +238,7 @@ TEST(CheckFindings, ANamespaceThatAsksIsNamedWhereNothingElseAsks) {
   EXPECT_EQ(reason_of(check_pod(facts)), "NamespaceNotRead");
 }
 
-TEST(CheckFindings, WhatCouldNotBeAskedIsNoAnswer) {
+TEST(CheckFindings, FailedDryRunHasUnknownVerdict) {
   CheckFacts facts = facts_of({});
   facts.with.asked = Status(Code::kPermissionDenied, "pods is forbidden");
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kUnknown);
@@ -250,7 +250,7 @@ TEST(CheckFindings, WhatCouldNotBeAskedIsNoAnswer) {
   EXPECT_EQ(check_status(report), 2);
 }
 
-TEST(CheckFindings, WhatElseIsSaidOfAPodThatIsTaken) {
+TEST(CheckFindings, AdmittedPodHasNotesAndWarnings) {
   CheckFacts facts = facts_of(taken(injected(stored(planned_of().pod, "x"))));
   facts.with.pod["metadata"]["annotations"]["openshift.io/scc"] = "restricted-v2";
   facts.with.warnings = {"larder: of ours", "would violate PodSecurity", "known"};
@@ -265,7 +265,7 @@ TEST(CheckFindings, WhatElseIsSaidOfAPodThatIsTaken) {
   EXPECT_FALSE(has_problem(checked.findings));
 }
 
-TEST(CheckFindings, AsYamlAndJson) {
+TEST(CheckFindings, ReportIsWrittenAsYamlAndJson) {
   const CheckReport report{{check_pod(facts_of(taken(injected(stored(planned_of().pod, "x"))))),
                             check_pod(facts_of(refused("exceeded quota: team")))},
                            {"InferenceService models/i"},

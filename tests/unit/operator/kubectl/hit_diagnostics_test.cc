@@ -67,7 +67,7 @@ std::string first(const HitFacts& facts) {
   return reasons(facts).empty() ? "" : reasons(facts).front();
 }
 
-TEST(HitFindings, WhyLarderdDoesNotRun) {
+TEST(HitFindings, LarderdNotRunningIsExplained) {
   const Snapshot now;
   const auto why = [&](const Object& more) { return first(facts_of(pod(more), now)); };
   EXPECT_EQ(why(with_larderd({{"name", "larder"},
@@ -90,13 +90,13 @@ TEST(HitFindings, WhyLarderdDoesNotRun) {
   EXPECT_EQ(why(pending), "NotScheduled");
 }
 
-TEST(HitFindings, OnANodeWithoutLarderd) {
+TEST(HitFindings, NodeWithoutLarderdIsExplained) {
   HitFacts facts;
   facts.pod = pod();
   EXPECT_EQ(first(facts), "NoLarderdOnNode");
 }
 
-TEST(HitFindings, AnAnswerThatDoesNotComeIsNoVerdict) {
+TEST(HitFindings, MissingAnswerHasNoVerdict) {
   HitFacts facts = facts_of(pod(), Snapshot());
   facts.larderd = nullptr;
   facts.not_asked = Status(Code::kPermissionDenied, "pods/proxy is forbidden");
@@ -107,7 +107,7 @@ TEST(HitFindings, AnAnswerThatDoesNotComeIsNoVerdict) {
             std::string::npos);
 }
 
-TEST(HitFindings, WhyNoEngineIsAttached) {
+TEST(HitFindings, MissingEngineIsExplained) {
   Snapshot now;
   EXPECT_EQ(first(facts_of(pod(), now)), "NeverAttached");
   HitFacts facts = facts_of(pod(), now);
@@ -136,7 +136,7 @@ TEST(HitFindings, WhyNoEngineIsAttached) {
             "EngineNotRunning");
 }
 
-TEST(HitFindings, WhyThereAreNoHits) {
+TEST(HitFindings, MissingHitsAreExplained) {
   Snapshot now = cold();
   EXPECT_EQ(reasons(facts_of(pod(), now)), std::vector<std::string>{"NeverRepeated"});
   EXPECT_FALSE(has_problem(why_no_hits(facts_of(pod(), now))));
@@ -163,7 +163,7 @@ TEST(HitFindings, WhyThereAreNoHits) {
   EXPECT_NE(why_no_hits(facts_of(pod(), now))[0].what.find("42%"), std::string::npos);
 }
 
-TEST(HitFindings, SaltsAreToldWhetherItHitsOrNot) {
+TEST(HitFindings, SaltedRequestsAreReportedWithAndWithoutHits) {
   Snapshot now = cold();
   now.all.salted = 90;
   EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Salted", "NeverRepeated"}));
@@ -176,7 +176,7 @@ TEST(HitFindings, SaltsAreToldWhetherItHitsOrNot) {
   EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Hits", "Salted"}));
 }
 
-TEST(HitFindings, WhatDoesNotServe) {
+TEST(HitFindings, DegradedTiersAreReported) {
   Snapshot now = cold();
   now.backend.place = "redis://cache:6379";
   now.backend.reason = "connection refused";
@@ -198,7 +198,7 @@ TEST(HitFindings, WhatDoesNotServe) {
   EXPECT_EQ(first(facts_of(pod(), now)), "EngineSilent");
 }
 
-TEST(HitFindings, PodsWithoutABackendShareNothing) {
+TEST(HitFindings, PodsWithoutBackendDoNotShare) {
   const Snapshot now = cold(), other = cold();
   HitFacts facts = facts_of(pod(), now);
   facts.others = {{"llm-2", &other}};
@@ -208,7 +208,7 @@ TEST(HitFindings, PodsWithoutABackendShareNothing) {
 }
 
 // covers F-325
-TEST(HitFindings, PeersAreAWayToShareAndMayBeApart) {
+TEST(HitFindings, PeersShareUnlessUnreachable) {
   Snapshot now = cold();
   const Snapshot other = cold();
   HitFacts facts = facts_of(pod(), now);
@@ -226,7 +226,7 @@ TEST(HitFindings, PeersAreAWayToShareAndMayBeApart) {
   EXPECT_FALSE(has(facts, "PeersUnreachable"));
 }
 
-TEST(HitFindings, AnotherHashSeedIsCalledSo) {
+TEST(HitFindings, DifferentHashSeedIsReported) {
   const Snapshot now = cold();
   Snapshot other = cold();
   other.namespaces = {space("bbbb0000", "dtype: bfloat16\nchunk_tokens: 256\nnone_hash: 22\n")};
@@ -239,7 +239,7 @@ TEST(HitFindings, AnotherHashSeedIsCalledSo) {
   EXPECT_NE(finding.what.find("none_hash: 22 -> 11"), std::string::npos) << finding.what;
 }
 
-TEST(HitFindings, TheFieldsThatDifferAreNamedAgainstTheNearest) {
+TEST(HitFindings, DifferingFieldsAreComparedWithTheNearestNamespace) {
   const Snapshot now = cold();
   Snapshot far = cold(), near = cold(), same = cold();
   far.namespaces = {space("bbbb0000", "dtype: float16\nchunk_tokens: 128\nnone_hash: 22\n")};
@@ -256,7 +256,7 @@ TEST(HitFindings, TheFieldsThatDifferAreNamedAgainstTheNearest) {
 
 // Names of lines as the connector writes them (shim/python/larder/vllm/identity.py,
 // engine_config.py).
-TEST(HitFindings, LinesOfAFingerprintHaveACure) {
+TEST(HitFindings, FingerprintFieldsHaveARemedy) {
   const auto cure_has = [](const char* field, const char* word) {
     return remedy_of_field(field).find(word) != std::string::npos;
   };
@@ -275,7 +275,7 @@ TEST(HitFindings, LinesOfAFingerprintHaveACure) {
   EXPECT_TRUE(cure_has("private", "restart the engine"));
 }
 
-TEST(HitFindings, AnAttachedEngineWithoutANamespaceReadsItsWeightsOrIsOff) {
+TEST(HitFindings, EngineWithoutNamespaceIsLoadingOrDisabled) {
   Snapshot now = cold();
   now.all = {};
   now.sessions.attached[0].space = "";
@@ -288,7 +288,7 @@ TEST(HitFindings, AnAttachedEngineWithoutANamespaceReadsItsWeightsOrIsOff) {
   EXPECT_NE(why_no_hits(facts)[0].what.find("weights_id"), std::string::npos);
 }
 
-TEST(HitFindings, AFingerprintCannotWriteToTheTerminal) {
+TEST(HitFindings, FingerprintIsEscapedForTheTerminal) {
   const Snapshot now = cold();
   Snapshot other = cold();
   other.namespaces = {space("bbbb0000", "dtype: \x1b[2Jx\nchunk_tokens: 256\nnone_hash: 11\n")};
@@ -297,7 +297,7 @@ TEST(HitFindings, AFingerprintCannotWriteToTheTerminal) {
   EXPECT_EQ(why_no_hits(facts)[0].what.find('\x1b'), std::string::npos);
 }
 
-TEST(HitFindings, TheLastWordOfTheShimCounts) {
+TEST(HitFindings, LastShimMessageWins) {
   EXPECT_EQ(why_off("a\nWARNING Larder is off for this engine: first\nb\nWARNING Larder is off for "
                     "this engine: second\nc"),
             "second");

@@ -35,7 +35,7 @@ std::string first_reason(const InjectionFacts& facts) {
   return findings.front().reason;
 }
 
-TEST(InjectionFindings, WithoutTheAnnotationThePoolsAreNamed) {
+TEST(InjectionFindings, MissingAnnotationListsThePools) {
   const Object none = {{"metadata", {{"annotations", nullptr}}}};
   InjectionFacts facts = facts_of(annotated(none));
   EXPECT_EQ(first_reason(facts), "NoAnnotation");
@@ -49,13 +49,13 @@ TEST(InjectionFindings, WithoutTheAnnotationThePoolsAreNamed) {
   EXPECT_EQ(first_reason(facts), "MadeBeforeAnnotation");
 }
 
-TEST(InjectionFindings, WhereLarderIsNotInstalledNothingElseIsSaid) {
+TEST(InjectionFindings, MissingInstallationIsTheOnlyFinding) {
   InjectionFacts facts = facts_of(annotated());
   facts.installed = facts.pools_known = false;
   EXPECT_EQ(first_reason(facts), "NotInstalled");
 }
 
-TEST(InjectionFindings, TheInjectorsOwnWordsComeFirst) {
+TEST(InjectionFindings, InjectorReasonComesFirst) {
   const auto with = [](const std::string& why) {
     return annotated({{"metadata", {{"annotations", {{"larder.dev/not-injected", why}}}}}});
   };
@@ -72,7 +72,7 @@ TEST(InjectionFindings, TheInjectorsOwnWordsComeFirst) {
 }
 
 // The namespace asked: the pod has no annotation of its own.
-TEST(InjectionFindings, WhatTheNamespaceAskedForIsJudgedToo) {
+TEST(InjectionFindings, NamespaceRequestIsDiagnosed) {
   const auto without = [](const Object& more) {
     PodState seen = annotated({{"metadata", {{"annotations", more}}}});
     return seen;
@@ -89,27 +89,27 @@ TEST(InjectionFindings, WhatTheNamespaceAskedForIsJudgedToo) {
   EXPECT_NE(why_not_injected(facts)[0].remedy.find("larder.dev/pool: code"), std::string::npos);
 }
 
-TEST(InjectionFindings, WhoDeclinesIsToldSo) {
+TEST(InjectionFindings, DecliningPodIsReported) {
   const PodState pod =
       annotated({{"metadata", {{"annotations", {{"larder.dev/inject", "false"}}}}}});
   EXPECT_FALSE(pod.wanted_pool);
   EXPECT_EQ(first_reason(facts_of(pod)), "Declined");
 }
 
-TEST(InjectionFindings, AnEventSpeaksWhereNoAnnotationCouldBeWritten) {
+TEST(InjectionFindings, EventReplacesAMissingAnnotation) {
   InjectionFacts facts = facts_of(annotated());
   facts.events = {"the pod's annotations leave no room"};
   EXPECT_EQ(first_reason(facts), "LeftAlone");
 }
 
-TEST(InjectionFindings, ThePoolThatIsNotThereAndTheWebhookThatDidNotSay) {
+TEST(InjectionFindings, MissingPoolAndMissingReasonAreReported) {
   InjectionFacts facts = facts_of(annotated());
   facts.pools = {"code"};
   EXPECT_EQ(first_reason(facts), "NoSuchPool");
   EXPECT_EQ(why_not_injected(facts).size(), 2U);
 }
 
-TEST(InjectionFindings, WhyTheWebhookWasNotAsked) {
+TEST(InjectionFindings, MissingReviewIsExplained) {
   InjectionFacts facts = facts_of(annotated());
   EXPECT_EQ(first_reason(facts), "WebhookWasDown");
   facts.serving.ready = 0;
@@ -129,7 +129,7 @@ TEST(InjectionFindings, WhyTheWebhookWasNotAsked) {
 }
 
 // A firewall must let the values in force through, not the chart's defaults.
-TEST(InjectionFindings, ThePortAndTheOperatorAreThoseOfTheCluster) {
+TEST(InjectionFindings, PortAndOperatorComeFromTheCluster) {
   InjectionFacts facts = facts_of(annotated());
   facts.serving.port = 10260;
   facts.webhook.service = "team-larder-webhook";
@@ -153,7 +153,7 @@ PodState unannotated() {
   return annotated({{"metadata", {{"annotations", nullptr}}}});
 }
 
-TEST(InjectionFindings, AWebhookThatIsAwayIsNamedWhereTheNamespaceAsks) {
+TEST(InjectionFindings, UnavailableWebhookIsReportedForNamespaceRequest) {
   InjectionFacts facts = facts_of(unannotated());
   facts.namespace_pool = "chat";
   facts.planned = true;
@@ -174,7 +174,7 @@ TEST(InjectionFindings, AWebhookThatIsAwayIsNamedWhereTheNamespaceAsks) {
   EXPECT_EQ(first_reason(facts), "NoSuchPool");
 }
 
-TEST(InjectionFindings, APodOfSomethingElseIsNoTroubleWhereTheNamespaceAsks) {
+TEST(InjectionFindings, OtherPodsOfAnInjectedNamespaceAreNoProblem) {
   InjectionFacts facts = facts_of(unannotated());
   facts.namespace_pool = "chat";
   facts.planned = true;
@@ -192,7 +192,7 @@ TEST(InjectionFindings, APodOfSomethingElseIsNoTroubleWhereTheNamespaceAsks) {
   EXPECT_EQ(first_reason(facts), "NamespaceExcluded");
 }
 
-TEST(ServingSeenTest, ThePortIsOfTheSlicesElseOfTheService) {
+TEST(ServingSeenTest, PortComesFromSlicesThenService) {
   const Object slice = Object::parse(
       R"({"ports": [{"port": 10260}], "endpoints": [{"conditions": {"ready": true}}, {}]})");
   EXPECT_EQ(serving_seen({slice}, Object()).port, 10260);
@@ -206,7 +206,7 @@ TEST(ServingSeenTest, ThePortIsOfTheSlicesElseOfTheService) {
             0);
 }
 
-TEST(WebhookSeenTest, ReadsTheSelectorAsTheApiServerDoes) {
+TEST(WebhookSeenTest, SelectorMatchesTheApiServer) {
   const Object selector = Object::parse(
       R"({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", )"
       R"("values": ["kube-system", "kube-public"]}]})");
@@ -222,7 +222,7 @@ TEST(WebhookSeenTest, ReadsTheSelectorAsTheApiServerDoes) {
               space("models")));
 }
 
-TEST(WebhookSeenTest, FindsOursAmongOthers) {
+TEST(WebhookSeenTest, FindsTheLarderWebhookAmongOthers) {
   const Object other = Object::parse(R"({"webhooks": [{"name": "istio"}]})");
   const Object ours = Object::parse(R"({
       "metadata": {"creationTimestamp": "2026-11-01T00:00:00Z"},

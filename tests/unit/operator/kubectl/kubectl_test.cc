@@ -16,7 +16,7 @@ class KubectlTest : public testing::Test {
   FakeKubectl fake_;
 };
 
-TEST_F(KubectlTest, OptionsStandBeforeTheWordsAndNoShellReadsThem) {
+TEST_F(KubectlTest, OptionsPrecedeArgumentsWithoutShell) {
   fake_.script("for word; do echo \"<$word>\"; done\n");
   const Kubectl kubectl({"--context=a b", "--as=$(id)"}, fake_.program());
   const auto answer = kubectl.ask({"get", "pods;ls"});
@@ -24,7 +24,7 @@ TEST_F(KubectlTest, OptionsStandBeforeTheWordsAndNoShellReadsThem) {
   EXPECT_EQ(*answer, "<--context=a b>\n<--as=$(id)>\n<get>\n<pods;ls>\n");
 }
 
-TEST_F(KubectlTest, ItsRefusalsAreToldApart) {
+TEST_F(KubectlTest, RefusalsAreClassified) {
   const std::pair<const char*, Code> kCases[] = {
       {"Error from server (NotFound): pods \"x\" not found", Code::kNotFound},
       {"error: the server doesn't have a resource type \"cachepools\"", Code::kNotFound},
@@ -43,7 +43,7 @@ TEST_F(KubectlTest, ItsRefusalsAreToldApart) {
 }
 
 // As without a cluster: kubectl's library logs the same line five times before.
-TEST_F(KubectlTest, OfWhatItSaysItsOwnSentenceIsShown) {
+TEST_F(KubectlTest, OnlyTheFinalErrorSentenceIsShown) {
   const std::string logged =
       "E1122 19:23:03.023237   24547 memcache.go:265] \"Unhandled Error\" err=\"couldn't get "
       "current server API group list\"\n";
@@ -61,7 +61,7 @@ TEST_F(KubectlTest, OfWhatItSaysItsOwnSentenceIsShown) {
   EXPECT_EQ(kubectl.ask({"get", "x"}).status().text() + "\n", logged) << "without any other line";
 }
 
-TEST_F(KubectlTest, TheDeadlineEndsItAndWhatItBegan) {
+TEST_F(KubectlTest, DeadlineKillsTheProcessGroup) {
   fake_.script("echo waiting for a login >&2\nsleep 20\n");  // which keeps both pipes open
   const auto begin = std::chrono::steady_clock::now();
   const auto answer = Kubectl({}, fake_.program(), milliseconds(300)).ask({"get", "pods"});
@@ -71,20 +71,20 @@ TEST_F(KubectlTest, TheDeadlineEndsItAndWhatItBegan) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
-TEST_F(KubectlTest, OneThatClosesItsStreamsAndGoesOnIsEndedToo) {
+TEST_F(KubectlTest, ProcessWithClosedStreamsIsKilledAtTheDeadline) {
   fake_.script("exec >&- 2>&-\nexec sleep 20\n");
   const auto answer = Kubectl({}, fake_.program(), milliseconds(300)).ask({"get", "pods"});
   EXPECT_EQ(answer.status().code(), Code::kDeadlineExceeded);
 }
 
-TEST_F(KubectlTest, OneThatSaysMuchToStderrStillAnswers) {
+TEST_F(KubectlTest, LargeStderrDoesNotBlockTheAnswer) {
   fake_.script("head -c 300000 /dev/zero | tr '\\0' w >&2\necho answer\n");
   const auto answer = Kubectl({}, fake_.program()).ask({"get", "pods"});
   ASSERT_TRUE(answer.ok()) << answer.status().text();
   EXPECT_EQ(*answer, "answer\n");
 }
 
-TEST_F(KubectlTest, WhatIsShownEndsByItsDeadlineToo) {
+TEST_F(KubectlTest, ShowEndsAtItsDeadline) {
   fake_.script("exec sleep 20\n");
   const Status shown = Kubectl({}, fake_.program()).show({"exec", "llm"}, milliseconds(300));
   EXPECT_EQ(shown.code(), Code::kDeadlineExceeded);
@@ -98,13 +98,13 @@ TEST_F(KubectlTest, AnEndlessAnswerIsBounded) {
   EXPECT_EQ(answer.status().code(), Code::kOutOfRange);
 }
 
-TEST_F(KubectlTest, WithoutAKubectlItSaysSo) {
+TEST_F(KubectlTest, MissingKubectlIsReported) {
   const auto answer = Kubectl({}, "/nowhere/kubectl").ask({"get", "pods"});
   EXPECT_EQ(answer.status().code(), Code::kUnavailable);
   EXPECT_NE(answer.status().text().find("PATH"), std::string::npos);
 }
 
-TEST_F(KubectlTest, ManyAreAskedAtOnceAndAnswerInTheirOrder) {
+TEST_F(KubectlTest, ParallelCallsAnswerInOrder) {
   fake_.script("echo $2\n");
   std::vector<Words> calls;
   for (int i = 0; i < 40; ++i) calls.push_back({"get", std::to_string(i)});

@@ -31,7 +31,7 @@ std::vector<std::string> paths_in(const Object& object) {
   return paths;
 }
 
-TEST(PlannedPods, ATemplateIsFoundWhateverTheKind) {
+TEST(PlannedPods, TemplateIsFoundInAnyKind) {
   EXPECT_THAT(
       paths_in(object_of("apps/v1", "Deployment", R"({"replicas": 3, "template": TEMPLATE})")),
       ElementsAre("spec.template"));
@@ -53,7 +53,7 @@ TEST(PlannedPods, ATemplateIsFoundWhateverTheKind) {
               ElementsAre("spec.pytorchReplicaSpecs.Worker.template"));
 }
 
-TEST(PlannedPods, APodIsTriedUnderAGeneratedNameInItsNamespace) {
+TEST(PlannedPods, PodIsPlannedWithGeneratedNameInItsNamespace) {
   const Planned planned = planned_pods(
       {object_of("apps/v1", "Deployment", R"({"replicas": 3, "template": TEMPLATE})")});
   ASSERT_EQ(planned.pods.size(), 1U);
@@ -66,7 +66,7 @@ TEST(PlannedPods, APodIsTriedUnderAGeneratedNameInItsNamespace) {
 }
 
 // The form of `kubectl get pod -o yaml`.
-TEST(PlannedPods, APodThatLivesIsTriedAsANewOne) {
+TEST(PlannedPods, RunningPodIsPlannedAsANewOne) {
   const Object pod = Object::parse(R"({"apiVersion": "v1", "kind": "Pod",
       "metadata": {"name": "llm-1", "namespace": "models", "uid": "u", "resourceVersion": "7", "managedFields": [], "creationTimestamp": "t"},
       "spec": {"containers": [{"name": "vllm"}]}, "status": {"phase": "Running"}})");
@@ -77,7 +77,7 @@ TEST(PlannedPods, APodThatLivesIsTriedAsANewOne) {
       "metadata": {"generateName": "llm-1-", "namespace": "models"}, "spec": {"containers": [{"name": "vllm"}]}})"));
 }
 
-TEST(PlannedPods, WhatControllersAddIsThere) {
+TEST(PlannedPods, ControllerDefaultsAreAdded) {
   const Planned set = planned_pods({object_of(
       "apps/v1", "StatefulSet",
       R"({"template": TEMPLATE, "volumeClaimTemplates": [{"metadata": {"name": "models"}}]})")});
@@ -94,7 +94,7 @@ TEST(PlannedPods, WhatControllersAddIsThere) {
 }
 
 // A pod's spec alone is no template: the pods of its controller are not known.
-TEST(PlannedPods, KindsOfOthersWithoutATemplateAreNamed) {
+TEST(PlannedPods, KindsWithoutTemplateAreReported) {
   const Planned planned = planned_pods(
       {object_of("serving.kserve.io/v1beta1", "InferenceService",
                  R"({"predictor": {"containers": [{"name": "kserve-container"}]}})"),
@@ -111,7 +111,7 @@ TEST(PlannedPods, KindsOfOthersWithoutATemplateAreNamed) {
   EXPECT_THAT(planned.needed, ElementsAre("CachePool llm"));
 }
 
-TEST(PlannedPods, WhateverTheFormIsItEnds) {
+TEST(PlannedPods, MalformedObjectsAreHandled) {
   for (const char* spec :
        {"{}", R"({"template": []})", R"({"template": {"spec": {"containers": []}}})",
         R"({"template": {"spec": {"containers": [3]}}})",

@@ -83,7 +83,7 @@ class PluginCommandsTest : public testing::Test {
 
 const json kAsked = {{"larder.dev/pool", "chat"}};
 
-TEST_F(PluginCommandsTest, EveryPageOfPodsIsLookedAt) {
+TEST_F(PluginCommandsTest, EveryPageOfPodsIsRead) {
   serve_pods(json::array({pod("llm-1", kAsked, true), pod("web", json::object(), false)}),
              json::array({pod("llm-2", kAsked, false)}));
   serve_larderd("llm-1");
@@ -97,7 +97,7 @@ TEST_F(PluginCommandsTest, EveryPageOfPodsIsLookedAt) {
             "\nkubectl larder why POD explains one pod.\n");
 }
 
-TEST_F(PluginCommandsTest, OfManyPodsSixtyFourLarderdAreAskedAndTheRestAreSaid) {
+TEST_F(PluginCommandsTest, AtMostSixtyFourLarderdAreQueriedAndTheRestCounted) {
   json first = json::array(), second = json::array();
   for (int i = 0; i < 500; ++i) first.push_back(pod("a-" + std::to_string(i), kAsked, true));
   for (int i = 0; i < 500; ++i) second.push_back(pod("b-" + std::to_string(i), kAsked, true));
@@ -116,7 +116,7 @@ TEST_F(PluginCommandsTest, OfManyPodsSixtyFourLarderdAreAskedAndTheRestAreSaid) 
             std::string::npos);
 }
 
-TEST_F(PluginCommandsTest, ForProgramsTheSameAsJson) {
+TEST_F(PluginCommandsTest, JsonHasTheSameContent) {
   serve_pods(json::array({pod("llm-1", kAsked, true)}), json::array());
   serve_larderd("llm-1");
   const auto outcome = pods_of_pools(words({"pods", "chat"}, true), cluster_);
@@ -128,7 +128,7 @@ TEST_F(PluginCommandsTest, ForProgramsTheSameAsJson) {
   EXPECT_EQ(said["pods"][0]["larderd"]["tokensHit"], 3'840'000);
 }
 
-TEST_F(PluginCommandsTest, StatusSaysWhetherItHelpsAndWhoIsLeftOut) {
+TEST_F(PluginCommandsTest, StatusShowsBenefitAndPodsWithoutCache) {
   serve_pods(json::array({pod("llm-1", kAsked, true)}),
              json::array({pod("llm-2", kAsked, false),
                           pod("llm-3", {{"larder.dev/pool", "none"}}, false)}));
@@ -142,26 +142,26 @@ TEST_F(PluginCommandsTest, StatusSaysWhetherItHelpsAndWhoIsLeftOut) {
     EXPECT_NE(outcome->text.find(part), std::string::npos) << part << "\n" << outcome->text;
 }
 
-TEST_F(PluginCommandsTest, StatusOfAWellPoolEndsWithZero) {
+TEST_F(PluginCommandsTest, StatusOfHealthyPoolExitsWithZero) {
   serve_pods(json::array({pod("llm-1", kAsked, true)}), json::array());
   EXPECT_EQ(status_of_pools(words({"status", "chat"}), cluster_)->exit_status, 0);
 }
 
-TEST_F(PluginCommandsTest, APoolThatIsNotThereIsNamedBesideThoseThatAre) {
+TEST_F(PluginCommandsTest, MissingPoolIsReportedWithExistingPools) {
   const auto outcome = pods_of_pools(words({"pods", "chta"}), cluster_);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.status().text(),
             "there is no CachePool chta in namespace models; there are: chat");
 }
 
-TEST_F(PluginCommandsTest, WithoutTheDefinitionsLarderIsNotInstalled) {
+TEST_F(PluginCommandsTest, MissingDefinitionsMeanNotInstalled) {
   fake_.refuse(kPools, "error: the server doesn't have a resource type \"cachepools\"");
   EXPECT_NE(
       status_of_pools(words({"status"}), cluster_).status().text().find("Larder is not installed"),
       std::string::npos);
 }
 
-TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
+TEST_F(PluginCommandsTest, WhyReadsTheLogOnlyWithoutAttachedEngine) {
   const json one = pod("llm-1", kAsked, true);
   fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
   fake_.serve(kFellows, list(json::array({one})).dump());
@@ -189,7 +189,7 @@ TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
       << off->text;
 }
 
-TEST_F(PluginCommandsTest, TraceIsWhatLarderctlWritesBesideTheLarderdOfThePod) {
+TEST_F(PluginCommandsTest, TraceRunsLarderctlInThePod) {
   const json one = pod("llm-1", kAsked, true);
   fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
   fake_.serve(kFellows, list(json::array({one})).dump());
@@ -210,14 +210,14 @@ TEST_F(PluginCommandsTest, TraceIsWhatLarderctlWritesBesideTheLarderdOfThePod) {
   EXPECT_EQ(trace_pod(arguments, cluster_).status().text(), "kubectl exec failed");
 }
 
-TEST_F(PluginCommandsTest, TraceOfAPodThatNoLarderdServesSaysWhereToLook) {
+TEST_F(PluginCommandsTest, TraceOfPodWithoutLarderdNamesTheNextStep) {
   fake_.serve("get pod llm-1 --output json --namespace models", pod("llm-1", kAsked, false).dump());
   fake_.serve(kFellows, list(json::array()).dump());
   EXPECT_EQ(trace_pod(words({"trace", "llm-1"}), cluster_).status().text(),
             "no larderd serves pod llm-1: kubectl larder why llm-1");
 }
 
-TEST_F(PluginCommandsTest, WhySeesTheWorkloadAboveTheReplicaSet) {
+TEST_F(PluginCommandsTest, WhyReadsTheWorkloadAboveTheReplicaSet) {
   json one = pod("llm-1", json::object(), false);
   one["metadata"]["ownerReferences"] =
       json::parse(R"([{"kind": "ReplicaSet", "name": "llm-5", "controller": true}])");
@@ -232,7 +232,7 @@ TEST_F(PluginCommandsTest, WhySeesTheWorkloadAboveTheReplicaSet) {
   EXPECT_NE(outcome->text.find("AnnotationNotOnTemplate"), std::string::npos) << outcome->text;
 }
 
-TEST_F(PluginCommandsTest, TheBackendIsJudgedByTheOperatorAndByThePods) {
+TEST_F(PluginCommandsTest, BackendStateCombinesOperatorAndPods) {
   const json backend = {
       {"metadata", {{"name", "shared"}, {"namespace", "models"}}},
       {"status",
@@ -269,7 +269,7 @@ TEST_F(PluginCommandsTest, TheBackendIsJudgedByTheOperatorAndByThePods) {
       << refused->text;
 }
 
-TEST_F(PluginCommandsTest, TopHasRatesFromItsFirstScreenOn) {
+TEST_F(PluginCommandsTest, TopShowsRatesOnItsFirstScreen) {
   const json one = pod("llm-1", kAsked, true);
   fake_.serve(
       "get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool",

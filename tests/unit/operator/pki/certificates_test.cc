@@ -27,7 +27,7 @@ KeyPair leaf_of(const KeyPair& by, LeafUse use = LeafUse::kServer) {
   return made.ok() ? *made : KeyPair();
 }
 
-TEST(CertificatesTest, WhatIsMadeReadsAsItWasMeant) {
+TEST(CertificatesTest, GeneratedCertificatesHaveTheRequestedFields) {
   const KeyPair ca = authority(), leaf = leaf_of(ca);
   const Result<CertificateFacts> of_ca = read_certificate(ca.certificate),
                                  of_leaf = read_certificate(leaf.certificate);
@@ -39,7 +39,7 @@ TEST(CertificatesTest, WhatIsMadeReadsAsItWasMeant) {
   EXPECT_THAT(of_leaf->names, ElementsAre("larder.sys.svc", "larder"));
 }
 
-TEST(CertificatesTest, WhoSignedWhatAndWhoseKeyIsWhose) {
+TEST(CertificatesTest, SignaturesAndKeysAreMatched) {
   const KeyPair one = authority(), other = authority(), leaf = leaf_of(one);
   EXPECT_TRUE(is_signed_by(leaf.certificate, one.certificate));
   EXPECT_FALSE(is_signed_by(leaf.certificate, other.certificate))
@@ -48,7 +48,7 @@ TEST(CertificatesTest, WhoSignedWhatAndWhoseKeyIsWhose) {
   EXPECT_FALSE(belong_together({leaf.certificate, one.key}));
 }
 
-TEST(CertificatesTest, ABundleFallsIntoItsCertificates) {
+TEST(CertificatesTest, BundleIsSplitIntoCertificates) {
   const KeyPair one = authority(), other = authority();
   EXPECT_THAT(split_bundle(one.certificate + "# between\n" + other.certificate),
               ElementsAre(one.certificate, other.certificate));
@@ -59,7 +59,7 @@ TEST(CertificatesTest, ABundleFallsIntoItsCertificates) {
   EXPECT_EQ(split_bundle(many).size(), kMostCertificates);
 }
 
-TEST(CertificatesTest, WhatIsNoneIsSaid) {
+TEST(CertificatesTest, InvalidCertificateIsAnError) {
   EXPECT_EQ(read_certificate("nonsense").status().code(), Code::kInvalidArgument);
   EXPECT_EQ(read_certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
                 .status()
@@ -88,7 +88,7 @@ bool openssl_takes(const KeyPair& ca, const KeyPair& leaf, const std::string& pu
 }
 
 // OpenSSL's own program is stricter than its library: purposes, key identifiers, path lengths.
-TEST(CertificatesTest, OpensslFindsNothingToComplainOf) {
+TEST(CertificatesTest, OpensslAcceptsTheCertificates) {
   const KeyPair ca = authority(), server = leaf_of(ca),
                 both = leaf_of(ca, LeafUse::kServerAndClient);
   EXPECT_TRUE(openssl_takes(ca, server, "sslserver"));

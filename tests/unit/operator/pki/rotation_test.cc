@@ -19,25 +19,25 @@ Held fresh(std::int64_t now_s = kNow) {
   return {{authority_validity(now_s, kLives)}, true, HeldLeaf{leaf_validity(now_s, kLives), 0}};
 }
 
-TEST(RotationTest, NothingIsDueWhereAllIsFresh) {
+TEST(RotationTest, FreshCertificatesNeedNoStep) {
   EXPECT_FALSE(next_step(fresh(), 0, kNow, kLives).changes());
   EXPECT_EQ(next_step(fresh(), 0, kNow, kLives).why, "");
 }
 
-TEST(RotationTest, TheFirstLeafWaitsForTheBundleAlone) {
+TEST(RotationTest, FirstLeafWaitsOnlyForTheBundle) {
   EXPECT_TRUE(next_step({}, {}, kNow, kLives).make_authority);
   const Held only{{authority_validity(kNow, kLives)}, true, {}};
   EXPECT_FALSE(next_step(only, {}, kNow, kLives).changes()) << "not in the caBundle yet";
   EXPECT_TRUE(next_step(only, 0, kNow, kLives).make_leaf) << "no client can lose a handshake";
 }
 
-TEST(RotationTest, AnOldLeafIsMadeAnewInTime) {
+TEST(RotationTest, OldLeafIsRenewedInTime) {
   const std::int64_t later = kNow + 620;  // of 900
   EXPECT_TRUE(next_step(fresh(), 620, later, kLives).make_leaf);
   EXPECT_FALSE(next_step(fresh(), 590, kNow + 590, kLives).changes());
 }
 
-TEST(RotationTest, ANewAuthorityComesBesideTheOldOneAndItsLeafLater) {
+TEST(RotationTest, NewAuthorityIsAddedBeforeItsLeaf) {
   Held held = fresh();
   const std::int64_t later = kNow + 6500;
   held.leaf = HeldLeaf{leaf_validity(later - 10, kLives), 0};
@@ -54,7 +54,7 @@ TEST(RotationTest, ANewAuthorityComesBesideTheOldOneAndItsLeafLater) {
       << "no leaf of the authority is valid any more";
 }
 
-TEST(RotationTest, WhatIsBrokenIsMadeAnew) {
+TEST(RotationTest, BrokenCertificatesAreRenewed) {
   Held no_key = fresh();
   no_key.newest_key = false;
   EXPECT_THAT(next_step(no_key, 0, kNow, kLives).why, HasSubstr("key is missing"));
@@ -169,7 +169,7 @@ class Cluster {
   int authorities_made_ = 0, leaves_made_ = 0;
 };
 
-TEST(RotationTest, NoHandshakeEverFailsBySeeds) {
+TEST(RotationTest, NoHandshakeFailsInRandomSchedules) {
   for (unsigned seed = 1; seed <= 200 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Cluster(seed).run();

@@ -53,7 +53,7 @@ struct Reconciling : OperatorWorld {
                                }};
 };
 
-TEST(BackendReconcilerTest, AServerOfTheUsersIsCheckedAgainAndAgain) {
+TEST(BackendReconcilerTest, ExternalServerIsCheckedPeriodically) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   const Done done = run.once();
@@ -69,7 +69,7 @@ TEST(BackendReconcilerTest, AServerOfTheUsersIsCheckedAgainAndAgain) {
 
 // The next leader asks anew.
 // covers F-227
-TEST(BackendReconcilerTest, ACheckThatIsStoppedSaysNothing) {
+TEST(BackendReconcilerTest, StoppedCheckWritesNoStatus) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   run.api.forget_calls();
@@ -80,7 +80,7 @@ TEST(BackendReconcilerTest, ACheckThatIsStoppedSaysNothing) {
 }
 
 // covers F-232
-TEST(BackendReconcilerTest, TheSecretIsOfItsNamespaceAndIsReadEachTime) {
+TEST(BackendReconcilerTest, SecretIsReadEachTimeFromItsNamespace) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
   run.once();
@@ -101,7 +101,7 @@ TEST(BackendReconcilerTest, TheSecretIsOfItsNamespaceAndIsReadEachTime) {
 }
 
 // Not in a status, an error or an object: only the check sees the password.
-TEST(BackendReconcilerTest, APasswordIsNowhereToBeSeen) {
+TEST(BackendReconcilerTest, PasswordIsNeverShown) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
   run.api.as_user(resources::kSecrets, {{"metadata", {{"name", "auth"}, {"namespace", "ml"}}},
@@ -115,7 +115,7 @@ TEST(BackendReconcilerTest, APasswordIsNowhereToBeSeen) {
     }
 }
 
-TEST(BackendReconcilerTest, ItIsCheckedUnderAPrefixThatItsPoolsUse) {
+TEST(BackendReconcilerTest, CheckUsesAPrefixOfItsPools) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
@@ -123,7 +123,7 @@ TEST(BackendReconcilerTest, ItIsCheckedUnderAPrefixThatItsPoolsUse) {
   EXPECT_EQ(run.check.last_prefix, "ml.chat");
 }
 
-TEST(BackendReconcilerTest, WhereTheSecretMayNotBeReadTheSidecarsSay) {
+TEST(BackendReconcilerTest, UnreadableSecretFallsBackToSidecarReports) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
@@ -141,7 +141,7 @@ TEST(BackendReconcilerTest, WhereTheSecretMayNotBeReadTheSidecarsSay) {
 }
 
 // Redis with maxmemory and noeviction: the server serves its keys, and refuses every write.
-TEST(BackendReconcilerTest, AFullOneIsReachableAndSaysWhatItRefuses) {
+TEST(BackendReconcilerTest, FullServerIsReachableAndReportsRefusals) {
   Reconciling run;
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
@@ -163,7 +163,7 @@ TEST(BackendReconcilerTest, AFullOneIsReachableAndSaysWhatItRefuses) {
   EXPECT_EQ(run.condition(resources::kBackends, "cache", "CacheServes"), "True Serves");
 }
 
-TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {
+TEST(BackendReconcilerTest, ManagedBackendHasItsObjectsAndSettles) {
   Reconciling run;
   run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
   EXPECT_TRUE(run.once().status.ok());
@@ -186,7 +186,7 @@ TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {
 
 // OpenShift's restricted-v2 refuses users outside the namespace's range.
 // covers F-317
-TEST(BackendReconcilerTest, AManagedOneLeavesItsUserToOpenShift) {
+TEST(BackendReconcilerTest, ManagedBackendLeavesTheUserToOpenShift) {
   Reconciling run;
   run.api.as_user(resources::kNamespaces,
                   {{"metadata",
@@ -202,7 +202,7 @@ TEST(BackendReconcilerTest, AManagedOneLeavesItsUserToOpenShift) {
   EXPECT_EQ(security["runAsNonRoot"], true);
 }
 
-TEST(BackendReconcilerTest, OneThatIsGoneOrGoingIsLeftAlone) {
+TEST(BackendReconcilerTest, DeletedBackendIsNotReconciled) {
   Reconciling run;
   EXPECT_TRUE(run.once().status.ok());
   run.backend("cache", R"({"managed": {"memory": "1Gi"}})");

@@ -26,7 +26,7 @@ void put_secret(FakeApi& api, const std::string& ns, const std::string& name, co
               {{"metadata", {{"name", name}, {"namespace", ns}}}, {"data", data}});
 }
 
-TEST(BackendSecretsTest, WhatIsNamedIsRead) {
+TEST(BackendSecretsTest, ReferencedSecretsAreRead) {
   FakeApi api;
   put_secret(api, "ml", "auth", {{"password", "c2VjcmV0"}, {"sentinel", "eA=="}});
   put_secret(api, "ml", "tls", {{"ca.crt", "Y2E="}, {"tls.crt", "Y3J0"}, {"tls.key", "a2V5"}});
@@ -43,7 +43,7 @@ TEST(BackendSecretsTest, WhatIsNamedIsRead) {
                                                 {"backend.key_file", "key"}}));
 }
 
-TEST(BackendSecretsTest, ItsOwnNamespaceAndNoOther) {
+TEST(BackendSecretsTest, SecretsAreReadOnlyFromItsNamespace) {
   FakeApi api;
   put_secret(api, "default", "auth", {{"password", "c2VjcmV0"}});
   const BackendSecrets secrets =
@@ -54,7 +54,7 @@ TEST(BackendSecretsTest, ItsOwnNamespaceAndNoOther) {
   for (const FakeApi::Call& call : api.calls()) EXPECT_EQ(call.ns, "ml");
 }
 
-TEST(BackendSecretsTest, WhatIsMissingIsNamed) {
+TEST(BackendSecretsTest, MissingSecretIsReported) {
   FakeApi api;
   const api::CacheBackend wants =
       backend(R"({"endpoints": ["r:1"], "password": {"name": "auth", "key": "p"}})");
@@ -69,14 +69,14 @@ TEST(BackendSecretsTest, WhatIsMissingIsNamed) {
   EXPECT_EQ(read_secrets(api, wants).missing, "");
 }
 
-TEST(BackendSecretsTest, WithoutTlsItsSecretsAreNotAsked) {
+TEST(BackendSecretsTest, TlsSecretsAreNotReadWithoutTls) {
   EXPECT_TRUE(
       secret_files(
           backend(R"({"endpoints": ["r:1"], "tls": {"enabled": false, "caSecret": "c"}})").spec)
           .empty());
 }
 
-TEST(MemoryFileTest, OpensAsAFileAsOftenAsOneLikes) {
+TEST(MemoryFileTest, OpensAsAFileRepeatedly) {
   const Result<MemoryFile> file = MemoryFile::of("secret\n");
   ASSERT_TRUE(file.ok());
   for (int i = 0; i < 2; ++i) {

@@ -38,7 +38,7 @@ Condition of_type(const BackendFacts& facts, const std::string& type) {
   return condition_of(backend_conditions(facts), type);
 }
 
-TEST(BackendStatusTest, AServerThatAnswers) {
+TEST(BackendStatusTest, AnsweringServerIsReady) {
   BackendFacts facts = facts_of(kRedis);
   facts.seen = valkey();
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
@@ -52,7 +52,7 @@ TEST(BackendStatusTest, AServerThatAnswers) {
   EXPECT_FALSE(status.contains("lastError"));
 }
 
-TEST(BackendStatusTest, WhatIsWrongWithItIsSaidAndKept) {
+TEST(BackendStatusTest, FindingsAreReportedAndKept) {
   BackendFacts facts = facts_of(kRedis);
   BackendSeen seen;
   seen.findings = {
@@ -77,7 +77,7 @@ TEST(BackendStatusTest, WarningsLeaveItReady) {
   EXPECT_EQ(in_short(of_type(facts, "WellSet")), "False Noeviction");
 }
 
-TEST(BackendStatusTest, ASecretThatIsNotThere) {
+TEST(BackendStatusTest, MissingSecretIsReported) {
   BackendFacts facts = facts_of(kRedis);
   facts.secrets.missing = "there is no Secret s";
   EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "True NotFound");
@@ -86,7 +86,7 @@ TEST(BackendStatusTest, ASecretThatIsNotThere) {
 
 // The chart gives the operator no right to Secrets without a list of Secrets: then the operator
 // believes the sidecars.
-TEST(BackendStatusTest, WhereItMayNotReadTheSecretTheSidecarsSay) {
+TEST(BackendStatusTest, UnreadableSecretFallsBackToSidecarReports) {
   BackendFacts facts = facts_of(kRedis);
   facts.secrets.unreadable = "the operator may not read Secret s";
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "Unknown NotChecked");
@@ -99,7 +99,7 @@ TEST(BackendStatusTest, WhereItMayNotReadTheSecretTheSidecarsSay) {
 
 // The operator's own reach is of no use if a NetworkPolicy keeps the pods from the server.
 // covers F-252, F-253
-TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
+TEST(BackendStatusTest, ServerUnreachableFromSidecarsIsNotReachable) {
   BackendFacts facts = facts_of(kRedis);
   facts.seen = valkey();
   facts.sidecars = {3, 3, ""};
@@ -120,7 +120,7 @@ TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
 
 // A full server, or one that refuses large values: reads are answered, and refusals are reported in
 // larderd's words.
-TEST(BackendStatusTest, OneThatRefusesChunksStaysReachable) {
+TEST(BackendStatusTest, ServerRefusingChunksStaysReachable) {
   BackendFacts facts = facts_of(kRedis);
   facts.seen = valkey();
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
@@ -138,7 +138,7 @@ TEST(BackendStatusTest, OneThatRefusesChunksStaysReachable) {
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
 }
 
-TEST(BackendStatusTest, AManagedOneStarts) {
+TEST(BackendStatusTest, ManagedServerIsStarting) {
   BackendFacts facts = facts_of(R"({"managed": {"memory": "1Gi"}})");
   ASSERT_TRUE(facts.parsed.ok()) << facts.parsed.text();
   BackendSeen seen;
@@ -151,7 +151,7 @@ TEST(BackendStatusTest, AManagedOneStarts) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NameTaken");
 }
 
-TEST(BackendStatusTest, ALatencyThatWaversIsNotWritten) {
+TEST(BackendStatusTest, FluctuatingLatencyIsNotWritten) {
   BackendFacts facts = facts_of(kRedis);
   facts.seen = valkey();
   const Object before = {{"status", backend_status(facts, Object(), "2026-01-01T00:00:00Z")}};
@@ -167,7 +167,7 @@ TEST(BackendStatusTest, ALatencyThatWaversIsNotWritten) {
   EXPECT_EQ(backend_status(facts, before, "later")["latency"], "10ms");
 }
 
-TEST(BackendStatusTest, ASpecThatCannotBe) {
+TEST(BackendStatusTest, InvalidSpecIsReported) {
   const BackendFacts facts = facts_of(R"({"endpoints": ["a:1"], "mode": "Sentinel"})");
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False Invalid");
   EXPECT_NE(of_type(facts, "Ready").message.find("spec.master"), std::string::npos);

@@ -125,7 +125,7 @@ TEST(ChildrenTest, ASecondPlanAfterApplyingIsEmpty) {
   }
 }
 
-TEST(ChildrenTest, WhereItComesFromIsNoMatter) {
+TEST(ChildrenTest, ResultIsIndependentOfTheStartingState) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Context world(seed), fresh(seed + 1'000'000);
     const std::vector<Object> first = world.desired_objects(), second = world.desired_objects();
@@ -139,7 +139,7 @@ TEST(ChildrenTest, WhereItComesFromIsNoMatter) {
 
 // A crash after every single call, done or not: the next life ends at the same state as without a
 // crash.
-TEST(ChildrenTest, ItConvergesFromEveryPartialState) {
+TEST(ChildrenTest, ConvergesFromEveryPartialState) {
   std::size_t crashes = 0;
   for (unsigned seed = 0; seed < kSeeds / 10; ++seed) {
     Context reference(seed);
@@ -169,7 +169,7 @@ TEST(ChildrenTest, ItConvergesFromEveryPartialState) {
   EXPECT_GT(crashes, 100U);
 }
 
-TEST(ChildrenTest, ACacheThatLagsBehindCostsCallsAndNothingElse) {
+TEST(ChildrenTest, StaleCacheCostsOnlyExtraCalls) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Context world(seed), reference(seed);
     const std::vector<Object> first = world.desired_objects(), second = world.desired_objects();
@@ -226,7 +226,7 @@ TEST(ChildrenTest, DriftIsRepairedAndForeignFieldsSurvive) {
   EXPECT_GT(repaired, 50);
 }
 
-TEST(ChildrenTest, WhatIsWantedNoMoreIsPrunedAndWhatIsNotOursStays) {
+TEST(ChildrenTest, UnwantedObjectsArePrunedAndForeignObjectsStay) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Context world(seed);
     Object theirs = {{"apiVersion", "v1"},
@@ -247,7 +247,7 @@ TEST(ChildrenTest, WhatIsWantedNoMoreIsPrunedAndWhatIsNotOursStays) {
 
 // The label alone shows our caches an object; an object without the label is another's, even under
 // the wanted name.
-TEST(ChildrenTest, AnObjectThatNoCacheShowsIsNotTakenFromItsOwner) {
+TEST(ChildrenTest, UncachedObjectIsNotTakenFromItsOwner) {
   Context world(1);
   const Object wanted = world.wanted(k8s::resources::kConfigMaps, "larder-chat");
   const Object theirs = {{"apiVersion", "v1"},

@@ -25,7 +25,7 @@ std::string told(const Object& before, const Object& after) {
   return event ? event->type + " " + event->reason : "";
 }
 
-TEST(ConditionEventsTest, OfWhatBecomesBadChangesAndIsGoodAgain) {
+TEST(ConditionEventsTest, FailureChangeAndRecoveryHaveEvents) {
   const Object good = status_of("True", "AllReady"), bad = status_of("False", "NoSuchBackend"),
                worse = status_of("False", "NotEnough"),
                unknown = status_of("Unknown", "NotChecked");
@@ -40,7 +40,7 @@ TEST(ConditionEventsTest, OfWhatBecomesBadChangesAndIsGoodAgain) {
 
 // Ready is True again while larderd of the pods is still starting: the message tells of the start,
 // and the Event tells which trouble is over.
-TEST(ConditionEventsTest, OfARecoveryNameTheTroubleThatIsOver) {
+TEST(ConditionEventsTest, RecoveryNamesTheEndedProblem) {
   const Object object{{"metadata", {{"name", "chat"}, {"namespace", "ml"}}},
                       {"status", status_of("False", "NotScheduled")}};
   Object starting = status_of("True", "Starting");
@@ -50,7 +50,7 @@ TEST(ConditionEventsTest, OfARecoveryNameTheTroubleThatIsOver) {
   EXPECT_EQ(event->note, "NotScheduled is over: larderd is not ready yet");
 }
 
-TEST(ConditionEventsTest, IsAboutTheObject) {
+TEST(ConditionEventsTest, EventRefersToTheObject) {
   const Object object{{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"uid", "u"}}}};
   const std::optional<k8s::Event> event =
       event_of_change(resources::kPools, object, status_of("False", "Invalid"));
@@ -65,7 +65,7 @@ TEST(ConditionEventsTest, IsAboutTheObject) {
 // With the status, and not after a failed write of the status: then the next reconcile writes the
 // Event.
 // covers F-255
-TEST(ConditionEventsTest, AreToldOnceWithTheStatus) {
+TEST(ConditionEventsTest, EventsAreWrittenOnceWithTheStatus) {
   OperatorWorld run;
   std::vector<std::string> told;
   run.world.tell = [&](const k8s::Event& event) { told.push_back(event.reason); };

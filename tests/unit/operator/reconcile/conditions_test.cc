@@ -7,7 +7,7 @@ namespace {
 
 using api::Object;
 
-TEST(ConditionsTest, TheTimeIsThatOfTheLastChangeOfStatus) {
+TEST(ConditionsTest, TransitionTimeFollowsTheStatus) {
   const std::vector<Condition> first{{"Ready", Truth::kFalse, "Starting", "wait"}};
   const Object one = conditions_json(first, Object(), 1, "2026-01-01T00:00:00Z");
   EXPECT_EQ(one[0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
@@ -24,7 +24,7 @@ TEST(ConditionsTest, TheTimeIsThatOfTheLastChangeOfStatus) {
             "2026-01-03T00:00:00Z");
 }
 
-TEST(ConditionsTest, WhatStandsThereMayBeAnything) {
+TEST(ConditionsTest, MalformedPreviousConditionsAreReplaced) {
   const std::vector<Condition> one{{"Ready", Truth::kUnknown, "R", ""}};
   for (const char* before :
        {"null", "7", "[1, \"x\", {\"type\": 3}]", R"([{"type": "Ready", "status": "Unknown"}])"})
@@ -34,7 +34,7 @@ TEST(ConditionsTest, WhatStandsThereMayBeAnything) {
             Truth::kUnknown);
 }
 
-TEST(ConditionsTest, MessagesAreBoundedAndStayText) {
+TEST(ConditionsTest, MessagesAreBoundedAtCharacters) {
   std::string text;
   while (text.size() < 2 * kMostMessage) text += "\xc3\xa4";
   const std::string cut = bounded(text);
@@ -44,7 +44,7 @@ TEST(ConditionsTest, MessagesAreBoundedAndStayText) {
   EXPECT_EQ(some_of({"a"}), "a");
 }
 
-TEST(ConditionsTest, TimesAreThoseOfKubernetes) {
+TEST(ConditionsTest, TimesUseTheKubernetesFormat) {
   EXPECT_EQ(rfc3339(0), "1970-01-01T00:00:00Z");
   EXPECT_EQ(rfc3339(1795346553), "2026-11-22T11:22:33Z");
 }

@@ -11,7 +11,7 @@ namespace larder::reconcile {
 namespace {
 
 // Else the next leader, and a SIGTERM, would wait for the whole silence of a backend.
-TEST(ControllerTest, ItsEndStopsTheReconcilesUnderWay) {
+TEST(ControllerTest, DestructorStopsRunningReconciles) {
   const base::MonotonicClock clock;
   k8s::Metrics metrics;
   const auto queue = k8s::WorkQueue::make("controller_test", clock);

@@ -39,7 +39,7 @@ void expect_in(const Object& schema, const Object& value, const std::string& pat
   EXPECT_TRUE(fits) << path << " is " << value.type_name() << ", and by its definition " << type;
 }
 
-TEST(CrdStatusTest, OfAPool) {
+TEST(CrdStatusTest, PoolStatusMatchesTheDefinition) {
   PoolFacts facts;
   facts.pool = *api::parse_pool(
       {{"metadata", {{"name", "chat"}, {"namespace", "ml"}}},
@@ -61,7 +61,7 @@ TEST(CrdStatusTest, OfAPool) {
   expect_in(status_schema("larder.dev_cachepools.yaml"), status, "status");
 }
 
-TEST(CrdStatusTest, OfABackend) {
+TEST(CrdStatusTest, BackendStatusMatchesTheDefinition) {
   BackendFacts facts;
   facts.backend = *api::parse_backend(
       {{"metadata", {{"name", "b"}, {"namespace", "ml"}}}, {"spec", {{"endpoints", {"r:6379"}}}}});

@@ -21,7 +21,7 @@ api::CachePool pool(const char* spec) {
   return *parsed;
 }
 
-TEST(DesiredStateTest, APodOnTheHostNetworkHasAConfigurationOfItsOwn) {
+TEST(DesiredStateTest, HostNetworkPodHasItsOwnConfiguration) {
   const api::CachePool chat = pool(R"({"memory": {"size": "1Gi"}})");
   const DesiredState desired_state = desired_state_of(chat, {}, kDefaults);
   EXPECT_EQ(desired_state.of_pod.config, desired::larderd_config(chat, {}));
@@ -31,7 +31,7 @@ TEST(DesiredStateTest, APodOnTheHostNetworkHasAConfigurationOfItsOwn) {
   EXPECT_EQ(desired_state.engine_hash, desired::engine_hash(chat, kDefaults));
 }
 
-TEST(DesiredStateTest, APoolOnNodesHasObjectsAndAPoolOfSidecarsHasNone) {
+TEST(DesiredStateTest, OnlyNodePlacementHasObjects) {
   EXPECT_TRUE(
       desired_state_of(pool(R"({"memory": {"size": "1Gi"}})"), {}, kDefaults).objects.empty());
   const api::CachePool on_nodes = pool(R"({"placement": "Node", "memory": {"size": "1Gi"}})");
@@ -39,7 +39,7 @@ TEST(DesiredStateTest, APoolOnNodesHasObjectsAndAPoolOfSidecarsHasNone) {
             desired::pool_objects(on_nodes, {}, kDefaults));
 }
 
-TEST(DesiredStateTest, AReadableBackendIsInEveryPart) {
+TEST(DesiredStateTest, ReadableBackendIsUsedInEveryPart) {
   const Result<api::CacheBackend> shared =
       api::parse_backend(object("shared", R"({"endpoints": ["r:6379"]})"));
   ASSERT_TRUE(shared.ok()) << shared.status().text();

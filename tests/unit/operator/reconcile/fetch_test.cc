@@ -78,7 +78,7 @@ Result<std::string> get(const std::string& url, std::size_t most = 1000) {
   return got;
 }
 
-TEST(FetchTest, WhatIsAnsweredIsHandedOn) {
+TEST(FetchTest, AnswerIsReturned) {
   const Server server(http("200 OK", "hello"));
   const Result<std::string> got = get(server.url());
   ASSERT_TRUE(got.ok()) << got.status().text();
@@ -93,7 +93,7 @@ TEST(FetchTest, OtherAnswersAreErrors) {
   EXPECT_FALSE(get("http://127.0.0.1:1/v1/status").ok());
 }
 
-TEST(FetchTest, ALongAnswerIsCut) {
+TEST(FetchTest, TooLongAnswerIsRefused) {
   const Server server(http("200 OK", std::string(5000, 'x')));
   EXPECT_EQ(get(server.url()).status().code(), Code::kOutOfRange);
   EXPECT_TRUE(get(server.url(), 5000).ok());
@@ -108,7 +108,7 @@ TEST(FetchTest, RedirectsAndOtherSchemesAreNotFollowed) {
   EXPECT_FALSE(get("file:///etc/passwd").ok());
 }
 
-TEST(FetchTest, ManyAtOnceEachOnce) {
+TEST(FetchTest, ManyUrlsAreFetchedOnceEach) {
   const Server server(http("200 OK", "hello"));
   const std::vector<std::string> urls(5 * Fetch::kAtOnce, server.url());
   std::map<std::size_t, int> told;
@@ -119,7 +119,7 @@ TEST(FetchTest, ManyAtOnceEachOnce) {
   for (const auto& [index, times] : told) EXPECT_EQ(times, 1) << index;
 }
 
-TEST(FetchTest, SilentOnesHoldNobodyUpForLong) {
+TEST(FetchTest, SilentServersDelayOthersBriefly) {
   const Server silent("", true);
   const Server server(http("200 OK", "hello"));
   std::vector<std::string> urls(Fetch::kAtOnce - 1, silent.url());
@@ -133,7 +133,7 @@ TEST(FetchTest, SilentOnesHoldNobodyUpForLong) {
   EXPECT_EQ(good + late, urls.size());
 }
 
-TEST(FetchTest, AStopEndsItAtOnce) {
+TEST(FetchTest, StopRequestEndsAtOnce) {
   const Server silent("", true);
   std::stop_source stop;
   stop.request_stop();

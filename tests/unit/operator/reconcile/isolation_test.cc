@@ -68,7 +68,7 @@ TEST(IsolationTest, ReadsExpressions) {
             Isolation::kMixed);
 }
 
-TEST(IsolationTest, PoliciesForEgressAndTheOwnOneDoNotCount) {
+TEST(IsolationTest, EgressPoliciesAndTheOwnPolicyAreIgnored) {
   EXPECT_EQ(of({"{podSelector: {}, policyTypes: [Egress]}"}), Isolation::kNone);
   EXPECT_EQ(of({"{podSelector: {}, policyTypes: [Egress, Ingress]}"}), Isolation::kAll);
   EXPECT_EQ(
@@ -82,7 +82,7 @@ TEST(IsolationTest, BeforeTheFirstPodAPolicyForAllPodsCounts) {
             Isolation::kNone);
 }
 
-TEST(IsolationTest, OurOwnPoliciesKeepTheirRules) {
+TEST(IsolationTest, OwnPoliciesKeepTheirRules) {
   Object ours = test::from_yaml(
                     "{metadata: {name: x, labels: {app.kubernetes.io/managed-by: "
                     "larder-operator}}, spec: {ingress: []}}")

@@ -26,7 +26,7 @@ stats::Stats sample() {
 }
 
 // larderd's own text: a change there is noticed here.
-TEST(LarderdAnswerTest, ALarderdsOwnStatusIsRead) {
+TEST(LarderdAnswerTest, StatusOfLarderdIsRead) {
   const Result<LarderdAnswer> answer = read_answer(pages::status_json(sample(), true, true));
   ASSERT_TRUE(answer.ok()) << answer.status().text();
   EXPECT_EQ(answer->version, "1.2.3");
@@ -63,7 +63,7 @@ TEST(LarderdAnswerTest, PeersAreRead) {
   EXPECT_EQ(answer->peers->reason, "refused");
 }
 
-TEST(LarderdAnswerTest, WithoutABackendThereIsNone) {
+TEST(LarderdAnswerTest, StatusWithoutBackendHasNone) {
   stats::Stats stats = sample();
   stats.backend.place.clear();
   const Result<LarderdAnswer> answer = read_answer(pages::status_json(stats, true, true));
@@ -73,7 +73,7 @@ TEST(LarderdAnswerTest, WithoutABackendThereIsNone) {
 
 // The setting for a person stands at the end of a reason. All kinds that larderd has at once, and
 // four refused engines, fit in.
-TEST(LarderdAnswerTest, AReasonIsReadToItsEnd) {
+TEST(LarderdAnswerTest, LongReasonIsReadInFull) {
   stats::Stats stats = sample();
   const std::string reason = std::string(400, 'x') + ": set disk.size to at least 128MiB";
   stats.backend.reason = reason;
@@ -90,7 +90,7 @@ TEST(LarderdAnswerTest, AReasonIsReadToItsEnd) {
   EXPECT_EQ(answer->fallbacks.back().why, reason);
 }
 
-TEST(LarderdAnswerTest, WhatIsNoLarderdIsRefused) {
+TEST(LarderdAnswerTest, ForeignAnswerIsRefused) {
   for (const char* body : {"", "{}", "[]", "null", "7", "<html>", R"({"version": "1"})",
                            R"({"memory": {}, "version": 7})"})
     EXPECT_FALSE(read_answer(body).ok()) << body;
@@ -99,7 +99,7 @@ TEST(LarderdAnswerTest, WhatIsNoLarderdIsRefused) {
 }
 
 // A lying pod spoils only figures, and those stay numbers that can be added.
-TEST(LarderdAnswerTest, LiesAreBounded) {
+TEST(LarderdAnswerTest, FalseFiguresAreBounded) {
   const Result<LarderdAnswer> answer = read_answer(
       R"({"version": "x", "memory": {"capacity_bytes": 18446744073709551615, "used_bytes": -5},
           "models": [{"tokens_asked": 9223372036854775807}, {"tokens_asked": 9223372036854775807}, 7, "x"],

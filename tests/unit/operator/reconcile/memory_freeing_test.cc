@@ -79,7 +79,7 @@ struct Ending : OperatorWorld {
                             [](const k8s::Key&, const std::optional<PoolSums>&, bool) {}, clock};
 };
 
-TEST(FreedOf, CountsWhatHasEndedWellOnWhatTheControllerHasSeen) {
+TEST(FreedOf, CountsSucceededPodsOfTheObservedGeneration) {
   const Object set =
       Object::parse(R"({"metadata": {"generation": 3}, "status": {"observedGeneration": 3, )"
                     R"("desiredNumberScheduled": 2}})");
@@ -102,7 +102,7 @@ TEST(FreedOf, CountsWhatHasEndedWellOnWhatTheControllerHasSeen) {
       << "no status yet";
 }
 
-TEST(MemoryFreeingTest, APoolOnNodesIsHeldAndOneOfSidecarsIsNot) {
+TEST(MemoryFreeingTest, OnlyNodePlacementIsHeld) {
   Ending run;
   Object pool{
       {"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"finalizers", {"example.com/theirs"}}}},
@@ -121,7 +121,7 @@ TEST(MemoryFreeingTest, APoolOnNodesIsHeldAndOneOfSidecarsIsNot) {
 }
 
 // covers F-228
-TEST(MemoryFreeingTest, ItGoesWhenAllNodesHaveFreedIt) {
+TEST(MemoryFreeingTest, PoolIsReleasedWhenAllNodesFreedMemory) {
   Ending run;
   run.deleted_pool(2);
   run.once();
@@ -141,7 +141,7 @@ TEST(MemoryFreeingTest, ItGoesWhenAllNodesHaveFreedIt) {
   EXPECT_EQ(run.api.writes(), 0U);
 }
 
-TEST(MemoryFreeingTest, APoolWithoutNodesGoesAtOnce) {
+TEST(MemoryFreeingTest, PoolWithoutNodesIsReleasedAtOnce) {
   Ending run;
   run.deleted_pool(0);
   run.once();
@@ -151,7 +151,7 @@ TEST(MemoryFreeingTest, APoolWithoutNodesGoesAtOnce) {
 }
 
 // covers F-229
-TEST(MemoryFreeingTest, ANodeThatIsAwayHoldsItForAWhileAndIsNamed) {
+TEST(MemoryFreeingTest, UnreachableNodeHoldsThePoolForAWhileAndIsReported) {
   Ending run;
   run.deleted_pool(2);
   run.once();
@@ -175,7 +175,7 @@ TEST(MemoryFreeingTest, ANodeThatIsAwayHoldsItForAWhileAndIsNamed) {
 // Time counts from the first look, not from the deletion: the operator may have been away for an
 // hour.
 // covers F-230
-TEST(MemoryFreeingTest, AnotherLeaderGivesItItsTime) {
+TEST(MemoryFreeingTest, NextLeaderRestartsTheWait) {
   Ending run;
   run.deleted_pool(1);
   run.clock.advance_ms(3'600'000);
@@ -186,7 +186,7 @@ TEST(MemoryFreeingTest, AnotherLeaderGivesItItsTime) {
 
 // No object can be made in a deleted namespace, which must not wait for us.
 // covers F-231
-TEST(MemoryFreeingTest, ANamespaceThatIsDeletedIsNotHeld) {
+TEST(MemoryFreeingTest, DeletedNamespaceIsNotHeld) {
   Ending run;
   run.deleted_pool(1);
   run.api.delete_as_user(resources::kDaemonSets, "ml", "larder-chat");
@@ -198,7 +198,7 @@ TEST(MemoryFreeingTest, ANamespaceThatIsDeletedIsNotHeld) {
 }
 
 // With --cascade=foreground the DaemonSet may go first.
-TEST(MemoryFreeingTest, ADaemonSetThatIsGoneIsMadeAnewToFree) {
+TEST(MemoryFreeingTest, MissingDaemonSetIsRecreatedToFreeMemory) {
   Ending run;
   run.deleted_pool(1);
   run.api.delete_as_user(resources::kDaemonSets, "ml", "larder-chat");
@@ -210,7 +210,7 @@ TEST(MemoryFreeingTest, ADaemonSetThatIsGoneIsMadeAnewToFree) {
   EXPECT_FALSE(run.there());
 }
 
-TEST(MemoryFreeingTest, WhoKeepsTheDaemonSetKeepsTheMemory) {
+TEST(MemoryFreeingTest, OrphanedDaemonSetKeepsTheMemory) {
   for (const bool ours_first : {true, false}) {
     Ending run;
     run.pool("chat", kNode);
@@ -235,7 +235,7 @@ TEST(MemoryFreeingTest, WhoKeepsTheDaemonSetKeepsTheMemory) {
   }
 }
 
-TEST(MemoryFreeingTest, FinalizersOfOthersStay) {
+TEST(MemoryFreeingTest, ForeignFinalizersStay) {
   Ending run;
   run.deleted_pool(0);
   run.api.as_user(resources::kPools,
@@ -253,7 +253,7 @@ TEST(MemoryFreeingTest, FinalizersOfOthersStay) {
 }
 
 // A list of finalizers that another client changed meanwhile is not overwritten.
-TEST(MemoryFreeingTest, AChangedPoolIsLookedAtAgain) {
+TEST(MemoryFreeingTest, ConcurrentlyChangedPoolIsReadAgain) {
   Ending run;
   run.pool("chat", kNode);
   run.pools.freeze();
@@ -272,7 +272,7 @@ TEST(MemoryFreeingTest, AChangedPoolIsLookedAtAgain) {
 }
 
 // Roles of an earlier release: the pool works, and an Event reports the roles.
-TEST(MemoryFreeingTest, WhereItMayNotBeHeldThePoolWorks) {
+TEST(MemoryFreeingTest, PoolWorksWithoutTheFinalizerPermission) {
   Ending run;
   run.pool("chat", kNode);
   run.refuse("merge", "cachepools", {Code::kPermissionDenied, "forbidden"});
@@ -281,7 +281,7 @@ TEST(MemoryFreeingTest, WhereItMayNotBeHeldThePoolWorks) {
   EXPECT_EQ(run.condition(resources::kPools, "chat", "ObjectsApplied"), "True Applied");
 }
 
-TEST(MemoryFreeingTest, APoolOfTheSameNameBeginsAnew) {
+TEST(MemoryFreeingTest, RecreatedPoolStartsFresh) {
   Ending run;
   run.deleted_pool(0);
   run.once();
@@ -298,7 +298,7 @@ TEST(MemoryFreeingTest, APoolOfTheSameNameBeginsAnew) {
 
 // The leader dies before or after any of its calls; the next one ends the work.
 // covers F-230
-TEST(MemoryFreeingTest, ItEndsFromEveryPartialState) {
+TEST(MemoryFreeingTest, ReleaseCompletesFromEveryPartialState) {
   const auto ends = [](Ending& run) {
     for (int round = 0; round < 8 && run.there(); ++round) {
       run.once();

@@ -19,7 +19,7 @@ Object container(const char* bytes, bool sidecar = false) {
   return one;
 }
 
-TEST(NodePagesTest, APodAsksAsTheSchedulerCounts) {
+TEST(NodePagesTest, PodRequestMatchesTheScheduler) {
   Object pod{{"spec", {{"containers", Object::array({container("4Mi"), container("2Mi")})}}}};
   EXPECT_EQ(asked_by(pod, kPage), 6ULL << 20);
   pod["spec"]["initContainers"] = Object::array({container("8Mi", true), container("2Mi")});
@@ -31,7 +31,7 @@ TEST(NodePagesTest, APodAsksAsTheSchedulerCounts) {
   EXPECT_EQ(asked_by(pod, kPage), 0U);
 }
 
-TEST(NodePagesTest, FreeIsWhatNoPodOfTheNodeAsksFor) {
+TEST(NodePagesTest, FreePagesExcludePodRequests) {
   operator_test::FakeApi api;
   const auto said = [&](const char* page) { return text_of(pages_of_nodes(api, page)); };
   EXPECT_EQ(said("2Mi"), "none of 0 has any");

@@ -43,7 +43,7 @@ class PeerCertificatesTest : public testing::Test {
   std::int64_t now_s_ = kStart;
 };
 
-TEST_F(PeerCertificatesTest, OneWriteMakesAuthorityAndLeaf) {
+TEST_F(PeerCertificatesTest, AuthorityAndLeafAreCreatedInOneWrite) {
   ASSERT_TRUE(keep().status.ok());
   EXPECT_EQ(api_.writes(), 1U);
   const Result<pki::CertificateFacts> leaf = pki::read_certificate(in_secret("tls.crt"));
@@ -57,7 +57,7 @@ TEST_F(PeerCertificatesTest, OneWriteMakesAuthorityAndLeaf) {
   EXPECT_EQ(api_.writes(), 1U) << "nothing is due";
 }
 
-TEST_F(PeerCertificatesTest, NoSecretIsTouchedWithoutNeed) {
+TEST_F(PeerCertificatesTest, SecretIsUntouchedWithoutPeerTls) {
   for (const char* peers : {R"({"enabled": false})", R"({"tls": {"enabled": false}})",
                             R"({"tls": {"secretName": "mine"}})"})
     EXPECT_TRUE(keep_peer_secret(api_, pool(peers), now_s_).status.ok()) << peers;
@@ -67,7 +67,7 @@ TEST_F(PeerCertificatesTest, NoSecretIsTouchedWithoutNeed) {
 // Three years, day by day. Every pod has one of the Secrets of the last ten minutes, and any two of
 // them must trust each other.
 // covers F-321
-TEST_F(PeerCertificatesTest, OverYearsEveryTwoPodsTrustEachOther) {
+TEST_F(PeerCertificatesTest, PodsTrustEachOtherThroughYearsOfRotation) {
   struct Files {
     std::string ca, leaf;
     bool operator==(const Files&) const = default;
@@ -99,7 +99,7 @@ TEST_F(PeerCertificatesTest, OverYearsEveryTwoPodsTrustEachOther) {
 }
 
 // covers F-322
-TEST_F(PeerCertificatesTest, ABrokenSecretIsMadeAnew) {
+TEST_F(PeerCertificatesTest, BrokenSecretIsRecreated) {
   ASSERT_TRUE(keep().status.ok());
   for (const char* key : {"tls.key", "tls.crt", "ca.crt"}) {
     Object broken = *secret();
@@ -115,7 +115,7 @@ TEST_F(PeerCertificatesTest, ABrokenSecretIsMadeAnew) {
 }
 
 // covers F-323
-TEST_F(PeerCertificatesTest, ASecretOfAnotherOwnerStays) {
+TEST_F(PeerCertificatesTest, SecretOfAnotherOwnerIsKept) {
   api_.as_user(k8s::resources::kSecrets,
                {{"metadata", {{"name", "larder-chat-peers"}, {"namespace", "ml"}}},
                 {"data", {{"tls.crt", "bWluZQ=="}}}});
@@ -124,7 +124,7 @@ TEST_F(PeerCertificatesTest, ASecretOfAnotherOwnerStays) {
   EXPECT_EQ(*secret(), before);
 }
 
-TEST_F(PeerCertificatesTest, TheSecretOfAnEarlierPoolIsWaitedFor) {
+TEST_F(PeerCertificatesTest, SecretOfPreviousPoolIsAwaited) {
   ASSERT_TRUE(keep().status.ok());
   const Object before = *secret();
   const PeerSecret kept = keep_peer_secret(api_, pool("{}", "u-2"), now_s_);
@@ -133,7 +133,7 @@ TEST_F(PeerCertificatesTest, TheSecretOfAnEarlierPoolIsWaitedFor) {
 }
 
 // covers F-324
-TEST_F(PeerCertificatesTest, WithoutTheRightTheErrorSaysSo) {
+TEST_F(PeerCertificatesTest, MissingPermissionIsReported) {
   api_.set_failures([](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
     if (call.plural != "secrets") return std::nullopt;
     return FakeApi::Failure{Status(Code::kPermissionDenied, "no")};

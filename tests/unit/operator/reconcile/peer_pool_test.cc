@@ -37,7 +37,7 @@ struct PeerPool : OperatorWorld {
                             [](const k8s::Key&, const std::optional<PoolSums>&, bool) {}, clock};
 };
 
-TEST(PeerPoolTest, HasServicePolicyAndSecretUntilPeersAreOff) {
+TEST(PeerPoolTest, HasServicePolicyAndSecretWhilePeersAreEnabled) {
   PeerPool run;
   run.settle();
   const std::optional<Object> service = run.api.find(resources::kServices, "ml", kName);
@@ -57,7 +57,7 @@ TEST(PeerPoolTest, HasServicePolicyAndSecretUntilPeersAreOff) {
 
 // A policy that denies by default must stay in force for the ports of the engine.
 // covers F-320
-TEST(PeerPoolTest, ThePolicyFollowsThePoliciesOfOthers) {
+TEST(PeerPoolTest, PolicyFollowsForeignPolicies) {
   PeerPool run;
   run.add_pod("chat-1", "a");
   run.add_pod("chat-2", "b");
@@ -81,7 +81,7 @@ TEST(PeerPoolTest, ThePolicyFollowsThePoliciesOfOthers) {
 }
 
 // covers F-324
-TEST(PeerPoolTest, WithoutTheRightToItsSecretThePoolIsReady) {
+TEST(PeerPoolTest, PoolIsReadyWithoutSecretPermission) {
   PeerPool run;
   run.api.set_failures([](const operator_test::FakeApi::Call& call)
                            -> std::optional<operator_test::FakeApi::Failure> {
@@ -94,7 +94,7 @@ TEST(PeerPoolTest, WithoutTheRightToItsSecretThePoolIsReady) {
 }
 
 // covers F-323
-TEST(PeerPoolTest, AnObjectOfAnotherOwnerIsNamed) {
+TEST(PeerPoolTest, ObjectOfAnotherOwnerIsReported) {
   PeerPool run;
   run.put(resources::kServices, kName, R"({"clusterIP": "10.0.0.1"})");
   run.settle();

@@ -31,7 +31,7 @@ struct Pool : PoolFacts {
   std::string words() const { return peers_reachable(*this).message; }
 };
 
-TEST(PeersReachableTest, FollowsTheAnswersOfLarderd) {
+TEST(PeersReachableTest, FollowsLarderdAnswers) {
   Pool pool;
   EXPECT_EQ(pool.said(), "Unknown NotAsked");
   pool.add("old", std::nullopt);
@@ -59,7 +59,7 @@ TEST(PeersReachableTest, NamesThePodsAndTheReason) {
 }
 
 // covers F-324
-TEST(PeersReachableTest, TellsOfCertificatesFirst) {
+TEST(PeersReachableTest, ReportsCertificatesFirst) {
   Pool pool;
   pool.add("a", LarderdAnswer::Peers{1, 0, 0, "no file"});
   pool.peer_secret.status = Status(Code::kPermissionDenied, "forbidden");
@@ -75,14 +75,14 @@ TEST(PeersReachableTest, TellsOfCertificatesFirst) {
 }
 
 // A pool of sidecars has no condition ObjectsApplied.
-TEST(PeersReachableTest, TellsOfItsObjectsInPlacementSidecar) {
+TEST(PeersReachableTest, ReportsObjectsInPlacementSidecar) {
   Pool pool;
   pool.brought.taken = {"Service larder-chat-peers exists already"};
   EXPECT_EQ(pool.said(), "False NameTaken");
 }
 
 // covers F-320
-TEST(PeersReachableTest, TellsOfAMissingPolicy) {
+TEST(PeersReachableTest, ReportsAMissingPolicy) {
   Pool pool;
   pool.add("a", LarderdAnswer::Peers{1, 1, 0, ""});
   EXPECT_THAT(pool.words(), Not(HasSubstr("NetworkPolicy")));

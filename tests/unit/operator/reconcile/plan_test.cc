@@ -42,7 +42,7 @@ ObjectPtr as_applied(const Object& wanted) {
   return live(plan(kOwner, {wanted}, {}).apply.at(0).object);
 }
 
-TEST(PlanTest, WhatIsNotThereIsApplied) {
+TEST(PlanTest, MissingObjectIsApplied) {
   const Plan first = plan(kOwner, {config_map("a", "1"), config_map("b", "2")}, {});
   ASSERT_EQ(first.apply.size(), 2U);
   EXPECT_EQ(api::name_of(first.apply[0].object), "a");
@@ -50,7 +50,7 @@ TEST(PlanTest, WhatIsNotThereIsApplied) {
   EXPECT_TRUE(first.remove.empty() && first.taken.empty() && !first.waiting);
 }
 
-TEST(PlanTest, WhatEqualsWhatWasAppliedIsLeftAlone) {
+TEST(PlanTest, UnchangedObjectIsNotApplied) {
   const Object wanted = config_map("a", "1");
   EXPECT_TRUE(plan(kOwner, {wanted}, {as_applied(wanted)}).empty());
   const ObjectPtr with_more = live(
@@ -59,7 +59,7 @@ TEST(PlanTest, WhatEqualsWhatWasAppliedIsLeftAlone) {
   EXPECT_TRUE(plan(kOwner, {wanted}, {with_more}).empty());
 }
 
-TEST(PlanTest, WhatWasChangedIsAppliedAgain) {
+TEST(PlanTest, ChangedObjectIsAppliedAgain) {
   const Object wanted = config_map("a", "1");
   const Plan drifted =
       plan(kOwner, {wanted},
@@ -69,14 +69,14 @@ TEST(PlanTest, WhatWasChangedIsAppliedAgain) {
 }
 
 // A subset alone would miss the difference: the old field is still there.
-TEST(PlanTest, AFieldThatIsWantedNoMoreIsNoticed) {
+TEST(PlanTest, RemovedFieldIsDetected) {
   Object before = config_map("a", "1");
   before["data"]["old.yaml"] = "x";
   ASSERT_FALSE(first_difference(*as_applied(before), config_map("a", "1")));
   EXPECT_EQ(plan(kOwner, {config_map("a", "1")}, {as_applied(before)}).apply.size(), 1U);
 }
 
-TEST(PlanTest, WhatIsWantedNoMoreGoesIfItIsOurs) {
+TEST(PlanTest, UnwantedOwnObjectIsRemoved) {
   const ObjectPtr ours = as_applied(config_map("old", "1"));
   Object unlabelled = *ours;
   unlabelled["metadata"].erase("labels");
@@ -90,7 +90,7 @@ TEST(PlanTest, WhatIsWantedNoMoreGoesIfItIsOurs) {
                   .empty());
 }
 
-TEST(PlanTest, WhatSomebodyElseHasIsNotTouched) {
+TEST(PlanTest, ForeignObjectIsKept) {
   Object theirs = config_map("a", "theirs");
   theirs["metadata"].erase("labels");
   theirs["metadata"].erase("ownerReferences");
@@ -106,7 +106,7 @@ TEST(PlanTest, WhatSomebodyElseHasIsNotTouched) {
 }
 
 // `kubectl delete --cascade=orphan` and made anew: the old objects go on.
-TEST(PlanTest, WhatAnEarlierOwnerLeftIsTakenOver) {
+TEST(PlanTest, OrphanedObjectIsAdopted) {
   Object orphan = *as_applied(config_map("a", "1"));
   orphan["metadata"].erase("ownerReferences");
   const Plan taken_over = plan(kOwner, {config_map("a", "1")}, {live(orphan)});
@@ -114,7 +114,7 @@ TEST(PlanTest, WhatAnEarlierOwnerLeftIsTakenOver) {
   EXPECT_TRUE(taken_over.taken.empty());
 }
 
-TEST(PlanTest, WhatIsJustGoingIsWaitedFor) {
+TEST(PlanTest, ObjectBeingDeletedIsAwaited) {
   const ObjectPtr going = live(*as_applied(config_map("a", "1")),
                                Object::parse(R"({"metadata": {"deletionTimestamp": "now"}})"));
   const Plan waits = plan(kOwner, {config_map("a", "1")}, {going});

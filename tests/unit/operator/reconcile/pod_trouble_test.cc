@@ -9,7 +9,7 @@ std::string word(const PodView& pod) {
   return text(trouble_of(pod, {}));
 }
 
-TEST(PodTroubleTest, OneWordAPod) {
+TEST(PodTroubleTest, EachPodHasOneTrouble) {
   PodView pod;
   pod.ready = true;
   EXPECT_EQ(trouble_of(pod, {}), Trouble::kNone);
@@ -27,7 +27,7 @@ TEST(PodTroubleTest, OneWordAPod) {
   EXPECT_EQ(word(pod), "DoesNotRun");
 }
 
-TEST(PodTroubleTest, AReadyPodWhoseSupervisorSaysThatLarderdIsDown) {
+TEST(PodTroubleTest, ReadyPodWithLarderdDownHasTrouble) {
   PodView pod;
   pod.ready = true;
   pod.uid = "u";

@@ -10,7 +10,7 @@ namespace {
 
 using api::Object;
 
-TEST(PodViewTest, WhatIsReadOfAPod) {
+TEST(PodViewTest, PodFieldsAreRead) {
   Object seen = pod({});
   seen["metadata"]["uid"] = "u";
   const PodView view = view_of(seen);
@@ -20,7 +20,7 @@ TEST(PodViewTest, WhatIsReadOfAPod) {
   EXPECT_EQ(view.config + view.restart_hash, "ch");
 }
 
-TEST(PodViewTest, WhoDoesNotAnswerIsNotAsked) {
+TEST(PodViewTest, PodWithoutAddressOrReadinessIsNotQueried) {
   EXPECT_FALSE(answers(view_of(pod({.ip = ""}))));
   EXPECT_FALSE(answers(view_of(pod({.ready = false}))));
   EXPECT_FALSE(answers(view_of(pod({.phase = "Pending"}))));
@@ -36,7 +36,7 @@ TEST(PodViewTest, WhoDoesNotAnswerIsNotAsked) {
   EXPECT_FALSE(view_of(engine_of_node_pool).has_larderd);
 }
 
-TEST(PodViewTest, TroublesAreFound) {
+TEST(PodViewTest, ContainerTroublesAreFound) {
   Object seen = pod({.phase = "Pending", .ready = false});
   seen["status"]["initContainerStatuses"][0]["state"]["waiting"] = {{"reason", "ErrImagePull"},
                                                                     {"message", "not found"}};
@@ -53,7 +53,7 @@ TEST(PodViewTest, TroublesAreFound) {
 
 // Larderd's container begins when these have ended: trouble of these containers delays larderd's.
 // Their image, which is larderd's, is the first to be pulled.
-TEST(PodViewTest, WhatKeepsAContainerBeforeItIsFound) {
+TEST(PodViewTest, TroubleOfEarlierInitContainerIsFound) {
   Object seen = pod({.phase = "Pending", .ready = false});
   Object& statuses = seen["status"]["initContainerStatuses"];
   for (const char* usual : {"ContainerCreating", "PodInitializing"}) {
@@ -81,7 +81,7 @@ TEST(PodViewTest, WhatKeepsAContainerBeforeItIsFound) {
   }
 }
 
-TEST(PodViewTest, WhatHasEndedWellHasDoneSo) {
+TEST(PodViewTest, SucceededContainerIsCompleted) {
   Object seen = pod({});
   Object& larderd = seen["status"]["initContainerStatuses"][0];
   EXPECT_FALSE(view_of(seen).completed);
@@ -96,7 +96,7 @@ TEST(PodViewTest, WhatHasEndedWellHasDoneSo) {
 }
 
 // The cached part says the same as the whole pod, and is a small part of the pod.
-TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
+TEST(PodViewTest, TrimmedPodHasTheSameView) {
   Object seen = pod({});
   seen["metadata"]["uid"] = "u";
   seen["metadata"]["annotations"][std::string(api::kInjectedAnnotation)] = "1/chat";
@@ -121,7 +121,7 @@ TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
   EXPECT_EQ(twice, small);
 }
 
-TEST(PodViewTest, AnythingMayStandThere) {
+TEST(PodViewTest, MalformedPodsAreHandled) {
   for (const char* text :
        {"null", "[]", "7", R"({"spec": [], "status": "x"})",
         R"({"status": {"containerStatuses": {"a": 1}, "conditions": 3}})",

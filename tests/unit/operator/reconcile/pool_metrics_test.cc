@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(PoolMetricsTest, PodsInWhichLarderdDoesNotRunAreCountedByWhy) {
+TEST(PoolMetricsTest, PodsWithoutRunningLarderdAreCountedByReason) {
   k8s::Metrics metrics;
   PoolMetrics pools(metrics);
   PoolSums sums;
@@ -30,7 +30,7 @@ TEST(PoolMetricsTest, PodsInWhichLarderdDoesNotRunAreCountedByWhy) {
   EXPECT_THAT(metrics.text(), HasSubstr("reason=\"ImageNotPulled\"} 0"));
 }
 
-TEST(PoolMetricsTest, OfAPoolThatIsGoneNothingIsLeft) {
+TEST(PoolMetricsTest, DeletedPoolHasNoSeries) {
   k8s::Metrics metrics;
   PoolMetrics pools(metrics);
   pools.tell({"ml", "chat"}, PoolSums{}, true);

@@ -41,7 +41,7 @@ struct Reconciling : OperatorWorld {
       [this](const k8s::Key&, const std::optional<PoolSums>& sums, bool) { told = sums; }, clock};
 };
 
-TEST(PoolReconcilerTest, APoolOfSidecarsHasNoObjectsAndAStatus) {
+TEST(PoolReconcilerTest, SidecarPoolHasAStatusAndNoObjects) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   ASSERT_EQ(run.settle(), 1);
@@ -55,7 +55,7 @@ TEST(PoolReconcilerTest, APoolOfSidecarsHasNoObjectsAndAStatus) {
 }
 
 // The steps: memory_freeing_test.cc.
-TEST(PoolReconcilerTest, APoolOnNodesHasItsDaemonSetUntilItGoes) {
+TEST(PoolReconcilerTest, NodePoolHasItsDaemonSetUntilDeletion) {
   Reconciling run;
   run.pool("chat", kNode);
   ASSERT_EQ(run.settle(), 1);
@@ -101,7 +101,7 @@ TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
 // Engines of a node's larderd are other pods: the pods are told apart, and counted if only a
 // restart changes their settings.
 // covers F-251
-TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
+TEST(PoolReconcilerTest, NodeEnginesAreComparedWithTheSpec) {
   Reconciling run;
   run.pool("chat", kNode);
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
@@ -122,7 +122,7 @@ TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
 // A backend deleted by mistake, and one stored under an older schema: running pods go on, and are
 // compared once the backend is back.
 // covers F-254
-TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
+TEST(PoolReconcilerTest, UnreadableBackendRestartsNoPod) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
@@ -163,7 +163,7 @@ TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
 }
 
 // covers F-254
-TEST(PoolReconcilerTest, NoNodeIsRolledForABackendThatCannotBeRead) {
+TEST(PoolReconcilerTest, UnreadableBackendRollsNoNode) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
   Reconciling run;
   run.pool("chat",
@@ -195,7 +195,7 @@ TEST(PoolReconcilerTest, NoNodeIsRolledForABackendThatCannotBeRead) {
 }
 
 // A changed pool reaches running pods as far as larderd takes changes over, and no further.
-TEST(PoolReconcilerTest, RunningPodsGetWhatTheyTakeOver) {
+TEST(PoolReconcilerTest, RunningPodsGetLiveSettings) {
   Reconciling run;
   const Object pool =
       run.pool("chat", R"({"memory": {"size": "1Gi"}, "disk": {"size": "2Gi", "write": "back"}})");
@@ -226,7 +226,7 @@ TEST(PoolReconcilerTest, RunningPodsGetWhatTheyTakeOver) {
 }
 
 // covers F-225
-TEST(PoolReconcilerTest, ManyPodsOfAChangedPoolAreNoLineEach) {
+TEST(PoolReconcilerTest, ManyChangedPodsAreLoggedTogether) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
@@ -247,7 +247,7 @@ TEST(PoolReconcilerTest, ManyPodsOfAChangedPoolAreNoLineEach) {
   EXPECT_EQ(told, 1U) << log;
 }
 
-TEST(PoolReconcilerTest, APodThatIsGoneMeanwhileIsNoFailure) {
+TEST(PoolReconcilerTest, PodDeletedMeanwhileIsNoFailure) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
   const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
@@ -264,7 +264,7 @@ TEST(PoolReconcilerTest, APodThatIsGoneMeanwhileIsNoFailure) {
       "another pod of this name");
 }
 
-TEST(PoolReconcilerTest, WhatIsWrongIsSaid) {
+TEST(PoolReconcilerTest, ProblemsAreReportedInTheStatus) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   ASSERT_EQ(run.settle(), 1);
@@ -277,7 +277,7 @@ TEST(PoolReconcilerTest, WhatIsWrongIsSaid) {
   EXPECT_EQ(run.ready(), "False Invalid");
 }
 
-TEST(PoolReconcilerTest, ARefusedCallIsSaidAndTriedAgain) {
+TEST(PoolReconcilerTest, RefusedCallIsReportedAndRetried) {
   Reconciling run;
   run.pool("chat", kNode);
   run.api.set_failures([](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
@@ -292,7 +292,7 @@ TEST(PoolReconcilerTest, ARefusedCallIsSaidAndTriedAgain) {
   EXPECT_EQ(run.condition(resources::kPools, "chat", "ObjectsApplied"), "True Applied");
 }
 
-TEST(PoolReconcilerTest, PodsThatWaitForPagesAreToldWhatTheNodesHave) {
+TEST(PoolReconcilerTest, PodsWaitingForPagesReportFreePagesOfNodes) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
   Object waiting = pod({.ip = "", .phase = "Pending", .ready = false});
@@ -315,7 +315,7 @@ TEST(PoolReconcilerTest, PodsThatWaitForPagesAreToldWhatTheNodesHave) {
 
 // Object and owner, under keys: by the text alone no search of the logs finds all lines of one
 // pool.
-TEST(PoolReconcilerTest, WhatItDoesIsLoggedWithTheObjectsKeys) {
+TEST(PoolReconcilerTest, ActionsAreLoggedWithObjectKeys) {
   Reconciling run;
   run.pool("chat", kNode);
   base::set_log_level(base::LogLevel::kInfo);
@@ -338,7 +338,7 @@ TEST(PoolReconcilerTest, WhatItDoesIsLoggedWithTheObjectsKeys) {
 }
 
 // The same properties as children_test.cc, over everything that a reconcile does with a real pool.
-TEST(PoolReconcilerTest, ItConvergesFromEveryPartialState) {
+TEST(PoolReconcilerTest, ConvergesFromEveryPartialState) {
   constexpr const char* kChanged =
       R"({"placement": "Node", "memory": {"size": "2Gi"}, "node": {"nodeSelector": {"gpu": )"
       R"("yes"}}})";

@@ -41,7 +41,7 @@ Condition of_type(const PoolFacts& facts, const std::string& type) {
   return condition_of(pool_conditions(facts), type);
 }
 
-TEST(PoolConditionsTest, APoolWithoutPodsIsReadyAndSaysWhatIsNext) {
+TEST(PoolConditionsTest, PoolWithoutPodsIsReadyAndNamesTheNextStep) {
   const Condition ready = of_type(facts_of(kSmall), "Ready");
   EXPECT_EQ(in_short(ready), "True NoPods");
   EXPECT_NE(ready.message.find("larder.dev/pool: chat"), std::string::npos);
@@ -49,7 +49,7 @@ TEST(PoolConditionsTest, APoolWithoutPodsIsReadyAndSaysWhatIsNext) {
   EXPECT_EQ(in_short(of_type(facts_of(kSmall), "HugepagesMissing")), "Unknown (not there)");
 }
 
-TEST(PoolConditionsTest, ASpecThatCannotBeNamesItsField) {
+TEST(PoolConditionsTest, InvalidSpecNamesItsField) {
   const PoolFacts wrong = facts_of(R"({"memory": {"size": "8GB"}})");
   EXPECT_EQ(in_short(of_type(wrong, "Ready")), "False Invalid");
   EXPECT_NE(of_type(wrong, "Ready").message.find("spec.memory.size"), std::string::npos);
@@ -60,7 +60,7 @@ TEST(PoolConditionsTest, ASpecThatCannotBeNamesItsField) {
   EXPECT_NE(of_type(limit, "SizesFit").message.find("at least"), std::string::npos);
 }
 
-TEST(PoolConditionsTest, ABackendThatIsNotThere) {
+TEST(PoolConditionsTest, MissingBackendIsReported) {
   const PoolFacts facts =
       facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "False NoSuchBackend");
@@ -69,7 +69,7 @@ TEST(PoolConditionsTest, ABackendThatIsNotThere) {
             std::string::npos);
 }
 
-TEST(PoolConditionsTest, ABackendsTroubleIsThePools) {
+TEST(PoolConditionsTest, BackendProblemIsReportedForThePool) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   const auto with = [&](const char* conditions) {
     facts.backend = std::make_shared<const Object>(
@@ -98,7 +98,7 @@ TEST(PoolConditionsTest, ABackendsTroubleIsThePools) {
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True NoPods");
 }
 
-TEST(PoolConditionsTest, HugepagesThatNoNodeHas) {
+TEST(PoolConditionsTest, MissingHugepagesAreReported) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
   EXPECT_EQ(in_short(of_type(facts, "HugepagesMissing")), "False Enough");
   facts.pods = {ready_pod(1), ready_pod(2)};
@@ -142,7 +142,7 @@ TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
 }
 
 // covers F-214, F-216
-TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
+TEST(PoolConditionsTest, LarderdNotRunningIsReported) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2)};
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True AllReady");
@@ -162,7 +162,7 @@ TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
 
 // The container runs, by its supervisor; larderd in the container does not.
 // covers F-209, F-213
-TEST(PoolConditionsTest, WhatASupervisorSaysOfALarderdThatIsDown) {
+TEST(PoolConditionsTest, SupervisorReportOfStoppedLarderdIsShown) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2)};
   facts.heard.down["uid-2"] = {.why = "larderd ended with exit status 1: too few huge pages"};
@@ -177,7 +177,7 @@ TEST(PoolConditionsTest, WhatASupervisorSaysOfALarderdThatIsDown) {
 }
 
 // covers F-226
-TEST(PoolConditionsTest, AGpuThatLarderdDoesNotSee) {
+TEST(PoolConditionsTest, GpuInvisibleToLarderdIsReported) {
   EXPECT_EQ(in_short(of_type(facts_of(kSmall), "GpuVisible")), "Unknown (not there)");
   constexpr const char* kCopies =
       R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "runtimeClassName": "nvidia"})";
@@ -195,7 +195,7 @@ TEST(PoolConditionsTest, AGpuThatLarderdDoesNotSee) {
   EXPECT_EQ(in_short(of_type(node, "GpuVisible")), "False NoRuntimeClass");
 }
 
-TEST(PoolConditionsTest, PodsThatNeedARestart) {
+TEST(PoolConditionsTest, PodsNeedingARestartAreCounted) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1), ready_pod(2), ready_pod(3)};
   facts.pods[2].host_network = true;
@@ -209,7 +209,7 @@ TEST(PoolConditionsTest, PodsThatNeedARestart) {
   EXPECT_EQ(pool_status(facts, Object(), "now")["pods"]["needRestart"], 1);
 }
 
-TEST(PoolConditionsTest, WhatARollOfTheNodesCosts) {
+TEST(PoolConditionsTest, CostOfANodeRollIsReported) {
   for (const auto& [pages, word] :
        {std::pair("none", "keep the chunks"), std::pair("2Mi", "keep the chunks"),
         std::pair("1Gi", "loses the chunks in memory: pages of 1Gi belong to the pod")}) {
@@ -227,7 +227,7 @@ TEST(PoolConditionsTest, WhatARollOfTheNodesCosts) {
 
 // Stored under an older definition: the right spec of its pods is unknown, and no pod is to be
 // restarted into it.
-TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
+TEST(PoolConditionsTest, InvalidSpecRequiresNoRestart) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "8GB"}})");
   facts.pods = facts.engines = {ready_pod(1), ready_pod(2)};
   facts.engines[0].has_larderd = facts.engines[1].has_larderd = false;
@@ -236,7 +236,7 @@ TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
             Object::parse(R"({"total": 2, "attached": 2, "needRestart": 0})"));
 }
 
-TEST(PoolConditionsTest, ObjectsThatCannotBe) {
+TEST(PoolConditionsTest, ObjectsThatCannotBeAppliedAreReported) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(facts, "ObjectsApplied")), "True Applied");
   facts.brought.status = {Code::kPermissionDenied, "daemonsets is forbidden"};
@@ -246,7 +246,7 @@ TEST(PoolConditionsTest, ObjectsThatCannotBe) {
 }
 
 // Pod Security refuses the DaemonSet's pods: no pod reports the refusal, the DaemonSet does.
-TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
+TEST(PoolConditionsTest, BenefitAndPodsWithoutCacheAreReported) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(0), ready_pod(1)};
   EXPECT_EQ(in_short(of_type(facts, "Helping")), "Unknown NoRequests");
@@ -268,7 +268,7 @@ TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
 // A pool that works with less than its spec: reported by pod, in larderd's own words, and ready all
 // the same.
 // covers F-130
-TEST(PoolConditionsTest, WhatLarderdHasAgainstItsTiersAndEngines) {
+TEST(PoolConditionsTest, TierAndEngineProblemsOfLarderdAreReported) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(0), ready_pod(1), ready_pod(2)};
   EXPECT_EQ(in_short(of_type(facts, "CacheServes")), "Unknown NotAsked");
@@ -300,7 +300,7 @@ TEST(PoolConditionsTest, WhatLarderdHasAgainstItsTiersAndEngines) {
 }
 
 // larderd counts refusals; a status with the count in its text would be written anew every 30 s.
-TEST(PoolConditionsTest, ARefusedEngineIsToldWithoutItsCount) {
+TEST(PoolConditionsTest, RefusedEngineIsReportedWithoutItsCount) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(0)};
   const auto message = [&](std::uint64_t refusals) {
@@ -317,7 +317,7 @@ TEST(PoolConditionsTest, ARefusedEngineIsToldWithoutItsCount) {
   EXPECT_EQ(message(12), once);
 }
 
-TEST(PoolConditionsTest, TheReasonOfARefusedEngineIsLarderdsOwn) {
+TEST(PoolConditionsTest, RefusalReasonIsKeptVerbatim) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(0)};
   for (const char* text : {"", "(", " times): ", "the first (2 times): y"}) {
@@ -328,7 +328,7 @@ TEST(PoolConditionsTest, TheReasonOfARefusedEngineIsLarderdsOwn) {
 }
 
 // However many pods and however long their words, in whole characters.
-TEST(PoolConditionsTest, WhatLarderdSaysIsBounded) {
+TEST(PoolConditionsTest, LarderdMessagesAreBounded) {
   PoolFacts facts = facts_of(kSmall);
   std::string words;
   for (int i = 0; i < 200; ++i) words += "\xc3\xa4";
@@ -347,7 +347,7 @@ TEST(PoolConditionsTest, WhatLarderdSaysIsBounded) {
   EXPECT_LE(bounded(serves.message).size(), kMostMessage);
 }
 
-TEST(PoolConditionsTest, ADaemonSetWithoutPods) {
+TEST(PoolConditionsTest, DaemonSetWithoutPodsIsReported) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True NoPods");
   facts.daemon_set = std::make_shared<const Object>(
@@ -377,14 +377,14 @@ TEST(PoolStatusTest, SumsOverThePods) {
   EXPECT_FALSE(status.contains("disk"));
 }
 
-TEST(PoolStatusTest, WithoutAnswersNothingIsClaimed) {
+TEST(PoolStatusTest, WithoutAnswersSumsAreAbsent) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1)};
   const Object status = pool_status(facts, Object(), "now");
   EXPECT_FALSE(status.contains("memory") || status.contains("hitRatio"));
 }
 
-TEST(PoolStatusTest, ItsSizeDoesNotGrowWithThePods) {
+TEST(PoolStatusTest, SizeIsIndependentOfThePodCount) {
   PoolFacts facts = facts_of(kSmall);
   for (int i = 0; i < 1000; ++i) {
     facts.pods.push_back(ready_pod(i));
@@ -395,7 +395,7 @@ TEST(PoolStatusTest, ItsSizeDoesNotGrowWithThePods) {
   EXPECT_LT(pool_status(facts, Object(), "now").dump().size(), 8000U);
 }
 
-TEST(PoolStatusTest, WhatSaysNothingNewIsTheSame) {
+TEST(PoolStatusTest, InsignificantChangesKeepTheStatus) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1)};
   facts.heard.answers["uid-1"].capacity_bytes = 100ULL << 30;
@@ -406,7 +406,7 @@ TEST(PoolStatusTest, WhatSaysNothingNewIsTheSame) {
   EXPECT_EQ(pool_status(facts, before, "2026-02-01T00:00:00Z"), before["status"]);
 }
 
-TEST(PoolStatusTest, SizesAsPeopleReadThem) {
+TEST(PoolStatusTest, SizesAreReadable) {
   EXPECT_EQ(size_text(0), "0");
   EXPECT_EQ(size_text(1ULL << 30), "1Gi");
   EXPECT_EQ(size_text((1ULL << 30) + (1ULL << 28)), "1.25Gi");

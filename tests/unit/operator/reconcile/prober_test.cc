@@ -54,7 +54,7 @@ TEST(ProberTest, TheNewestAnswerIsKept) {
   EXPECT_EQ(answers.at("a").used_bytes, 5U);
 }
 
-TEST(ProberTest, WhoIsSilentIsForgottenAfterAWhile) {
+TEST(ProberTest, SilentPodIsForgottenAfterAWhile) {
   Round round;
   round.targets = {{{"ml", "chat"}, "a", "http://a"}};
   round.fetch->answers = {{"http://a", kAnswer}};
@@ -68,7 +68,7 @@ TEST(ProberTest, WhoIsSilentIsForgottenAfterAWhile) {
   EXPECT_TRUE(round.prober.heard({pod("a")}).answers.empty());
 }
 
-TEST(ProberTest, WhoIsAskedNoMoreIsForgotten) {
+TEST(ProberTest, RemovedTargetIsForgotten) {
   Round round;
   round.targets = {{{"ml", "chat"}, "a", "http://a"}};
   round.fetch->answers = {{"http://a", kAnswer}};
@@ -79,7 +79,7 @@ TEST(ProberTest, WhoIsAskedNoMoreIsForgotten) {
 }
 
 // For a silent larderd the supervisor is asked, in the same round.
-TEST(ProberTest, TheSupervisorOfWhoIsSilentSaysWhy) {
+TEST(ProberTest, SupervisorOfSilentLarderdIsQueried) {
   Round round;
   round.targets = {{{"ml", "chat"}, "a", "http://a", "http://a/supervisor"},
                    {{"ml", "chat"}, "b", "http://b", "http://b/supervisor"}};
@@ -104,7 +104,7 @@ TEST(ProberTest, TheSupervisorOfWhoIsSilentSaysWhy) {
   EXPECT_TRUE(round.prober.heard({pod("a")}).down.empty());
 }
 
-TEST(ProberTest, AddressesOfBothKinds) {
+TEST(ProberTest, AddressesOfBothFamiliesAreFormatted) {
   PodView view;
   view.ip = "10.0.0.7";
   EXPECT_EQ(Prober::url_of(view), "http://10.0.0.7:9464/v1/status");
@@ -113,7 +113,7 @@ TEST(ProberTest, AddressesOfBothKinds) {
   EXPECT_EQ(Prober::url_of(view), "http://[fd00::7]:9464/v1/status");
 }
 
-TEST(ProberTest, ItsThreadAsksAgainAndAgainAndEnds) {
+TEST(ProberTest, ThreadProbesPeriodicallyAndEnds) {
   auto* fetch = new FakeFetch;
   std::atomic<int> told{0};
   {

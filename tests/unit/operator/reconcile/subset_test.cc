@@ -11,7 +11,7 @@ std::string difference(const char* live, const char* wanted) {
   return first_difference(Object::parse(live), Object::parse(wanted)).value_or("");
 }
 
-TEST(SubsetTest, WhatOthersAddedCountsForNothing) {
+TEST(SubsetTest, ForeignFieldsAreIgnored) {
   EXPECT_EQ(difference(R"({"a": 1, "b": {"c": 2, "d": 3}})", R"({"b": {"c": 2}})"), "");
   EXPECT_EQ(
       difference(R"({"containers": [{"name": "x"}, {"name": "larder", "image": "i", "port": 1}]})",
@@ -19,7 +19,7 @@ TEST(SubsetTest, WhatOthersAddedCountsForNothing) {
       "");
 }
 
-TEST(SubsetTest, WhatDiffersIsNamed) {
+TEST(SubsetTest, DifferingPathIsReported) {
   EXPECT_EQ(difference(R"({"b": {"c": 2}})", R"({"b": {"c": 3}})"), "b.c");
   EXPECT_EQ(difference(R"({})", R"({"b": {"c": 3}})"), "b");
   EXPECT_EQ(difference(R"({"spec": {"containers": [{"name": "larder", "image": "i"}]}})",
@@ -30,7 +30,7 @@ TEST(SubsetTest, WhatDiffersIsNamed) {
   EXPECT_EQ(difference(R"({})", R"({"a": false})"), "a");
 }
 
-TEST(SubsetTest, ListsWithoutNamesAreOneValue) {
+TEST(SubsetTest, ListsWithoutNamesAreComparedByPosition) {
   EXPECT_EQ(difference(R"({"args": ["a", "b"]})", R"({"args": ["a"]})"), "args");
   EXPECT_EQ(difference(R"({"args": ["b", "a"]})", R"({"args": ["a", "b"]})"), "args[0]");
   // The API server fills in the defaults of an item.
@@ -38,13 +38,13 @@ TEST(SubsetTest, ListsWithoutNamesAreOneValue) {
             "");
 }
 
-TEST(SubsetTest, NothingIsNothingHoweverItIsWritten) {
+TEST(SubsetTest, EmptyValuesAreEqual) {
   EXPECT_EQ(difference(R"({})", R"({"a": {}, "b": [], "c": null})"), "");
   EXPECT_EQ(difference(R"({"a": {"x": 1}})", R"({"a": {}})"), "");
   EXPECT_EQ(difference(R"({"a": "text"})", R"({"a": {}})"), "a");
 }
 
-TEST(SubsetTest, QuantitiesAreEqualByValueAndOnlyWhereTheyAreQuantities) {
+TEST(SubsetTest, OnlyQuantityFieldsAreComparedByValue) {
   EXPECT_EQ(difference(R"({"limits": {"memory": "1Gi", "cpu": "500m"}})",
                        R"({"limits": {"memory": "1024Mi", "cpu": "0.5"}})"),
             "");

@@ -42,7 +42,7 @@ TEST_F(AdmissionServerTest, TakesChunkedBodies) {
 }
 
 // Go's client offers both, HTTP/2 first.
-TEST_F(AdmissionServerTest, SpeaksHttp11AndSaysSo) {
+TEST_F(AdmissionServerTest, NegotiatesHttp11) {
   serving_.start();
   TlsClient both(serving_.server->address(),
                  {.bundle = serving_.bundle(), .name = kServerName, .alpn = "\x02h2\x08http/1.1"});
@@ -67,7 +67,7 @@ TEST_F(AdmissionServerTest, NoTlsBefore12AndNoRenegotiation) {
   EXPECT_NE(SSL_do_handshake(client.ssl()), 1);
 }
 
-TEST_F(AdmissionServerTest, WhatIsNoReviewIsToldWhereTheyAre) {
+TEST_F(AdmissionServerTest, OtherRequestsGetTheReviewPath) {
   serving_.start();
   TlsClient client = serving_.connect();
   EXPECT_THAT(client.ask("POST / HTTP/1.1\r\nHost: larder\r\nContent-Length: 0\r\n\r\n"),
@@ -82,7 +82,7 @@ TEST_F(AdmissionServerTest, WhatIsNoReviewIsToldWhereTheyAre) {
               StartsWith("HTTP/1.1 415"));
 }
 
-TEST_F(AdmissionServerTest, WhatAReviewRefusesIs400) {
+TEST_F(AdmissionServerTest, RefusedReviewReturns400) {
   serving_.serve_leaf();
   serving_.start([](std::string_view, std::string_view) { return Reviewed{400, "no JSON\n"}; });
   TlsClient client = serving_.connect();
@@ -95,7 +95,7 @@ TEST_F(AdmissionServerTest, WhatAReviewRefusesIs400) {
       << "the connection stays";
 }
 
-TEST_F(AdmissionServerTest, NobodyIsServedBeforeTheFirstCertificate) {
+TEST_F(AdmissionServerTest, NoClientIsServedBeforeTheFirstCertificate) {
   serving_.start([](std::string_view, std::string_view) { return Reviewed{200, "early"}; });
   EXPECT_FALSE(serving_.acceptor.ready());
   EXPECT_FALSE(serving_.connect().connected());
@@ -106,7 +106,7 @@ TEST_F(AdmissionServerTest, NobodyIsServedBeforeTheFirstCertificate) {
 
 // A slow review holds up neither the others nor the connections.
 // covers F-242
-TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
+TEST_F(AdmissionServerTest, ReviewsRunConcurrentlyUpToALimit) {
   std::atomic<bool> go = false;
   std::atomic<int> at_work = 0;
   serving_.serve_leaf();
@@ -140,7 +140,7 @@ TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
   for (TlsClient& client : more) EXPECT_THAT(client.receive(), HasSubstr("slow"));
 }
 
-TEST_F(AdmissionServerTest, EndsWithReviewsUnderWay) {
+TEST_F(AdmissionServerTest, EndsDuringReviews) {
   serving_.serve_leaf();
   serving_.start([&](std::string_view, std::string_view) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -158,7 +158,7 @@ TEST_F(AdmissionServerTest, EndsWithReviewsUnderWay) {
       << "waiting reviews are not done";
 }
 
-TEST_F(AdmissionServerTest, AnAddressThatIsNoneIsNamed) {
+TEST_F(AdmissionServerTest, InvalidAddressIsReported) {
   const auto start = [this](const std::string& address) {
     return AdmissionServer::start({.address = address}, serving_.acceptor, {}, nullptr)
         .status()
@@ -171,11 +171,11 @@ TEST_F(AdmissionServerTest, AnAddressThatIsNoneIsNamed) {
 
 // A silent client, or a client with half of a hello, has places of its own: all clients that shake
 // hands are served beside these.
-TEST_F(AdmissionServerTest, HalfHellosTakeNobodysPlace) {
+TEST_F(AdmissionServerTest, PartialHellosBlockNoOtherClient) {
   serving_.serve_leaf();
   ServerOptions options;
   options.limits.silent = 64;
-  options.limits.strangers = 1;
+  options.limits.new_clients = 1;
   serving_.start([](std::string_view, std::string_view) { return Reviewed{200, "well"}; }, options);
   const std::string half("\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03", 11);
   std::vector<Fd> held;
@@ -227,7 +227,7 @@ TEST_F(AdmissionServerTest, SilentClientsDoNotUseUpTheDescriptors) {
 }
 
 // No client waits behind; with a waiting client the silent one goes long before its deadline.
-TEST_F(AdmissionServerTest, WhoHasTheLastDescriptorCanBegin) {
+TEST_F(AdmissionServerTest, ClientWithTheLastDescriptorIsServed) {
   serving_.start();
   Fd first = http::open_tcp(), silent = http::open_tcp(), next = http::open_tcp();
   const FewDescriptors few(1);
@@ -240,7 +240,7 @@ TEST_F(AdmissionServerTest, WhoHasTheLastDescriptorCanBegin) {
             std::chrono::milliseconds(kAdmissionLimits.deadline_ms));
 }
 
-TEST_F(AdmissionServerTest, AHelloThatComesByteByByteIsTaken) {
+TEST_F(AdmissionServerTest, HelloSentByteByByteIsAccepted) {
   serving_.start();
   const std::string hello = client_hello();
   ASSERT_GE(hello.size(), 100U);
@@ -255,7 +255,7 @@ TEST_F(AdmissionServerTest, AHelloThatComesByteByByteIsTaken) {
   EXPECT_THAT(http::receive_all(client), StartsWith("\x16\x03\x03")) << "a ServerHello";
 }
 
-TEST_F(AdmissionServerTest, WhoLeavesAmidHisHelloLeavesNothing) {
+TEST_F(AdmissionServerTest, ClosedPartialHelloLeaksNothing) {
   serving_.start();
   const std::string hello = client_hello();
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kHelloStart, hello.size() - 1}) {

@@ -52,7 +52,7 @@ class CertificateLoaderTest : public testing::Test {
   TlsAcceptor acceptor_;
 };
 
-TEST_F(CertificateLoaderTest, FilesAreServedAsTheyRotate) {
+TEST_F(CertificateLoaderTest, RotatedFilesAreServed) {
   const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_, 10);
   std::this_thread::sleep_for(50ms);
   EXPECT_FALSE(acceptor_.ready()) << "there is no certificate yet";
@@ -64,7 +64,7 @@ TEST_F(CertificateLoaderTest, FilesAreServedAsTheyRotate) {
 }
 
 // Between its looks of 10 s.
-TEST_F(CertificateLoaderTest, ItLooksWhenItIsTold) {
+TEST_F(CertificateLoaderTest, ReloadsOnRequest) {
   const KeyPair first = leaf(1000), second = leaf(2000);
   mount(first.certificate, first.key);
   CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_);
@@ -76,7 +76,7 @@ TEST_F(CertificateLoaderTest, ItLooksWhenItIsTold) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
 }
 
-TEST_F(CertificateLoaderTest, WhatDoesNotFitIsNotServed) {
+TEST_F(CertificateLoaderTest, MismatchedKeyIsNotServed) {
   const KeyPair good = leaf(1000), other = leaf(2000);
   mount(good.certificate, good.key);
   const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_, 10);
@@ -104,7 +104,7 @@ TEST_F(CertificateLoaderTest, AnErrorNamesTheFile) {
 
 // A client with the right to write the Secret changes the Secret over and over.
 // covers F-225
-TEST_F(CertificateLoaderTest, ACertificateThatChangesFillsNoLog) {
+TEST_F(CertificateLoaderTest, ChangingCertificateDoesNotFloodTheLog) {
   std::atomic<int> reads = 0;
   const KeyPair one = leaf(1000), two = leaf(2000);
   const ReadCertificate changing = [&]() -> Result<KeyPair> {
@@ -126,7 +126,7 @@ TEST_F(CertificateLoaderTest, ACertificateThatChangesFillsNoLog) {
   EXPECT_NE(log.find("no tls.key yet; the one before is served on"), std::string::npos) << log;
 }
 
-TEST_F(CertificateLoaderTest, ItEndsAtOnce) {
+TEST_F(CertificateLoaderTest, EndsAtOnce) {
   const auto begin = std::chrono::steady_clock::now();
   { const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_); }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);

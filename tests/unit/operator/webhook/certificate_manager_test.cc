@@ -72,7 +72,7 @@ class CertificateManagerTest : public testing::Test {
   CertificateManager manager_{api_, kept_, clock_, [this] { return now_s_; }};
 };
 
-TEST_F(CertificateManagerTest, MakesEverythingAtFirst) {
+TEST_F(CertificateManagerTest, CreatesAllObjectsAtFirst) {
   keep(manager_);
   const Result<CertificateFacts> leaf = read_certificate(served().certificate);
   ASSERT_TRUE(leaf.ok());
@@ -86,7 +86,7 @@ TEST_F(CertificateManagerTest, MakesEverythingAtFirst) {
 }
 
 // With keys for a search of the log: the made certificate, and the failed one.
-TEST_F(CertificateManagerTest, ItsLogNamesTheSecret) {
+TEST_F(CertificateManagerTest, LogLinesNameTheSecret) {
   const auto lines_of = [&](const std::function<void()>& act) {
     base::set_log_format(base::LogFormat::kJson);
     base::tell_all_left_out();  // of other tests
@@ -123,7 +123,7 @@ TEST_F(CertificateManagerTest, ItsLogNamesTheSecret) {
 }
 
 // Never a leaf before its authority is in the caBundle.
-TEST_F(CertificateManagerTest, TheBundleComesBeforeTheLeaf) {
+TEST_F(CertificateManagerTest, BundleIsWrittenBeforeTheLeaf) {
   bool bundle_written = false;
   api_.set_failures([&](const operator_test::FakeApi::Call& call)
                         -> std::optional<operator_test::FakeApi::Failure> {
@@ -137,7 +137,7 @@ TEST_F(CertificateManagerTest, TheBundleComesBeforeTheLeaf) {
   EXPECT_TRUE(bundle_written);
 }
 
-TEST_F(CertificateManagerTest, ASecondLookWritesNothing) {
+TEST_F(CertificateManagerTest, SecondRunWritesNothing) {
   keep(manager_);
   api_.forget_calls();
   keep(manager_);
@@ -168,7 +168,7 @@ TEST_F(CertificateManagerTest, RotatesWithOverlap) {
   EXPECT_GT(leaves, 14U);
 }
 
-TEST_F(CertificateManagerTest, WhatSomebodySpoiledIsRepaired) {
+TEST_F(CertificateManagerTest, DamagedObjectsAreRepaired) {
   keep(manager_);
   const KeyPair before = served();
   api_.as_user(k8s::resources::kWebhooks,
@@ -193,7 +193,7 @@ TEST_F(CertificateManagerTest, WhatSomebodySpoiledIsRepaired) {
 // The act of a sync that replaces, of `helm upgrade --force` or of a person's kubectl. Pods made
 // meanwhile get no cache.
 // covers F-237
-TEST_F(CertificateManagerTest, WhatIsTakenAwayIsBackAtOnce) {
+TEST_F(CertificateManagerTest, RemovedObjectsAreRestoredAtOnce) {
   using std::chrono::steady_clock;
   const auto within_a_second = [](const auto& holds) {
     const auto end = steady_clock::now() + std::chrono::seconds(1);
@@ -229,7 +229,7 @@ TEST_F(CertificateManagerTest, WhatIsTakenAwayIsBackAtOnce) {
 }
 
 // A conflict or an API server that is away for a moment does not cost the 10 s of a quiet look.
-TEST_F(CertificateManagerTest, AFailedLookIsTriedAgainSoon) {
+TEST_F(CertificateManagerTest, FailedRunIsRetriedSoon) {
   std::atomic<int> failures = 2;
   api_.set_failures([&](const operator_test::FakeApi::Call& call)
                         -> std::optional<operator_test::FakeApi::Failure> {
@@ -252,7 +252,7 @@ TEST_F(CertificateManagerTest, AnEmptySecretOfTheChartIsFilled) {
   EXPECT_EQ((*api_.find(k8s::resources::kSecrets, "sys", "tls"))["metadata"]["labels"]["a"], "b");
 }
 
-TEST_F(CertificateManagerTest, WithoutAConfigurationThereIsACertificateAllTheSame) {
+TEST_F(CertificateManagerTest, CertificateIsCreatedWithoutAWebhookConfiguration) {
   api_.delete_as_user(k8s::resources::kWebhooks, "", "larder");
   keep(manager_);
   EXPECT_TRUE(belong_together(served()));
@@ -280,7 +280,7 @@ TEST_F(CertificateManagerTest, AnyCallMayFail) {
   }
 }
 
-TEST_F(CertificateManagerTest, TheSecretReadsAsTheReplicasReadIt) {
+TEST_F(CertificateManagerTest, SecretIsReadableByReplicas) {
   const ReadCertificate read = certificate_in_secret(api_, "sys", "tls");
   EXPECT_EQ(read().status().code(), Code::kNotFound);
   keep(manager_);

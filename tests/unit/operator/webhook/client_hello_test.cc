@@ -23,7 +23,7 @@ std::string first_bytes(int type, int version, std::size_t record, int message_t
   return bytes;
 }
 
-TEST(ClientHelloTest, ItsFirstRecordIsToBeWhole) {
+TEST(ClientHelloTest, FirstRecordMustBeComplete) {
   const std::string start = first_bytes(22, 3, 512, 1, 508);
   for (std::size_t count = 0; count < kHelloStart; ++count)
     EXPECT_EQ(hello_bytes(start.substr(0, count)), kHelloStart) << count;
@@ -33,7 +33,7 @@ TEST(ClientHelloTest, ItsFirstRecordIsToBeWhole) {
       << "the rest of it is in another record";
 }
 
-TEST(ClientHelloTest, WhatIsNoneIsNotWaitedFor) {
+TEST(ClientHelloTest, OtherBytesAreNotAwaited) {
   EXPECT_EQ(hello_bytes("GET / HTTP/1.1"), 0U);
   EXPECT_EQ(hello_bytes("G"), 0U) << "at its first byte";
   EXPECT_EQ(hello_bytes(first_bytes(23, 3, 512, 1, 508)), 0U);
@@ -42,7 +42,7 @@ TEST(ClientHelloTest, WhatIsNoneIsNotWaitedFor) {
   EXPECT_EQ(hello_bytes(first_bytes(22, 3, 0, 1, 508)), 0U);
 }
 
-TEST(ClientHelloTest, OnesThatNobodySendsAreTooLong) {
+TEST(ClientHelloTest, OversizedHelloIsRefused) {
   EXPECT_EQ(hello_bytes(first_bytes(22, 3, kMostHello, 1, kMostHello - 4)), kMostHello + 5);
   EXPECT_EQ(hello_bytes(first_bytes(22, 3, kMostHello + 1, 1, 508)), 0U);
   EXPECT_EQ(hello_bytes(first_bytes(22, 3, 512, 1, kMostHello + 1)), 0U)

@@ -24,7 +24,7 @@ api::Object owner(const std::string& name, bool controller) {
           {"controller", controller}};
 }
 
-TEST(OwnerEventTest, ItIsOnTheController) {
+TEST(OwnerEventTest, EventIsOnTheController) {
   const api::Object pod = {
       {"metadata", {{"ownerReferences", {owner("a", false), owner("b", true)}}}}};
   const std::optional<k8s::Event> event = event_of(pod, "no engine: name it");
@@ -39,7 +39,7 @@ TEST(OwnerEventTest, ItIsOnTheController) {
   EXPECT_EQ(event->note, "no engine: name it");
 }
 
-TEST(OwnerEventTest, APodOfNobodyIsNamedItself) {
+TEST(OwnerEventTest, EventOfAPodWithoutOwnerIsOnThePod) {
   const std::optional<k8s::Event> event = event_of({{"metadata", {{"name", "bare"}}}});
   ASSERT_TRUE(event);
   EXPECT_EQ(event->regarding["kind"], "Pod");
@@ -48,7 +48,7 @@ TEST(OwnerEventTest, APodOfNobodyIsNamedItself) {
 }
 
 // A stranger wrote the name.
-TEST(OwnerEventTest, WhatNamesNobodyIsNoEvent) {
+TEST(OwnerEventTest, MalformedOwnersYieldNoEvent) {
   for (const api::Object& owners :
        {api::Object(nullptr), api::Object("x"), api::Object::array({1, "x", nullptr}),
         api::Object::array({{{"kind", "A"}}}),
@@ -61,7 +61,7 @@ TEST(OwnerEventTest, WhatNamesNobodyIsNoEvent) {
 }
 
 // `kubectl create` of a pod with a generateName: neither the pod nor an owner can be named yet.
-TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
+TEST(OwnerEventTest, EventWithoutOwnerAndNameIsOnThePool) {
   // its namespace asked: no annotation names the pool
   const api::Object pod = {{"metadata", {{"generateName", "vllm-"}}}};
   std::optional<k8s::Event> event = event_of(pod);
@@ -81,7 +81,7 @@ TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
 }
 
 // With keys for a search of the log, whatever a stranger wrote.
-TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
+TEST(OwnerEventTest, EventIsLoggedWithItsKeys) {
   base::set_log_format(base::LogFormat::kJson);
   testing::internal::CaptureStderr();
   log_left_alone({{{"metadata", {{"generateName", "vllm-"}}}},
@@ -103,7 +103,7 @@ TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
 
 // Any client that reaches the webhook may send reviews.
 // covers F-244
-TEST(OwnerEventTest, AnAddressFillsNoLog) {
+TEST(OwnerEventTest, RepeatedAddressDoesNotFloodTheLog) {
   testing::internal::CaptureStderr();
   const auto log_one = [](const std::string& name, const char* from) {
     log_left_alone(

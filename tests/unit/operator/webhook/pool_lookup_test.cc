@@ -32,7 +32,7 @@ class PoolLookupTest : public testing::Test {
   CachedPools lookup_{pools_, backends_, live_};
 };
 
-TEST_F(PoolLookupTest, WhatTheInformerHoldsIsAskedOfNobody) {
+TEST_F(PoolLookupTest, CachedPoolNeedsNoRequest) {
   seen_.as_user(k8s::resources::kPools, pool_object("chat"));
   const Result<api::CachePool> found = lookup_.pool("ml", "chat");
   ASSERT_TRUE(found.ok()) << found.status().to_string();
@@ -40,7 +40,7 @@ TEST_F(PoolLookupTest, WhatTheInformerHoldsIsAskedOfNobody) {
   EXPECT_THAT(live_.calls(), IsEmpty());
 }
 
-TEST_F(PoolLookupTest, APoolThatTheInformerHasNotSeenYetIsServed) {
+TEST_F(PoolLookupTest, UncachedPoolIsReadFromTheApiServer) {
   live_.as_user(k8s::resources::kPools, pool_object("new"));
   const Result<api::CachePool> found = lookup_.pool("ml", "new");
   ASSERT_TRUE(found.ok()) << found.status().to_string();
@@ -50,7 +50,7 @@ TEST_F(PoolLookupTest, APoolThatTheInformerHasNotSeenYetIsServed) {
 }
 
 // covers F-306
-TEST_F(PoolLookupTest, AConfigMapIsAskedOfTheApiServer) {
+TEST_F(PoolLookupTest, ConfigMapIsReadFromTheApiServer) {
   live_.as_user(k8s::resources::kConfigMaps,
                 {{"apiVersion", "v1"},
                  {"kind", "ConfigMap"},
@@ -63,7 +63,7 @@ TEST_F(PoolLookupTest, AConfigMapIsAskedOfTheApiServer) {
   EXPECT_THAT(live_.calls(), SizeIs(1));
 }
 
-TEST_F(PoolLookupTest, WhatFailsIsSaid) {
+TEST_F(PoolLookupTest, FailureIsReturned) {
   live_.set_failures([](const auto&) {
     return operator_test::FakeApi::Failure{Status(Code::kDeadlineExceeded, "1 s"), false};
   });
@@ -86,7 +86,7 @@ api::Object namespace_object(const std::string& name) {
 
 // Like the API server's late answers to a new operator.
 // covers F-224
-TEST_F(PoolLookupTest, APodOfTheFirstMomentHasTheLimitsThatAreBeingListed) {
+TEST_F(PoolLookupTest, EarlyPodWaitsForLimitsBeingListed) {
   const base::MonotonicClock clock;
   live_.as_user(k8s::resources::kLimitRanges, namespaced("LimitRange", "l"));
   live_.as_user(k8s::resources::kQuotas, namespaced("ResourceQuota", "q"));
@@ -117,7 +117,7 @@ class SurroundingsTest : public PoolLookupTest {
   CachedPools lookup_{pools_, backends_, live_, {&namespaces_, &limit_ranges_, &quotas_}};
 };
 
-TEST_F(SurroundingsTest, AreOfTheNamespaceAndWhatTheInformersHold) {
+TEST_F(SurroundingsTest, ComeFromNamespaceAndInformers) {
   seen_.as_user(k8s::resources::kNamespaces, namespace_object("ml"));
   seen_.as_user(k8s::resources::kLimitRanges, namespaced("LimitRange", "l"));
   seen_.as_user(k8s::resources::kQuotas, namespaced("ResourceQuota", "q"));
@@ -136,7 +136,7 @@ TEST_F(SurroundingsTest, AreOfTheNamespaceAndWhatTheInformersHold) {
 
 // Made together with its pods; and with an operator's role older than this.
 // covers F-223
-TEST_F(SurroundingsTest, ANamespaceThatDecidesIsAskedForWhereTheInformerHasItNot) {
+TEST_F(SurroundingsTest, UncachedNamespaceIsReadWhenItDecides) {
   live_.as_user(k8s::resources::kNamespaces, namespace_object("ml"));
   EXPECT_FALSE(lookup_.surroundings("ml", false).ns);
   EXPECT_THAT(live_.calls(), IsEmpty());
@@ -149,7 +149,7 @@ TEST_F(SurroundingsTest, ANamespaceThatDecidesIsAskedForWhereTheInformerHasItNot
 }
 
 // An annotation is a stranger's text, which becomes part of a path of the API server's.
-TEST_F(PoolLookupTest, WhatIsNoNameIsAskedOfNobody) {
+TEST_F(PoolLookupTest, InvalidNameIsNotRequested) {
   for (const std::string name :
        {"", "../../../api/v1/secrets", "a/b", "a?b", "A", "a%2f", ".", "..", "-a", "a b"})
     EXPECT_EQ(lookup_.pool("ml", name).status().code(), Code::kNotFound) << name;

@@ -86,7 +86,7 @@ class ReviewTest : public testing::Test {
                     }};
 };
 
-TEST_F(ReviewTest, ThePatchOfInjectComesBack) {
+TEST_F(ReviewTest, ReturnsTheInjectionPatch) {
   looked_ = [](const Input& input) {
     EXPECT_EQ(input.ns, "ml") << "of the request: the pod has no namespace";
     EXPECT_EQ(input.pool_name, "chat");
@@ -105,7 +105,7 @@ TEST_F(ReviewTest, ThePatchOfInjectComesBack) {
 }
 
 // covers F-306
-TEST_F(ReviewTest, TheInjectorKnowsTheConfigMapsOfThePod) {
+TEST_F(ReviewTest, InjectorReceivesTheConfigMapsOfThePod) {
   api::Object pod = annotated_pod();
   pod["spec"]["containers"][0]["envFrom"] = {{{"configMapRef", {{"name", "engine"}}}},
                                              {{"configMapRef", {{"name", "none"}}}},
@@ -118,12 +118,12 @@ TEST_F(ReviewTest, TheInjectorKnowsTheConfigMapsOfThePod) {
   EXPECT_FALSE(seen[1].contains("data") || seen[2].contains("data"));
 }
 
-TEST_F(ReviewTest, AnEmptyPatchIsNoPatch) {
+TEST_F(ReviewTest, EmptyPatchIsOmitted) {
   injection_.patch = api::Object::array();
   EXPECT_EQ(warning_of(review_of(annotated_pod())), "");
 }
 
-TEST_F(ReviewTest, WhatIsLeftAloneIsToldOnceAndInADryRunNever) {
+TEST_F(ReviewTest, RefusalIsRecordedOnceExceptInDryRuns) {
   injection_.refused = "no engine was found: name it in spec.engine.container";
   injection_.kind = Refusal::kEngine;
   const api::Object response = respond(review_of(annotated_pod()));
@@ -138,7 +138,7 @@ TEST_F(ReviewTest, WhatIsLeftAloneIsToldOnceAndInADryRunNever) {
   EXPECT_EQ(told_.size(), 1U);
 }
 
-TEST_F(ReviewTest, APoolOrBackendThatIsNotThereIsInjectsToJudge) {
+TEST_F(ReviewTest, MissingPoolOrBackendIsDecidedByTheInjector) {
   looked_ = [](const Input& input) { EXPECT_FALSE(input.pool); };
   injection_.refused = "there is no CachePool other";
   respond(review_of(annotated_pod("other")));
@@ -149,7 +149,7 @@ TEST_F(ReviewTest, APoolOrBackendThatIsNotThereIsInjectsToJudge) {
   respond(review_of(annotated_pod()));
 }
 
-TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
+TEST_F(ReviewTest, UnreadablePoolCostsOnlyTheCache) {
   looked_ = [](const Input&) { FAIL() << "nothing to inject"; };
   pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
   EXPECT_THAT(warning_of(review_of(annotated_pod())),
@@ -160,7 +160,7 @@ TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
 // The pool's memory is not the backend's: a pod that restarts while the backend is unreadable, or
 // was stored under an older schema, has memory.
 // covers F-254
-TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
+TEST_F(ReviewTest, UnreadableBackendCostsOnlyThatBackend) {
   for (const Code code : {Code::kUnavailable, Code::kInvalidArgument, Code::kDeadlineExceeded}) {
     bool looked = false;
     looked_ = [&](const Input& input) { looked = input.pool && !input.backend; };
@@ -175,7 +175,7 @@ TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
 // Events are forgotten after an hour, a pod's annotation is not; and a pod with a cache is not
 // reported as one without.
 // covers F-238
-TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
+TEST_F(ReviewTest, UnreadableObjectIsReportedInThePod) {
   const auto annotation = [](const api::Object& pod, const api::Object& response) {
     EXPECT_TRUE(response.contains("patch")) << response;
     return response.contains("patch")
@@ -201,13 +201,13 @@ TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
       << "no text can be written into an object that is no pod";
 }
 
-TEST_F(ReviewTest, ADefectOfTheInjectorStopsNoPod) {
+TEST_F(ReviewTest, InjectorExceptionAdmitsThePod) {
   looked_ = [](const Input& input) { static_cast<void>(input.pod.at("no such key")); };
   EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("a defect of larder's injector"));
   EXPECT_THAT(kinds_, ElementsAre(Refusal::kDefect));
 }
 
-TEST_F(ReviewTest, WhatIsNoPodToInjectIsAllowedWithAWarning) {
+TEST_F(ReviewTest, OtherObjectsAreAllowedWithAWarning) {
   api::Object review = review_of(annotated_pod());
   review["request"]["kind"]["kind"] = "Deployment";
   EXPECT_THAT(warning_of(review), HasSubstr("not a Deployment"));
@@ -222,7 +222,7 @@ TEST_F(ReviewTest, WhatIsNoPodToInjectIsAllowedWithAWarning) {
   EXPECT_THAT(told_, IsEmpty());
 }
 
-TEST_F(ReviewTest, APodWithoutTheAnnotationPassesInSilence) {
+TEST_F(ReviewTest, PodWithoutAnnotationIsAllowedSilently) {
   api::Object pod = annotated_pod();
   pod["metadata"].erase("annotations");
   EXPECT_EQ(warning_of(review_of(pod)), "");
@@ -235,7 +235,7 @@ TEST_F(ReviewTest, APodWithoutTheAnnotationPassesInSilence) {
 }
 
 // The label of its namespace counts like the pod's annotation, which has precedence.
-TEST_F(ReviewTest, ANamespaceMayAskForItsPods) {
+TEST_F(ReviewTest, NamespaceLabelRequestsInjection) {
   pools_.around.ns = std::make_shared<const api::Object>(api::Object{
       {"metadata", {{"name", "ml"}, {"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
   bool by_pod = true;
@@ -257,7 +257,7 @@ TEST_F(ReviewTest, ANamespaceMayAskForItsPods) {
 }
 
 // Its Event and its line of the log name the pool, which stands in no annotation of the pod.
-TEST_F(ReviewTest, APodWhoseNamespaceAsksIsLeftAloneWithItsPool) {
+TEST_F(ReviewTest, RefusalByNamespaceRequestNamesThePool) {
   pools_.around.ns = std::make_shared<const api::Object>(
       api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
   injection_.refused = "it has no room";
@@ -269,7 +269,7 @@ TEST_F(ReviewTest, APodWhoseNamespaceAsksIsLeftAloneWithItsPool) {
 }
 
 // A pod that is not ours gets no warning, no Event and no metric.
-TEST_F(ReviewTest, APodThatIsPassedByIsToldOfNowhere) {
+TEST_F(ReviewTest, IgnoredPodIsNotReported) {
   injection_ = {};
   injection_.passed_by = "no container of the pod starts vLLM";
   const api::Object response = respond(review_of(annotated_pod()));
@@ -279,7 +279,7 @@ TEST_F(ReviewTest, APodThatIsPassedByIsToldOfNowhere) {
 }
 
 // An unreadable pool: reported to pods of vLLM, and to no other pod of a namespace that asks.
-TEST_F(ReviewTest, WhatCannotBeReadIsNoBusinessOfOtherPods) {
+TEST_F(ReviewTest, UnreadablePoolIsReportedOnlyToVllmPods) {
   pools_.around.ns = std::make_shared<const api::Object>(
       api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
   pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
@@ -291,7 +291,7 @@ TEST_F(ReviewTest, WhatCannotBeReadIsNoBusinessOfOtherPods) {
 }
 
 // covers F-243
-TEST_F(ReviewTest, WhatIsNoReviewIsRefusedWithTheReason) {
+TEST_F(ReviewTest, MalformedReviewIsRefusedWithAReason) {
   const auto refused = [this](const std::string& body) {
     const Reviewed reviewed = ask(body);
     EXPECT_EQ(reviewed.http_status, 400) << body.substr(0, 100);

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(WebhookMetricsTest, EverythingIsThereFromTheStartAtZero) {
+TEST(WebhookMetricsTest, AllSeriesStartAtZero) {
   k8s::Metrics metrics;
   TlsAcceptor acceptor;
   WebhookMetrics webhook(metrics, "/mutate-v1-pod", acceptor);
@@ -39,7 +39,7 @@ TEST(WebhookMetricsTest, EverythingIsThereFromTheStartAtZero) {
   EXPECT_THAT(text, HasSubstr("larder_webhook_connections_ended_total{reason=\"crowded_out\"} 0"));
 }
 
-TEST(WebhookMetricsTest, PodsThatStartWithoutACacheAreCountedByWhy) {
+TEST(WebhookMetricsTest, PodsWithoutCacheAreCountedByReason) {
   k8s::Metrics metrics;
   TlsAcceptor acceptor;
   WebhookMetrics webhook(metrics, "/mutate-v1-pod", acceptor);
@@ -50,7 +50,7 @@ TEST(WebhookMetricsTest, PodsThatStartWithoutACacheAreCountedByWhy) {
   EXPECT_THAT(metrics.text(), HasSubstr("larder_pods_not_injected_total{reason=\"unreadable\"} 1"));
 }
 
-TEST(WebhookMetricsTest, CountsWhatTheServerDoes) {
+TEST(WebhookMetricsTest, CountsServerActivity) {
   k8s::Metrics metrics;
   Serving serving;
   serving.serve_leaf();

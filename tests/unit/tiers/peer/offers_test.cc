@@ -14,7 +14,7 @@ Offer offer(std::uint64_t until_ns, std::uint64_t generation = 1, std::uint64_t 
 }
 
 // As peers.known_chunks of the tier bounds them.
-TEST(PeerOffers, TheOldestLeavesFirst) {
+TEST(PeerOffers, OldestOfferIsRemovedFirst) {
   Offers offers(3);
   for (std::uint64_t n = 1; n <= 5; ++n) offers.insert(key_of(n), offer(100), 0);
   EXPECT_EQ(offers.chunks(), 3U);
@@ -26,7 +26,7 @@ TEST(PeerOffers, TheOldestLeavesFirst) {
   EXPECT_TRUE(offers.find(key_of(5), 0).has_value());
 }
 
-TEST(PeerOffers, EachEndsByItsTime) {
+TEST(PeerOffers, EachOfferExpires) {
   Offers offers(10);
   offers.insert(key_of(1), offer(100), 0);
   offers.insert(key_of(2), offer(200), 50);
@@ -48,7 +48,7 @@ TEST(PeerOffers, ALaterOfferReplacesAnEarlierOne) {
 }
 
 // covers F-276
-TEST(PeerOffers, ANamespaceIsForgottenAlone) {
+TEST(PeerOffers, OnlyTheGivenNamespaceIsForgotten) {
   Offers offers(10);
   offers.insert(key_of(1, 1), offer(100), 0);
   offers.insert(key_of(1, 2), offer(100), 0);

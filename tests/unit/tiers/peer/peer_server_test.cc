@@ -41,7 +41,7 @@ class PeerServerTest : public testing::Test {
   base::MonotonicClock clock_;
 };
 
-TEST_F(PeerServerTest, SaysWhatItHasAndSendsIt) {
+TEST_F(PeerServerTest, ReportsAndSendsItsChunks) {
   Holder holder(clock_);
   holder.put(1);
   RawClient client(port(holder));
@@ -69,7 +69,7 @@ TEST_F(PeerServerTest, SaysWhatItHasAndSendsIt) {
 }
 
 // covers F-268
-TEST_F(PeerServerTest, AHoldEndsByItsTimeAndWithItsSocket) {
+TEST_F(PeerServerTest, HoldEndsAtItsDeadlineAndWithItsSocket) {
   Holder holder(clock_);
   holder.put(1);
   holder.put(2);
@@ -109,7 +109,7 @@ TEST_F(PeerServerTest, AChunkStaysHeldWhileItIsSent) {
       << "DONE was said before";
 }
 
-TEST_F(PeerServerTest, WithoutRoomForAHoldItSaysWhatItHasAllTheSame) {
+TEST_F(PeerServerTest, RefusedHoldStillReportsTheChunk) {
   Holder holder(clock_);
   holder.put(1);
   holder.memory->refuse_holds();
@@ -122,7 +122,7 @@ TEST_F(PeerServerTest, WithoutRoomForAHoldItSaysWhatItHasAllTheSame) {
   EXPECT_EQ(client.line(), "$-1\r\n") << "nothing is sent that is not held";
 }
 
-TEST_F(PeerServerTest, AnotherGenerationOrPlaceIsAMiss) {
+TEST_F(PeerServerTest, OtherGenerationOrPlaceIsAMiss) {
   Holder holder(clock_);
   holder.put(1, 7);
   RawClient client(port(holder));
@@ -139,7 +139,7 @@ TEST_F(PeerServerTest, AnotherGenerationOrPlaceIsAMiss) {
 }
 
 // covers F-272
-TEST_F(PeerServerTest, AnotherPoolIsRefusedAndLearnsNothing) {
+TEST_F(PeerServerTest, OtherPoolIsRefusedWithoutInformation) {
   Holder holder(clock_, quick());
   holder.put(1);
   RawClient client(port(holder));
@@ -153,7 +153,7 @@ TEST_F(PeerServerTest, AnotherPoolIsRefusedAndLearnsNothing) {
 }
 
 // covers F-271
-TEST_F(PeerServerTest, WhatIsNoRequestEndsTheConnectionAlone) {
+TEST_F(PeerServerTest, MalformedRequestEndsOnlyItsConnection) {
   Holder holder(clock_, quick());
   holder.put(1);
   RawClient good(port(holder));
@@ -171,7 +171,7 @@ TEST_F(PeerServerTest, WhatIsNoRequestEndsTheConnectionAlone) {
 }
 
 // covers F-271
-TEST_F(PeerServerTest, RandomFramesCostTheirConnectionAlone) {
+TEST_F(PeerServerTest, RandomFramesEndOnlyTheirConnection) {
   Holder holder(clock_, quick());
   holder.put(1);
   std::mt19937_64 random(7);
@@ -197,7 +197,7 @@ TEST_F(PeerServerTest, RandomFramesCostTheirConnectionAlone) {
 }
 
 // covers F-270
-TEST_F(PeerServerTest, AFloodOfSocketsKeepsNobodyOut) {
+TEST_F(PeerServerTest, FloodOfSocketsLeavesPeersServed) {
   ServerOptions options = quick();
   options.connections = 16;
   Holder holder(clock_, options);
@@ -215,7 +215,7 @@ TEST_F(PeerServerTest, AFloodOfSocketsKeepsNobodyOut) {
 }
 
 // covers F-278
-TEST_F(PeerServerTest, PeersThatAreIdleGiveWayAndThoseThatHoldStay) {
+TEST_F(PeerServerTest, IdlePeersAreClosedAndHoldingPeersStay) {
   ServerOptions options;
   options.connections = 16;
   Holder holder(clock_, options);
@@ -241,7 +241,7 @@ TEST_F(PeerServerTest, PeersThatAreIdleGiveWayAndThoseThatHoldStay) {
 }
 
 // covers F-278
-TEST_F(PeerServerTest, OnePeerHasFewConnections) {
+TEST_F(PeerServerTest, ConnectionsOfAPeerAreBounded) {
   Holder holder(clock_);
   std::vector<std::unique_ptr<RawClient>> all;
   for (int i = 0; i < 20; ++i) {
@@ -256,7 +256,7 @@ TEST_F(PeerServerTest, OnePeerHasFewConnections) {
 
 // The server once asked for the next connection again and again.
 // covers F-277
-TEST_F(PeerServerTest, WithoutADescriptorItWaitsAndDoesNotSpin) {
+TEST_F(PeerServerTest, WaitsAtTheDescriptorLimitWithoutSpinning) {
   Holder holder(clock_);
   const Fd waiting(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   rlimit before{};
@@ -287,7 +287,7 @@ TEST_F(PeerServerTest, WithoutADescriptorItWaitsAndDoesNotSpin) {
 
 // The connection of questions and that of payloads once held each chunk for itself.
 // covers F-268
-TEST_F(PeerServerTest, TheConnectionsOfAPeerHoldAChunkOnce) {
+TEST_F(PeerServerTest, ConnectionsOfAPeerShareOneHold) {
   Holder holder(clock_);
   holder.put(1);
   RawClient asks(port(holder)), reads(port(holder)), other(port(holder));
@@ -314,7 +314,7 @@ TEST_F(PeerServerTest, TheConnectionsOfAPeerHoldAChunkOnce) {
 }
 
 // covers F-272
-TEST_F(PeerServerTest, BothSpeakTheNewestVersionThatBothKnow) {
+TEST_F(PeerServerTest, NewestCommonVersionIsNegotiated) {
   Holder holder(clock_);
   const auto answer = [&](std::uint32_t newest) {
     RawClient client(port(holder));
@@ -333,7 +333,7 @@ TEST_F(PeerServerTest, BothSpeakTheNewestVersionThatBothKnow) {
 }
 
 // covers F-269
-TEST_F(PeerServerTest, WhoReceivesNothingIsClosedAndHoldsNothing) {
+TEST_F(PeerServerTest, PeerNotReadingIsClosedAndLosesItsHolds) {
   Holder holder(clock_, quick());
   for (std::uint64_t n = 1; n <= 32; ++n) holder.put(n);
   RawClient client(port(holder));
@@ -346,7 +346,7 @@ TEST_F(PeerServerTest, WhoReceivesNothingIsClosedAndHoldsNothing) {
   EXPECT_TRUE(eventually([&] { return holder.memory->held() == 0; }, 5000, 5));
 }
 
-TEST_F(PeerServerTest, ManyRequestsAtOnceAreAnsweredInOrder) {
+TEST_F(PeerServerTest, PipelinedRequestsAreAnsweredInOrder) {
   Holder holder(clock_);
   RawClient client(port(holder));
   client.hello();
@@ -362,7 +362,7 @@ TEST_F(PeerServerTest, ManyRequestsAtOnceAreAnsweredInOrder) {
 }
 
 // A sender that outran the parsing once kept the thread in one turn.
-TEST_F(PeerServerTest, AClientThatSendsWithoutEndHoldsUpNoOther) {
+TEST_F(PeerServerTest, EndlessSenderBlocksNoOtherPeer) {
   Holder holder(clock_);
   RawClient flood(port(holder));
   flood.hello();
@@ -386,7 +386,7 @@ TEST_F(PeerServerTest, AClientThatSendsWithoutEndHoldsUpNoOther) {
   EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(5));
 }
 
-TEST_F(PeerServerTest, TheRateIsABoundOnAllPeers) {
+TEST_F(PeerServerTest, RateLimitAppliesToAllPeersTogether) {
   ServerOptions options;
   options.bytes_per_s = 4 << 20;
   Holder holder(clock_, options);
@@ -406,7 +406,7 @@ TEST_F(PeerServerTest, TheRateIsABoundOnAllPeers) {
       << "12 MiB at 4 MiB a second, a second's burst and the last chunk apart";
 }
 
-TEST_F(PeerServerTest, AWrongAddressIsNamed) {
+TEST_F(PeerServerTest, WrongAddressIsReported) {
   ServerOptions options;
   options.listen = {"192.0.2.1", 9465};
   options.self = make_instance("chat", 1);

@@ -35,7 +35,7 @@ class PeerTierTest : public testing::Test {
   base::MonotonicClock clock_;
 };
 
-TEST_F(PeerTierTest, WhatAnotherHasIsFoundAndRead) {
+TEST_F(PeerTierTest, ChunksOfAPeerAreFoundAndRead) {
   Holder holder(clock_);
   for (std::uint64_t n = 1; n <= 8; ++n) holder.put(n);
   holder.put(9, 1, 12 << 20);  // three parts
@@ -54,7 +54,7 @@ TEST_F(PeerTierTest, WhatAnotherHasIsFoundAndRead) {
 }
 
 // The budget once paid for whole pieces: a slow rate made pauses, and the reader gave up.
-TEST_F(PeerTierTest, ASlowRateMakesASlowReadAndNoMiss) {
+TEST_F(PeerTierTest, SlowRateDelaysReadsWithoutMisses) {
   ServerOptions options;
   options.bytes_per_s = 1 << 20;
   Holder holder(clock_, options);
@@ -64,7 +64,7 @@ TEST_F(PeerTierTest, ASlowRateMakesASlowReadAndNoMiss) {
   EXPECT_TRUE(asker.loop->get(1, 1, 3 << 20).ok());
 }
 
-TEST_F(PeerTierTest, AGetAsksForAChunkThatNobodyLookedFor) {
+TEST_F(PeerTierTest, GetWithoutPriorProbeFindsTheChunk) {
   Holder holder(clock_);
   holder.put(1);
   Asker asker(clock_, client_options({holder.endpoint()}));
@@ -72,7 +72,7 @@ TEST_F(PeerTierTest, AGetAsksForAChunkThatNobodyLookedFor) {
   EXPECT_TRUE(asker.loop->get(1).ok());
 }
 
-TEST_F(PeerTierTest, ThePartsOfAPromptComeFromAllWhoHaveThem) {
+TEST_F(PeerTierTest, PromptIsReadFromAllPeersHoldingIt) {
   Holder one(clock_), two(clock_);
   for (std::uint64_t n = 1; n <= 8; ++n) {
     one.put(n);
@@ -91,7 +91,7 @@ TEST_F(PeerTierTest, ThePartsOfAPromptComeFromAllWhoHaveThem) {
 }
 
 // covers F-274
-TEST_F(PeerTierTest, ThisLarderdAmongItsMembersIsNotAsked) {
+TEST_F(PeerTierTest, OwnInstanceAmongMembersIsSkipped) {
   const Instance self = make_instance("chat", 1);
   ServerOptions options;
   options.self = self;
@@ -108,7 +108,7 @@ TEST_F(PeerTierTest, ThisLarderdAmongItsMembersIsNotAsked) {
 
 // The address once stayed out for ever.
 // covers F-274
-TEST_F(PeerTierTest, AnAddressOfThisLarderdMayBecomeAnothers) {
+TEST_F(PeerTierTest, OwnAddressMayBecomeAPeer) {
   ServerOptions options;
   options.self = make_instance("chat", 1);
   auto own = std::make_unique<Holder>(clock_, options);
@@ -130,7 +130,7 @@ TEST_F(PeerTierTest, AnAddressOfThisLarderdMayBecomeAnothers) {
 }
 
 // covers F-272
-TEST_F(PeerTierTest, AnotherPoolIsNoMember) {
+TEST_F(PeerTierTest, PeerOfAnotherPoolIsIgnored) {
   ServerOptions options;
   options.self = make_instance("other", 1);
   Holder holder(clock_, options);
@@ -142,7 +142,7 @@ TEST_F(PeerTierTest, AnotherPoolIsNoMember) {
 }
 
 // covers F-265
-TEST_F(PeerTierTest, APeerThatDiesCostsMissesAndComesBack) {
+TEST_F(PeerTierTest, KilledPeerCostsMissesAndIsUsedAgain) {
   auto holder = std::make_unique<Holder>(clock_);
   ServerOptions options;
   options.listen = holder->endpoint();
@@ -163,7 +163,7 @@ TEST_F(PeerTierTest, APeerThatDiesCostsMissesAndComesBack) {
 }
 
 // covers F-266
-TEST_F(PeerTierTest, APeerThatStandsStillCostsItsTimeOnce) {
+TEST_F(PeerTierTest, StoppedPeerCostsOneDeadline) {
   Holder still(clock_), well(clock_);
   still.put(1);
   well.put(2);
@@ -192,7 +192,7 @@ TEST_F(PeerTierTest, APeerThatStandsStillCostsItsTimeOnce) {
 }
 
 // covers F-266
-TEST_F(PeerTierTest, AReadThatStopsInTheMiddleEndsByItself) {
+TEST_F(PeerTierTest, StalledReadEndsAtItsDeadline) {
   FakePeer peer([](const Request& request) {
     if (request.kind == Request::Kind::kLook) return all_there(request);
     return "$" + std::to_string(request.length) + "\r\n" + std::string(request.length / 2, 'x');
@@ -206,7 +206,7 @@ TEST_F(PeerTierTest, AReadThatStopsInTheMiddleEndsByItself) {
 }
 
 // covers F-275
-TEST_F(PeerTierTest, AReadThatStandsStillHoldsUpNoReadOfAnother) {
+TEST_F(PeerTierTest, StalledReadBlocksNoReadOfAnotherPeer) {
   FakePeer still([](const Request& request) {
     if (request.kind != Request::Kind::kLook) return std::string();
     std::vector<std::optional<tiers::ChunkFacts>> some;
@@ -241,7 +241,7 @@ TEST_F(PeerTierTest, AReadThatStandsStillHoldsUpNoReadOfAnother) {
 }
 
 // covers F-265
-TEST_F(PeerTierTest, AConnectionThatEndsInTheMiddleIsAMissAtOnce) {
+TEST_F(PeerTierTest, ConnectionClosedDuringAReadIsAnImmediateMiss) {
   FakePeer peer([](const Request& request) {
     return request.kind == Request::Kind::kLook ? all_there(request) : std::string("close");
   });
@@ -263,7 +263,7 @@ void PrintTo(const Lie& lie, std::ostream* out) {
 class LyingPeerTest : public testing::TestWithParam<Lie> {};
 
 // covers F-271
-TEST_P(LyingPeerTest, IsAMissAndNothingBesideTheSlotIsWritten) {
+TEST_P(LyingPeerTest, IsAMissAndWritesOnlyTheSlot) {
   base::MonotonicClock clock;
   FakePeer peer([](const Request& request) { return GetParam().tell(request); });
   ClientOptions options = client_options({peer.endpoint()});
@@ -339,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"no_resp", [](const Request&) { return std::string("HTTP/1.1 200 OK\r\n\r\n"); }}),
     [](const auto& lie) { return std::string(lie.param.name); });
 
-TEST_F(PeerTierTest, ADropForgetsWhatOthersHave) {
+TEST_F(PeerTierTest, DropForgetsOffersOfPeers) {
   Holder holder(clock_);
   holder.put(1);
   Asker asker(clock_, client_options({holder.endpoint()}));
@@ -353,7 +353,7 @@ TEST_F(PeerTierTest, ADropForgetsWhatOthersHave) {
 }
 
 // covers F-276
-TEST_F(PeerTierTest, ADropForgetsAtOnceWhatOthersHave) {
+TEST_F(PeerTierTest, DropForgetsOffersAtOnce) {
   Holder holder(clock_);
   holder.put(1);
   ClientOptions options = client_options({holder.endpoint()});
@@ -376,7 +376,7 @@ TEST_F(PeerTierTest, ADropForgetsAtOnceWhatOthersHave) {
   }
 }
 
-TEST_F(PeerTierTest, AMemberThatIsNotThereYetIsUsedOnceItIs) {
+TEST_F(PeerTierTest, MemberStartedLaterIsUsed) {
   std::uint16_t port = 0;
   {
     Holder holder(clock_);
@@ -393,7 +393,7 @@ TEST_F(PeerTierTest, AMemberThatIsNotThereYetIsUsedOnceItIs) {
   EXPECT_TRUE(asker.loop->get(1).ok());
 }
 
-TEST_F(PeerTierTest, ByDnsEachAddressIsAMember) {
+TEST_F(PeerTierTest, EachDnsAddressIsAMember) {
   Holder holder(clock_);
   holder.put(1);
   ClientOptions options = client_options({{"localhost", holder.endpoint().port}});

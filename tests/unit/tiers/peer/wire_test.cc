@@ -23,7 +23,7 @@ net::Reply parse(const std::string& bytes) {
   return *net::ReplyParser().parse(span);
 }
 
-TEST(PeerWire, RequestsComeBackAsTheyWere) {
+TEST(PeerWire, RequestsRoundTrip) {
   const Instance self{"chat", "0123456789abcdef", 42};
   const Request hello = *parse_request(parse(format_hello(self)));
   EXPECT_EQ(hello.kind, Request::Kind::kHello);
@@ -44,7 +44,7 @@ TEST(PeerWire, RequestsComeBackAsTheyWere) {
   EXPECT_EQ(parse_request(parse(format_ping()))->kind, Request::Kind::kPing);
 }
 
-TEST(PeerWire, RepliesComeBackAsTheyWere) {
+TEST(PeerWire, RepliesRoundTrip) {
   const Instance self{"chat", "0123456789abcdef", 42};
   EXPECT_EQ(*parse_hello_reply(parse(hello_reply(self))), self);
   std::vector<std::optional<ChunkFacts>> chunks(1024);
@@ -61,7 +61,7 @@ TEST(PeerWire, RepliesComeBackAsTheyWere) {
 }
 
 // covers F-272
-TEST(PeerWire, AnotherPoolOrProtocolIsNamed) {
+TEST(PeerWire, OtherPoolOrProtocolIsReported) {
   EXPECT_EQ(parse_hello_reply(parse(error_reply("WRONGPOOL x"))).status().code(),
             Code::kFailedPrecondition);
   EXPECT_EQ(parse_hello_reply(parse(error_reply("NOPROTO x"))).status().code(),
@@ -94,7 +94,7 @@ TEST(PeerWire, RequestsOutOfBoundsAreRefused) {
 }
 
 // covers F-271
-TEST(PeerWire, AReplyToLookThatDoesNotFitIsRefused) {
+TEST(PeerWire, LookReplyOfWrongSizeIsRefused) {
   const auto code = [](const std::string& bulk, std::size_t keys) {
     return parse_look_reply(bulk, keys).status().code();
   };
@@ -113,7 +113,7 @@ TEST(PeerWire, AReplyToLookThatDoesNotFitIsRefused) {
   EXPECT_EQ(code(none, 9), Code::kDataLoss);
 }
 
-TEST(PeerWire, RandomBytesNeverBreakIt) {
+TEST(PeerWire, RandomBytesAreHandled) {
   std::mt19937_64 random(34);
   for (int round = 0; round < 20'000; ++round) {
     std::string bulk(random() % 200, '\0');

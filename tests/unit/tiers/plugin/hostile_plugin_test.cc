@@ -30,7 +30,7 @@ class HostilePluginTest : public PluginFixture {
 };
 
 // covers F-340
-TEST_F(HostilePluginTest, TheEndOfThePlugInEndsItsCallsAtOnce) {
+TEST_F(HostilePluginTest, PlugInExitEndsItsCallsAtOnce) {
   open();
   auto fake = connect();
   const Ticket got = get(1), stored = put(2);
@@ -43,7 +43,7 @@ TEST_F(HostilePluginTest, TheEndOfThePlugInEndsItsCallsAtOnce) {
 }
 
 // covers F-341
-TEST_F(HostilePluginTest, ACallWithoutAnAnswerEndsAtItsDeadlineAndALateOneReachesNoSlot) {
+TEST_F(HostilePluginTest, UnansweredCallEndsAtItsDeadlineAndLateAnswersAreDiscarded) {
   open();
   const auto fake = connect();
   const std::uint64_t begun_ns = clock.now_ns();
@@ -64,7 +64,7 @@ TEST_F(HostilePluginTest, ACallWithoutAnAnswerEndsAtItsDeadlineAndALateOneReache
   EXPECT_TRUE(well()) << "a late answer is no fault";
 }
 
-TEST_F(HostilePluginTest, APlugInThatAnswersNothingLosesItsRegion) {
+TEST_F(HostilePluginTest, SilentPlugInLosesItsRegion) {
   options.patience_ms = 300;
   open();
   const auto fake = connect();
@@ -158,7 +158,7 @@ TEST_F(HostilePluginTest, ASecondAnswerEndsTheConnection) {
 
 // A service that lost its memory hands out the bytes of other keys.
 // covers F-344
-TEST_F(HostilePluginTest, AnObjectThatDoesNotFitItsKeyIsAMissAndIsRemoved) {
+TEST_F(HostilePluginTest, ObjectNotMatchingItsKeyIsAMissAndRemoved) {
   open();
   const auto fake = connect();
   const std::string right = object_of(1);
@@ -193,7 +193,7 @@ TEST_F(HostilePluginTest, BytesWrittenIntoTheRegionAfterTheAnswerReachNoSlot) {
 }
 
 // covers F-345
-TEST_F(HostilePluginTest, ASecondPlugInIsRefusedWithAWord) {
+TEST_F(HostilePluginTest, SecondPlugInIsRefusedWithAReason) {
   open();
   const auto fake = connect();
   const FakePlugin second(options.socket);
@@ -202,7 +202,7 @@ TEST_F(HostilePluginTest, ASecondPlugInIsRefusedWithAWord) {
   EXPECT_FALSE(tier->state().degraded());
 }
 
-TEST_F(HostilePluginTest, APlugInOfAnotherProtocolIsNamedInTheStatus) {
+TEST_F(HostilePluginTest, PlugInOfOtherProtocolIsReportedInTheStatus) {
   open();
   const FakePlugin fake(options.socket, 7);
   EXPECT_TRUE(fake.ended());
@@ -210,7 +210,7 @@ TEST_F(HostilePluginTest, APlugInOfAnotherProtocolIsNamedInTheStatus) {
   works_again();
 }
 
-TEST_F(HostilePluginTest, APlugInThatNeverGetsReadyIsClosed) {
+TEST_F(HostilePluginTest, PlugInNeverReadyIsClosed) {
   options.ready_ms = 100;
   open();
   const FakePlugin fake(options.socket, 0);

@@ -13,14 +13,14 @@ namespace {
 
 const tiers::ChunkKey kKey{{0x11, 0x22}, {0x33, 0x44}, 5, 6};
 
-TEST(PluginRecordTest, AKeyIsTextOfOneLength) {
+TEST(PluginRecordTest, KeyIsTextOfFixedLength) {
   EXPECT_EQ(object_key("larder", kKey),
             "larder:1:00000000000000220000000000000011:"
             "0000000000000044000000000000003300050006");
   EXPECT_EQ(namespace_prefix("a.b", kKey.namespace_id), "a.b:1:00000000000000220000000000000011:");
 }
 
-TEST(PluginRecordTest, EachChangedBitIsSeen) {
+TEST(PluginRecordTest, EachChangedBitIsDetected) {
   std::array<std::byte, kRecordBytes> record{};
   const tiers::ChunkFacts facts{7, 65536, 16384, 99};
   encode_record({kKey, facts}, record);
@@ -35,7 +35,7 @@ TEST(PluginRecordTest, EachChangedBitIsSeen) {
   }
 }
 
-TEST(BounceRegionTest, PiecesNeverMeetAndTheRegionIsWholeAgain) {
+TEST(BounceRegionTest, PiecesNeverOverlapAndAreMergedWhenFreed) {
   Result<BounceRegion> region = BounceRegion::create(1 << 20);
   ASSERT_TRUE(region.ok());
   std::vector<Piece> pieces;
@@ -52,7 +52,7 @@ TEST(BounceRegionTest, PiecesNeverMeetAndTheRegionIsWholeAgain) {
   EXPECT_TRUE(region->take(1 << 20));
 }
 
-TEST(PluginWireTest, PacketsOfAnotherFormAreRefusedWithAReason) {
+TEST(PluginWireTest, MalformedPacketsAreRefusedWithAReason) {
   const std::string done(24, '\0'), word(8, '\0');
   EXPECT_TRUE(decode(packet_of(Kind::kDone, 1, 0, done)).ok());
   EXPECT_TRUE(decode(packet_of(Kind::kFound, 2, 9, word + std::string("\0\1", 2))).ok());
@@ -87,7 +87,7 @@ TEST(PluginWireTest, AnUnknownResultIsAFailure) {
   EXPECT_EQ(std::get<std::vector<Done>>(*packet).at(0).outcome, Outcome::kFailed);
 }
 
-TEST(LayoutsTest, TheHashDoesNotCount) {
+TEST(LayoutsTest, HashIsIgnored) {
   Layouts layouts;
   layouts.insert(kKey, 8192, 4096);
   tiers::ChunkKey other = kKey;

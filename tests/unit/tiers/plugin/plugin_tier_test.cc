@@ -6,7 +6,7 @@ namespace {
 
 class PluginTierTest : public PluginFixture {};
 
-TEST_F(PluginTierTest, AChunkGoesIntoTheServiceAndComesBack) {
+TEST_F(PluginTierTest, ChunkIsStoredInTheServiceAndReadBack) {
   open();
   EXPECT_TRUE(tier->state().degraded());
   EXPECT_NE(tier->state().reason.find("no plug-in is connected at "), std::string::npos);
@@ -95,7 +95,7 @@ TEST_F(PluginTierTest, ADropWaitsForAnOpenPutOfTheNamespace) {
   EXPECT_EQ(loop->done(dropped).value_or(tiers::Message{}).dropped, 1U);
 }
 
-TEST_F(PluginTierTest, ADropThatFailsBeginsAgain) {
+TEST_F(PluginTierTest, FailedDropIsRetried) {
   open();
   const auto fake = connect();
   const Ticket dropped = loop->next();
@@ -108,7 +108,7 @@ TEST_F(PluginTierTest, ADropThatFailsBeginsAgain) {
 }
 
 // covers F-342
-TEST_F(PluginTierTest, APlugInThatCannotReachItsServiceSaysSo) {
+TEST_F(PluginTierTest, UnreachableServiceIsReported) {
   open();
   const auto fake = connect();
   fake->state(false, false, "master 10.0.0.1 refuses\n");
@@ -120,7 +120,7 @@ TEST_F(PluginTierTest, APlugInThatCannotReachItsServiceSaysSo) {
   EXPECT_TRUE(well());
 }
 
-TEST_F(PluginTierTest, AFullServiceIsOfferedTheChunkLater) {
+TEST_F(PluginTierTest, FullServiceGetsTheChunkLater) {
   open();
   const auto fake = connect();
   const Ticket stored = put(1);
@@ -128,7 +128,7 @@ TEST_F(PluginTierTest, AFullServiceIsOfferedTheChunkLater) {
   EXPECT_EQ(ended(stored), Code::kResourceExhausted);
 }
 
-TEST_F(PluginTierTest, AChunkThatTheServiceEvictedIsAMiss) {
+TEST_F(PluginTierTest, ChunkEvictedByTheServiceIsAMiss) {
   open();
   const auto fake = connect();
   const Ticket stored = put(1);
@@ -142,7 +142,7 @@ TEST_F(PluginTierTest, AChunkThatTheServiceEvictedIsAMiss) {
   EXPECT_FALSE(tier->probe(key_of(1)).has_value());
 }
 
-TEST_F(PluginTierTest, WrongOptionsAreNamed) {
+TEST_F(PluginTierTest, WrongOptionsAreReported) {
   options.prefix = "a b";
   EXPECT_NE(open_plugin_tier(clock, options).status().text().find("backend.prefix"),
             std::string::npos);

@@ -7,7 +7,7 @@
 namespace larder::remote {
 namespace {
 
-TEST(ErrorReplyTest, WhatTheyMean) {
+TEST(ErrorReplyTest, ErrorsAreClassified) {
   const auto trouble = [](const char* text) { return meaning_of(text).trouble; };
   EXPECT_EQ(trouble("OOM command not allowed when used memory > 'maxmemory'."), Trouble::kWrites);
   EXPECT_EQ(trouble("READONLY You can't write against a read only replica."), Trouble::kWrites);
@@ -22,7 +22,7 @@ TEST(ErrorReplyTest, WhatTheyMean) {
   EXPECT_EQ(meaning_of("SECRET-PASSWORD-ECHOED").text.find("SECRET"), std::string_view::npos);
 }
 
-TEST(RemoteHealthTest, WritesAloneLeaveGetsAndTheFirstCauseIsTheReason) {
+TEST(RemoteHealthTest, WriteFailureKeepsGetsAndReportsTheFirstCause) {
   Health health(50, 300);
   EXPECT_TRUE(health.set(Health::kWrites, "full"));
   EXPECT_FALSE(health.set(Health::kWrites, "full"));

@@ -20,7 +20,7 @@ class GarbageQueueTest : public EngineParts {
   GarbageQueue queue_{services_, commands_, operations_};
 };
 
-TEST_F(GarbageQueueTest, AForgottenChunkGoesWithItsPart) {
+TEST_F(GarbageQueueTest, ForgottenChunkIsRemovedWithItsPart) {
   const Record bad = record_of(1, 7), good = record_of(2, 7);
   store(bad);
   store(good);
@@ -41,7 +41,7 @@ TEST_F(GarbageQueueTest, ANewerGenerationStays) {
   EXPECT_EQ(operations_.counters().records_corrupt, 0U);
 }
 
-TEST_F(GarbageQueueTest, PartsOfALivingRecordStay) {
+TEST_F(GarbageQueueTest, PartsOfAValidRecordStay) {
   const Record record = record_of(1, 7);
   store(record);
   queue_.leave_behind(record);
@@ -54,7 +54,7 @@ TEST_F(GarbageQueueTest, PartsOfALivingRecordStay) {
   EXPECT_TRUE(server_.keys().empty());
 }
 
-TEST_F(GarbageQueueTest, AnEvictionWaitsForTheStartedPutBeforeIt) {
+TEST_F(GarbageQueueTest, EvictionWaitsForAnEarlierStartedPut) {
   const OpPtr started = add(Operation::kPut, key_of(1)), waiting = add(Operation::kPut, key_of(1));
   started->started = true;
   store(record_of(1, 7));
@@ -78,7 +78,7 @@ TEST_F(GarbageQueueTest, AnEvictionWaitsForTheStartedPutBeforeIt) {
   EXPECT_EQ(queue_.before(*later), nullptr);
 }
 
-TEST_F(GarbageQueueTest, ARemovalThatTheServerRefusesHoldsBackNoFlush) {
+TEST_F(GarbageQueueTest, RefusedRemovalDoesNotBlockFlush) {
   store(record_of(1, 7));
   const HookScope hooked(server_, [](const FakeServer::Words& words) -> std::optional<std::string> {
     return words[0] == "GETDEL" ? std::optional<std::string>("-NOPERM this user\r\n")

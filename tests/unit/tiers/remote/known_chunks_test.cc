@@ -23,7 +23,7 @@ Record record_of(std::uint64_t number, std::uint64_t generation = 1, std::uint64
   return {{{space, space}, {number, number}, 0, 0}, {generation, 4096, 4096, number}, kPartBytes};
 }
 
-TEST(KnownChunksTest, TheOldestMakeRoomAndOthersAreTold) {
+TEST(KnownChunksTest, OldestChunksAreReplacedAndReported) {
   Told told;
   KnownChunks known(3, &told);
   for (std::uint64_t i = 0; i < 3; ++i) known.insert(record_of(i));
@@ -42,7 +42,7 @@ TEST(KnownChunksTest, TheOldestMakeRoomAndOthersAreTold) {
 }
 
 // Others read this from the loop: they must not wait for a drop of many chunks.
-TEST(KnownChunksTest, ReadersAreAnsweredWhileManyAreErased) {
+TEST(KnownChunksTest, ReadersAreNotBlockedByLargeErases) {
   for (const bool all : {false, true}) {
     using std::chrono::steady_clock;
     bool quick = false;
@@ -71,7 +71,7 @@ TEST(KnownChunksTest, ReadersAreAnsweredWhileManyAreErased) {
   }
 }
 
-TEST(KnownChunksTest, WhatIsHiddenOrTooOldIsNotFound) {
+TEST(KnownChunksTest, HiddenOrExpiredChunkIsNotFound) {
   KnownChunks known(10, nullptr);
   known.insert(record_of(1), 100);
   known.insert(record_of(2, 1, 2));

@@ -31,7 +31,7 @@ class NamespaceDropsTest : public EngineParts {
   NamespaceDrops drops_{services_, commands_, operations_};
 };
 
-TEST_F(NamespaceDropsTest, ADropTakesItsNamespaceAlone) {
+TEST_F(NamespaceDropsTest, DropRemovesOnlyItsNamespace) {
   for (std::uint64_t i = 0; i < 3; ++i) store(record_of(i, 7, 1));
   store(record_of(9, 7, 2));
   const OpPtr drop = begin(Operation::kDrop, 1);
@@ -48,7 +48,7 @@ TEST_F(NamespaceDropsTest, ADropTakesItsNamespaceAlone) {
   EXPECT_EQ(server_.keys().size(), 2U);
 }
 
-TEST_F(NamespaceDropsTest, AClearTakesAllNamespaces) {
+TEST_F(NamespaceDropsTest, ClearRemovesAllNamespaces) {
   store(record_of(1, 7, 1));
   store(record_of(1, 7, 2));
   begin(Operation::kClear, 0);
@@ -57,7 +57,7 @@ TEST_F(NamespaceDropsTest, AClearTakesAllNamespaces) {
   EXPECT_TRUE(server_.keys().empty());
 }
 
-TEST_F(NamespaceDropsTest, ADropEndsTheOperationsThatHaveNotStarted) {
+TEST_F(NamespaceDropsTest, DropEndsUnstartedOperations) {
   const OpPtr put = add(Operation::kPut, key_of(1)), get = add(Operation::kGet, key_of(1)),
               probe = add(Operation::kProbe, {}), other = add(Operation::kPut, key_of(1, 2)),
               started = add(Operation::kGet, key_of(2));
@@ -88,7 +88,7 @@ TEST_F(NamespaceDropsTest, ADropWaitsForAStartedPutAndForItsRecord) {
   EXPECT_EQ(scans, 1);
 }
 
-TEST_F(NamespaceDropsTest, ARefusedDropTellsItsCallerAndIsDoneLater) {
+TEST_F(NamespaceDropsTest, RefusedDropFailsAndIsRetriedLater) {
   store(record_of(1, 7));
   const HookScope hooked(server_, [](const FakeServer::Words& words) -> std::optional<std::string> {
     return words[0] == "SCAN" ? std::optional<std::string>("-NOPERM this user has no right\r\n")

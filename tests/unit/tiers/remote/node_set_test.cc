@@ -33,7 +33,7 @@ class NodeSetTest : public testing::Test {
                  {[this] { ++ready_; }, [] {}, [](remote::Node&, Lane, const Reply&, bool) {}}};
 };
 
-TEST_F(NodeSetTest, ANodeIsFoundByItsAddressAndRole) {
+TEST_F(NodeSetTest, NodeIsFoundByAddressAndRole) {
   const Endpoint here{"127.0.0.1", 1}, there{"127.0.0.1", 2};
   remote::Node* const node = nodes_.at(here);
   ASSERT_NE(node, nullptr);
@@ -67,7 +67,7 @@ TEST_F(NodeSetTest, InAClusterOnlyNodesWithSlotsCount) {
   EXPECT_TRUE(nodes_.counts(node) && nodes_.ready());
 }
 
-TEST_F(NodeSetTest, ARemovedNodeAnswersItsCommandsAndItsBytesStayCounted) {
+TEST_F(NodeSetTest, RemovedNodeFailsItsCommandsAndKeepsItsByteCount) {
   remote::Node& node = add_server();
   ASSERT_TRUE(until([&] { return node.links->ready(); }));
   server_.mute = true;

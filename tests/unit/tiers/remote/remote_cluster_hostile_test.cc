@@ -35,7 +35,7 @@ class RemoteClusterHostileTest : public TierFixture {
 };
 
 // covers F-192
-TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
+TEST_F(RemoteClusterHostileTest, EndlessRedirectionsAreBounded) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   for (const std::string& error :
@@ -56,7 +56,7 @@ TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
 }
 
 // covers F-192
-TEST_F(RemoteClusterHostileTest, RedirectionsToNowhereCostOneMiss) {
+TEST_F(RemoteClusterHostileTest, InvalidRedirectionsCostOneMiss) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   for (const std::string error :
@@ -76,7 +76,7 @@ TEST_F(RemoteClusterHostileTest, RedirectionsToNowhereCostOneMiss) {
 }
 
 // covers F-192
-TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
+TEST_F(RemoteClusterHostileTest, RedirectedCommandsAreBounded) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   std::atomic<unsigned> port = 1;
@@ -94,7 +94,7 @@ TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
 }
 
 // As after resharding by single slots: 16,384 ranges, each with a replica.
-TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
+TEST_F(RemoteClusterHostileTest, MapWithOneRangePerSlotIsRead) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto node = [](std::uint16_t port) {
     return "*4\r\n$9\r\n127.0.0.1\r\n:" + std::to_string(port) + "\r\n$40\r\n" +
@@ -121,7 +121,7 @@ TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
 }
 
 // covers F-193
-TEST_F(RemoteClusterHostileTest, AMapThatIsNoneIsSaidAndAskedForAgain) {
+TEST_F(RemoteClusterHostileTest, MalformedMapIsReportedAndRequestedAgain) {
   for (const char* map :
        {"*0\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n",
         "-ERR no\r\n", "-NOPERM this user has no permissions\r\n",
@@ -139,7 +139,7 @@ TEST_F(RemoteClusterHostileTest, AMapThatIsNoneIsSaidAndAskedForAgain) {
 }
 
 // covers F-193
-TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
+TEST_F(RemoteClusterHostileTest, LaterMalformedMapIsIgnored) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   std::atomic<unsigned> maps = 0;
@@ -157,7 +157,7 @@ TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
 // Found by a crash: with one node gone the get failed at once, and the slot was the caller's while
 // the others' parts still came.
 // covers F-191
-TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend) {
+TEST_F(RemoteClusterHostileTest, SlotIsReleasedAfterPartsOfAllNodes) {
   constexpr std::uint64_t kLarge = 9 << 20;
   FakeServer other({}, FakeServer::Kind::kCluster);
   std::atomic<unsigned> asked = 0, asked_other = 0;
@@ -206,7 +206,7 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
 }
 
 // covers F-189
-TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) {
+TEST_F(RemoteClusterHostileTest, LoadingNodeDoesNotBlockOtherNodes) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto map = [&] { return FakeServer::slots({server_.port(), other.port()}); };
   std::atomic<bool> loading = false, both = false;
@@ -262,7 +262,7 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
 // Puts are sent in order: a put that waited for an impossible removal would keep all others
 // waiting, until its deadline.
 // covers F-190
-TEST_F(RemoteClusterHostileTest, WhatIsToGoFromANodeThatIsAwayKeepsNothingFromTheOthers) {
+TEST_F(RemoteClusterHostileTest, PendingRemovalsOfADownNodeDoNotBlockOthers) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
     return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()}))
@@ -292,7 +292,7 @@ TEST_F(RemoteClusterHostileTest, WhatIsToGoFromANodeThatIsAwayKeepsNothingFromTh
   EXPECT_TRUE(tier_->close(1000));
 }
 
-TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
+TEST_F(RemoteClusterHostileTest, DropRestartsAfterSlotsMoved) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   std::atomic<unsigned> scans = 0, moved = 0;
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
@@ -319,7 +319,7 @@ TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
 }
 
 // Otherwise each trial sends all parts to the others, and then the refused record.
-TEST_F(RemoteClusterHostileTest, AServerThatRefusedAChunkIsTriedByAPart) {
+TEST_F(RemoteClusterHostileTest, RefusingServerIsRetriedWithOnePart) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
     return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()}))
@@ -350,7 +350,7 @@ TEST_F(RemoteClusterHostileTest, AServerThatRefusedAChunkIsTriedByAPart) {
 }
 
 // Three nodes that send every third command on, to each other or themselves, or refuse the command.
-TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
+TEST(RemoteClusterShiftTest, RandomRedirectionsNeverShiftReplies) {
   std::atomic<std::uint64_t> count = 0;
   std::vector<std::uint16_t> ports;
   std::vector<std::unique_ptr<FakeServer>> nodes;  // whose hooks refer to both
@@ -401,7 +401,7 @@ TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
       << "a trial ends with its put, also where a redirection has moved its slot";
 }
 
-TEST(RemoteModesTest, WhatIsWrongInTheOptionsIsNamed) {
+TEST(RemoteModesTest, WrongOptionsAreReported) {
   const base::MonotonicClock clock;
   RemoteOptions cluster, sentinel, alone;
   cluster.mode = Mode::kCluster;
@@ -442,7 +442,7 @@ TEST(RemoteModesTest, WhatIsWrongInTheOptionsIsNamed) {
               HasSubstr("backend.sentinel_password_file"));
 }
 
-TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
+TEST(RemoteProbeTest, AllNodesAreProbedInOneParallelRoundTrip) {
   std::atomic<unsigned> asked = 0;
   std::vector<std::unique_ptr<FakeServer>> nodes;
   std::vector<std::uint16_t> ports;
@@ -482,7 +482,7 @@ TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
 }
 
 // covers F-196
-TEST(RemoteSentinelHostileTest, AnswersThatNameNobodyAreNobody) {
+TEST(RemoteSentinelHostileTest, AnswersWithoutMasterAreIgnored) {
   FakeServer sentinel({}, FakeServer::Kind::kSentinel);
   RemoteOptions options;
   options.mode = Mode::kSentinel;

@@ -26,7 +26,7 @@ std::string hex(std::string_view bytes) {
   return text;
 }
 
-TEST(RemoteFormatTest, TheBytesAreThese) {
+TEST(RemoteFormatTest, GoldenRecordBytes) {
   const std::string bytes = encode_record(record());
   ASSERT_EQ(bytes.size(), kRecordBytes);
   EXPECT_EQ(hex(bytes.substr(0, 104)),
@@ -46,7 +46,7 @@ TEST(RemoteFormatTest, TheBytesAreThese) {
       << "which is no part of its identity";
 }
 
-TEST(RemoteFormatTest, KeysNameWhatTheySpeakOf) {
+TEST(RemoteFormatTest, KeysContainNamespaceHashAndGeneration) {
   const std::string ns = "21222324252627281112131415161718";
   EXPECT_EQ(record_key("pool", kKey), "pool:2:" + ns + ":4142434445464748313233343536373851526162");
   EXPECT_EQ(part_key("pool", record(), 2), record_key("pool", kKey) + ":123456789abcdef0:2");
@@ -60,7 +60,7 @@ TEST(RemoteFormatTest, KeysNameWhatTheySpeakOf) {
       << "no hash tag: parts spread over a Cluster";
 }
 
-TEST(RemoteFormatTest, WhateverDiffersIsNoRecord) {
+TEST(RemoteFormatTest, AnyChangedBitInvalidatesTheRecord) {
   const std::string good = encode_record(record());
   for (std::size_t at = 0; at < good.size(); ++at)
     for (int bit = 0; bit < 8; ++bit) {
@@ -103,7 +103,7 @@ TEST(RemoteFormatTest, PartsCoverTheSlot) {
   }
 }
 
-TEST(RemoteFormatTest, APrefixHoldsNothingThatScanWouldTakeForAPattern) {
+TEST(RemoteFormatTest, PrefixContainsNoScanPatternCharacters) {
   EXPECT_TRUE(tiers::valid_prefix("larder") && tiers::valid_prefix("pool-1_a.B"));
   for (const char* wrong : {"", "a:b", "a*", "a?", "[a]", "a b", "a\n", "{a}", "\\"})
     EXPECT_FALSE(tiers::valid_prefix(wrong)) << wrong;
@@ -112,7 +112,7 @@ TEST(RemoteFormatTest, APrefixHoldsNothingThatScanWouldTakeForAPattern) {
 }
 
 // Found by bench-remote: of chunks of 4 and 8 MiB one part alone was on its way most of the time.
-TEST(RemoteFormatTest, TheShortPartThatEndsAChunkTakesNoPlaceOfALongOne) {
+TEST(RemoteFormatTest, ShortLastPartLeavesWindowForALongOne) {
   net::ReceiveWindow window;
   window.round_trip(1000);
   for (const std::uint64_t mib : {2, 4, 8, 16, 32}) {

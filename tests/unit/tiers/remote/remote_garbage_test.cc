@@ -30,16 +30,16 @@ class RemoteGarbageClusterTest : public TierFixture {
   RemoteGarbageClusterTest() : TierFixture(FakeServer::Kind::kCluster) {}
 };
 
-class RemoteOnItsWayTest : public TierFixture,
-                           public testing::WithParamInterface<FakeServer::Kind> {
+class RemoteInTransitTest : public TierFixture,
+                            public testing::WithParamInterface<FakeServer::Kind> {
  protected:
-  RemoteOnItsWayTest() : TierFixture(GetParam()) {}
+  RemoteInTransitTest() : TierFixture(GetParam()) {}
 };
-INSTANTIATE_TEST_SUITE_P(Modes, RemoteOnItsWayTest,
+INSTANTIATE_TEST_SUITE_P(Modes, RemoteInTransitTest,
                          testing::Values(FakeServer::Kind::kStandalone,
                                          FakeServer::Kind::kCluster));
 
-TEST_F(RemoteGarbageTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
+TEST_F(RemoteGarbageTest, ForgetKeepsPutsBeforeAndAfterIt) {
   Node one(options_), other(options_);
   for (std::uint64_t i = 0; i < 40; ++i) {
     ASSERT_TRUE(one.loop.put(i, 1, 1, kBytes).ok());
@@ -55,7 +55,7 @@ TEST_F(RemoteGarbageTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
 }
 
 // covers F-179
-TEST_F(RemoteGarbageTest, WhatTheServerDoesNotRemoveIsTriedAgainAndPutsOfItAreRefused) {
+TEST_F(RemoteGarbageTest, FailedRemovalIsRetriedAndBlocksPutsOfItsKey) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   answer("UNLINK", "-NOPERM this user\r\n");
@@ -71,7 +71,7 @@ TEST_F(RemoteGarbageTest, WhatTheServerDoesNotRemoveIsTriedAgainAndPutsOfItAreRe
   EXPECT_TRUE(eventually([&] { return node.loop.put(1, 2, 1, kBytes).ok(); }));
 }
 
-TEST_F(RemoteGarbageTest, AnEvictionEndsPutsBeforeItAndReachesWhatOthersStored) {
+TEST_F(RemoteGarbageTest, EvictionEndsEarlierPutsAndRemovesForeignChunks) {
   Node one(options_), other(options_);
   for (std::uint64_t i = 0; i < 20; ++i) {
     ASSERT_TRUE(one.loop.put(i, 3, 1, kBytes).ok());
@@ -89,7 +89,7 @@ TEST_F(RemoteGarbageTest, AnEvictionEndsPutsBeforeItAndReachesWhatOthersStored) 
 }
 
 // covers F-176
-TEST_F(RemoteGarbageTest, ARefusedPutOfWhatIsThereLeavesItThere) {
+TEST_F(RemoteGarbageTest, RefusedPutKeepsThePresentChunk) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
   answer("SET", "-OOM full\r\n");
@@ -101,7 +101,7 @@ TEST_F(RemoteGarbageTest, ARefusedPutOfWhatIsThereLeavesItThere) {
 }
 
 // covers F-176
-TEST_F(RemoteGarbageTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
+TEST_F(RemoteGarbageTest, PartsOfAFailedPutAreRemoved) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
   const std::string record = record_key("larder", key_of(2));
@@ -123,7 +123,7 @@ TEST_F(RemoteGarbageTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
 }
 
 // covers F-179
-TEST_F(RemoteGarbageTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
+TEST_F(RemoteGarbageTest, ForbiddenDropAffectsNoOtherNamespace) {
   const auto told = std::make_shared<Listener>();
   options_.residents = told;
   Node node(options_);
@@ -150,7 +150,7 @@ TEST_F(RemoteGarbageTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
   EXPECT_TRUE(eventually([&] { return node.loop.put(1, 2, 1, kBytes).ok(); }));
 }
 
-TEST_F(RemoteGarbageTest, ADropTellsHowManyChunksWereThere) {
+TEST_F(RemoteGarbageTest, DropReportsItsChunkCount) {
   Node one(options_), other(options_);
   for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(one.loop.put(i, 1, i < 3 ? 1 : 2, kBytes).ok());
   tiers::Ticket ticket = other.loop.next();
@@ -163,7 +163,7 @@ TEST_F(RemoteGarbageTest, ADropTellsHowManyChunksWereThere) {
   EXPECT_EQ(other.tier->counters().chunks_dropped, 5U);
 }
 
-TEST_F(RemoteGarbageTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
+TEST_F(RemoteGarbageTest, TimeToLiveContinuesFromTheUpperTier) {
   options_.ttl_ms = 1'000'000;
   Node one(options_), other(options_);
   std::mutex mutex;
@@ -197,7 +197,7 @@ TEST_F(RemoteGarbageTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
 }
 
 // covers F-197
-TEST_F(RemoteGarbageTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
+TEST_F(RemoteGarbageTest, TooLongPartIsAMissAndRemoved) {
   Node node(test::patient(options_));
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   const std::string part = server_.part_of(record_key("larder", key_of(1)));
@@ -216,7 +216,7 @@ TEST_F(RemoteGarbageTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
 
 // When the put is given up: the part is unlinked behind all writes under way. Parts go over several
 // connections, and one may be quicker.
-TEST_P(RemoteOnItsWayTest, APartGoesToo) {
+TEST_P(RemoteInTransitTest, PartInTransitIsRemoved) {
   options_.answer_ms = 5000;
   Node node(options_);
   ASSERT_TRUE(node.loop.put(9, 1, 1, kBytes).ok());
@@ -241,7 +241,7 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
 
 // The record is still sent on, and arrives then: probes and drops of its key meanwhile wait for the
 // record.
-TEST_F(RemoteGarbageClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWasGivenUp) {
+TEST_F(RemoteGarbageClusterTest, RecordInTransitOfAnAbandonedPutIsAwaited) {
   options_.answer_ms = 5000;
   for (const bool dropped : {false, true}) {
     Node node(options_);
@@ -278,7 +278,7 @@ TEST_F(RemoteGarbageClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWasG
 }
 
 // covers F-180
-TEST_F(RemoteGarbageTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {
+TEST_F(RemoteGarbageTest, HandshakeErrorIsNotTakenForAnOldServer) {
   struct Case {
     const char *error, *reason;
   };
@@ -297,7 +297,7 @@ TEST_F(RemoteGarbageTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {
   }
 }
 
-TEST(RemoteEngineTest, AnOutageCostsFewTurns) {
+TEST(RemoteEngineTest, OutageCausesFewLoopTurns) {
   base::MonotonicClock clock;
   auto server = std::make_unique<FakeServer>();
   RemoteOptions options;

@@ -56,7 +56,7 @@ TEST_F(RemoteHostileTest, RepliesThatBreakTheProtocolCloseTheConnection) {
 }
 
 // covers F-166
-TEST_F(RemoteHostileTest, AReplyThatEndsTooSoonIsAMissAtItsDeadlineAndNeverWritesAgain) {
+TEST_F(RemoteHostileTest, TruncatedReplyIsAMissAtItsDeadlineAndWritesNothingLater) {
   open(1);
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   answer("GET", "$" + std::to_string(protocol::slot_bytes(kBytes, kBytes)) + "\r\nhalf of it");
@@ -74,7 +74,7 @@ TEST_F(RemoteHostileTest, AReplyThatEndsTooSoonIsAMissAtItsDeadlineAndNeverWrite
 }
 
 // covers F-160
-TEST_F(RemoteHostileTest, AServerThatAcceptsAndNeverAnswersCostsOneDeadline) {
+TEST_F(RemoteHostileTest, SilentServerCostsOneDeadline) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   server_.mute = true;
@@ -90,7 +90,7 @@ TEST_F(RemoteHostileTest, AServerThatAcceptsAndNeverAnswersCostsOneDeadline) {
 }
 
 // covers F-161
-TEST_F(RemoteHostileTest, AByteASecondIsNoAnswer) {
+TEST_F(RemoteHostileTest, OneByteASecondMissesTheDeadline) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   server_.trickle_ms = 1000;
@@ -102,7 +102,7 @@ TEST_F(RemoteHostileTest, AByteASecondIsNoAnswer) {
 
 // A slow network, or a far one that loses packets: a part takes longer than a server may be silent.
 // covers F-162
-TEST_F(RemoteHostileTest, ALongAnswerIsInTimeAsLongAsItComes) {
+TEST_F(RemoteHostileTest, LongAnswerInProgressMeetsTheDeadline) {
   open();
   constexpr std::uint64_t kLong = 1 << 20;
   ASSERT_TRUE(loop_->put(1, 1, 1, kLong).ok());
@@ -118,7 +118,7 @@ TEST_F(RemoteHostileTest, ALongAnswerIsInTimeAsLongAsItComes) {
 }
 
 // covers F-162
-TEST_F(RemoteHostileTest, ALongCommandIsInTimeAsLongAsItGoes) {
+TEST_F(RemoteHostileTest, LongCommandInProgressMeetsTheDeadline) {
   open();
   constexpr std::uint64_t kLong = 2 << 20;  // more than the kernel's buffers hold
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
@@ -135,7 +135,7 @@ TEST_F(RemoteHostileTest, ALongCommandIsInTimeAsLongAsItGoes) {
 }
 
 // covers F-161
-TEST_F(RemoteHostileTest, WhatTricklesIsNoAnswer) {
+TEST_F(RemoteHostileTest, TricklingAnswerMissesTheDeadline) {
   open();
   constexpr std::uint64_t kLong = 1 << 20;
   ASSERT_TRUE(loop_->put(1, 1, 1, kLong).ok());
@@ -148,7 +148,7 @@ TEST_F(RemoteHostileTest, WhatTricklesIsNoAnswer) {
 }
 
 // covers F-175, F-177, F-181
-TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell) {
+TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeDegradeTheTier) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   struct Case {
@@ -196,7 +196,7 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
 }
 
 // covers F-197
-TEST_F(RemoteHostileTest, AnotherTypeUnderAKeyIsAMissOfThatChunkAlone) {
+TEST_F(RemoteHostileTest, WrongTypeIsAMissOfThatChunkOnly) {
   open();
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, kBytes).ok());
   answer("GET", "-WRONGTYPE Operation against a key\r\n",
@@ -211,7 +211,7 @@ TEST_F(RemoteHostileTest, AnotherTypeUnderAKeyIsAMissOfThatChunkAlone) {
 }
 
 // covers F-197
-TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
+TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfWrongLengthAreMisses) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   const tiers::ChunkFacts facts = tier_->probe(key_of(1)).value();
@@ -233,7 +233,7 @@ TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
 }
 
 // covers F-202
-TEST_F(RemoteHostileTest, NoSecretIsEverSaid) {
+TEST_F(RemoteHostileTest, SecretsAreNeverLogged) {
   const std::string file = server_.socket() + ".password";
   std::ofstream(file) << "HUNTERTWO\n";
   options_.password_file = file;
@@ -255,7 +255,7 @@ TEST_F(RemoteHostileTest, NoSecretIsEverSaid) {
 }
 
 // covers F-183
-TEST_F(RemoteHostileTest, TheWrongModeIsSaid) {
+TEST_F(RemoteHostileTest, WrongModeIsReported) {
   const HookScope hooked(server_, [](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "HELLO") return "*2\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n";
     return std::nullopt;
@@ -269,7 +269,7 @@ TEST_F(RemoteHostileTest, TheWrongModeIsSaid) {
 
 // No answer goes out before all of the command has come: with a command in two steps, the second
 // would never be taken.
-TEST_F(RemoteHostileTest, ALookIsOneRoundTripWhateverItsLength) {
+TEST_F(RemoteHostileTest, ProbeOfAnyLengthIsOneRoundTrip) {
   options_ = test::patient(options_);
   open();
   ASSERT_TRUE(loop_->put(7, 1, 1, kBytes).ok());
@@ -290,7 +290,7 @@ TEST_F(RemoteHostileTest, ALookIsOneRoundTripWhateverItsLength) {
 }
 
 // covers F-200
-TEST_F(RemoteHostileTest, ADropWaitsForAServerThatIsAwayAndNothingIsFoundMeanwhile) {
+TEST_F(RemoteHostileTest, PendingDropOfADownServerHidesItsChunks) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok() && loop_->put(2, 1, 2, kBytes).ok());
   answer("SCAN", "-ERR not now\r\n");
@@ -307,7 +307,7 @@ TEST_F(RemoteHostileTest, ADropWaitsForAServerThatIsAwayAndNothingIsFoundMeanwhi
 }
 
 // covers F-200
-TEST_F(RemoteHostileTest, NobodyWaitsForADropOfAServerThatIsAway) {
+TEST_F(RemoteHostileTest, DropOfADownServerReturnsAtOnce) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   server_.mute = true;  // sends no answer, not even to a greeting
@@ -323,7 +323,7 @@ TEST_F(RemoteHostileTest, NobodyWaitsForADropOfAServerThatIsAway) {
   expect_well();
 }
 
-TEST_F(RemoteHostileTest, WhatIsWrongInTheOptionsIsNamed) {
+TEST_F(RemoteHostileTest, WrongOptionsAreReported) {
   RemoteOptions good;
   good.unix_path = "/tmp/nobody";
   const auto wrong = [&](auto change) {

@@ -42,7 +42,7 @@ class RemoteOverlapTest : public TierFixture {
   }
 };
 
-TEST_F(RemoteOverlapTest, AChunkIsAskedForWhileTheLastPartOfAnotherIsAwaited) {
+TEST_F(RemoteOverlapTest, NextChunkIsRequestedDuringTheLastPart) {
   open();
   ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; }))
       << "behind a part on its own connection it waits";
@@ -69,7 +69,7 @@ TEST_F(RemoteOverlapTest, AChunkIsAskedForWhileTheLastPartOfAnotherIsAwaited) {
   EXPECT_TRUE(in_time);
 }
 
-TEST_F(RemoteOverlapTest, AChunkIsSentWhileTheAnswerToTheLastPartOfAnotherIsAwaited) {
+TEST_F(RemoteOverlapTest, NextChunkIsSentBeforeTheLastAnswer) {
   open();
   ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; }))
       << "behind a part on its own connection it waits";

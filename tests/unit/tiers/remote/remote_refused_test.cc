@@ -39,7 +39,7 @@ class RemoteRefusedTest : public TierFixture {
 
 // Like a proxy with a limit: the tier once sent the same chunk ten times a second.
 // covers F-171
-TEST_F(RemoteRefusedTest, ALongChunkIsNotSentAgainForMinutesAndShortOnesAre) {
+TEST_F(RemoteRefusedTest, RefusedLongChunksPauseForMinutesAndShortOnesContinue) {
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
   refuse_longer_than(64 << 10, "-ERR max request size exceeded\r\n");
@@ -63,7 +63,7 @@ TEST_F(RemoteRefusedTest, ALongChunkIsNotSentAgainForMinutesAndShortOnesAre) {
 }
 
 // covers F-171
-TEST_F(RemoteRefusedTest, ItIsSaidWhenToOfferItAgain) {
+TEST_F(RemoteRefusedTest, RefusalNamesTheTimeOfTheNextAttempt) {
   open();
   refuse_longer_than(64 << 10, "-ERR no\r\n");
   EXPECT_FALSE(loop_->put(1, 1, 1, kLong).ok());
@@ -80,7 +80,7 @@ TEST_F(RemoteRefusedTest, ItIsSaidWhenToOfferItAgain) {
 }
 
 // covers F-171
-TEST_F(RemoteRefusedTest, OnceItTakesThemTheyAreStoredWithinThePause) {
+TEST_F(RemoteRefusedTest, ChunksAreStoredWithinThePauseAfterRecovery) {
   in_a_hurry();
   open();
   refuse_longer_than(64 << 10, "-ERR no\r\n");
@@ -92,7 +92,7 @@ TEST_F(RemoteRefusedTest, OnceItTakesThemTheyAreStoredWithinThePause) {
 }
 
 // covers F-171
-TEST_F(RemoteRefusedTest, ATrialIsOneChunkAndOfItOnePart) {
+TEST_F(RemoteRefusedTest, TrialSendsOnePartOfOneChunk) {
   in_a_hurry();
   open();
   constexpr std::uint64_t kParts = 5 << 20;  // three of these
@@ -114,7 +114,7 @@ TEST_F(RemoteRefusedTest, ATrialIsOneChunkAndOfItOnePart) {
 }
 
 // covers F-170, F-171
-TEST_F(RemoteRefusedTest, AFullServerIsAskedForItsRoomAndSentNothing) {
+TEST_F(RemoteRefusedTest, FullServerIsAskedForSpaceAndGetsNoPut) {
   open();
   std::atomic<std::uint64_t> used = 100 << 20;
   const HookScope hooked(
@@ -140,7 +140,7 @@ TEST_F(RemoteRefusedTest, AFullServerIsAskedForItsRoomAndSentNothing) {
 
 // The server was once greeted anew three times a second, and meanwhile reads were impossible.
 // covers F-171, F-172
-TEST_F(RemoteRefusedTest, AUserWhoMayNotWriteReadsOnOverTheSameConnections) {
+TEST_F(RemoteRefusedTest, ReadOnlyUserKeepsReadingOnTheSameConnections) {
   // connections that write, by the short value of their greeting
   std::atomic<unsigned> greeted = 0;
   server_.set_hook([&greeted](const FakeServer::Words& words) -> std::optional<std::string> {
@@ -168,7 +168,7 @@ TEST_F(RemoteRefusedTest, AUserWhoMayNotWriteReadsOnOverTheSameConnections) {
 }
 
 // covers F-171
-TEST_F(RemoteRefusedTest, AnIdleConnectionIsAsked) {
+TEST_F(RemoteRefusedTest, IdleConnectionIsPinged) {
   options_.ping_ms = 100;
   std::atomic<unsigned> pings = 0;
   open();
@@ -185,7 +185,7 @@ TEST_F(RemoteRefusedTest, AnIdleConnectionIsAsked) {
 // Once the log said it twice, "no connection" and "connected again", and chunks were missed
 // meanwhile.
 // covers F-171, F-173
-TEST_F(RemoteRefusedTest, AServerThatClosesIdleConnectionsCostsNoMiss) {
+TEST_F(RemoteRefusedTest, ClosedIdleConnectionCausesNoMiss) {
   options_.ping_ms = 60'000;
   open();
   ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());

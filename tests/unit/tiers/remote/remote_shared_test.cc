@@ -35,7 +35,7 @@ class RemoteSharedTest : public TierFixture {
 };
 
 // covers F-198
-TEST_F(RemoteSharedTest, APutOfWhatAnybodyHasPutWritesNothing) {
+TEST_F(RemoteSharedTest, PutOfAStoredChunkWritesNothing) {
   options_.known_chunks = 1;
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 5, 1, kBytes).ok() && one.loop.put(2, 5, 1, kBytes).ok());
@@ -64,7 +64,7 @@ TEST_F(RemoteSharedTest, APutOfWhatAnybodyHasPutWritesNothing) {
 }
 
 // covers F-198
-TEST_F(RemoteSharedTest, AGetGoesOnWithWhatIsPutAnewMeanwhile) {
+TEST_F(RemoteSharedTest, GetContinuesWithAChunkReplacedMeanwhile) {
   Node one(options_), other(options_);
   ASSERT_TRUE(other.loop.put(1, 1, 1, kBytes).ok());
   const HookScope hooked =
@@ -78,7 +78,7 @@ TEST_F(RemoteSharedTest, AGetGoesOnWithWhatIsPutAnewMeanwhile) {
 }
 
 // covers F-198
-TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
+TEST_F(RemoteSharedTest, MissingPartDoesNotRemoveAConcurrentPut) {
   Node one(options_), other(options_);
   std::uint64_t generation = 0;
   // before the second look; between that and the removal
@@ -104,7 +104,7 @@ TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
 }
 
 // covers F-198
-TEST_F(RemoteSharedTest, NorDoesWhoFoundItsBytesBad) {
+TEST_F(RemoteSharedTest, BadBytesDoNotRemoveAConcurrentPut) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
   const HookScope hooked =
@@ -119,7 +119,7 @@ TEST_F(RemoteSharedTest, NorDoesWhoFoundItsBytesBad) {
 
 // Put back over a third larderd's put, the value would take its place.
 // covers F-198
-TEST_F(RemoteSharedTest, WhatIsPutBackGivesWayToWhatIsThereByThen) {
+TEST_F(RemoteSharedTest, RestoredRecordYieldsToANewerPut) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
   std::atomic<int> steps = 0;
@@ -140,7 +140,7 @@ TEST_F(RemoteSharedTest, WhatIsPutBackGivesWayToWhatIsThereByThen) {
 }
 
 // covers F-198
-TEST_F(RemoteSharedTest, WhatAPutLeftBehindIsNobodyElses) {
+TEST_F(RemoteSharedTest, FailedPutRemovesOnlyItsOwnParts) {
   Node one(options_), other(options_);
   std::atomic<int> step = 0;
   const HookScope hooked(
@@ -163,7 +163,7 @@ TEST_F(RemoteSharedTest, WhatAPutLeftBehindIsNobodyElses) {
 }
 
 // covers F-198
-TEST_F(RemoteSharedTest, OfTwoThatPutAtTheSameMomentOneStays) {
+TEST_F(RemoteSharedTest, OneOfTwoConcurrentPutsStays) {
   Node one(options_), other(options_);
   for (const std::uint64_t generation : {1, 2}) {  // the same bytes, and others
     const HookScope hooked = before(
@@ -180,7 +180,7 @@ TEST_F(RemoteSharedTest, OfTwoThatPutAtTheSameMomentOneStays) {
 
 // The answer to its record comes all the same: only this answer names the replaced record.
 // covers F-198
-TEST_F(RemoteSharedTest, APutThatWasTooLateLeavesNothingOfWhatItReplaced) {
+TEST_F(RemoteSharedTest, LatePutRemovesThePartsItReplaced) {
   options_.answer_ms = 5000;
   Node one(options_), other(options_);
   ASSERT_TRUE(other.loop.put(1, 1, 1, kBytes).ok());
@@ -201,7 +201,7 @@ TEST_F(RemoteSharedTest, APutThatWasTooLateLeavesNothingOfWhatItReplaced) {
 }
 
 // covers F-198
-TEST_F(RemoteSharedTest, ARecordThatWasRemovedWithoutAnAnswerLeavesNoParts) {
+TEST_F(RemoteSharedTest, RecordRemovedWithoutAnswerLeavesNoParts) {
   Node one(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
   const HookScope hooked =

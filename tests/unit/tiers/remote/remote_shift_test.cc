@@ -29,7 +29,7 @@ const int kErrors = test::by_form(kShort, 1'000'000);
 // Every payload names its key; the server's answers come in pieces of any size, an error in place
 // of every second.
 // covers F-169
-TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
+TEST(RemoteShiftTest, RandomErrorRepliesNeverShiftReplies) {
   const std::vector<std::string> errors{"-OOM command not allowed\r\n",
                                         "-LOADING\r\n",
                                         "-ERR x\r\n",
@@ -81,7 +81,7 @@ TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
 // As over TLS: unwritten records are kept while their commands and later ones are cancelled. The
 // server answers each received command with that command's own number.
 // covers F-167
-TEST(RemoteShiftTest, CommandsTakenBackWhileARecordIsHeldShiftNoReply) {
+TEST(RemoteShiftTest, CommandsWithdrawnFromAHeldRecordNeverShiftReplies) {
   auto wire = std::make_shared<Wire>();
   Connection connection(std::make_unique<ScriptedStream>(wire));
   std::mt19937_64 random(11);
@@ -122,7 +122,7 @@ TEST(RemoteShiftTest, CommandsTakenBackWhileARecordIsHeldShiftNoReply) {
 
 // The same through the whole tier: gets and looks on one connection, half of all answers errors.
 // covers F-169
-TEST(RemoteShiftTest, NoReplyIsShiftedInTheTierEither) {
+TEST(RemoteShiftTest, TierNeverShiftsReplies) {
   FakeServer server;
   RemoteOptions options;
   options.unix_path = server.socket();

@@ -12,7 +12,7 @@ class SlotMapTest : public testing::Test {
   SlotMap map_;
 };
 
-TEST_F(SlotMapTest, AMoveTellsWhetherTheMasterChanged) {
+TEST_F(SlotMapTest, MoveReportsAChangedMaster) {
   EXPECT_EQ(map_.master(7), nullptr);
   EXPECT_TRUE(map_.move(7, &one_));
   EXPECT_FALSE(map_.move(7, &one_));
@@ -32,7 +32,7 @@ TEST_F(SlotMapTest, ANewMapReplacesEverySlot) {
   EXPECT_EQ(map_.master(kSlots - 1), &other_);
 }
 
-TEST_F(SlotMapTest, AReplicaLeadsToTheSlotsOfItsRangesAlone) {
+TEST_F(SlotMapTest, ReplicaServesOnlyItsRanges) {
   other_.replica = true;
   map_.move(5, &one_);
   map_.add_replica({4, 6, {}}, &other_);

@@ -30,7 +30,7 @@ Reply node(const std::string& host, std::int64_t port) {
   return list({bulk(host), number(port), bulk("id"), list({})});
 }
 
-TEST(SlotsTest, WhomASentinelNames) {
+TEST(SlotsTest, SentinelAnswerNamesTheMaster) {
   const auto named = [](const std::string& host, const std::string& port) {
     Reply reply;
     reply.kind = Reply::Kind::kArray;
@@ -60,7 +60,7 @@ TEST(SlotsTest, ASlotIsTheCrcOfTheKey) {
   EXPECT_EQ(slot_of(""), 0);
 }
 
-TEST(SlotsTest, AMapNamesTheMasterOfEachRange) {
+TEST(SlotsTest, MapListsTheMasterOfEachRange) {
   const Reply map =
       list({list({number(0), number(99), node("10.0.0.1", 7000), node("10.0.0.9", 7000)}),
             list({number(100), number(100), node("", 7001)}),
@@ -76,7 +76,7 @@ TEST(SlotsTest, AMapNamesTheMasterOfEachRange) {
   EXPECT_TRUE(parse_slots(list({}), "asked")->empty());
 }
 
-TEST(SlotsTest, WhatIsNoMapIsNothing) {
+TEST(SlotsTest, MalformedMapIsRefused) {
   EXPECT_FALSE(parse_slots(number(1), "a"));
   EXPECT_FALSE(parse_slots(list({number(1)}), "a"));
   EXPECT_FALSE(parse_slots(list({list({number(5), number(4), node("a", 1)})}), "a"));

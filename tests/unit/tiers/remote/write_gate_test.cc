@@ -30,7 +30,7 @@ class WriteGateTest : public testing::Test {
 };
 
 // covers F-171
-TEST_F(WriteGateTest, SmallerOnesPassAndLargerOnesDoNot) {
+TEST_F(WriteGateTest, SmallerChunksPassAndLargerOnesAreBlocked) {
   refuse(8 * kMib, kSecond);
   EXPECT_FALSE(gate_.lets(8 * kMib, 2 * kSecond) || gate_.lets(32 * kMib, 2 * kSecond));
   EXPECT_TRUE(gate_.lets(8 * kMib - 1, 2 * kSecond));
@@ -43,7 +43,7 @@ TEST_F(WriteGateTest, SmallerOnesPassAndLargerOnesDoNot) {
 }
 
 // covers F-171
-TEST_F(WriteGateTest, PausesGrowToMinutesAndALargeTrialIsRarerThanASmallOne) {
+TEST_F(WriteGateTest, PausesGrowToMinutesAndWithTheSize) {
   refuse(8 << 10, kSecond);
   EXPECT_LE(pause_s(8 << 10, kSecond), 2U);
   std::uint64_t now = 10 * kSecond, before = 0;
@@ -64,7 +64,7 @@ TEST_F(WriteGateTest, PausesGrowToMinutesAndALargeTrialIsRarerThanASmallOne) {
 // A server that takes a small chunk now and then: once a large one was sent whole after each small
 // one.
 // covers F-171
-TEST_F(WriteGateTest, ASmallOneThatIsStoredSaysNothingOfLargeOnes) {
+TEST_F(WriteGateTest, StoredSmallChunkDoesNotOpenForLargeOnes) {
   constexpr std::uint64_t kSmall = 64 << 10, kLarge = 8 * kMib;
   refuse(kLarge, kSecond);  // for 256 s and more
   refuse(kSmall, 2 * kSecond);
@@ -84,7 +84,7 @@ TEST_F(WriteGateTest, ASmallOneThatIsStoredSaysNothingOfLargeOnes) {
 
 // Like a proxy whose server is just being replaced.
 // covers F-171
-TEST_F(WriteGateTest, AnErrorThatNobodyKnowsIsTriedOnceMoreSoon) {
+TEST_F(WriteGateTest, UnknownErrorIsRetriedOnceSoon) {
   refuse(32 * kMib, kSecond, WriteGate::Why::kUnknown);
   EXPECT_LE(pause_s(32 * kMib, kSecond), 2U);
   refuse(32 * kMib, 10 * kSecond, WriteGate::Why::kUnknown);
@@ -92,7 +92,7 @@ TEST_F(WriteGateTest, AnErrorThatNobodyKnowsIsTriedOnceMoreSoon) {
 }
 
 // covers F-171
-TEST_F(WriteGateTest, OneTrialAtATimeAndItsOutcomeDecides) {
+TEST_F(WriteGateTest, OneTrialAtATimeDecides) {
   refuse(kMib, kSecond);
   const std::uint64_t due = 1000 * kSecond;
   ASSERT_TRUE(gate_.lets(kMib, due));
@@ -109,14 +109,14 @@ TEST_F(WriteGateTest, OneTrialAtATimeAndItsOutcomeDecides) {
 }
 
 // covers F-171
-TEST_F(WriteGateTest, ATrialOfWhichNothingIsHeardBlocksNotForEver) {
+TEST_F(WriteGateTest, UnansweredTrialExpires) {
   refuse(kMib, kSecond);
   gate_.begin(kMib, 1000 * kSecond);
   EXPECT_TRUE(gate_.lets(kMib, 1060 * kSecond));
 }
 
 // covers F-171
-TEST_F(WriteGateTest, PutsThatWereUnderWayTogetherAreOneRefusal) {
+TEST_F(WriteGateTest, ConcurrentPutsCountAsOneRefusal) {
   for (int i = 0; i < 20; ++i)
     gate_.refused(put(8 << 10, kSecond), "refused", WriteGate::Why::kKnown, 2 * kSecond + i);
   EXPECT_LE(pause_s(8 << 10, 2 * kSecond), 3U);
@@ -126,7 +126,7 @@ TEST_F(WriteGateTest, PutsThatWereUnderWayTogetherAreOneRefusal) {
 
 // A chunk that ends its connection each time; a killed server ends all connections once.
 // covers F-171
-TEST_F(WriteGateTest, ThreeLossesInARowAreARefusalAndOneEventIsOne) {
+TEST_F(WriteGateTest, ThreeLossesInARowCloseAndOneEventCountsOnce) {
   for (int i = 0; i < 20; ++i) gate_.lost(put(kMib, kSecond), "gone", 2 * kSecond);
   EXPECT_FALSE(gate_.closed());
   gate_.stored(put(4096, 3 * kSecond));
@@ -138,14 +138,14 @@ TEST_F(WriteGateTest, ThreeLossesInARowAreARefusalAndOneEventIsOne) {
 }
 
 // covers F-171
-TEST_F(WriteGateTest, LossesThatLieFarApartAreNotInARow) {
+TEST_F(WriteGateTest, DistantLossesAreNotInARow) {
   for (std::uint64_t minute = 0; minute < 10; ++minute)
     gate_.lost(put(kMib, (minute * 61 + 1) * kSecond), "gone", (minute * 61 + 2) * kSecond);
   EXPECT_FALSE(gate_.closed());
 }
 
 // covers F-171
-TEST_F(WriteGateTest, AStoredOneOfThatSizeEndsTheRow) {
+TEST_F(WriteGateTest, StoredChunkOfThatSizeResetsTheLosses) {
   for (std::uint64_t i = 1; i < 20; ++i) {
     gate_.lost(put(kMib, 2 * i * kSecond), "gone", (2 * i + 1) * kSecond);
     if (i % 2 == 0) gate_.stored(put(kMib, (2 * i + 1) * kSecond));
@@ -154,7 +154,7 @@ TEST_F(WriteGateTest, AStoredOneOfThatSizeEndsTheRow) {
 }
 
 // covers F-171
-TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
+TEST_F(WriteGateTest, NewSpaceIsTriedAtOnceWithBackoff) {
   refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
   gate_.has_room(5 * kMib, 2 * kSecond);  // the room that the refused one leaves
   EXPECT_FALSE(gate_.lets(8 * kMib, 2 * kSecond));
@@ -174,7 +174,7 @@ TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
 
 // With all at once, most were once refused again.
 // covers F-171
-TEST_F(WriteGateTest, WithLittleRoomTheyGoOneByOneAsLongAsItLasts) {
+TEST_F(WriteGateTest, LittleSpaceAllowsOneAtATime) {
   refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
   gate_.has_room(0, 2 * kSecond);
   gate_.has_room(24 * kMib, 3 * kSecond);
@@ -201,7 +201,7 @@ TEST_F(WriteGateTest, AServerWithoutALimitHasRoom) {
 }
 
 // covers F-171
-TEST_F(WriteGateTest, AnotherReasonThanRoomIsNotEndedByRoom) {
+TEST_F(WriteGateTest, NewSpaceDoesNotOpenOtherRefusals) {
   refuse(8 * kMib, kSecond);
   gate_.has_room(0, 2 * kSecond);
   gate_.has_room(UINT64_MAX / 2, 3 * kSecond);
@@ -209,14 +209,14 @@ TEST_F(WriteGateTest, AnotherReasonThanRoomIsNotEndedByRoom) {
 }
 
 // covers F-171
-TEST_F(WriteGateTest, WhatIsOfferedInVainIsOfferedAgainWithinSeconds) {
+TEST_F(WriteGateTest, BlockedChunkIsOfferedAgainWithinSeconds) {
   refuse(32 * kMib, kSecond);
   EXPECT_GT(gate_.again_ns(2 * kSecond), 2 * kSecond);
   EXPECT_LE(gate_.again_ns(2 * kSecond), 8 * kSecond);
 }
 
 // covers F-171
-TEST_F(WriteGateTest, WithNothingToTryItOpensInTheEnd) {
+TEST_F(WriteGateTest, OpensEventuallyWithoutTrials) {
   refuse(kMib, kSecond);
   gate_.tick(400 * kSecond);
   EXPECT_TRUE(gate_.closed());

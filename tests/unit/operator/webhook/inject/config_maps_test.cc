@@ -27,7 +27,7 @@ constexpr const char* kServe =
     "{command: [vllm, serve, m], envFrom: [{configMapRef: {name: engine}}]}";
 
 // covers F-306
-TEST(ConfigMaps, AnAllocatorLeavesThePodAlone) {
+TEST(ConfigMaps, ExpandableSegmentsPreventInjection) {
   for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
     const InjectionCase one = with_map(kServe, {{name, "expandable_segments:True"}});
     EXPECT_NE(one.inject().refused.find("expandable_segments:True"), std::string::npos);
@@ -40,7 +40,7 @@ TEST(ConfigMaps, AnAllocatorLeavesThePodAlone) {
 
 // The ConfigMap has "expandable_segments:True" under the key of the first column.
 // covers F-306
-TEST(ConfigMaps, OnlyTheVariablesOfTheAllocatorCount) {
+TEST(ConfigMaps, OnlyAllocatorVariablesCount) {
   const std::string source = "envFrom: [{configMapRef: {name: engine}}]";
   const std::vector<std::pair<std::string, std::string>> moving{
       {"CUDA_ALLOC_CONF",
@@ -78,7 +78,7 @@ TEST(ConfigMaps, OnlyTheVariablesOfTheAllocatorCount) {
 }
 
 // covers F-311
-TEST(ConfigMaps, ARayClusterLeavesThePodAlone) {
+TEST(ConfigMaps, RayClusterPreventsInjection) {
   EXPECT_NE(with_map(kServe, {{"RAY_ADDRESS", "head:6379"}}).inject().refused.find("over Ray"),
             std::string::npos);
   const InjectionCase prefixed = with_map(
@@ -101,7 +101,7 @@ TEST(ConfigMaps, ARayClusterLeavesThePodAlone) {
 
 // Flags and models of a known value, with which vLLM takes no connector.
 // covers F-239
-TEST(ConfigMaps, FlagsThatForbidAConnectorLeaveThePodAlone) {
+TEST(ConfigMaps, FlagsForbiddingAConnectorPreventInjection) {
   const char* const script =
       "{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: engine}}]}";
   for (const char* flags :
@@ -133,7 +133,7 @@ TEST(ConfigMaps, FlagsThatForbidAConnectorLeaveThePodAlone) {
 }
 
 // covers F-239
-TEST(ConfigMaps, FlagsAreKnown) {
+TEST(ConfigMaps, FlagsAreRead) {
   const char* const script =
       "{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: engine}}]}";
   EXPECT_EQ(with_map(script, {{"EXTRA", "--enable-lora"}}).inject().refused, "");
@@ -148,7 +148,7 @@ TEST(ConfigMaps, FlagsAreKnown) {
 }
 
 // A later entry replaces earlier ones, and env replaces both.
-TEST(ConfigMaps, TheLastEntryCounts) {
+TEST(ConfigMaps, LastEntryWins) {
   const auto read = [](const std::string& name) {
     return name == "none" ? Object() : Object{{"data", {{"A", name}}}};
   };
@@ -167,7 +167,7 @@ TEST(ConfigMaps, TheLastEntryCounts) {
 }
 
 // The data is for the injector alone, and a pod's own field `data` is not believed.
-TEST(ConfigMaps, NoPatchHoldsTheData) {
+TEST(ConfigMaps, PatchOmitsTheData) {
   InjectionCase one = with_map(kServe, {{"SECRET_OF_OURS", "value"}});
   const webhook::Injection injection = one.inject();
   ASSERT_EQ(injection.refused, "");

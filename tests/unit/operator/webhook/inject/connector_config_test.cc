@@ -14,7 +14,7 @@ Object composed(const std::string& existing, int chunk_tokens = 0) {
   return config.ok() ? Object::parse(*config) : Object(config.status().text());
 }
 
-TEST(ConnectorConfig, IsWhatTheConnectorTakes) {
+TEST(ConnectorConfig, MatchesTheConnectorSettings) {
   EXPECT_EQ(connector_config(0),
             R"({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm",)"
             R"("kv_role":"kv_both"})");
@@ -23,7 +23,7 @@ TEST(ConnectorConfig, IsWhatTheConnectorTakes) {
 }
 
 // The present one is first: vLLM loads from the first one with a hit.
-TEST(ConnectorConfig, ComesBesideAnotherOne) {
+TEST(ConnectorConfig, IsComposedWithAnotherConnector) {
   const Object config =
       composed(R"({"kv_connector":"NixlConnector","kv_role":"kv_producer","kv_port":5,)"
                R"("kv_connector_extra_config":{"a":1}})",
@@ -40,7 +40,7 @@ TEST(ConnectorConfig, ComesBesideAnotherOne) {
 
 // vLLM's MultiConnector passes engine_id to its children by itself, and fails on a child with its
 // own.
-TEST(ConnectorConfig, EngineIdStaysOutside) {
+TEST(ConnectorConfig, KeepsTheEngineIdOutside) {
   const Object config = composed(R"({"kv_connector":"X","kv_role":"kv_both","engine_id":"e"})");
   EXPECT_EQ(config["engine_id"], "e");
   EXPECT_FALSE(config["kv_connector_extra_config"]["connectors"][0].contains("engine_id"));
@@ -57,14 +57,14 @@ TEST(ConnectorConfig, MakesTheEngineLoadSafely) {
   }
 }
 
-TEST(ConnectorConfig, OfAModuleOfItsOwnKeepsIt) {
+TEST(ConnectorConfig, KeepsAForeignModulePath) {
   const Object config =
       composed(R"({"kv_connector":"C","kv_connector_module_path":"m","kv_role":"kv_both"})");
   EXPECT_FALSE(config.contains("kv_connector_module_path"));
   EXPECT_EQ(config["kv_connector_extra_config"]["connectors"][0]["kv_connector_module_path"], "m");
 }
 
-TEST(ConnectorConfig, WithLarderInItStaysAsItIs) {
+TEST(ConnectorConfig, WithLarderIsUnchanged) {
   for (
       const std::string existing :
       {R"({ "kv_connector": "LarderConnector" })",
@@ -75,7 +75,7 @@ TEST(ConnectorConfig, WithLarderInItStaysAsItIs) {
     EXPECT_EQ(*composed_config(existing, 64), existing);
 }
 
-TEST(ConnectorConfig, SaysWhatItCannotCompose) {
+TEST(ConnectorConfig, ReportsConfigurationsThatCannotBeComposed) {
   for (const char* existing : {"", "{", "[]", "{}", R"({"kv_connector":1})", "$(CONFIG)",
                                R"({"kv_connector":"X","n":80m})"})
     EXPECT_NE(composed_config(existing, 0).status().text().find("is not a readable JSON object"),

@@ -28,7 +28,7 @@ std::string engines_of(const char* containers) {
   return names;
 }
 
-TEST(EngineContainer, OfArgsThatBeginWithAProgramIsNone) {
+TEST(EngineContainer, ArgsStartingWithAProgramAreNoEngine) {
   for (const char* args : {"[sleep, infinity]",
                            "[python3, -m, dynamo.vllm, --model, m]",
                            "[python3, server.py]",
@@ -66,7 +66,7 @@ TEST(EngineContainer, OfArgsThatBeginWithAProgramIsNone) {
         << args << ": " << refused(std::string("{image: 'rocm/vllm-dev:1', args: ") + args + "}");
 }
 
-TEST(EngineContainer, OfArgsThatAreVllmsIsOne) {
+TEST(EngineContainer, VllmArgsAreAnEngine) {
   for (const char* args : {"[m]", "[org/model, --port, '1']", "[/mnt/models, --max-model-len, '1']",
                            "[--model, m]", "[serve, m]", "[--port, '1']", "[$(MODEL), --port, '1']",
                            "[vllm, serve, m]", "[m, -tp, '2']", "[ray-model/m, --seed, '1']"})
@@ -78,7 +78,7 @@ TEST(EngineContainer, OfArgsThatAreVllmsIsOne) {
 }
 
 // covers F-380
-TEST(EngineContainer, OfAnUnknownEntrypointNeedsAModelOrAFlag) {
+TEST(EngineContainer, UnknownEntrypointNeedsAModelOrAFlag) {
   for (const char* args : {"[serve, m]", "[org/model]", "[org/model, --port, '1']", "[/mnt/models]",
                            "[/models/m.gguf]", "['s3://bucket/m']", "[--model, m]", "[--port, '1']",
                            "[m, --max-model-len, '1']", "[m, -tp, '2']",
@@ -93,7 +93,7 @@ TEST(EngineContainer, OfAnUnknownEntrypointNeedsAModelOrAFlag) {
   EXPECT_EQ(one.inject().refused, "") << "the pool names the engine";
 }
 
-TEST(EngineContainer, OfSeveralByImageIsTheOneWithVllmsArgs) {
+TEST(EngineContainer, VllmArgsDecideAmongSeveralImages) {
   EXPECT_EQ(engines_of("[{name: a, image: 'x/vllm-a:1', args: [--port, '1']}, {name: b, image: "
                        "'x/vllm-b:1', args: [o/m]}]"),
             "b ");
@@ -115,7 +115,7 @@ TEST(EngineContainer, OfSeveralByImageIsTheOneWithVllmsArgs) {
       << none;
 }
 
-TEST(EngineContainer, AmongInitContainersIsSaid) {
+TEST(EngineContainer, EngineAmongInitContainersIsReported) {
   InjectionCase one = container_case("{image: app, command: [app]}");
   one.pod["spec"]["initContainers"] =
       from_yaml("[{name: side, restartPolicy: Always, command: [vllm, serve, m]}]").front();
@@ -127,7 +127,7 @@ TEST(EngineContainer, AmongInitContainersIsSaid) {
 }
 
 // covers F-241, F-382
-TEST(Environment, ThatIsTakenAwayIsSaid) {
+TEST(Environment, ClearedEnvironmentIsReported) {
   for (const char* command :
        {"[env, -i, vllm, serve, m]",
         "[env, '-', PATH=/bin, vllm, serve, m]",
@@ -195,7 +195,7 @@ TEST(Environment, ThatIsTakenAwayIsSaid) {
   }
 }
 
-TEST(Environment, ThatStaysIsServed) {
+TEST(Environment, KeptEnvironmentIsInjected) {
   for (const char* command :
        {"[env, -u, HTTP_PROXY, vllm, serve, m]",
         "[env, -C, /tmp, A=1, vllm, serve, m]",
@@ -224,7 +224,7 @@ TEST(Environment, ThatStaysIsServed) {
 
 // A program that is not known may hide the container's files or variables from vLLM.
 // covers F-309
-TEST(Environment, BehindAnUnknownProgramIsNotTouched) {
+TEST(Environment, UnknownProgramPreventsInjection) {
   for (const char* command :
        {"[sh, -c, 'exec chroot /root vllm serve m']",
         "[sh, -c, 'exec apptainer exec --cleanenv i.sif vllm serve m']",
@@ -240,7 +240,7 @@ TEST(Environment, BehindAnUnknownProgramIsNotTouched) {
 }
 
 // covers F-309
-TEST(Environment, BehindAKnownProgramAndItsOptionsIsServed) {
+TEST(Environment, KnownProgramWithOptionsIsInjected) {
   for (const char* command :
        {"[timeout, -k, '5', '30', vllm, serve, m]", "[sh, -c, 'timeout $LIMIT vllm serve m']",
         "[taskset, -c, 0-7, vllm, serve, m]", "[nice, '-10', vllm, serve, m]",
@@ -255,7 +255,7 @@ TEST(Environment, BehindAKnownProgramAndItsOptionsIsServed) {
 }
 
 // covers F-312
-TEST(EngineContainer, ByImageAloneBesideAForeignOneIsLeftAlone) {
+TEST(EngineContainer, ImageMatchBesideForeignContainerIsNotInjected) {
   EXPECT_THAT(engines_of("[{name: engine, image: 'team/llm:1', command: [/scripts/start.sh]}, "
                          "{name: helper, image: 'team/vllm-help:1', args: [--poll, '5']}]"),
               testing::HasSubstr("another container may be the engine; name"));
@@ -275,7 +275,7 @@ TEST(EngineContainer, ByImageAloneBesideAForeignOneIsLeftAlone) {
 }
 
 // covers F-306
-TEST(Environment, WithAMovingAllocatorIsSaid) {
+TEST(Environment, ExpandableSegmentsAreReported) {
   for (const char* container :
        {"{command: [sh, -c, 'export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; vllm serve "
         "m']}",

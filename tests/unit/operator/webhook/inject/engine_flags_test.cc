@@ -16,14 +16,14 @@ std::vector<FlagWord> words(std::initializer_list<const char*> texts) {
   return all;
 }
 
-TEST(EngineFlags, NamesAreAsVllmReadsThem) {
+TEST(EngineFlags, FlagNamesMatchVllm) {
   EXPECT_EQ(flag_name("--kv_transfer_config=a_b"), "--kv-transfer-config");
   EXPECT_EQ(flag_name("--"), "");
   EXPECT_EQ(flag_name("-tp"), "");
   EXPECT_EQ(flag_name("model"), "");
 }
 
-TEST(EngineFlags, FindTheConnectorInEveryForm) {
+TEST(EngineFlags, ConnectorIsFoundInEveryForm) {
   EXPECT_EQ(find_connector_flag(words({"m", "--kv-cache-dtype", "auto"})).form, Form::kAbsent);
   const ConnectorFlag next = find_connector_flag(words({"m", "--kv_transfer_config", "{}", "--x"}));
   EXPECT_EQ(next.form, Form::kNextWord);
@@ -36,7 +36,7 @@ TEST(EngineFlags, FindTheConnectorInEveryForm) {
       << "argparse takes unique beginnings";
 }
 
-TEST(EngineFlags, SayWhatCannotBeRead) {
+TEST(EngineFlags, UnreadableFlagsAreReported) {
   for (const auto& unreadable :
        {words({"--kv-transfer-config"}), words({"--kv-transfer-config", "$X"}),
         words({"--kv-transfer-config.kv_role", "x"}),
@@ -48,7 +48,7 @@ TEST(EngineFlags, SayWhatCannotBeRead) {
   }
 }
 
-TEST(EngineFlags, PlaceForAnotherOneIsBeforeWhatIsNotKnown) {
+TEST(EngineFlags, NewFlagIsPlacedBeforeUnknownArguments) {
   EXPECT_EQ(place_for_flag(words({}), true), 0u);
   EXPECT_EQ(place_for_flag(words({"m", "--port", "1"}), true), 3u);
   EXPECT_EQ(place_for_flag(words({"m", "--", "x"}), true), 1u);
@@ -64,7 +64,7 @@ TEST(EngineFlags, PlaceForAnotherOneIsBeforeWhatIsNotKnown) {
 }
 
 // covers F-310
-TEST(EngineFlags, SayWhichRefuseAConnector) {
+TEST(EngineFlags, FlagsRefusingAConnectorAreReported) {
   EXPECT_EQ(refused_by_flags(words({"m", "--kv-cache-dtype", "fp8", "$X"})), "");
   EXPECT_NE(refused_by_flags(words({"m", "--kv_offloading_size=1"})), "");
   EXPECT_NE(refused_by_flags(words({"--backend=huggingface"})), "");

@@ -45,7 +45,7 @@ class InjectGolden : public testing::TestWithParam<std::string> {
   const GoldenCase golden_ = golden_case(REPOSITORY_ROOT, GetParam());
 };
 
-TEST_P(InjectGolden, GivesWhatIsWritten) {
+TEST_P(InjectGolden, MatchesTheGolden) {
   const Object& pod = golden_.one.pod;
   const webhook::Injection injection = golden_.one.inject();
   if (golden_.form == Form::kWhole) {
@@ -57,7 +57,7 @@ TEST_P(InjectGolden, GivesWhatIsWritten) {
   expect_file(golden_, head_of(injection) + to_yaml(result, kGoldenColumns), result);
 }
 
-TEST_P(InjectGolden, TwiceIsOnce) {
+TEST_P(InjectGolden, SecondInjectionChangesNothing) {
   const webhook::Injection first = golden_.one.inject();
   const webhook::Injection second = golden_.one.inject(patched(golden_.one.pod, first.patch));
   EXPECT_EQ(second.patch, Object::array());
@@ -66,7 +66,7 @@ TEST_P(InjectGolden, TwiceIsOnce) {
 
 // A pod left alone keeps everything and has the reason; the remedy stands behind a semicolon of the
 // sentence.
-TEST_P(InjectGolden, SaysWhyItWasLeftAlone) {
+TEST_P(InjectGolden, RefusalHasAReason) {
   const webhook::Injection injection = golden_.one.inject();
   EXPECT_EQ(injection.refused.empty(), injection.kind == webhook::Refusal::kNone);
   if (!injection.passed_by.empty()) {
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Pods, InjectGolden, testing::ValuesIn(golden_names(REPO
                            return name;
                          });
 
-TEST(InjectGoldens, ThereAreEnough) {
+TEST(InjectGoldens, CoverEnoughPods) {
   const std::vector<std::string> all = golden_names(REPOSITORY_ROOT);
   EXPECT_GE(all.size(), 140u);
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size())

@@ -24,11 +24,11 @@ Object result(const Object& before, const Object& after) {
   return result_of(before, injection, kUsual);
 }
 
-TEST(InjectionChange, OfTheUsualPodIsEmpty) {
+TEST(InjectionChange, UsualPodHasNoChange) {
   EXPECT_EQ(result(kUsual.before, kUsual.after), Object::object());
 }
 
-TEST(InjectionChange, ShowsAnotherValueAMissingOneAndOneThatIsGone) {
+TEST(InjectionChange, ShowsChangedMissingAndRemovedValues) {
   Object after = kUsual.after;
   after["metadata"].erase("labels");
   after["metadata"]["name"] = "b";
@@ -39,7 +39,7 @@ TEST(InjectionChange, ShowsAnotherValueAMissingOneAndOneThatIsGone) {
     "metadata": {"labels": null, "name": "b"}, "spec": {"hostIPC": "gone"}})"));
 }
 
-TEST(InjectionChange, NamesElementsThatArePresentOrUsual) {
+TEST(InjectionChange, ReferencesPresentOrUsualElementsByName) {
   Object before = kUsual.before, after = kUsual.after;
   const Object theirs = {{"name", "theirs"}};
   before["spec"]["initContainers"] = {theirs};
@@ -51,7 +51,7 @@ TEST(InjectionChange, NamesElementsThatArePresentOrUsual) {
             pod(R"({"spec": {"initContainers": ["same theirs", "usual larder"]}})"));
 }
 
-TEST(InjectionChange, ShowsTheFieldsOfAnElementThatDiffer) {
+TEST(InjectionChange, ShowsDifferingFieldsOfAnElement) {
   Object after = kUsual.after;
   after["spec"]["initContainers"][0]["image"] = "j";
   after["spec"]["initContainers"][0]["ports"].push_back({{"name", "alive"}});
@@ -59,7 +59,7 @@ TEST(InjectionChange, ShowsTheFieldsOfAnElementThatDiffer) {
     {"usual": "larder", "image": "j", "ports": ["same metrics", {"name": "alive"}]}]}})"));
 }
 
-TEST(InjectionChange, ShowsAListWhoseNamesAreNotUniqueAsItIs) {
+TEST(InjectionChange, ShowsAListWithDuplicateNamesVerbatim) {
   Object after = kUsual.after;
   const Object twice = pod(R"([{"name": "A"}, {"name": "A"}])");
   after["spec"]["containers"][0]["env"] = twice;
@@ -67,7 +67,7 @@ TEST(InjectionChange, ShowsAListWhoseNamesAreNotUniqueAsItIs) {
             pod(R"({"container": {"env": [{"name": "A"}, {"name": "A"}]}})"));
 }
 
-TEST(InjectionChange, OfAPodThatIsLeftAloneIsTheReason) {
+TEST(InjectionChange, RefusedPodShowsTheReason) {
   webhook::Injection injection;
   injection.refused = "no room; make some";
   EXPECT_EQ(result_of(kUsual.before, injection, kUsual),

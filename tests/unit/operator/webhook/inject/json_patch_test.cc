@@ -20,11 +20,11 @@ void expect_patch(const char* before, const char* after, const char* patch) {
   EXPECT_EQ(test::patched(json(before), json(patch)), json(after));
 }
 
-TEST(JsonPatch, OfTheSameIsEmpty) {
+TEST(JsonPatch, EqualValuesHaveAnEmptyPatch) {
   expect_patch(R"({"a":[1,{"b":null}]})", R"({"a":[1,{"b":null}]})", "[]");
 }
 
-TEST(JsonPatch, AddsWhatHasNoParentYetAsAWhole) {
+TEST(JsonPatch, AddsMissingParentsAsAWhole) {
   expect_patch(R"({"metadata":{}})", R"({"metadata":{"annotations":{"x/y":"z"}}})",
                R"([{"op":"add","path":"/metadata/annotations","value":{"x/y":"z"}}])");
 }
@@ -50,7 +50,7 @@ TEST(JsonPatch, RemovesFromTheEnd) {
                R"([{"op":"remove","path":"/2"},{"op":"remove","path":"/1"}])");
 }
 
-TEST(JsonPatch, ReplacesWhatChangesItsType) {
+TEST(JsonPatch, ReplacesValuesOfChangedType) {
   expect_patch(R"({"a":null})", R"({"a":[]})", R"([{"op":"replace","path":"/a","value":[]}])");
   expect_patch("1", R"("1")", R"([{"op":"replace","path":"","value":"1"}])");
 }
@@ -77,7 +77,7 @@ Object random_value(std::mt19937_64& random, int depth) {
   }
 }
 
-TEST(JsonPatch, OfAnyTwoValuesLeadsFromOneToTheOther) {
+TEST(JsonPatch, PatchTransformsAnyValueIntoAnother) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 20'000; ++round) {
     const Object before = random_value(random, 4), after = random_value(random, 4);

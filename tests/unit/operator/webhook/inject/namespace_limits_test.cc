@@ -43,7 +43,7 @@ Object resources_of(const InjectionCase& one, std::string_view name = api::kSide
 }
 
 // covers F-219
-TEST(LimitRange, AMinimumRaisesWhatIsAskedFor) {
+TEST(LimitRange, MinimumRaisesTheRequest) {
   InjectionCase one = engine();
   limit(one, "{type: Container, min: {cpu: 200m, memory: 128Mi}}");
   EXPECT_EQ(resources_of(one)["requests"]["cpu"], "200m");
@@ -60,7 +60,7 @@ TEST(LimitRange, ADefaultLimitIsNeverBelowTheRequest) {
 }
 
 // LimitRanger gives each container without limits the default: a GPU for a copy of a few files.
-TEST(LimitRange, ADefaultOfGpusIsNotTaken) {
+TEST(LimitRange, DefaultGpusAreNotApplied) {
   InjectionCase one = engine();
   limit(one,
         "{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
@@ -70,7 +70,7 @@ TEST(LimitRange, ADefaultOfGpusIsNotTaken) {
   }
 }
 
-TEST(LimitRange, AMaximumOfProcessorsLowersOursAndNotTheUsers) {
+TEST(LimitRange, CpuMaximumLowersOnlyInjectedContainers) {
   InjectionCase one = engine();
   limit(one, "{type: Container, max: {cpu: 50m}}");
   EXPECT_EQ(resources_of(one)["limits"]["cpu"], "50m");
@@ -93,7 +93,7 @@ TEST(LimitRange, ARatioRaisesTheRequest) {
   EXPECT_EQ(resources_of(without)["limits"]["cpu"], "100m") << "a ratio wants a limit";
 }
 
-TEST(LimitRange, MemoryThatLarderdNeedsIsNotLowered) {
+TEST(LimitRange, RequiredMemoryIsNotLowered) {
   InjectionCase one = engine();
   limit(one, "{type: Container, max: {memory: 4Gi}}");
   const webhook::Injection injection = one.inject();
@@ -105,7 +105,7 @@ TEST(LimitRange, MemoryThatLarderdNeedsIsNotLowered) {
   EXPECT_EQ(injection.patch.size(), 1U) << "a sentence only";
 }
 
-TEST(LimitRange, OfAPodCountsWhatRunsTogether) {
+TEST(LimitRange, PodLimitCountsConcurrentContainers) {
   InjectionCase one = engine();
   limit(one, "{type: Pod, max: {memory: 66Gi}}");
   EXPECT_THAT(
@@ -116,13 +116,13 @@ TEST(LimitRange, OfAPodCountsWhatRunsTogether) {
   EXPECT_EQ(one.inject().refused, "") << "the payload has ended when the engine runs";
 }
 
-TEST(LimitRange, WhatRefusesTheEngineAloneIsNotOurs) {
+TEST(LimitRange, LimitExceededByTheEngineAloneIsIgnored) {
   InjectionCase one = engine();
   limit(one, "{type: Pod, max: {memory: 32Gi}}, {type: Pod, min: {cpu: 100}}");
   EXPECT_EQ(one.inject().refused, "");
 }
 
-TEST(LimitRange, OfAClaimIsThatOfTheDisk) {
+TEST(LimitRange, ClaimLimitAppliesToTheDisk) {
   InjectionCase one = engine();
   one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim);
   limit(one, "{type: PersistentVolumeClaim, max: {storage: 5Gi}}");
@@ -130,7 +130,7 @@ TEST(LimitRange, OfAClaimIsThatOfTheDisk) {
               HasSubstr("LimitRange team allows a claim at most 5Gi of storage"));
 }
 
-TEST(ResourceQuota, WithRoomForTheEngineAloneLeavesItAlone) {
+TEST(ResourceQuota, QuotaWithSpaceForTheEngineOnlyPreventsInjection) {
   for (const std::string name : {"requests.memory", "memory", "limits.memory"}) {
     InjectionCase one = engine();
     quota(one, "{" + name + ": 100Gi}", "{" + name + ": 34Gi}");
@@ -146,7 +146,7 @@ TEST(ResourceQuota, WithRoomForTheEngineAloneLeavesItAlone) {
   }
 }
 
-TEST(ResourceQuota, OfWhatWeDoNotTakeDecidesNothing) {
+TEST(ResourceQuota, UnrelatedResourcesAreIgnored) {
   InjectionCase one = engine();
   quota(one,
         "{pods: 1, count/pods: 1, requests.nvidia.com/gpu: 1, requests.storage: 1Gi, services: 1}",
@@ -154,7 +154,7 @@ TEST(ResourceQuota, OfWhatWeDoNotTakeDecidesNothing) {
   EXPECT_EQ(one.inject().refused, "");
 }
 
-TEST(ResourceQuota, OfProcessorsGivesOursALimit) {
+TEST(ResourceQuota, CpuQuotaAddsALimitToInjectedContainers) {
   InjectionCase one = engine("{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}");
   one.pod["spec"]["initContainers"] = Object::array({Object{{"name", "download"}, {"image", "x"}}});
   EXPECT_TRUE(api::at(resources_of(one), "limits.cpu").is_null())
@@ -164,7 +164,7 @@ TEST(ResourceQuota, OfProcessorsGivesOursALimit) {
   EXPECT_EQ(resources_of(one, api::kPayloadContainer)["limits"]["cpu"], "1");
 }
 
-TEST(ResourceQuota, OfClaimsIsThatOfTheDisk) {
+TEST(ResourceQuota, ClaimQuotaAppliesToTheDisk) {
   for (const auto& [hard, used] :
        {std::pair{"{requests.storage: 20Gi}", "{requests.storage: 15Gi}"},
         std::pair{"{persistentvolumeclaims: 1}", "{persistentvolumeclaims: 1}"},
@@ -209,7 +209,7 @@ TEST(ResourceQuota, CountsByScope) {
 
 // A pod without any request is of no quota of NotBestEffort. With larderd the pod has requests, and
 // then each container must have one.
-TEST(ResourceQuota, ThatCountsThePodOnlyWithItsCacheWantsRequestsOfTheEngine) {
+TEST(ResourceQuota, NotBestEffortQuotaRequiresEngineRequests) {
   InjectionCase one = engine("{}");
   quota(one, "{requests.memory: 100Gi}", "{requests.memory: 0}", ", scopes: [NotBestEffort]");
   EXPECT_THAT(
@@ -217,7 +217,7 @@ TEST(ResourceQuota, ThatCountsThePodOnlyWithItsCacheWantsRequestsOfTheEngine) {
       HasSubstr("counts a pod with a cache, and requires requests.memory of container engine"));
 }
 
-TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
+TEST(Surroundings, MalformedObjectsThrowNothing) {
   for (const char* text :
        {"null", "[]", "{}", R"({"spec":[]})", R"({"spec":{"limits":7}})",
         R"({"spec":{"limits":[7,{"type":"Pod","max":[]}]}})",
@@ -231,7 +231,7 @@ TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
   }
 }
 
-TEST(PodOverrides, AreOfLarderdAndNamedWhereTheyAreWrong) {
+TEST(PodOverrides, ApplyToLarderdAndReportErrors) {
   InjectionCase one = engine();
   Object& annotations = one.pod["metadata"]["annotations"];
   annotations = {{"larder.dev/requests.cpu", "2"},
@@ -250,7 +250,7 @@ TEST(PodOverrides, AreOfLarderdAndNamedWhereTheyAreWrong) {
   }
 }
 
-TEST(PodOverrides, AreOfThePayloadUnderItsOwnPrefix) {
+TEST(PodOverrides, ApplyToThePayloadUnderItsPrefix) {
   InjectionCase one = engine();
   Object& annotations = one.pod["metadata"]["annotations"];
   annotations = {{"larder.dev/payload.requests.cpu", "50m"},
@@ -278,7 +278,7 @@ TEST(PodOverrides, AreOfThePayloadUnderItsOwnPrefix) {
 }
 
 // A pod's annotation wins over the pool, and its missing fields stay the pool's.
-TEST(PodOverrides, OfThePayloadComeOverThoseOfThePool) {
+TEST(PodOverrides, PayloadOverridesWinOverThePool) {
   InjectionCase one = engine();
   one.pool->spec.injection.payload_resources = {{"requests", {{"cpu", "20m"}}},
                                                 {"limits", {{"cpu", "1"}, {"memory", "96Mi"}}}};
@@ -289,7 +289,7 @@ TEST(PodOverrides, OfThePayloadComeOverThoseOfThePool) {
 }
 
 // The pool's hash, by which the operator knows the effect of a restart, is of the pool alone.
-TEST(PodOverrides, LeaveThePoolsHashAsItIs) {
+TEST(PodOverrides, KeepThePoolHash) {
   const auto hash = [](const InjectionCase& one) {
     return *api::annotation(patched(one.pod, one.inject().patch), api::kRestartAnnotation);
   };

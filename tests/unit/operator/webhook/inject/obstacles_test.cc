@@ -9,7 +9,7 @@ namespace {
 
 using api::Object;
 
-TEST(Injection, OfAnObjectThatIsNoPodChangesNothing) {
+TEST(Injection, MalformedPodIsUnchanged) {
   InjectionCase one = container_case("{command: [vllm, serve, m]}");
   for (const char* text :
        {"null", "[]", "{}", R"({"spec":{"containers":[]}})",
@@ -66,7 +66,7 @@ TEST(Injection, CutsALongReason) {
 }
 
 // A script may be as long as Kubernetes allows, and is read in a short time.
-TEST(Injection, OfAVeryLongScriptIsRefusedNotRead) {
+TEST(Injection, VeryLongScriptIsRefusedUnread) {
   InjectionCase one = container_case("{command: [bash, -c, x]}");
   one.pool->spec.engine.container = "engine";
   one.pod["spec"]["containers"][0]["command"][2] = std::string(2u << 20, 'a');

@@ -24,7 +24,7 @@ Object annotations(const InjectionCase& one) {
   return patched(one.pod, injection.patch)["metadata"]["annotations"];
 }
 
-TEST(PodMarks, EveryLocalVolumeOfOursMayGoWithItsNode) {
+TEST(PodMarks, LocalLarderVolumesAreMarkedEvictable) {
   InjectionCase one = usual();
   EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-memory,larder-payload");
   EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-run,larder-memory,larder-payload");
@@ -38,14 +38,14 @@ TEST(PodMarks, EveryLocalVolumeOfOursMayGoWithItsNode) {
             "larder-run,larder-memory,larder-hugepages,larder-disk,larder-payload");
 }
 
-TEST(PodMarks, OfPlacementNodeToo) {
+TEST(PodMarks, PlacementNodeMarksItsVolumes) {
   InjectionCase one = usual();
   one.pool->spec.placement = api::Placement::kNode;
   EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-payload");
   EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-payload");
 }
 
-TEST(PodMarks, AUsersVolumeIsNotOursByTheBeginningOfItsName) {
+TEST(PodMarks, UserVolumeWithLarderPrefixIsNotMarked) {
   InjectionCase one = usual();
   one.pod["spec"]["volumes"] =
       Object::array({Object{{"name", "larder-notes"}, {"emptyDir", Object::object()}}});
@@ -53,7 +53,7 @@ TEST(PodMarks, AUsersVolumeIsNotOursByTheBeginningOfItsName) {
   EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-run,larder-memory,larder-payload");
 }
 
-TEST(PodMarks, ListsKeepWhatIsInThem) {
+TEST(PodMarks, ExistingListEntriesAreKept) {
   InjectionCase one = usual();
   Object& mine = one.pod["metadata"]["annotations"];
   mine[kMovable] = "scratch,larder-payload,more";
@@ -63,7 +63,7 @@ TEST(PodMarks, ListsKeepWhatIsInThem) {
   EXPECT_EQ(after["cluster-autoscaler.kubernetes.io/safe-to-evict"], "false");
 }
 
-TEST(PodMarks, OfThePoolGoWhereThePodHasNone) {
+TEST(PodMarks, PoolLabelsFillOnlyMissingOnes) {
   InjectionCase one = usual();
   one.pod["metadata"]["labels"] = {{"app", "mine"}};
   one.pool->spec.injection.labels = {{"app", "other"}, {"team", "chat"}};

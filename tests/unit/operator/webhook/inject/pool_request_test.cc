@@ -18,7 +18,7 @@ Object pod_with(const Object& annotations) {
   return {{"metadata", {{"name", "p"}, {"annotations", annotations}}}};
 }
 
-TEST(PoolRequestTest, ThePodsRequestComesBeforeItsNamespaces) {
+TEST(PoolRequestTest, PodRequestOverridesTheNamespace) {
   const Object annotated = pod_with({{"larder.dev/pool", "own"}});
   EXPECT_EQ(pool_request_of(annotated, asking("all"))->pool, "own");
   EXPECT_TRUE(pool_request_of(annotated, asking("all"))->by_pod);
@@ -30,7 +30,7 @@ TEST(PoolRequestTest, ThePodsRequestComesBeforeItsNamespaces) {
   EXPECT_FALSE(of_namespace->by_pod);
 }
 
-TEST(PoolRequestTest, IsEmptyWithoutAskingAndIfThePodDeclines) {
+TEST(PoolRequestTest, IsEmptyWithoutRequestAndForDecliningPods) {
   EXPECT_FALSE(pool_request_of(pod_with(Object::object()), nullptr));
   EXPECT_FALSE(pool_request_of(
       pod_with(nullptr), std::make_shared<const Object>(Object{{"metadata", {{"labels", 7}}}})));
@@ -43,7 +43,7 @@ TEST(PoolRequestTest, IsEmptyWithoutAskingAndIfThePodDeclines) {
 
 // Of a namespace that asks: a pod of vLLM gets the reason for any obstacle; any other pod is not
 // touched.
-TEST(NamespaceAsks, OnlyPodsOfVllmAreTouched) {
+TEST(NamespaceRequest, AffectsOnlyVllmPods) {
   for (const char* container :
        {"{image: nginx, command: [sleep, '1']}", "{image: redis}",
         "{image: busybox, args: [server]}", "{command: [python3, -m, other], image: other}"}) {
@@ -67,7 +67,7 @@ TEST(NamespaceAsks, OnlyPodsOfVllmAreTouched) {
 }
 
 // A flag of vLLM's would end any other program in a container of that name.
-TEST(NamespaceAsks, ANameThatThePoolGivesTheEnginesContainerMakesNoEngine) {
+TEST(NamespaceRequest, ContainerNameAloneMakesNoEngine) {
   for (const char* container : {"{image: prom/prometheus, args: [--config.file=/etc/p.yml]}",
                                 "{image: nginx, command: [nginx]}"})
     for (const bool flags : {true, false}) {
@@ -86,7 +86,7 @@ TEST(NamespaceAsks, ANameThatThePoolGivesTheEnginesContainerMakesNoEngine) {
   EXPECT_FALSE(vllm.inject().patch.empty());
 }
 
-TEST(NamespaceAsks, WhatIsNoPodIsPassedBy) {
+TEST(NamespaceRequest, MalformedPodIsIgnored) {
   test::InjectionCase one = test::container_case("{command: [vllm, serve, m]}");
   one.by_pod = false;
   const Injection injection = one.inject(Object::parse(R"({"spec":{"containers":[]}})"));

@@ -49,7 +49,7 @@ void expect_served(const EngineStart& before, EngineStart after) {
 }
 
 // covers F-239, F-306
-TEST(PublicScripts, EnginesGetTheirWordsAndTheConnector) {
+TEST(PublicScripts, EnginesGetTheirArgumentsAndTheConnector) {
   RealShell shell;
   int served = 0;
   for (const std::string& name : golden_names(REPOSITORY_ROOT)) {

@@ -18,7 +18,7 @@ std::string refused(const char* container, const char* metadata = "{}") {
 }
 
 // covers F-240
-TEST(RayGroup, IsLeftAloneByItsCommands) {
+TEST(RayGroup, CommandsPreventInjection) {
   for (const char* container :
        {R"Y({command: [sh, -c, "bash /x/multi-node-serving.sh leader )Y"
         R"Y(--ray_cluster_size=$(LWS_GROUP_SIZE); vllm serve m"]})Y",
@@ -59,7 +59,7 @@ TEST(RayGroup, IsLeftAloneByItsCommands) {
 }
 
 // covers F-311
-TEST(RayGroup, IsLeftAloneByTheValueOfAVariable) {
+TEST(RayGroup, VariableValuePreventsInjection) {
   for (const char* container :
        {"{command: [vllm, serve, m, --distributed-executor-backend, $(BACKEND)], env: [{name: "
         "BACKEND, value: ray}]}",
@@ -83,7 +83,7 @@ TEST(RayGroup, IsLeftAloneByTheValueOfAVariable) {
 }
 
 // covers F-240
-TEST(RayGroup, IsLeftAloneByItsLabels) {
+TEST(RayGroup, LabelsPreventInjection) {
   const char* engine = "{command: [vllm, serve, m]}";
   const char* worker = "{command: [sleep, infinity]}";
   for (const char* metadata :
@@ -98,7 +98,7 @@ TEST(RayGroup, IsLeftAloneByItsLabels) {
 }
 
 // covers F-240
-TEST(RayGroup, OfSeveralPodsWithoutRayIsServed) {
+TEST(RayGroup, GroupWithoutRayIsInjected) {
   const char* group =
       "{labels: {leaderworkerset.sigs.k8s.io/name: l}, annotations: "
       "{leaderworkerset.sigs.k8s.io/size: '2'}}";
@@ -116,7 +116,7 @@ TEST(RayGroup, OfSeveralPodsWithoutRayIsServed) {
 }
 
 // covers F-381
-TEST(RayGroup, OfAJobSetIsLeftAloneIfItsPodsShareAnEngine) {
+TEST(RayGroup, JobSetSharingAnEngineIsNotInjected) {
   const char* labels = "{labels: {jobset.sigs.k8s.io/jobset-name: j}}";
   const char* script = R"Y({command: [bash, -c, "if [ $JOB_COMPLETION_INDEX = 0 ]; then /x head; )Y"
                        R"Y(vllm serve m -pp 2; else /x worker; fi"]})Y";
@@ -135,7 +135,7 @@ TEST(RayGroup, OfAJobSetIsLeftAloneIfItsPodsShareAnEngine) {
 }
 
 // covers F-240
-TEST(RayGroup, IsNotSeenWhereRayIsNot) {
+TEST(RayGroup, OtherPodsAreNotTakenForRay) {
   for (const char* container :
        {"{command: [vllm, serve, m, --distributed-executor-backend, mp]}",
         "{command: [vllm, serve, m, --served-model-name, ray]}",

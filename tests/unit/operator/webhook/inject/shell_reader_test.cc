@@ -31,14 +31,14 @@ TEST(ShellReader, SplitsCommands) {
   EXPECT_EQ(commands_in("'if' a"), (Commands{{"if", "a"}}));
 }
 
-TEST(ShellReader, TakesQuotesAway) {
+TEST(ShellReader, RemovesQuotes) {
   EXPECT_EQ(commands_in(R"(a 'b c' "d e" f\ g h'i'"j" '')"),
             (Commands{{"a", "b c", "d e", "f g", "hij", ""}}));
   EXPECT_EQ(commands_in(R"("a\"b\\c\d" 'e\f')"), (Commands{{"a\"b\\c\\d", "e\\f"}}));
   EXPECT_EQ(commands_in("a \\\n b\\\nc"), (Commands{{"a", "bc"}}));
 }
 
-TEST(ShellReader, KnowsWhatItCannotKnow) {
+TEST(ShellReader, MarksUnknownExpansions) {
   EXPECT_EQ(commands_in(R"X($a ${b:-"x y"} $(c "d)" ')') `e` $1x)X"),
             (Commands{{"?*", "?*", "?*", "?*", "?*"}}));
   EXPECT_EQ(commands_in(R"X("$a" "${b}" "$(c)" "$@" "${x[@]}")X"),
@@ -47,14 +47,14 @@ TEST(ShellReader, KnowsWhatItCannotKnow) {
   EXPECT_EQ(commands_in(R"X("${a:-it's}" b)X"), (Commands{{"?", "b"}}));
 }
 
-TEST(ShellReader, LeavesRedirectionsOut) {
+TEST(ShellReader, SkipsRedirections) {
   EXPECT_EQ(commands_in("a >b 2>&1 c <d >>e &>f <<<g"), (Commands{{"a", "c"}}));
   EXPECT_EQ(commands_in("a 2 > b"), (Commands{{"a", "2"}}));
   EXPECT_EQ(commands_in("a > >(tee b)"), (Commands{{"a"}}));
   EXPECT_EQ(commands_in("a <(b)"), (Commands{{"a", "?"}}));
 }
 
-TEST(ShellReader, LeavesCommentsAndHereDocumentsOut) {
+TEST(ShellReader, SkipsCommentsAndHereDocuments) {
   EXPECT_EQ(commands_in("a # b 'c\nd#e"), (Commands{{"a"}, {"d#e"}}));
   EXPECT_EQ(commands_in("a <<X b\nno 'quote\nX\nc"), (Commands{{"a", "b"}, {"c"}}));
   EXPECT_EQ(commands_in("a <<-'X'\n\tno\n\tX\nc"), (Commands{{"a"}, {"c"}}));
@@ -91,7 +91,7 @@ std::string certain_in(std::string_view script) {
   return all;
 }
 
-TEST(ShellReader, KnowsWhatIsRunForCertain) {
+TEST(ShellReader, FindsCommandsThatAlwaysRun) {
   EXPECT_EQ(certain_in("a; b && c\nd || e; f | g; h"), "a b d h ");
   EXPECT_EQ(certain_in("a\nif b; then c; else d; fi\ne"), "a e ");
   EXPECT_EQ(certain_in("while a; do b; done; for c in d; do e; done; f"), "f ");
@@ -102,14 +102,14 @@ TEST(ShellReader, KnowsWhatIsRunForCertain) {
   EXPECT_EQ(certain_in("a &&\n b\nc"), "a c ");
 }
 
-TEST(ShellReader, RefusesWhatNoShellReads) {
+TEST(ShellReader, RefusesUnclosedSyntax) {
   for (const char* script : {"a 'b", "a \"b", "a $(b", "a ${b", "a `b"})
     EXPECT_THAT(commands_in(script),
                 testing::ElementsAre(testing::ElementsAre("refused", testing::HasSubstr("closed"))))
         << script;
 }
 
-TEST(ShellReader, HasBounds) {
+TEST(ShellReader, BoundsLengthAndDepth) {
   EXPECT_EQ(read_shell(shell_text(std::string(kMostShellText + 1, 'a'))).status().code(),
             Code::kOutOfRange);
   std::string deep;
@@ -117,7 +117,7 @@ TEST(ShellReader, HasBounds) {
   EXPECT_EQ(read_shell(shell_text(deep)).status().code(), Code::kOutOfRange);
 }
 
-TEST(ShellText, QuotesForEverySurrounding) {
+TEST(ShellText, QuotesForEveryContext) {
   EXPECT_EQ(shell_quoted("it's"), R"('it'\''s')");
   EXPECT_EQ(shell_encoded(R"(a"b$c`d\)", Quotes::kDouble), R"(a\"b\$c\`d\\)");
   EXPECT_EQ(shell_encoded("a'b", Quotes::kSingle), R"(a'\''b)");

@@ -41,7 +41,7 @@ constexpr const char* kServersPath = ":/kserve-workspace/huggingfaceserver:/hugg
 class ShellShapes : public testing::TestWithParam<Shape> {};
 
 // covers F-307
-TEST_P(ShellShapes, EngineGetsWhatItGotAndTheFlag) {
+TEST_P(ShellShapes, EngineKeepsItsArgumentsAndGetsTheFlag) {
   const InjectionCase one = container_case(GetParam().container);
   RealShell shell;
   const auto before = shell.run(engine_of(one.pod));
@@ -246,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(All, ShellShapes, testing::ValuesIn(kShapes),
 // A present connector comes first, and Larder beside it, wherever the flag was written.
 class ShellConnectors : public testing::TestWithParam<Shape> {};
 
-TEST_P(ShellConnectors, StayAndLarderIsBesideThem) {
+TEST_P(ShellConnectors, UserConnectorStaysAndLarderIsAdded) {
   const InjectionCase one = container_case(GetParam().container);
   const webhook::Injection injection = one.inject();
   ASSERT_EQ(injection.refused, "");
@@ -298,7 +298,7 @@ INSTANTIATE_TEST_SUITE_P(All, ShellConnectors, testing::ValuesIn(kConnectors),
 
 // The value of an option is one value: ours comes before, so that the user's value wins in any
 // case.
-TEST(HiddenConnector, OfAnOptionsValueWins) {
+TEST(HiddenConnector, InOptionValueWins) {
   const InjectionCase one =
       container_case(R"Y({command: [bash, -c, "vllm serve m --port $PORT"]})Y");
   Object engine = engine_of(patched(one.pod, one.inject().patch));
@@ -311,7 +311,7 @@ TEST(HiddenConnector, OfAnOptionsValueWins) {
 
 // KServe's LLMInferenceService puts the connector of its kvCacheOffloading into a variable of its
 // script, where that connector would win.
-TEST(HiddenConnector, OfAVariableOfTheScriptIsSaid) {
+TEST(HiddenConnector, InScriptVariableIsReported) {
   const InjectionCase offloading = container_case(R"Y({command: [bash, -c, 'if true; then
       ARGS="--kv-transfer-config ''{\"kv_connector\":\"OffloadingConnector\"}''"; fi; eval "vllm serve m ${ARGS} $@"', --]})Y");
   EXPECT_NE(offloading.inject().refused.find("ARGS (KServe: kvCacheOffloading)"), std::string::npos)
@@ -327,7 +327,7 @@ TEST(HiddenConnector, OfAVariableOfTheScriptIsSaid) {
 
 // KServe's script names the flag in a test, and leaves the variable empty without
 // kvCacheOffloading.
-TEST(HiddenConnector, OfAVariableThatIsEmptyOrUnusedIsNone) {
+TEST(HiddenConnector, InEmptyOrUnusedVariableIsIgnored) {
   for (const char* script : {R"(A=''; [[ $* != *--kv-transfer-config* ]] && A=''; vllm serve m $A)",
                              R"(A='--kv-transfer-config {}'; vllm serve m)"}) {
     InjectionCase one = container_case("{command: [bash, -c, x]}");
@@ -336,7 +336,7 @@ TEST(HiddenConnector, OfAVariableThatIsEmptyOrUnusedIsNone) {
   }
 }
 
-TEST(PythonPath, OfTheImageStaysInScripts) {
+TEST(PythonPath, ImagePathStaysInScripts) {
   const InjectionCase one = container_case(R"Y({command: [sh, -c, "vllm serve m"]})Y");
   RealShell shell;
   const auto starts =
@@ -354,7 +354,7 @@ std::string injected_path(const char* container) {
 }
 
 // Without it the image's entrypoint, python3 -m huggingfaceserver, finds no such module.
-TEST(PythonPath, OfKServesHuggingFaceServerIsRepeated) {
+TEST(PythonPath, KServeHuggingFacePathIsRepeated) {
   const std::string all = std::string("/larder/python") + kServersPath;
   EXPECT_EQ(
       injected_path("{image: 'kserve/huggingfaceserver:v0.20.0-gpu', args: [--model_name=m]}"),

@@ -24,7 +24,7 @@ struct Form {
   const char* script;  // of bash, with the variables of envFrom
 };
 
-class UsersConnector : public testing::TestWithParam<Form> {};
+class UserConnector : public testing::TestWithParam<Form> {};
 
 std::string last_config(const std::vector<std::string>& argv) {
   std::string last;
@@ -38,7 +38,7 @@ std::string last_config(const std::vector<std::string>& argv) {
 }
 
 // covers F-239, F-383
-TEST_P(UsersConnector, IsNotLost) {
+TEST_P(UserConnector, IsKept) {
   InjectionCase one =
       container_case("{command: [bash, -c, x, sh], envFrom: [{configMapRef: {name: c}}]}");
   Object& engine = one.pod["spec"]["containers"][0];
@@ -129,7 +129,7 @@ constexpr Form kForms[] = {
     {"a_list_of_names", R"(vllm serve m --served-model-name a $OUTSIDE)"},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, UsersConnector, testing::ValuesIn(kForms),
+INSTANTIATE_TEST_SUITE_P(All, UserConnector, testing::ValuesIn(kForms),
                          [](const auto& one) { return one.param.name; });
 
 // Words that reach the command line through loops, additions to arrays, functions and names in
@@ -213,12 +213,12 @@ constexpr Form kWays[] = {
     {"here_string_in_an_array", R"(read -ra A <<< "m $OUTSIDE"; vllm serve "${A[@]}")"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Ways, UsersConnector, testing::ValuesIn(kWays),
+INSTANTIATE_TEST_SUITE_P(Ways, UserConnector, testing::ValuesIn(kWays),
                          [](const auto& one) { return one.param.name; });
 
 // Words without a shell, and variables whose value the pod does not have.
 // covers F-239
-TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
+TEST(UserConnectors, FromKubernetesExpansionAreKept) {
   for (const char* container :
        {"{command: [vllm, serve, m, $(A)], env: [{name: A, valueFrom: {configMapKeyRef: {name: c, "
         "key: k}}}]}",
@@ -281,7 +281,7 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
 }
 
 // covers F-239
-TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
+TEST(UserConnectors, MessagesNamePlaceAndRemedy) {
   const InjectionCase one = container_case(
       "{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: c}}]}");
   EXPECT_EQ(one.inject().refused,
@@ -293,7 +293,7 @@ TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
 // A value without a connector for certain, or with one value at most, is served also beside an
 // envFrom.
 // covers F-239
-TEST(UsersConnectors, ThatCannotBeThereAreNone) {
+TEST(UserConnectors, ImpossibleConnectorsAreIgnored) {
   for (const char* script :
        {"vllm serve \"$MODEL\"",
         "vllm serve m --port $PORT",
@@ -342,7 +342,7 @@ TEST(UsersConnectors, ThatCannotBeThereAreNone) {
 
 // A script or an environment that would take long to look through, or deep, counts as unreadable.
 // covers F-239
-TEST(UsersConnectors, AreLookedForWithinBounds) {
+TEST(UserConnectors, SearchIsBounded) {
   const auto refused = [](const std::string& script) {
     InjectionCase one = container_case("{command: [bash, -c, x]}");
     one.pod["spec"]["containers"][0]["command"][2] = script;

@@ -35,7 +35,7 @@ Object security_of(const Object& pod, std::string_view name) {
 }
 
 // covers F-222
-TEST(UserIds, AreOfTheNamespacesRangeButItsFirst) {
+TEST(UserIds, AreFromTheNamespaceRangeExceptItsFirst) {
   for (const std::string range : {"1000660000/10000", "1000660000-1000669999"}) {
     const Object pod = injected(on_openshift(range));
     for (const auto name : {api::kSidecarContainer, api::kPayloadContainer}) {
@@ -50,7 +50,7 @@ TEST(UserIds, AreOfTheNamespacesRangeButItsFirst) {
 
 // OpenShift allows one fsGroup, the first of the namespace's groups; a disk of its own claim needs
 // one.
-TEST(UserIds, OfVolumesAreTheFirstGroup) {
+TEST(UserIds, VolumeGroupIsTheFirstGroup) {
   InjectionCase one = on_openshift("1000660000/10000", "5000/100");
   one.pool->spec.disk = disk_of(1, api::DiskVolume::kEphemeralClaim);
   EXPECT_EQ(injected(one)["spec"]["securityContext"]["fsGroup"], 5000);
@@ -58,7 +58,7 @@ TEST(UserIds, OfVolumesAreTheFirstGroup) {
   EXPECT_EQ(injected(one)["spec"]["securityContext"]["fsGroup"], 5000);
 }
 
-TEST(UserIds, NoContainerOfThePodHasLarderds) {
+TEST(UserIds, UserIdOfLarderdIsUniqueInThePod) {
   InjectionCase one = on_openshift("1000/3");
   one.pod["spec"]["securityContext"]["runAsUser"] = 1002;
   EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 1001);
@@ -68,12 +68,12 @@ TEST(UserIds, NoContainerOfThePodHasLarderds) {
   EXPECT_EQ(one.inject().kind, webhook::Refusal::kNamespace);
 }
 
-TEST(UserIds, ARangeOfOneHasNoneForLarderd) {
+TEST(UserIds, RangeOfOneLeavesNoneForLarderd) {
   EXPECT_THAT(on_openshift("1000/1").inject().refused, HasSubstr("no user id is left"));
 }
 
 // covers F-222
-TEST(UserIds, OfThePoolWinInsideTheRangeAndAreNamedOutsideOfIt) {
+TEST(UserIds, PoolIdsWinInsideTheRangeAndAreRefusedOutside) {
   InjectionCase one = on_openshift("1000660000/10000");
   one.pool->spec.pod_security = {{"runAsUser", 1000660005}};
   EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 1000660005);
@@ -86,7 +86,7 @@ TEST(UserIds, OfThePoolWinInsideTheRangeAndAreNamedOutsideOfIt) {
 
 // In a user namespace ids end at 65535; OpenShift's restricted-v3 takes 1000 to 65534.
 // covers F-331
-TEST(UserIds, OfAPodWithAUserNamespaceAreInsideTheNamespace) {
+TEST(UserIds, AreInsideTheUserNamespaceOfThePod) {
   InjectionCase one = on_openshift("1000660000/10000");
   one.pod["spec"]["hostUsers"] = false;
   const Object pod = injected(one);
@@ -100,7 +100,7 @@ TEST(UserIds, OfAPodWithAUserNamespaceAreInsideTheNamespace) {
 }
 
 // covers F-331
-TEST(UserIds, BeyondAUserNamespaceAreNamed) {
+TEST(UserIds, OutsideTheUserNamespaceAreReported) {
   for (const bool node : {true, false}) {
     InjectionCase one = container_case("{command: [vllm, serve, m]}");
     one.pod["spec"]["hostUsers"] = false;
@@ -115,7 +115,7 @@ TEST(UserIds, BeyondAUserNamespaceAreNamed) {
   }
 }
 
-TEST(UserIds, AnAnnotationThatIsNoRangeDecidesNothing) {
+TEST(UserIds, MalformedRangeAnnotationIsIgnored) {
   for (const std::string range : {"", "1000", "a/b", "1000/", "/10", "5-1", "1000/0",
                                   "99999999999/10", "-5/10", "1000/10/10"})
     EXPECT_EQ(security_of(injected(on_openshift(range)), api::kSidecarContainer)["runAsUser"],
@@ -123,7 +123,7 @@ TEST(UserIds, AnAnnotationThatIsNoRangeDecidesNothing) {
         << range;
 }
 
-TEST(UserIds, OfThePlatformAreLeftOut) {
+TEST(UserIds, PlatformSourceSetsNone) {
   InjectionCase one = container_case("{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m]}");
   one.pool->spec.disk = disk_of(1, api::DiskVolume::kEphemeralClaim);
   one.pool->spec.injection.user_ids = api::UserIdSource::kPlatform;
