@@ -85,6 +85,7 @@ Granter::Request Granter::request(SessionNumber number, SessionBook::Session& se
           slot_bytes,
           arena_.size_class(slot_bytes),
           kReserveEffort,
+          kReserveEffort,
           kMostClimb};
 }
 
@@ -121,9 +122,9 @@ void Granter::count_family(Behind& place, Request& request, bool use) {
 void Granter::list_members(protocol::Key key, Request& request) {
   members_.clear();
   const std::uint32_t parts = chunks_.namespaces().at(key.namespace_handle).spec.part_count();
-  for (std::uint32_t slot = index_.find(key); slot != kNoSlot && parts <= request.may_examine;
+  for (std::uint32_t slot = index_.find(key); slot != kNoSlot && parts <= request.may_list;
        slot = index_.parent(slot)) {
-    request.may_examine -= parts;
+    request.may_list -= parts;  // mutation: list-budget
     find_family(chunks_, key.namespace_handle, index_.key(slot).hash, family_);
     members_.insert(members_.end(), family_.committed.begin(), family_.committed.end());
     members_.insert(members_.end(), family_.granted.begin(), family_.granted.end());

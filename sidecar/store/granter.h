@@ -37,7 +37,8 @@ class Granter {
  private:
   using Counter = std::uint64_t stats::Stats::*;  // of refusals
   // One message: its session, the layout of its chunks, and the slots that the search for room may
-  // still look at. When all slots are held, the bound ends the search.
+  // still look at. When all slots are held, the bound ends the search. The look-ups of
+  // list_members() have a budget of their own: a message with many parents still finds room.
   struct Request {
     SessionNumber number;
     SessionBook::Session& session;
@@ -45,7 +46,7 @@ class Granter {
     std::uint64_t slot_bytes;
     std::uint32_t size_class;
     std::uint32_t may_examine;
-    std::uint32_t may_climb;  // look-ups of Granter::list_members()
+    std::uint32_t may_list, may_climb;  // look-ups of list_members(): all, and behind late ranks
     // The search that failed with the newest stamp, and its counter: another search with a stamp
     // that is not newer fails too.
     std::uint64_t failed_stamp = 0;

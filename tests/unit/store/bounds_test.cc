@@ -52,6 +52,26 @@ TEST_F(BoundsTest, VerbsRunInSlices) {
   }
 }
 
+// Three stored chunks of one message have parents, each of a family with many missing chunks.
+TEST_F(BoundsTest, ManyParentsLeaveTheSearchForRoomItsBudget) {
+  using protocol::GrantStatus;
+  const std::vector<protocol::BlockHash> prompt = hashes(5);
+  std::vector<protocol::BlockHash> parents{{}, prompt[0], prompt[1], prompt[2]};
+  for (std::uint64_t n = 0; n < 4092; ++n) box_.put(1, 1000 + n);
+  std::vector<protocol::Grant> grants(4);
+  const protocol::Key scope{{}, handle_, 0, 0};
+  box_.store().reserve(1, scope, std::span(prompt).first(4), grants, parents);
+  for (const protocol::Grant& grant : grants)
+    box_.store().commit(1, {grant.slot, 0, grant.generation, 1});
+  ASSERT_EQ(box_.free_slots(), 0U);
+  parents = {prompt[0], prompt[1], prompt[2], {}};
+  expect_effort(2 * Store::kReserveEffort + kFamily, [&] {
+    box_.store().reserve(1, scope, std::span(prompt).last(4), grants, parents);
+  });
+  EXPECT_EQ(grants[2].status, status_of(GrantStatus::kPresent));
+  EXPECT_EQ(grants[3].status, status_of(GrantStatus::kGranted)) << "other prompts make room";
+}
+
 // One chunk of each family: each eviction costs the look-ups of all missing ones.
 TEST_F(BoundsTest, SearchForSpaceIsBounded) {
   protocol::Key key = box_.key(0);
