@@ -120,8 +120,7 @@ class Store {
   void disown(SessionNumber session, const protocol::SlotRef& slot);
   // See Removals.
   void report_bad(const protocol::SlotRef& slot) { removals_.report_bad(slot); }
-  // Begins a batch of uses, such as a message, the new events or a slice of promotions: see
-  // PromptOrder::begin_uses().
+  // Begins a batch of uses, such as a message or the new events: see PromptOrder::begin_uses().
   void begin_uses() { chunks_.order().begin_uses(); }
   // An engine used the chunk.
   void touch(std::uint32_t slot, std::uint64_t generation);
