@@ -38,7 +38,7 @@ std::string last_config(const std::vector<std::string>& argv) {
 }
 
 // covers F-239, F-383, F-400, F-401
-TEST_P(UsersConnector, IsNotLost) {
+TEST_P(UserConnector, IsKept) {
   InjectionCase one = container_case("{command: [bash, -c, x, sh]}");
   Object& engine = one.pod["spec"]["containers"][0];
   for (const auto& [name, value] : kOutside)
@@ -256,12 +256,12 @@ constexpr Form kRareWays[] = {
     {"trap", R"(trap 'X=$WHOLE' DEBUG; vllm serve $X)"},
 };
 
-INSTANTIATE_TEST_SUITE_P(RareWays, UsersConnector, testing::ValuesIn(kRareWays),
+INSTANTIATE_TEST_SUITE_P(RareWays, UserConnector, testing::ValuesIn(kRareWays),
                          [](const auto& one) { return one.param.name; });
 
 // Words without a shell, and variables whose value the pod does not have.
 // covers F-239, F-400
-TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
+TEST(UserConnectors, FromKubernetesExpansionAreKept) {
   for (const char* container :
        {"{command: [vllm, serve, $(A), $(M)], env: [{name: M, value: m}], envFrom: [{secretRef: "
         "{name: c}}]}",
