@@ -108,6 +108,15 @@ def larderd(pod):
     )
 
 
+def ours(pod):
+    """The containers of Larder that run beside the engine, by name."""
+    return {
+        one["name"]: one
+        for one in native_sidecars(pod) + pod["spec"]["containers"]
+        if one["name"] in ("larder", "larder-mooncake")
+    }
+
+
 @pytest.mark.parametrize("memory_is_local", [False, True])
 def test_the_autoscaler_moves_what_it_moved_before(pods, memory_is_local):
     movable = 0
@@ -246,8 +255,8 @@ def test_an_hpa_finds_every_request_that_it_found_before(pods):
 
 
 def test_a_vpa_with_the_policy_of_the_guide_leaves_larderd_alone(pods, objects, guide):
-    (text,) = re.findall(r"`containerPolicies: (\[.*?\])`", guide)
-    policies = yaml.safe_load(text)
+    (text,) = re.findall(r"```yaml\n(containerPolicies:.*?)```", guide, re.DOTALL)
+    policies = yaml.safe_load(text)["containerPolicies"]
     for name, before, after in pods:
         for gate in (False, True):
             assert vpa_scales(after, policies, gate) == vpa_scales(before, (), gate), name
@@ -256,17 +265,18 @@ def test_a_vpa_with_the_policy_of_the_guide_leaves_larderd_alone(pods, objects, 
         )
         assert ("larder" in vpa_scales(after, (), True)) == (larderd(after) is not None), name
     for file, pod, _ in workloads(objects, "DaemonSet"):
-        assert vpa_scales(pod) == {"larder"} and not vpa_scales(pod, policies), file
+        assert vpa_scales(pod) == set(ours(pod)) and not vpa_scales(pod, policies), file
 
 
 def test_kueue_counts_larderds_requests_and_no_more(pods, guide):
     names = set()
     for name, before, after in pods:
         was, now = pod_requests(before), pod_requests(after)
-        ours = requests(larderd(after)) if larderd(after) else {}
+        parts = [requests(one) for one in ours(after).values()]
         extra = {resource: now[resource] - was.get(resource, 0) for resource in now}
-        if ours:
-            assert extra == {resource: ours.get(resource, 0) for resource in now}, name
+        if parts:
+            expected = {one: sum(part.get(one, 0) for part in parts) for one in now}
+            assert extra == expected, name
         names |= {resource for resource in now if extra[resource]}
         assert kueue_refuses(after, {one: was.get(one, 0) + extra[one] for one in now}) is None, (
             name
