@@ -122,7 +122,8 @@ TEST_F(DiskTest, EvictedChunksAreOnDiskAfterMemoryLoss) {
   ASSERT_TRUE(wait([&] { return stats().evicted_capacity == more; }));
   EXPECT_EQ(stats().evicted_unwritten, 0U);
   EXPECT_GE(stats().disk.chunks, more);
-  EXPECT_LT(stats().disk.chunks, more + slots() / 2) << "warm chunks are not written";
+  // The coldest half of the memory may be written ahead.
+  EXPECT_LE(stats().disk.chunks, more + slots() / 2) << "warm chunks are not written";
   EXPECT_EQ(stats().disk.place, disk_);
   EXPECT_TRUE(stats().disk.mode == "io_uring" || stats().disk.mode == "threads")
       << stats().disk.mode;
