@@ -40,6 +40,9 @@ void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::Bl
 }
 
 void prefetch_family(ChunkTable& chunks, std::uint32_t slot) {
+  // The other slots of a window that is drained may have no key, or the key of a released
+  // namespace.
+  if (chunks.index().state(slot) != SlotState::kCommitted) return;  // mutation: drained-slots
   const protocol::Key known = chunks.index().key(slot);
   const NamespaceSpec& spec = chunks.namespaces().at(known.namespace_handle).spec;
   const std::size_t members = spec.part_count();

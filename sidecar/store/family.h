@@ -49,7 +49,7 @@ void find_family(ChunkTable& chunks, std::uint32_t handle, const protocol::Block
 // Lists the chunks of a family in `members`; empty for a handle that is not open.
 void look_at_family(ChunkTable& chunks, std::uint32_t handle, const protocol::BlockHash& hash,
                     std::vector<Member>& members);
-// Prefetches the lines that find_family() reads. REQUIRES: the key of the slot names a namespace.
+// Prefetches the lines that find_family() reads. Without effect for a slot that is not committed.
 void prefetch_family(ChunkTable& chunks, std::uint32_t slot);
 
 }  // namespace larder::store
