@@ -57,8 +57,7 @@ void add_pods(BackendState& seen) {
              " larderd read from the backend and cannot use the backend fully (" +
              reconcile::some_of(degraded) + "): " + why_degraded,
          "if a Redis or Valkey is full, set maxmemory-policy allkeys-lru, or raise maxmemory; a "
-         "full "
-         "Mooncake needs more contributed memory"});
+         "full Mooncake needs more contributed memory"});
   if (!without.empty())
     seen.findings.push_back(
         {Weight::kPerhaps, "PodsWithoutIt",

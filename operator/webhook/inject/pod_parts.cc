@@ -8,6 +8,7 @@
 #include "operator/webhook/inject/gpu_access.h"
 #include "operator/webhook/inject/limit_range.h"
 #include "operator/webhook/inject/pod_form.h"
+#include "operator/webhook/inject/pod_security.h"
 #include "operator/webhook/inject/resource_quota.h"
 #include "operator/webhook/inject/service_class.h"
 
@@ -84,14 +85,12 @@ void give_notice(Object& pod, std::string notice) {
 // Why the namespace would refuse the pod with the plug-in; "": the namespace admits the plug-in.
 // Pod Security baseline and restricted allow no IPC_LOCK.
 std::string refused_plugin(const Input& input) {
-  if (!input.backend->spec.mooncake.rdma || input.surroundings.ns == nullptr) return "";
-  const std::optional<std::string> level =
-      api::label(*input.surroundings.ns, "pod-security.kubernetes.io/enforce");
-  if (!level || *level == "privileged") return "";
+  const std::optional<std::string> level = enforced_level(input);
+  if (!input.backend->spec.mooncake.rdma || !level || *level == "privileged") return "";
   return "the pod runs without larder-mooncake: protocol rdma of CacheBackend " +
          input.backend->name + " needs IPC_LOCK, which Pod Security " + *level +
-         " of the namespace refuses; use protocol tcp, or label the namespace with "
-         "pod-security.kubernetes.io/enforce: privileged";
+         " of the namespace refuses; use protocol tcp, or label the namespace with " +
+         std::string(kPodSecurityLabel) + ": privileged";
 }
 
 // The plug-in of the pool's backend; empty: none.

@@ -55,17 +55,19 @@ std::string forbidden_by_restricted(const Object& security) {
 }
 
 bool is_ours(const Object& container) {
-  const std::string name = api::text_at(container, "name");
-  return name == api::kSidecarContainer || name == api::kPayloadContainer;
+  return std::ranges::find(api::kInjectedContainers, api::text_at(container, "name")) !=
+         api::kInjectedContainers.end();
 }
 
 }  // namespace
 
+std::optional<std::string> enforced_level(const Input& input) {
+  if (input.surroundings.ns == nullptr) return std::nullopt;
+  return api::label(*input.surroundings.ns, kPodSecurityLabel);
+}
+
 std::string refused_by_pod_security(const Input& input, const Object& after) {
-  const std::string level =
-      input.surroundings.ns == nullptr
-          ? ""
-          : api::label(*input.surroundings.ns, kPodSecurityLabel).value_or("");
+  const std::string level = enforced_level(input).value_or("");
   if (level != "baseline" && level != "restricted") return "";
   const std::string forbids = "Pod Security " + level + " (label " +
                               std::string(kPodSecurityLabel) + " of the namespace) forbids ";
