@@ -7,6 +7,8 @@
 // of the table is charged at its first write. Owned by the thread of the store.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -53,9 +55,12 @@ class SlotTable {
   explicit SlotTable(std::uint64_t entry_count)
       : notes_(static_cast<SlotNote*>(std::calloc(entry_count, sizeof(SlotNote))), &std::free),
         entry_count_(entry_count) {
-    if (notes_ != nullptr) return;
-    if (const std::new_handler handler = std::get_new_handler()) handler();  // as operator new does
-    throw std::bad_alloc();
+    if (notes_ == nullptr) {
+      if (const std::new_handler handler = std::get_new_handler())
+        handler();  // as operator new does
+      throw std::bad_alloc();
+    }
+    ask_for_huge_pages();
   }
 
   // A free number, or kNoSlot. The number that was given back last is taken first: its entry is
@@ -119,6 +124,16 @@ class SlotTable {
   std::uint32_t next(std::uint32_t slot) const { return notes_[slot].next; }
 
  private:
+  // Neighbours in an order of use are far apart in the table, so that with small pages nearly every
+  // step also misses the processor's table of addresses. The kernel may decline.
+  void ask_for_huge_pages() {
+    constexpr std::uintptr_t kHugePage = 2ULL << 20;
+    const auto begin = reinterpret_cast<std::uintptr_t>(notes_.get());
+    const std::uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
+    const std::uintptr_t end = (begin + entry_count_ * sizeof(SlotNote)) / kHugePage * kHugePage;
+    if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  }
+
   std::unique_ptr<SlotNote[], decltype(&std::free)> notes_;
   std::uint64_t entry_count_;
   std::uint32_t end_ = 0;
